@@ -1,0 +1,97 @@
+import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres'
+import pg from 'pg'
+import type { Uuid } from '../../lib/contract/ids.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import * as schema from './schema.ts'
+
+/** A transaction. Queries take it as first parameter and never open one themselves. */
+export type Tx = Omit<NodePgDatabase<typeof schema>, 'transaction'>
+
+/**
+ * On whose behalf a transaction runs; row-level security shows it nothing else. `org` for tenant tables, `user` for a
+ * person's own memberships. `{}` sees only tables without tenants (and, as keepsake_worker, everything).
+ */
+export interface Scope {
+  org?: Uuid
+  user?: Uuid
+}
+
+export interface Database {
+  /** Commits when `work` resolves, rolls back when it throws. Never wait for anything but the database inside. */
+  inTransaction<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T>
+  /** The same, read only: one snapshot for all its queries. */
+  read<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T>
+  /** Throws when the database does not answer. */
+  check(): Promise<void>
+  readonly pool: pg.Pool
+  close(): Promise<void>
+}
+
+export interface DatabaseOptions {
+  url: string
+  /** The role every connection takes on: owns nothing, cannot bypass row-level security. */
+  role: 'keepsake_api' | 'keepsake_worker'
+  statementTimeoutMs: number
+  maxConnections: number
+  log: Log
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+/** `begin` and the scope travel in one message: row-level security costs no extra round trip. */
+function beginStatement(scope: Scope, mode: 'read only' | 'read write'): string {
+  const parts = [`begin ${mode}`]
+  for (const [name, value] of Object.entries(scope)) {
+    if (value === undefined) continue
+    // The simple protocol has no parameters: nothing but a UUID may be put into the text.
+    if (!UUID.test(value)) throw new Error(`scope ${name} is not a uuid`)
+    parts.push(`select set_config('app.${name === 'org' ? 'org' : 'user'}', '${value}', true)`)
+  }
+  return parts.join('; ')
+}
+
+export function openDatabase(o: DatabaseOptions): Database {
+  const pool = new pg.Pool({
+    connectionString: o.url,
+    max: o.maxConnections,
+    connectionTimeoutMillis: 5_000,
+    idleTimeoutMillis: 30_000,
+    application_name: o.role,
+    options: [
+      `-c role=${o.role}`,
+      `-c statement_timeout=${o.statementTimeoutMs}`,
+      '-c lock_timeout=2000',
+      '-c idle_in_transaction_session_timeout=15000',
+      '-c timezone=UTC',
+    ].join(' '),
+  })
+  // An idle connection that breaks (server restart) is an event, not a reason to crash the process.
+  pool.on('error', (error) => o.log.warn({ err: error }, 'idle database connection lost'))
+
+  async function transact<T>(begin: string, work: (tx: Tx) => Promise<T>): Promise<T> {
+    const client = await pool.connect()
+    let broken: Error | undefined
+    try {
+      await client.query(begin)
+      const result = await work(drizzle(client, { schema, casing: 'snake_case' }))
+      await client.query('commit')
+      return result
+    } catch (error) {
+      // A connection that cannot even roll back is thrown away, or its open transaction would meet the next request.
+      await client.query('rollback').catch((e: Error) => {
+        broken = e
+      })
+      throw error
+    } finally {
+      client.release(broken)
+    }
+  }
+
+  return {
+    pool,
+    inTransaction: (scope, work) => transact(beginStatement(scope, 'read write'), work),
+    read: (scope, work) => transact(beginStatement(scope, 'read only'), work),
+    check: async () => void (await pool.query('select 1')),
+    close: () => pool.end(),
+  }
+}

@@ -1,0 +1,184 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Readable } from 'node:stream'
+import type * as z from 'zod'
+import type { ProblemCode } from '../../lib/contract/problem.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import type { Actor } from '../auth/actor.ts'
+import type { Tx } from '../db/db.ts'
+
+/** What every handler knows about the request it serves. */
+export interface Context {
+  requestId: string
+  /** Client address as far as the configured number of proxies can be trusted. */
+  ip: string
+  userAgent: string | null
+  traceparent: string | null
+  /** Aborted when the client goes away. */
+  signal: AbortSignal
+  log: Log
+  /**
+   * Saves the answer under the request's Idempotency-Key inside the transaction of its effect, so that a repeat is
+   * answered without doing it twice. A no-op without a key. Commands of POST operations call it last in their transaction.
+   */
+  remember(tx: Tx, status: number, data: unknown): Promise<void>
+}
+
+/** A multipart form whose file is handed over while it arrives. */
+export interface MultipartBody {
+  /** Text fields that came before the file. */
+  fields: Record<string, string>
+  file: { filename: string; mimeType: string; stream: Readable }
+  /**
+   * Resolves when the whole body has been read, with every text field of the form (also those behind the file).
+   * Rejects with a Problem on a malformed body, a second file, an oversized field. Await it after the stream ended and
+   * before anything is recorded.
+   */
+  finished(): Promise<Record<string, string>>
+}
+
+/** A body that is bytes. */
+export interface BytesBody {
+  stream: Readable
+  headers: IncomingHttpHeaders
+  /** From Content-Length; undefined when the client streams without one. */
+  length: number | undefined
+}
+
+/** How the request body arrives. `json` is parsed and validated, the others are streamed to the handler. */
+export type BodyKind = 'json' | 'multipart' | 'bytes'
+
+/** A reply that is not an envelope: media, playlists, the OpenAPI document, pages. */
+export interface RawReply {
+  status: number
+  headers: Record<string, string>
+  body?: Readable | Buffer | string
+}
+
+export interface Input<P, Q, B> {
+  context: Context
+  params: P
+  query: Q
+  body: B
+  /** Request headers, for ranges and digests. */
+  headers: IncomingHttpHeaders
+}
+export interface AuthedInput<P, Q, B> extends Input<P, Q, B> {
+  actor: Actor
+}
+
+/** What a JSON handler returns. `status` overrides the declared success status (e.g. 200 on a repeated merge). */
+export interface Reply<R> {
+  data: R
+  status?: number
+  headers?: Record<string, string>
+  /**
+   * Weak entity tag: everything the body depends on (row versions, the window of signed links). Express answers 304
+   * when the client already has it.
+   */
+  etag?: string
+}
+
+interface Common {
+  method: 'get' | 'post' | 'patch' | 'put' | 'delete'
+  /** With `{name}` placeholders, below the base path. */
+  path: `/${string}`
+  operationId: string
+  tags: string[]
+  summary: string
+  description?: string
+  /** Problems this operation can answer with, besides those its shape implies (400, 401, 429, 500, 503). */
+  problems?: ProblemCode[]
+  deprecated?: boolean
+  /** Also answered at the host root, as RFC 8615 wants of /.well-known. */
+  atRoot?: boolean
+  /** Name of the rate limit that applies; the general one otherwise. */
+  limit?: string
+}
+
+/** One HTTP operation as data: Express, OpenAPI, the docs and the tests all read this and nothing else. */
+export interface Route extends Common {
+  public: boolean
+  params?: z.ZodObject
+  query?: z.ZodObject
+  bodyKind?: BodyKind
+  /** json: the document. multipart: its text fields. */
+  body?: z.ZodType
+  status: 200 | 201 | 204
+  /** The `data` of the envelope; undefined for 204 and raw replies. */
+  response?: z.ZodType
+  /** Set for raw replies: content types for the document. */
+  raw?: { contentTypes: string[]; statuses: Record<number, string> }
+  /** Not wrapped in the envelope (JWKS, openapi.json, album status). */
+  unwrapped?: boolean
+  examples?: { request?: unknown; response?: unknown }
+  handle(input: AuthedInput<unknown, unknown, unknown>): Promise<Reply<unknown> | RawReply>
+}
+
+type Out<T extends z.ZodType | undefined> = T extends z.ZodType ? z.output<T> : Record<never, never>
+type Body<K extends BodyKind | undefined, B extends z.ZodType | undefined> = K extends 'multipart'
+  ? MultipartBody
+  : K extends 'bytes'
+    ? BytesBody
+    : Out<B>
+
+interface Spec<
+  P extends z.ZodObject | undefined,
+  Q extends z.ZodObject | undefined,
+  B extends z.ZodType | undefined,
+  K extends BodyKind | undefined,
+  R extends z.ZodType | undefined,
+> extends Common {
+  params?: P
+  query?: Q
+  bodyKind?: K
+  body?: B
+  status: 200 | 201 | 204
+  response?: R
+  unwrapped?: boolean
+  examples?: { request?: unknown; response?: unknown }
+  handle(input: AuthedInput<Out<P>, Out<Q>, Body<K, B>>): Promise<R extends z.ZodType ? Reply<z.input<R>> : Reply<null>>
+}
+
+/** An operation that needs a bearer token and answers with the envelope. */
+export function route<
+  P extends z.ZodObject | undefined = undefined,
+  Q extends z.ZodObject | undefined = undefined,
+  B extends z.ZodType | undefined = undefined,
+  K extends BodyKind | undefined = undefined,
+  R extends z.ZodType | undefined = undefined,
+>(spec: Spec<P, Q, B, K, R>): Route {
+  return { ...(spec as unknown as Route), public: false }
+}
+
+type PublicSpec<
+  P extends z.ZodObject | undefined,
+  Q extends z.ZodObject | undefined,
+  B extends z.ZodType | undefined,
+  R extends z.ZodType | undefined,
+> = Omit<Spec<P, Q, B, undefined, R>, 'handle' | 'bodyKind'> & {
+  handle(input: Input<Out<P>, Out<Q>, Out<B>>): Promise<R extends z.ZodType ? Reply<z.input<R>> : Reply<null>>
+}
+
+/** The same without a token. */
+export function publicRoute<
+  P extends z.ZodObject | undefined = undefined,
+  Q extends z.ZodObject | undefined = undefined,
+  B extends z.ZodType | undefined = undefined,
+  R extends z.ZodType | undefined = undefined,
+>(spec: PublicSpec<P, Q, B, R>): Route {
+  return { ...(spec as unknown as Route), public: true }
+}
+
+type RawSpec<P extends z.ZodObject | undefined, Q extends z.ZodObject | undefined> = Common & {
+  params?: P
+  query?: Q
+  raw: { contentTypes: string[]; statuses: Record<number, string> }
+  handle(input: Input<Out<P>, Out<Q>, Record<never, never>>): Promise<RawReply>
+}
+
+/** A public operation that answers with bytes of its own making: delivery, documents, pages. */
+export function rawRoute<P extends z.ZodObject | undefined = undefined, Q extends z.ZodObject | undefined = undefined>(
+  spec: RawSpec<P, Q>,
+): Route {
+  return { ...(spec as unknown as Route), public: true, status: 200 }
+}

@@ -1,0 +1,62 @@
+import * as z from 'zod'
+
+export const GROUP = 'media.keepsake.dev'
+export const VERSION = 'v1alpha1'
+export const API_VERSION = `${GROUP}/${VERSION}`
+
+/** metav1.Condition (KEP-1623): `lastTransitionTime` moves only when `status` flips. */
+export const Condition = z
+  .object({
+    type: z.string().min(1).max(64),
+    status: z.enum(['True', 'False', 'Unknown']),
+    reason: z
+      .string()
+      .regex(/^[A-Z][A-Za-z0-9]*$/)
+      .max(64),
+    message: z.string().max(1024),
+    observedGeneration: z.int().min(0),
+    lastTransitionTime: z.iso.datetime().max(64),
+  })
+  .describe('Standard Kubernetes condition')
+export type Condition = z.infer<typeof Condition>
+
+export const Conditions = z
+  .array(Condition)
+  .max(8)
+  .meta({
+    'x-kubernetes-list-type': 'map',
+    'x-kubernetes-list-map-keys': ['type'],
+  })
+
+export interface PrinterColumn {
+  name: string
+  type: 'string' | 'integer' | 'number' | 'date' | 'boolean'
+  jsonPath: string
+  description?: string
+  /** 1: shown only by `kubectl get -o wide`. */
+  priority?: number
+}
+
+/** Everything the YAML generator and the clients need to know about one custom resource. */
+export interface Kind<Spec extends z.ZodObject = z.ZodObject, Status extends z.ZodObject = z.ZodObject> {
+  kind: string
+  plural: string
+  shortNames: string[]
+  description: string
+  spec: Spec
+  status: Status
+  columns: PrinterColumn[]
+}
+
+/** Returns the next list of conditions; `lastTransitionTime` only moves when `status` flips. */
+export function withCondition(
+  list: readonly Condition[],
+  next: Omit<Condition, 'lastTransitionTime'>,
+  now: Date,
+): Condition[] {
+  const old = list.find((c) => c.type === next.type)
+  const lastTransitionTime = old?.status === next.status ? old.lastTransitionTime : now.toISOString()
+  return [...list.filter((c) => c.type !== next.type), { ...next, lastTransitionTime }]
+}
+
+export const conditionOf = (list: readonly Condition[] | undefined, type: string) => list?.find((c) => c.type === type)

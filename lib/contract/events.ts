@@ -1,0 +1,72 @@
+import * as z from 'zod'
+import { formatId, type Uuid } from './ids.ts'
+
+/** Payloads of the domain events, exactly as the interface specification §6.1 prints them (ids prefixed). */
+export const EVENTS = {
+  MediaUploaded: z.object({
+    media_id: z.string(),
+    org_id: z.string(),
+    uploader_id: z.string(),
+    filename: z.string(),
+    mime_type: z.string(),
+    file_size: z.int().nonnegative(),
+  }),
+  MediaTranscoded: z.object({
+    media_id: z.string(),
+    variants: z.record(z.string(), z.string().nullable()),
+  }),
+} as const
+export type EventType = keyof typeof EVENTS
+export type EventPayload<T extends EventType> = z.infer<(typeof EVENTS)[T]>
+
+/** CloudEvents 1.0, structured JSON mode. `id` is also the JetStream `Nats-Msg-Id`. */
+export const CloudEvent = z.object({
+  specversion: z.literal('1.0'),
+  id: z.string().regex(/^msg_/),
+  source: z.string(),
+  type: z.string(),
+  subject: z.string(),
+  time: z.iso.datetime(),
+  datacontenttype: z.literal('application/json'),
+  dataschema: z.string().optional(),
+  traceparent: z.string().optional(),
+  org_id: z.string(),
+  aggregate_version: z.int().nonnegative(),
+  data: z.unknown(),
+})
+export type CloudEvent = z.infer<typeof CloudEvent>
+
+/** The NATS stream that holds everything, and where one event goes in it. */
+export const STREAM = 'MEMORY'
+export const STREAM_SUBJECTS = ['memory.v1.>']
+export const subjectOf = (e: { area: string; org: Uuid; aggregate: Uuid; type: string }) =>
+  `memory.v1.${e.area}.${e.org}.${e.aggregate}.${e.type}`
+
+export interface OutboxMessage {
+  id: Uuid
+  orgId: Uuid
+  /** e.g. `media` */
+  area: string
+  aggregateId: Uuid
+  aggregateVersion: number
+  type: EventType
+  payload: unknown
+  createdAt: Date
+  traceparent: string | null
+}
+
+export function toCloudEvent(m: OutboxMessage): CloudEvent {
+  return {
+    specversion: '1.0',
+    id: formatId('message', m.id),
+    source: '/keepsake/api',
+    type: m.type,
+    subject: `${m.area}/${m.aggregateId}`,
+    time: m.createdAt.toISOString(),
+    datacontenttype: 'application/json',
+    ...(m.traceparent && { traceparent: m.traceparent }),
+    org_id: formatId('organization', m.orgId),
+    aggregate_version: m.aggregateVersion,
+    data: EVENTS[m.type].parse(m.payload),
+  }
+}

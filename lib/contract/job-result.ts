@@ -1,0 +1,56 @@
+import * as z from 'zod'
+
+/**
+ * Exit codes of every job program: the contract with `podFailurePolicy`. ffmpeg's own codes differ by version and are
+ * 0 for corrupt input, so a wrapper decides. 10 to 13: no attempt can help (FailJob). The others: try again (Count).
+ */
+export const EXIT = {
+  ok: 0,
+  badSpec: 10,
+  inputMissing: 11,
+  inputBad: 12,
+  encoderMissing: 13,
+  transient: 20,
+  noSpace: 21,
+  gpuBusy: 22,
+  verificationFailed: 30,
+  terminated: 143,
+} as const
+export const PERMANENT_EXITS: readonly number[] = [EXIT.badSpec, EXIT.inputMissing, EXIT.inputBad, EXIT.encoderMissing]
+
+/** A machine-readable reason in Kubernetes' style, e.g. `CorruptInput`. */
+export const Reason = z
+  .string()
+  .regex(/^[A-Z][A-Za-z0-9]*$/)
+  .max(64)
+
+/** What became of one input. */
+export const OutputResult = z.object({
+  id: z.string().max(64),
+  state: z.enum(['Succeeded', 'Failed']),
+  manifestKey: z.string().max(512).optional(),
+  reason: Reason.optional(),
+  message: z.string().max(512).optional(),
+})
+export type OutputResult = z.infer<typeof OutputResult>
+
+/** What a finished job program leaves in its termination log, as JSON. Kubernetes truncates that at 4096 bytes. */
+export const JobResult = z.object({
+  ok: z.boolean(),
+  reason: Reason.optional(),
+  message: z.string().max(1024).optional(),
+  accelerator: z.enum(['gpu', 'cpu']).optional(),
+  acceleratorReason: z.string().max(256).optional(),
+  outputs: z.array(OutputResult).max(64).optional(),
+})
+export type JobResult = z.infer<typeof JobResult>
+
+/** Undefined for anything that is not a whole, valid result: a killed program leaves half a file or none. */
+export function parseJobResult(text: string | undefined): JobResult | undefined {
+  if (!text) return undefined
+  try {
+    return JobResult.safeParse(JSON.parse(text)).data
+  } catch {
+    return undefined
+  }
+}

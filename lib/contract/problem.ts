@@ -1,0 +1,72 @@
+/**
+ * Every way a request can be refused, and the HTTP status it is answered with. This is the only place that knows
+ * those statuses. Wire-stable: clients branch on the code. Add, never rename.
+ */
+export const PROBLEMS = {
+  VALIDATION_ERROR: 400,
+  MALFORMED_JSON: 400,
+  INVALID_CURSOR: 400,
+  UNAUTHORIZED: 401,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  METHOD_NOT_ALLOWED: 405,
+  CONFLICT: 409,
+  IDEMPOTENCY_IN_PROGRESS: 409,
+  FILE_TOO_LARGE: 413,
+  PAYLOAD_TOO_LARGE: 413,
+  UNSUPPORTED_CONTENT_TYPE: 415,
+  INVALID_STATE_TRANSITION: 422,
+  UPLOAD_INCOMPLETE: 422,
+  UPLOAD_EXPIRED: 422,
+  CHECKSUM_MISMATCH: 422,
+  UNSUPPORTED_MEDIA: 422,
+  IDEMPOTENCY_KEY_REUSED: 422,
+  MFA_REQUIRED: 422,
+  QUOTA_EXCEEDED: 422,
+  RATE_LIMITED: 429,
+  INTERNAL_ERROR: 500,
+  SERVICE_UNAVAILABLE: 503,
+  AUTH_UNAVAILABLE: 503,
+  UPSTREAM_TIMEOUT: 504,
+} as const satisfies Record<string, number>
+
+export type ProblemCode = keyof typeof PROBLEMS
+
+/** One thing wrong with one field. `field` is a dotted path as the client wrote it, e.g. `body.filename`. */
+export interface FieldIssue {
+  field: string
+  issue: string
+  [extra: string]: unknown
+}
+
+export interface ProblemOptions extends ErrorOptions {
+  details?: FieldIssue[]
+  /** Seconds after which trying again makes sense; becomes `Retry-After` and `error.retry_after`. */
+  retryAfter?: number
+  /** Extra response headers, e.g. `WWW-Authenticate`, `Allow`. */
+  headers?: Record<string, string>
+}
+
+/**
+ * The only error a caller is meant to see: `message` is for people, `code` for programs. Anything else that is
+ * thrown is a bug or an outage, is logged whole, and reaches the caller as INTERNAL_ERROR.
+ */
+export class Problem extends Error {
+  override readonly name = 'Problem'
+  readonly code: ProblemCode
+  readonly details: FieldIssue[] | undefined
+  readonly retryAfter: number | undefined
+  readonly headers: Record<string, string> | undefined
+
+  constructor(code: ProblemCode, message: string, options: ProblemOptions = {}) {
+    super(message, options)
+    this.code = code
+    this.details = options.details
+    this.retryAfter = options.retryAfter
+    this.headers = options.headers
+  }
+
+  get status(): number {
+    return PROBLEMS[this.code]
+  }
+}

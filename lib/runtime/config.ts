@@ -1,0 +1,36 @@
+import * as z from 'zod'
+
+/**
+ * Reads the environment once, at start. Reports every mistake together and never prints a value, since half of them
+ * are secrets. The rest of the program gets a plain frozen object; nothing else reads `process.env`.
+ */
+export function loadConfig<S extends z.ZodObject>(
+  schema: S,
+  env: Record<string, string | undefined> = process.env,
+): Readonly<z.output<S>> {
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
+  const result = schema.safeParse(given)
+  if (result.success) return Object.freeze(result.data)
+  const mistakes = result.error.issues.map((i) => `  ${i.path.join('.') || '(all)'}: ${i.message}`)
+  throw new Error(`Bad configuration:\n${mistakes.join('\n')}`)
+}
+
+/** A JSON document inside one environment variable. */
+export const json = <S extends z.ZodType>(schema: S) =>
+  z
+    .string()
+    .transform((text, ctx): unknown => {
+      try {
+        return JSON.parse(text)
+      } catch {
+        ctx.addIssue({ code: 'custom', message: 'is not JSON' })
+        return z.NEVER
+      }
+    })
+    .pipe(schema)
+
+/** `true`/`false`/`1`/`0`; anything else is a mistake rather than silently true. */
+export const flag = z.stringbool()
+
+/** A whole number written in decimal. */
+export const int = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
