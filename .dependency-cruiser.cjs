@@ -1,0 +1,90 @@
+// The import rules of docs/architecture.md. `only(name, from, to)`: files below `from` may import nothing but `to`.
+const only = (name, from, to, comment, fromNot) => ({
+  name,
+  comment,
+  severity: 'error',
+  from: { path: from, ...(fromNot && { pathNot: fromNot }) },
+  to: { pathNot: to, dependencyTypesNot: ['core'] },
+})
+const door = (name, module, file) => ({
+  name,
+  comment: `${module} is weak, archived or leaky: it stays behind one door`,
+  severity: 'error',
+  from: { pathNot: `${file}|^test/|^local/` },
+  to: { path: `node_modules/${module}/` },
+})
+const PURE = '/(plan|policy|ladder|child|facts|sniff|[a-z-]+-plan)\\.ts$'
+
+module.exports = {
+  forbidden: [
+    { name: 'no-circular', severity: 'error', from: {}, to: { circular: true, dependencyTypesNot: ['type-only'] } },
+    { name: 'no-test-in-product', severity: 'error', from: { pathNot: '^test/' }, to: { path: '^test/' } },
+    { name: 'no-local-in-product', severity: 'error', from: { pathNot: '^(test|local)/' }, to: { path: '^local/' } },
+    only('crds-are-pure', '^crds/', '^crds/|node_modules/(zod|yaml)/', 'crds/ describes; it never acts'),
+    only('contract-is-pure', '^lib/contract/', '^lib/contract/|^crds/|node_modules/zod/', 'what the programs agree on'),
+    only('lib-knows-no-program', '^lib/', '^lib/|^crds/|node_modules/', 'lib is below api, operator and jobs'),
+    only(
+      'jobs-stay-small',
+      '^jobs/',
+      '^(jobs|lib|crds)/|node_modules/(zod|fluent-ffmpeg|@types/fluent-ffmpeg|sharp)/',
+      'no Postgres, no Kubernetes in an ffmpeg pod',
+    ),
+    only(
+      'operator-only-knows-kubernetes',
+      '^operator/',
+      '^(operator|lib|crds)/|node_modules/(zod|prom-client|node-cron)/',
+      'no Postgres, no NATS, no object storage',
+    ),
+    only(
+      'api-does-not-import-programs',
+      '^api/',
+      '^(api|lib|crds)/|node_modules/',
+      'programs meet in crds/ and lib/contract',
+    ),
+    {
+      name: 'decisions-are-pure',
+      comment: 'what decides must not be able to act',
+      severity: 'error',
+      from: { path: PURE },
+      to: {
+        path: '^lib/runtime/|^api/db/|node_modules/',
+        pathNot: 'node_modules/zod/',
+        dependencyTypesNot: ['type-only'],
+      },
+    },
+    {
+      name: 'decisions-do-not-touch-the-machine',
+      severity: 'error',
+      from: { path: PURE },
+      to: { dependencyTypes: ['core'], pathNot: '^(node:)?(crypto|path|util)$' },
+    },
+    {
+      name: 'only-queries-touch-tables',
+      severity: 'error',
+      from: { path: '^api/', pathNot: '(queries\\.ts|/conversion\\.ts|^api/db/|^api/outbox)' },
+      to: { path: '^api/db/schema\\.ts$', dependencyTypesNot: ['type-only'] },
+    },
+    {
+      name: 'routes-are-leaves',
+      severity: 'error',
+      from: { path: '^api/', pathNot: '^api/app\\.ts$' },
+      to: { path: '/routes\\.ts$' },
+    },
+    door('one-door-to-ffmpeg', 'fluent-ffmpeg', '^jobs/ffmpeg'),
+    door('one-door-to-s3', 'minio', '^lib/runtime/object-store-s3'),
+    door('one-door-to-nats', 'nats', '^lib/runtime/event-bus-nats'),
+    door('one-door-to-kubernetes', '@kubernetes/client-node', '^lib/runtime/kube'),
+    door('one-door-to-jose', 'jose', '^api/auth/'),
+  ],
+  options: {
+    tsPreCompilationDeps: 'specify',
+    tsConfig: { fileName: 'tsconfig.json' },
+    doNotFollow: { path: 'node_modules' },
+    exclude: { path: '^(dist|\\.tap)/' },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'node', 'default', 'types'],
+      extensions: ['.ts', '.js', '.d.ts', '.json'],
+    },
+  },
+}

@@ -1,0 +1,29 @@
+# Two commands set everything up on a fresh machine: `make demo` and `make test`. Daily work uses the npm scripts.
+# The programs run on the Node that npm installs beside them, whatever the machine's own one is.
+export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
+
+.PHONY: help setup demo start test verify bench clean
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+setup: ## Install the system packages and npm packages that are missing
+	@local/setup.sh
+
+demo: setup ## Watch a video go through the platform (VIDEO=path uses your own, CHECK=1 plays it and exits)
+	@VIDEO='$(VIDEO)' CHECK='$(CHECK)' exec node local/demo.ts
+
+start: setup ## Run the platform on this machine; data stays in .keepsake
+	@exec node local/main.ts
+
+test: setup ## Run every test this machine can run
+	@exec node test/run.ts
+
+verify: setup ## Types, lint, import rules, dead code, generated files, OpenAPI
+	@npm run --silent verify
+
+bench: setup ## Measure, and print the tables of docs/benchmarks.md
+	@npm run --silent bench
+
+clean: ## Remove what can be made again (not .keepsake)
+	rm -rf dist coverage .tap node_modules

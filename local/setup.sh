@@ -1,0 +1,49 @@
+#!/bin/sh
+# Brings what a fresh machine lacks: system packages, then exactly the npm packages of the lock file.
+# Usage: local/setup.sh [extra-debian-package...]. Safe to run again; does nothing when nothing is missing.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf '%s\n' "$*" >&2; }
+
+missing=""
+need() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
+need ffmpeg ffmpeg
+need ffprobe ffmpeg
+need vips libvips-tools
+need node nodejs
+need npm npm
+for package in "$@"; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+done
+
+if [ -n "$missing" ]; then
+  if command -v apt-get >/dev/null 2>&1; then
+    as_root=""
+    if [ "$(id -u)" -ne 0 ]; then
+      command -v sudo >/dev/null 2>&1 || { say "Please install as root: apt-get install$missing"; exit 1; }
+      as_root="sudo"
+    fi
+    say "Installing$missing"
+    $as_root apt-get update -qq
+    # shellcheck disable=SC2086
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+  elif command -v brew >/dev/null 2>&1; then
+    brew install ffmpeg vips node
+  else
+    say "Please install these first:$missing"
+    exit 1
+  fi
+fi
+
+# The system's Node may be older than the one the project runs on: npm only needs it to install the right one.
+if [ ! -f node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ] || [ ! -x node_modules/.bin/node ]; then
+  say "Installing npm packages"
+  npm ci --no-audit --no-fund --loglevel=error
+fi
+PATH="$PWD/node_modules/.bin:$PATH" node -e '
+  const [major, minor] = process.versions.node.split(".").map(Number)
+  if (major < 22 || (major === 22 && minor < 19)) {
+    console.error(`Node ${process.versions.node} is too old: 22.19 or newer is needed, and npm did not install one (are install scripts blocked?)`)
+    process.exit(1)
+  }'
