@@ -54,12 +54,13 @@ export class StoreError extends Error {
 
 /**
  * The object store: one bucket, flat keys (`org/…/media/…/original`). A folder and S3 implement it; both pass
- * `test/lib/runtime/object-store.ts`. No method ever holds a whole object in memory. An object becomes visible at
- * once and whole, or not at all.
+ * `test/support/object-store-contract.ts`. No method ever holds a whole object in memory. An object becomes visible at
+ * once and whole, or not at all. An error of a body is thrown as it is. A body that is refused is not destroyed, so that
+ * an HTTP request can still be answered; only an abort destroys it. Every other failure is a StoreError.
  */
 export interface ObjectStore {
   put(key: string, body: Readable | Buffer | string, options: PutOptions): Promise<ObjectInfo>
-  /** Throws StoreError('NotFound'). `end` is inclusive, as in HTTP ranges. */
+  /** Throws StoreError('NotFound'). `end` is inclusive, as in HTTP ranges; a range behind the end gives no bytes. */
   get(
     key: string,
     range?: { start: number; end?: number },
