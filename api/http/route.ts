@@ -80,7 +80,7 @@ export interface Reply<R> {
 
 interface Common {
   method: 'get' | 'post' | 'patch' | 'put' | 'delete'
-  /** With `{name}` placeholders, below the base path. */
+  /** With `{name}` placeholders, below the base path; a final `{+name}` takes the rest of the path, slashes included. */
   path: `/${string}`
   operationId: string
   tags: string[]

@@ -1,0 +1,43 @@
+import * as z from 'zod'
+import { flag, int, json } from '../lib/runtime/config.ts'
+import { StoreConfig } from '../lib/runtime/open-object-store.ts'
+
+/** base64url of at least 32 bytes, as `openssl rand -base64 32 | tr +/ -_` makes them. */
+const secret = z.string().regex(/^[A-Za-z0-9_-]{43,}={0,2}$/, 'must be base64url of at least 32 bytes')
+
+/** The keys that sign delivery links: `current` signs, all verify, so that a rotation breaks no link. */
+const LinkKeys = z
+  .object({ current: z.string(), keys: z.record(z.string().regex(/^[a-z0-9]{1,8}$/), secret) })
+  .refine((ring) => ring.keys[ring.current] !== undefined, 'current must name one of the keys')
+
+/** The environment of the API. */
+export const ApiConfig = StoreConfig.extend({
+  HOST: z.string().default('0.0.0.0'),
+  PORT: int(0, 65_535).default(8080),
+  INTERNAL_PORT: int(0, 65_535).default(8081),
+  METRICS_PORT: int(0, 65_535).default(9090),
+  PUBLIC_URL: z.url({ protocol: /^https?$/ }).describe('What clients put before the base path; no slash at the end'),
+  BASE_PATH: z
+    .string()
+    .regex(/^(\/[a-z0-9-]+)+$/)
+    .default('/v1'),
+  TRUST_PROXY_HOPS: int(0, 10).default(0),
+  DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must be a postgres:// address'),
+  DATABASE_CONNECTIONS: int(1, 200).default(10),
+  LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+  AUTH_ISSUER: z.string().min(1),
+  AUTH_AUDIENCE: z.string().min(1),
+  AUTH_JWKS_URL: z.url({ protocol: /^https?$/ }),
+  AUTH_TOKEN_TYPE: z.string().default('at+jwt'),
+  AUTH_TOKEN_URL: z.url({ protocol: /^https?$/ }).optional(),
+  AUTH_REVOCATION_URL: z.url({ protocol: /^https?$/ }).optional(),
+  AUTH_CLIENT_ID: z.string().optional(),
+  AUTH_CLIENT_SECRET: z.string().optional(),
+  AUTH_PROXY_ENABLED: flag.default(true),
+  LINK_KEYS: json(LinkKeys),
+  CURSOR_KEY: secret,
+  CHECK_RESPONSES: flag.default(false),
+  DRAIN_SECONDS: int(0, 300).default(8),
+  KEEPSAKE_FAILPOINT: z.string().optional(),
+})
+export type ApiConfig = z.output<typeof ApiConfig>

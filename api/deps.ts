@@ -1,0 +1,27 @@
+import type { Clock } from '../lib/runtime/clock.ts'
+import type { Log } from '../lib/runtime/log.ts'
+import type { ObjectStore } from '../lib/runtime/object-store.ts'
+import type { ApiConfig } from './config.ts'
+import type { Database } from './db/db.ts'
+import type { Cursors } from './http/cursor.ts'
+
+/** Signed delivery links. */
+export interface Links {
+  /** The absolute signed URL that delivers this object. */
+  url(key: string): string
+  /** Seconds a link lives at least, as clients are told. */
+  readonly expiresIn: number
+  /** Number of the current 15-minute window: links change with it, so entity tags must too. */
+  window(): number
+}
+
+/** What features are built from. Each takes what it uses by name. */
+export interface ApiDeps {
+  db: Database
+  store: ObjectStore
+  log: Log
+  clock: Clock
+  links: Links
+  cursors: Cursors
+  config: ApiConfig
+}
