@@ -1,0 +1,93 @@
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Log } from '../lib/runtime/log.ts'
+import type { Binaries } from './postgres-files.ts'
+import { describeProcess, isAlive, waitForExit } from './process-table.ts'
+
+const run = promisify(execFile)
+
+export const PASSWORD_FILE = 'keepsake.password'
+export const OWNER_FILE = 'keepsake.owner'
+
+export interface Wrapper {
+  command: string[]
+  /** Who must own the data folder, when that is not us. */
+  uid: number | undefined
+}
+
+/** Postgres refuses to run as root; a user namespace makes it believe that it does not, also below 0700 folders of root. */
+export async function asOrdinaryUser(): Promise<Wrapper> {
+  if (process.getuid?.() !== 0) return { command: [], uid: undefined }
+  const unshare = ['unshare', '--user', '--map-user=1000', '--map-group=1000']
+  if (await works([...unshare, 'true'])) return { command: unshare, uid: undefined }
+  // Containers may forbid namespaces; there root may still become somebody else.
+  const setpriv = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+  if (await works([...setpriv, 'true'])) return { command: setpriv, uid: 65_534 }
+  throw new Error('Postgres cannot run as root here: neither unshare nor setpriv works. Start as an ordinary user.')
+}
+
+const works = ([command = '', ...args]: string[]) =>
+  run(command, args).then(
+    () => true,
+    () => false,
+  )
+
+/** Makes the cluster beside its place and moves it there whole: a kill on the way leaves nothing half-made. */
+export async function initialise(dataDir: string, binaries: Binaries, wrap: Wrapper, fast: boolean): Promise<void> {
+  await mkdir(dirname(dataDir), { recursive: true })
+  await removeAbandoned(dataDir)
+  const work = await mkdtemp(`${dataDir}.new-${process.pid}-`)
+  try {
+    const password = randomBytes(24).toString('hex')
+    const passwordFile = join(work, 'password')
+    await writeFile(passwordFile, password, { mode: 0o600 })
+    const data = join(work, 'data')
+    await mkdir(data, { mode: 0o700 })
+    if (wrap.uid !== undefined) for (const path of [work, passwordFile, data]) await chown(path, wrap.uid, wrap.uid)
+    const args = ['-D', data, '-U', 'postgres', `--pwfile=${passwordFile}`, '--auth=scram-sha-256', '-E', 'UTF8']
+    const locale = `--locale=${process.platform === 'linux' ? 'C.UTF-8' : 'C'}`
+    const [command = '', ...rest] = [...wrap.command, binaries.initdb, ...args, locale]
+    await run(command, [...rest, ...(fast ? ['--no-sync'] : [])])
+    await writeFile(join(data, PASSWORD_FILE), password, { mode: 0o600 })
+    await rename(data, dataDir)
+  } finally {
+    await rm(work, { recursive: true, force: true })
+  }
+}
+
+/** What an initialisation that was killed left beside the folder. */
+async function removeAbandoned(dataDir: string): Promise<void> {
+  const prefix = `${basename(dataDir)}.new-`
+  for (const name of await readdir(dirname(dataDir))) {
+    const pid = Number(name.slice(prefix.length).split('-')[0])
+    if (!name.startsWith(prefix) || (await isAlive(pid))) continue
+    await rm(join(dirname(dataDir), name), { recursive: true, force: true })
+  }
+}
+
+/** When we are killed without warning, the kernel sends the server SIGINT: a fast, clean shutdown. Linux only. */
+export async function dyingWithUs(): Promise<string[]> {
+  const chain = ['setpriv', '--pdeathsig', 'INT']
+  return (await works([...chain, 'true'])) ? chain : []
+}
+
+/** Ends the server of an owner that no longer lives, if it still runs. */
+export async function stopPredecessor(dataDir: string, log: Log): Promise<void> {
+  await chmod(dataDir, 0o700)
+  const pid = Number((await readFile(join(dataDir, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n')[0])
+  if (!pid || !(await isAlive(pid))) return
+  const seen = await describeProcess(pid)
+  // The number may belong to another program by now; Postgres itself handles such a stale file.
+  if (!seen?.command.includes(dataDir)) return
+  const owner = Number(await readFile(join(dataDir, OWNER_FILE), 'utf8').catch(() => '0'))
+  // A server whose parent is still the one that wrote its name belongs to a living program.
+  if (owner > 0 && seen.parent === owner) throw new Error(`${dataDir} is in use by process ${owner}`)
+  log.warn({ pid }, 'stopping the Postgres server of a predecessor')
+  process.kill(pid, 'SIGINT')
+  if (await waitForExit(pid, 15_000)) return
+  process.kill(pid, 'SIGQUIT')
+  if (!(await waitForExit(pid, 5_000))) throw new Error(`The Postgres server ${pid} in ${dataDir} does not stop`)
+}

@@ -1,0 +1,149 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import type { Log } from '../lib/runtime/log.ts'
+import { type Binaries, exists, findBinaries } from './postgres-files.ts'
+import {
+  asOrdinaryUser,
+  dyingWithUs,
+  initialise,
+  OWNER_FILE,
+  PASSWORD_FILE,
+  stopPredecessor,
+} from './postgres-folder.ts'
+
+export interface EmbeddedPostgresOptions {
+  /** Kept between starts; made when missing. One server at a time. */
+  dataDir: string
+  log: Log
+  /** A free one is chosen when left out. */
+  port?: number
+  /** For tests: trades safety of the data for speed. */
+  fast?: boolean
+  /** Other binaries than the embedded ones, e.g. /usr/lib/postgresql/15/bin. */
+  binaries?: Binaries
+}
+
+export interface EmbeddedPostgres {
+  /** Superuser, database `keepsake`. */
+  url: string
+  port: number
+  /** Resolves once the server has shut down cleanly. */
+  stop(): Promise<void>
+}
+
+/**
+ * A Postgres server of our own on 127.0.0.1, dead when we are dead. A folder left behind by a killed predecessor is
+ * taken over; one whose owner still lives is refused.
+ */
+export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  const dataDir = resolve(options.dataDir)
+  const binaries = options.binaries ?? (await findBinaries())
+  const wrap = await asOrdinaryUser()
+  if (await exists(join(dataDir, 'PG_VERSION'))) await stopPredecessor(dataDir, options.log)
+  else await initialise(dataDir, binaries, wrap, options.fast ?? false)
+  await writeFile(join(dataDir, OWNER_FILE), String(process.pid), { mode: 0o600 })
+  const mortal = await dyingWithUs()
+  const password = await readFile(join(dataDir, PASSWORD_FILE), 'utf8')
+
+  // Somebody else may take a free port between our asking for it and the server's binding it: then we ask again.
+  for (let attempt = 1; ; attempt++) {
+    const port = options.port ?? (await freePort())
+    try {
+      const child = launch([...wrap.command, ...mortal, binaries.postgres], dataDir, port, options.fast ?? false)
+      const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
+      await untilReady(child, url, options.log)
+      await createDatabase(url)
+      return { url: url.replace(/postgres$/, 'keepsake'), port, stop: () => stop(child) }
+    } catch (error) {
+      if (attempt === 3 || options.port !== undefined) throw error
+      options.log.warn({ err: error, attempt }, 'embedded Postgres did not start, trying again')
+    }
+  }
+}
+
+function launch([command = '', ...chain]: string[], dataDir: string, port: number, fast: boolean): ChildProcess {
+  const settings = [
+    'listen_addresses=127.0.0.1',
+    'unix_socket_directories=',
+    'max_connections=200',
+    'shared_buffers=64MB',
+    'password_encryption=scram-sha-256',
+    ...(fast ? ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'max_wal_size=256MB'] : []),
+  ]
+  return spawn(command, [...chain, '-D', dataDir, '-p', String(port), ...settings.flatMap((s) => ['-c', s])], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    // A process group of its own, or Ctrl-C in the terminal would stop the server before its clients.
+    detached: true,
+  })
+}
+
+async function untilReady(child: ChildProcess, url: string, log: Log): Promise<void> {
+  const lines: string[] = []
+  let failure: Error | undefined
+  child.once('error', (error) => {
+    failure = error
+  })
+  child.once('exit', (code) => {
+    failure ??= new Error(`Postgres ended with ${code}:\n${lines.slice(-8).join('\n')}`)
+  })
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    lines.push(...text.trimEnd().split('\n'))
+    lines.splice(0, lines.length - 50)
+    if (/FATAL|PANIC/.test(text)) log.debug({ postgres: text.trim() }, 'embedded Postgres says')
+  })
+  // Recovery after a crash can take a while; the limit is only against waiting for ever.
+  for (const end = Date.now() + 60_000; Date.now() < end; await sleep(25)) {
+    if (failure) throw failure
+    if (await answers(url)) return
+  }
+  await stop(child)
+  throw new Error(`Postgres did not become ready:\n${lines.slice(-8).join('\n')}`)
+}
+
+async function answers(url: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await client.end()
+    return true
+  } catch (error) {
+    // 28P01: somebody answers who does not know our password, so it is not our server.
+    if ((error as { code?: string }).code === '28P01') throw new Error('another Postgres server has this port')
+    return false
+  }
+}
+
+async function createDatabase(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    await client.query('create database keepsake')
+  } catch (error) {
+    if ((error as { code?: string }).code !== '42P04') throw error
+  } finally {
+    await client.end()
+  }
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
+  const gone = new Promise<void>((done) => child.once('exit', () => done()))
+  child.kill('SIGINT')
+  const slow = setTimeout(() => child.kill('SIGQUIT'), 15_000)
+  await gone
+  clearTimeout(slow)
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((done, fail) => server.once('error', fail).listen(0, '127.0.0.1', done))
+  const address = server.address()
+  await new Promise<void>((done) => server.close(() => done()))
+  if (typeof address !== 'object' || address === null) throw new Error('no port')
+  return address.port
+}
