@@ -9,6 +9,8 @@ export interface ObjectInfo {
   lastModified: Date
 }
 
+export type ListedObject = Omit<ObjectInfo, 'contentType'>
+
 export interface PutOptions {
   contentType: string
   /** When known, a body of another length is refused and nothing is stored. */
@@ -67,8 +69,8 @@ export interface ObjectStore {
     signal?: AbortSignal,
   ): Promise<{ info: ObjectInfo; body: Readable }>
   head(key: string): Promise<ObjectInfo | undefined>
-  /** In key order. */
-  list(prefix: string): AsyncIterable<ObjectInfo>
+  /** In key order. Without the content type, which S3 does not list. */
+  list(prefix: string): AsyncIterable<ListedObject>
   /** Deleting what is not there is success. */
   delete(key: string): Promise<void>
   /** Deletes everything below the prefix and returns how many objects that were. The prefix must end in `/`. */

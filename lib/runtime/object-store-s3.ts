@@ -1,0 +1,261 @@
+import { randomUUID } from 'node:crypto'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { rename, rm, stat } from 'node:fs/promises'
+import type { IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client } from 'minio'
+import { type ObjectInfo, type ObjectStore, type PartInfo, type PutOptions, StoreError } from './object-store.ts'
+import {
+  checkContentType,
+  checkFolderPrefix,
+  checkKey,
+  checkPartNumber,
+  checkPrefix,
+  checkRange,
+} from './object-store-key.ts'
+import { asStoreError, type Body, openConnections } from './object-store-s3-http.ts'
+import { putInParts, SINGLE_PUT_MAX, uploadInParts } from './object-store-s3-parts.ts'
+
+export interface S3Options {
+  endpoint: string
+  /** Where clients reach the same bucket, when that differs; for presigned links. */
+  publicEndpoint?: string | undefined
+  region: string
+  bucket: string
+  accessKey: string
+  secretKey: string
+  /** How long a connection may be silent. */
+  idleMs?: number
+}
+
+/** listParts is protected in the client's types, and public in its documentation. */
+class Door extends Client {
+  parts(bucket: string, key: string, uploadId: string) {
+    return this.listParts(bucket, key, uploadId)
+  }
+}
+
+function connect(options: S3Options, endpoint: string, transport: ReturnType<typeof openConnections>) {
+  const url = new URL(endpoint)
+  const useSSL = url.protocol === 'https:'
+  return new Door({
+    endPoint: url.hostname,
+    port: Number(url.port) || (useSSL ? 443 : 80),
+    useSSL,
+    accessKey: options.accessKey,
+    secretKey: options.secretKey,
+    // Named, so that the client never asks where the bucket is.
+    region: options.region,
+    pathStyle: true,
+    transport: transport.transport,
+    transportAgent: transport.agent,
+    // Its retries write to the console and lose the error code; the ones here do not.
+    retryOptions: { disableRetry: true },
+  })
+}
+
+const URL_SECONDS = 900
+
+/** An object store in one S3 bucket. The bucket must exist. */
+export function openS3Store(options: S3Options): ObjectStore {
+  const { bucket } = options
+  const wire = openConnections(new URL(options.endpoint), options.idleMs ?? 60_000)
+  const client = connect(options, options.endpoint, wire)
+  const forClients = options.publicEndpoint ? connect(options, options.publicEndpoint, wire) : client
+  const sign = (method: string, key: string, query: Record<string, string> = {}) =>
+    client.presignedUrl(method, bucket, key, URL_SECONDS, query)
+
+  async function put(key: string, body: Body, { contentType, size, signal }: PutOptions): Promise<ObjectInfo> {
+    checkKey(key)
+    checkContentType(contentType)
+    if (typeof body === 'string' || Buffer.isBuffer(body)) {
+      const bytes = Buffer.from(body)
+      return again(() => putWhole(key, bytes, { contentType, size: bytes.length, signal }), signal)
+    }
+    if (size === undefined || size > SINGLE_PUT_MAX) return putInParts(store, key, body, { contentType, size, signal })
+    return putWhole(key, body, { contentType, size, signal })
+  }
+
+  async function putWhole(key: string, body: Body, o: { contentType: string; size: number; signal: Signal }) {
+    const headers = { 'content-type': o.contentType }
+    const url = await sign('PUT', key)
+    const answer = await wire.exchange(url, { method: 'PUT', headers, body, size: o.size, signal: o.signal })
+    answer.resume()
+    return { ...infoOf(key, answer), contentType: o.contentType, size: o.size }
+  }
+
+  async function get(key: string, range?: { start: number; end?: number }, signal?: AbortSignal) {
+    checkKey(key)
+    checkRange(range)
+    const headers = range && { range: `bytes=${range.start}-${range.end ?? ''}` }
+    try {
+      const answer = await again(async () => {
+        return wire.exchange(await sign('GET', key), { method: 'GET', ...(headers && { headers }), signal })
+      }, signal)
+      return { info: infoOf(key, answer), body: answer as Readable }
+    } catch (error) {
+      const info = isRangeError(error) ? await head(key) : undefined
+      if (!info) throw error
+      return { info, body: Readable.from([]) }
+    }
+  }
+
+  async function head(key: string): Promise<ObjectInfo | undefined> {
+    checkKey(key)
+    try {
+      const answer = await again(async () => wire.exchange(await sign('HEAD', key), { method: 'HEAD' }))
+      answer.resume()
+      return infoOf(key, answer)
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'NotFound') return undefined
+      throw error
+    }
+  }
+
+  async function* list(prefix: string) {
+    checkPrefix(prefix)
+    let token = ''
+    do {
+      const page = await again(() => client.listObjectsV2Query(bucket, prefix, token, '', 1000, ''))
+      for (const { name, size, etag, lastModified } of page.objects) {
+        if (name !== undefined) yield { key: name, size: Number(size), etag: `"${etag}"`, lastModified }
+      }
+      token = page.isTruncated ? page.nextContinuationToken : ''
+    } while (token !== '')
+  }
+
+  async function deletePrefix(prefix: string): Promise<number> {
+    checkFolderPrefix(prefix)
+    let count = 0
+    for (;;) {
+      // The first page again and again: what is listed is deleted before the next look.
+      const page = await again(() => client.listObjectsV2Query(bucket, prefix, '', '', 1000, ''))
+      const keys = page.objects.flatMap(({ name }) => (name === undefined ? [] : [name]))
+      if (keys.length === 0) return count
+      const refused = (await again(() => client.removeObjects(bucket, keys))).filter(Boolean)
+      if (refused.length > 0) throw new StoreError('Unavailable', `${refused.length} objects could not be deleted`)
+      count += keys.length
+    }
+  }
+
+  const store: ObjectStore = {
+    put,
+    get,
+    head,
+    list,
+    deletePrefix,
+    async delete(key) {
+      checkKey(key)
+      await again(() => client.removeObject(bucket, key))
+    },
+
+    createMultipart(key, { contentType }) {
+      checkKey(key)
+      checkContentType(contentType)
+      return again(() => client.initiateNewMultipartUpload(bucket, key, { 'Content-Type': contentType }))
+    },
+    async putPart(key, uploadId, partNumber, body, { size, contentMd5, signal }) {
+      checkKey(key)
+      checkPartNumber(partNumber)
+      const url = await sign('PUT', key, { uploadId, partNumber: String(partNumber) })
+      const headers = contentMd5 === undefined ? {} : { 'content-md5': contentMd5 }
+      const answer = await wire.exchange(url, { method: 'PUT', headers, body, size, signal })
+      answer.resume()
+      return { partNumber, etag: answer.headers.etag ?? '', size }
+    },
+    async listParts(key, uploadId): Promise<PartInfo[]> {
+      checkKey(key)
+      const parts = await again(() => client.parts(bucket, key, uploadId))
+      return parts.map(({ part, etag, size }) => ({ partNumber: part, etag: `"${etag}"`, size }))
+    },
+    async completeMultipart(key, uploadId, parts) {
+      checkKey(key)
+      if (parts.length === 0) throw new StoreError('InvalidPart', 'No parts were named')
+      const named = parts.map(({ partNumber, etag }) => ({ part: partNumber, etag }))
+      // Not again(): after an answer that was lost, a second try would say NotFound of an object that is there.
+      await client.completeMultipartUpload(bucket, key, uploadId, named).catch(rethrow)
+      const info = await head(key)
+      if (!info) throw new StoreError('Unavailable', `${key} is gone right after its upload was completed`)
+      return info
+    },
+    async abortMultipart(key, uploadId) {
+      checkKey(key)
+      await again(() => client.abortMultipartUpload(bucket, key, uploadId)).catch((error: unknown) => {
+        if (!(error instanceof StoreError && error.code === 'NotFound')) throw error
+      })
+    },
+
+    async download(key, path, signal) {
+      const half = `${path}.${randomUUID()}`
+      try {
+        const { info, body } = await get(key, undefined, signal)
+        await pipeline(body, createWriteStream(half, { flags: 'wx' }), signal ? { signal } : {})
+        await rename(half, path)
+        return info
+      } finally {
+        await rm(half, { force: true })
+      }
+    },
+    async upload(path, key, { contentType, signal }) {
+      checkKey(key)
+      checkContentType(contentType)
+      const { size } = await stat(path)
+      const inParts = await uploadInParts(store, path, key, { contentType, size, signal, again })
+      if (inParts) return inParts
+      return again(() => {
+        const file = createReadStream(path)
+        return putWhole(key, file, { contentType, size, signal }).finally(() => file.destroy())
+      }, signal)
+    },
+
+    presignGet: (key, seconds) => {
+      checkKey(key)
+      return forClients.presignedUrl('GET', bucket, key, seconds)
+    },
+    async check() {
+      const found = await client.bucketExists(bucket).catch(rethrow)
+      if (!found) throw new StoreError('Unavailable', `There is no bucket ${bucket}`)
+    },
+    close() {
+      wire.close()
+      return Promise.resolve()
+    },
+  }
+  return store
+}
+
+type Signal = AbortSignal | undefined
+
+function infoOf(key: string, { headers }: IncomingMessage): ObjectInfo {
+  const total = /\/(\d+)$/.exec(headers['content-range'] ?? '')?.[1] ?? headers['content-length'] ?? 0
+  return {
+    key,
+    size: Number(total),
+    etag: headers.etag ?? '',
+    contentType: headers['content-type'] ?? 'application/octet-stream',
+    // A PUT is answered without Last-Modified; its Date is the same moment.
+    lastModified: new Date(headers['last-modified'] ?? headers.date ?? Date.now()),
+  }
+}
+
+const isRangeError = (error: unknown) => error instanceof StoreError && /InvalidRange|HTTP 416/.test(error.message)
+
+const rethrow = (error: unknown): never => {
+  throw asStoreError(error)
+}
+
+/** Three attempts at what may be repeated: a kept-alive connection may be closed by the server just when it is used. */
+async function again<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      signal?.throwIfAborted()
+      const known = asStoreError(error)
+      if (known.code !== 'Unavailable' || attempt === 3) throw known
+      await sleep(100 * 4 ** (attempt - 1), undefined, signal ? { signal } : {})
+    }
+  }
+}

@@ -1,0 +1,48 @@
+import * as z from 'zod'
+import type { ObjectStore } from './object-store.ts'
+import { openFolderStore } from './object-store-folder.ts'
+import { openS3Store } from './object-store-s3.ts'
+
+const Fields = z.object({
+  STORE_KIND: z.enum(['folder', 's3']),
+  STORE_FOLDER: z.string().min(1).optional(),
+  S3_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
+  /** Where clients reach the store, when that differs from where the programs do. */
+  S3_PUBLIC_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
+  S3_REGION: z.string().min(1).default('us-east-1'),
+  S3_BUCKET: z.string().min(3).max(63).optional(),
+  S3_ACCESS_KEY: z.string().min(1).optional(),
+  S3_SECRET_KEY: z.string().min(1).optional(),
+})
+type Fields = z.output<typeof Fields>
+
+const needed = {
+  folder: ['STORE_FOLDER'],
+  s3: ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY', 'S3_SECRET_KEY'],
+} as const
+
+/** `extend` it with what else a program needs: the check of what belongs together comes along (a copied `.shape` lacks it). */
+export const StoreConfig = Fields.superRefine((config, ctx) => {
+  for (const field of needed[config.STORE_KIND]) {
+    if (config[field] !== undefined) continue
+    ctx.addIssue({ code: 'custom', path: [field], message: `is needed when STORE_KIND is ${config.STORE_KIND}` })
+  }
+})
+
+/** Opens the store that the configuration names. Does not speak to it yet: see `check`. */
+export function openObjectStore(config: Fields): ObjectStore {
+  const need = (field: (typeof needed)['folder' | 's3'][number]): string => {
+    const value = config[field]
+    if (value === undefined) throw new Error(`Bad configuration: ${field} is needed for ${config.STORE_KIND}`)
+    return value
+  }
+  if (config.STORE_KIND === 'folder') return openFolderStore({ folder: need('STORE_FOLDER') })
+  return openS3Store({
+    endpoint: need('S3_ENDPOINT'),
+    publicEndpoint: config.S3_PUBLIC_ENDPOINT,
+    region: config.S3_REGION,
+    bucket: need('S3_BUCKET'),
+    accessKey: need('S3_ACCESS_KEY'),
+    secretKey: need('S3_SECRET_KEY'),
+  })
+}
