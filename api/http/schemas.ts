@@ -44,7 +44,7 @@ export const outputTime = () => z.iso.datetime({ precision: 3 }).meta({ example:
 export function timestamp(date: Date): string
 export function timestamp(date: Date | null): string | null
 export function timestamp(date: Date | null): string | null {
-  return date && date.toISOString()
+  return date?.toISOString() ?? null
 }
 
 /** A time in a request: RFC 3339 with any offset, handed on as Date. */

@@ -1,0 +1,56 @@
+import type { IncomingMessage } from 'node:http'
+import { Problem } from '../../lib/contract/problem.ts'
+import { ClientGone } from './request.ts'
+
+export const JSON_LIMIT = 256 * 1024
+
+/**
+ * The JSON document of a request; `{}` when it has no body. express.json() would read an oversized body to its end
+ * before it answers; here the answer goes out at once and what still arrives is dropped.
+ */
+export async function readJson(req: IncomingMessage): Promise<unknown> {
+  if (!hasBody(req)) return {}
+  requireType(req, /^application\/(?:[\w.-]+\+)?json\s*(?:;\s*charset="?utf-8"?\s*)?$/i, 'application/json')
+  if (Number(req.headers['content-length'] ?? 0) > JSON_LIMIT) throw tooLarge()
+  const bytes = await collect(req)
+  if (bytes.length === 0) return {}
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch (cause) {
+    // The parser's message quotes the input, so it stays in the log.
+    throw new Problem('MALFORMED_JSON', 'The request body is not valid JSON in UTF-8', { cause })
+  }
+}
+
+export const hasBody = (req: IncomingMessage) =>
+  req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length'] ?? 0) > 0
+
+/** 415 unless the body is of the type wanted and not compressed. */
+export function requireType(req: IncomingMessage, wanted: RegExp, name: string): void {
+  const encoding = req.headers['content-encoding']
+  const type = req.headers['content-type'] ?? ''
+  if (wanted.test(type) && (encoding === undefined || encoding === 'identity')) return
+  throw new Problem('UNSUPPORTED_CONTENT_TYPE', `The request body must be ${name}, not compressed`)
+}
+
+const tooLarge = () => new Problem('PAYLOAD_TOO_LARGE', `A JSON body may have at most ${JSON_LIMIT} bytes`)
+
+function collect(req: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    const onData = (chunk: Buffer) => {
+      size += chunk.length
+      if (size <= JSON_LIMIT) chunks.push(chunk)
+      else settle(() => reject(tooLarge()))
+    }
+    const onEnd = () => settle(() => resolve(Buffer.concat(chunks)))
+    const onClose = () => settle(() => reject(new ClientGone()))
+    const settle = (outcome: () => void) => {
+      req.off('data', onData).off('end', onEnd).off('close', onClose)
+      req.resume()
+      outcome()
+    }
+    req.on('data', onData).on('end', onEnd).on('close', onClose)
+  })
+}

@@ -1,0 +1,94 @@
+import { createHash } from 'node:crypto'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Request, Response } from 'express'
+import { Problem } from '../../lib/contract/problem.ts'
+import type { Stored } from './idempotency.ts'
+import { ClientGone, stateOf } from './request.ts'
+import type { RawReply, Reply, Route } from './route.ts'
+
+/** Operations of a deprecated area say since when (RFC 9745) and until when (RFC 8594). */
+export const DEPRECATION = {
+  Deprecation: `@${Date.UTC(2026, 10, 1) / 1000}`,
+  Sunset: new Date(Date.UTC(2027, 10, 1)).toUTCString(),
+}
+
+/**
+ * What goes out: the data through the response schema, which drops every field that is not declared. An answer that does
+ * not fit is our bug: it fails in tests and development; in production it is logged and the client served.
+ */
+export function render(route: Route, data: unknown, strict: boolean, res: Response): unknown {
+  if (!route.response) return null
+  const result = route.response.safeParse(data)
+  if (result.success) return result.data
+  const error = new Error(`the answer of ${route.operationId} does not fit its schema`, { cause: result.error })
+  if (strict) throw error
+  stateOf(res).log.error({ err: error }, 'answer does not fit its schema')
+  return data
+}
+
+export function sendReply(req: Request, res: Response, route: Route, reply: Reply<unknown>, data: unknown): void {
+  const status = reply.status ?? route.status
+  res.set(reply.headers ?? {})
+  if (reply.etag !== undefined) {
+    const tag = createHash('sha256')
+      .update(`${stateOf(res).userId} ${reply.etag}`)
+      .digest('base64url')
+      .slice(0, 22)
+    res.set('ETag', `W/"${tag}"`)
+    res.vary('Authorization')
+  }
+  if (!res.get('Cache-Control')) res.set('Cache-Control', reply.etag === undefined ? 'no-store' : 'private, no-cache')
+  if (reply.etag !== undefined && req.fresh) return void res.status(304).end()
+  sendData(res, route, status, data)
+}
+
+function sendData(res: Response, route: Route, status: number, data: unknown): void {
+  res.status(status)
+  if (status === 204) return void res.end()
+  const { requestId, clock } = stateOf(res)
+  res.json(route.unwrapped ? data : { data, meta: { request_id: requestId, timestamp: clock.now().toISOString() } })
+}
+
+/** The kept answer of an earlier request with the same Idempotency-Key. */
+export function sendStored(res: Response, route: Route, stored: Stored): void {
+  res.set({ 'Idempotency-Replayed': 'true', 'Cache-Control': 'no-store' })
+  if ('problem' in stored.response) {
+    const { code, message, details } = stored.response.problem
+    throw new Problem(code, message, { ...(details && { details }) })
+  }
+  sendData(res, route, stored.status, stored.response.data)
+}
+
+/** Streams with backpressure; stops reading when the client goes away; cuts the connection when the source breaks. */
+export async function sendRaw(req: Request, res: Response, reply: RawReply): Promise<void> {
+  const { body, status, headers } = reply
+  if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
+    res.status(status).set(headers)
+    if (body !== undefined) res.set('Content-Length', String(Buffer.byteLength(body)))
+    return void res.end(req.method === 'HEAD' ? undefined : body)
+  }
+  if (req.method === 'HEAD') {
+    body.on('error', () => {}).destroy()
+    return void res.status(status).set(headers).end()
+  }
+  // A source that fails before its first byte can still be answered properly.
+  await readableOrEnded(body)
+  res.status(status).set(headers)
+  await pipeline(body, res).catch((error: unknown) => {
+    throw (error as { code?: unknown }).code === 'ERR_STREAM_PREMATURE_CLOSE' ? new ClientGone() : error
+  })
+}
+
+function readableOrEnded(body: Readable): Promise<void> {
+  if (body.readableLength > 0 || body.readableEnded) return Promise.resolve()
+  return new Promise((resolve, reject) => {
+    const settle = (error?: Error | null) => {
+      body.off('readable', settle).off('end', settle).off('close', settle).off('error', settle)
+      if (error) reject(error)
+      else resolve()
+    }
+    const done = () => settle()
+    body.once('readable', done).once('end', done).once('close', done).once('error', settle)
+  })
+}

@@ -1,0 +1,129 @@
+import type { Request, RequestHandler, Response } from 'express'
+import type { Log } from '../../lib/runtime/log.ts'
+import type { Actor } from '../auth/actor.ts'
+import type { Database } from '../db/db.ts'
+import { readBytes, type Streamed } from './bytes-body.ts'
+import { type Attempt, beginAttempt, hashOf, idempotencyKeyOf, requireSameBody, type Stored } from './idempotency.ts'
+import { readJson } from './json-body.ts'
+import { readForm } from './multipart.ts'
+import { contextOf, stateOf } from './request.ts'
+import { DEPRECATION, render, sendRaw, sendReply, sendStored } from './respond.ts'
+import type { AuthedInput, BytesBody, Context, MultipartBody, RawReply, Reply, Route } from './route.ts'
+import { type Checked, checkFields, checkInput, checkParams } from './validate.ts'
+
+export interface ServeOptions {
+  /** Where idempotency keys are kept. */
+  db: Database
+  /** Turns the Authorization header into an actor, or throws a Problem. */
+  authenticate(authorization: string | undefined, log: Log): Promise<Actor>
+  /** An answer that does not fit its schema fails instead of being logged. */
+  checkResponses: boolean
+}
+
+const NOBODY: Actor = { userId: '', platformAdmin: false, sessionId: null }
+
+/** One operation as an Express handler. The order is the point: who, which, what, once, and only then the work. */
+export function serve(route: Route, options: ServeOptions): RequestHandler {
+  return async (req, res) => {
+    const state = stateOf(res)
+    state.route = route.path
+    if (route.deprecated) res.set(DEPRECATION)
+    const actor = route.public ? NOBODY : await options.authenticate(req.get('authorization'), state.log)
+    if (!route.public) state.userId = actor.userId
+    const key = route.public || route.method !== 'post' ? undefined : idempotencyKeyOf(req.get('idempotency-key'))
+    const input = await readInput(route, req)
+    try {
+      await run({ route, options, req, res, actor, key, input })
+    } finally {
+      input.streamed?.abandon()
+    }
+  }
+}
+
+/** What arrived. A streamed body is only begun. */
+interface Received extends Checked {
+  streamed: Streamed<MultipartBody | BytesBody> | undefined
+  /** Identifies what was sent; undefined while a streamed body is still arriving. */
+  digest(): string | undefined
+}
+
+async function readInput(route: Route, req: Request): Promise<Received> {
+  const params = checkParams(route, restJoined(req.params))
+  if (route.bodyKind === 'multipart' || route.bodyKind === 'bytes') {
+    const checked = checkInput(route, params, req.query, undefined)
+    const streamed = route.bodyKind === 'bytes' ? readBytes(req) : checkedForm(route, await readForm(req))
+    const digest = () => {
+      const body = streamed.digest()
+      return body && hashOf(checked.params, checked.query, body)
+    }
+    return { ...checked, body: streamed.body, streamed, digest }
+  }
+  const body = route.body ? await readJson(req) : undefined
+  const checked = checkInput(route, params, req.query, body)
+  return { ...checked, streamed: undefined, digest: () => hashOf(checked.params, checked.query, body) }
+}
+
+/** `{+path}` arrives as a list of segments. */
+const restJoined = (params: Record<string, string | string[]>) =>
+  Object.fromEntries(
+    Object.entries(params).map(([name, value]) => [name, Array.isArray(value) ? value.join('/') : value]),
+  )
+
+/** A form whose text fields are checked before the handler hears that it is whole. */
+function checkedForm(route: Route, form: Streamed<MultipartBody>): Streamed<MultipartBody> {
+  const { body: schema } = route
+  if (!schema) return form
+  const finished = async () => {
+    const fields = await form.body.finished()
+    checkFields(schema, fields)
+    return fields
+  }
+  return { ...form, body: { ...form.body, finished } }
+}
+
+interface Run {
+  route: Route
+  options: ServeOptions
+  req: Request
+  res: Response
+  actor: Actor
+  key: string | undefined
+  input: Received
+}
+
+async function run(r: Run): Promise<void> {
+  if (r.key === undefined) return answer(r, undefined)
+  const scope = { userId: r.actor.userId, method: r.route.method, route: r.route.path, key: r.key }
+  const begun = await beginAttempt(r.options.db, stateOf(r.res).log, scope, r.input.digest)
+  if ('response' in begun) await replay(r, begun)
+  else await attempt(r, begun)
+}
+
+async function replay({ res, route, input }: Run, stored: Stored): Promise<void> {
+  // Whether it is the same request shows only when all of it has been read.
+  await input.streamed?.drain()
+  requireSameBody(stored.bodyHash, input.digest())
+  sendStored(res, route, stored)
+}
+
+async function attempt(r: Run, attempt: Attempt): Promise<void> {
+  try {
+    await answer(r, attempt)
+  } catch (error) {
+    await attempt.failed(error)
+    throw error
+  }
+}
+
+async function answer({ route, options, req, res, actor, input }: Run, attempt: Attempt | undefined): Promise<void> {
+  const shown = (data: unknown) => render(route, data, options.checkResponses, res)
+  const remember: Context['remember'] = async (tx, status, data) => attempt?.remember(tx, status, shown(data))
+  const { params, query, body } = input
+  const given = { context: contextOf(req, res, remember), params, query, body, headers: req.headers, actor }
+  const reply = await route.handle(given as AuthedInput<unknown, unknown, unknown>)
+  if (route.raw) return sendRaw(req, res, reply as RawReply)
+  const made = reply as Reply<unknown>
+  const data = shown(made.data)
+  await attempt?.succeeded(made.status ?? route.status, data)
+  sendReply(req, res, route, made, data)
+}

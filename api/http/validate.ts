@@ -1,0 +1,72 @@
+import * as z from 'zod'
+import { type FieldIssue, Problem } from '../../lib/contract/problem.ts'
+import type { Route } from './route.ts'
+import { NOT_FOUND_ISSUE } from './schemas.ts'
+
+const Nothing = z.object({})
+
+export interface Checked {
+  params: unknown
+  query: unknown
+  body: unknown
+}
+
+/** Parameters of the path. Those that are ids and do not parse name nothing: 404, before anything else is looked at. */
+export function checkParams(route: Route, params: unknown) {
+  const result = (route.params ?? Nothing).safeParse(params)
+  if (result.error?.issues.some(meansNotFound)) throw notFound()
+  return result
+}
+
+/** Parses everything the client sent and reports every mistake in one answer. Unknown fields are ignored. */
+export function checkInput(
+  route: Route,
+  params: z.ZodSafeParseResult<unknown>,
+  query: unknown,
+  body: unknown,
+): Checked {
+  const queryResult = (route.query ?? Nothing).safeParse(query)
+  const bodyResult = body === undefined ? { success: true, data: {}, error: undefined } : parseBody(route, body)
+  const details = [
+    ...issuesOf('path', params.error),
+    ...issuesOf('query', queryResult.error),
+    ...issuesOf('body', bodyResult.error),
+  ]
+  if (details.length > 0) throw invalid(details)
+  return { params: params.data, query: queryResult.data, body: bodyResult.data }
+}
+
+/** Throws a Problem when the text fields of a form do not fit. */
+export function checkFields(schema: z.ZodType, fields: Record<string, string>): void {
+  const details = issuesOf('body', schema.safeParse(fields).error)
+  if (details.length > 0) throw invalid(details)
+}
+
+export const notFound = () => new Problem('NOT_FOUND', 'There is nothing at this address, or not for you')
+
+export const invalid = (details: FieldIssue[]) =>
+  new Problem('VALIDATION_ERROR', 'The request is not valid', { details })
+
+const parseBody = (route: Route, body: unknown) => (route.body ?? z.unknown()).safeParse(body)
+
+const meansNotFound = (issue: z.core.$ZodIssue) =>
+  issue.code === 'custom' && (issue.params as { means?: unknown } | undefined)?.means === NOT_FOUND_ISSUE
+
+/** At most this many, so that a hostile array does not become a hostile answer. */
+const MOST_ISSUES = 100
+
+function issuesOf(where: string, error: z.ZodError | undefined): FieldIssue[] {
+  if (!error) return []
+  return error.issues.slice(0, MOST_ISSUES).map((issue) => {
+    return { field: [where, ...issue.path.map(String)].join('.'), issue: messageOf(issue) }
+  })
+}
+
+/** zod's own words, but for those that repeat what was sent. */
+function messageOf(issue: z.core.$ZodIssue): string {
+  if (issue.code === 'invalid_type' && issue.input === undefined && /received undefined$/.test(issue.message)) {
+    return 'is required'
+  }
+  if (issue.code === 'unrecognized_keys') return 'holds unknown fields'
+  return issue.message
+}
