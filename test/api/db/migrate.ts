@@ -1,0 +1,186 @@
+import { access, cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { getTableColumns, getTableName, is } from 'drizzle-orm'
+import { CasingCache } from 'drizzle-orm/casing'
+import { PgTable } from 'drizzle-orm/pg-core'
+import pg from 'pg'
+import t, { type Test } from 'tap'
+import { listMigrations, migrate, pendingOf } from '../../../api/db/migrate.ts'
+import * as schema from '../../../api/db/schema.ts'
+import { openLog } from '../../../lib/runtime/log.ts'
+import { startEmbeddedPostgres } from '../../../local/postgres.ts'
+import { emptyDatabase, withDatabase } from '../../support/database.ts'
+
+const log = openLog({ program: 'test', level: 'error', fd: 2 })
+const FOLDER = fileURLToPath(new URL('../../../api/db/migrations', import.meta.url))
+const PG15 = '/usr/lib/postgresql/15/bin'
+const has15 = await access(`${PG15}/postgres`).then(
+  () => true,
+  () => false,
+)
+
+async function query<R extends pg.QueryResultRow>(url: string, text: string): Promise<R[]> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query<R>(text)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+const columnsOf = (url: string) =>
+  query<{ column: string }>(
+    url,
+    `select table_name || '.' || column_name || ' ' || udt_name || case is_nullable when 'YES' then ' null' else '' end as column
+     from information_schema.columns where table_schema = 'public' and table_name <> 'schema_migrations' order by 1`,
+  ).then((rows) => rows.map((r) => r.column))
+
+const TYPES: Record<string, string> = { 'timestamp with time zone': 'timestamptz', bigint: 'int8', integer: 'int4' }
+
+function columnsOfSchema(): string[] {
+  const casing = new CasingCache('snake_case')
+  const tables = Object.values(schema).filter((value) => is(value, PgTable))
+  return tables
+    .flatMap((table) =>
+      Object.values(getTableColumns(table)).map((column) => {
+        const type = column.getSQLType().replace(/ ?\(\d\)/, '')
+        const name = `${getTableName(table)}.${casing.getColumnCasing(column)}`
+        return `${name} ${TYPES[type] ?? type}${column.notNull ? '' : ' null'}`
+      }),
+    )
+    .sort()
+}
+
+const collate = (list: string[]) => [...list].sort((a, b) => (a < b ? -1 : 1))
+
+async function migratesAndMatches(t: Test, url: string): Promise<void> {
+  const all = (await listMigrations()).map((m) => m.name)
+  t.strictSame((await migrate({ url, log })).applied, all)
+  t.strictSame((await migrate({ url, log })).applied, [], 'a second run finds nothing to do')
+  t.strictSame(collate(await columnsOf(url)), collate(columnsOfSchema()), 'the drizzle schema says what the tables are')
+}
+
+t.test('migrates an empty database, and the schema in code equals it', async (t) => {
+  const url = await emptyDatabase(t)
+  await migratesAndMatches(t, url)
+  const [version] = await query<{ v: string }>(url, `select current_setting('server_version_num') as v`)
+  t.comment(`server ${version?.v}`)
+})
+
+t.test('works on PostgreSQL 15', { skip: has15 ? false : `no PostgreSQL 15 in ${PG15}` }, async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-pg15-'))
+  const binaries = { initdb: `${PG15}/initdb`, postgres: `${PG15}/postgres` }
+  const server = await startEmbeddedPostgres({ dataDir: join(folder, 'data'), log, fast: true, binaries })
+  t.teardown(async () => {
+    await server.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+  await migratesAndMatches(t, server.url)
+  await migratesAsPlainOwner(t, server.url)
+})
+
+t.test('works for an owner who is no superuser, who can then take on both roles', async (t) => {
+  await migratesAsPlainOwner(t, await emptyDatabase(t))
+})
+
+/** Names of roles are the server's, so this takes a role of its own and gives back what it made. */
+async function migratesAsPlainOwner(t: Test, url: string): Promise<void> {
+  const name = `owner_${process.pid}`
+  const database = `owned_${process.pid}`
+  await query(url, `create role ${name} login createrole password 'p'`)
+  await query(url, `create database ${database} owner ${name}`)
+  t.teardown(async () => {
+    await query(url, `drop database ${database} with (force)`)
+    await query(url, `drop owned by ${name}`)
+    await query(url, `drop role ${name}`)
+  })
+  // The roles exist already on a shared server; then an administrator grants them, as the message would say.
+  for (const role of ['keepsake_api', 'keepsake_worker']) {
+    await query(url, `do $$ begin create role ${role} nologin; exception when duplicate_object then null; end $$`)
+    await query(url, `grant ${role} to ${name}`)
+  }
+  const owned = new URL(withDatabase(url, database))
+  owned.username = name
+  owned.password = 'p'
+  t.ok((await migrate({ url: owned.href, log })).applied.length > 0)
+  for (const role of ['keepsake_api', 'keepsake_worker']) {
+    owned.searchParams.set('options', `-c role=${role}`)
+    t.match(await query(owned.href, 'select current_user as name'), [{ name: role }])
+  }
+}
+
+t.test('six that start at once apply each migration once', async (t) => {
+  const url = await emptyDatabase(t)
+  const results = await Promise.all(Array.from({ length: 6 }, () => migrate({ url, log })))
+  t.strictSame(
+    results.flatMap((r) => r.applied),
+    (await listMigrations()).map((m) => m.name),
+  )
+})
+
+t.test('several databases of one new server can be migrated at once', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-pg-'))
+  const server = await startEmbeddedPostgres({ dataDir: join(folder, 'data'), log, fast: true })
+  t.teardown(async () => {
+    await server.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+  const urls = await Promise.all(Array.from({ length: 5 }, () => emptyDatabase(t, server.url)))
+  const results = await Promise.all(urls.map((url) => migrate({ url, log })))
+  t.ok(results.every((r) => r.applied.length > 0))
+})
+
+t.test('refuses a migration that was changed after it had been applied', async (t) => {
+  const url = await emptyDatabase(t)
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-migrations-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  await cp(FOLDER, folder, { recursive: true })
+  await migrate({ url, log, folder })
+  await writeFile(join(folder, '0001_foundation.sql'), '-- another past')
+  await t.rejects(migrate({ url, log, folder }), /0001_foundation.sql was changed after it had been applied/)
+})
+
+t.test('a migration that fails leaves nothing behind and can be repaired', async (t) => {
+  const url = await emptyDatabase(t)
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-migrations-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  await writeFile(join(folder, '0001_one.sql'), 'create table one (id int);')
+  await writeFile(join(folder, '0002_two.sql'), 'create table two (id int); select 1/0;')
+  await t.rejects(migrate({ url, log, folder }), /0002_two.sql failed: division by zero/)
+  t.strictSame(await query(url, `select to_regclass('one')::text as one, to_regclass('two')::text as two`), [
+    { one: 'one', two: null },
+  ])
+  await writeFile(join(folder, '0002_two.sql'), 'create table two (id int);')
+  t.strictSame((await migrate({ url, log, folder })).applied, ['0002_two.sql'])
+})
+
+t.test('what is pending depends on files and history alone', async (t) => {
+  const m = (name: string, checksum = 'c') => ({ name, sql: '', checksum })
+  const cases: [string, string[], [string, string][], string[] | RegExp][] = [
+    ['everything on an empty database', ['a', 'b'], [], ['a', 'b']],
+    ['the rest', ['a', 'b'], [['a', 'c']], ['b']],
+    [
+      'nothing for an older build on a newer database',
+      ['a'],
+      [
+        ['a', 'c'],
+        ['b', 'c'],
+      ],
+      [],
+    ],
+    ['an error for a changed file', ['a'], [['a', 'x']], /changed/],
+    ['an error for a file that comes too late', ['a', 'b'], [['b', 'c']], /number it higher/],
+  ]
+  for (const [name, files, history, expected] of cases) {
+    const run = () =>
+      pendingOf(
+        files.map((f) => m(f)),
+        new Map(history),
+      ).map((p) => p.name)
+    if (expected instanceof RegExp) t.throws(run, { message: expected }, name)
+    else t.strictSame(run(), expected, name)
+  }
+})

@@ -1,0 +1,129 @@
+import { sql } from 'drizzle-orm'
+import t from 'tap'
+import { newUuid } from '../../../lib/contract/ids.ts'
+import { testDatabase } from '../../support/database.ts'
+
+const { db, worker, admin } = await testDatabase(t)
+const [orgA, orgB, user, mediaA, mediaB] = [newUuid(), newUuid(), newUuid(), newUuid(), newUuid()]
+await admin.query(`insert into users (id, issuer, subject) values ('${user}', 'i', 's')`)
+await admin.query(`insert into organizations (id, name) values ('${orgA}', 'A'), ('${orgB}', 'B')`)
+await admin.query(`insert into memberships (org_id, user_id, role) values ('${orgA}', '${user}', 'member')`)
+const insertMedia = (org: string, id: string) => `insert into media
+  (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes)
+  values ('${id}', '${org}', '${user}', 'f', 'video/mp4', 'video', 1)`
+await admin.query(insertMedia(orgA, mediaA))
+await admin.query(insertMedia(orgB, mediaB))
+await admin.query(`insert into uploads (id, org_id, uploader_id, media_id, layout, filename, mime_type, file_size_bytes,
+  chunk_size_bytes, total_chunks, expires_at, absolute_expires_at)
+  values ('${mediaA}', '${orgA}', '${user}', '${newUuid()}', 'staged', 'f', 'video/mp4', 1, 1, 1, now(), now())`)
+await admin.query(`insert into upload_chunks (org_id, upload_id, chunk_index, size_bytes, sha256, etag)
+  values ('${orgA}', '${mediaA}', 0, 1, '', '')`)
+await admin.query(`insert into outbox (id, org_id, area, aggregate_id, aggregate_version, type, payload)
+  values ('${newUuid()}', '${orgA}', 'media', '${mediaA}', 1, 'MediaUploaded', '{}')`)
+
+const idsOf = (rows: Record<string, unknown>[]) => rows.map((row) => row['id'])
+const tenantTables = ['memberships', 'media', 'uploads', 'upload_chunks', 'organizations']
+
+for (const table of tenantTables) {
+  t.test(`${table} shows nothing without a scope and nothing to a foreign organization`, async (t) => {
+    const count = async (scope: { org?: string }) => {
+      const { rows } = await db.read(scope, (tx) => tx.execute(sql.raw(`select count(*)::int as n from ${table}`)))
+      return rows[0]?.['n']
+    }
+    t.equal(await count({}), 0)
+    t.equal(await count({ org: newUuid() }), 0)
+    t.equal(await count({ org: orgA }), 1)
+  })
+}
+
+t.test('an organization sees its own media only, and the worker sees all', async (t) => {
+  const ask = sql`select id from media order by id`
+  t.strictSame(idsOf((await db.read({ org: orgA }, (tx) => tx.execute(ask))).rows), [mediaA])
+  t.strictSame(idsOf((await db.read({ org: orgB }, (tx) => tx.execute(ask))).rows), [mediaB])
+  t.strictSame(idsOf((await worker.read({}, (tx) => tx.execute(ask))).rows), [mediaA, mediaB].sort())
+})
+
+t.test('a person sees their own memberships without naming an organization', async (t) => {
+  const { rows } = await db.read({ user }, (tx) => tx.execute(sql`select org_id from memberships`))
+  t.strictSame(rows, [{ org_id: orgA }])
+})
+
+t.test('rows cannot be put into another organization', async (t) => {
+  const insert = db.inTransaction({ org: orgA }, (tx) => tx.execute(sql.raw(insertMedia(orgB, newUuid()))))
+  await t.rejects(insert, { cause: { message: /row-level security/ } })
+  const move = db.inTransaction({ org: orgA }, (tx) => tx.execute(sql`update media set org_id = ${orgB}`))
+  await t.rejects(move, { cause: { message: /row-level security/ } })
+  const foreign = await db.inTransaction({ org: orgA }, (tx) =>
+    tx.execute(sql`update media set mime_type = 'x/y' where id = ${mediaB}`),
+  )
+  t.equal(foreign.rowCount, 0)
+})
+
+t.test('the scope ends with its transaction, on every connection of the pool', async (t) => {
+  const slow = sql`select pg_sleep(0.05), count(*)::int as n from media`
+  await Promise.all(Array.from({ length: 30 }, () => db.read({ org: orgA }, (tx) => tx.execute(slow))))
+  const failed = Array.from({ length: 30 }, () =>
+    db.inTransaction({ org: orgA }, async (tx) => {
+      await tx.execute(slow)
+      throw new Error('changed my mind')
+    }),
+  )
+  for (const outcome of await Promise.allSettled(failed)) t.match(outcome, { reason: { message: 'changed my mind' } })
+  const after = await Promise.all(Array.from({ length: 30 }, () => db.read({}, (tx) => tx.execute(slow))))
+  t.ok(after.every(({ rows }) => rows[0]?.['n'] === 0))
+  t.ok(db.pool.totalCount <= 30)
+})
+
+t.test('a scope that is no uuid never reaches the database', async (t) => {
+  await t.rejects(
+    db.read({ org: `${orgA}'; drop table media; --` }, (tx) => tx.execute(sql`select 1`)),
+    { message: 'scope org is not a uuid' },
+  )
+})
+
+t.test('the role of the API can neither switch row-level security off nor own a table', async (t) => {
+  for (const statement of [
+    'alter table media disable row level security',
+    'drop policy tenant on media',
+    'alter role keepsake_api bypassrls',
+    'delete from audit_log',
+    'select * from outbox',
+    'delete from media',
+  ]) {
+    const attempt = db.inTransaction({ org: orgA }, (tx) => tx.execute(sql.raw(statement)))
+    await t.rejects(attempt, { cause: { code: '42501' } }, statement)
+  }
+  const hidden = db.read({}, async (tx) => {
+    await tx.execute(sql`set local row_security = off`)
+    return await tx.execute(sql`select * from media`)
+  })
+  await t.rejects(hidden, { cause: { message: /row-level security/ } })
+})
+
+t.test('a read transaction cannot write', async (t) => {
+  const attempt = db.read({ org: orgA }, (tx) => tx.execute(sql.raw(insertMedia(orgA, newUuid()))))
+  await t.rejects(attempt, { cause: { code: '25006' } })
+})
+
+t.test('what was written before an error is not there afterwards', async (t) => {
+  const id = newUuid()
+  const attempt = db.inTransaction({ org: orgA }, async (tx) => {
+    await tx.execute(sql.raw(insertMedia(orgA, id)))
+    await tx.execute(sql`select 1/0`)
+  })
+  await t.rejects(attempt)
+  const { rowCount } = await admin.query('select from media where id = $1', [id])
+  t.equal(rowCount, 0)
+})
+
+t.test('every table with tenants is guarded: a new one cannot be forgotten', async (t) => {
+  const { rows } = await admin.query(`select c.relname as name, c.relrowsecurity and c.relforcerowsecurity as guarded
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'public' and c.relkind in ('r', 'p')
+      and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped)`)
+  t.ok(rows.length >= 6)
+  t.strictSame(
+    rows.filter((r) => !r.guarded),
+    [],
+  )
+})
