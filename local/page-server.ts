@@ -1,0 +1,139 @@
+import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
+import { createRequire } from 'node:module'
+import { extname, join } from 'node:path'
+import { pipeline } from 'node:stream'
+import type { Log } from '../lib/runtime/log.ts'
+import { closeServer, listen } from './http-server.ts'
+
+export interface PageAccount {
+  label: string
+  name: string
+  email: string
+  password: string
+}
+
+export interface PageOptions {
+  /** 0 takes a free one. */
+  port: number
+  /** The API's public address; the page reaches it through its own origin, so the API needs no CORS. */
+  api: string
+  organizations: { org_id: string; name: string }[]
+  accounts: PageAccount[]
+  log: Log
+}
+
+export interface PageServer {
+  url: string
+  port: number
+  /** The page with what it needs to offer the accounts. Whoever has it can sign in as them. */
+  link(options?: { account?: string; media?: string }): string
+  close(): Promise<void>
+}
+
+const hls = createRequire(import.meta.url).resolve
+const FILES: Record<string, string> = {
+  '/': join(import.meta.dirname, 'page/index.html'),
+  ...Object.fromEntries(
+    ['page.js', 'client.js', 'upload.js', 'player.js', 'poster.js', 'words.js', 'style.css', 'icon.svg'].map((name) => [
+      `/${name}`,
+      join(import.meta.dirname, 'page', name),
+    ]),
+  ),
+  '/hls.js': hls('hls.js/dist/hls.min.mjs'),
+  '/hls.worker.js': hls('hls.js/dist/hls.worker.js'),
+}
+const TYPES: Record<string, string> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.mjs': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+}
+const SAFETY = {
+  'Content-Security-Policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+    "media-src 'self' blob:; worker-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+  'X-Content-Type-Options': 'nosniff',
+  'Referrer-Policy': 'no-referrer',
+  'Cache-Control': 'no-cache',
+}
+
+/** Serves the demo page, and hands `/v1` and `/d` on to the API, streaming both ways. For this machine only. */
+export async function startPageServer(o: PageOptions): Promise<PageServer> {
+  const key = randomBytes(16).toString('base64url')
+  const api = new URL(o.api)
+  const agent = new Agent({ keepAlive: true })
+  const server = createServer((incoming, outgoing) => {
+    // A web site of somebody else may point its own name at 127.0.0.1; only our own names are answered.
+    if (!/^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/.test(incoming.headers.host ?? '')) return refuse(outgoing, 421)
+    const path = new URL(incoming.url ?? '/', 'http://page').pathname
+    if (/^\/(v1|d)\//.test(path)) return proxy(api, agent, incoming, outgoing)
+    if (path === '/directory') return directory(o, key, incoming, outgoing)
+    void file(path, incoming, outgoing, o.log)
+  })
+  const port = await listen(server, o.port)
+  const url = `http://127.0.0.1:${port}`
+  return {
+    url,
+    port,
+    // Behind the #, so that it is never sent, logged or handed to another site.
+    link: (options = {}) => `${url}/#${new URLSearchParams({ key, ...options })}`,
+    async close() {
+      agent.destroy()
+      await closeServer(server)
+    },
+  }
+}
+
+function refuse(outgoing: ServerResponse, status: number): void {
+  outgoing.writeHead(status, { ...SAFETY, 'Content-Type': 'text/plain' }).end(`${status}\n`)
+}
+
+/** What the page offers to begin with; the accounts only to those who came by the link. */
+function directory(o: PageOptions, key: string, incoming: IncomingMessage, outgoing: ServerResponse): void {
+  const given = Buffer.from(String(incoming.headers['x-page-key'] ?? ''))
+  const wanted = Buffer.from(key)
+  const known = given.length === wanted.length && timingSafeEqual(given, wanted)
+  outgoing.writeHead(200, { ...SAFETY, 'Content-Type': 'application/json', 'Cache-Control': 'no-store' })
+  outgoing.end(JSON.stringify({ accounts: known ? o.accounts : [], organizations: o.organizations }))
+}
+
+async function file(path: string, incoming: IncomingMessage, outgoing: ServerResponse, log: Log): Promise<void> {
+  const found = FILES[path]
+  if (!found) return refuse(outgoing, 404)
+  if (incoming.method !== 'GET' && incoming.method !== 'HEAD') return refuse(outgoing, 405)
+  try {
+    const bytes = await readFile(found)
+    outgoing.writeHead(200, { ...SAFETY, 'Content-Type': TYPES[extname(found)], 'Content-Length': bytes.length })
+    outgoing.end(incoming.method === 'HEAD' ? undefined : bytes)
+  } catch (error) {
+    log.error({ err: error, path }, 'the page has a file that cannot be read')
+    refuse(outgoing, 500)
+  }
+}
+
+/** Headers that speak of one connection only (RFC 9110 §7.6.1). */
+const HOP = ['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade']
+
+function proxy(api: URL, agent: Agent, incoming: IncomingMessage, outgoing: ServerResponse): void {
+  const headers = Object.fromEntries(Object.entries(incoming.headers).filter(([name]) => !HOP.includes(name)))
+  const onward = request(
+    { host: api.hostname, port: api.port, agent, method: incoming.method, path: incoming.url, headers },
+    (answer) => {
+      const back = Object.entries(answer.headers).filter(([name]) => !HOP.includes(name))
+      outgoing.writeHead(answer.statusCode ?? 502, Object.fromEntries(back))
+      pipeline(answer, outgoing, () => {})
+    },
+  )
+  onward.on('error', () => {
+    // An answer that has begun is ended by its own pipeline; the API may refuse a body before it has read all of it.
+    if (outgoing.headersSent) return
+    const error = { code: 'SERVICE_UNAVAILABLE', message: 'The platform does not answer' }
+    outgoing.writeHead(503, { 'Content-Type': 'application/json' }).end(JSON.stringify({ error }))
+  })
+  // The browser going away ends the request behind it, whichever way bytes were flowing.
+  outgoing.on('close', () => onward.destroy())
+  incoming.pipe(onward)
+}

@@ -1,0 +1,90 @@
+/** What the platform refused, in its own words. `code` is stable, see the API's documentation. */
+export class Refusal extends Error {
+  constructor(status, code, message, retryAfter) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.retryAfter = retryAfter
+  }
+}
+
+const KEPT = 'keepsake.session'
+let session = JSON.parse(sessionStorage.getItem(KEPT) ?? 'null')
+let renewal
+
+export const isSignedIn = () => session !== null
+
+function keep(tokens) {
+  session = tokens && { access: tokens.access_token, refresh: tokens.refresh_token }
+  if (session) sessionStorage.setItem(KEPT, JSON.stringify(session))
+  else sessionStorage.removeItem(KEPT)
+}
+
+export async function refusalOf(response) {
+  const body = await response.json().catch(() => ({}))
+  const { code = 'UNKNOWN', message = `The platform answered ${response.status}`, retry_after } = body.error ?? {}
+  return new Refusal(response.status, code, message, retry_after)
+}
+
+async function send(method, path, body) {
+  const headers = {
+    ...(session && { Authorization: `Bearer ${session.access}` }),
+    ...(body && { 'Content-Type': 'application/json' }),
+    // A repeat after a lost answer must not do it twice.
+    ...(method === 'POST' && { 'Idempotency-Key': crypto.randomUUID() }),
+  }
+  return fetch(`/v1${path}`, { method, headers, body: body && JSON.stringify(body), cache: 'no-cache' })
+}
+
+/** One renewal at a time: a refresh token works once, and its second use would end the session. */
+export function renew() {
+  renewal ??= (async () => {
+    const response = await send('POST', '/api/auth/refresh', { refresh_token: session?.refresh })
+    if (!response.ok) {
+      if (response.status < 500) keep(null)
+      throw await refusalOf(response)
+    }
+    keep((await response.json()).data)
+  })().finally(() => {
+    renewal = undefined
+  })
+  return renewal
+}
+
+/** The `data` of the answer. Throws Refusal; renews an expired access token without a word. */
+export async function call(method, path, body) {
+  let response = await send(method, path, body)
+  if (response.status === 401 && session) {
+    await renew()
+    response = await send(method, path, body)
+  }
+  if (!response.ok) throw await refusalOf(response)
+  return response.status === 204 ? undefined : (await response.json()).data
+}
+
+export const accessToken = () => session?.access
+
+/** Signed links name the API's own address; through our origin they need no cross-origin permission. */
+export const link = (url) => (url ? new URL(url).pathname + new URL(url).search : null)
+
+export async function signIn(email, password) {
+  const response = await send('POST', '/api/auth/login', { email, password, device_name: 'Demo page' })
+  if (!response.ok) throw await refusalOf(response)
+  keep((await response.json()).data)
+}
+
+export async function signOut() {
+  const refresh_token = session?.refresh
+  await call('POST', '/api/auth/logout', { refresh_token }).catch(() => {})
+  keep(null)
+}
+
+/** Name and e-mail out of the access token; the server checks tokens, this only shows them. */
+export function whoAmI() {
+  try {
+    const bytes = Uint8Array.from(atob(session.access.split('.')[1].replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0))
+    return JSON.parse(new TextDecoder().decode(bytes))
+  } catch {
+    return {}
+  }
+}
