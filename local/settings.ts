@@ -1,0 +1,49 @@
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import * as z from 'zod'
+import { newUuid } from '../lib/contract/ids.ts'
+import { readIfThere, writePrivateFile } from './private-file.ts'
+
+const ACCOUNT_NAMES = ['owner', 'member', 'admin', 'outsider', 'platform_admin'] as const
+export type AccountName = (typeof ACCOUNT_NAMES)[number]
+
+const Settings = z.object({
+  version: z.literal(1),
+  linkKeys: z.object({ current: z.string(), keys: z.record(z.string(), z.string()) }),
+  cursorKey: z.string(),
+  progressKey: z.string(),
+  clientSecret: z.string(),
+  /** What tokens name as their origin. Users are known by it, so it stays when the identity provider's port changes. */
+  issuer: z.string(),
+  accounts: z.record(z.enum(ACCOUNT_NAMES), z.object({ id: z.uuid(), password: z.string() })),
+})
+export type Settings = z.output<typeof Settings>
+
+const secret = () => randomBytes(32).toString('base64url')
+/** Easy to read aloud and to type: no character that looks like another. */
+const password = () => Array.from(randomBytes(16), (byte) => 'abcdefghjkmnpqrstuvwxyz23456789'[byte % 31]).join('')
+
+/** What a folder must never change: its secrets and who is in it. Made at the first start, kept from then on. */
+export async function openSettings(folder: string, identityPort: number): Promise<Settings> {
+  const path = join(folder, 'settings.json')
+  const kept = await readIfThere(path)
+  if (kept !== undefined) return Settings.parse(JSON.parse(kept))
+  const account = () => ({ id: newUuid(), password: password() })
+  const made: Settings = {
+    version: 1,
+    linkKeys: { current: 'k1', keys: { k1: secret() } },
+    cursorKey: secret(),
+    progressKey: secret(),
+    clientSecret: secret(),
+    issuer: `http://127.0.0.1:${identityPort}`,
+    accounts: {
+      owner: account(),
+      member: account(),
+      admin: account(),
+      outsider: account(),
+      platform_admin: account(),
+    },
+  }
+  await writePrivateFile(path, JSON.stringify(made, undefined, 2))
+  return made
+}
