@@ -1,0 +1,144 @@
+import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose'
+import * as z from 'zod'
+import { Problem } from '../../lib/contract/problem.ts'
+import type { Clock } from '../../lib/runtime/clock.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import { askUpstream, UpstreamError } from './upstream.ts'
+
+const SECOND = 1000
+const REFRESH_MS = 300 * SECOND
+const RETRY_MS = 30 * SECOND
+const UNKNOWN_KID_MS = 30 * SECOND
+const NO_KEYS_MS = 2 * SECOND
+const STALE_MS = 24 * 3600 * SECOND
+
+/** The last good keys, kept where a restart finds them. */
+export interface KeyCache {
+  load(): Promise<{ jwks: unknown; fetchedAt: Date } | undefined>
+  save(jwks: JSONWebKeySet, fetchedAt: Date): Promise<void>
+}
+
+/** The identity provider's public keys. They outlive the provider by a day: it being away must not sign anybody out. */
+export interface KeySource {
+  /** Finds the key of a token. Throws Problem AUTH_UNAVAILABLE if that cannot be known now, jose's error if there is none. */
+  key: JWTVerifyGetKey
+  /** The keys as the provider publishes them. Throws Problem AUTH_UNAVAILABLE. */
+  published(): Promise<JSONWebKeySet>
+  /** Since the keys were last fetched; undefined before the first time. */
+  ageSeconds(): number | undefined
+  /** Takes the kept keys, asks for new ones, and goes on asking. Never fails: the provider may be away. */
+  start(): Promise<void>
+  stop(): void
+}
+
+export interface KeySourceOptions {
+  url: string
+  cache: KeyCache
+  clock: Clock
+  log: Log
+  timeoutMs?: number
+}
+
+export function keySource(o: KeySourceOptions): KeySource {
+  let current: { jwks: JSONWebKeySet; find: JWTVerifyGetKey; fetchedAt: number } | undefined
+  let inFlight: Promise<void> | undefined
+  let triedAt = Number.NEGATIVE_INFINITY
+  let failed = false
+  let timer: NodeJS.Timeout | undefined
+  const stopping = new AbortController()
+  const now = () => o.clock.now().getTime()
+  const usable = () => (current && now() - current.fetchedAt < STALE_MS ? current : undefined)
+
+  function take(jwks: JSONWebKeySet, fetchedAt: number): void {
+    current = { jwks, find: createLocalJWKSet(jwks), fetchedAt }
+  }
+
+  async function fetchKeys(): Promise<void> {
+    triedAt = now()
+    try {
+      const request = { timeoutMs: o.timeoutMs ?? 5000, maxBytes: 256 * 1024, signal: stopping.signal }
+      const { status, body } = await askUpstream(o.url, request)
+      const jwks = status === 200 ? parseKeys(body) : undefined
+      if (!jwks) throw new UpstreamError(`the identity provider answered ${status} without a usable key`)
+      take(jwks, now())
+      failed = false
+      await o.cache.save(jwks, o.clock.now()).catch((error) => o.log.warn({ err: error }, 'could not keep the keys'))
+    } catch (error) {
+      failed = true
+      if (!stopping.signal.aborted) o.log.warn({ err: error, age: ageSeconds() }, 'could not fetch the signing keys')
+    }
+  }
+
+  /** Everybody who needs new keys shares one request, and nobody asks again before `atMostEveryMs` has passed. */
+  async function refetch(atMostEveryMs: number): Promise<void> {
+    if (!inFlight && now() - triedAt < atMostEveryMs) return
+    inFlight ??= fetchKeys().finally(() => {
+      inFlight = undefined
+    })
+    await inFlight
+  }
+
+  async function keys() {
+    if (!usable()) await refetch(NO_KEYS_MS)
+    const found = usable()
+    if (!found) throw unavailable()
+    return found
+  }
+
+  async function loop(): Promise<void> {
+    await refetch(0)
+    if (stopping.signal.aborted) return
+    timer = setTimeout(() => void loop(), failed ? RETRY_MS : REFRESH_MS).unref()
+  }
+
+  const ageSeconds = () => current && Math.round((now() - current.fetchedAt) / SECOND)
+
+  return {
+    async key(header, token) {
+      const known = await keys()
+      try {
+        return await known.find(header, token)
+      } catch (error) {
+        if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
+      }
+      // A key made since the last look, or a forgery: a look at the newest keys tells, where one is to be had.
+      await refetch(UNKNOWN_KID_MS)
+      if (failed) throw unavailable()
+      return (await keys()).find(header, token)
+    },
+    published: async () => (await keys()).jwks,
+    ageSeconds,
+    async start() {
+      const kept = await o.cache
+        .load()
+        .catch((error) => void o.log.warn({ err: error }, 'could not load the kept keys'))
+      const jwks = kept && parseKeys(kept.jwks)
+      if (kept && jwks) take(jwks, kept.fetchedAt.getTime())
+      await loop()
+    },
+    stop() {
+      stopping.abort()
+      clearTimeout(timer)
+    },
+  }
+}
+
+const unavailable = () =>
+  new Problem('AUTH_UNAVAILABLE', 'Tokens cannot be checked at the moment. Please try again.', { retryAfter: 5 })
+
+// 2048 bits are 342 characters; jose refuses shorter keys when it meets them, which would look like our bug.
+const RsaKey = z.object({
+  kty: z.literal('RSA'),
+  kid: z.string().max(256).optional(),
+  use: z.literal('sig').optional(),
+  alg: z.literal('RS256').optional(),
+  n: z.string().min(342),
+  e: z.string(),
+})
+
+/** The RS256 keys of a key set with their public members only; undefined if there is none. */
+function parseKeys(body: unknown): JSONWebKeySet | undefined {
+  const set = z.object({ keys: z.array(z.unknown()).max(100) }).safeParse(body).data
+  const keys = (set?.keys ?? []).flatMap((key) => RsaKey.safeParse(key).data ?? [])
+  return keys.length > 0 ? { keys: keys as JSONWebKeySet['keys'] } : undefined
+}

@@ -1,0 +1,100 @@
+import { createHash } from 'node:crypto'
+import { errors, type JWTPayload, jwtVerify } from 'jose'
+import type { Uuid } from '../../lib/contract/ids.ts'
+import { Problem } from '../../lib/contract/problem.ts'
+import type { Clock } from '../../lib/runtime/clock.ts'
+import type { KeySource } from './key-source.ts'
+
+/** What a valid token says. */
+export interface Claims {
+  userId: Uuid
+  issuer: string
+  subject: string
+  email: string | undefined
+  displayName: string | undefined
+  roles: string[]
+  sessionId: string | null
+  /** When the person signed in, as far as the token says; else when it was issued. Unix seconds. */
+  signedInAt: number
+  issuedAt: number
+}
+
+export interface VerifierOptions {
+  keys: KeySource
+  clock: Clock
+  issuer: string
+  audience: string
+  tokenType: string
+}
+
+const LONGEST_TOKEN = 8 * 1024
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they must not reach the database or a log
+const CONTROL = /[\u0000-\u001f\u007f]/g
+
+/**
+ * Checks signature (RS256 only), issuer, audience, age, expiry and type. Throws Problem UNAUTHORIZED for a token that is
+ * no good, AUTH_UNAVAILABLE when that cannot be known.
+ */
+export async function verifyToken(token: string, o: VerifierOptions): Promise<Claims> {
+  if (token.length > LONGEST_TOKEN) throw unauthorized('invalid')
+  try {
+    const { payload } = await jwtVerify(token, o.keys.key, {
+      algorithms: ['RS256'],
+      issuer: o.issuer,
+      audience: o.audience,
+      // jose accepts a token without exp unless told otherwise.
+      requiredClaims: ['exp', 'iat', 'sub'],
+      maxTokenAge: '20m',
+      clockTolerance: 30,
+      typ: o.tokenType,
+      currentDate: o.clock.now(),
+    })
+    return claimsOf(payload, o.issuer)
+  } catch (error) {
+    if (error instanceof errors.JWTExpired) throw unauthorized('expired', error)
+    if (error instanceof errors.JOSEError) throw unauthorized('invalid', error)
+    throw error
+  }
+}
+
+/** `expired`: refresh and try again. `revoked`, `invalid`: sign in again. Without a reason: no token was sent. */
+export function unauthorized(reason?: 'expired' | 'invalid' | 'revoked', cause?: unknown): Problem {
+  const challenge = reason ? `Bearer error="invalid_token", error_description="${reason}"` : 'Bearer'
+  const message = reason ? `The access token is ${reason}` : 'An access token is required'
+  return new Problem('UNAUTHORIZED', message, { cause, headers: { 'WWW-Authenticate': challenge } })
+}
+
+function claimsOf(payload: JWTPayload, issuer: string): Claims {
+  const subject = payload.sub ?? ''
+  const issuedAt = payload.iat ?? 0
+  if (subject === '' || subject.length > 255 || subject.search(CONTROL) >= 0) throw unauthorized('invalid')
+  const { auth_time: authTime, roles, sid, email, email_verified: verified, name } = payload
+  return {
+    userId: userIdOf(issuer, subject),
+    issuer,
+    subject,
+    email: verified === false ? undefined : cleaned(email, 320),
+    displayName: cleaned(name, 200),
+    roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
+    sessionId: cleaned(sid, 255) ?? null,
+    signedInAt: typeof authTime === 'number' ? authTime : issuedAt,
+    issuedAt,
+  }
+}
+
+const cleaned = (value: unknown, longest: number) =>
+  typeof value === 'string'
+    ? value.toWellFormed().replace(CONTROL, '').trim().slice(0, longest).toWellFormed() || undefined
+    : undefined
+
+/** The subject where it is a UUID, as the specification has it; else one derived from it (RFC 9562 version 8). */
+export function userIdOf(issuer: string, subject: string): Uuid {
+  const lower = subject.toLowerCase()
+  if (UUID.test(lower)) return lower
+  const bytes = createHash('sha256').update(`${issuer}\n${subject}`).digest().subarray(0, 16)
+  bytes[6] = 0x80 | ((bytes[6] ?? 0) & 0x0f)
+  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f)
+  const hex = bytes.toString('hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+}
