@@ -28,6 +28,40 @@ export const Conditions = z
     'x-kubernetes-list-map-keys': ['type'],
   })
 
+/** What is left of metav1.ObjectMeta once an object has passed the API server: it has a name, a namespace and a uid. */
+export interface Metadata {
+  name: string
+  namespace: string
+  uid: string
+  generation?: number
+  resourceVersion?: string
+  creationTimestamp?: string
+  deletionTimestamp?: string
+  labels?: Record<string, string>
+  annotations?: Record<string, string>
+}
+
+/** One CEL rule (`x-kubernetes-validations`); `oldSelf` makes it a rule about updates only. */
+export interface CelRule {
+  rule: string
+  message: string
+  reason?: 'FieldValueInvalid' | 'FieldValueForbidden' | 'FieldValueRequired' | 'FieldValueDuplicate'
+  fieldPath?: string
+}
+
+/**
+ * Rules that refuse any change of these fields. They belong on the parent of the fields: on a field itself, removing it
+ * would go unnoticed, because rules about updates are skipped where the value is absent. Every field must be required
+ * or have a default, so that CEL may read it without asking whether it is there.
+ */
+export const immutable = (fields: readonly string[]): CelRule[] =>
+  fields.map((field) => ({
+    rule: `self.${field} == oldSelf.${field}`,
+    message: `${field} cannot be changed: create another resource instead`,
+    reason: 'FieldValueForbidden',
+    fieldPath: `.${field}`,
+  }))
+
 export interface PrinterColumn {
   name: string
   type: 'string' | 'integer' | 'number' | 'date' | 'boolean'
@@ -42,6 +76,7 @@ export interface Kind<Spec extends z.ZodObject = z.ZodObject, Status extends z.Z
   kind: string
   plural: string
   shortNames: string[]
+  categories: string[]
   description: string
   spec: Spec
   status: Status

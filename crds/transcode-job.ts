@@ -1,21 +1,77 @@
 import * as z from 'zod'
-import { type Condition, Conditions, conditionOf, type Kind } from './kind.ts'
+import {
+  API_VERSION,
+  type CelRule,
+  type Condition,
+  Conditions,
+  conditionOf,
+  GROUP,
+  immutable,
+  type Kind,
+  type Metadata,
+  VERSION,
+} from './kind.ts'
 
 export const RENDITION_NAMES = ['360p', '720p', '1080p'] as const
 
-/** One thing to convert. `id` is unique within the resource (the media's id); keys are object store keys. */
-export const TranscodeInput = z.object({
-  id: z.string().min(1).max(64),
-  type: z.enum(['video', 'image', 'motion']),
-  sourceKey: z.string().min(1).max(512),
-  outputPrefix: z
-    .string()
-    .min(1)
-    .max(512)
-    .regex(/\/$/)
-    .describe('Ends in a slash; manifest.json below it is the commit'),
-})
+const itemRules: CelRule[] = [
+  {
+    rule: '!self.sourceKey.startsWith(self.outputPrefix)',
+    message: 'sourceKey must not lie below outputPrefix',
+    fieldPath: '.sourceKey',
+  },
+]
+
+/**
+ * One thing to convert. `id` is unique within the resource (the media's id); keys are object store keys, made of plain
+ * ASCII names, so that 64 inputs always fit in one environment variable of the pod (128 KiB on Linux).
+ */
+export const TranscodeInput = z
+  .object({
+    id: z
+      .string()
+      .min(1)
+      .max(64)
+      .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/),
+    type: z.enum(['video', 'image', 'motion']),
+    sourceKey: z
+      .string()
+      .min(1)
+      .max(512)
+      .regex(/^[A-Za-z0-9._=@+-]+(\/[A-Za-z0-9._=@+-]+)*$/),
+    outputPrefix: z
+      .string()
+      .min(1)
+      .max(512)
+      .regex(/^([A-Za-z0-9._=@+-]+\/)+$/)
+      .describe('Ends in a slash; manifest.json below it is the commit'),
+  })
+  .refine((input) => !input.sourceKey.startsWith(input.outputPrefix), {
+    path: ['sourceKey'],
+    message: 'must not lie below outputPrefix',
+  })
+  .meta({ 'x-kubernetes-validations': itemRules })
 export type TranscodeInput = z.infer<typeof TranscodeInput>
+
+const specRules: CelRule[] = [
+  ...immutable([
+    'inputs',
+    'renditions',
+    'segmentSeconds',
+    'accelerator',
+    'attemptDeadlineSeconds',
+    'maxAttempts',
+    'ttlSecondsAfterFinished',
+  ]),
+  {
+    rule: 'self.inputs.all(a, self.inputs.exists_one(b, b.outputPrefix == a.outputPrefix))',
+    message: 'every input needs an outputPrefix of its own',
+    reason: 'FieldValueDuplicate',
+    fieldPath: '.inputs',
+  },
+]
+
+const isUnique = (values: readonly string[]) => new Set(values).size === values.length
 
 export const TranscodeJobSpec = z
   .object({
@@ -23,11 +79,14 @@ export const TranscodeJobSpec = z
       .array(TranscodeInput)
       .min(1)
       .max(64)
+      .refine((inputs) => isUnique(inputs.map((i) => i.id)), 'ids must be unique')
+      .refine((inputs) => isUnique(inputs.map((i) => i.outputPrefix)), 'every input needs an outputPrefix of its own')
       .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['id'] }),
     renditions: z
       .array(z.enum(RENDITION_NAMES))
       .min(1)
       .max(3)
+      .refine(isUnique, 'renditions must be unique')
       .default(['360p', '720p', '1080p'])
       .describe('Wanted renditions by short side; those above the source are left out')
       .meta({ 'x-kubernetes-list-type': 'set' }),
@@ -41,6 +100,7 @@ export const TranscodeJobSpec = z
   })
   .meta({
     description: 'What to convert. Immutable but for suspend and priority: to change it, create another TranscodeJob.',
+    'x-kubernetes-validations': specRules,
   })
 export type TranscodeJobSpec = z.infer<typeof TranscodeJobSpec>
 
@@ -63,13 +123,14 @@ export const TranscodeOutput = z.object({
 })
 export type TranscodeOutput = z.infer<typeof TranscodeOutput>
 
-/** `progress` and `acceleratorInUse` come from the progress receiver, everything else from the reconciler: two field managers. */
+/** `progress`, `accelerator` and `acceleratorReason` belong to the field manager of progress, the rest to the reconciler's. */
 export const TranscodeJobStatus = z.object({
   observedGeneration: z.int().min(0).optional(),
   phase: z.enum(['Pending', 'Running', 'Suspended', 'Succeeded', 'Failed']).optional().describe('Derived, for people'),
   conditions: Conditions.optional(),
   jobName: z.string().max(63).optional(),
-  attempts: z.int().min(0).optional(),
+  attempts: z.int().min(0).optional().describe('Attempts that really ran'),
+  restarts: z.int().min(0).optional().describe('Jobs given up because no attempt of theirs could even start'),
   startTime: z.iso.datetime().max(64).optional(),
   completionTime: z.iso.datetime().max(64).optional(),
   accelerator: z.enum(['gpu', 'cpu']).optional(),
@@ -97,6 +158,7 @@ export const transcodeJobKind: Kind<typeof TranscodeJobSpec, typeof TranscodeJob
   kind: 'TranscodeJob',
   plural: 'transcodejobs',
   shortNames: ['tj'],
+  categories: ['keepsake'],
   description: 'Converts uploaded media: video to HLS, images to what every phone can show.',
   spec: TranscodeJobSpec,
   status: TranscodeJobStatus,
@@ -112,3 +174,48 @@ export const transcodeJobKind: Kind<typeof TranscodeJobSpec, typeof TranscodeJob
     { name: 'Message', type: 'string', priority: 1, jsonPath: `.status.conditions[?(@.type=="${SUCCEEDED}")].message` },
   ],
 }
+
+/** Where TranscodeJobs live in the API. */
+export const TRANSCODE_JOBS = {
+  group: GROUP,
+  version: VERSION,
+  plural: transcodeJobKind.plural,
+  kind: transcodeJobKind.kind,
+} as const
+
+export interface TranscodeJob {
+  apiVersion: string
+  kind: 'TranscodeJob'
+  metadata: Metadata
+  spec: TranscodeJobSpec
+  status?: TranscodeJobStatus
+}
+
+const Envelope = z.object({
+  metadata: z.looseObject({ name: z.string().min(1), namespace: z.string().min(1), uid: z.string().min(1) }),
+})
+
+export type ParsedTranscodeJob = { resource: TranscodeJob } | { problem: string }
+
+/**
+ * Checks the spec as the CRD's schema does and fills in the defaults: for a cluster whose CRD is older or was edited.
+ * The status is passed through unread: only we write it, and one that a newer version wrote must not look like none,
+ * or finished work would begin again. Throws for what is no Kubernetes object at all.
+ */
+export function parseTranscodeJob(object: unknown): ParsedTranscodeJob {
+  const { metadata } = Envelope.parse(object)
+  const { spec, status } = object as { spec?: unknown; status?: TranscodeJobStatus }
+  const parsed = TranscodeJobSpec.safeParse(spec)
+  if (!parsed.success) return { problem: parsed.error.issues.map(describe).join('; ').slice(0, 1024) }
+  return {
+    resource: {
+      apiVersion: API_VERSION,
+      kind: 'TranscodeJob',
+      metadata: metadata as Metadata,
+      spec: parsed.data,
+      ...(status && { status }),
+    },
+  }
+}
+
+const describe = (issue: z.core.$ZodIssue) => `${['spec', ...issue.path].join('.')}: ${issue.message}`
