@@ -1,0 +1,125 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, request } from 'node:http'
+import { Readable } from 'node:stream'
+import t from 'tap'
+import { openLog } from '../../lib/runtime/log.ts'
+import { closeServer, listen } from '../../local/http-server.ts'
+import { startPageServer } from '../../local/page-server.ts'
+
+const api = createServer()
+const apiPort = await listen(api, 0)
+t.teardown(() => closeServer(api))
+const page = await startPageServer({
+  port: 0,
+  api: `http://127.0.0.1:${apiPort}`,
+  organizations: [{ org_id: 'org_1', name: 'One' }],
+  accounts: [{ label: 'Member', name: 'Ann', email: 'ann@example.org', password: 'secret' }],
+  log: openLog({ program: 'test', level: 'silent' }),
+})
+t.teardown(() => page.close())
+const key = new URLSearchParams(new URL(page.link()).hash.slice(1)).get('key') ?? ''
+
+/** What the API got next, and how to answer it. */
+const next = () => once(api, 'request') as Promise<[IncomingMessage, import('node:http').ServerResponse]>
+
+for (const [path, type] of [
+  ['/', /html/],
+  ['/page.js', /javascript/],
+  ['/client.js', /javascript/],
+  ['/upload.js', /javascript/],
+  ['/player.js', /javascript/],
+  ['/poster.js', /javascript/],
+  ['/words.js', /javascript/],
+  ['/hls.js', /javascript/],
+  ['/hls.worker.js', /javascript/],
+  ['/style.css', /css/],
+  ['/icon.svg', /svg/],
+] as const) {
+  t.test(`serves ${path}, forbidding it to load anything from elsewhere`, async (t) => {
+    const response = await fetch(page.url + path)
+    t.equal(response.status, 200)
+    t.match(response.headers.get('content-type'), type)
+    t.match(response.headers.get('content-security-policy'), /default-src 'none'; script-src 'self'/)
+    t.ok((await response.text()).length > 0)
+  })
+}
+
+t.test('serves nothing else of the machine', async (t) => {
+  for (const path of ['/nothing', '/../package.json', '/%2e%2e/package.json', '/page-server.ts', '//etc/passwd']) {
+    t.equal((await fetch(page.url + path)).status, 404, path)
+  }
+  t.equal((await fetch(page.url, { method: 'POST' })).status, 405)
+})
+
+t.test('shows the accounts to those who came by the link, and only to them', async (t) => {
+  const ask = async (headers: Record<string, string>) => (await fetch(`${page.url}/directory`, { headers })).json()
+  t.match(await ask({ 'x-page-key': key }), { accounts: [{ email: 'ann@example.org', password: 'secret' }] })
+  for (const headers of [{}, { 'x-page-key': 'guess' }, { 'x-page-key': key.replace(/^./, '_') }]) {
+    t.strictSame(await ask(headers as Record<string, string>), {
+      accounts: [],
+      organizations: [{ org_id: 'org_1', name: 'One' }],
+    })
+  }
+})
+
+t.test("does not answer to somebody else's name for this machine", async (t) => {
+  const asked = request({ port: new URL(page.url).port, host: '127.0.0.1', headers: { host: 'evil.example' } }).end()
+  const [response] = (await once(asked, 'response')) as [IncomingMessage]
+  response.resume()
+  t.equal(response.statusCode, 421)
+})
+
+t.test('hands requests to the API and answers back, without the headers of the connection', async (t) => {
+  const [[incoming, answer], got] = await Promise.all([
+    next().then(async (got) => {
+      got[1].writeHead(206, { 'Content-Range': 'bytes 0-1/9', 'Keep-Alive': 'timeout=99' }).end('ab')
+      return got
+    }),
+    fetch(`${page.url}/d/token/file?x=1`, { headers: { range: 'bytes=0-1', te: 'trailers' } }),
+  ])
+  t.ok(answer.writableEnded)
+  t.equal(incoming.url, '/d/token/file?x=1')
+  t.match(incoming.headers, { range: 'bytes=0-1' })
+  t.notOk(incoming.headers.te)
+  t.match([got.status, got.headers.get('content-range'), await got.text()], [206, 'bytes 0-1/9', 'ab'])
+  t.not(got.headers.get('keep-alive'), 'timeout=99')
+})
+
+t.test('streams a body while it is still being sent', async (t) => {
+  let push: (chunk: string | null) => void = () => {}
+  const body = new Readable({ read() {} })
+  push = (chunk) => void body.push(chunk)
+  push('first')
+  const answer = fetch(`${page.url}/v1/up`, { method: 'PUT', body, duplex: 'half' } as RequestInit)
+  const [incoming, outgoing] = await next()
+  const [chunk] = (await once(incoming, 'data')) as [Buffer]
+  t.equal(String(chunk), 'first', 'arrived before the rest was sent')
+  push('second')
+  push(null)
+  await once(incoming.resume(), 'end')
+  outgoing.end('done')
+  t.equal(await (await answer).text(), 'done')
+})
+
+t.test('a browser that goes away ends the request behind it', async () => {
+  const stop = new AbortController()
+  const asked = fetch(`${page.url}/v1/slow`, { signal: stop.signal }).catch(() => {})
+  const [, outgoing] = await next()
+  stop.abort()
+  await once(outgoing, 'close')
+  await asked
+})
+
+t.test('says so when the API is away', async (t) => {
+  const away = await startPageServer({
+    port: 0,
+    api: 'http://127.0.0.1:1',
+    organizations: [],
+    accounts: [],
+    log: openLog({ program: 'test', level: 'silent' }),
+  })
+  t.teardown(() => away.close())
+  const response = await fetch(`${away.url}/v1/health`)
+  t.equal(response.status, 503)
+  t.match(await response.json(), { error: { code: 'SERVICE_UNAVAILABLE' } })
+})
