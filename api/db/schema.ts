@@ -81,6 +81,12 @@ export const media = pgTable('media', {
 })
 export type MediaRow = typeof media.$inferSelect
 
+export const objectIntents = pgTable('object_intents', {
+  mediaId: uuid().primaryKey(),
+  orgId: uuid().notNull(),
+  createdAt: time().notNull().defaultNow(),
+})
+
 export const UPLOAD_STATES = ['open', 'merging', 'completed', 'aborted', 'expired'] as const
 
 export const uploads = pgTable('uploads', {
@@ -105,6 +111,7 @@ export const uploads = pgTable('uploads', {
   createdAt: time().notNull().defaultNow(),
   expiresAt: time().notNull(),
   absoluteExpiresAt: time().notNull(),
+  storageReleasedAt: time(),
 })
 export type UploadRow = typeof uploads.$inferSelect
 

@@ -64,6 +64,18 @@ create table media (
 create index media_of_org on media (org_id, created_at desc, id desc) where deleted_at is null;
 -- What the sweep looks at: few rows, whatever the size of the table.
 create index media_unfinished on media (updated_at) where upload_status = 'processing';
+-- A Live Photo is one image and one video; a third file with the same pair id has no place in it.
+create unique index media_pair on media (org_id, uploader_id, live_photo_pair_id, kind)
+  where live_photo_pair_id is not null and deleted_at is null;
+
+-- Objects that are being written before the row they belong to exists. Who finishes removes the entry together with
+-- making the row; what a killed process leaves is found here and deleted.
+create table object_intents (
+  media_id uuid primary key,
+  org_id uuid not null references organizations on delete cascade,
+  created_at timestamptz not null default now()
+);
+create index object_intents_by_age on object_intents (created_at);
 
 create table uploads (
   id uuid primary key,
@@ -89,9 +101,13 @@ create table uploads (
   version integer not null default 1,
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
-  absolute_expires_at timestamptz not null
+  absolute_expires_at timestamptz not null,
+  -- When everything it kept in the object store besides the media was removed; null while something may be left.
+  storage_released_at timestamptz
 );
 create index uploads_open on uploads (expires_at) where state in ('open', 'merging');
+create index uploads_unreleased on uploads (id)
+  where state in ('completed', 'aborted', 'expired') and storage_released_at is null;
 
 create table upload_chunks (
   org_id uuid not null,
@@ -177,7 +193,7 @@ create table jwks_cache (
 do $$
 declare t text;
 begin
-  foreach t in array array['memberships', 'media', 'uploads', 'upload_chunks', 'outbox'] loop
+  foreach t in array array['memberships', 'media', 'object_intents', 'uploads', 'upload_chunks', 'outbox'] loop
     execute format('alter table %I enable row level security', t);
     execute format('alter table %I force row level security', t);
     execute format($p$create policy tenant on %I to keepsake_api
@@ -203,7 +219,7 @@ create policy worker on audit_log to keepsake_worker using (true) with check (tr
 
 grant select on organizations, memberships to keepsake_api;
 grant select, insert, update on users, media, uploads, idempotency_keys, jwks_cache to keepsake_api;
-grant select, insert, update, delete on upload_chunks to keepsake_api;
+grant select, insert, update, delete on upload_chunks, object_intents to keepsake_api;
 grant insert on audit_log, outbox to keepsake_api;
-grant select, insert, update, delete on users, organizations, memberships, media, uploads, upload_chunks, outbox,
-  audit_log, idempotency_keys, jwks_cache to keepsake_worker;
+grant select, insert, update, delete on users, organizations, memberships, media, object_intents, uploads, upload_chunks,
+  outbox, audit_log, idempotency_keys, jwks_cache to keepsake_worker;

@@ -21,8 +21,10 @@ await admin.query(`insert into upload_chunks (org_id, upload_id, chunk_index, si
 await admin.query(`insert into outbox (id, org_id, area, aggregate_id, aggregate_version, type, payload)
   values ('${newUuid()}', '${orgA}', 'media', '${mediaA}', 1, 'MediaUploaded', '{}')`)
 
+await admin.query(`insert into object_intents (media_id, org_id) values ('${mediaA}', '${orgA}')`)
+
 const idsOf = (rows: Record<string, unknown>[]) => rows.map((row) => row['id'])
-const tenantTables = ['memberships', 'media', 'uploads', 'upload_chunks', 'organizations']
+const tenantTables = ['memberships', 'media', 'uploads', 'upload_chunks', 'object_intents', 'organizations']
 
 for (const table of tenantTables) {
   t.test(`${table} shows nothing without a scope and nothing to a foreign organization`, async (t) => {
@@ -121,7 +123,7 @@ t.test('every table with tenants is guarded: a new one cannot be forgotten', asy
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'public' and c.relkind in ('r', 'p')
       and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped)`)
-  t.ok(rows.length >= 6)
+  t.ok(rows.length >= 7)
   t.strictSame(
     rows.filter((r) => !r.guarded),
     [],

@@ -1,0 +1,84 @@
+import { and, eq, sql } from 'drizzle-orm'
+import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
+import type { Tx } from '../db/db.ts'
+import { memberships, organizations, type Role, users } from '../db/schema.ts'
+
+export interface Member {
+  orgId: Uuid
+  userId: Uuid
+  role: Role
+}
+
+/** Whether, and as what, a user belongs to an organization. Looked up per request: leaving takes effect at once. */
+export async function findMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise<Member | undefined> {
+  const [row] = await tx
+    .select({ orgId: memberships.orgId, userId: memberships.userId, role: memberships.role })
+    .from(memberships)
+    .where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
+  return row
+}
+
+export async function insertOrganization(tx: Tx, name: string): Promise<Uuid> {
+  const id = newUuid()
+  await tx.insert(organizations).values({ id, name })
+  return id
+}
+
+/** Locked until the transaction ends: changes of its members happen one after another. */
+export async function lockOrganization(tx: Tx, id: Uuid): Promise<{ name: string } | undefined> {
+  const [row] = await tx
+    .select({ name: organizations.name })
+    .from(organizations)
+    .where(eq(organizations.id, id))
+    .for('update')
+  return row
+}
+
+export async function countOwners(tx: Tx, orgId: Uuid): Promise<number> {
+  return tx.$count(memberships, and(eq(memberships.orgId, orgId), eq(memberships.role, 'owner')))
+}
+
+export async function insertMembership(tx: Tx, member: Member): Promise<void> {
+  await tx.insert(memberships).values(member)
+}
+
+export async function updateRole(tx: Tx, { orgId, userId, role }: Member): Promise<void> {
+  await tx
+    .update(memberships)
+    .set({ role })
+    .where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
+}
+
+export async function findUserById(tx: Tx, id: Uuid): Promise<Uuid | undefined> {
+  const [row] = await tx.select({ id: users.id }).from(users).where(eq(users.id, id))
+  return row?.id
+}
+
+/** Addresses are not unique: two identity providers may both know one. */
+export async function findUsersByEmail(tx: Tx, email: string): Promise<Uuid[]> {
+  const rows = await tx
+    .select({ id: users.id })
+    .from(users)
+    .where(eq(sql`lower(${users.email})`, email.toLowerCase()))
+    .limit(2)
+  return rows.map((r) => r.id)
+}
+
+/** The user with this subject, made when missing; their first sign-in finds the row. */
+export async function ensureUserBySubject(tx: Tx, issuer: string, subject: string): Promise<Uuid> {
+  await tx
+    .insert(users)
+    .values({ id: newUuid(), issuer, subject, tokensNotBefore: '-infinity' })
+    .onConflictDoNothing({ target: [users.issuer, users.subject] })
+  const id = await findUserBySubject(tx, issuer, subject)
+  if (!id) throw new Error('the user just made is not there')
+  return id
+}
+
+export async function findUserBySubject(tx: Tx, issuer: string, subject: string): Promise<Uuid | undefined> {
+  const [row] = await tx
+    .select({ id: users.id })
+    .from(users)
+    .where(and(eq(users.issuer, issuer), eq(users.subject, subject)))
+  return row?.id
+}
