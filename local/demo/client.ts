@@ -1,0 +1,145 @@
+import { randomUUID } from 'node:crypto'
+import { open, stat } from 'node:fs/promises'
+import { basename, extname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import * as z from 'zod'
+
+const MIME: Record<string, string> = {
+  '.mov': 'video/quicktime',
+  '.webm': 'video/webm',
+  '.mkv': 'video/x-matroska',
+  '.m4v': 'video/x-m4v',
+}
+
+export interface Client {
+  /** The `data` of an answer. Anything but success is an error that says what was asked and what came back. */
+  call(method: string, path: string, body?: unknown): Promise<unknown>
+  put(path: string, bytes: Buffer): Promise<void>
+  /** For the curl lines. */
+  readonly token: string
+}
+
+const Answer = z.object({ data: z.unknown() })
+
+/** Signs in over the public API, as a phone would. */
+export async function signIn(base: string, account: { email: string; password: string }): Promise<Client> {
+  const { email, password } = account
+  const Tokens = z.object({ access_token: z.string(), refresh_token: z.string() })
+  let tokens = Tokens.parse(await send(base, 'POST', '/api/auth/login', { email, password }))
+
+  /** Encoding a long video may outlive an access token. */
+  async function authorized<T>(work: (token: string) => Promise<T>): Promise<T> {
+    try {
+      return await work(tokens.access_token)
+    } catch (error) {
+      if (!(error instanceof Refused && error.status === 401)) throw error
+      const { refresh_token } = tokens
+      tokens = Tokens.parse(await send(base, 'POST', '/api/auth/refresh', { refresh_token }))
+      return await work(tokens.access_token)
+    }
+  }
+  return {
+    call: (method, path, body) => authorized((token) => send(base, method, path, body, token)),
+    put: async (path, bytes) => void (await authorized((token) => send(base, 'PUT', path, bytes, token))),
+    get token() {
+      return tokens.access_token
+    },
+  }
+}
+
+class Refused extends Error {
+  readonly status: number
+  constructor(status: number, message: string) {
+    super(message)
+    this.status = status
+  }
+}
+
+async function send(base: string, method: string, path: string, body?: unknown, token?: string): Promise<unknown> {
+  const isBytes = Buffer.isBuffer(body)
+  const response = await fetch(base + path, {
+    method,
+    headers: {
+      ...(token && { Authorization: `Bearer ${token}` }),
+      ...(body !== undefined && { 'Content-Type': isBytes ? 'application/octet-stream' : 'application/json' }),
+      ...(method === 'POST' && { 'Idempotency-Key': randomUUID() }),
+    },
+    ...(body !== undefined && { body: isBytes ? new Uint8Array(body) : JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  if (!response.ok) throw new Refused(response.status, `${method} ${path} answered ${response.status}: ${text}`)
+  return text === '' ? undefined : Answer.parse(JSON.parse(text)).data
+}
+
+const Started = z.object({ upload_id: z.string(), total_chunks: z.int(), chunk_size_bytes: z.int() })
+
+/** Uploads a file in chunks, last ones first and several at once: the order does not matter. Returns the media's id. */
+export async function upload(
+  client: Client,
+  organization: string,
+  path: string,
+  onProgress: (sent: number, total: number) => void,
+): Promise<string> {
+  const { size } = await stat(path)
+  const base = `/api/media/${organization}`
+  const started = Started.parse(
+    await client.call('POST', `${base}/upload`, {
+      filename: basename(path),
+      mime_type: MIME[extname(path).toLowerCase()] ?? 'video/mp4',
+      file_size_bytes: size,
+      chunk_size_bytes: (size < 200_000_000 ? 5 : 32) * 1024 * 1024,
+    }),
+  )
+  const file = await open(path)
+  try {
+    const queue = Array.from({ length: started.total_chunks }, (_, i) => i).reverse()
+    let sent = 0
+    const worker = async () => {
+      for (let index = queue.shift(); index !== undefined; index = queue.shift()) {
+        const start = index * started.chunk_size_bytes
+        const bytes = Buffer.alloc(Math.min(started.chunk_size_bytes, size - start))
+        await file.read(bytes, 0, bytes.length, start)
+        await client.put(`${base}/upload/${started.upload_id}/${index}`, bytes)
+        sent += bytes.length
+        onProgress(sent, size)
+      }
+    }
+    await Promise.all([worker(), worker(), worker()])
+  } finally {
+    await file.close()
+  }
+  const merged = await client.call('POST', `${base}/merge`, { upload_id: started.upload_id })
+  return z.object({ media_id: z.string() }).parse(merged).media_id
+}
+
+export const Media = z.object({
+  media_id: z.string(),
+  upload_status: z.enum(['processing', 'completed', 'failed']),
+  original_url: z.string(),
+  conversion_progress: z
+    .object({ percent: z.number(), speed: z.number().nullable(), eta_seconds: z.number().nullable() })
+    .nullable(),
+  variants: z.object({ hls_master_url: z.string().nullable() }),
+})
+export type Media = z.output<typeof Media>
+
+/** Looks until the conversion is over, handing every look to `show`. Throws the reason when it failed. */
+export async function untilConverted(
+  client: Client,
+  organization: string,
+  mediaId: string,
+  show: (media: Media) => void,
+): Promise<Media> {
+  for (;;) {
+    const media = Media.parse(await client.call('GET', `/api/media/${organization}/${mediaId}`))
+    show(media)
+    if (media.upload_status === 'completed') return media
+    if (media.upload_status === 'failed') {
+      const about = await client.call('GET', `/api/media/${organization}/${mediaId}/metadata`)
+      const Failure = z.object({ conversion: z.object({ error: z.object({ code: z.string(), message: z.string() }) }) })
+      const { code, message } = Failure.parse(about).conversion.error
+      throw new Error(`The video could not be converted: ${message} (${code})`)
+    }
+    await sleep(500)
+  }
+}

@@ -1,0 +1,34 @@
+import { execFile } from 'node:child_process'
+import { mkdir, rename, rm, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+
+/** Seconds of the sample: long enough to see the progress, short enough to wait for. */
+export const SAMPLE_SECONDS = 20
+
+/**
+ * A clip in 1080p with sound, made once and kept at `path`. A zoom into a fractal: detailed everywhere and moving, as
+ * filmed things are, so that encoding it takes as long as one expects.
+ */
+export async function sampleVideo(path: string): Promise<void> {
+  if ((await stat(path).catch(() => undefined))?.isFile()) return
+  await mkdir(dirname(path), { recursive: true })
+  const draft = `${path}.${process.pid}.mp4`
+  const picture = 'mandelbrot=size=960x540:rate=30:end_scale=0.02:end_pts=600:maxiter=900'
+  const tune = '0.22*sin(2*PI*t*(220+55*floor(mod(t,4))))*exp(-2.5*mod(t,1))'
+  try {
+    await run('ffmpeg', [
+      ...['-nostdin', '-v', 'error', '-y'],
+      ...['-f', 'lavfi', '-i', picture],
+      ...['-f', 'lavfi', '-i', `aevalsrc='${tune}':sample_rate=48000`],
+      ...['-t', String(SAMPLE_SECONDS), '-vf', 'scale=1920:1080:flags=bicubic,hue=h=40*t'],
+      ...['-c:v', 'libx264', '-preset', 'ultrafast', '-crf', '23', '-pix_fmt', 'yuv420p'],
+      ...['-c:a', 'aac', '-b:a', '128k', '-movflags', '+faststart', draft],
+    ])
+    await rename(draft, path)
+  } finally {
+    await rm(draft, { force: true })
+  }
+}
