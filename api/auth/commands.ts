@@ -94,10 +94,17 @@ async function claimsOf(deps: AuthDeps, reply: TokenReply): Promise<Claims> {
     // Ours to set right (issuer, audience, token type): the person's password was good.
     throw new Error('the identity provider issued a token that this server does not accept', { cause: error })
   })
-  if (reply.id_token === undefined) return claims
-  const authTime = decodeJwt(reply.id_token)['auth_time']
-  const signedInAt = typeof authTime === 'number' ? Math.min(authTime, claims.signedInAt) : claims.signedInAt
-  return { ...claims, signedInAt }
+  return { ...claims, signedInAt: Math.min(claims.signedInAt, signInOf(reply.id_token) ?? claims.signedInAt) }
+}
+
+/** The token came straight from the provider, so its signature adds nothing. */
+function signInOf(idToken: string | undefined): number | undefined {
+  try {
+    const authTime = idToken === undefined ? undefined : decodeJwt(idToken)['auth_time']
+    return typeof authTime === 'number' ? authTime : undefined
+  } catch {
+    return undefined
+  }
 }
 
 function sessionOf(reply: TokenReply, { sessionId }: Claims): Session {

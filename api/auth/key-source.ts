@@ -114,7 +114,9 @@ export function keySource(o: KeySourceOptions): KeySource {
         .catch((error) => void o.log.warn({ err: error }, 'could not load the kept keys'))
       const jwks = kept && parseKeys(kept.jwks)
       if (kept && jwks) take(jwks, kept.fetchedAt.getTime())
-      await loop()
+      const first = loop()
+      // With keys at hand nobody has to wait for newer ones.
+      if (!usable()) await first
     },
     stop() {
       stopping.abort()

@@ -27,7 +27,7 @@ export const healthRoutes = (deps: HealthDeps): Route[] => [
       } catch (cause) {
         throw new Problem('SERVICE_UNAVAILABLE', 'Temporarily unavailable. Please try again.', { cause, retryAfter: 5 })
       }
-      return { data: { status: 'ok', version: deps.version } }
+      return { data: { status: 'ok' as const, version: deps.version } }
     },
   }),
 ]

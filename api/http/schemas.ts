@@ -54,6 +54,14 @@ export const inputTime = () =>
     .meta({ example: '2026-11-21T09:30:00Z' })
     .transform((text) => new Date(text))
 
+/** In the document a number, although it arrives as text. */
+const asInteger =
+  (shown: Record<string, number>) =>
+  ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => {
+    delete jsonSchema['pattern']
+    Object.assign(jsonSchema, { type: 'integer', ...shown })
+  }
+
 /** A whole number written in a query or a path. Anything else, or one out of range, is a 400. */
 export const wholeNumber = (min: number, max: number) =>
   z
@@ -61,7 +69,7 @@ export const wholeNumber = (min: number, max: number) =>
     .regex(/^-?\d{1,15}$/, 'is not a whole number')
     .transform(Number)
     .pipe(z.int().min(min, `must be at least ${min}`).max(max, `must be at most ${max}`))
-    .meta({ override: { type: 'integer', minimum: min, maximum: max, pattern: undefined } })
+    .meta({ override: asInteger({ minimum: min, maximum: max }) })
 
 /** `limit` and `cursor` of a list. */
 export const pageQuery = (bounds: { default: number; max: number }) =>
@@ -74,7 +82,7 @@ export const pageQuery = (bounds: { default: number; max: number }) =>
       .prefault(String(bounds.default))
       .meta({
         description: 'How many items to return at most',
-        override: { type: 'integer', minimum: 1, maximum: bounds.max, default: bounds.default, pattern: undefined },
+        override: asInteger({ minimum: 1, maximum: bounds.max, default: bounds.default }),
       }),
     cursor: z
       .string()

@@ -1,0 +1,46 @@
+import type { Express } from 'express'
+import packageJson from '../package.json' with { type: 'json' }
+import type { AuthDeps } from './auth/commands.ts'
+import { authRoutes } from './auth/routes.ts'
+import { healthRoutes } from './health/routes.ts'
+import { type HttpAppOptions, httpApp } from './http/http-app.ts'
+import { openapi } from './http/openapi.ts'
+import type { Route } from './http/route.ts'
+import { referenceRoutes } from './reference/routes.ts'
+
+export interface AppDeps {
+  auth: AuthDeps
+  /** Throws while requests should go elsewhere. */
+  ready(): Promise<void>
+}
+
+const TAGS = {
+  Authentication: 'Signing in through this server, deprecated in favour of the identity provider, and its public keys.',
+  Health: 'Whether the service can be used.',
+  Reference: 'This document.',
+}
+
+/** The OpenAPI document of these routes. */
+export const describeApi = (routes: readonly Route[], basePath: string) => {
+  const { version, description } = packageJson
+  return openapi(routes, { title: 'Keepsake', version, description, server: basePath, tags: TAGS })
+}
+
+/** Every operation there is. Making the list touches none of the dependencies; only handling a request does. */
+export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
+  const { version } = packageJson
+  const routes: Route[] = [
+    ...healthRoutes({ version, ready: () => deps.ready() }),
+    ...authRoutes(deps.auth),
+    ...referenceRoutes(() => document()),
+  ]
+  let made: ReturnType<typeof openapi> | undefined
+  const document = () => {
+    made ??= describeApi(routes, basePath)
+    return made
+  }
+  return routes
+}
+
+export const createApp = (deps: AppDeps, options: HttpAppOptions): Express =>
+  httpApp(apiRoutes(deps, options.basePath), options)

@@ -1,0 +1,47 @@
+import type { Clock } from '../../lib/runtime/clock.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import type { ApiConfig } from '../config.ts'
+import type { Database } from '../db/db.ts'
+import type { ServeOptions } from '../http/serve.ts'
+import { authenticator } from './authenticate.ts'
+import type { AuthDeps } from './commands.ts'
+import { type IdentityProvider, identityProvider } from './identity-provider.ts'
+import { type KeySource, keySource } from './key-source.ts'
+import { loadKeys, saveKeys } from './queries.ts'
+import { openUsers } from './users.ts'
+
+export interface Auth extends AuthDeps {
+  authenticate: ServeOptions['authenticate']
+  /** Start it before requests come, stop it after the last. */
+  keys: KeySource
+}
+
+/** Everything about who is asking, put together from the configuration. */
+export function openAuth(parts: { config: ApiConfig; db: Database; log: Log; clock: Clock }): Auth {
+  const { config, db, log, clock } = parts
+  const issuer = config.AUTH_ISSUER
+  const cache = {
+    load: () => db.read({}, (tx) => loadKeys(tx, issuer)),
+    save: (...kept: [jwks: Parameters<typeof saveKeys>[2], fetchedAt: Date]) =>
+      db.inTransaction({}, (tx) => saveKeys(tx, issuer, ...kept)),
+  }
+  const keys = keySource({ url: config.AUTH_JWKS_URL, cache, clock, log })
+  const verifier = { keys, clock, issuer, audience: config.AUTH_AUDIENCE, tokenType: config.AUTH_TOKEN_TYPE }
+  const users = openUsers(db, clock)
+  return {
+    db,
+    log,
+    users,
+    verifier,
+    keys,
+    provider: providerOf(config, log),
+    authenticate: authenticator(verifier, users),
+  }
+}
+
+/** Undefined where signing in by proxy is switched off or not configured. */
+function providerOf(config: ApiConfig, log: Log): IdentityProvider | undefined {
+  const { AUTH_TOKEN_URL: tokenUrl, AUTH_CLIENT_ID: clientId, AUTH_CLIENT_SECRET: clientSecret } = config
+  if (!config.AUTH_PROXY_ENABLED || !tokenUrl || !clientId || !clientSecret) return undefined
+  return identityProvider({ tokenUrl, revocationUrl: config.AUTH_REVOCATION_URL, clientId, clientSecret, log })
+}

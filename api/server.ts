@@ -1,0 +1,117 @@
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../lib/runtime/clock.ts'
+import type { Log } from '../lib/runtime/log.ts'
+import type { ObjectStore } from '../lib/runtime/object-store.ts'
+import { createApp } from './app.ts'
+import { openAuth } from './auth/open-auth.ts'
+import type { ApiConfig } from './config.ts'
+import type { Database } from './db/db.ts'
+import { openMetrics } from './health/metrics.ts'
+import { probes } from './health/probes.ts'
+import { readiness } from './health/readiness.ts'
+
+export interface RunningApi {
+  publicUrl: string
+  internalUrl: string
+  metricsUrl: string
+  /** Stops as a pod must: first seen as not ready, then closed to new connections, then after the last answer. */
+  close(): Promise<void>
+}
+
+export interface ApiParts {
+  config: ApiConfig
+  db: Database
+  store: ObjectStore
+  log: Log
+  clock: Clock
+}
+
+// A chunk of 64 MiB over a slow line takes minutes; headers do not. Idle connections outlive a load balancer's (60 s).
+const TIMEOUTS = { requestTimeout: 900_000, headersTimeout: 30_000, keepAliveTimeout: 75_000 }
+const FINISH_MS = 60_000
+
+/** Serves the API on its three ports: the public one, the cluster's own, and the metrics. Port 0 takes a free one. */
+export async function startApi(parts: ApiParts): Promise<RunningApi> {
+  const { config, db, log, clock } = parts
+  const auth = openAuth(parts)
+  const metrics = openMetrics(() => auth.keys.ageSeconds())
+  const state = readiness(db)
+  await auth.keys.start()
+
+  const app = createApp(
+    { auth, ready: state.ready },
+    {
+      db,
+      log,
+      clock,
+      authenticate: auth.authenticate,
+      basePath: config.BASE_PATH,
+      trustProxyHops: config.TRUST_PROXY_HOPS,
+      checkResponses: config.CHECK_RESPONSES,
+      onServed: metrics.served,
+      closing: () => state.draining(),
+    },
+  )
+  const servers = [serverOf(app as RequestListener), serverOf(probes(state.ready, log)), serverOf(metrics.listener)]
+  const ports = [config.PORT, config.INTERNAL_PORT, config.METRICS_PORT]
+  try {
+    await Promise.all(servers.map((server, i) => listen(server, config.HOST, ports[i] ?? 0)))
+  } catch (error) {
+    auth.keys.stop()
+    await Promise.all(servers.map((server) => closeServer(server, 0)))
+    throw error
+  }
+  const [publicUrl = '', internalUrl = '', metricsUrl = ''] = servers.map((server) => urlOf(server, config.HOST))
+  log.info({ publicUrl, internalUrl, metricsUrl }, 'listening')
+
+  let closed: Promise<void> | undefined
+  async function close(): Promise<void> {
+    state.drain()
+    // Load balancers learn of it by asking; until they have, new requests still come and are served.
+    await sleep(config.DRAIN_SECONDS * 1000)
+    const [main, ...others] = servers
+    if (main) await closeServer(main, FINISH_MS)
+    await Promise.all(others.map((server) => closeServer(server, 0)))
+    auth.keys.stop()
+  }
+  return {
+    publicUrl,
+    internalUrl,
+    metricsUrl,
+    close() {
+      closed ??= close()
+      return closed
+    },
+  }
+}
+
+const serverOf = (listener: RequestListener): Server =>
+  createServer({ ...TIMEOUTS, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 5000 }, listener)
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject).listen(port, host, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+}
+
+function urlOf(server: Server, host: string): string {
+  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
+  return `http://${name}:${(server.address() as AddressInfo).port}`
+}
+
+/** Accepts nothing new, lets running requests finish for as long as given, then cuts what is left. */
+async function closeServer(server: Server, finishMs: number): Promise<void> {
+  if (!server.listening) return
+  const closed = new Promise<void>((resolve) => void server.close(() => resolve()))
+  // A connection becomes idle when its answer is out, which close() looks at only once.
+  const idle = setInterval(() => server.closeIdleConnections(), 100)
+  const late = setTimeout(() => server.closeAllConnections(), finishMs)
+  await closed
+  clearInterval(idle)
+  clearTimeout(late)
+}
