@@ -1,0 +1,115 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type ConsumerMessages, headers, type JetStreamClient, type JetStreamManager, type JsMsg } from 'nats'
+import { CloudEvent, STREAM } from '../contract/events.ts'
+import { type Delivery, PoisonMessage, type SubscribeOptions } from './event-bus.ts'
+import { BACKOFF_MS, MAX_DELIVER } from './event-bus-names.ts'
+import { deadSubject, ensureConsumer, WORKING_MS } from './event-bus-nats-streams.ts'
+import { failpoint } from './failpoint.ts'
+import type { Log } from './log.ts'
+
+export interface Wire {
+  js: JetStreamClient
+  jsm: JetStreamManager
+}
+
+const PULL_MS = 30_000
+const AFTER_ERROR_MS = 1_000
+
+/**
+ * One message after the other, for ever, whatever happens to the server. Resolves when the consumer exists, or has
+ * failed to be made once (then it goes on trying: nothing is lost, since it starts at the beginning of the stream).
+ */
+export async function consume(
+  connected: () => Promise<Wire>,
+  options: SubscribeOptions,
+  handle: (d: Delivery) => Promise<void>,
+  log: Log,
+): Promise<() => Promise<void>> {
+  const { consumer, types, maxDeliver = MAX_DELIVER, backoffMs = BACKOFF_MS } = options
+  const stop = new AbortController()
+  let pulling: ConsumerMessages | undefined
+
+  async function run(started: () => void): Promise<void> {
+    while (!stop.signal.aborted) {
+      try {
+        const wire = await connected()
+        await ensureConsumer(wire.jsm, options)
+        started()
+        await pullFrom(wire)
+      } catch (error) {
+        if (stop.signal.aborted) return
+        log.warn({ err: error, consumer }, 'the event consumer was interrupted')
+        started()
+        await sleep(AFTER_ERROR_MS, undefined, { signal: stop.signal }).catch(() => undefined)
+      }
+    }
+  }
+
+  async function pullFrom(wire: Wire): Promise<void> {
+    const source = await wire.js.consumers.get(STREAM, consumer)
+    while (!stop.signal.aborted) {
+      // One at a time: a message that waits behind a slow one would use up its time to be acknowledged.
+      pulling = await source.fetch({ max_messages: 1, expires: PULL_MS })
+      if (stop.signal.aborted) pulling.stop()
+      for await (const message of pulling) await take(wire, message)
+      const error = await pulling.closed()
+      if (error) throw error
+    }
+  }
+
+  async function take(wire: Wire, message: JsMsg): Promise<void> {
+    if (stop.signal.aborted) return message.nak()
+    const event = eventIn(message)
+    if (!event) return putAside(wire, message, 'Not a CloudEvent')
+    if (!types.includes(event.type)) return message.ack()
+    const attempt = message.info.deliveryCount
+    // The last attempt ended without a word: the process died, perhaps of this very message.
+    if (attempt > maxDeliver) return putAside(wire, message, 'Every attempt ended without an answer')
+    const alive = setInterval(() => message.working(), WORKING_MS)
+    try {
+      await handle({ event, attempt })
+    } catch (error) {
+      return await refused(wire, message, attempt, error)
+    } finally {
+      clearInterval(alive)
+    }
+    failpoint('bus.handled')
+    await message.ackAck()
+  }
+
+  async function refused(wire: Wire, message: JsMsg, attempt: number, error: unknown): Promise<void> {
+    if (error instanceof PoisonMessage || attempt >= maxDeliver) return putAside(wire, message, error)
+    const delay = backoffMs[Math.min(attempt, backoffMs.length) - 1] ?? 0
+    log.warn({ err: error, consumer, subject: message.subject, attempt, againInMs: delay }, 'not handled')
+    message.nak(delay)
+  }
+
+  /** Stored as a dead letter first, then dropped. Dying in between stores it again, which its id prevents. */
+  async function putAside(wire: Wire, message: JsMsg, why: unknown): Promise<void> {
+    log.error({ err: why, consumer, subject: message.subject, seq: message.seq }, 'put aside as a dead letter')
+    const about = headers()
+    about.set('Keepsake-Subject', message.subject)
+    about.set('Keepsake-Seq', String(message.seq))
+    const msgID = `dlq-${consumer}-${message.seq}`
+    await wire.js.publish(deadSubject(consumer), message.data, { msgID, headers: about })
+    failpoint('bus.dead-letter-stored')
+    message.term()
+  }
+
+  const { promise: started, resolve } = Promise.withResolvers<void>()
+  const running = run(resolve)
+  await started
+  return async () => {
+    stop.abort()
+    pulling?.stop()
+    await running
+  }
+}
+
+export function eventIn(message: { json<T>(): T }): CloudEvent | undefined {
+  try {
+    return CloudEvent.safeParse(message.json<unknown>()).data
+  } catch {
+    return undefined
+  }
+}

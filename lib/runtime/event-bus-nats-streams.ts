@@ -1,0 +1,67 @@
+import {
+  AckPolicy,
+  DeliverPolicy,
+  type JetStreamManager,
+  NatsError,
+  nanos,
+  ReplayPolicy,
+  RetentionPolicy,
+  StorageType,
+} from 'nats'
+import { STREAM, STREAM_SUBJECTS } from '../contract/events.ts'
+import type { SubscribeOptions } from './event-bus.ts'
+
+export const DEAD_STREAM = 'MEMORY_DLQ'
+export const deadSubject = (consumer: string) => `memory-dlq.${consumer}`
+
+const MINUTE_MS = 60_000
+const DAY_MS = 24 * 60 * MINUTE_MS
+
+/** Events name people, so nothing is kept for longer than a week (erasure must end somewhere). */
+const AGES = { max_age: nanos(7 * DAY_MS), duplicate_window: nanos(10 * MINUTE_MS) }
+const ACK_WAIT_MS = 30_000
+/** How often a running handler says that it is alive. */
+export const WORKING_MS = ACK_WAIT_MS / 3
+
+const STREAM_NAME_IN_USE = 10058
+
+/** Makes the streams or repairs what we care about in them. Any number of programs may do so at once. */
+export async function ensureStreams(jsm: JetStreamManager, replicas: number): Promise<void> {
+  await ensureStream(jsm, STREAM, STREAM_SUBJECTS, replicas)
+  await ensureStream(jsm, DEAD_STREAM, [deadSubject('*')], replicas)
+}
+
+async function ensureStream(jsm: JetStreamManager, name: string, subjects: string[], replicas: number): Promise<void> {
+  const wanted = { subjects, ...AGES }
+  try {
+    const storage = { storage: StorageType.File, retention: RetentionPolicy.Limits }
+    await jsm.streams.add({ name, ...storage, num_replicas: replicas, ...wanted })
+  } catch (error) {
+    if (jsErrorCode(error) !== STREAM_NAME_IN_USE) throw error
+    // It exists and differs. Replicas, limits and placement are the administrator's, so they stay.
+    const { config } = await jsm.streams.info(name)
+    await jsm.streams.update(name, { ...config, ...wanted })
+  }
+}
+
+/**
+ * Makes the durable consumer, or brings it up to date. Attempts are counted and delayed by our side and not by
+ * `max_deliver` and `backoff` of the server: the server would drop a message whose last attempt killed the process
+ * without a dead letter, and its backoff would replace ack_wait.
+ */
+export async function ensureConsumer(jsm: JetStreamManager, options: SubscribeOptions): Promise<void> {
+  const only = options.types.length === 1 ? options.types[0] : undefined
+  await jsm.consumers.add(STREAM, {
+    durable_name: options.consumer,
+    ack_policy: AckPolicy.Explicit,
+    deliver_policy: DeliverPolicy.All,
+    replay_policy: ReplayPolicy.Instant,
+    ack_wait: nanos(ACK_WAIT_MS),
+    max_deliver: -1,
+    // Old servers know one filter per consumer; of several types the others are skipped on our side.
+    ...(only !== undefined && { filter_subject: `memory.v1.*.*.*.${only}` }),
+  })
+}
+
+export const jsErrorCode = (error: unknown): number | undefined =>
+  error instanceof NatsError ? error.api_error?.err_code : undefined

@@ -1,0 +1,62 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { freePort, missingProgram, startProcess, stopProcess, waitFor } from './process.ts'
+
+export interface NatsServer {
+  url: string
+  /** Killed without warning when asked to, then started again on the same port and files. */
+  restart(options?: { kill?: boolean; downMs?: number }): Promise<void>
+  /** Ends the server and leaves its files. */
+  down(): Promise<void>
+  up(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** A real nats-server with JetStream on a free port; undefined where it is not installed. */
+export async function startNats(): Promise<NatsServer | undefined> {
+  if (await missingProgram(['nats-server'])) return undefined
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-nats-'))
+  const port = await freePort()
+  const logFile = join(folder, 'log')
+
+  const start = async () => {
+    const args = ['-js', '-a', '127.0.0.1', '-p', String(port), '-sd', join(folder, 'data')]
+    const child = await startProcess('nats-server', args, logFile)
+    await waitFor('nats-server', child, logFile, () => greets(port))
+    return child
+  }
+  let child = await start()
+
+  return {
+    url: `nats://127.0.0.1:${port}`,
+    async restart({ kill = false, downMs = 0 } = {}) {
+      await stopProcess(child, kill ? 'SIGKILL' : 'SIGTERM')
+      await new Promise((resolve) => setTimeout(resolve, downMs))
+      child = await start()
+    },
+    down: () => stopProcess(child),
+    async up() {
+      child = await start()
+    },
+    async stop() {
+      await stopProcess(child)
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A NATS server speaks first. */
+const greets = (port: number) =>
+  new Promise<boolean>((resolve) => {
+    const socket = connect(port, '127.0.0.1')
+    const end = (heard: boolean) => {
+      socket.destroy()
+      resolve(heard)
+    }
+    socket
+      .once('data', (d) => end(d.toString().startsWith('INFO')))
+      .once('error', () => end(false))
+      .setTimeout(1000, () => end(false))
+  })
