@@ -1,0 +1,98 @@
+import { upsertUser } from '../api/auth/queries.ts'
+import type { Database } from '../api/db/db.ts'
+import type { Role } from '../api/db/schema.ts'
+import { addMember, createOrganization } from '../api/organizations/commands.ts'
+import { findMembership } from '../api/organizations/queries.ts'
+import { formatId, type Uuid } from '../lib/contract/ids.ts'
+import type { Demo } from './demo-file.ts'
+import type { IdentityUser } from './identity-provider.ts'
+import type { AccountName, Settings } from './settings.ts'
+
+interface Person {
+  name: string
+  email: string
+  platformAdmin?: boolean
+  /** In which of the organizations, by position. */
+  member?: { of: number; role: Role }
+}
+
+const ORGANIZATIONS = ['Class of 1994', 'Lake House Friends'] as const
+const PEOPLE: Record<AccountName, Person> = {
+  owner: { name: 'Jonas Weber', email: 'owner@keepsake.example', member: { of: 0, role: 'owner' } },
+  member: { name: 'Mira Okafor', email: 'member@keepsake.example', member: { of: 0, role: 'member' } },
+  admin: { name: 'Tomás Silva', email: 'admin@keepsake.example', member: { of: 0, role: 'admin' } },
+  outsider: { name: 'Ines Duarte', email: 'outsider@keepsake.example', member: { of: 1, role: 'member' } },
+  platform_admin: { name: 'Priya Raman', email: 'platform-admin@keepsake.example', platformAdmin: true },
+}
+const NAMES = Object.keys(PEOPLE) as AccountName[]
+
+/** The accounts of the identity provider. */
+export const identityUsers = (settings: Settings): IdentityUser[] =>
+  NAMES.map((name) => ({
+    ...settings.accounts[name],
+    email: PEOPLE[name].email,
+    name: PEOPLE[name].name,
+    roles: PEOPLE[name].platformAdmin ? ['ROLE_ADMIN'] : [],
+  }))
+
+/**
+ * Two organizations and their people, made where they are missing. May be repeated and interrupted at will; what an
+ * administrator changed since stays changed.
+ */
+export async function seed(db: Database, settings: Settings): Promise<Pick<Demo, 'organizations' | 'accounts'>> {
+  const organizations = await Promise.all(ORGANIZATIONS.map((name) => organizationCalled(db, name)))
+  const entries: [AccountName, Demo['accounts'][AccountName]][] = []
+  for (const name of NAMES) {
+    const { id, password } = settings.accounts[name]
+    const { email, name: displayName, member } = PEOPLE[name]
+    await ensureUser(db, settings.issuer, { id, email, displayName })
+    const orgId = member && organizations[member.of]?.id
+    const role = orgId && (await ensureMember(db, orgId, id, member.role))
+    entries.push([
+      name,
+      {
+        email,
+        password,
+        user_id: formatId('user', id),
+        name: displayName,
+        organizations: role ? [{ org_id: formatId('organization', orgId), role }] : [],
+      },
+    ])
+  }
+  return {
+    organizations: organizations.map((o) => ({ org_id: formatId('organization', o.id), name: o.name })),
+    accounts: Object.fromEntries(entries) as Demo['accounts'],
+  }
+}
+
+async function organizationCalled(db: Database, name: string): Promise<{ id: Uuid; name: string }> {
+  // The oldest: an administrator may have made another one of the same name.
+  const { rows } = await db.pool.query<{ id: Uuid }>(
+    'select id from organizations where name = $1 order by created_at, id limit 1',
+    [name],
+  )
+  const id = rows[0]?.id ?? (await createOrganization(db, name)).orgId
+  return { id, name }
+}
+
+/** The row that their first sign-in would make, so that their ids are known and roles can be given before. */
+const ensureUser = (db: Database, issuer: string, user: { id: Uuid; email: string; displayName: string }) =>
+  db.inTransaction({}, (tx) =>
+    upsertUser(tx, {
+      userId: user.id,
+      issuer,
+      subject: user.id,
+      email: user.email,
+      displayName: user.displayName,
+      roles: [],
+      sessionId: null,
+      signedInAt: 0,
+      issuedAt: 0,
+    }),
+  )
+
+async function ensureMember(db: Database, orgId: Uuid, userId: Uuid, role: Role): Promise<Role> {
+  const known = await db.read({}, (tx) => findMembership(tx, orgId, userId))
+  if (known) return known.role
+  return (await addMember(db, { orgId, user: formatId('user', userId), role, issuer: undefined })).role
+}
