@@ -1,0 +1,154 @@
+import { isDeepStrictEqual } from 'node:util'
+import * as z from 'zod'
+import { API_VERSION, GROUP, type Kind, VERSION } from '../../crds/kind.ts'
+import { ClusterError, EVENTS_V1, JOBS, LEASES, PODS, type Resource } from '../../lib/runtime/cluster.ts'
+import { EventBody, JobSpec, LeaseSpec, PodSpec } from './batch-schemas.ts'
+import { isPlainObject, type Json } from './json.ts'
+import { refuseDuplicates } from './list-types.ts'
+import { CONTROLLER_UID, JOB_NAME, type StoredMeta } from './types.ts'
+
+/** Everything of an object but apiVersion, kind, metadata and status: `spec` for most kinds. */
+export type Body = Json
+
+/** What the API server knows about one resource. */
+export interface ResourceRules {
+  resource: Resource
+  apiVersion: string
+  /** Status is written through its own door only, as with a status subresource. */
+  hasStatus: boolean
+  hasGeneration: boolean
+  /** Deletion is a request that the kubelet carries out. */
+  isDeletedGracefully?: boolean
+  keepsForMs?: number
+  /** The body with defaults in it; Invalid when it, or the change from `old`, is not allowed. */
+  admit(body: Body, metadata: StoredMeta, old: Body | undefined): Body
+  /** Invalid when `status` is not what the schema says. */
+  checkStatus?(status: unknown): void
+}
+
+/** A custom resource; `mutable` lists the fields of its spec that may change, undefined: all. */
+export interface LocalKind {
+  kind: Kind
+  mutable?: readonly string[]
+}
+
+export const resourceOf = (kind: Kind): Resource => ({
+  group: GROUP,
+  version: VERSION,
+  plural: kind.plural,
+  kind: kind.kind,
+})
+
+export const invalid = (message: string) => new ClusterError('Invalid', message)
+
+export function parsed<S extends z.ZodType>(schema: S, value: unknown, path: string): z.output<S> {
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  throw invalid(
+    result.error.issues.map((i) => `${[path, ...i.path].filter(Boolean).join('.')}: ${i.message}`).join('; '),
+  )
+}
+
+export function customResource({ kind, mutable }: LocalKind): ResourceRules {
+  const specShape = z.toJSONSchema(kind.spec, { io: 'input', unrepresentable: 'any' })
+  const statusShape = z.toJSONSchema(kind.status, { io: 'input', unrepresentable: 'any' })
+  return {
+    resource: resourceOf(kind),
+    apiVersion: API_VERSION,
+    hasStatus: true,
+    hasGeneration: true,
+    admit(body, _metadata, old) {
+      const spec = parsed(kind.spec, body['spec'], 'spec')
+      refuseDuplicates(specShape, spec, 'spec')
+      if (old && mutable) refuseChange(old['spec'], spec, mutable)
+      return { spec }
+    },
+    checkStatus(status) {
+      const known = parsed(kind.status, status, 'status')
+      // A structural schema prunes nothing in server-side apply: an unknown field is an error there.
+      if (!isDeepStrictEqual(known, status)) throw invalid('status: field not declared in schema')
+      refuseDuplicates(statusShape, status, 'status')
+    },
+  }
+}
+
+function refuseChange(old: unknown, next: unknown, mutable: readonly string[]): void {
+  const before = isPlainObject(old) ? old : {}
+  const after = isPlainObject(next) ? next : {}
+  for (const field of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    if (mutable.includes(field) || isDeepStrictEqual(before[field], after[field])) continue
+    throw invalid(`spec.${field}: Invalid value: field is immutable`)
+  }
+}
+
+const JOB_MUTABLE = [
+  'suspend',
+  'parallelism',
+  'backoffLimit',
+  'activeDeadlineSeconds',
+  'ttlSecondsAfterFinished',
+  'podReplacementPolicy',
+]
+
+const jobs: ResourceRules = {
+  resource: JOBS,
+  apiVersion: 'batch/v1',
+  hasStatus: true,
+  hasGeneration: true,
+  admit(body, metadata, old) {
+    if (metadata.name.length > 63) throw invalid('metadata.name: must be no more than 63 characters')
+    const spec = parsed(JobSpec, body['spec'], 'spec')
+    const labels = { [CONTROLLER_UID]: metadata.uid ?? '', [JOB_NAME]: metadata.name }
+    const own = {
+      ...spec,
+      selector: { matchLabels: { [CONTROLLER_UID]: metadata.uid ?? '' } },
+      template: {
+        ...spec.template,
+        metadata: { ...spec.template.metadata, labels: { ...spec.template.metadata?.labels, ...labels } },
+      },
+    }
+    if (old) refuseChange(old['spec'], own, JOB_MUTABLE)
+    return { spec: own }
+  },
+}
+
+const pods: ResourceRules = {
+  resource: PODS,
+  apiVersion: 'v1',
+  hasStatus: true,
+  hasGeneration: true,
+  isDeletedGracefully: true,
+  admit(body, _metadata, old) {
+    const spec = parsed(PodSpec, body['spec'], 'spec')
+    if (old) refuseChange(old['spec'], spec, ['nodeName', 'activeDeadlineSeconds', 'terminationGracePeriodSeconds'])
+    return { spec }
+  },
+}
+
+const leases: ResourceRules = {
+  resource: LEASES,
+  apiVersion: 'coordination.k8s.io/v1',
+  hasStatus: false,
+  hasGeneration: false,
+  admit: (body) => ({ spec: parsed(LeaseSpec, body['spec'] ?? {}, 'spec') }),
+}
+
+const HOUR_MS = 3_600_000
+
+const events: ResourceRules = {
+  resource: EVENTS_V1,
+  apiVersion: 'events.k8s.io/v1',
+  hasStatus: false,
+  hasGeneration: false,
+  keepsForMs: HOUR_MS,
+  admit(body, metadata) {
+    const event = parsed(EventBody, body, '')
+    const about = event.regarding?.namespace
+    if (about !== undefined && about !== metadata.namespace) {
+      throw invalid(`regarding.namespace: does not match event.namespace`)
+    }
+    return event
+  },
+}
+
+export const BUILT_IN: readonly ResourceRules[] = [jobs, pods, leases, events]

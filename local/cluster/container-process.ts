@@ -1,0 +1,119 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { accessSync, constants } from 'node:fs'
+import { constants as os } from 'node:os'
+import { delimiter, join } from 'node:path'
+import type { Command } from './command.ts'
+import type { Output } from './output.ts'
+import { killGroup } from './process-table.ts'
+
+export interface Exit {
+  exitCode: number
+  /** Number of the signal that killed it. */
+  signal?: number
+  /** Why it could not be started at all. */
+  startError?: string
+}
+
+export interface ContainerProcess {
+  pid: number | undefined
+  /** Resolves when the process, and everything in its group, is gone. */
+  exited: Promise<Exit>
+  /** SIGTERM to the process alone, as process 1 of a container gets it. */
+  terminate(): void
+  /** SIGKILL to all of its group. */
+  kill(): void
+}
+
+function findProgram(name: string): string | undefined {
+  for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
+    try {
+      accessSync(join(folder, name), constants.X_OK)
+      return join(folder, name)
+    } catch {
+      // Not in this one.
+    }
+  }
+  return undefined
+}
+
+const setpriv = process.platform === 'linux' ? findProgram('setpriv') : undefined
+const nice = findProgram('nice')
+
+/** Groups to kill should this process leave without closing the cluster. SIGKILL is left to setpriv. */
+const groups = new Set<number>()
+process.on('exit', () => {
+  for (const group of groups) killGroup(group)
+})
+
+/**
+ * Starts a container's program in a process group of its own. The kernel kills it when this process dies (where there
+ * is setpriv); that does not reach what the program starts itself, so job programs start ffmpeg the same way.
+ */
+export function startContainer(
+  { file, args }: Command,
+  options: { env: Record<string, string>; cwd: string; niceness: number; output: Output },
+): ContainerProcess {
+  const words = [
+    ...(nice && options.niceness > 0 ? [nice, '-n', String(options.niceness)] : []),
+    ...(setpriv ? [setpriv, '--pdeathsig', 'KILL', '--'] : []),
+    file,
+    ...args,
+  ]
+  const child = trySpawn(words, options)
+  if (child instanceof Error) return neverStarted(child)
+  for (const stream of [child.stdout, child.stderr]) if (stream) options.output.follow(stream)
+  const { pid } = child
+  if (pid !== undefined) groups.add(pid)
+  return {
+    pid,
+    exited: exitOf(child),
+    terminate: () => void child.kill('SIGTERM'),
+    kill: () => {
+      if (pid !== undefined && child.exitCode === null && child.signalCode === null) killGroup(pid)
+    },
+  }
+}
+
+/** Some mistakes (too long an environment, a NUL in an argument) are thrown instead of emitted. */
+function trySpawn(
+  words: readonly string[],
+  options: { env: Record<string, string>; cwd: string },
+): ChildProcess | Error {
+  const { cwd, env } = options
+  try {
+    return spawn(words[0] ?? '', words.slice(1), { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error))
+  }
+}
+
+const neverStarted = ({ message }: Error): ContainerProcess => ({
+  pid: undefined,
+  exited: Promise.resolve({ exitCode: 128, startError: message }),
+  terminate: () => undefined,
+  kill: () => undefined,
+})
+
+/** Pipes that a detached grandchild holds open are not waited for longer than this. */
+const DRAIN_MS = 1000
+
+async function exitOf(child: ChildProcess): Promise<Exit> {
+  const closed = new Promise<void>((resolve) => child.once('close', () => resolve()))
+  const exit = await new Promise<Exit>((resolve) => {
+    // Stays on: a signal that cannot be sent later on is an 'error' as well.
+    child.on('error', (error) => resolve({ exitCode: 128, startError: error.message }))
+    child.once('exit', (code, signal) => resolve(signal ? killedBy(os.signals[signal]) : { exitCode: code ?? 1 }))
+  })
+  if (child.pid === undefined) return exit
+  // Like the end of process 1: whatever it has started ends with it.
+  killGroup(child.pid)
+  groups.delete(child.pid)
+  let timer: NodeJS.Timeout | undefined
+  await Promise.race([closed, new Promise((resolve) => (timer = setTimeout(resolve, DRAIN_MS)))])
+  clearTimeout(timer)
+  child.stdout?.destroy()
+  child.stderr?.destroy()
+  return exit
+}
+
+const killedBy = (signal: number): Exit => ({ exitCode: 128 + signal, signal })

@@ -1,0 +1,74 @@
+import type { Container, EnvVar } from './batch-schemas.ts'
+import type { Pod } from './types.ts'
+
+export type Secrets = Readonly<Record<string, Readonly<Record<string, string>>>>
+
+/** The container cannot be started as it is described; `message` is for its `waiting` state. */
+export class ConfigError extends Error {
+  override readonly name = 'CreateContainerConfigError'
+}
+
+/** Where the folders of the pod really are, by mount path: a process has no mounts of its own. */
+export type Mounts = ReadonlyMap<string, string>
+
+/** `/work/x` becomes `<folder>/x` when `/work` is mounted; what lies below no mount stays. The longest mount wins. */
+export function rewritePath(value: string, mounts: Mounts): string {
+  const paths = [...mounts.keys()].sort((a, b) => b.length - a.length)
+  const mount = paths.find((path) => value === path || value.startsWith(`${path}/`))
+  return mount === undefined ? value : `${mounts.get(mount)}${value.slice(mount.length)}`
+}
+
+/** `$(NAME)` of a known variable is replaced, `$$(NAME)` is a literal, anything else stays: the rules of the API. */
+export const expand = (text: string, env: Readonly<Record<string, string>>): string =>
+  text.replace(/\$\$\(|\$\(([^)]+)\)/g, (whole, name: string | undefined) =>
+    name === undefined ? '$(' : (env[name] ?? whole),
+  )
+
+/**
+ * The variables a container asks for, in the order of the API: `envFrom` first, then `env`, where later ones win and
+ * may refer to earlier ones. Mount paths are replaced in `env` only: a secret may well name a folder of this machine.
+ */
+export function containerEnv(container: Container, pod: Pod, secrets: Secrets, mounts: Mounts): Record<string, string> {
+  const env: Record<string, string> = {}
+  for (const { prefix = '', secretRef } of container.envFrom ?? []) {
+    if (!secretRef) throw new ConfigError('envFrom: only secretRef is supported by the local cluster')
+    for (const [key, value] of Object.entries(secretOf(secrets, secretRef))) env[prefix + key] = value
+  }
+  for (const variable of container.env ?? []) {
+    const value = resolveValue(variable, pod, secrets)
+    if (value !== undefined) env[variable.name] = rewritePath(expand(value, env), mounts)
+  }
+  return env
+}
+
+function secretOf(secrets: Secrets, { name, optional }: { name: string; optional?: boolean | undefined }) {
+  const secret = secrets[name]
+  if (!secret && !optional) throw new ConfigError(`secret "${name}" not found`)
+  return secret ?? {}
+}
+
+function resolveValue({ name, value, valueFrom }: EnvVar, pod: Pod, secrets: Secrets): string | undefined {
+  if (!valueFrom) return value ?? ''
+  if (valueFrom.fieldRef) return fieldOf(pod, valueFrom.fieldRef.fieldPath)
+  const ref = valueFrom.secretKeyRef
+  if (!ref) throw new ConfigError(`env ${name}: only fieldRef and secretKeyRef are supported by the local cluster`)
+  const found = secretOf(secrets, ref)[ref.key]
+  if (found === undefined && !ref.optional) throw new ConfigError(`couldn't find key ${ref.key} in Secret ${ref.name}`)
+  return found
+}
+
+function fieldOf(pod: Pod, path: string): string {
+  const entry = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path)
+  if (entry) return pod.metadata[entry[1] as 'labels' | 'annotations']?.[entry[2] ?? ''] ?? ''
+  const fields: Record<string, string | undefined> = {
+    'metadata.name': pod.metadata.name,
+    'metadata.namespace': pod.metadata.namespace,
+    'metadata.uid': pod.metadata.uid,
+    'spec.nodeName': pod.spec.nodeName,
+    'status.hostIP': '127.0.0.1',
+    'status.podIP': '127.0.0.1',
+  }
+  const value = fields[path]
+  if (value === undefined) throw new ConfigError(`fieldPath ${path} is not supported by the local cluster`)
+  return value
+}

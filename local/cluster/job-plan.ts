@@ -1,0 +1,249 @@
+import type { PodFailureRule } from './batch-schemas.ts'
+import {
+  conditionIn,
+  isTerminal,
+  JOB_TRACKING,
+  type Job,
+  type JobStatus,
+  type ObjectCondition,
+  type Pod,
+  SUSPENDED,
+  setCondition,
+  timeOf,
+} from './types.ts'
+
+export interface JobSeen {
+  job: Job
+  /** Of this Job's uid, whatever their state. */
+  pods: readonly Pod[]
+  nowMs: number
+  /** When an attempt that counts failed last. */
+  lastFailureMs: number | undefined
+  backoffBaseMs: number
+}
+
+export interface JobPlan {
+  status: JobStatus
+  /** How many pods to create now. */
+  create: number
+  remove: Pod[]
+  /** The pods to remove are to carry SUSPENDED, so that their end is not held against the Job. */
+  isSuspending: boolean
+  /** Pods that are counted, or never will be: they may disappear. */
+  release: Pod[]
+  /** An attempt was counted as failed just now. */
+  hasNewFailure: boolean
+  /** Finished, and its time to live is over. */
+  isExpired: boolean
+  /** Look again then, even if nothing changes. */
+  wakeInMs: number | undefined
+}
+
+interface Verdict {
+  type: 'Failed' | 'Complete'
+  reason: string
+  message: string
+}
+
+const MAX_BACKOFF_STEPS = 6
+
+/** What the Job controller of Kubernetes would do next. Total and pure: planning twice from one world gives one plan. */
+export function planJob(seen: JobSeen): JobPlan {
+  const { job, pods, nowMs } = seen
+  const uncounted = pods.filter((pod) => isTerminal(pod) && isTracked(pod))
+  if (isFinished(job)) return planFinished(job, pods, nowMs)
+
+  const counts = count(job, uncounted)
+  const running = pods.filter((pod) => !isTerminal(pod))
+  const active = running.filter((pod) => !pod.metadata.deletionTimestamp)
+  const terminating = running.length - active.length
+  const status = started(job, nowMs)
+  const verdict = verdictOf(job, status, counts, nowMs)
+  const base = { release: uncounted, hasNewFailure: counts.newFailures > 0, isExpired: false, isSuspending: false }
+  const withCounts = (activeNow: number, conditions: ObjectCondition[] | undefined): JobStatus =>
+    compact({
+      ...status,
+      conditions,
+      active: activeNow,
+      ready: active.filter((pod) => conditionIn(pod.status?.conditions, 'Ready')?.status === 'True').length,
+      terminating,
+      succeeded: counts.succeeded,
+      failed: counts.failed,
+    })
+
+  if (verdict) {
+    const conditions = judged(status.conditions, verdict, running.length === 0, nowMs)
+    const ended = verdict.type === 'Complete' && running.length === 0 && { completionTime: timeOf(nowMs) }
+    const next = { ...withCounts(active.length, conditions), ...ended }
+    return { ...base, status: next, create: 0, remove: active, wakeInMs: undefined }
+  }
+  if (job.spec.suspend) {
+    const conditions = suspended(status.conditions, nowMs)
+    // Released at once, so that an attempt which ends because of the suspension is not held against the Job.
+    const release = [...uncounted, ...running.filter(isTracked)]
+    return {
+      ...base,
+      release,
+      status: withCounts(active.length, conditions),
+      create: 0,
+      remove: active,
+      wakeInMs: undefined,
+    }
+  }
+  const backoffMs = remainingBackoff(seen, counts)
+  const blocking = job.spec.podReplacementPolicy === 'Failed' ? running.length : active.length
+  const wanted = Math.max(0, Math.min(job.spec.parallelism, job.spec.completions - counts.succeeded) - blocking)
+  const create = backoffMs > 0 ? 0 : wanted
+  const wakeInMs = earliest(create < wanted ? backoffMs : undefined, remainingDeadline(job, status, nowMs))
+  return { ...base, status: withCounts(active.length + create, status.conditions), create, remove: [], wakeInMs }
+}
+
+const isFinished = (job: Job) =>
+  ['Complete', 'Failed'].some((type) => conditionIn(job.status?.conditions, type)?.status === 'True')
+const isTracked = (pod: Pod) => pod.metadata.finalizers?.includes(JOB_TRACKING) ?? false
+
+function planFinished(job: Job, pods: readonly Pod[], nowMs: number): JobPlan {
+  const ttl = job.spec.ttlSecondsAfterFinished
+  const end = job.status?.conditions?.find((c) => ['Complete', 'Failed'].includes(c.type))?.lastTransitionTime
+  const leftMs = ttl === undefined ? undefined : Date.parse(end ?? '') + ttl * 1000 - nowMs
+  return {
+    status: job.status ?? {},
+    create: 0,
+    remove: pods.filter((pod) => !isTerminal(pod) && !pod.metadata.deletionTimestamp),
+    release: pods.filter(isTracked),
+    hasNewFailure: false,
+    isSuspending: false,
+    isExpired: leftMs !== undefined && leftMs <= 0,
+    wakeInMs: leftMs !== undefined && leftMs > 0 ? leftMs : undefined,
+  }
+}
+
+interface Counts {
+  succeeded: number
+  failed: number
+  newFailures: number
+  policyFailure: string | undefined
+}
+
+function count(job: Job, uncounted: readonly Pod[]): Counts {
+  const counts: Counts = {
+    succeeded: job.status?.succeeded ?? 0,
+    failed: job.status?.failed ?? 0,
+    newFailures: 0,
+    policyFailure: undefined,
+  }
+  for (const pod of uncounted) {
+    if (pod.status?.phase === 'Succeeded') {
+      counts.succeeded += 1
+      continue
+    }
+    if (pod.metadata.annotations?.[SUSPENDED]) continue
+    const { action, message } = judgePod(job.spec.podFailurePolicy?.rules ?? [], pod)
+    if (action === 'Ignore') continue
+    counts.failed += 1
+    counts.newFailures += 1
+    if (action === 'FailJob') counts.policyFailure ??= message
+  }
+  return counts
+}
+
+/** The first rule that matches decides; a pod without container statuses matches no rule on exit codes. */
+export function judgePod(
+  rules: readonly PodFailureRule[],
+  pod: Pod,
+): { action: PodFailureRule['action']; message: string } {
+  const name = `${pod.metadata.namespace}/${pod.metadata.name}`
+  for (const [index, { action, onExitCodes, onPodConditions }] of rules.entries()) {
+    const end = `matching ${action} rule at index ${index}`
+    const condition = onPodConditions?.find((c) => conditionIn(pod.status?.conditions, c.type)?.status === c.status)
+    if (condition) return { action, message: `Pod ${name} has condition ${condition.type} ${end}` }
+    const hit = onExitCodes && pod.status?.containerStatuses?.find((status) => matchesCode(onExitCodes, status))
+    if (hit) {
+      const message = `Container ${hit.name} for pod ${name} failed with exit code ${hit.state.terminated?.exitCode} ${end}`
+      return { action, message }
+    }
+  }
+  return { action: 'Count', message: '' }
+}
+
+function matchesCode(
+  rule: NonNullable<PodFailureRule['onExitCodes']>,
+  status: { name: string; state: { terminated?: { exitCode: number } } },
+): boolean {
+  const code = status.state.terminated?.exitCode
+  if (code === undefined || code === 0) return false
+  if (rule.containerName !== undefined && rule.containerName !== status.name) return false
+  return rule.values.includes(code) === (rule.operator === 'In')
+}
+
+/** The order of the lines is the order of precedence; a verdict, once announced, stays. */
+function verdictOf(job: Job, status: JobStatus, counts: Counts, nowMs: number): Verdict | undefined {
+  const announced = conditionIn(status.conditions, 'FailureTarget')
+  if (announced) return { type: 'Failed', reason: announced.reason ?? '', message: announced.message ?? '' }
+  if (conditionIn(status.conditions, 'SuccessCriteriaMet') || counts.succeeded >= job.spec.completions) {
+    return { type: 'Complete', reason: 'CompletionsReached', message: 'Reached expected number of succeeded pods' }
+  }
+  if (counts.policyFailure) return { type: 'Failed', reason: 'PodFailurePolicy', message: counts.policyFailure }
+  if (counts.failed > job.spec.backoffLimit) {
+    const message = 'Job has reached the specified backoff limit'
+    return { type: 'Failed', reason: 'BackoffLimitExceeded', message }
+  }
+  const leftMs = job.spec.suspend ? undefined : remainingDeadline(job, status, nowMs)
+  if (leftMs !== undefined && leftMs <= 0) {
+    return { type: 'Failed', reason: 'DeadlineExceeded', message: 'Job was active longer than specified deadline' }
+  }
+  return undefined
+}
+
+/** Announced at once, final only when no pod runs any more. */
+function judged(
+  list: readonly ObjectCondition[] | undefined,
+  { type, reason, message }: Verdict,
+  isOver: boolean,
+  nowMs: number,
+): ObjectCondition[] {
+  const announcement = type === 'Failed' ? 'FailureTarget' : 'SuccessCriteriaMet'
+  const announced = setCondition(list, { type: announcement, status: 'True', reason, message }, nowMs)
+  return isOver ? setCondition(announced, { type, status: 'True', reason, message }, nowMs) : announced
+}
+
+const suspended = (list: readonly ObjectCondition[] | undefined, nowMs: number) =>
+  setCondition(list, { type: 'Suspended', status: 'True', reason: 'JobSuspended', message: 'Job suspended' }, nowMs)
+
+/** Starting, and starting again after a suspension, starts the Job's deadline anew. */
+function started(job: Job, nowMs: number): JobStatus {
+  const status = job.status ?? {}
+  if (job.spec.suspend) return status
+  const resumed = conditionIn(status.conditions, 'Suspended')?.status === 'True'
+  if (!resumed) return { ...status, startTime: status.startTime ?? timeOf(nowMs) }
+  const condition = { type: 'Suspended', status: 'False', reason: 'JobResumed', message: 'Job resumed' } as const
+  return { ...status, startTime: timeOf(nowMs), conditions: setCondition(status.conditions, condition, nowMs) }
+}
+
+function remainingDeadline(job: Job, status: JobStatus, nowMs: number): number | undefined {
+  if (job.spec.activeDeadlineSeconds === undefined || status.startTime === undefined) return undefined
+  return Date.parse(status.startTime) + job.spec.activeDeadlineSeconds * 1000 - nowMs
+}
+
+function remainingBackoff({ nowMs, lastFailureMs, backoffBaseMs }: JobSeen, counts: Counts): number {
+  if (counts.failed === 0) return 0
+  const since = counts.newFailures > 0 ? 0 : nowMs - (lastFailureMs ?? 0)
+  return backoffBaseMs * 2 ** Math.min(counts.failed - 1, MAX_BACKOFF_STEPS) - since
+}
+
+const earliest = (...times: (number | undefined)[]): number | undefined => {
+  const known = times.filter((t) => t !== undefined)
+  return known.length > 0 ? Math.min(...known) : undefined
+}
+
+/** Zero counters are left out, as on the wire; `ready` and `terminating` are pointers there and stay. */
+function compact(status: Omit<JobStatus, 'conditions'> & { conditions: ObjectCondition[] | undefined }): JobStatus {
+  const { conditions, active, succeeded, failed, ...rest } = status
+  return {
+    ...rest,
+    ...(conditions && { conditions }),
+    ...(active && { active }),
+    ...(succeeded && { succeeded }),
+    ...(failed && { failed }),
+  }
+}

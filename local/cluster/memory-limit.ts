@@ -1,0 +1,32 @@
+import { groupMemory } from './process-table.ts'
+
+const UNITS: Readonly<Record<string, number>> = {
+  '': 1,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+  Ti: 2 ** 40,
+}
+
+/** Bytes of a Kubernetes quantity such as `8Gi`; undefined when it cannot be read. */
+export function bytesOf(quantity: string | number | undefined): number | undefined {
+  const [, digits, unit = ''] = /^(\d+(?:\.\d+)?)([A-Za-z]*)$/.exec(String(quantity ?? '')) ?? []
+  const factor = UNITS[unit]
+  return digits === undefined || factor === undefined ? undefined : Number(digits) * factor
+}
+
+/** Looks every `everyMs` and calls `kill` once when the process group holds more than `limit` bytes. Linux only. */
+export function watchMemory(group: number, limit: number, everyMs: number, kill: () => void) {
+  let exceeded = false
+  const timer = setInterval(() => {
+    if (groupMemory(group) <= limit) return
+    exceeded = true
+    clearInterval(timer)
+    kill()
+  }, everyMs)
+  return { stop: () => clearInterval(timer), wasExceeded: () => exceeded }
+}

@@ -1,0 +1,40 @@
+import { createWriteStream, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+
+const KEEP_BYTES = 256 * 1024
+const FILE_BYTES = 10 * 1024 * 1024
+
+/** What a pod wrote: its end in memory, and up to 10 MiB in a file when there is a folder for it. */
+export interface Output {
+  follow(stream: Readable): void
+  /** The last bytes written, cut to `bytes`. */
+  tail(bytes?: number): string
+  close(): void
+}
+
+export function openOutput(folder: string | undefined, name: string): Output {
+  let kept: Buffer[] = []
+  let size = 0
+  let written = 0
+  if (folder) mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const file = folder ? createWriteStream(join(folder, `${name}.log`), { flags: 'a', mode: 0o600 }) : undefined
+  file?.on('error', () => undefined) // a full disk must not end the process; the end of the output is in memory anyway
+
+  function add(chunk: Buffer): void {
+    kept.push(chunk)
+    size += chunk.length
+    if (size > 2 * KEEP_BYTES) {
+      kept = [Buffer.concat(kept).subarray(-KEEP_BYTES)]
+      size = KEEP_BYTES
+    }
+    if (written < FILE_BYTES) file?.write(chunk)
+    written += chunk.length
+  }
+
+  return {
+    follow: (stream) => void stream.on('data', add),
+    tail: (bytes = KEEP_BYTES) => Buffer.concat(kept).subarray(-bytes).toString('utf8'),
+    close: () => void file?.end(),
+  }
+}

@@ -1,0 +1,162 @@
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { failpoint } from '../../lib/runtime/failpoint.ts'
+import type { Container } from './batch-schemas.ts'
+import type { Command, ResolveCommand } from './command.ts'
+import { type ContainerProcess, startContainer } from './container-process.ts'
+import { ConfigError, containerEnv, expand, rewritePath, type Secrets } from './environment.ts'
+import { podsFolder, TERMINATION_LOG } from './folder.ts'
+import { bytesOf, watchMemory } from './memory-limit.ts'
+import { type Output, openOutput } from './output.ts'
+import { makePodFolders, type PodFolders } from './pod-folders.ts'
+import { finalStatus, runningStatus, terminated } from './pod-status.ts'
+import { terminationMessage } from './termination-message.ts'
+import { type ContainerState, type Pod, type PodStatus, timeOf } from './types.ts'
+
+export interface PodRunOptions {
+  folder: string
+  logFolder: string | undefined
+  secrets: Secrets
+  /** What every container gets, below what its pod says. */
+  baseEnv: Readonly<Record<string, string>>
+  resolveCommand: ResolveCommand
+  niceness: number
+  memoryCheckMs: number
+}
+
+export interface PodRun {
+  /** Resolves when no process of the pod is left, its status is terminal and its folder is gone. */
+  ended: Promise<void>
+  /** SIGTERM, and SIGKILL after so many seconds; asked again, it can only become earlier. */
+  stop(graceSeconds: number): void
+  output: Output
+}
+
+interface Prepared {
+  container: Container
+  command: Command
+  cwd: string
+  env: Record<string, string>
+  terminationLog: string
+}
+
+/** Runs one pod to its end: folders, processes, deadline, memory limit, status. `setStatus` gets every step of it. */
+export function runPod(pod: Pod, options: PodRunOptions, setStatus: (next: (pod: Pod) => PodStatus) => void): PodRun {
+  const { output, states, stopper } = {
+    output: openOutput(options.logFolder, `${pod.metadata.namespace}_${pod.metadata.name}`),
+    states: new Map<string, ContainerState>(),
+    stopper: openStopper(),
+  }
+  let isLate = false
+  const { activeDeadlineSeconds, terminationGracePeriodSeconds } = pod.spec
+  const deadline = activeDeadlineSeconds && setTimeout(expire, activeDeadlineSeconds * 1000)
+
+  function expire(): void {
+    isLate = true
+    stopper.stop(terminationGracePeriodSeconds)
+  }
+
+  const report = () => setStatus((current) => runningStatus(current, states, Date.now()))
+
+  async function runContainer(prepared: Prepared): Promise<void> {
+    const { name, resources } = prepared.container
+    const startedMs = Date.now()
+    const running = startContainer(prepared.command, { ...prepared, niceness: options.niceness, output })
+    failpoint('local-cluster.container-started')
+    stopper.add(running)
+    if (running.pid !== undefined) {
+      states.set(name, { running: { startedAt: timeOf(startedMs) } })
+      report()
+    }
+    const memory = limitMemory(running, resources?.limits?.['memory'], options.memoryCheckMs)
+    const exit = await running.exited
+    memory?.stop()
+    const message = terminationMessage(prepared.terminationLog, prepared.container, exit.exitCode, output)
+    const isOutOfMemory = memory?.wasExceeded() ?? false
+    states.set(name, { terminated: terminated(exit, { startedMs, endedMs: Date.now(), message, isOutOfMemory }) })
+  }
+
+  /** The API keeps such a pod waiting, visibly, until somebody deletes it or its deadline passes. */
+  async function waitInVain(error: ConfigError): Promise<void> {
+    for (const { name } of pod.spec.containers) {
+      states.set(name, { waiting: { reason: error.name, message: error.message } })
+    }
+    report()
+    await stopper.stopped
+  }
+
+  async function runAll(root: string): Promise<void> {
+    report()
+    try {
+      const folders = makePodFolders(pod, root)
+      const prepared = pod.spec.containers.map((container) => prepare(pod, container, folders, options))
+      await Promise.all(prepared.map(runContainer))
+    } catch (error) {
+      await waitInVain(error instanceof ConfigError ? error : new ConfigError(String(error), { cause: error }))
+    }
+  }
+
+  async function run(): Promise<void> {
+    const root = join(podsFolder(options.folder), pod.metadata.uid ?? '')
+    await runAll(root)
+    stopper.close()
+    clearTimeout(deadline)
+    output.close()
+    setStatus((current) => finalStatus(current, states, Date.now(), isLate))
+    // A process that escaped its group may still write there; the sweep at the next start has the last word.
+    await rm(root, { recursive: true, force: true, maxRetries: 3 }).catch(() => undefined)
+  }
+
+  return { ended: run(), stop: stopper.stop, output }
+}
+
+function prepare(pod: Pod, container: Container, folders: PodFolders, options: PodRunOptions): Prepared {
+  const mounts = folders.mountsOf(container)
+  const terminationLog = folders.terminationLogOf(container)
+  const own = containerEnv(container, pod, options.secrets, mounts)
+  const env = { TMPDIR: folders.tmp, ...options.baseEnv, ...own, [TERMINATION_LOG]: terminationLog }
+  const here = (text: string) => rewritePath(expand(text, own), mounts)
+  const { command, args, workingDir } = container
+  const resolved = options.resolveCommand({
+    ...container,
+    ...(command && { command: command.map(here) }),
+    ...(args && { args: args.map(here) }),
+  })
+  return {
+    container,
+    command: resolved,
+    cwd: workingDir ? rewritePath(workingDir, mounts) : folders.root,
+    env,
+    terminationLog,
+  }
+}
+
+function limitMemory(running: ContainerProcess, limit: string | number | undefined, everyMs: number) {
+  const bytes = bytesOf(limit)
+  if (bytes === undefined || running.pid === undefined) return undefined
+  return watchMemory(running.pid, bytes, everyMs, running.kill)
+}
+
+/** SIGTERM once to all, then SIGKILL at the earliest moment anybody asked for. */
+function openStopper() {
+  const processes: ContainerProcess[] = []
+  const stopped = Promise.withResolvers<void>()
+  let timer: NodeJS.Timeout | undefined
+  let killAt = Number.POSITIVE_INFINITY
+  return {
+    stopped: stopped.promise,
+    add: (process: ContainerProcess) => void processes.push(process),
+    stop(graceSeconds: number): void {
+      if (killAt === Number.POSITIVE_INFINITY) for (const p of processes) p.terminate()
+      stopped.resolve()
+      const at = Date.now() + graceSeconds * 1000
+      if (at >= killAt) return
+      killAt = at
+      clearTimeout(timer)
+      timer = setTimeout(() => {
+        for (const p of processes) p.kill()
+      }, graceSeconds * 1000)
+    },
+    close: () => clearTimeout(timer),
+  }
+}

@@ -1,0 +1,59 @@
+import { readdirSync, readFileSync } from 'node:fs'
+
+/** What Linux tells about its processes through /proc; on other systems there is nothing to see. */
+interface ProcessStat {
+  pid: number
+  group: number
+  startedTicks: string
+  rssPages: number
+}
+
+/** Undefined when the process is gone or the system has no /proc. */
+export function statOf(pid: number | string): ProcessStat | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    // The second field is the program's name in brackets and may hold anything, so count from the last bracket.
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+    const [state, , group] = fields
+    if (state === 'Z') return undefined
+    return { pid: Number(pid), group: Number(group), startedTicks: fields[19] ?? '', rssPages: Number(fields[21]) }
+  } catch {
+    return undefined
+  }
+}
+
+export function listPids(): string[] {
+  try {
+    return readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  } catch {
+    return []
+  }
+}
+
+/** The environment a process was started with; empty when it is gone or belongs to somebody else. */
+export function environOf(pid: number | string): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')
+  } catch {
+    return []
+  }
+}
+
+const PAGE_BYTES = 4096
+
+/** Resident memory of all processes of a group; pages that they share count for each. */
+export function groupMemory(group: number): number {
+  const members = listPids()
+    .map(statOf)
+    .filter((stat) => stat?.group === group)
+  return members.reduce((bytes, stat) => bytes + (stat?.rssPages ?? 0) * PAGE_BYTES, 0)
+}
+
+/** Kills a whole process group; that it is gone already is what was wanted. */
+export function killGroup(group: number): void {
+  try {
+    process.kill(-group, 'SIGKILL')
+  } catch {
+    // ESRCH: nobody is left. EPERM cannot be: the group consists of our own children.
+  }
+}

@@ -1,0 +1,87 @@
+import type {
+  KubeObject,
+  ObjectKey,
+  ReflectHandlers,
+  Reflection,
+  ReflectOptions,
+  Resource,
+} from '../../lib/runtime/cluster.ts'
+import { deepFreeze } from './json.ts'
+import { parseSelector } from './selector.ts'
+import type { Change, Store } from './store.ts'
+
+const textOf = (key: ObjectKey) => `${key.namespace}/${key.name}`
+const keyOf = (object: KubeObject): string => `${object.metadata.namespace ?? ''}/${object.metadata.name}`
+
+/**
+ * A cache that follows the store a turn of the event loop behind, as one across a network does: who writes and then
+ * reads the cache sees the old object here too. What it hands out is frozen.
+ */
+export function reflectStore<T extends KubeObject>(
+  store: Store,
+  resource: Resource,
+  handlers: ReflectHandlers<T>,
+  options: ReflectOptions<T>,
+): Reflection<T> {
+  const { namespace, trim } = options
+  const hasLabels = parseSelector(options.labelSelector)
+  const cache = new Map<string, T>()
+  const synced = Promise.withResolvers<void>()
+  let waiting: Change[] = store.all<T>(resource).map((object) => ({ resource, object, old: undefined }))
+  let stopped = false
+  let scheduled: NodeJS.Immediate | undefined = setImmediate(deliver)
+
+  const stopListening = store.listen((change) => {
+    if (change.resource.plural !== resource.plural || change.resource.group !== resource.group) return
+    waiting.push(change)
+    scheduled ??= setImmediate(deliver)
+  })
+
+  function deliver(): void {
+    scheduled = undefined
+    const changes = waiting
+    waiting = []
+    for (const change of changes) {
+      if (stopped) return
+      apply(change)
+    }
+    synced.resolve()
+  }
+
+  const isWanted = (object: KubeObject) =>
+    (namespace === undefined || object.metadata.namespace === namespace) && hasLabels(object.metadata.labels ?? {})
+
+  function apply({ object, old }: Change): void {
+    const key = keyOf((object ?? old) as KubeObject)
+    const cached = cache.get(key)
+    if (object && isWanted(object)) {
+      const kept = trim ? deepFreeze(trim(structuredClone(object) as T)) : (object as T)
+      cache.set(key, kept)
+      notify(() => handlers.onSet(kept, cached))
+    } else if (cached) {
+      cache.delete(key)
+      notify(() => handlers.onDelete(cached))
+    }
+  }
+
+  /** One reader's mistake must not keep the others from hearing of the change. */
+  function notify(call: () => void): void {
+    try {
+      call()
+    } catch (error) {
+      handlers.onError?.(error, 0)
+    }
+  }
+
+  return {
+    get: (key) => cache.get(textOf(key)),
+    list: () => [...cache.values()],
+    synced: () => synced.promise,
+    async stop() {
+      stopped = true
+      stopListening()
+      clearImmediate(scheduled)
+      synced.resolve()
+    },
+  }
+}

@@ -1,0 +1,36 @@
+import { ClusterError } from '../../lib/runtime/cluster.ts'
+
+export type LabelTest = (labels: Readonly<Record<string, string>>) => boolean
+
+const SET_BASED = /^(\S+)\s+(in|notin)\s*\(([^)]*)\)$/
+const EQUALITY = /^([^\s=!]+)\s*(==|=|!=)\s*([^\s=!]*)$/
+const EXISTS = /^(!?)\s*([A-Za-z0-9][\w./-]*)$/
+
+/** Reads a label selector of the Kubernetes API (`a=b,c!=d,e in (f,g),h,!i`); Invalid when it cannot be read. */
+export function parseSelector(text: string | undefined): LabelTest {
+  if (!text?.trim()) return () => true
+  const tests = splitOutsideBrackets(text).map((part) => parseRequirement(part.trim()))
+  return (labels) => tests.every((test) => test(labels))
+}
+
+function parseRequirement(text: string): LabelTest {
+  const set = SET_BASED.exec(text)
+  if (set) {
+    const [, key = '', operator, list = ''] = set
+    const values = list.split(',').map((v) => v.trim())
+    return (labels) => values.includes(labels[key] ?? '\0') === (operator === 'in')
+  }
+  const equality = EQUALITY.exec(text)
+  if (equality) {
+    const [, key = '', operator, value = ''] = equality
+    return (labels) => (labels[key] === value) === (operator !== '!=')
+  }
+  const exists = EXISTS.exec(text)
+  if (exists) {
+    const [, not, key = ''] = exists
+    return (labels) => key in labels === (not !== '!')
+  }
+  throw new ClusterError('Invalid', `unable to parse requirement of the label selector: ${text}`)
+}
+
+const splitOutsideBrackets = (text: string): string[] => text.split(/,(?![^(]*\))/)
