@@ -1,0 +1,89 @@
+import type { KubeObject } from './cluster.ts'
+import { clusterErrorOf, type KubeStatus, unreachable } from './kube-errors.ts'
+import type { KubeHttp } from './kube-http.ts'
+import type { ListPage, ReflectSource, WatchEvent } from './reflector.ts'
+
+interface KubeList<T> {
+  apiVersion?: string
+  kind?: string
+  metadata?: { resourceVersion?: string; continue?: string }
+  items?: T[] | null
+}
+type RawEvent<T> = WatchEvent<T> | { type: 'ERROR'; object: KubeStatus }
+
+const PAGE = '500'
+
+/** One page of a collection. Items get the apiVersion and kind that lists leave out. */
+export async function listPage<T extends KubeObject>(
+  http: KubeHttp,
+  path: string,
+  options: { labelSelector?: string | undefined; token?: string | undefined; signal?: AbortSignal },
+): Promise<ListPage<T>> {
+  const list = await http.json<KubeList<T>>({
+    method: 'GET',
+    path,
+    query: { labelSelector: options.labelSelector, limit: PAGE, continue: options.token },
+    ...(options.signal && { signal: options.signal }),
+  })
+  const kind = list.kind?.replace(/List$/, '')
+  const items = (list.items ?? []).map((o) => ({ ...head(list.apiVersion, kind), ...o }))
+  const next = list.metadata?.continue
+  return { items, resourceVersion: list.metadata?.resourceVersion ?? '', ...(next && { continue: next }) }
+}
+
+const head = (apiVersion?: string, kind?: string) => ({ ...(apiVersion && { apiVersion }), ...(kind && { kind }) })
+
+/** A collection of the API server as a source for a reflector. */
+export const kubeSource = <T extends KubeObject>(
+  http: KubeHttp,
+  path: string,
+  labelSelector?: string,
+): ReflectSource<T> => ({
+  list: (token, signal) => listPage(http, path, { labelSelector, token, signal }),
+  async *watch(resourceVersion, signal) {
+    const seconds = 300 + Math.floor(Math.random() * 300) // as client-go does: not all clients come back at once
+    const bytes = await http.stream({
+      method: 'GET',
+      path,
+      query: {
+        labelSelector,
+        watch: 'true',
+        resourceVersion,
+        allowWatchBookmarks: 'true',
+        timeoutSeconds: String(seconds),
+      },
+      signal,
+    })
+    for await (const line of linesOf(bytes)) yield eventOf<T>(line)
+  },
+})
+
+function eventOf<T>(line: string): WatchEvent<T> {
+  let event: RawEvent<T>
+  try {
+    event = JSON.parse(line) as RawEvent<T>
+  } catch (error) {
+    throw unreachable(error) // cut in the middle
+  }
+  if (event.type === 'ERROR') throw clusterErrorOf(event.object.code ?? 500, event.object)
+  return event
+}
+
+/** Whole lines, however the bytes were cut: even inside a character. */
+async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let parts: string[] = []
+  try {
+    for await (const chunk of chunks) {
+      const [first = '', ...rest] = decoder.decode(chunk, { stream: true }).split('\n')
+      parts.push(first)
+      for (const next of rest) {
+        const line = parts.join('')
+        if (line) yield line
+        parts = [next]
+      }
+    }
+  } catch (error) {
+    throw unreachable(error)
+  }
+}

@@ -1,0 +1,25 @@
+/** Lets `burst` calls through at once and `perSecond` after that. Callers are served in the order they asked. */
+export class TokenBucket {
+  readonly #perMs: number
+  readonly #burst: number
+  readonly #now: () => number
+  #tokens: number
+  #at: number
+
+  constructor(options: { perSecond: number; burst: number; now?: () => number }) {
+    this.#perMs = options.perSecond / 1000
+    this.#burst = options.burst
+    this.#now = options.now ?? (() => performance.now())
+    this.#tokens = options.burst
+    this.#at = this.#now()
+  }
+
+  /** Takes a token, perhaps one of the future, and says in how many milliseconds it may be used. */
+  reserve(): number {
+    const now = this.#now()
+    this.#tokens = Math.min(this.#burst, this.#tokens + (now - this.#at) * this.#perMs)
+    this.#at = now
+    this.#tokens -= 1
+    return this.#tokens >= 0 ? 0 : -this.#tokens / this.#perMs
+  }
+}

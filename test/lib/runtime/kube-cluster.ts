@@ -1,0 +1,362 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { KubeConfig } from '@kubernetes/client-node'
+import { pino } from 'pino'
+import t from 'tap'
+import { ClusterError, isClusterError, JOBS, type KubeObject } from '../../../lib/runtime/cluster.ts'
+import { type KubeClusterOptions, openKubeCluster } from '../../../lib/runtime/kube-cluster.ts'
+import type { RequestSeen } from '../../../lib/runtime/kube-http.ts'
+import { type ApiServerOptions, startApiServer } from '../../support/api-server.ts'
+import { eventually } from '../../support/eventually.ts'
+
+interface Job extends KubeObject {
+  spec: { n?: number; suspend?: boolean }
+  status?: { active?: number; ready?: number; failed?: number }
+}
+const key = (name: string) => ({ namespace: 'media', name })
+const aJob = (name: string, change: Partial<Job> = {}): Job => ({
+  apiVersion: 'batch/v1',
+  kind: 'Job',
+  metadata: { name, namespace: 'media', labels: { team: 'a' } },
+  spec: { n: 1 },
+  ...change,
+})
+const quick = { minBackoffMs: 5, maxBackoffMs: 40, shortWatchMs: 50 }
+const silent = pino({ level: 'silent' })
+
+async function open(
+  t: { teardown(fn: () => Promise<void>): unknown },
+  server: ApiServerOptions = {},
+  options: Partial<KubeClusterOptions> = {},
+) {
+  const api = await startApiServer(server)
+  const config = new KubeConfig()
+  config.loadFromClusterAndUser(
+    { name: 'test', server: api.url, skipTLSVerify: true },
+    { name: 'test', ...(server.token && { token: server.token() }) },
+  )
+  const cluster = openKubeCluster({ log: silent, config, times: quick, ...options })
+  t.teardown(async () => {
+    await cluster.close()
+    await api.close()
+  })
+  return { api, cluster }
+}
+
+/** A reflection with a diary of what it was told. */
+function follow(cluster: Awaited<ReturnType<typeof open>>['cluster'], labelSelector?: string) {
+  const diary: string[] = []
+  const errors: unknown[] = []
+  const reflection = cluster.reflect<Job>(
+    JOBS,
+    {
+      onSet: (o, old) => diary.push(`${old ? 'changed' : 'new'} ${o.metadata.name} ${o.spec.n}`),
+      onDelete: (o) => diary.push(`gone ${o.metadata.name}`),
+      onError: (error) => errors.push(error),
+    },
+    { namespace: 'media', ...(labelSelector && { labelSelector }) },
+  )
+  return { reflection, diary, errors }
+}
+const reasonOf = async (call: Promise<unknown>) => {
+  const error = await call.then(
+    () => undefined,
+    (e: unknown) => e,
+  )
+  return error instanceof ClusterError ? error.reason : error
+}
+
+t.test('a cache is filled page by page, and follows what happens afterwards', async (t) => {
+  const { api, cluster } = await open(t, { page: 2 })
+  for (const n of ['a', 'b', 'c', 'd', 'e']) await cluster.create(JOBS, aJob(n))
+  const { reflection, diary } = follow(cluster)
+  await reflection.synced()
+  t.equal(reflection.list().length, 5)
+  t.equal(api.seen.filter((r) => r.method === 'GET' && !r.query.get('watch')).length, 3, 'three pages of two')
+  t.match(reflection.get(key('a')), { apiVersion: 'batch/v1', kind: 'Job' }, 'as whole as from a get')
+
+  await eventually('watch', () => api.watching())
+  await cluster.patch(JOBS, key('a'), { spec: { n: 2 } })
+  await cluster.delete(JOBS, key('b'))
+  await eventually('both changes', () => diary.includes('gone b'))
+  t.strictSame(diary.slice(-2), ['changed a 2', 'gone b'])
+  t.equal(reflection.get(key('b')), undefined)
+})
+
+t.test('only objects with the label enter a cache that asks for it', async (t) => {
+  const { api, cluster } = await open(t)
+  await cluster.create(JOBS, aJob('a'))
+  await cluster.create(JOBS, aJob('b', { metadata: { name: 'b', namespace: 'media' } }))
+  const { reflection } = follow(cluster, 'team=a')
+  await reflection.synced()
+  await eventually('watch', () => api.watching())
+  await cluster.create(JOBS, aJob('c', { metadata: { name: 'c', namespace: 'media', labels: { team: 'b' } } }))
+  await cluster.create(JOBS, aJob('d'))
+  await eventually('d', () => reflection.get(key('d')))
+  t.strictSame(
+    reflection.list().map((j) => j.metadata.name),
+    ['a', 'd'],
+  )
+})
+
+t.test('a broken connection is resumed from the last bookmark, without a new list', async (t) => {
+  const { api, cluster } = await open(t)
+  await cluster.create(JOBS, aJob('a'))
+  const { reflection, diary, errors } = follow(cluster)
+  await reflection.synced()
+  await eventually('watch', () => api.watching())
+  const version = api.bookmark()
+  await sleep(20)
+  api.dropConnections()
+  await cluster.create(JOBS, aJob('b')).catch(() => cluster.create(JOBS, aJob('b')))
+  await eventually('b', () => reflection.get(key('b')))
+  const watches = api.seen.filter((r) => r.query.get('watch'))
+  t.equal(watches.at(-1)?.query.get('resourceVersion'), String(version))
+  t.equal(api.seen.filter((r) => r.method === 'GET' && !r.query.get('watch')).length, 1, 'listed once')
+  t.strictSame(diary, ['new a 1', 'new b 1'])
+  t.ok(errors.every((e) => isClusterError(e, 'Unavailable')))
+  t.ok(errors.length > 0)
+})
+
+t.test(
+  'a version that is too old leads to a new list, which reports what vanished and what was re-created',
+  async (t) => {
+    const { api, cluster } = await open(t)
+    for (const n of ['keeps', 'vanishes', 'returns']) await cluster.create(JOBS, aJob(n))
+    const { reflection, diary } = follow(cluster)
+    await reflection.synced()
+    await eventually('watch', () => api.watching())
+    api.failNext({ match: (r) => r.query.has('watch'), status: 500 })
+    api.dropConnections()
+    const jobs = api.collection('jobs')
+    jobs.remove('media/vanishes', undefined)
+    jobs.remove('media/returns', undefined)
+    jobs.create('media', aJob('returns', { spec: { n: 9 } }))
+    api.compact()
+    diary.length = 0
+    await eventually('relist', () => diary.length >= 3)
+    t.strictSame([...diary].sort(), ['gone returns', 'gone vanishes', 'new returns 9'])
+    t.ok(diary.indexOf('gone returns') < diary.indexOf('new returns 9'))
+  },
+)
+
+t.test('an ERROR event of 410 inside the stream leads to a new list as well', async (t) => {
+  const { api, cluster } = await open(t)
+  const { reflection } = follow(cluster)
+  await reflection.synced()
+  await eventually('watch', () => api.watching())
+  api.sendRaw({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired', message: 'too old' } })
+  await eventually(
+    'second list',
+    () => api.seen.filter((r) => r.method === 'GET' && !r.query.get('watch')).length === 2,
+  )
+  await cluster.create(JOBS, aJob('a'))
+  await eventually('a', () => reflection.get(key('a')))
+})
+
+t.test('a server that ends every watch at once is not asked in a hot loop', async (t) => {
+  const { api, cluster } = await open(t)
+  const { reflection, errors } = follow(cluster)
+  await reflection.synced()
+  const end = performance.now() + 400
+  while (performance.now() < end) {
+    api.endWatches()
+    await sleep(1)
+  }
+  const watches = api.seen.filter((r) => r.query.get('watch')).length
+  t.ok(watches < 40, `${watches} watches in 400 ms`)
+  t.ok(errors.length > 3)
+})
+
+t.test('a watch that falls silent is opened anew, and everything is listed again from time to time', async (t) => {
+  const { api, cluster } = await open(t, {}, { times: { ...quick, idleMs: 60, relistMs: 400 } })
+  const { reflection, errors } = follow(cluster)
+  await reflection.synced()
+  await eventually('silence noticed', () => errors.length >= 2)
+  t.match(errors[0], { message: 'The watch fell silent' })
+  await eventually('relist', () => api.seen.filter((r) => r.method === 'GET' && !r.query.get('watch')).length >= 2)
+})
+
+t.test('a failing list is repeated until it succeeds, no sooner than the server asked', async (t) => {
+  const { api, cluster } = await open(t)
+  const match = () => true
+  api.failNext({ match, status: 500, body: 'boom' })
+  api.failNext({ match, status: 429, headers: { 'retry-after': '1' } })
+  const startedAt = performance.now()
+  const { reflection, errors } = follow(cluster)
+  await reflection.synced()
+  t.ok(performance.now() - startedAt >= 1000)
+  t.match(errors, [{ reason: 'Unavailable' }, { reason: 'TooManyRequests', retryAfterSeconds: 1 }])
+})
+
+t.test('a handler that throws costs neither the cache nor the stream', async (t) => {
+  const { api, cluster } = await open(t)
+  const errors: unknown[] = []
+  const reflection = cluster.reflect<Job>(JOBS, {
+    onSet: () => {
+      throw new Error('bug')
+    },
+    onDelete: () => {},
+    onError: (e) => errors.push(e),
+  })
+  await reflection.synced()
+  await eventually('watch', () => api.watching())
+  await cluster.create(JOBS, aJob('a'))
+  await cluster.create(JOBS, aJob('b'))
+  await eventually('b', () => reflection.get(key('b')))
+  t.match(errors, [{ message: 'bug' }, { message: 'bug' }])
+})
+
+t.test('stop ends the stream for good, also during a list', async (t) => {
+  const { api, cluster } = await open(t)
+  const { reflection } = follow(cluster)
+  await reflection.stop()
+  t.equal(await reasonOf(reflection.synced()), 'Unavailable')
+  const second = follow(cluster)
+  await second.reflection.synced()
+  await eventually('watch', () => api.watching() === 1)
+  await second.reflection.stop()
+  await eventually('no watch', () => api.watching() === 0)
+  const asked = api.seen.length
+  await sleep(60)
+  t.equal(api.seen.length, asked)
+})
+
+t.test('failures carry the reason of the API server', async (t) => {
+  const validate = (_: string, o: KubeObject) => ((o.spec as Job['spec']).n === 13 ? 'spec.n: unlucky' : undefined)
+  const { api, cluster } = await open(t, { validate, served: ['jobs'] })
+  const made = await cluster.create<Job>(JOBS, aJob('a'))
+  t.equal(await reasonOf(cluster.create(JOBS, aJob('a'))), 'AlreadyExists')
+  t.equal(await reasonOf(cluster.create(JOBS, aJob('x', { spec: { n: 13 } }))), 'Invalid')
+  t.equal(await reasonOf(cluster.create(JOBS, aJob('x', { metadata: { name: 'x' } }))), 'Invalid')
+  t.equal(await cluster.get(JOBS, key('nobody')), undefined)
+  t.equal(await reasonOf(cluster.patch(JOBS, key('nobody'), {})), 'NotFound')
+  t.equal(await reasonOf(cluster.applyStatus(JOBS, key('nobody'), {}, 'm')), 'NotFound')
+  await cluster.delete(JOBS, key('nobody'))
+  t.equal(await reasonOf(cluster.delete(JOBS, key('a'), { uid: 'other' })), 'Conflict')
+  await cluster.replace<Job>(JOBS, { ...made, spec: { n: 2 } })
+  t.equal(await reasonOf(cluster.replace<Job>(JOBS, { ...made, spec: { n: 3 } })), 'Conflict')
+  t.equal(await reasonOf(cluster.replace<Job>(JOBS, aJob('a'))), 'Invalid', 'never an unguarded replace')
+  const stale = { metadata: { resourceVersion: made.metadata.resourceVersion }, spec: { n: 4 } }
+  t.equal(await reasonOf(cluster.patch(JOBS, key('a'), stale)), 'Conflict')
+  const unknown = { group: 'media.keepsake.dev', version: 'v1', plural: 'nothings', kind: 'Nothing' }
+  t.equal(await reasonOf(cluster.get(unknown, key('a'))), 'Unavailable', 'a missing CRD is not a missing object')
+  for (const [status, reason] of [
+    [403, 'Forbidden'],
+    [410, 'Gone'],
+    [429, 'TooManyRequests'],
+    [500, 'Unavailable'],
+    [503, 'Unavailable'],
+  ] as const) {
+    api.failNext({ match: () => true, status })
+    t.equal(await reasonOf(cluster.get(JOBS, key('a'))), reason, String(status))
+  }
+  await api.close()
+  t.equal(await reasonOf(cluster.get(JOBS, key('a'))), 'Unavailable', 'nobody listens')
+})
+
+t.test('status is applied as its manager: fields left out go, those of others stay', async (t) => {
+  const { api, cluster } = await open(t)
+  const { metadata } = await cluster.create<Job>(JOBS, aJob('a'))
+  const id = { ...key('a'), uid: metadata.uid as string }
+  await cluster.applyStatus(JOBS, id, { active: 1, ready: 1 }, 'one')
+  await cluster.applyStatus(JOBS, id, { failed: 2 }, 'two')
+  const after = await cluster.applyStatus<Job>(JOBS, id, { active: 3 }, 'one')
+  t.strictSame(after.status, { active: 3, failed: 2 })
+  const sent = api.seen.at(-1)
+  t.match(sent, { method: 'PATCH', contentType: 'application/apply-patch+yaml', path: /\/jobs\/a\/status$/ })
+  t.match(sent?.body, { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'a', uid: metadata.uid } })
+  t.equal(await reasonOf(cluster.applyStatus(JOBS, { ...id, uid: 'old' }, {}, 'one')), 'Conflict')
+})
+
+t.test('deleting a Job takes its pods along and may be tied to one uid', async (t) => {
+  const { api, cluster } = await open(t)
+  const { metadata } = await cluster.create<Job>(JOBS, aJob('a'))
+  await cluster.delete(JOBS, key('a'), { uid: metadata.uid as string })
+  t.match(api.seen.at(-1)?.body, { propagationPolicy: 'Background', preconditions: { uid: metadata.uid } })
+  t.equal(await cluster.get(JOBS, key('a')), undefined)
+})
+
+t.test('a list comes whole, however small its pages', async (t) => {
+  const { cluster } = await open(t, { page: 2 })
+  for (const n of ['a', 'b', 'c', 'd', 'e']) await cluster.create(JOBS, aJob(n))
+  const all = await cluster.list<Job>(JOBS, { namespace: 'media', labelSelector: 'team=a' })
+  t.strictSame(
+    all.map((j) => j.metadata.name),
+    ['a', 'b', 'c', 'd', 'e'],
+  )
+  t.strictSame(await cluster.list(JOBS, { namespace: 'elsewhere' }), [])
+})
+
+t.test('calls share a few connections and are held to their rate', async (t) => {
+  const seen: RequestSeen[] = []
+  const onRequest = (s: RequestSeen) => void seen.push(s)
+  const { api, cluster } = await open(t, {}, { perSecond: 100, burst: 20, onRequest })
+  const startedAt = performance.now()
+  await Promise.all(Array.from({ length: 60 }, () => cluster.get(JOBS, key('a'))))
+  t.ok(performance.now() - startedAt >= 350, '20 at once, 40 more at 100 a second')
+  t.ok(api.connections() <= 16, `${api.connections()} connections`)
+  t.equal(seen.length, 60)
+  t.match(seen[0], { method: 'GET', code: '404', host: /^127/ })
+})
+
+t.test('an answer that never comes ends in Unavailable', async (t) => {
+  const { api, cluster } = await open(t, {}, { timeoutMs: 100 })
+  api.failNext({ match: () => true, status: 200, headers: { 'content-length': '100' }, body: '{' })
+  t.equal(await reasonOf(cluster.get(JOBS, key('a'))), 'Unavailable')
+})
+
+t.test('a token that was rotated on disk is read again after a 401', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'kube-'))
+  const tokenFile = join(dir, 'token')
+  writeFileSync(tokenFile, 'first')
+  let valid = 'first'
+  const api = await startApiServer({ token: () => valid })
+  const config = new KubeConfig()
+  config.loadFromClusterAndUser({ name: 'test', server: api.url, skipTLSVerify: true }, {
+    name: 'test',
+    authProvider: { name: 'tokenFile', config: { tokenFile } },
+  } as never)
+  const cluster = openKubeCluster({ log: silent, config })
+  t.teardown(async () => {
+    await cluster.close()
+    await api.close()
+    rmSync(dir, { recursive: true })
+  })
+  await cluster.create(JOBS, aJob('a'))
+  valid = 'second'
+  t.equal(await reasonOf(cluster.get(JOBS, key('a'))), 'Forbidden', 'a token that stays wrong is refused')
+  t.equal(api.seen.filter((r) => r.method === 'GET').length, 2, 'after one more try')
+})
+
+t.test('TLS with a private CA: connections are kept, and a stranger is refused', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'kube-tls-'))
+  const [keyFile, certFile] = [join(dir, 'key.pem'), join(dir, 'cert.pem')]
+  const subject = ['-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1', '-days', '2']
+  const ec = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
+  execFileSync('openssl', ['req', '-x509', ...ec, '-keyout', keyFile, '-out', certFile, ...subject], {
+    stdio: 'ignore',
+  })
+  const cert = readFileSync(certFile, 'utf8')
+  const api = await startApiServer({ tls: { key: readFileSync(keyFile, 'utf8'), cert } })
+  const clusterWith = (caData: string | undefined) => {
+    const config = new KubeConfig()
+    const trust = caData === undefined ? {} : { caData: Buffer.from(caData).toString('base64') }
+    config.loadFromClusterAndUser({ name: 'c', server: api.url, skipTLSVerify: false, ...trust }, { name: 'u' })
+    return openKubeCluster({ log: silent, config })
+  }
+  const cluster = clusterWith(cert)
+  const stranger = clusterWith(undefined)
+  t.teardown(async () => {
+    await cluster.close()
+    await stranger.close()
+    await api.close()
+    rmSync(dir, { recursive: true })
+  })
+  for (let i = 0; i < 20; i++) await cluster.get(JOBS, key('a'))
+  t.ok(api.connections() <= 2, `twenty calls over ${api.connections()} connections`)
+  t.equal(await reasonOf(stranger.get(JOBS, key('a'))), 'Unavailable', 'an unknown CA is not trusted')
+})
