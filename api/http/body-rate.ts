@@ -11,6 +11,9 @@ export interface BodyLimits {
   /** How long the rest of a body may still arrive after its request has been answered. */
   lingerMs: number
 }
+/** How often per window we look whether the client or we are the slow side. */
+const SAMPLES = 10
+
 export const BODY_LIMITS: BodyLimits = { bytesPerSecond: 16 * 1024, windowMs: 30_000, lingerMs: 10_000 }
 
 /**
@@ -22,8 +25,6 @@ export function watchBodies(limits: BodyLimits): RequestHandler {
     if (!hasBody(req)) return next()
     const { socket } = req
     let before = socket.bytesRead
-    let sentEnough = true
-    const samples = 10
     let sample = 0
     const timer = setInterval(() => {
       if (req.complete) return clearInterval(timer)
@@ -34,12 +35,12 @@ export function watchBodies(limits: BodyLimits): RequestHandler {
         return
       }
       sample += 1
-      if (sample < samples) return
-      sentEnough = socket.bytesRead - before >= (limits.bytesPerSecond * limits.windowMs) / 1000
+      if (sample < SAMPLES) return
+      const sent = socket.bytesRead - before
       before = socket.bytesRead
       sample = 0
-      if (!sentEnough) cut()
-    }, limits.windowMs / samples).unref()
+      if (sent < (limits.bytesPerSecond * limits.windowMs) / 1000) cut()
+    }, limits.windowMs / SAMPLES).unref()
 
     const cut = () => {
       clearInterval(timer)
@@ -49,13 +50,14 @@ export function watchBodies(limits: BodyLimits): RequestHandler {
         res.set('Connection', 'close')
         sendProblem(res, new Problem('REQUEST_TIMEOUT', 'The request body arrived too slowly'), requestId)
       }
-      // The answer first, then the connection, whatever else the client sends.
-      socket.end(() => socket.destroy())
+      // The answer first, then the connection. Destroying the request instead of the socket: Node tells a request that has
+      // been answered nothing of its socket's end, and whoever still reads it would wait for ever.
+      socket.end(() => req.destroy())
     }
     res.once('finish', () => {
       clearInterval(timer)
       if (req.complete) return
-      const linger = setTimeout(() => socket.destroy(), limits.lingerMs).unref()
+      const linger = setTimeout(() => req.destroy(), limits.lingerMs).unref()
       req.once('end', () => clearTimeout(linger)).once('close', () => clearTimeout(linger))
       req.resume()
     })

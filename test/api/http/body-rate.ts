@@ -1,0 +1,105 @@
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { type Route, route } from '../../../api/http/route.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import { noDatabase, serveRoutes } from '../../support/serve.ts'
+
+const common = {
+  tags: ['Test'],
+  summary: 'For tests',
+  operationId: 'test',
+  status: 204 as const,
+  method: 'put' as const,
+}
+const errors: unknown[] = []
+const routes: Route[] = [
+  route({
+    ...common,
+    path: '/fast',
+    bodyKind: 'bytes',
+    async handle({ body }) {
+      try {
+        for await (const _ of body.stream);
+      } catch (error) {
+        errors.push(error)
+        throw error
+      }
+      return { data: null }
+    },
+  }),
+  route({
+    ...common,
+    path: '/slow-reader',
+    bodyKind: 'bytes',
+    async handle({ body }) {
+      await sleep(500)
+      for await (const _ of body.stream);
+      return { data: null }
+    },
+  }),
+  route({
+    ...common,
+    path: '/refuse',
+    bodyKind: 'bytes',
+    async handle() {
+      throw new Problem('CONFLICT', 'no')
+    },
+  }),
+]
+const bodyLimits = { bytesPerSecond: 100_000, windowMs: 200, lingerMs: 150 }
+const server = await serveRoutes(t, routes, { db: noDatabase, bodyLimits })
+
+/** Sends `bytes` every 20 ms, and says what came back and when the connection closed. */
+async function drip(path: string, bytes: number, times: number, length = 10_000_000) {
+  const socket = connect(server.port, '127.0.0.1')
+  let answer = ''
+  const started = performance.now()
+  const closed = new Promise<number>((resolve) => socket.once('close', () => resolve(performance.now() - started)))
+  socket.on('data', (chunk: Buffer) => {
+    answer += chunk.toString()
+  })
+  socket.on('error', () => {})
+  socket.write(
+    `PUT ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ann\r\nContent-Type: application/octet-stream\r\nContent-Length: ${length}\r\n\r\n`,
+  )
+  for (let i = 0; i < times && !socket.destroyed; i++) {
+    socket.write(Buffer.alloc(bytes))
+    await sleep(20)
+  }
+  return { socket, closed, answer: () => answer }
+}
+
+t.test('a body that arrives drop by drop is answered 408 and cut off', async (t) => {
+  const { closed, answer } = await drip('/fast', 10, 100)
+  t.ok((await closed) < 1500)
+  t.match(answer(), /^HTTP\/1\.1 408 [\s\S]*connection: close[\s\S]*"code":"REQUEST_TIMEOUT"/i)
+  while (errors.length === 0) await sleep(5)
+  t.match(errors[0], { name: 'ClientGone' }, 'and the handler is told')
+})
+
+t.test('a body that stops arriving is cut off', async (t) => {
+  const { closed, answer } = await drip('/fast', 50_000, 1)
+  t.ok((await closed) < 1500)
+  t.match(answer(), / 408 /)
+})
+
+t.test('a body that arrives fast enough is left alone', async (t) => {
+  const { socket, answer } = await drip('/fast', 10_000, 50, 500_000)
+  await sleep(50)
+  t.match(answer(), /^HTTP\/1\.1 204/)
+  socket.destroy()
+})
+
+t.test('a client is not blamed for a handler that does not read', async (t) => {
+  const { socket, answer } = await drip('/slow-reader', 3_000_000, 1, 3_000_000)
+  await sleep(700)
+  t.match(answer(), /^HTTP\/1\.1 204/)
+  socket.destroy()
+})
+
+t.test('who sends on after the answer is cut off after a while', async (t) => {
+  const { closed, answer } = await drip('/refuse', 20_000, 60)
+  t.match(answer(), /^HTTP\/1\.1 409/)
+  t.ok((await closed) < 1500)
+})
