@@ -1,0 +1,66 @@
+import { isAbsolute } from 'node:path'
+
+/**
+ * What an upload may be. A file called .mp4 may hold a playlist that names local files or addresses of the inner
+ * network, so ffmpeg is told on every call which demuxers, decoders and protocols exist.
+ */
+export const VIDEO_CODECS = ['h264', 'hevc', 'vp8', 'vp9', 'av1', 'mpeg4', 'h263', 'mjpeg', 'prores'] as const
+export const AUDIO_CODECS = [
+  'aac',
+  'mp3',
+  'opus',
+  'vorbis',
+  'flac',
+  'alac',
+  'ac3',
+  'eac3',
+  'amr_nb',
+  'amr_wb',
+  'pcm_s16le',
+  'pcm_s16be',
+  'pcm_s24le',
+  'pcm_s24be',
+  'pcm_s32le',
+  'pcm_f32le',
+  'pcm_u8',
+  'pcm_alaw',
+  'pcm_mulaw',
+] as const
+
+/** Decoders have names of their own where they are not called like their codec. Covers and subtitles are opened, never used. */
+const OTHER_DECODERS = [
+  'libdav1d',
+  'mp3float',
+  'libopus',
+  'amrnb',
+  'amrwb',
+  'png',
+  'mov_text',
+  'subrip',
+  'ass',
+  'webvtt',
+]
+
+const UPLOAD = {
+  formats: 'mov,mp4,m4a,3gp,3g2,mj2,matroska,webm',
+  codecs: [...VIDEO_CODECS, ...AUDIO_CODECS, ...OTHER_DECODERS].join(','),
+}
+/** What we wrote ourselves, read again to verify it. */
+const OWN = { formats: 'hls,mpegts', codecs: 'h264,aac' }
+
+/** The arguments that open one file and nothing else. Options of the input go between the lists and `-i`. */
+export function guardedInput(kind: 'upload' | 'own', path: string, options: readonly string[] = []): string[] {
+  if (!isAbsolute(path)) throw new Error('ffmpeg is given absolute paths only')
+  const allowed = kind === 'upload' ? UPLOAD : OWN
+  return [
+    '-protocol_whitelist',
+    'file',
+    '-format_whitelist',
+    allowed.formats,
+    '-codec_whitelist',
+    allowed.codecs,
+    ...options,
+    '-i',
+    `file:${path}`,
+  ]
+}

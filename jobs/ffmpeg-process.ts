@@ -1,0 +1,81 @@
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import * as z from 'zod'
+import { EXIT } from '../lib/contract/job-result.ts'
+import { loadConfig } from '../lib/runtime/config.ts'
+import { TransientError } from './failure.ts'
+
+export interface ToolRun {
+  tool: 'ffmpeg' | 'ffprobe'
+  args: readonly string[]
+  signal: AbortSignal
+  limitMs: number
+  onStdoutLine: (line: string) => void
+  onStderrLine: (line: string) => void
+}
+
+const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find((path) => existsSync(path))
+
+/** Bucket keys are in our environment; a decoder that reads hostile bytes gets none of it. */
+const environment = () =>
+  loadConfig(z.object({ PATH: z.string().default('/usr/bin:/bin'), LD_LIBRARY_PATH: z.string().optional() }))
+
+/**
+ * Runs a tool to its end and returns its exit code. Rejects with the signal's reason when aborted, and with a
+ * TransientError when it ran too long, was killed from outside or could not be started: none of that is the input's fault.
+ */
+export function runTool(run: ToolRun): Promise<number> {
+  run.signal.throwIfAborted()
+  // kill -9 on us must not leave an encoder running for an hour: the kernel ends it with its parent.
+  const [command, args] = SETPRIV
+    ? [SETPRIV, ['--pdeathsig', 'KILL', '--', run.tool, ...run.args]]
+    : [run.tool, [...run.args]]
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: environment() })
+  const kill = () => child.kill('SIGKILL')
+  const deadline = setTimeout(kill, run.limitMs)
+  run.signal.addEventListener('abort', kill, { once: true })
+  const outOfTime = performance.now() + run.limitMs
+  splitLines(child.stdout, run.onStdoutLine)
+  splitLines(child.stderr, run.onStderrLine)
+  return new Promise<number>((resolve, reject) => {
+    child.once('error', (error) => reject(missing(run.tool, error)))
+    child.once('close', (code, killedBy) => {
+      const trouble = troubleOf(run, code, killedBy, performance.now() >= outOfTime)
+      if (trouble === undefined) resolve(code ?? 0)
+      else reject(trouble)
+    })
+  }).finally(() => {
+    clearTimeout(deadline)
+    run.signal.removeEventListener('abort', kill)
+  })
+}
+
+/** Why an end says nothing about the input; undefined for an exit code that is the tool's own. */
+function troubleOf(run: ToolRun, code: number | null, killedBy: string | null, isLate: boolean): unknown {
+  if (run.signal.aborted) return run.signal.reason
+  if (killedBy !== null || code === null) return isLate ? timeout(run) : killed(run.tool, killedBy)
+  return SETPRIV && (code === 126 || code === 127) ? missing(run.tool) : undefined
+}
+
+const missing = (tool: string, cause?: Error) =>
+  new TransientError(EXIT.transient, 'ToolMissing', `${tool} cannot be run on this machine`, { cause })
+const timeout = (run: ToolRun) =>
+  new TransientError(EXIT.transient, 'Timeout', `${run.tool} was stopped after ${Math.round(run.limitMs / 1000)} s`)
+const killed = (tool: string, signal: string | null) =>
+  new TransientError(
+    EXIT.transient,
+    'Killed',
+    `${tool} was ended by ${signal ?? 'something'}, perhaps for lack of memory`,
+  )
+
+/** Calls back once per line. A line without end cannot eat the memory: what is beyond 64 KiB is cut off. */
+function splitLines(stream: NodeJS.ReadableStream, onLine: (line: string) => void): void {
+  let rest = ''
+  stream.setEncoding('utf8')
+  stream.on('data', (chunk: string) => {
+    const lines = (rest + chunk).split(/[\r\n]/)
+    rest = (lines.pop() ?? '').slice(0, 65_536)
+    for (const line of lines) onLine(line)
+  })
+  stream.on('end', () => rest && onLine(rest))
+}

@@ -1,0 +1,64 @@
+import { writeFile } from 'node:fs/promises'
+import * as z from 'zod'
+import { EXIT, type JobResult } from '../lib/contract/job-result.ts'
+import { loadConfig } from '../lib/runtime/config.ts'
+import { type Log, openLog } from '../lib/runtime/log.ts'
+import { failureOf, PermanentError } from './failure.ts'
+import { terminationMessage } from './termination-message.ts'
+
+export interface JobContext {
+  /** Aborted by SIGTERM: every child process and transfer ends with it. */
+  signal: AbortSignal
+  log: Log
+}
+
+/** What a job program has to say at its end: the exit code of the contract, and the result for the termination log. */
+export interface JobOutcome {
+  exit: number
+  result: JobResult
+}
+
+/** A pod that does not end by itself is killed; ending a little earlier leaves a result behind. */
+const GIVE_UP_MS = 20_000
+
+/**
+ * Runs one job program and returns its exit code. It alone knows the termination log, the exit codes and SIGTERM:
+ * `work` returns an outcome or throws. A result that cannot be written does not change the exit code.
+ */
+export async function runJob(program: string, work: (context: JobContext) => Promise<JobOutcome>): Promise<number> {
+  const log = openLog({ program })
+  const { TERMINATION_LOG } = loadConfig(z.object({ TERMINATION_LOG: z.string().default('/dev/termination-log') }))
+  const stop = new AbortController()
+  const onSignal = () => {
+    log.info('terminated')
+    stop.abort(new Error('Terminated'))
+    setTimeout(() => process.exit(EXIT.terminated), GIVE_UP_MS).unref()
+  }
+  process.once('SIGTERM', onSignal)
+  process.once('SIGINT', onSignal)
+  const outcome = await work({ signal: stop.signal, log }).catch((error: unknown) => outcomeOf(error, stop.signal, log))
+  await writeFile(TERMINATION_LOG, terminationMessage(outcome.result)).catch((error: unknown) =>
+    log.warn({ err: error, path: TERMINATION_LOG }, 'could not write the result'),
+  )
+  log.info({ exit: outcome.exit, reason: outcome.result.reason }, 'finished')
+  return outcome.exit
+}
+
+function outcomeOf(error: unknown, signal: AbortSignal, log: Log): JobOutcome {
+  if (signal.aborted) {
+    return { exit: EXIT.terminated, result: { ok: false, reason: 'Terminated', message: 'The attempt was stopped' } }
+  }
+  log.error({ err: error }, 'failed')
+  const { code, reason, message } = failureOf(error)
+  return { exit: code, result: { ok: false, reason, message } }
+}
+
+/** `loadConfig` for a job: a mistake in it is a mistake of the specification, which no further attempt repairs. */
+export function loadJobConfig<S extends z.ZodObject>(schema: S): Readonly<z.output<S>> {
+  try {
+    return loadConfig(schema)
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    throw new PermanentError(EXIT.badSpec, 'BadSpec', message, { cause: error })
+  }
+}

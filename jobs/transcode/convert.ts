@@ -1,0 +1,167 @@
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { TranscodeInput, TranscodeJobSpec } from '../../crds/transcode-job.ts'
+import { EXIT } from '../../lib/contract/job-result.ts'
+import type { Manifest } from '../../lib/contract/manifest.ts'
+import { failpoint } from '../../lib/runtime/failpoint.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
+import { badInput, PermanentError, TransientError } from '../failure.ts'
+import type { Accelerator } from './accelerator.ts'
+import { ladderOf } from './ladder.ts'
+import { type EncodedLadder, type LadderRun, runLadder } from './ladder-run.ts'
+import { describeSource, findManifest, writeManifest } from './manifest.ts'
+import { describe, masterText, toManifestRendition } from './master.ts'
+import { type Preset, presentationSeconds } from './pass.ts'
+import { type ProbedSource, probe } from './probe.ts'
+import type { InputProgress } from './progress.ts'
+import { openPublisher, PLAYLIST_TYPE, type Publisher } from './publisher.ts'
+import { LIMITS } from './source.ts'
+
+export interface ConvertTools {
+  store: ObjectStore
+  /** An empty folder of this input's own; whoever made it removes it. */
+  scratch: string
+  spec: Pick<TranscodeJobSpec, 'renditions' | 'segmentSeconds' | 'accelerator'>
+  accelerator: Accelerator
+  threads: number
+  preset: Preset
+  signal: AbortSignal
+  log: Log
+  progress: InputProgress
+}
+
+/**
+ * Turns one uploaded video into HLS and commits it with manifest.json, written last. Names are fixed, so an attempt
+ * after a crash overwrites what the earlier one left. A bad input leaves nothing behind.
+ */
+export async function convertVideo(tools: ConvertTools, input: TranscodeInput): Promise<Manifest> {
+  const { store, scratch, spec, signal, progress } = tools
+  const sourcePath = join(scratch, 'source')
+  progress.at('Downloading', 0)
+  await download(store, input.sourceKey, sourcePath, signal)
+  progress.at('Probing', 0)
+  const source = await probe(sourcePath, signal)
+  const folder = join(scratch, 'hls')
+  const publisher = openPublisher({
+    store,
+    prefix: input.outputPrefix,
+    folder,
+    segmentSeconds: spec.segmentSeconds,
+    signal,
+  })
+  const startedAt = performance.now()
+  try {
+    const { ladder, accelerator } = await encode(tools, source, sourcePath, folder, publisher)
+    const wallSeconds = (performance.now() - startedAt) / 1000
+    progress.at('Publishing', 0)
+    return await commit(tools, input, source, ladder, { publisher, accelerator, wallSeconds })
+  } catch (error) {
+    if (error instanceof PermanentError) await withdraw(tools, input.outputPrefix, publisher)
+    throw error
+  }
+}
+
+async function download(store: ObjectStore, key: string, path: string, signal: AbortSignal): Promise<void> {
+  const missing = (cause?: unknown) =>
+    new PermanentError(EXIT.inputMissing, 'InputMissing', 'The uploaded file is not there any more', { cause })
+  const info = await store.head(key)
+  if (!info) throw missing()
+  if (info.size > LIMITS.bytes) throw badInput('LimitExceeded', 'The file is larger than 10 GiB')
+  try {
+    await store.download(key, path, signal)
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'NotFound') throw missing(error)
+    throw error
+  }
+}
+
+/** With `auto`, a GPU that passed its test and then fails costs time, not the video: the CPU does it again. */
+async function encode(
+  tools: ConvertTools,
+  source: ProbedSource,
+  sourcePath: string,
+  folder: string,
+  publisher: Publisher,
+): Promise<{ ladder: EncodedLadder; accelerator: Accelerator }> {
+  const { spec, progress } = tools
+  const seconds = presentationSeconds(source)
+  const run = async (kind: Accelerator['kind']) => {
+    await rm(folder, { recursive: true, force: true })
+    await mkdir(folder)
+    const options: LadderRun = {
+      ...tools,
+      source,
+      sourcePath,
+      ladder: ladderOf(source, spec.renditions),
+      segmentSeconds: spec.segmentSeconds,
+      folder,
+      publisher,
+      accelerator: kind,
+      onProgress: (fraction) => progress.at('Encoding', fraction, seconds),
+      onPlayable: progress.playable,
+    }
+    return await runLadder(options)
+  }
+  try {
+    return { ladder: await run(tools.accelerator.kind), accelerator: tools.accelerator }
+  } catch (error) {
+    const isGpuFailure = error instanceof TransientError && error.code === EXIT.gpuBusy
+    if (!isGpuFailure || spec.accelerator !== 'auto') throw error
+    tools.log.warn({ err: error }, 'the GPU failed; encoding again on the CPU')
+    publisher.forget()
+    const accelerator: Accelerator = { kind: 'cpu', reason: error.message.slice(0, 256) }
+    progress.accelerator(accelerator)
+    return { ladder: await run('cpu'), accelerator }
+  }
+}
+
+async function commit(
+  { store, spec, signal }: ConvertTools,
+  input: TranscodeInput,
+  source: ProbedSource,
+  { videos, audio }: EncodedLadder,
+  made: { publisher: Publisher; accelerator: Accelerator; wallSeconds: number },
+): Promise<Manifest> {
+  const hasAudio = audio !== null
+  const described = videos.map((video) => ({
+    video,
+    master: describe(video, audio?.segments ?? null, spec.segmentSeconds),
+  }))
+  const master = masterText(
+    described.map((d) => d.master),
+    hasAudio,
+  )
+  await made.publisher.put('master.m3u8', master, PLAYLIST_TYPE)
+  failpoint('job.uploaded')
+  signal.throwIfAborted()
+  const seconds = presentationSeconds(source)
+  const manifest: Manifest = {
+    version: 1,
+    id: input.id,
+    type: 'video',
+    createdAt: new Date().toISOString(),
+    accelerator: made.accelerator.kind,
+    acceleratorReason: made.accelerator.reason,
+    source: describeSource(source),
+    hls: {
+      master: 'master.m3u8',
+      segmentSeconds: spec.segmentSeconds,
+      durationSec: seconds,
+      renditions: described.map((d) => toManifestRendition(d.video, d.master, hasAudio)),
+    },
+    encode: { wallSeconds: made.wallSeconds, speed: seconds / Math.max(0.001, made.wallSeconds) },
+  }
+  await writeManifest(store, input.outputPrefix, manifest)
+  failpoint('job.manifest-written')
+  return manifest
+}
+
+/** Best effort. Not where another attempt has committed meanwhile: its files have the same names. */
+async function withdraw({ store, log, signal }: ConvertTools, prefix: string, publisher: Publisher): Promise<void> {
+  try {
+    if (!(await findManifest(store, prefix, signal))) await publisher.withdraw()
+  } catch (error) {
+    log.warn({ err: error, prefix }, 'could not remove what was published of a bad input')
+  }
+}

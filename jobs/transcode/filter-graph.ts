@@ -1,0 +1,57 @@
+import type { Rendition } from './ladder.ts'
+import { AUDIO_RATE, decodesOnGpu, type Pass, presentationSeconds } from './pass.ts'
+import { toText } from './rational.ts'
+
+/**
+ * The filters of one pass. Frames are made constant in rate before they are split, so that frame n is the same picture
+ * in every rendition, in whichever process it is encoded.
+ */
+export function filterGraph(pass: Pass): string {
+  const { renditions } = pass
+  const step = Math.min(...renditions.map((r) => r.step))
+  const common = [...timing(pass), ...(step > 1 ? [`framestep=${step}`] : []), ...toneMap(pass)]
+  const branches = renditions.map((r, i) => `[s${i}]${[...halving(r, step), ...scaling(pass, r)].join(',')}[v${i}]`)
+  const split = `split=${renditions.length}${renditions.map((_, i) => `[s${i}]`).join('')}`
+  const video = `[0:${pass.source.video.index}]${[...common, split].join(',')};${branches.join(';')}`
+  return pass.withAudio && pass.source.audio ? `${video};${audio(pass, pass.source.audio.index)}` : video
+}
+
+function timing({ source }: Pass): string[] {
+  const extra = presentationSeconds(source) - source.videoSeconds
+  return [
+    ...(source.video.interlaced ? ['bwdif=mode=send_frame:deint=interlaced'] : []),
+    `fps=${toText(source.frameRate)}:start_time=0`,
+    ...(extra > 0 ? [`tpad=stop_mode=clone:stop_duration=${extra.toFixed(3)}`] : []),
+  ]
+}
+
+/**
+ * Once for all renditions, at the size of the largest: it works in floating point and costs more than encoding. The
+ * colours are named, since files often leave out one of the three tags.
+ */
+function toneMap({ source, renditions }: Pass): string[] {
+  const top = renditions.at(-1)
+  if (!source.hdr || !top) return []
+  return [
+    `zscale=w=${top.width}:h=${top.height}:tin=${source.hdr}:pin=2020:min=2020_ncl:t=linear:npl=203`,
+    'format=gbrpf32le',
+    'zscale=p=bt709',
+    'tonemap=hable:desat=0',
+    'zscale=t=bt709:m=bt709:r=tv',
+    'format=yuv420p',
+  ]
+}
+
+const halving = (rendition: Rendition, step: number): string[] =>
+  rendition.step > step ? [`framestep=${rendition.step / step}`] : []
+
+const scaling = (pass: Pass, { width, height }: Rendition): string[] =>
+  decodesOnGpu(pass)
+    ? [`scale_cuda=${width}:${height}:interp_algo=bicubic:format=yuv420p`]
+    : [`scale=${width}:${height}:flags=bicubic:out_range=tv`, 'setsar=1', 'format=yuv420p']
+
+/** Sound that begins late, has holes or ends early is filled with silence: a player that lacks sound stops the picture. */
+function audio({ source }: Pass, index: number): string {
+  const end = presentationSeconds(source).toFixed(3)
+  return `[0:${index}]aresample=${AUDIO_RATE}:async=1:first_pts=0,apad=whole_dur=${end},atrim=end=${end}[a0]`
+}

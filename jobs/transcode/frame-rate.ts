@@ -1,0 +1,65 @@
+import { parseRational, type Rational, rational, toNumber } from './rational.ts'
+
+/** Rates that players and encoders know. A variable rate becomes one of them. */
+const STANDARD: readonly Rational[] = [
+  rational(10),
+  rational(12),
+  rational(15),
+  rational(20),
+  rational(24000, 1001),
+  rational(24),
+  rational(25),
+  rational(30000, 1001),
+  rational(30),
+  rational(48),
+  rational(50),
+  rational(60000, 1001),
+  rational(60),
+]
+const MAX = 60
+const MIN = 10
+
+export interface FrameRate {
+  /** The constant rate to encode at: at most 60, at least 10 frames per second. */
+  rate: Rational
+  variable: boolean
+  /** What the source has on average. */
+  average: number
+}
+
+/**
+ * Chooses a constant rate from what ffprobe says: `base` is the least rate that hits every time stamp, `average` is
+ * frames over duration. They differ by more than 2 % when frames are spaced unevenly. Phones stretch the last frame a
+ * little, which is no variable rate.
+ */
+export function chooseFrameRate(input: { base: unknown; average: unknown; interlaced: boolean }): FrameRate {
+  const average = parseRational(input.average)
+  const base = parseRational(input.base) ?? average
+  if (!base || !average) return { rate: rational(30), variable: true, average: 30 }
+  const as = (rate: Rational, variable: boolean): FrameRate => ({ rate, variable, average: toNumber(average) })
+  // The base of interlaced video counts fields.
+  if (input.interlaced) return as(bounded(snap(average)), false)
+  const ratio = toNumber(base) / toNumber(average)
+  if (Math.abs(ratio - 1) <= 0.02) return as(bounded(snap(base)), false)
+  const isPlausible = ratio > 1 && ratio <= 2.5 && toNumber(base) <= MAX
+  return as(isPlausible ? bounded(snap(base)) : standardAtLeast(toNumber(average)), true)
+}
+
+/** A rate written with odd numbers (2997/100, 1790000/59667) becomes the standard one it means, or the nearest. */
+function snap(rate: Rational): Rational {
+  const value = toNumber(rate)
+  const meant = STANDARD.find((s) => Math.abs(toNumber(s) / value - 1) < 0.0002)
+  if (meant) return meant
+  return rate.den <= 1001 || value > MAX ? rate : standardAtLeast(value)
+}
+
+/** Slow motion loses whole frames (240 → 60), never fractions of them. Below 10 frames are repeated: that costs no bits. */
+function bounded(rate: Rational): Rational {
+  const value = toNumber(rate)
+  if (value < MIN) return rational(MIN)
+  const divisor = Math.ceil(value / (MAX + 0.01))
+  return rational(rate.num, rate.den * divisor)
+}
+
+const standardAtLeast = (value: number): Rational =>
+  STANDARD.find((s) => toNumber(s) >= Math.min(value, MAX) * 0.98) ?? rational(MAX)

@@ -1,0 +1,34 @@
+import { badInput } from '../failure.ts'
+import type { Complaints } from '../ffmpeg.ts'
+import type { Rendition } from './ladder.ts'
+import { promisedFrames } from './pass.ts'
+import type { ProbedSource } from './probe.ts'
+import { toNumber } from './rational.ts'
+
+/** A share of damaged frames that people overlook; above it the video is not what was recorded. */
+const TOLERABLE_DAMAGE = 0.01
+
+/**
+ * Refuses a source that decoded to something else than its container promised. ffmpeg conceals errors and exits 0 on
+ * half a file, so its success says nothing. Pure.
+ */
+export function refuseBroken(
+  source: ProbedSource,
+  complaints: Complaints,
+  made: { rendition: Rendition; frames: number },
+): void {
+  const { rendition, frames } = made
+  const promised = promisedFrames(source, rendition)
+  const missing = promised - frames
+  const fps = toNumber(rendition.frameRate)
+  // Containers round, and the last frame's duration is anybody's guess.
+  const slack = Math.max(3, 0.3 * fps, 0.001 * promised)
+  if (missing > slack || (complaints.endedEarly && missing > 2)) {
+    const [has, should] = [frames / fps, promised / fps]
+    throw badInput('Truncated', `Only ${has.toFixed(1)} of ${should.toFixed(1)} seconds can be decoded`)
+  }
+  if (missing < -slack) throw badInput('CorruptInput', 'The video is longer than its container says')
+  if (complaints.damaged > Math.max(2, TOLERABLE_DAMAGE * promised * rendition.step)) {
+    throw badInput('CorruptInput', `${complaints.damaged} frames are damaged`)
+  }
+}

@@ -1,0 +1,44 @@
+import { Manifest } from '../../lib/contract/manifest.ts'
+import { manifestKey } from '../../lib/contract/object-keys.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store.ts'
+import type { Source } from './source.ts'
+
+/** The manifest below a prefix, if an earlier attempt got that far. One that cannot be read counts as none. */
+export async function findManifest(
+  store: ObjectStore,
+  prefix: string,
+  signal: AbortSignal,
+): Promise<Manifest | undefined> {
+  const key = manifestKey(prefix)
+  if (!(await store.head(key))) return undefined
+  const { body } = await store.get(key, undefined, signal)
+  let text = ''
+  for await (const chunk of body) text += String(chunk)
+  try {
+    return Manifest.safeParse(JSON.parse(text)).data
+  } catch {
+    return undefined
+  }
+}
+
+/** The last write of a conversion: its existence is the commit. */
+export async function writeManifest(store: ObjectStore, prefix: string, manifest: Manifest): Promise<void> {
+  const text = JSON.stringify(Manifest.parse(manifest))
+  await store.put(manifestKey(prefix), text, { contentType: 'application/json', size: Buffer.byteLength(text) })
+}
+
+export const describeSource = (source: Source & { videoSeconds: number }): Manifest['source'] => ({
+  container: source.container,
+  videoCodec: source.video.codec,
+  audioCodec: source.audio?.codec ?? null,
+  width: source.width,
+  height: source.height,
+  rotation: source.rotation,
+  durationSec: source.videoSeconds,
+  frameRate: source.averageFrameRate,
+  hdr: source.hdr !== null,
+  variableFrameRate: source.variableFrameRate,
+  capturedAt: source.capturedAt,
+  camera: source.camera,
+  location: source.location,
+})

@@ -1,0 +1,68 @@
+import { averageBandwidth, peakBandwidth } from './bandwidth.ts'
+import type { Rendition } from './ladder.ts'
+import { codecsOf, formatMasterPlaylist, type MasterRendition } from './master-playlist.ts'
+import { AUDIO_BITRATE, AUDIO_NAME } from './pass.ts'
+import { toNumber } from './rational.ts'
+
+interface Measured {
+  bytes: number
+  seconds: number
+}
+
+export interface EncodedVideo {
+  rendition: Rendition
+  codec: string
+  segments: readonly Measured[]
+}
+
+const fileOf = (name: string) => `${name}.m3u8`
+
+/** What the master playlist says of a finished rendition: measured, with the sound it is played with. */
+export function describe(
+  video: EncodedVideo,
+  audio: readonly Measured[] | null,
+  segmentSeconds: number,
+): MasterRendition {
+  const sound = audio ?? []
+  return {
+    ...common(video),
+    bandwidth: peakBandwidth(video.segments, segmentSeconds) + peakBandwidth(sound, segmentSeconds),
+    averageBandwidth: averageBandwidth(video.segments) + averageBandwidth(sound),
+  }
+}
+
+/** The same while it is still being encoded: the peak is then what the encoder may use at most, with 10 % for packaging. */
+export function describeEarly(
+  video: EncodedVideo,
+  audio: readonly Measured[] | null,
+  segmentSeconds: number,
+): MasterRendition {
+  const measured = describe(video, audio, segmentSeconds)
+  const ceiling = Math.ceil((video.rendition.maxrate + (audio ? AUDIO_BITRATE : 0)) * 1.1)
+  return { ...measured, bandwidth: Math.max(measured.bandwidth, ceiling) }
+}
+
+const common = ({ rendition, codec }: EncodedVideo) => ({
+  playlist: fileOf(rendition.name),
+  width: rendition.width,
+  height: rendition.height,
+  frameRate: toNumber(rendition.frameRate),
+  videoCodec: codec,
+})
+
+export const masterText = (renditions: readonly MasterRendition[], hasAudio: boolean): string =>
+  formatMasterPlaylist(renditions, hasAudio ? fileOf(AUDIO_NAME) : undefined)
+
+/** The manifest's entry for a rendition. */
+export const toManifestRendition = (video: EncodedVideo, r: MasterRendition, hasAudio: boolean) => ({
+  name: video.rendition.name,
+  width: r.width,
+  height: r.height,
+  bandwidth: r.bandwidth,
+  averageBandwidth: r.averageBandwidth,
+  codecs: codecsOf(r, hasAudio),
+  frameRate: Number(r.frameRate.toFixed(3)),
+  playlist: r.playlist,
+  segments: video.segments.length,
+  bytes: video.segments.reduce((sum, s) => sum + s.bytes, 0),
+})

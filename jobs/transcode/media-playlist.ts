@@ -1,0 +1,47 @@
+export interface Segment {
+  uri: string
+  seconds: number
+}
+
+export interface MediaPlaylist {
+  segments: Segment[]
+  ended: boolean
+}
+
+/** Reads a media playlist as ffmpeg writes it, or as we do; undefined when it is neither. */
+export function parseMediaPlaylist(text: string): MediaPlaylist | undefined {
+  const lines = text.split(/\r?\n/)
+  if (lines[0] !== '#EXTM3U') return undefined
+  const segments: Segment[] = []
+  let seconds: number | undefined
+  for (const line of lines.slice(1)) {
+    const [, duration] = /^#EXTINF:([\d.]+)/.exec(line) ?? []
+    if (duration !== undefined) seconds = Number(duration)
+    else if (line !== '' && !line.startsWith('#')) {
+      if (seconds === undefined || !/^[a-z0-9]+_\d{5}\.ts$/.test(line)) return undefined
+      segments.push({ uri: line, seconds })
+      seconds = undefined
+    }
+  }
+  return { segments, ended: lines.includes('#EXT-X-ENDLIST') }
+}
+
+/**
+ * What clients get. The target duration is the same from the first version to the last, as RFC 8216 §6.2.1 demands;
+ * EXT-X-START makes players begin at the beginning while the end is still being encoded.
+ */
+export function formatMediaPlaylist({ segments, ended }: MediaPlaylist, segmentSeconds: number): string {
+  const target = Math.max(segmentSeconds, ...segments.map((s) => Math.round(s.seconds)))
+  return [
+    '#EXTM3U',
+    '#EXT-X-VERSION:6',
+    `#EXT-X-TARGETDURATION:${target}`,
+    '#EXT-X-MEDIA-SEQUENCE:0',
+    '#EXT-X-PLAYLIST-TYPE:EVENT',
+    '#EXT-X-INDEPENDENT-SEGMENTS',
+    '#EXT-X-START:TIME-OFFSET=0',
+    ...segments.flatMap((s) => [`#EXTINF:${s.seconds.toFixed(6)},`, s.uri]),
+    ...(ended ? ['#EXT-X-ENDLIST'] : []),
+    '',
+  ].join('\n')
+}

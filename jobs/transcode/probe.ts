@@ -1,0 +1,75 @@
+import { stat } from 'node:fs/promises'
+import { badInput } from '../failure.ts'
+import { runFfprobe } from '../ffmpeg.ts'
+import { guardedInput } from '../ffmpeg-input.ts'
+import { LIMITS, ProbeDocument, refuseTooLong, type Source, toSource } from './source.ts'
+
+const LIMIT_MS = 60_000
+const SCAN_LIMIT_MS = 600_000
+const MAX_DOCUMENT = 4 * 1024 * 1024
+
+export type ProbedSource = Source & { videoSeconds: number }
+
+/** Looks at an upload. Throws a PermanentError that blames it, or something else when we could not look. */
+export async function probe(path: string, signal: AbortSignal): Promise<ProbedSource> {
+  const { size } = await stat(path)
+  if (size > LIMITS.bytes) throw badInput('LimitExceeded', 'The file is larger than 10 GiB')
+  if (size === 0) throw badInput('CorruptInput', 'The file is empty')
+  const source = toSource(await readDocument(path, signal))
+  const videoSeconds = source.videoSeconds ?? (await measure(path, source, signal))
+  refuseTooLong(videoSeconds)
+  return { ...source, videoSeconds }
+}
+
+async function readDocument(path: string, signal: AbortSignal): Promise<ProbeDocument> {
+  let text = ''
+  const { code, complaints } = await runFfprobe({
+    args: ['-print_format', 'json', '-show_format', '-show_streams', ...guardedInput('upload', path)],
+    signal,
+    limitMs: LIMIT_MS,
+    onLine: (line) => {
+      if (text.length < MAX_DOCUMENT) text += line
+    },
+  })
+  if (code !== 0) throw refusal(complaints)
+  const parsed = ProbeDocument.safeParse(parseJson(text))
+  if (!parsed.success) throw badInput('CorruptInput', 'The file cannot be read', { cause: parsed.error })
+  return parsed.data
+}
+
+function refusal(complaints: string) {
+  const [, codec] = /Codec \(([a-z0-9_]+)\) not on whitelist/i.exec(complaints) ?? []
+  if (codec) return badInput('UnsupportedCodec', `The format ${codec} is not supported`)
+  if (/Format not on whitelist/.test(complaints)) return badInput('UnsupportedFormat', 'The file is not a video file')
+  // The only other way to exit with an error: the file exists, so what is in it could not be read.
+  return badInput('CorruptInput', 'The file cannot be read as a video')
+}
+
+const parseJson = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** What a browser records has no duration in it: then every packet's time stamp is read instead. */
+async function measure(path: string, source: Source, signal: AbortSignal): Promise<number> {
+  let [from, to] = [Number.POSITIVE_INFINITY, 0]
+  await runFfprobe({
+    args: [
+      ...['-select_streams', String(source.video.index), '-show_entries', 'packet=pts_time,duration_time'],
+      ...['-of', 'csv=p=0', ...guardedInput('upload', path)],
+    ],
+    signal,
+    limitMs: SCAN_LIMIT_MS,
+    onLine: (line) => {
+      const [pts, duration] = line.split(',').map(Number)
+      if (pts === undefined || !Number.isFinite(pts)) return
+      from = Math.min(from, pts)
+      to = Math.max(to, pts + (Number.isFinite(duration) ? (duration ?? 0) : 0))
+    },
+  })
+  if (to <= 0) throw badInput('CorruptInput', 'The video has no frames')
+  return to - Math.min(from, 0)
+}

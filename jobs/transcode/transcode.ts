@@ -1,0 +1,121 @@
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { TranscodeInput, TranscodeJobSpec } from '../../crds/transcode-job.ts'
+import { EXIT, type OutputResult } from '../../lib/contract/job-result.ts'
+import type { Manifest } from '../../lib/contract/manifest.ts'
+import { manifestKey } from '../../lib/contract/object-keys.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store.ts'
+import { type Failure, failureOf, PermanentError } from '../failure.ts'
+import type { JobOutcome } from '../run-job.ts'
+import { type Accelerator, chooseAccelerator } from './accelerator.ts'
+import { convertVideo } from './convert.ts'
+import { findManifest } from './manifest.ts'
+import type { Preset } from './pass.ts'
+import type { ProgressTracker } from './progress.ts'
+
+export type TranscodeSpec = Pick<TranscodeJobSpec, 'inputs' | 'renditions' | 'segmentSeconds' | 'accelerator'>
+
+export interface TranscodeTools {
+  store: ObjectStore
+  scratch: string
+  threads: number
+  preset: Preset
+  signal: AbortSignal
+  log: Log
+  progress: ProgressTracker
+}
+
+interface Done {
+  output: OutputResult
+  failure?: Failure
+  accelerator?: Accelerator
+}
+
+/**
+ * Converts the inputs one after the other. A bad one fails alone; what an earlier attempt has committed is not done
+ * again. Throws only when it was aborted or when no input could be begun.
+ */
+export async function transcode(spec: TranscodeSpec, tools: TranscodeTools): Promise<JobOutcome> {
+  const done: Done[] = []
+  const accelerator = acceleratorChoice(spec.accelerator, tools)
+  for (const [index, input] of spec.inputs.entries()) {
+    done.push(await transcodeOne(spec, tools, input, index, accelerator))
+  }
+  return summarize(done)
+}
+
+type AcceleratorChoice = ReturnType<typeof acceleratorChoice>
+
+/** Tested once, when the first input needs it. A GPU that failed an input is not tried again by this attempt. */
+function acceleratorChoice(wanted: TranscodeSpec['accelerator'], { signal, progress }: TranscodeTools) {
+  let chosen: Accelerator | undefined
+  return {
+    async get(): Promise<Accelerator> {
+      chosen ??= await chooseAccelerator(wanted, signal)
+      progress.accelerator(chosen)
+      return chosen
+    },
+    used({ accelerator, acceleratorReason }: Manifest): void {
+      chosen = { kind: accelerator, reason: acceleratorReason ?? '' }
+    },
+  }
+}
+
+async function transcodeOne(
+  spec: TranscodeSpec,
+  tools: TranscodeTools,
+  input: TranscodeInput,
+  index: number,
+  accelerator: AcceleratorChoice,
+): Promise<Done> {
+  const { store, signal, log } = tools
+  const scratch = join(tools.scratch, String(index))
+  const progress = tools.progress.input(index, input.id)
+  const convert = async () => {
+    await mkdir(scratch)
+    const chosen = await accelerator.get()
+    const manifest = await convertVideo({ ...tools, scratch, spec, progress, accelerator: chosen }, input)
+    accelerator.used(manifest)
+    return manifest
+  }
+  try {
+    signal.throwIfAborted()
+    if (input.type !== 'video') {
+      const message = `Inputs of type ${input.type} are not converted by this version`
+      throw new PermanentError(EXIT.badSpec, 'UnsupportedInputType', message)
+    }
+    const earlier = await findManifest(store, input.outputPrefix, signal)
+    const manifest = earlier ?? (await convert())
+    progress.finished()
+    log.info({ id: input.id, speed: manifest.encode.speed }, 'converted')
+    return {
+      output: { id: input.id, state: 'Succeeded', manifestKey: manifestKey(input.outputPrefix) },
+      accelerator: { kind: manifest.accelerator, reason: manifest.acceleratorReason ?? '' },
+    }
+  } catch (error) {
+    if (signal.aborted) throw error
+    const failure = failureOf(error)
+    log.error({ err: error, id: input.id, reason: failure.reason }, 'not converted')
+    const { reason, message } = failure
+    return { output: { id: input.id, state: 'Failed', reason, message }, failure }
+  } finally {
+    await rm(scratch, { recursive: true, force: true })
+  }
+}
+
+/** Trying again helps as long as one failure is not permanent; what succeeded is then found done. */
+function summarize(done: readonly Done[]): JobOutcome {
+  const failures = done.flatMap((d) => d.failure ?? [])
+  const outputs = done.map((d) => d.output)
+  const accelerator = done.findLast((d) => d.accelerator)?.accelerator
+  const common = {
+    outputs,
+    ...(accelerator && { accelerator: accelerator.kind, acceleratorReason: accelerator.reason }),
+  }
+  const worst = failures.find((f) => !f.permanent) ?? failures[0]
+  if (!worst) return { exit: EXIT.ok, result: { ok: true, ...common } }
+  const isMixed = worst.permanent && failures.some((f) => f.code !== worst.code)
+  const { reason, message } = worst
+  return { exit: isMixed ? EXIT.inputBad : worst.code, result: { ok: false, reason, message, ...common } }
+}
