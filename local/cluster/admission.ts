@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import * as z from 'zod'
-import { API_VERSION, GROUP, type Kind, VERSION } from '../../crds/kind.ts'
+import { API_VERSION, type CelRule, GROUP, type Kind, VERSION } from '../../crds/kind.ts'
 import { ClusterError, EVENTS_V1, JOBS, LEASES, PODS, type Resource } from '../../lib/runtime/cluster.ts'
 import { EventBody, JobSpec, LeaseSpec, PodSpec } from './batch-schemas.ts'
 import { isPlainObject, type Json } from './json.ts'
@@ -26,12 +26,6 @@ export interface ResourceRules {
   checkStatus?(status: unknown): void
 }
 
-/** A custom resource; `mutable` lists the fields of its spec that may change, undefined: all. */
-export interface LocalKind {
-  kind: Kind
-  mutable?: readonly string[]
-}
-
 export const resourceOf = (kind: Kind): Resource => ({
   group: GROUP,
   version: VERSION,
@@ -49,9 +43,11 @@ export function parsed<S extends z.ZodType>(schema: S, value: unknown, path: str
   )
 }
 
-export function customResource({ kind, mutable }: LocalKind): ResourceRules {
+/** The rules of a custom resource, all of them read from its kind: zod schemas, list types and CEL rules on updates. */
+export function customResource(kind: Kind): ResourceRules {
   const specShape = z.toJSONSchema(kind.spec, { io: 'input', unrepresentable: 'any' })
   const statusShape = z.toJSONSchema(kind.status, { io: 'input', unrepresentable: 'any' })
+  const fixed = immutableFields(kind)
   return {
     resource: resourceOf(kind),
     apiVersion: API_VERSION,
@@ -60,7 +56,7 @@ export function customResource({ kind, mutable }: LocalKind): ResourceRules {
     admit(body, _metadata, old) {
       const spec = parsed(kind.spec, body['spec'], 'spec')
       refuseDuplicates(specShape, spec, 'spec')
-      if (old && mutable) refuseChange(old['spec'], spec, mutable)
+      if (old) refuseChange(old['spec'], spec, (field) => fixed.has(field))
       return { spec }
     },
     checkStatus(status) {
@@ -72,11 +68,27 @@ export function customResource({ kind, mutable }: LocalKind): ResourceRules {
   }
 }
 
-function refuseChange(old: unknown, next: unknown, mutable: readonly string[]): void {
+/**
+ * The zod schema has no word for what an update may not change, the CEL rules have. Rules without `oldSelf` repeat
+ * what the schema refuses; one about updates that this cluster cannot obey must not pass for obeyed.
+ */
+function immutableFields(kind: Kind): ReadonlySet<string> {
+  const rules = (kind.spec.meta()?.['x-kubernetes-validations'] ?? []) as CelRule[]
+  const aboutUpdates = rules.filter(({ rule }) => rule.includes('oldSelf'))
+  return new Set(
+    aboutUpdates.map(({ rule }) => {
+      const field = /^self\.(\w+) == oldSelf\.\1$/.exec(rule)?.[1]
+      if (!field) throw new Error(`${kind.kind}: the local cluster does not understand the rule ${rule}`)
+      return field
+    }),
+  )
+}
+
+function refuseChange(old: unknown, next: unknown, isFixed: (field: string) => boolean): void {
   const before = isPlainObject(old) ? old : {}
   const after = isPlainObject(next) ? next : {}
   for (const field of new Set([...Object.keys(before), ...Object.keys(after)])) {
-    if (mutable.includes(field) || isDeepStrictEqual(before[field], after[field])) continue
+    if (!isFixed(field) || isDeepStrictEqual(before[field], after[field])) continue
     throw invalid(`spec.${field}: Invalid value: field is immutable`)
   }
 }
@@ -107,10 +119,12 @@ const jobs: ResourceRules = {
         metadata: { ...spec.template.metadata, labels: { ...spec.template.metadata?.labels, ...labels } },
       },
     }
-    if (old) refuseChange(old['spec'], own, JOB_MUTABLE)
+    if (old) refuseChange(old['spec'], own, (field) => !JOB_MUTABLE.includes(field))
     return { spec: own }
   },
 }
+
+const POD_MUTABLE = ['nodeName', 'activeDeadlineSeconds', 'terminationGracePeriodSeconds']
 
 const pods: ResourceRules = {
   resource: PODS,
@@ -120,7 +134,7 @@ const pods: ResourceRules = {
   isDeletedGracefully: true,
   admit(body, _metadata, old) {
     const spec = parsed(PodSpec, body['spec'], 'spec')
-    if (old) refuseChange(old['spec'], spec, ['nodeName', 'activeDeadlineSeconds', 'terminationGracePeriodSeconds'])
+    if (old) refuseChange(old['spec'], spec, (field) => !POD_MUTABLE.includes(field))
     return { spec }
   },
 }

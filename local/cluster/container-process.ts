@@ -4,7 +4,7 @@ import { constants as os } from 'node:os'
 import { delimiter, join } from 'node:path'
 import type { Command } from './command.ts'
 import type { Output } from './output.ts'
-import { killGroup } from './process-table.ts'
+import { killGroup } from './pod-processes.ts'
 
 export interface Exit {
   exitCode: number

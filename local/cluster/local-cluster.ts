@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, homedir, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import type { Kind } from '../../crds/kind.ts'
 import { transcodeJobKind } from '../../crds/transcode-job.ts'
 import {
   type Cluster,
@@ -13,7 +14,7 @@ import {
   type Resource,
 } from '../../lib/runtime/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
-import { BUILT_IN, customResource, type LocalKind } from './admission.ts'
+import { BUILT_IN, customResource } from './admission.ts'
 import { runCollector } from './collector.ts'
 import { type ResolveCommand, resolveFromRepository } from './command.ts'
 import type { Secrets } from './environment.ts'
@@ -31,7 +32,8 @@ export interface LocalClusterOptions {
   folder?: string
   /** Where the output of pods is kept in files; default: only in memory, until the pod is deleted. */
   logFolder?: string
-  kinds?: readonly LocalKind[]
+  /** The custom resources; default: all that Keepsake has. */
+  kinds?: readonly Kind[]
   /** How many pods run at once; default: one core is left for everything else. */
   maxPods?: number
   gpus?: number
@@ -64,8 +66,6 @@ interface ListOptions {
   labelSelector?: string
 }
 
-export const LOCAL_KINDS: readonly LocalKind[] = [{ kind: transcodeJobKind, mutable: ['suspend', 'priority'] }]
-
 /**
  * A cluster inside this process: objects in memory under the rules of the API server, Jobs as child processes. Nothing
  * survives the process, no child either. One close() ends it all; afterwards every call is Unavailable.
@@ -74,7 +74,7 @@ export function openLocalCluster(options: LocalClusterOptions = {}): LocalCluste
   const { log } = options
   const folder = resolve(options.folder ?? mkdtempSync(join(tmpdir(), 'keepsake-cluster-')))
   const releaseFolder = claimFolder(folder)
-  const store = new Store([...BUILT_IN, ...(options.kinds ?? LOCAL_KINDS).map(customResource)])
+  const store = new Store([...BUILT_IN, ...(options.kinds ?? [transcodeJobKind]).map(customResource)])
   const controllers = [
     runCollector(store),
     runJobController(store, { backoffBaseMs: options.backoffBaseMs ?? 1000, log }),

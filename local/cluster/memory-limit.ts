@@ -1,4 +1,4 @@
-import { groupMemory } from './process-table.ts'
+import { groupMemory } from './pod-processes.ts'
 
 const UNITS: Readonly<Record<string, number>> = {
   '': 1,

@@ -186,7 +186,10 @@ export class Store {
   #table(resource: Resource) {
     const table = this.#tables.get(resourceText(resource))
     if (!table)
-      throw new ClusterError('NotFound', `the server could not find the requested resource: ${resourceText(resource)}`)
+      throw new ClusterError(
+        'Unavailable',
+        `the server could not find the requested resource: ${resourceText(resource)}`,
+      )
     return table
   }
 

@@ -2,21 +2,17 @@ import { readdirSync, readFileSync } from 'node:fs'
 
 /** What Linux tells about its processes through /proc; on other systems there is nothing to see. */
 interface ProcessStat {
-  pid: number
   group: number
-  startedTicks: string
   rssPages: number
 }
 
 /** Undefined when the process is gone or the system has no /proc. */
-export function statOf(pid: number | string): ProcessStat | undefined {
+function statOf(pid: string): ProcessStat | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
     // The second field is the program's name in brackets and may hold anything, so count from the last bracket.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
-    const [state, , group] = fields
-    if (state === 'Z') return undefined
-    return { pid: Number(pid), group: Number(group), startedTicks: fields[19] ?? '', rssPages: Number(fields[21]) }
+    return { group: Number(fields[2]), rssPages: Number(fields[21]) }
   } catch {
     return undefined
   }
@@ -31,7 +27,7 @@ export function listPids(): string[] {
 }
 
 /** The environment a process was started with; empty when it is gone or belongs to somebody else. */
-export function environOf(pid: number | string): string[] {
+export function environOf(pid: string): string[] {
   try {
     return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')
   } catch {
