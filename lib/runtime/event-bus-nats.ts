@@ -28,14 +28,36 @@ export function openNatsBus(options: NatsOptions): EventBus {
   const stoppers = new Set<() => Promise<void>>()
   let connection: NatsConnection | undefined
   let ready: Promise<Wire> | undefined
+  let isOnline = false
+  let online = Promise.withResolvers<void>()
+  const nowOnline = () => {
+    isOnline = true
+    online.resolve()
+  }
   const connecting = connectForEver(options, closing.signal).then((nc) => {
     connection = nc
-    if (nc) void followStatus(nc, log)
+    nowOnline()
+    if (nc) void followStatus(nc)
     return nc
   })
 
+  async function followStatus(nc: NatsConnection): Promise<void> {
+    for await (const { type } of nc.status()) {
+      if (type === 'disconnect') {
+        log.warn('lost the event server')
+        isOnline = false
+        online = Promise.withResolvers()
+      }
+      if (type === 'reconnect') {
+        log.info('the event server is back')
+        nowOnline()
+      }
+    }
+    online.resolve()
+  }
+
   async function prepare(): Promise<Wire> {
-    const nc = connection ?? (await connecting)
+    const nc = connection
     if (!nc) throw new Error('The event bus is closed')
     const jsm = await nc.jetstreamManager({ checkAPI: false, timeout: PATIENCE_MS })
     await ensureStreams(jsm, options.replicas ?? 1)
@@ -44,6 +66,8 @@ export function openNatsBus(options: NatsOptions): EventBus {
 
   /** Shared by all callers; whatever fails afterwards makes the next one look at the streams again. */
   async function connected(): Promise<Wire> {
+    // What is asked while there is no connection is lost: the client would only notice when its time is up.
+    await within(online.promise)
     ready ??= prepare().catch((error: unknown) => {
       ready = undefined
       throw error
@@ -85,8 +109,9 @@ export function openNatsBus(options: NatsOptions): EventBus {
     await Promise.all([...stoppers].map((stop) => stop()))
     const nc = await connecting
     if (!nc || nc.isClosed()) return
-    // Not drained while the server is away: that would wait for it.
-    await within(nc.drain()).catch(() => nc.close())
+    // While the server is away there is nobody to drain to, and drain() then resolves without having closed.
+    if (isOnline) await within(nc.drain()).catch(() => undefined)
+    await nc.close()
   }
 
   return {
@@ -97,7 +122,10 @@ export function openNatsBus(options: NatsOptions): EventBus {
       checkConsumer(consumer)
       return onWire(({ jsm }) => readDeadLetters(jsm, consumer))
     },
-    check: () => onWire(async ({ jsm }) => void (await within(jsm.streams.info(STREAM)))),
+    async check() {
+      if (connection && !isOnline) throw new Error('The connection to the event server is lost')
+      await onWire(({ jsm }) => jsm.streams.info(STREAM))
+    },
   }
 }
 
@@ -129,13 +157,6 @@ function addressOf(url: string) {
     servers: urls.map((u) => u.host),
     ...(username !== '' && { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
     ...(urls.some((u) => u.protocol === 'tls:') && { tls: {} }),
-  }
-}
-
-async function followStatus(nc: NatsConnection, log: Log): Promise<void> {
-  for await (const { type } of nc.status()) {
-    if (type === 'disconnect') log.warn('lost the event server')
-    if (type === 'reconnect') log.info('the event server is back')
   }
 }
 

@@ -6,23 +6,22 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { KubeConfig } from '@kubernetes/client-node'
 import { pino } from 'pino'
 import t from 'tap'
-import { ClusterError, isClusterError, JOBS, type KubeObject } from '../../../lib/runtime/cluster.ts'
+import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
+import { ClusterError, isClusterError, type KubeObject, LEASES } from '../../../lib/runtime/cluster.ts'
 import { type KubeClusterOptions, openKubeCluster } from '../../../lib/runtime/kube-cluster.ts'
 import type { RequestSeen } from '../../../lib/runtime/kube-http.ts'
 import { type ApiServerOptions, startApiServer } from '../../support/api-server.ts'
 import { eventually } from '../../support/eventually.ts'
 
-interface Job extends KubeObject {
-  spec: { n?: number; suspend?: boolean }
-  status?: { active?: number; ready?: number; failed?: number }
+interface Lease extends KubeObject {
+  spec: { leaseTransitions: number; leaseDurationSeconds?: number }
 }
 const key = (name: string) => ({ namespace: 'media', name })
-const aJob = (name: string, change: Partial<Job> = {}): Job => ({
-  apiVersion: 'batch/v1',
-  kind: 'Job',
-  metadata: { name, namespace: 'media', labels: { team: 'a' } },
-  spec: { n: 1 },
-  ...change,
+const aLease = (name: string, change: { metadata?: object; spec?: object } = {}): Lease => ({
+  apiVersion: 'coordination.k8s.io/v1',
+  kind: 'Lease',
+  metadata: { name, namespace: 'media', labels: { team: 'a' }, ...change.metadata },
+  spec: { leaseTransitions: 1, ...change.spec },
 })
 const quick = { minBackoffMs: 5, maxBackoffMs: 40, shortWatchMs: 50 }
 const silent = pino({ level: 'silent' })
@@ -50,10 +49,10 @@ async function open(
 function follow(cluster: Awaited<ReturnType<typeof open>>['cluster'], labelSelector?: string) {
   const diary: string[] = []
   const errors: unknown[] = []
-  const reflection = cluster.reflect<Job>(
-    JOBS,
+  const reflection = cluster.reflect<Lease>(
+    LEASES,
     {
-      onSet: (o, old) => diary.push(`${old ? 'changed' : 'new'} ${o.metadata.name} ${o.spec.n}`),
+      onSet: (o, old) => diary.push(`${old ? 'changed' : 'new'} ${o.metadata.name} ${o.spec.leaseTransitions}`),
       onDelete: (o) => diary.push(`gone ${o.metadata.name}`),
       onError: (error) => errors.push(error),
     },
@@ -61,6 +60,7 @@ function follow(cluster: Awaited<ReturnType<typeof open>>['cluster'], labelSelec
   )
   return { reflection, diary, errors }
 }
+const watchesOf = (api: { seen: { query: URLSearchParams }[] }) => api.seen.filter((r) => r.query.has('watch'))
 const reasonOf = async (call: Promise<unknown>) => {
   const error = await call.then(
     () => undefined,
@@ -71,16 +71,16 @@ const reasonOf = async (call: Promise<unknown>) => {
 
 t.test('a cache is filled page by page, and follows what happens afterwards', async (t) => {
   const { api, cluster } = await open(t, { page: 2 })
-  for (const n of ['a', 'b', 'c', 'd', 'e']) await cluster.create(JOBS, aJob(n))
+  for (const n of ['a', 'b', 'c', 'd', 'e']) await cluster.create(LEASES, aLease(n))
   const { reflection, diary } = follow(cluster)
   await reflection.synced()
   t.equal(reflection.list().length, 5)
   t.equal(api.seen.filter((r) => r.method === 'GET' && !r.query.get('watch')).length, 3, 'three pages of two')
-  t.match(reflection.get(key('a')), { apiVersion: 'batch/v1', kind: 'Job' }, 'as whole as from a get')
+  t.match(reflection.get(key('a')), { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' }, 'as whole as from a get')
 
   await eventually('watch', () => api.watching())
-  await cluster.patch(JOBS, key('a'), { spec: { n: 2 } })
-  await cluster.delete(JOBS, key('b'))
+  await cluster.patch(LEASES, key('a'), { spec: { leaseTransitions: 2 } })
+  await cluster.delete(LEASES, key('b'))
   await eventually('both changes', () => diary.includes('gone b'))
   t.strictSame(diary.slice(-2), ['changed a 2', 'gone b'])
   t.equal(reflection.get(key('b')), undefined)
@@ -88,13 +88,13 @@ t.test('a cache is filled page by page, and follows what happens afterwards', as
 
 t.test('only objects with the label enter a cache that asks for it', async (t) => {
   const { api, cluster } = await open(t)
-  await cluster.create(JOBS, aJob('a'))
-  await cluster.create(JOBS, aJob('b', { metadata: { name: 'b', namespace: 'media' } }))
+  await cluster.create(LEASES, aLease('a'))
+  await cluster.create(LEASES, aLease('b', { metadata: { labels: {} } }))
   const { reflection } = follow(cluster, 'team=a')
   await reflection.synced()
   await eventually('watch', () => api.watching())
-  await cluster.create(JOBS, aJob('c', { metadata: { name: 'c', namespace: 'media', labels: { team: 'b' } } }))
-  await cluster.create(JOBS, aJob('d'))
+  await cluster.create(LEASES, aLease('c', { metadata: { labels: { team: 'b' } } }))
+  await cluster.create(LEASES, aLease('d'))
   await eventually('d', () => reflection.get(key('d')))
   t.strictSame(
     reflection.list().map((j) => j.metadata.name),
@@ -104,16 +104,17 @@ t.test('only objects with the label enter a cache that asks for it', async (t) =
 
 t.test('a broken connection is resumed from the last bookmark, without a new list', async (t) => {
   const { api, cluster } = await open(t)
-  await cluster.create(JOBS, aJob('a'))
+  await cluster.create(LEASES, aLease('a'))
   const { reflection, diary, errors } = follow(cluster)
   await reflection.synced()
   await eventually('watch', () => api.watching())
+  await cluster.create(LEASES, { ...aLease('other'), metadata: { name: 'other', namespace: 'elsewhere' } })
   const version = api.bookmark()
   await sleep(20)
   api.dropConnections()
-  await cluster.create(JOBS, aJob('b')).catch(() => cluster.create(JOBS, aJob('b')))
+  await cluster.create(LEASES, aLease('b')).catch(() => cluster.create(LEASES, aLease('b')))
   await eventually('b', () => reflection.get(key('b')))
-  const watches = api.seen.filter((r) => r.query.get('watch'))
+  const watches = watchesOf(api)
   t.equal(watches.at(-1)?.query.get('resourceVersion'), String(version))
   t.equal(api.seen.filter((r) => r.method === 'GET' && !r.query.get('watch')).length, 1, 'listed once')
   t.strictSame(diary, ['new a 1', 'new b 1'])
@@ -125,16 +126,15 @@ t.test(
   'a version that is too old leads to a new list, which reports what vanished and what was re-created',
   async (t) => {
     const { api, cluster } = await open(t)
-    for (const n of ['keeps', 'vanishes', 'returns']) await cluster.create(JOBS, aJob(n))
+    for (const n of ['keeps', 'vanishes', 'returns']) await cluster.create(LEASES, aLease(n))
     const { reflection, diary } = follow(cluster)
     await reflection.synced()
     await eventually('watch', () => api.watching())
     api.failNext({ match: (r) => r.query.has('watch'), status: 500 })
     api.dropConnections()
-    const jobs = api.collection('jobs')
-    jobs.remove('media/vanishes', undefined)
-    jobs.remove('media/returns', undefined)
-    jobs.create('media', aJob('returns', { spec: { n: 9 } }))
+    api.store.delete(LEASES, key('vanishes'))
+    api.store.delete(LEASES, key('returns'))
+    api.store.create(LEASES, aLease('returns', { spec: { leaseTransitions: 9 } }))
     api.compact()
     diary.length = 0
     await eventually('relist', () => diary.length >= 3)
@@ -153,7 +153,7 @@ t.test('an ERROR event of 410 inside the stream leads to a new list as well', as
     'second list',
     () => api.seen.filter((r) => r.method === 'GET' && !r.query.get('watch')).length === 2,
   )
-  await cluster.create(JOBS, aJob('a'))
+  await cluster.create(LEASES, aLease('a'))
   await eventually('a', () => reflection.get(key('a')))
 })
 
@@ -166,7 +166,7 @@ t.test('a server that ends every watch at once is not asked in a hot loop', asyn
     api.endWatches()
     await sleep(1)
   }
-  const watches = api.seen.filter((r) => r.query.get('watch')).length
+  const watches = watchesOf(api).length
   t.ok(watches < 40, `${watches} watches in 400 ms`)
   t.ok(errors.length > 3)
 })
@@ -195,7 +195,7 @@ t.test('a failing list is repeated until it succeeds, no sooner than the server 
 t.test('a handler that throws costs neither the cache nor the stream', async (t) => {
   const { api, cluster } = await open(t)
   const errors: unknown[] = []
-  const reflection = cluster.reflect<Job>(JOBS, {
+  const reflection = cluster.reflect<Lease>(LEASES, {
     onSet: () => {
       throw new Error('bug')
     },
@@ -204,8 +204,8 @@ t.test('a handler that throws costs neither the cache nor the stream', async (t)
   })
   await reflection.synced()
   await eventually('watch', () => api.watching())
-  await cluster.create(JOBS, aJob('a'))
-  await cluster.create(JOBS, aJob('b'))
+  await cluster.create(LEASES, aLease('a'))
+  await cluster.create(LEASES, aLease('b'))
   await eventually('b', () => reflection.get(key('b')))
   t.match(errors, [{ message: 'bug' }, { message: 'bug' }])
 })
@@ -226,22 +226,21 @@ t.test('stop ends the stream for good, also during a list', async (t) => {
 })
 
 t.test('failures carry the reason of the API server', async (t) => {
-  const validate = (_: string, o: KubeObject) => ((o.spec as Job['spec']).n === 13 ? 'spec.n: unlucky' : undefined)
-  const { api, cluster } = await open(t, { validate, served: ['jobs'] })
-  const made = await cluster.create<Job>(JOBS, aJob('a'))
-  t.equal(await reasonOf(cluster.create(JOBS, aJob('a'))), 'AlreadyExists')
-  t.equal(await reasonOf(cluster.create(JOBS, aJob('x', { spec: { n: 13 } }))), 'Invalid')
-  t.equal(await reasonOf(cluster.create(JOBS, aJob('x', { metadata: { name: 'x' } }))), 'Invalid')
-  t.equal(await cluster.get(JOBS, key('nobody')), undefined)
-  t.equal(await reasonOf(cluster.patch(JOBS, key('nobody'), {})), 'NotFound')
-  t.equal(await reasonOf(cluster.applyStatus(JOBS, key('nobody'), {}, 'm')), 'NotFound')
-  await cluster.delete(JOBS, key('nobody'))
-  t.equal(await reasonOf(cluster.delete(JOBS, key('a'), { uid: 'other' })), 'Conflict')
-  await cluster.replace<Job>(JOBS, { ...made, spec: { n: 2 } })
-  t.equal(await reasonOf(cluster.replace<Job>(JOBS, { ...made, spec: { n: 3 } })), 'Conflict')
-  t.equal(await reasonOf(cluster.replace<Job>(JOBS, aJob('a'))), 'Invalid', 'never an unguarded replace')
-  const stale = { metadata: { resourceVersion: made.metadata.resourceVersion }, spec: { n: 4 } }
-  t.equal(await reasonOf(cluster.patch(JOBS, key('a'), stale)), 'Conflict')
+  const { api, cluster } = await open(t)
+  const made = await cluster.create<Lease>(LEASES, aLease('a'))
+  t.equal(await reasonOf(cluster.create(LEASES, aLease('a'))), 'AlreadyExists')
+  t.equal(await reasonOf(cluster.create(LEASES, aLease('x', { spec: { leaseDurationSeconds: 0 } }))), 'Invalid')
+  t.equal(await reasonOf(cluster.create(LEASES, aLease('x', { metadata: { namespace: undefined } }))), 'Invalid')
+  t.equal(await cluster.get(LEASES, key('nobody')), undefined)
+  t.equal(await reasonOf(cluster.patch(LEASES, key('nobody'), {})), 'NotFound')
+  t.equal(await reasonOf(cluster.applyStatus(LEASES, key('nobody'), {}, 'm')), 'NotFound')
+  await cluster.delete(LEASES, key('nobody'))
+  t.equal(await reasonOf(cluster.delete(LEASES, key('a'), { uid: 'other' })), 'Conflict')
+  await cluster.replace<Lease>(LEASES, { ...made, spec: { leaseTransitions: 2 } })
+  t.equal(await reasonOf(cluster.replace<Lease>(LEASES, { ...made, spec: { leaseTransitions: 3 } })), 'Conflict')
+  t.equal(await reasonOf(cluster.replace<Lease>(LEASES, aLease('a'))), 'Invalid', 'never an unguarded replace')
+  const stale = { metadata: { resourceVersion: made.metadata.resourceVersion }, spec: { leaseTransitions: 4 } }
+  t.equal(await reasonOf(cluster.patch(LEASES, key('a'), stale)), 'Conflict')
   const unknown = { group: 'media.keepsake.dev', version: 'v1', plural: 'nothings', kind: 'Nothing' }
   t.equal(await reasonOf(cluster.get(unknown, key('a'))), 'Unavailable', 'a missing CRD is not a missing object')
   for (const [status, reason] of [
@@ -252,43 +251,49 @@ t.test('failures carry the reason of the API server', async (t) => {
     [503, 'Unavailable'],
   ] as const) {
     api.failNext({ match: () => true, status })
-    t.equal(await reasonOf(cluster.get(JOBS, key('a'))), reason, String(status))
+    t.equal(await reasonOf(cluster.get(LEASES, key('a'))), reason, String(status))
   }
   await api.close()
-  t.equal(await reasonOf(cluster.get(JOBS, key('a'))), 'Unavailable', 'nobody listens')
+  t.equal(await reasonOf(cluster.get(LEASES, key('a'))), 'Unavailable', 'nobody listens')
 })
 
-t.test('status is applied as its manager: fields left out go, those of others stay', async (t) => {
+t.test('status is sent as server-side apply, tied to the uid', async (t) => {
   const { api, cluster } = await open(t)
-  const { metadata } = await cluster.create<Job>(JOBS, aJob('a'))
-  const id = { ...key('a'), uid: metadata.uid as string }
-  await cluster.applyStatus(JOBS, id, { active: 1, ready: 1 }, 'one')
-  await cluster.applyStatus(JOBS, id, { failed: 2 }, 'two')
-  const after = await cluster.applyStatus<Job>(JOBS, id, { active: 3 }, 'one')
-  t.strictSame(after.status, { active: 3, failed: 2 })
+  const input = { id: 'a', type: 'video', sourceKey: 'a/original', outputPrefix: 'a/v1/' }
+  const { metadata } = await cluster.create<KubeObject>(TRANSCODE_JOBS, {
+    metadata: { name: 'a', namespace: 'media' },
+    spec: { inputs: [input] },
+  })
+  const after = await cluster.applyStatus<KubeObject>(
+    TRANSCODE_JOBS,
+    { ...key('a'), uid: metadata.uid as string },
+    { attempts: 1 },
+    'one',
+  )
+  t.strictSame(after.status, { attempts: 1 })
   const sent = api.seen.at(-1)
-  t.match(sent, { method: 'PATCH', contentType: 'application/apply-patch+yaml', path: /\/jobs\/a\/status$/ })
-  t.match(sent?.body, { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'a', uid: metadata.uid } })
-  t.equal(await reasonOf(cluster.applyStatus(JOBS, { ...id, uid: 'old' }, {}, 'one')), 'Conflict')
+  t.match(sent, { method: 'PATCH', contentType: 'application/apply-patch+yaml', path: /\/transcodejobs\/a\/status$/ })
+  t.match(Object.fromEntries(sent?.query ?? []), { fieldManager: 'one', force: 'true' })
+  t.match(sent?.body, { kind: 'TranscodeJob', metadata: { name: 'a', uid: metadata.uid }, status: { attempts: 1 } })
 })
 
-t.test('deleting a Job takes its pods along and may be tied to one uid', async (t) => {
+t.test('deleting takes along what the object owned and may be tied to one uid', async (t) => {
   const { api, cluster } = await open(t)
-  const { metadata } = await cluster.create<Job>(JOBS, aJob('a'))
-  await cluster.delete(JOBS, key('a'), { uid: metadata.uid as string })
+  const { metadata } = await cluster.create<Lease>(LEASES, aLease('a'))
+  await cluster.delete(LEASES, key('a'), { uid: metadata.uid as string })
   t.match(api.seen.at(-1)?.body, { propagationPolicy: 'Background', preconditions: { uid: metadata.uid } })
-  t.equal(await cluster.get(JOBS, key('a')), undefined)
+  t.equal(await cluster.get(LEASES, key('a')), undefined)
 })
 
 t.test('a list comes whole, however small its pages', async (t) => {
   const { cluster } = await open(t, { page: 2 })
-  for (const n of ['a', 'b', 'c', 'd', 'e']) await cluster.create(JOBS, aJob(n))
-  const all = await cluster.list<Job>(JOBS, { namespace: 'media', labelSelector: 'team=a' })
+  for (const n of ['a', 'b', 'c', 'd', 'e']) await cluster.create(LEASES, aLease(n))
+  const all = await cluster.list<Lease>(LEASES, { namespace: 'media', labelSelector: 'team=a' })
   t.strictSame(
     all.map((j) => j.metadata.name),
     ['a', 'b', 'c', 'd', 'e'],
   )
-  t.strictSame(await cluster.list(JOBS, { namespace: 'elsewhere' }), [])
+  t.strictSame(await cluster.list(LEASES, { namespace: 'elsewhere' }), [])
 })
 
 t.test('calls share a few connections and are held to their rate', async (t) => {
@@ -296,7 +301,7 @@ t.test('calls share a few connections and are held to their rate', async (t) => 
   const onRequest = (s: RequestSeen) => void seen.push(s)
   const { api, cluster } = await open(t, {}, { perSecond: 100, burst: 20, onRequest })
   const startedAt = performance.now()
-  await Promise.all(Array.from({ length: 60 }, () => cluster.get(JOBS, key('a'))))
+  await Promise.all(Array.from({ length: 60 }, () => cluster.get(LEASES, key('a'))))
   t.ok(performance.now() - startedAt >= 350, '20 at once, 40 more at 100 a second')
   t.ok(api.connections() <= 16, `${api.connections()} connections`)
   t.equal(seen.length, 60)
@@ -306,7 +311,7 @@ t.test('calls share a few connections and are held to their rate', async (t) => 
 t.test('an answer that never comes ends in Unavailable', async (t) => {
   const { api, cluster } = await open(t, {}, { timeoutMs: 100 })
   api.failNext({ match: () => true, status: 200, headers: { 'content-length': '100' }, body: '{' })
-  t.equal(await reasonOf(cluster.get(JOBS, key('a'))), 'Unavailable')
+  t.equal(await reasonOf(cluster.get(LEASES, key('a'))), 'Unavailable')
 })
 
 t.test('a token that was rotated on disk is read again after a 401', async (t) => {
@@ -326,9 +331,9 @@ t.test('a token that was rotated on disk is read again after a 401', async (t) =
     await api.close()
     rmSync(dir, { recursive: true })
   })
-  await cluster.create(JOBS, aJob('a'))
+  await cluster.create(LEASES, aLease('a'))
   valid = 'second'
-  t.equal(await reasonOf(cluster.get(JOBS, key('a'))), 'Forbidden', 'a token that stays wrong is refused')
+  t.equal(await reasonOf(cluster.get(LEASES, key('a'))), 'Forbidden', 'a token that stays wrong is refused')
   t.equal(api.seen.filter((r) => r.method === 'GET').length, 2, 'after one more try')
 })
 
@@ -356,7 +361,7 @@ t.test('TLS with a private CA: connections are kept, and a stranger is refused',
     await api.close()
     rmSync(dir, { recursive: true })
   })
-  for (let i = 0; i < 20; i++) await cluster.get(JOBS, key('a'))
+  for (let i = 0; i < 20; i++) await cluster.get(LEASES, key('a'))
   t.ok(api.connections() <= 2, `twenty calls over ${api.connections()} connections`)
-  t.equal(await reasonOf(stranger.get(JOBS, key('a'))), 'Unavailable', 'an unknown CA is not trusted')
+  t.equal(await reasonOf(stranger.get(LEASES, key('a'))), 'Unavailable', 'an unknown CA is not trusted')
 })
