@@ -2,8 +2,11 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
+import { transcodeJobKind } from '../../crds/transcode-job.ts'
+import { ClusterError, type ClusterErrorReason, type KubeObject, type Resource } from '../../lib/runtime/cluster.ts'
+import { BUILT_IN, customResource } from '../../local/cluster/admission.ts'
 import { parseSelector } from '../../local/cluster/selector.ts'
-import { Collection, Refusal, type Stored, type StoredEvent } from './api-server-store.ts'
+import { Store } from '../../local/cluster/store.ts'
 
 export interface SeenRequest {
   method: string
@@ -21,11 +24,17 @@ interface Failure {
 }
 interface Watcher {
   res: ServerResponse
-  collection: string
-  wants: (object: Stored) => boolean
+  target: Target
+  wants: (object: KubeObject) => boolean
+}
+interface Happening {
+  version: number
+  plural: string
+  object: KubeObject | undefined
+  old: KubeObject | undefined
 }
 interface Target {
-  collection: string
+  resource: Resource
   namespace: string | undefined
   name: string | undefined
   subresource: string | undefined
@@ -33,65 +42,70 @@ interface Target {
 
 const PATH = /^\/(?:apis\/([^/]+)|api)\/([^/]+)(?:\/namespaces\/([^/]+))?\/([a-z]+)(?:\/([^/]+))?(?:\/(status))?$/
 
+const STATUS_CODES: Record<ClusterErrorReason, number> = {
+  NotFound: 404,
+  AlreadyExists: 409,
+  Conflict: 409,
+  Invalid: 422,
+  Forbidden: 403,
+  Gone: 410,
+  TooManyRequests: 429,
+  Unavailable: 404, // a kind that is not served
+}
+
 export interface ApiServerOptions {
   /** Largest page, however much is asked for: small lists then come in pages too. */
   page?: number
-  /** Plurals that are served; others get the plain 404 of a missing CRD. Undefined: all. */
-  served?: string[]
-  /** Admission: a message refuses the object with 422. */
-  validate?(collection: string, object: Stored): string | undefined
   tls?: { key: string; cert: string }
+  /** The bearer token that is right at this moment. Undefined: nobody asks. */
   token?: () => string
 }
 
 /**
- * The wire of a Kubernetes API server, enough of it to test a client: pages, watches with bookmarks whose bytes are cut
- * anywhere, expired versions, preconditions, server-side apply. Knobs break things on demand.
+ * The wire of a Kubernetes API server: pages, watches with bookmarks whose bytes are cut anywhere, expired versions,
+ * content types of patches, plain 404 for kinds that are not served. Objects and admission are those of the in-process
+ * cluster. Knobs break things on demand.
  */
 export async function startApiServer(options: ApiServerOptions = {}) {
-  const collections = new Map<string, Collection>()
+  const rules = [...BUILT_IN, customResource(transcodeJobKind)]
+  const store = new Store(rules)
+  const history: Happening[] = []
   const watchers = new Set<Watcher>()
   const sockets = new Set<Socket>()
   const seen: SeenRequest[] = []
   const failures: Failure[] = []
-  let version = 100
+  let version = 0
   let compactedAt = 0
   let connections = 0
 
-  const collectionOf = (name: string) => {
-    let found = collections.get(name)
-    if (!found) {
-      const announce = (event: StoredEvent) => tell(name, event)
-      const validate = (object: Stored) => options.validate?.(name, object)
-      found = new Collection(() => ++version, announce, validate)
-      collections.set(name, found)
-    }
-    return found
-  }
+  store.listen(({ resource, object, old }) => {
+    version = Number((object ?? old)?.metadata.resourceVersion)
+    const happening = { version, plural: resource.plural, object, old }
+    history.push(happening)
+    for (const w of watchers) tell(w, happening)
+  })
 
-  function tell(collection: string, event: StoredEvent): void {
-    for (const w of watchers) if (w.collection === collection && w.wants(event.object)) writeCut(w.res, event)
+  /** What a watcher hears depends on whether the object matched before and whether it does now. */
+  function tell({ res, target, wants }: Watcher, { plural, object, old }: Happening): void {
+    if (plural !== target.resource.plural) return
+    const did = old !== undefined && wants(old)
+    const does = object !== undefined && wants(object)
+    if (does) writeCut(res, { type: did ? 'MODIFIED' : 'ADDED', object })
+    else if (did) {
+      const metadata = { ...old.metadata, resourceVersion: String(version) }
+      writeCut(res, { type: 'DELETED', object: { ...old, metadata } })
+    }
   }
 
   async function handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const url = new URL(req.url ?? '/', 'http://api')
-    const request: SeenRequest = {
-      method: req.method ?? 'GET',
-      path: url.pathname,
-      query: url.searchParams,
-      contentType: req.headers['content-type'],
-      authorization: req.headers.authorization,
-      body: await bodyOf(req),
-    }
+    const request = await readRequest(req)
     seen.push(request)
-    if (isStranger(request)) throw new Refusal(401, 'Unauthorized', 'Unauthorized')
+    if (isStranger(request)) throw new Refusal(401, 'Unauthorized')
     const failure = takeFailure(request)
-    if (failure) return void res.writeHead(failure.status, failure.headers).end(failure.body ?? '')
-    const target = targetOf(url.pathname)
-    const isServed = options.served?.includes(target?.collection ?? '') ?? true
-    if (!target || !isServed) {
-      res.writeHead(404, { 'content-type': 'text/plain' }).end('404 page not found\n')
-    } else if (url.searchParams.get('watch') === 'true') watch(target, url.searchParams, res)
+    const target = targetOf(request.path)
+    if (failure) res.writeHead(failure.status, failure.headers).end(failure.body ?? '')
+    else if (!target) res.writeHead(404, { 'content-type': 'text/plain' }).end('404 page not found\n')
+    else if (request.query.get('watch') === 'true') watch(target, request.query, res)
     else answer(res, request.method === 'POST' ? 201 : 200, act(target, request))
   }
 
@@ -102,81 +116,99 @@ export async function startApiServer(options: ApiServerOptions = {}) {
     return index < 0 ? undefined : failures.splice(index, 1)[0]
   }
 
+  function targetOf(path: string): Target | undefined {
+    const found = PATH.exec(path)
+    if (!found) return undefined
+    const [, group = '', apiVersion, namespace, plural, name, subresource] = found.map(
+      (p) => p && decodeURIComponent(p),
+    )
+    const resource = rules.map((r) => r.resource).find((r) => r.plural === plural && r.group === group)
+    return resource?.version === apiVersion
+      ? { resource: resource as Resource, namespace, name, subresource }
+      : undefined
+  }
+
   function act(target: Target, request: SeenRequest): unknown {
-    const collection = collectionOf(target.collection)
-    const key = `${target.namespace}/${target.name}`
-    const body = request.body as Stored
-    switch (`${request.method} ${target.name ? 'one' : 'all'}`) {
+    const { resource, namespace = '', name = '' } = target
+    const key = { namespace, name }
+    const body = request.body as KubeObject
+    switch (`${request.method} ${name ? 'one' : 'all'}`) {
       case 'GET all':
         return listOf(target, request.query)
-      case 'GET one':
-        return collection.get(key)
+      case 'GET one': {
+        const object = store.find(resource, key)
+        if (!object) throw new ClusterError('NotFound', `${resource.plural} "${name}" not found`)
+        return object
+      }
       case 'POST all':
-        return collection.create(target.namespace ?? '', body)
+        return store.create(resource, { ...body, metadata: { ...body.metadata, namespace } })
       case 'PUT one':
-        return collection.replace(key, body)
+        return store.replace(resource, body)
       case 'PATCH one':
-        return patchOf(target, key, request)
+        return patch(target, request)
       case 'DELETE one': {
-        const preconditions = (body as { preconditions?: { uid?: string } } | undefined)?.preconditions
-        return collection.remove(key, preconditions?.uid)
+        const { preconditions } = body as { preconditions?: { uid?: string } }
+        if (!store.delete(resource, key, preconditions ?? {})) throw new ClusterError('NotFound', 'not found')
+        return { kind: 'Status', status: 'Success' }
       }
       default:
-        throw new Refusal(405, 'MethodNotAllowed', request.method)
+        throw new Refusal(405, 'MethodNotAllowed')
     }
   }
 
-  function patchOf(target: Target, key: string, { contentType, query, body }: SeenRequest): unknown {
-    const collection = collectionOf(target.collection)
-    if (contentType === 'application/merge-patch+json') return collection.mergePatch(key, body as never)
-    if (contentType === 'application/apply-patch+yaml' && target.subresource === 'status') {
-      const manager = query.get('fieldManager')
-      if (!manager) throw new Refusal(400, 'BadRequest', 'fieldManager is required for apply')
-      if (query.get('force') !== 'true') throw new Refusal(409, 'Conflict', 'not forced')
-      return collection.applyStatus(key, body as Stored, manager)
+  function patch(target: Target, { contentType, query, body }: SeenRequest): unknown {
+    const { resource, namespace = '', name = '' } = target
+    const key = { namespace, name }
+    if (contentType === 'application/merge-patch+json' && !target.subresource) {
+      return store.patch(resource, key, body as object)
     }
-    throw new Refusal(415, 'UnsupportedMediaType', `cannot patch with ${contentType}`)
+    if (contentType !== 'application/apply-patch+yaml' || target.subresource !== 'status') {
+      throw new Refusal(415, 'UnsupportedMediaType')
+    }
+    const manager = query.get('fieldManager')
+    if (!manager) throw new Refusal(400, 'BadRequest')
+    if (query.get('force') !== 'true') throw new ClusterError('Conflict', 'not forced')
+    const { apiVersion, kind, metadata, status } = body as KubeObject
+    if (!apiVersion || !kind || metadata.name !== name) throw new Refusal(400, 'BadRequest')
+    const uid = metadata.uid ? { uid: metadata.uid } : {}
+    return store.applyStatus(resource, { ...key, ...uid }, status as object, manager)
   }
 
-  const wantsOf = (target: Target, query: URLSearchParams) => {
+  const wantsOf = ({ namespace }: Target, query: URLSearchParams) => {
     const test = parseSelector(query.get('labelSelector') ?? '')
-    return (o: Stored) =>
-      (!target.namespace || o.metadata.namespace === target.namespace) && test(o.metadata.labels ?? {})
+    return (o: KubeObject) =>
+      (namespace === undefined || o.metadata.namespace === namespace) && test(o.metadata.labels ?? {})
   }
 
   function listOf(target: Target, query: URLSearchParams): unknown {
     const wants = wantsOf(target, query)
     const [at, from] = (query.get('continue') ?? `${version}:0`).split(':').map(Number) as [number, number]
-    if (at < compactedAt) throw new Refusal(410, 'Expired', 'The provided continue parameter is too old')
-    const all = [...collectionOf(target.collection).objects.values()].filter(wants)
+    if (at < compactedAt) throw new ClusterError('Gone', 'The provided continue parameter is too old')
+    const all = store.all(target.resource).filter(wants)
     const size = Math.min(Number(query.get('limit') ?? 500), options.page ?? 500)
-    const items = all.slice(from, from + size).map(({ apiVersion: _, kind: __, ...rest }) => rest)
-    const kind = all[0]?.kind ?? 'Object'
     const more = from + size < all.length
     return {
-      kind: `${kind}List`,
-      apiVersion: all[0]?.apiVersion ?? 'v1',
+      kind: `${target.resource.kind}List`,
+      apiVersion: versionOf(target.resource),
       metadata: { resourceVersion: String(at), ...(more && { continue: `${at}:${from + size}` }) },
-      items,
+      items: all.slice(from, from + size).map(({ apiVersion: _, kind: __, ...rest }) => rest),
     }
   }
 
   function watch(target: Target, query: URLSearchParams, res: ServerResponse): void {
     const from = Number(query.get('resourceVersion'))
-    if (from < compactedAt) throw new Refusal(410, 'Expired', `too old resource version: ${from} (${compactedAt})`)
+    if (from < compactedAt) throw new ClusterError('Gone', `too old resource version: ${from} (${compactedAt})`)
     res.writeHead(200, { 'content-type': 'application/json' })
     res.flushHeaders()
-    const watcher = { res, collection: target.collection, wants: wantsOf(target, query) }
-    const missed = collectionOf(target.collection).events.filter((e) => e.version > from && watcher.wants(e.object))
-    for (const event of missed) writeCut(res, event)
+    const watcher = { res, target, wants: wantsOf(target, query) }
+    for (const happening of history) if (happening.version > from) tell(watcher, happening)
     watchers.add(watcher)
     res.on('close', () => watchers.delete(watcher))
   }
 
   const listener = (req: IncomingMessage, res: ServerResponse) => {
     handle(req, res).catch((error: unknown) => {
-      const refusal = error instanceof Refusal ? error : new Refusal(500, 'InternalError', String(error))
-      const { code, reason, message } = refusal
+      const { code, reason, message } = refusalOf(error)
       answer(res, code, { kind: 'Status', apiVersion: 'v1', status: 'Failure', code, reason, message })
     })
   }
@@ -193,21 +225,19 @@ export async function startApiServer(options: ApiServerOptions = {}) {
   return {
     url: `${options.tls ? 'https' : 'http'}://127.0.0.1:${port}`,
     seen,
-    collection: collectionOf,
+    store,
     /** The next request that matches is answered like this instead. */
     failNext: (failure: Failure) => void failures.push(failure),
     connections: () => connections,
     watching: () => watchers.size,
     /** Everything older than now can no longer be resumed from. */
     compact: () => {
-      compactedAt = ++version
+      compactedAt = version
     },
-    /** Moves every watch forward without an object: what a busy cluster does to a quiet kind. */
+    /** Tells every watch how far it has come, and answers with that version. */
     bookmark: () => {
-      version += 10
-      for (const w of watchers) {
-        writeCut(w.res, { type: 'BOOKMARK', object: { metadata: { resourceVersion: String(version) } } })
-      }
+      const object = { metadata: { resourceVersion: String(version) } }
+      for (const w of watchers) writeCut(w.res, { type: 'BOOKMARK', object })
       return version
     },
     /** Any event, as it stands. */
@@ -232,18 +262,24 @@ export type ApiServer = Awaited<ReturnType<typeof startApiServer>>
 
 /** The bytes of one event in two writes, cut in the middle: even inside a character. */
 function writeCut(res: ServerResponse, event: object): void {
-  const { version: _, ...shown } = event as StoredEvent
-  const bytes = Buffer.from(`${JSON.stringify(shown)}\n`)
+  const bytes = Buffer.from(`${JSON.stringify(event)}\n`)
   const at = Math.floor(bytes.length / 2)
   res.write(bytes.subarray(0, at))
   res.write(bytes.subarray(at))
 }
 
-function targetOf(path: string): Target | undefined {
-  const found = PATH.exec(path)
-  if (!found) return undefined
-  const [, , , namespace, collection = '', name, subresource] = found.map((p) => p && decodeURIComponent(p))
-  return { collection, namespace, name, subresource }
+const versionOf = ({ group, version }: Resource) => (group ? `${group}/${version}` : version)
+
+async function readRequest(req: IncomingMessage): Promise<SeenRequest> {
+  const url = new URL(req.url ?? '/', 'http://api')
+  return {
+    method: req.method ?? 'GET',
+    path: url.pathname,
+    query: url.searchParams,
+    contentType: req.headers['content-type'],
+    authorization: req.headers.authorization,
+    body: await bodyOf(req),
+  }
 }
 
 async function bodyOf(req: IncomingMessage): Promise<unknown> {
@@ -253,6 +289,25 @@ async function bodyOf(req: IncomingMessage): Promise<unknown> {
 }
 
 function answer(res: ServerResponse, status: number, body: unknown): void {
-  if (res.headersSent) return void res.destroy()
+  if (res.headersSent) {
+    res.destroy()
+    return
+  }
   res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+}
+
+class Refusal extends Error {
+  readonly code: number
+  readonly reason: string
+  constructor(code: number, reason: string, message = reason) {
+    super(message)
+    this.code = code
+    this.reason = reason
+  }
+}
+
+function refusalOf(error: unknown): Refusal {
+  if (error instanceof Refusal) return error
+  if (error instanceof ClusterError) return new Refusal(STATUS_CODES[error.reason], error.reason, error.message)
+  return new Refusal(500, 'InternalError', String(error))
 }
