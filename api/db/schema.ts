@@ -85,6 +85,7 @@ export const objectIntents = pgTable('object_intents', {
   mediaId: uuid().primaryKey(),
   orgId: uuid().notNull(),
   createdAt: time().notNull().defaultNow(),
+  abandonedAt: time(),
 })
 
 export const UPLOAD_STATES = ['open', 'merging', 'completed', 'aborted', 'expired'] as const

@@ -55,7 +55,7 @@ export function sendStored(res: Response, route: Route, stored: Stored): void {
   res.set({ 'Idempotency-Replayed': 'true', 'Cache-Control': 'no-store' })
   if ('problem' in stored.response) {
     const { code, message, details } = stored.response.problem
-    throw new Problem(code, message, { ...(details && { details }) })
+    throw new Problem(code, message, { ...(details && { details }), ...(stored.status === 422 && { status: 422 }) })
   }
   sendData(res, route, stored.status, stored.response.data)
 }

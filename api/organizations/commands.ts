@@ -1,15 +1,15 @@
 import { parseId, type Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import { insertAudit } from '../audit/queries.ts'
+import { userIdOf } from '../auth/verify-token.ts'
 import type { Database, Tx } from '../db/db.ts'
 import type { Role } from '../db/schema.ts'
 import { leavesNoOwner } from './policy.ts'
 import {
   countOwners,
-  ensureUserBySubject,
+  ensureUser,
   findMembership,
   findUserById,
-  findUserBySubject,
   findUsersByEmail,
   insertMembership,
   insertOrganization,
@@ -107,13 +107,17 @@ async function findUser(tx: Tx, text: string, issuer: string | undefined): Promi
   if (known) return known
   if (text.startsWith('usr_')) throw new Problem('NOT_FOUND', 'There is no such user')
   if (text.includes('@')) return await userByEmail(tx, text)
-  return issuer === undefined ? undefined : await findUserBySubject(tx, issuer, text)
+  return issuer === undefined ? undefined : await findUserById(tx, userIdOf(issuer, text))
 }
 
 /** Somebody who has not signed in yet is known by nothing but the subject that the identity provider gives them. */
-function makeUser(tx: Tx, subject: string, issuer: string | undefined): Promise<Uuid> {
-  if (issuer !== undefined) return ensureUserBySubject(tx, issuer, subject)
-  throw new Problem('VALIDATION_ERROR', 'That user has not signed in yet: set AUTH_ISSUER to add them by their subject')
+async function makeUser(tx: Tx, subject: string, issuer: string | undefined): Promise<Uuid> {
+  if (issuer === undefined) {
+    throw new Problem('VALIDATION_ERROR', 'Nobody like that has signed in: set AUTH_ISSUER to add them by subject')
+  }
+  const id = userIdOf(issuer, subject)
+  await ensureUser(tx, { id, issuer, subject })
+  return id
 }
 
 async function userByEmail(tx: Tx, email: string): Promise<Uuid> {

@@ -64,21 +64,10 @@ export async function findUsersByEmail(tx: Tx, email: string): Promise<Uuid[]> {
   return rows.map((r) => r.id)
 }
 
-/** The user with this subject, made when missing; their first sign-in finds the row. */
-export async function ensureUserBySubject(tx: Tx, issuer: string, subject: string): Promise<Uuid> {
+/** Makes the row that the first sign-in of this person will find; nothing when it is there. */
+export async function ensureUser(tx: Tx, user: { id: Uuid; issuer: string; subject: string }): Promise<void> {
   await tx
     .insert(users)
-    .values({ id: newUuid(), issuer, subject, tokensNotBefore: '-infinity' })
-    .onConflictDoNothing({ target: [users.issuer, users.subject] })
-  const id = await findUserBySubject(tx, issuer, subject)
-  if (!id) throw new Error('the user just made is not there')
-  return id
-}
-
-export async function findUserBySubject(tx: Tx, issuer: string, subject: string): Promise<Uuid | undefined> {
-  const [row] = await tx
-    .select({ id: users.id })
-    .from(users)
-    .where(and(eq(users.issuer, issuer), eq(users.subject, subject)))
-  return row?.id
+    .values({ ...user, tokensNotBefore: '-infinity' })
+    .onConflictDoNothing()
 }

@@ -46,6 +46,8 @@ export interface ProblemOptions extends ErrorOptions {
   retryAfter?: number
   /** Extra response headers, e.g. `WWW-Authenticate`, `Allow`. */
   headers?: Record<string, string>
+  /** Where one code has two statuses: FILE_TOO_LARGE is 413 for a body, and 422 for a size that is only announced. */
+  status?: 422
 }
 
 /**
@@ -58,6 +60,7 @@ export class Problem extends Error {
   readonly details: FieldIssue[] | undefined
   readonly retryAfter: number | undefined
   readonly headers: Record<string, string> | undefined
+  readonly status: number
 
   constructor(code: ProblemCode, message: string, options: ProblemOptions = {}) {
     super(message, options)
@@ -65,9 +68,6 @@ export class Problem extends Error {
     this.details = options.details
     this.retryAfter = options.retryAfter
     this.headers = options.headers
-  }
-
-  get status(): number {
-    return PROBLEMS[this.code]
+    this.status = options.status ?? PROBLEMS[code]
   }
 }

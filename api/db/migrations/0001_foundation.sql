@@ -73,7 +73,9 @@ create unique index media_pair on media (org_id, uploader_id, live_photo_pair_id
 create table object_intents (
   media_id uuid primary key,
   org_id uuid not null references organizations on delete cascade,
-  created_at timestamptz not null default now()
+  created_at timestamptz not null default now(),
+  -- From then on no row may be made for the object any more: it is being deleted.
+  abandoned_at timestamptz
 );
 create index object_intents_by_age on object_intents (created_at);
 
@@ -137,6 +139,8 @@ create table outbox (
   last_error text
 );
 create index outbox_unpublished on outbox (next_attempt_at, id) where published_at is null;
+-- Whether an older event of the same aggregate is still waiting.
+create index outbox_unpublished_of_aggregate on outbox (aggregate_id, aggregate_version, id) where published_at is null;
 create index outbox_published on outbox (published_at) where published_at is not null;
 
 create function outbox_notify() returns trigger language plpgsql as $$

@@ -1,0 +1,71 @@
+import { formatId, type Uuid } from '../../lib/contract/ids.ts'
+import { Problem } from '../../lib/contract/problem.ts'
+import { insertAudit } from '../audit/queries.ts'
+import type { Database, Tx } from '../db/db.ts'
+import type { MediaRow } from '../db/schema.ts'
+import type { Context } from '../http/route.ts'
+import { appendEvent } from '../outbox.ts'
+import { findStatus, insertMedia, type NewMedia, restartConversion } from './queries.ts'
+
+/** A media comes into being: its row, its announcement and its audit entry, all or none. */
+export async function recordMedia(tx: Tx, row: NewMedia, context: Context): Promise<MediaRow> {
+  const made = await insertMedia(tx, row)
+  if (!made) {
+    throw new Problem('CONFLICT', `There is a ${row.kind} with this live_photo_pair_id already`, {
+      details: [{ field: 'body.live_photo_pair_id', issue: 'pairs one image with one video' }],
+    })
+  }
+  await appendEvent(tx, {
+    orgId: row.orgId,
+    area: 'media',
+    aggregateId: row.id,
+    aggregateVersion: made.version,
+    type: 'MediaUploaded',
+    payload: {
+      media_id: formatId('media', row.id),
+      org_id: formatId('organization', row.orgId),
+      uploader_id: formatId('user', row.uploaderId),
+      filename: row.originalFilename,
+      mime_type: row.mimeType,
+      file_size: row.fileSizeBytes,
+    },
+    traceparent: context.traceparent,
+  })
+  await insertAudit(tx, {
+    orgId: row.orgId,
+    actorId: row.uploaderId,
+    action: 'MEDIA_UPLOAD',
+    resourceType: 'media',
+    resourceId: row.id,
+    result: 'success',
+    context,
+    details: { mime_type: row.mimeType, file_size_bytes: row.fileSizeBytes },
+  })
+  return made
+}
+
+/**
+ * For administrators, as keepsake_worker: a media whose conversion failed is converted once more. The worker finds it
+ * the way it finds everything that an interruption left: processing, and nothing in the cluster that works on it.
+ */
+export function retryMedia(db: Database, id: Uuid): Promise<{ generation: number }> {
+  return db.inTransaction({}, async (tx) => {
+    const restarted = await restartConversion(tx, id)
+    if (!restarted) {
+      const status = await findStatus(tx, id)
+      if (!status) throw new Problem('NOT_FOUND', 'There is no such media')
+      throw new Problem('INVALID_STATE_TRANSITION', `Only a failed conversion can be retried; this one is ${status}`)
+    }
+    await insertAudit(tx, {
+      orgId: restarted.orgId,
+      actorId: null,
+      action: 'ADMIN_ACTION',
+      resourceType: 'media',
+      resourceId: id,
+      result: 'success',
+      context: null,
+      details: { operation: 'retry conversion', generation: restarted.generation },
+    })
+    return { generation: restarted.generation }
+  })
+}

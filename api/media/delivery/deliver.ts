@@ -1,0 +1,138 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { Problem } from '../../../lib/contract/problem.ts'
+import type { Clock } from '../../../lib/runtime/clock.ts'
+import { type ObjectInfo, type ObjectStore, StoreError } from '../../../lib/runtime/object-store.ts'
+import type { Database } from '../../db/db.ts'
+import type { RawReply } from '../../http/route.ts'
+import { attachment } from '../filename.ts'
+import { findDelivered } from '../queries.ts'
+import { isNoneMatch, mayUseRange, parseRange } from './range.ts'
+import { type Delivered, type KeyRing, openToken } from './token.ts'
+
+export interface DeliveryDeps {
+  db: Database
+  store: ObjectStore
+  clock: Clock
+  keys: KeyRing
+}
+
+/** Outputs by the ending of their name. Everything else below a media, its manifest above all, is not for clients. */
+const TYPES: Record<string, string> = {
+  m3u8: 'application/vnd.apple.mpegurl',
+  ts: 'video/mp2t',
+  m4s: 'video/iso.segment',
+  mp4: 'video/mp4',
+  jpg: 'image/jpeg',
+  webp: 'image/webp',
+}
+const SEGMENTS = new Set(['ts', 'm4s'])
+const PRESIGNED_SECONDS = 300
+const PLAYLIST_SECONDS = 60
+
+/** Players on other sites may read this; nothing in it may run, be framed, or be taken for something else. */
+const COMMON = {
+  'Access-Control-Allow-Origin': '*',
+  'Access-Control-Expose-Headers': 'Accept-Ranges, Content-Length, Content-Range, ETag',
+  'Content-Security-Policy': "sandbox; default-src 'none'",
+  'Cross-Origin-Resource-Policy': 'cross-origin',
+  'Referrer-Policy': 'no-referrer',
+  'X-Content-Type-Options': 'nosniff',
+}
+
+/** One answer for everything that is wrong with a link: it tells nobody what exists. */
+const notHere = (cause?: unknown) =>
+  new Problem('NOT_FOUND', 'There is nothing at this address, or the link has expired', { cause })
+
+/** Delivers one object to whoever holds a valid link, for as long as its media is there. */
+export async function deliver(
+  deps: DeliveryDeps,
+  o: { token: string; path: string; headers: IncomingHttpHeaders; signal: AbortSignal },
+): Promise<RawReply> {
+  const now = deps.clock.now().getTime() / 1000
+  const wanted = openToken(deps.keys, o.token, o.path, now)
+  if (!wanted) throw notHere()
+  // Asked every time: a deleted media is gone at once, whatever links are about.
+  const media = await deps.db.read({ org: wanted.orgId }, (tx) => findDelivered(tx, wanted.orgId, wanted.mediaId))
+  if (!media) throw notHere()
+  const ending = wanted.name.split('.').at(-1) ?? ''
+  const type = wanted.name === 'original' ? media.mimeType : Object.hasOwn(TYPES, ending) ? TYPES[ending] : undefined
+  if (!type) throw notHere()
+
+  if (SEGMENTS.has(ending)) {
+    const url = await deps.store.presignGet(wanted.key, PRESIGNED_SECONDS)
+    if (url) return redirect(url)
+  }
+  const headers = {
+    ...COMMON,
+    'Content-Type': type,
+    'Cache-Control': cacheControl(wanted, ending, Math.floor(wanted.expires - now)),
+    ...(wanted.name === 'original' && { 'Content-Disposition': attachment(media.filename) }),
+  }
+  return await stream(deps.store, wanted.key, headers, o)
+}
+
+/** Shared caches must not keep what a link opens for one person; a private one may, until the link ends. */
+function cacheControl(wanted: Delivered, ending: string, secondsLeft: number): string {
+  if (ending === 'm3u8') return `private, max-age=${Math.min(PLAYLIST_SECONDS, secondsLeft)}`
+  const immutable = wanted.name === 'original' ? '' : ', immutable'
+  return `private, max-age=${secondsLeft}${immutable}`
+}
+
+/** Half the time that the other link lives: whoever follows a kept redirect must still find it open. */
+const redirect = (url: string): RawReply => ({
+  status: 302,
+  headers: { ...COMMON, Location: url, 'Cache-Control': `private, max-age=${PRESIGNED_SECONDS / 2}` },
+})
+
+async function stream(
+  store: ObjectStore,
+  key: string,
+  headers: Record<string, string>,
+  o: { headers: IncomingHttpHeaders; signal: AbortSignal },
+): Promise<RawReply> {
+  const conditional = o.headers.range !== undefined || o.headers['if-none-match'] !== undefined
+  const known = conditional ? await store.head(key) : undefined
+  if (conditional && !known) throw notHere()
+  const early = known && beforeReading(known, headers, o.headers)
+  if (early && 'status' in early) return early
+
+  const found = await store.get(key, early, o.signal).catch((error: unknown) => {
+    throw error instanceof StoreError && error.code === 'NotFound' ? notHere(error) : error
+  })
+  if (!early) return { status: 200, headers: { ...headers, ...described(found.info) }, body: found.body }
+  if (found.info.etag !== known.etag) {
+    // Replaced between the two questions: the range was chosen for another representation.
+    found.body.destroy()
+    throw new Problem('SERVICE_UNAVAILABLE', 'The file has just changed. Please try again.', { retryAfter: 1 })
+  }
+  return {
+    status: 206,
+    headers: {
+      ...headers,
+      ...described(found.info),
+      'Content-Length': String(early.end - early.start + 1),
+      'Content-Range': `bytes ${early.start}-${early.end}/${found.info.size}`,
+    },
+    body: found.body,
+  }
+}
+
+/** What can be said without the bytes; or which of them are wanted; or undefined for all of them. */
+function beforeReading(info: ObjectInfo, headers: Record<string, string>, asked: IncomingHttpHeaders) {
+  if (isNoneMatch(asked['if-none-match'], info.etag)) {
+    const { 'Content-Length': _, ...tags } = described(info)
+    return { status: 304, headers: { ...headers, ...tags } }
+  }
+  if (!mayUseRange(asked['if-range'] as string | undefined, info.etag, info.lastModified)) return undefined
+  const span = parseRange(asked.range, info.size)
+  if (span === 'whole') return undefined
+  if (span !== 'unsatisfiable') return span
+  return { status: 416, headers: { ...headers, 'Content-Length': '0', 'Content-Range': `bytes */${info.size}` } }
+}
+
+const described = (info: ObjectInfo) => ({
+  'Accept-Ranges': 'bytes',
+  'Content-Length': String(info.size),
+  ETag: info.etag,
+  'Last-Modified': info.lastModified.toUTCString(),
+})

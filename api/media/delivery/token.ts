@@ -1,0 +1,62 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { Uuid } from '../../../lib/contract/ids.ts'
+
+/** The keys by name: `current` signs, every one of them verifies. */
+export interface KeyRing {
+  current: string
+  keys: Readonly<Record<string, string>>
+}
+
+const WINDOW_SECONDS = 15 * 60
+export const LINK_SECONDS = 3600
+
+/** Links made within a quarter of an hour are the same text, so that caches meet them again. Unix seconds. */
+export const expiryAt = (nowSeconds: number) => Math.ceil((nowSeconds + LINK_SECONDS) / WINDOW_SECONDS) * WINDOW_SECONDS
+
+/** Counts those quarters. */
+export const windowAt = (nowSeconds: number) => expiryAt(nowSeconds) / WINDOW_SECONDS
+
+/** `{kid}.{expiry in base 36}.{mac}`: opens everything below one prefix until it expires. */
+export function signToken(ring: KeyRing, prefix: string, expires: number): string {
+  const key = ring.keys[ring.current]
+  if (key === undefined) throw new Error('no key to sign links with')
+  const exp = expires.toString(36)
+  return `${ring.current}.${exp}.${mac(key, ring.current, exp, prefix)}`
+}
+
+export interface Delivered {
+  orgId: Uuid
+  mediaId: Uuid
+  /** Key of the object. */
+  key: string
+  /** What is asked for, below the media's prefix, e.g. `v1/master.m3u8`. */
+  name: string
+  /** Unix seconds. */
+  expires: number
+}
+
+const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+// Nothing that a client could use to climb or to hide: no dot at the beginning, no escapes, no empty segments.
+const SEGMENT = '[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}'
+const PATH = new RegExp(`^(org/(${UUID})/media/(${UUID})/)(original|v[1-9][0-9]{0,8}(?:/${SEGMENT}){1,3})$`)
+const TOKEN = /^([a-z0-9]{1,8})\.([0-9a-z]{1,9})\.([A-Za-z0-9_-]{22})$/
+
+/** What a token and a path together open at this moment; undefined for anything forged, expired, cut or climbing. */
+export function openToken(ring: KeyRing, token: string, path: string, nowSeconds: number): Delivered | undefined {
+  const [, kid, exp, given] = TOKEN.exec(token) ?? []
+  const [, prefix, orgId, mediaId, name] = PATH.exec(path) ?? []
+  if (!kid || !exp || !given || !prefix || !orgId || !mediaId || !name) return undefined
+  const key = Object.hasOwn(ring.keys, kid) ? ring.keys[kid] : undefined
+  if (key === undefined) return undefined
+  // Compared as text: base64url has several ways to write the same 16 bytes, and only ours counts.
+  if (!timingSafeEqual(Buffer.from(given), Buffer.from(mac(key, kid, exp, prefix)))) return undefined
+  const expires = Number.parseInt(exp, 36)
+  return expires > nowSeconds ? { orgId, mediaId, key: path, name, expires } : undefined
+}
+
+const mac = (key: string, kid: string, exp: string, prefix: string) =>
+  createHmac('sha256', Buffer.from(key, 'base64url'))
+    .update(`keepsake-link\n${kid}\n${exp}\n${prefix}`)
+    .digest()
+    .subarray(0, 16)
+    .toString('base64url')

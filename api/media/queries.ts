@@ -1,0 +1,171 @@
+import { and, desc, eq, inArray, isNull, like, type SQL, sql } from 'drizzle-orm'
+import type { Uuid } from '../../lib/contract/ids.ts'
+import type { Tx } from '../db/db.ts'
+import { type MediaRow, media, objectIntents } from '../db/schema.ts'
+
+const visible = (orgId: Uuid) => [eq(media.orgId, orgId), isNull(media.deletedAt)]
+
+/** A media of the organization that has not been deleted. */
+export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<MediaRow | undefined> {
+  const [row] = await tx
+    .select()
+    .from(media)
+    .where(and(...visible(orgId), eq(media.id, id)))
+  return row
+}
+
+/** Columns that a list shows: what the manifest says of every rendition is left in the table. */
+const listed = {
+  id: media.id,
+  orgId: media.orgId,
+  uploaderId: media.uploaderId,
+  originalFilename: media.originalFilename,
+  mimeType: media.mimeType,
+  fileSizeBytes: media.fileSizeBytes,
+  uploadStatus: media.uploadStatus,
+  version: media.version,
+  assetIdentifier: media.assetIdentifier,
+  outputPrefix: media.outputPrefix,
+  hlsMaster: media.hlsMaster,
+  conversionState: media.conversionState,
+  conversionProgress: media.conversionProgress,
+  createdAt: media.createdAt,
+  // JavaScript's dates end at milliseconds; a cursor cut there would repeat or skip rows of the same one.
+  position: sql<string>`to_char(${media.createdAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+}
+export type ListedMedia = Pick<MediaRow, Exclude<keyof typeof listed, 'position'>> & { position: string }
+
+export interface ListOptions {
+  orgId: Uuid
+  mimeType: string | undefined
+  after: { createdAt: string; id: Uuid } | undefined
+  limit: number
+}
+
+/** Newest first. Asks for one more than `limit`, which tells whether there is another page. */
+export async function listMedia(tx: Tx, o: ListOptions): Promise<ListedMedia[]> {
+  const conditions: (SQL | undefined)[] = visible(o.orgId)
+  if (o.mimeType?.endsWith('/*')) conditions.push(like(media.mimeType, `${likeSafe(o.mimeType.slice(0, -1))}%`))
+  else if (o.mimeType) conditions.push(eq(media.mimeType, o.mimeType))
+  if (o.after) {
+    conditions.push(sql`(${media.createdAt}, ${media.id}) < (${o.after.createdAt}::timestamptz, ${o.after.id}::uuid)`)
+  }
+  return await tx
+    .select(listed)
+    .from(media)
+    .where(and(...conditions))
+    .orderBy(desc(media.createdAt), desc(media.id))
+    .limit(o.limit + 1)
+}
+
+const likeSafe = (text: string) => text.replace(/[\\%_]/g, '\\$&')
+
+/** What delivery needs to know of a media before it hands anything out. */
+export async function findDelivered(tx: Tx, orgId: Uuid, id: Uuid) {
+  const [row] = await tx
+    .select({ mimeType: media.mimeType, filename: media.originalFilename })
+    .from(media)
+    .where(and(...visible(orgId), eq(media.id, id)))
+  return row
+}
+
+export type NewMedia = Pick<
+  MediaRow,
+  | 'id'
+  | 'orgId'
+  | 'uploaderId'
+  | 'originalFilename'
+  | 'mimeType'
+  | 'kind'
+  | 'fileSizeBytes'
+  | 'sha256'
+  | 'livePhotoPairId'
+  | 'assetIdentifier'
+>
+
+/** Undefined when the organization has an image or a video of this uploader with the same pair id already. */
+export async function insertMedia(tx: Tx, row: NewMedia): Promise<MediaRow | undefined> {
+  const [made] = await tx
+    .insert(media)
+    .values(row)
+    .onConflictDoNothing({
+      target: [media.orgId, media.uploaderId, media.livePhotoPairId, media.kind],
+      where: sql`${media.livePhotoPairId} is not null and ${media.deletedAt} is null`,
+    })
+    .returning()
+  return made
+}
+
+/** Says that an object is about to be written for a media that has no row yet. */
+export async function insertIntent(tx: Tx, orgId: Uuid, mediaId: Uuid): Promise<void> {
+  await tx.insert(objectIntents).values({ orgId, mediaId })
+}
+
+/** The object has its row now. False when the intent was abandoned meanwhile: then no row may be made. */
+export async function settleIntent(tx: Tx, mediaId: Uuid): Promise<boolean> {
+  const { rowCount } = await tx
+    .delete(objectIntents)
+    .where(and(eq(objectIntents.mediaId, mediaId), isNull(objectIntents.abandonedAt)))
+  return rowCount === 1
+}
+
+/** From its commit on nobody can make a row for the object; then it can be deleted, and after that the intent. */
+export async function abandonIntent(tx: Tx, mediaId: Uuid): Promise<void> {
+  await tx.update(objectIntents).set({ abandonedAt: sql`now()` }).where(eq(objectIntents.mediaId, mediaId))
+}
+
+export async function deleteIntent(tx: Tx, mediaId: Uuid): Promise<void> {
+  await tx.delete(objectIntents).where(eq(objectIntents.mediaId, mediaId))
+}
+
+/** Abandons those that no living request can still hold, and returns them with those abandoned before. */
+export async function abandonOldIntents(tx: Tx, olderThanSeconds: number, limit: number) {
+  const old = tx
+    .select({ mediaId: objectIntents.mediaId })
+    .from(objectIntents)
+    .where(
+      sql`${objectIntents.abandonedAt} is not null
+        or ${objectIntents.createdAt} < now() - make_interval(secs => ${olderThanSeconds})`,
+    )
+    .limit(limit)
+    .for('update', { skipLocked: true })
+  return await tx
+    .update(objectIntents)
+    .set({ abandonedAt: sql`coalesce(${objectIntents.abandonedAt}, now())` })
+    .where(inArray(objectIntents.mediaId, old))
+    .returning({ mediaId: objectIntents.mediaId, orgId: objectIntents.orgId })
+}
+
+/** Whether there is a row, deleted or not. */
+export async function mediaExists(tx: Tx, id: Uuid): Promise<boolean> {
+  return (await tx.$count(media, eq(media.id, id))) > 0
+}
+
+/** Sends a media whose conversion failed through it once more, as a new generation. Undefined if it has not failed. */
+export async function restartConversion(tx: Tx, id: Uuid) {
+  const [row] = await tx
+    .update(media)
+    .set({
+      generation: sql`${media.generation} + 1`,
+      version: sql`${media.version} + 1`,
+      uploadStatus: 'processing',
+      conversionState: 'queued',
+      conversionAttempts: 0,
+      conversionStartedAt: null,
+      conversionFinishedAt: null,
+      conversionError: null,
+      conversionProgress: null,
+      updatedAt: sql`now()`,
+    })
+    .where(and(eq(media.id, id), isNull(media.deletedAt), eq(media.uploadStatus, 'failed')))
+    .returning({ orgId: media.orgId, generation: media.generation })
+  return row
+}
+
+export async function findStatus(tx: Tx, id: Uuid): Promise<MediaRow['uploadStatus'] | undefined> {
+  const [row] = await tx
+    .select({ status: media.uploadStatus })
+    .from(media)
+    .where(and(eq(media.id, id), isNull(media.deletedAt)))
+  return row?.status
+}

@@ -1,0 +1,82 @@
+/** How many of the first bytes are enough to tell what a file is. */
+export const SNIFF_BYTES = 4096
+
+export type MediaKind = 'image' | 'video'
+export interface Sniffed {
+  mimeType: string
+  kind: MediaKind
+}
+
+const image = (mimeType: string): Sniffed => ({ mimeType, kind: 'image' })
+const video = (mimeType: string): Sniffed => ({ mimeType, kind: 'video' })
+
+/**
+ * What a file is, by its first bytes alone: what a client says of it is only its opinion. Undefined for everything that
+ * is not an image or a video of the list: documents, scripts, archives, playlists, drawings.
+ */
+export function sniff(head: Buffer): Sniffed | undefined {
+  const at = (offset: number, text: string) => head.toString('latin1', offset, offset + text.length) === text
+  if (at(0, '\xff\xd8\xff')) return image('image/jpeg')
+  if (at(0, '\x89PNG\r\n\x1a\n') && at(12, 'IHDR')) return image('image/png')
+  if (at(0, 'GIF87a') || at(0, 'GIF89a')) return image('image/gif')
+  if (at(0, 'RIFF') && at(8, 'WEBPVP8')) return image('image/webp')
+  if (at(0, '\x1a\x45\xdf\xa3')) return isWebm(head) ? video('video/webm') : undefined
+  if (at(4, 'ftyp')) return byBrands(head)
+  return isOldQuickTime(head) ? video('video/quicktime') : undefined
+}
+
+/** ISO/IEC 14496-12 §4.3: the brands registered at mp4ra.org that phones and cameras write. */
+const BRANDS: readonly (readonly [RegExp, Sniffed])[] = [
+  [/^avi[fs]$/, image('image/avif')],
+  [/^he(ic|ix|im|is)$/, image('image/heic')],
+  [/^he(vc|vx|vm|vs)$/, image('image/heic-sequence')],
+  [/^mif1$/, image('image/heif')],
+  [/^msf1$/, image('image/heif-sequence')],
+  [/^qt {2}$/, video('video/quicktime')],
+  [/^M4V[ HP]$/, video('video/x-m4v')],
+  [/^3g[ehps][0-9a-z]$/, video('video/3gpp')],
+  [/^3gp[0-9a-z]$/, video('video/3gpp')],
+  [/^3g2[a-c]$/, video('video/3gpp2')],
+  [/^(isom|iso[2-9a-c]|mp4[12]|avc1|mmp4|MSNV|XAVC|dash|cmfc|hvc1|hev1|av01|NDSC|NDSM|niko)$/, video('video/mp4')],
+]
+/** Brands that say only "look at the others": a HEIC file may begin with mif1. */
+const GENERIC = /^(mif1|msf1|isom|iso[2-9a-c]|mp4[12])$/
+/** Sound, raw sensor data, JPEG 2000, documents in the same box format: none of ours, whatever else they claim. */
+const REFUSED = /^(M4A |M4B |M4P |F4A |F4B |crx |jp2 |jpx |jpm |jxl |caqv)$/
+
+function byBrands(head: Buffer): Sniffed | undefined {
+  const size = head.readUInt32BE(0)
+  if (size < 16 || size > SNIFF_BYTES || size > head.length) return undefined
+  const major = head.toString('latin1', 8, 12)
+  const brands = [major]
+  for (let offset = 16; offset + 4 <= size; offset += 4) brands.push(head.toString('latin1', offset, offset + 4))
+  if (REFUSED.test(major)) return undefined
+  const specific = GENERIC.test(major) ? brands.filter((b) => /^(avi[fs]|he(ic|ix|im|is|vc|vx|vm|vs))$/.test(b)) : []
+  return firstKnown([...specific, ...brands])
+}
+
+const firstKnown = (brands: readonly string[]) =>
+  brands.map((brand) => BRANDS.find(([pattern]) => pattern.test(brand))?.[1]).find((known) => known !== undefined)
+
+/** Matroska's restricted form. The document type stands in the header, within its first bytes. */
+function isWebm(head: Buffer): boolean {
+  const docType = head.subarray(0, 64).indexOf(Buffer.from([0x42, 0x82, 0x84]))
+  return docType > 0 && head.toString('latin1', docType + 3, docType + 7) === 'webm'
+}
+
+/** Films made before QuickTime had file types begin with some other box; two that fit tell them from chance. */
+function isOldQuickTime(head: Buffer): boolean {
+  const first = boxAt(head, 0)
+  if (!first) return false
+  if (first.type === 'moov') return ['mvhd', 'cmov', 'rmra'].includes(boxAt(head, 8)?.type ?? '')
+  if (!['wide', 'free', 'skip', 'pnot'].includes(first.type)) return false
+  return ['mdat', 'moov', 'free', 'wide', 'PICT', 'skip'].includes(boxAt(head, first.size)?.type ?? '')
+}
+
+function boxAt(head: Buffer, offset: number): { size: number; type: string } | undefined {
+  if (offset + 8 > head.length) return undefined
+  const size = head.readUInt32BE(offset)
+  return size === 0 || size === 1 || size >= 8
+    ? { size, type: head.toString('latin1', offset + 4, offset + 8) }
+    : undefined
+}

@@ -1,0 +1,87 @@
+import { Readable } from 'node:stream'
+import { originalKey, stagedChunkKey } from '../../../lib/contract/object-keys.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store.ts'
+import type { Chunk, UploadSession } from './queries.ts'
+
+/** The store does not have these chunks as they were recorded. */
+export class ChunkLost extends Error {
+  override readonly name = 'ChunkLost'
+  readonly chunks: readonly Chunk[]
+  constructor(chunks: readonly Chunk[], options?: ErrorOptions) {
+    super('chunks are not in the store as recorded', options)
+    this.chunks = chunks
+  }
+}
+
+/** The store has forgotten the whole upload. */
+export class UploadLost extends Error {
+  override readonly name = 'UploadLost'
+  readonly problem = new Problem('UPLOAD_EXPIRED', 'The upload has ended. Start another one.')
+}
+
+interface Work {
+  upload: UploadSession
+  chunks: readonly Chunk[]
+  takenOver: boolean
+}
+
+/** Makes the object from the chunks. Done twice it is the same object. Throws ChunkLost or UploadLost. */
+export async function makeObject(store: ObjectStore, work: Work, signal: AbortSignal): Promise<void> {
+  // Whoever had the merge before may have got this far: completing again would fail, or copy everything once more.
+  if (work.takenOver && (await isMade(store, work.upload))) return
+  if (work.upload.multipartId) await complete(store, work, work.upload.multipartId)
+  else await join(store, work, signal)
+}
+
+async function isMade(store: ObjectStore, upload: UploadSession): Promise<boolean> {
+  const info = await store.head(originalKey(upload.orgId, upload.mediaId))
+  return info?.size === upload.fileSizeBytes
+}
+
+const partsOf = (chunks: readonly Chunk[]) => chunks.map((c) => ({ partNumber: c.chunkIndex + 1, etag: c.etag }))
+
+async function complete(store: ObjectStore, { upload, chunks }: Work, multipartId: string): Promise<void> {
+  const key = originalKey(upload.orgId, upload.mediaId)
+  try {
+    await store.completeMultipart(key, multipartId, partsOf(chunks))
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error
+    if (error.code === 'InvalidPart')
+      throw new ChunkLost(await lostParts(store, key, multipartId, chunks), { cause: error })
+    if (error.code !== 'NotFound') throw error
+    // Gone because it was completed, by us before an answer got lost or by the one we took over from; or for good.
+    if (!(await isMade(store, upload))) throw new UploadLost('the store has forgotten the upload', { cause: error })
+  }
+}
+
+async function lostParts(store: ObjectStore, key: string, multipartId: string, chunks: readonly Chunk[]) {
+  const stored = new Map((await store.listParts(key, multipartId)).map((p) => [p.partNumber, p.etag]))
+  const lost = chunks.filter((c) => stored.get(c.chunkIndex + 1) !== c.etag)
+  // A part that was replaced again meanwhile looks right by now; sending all again is better than never ending.
+  return lost.length > 0 ? lost : chunks
+}
+
+/** One object after the other through this process, never more than a buffer of it in memory. */
+async function join(store: ObjectStore, { upload, chunks }: Work, signal: AbortSignal): Promise<void> {
+  async function* content() {
+    for (const chunk of chunks) yield* stagedChunk(store, chunk, signal)
+  }
+  await store.put(originalKey(upload.orgId, upload.mediaId), Readable.from(content(), { objectMode: false }), {
+    contentType: upload.mimeType,
+    size: upload.fileSizeBytes,
+    signal,
+  })
+}
+
+async function* stagedChunk(store: ObjectStore, chunk: Chunk, signal: AbortSignal): AsyncIterable<Buffer> {
+  const key = stagedChunkKey(chunk.orgId, chunk.uploadId, chunk.chunkIndex)
+  const found = await store.get(key, undefined, signal).catch((error: unknown) => {
+    throw error instanceof StoreError && error.code === 'NotFound' ? new ChunkLost([chunk], { cause: error }) : error
+  })
+  if (found.info.etag !== chunk.etag) {
+    found.body.destroy()
+    throw new ChunkLost([chunk])
+  }
+  yield* found.body
+}

@@ -1,0 +1,41 @@
+import { createHash } from 'node:crypto'
+import { pipeline } from 'node:stream/promises'
+import { originalKey } from '../../../lib/contract/object-keys.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import type { ObjectStore } from '../../../lib/runtime/object-store.ts'
+import { SNIFF_BYTES, type Sniffed, sniff } from '../sniff.ts'
+import { mismatch } from './digest.ts'
+import { UPLOAD_LIMITS } from './plan.ts'
+import type { UploadSession } from './queries.ts'
+
+/** What the merged object is by its own bytes, or why it is refused. */
+export async function inspectObject(
+  store: ObjectStore,
+  upload: UploadSession,
+  signal: AbortSignal,
+): Promise<{ sniffed: Sniffed; sha256: string | null } | { refusal: Problem }> {
+  const key = originalKey(upload.orgId, upload.mediaId)
+  const sniffed = sniff(await firstBytes(store, key, signal))
+  if (!sniffed) {
+    const message = 'The file is neither an image nor a video of a known kind'
+    return { refusal: new Problem('UNSUPPORTED_MEDIA', message) }
+  }
+  if (sniffed.kind === 'image' && upload.fileSizeBytes > UPLOAD_LIMITS.imageBytes) {
+    return { refusal: new Problem('UNSUPPORTED_MEDIA', 'An image has at most 200 MiB') }
+  }
+  // Reading everything again costs time: only where the client asked for it.
+  const sha256 = upload.checksumSha256 === null ? null : await digestOf(store, key, signal)
+  return sha256 === upload.checksumSha256 ? { sniffed, sha256 } : { refusal: mismatch('body.checksum_sha256') }
+}
+
+async function firstBytes(store: ObjectStore, key: string, signal: AbortSignal): Promise<Buffer> {
+  const { body } = await store.get(key, { start: 0, end: SNIFF_BYTES - 1 }, signal)
+  return Buffer.concat(await body.toArray())
+}
+
+async function digestOf(store: ObjectStore, key: string, signal: AbortSignal): Promise<string> {
+  const { body } = await store.get(key, undefined, signal)
+  const hash = createHash('sha256')
+  await pipeline(body, hash)
+  return hash.digest('hex')
+}

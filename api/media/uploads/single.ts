@@ -1,0 +1,130 @@
+import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
+import * as z from 'zod'
+import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { originalKey } from '../../../lib/contract/object-keys.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import { failpoint } from '../../../lib/runtime/failpoint.ts'
+import type { ObjectInfo, ObjectStore } from '../../../lib/runtime/object-store.ts'
+import type { Actor } from '../../auth/actor.ts'
+import type { Database } from '../../db/db.ts'
+import type { Context, MultipartBody } from '../../http/route.ts'
+import { requireMember } from '../../organizations/membership.ts'
+import { recordMedia } from '../commands.ts'
+import { cleanFilename } from '../filename.ts'
+import { PairingFields, type UploadedMedia } from '../media.ts'
+import { toUploadedMedia } from '../present.ts'
+import { abandonIntent, deleteIntent, insertIntent, mediaExists, type NewMedia, settleIntent } from '../queries.ts'
+import { SNIFF_BYTES, sniff } from '../sniff.ts'
+import { UPLOAD_LIMITS } from './plan.ts'
+
+export const SingleFields = z.object(PairingFields)
+
+interface Deps {
+  db: Database
+  store: ObjectStore
+}
+
+/** Streams one file into the store and makes a media of it. Whatever goes wrong, no object stays behind. */
+export async function uploadSingle(
+  deps: Deps,
+  o: { actor: Actor; orgId: Uuid; body: MultipartBody; context: Context },
+): Promise<UploadedMedia> {
+  const { actor, orgId, body, context } = o
+  const id = newUuid()
+  // The intent is there before the object: should we die in between, housekeeping knows where to look.
+  await deps.db.inTransaction({ org: orgId }, async (tx) => {
+    await requireMember(tx, actor, orgId)
+    await insertIntent(tx, orgId, id)
+  })
+  try {
+    const received = await open(body.file.stream)
+    const stored = await received.storeIn(deps.store, originalKey(orgId, id), context.signal)
+    failpoint('upload.stored')
+    const fields = SingleFields.parse(await body.finished())
+    const uploaded = await commit(deps.db, actor, context, {
+      id,
+      orgId,
+      uploaderId: actor.userId,
+      originalFilename: cleanFilename(body.file.filename),
+      ...received.sniffed,
+      fileSizeBytes: stored.size,
+      sha256: received.sha256(),
+      livePhotoPairId: fields.live_photo_pair_id ?? null,
+      assetIdentifier: fields.asset_identifier ?? null,
+    })
+    failpoint('upload.committed')
+    return uploaded
+  } catch (error) {
+    await forget(deps, orgId, id, context)
+    throw error
+  }
+}
+
+function commit(db: Database, actor: Actor, context: Context, row: NewMedia): Promise<UploadedMedia> {
+  return db.inTransaction({ org: row.orgId }, async (tx) => {
+    // Asked again: the upload may have taken minutes.
+    await requireMember(tx, actor, row.orgId)
+    if (!(await settleIntent(tx, row.id))) throw new Problem('SERVICE_UNAVAILABLE', 'The upload took too long')
+    const data = toUploadedMedia(await recordMedia(tx, row, context))
+    await context.remember(tx, 201, data)
+    return data
+  })
+}
+
+/**
+ * Removes the object of an upload that failed, unless it did not fail after all: when only the answer to our commit was
+ * lost, the row is there. What cannot be removed now is left to housekeeping.
+ */
+async function forget({ db, store }: Deps, orgId: Uuid, id: Uuid, context: Context): Promise<void> {
+  try {
+    const exists = await db.inTransaction({ org: orgId }, async (tx) => {
+      await abandonIntent(tx, id)
+      return await mediaExists(tx, id)
+    })
+    if (exists) return
+    await store.delete(originalKey(orgId, id))
+    await db.inTransaction({ org: orgId }, (tx) => deleteIntent(tx, id))
+  } catch (error) {
+    context.log.warn({ err: error, media: id }, 'could not remove the object of a failed upload; left to housekeeping')
+  }
+}
+
+/** Looks at the first bytes before anything is stored. */
+async function open(stream: Readable) {
+  const chunks = stream[Symbol.asyncIterator]() as AsyncIterableIterator<Buffer>
+  const head: Buffer[] = []
+  let size = 0
+  while (size < SNIFF_BYTES) {
+    const { value, done } = await chunks.next()
+    if (done) break
+    head.push(value)
+    size += value.length
+  }
+  const sniffed = sniff(Buffer.concat(head).subarray(0, SNIFF_BYTES))
+  if (!sniffed)
+    throw new Problem('UNSUPPORTED_CONTENT_TYPE', 'The file is neither an image nor a video of a known kind')
+  const hash = createHash('sha256')
+  let digest = ''
+  async function* content() {
+    let total = 0
+    for await (const chunk of follow(head, chunks)) {
+      total += chunk.length
+      if (total > UPLOAD_LIMITS.singleBytes) throw new Problem('FILE_TOO_LARGE', 'A single upload has at most 100 MiB')
+      hash.update(chunk)
+      yield chunk
+    }
+    digest = hash.digest('hex')
+  }
+  return {
+    sniffed,
+    sha256: () => digest,
+    storeIn: (store: ObjectStore, key: string, signal: AbortSignal): Promise<ObjectInfo> =>
+      store.put(key, Readable.from(content(), { objectMode: false }), { contentType: sniffed.mimeType, signal }),
+  }
+}
+
+async function* follow(head: readonly Buffer[], rest: AsyncIterableIterator<Buffer>) {
+  yield* head
+  yield* rest
+}
