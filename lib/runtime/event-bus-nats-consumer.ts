@@ -3,7 +3,7 @@ import { type ConsumerMessages, headers, type JetStreamClient, type JetStreamMan
 import { CloudEvent, STREAM } from '../contract/events.ts'
 import { type Delivery, PoisonMessage, type SubscribeOptions } from './event-bus.ts'
 import { BACKOFF_MS, MAX_DELIVER } from './event-bus-names.ts'
-import { deadSubject, ensureConsumer, WORKING_MS } from './event-bus-nats-streams.ts'
+import { deadSubject, ensureConsumer } from './event-bus-nats-streams.ts'
 import { failpoint } from './failpoint.ts'
 import type { Log } from './log.ts'
 
@@ -12,7 +12,17 @@ export interface Wire {
   jsm: JetStreamManager
 }
 
-const PULL_MS = 30_000
+interface ConsumeDeps {
+  connected(): Promise<Wire>
+  /** Something failed: the streams are to be looked at again. */
+  suspect(): void
+  /** Silence after which a handler counts as dead; a running one speaks up three times within it. */
+  ackWaitMs: number
+  log: Log
+}
+
+/** Also how long it takes to see that the server has lost the consumer: it does not tell who waits. */
+const PULL_MS = 5_000
 const AFTER_ERROR_MS = 1_000
 
 /**
@@ -20,10 +30,9 @@ const AFTER_ERROR_MS = 1_000
  * failed to be made once (then it goes on trying: nothing is lost, since it starts at the beginning of the stream).
  */
 export async function consume(
-  connected: () => Promise<Wire>,
+  { connected, suspect, ackWaitMs, log }: ConsumeDeps,
   options: SubscribeOptions,
   handle: (d: Delivery) => Promise<void>,
-  log: Log,
 ): Promise<() => Promise<void>> {
   const { consumer, types, maxDeliver = MAX_DELIVER, backoffMs = BACKOFF_MS } = options
   const stop = new AbortController()
@@ -33,12 +42,13 @@ export async function consume(
     while (!stop.signal.aborted) {
       try {
         const wire = await connected()
-        await ensureConsumer(wire.jsm, options)
+        await ensureConsumer(wire.jsm, options, ackWaitMs)
         started()
         await pullFrom(wire)
       } catch (error) {
         if (stop.signal.aborted) return
         log.warn({ err: error, consumer }, 'the event consumer was interrupted')
+        suspect()
         started()
         await sleep(AFTER_ERROR_MS, undefined, { signal: stop.signal }).catch(() => undefined)
       }
@@ -65,7 +75,7 @@ export async function consume(
     const attempt = message.info.deliveryCount
     // The last attempt ended without a word: the process died, perhaps of this very message.
     if (attempt > maxDeliver) return putAside(wire, message, 'Every attempt ended without an answer')
-    const alive = setInterval(() => message.working(), WORKING_MS)
+    const alive = setInterval(() => message.working(), ackWaitMs / 3)
     try {
       await handle({ event, attempt })
     } catch (error) {

@@ -19,9 +19,6 @@ const DAY_MS = 24 * 60 * MINUTE_MS
 
 /** Events name people, so nothing is kept for longer than a week (erasure must end somewhere). */
 const AGES = { max_age: nanos(7 * DAY_MS), duplicate_window: nanos(10 * MINUTE_MS) }
-const ACK_WAIT_MS = 30_000
-/** How often a running handler says that it is alive. */
-export const WORKING_MS = ACK_WAIT_MS / 3
 
 const STREAM_NAME_IN_USE = 10058
 
@@ -49,14 +46,18 @@ async function ensureStream(jsm: JetStreamManager, name: string, subjects: strin
  * `max_deliver` and `backoff` of the server: the server would drop a message whose last attempt killed the process
  * without a dead letter, and its backoff would replace ack_wait.
  */
-export async function ensureConsumer(jsm: JetStreamManager, options: SubscribeOptions): Promise<void> {
+export async function ensureConsumer(
+  jsm: JetStreamManager,
+  options: SubscribeOptions,
+  ackWaitMs: number,
+): Promise<void> {
   const only = options.types.length === 1 ? options.types[0] : undefined
   await jsm.consumers.add(STREAM, {
     durable_name: options.consumer,
     ack_policy: AckPolicy.Explicit,
     deliver_policy: DeliverPolicy.All,
     replay_policy: ReplayPolicy.Instant,
-    ack_wait: nanos(ACK_WAIT_MS),
+    ack_wait: nanos(ackWaitMs),
     max_deliver: -1,
     // Old servers know one filter per consumer; of several types the others are skipped on our side.
     ...(only !== undefined && { filter_subject: `memory.v1.*.*.*.${only}` }),

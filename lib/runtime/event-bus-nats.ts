@@ -12,10 +12,13 @@ export interface NatsOptions {
   url: string
   /** How many servers keep each event; for streams that do not exist yet. */
   replicas?: number
+  /** A program that died while it handled a message is noticed after this time. */
+  ackWaitMs?: number
   log: Log
 }
 
 const PATIENCE_MS = 5_000
+const ACK_WAIT_MS = 30_000
 const NO_MESSAGE = 10037
 
 /**
@@ -75,13 +78,17 @@ export function openNatsBus(options: NatsOptions): EventBus {
     return within(ready)
   }
 
+  const suspect = () => {
+    ready = undefined
+  }
+
   async function onWire<T>(work: (wire: Wire) => Promise<T>): Promise<T> {
     if (closing.signal.aborted) throw new Error('The event bus is closed')
     const wire = await connected()
     try {
       return await work(wire)
     } catch (error) {
-      ready = undefined
+      suspect()
       throw error
     }
   }
@@ -95,8 +102,8 @@ export function openNatsBus(options: NatsOptions): EventBus {
   async function subscribe(subscription: SubscribeOptions, handle: (d: Delivery) => Promise<void>) {
     checkConsumer(subscription.consumer)
     if (closing.signal.aborted) throw new Error('The event bus is closed')
-    const again = () => onWire((wire) => Promise.resolve(wire))
-    const stop = await consume(again, subscription, handle, log)
+    const consumeDeps = { connected, suspect, ackWaitMs: options.ackWaitMs ?? ACK_WAIT_MS, log }
+    const stop = await consume(consumeDeps, subscription, handle)
     stoppers.add(stop)
     return () => {
       stoppers.delete(stop)

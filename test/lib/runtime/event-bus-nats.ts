@@ -146,20 +146,14 @@ t.test('a check fails while the server is away, and a program can be closed mean
 t.test('a message whose handler kills the process every time becomes a dead letter', async (t) => {
   const consumer = freshConsumer()
   const one = sample()
-  const bus = open()
+  const bus = openNatsBus({ url: server.url, ackWaitMs: 200, log: quietLog() })
   t.teardown(() => bus.close())
   await bus.publish(one.subject, one.event)
-  // The server gives it again when the dead process's time is up; here the time is made short.
-  const nc = await connect({ servers: server.url })
-  t.teardown(() => nc.close())
-  const jsm = await nc.jetstreamManager()
   const program = new URL('../../support/dying-consumer.ts', import.meta.url).pathname
-  for (const maxDeliver of [2, 2]) {
-    const child = spawn(process.execPath, [program, server.url, consumer, one.event.id, String(maxDeliver)])
+  for (const attempt of [1, 2]) {
+    const child = spawn(process.execPath, [program, server.url, consumer, one.event.id, '2'])
     const [, signal] = await once(child, 'exit')
-    t.equal(signal, 'SIGKILL')
-    await jsm.consumers.update(STREAM, consumer, { ack_wait: 100e6 })
-    await sleep(300)
+    t.equal(signal, 'SIGKILL', `attempt ${attempt}`)
   }
   let called = 0
   await bus.subscribe({ consumer, types: ['MediaUploaded'], maxDeliver: 2 }, async ({ event }) => {
@@ -167,4 +161,40 @@ t.test('a message whose handler kills the process every time becomes a dead lett
   })
   await eventually('the dead letter', async () => (await bus.deadLetters(consumer)).length === 1)
   t.equal(called, 0)
+})
+
+t.test('makes the streams again when a server has lost everything', async (t) => {
+  const bus = open()
+  t.teardown(() => bus.close())
+  const seen: string[] = []
+  await bus.subscribe({ consumer: freshConsumer(), types: ['MediaUploaded'] }, async ({ event }) => {
+    seen.push(event.id)
+  })
+  const nc = await connect({ servers: server.url })
+  t.teardown(() => nc.close())
+  await (await nc.jetstreamManager()).streams.delete(STREAM)
+  const one = sample()
+  await relay(bus, one)
+  await eventually('the event', () => seen.includes(one.event.id))
+})
+
+t.test('a handler may take longer than the time to acknowledge', async (t) => {
+  const bus = openNatsBus({ url: server.url, ackWaitMs: 300, log: quietLog() })
+  t.teardown(() => bus.close())
+  const one = sample()
+  const attempts: number[] = []
+  let finished = 0
+  for (const _ of [1, 2]) {
+    // Two of them, so that the message could go to the other one.
+    await bus.subscribe({ consumer: 'slow', types: ['MediaUploaded'] }, async ({ event, attempt }) => {
+      if (event.id !== one.event.id) return
+      attempts.push(attempt)
+      await sleep(1000)
+      finished++
+    })
+  }
+  await bus.publish(one.subject, one.event)
+  await eventually('the handler', () => finished > 0)
+  await sleep(500)
+  t.strictSame(attempts, [1])
 })
