@@ -117,7 +117,7 @@ export const Media = z.object({
   upload_status: z.enum(['processing', 'completed', 'failed']),
   original_url: z.string(),
   conversion_progress: z
-    .object({ percent: z.number(), speed: z.number().nullable(), eta_seconds: z.number().nullable() })
+    .object({ percent: z.number(), speed: z.string().nullable(), eta_sec: z.number().nullable() })
     .nullable(),
   variants: z.object({ hls_master_url: z.string().nullable() }),
 })

@@ -233,7 +233,7 @@ function update(tile, m) {
 function describe(m, playable, percent) {
   if (m.upload_status === 'failed') return tiles.get(m.media_id)?.dataset.reason ?? 'Could not be converted'
   if (m.upload_status === 'completed') return playable ? '' : 'Ready'
-  const { speed, eta_seconds: eta } = m.conversion_progress ?? {}
+  const { speed, eta_sec: eta } = m.conversion_progress ?? {}
   if (!m.conversion_progress) return 'Waiting to be converted'
   const parts = [`${percent} %`, speed && `${Number.parseFloat(speed)}×`, eta && `${seconds(eta)} left`]
   return (playable ? 'Playable · ' : '') + parts.filter(Boolean).join(' · ')

@@ -1,0 +1,45 @@
+import type { IdentityProvider } from './identity-provider.ts'
+import type { Ports } from './ports.ts'
+import type { Settings } from './settings.ts'
+
+export interface EnvironmentParts {
+  objects: string
+  database: string
+  ports: Ports
+  settings: Settings
+  identity: IdentityProvider
+  logLevel: string
+}
+
+export type Environment = Record<string, string>
+
+/** What every program needs to reach the folder of objects. */
+export const storeEnvironment = (folder: string): Environment => ({ STORE_KIND: 'folder', STORE_FOLDER: folder })
+
+const common = (p: EnvironmentParts): Environment => ({
+  ...storeEnvironment(p.objects),
+  HOST: '127.0.0.1',
+  LOG_LEVEL: p.logLevel,
+  DATABASE_URL: p.database,
+})
+
+/** The environment that the API would be given in a pod: here it is read by the same schema, in this process. */
+export const apiEnvironment = (p: EnvironmentParts): Environment => ({
+  ...common(p),
+  PORT: String(p.ports.public),
+  INTERNAL_PORT: String(p.ports.internal),
+  METRICS_PORT: String(p.ports.metrics),
+  PUBLIC_URL: `http://127.0.0.1:${p.ports.public}`,
+  AUTH_ISSUER: p.identity.issuer,
+  AUTH_AUDIENCE: p.identity.audience,
+  AUTH_JWKS_URL: p.identity.jwksUrl,
+  AUTH_TOKEN_URL: p.identity.tokenUrl,
+  AUTH_REVOCATION_URL: p.identity.revocationUrl,
+  AUTH_CLIENT_ID: p.identity.clientId,
+  AUTH_CLIENT_SECRET: p.identity.clientSecret,
+  LINK_KEYS: JSON.stringify(p.settings.linkKeys),
+  CURSOR_KEY: p.settings.cursorKey,
+  CHECK_RESPONSES: 'true',
+  // Nobody balances a load here: there is nothing to wait for before closing.
+  DRAIN_SECONDS: '0',
+})

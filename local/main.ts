@@ -1,0 +1,49 @@
+import { parseArgs } from 'node:util'
+import { startPlatform } from './platform.ts'
+import { runUntilSignal } from './until-signal.ts'
+
+/** `npm start [-- --data folder] [--port n]`: the platform alone, until Ctrl-C. */
+const { values } = parseArgs({
+  options: {
+    data: { type: 'string', default: '.keepsake' },
+    port: { type: 'string' },
+    'free-ports': { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+})
+if (values.help) {
+  console.log(
+    'npm start -- [--data folder] [--port number] [--free-ports]\n\nRuns Keepsake on this machine. Data stays in the folder (.keepsake).',
+  )
+  process.exit(0)
+}
+
+await runUntilSignal(async (onStop) => {
+  const started = performance.now()
+  const platform = await startPlatform({
+    folder: values.data,
+    port: portOf(values.port),
+    usualPorts: !values['free-ports'],
+    onStatus: (text) => console.log(`  starting ${text}`),
+  })
+  onStop(() => platform.close())
+  const { demo, page } = platform
+  console.log(`
+Keepsake is running (${((performance.now() - started) / 1000).toFixed(1)} s).
+
+  page        ${page.link()}
+  API         ${demo.base_url}
+  reference   ${demo.public_url}/docs
+  accounts    ${platform.folder}/demo.json
+  log         ${platform.logFile}
+
+Ctrl-C stops it.`)
+  return 'stay'
+})
+
+function portOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const port = Number(text)
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new Error(`--port ${text} is not a port number`)
+  return port
+}

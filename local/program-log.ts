@@ -1,0 +1,21 @@
+import { closeSync, openSync, renameSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Log, openLog } from '../lib/runtime/log.ts'
+
+const ROTATE_AT_BYTES = 50_000_000
+
+export interface LogFile {
+  path: string
+  /** One log for each program, all in the same file. */
+  of(program: string): Log
+  close(): void
+}
+
+/** `keepsake.log` in the folder, JSON lines; a long one is put aside at the start as `keepsake.log.1`. */
+export function openLogFile(folder: string, level: string): LogFile {
+  const path = join(folder, 'keepsake.log')
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+  if (size > ROTATE_AT_BYTES) renameSync(path, `${path}.1`)
+  const fd = openSync(path, 'a', 0o600)
+  return { path, of: (program) => openLog({ program, level, fd }), close: () => closeSync(fd) }
+}

@@ -1,0 +1,155 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ApiConfig } from '../api/config.ts'
+import { openDatabase } from '../api/db/db.ts'
+import { migrate } from '../api/db/migrate.ts'
+import { startApi } from '../api/server.ts'
+import { systemClock } from '../lib/runtime/clock.ts'
+import { loadConfig } from '../lib/runtime/config.ts'
+import { armFailpoint } from '../lib/runtime/failpoint.ts'
+import type { Lifecycle } from '../lib/runtime/lifecycle.ts'
+import { openObjectStore } from '../lib/runtime/open-object-store.ts'
+import { type Demo, removeDemo, writeDemo } from './demo-file.ts'
+import { apiEnvironment, type EnvironmentParts } from './environment.ts'
+import { startIdentityProvider } from './identity-provider.ts'
+import { type PageAccount, type PageServer, startPageServer } from './page-server.ts'
+import type { PlatformOptions } from './platform.ts'
+import { choosePorts } from './ports.ts'
+import { startEmbeddedPostgres } from './postgres.ts'
+import type { LogFile } from './program-log.ts'
+import { identityUsers, seed } from './seeds.ts'
+import { openSettings } from './settings.ts'
+
+type OnStop = Lifecycle['onStop']
+
+/** Starts everything in the order in which it depends on each other, and registers how to stop it. */
+export async function startPrograms(
+  o: PlatformOptions,
+  logs: LogFile,
+  onStop: OnStop,
+): Promise<{ demo: Demo; page: PageServer }> {
+  const { folder } = o
+  const say = o.onStatus ?? (() => {})
+  armFailpoint(process.env['KEEPSAKE_FAILPOINT'])
+  // A killed predecessor leaves it behind; while it is there, everything is ready.
+  await removeDemo(folder)
+  const ports = await choosePorts(folder, { public: o.port, usual: o.usualPorts ?? true })
+  const settings = await openSettings(folder, ports.identity)
+
+  say('database')
+  const database = await startDatabase(o, logs, onStop)
+  await migrate({ url: database, log: logs.of('migrate') })
+
+  say('identity provider')
+  const dataDir = join(folder, 'identity')
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  const { issuer, clientSecret } = settings
+  const users = identityUsers(settings)
+  const log = logs.of('identity')
+  const identity = await startIdentityProvider({ port: ports.identity, users, dataDir, clientSecret, issuer, log })
+  onStop('identity provider', () => identity.close())
+
+  const parts: EnvironmentParts = {
+    objects: join(folder, 'objects'),
+    database,
+    ports,
+    settings,
+    identity,
+    logLevel: o.logLevel ?? 'info',
+  }
+  const seeds = await seedDatabase(parts, logs)
+
+  say('API')
+  const api = await runApi(parts, logs, onStop)
+
+  say('page')
+  const page = await startPageServer({
+    port: ports.page,
+    api: api.publicUrl,
+    organizations: seeds.organizations,
+    accounts: pageAccounts(seeds),
+    log: logs.of('page'),
+  })
+  onStop('page', () => page.close())
+
+  const demo: Demo = {
+    version: 1,
+    pid: process.pid,
+    base_url: `${api.publicUrl}${api.basePath}`,
+    public_url: api.publicUrl,
+    internal_url: api.internalUrl,
+    metrics_url: api.metricsUrl,
+    worker_url: `http://127.0.0.1:${ports.worker}`,
+    operator_url: `http://127.0.0.1:${ports.operator}`,
+    page_url: page.url,
+    page_link: page.link(),
+    identity_provider: {
+      issuer: identity.issuer,
+      jwks_url: identity.jwksUrl,
+      token_url: identity.tokenUrl,
+      revocation_url: identity.revocationUrl,
+      client_id: identity.clientId,
+      client_secret: identity.clientSecret,
+      audience: identity.audience,
+    },
+    ...seeds,
+  }
+  onStop('demo.json', () => removeDemo(folder))
+  await writeDemo(folder, demo)
+  return { demo, page }
+}
+
+/** `DATABASE_URL` names a server of one's own; otherwise there is one in the folder. */
+async function startDatabase(o: PlatformOptions, logs: LogFile, onStop: OnStop): Promise<string> {
+  const given = process.env['DATABASE_URL']
+  if (given) return given
+  const postgres = await startEmbeddedPostgres({
+    dataDir: join(o.folder, 'postgres'),
+    log: logs.of('postgres'),
+    fast: o.fastDatabase ?? false,
+  })
+  onStop('Postgres', () => postgres.stop())
+  return postgres.url
+}
+
+async function seedDatabase(parts: EnvironmentParts, logs: LogFile) {
+  const db = openDatabase({
+    url: parts.database,
+    role: 'keepsake_worker',
+    statementTimeoutMs: 5000,
+    maxConnections: 2,
+    log: logs.of('seed'),
+  })
+  try {
+    return await seed(db, parts.settings)
+  } finally {
+    await db.close()
+  }
+}
+
+async function runApi(parts: EnvironmentParts, logs: LogFile, onStop: OnStop) {
+  const config = loadConfig(ApiConfig, apiEnvironment(parts))
+  const log = logs.of('api')
+  const store = openObjectStore(config)
+  onStop('object store of the API', () => store.close())
+  const db = openDatabase({
+    url: config.DATABASE_URL,
+    role: 'keepsake_api',
+    statementTimeoutMs: 5000,
+    maxConnections: config.DATABASE_CONNECTIONS,
+    log,
+  })
+  onStop('database of the API', () => db.close())
+  const api = await startApi({ config, db, store, log, clock: systemClock })
+  onStop('API', () => api.close())
+  return { ...api, basePath: config.BASE_PATH }
+}
+
+function pageAccounts({ organizations, accounts }: Pick<Demo, 'organizations' | 'accounts'>): PageAccount[] {
+  const { member, owner, admin, outsider } = accounts
+  return [member, owner, admin, outsider].map(({ name, email, password, organizations: mine }) => {
+    const at = organizations.find((o) => o.org_id === mine[0]?.org_id)?.name
+    const role = mine[0]?.role ?? 'member'
+    return { label: `${role.replace(/^./, (c) => c.toUpperCase())} of ${at}`, name, email, password }
+  })
+}

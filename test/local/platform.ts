@@ -1,0 +1,128 @@
+import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import type { Demo } from '../../local/demo-file.ts'
+import { processesOf, readDemo, startProcess } from '../support/platform-process.ts'
+
+// tap gives a file 30 s; this one starts the platform three times, on a machine that others use too.
+t.setTimeout(120_000)
+const folder = await mkdtemp(join(tmpdir(), 'keepsake-platform-'))
+t.teardown(() => rm(folder, { recursive: true, force: true }))
+
+interface Tokens {
+  access_token: string
+  refresh_token: string
+}
+async function call(demo: Demo, path: string, options: { token?: string; body?: object } = {}) {
+  const response = await fetch(demo.base_url + path, {
+    method: options.body ? 'POST' : 'GET',
+    headers: {
+      'Content-Type': 'application/json',
+      ...(options.token && { Authorization: `Bearer ${options.token}` }),
+    },
+    ...(options.body && { body: JSON.stringify(options.body) }),
+  })
+  return { status: response.status, data: ((await response.json()) as { data: unknown }).data }
+}
+const signIn = async (demo: Demo, name: keyof Demo['accounts']) => {
+  const { email, password } = demo.accounts[name]
+  const { status, data } = await call(demo, '/api/auth/login', { body: { email, password } })
+  return { status, ...(data as Tokens) }
+}
+const reaches = async (url: string) =>
+  await fetch(url).then(
+    (response) => response.status,
+    () => 'nothing',
+  )
+
+let first: Demo
+let session: Tokens
+
+t.test('the first start', async (t: Test) => {
+  const platform = startProcess(t, folder)
+  first = await platform.ready()
+
+  await t.test('writes what a client needs where nobody else can read it', async (t) => {
+    t.equal((await stat(join(folder, 'demo.json'))).mode & 0o777, 0o600)
+    t.equal((await stat(folder)).mode & 0o777, 0o700)
+  })
+
+  await t.test('every address of demo.json answers', async (t) => {
+    const { identity_provider: idp } = first
+    const addresses: [string, number][] = [
+      [`${first.base_url}/health`, 200],
+      [`${first.internal_url}/livez`, 200],
+      [`${first.internal_url}/readyz`, 200],
+      [`${first.metrics_url}/metrics`, 200],
+      [`${first.worker_url}/livez`, 200],
+      [`${first.operator_url}/livez`, 200],
+      [`${first.page_url}/`, 200],
+      [idp.jwks_url, 200],
+      [idp.token_url, 404], // by POST only
+    ]
+    for (const [url, status] of addresses) t.equal(await reaches(url), status, url)
+  })
+
+  await t.test('every account signs in and sees its own organization only', async (t) => {
+    const [one, two] = first.organizations
+    for (const name of Object.keys(first.accounts) as (keyof Demo['accounts'])[]) {
+      const { status, access_token } = await signIn(first, name)
+      t.equal(status, 200, name)
+      const mine = first.accounts[name].organizations.map((o) => o.org_id)
+      for (const org of [one, two]) {
+        const seen = await call(first, `/api/media/${org?.org_id}`, { token: access_token })
+        t.equal(seen.status, mine.includes(org?.org_id ?? '') ? 200 : 404, `${name} in ${org?.name}`)
+      }
+    }
+    session = await signIn(first, 'member')
+  })
+
+  await t.test('a second platform on the same folder is refused and told by whom', async (t) => {
+    const second = startProcess(t, folder)
+    t.equal(await second.ended, 1)
+    t.match(second.output(), `in use by process ${platform.child.pid}`)
+    t.equal(await reaches(`${first.base_url}/health`), 200, 'the first one is not disturbed')
+  })
+
+  await t.test('stops within seconds at a signal and leaves no process', async (t) => {
+    const began = performance.now()
+    platform.child.kill('SIGTERM')
+    t.equal(await platform.ended, 0)
+    t.ok(performance.now() - began < 10_000)
+    t.strictSame(await processesOf(folder), [])
+    t.equal(await readDemo(folder), undefined)
+    t.equal(await reaches(`${first.base_url}/health`), 'nothing')
+  })
+})
+
+t.test('the next start has the same people, passwords, tokens and ports', async (t: Test) => {
+  const platform = startProcess(t, folder)
+  const demo = await platform.ready()
+  t.strictSame(withoutRun(demo), withoutRun(first))
+  const org = demo.organizations[0]?.org_id
+  t.equal((await call(demo, `/api/media/${org}`, { token: session.access_token })).status, 200)
+  const renewed = await call(demo, '/api/auth/refresh', { body: { refresh_token: session.refresh_token } })
+  t.equal(renewed.status, 200)
+  session = renewed.data as Tokens
+
+  // Without warning: the next test starts on what this leaves behind.
+  platform.child.kill('SIGKILL')
+  t.equal(await platform.ended, 'SIGKILL')
+})
+
+t.test('after kill -9 it starts again, with nothing lost and nobody left', async (t: Test) => {
+  const platform = startProcess(t, folder)
+  const demo = await platform.ready()
+  t.strictSame(withoutRun(demo), withoutRun(first))
+  const renewed = await call(demo, '/api/auth/refresh', { body: { refresh_token: session.refresh_token } })
+  t.equal(renewed.status, 200, 'a refresh token that was answered is on disk')
+  t.equal((await processesOf(folder)).filter((p) => /postgres.* -D/.test(p)).length, 1, 'one database server')
+
+  platform.child.kill('SIGINT')
+  t.equal(await platform.ended, 0)
+  t.strictSame(await processesOf(folder), [])
+})
+
+/** All but what each run has of its own. */
+const withoutRun = ({ pid: _, page_link: __, ...rest }: Demo) => rest
