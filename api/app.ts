@@ -2,13 +2,15 @@ import type { Express } from 'express'
 import packageJson from '../package.json' with { type: 'json' }
 import type { AuthDeps } from './auth/commands.ts'
 import { authRoutes } from './auth/routes.ts'
+import type { ApiDeps } from './deps.ts'
 import { healthRoutes } from './health/routes.ts'
 import { type HttpAppOptions, httpApp } from './http/http-app.ts'
 import { openapi } from './http/openapi.ts'
 import type { Route } from './http/route.ts'
+import { mediaRoutes } from './media/routes.ts'
 import { referenceRoutes } from './reference/routes.ts'
 
-export interface AppDeps {
+export interface AppDeps extends ApiDeps {
   auth: AuthDeps
   /** Throws while requests should go elsewhere. */
   ready(): Promise<void>
@@ -17,7 +19,9 @@ export interface AppDeps {
 const TAGS = {
   Authentication: 'Signing in through this server, deprecated in favour of the identity provider, and its public keys.',
   Health: 'Whether the service can be used.',
+  Delivery: 'Fetching media through signed links.',
   Reference: 'This document.',
+  Storage: 'Uploading media into an organization, and finding them again.',
 }
 
 /** The OpenAPI document of these routes. */
@@ -32,6 +36,7 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
   const routes: Route[] = [
     ...healthRoutes({ version, ready: () => deps.ready() }),
     ...authRoutes(deps.auth),
+    ...mediaRoutes(deps),
     ...referenceRoutes(() => document()),
   ]
   let made: ReturnType<typeof openapi> | undefined

@@ -11,6 +11,8 @@ import type { Database } from './db/db.ts'
 import { openMetrics } from './health/metrics.ts'
 import { probes } from './health/probes.ts'
 import { readiness } from './health/readiness.ts'
+import { cursors } from './http/cursor.ts'
+import { openLinks } from './media/delivery/links.ts'
 
 export interface RunningApi {
   publicUrl: string
@@ -40,8 +42,9 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const state = readiness(db)
   await auth.keys.start()
 
+  const links = openLinks({ baseUrl: `${config.PUBLIC_URL}${config.BASE_PATH}`, keys: config.LINK_KEYS, clock })
   const app = createApp(
-    { auth, ready: state.ready },
+    { ...parts, auth, ready: state.ready, links, cursors: cursors(config.CURSOR_KEY, clock) },
     {
       db,
       log,
