@@ -39,15 +39,23 @@ function findProgram(name: string): string | undefined {
 const setpriv = process.platform === 'linux' ? findProgram('setpriv') : undefined
 const nice = findProgram('nice')
 
-/** Groups to kill should this process leave without closing the cluster. SIGKILL is left to setpriv. */
 const groups = new Set<number>()
-process.on('exit', () => {
-  for (const group of groups) killGroup(group)
-})
+let isWatchingExit = false
+
+/** Should this process leave without closing the cluster; SIGKILL is left to setpriv and the guard. */
+function killAtExit(group: number): void {
+  groups.add(group)
+  if (isWatchingExit) return
+  isWatchingExit = true
+  process.on('exit', () => {
+    for (const left of groups) killGroup(left)
+  })
+}
 
 /**
- * Starts a container's program in a process group of its own. The kernel kills it when this process dies (where there
- * is setpriv); that does not reach what the program starts itself, so job programs start ffmpeg the same way.
+ * Starts a container's program in a process group of its own, which does not outlive this process however that ends:
+ * the kernel kills the program at once (where there is setpriv), a guard kills the whole group, ffmpeg included. Only
+ * what leaves the group escapes, until the next cluster sweeps the folder.
  */
 export function startContainer(
   { file, args }: Command,
@@ -63,15 +71,27 @@ export function startContainer(
   if (child instanceof Error) return neverStarted(child)
   for (const stream of [child.stdout, child.stderr]) if (stream) options.output.follow(stream)
   const { pid } = child
-  if (pid !== undefined) groups.add(pid)
+  if (pid !== undefined) killAtExit(pid)
+  const stopGuard = guard(pid)
   return {
     pid,
-    exited: exitOf(child),
+    exited: exitOf(child).finally(stopGuard),
     terminate: () => void child.kill('SIGTERM'),
     kill: () => {
       if (pid !== undefined && child.exitCode === null && child.signalCode === null) killGroup(pid)
     },
   }
+}
+
+/** Waits for the end of a pipe whose other end only this process holds. */
+const GUARD = 'read -r line; kill -s KILL -- "-$1"'
+
+function guard(group: number | undefined): () => void {
+  if (group === undefined) return () => undefined
+  const args = ['-c', GUARD, 'guard', String(group)]
+  const child = spawn('/bin/sh', args, { detached: true, env: {}, stdio: ['pipe', 'ignore', 'ignore'] })
+  child.on('error', () => undefined) // no shell, no guard: setpriv and the sweep remain
+  return () => void child.kill('SIGKILL')
 }
 
 /** Some mistakes (too long an environment, a NUL in an argument) are thrown instead of emitted. */

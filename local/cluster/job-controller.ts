@@ -4,10 +4,8 @@ import type { Log } from '../../lib/runtime/log.ts'
 import { planJob } from './job-plan.ts'
 import { randomSuffix } from './metadata.ts'
 import type { Change, Store } from './store.ts'
-import { CONTROLLER_UID, JOB_TRACKING, type Job, type Pod, SUSPENDED } from './types.ts'
+import { CONTROLLER_UID, JOB_TRACKING, type Job, type Pod, SUSPENDED, timerMs } from './types.ts'
 
-/** setTimeout fires at once when asked for more than this. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
 const RETRY_MS = 1000
 
 /**
@@ -80,7 +78,7 @@ export function runJobController(
     if (inMs === undefined) return
     alarms.set(
       uid,
-      setTimeout(() => enqueue(uid), Math.min(Math.ceil(inMs), LONGEST_TIMER_MS)),
+      setTimeout(() => enqueue(uid), timerMs(inMs / 1000)),
     )
   }
 

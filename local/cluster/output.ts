@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 
 const KEEP_BYTES = 256 * 1024
+/** Of a pod that has ended: there may be many, for as long as their Jobs are kept. */
+const KEEP_ENDED_BYTES = 32 * 1024
 const FILE_BYTES = 10 * 1024 * 1024
 
 /** What a pod wrote: its end in memory, and up to 10 MiB in a file when there is a folder for it. */
@@ -35,6 +37,9 @@ export function openOutput(folder: string | undefined, name: string): Output {
   return {
     follow: (stream) => void stream.on('data', add),
     tail: (bytes = KEEP_BYTES) => Buffer.concat(kept).subarray(-bytes).toString('utf8'),
-    close: () => void file?.end(),
+    close() {
+      file?.end()
+      kept = [Buffer.from(Buffer.concat(kept).subarray(-KEEP_ENDED_BYTES))]
+    },
   }
 }

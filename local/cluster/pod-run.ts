@@ -1,4 +1,5 @@
 import { rm } from 'node:fs/promises'
+import { constants } from 'node:os'
 import { join } from 'node:path'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Container } from './batch-schemas.ts'
@@ -11,7 +12,7 @@ import { type Output, openOutput } from './output.ts'
 import { makePodFolders, type PodFolders } from './pod-folders.ts'
 import { finalStatus, runningStatus, terminated } from './pod-status.ts'
 import { terminationMessage } from './termination-message.ts'
-import { type ContainerState, type Pod, type PodStatus, timeOf } from './types.ts'
+import { type ContainerState, type Pod, type PodStatus, timeOf, timerMs } from './types.ts'
 
 export interface PodRunOptions {
   folder: string
@@ -42,14 +43,12 @@ interface Prepared {
 
 /** Runs one pod to its end: folders, processes, deadline, memory limit, status. `setStatus` gets every step of it. */
 export function runPod(pod: Pod, options: PodRunOptions, setStatus: (next: (pod: Pod) => PodStatus) => void): PodRun {
-  const { output, states, stopper } = {
-    output: openOutput(options.logFolder, `${pod.metadata.namespace}_${pod.metadata.name}`),
-    states: new Map<string, ContainerState>(),
-    stopper: openStopper(),
-  }
+  const output = openOutput(options.logFolder, `${pod.metadata.namespace}_${pod.metadata.name}`)
+  const states = new Map<string, ContainerState>()
+  const stopper = openStopper()
   let isLate = false
   const { activeDeadlineSeconds, terminationGracePeriodSeconds } = pod.spec
-  const deadline = activeDeadlineSeconds && setTimeout(expire, activeDeadlineSeconds * 1000)
+  const deadline = activeDeadlineSeconds && setTimeout(expire, timerMs(activeDeadlineSeconds))
 
   function expire(): void {
     isLate = true
@@ -72,7 +71,7 @@ export function runPod(pod: Pod, options: PodRunOptions, setStatus: (next: (pod:
     const exit = await running.exited
     memory?.stop()
     const message = terminationMessage(prepared.terminationLog, prepared.container, exit.exitCode, output)
-    const isOutOfMemory = memory?.wasExceeded() ?? false
+    const isOutOfMemory = exit.signal === constants.signals.SIGKILL && memory?.wasExceeded() === true
     states.set(name, { terminated: terminated(exit, { startedMs, endedMs: Date.now(), message, isOutOfMemory }) })
   }
 
@@ -155,7 +154,7 @@ function openStopper() {
       clearTimeout(timer)
       timer = setTimeout(() => {
         for (const p of processes) p.kill()
-      }, graceSeconds * 1000)
+      }, timerMs(graceSeconds))
     },
     close: () => clearTimeout(timer),
   }

@@ -83,6 +83,10 @@ export const SUSPENDED = 'local.keepsake.dev/suspended'
 /** The API server keeps whole seconds, so do we: code that needs more would fail on a real cluster. */
 export const timeOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`
 
+/** setTimeout fires at once when asked for more than this many milliseconds. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+export const timerMs = (seconds: number): number => Math.min(Math.ceil(seconds * 1000), LONGEST_TIMER_MS)
+
 export const isTerminal = (pod: Pod): boolean => pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed'
 
 export const conditionIn = (list: readonly ObjectCondition[] | undefined, type: string) =>

@@ -33,8 +33,7 @@ const ended = (host: ChildProcess) =>
   eventually('the end of the host', () => host.exitCode !== null || host.signalCode !== null)
 
 t.test('kill -9 leaves no program of a pod behind', async (t) => {
-  // The second process is started the way job programs start ffmpeg: it dies with the first one.
-  const { host, pids } = await hostOf(t, 'setpriv --pdeathsig KILL sleep 60 & echo $$ $! > PIDS; wait')
+  const { host, pids } = await hostOf(t, 'sleep 60 & echo $$ $! > PIDS; wait')
   const running = await eventually('the programs', pids)
   for (const pid of running) t.ok(await isAlive(pid))
   host.kill('SIGKILL')
@@ -71,7 +70,7 @@ t.test(
 )
 
 t.test('dying right after a program was started leaves nothing behind', async (t) => {
-  const { host, pids } = await hostOf(t, 'echo $$ $$ > PIDS; sleep 60', 'local-cluster.container-started')
+  const { host, pids } = await hostOf(t, 'echo $$ $$ > PIDS; exec sleep 60', 'local-cluster.container-started')
   await ended(host)
   const pid = pids()?.[0]
   t.ok(pid === undefined || (await waitForExit(pid, 3000)))
