@@ -1,0 +1,171 @@
+import { and, asc, eq, gt, isNull, sql } from 'drizzle-orm'
+import { formatId, type Uuid } from '../../lib/contract/ids.ts'
+import type { Manifest } from '../../lib/contract/manifest.ts'
+import { originalKey } from '../../lib/contract/object-keys.ts'
+import type { Database, Tx } from '../db/db.ts'
+import { type ConversionError, media } from '../db/schema.ts'
+import { appendEvent } from '../outbox.ts'
+import { progressMove, type RunningConversion } from './conversion-plan.ts'
+
+const seen = {
+  id: media.id,
+  orgId: media.orgId,
+  kind: media.kind,
+  mimeType: media.mimeType,
+  generation: media.generation,
+  uploadStatus: media.uploadStatus,
+  outputPrefix: media.outputPrefix,
+  conversionState: media.conversionState,
+  conversionAttempts: media.conversionAttempts,
+  conversionStartedAt: media.conversionStartedAt,
+  conversionProgress: media.conversionProgress,
+  updatedAt: media.updatedAt,
+}
+
+/** Undefined for a media that has been deleted: whatever becomes of its conversion, nobody wants to know. */
+export async function findConversion(tx: Tx, id: Uuid) {
+  const [row] = await tx
+    .select(seen)
+    .from(media)
+    .where(and(eq(media.id, id), isNull(media.deletedAt)))
+  return row
+}
+export type Conversion = NonNullable<Awaited<ReturnType<typeof findConversion>>>
+
+/** Which conversion of which media: a generation that is over cannot be moved any more. */
+export type ConversionKey = Pick<Conversion, 'id' | 'generation'>
+
+const isProcessing = (c: ConversionKey) =>
+  and(
+    eq(media.id, c.id),
+    eq(media.generation, c.generation),
+    eq(media.uploadStatus, 'processing'),
+    isNull(media.deletedAt),
+  )
+
+/** Media that are being converted and have not changed for a while, in the order of their ids. */
+export async function listProcessing(
+  tx: Tx,
+  o: { idleSeconds: number; after: Uuid | undefined; limit: number },
+): Promise<Conversion[]> {
+  return await tx
+    .select(seen)
+    .from(media)
+    .where(
+      and(
+        eq(media.uploadStatus, 'processing'),
+        isNull(media.deletedAt),
+        sql`${media.updatedAt} <= now() - make_interval(secs => ${o.idleSeconds})`,
+        o.after === undefined ? undefined : gt(media.id, o.after),
+      ),
+    )
+    .orderBy(asc(media.id))
+    .limit(o.limit)
+}
+
+const changed = { version: sql`${media.version} + 1`, updatedAt: sql`now()` }
+
+/** Notes how far a conversion is. False when that is no news, or when it is over. */
+export function recordProgress(db: Database, key: ConversionKey, running: RunningConversion): Promise<boolean> {
+  return db.inTransaction({}, async (tx) => {
+    // Locked, since what may be written depends on what is there.
+    const [row] = await tx.select(seen).from(media).where(isProcessing(key)).for('update')
+    const move = row && progressMove(row, running)
+    if (!move) return false
+    await tx
+      .update(media)
+      .set({ ...move, ...changed })
+      .where(eq(media.id, key.id))
+    return true
+  })
+}
+
+/** Lets clients play what is there already. False when they can, or when the conversion is over. */
+export function recordPlayable(
+  db: Database,
+  key: ConversionKey,
+  found: { prefix: string; hlsMaster: string },
+): Promise<boolean> {
+  return db.inTransaction({}, async (tx) => {
+    const { rowCount } = await tx
+      .update(media)
+      .set({ outputPrefix: found.prefix, hlsMaster: found.hlsMaster, ...changed })
+      // What an earlier generation made is whole, and stays until this one is.
+      .where(and(isProcessing(key), isNull(media.outputPrefix)))
+    return rowCount === 1
+  })
+}
+
+/**
+ * Ends a conversion well and announces it. However often and by however many this is called, there is one
+ * MediaTranscoded per generation: whoever moves the row may append it. Without `result` nothing was to be converted.
+ */
+export function completeConversion(
+  db: Database,
+  key: ConversionKey,
+  result: { prefix: string; manifest: Manifest } | null,
+): Promise<boolean> {
+  const made = result && {
+    outputPrefix: result.prefix,
+    hlsMaster: result.manifest.hls.master,
+    manifest: result.manifest,
+  }
+  return db.inTransaction({}, async (tx) => {
+    const [row] = await tx
+      .update(media)
+      .set({
+        ...made,
+        ...changed,
+        uploadStatus: 'completed',
+        conversionState: 'succeeded',
+        conversionFinishedAt: sql`now()`,
+        conversionError: null,
+        conversionProgress: null,
+      })
+      .where(isProcessing(key))
+      .returning()
+    if (!row) return false
+    await appendEvent(tx, {
+      orgId: row.orgId,
+      area: 'media',
+      aggregateId: row.id,
+      aggregateVersion: row.version,
+      type: 'MediaTranscoded',
+      payload: { media_id: formatId('media', row.id), variants: variantsOf(row) },
+      traceparent: null,
+    })
+    return true
+  })
+}
+
+const SHOWN_EVERYWHERE = ['image/jpeg', 'image/png', 'image/webp', 'image/gif']
+
+/** Object keys under the names of `variants`: a link would be a credential, and dead before most consumers read it. */
+const variantsOf = (row: typeof media.$inferSelect) => ({
+  image_url: SHOWN_EVERYWHERE.includes(row.mimeType) ? originalKey(row.orgId, row.id) : null,
+  image_webp_url: null,
+  hls_master_url: row.outputPrefix && row.hlsMaster ? row.outputPrefix + row.hlsMaster : null,
+  live_photo_video_url: null,
+  asset_identifier: row.assetIdentifier,
+})
+
+/** Ends a conversion badly: the original is still delivered, half a stream is not. False when it was over already. */
+export function failConversion(db: Database, key: ConversionKey, error: ConversionError): Promise<boolean> {
+  return db.inTransaction({}, async (tx) => {
+    const { rowCount } = await tx
+      .update(media)
+      .set({
+        ...changed,
+        uploadStatus: 'failed',
+        conversionState: 'failed',
+        conversionFinishedAt: sql`now()`,
+        conversionError: error,
+        conversionProgress: null,
+        // Without a manifest only a part can have been playable.
+        outputPrefix: sql`case when ${media.manifest} is not null then ${media.outputPrefix} end`,
+        hlsMaster: sql`case when ${media.manifest} is not null then ${media.hlsMaster} end`,
+      })
+      .where(isProcessing(key))
+    return rowCount === 1
+  })
+}

@@ -1,0 +1,31 @@
+import * as z from 'zod'
+import { int } from '../../lib/runtime/config.ts'
+import { BusConfig } from '../../lib/runtime/open-event-bus.ts'
+import { StoreConfig } from '../../lib/runtime/open-object-store.ts'
+
+/** The environment of the worker. */
+export const WorkerConfig = BusConfig.extend({
+  ...StoreConfig.shape,
+  HOST: z.string().default('0.0.0.0'),
+  HEALTH_PORT: int(0, 65_535).default(8081),
+  METRICS_PORT: int(0, 65_535).default(9090),
+  DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must be a postgres:// address'),
+  DATABASE_CONNECTIONS: int(2, 200).default(10),
+  NAMESPACE: z
+    .string()
+    .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'is not a name of a namespace')
+    .describe('Where TranscodeJobs are made'),
+  POLL_MS: int(50, 60_000).default(1000),
+  LEASE_SECONDS: int(1, 600).default(30).describe('How long an event stays with the worker that took it'),
+  SWEEP_SECONDS: int(1, 3600).default(120),
+  SWEEP_IDLE_SECONDS: int(0, 3600).default(30).describe('Media that changed since are left alone by the sweep'),
+  STUCK_MARGIN_SECONDS: int(0, 604_800)
+    .default(86_400)
+    .describe('How long a conversion may wait for a place to run, besides the time of its attempts'),
+  GIVE_UP_SECONDS: int(0, 2_592_000)
+    .default(259_200)
+    .describe('A media for which nothing could be started in this time fails'),
+  LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+  KEEPSAKE_FAILPOINT: z.string().optional(),
+})
+export type WorkerConfig = z.output<typeof WorkerConfig>

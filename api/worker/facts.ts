@@ -1,0 +1,72 @@
+import {
+  succeededOf,
+  type TranscodeInput,
+  type TranscodeJobSpec,
+  type TranscodeJobStatus,
+  type TranscodeOutput,
+} from '../../crds/transcode-job.ts'
+import { conversionErrorOf } from '../../lib/contract/conversion-error.ts'
+import { parseId, type Uuid } from '../../lib/contract/ids.ts'
+import type { ConversionError } from '../db/schema.ts'
+import type { RunningConversion } from '../media/conversion-plan.ts'
+
+/** As much of a TranscodeJob as tells what became of its inputs. */
+export interface TranscodeJobSeen {
+  spec: Pick<TranscodeJobSpec, 'inputs'>
+  status?: TranscodeJobStatus
+}
+
+/** What a TranscodeJob says about one media, in our own words. The prefix tells which generation it speaks of. */
+export type Fact = { mediaId: Uuid; prefix: string } & (
+  | { state: 'queued' }
+  | ({ state: 'running'; playable: boolean } & RunningConversion)
+  | { state: 'succeeded' }
+  | { state: 'failed'; error: ConversionError }
+)
+
+/** One fact per input. Inputs that are no media of ours say nothing: anybody with the right may make a TranscodeJob. */
+export function factsOf(job: TranscodeJobSeen): Fact[] {
+  return job.spec.inputs.flatMap((input) => {
+    const mediaId = parseId('media', input.id)
+    return mediaId ? [{ mediaId, prefix: input.outputPrefix, ...stateOf(input, job.status ?? {}) }] : []
+  })
+}
+
+type State = Fact extends infer F ? (F extends Fact ? Omit<F, 'mediaId' | 'prefix'> : never) : never
+
+/** The order of the lines is the order of precedence: an input that is done stays done when others fail. */
+function stateOf(input: TranscodeInput, status: TranscodeJobStatus): State {
+  const condition = succeededOf(status)
+  const output = status.outputs?.find((o) => o.id === input.id)
+  if (output?.state === 'Succeeded') return { state: 'succeeded' }
+  if (output?.state === 'Failed') return { state: 'failed', error: errorOf(output.reason, output.message) }
+  // The manifest is the commit, whether or not the status came to name it.
+  if (condition?.status === 'True') return { state: 'succeeded' }
+  if (condition?.status === 'False') return { state: 'failed', error: errorOf(condition.reason, condition.message) }
+  return status.phase === 'Running' ? runningOf(input, status) : { state: 'queued' }
+}
+
+function runningOf(input: TranscodeInput, { progress, attempts, startTime }: TranscodeJobStatus): State {
+  return {
+    state: 'running',
+    attempts: attempts ?? 0,
+    startedAt: startTime ? new Date(startTime) : null,
+    progress: progress
+      ? {
+          percent: progress.percent,
+          speed: progress.speed ?? null,
+          eta_sec: progress.etaSeconds ?? null,
+          stage: progress.stage ?? null,
+        }
+      : null,
+    playable: progress?.playable?.includes(input.id) ?? false,
+  }
+}
+
+/** Says to people what is about their file, and of our own trouble only that it was ours. */
+function errorOf(reason: string | undefined, message: TranscodeOutput['message']): ConversionError {
+  const code = conversionErrorOf(reason)
+  if (code === 'INTERNAL') return { code, message: 'The conversion failed for a reason that does not lie in the file' }
+  if (code === 'TIMEOUT') return { code, message: 'The conversion took longer than it may' }
+  return { code, message: message || 'The file cannot be converted' }
+}

@@ -1,0 +1,56 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import type { Log } from '../../lib/runtime/log.ts'
+
+export interface Listener {
+  close(): Promise<void>
+}
+
+/**
+ * Calls `onNotify` for every notification on a channel, and after every (re)connection, since those sent meanwhile are
+ * lost. A connection of its own: one from the pool would be handed to somebody else. Connects again for ever.
+ */
+export function listen(o: { url: string; channel: 'outbox'; onNotify(): void; log: Log }): Listener {
+  const stopped = new AbortController()
+  let client: pg.Client | undefined
+
+  async function connected(): Promise<void> {
+    const mine = new pg.Client({
+      connectionString: o.url,
+      application_name: 'keepsake_worker listen',
+      connectionTimeoutMillis: 5000,
+      keepAlive: true,
+    })
+    client = mine
+    const ended = new Promise<void>((resolve) => void mine.once('end', resolve))
+    mine.on('error', (error) => o.log.warn({ err: error }, 'notifications interrupted'))
+    mine.on('notification', () => o.onNotify())
+    try {
+      await mine.connect()
+      await mine.query(`listen ${o.channel}`)
+      o.onNotify()
+      if (!stopped.signal.aborted) await ended
+    } finally {
+      await mine.end().catch(() => {})
+    }
+  }
+
+  async function loop(): Promise<void> {
+    for (let failures = 0; !stopped.signal.aborted; ) {
+      const since = performance.now()
+      await connected().catch((error: unknown) => o.log.warn({ err: error }, 'cannot listen to the database'))
+      failures = performance.now() - since > 10_000 ? 0 : failures + 1
+      const pause = Math.min(10_000, 100 * 2 ** failures)
+      await sleep(pause, undefined, { signal: stopped.signal }).catch(() => {})
+    }
+  }
+
+  const done = loop()
+  return {
+    async close() {
+      stopped.abort()
+      await client?.end().catch(() => {})
+      await done
+    },
+  }
+}

@@ -1,0 +1,85 @@
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import type { EventType } from '../../lib/contract/events.ts'
+import type { Database } from '../db/db.ts'
+import type { Fact } from './facts.ts'
+import { measureOutbox } from './queries.ts'
+import type { RelayStep } from './relay.ts'
+import type { Repair } from './sweep-plan.ts'
+
+export interface WorkerMetrics {
+  onPublished(type: EventType): void
+  onFailed(type: string, step: RelayStep): void
+  onProjected(state: Fact['state']): void
+  onRepaired(repair: Repair): void
+  onSwept(): void
+  /** Prometheus' text format. */
+  text(): Promise<{ contentType: string; body: string }>
+}
+
+/** `waiting` is asked at every scrape: resources whose state is not written down yet. */
+export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMetrics {
+  const register = new Registry()
+  collectDefaultMetrics({ register })
+  const registers = [register]
+  const oldest = new Gauge({
+    name: 'outbox_oldest_seconds',
+    help: 'Age of the oldest event that is not published; NaN when the database does not answer',
+    registers,
+  })
+  new Gauge({
+    name: 'outbox_unpublished',
+    help: 'Events that are not published; NaN when the database does not answer',
+    registers,
+    async collect() {
+      const unknown = { unpublished: Number.NaN, oldestSeconds: Number.NaN }
+      const now = await db.read({}, measureOutbox).catch(() => unknown)
+      this.set(now.unpublished)
+      oldest.set(now.oldestSeconds)
+    },
+  })
+  new Gauge({
+    name: 'projector_waiting',
+    help: 'TranscodeJobs whose state is not written down yet',
+    registers,
+    collect() {
+      this.set(waiting())
+    },
+  })
+  const published = new Counter({
+    name: 'relay_published_total',
+    help: 'Events published',
+    labelNames: ['type'],
+    registers,
+  })
+  const failed = new Counter({
+    name: 'relay_failed_total',
+    help: 'Attempts to publish that failed, by the step that did',
+    labelNames: ['type', 'step'],
+    registers,
+  })
+  const projected = new Counter({
+    name: 'projector_written_total',
+    help: 'States of conversions written down',
+    labelNames: ['state'],
+    registers,
+  })
+  const repaired = new Counter({
+    name: 'sweep_repaired_total',
+    help: 'Conversions that the sweep had to repair; more than a few mean that something is lost regularly',
+    labelNames: ['repair'],
+    registers,
+  })
+  const swept = new Gauge({
+    name: 'sweep_last_success_timestamp_seconds',
+    help: 'When the last sweep ended',
+    registers,
+  })
+  return {
+    onPublished: (type) => published.inc({ type }),
+    onFailed: (type, step) => failed.inc({ type, step }),
+    onProjected: (state) => projected.inc({ state }),
+    onRepaired: (repair) => repaired.inc({ repair }),
+    onSwept: () => swept.setToCurrentTime(),
+    text: async () => ({ body: await register.metrics(), contentType: register.contentType }),
+  }
+}

@@ -1,0 +1,162 @@
+import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
+import { masterKey, outputPrefix } from '../../lib/contract/object-keys.ts'
+import type { Clock } from '../../lib/runtime/clock.ts'
+import type { Cluster, KubeObject, Reflection } from '../../lib/runtime/cluster.ts'
+import { failpoint } from '../../lib/runtime/failpoint.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store.ts'
+import type { Database } from '../db/db.ts'
+import {
+  type Conversion,
+  completeConversion,
+  failConversion,
+  findConversion,
+  recordPlayable,
+  recordProgress,
+} from '../media/conversion.ts'
+import { type Fact, factsOf, type TranscodeJobSeen } from './facts.ts'
+import { keyedQueue } from './keyed-queue.ts'
+import { ManifestError, readManifest } from './read-manifest.ts'
+
+export type TranscodeJobObject = KubeObject & TranscodeJobSeen
+
+export interface ProjectorDeps {
+  db: Database
+  store: ObjectStore
+  cluster: Cluster
+  namespace: string
+  log: Log
+  clock: Clock
+  onProjected?(state: Fact['state']): void
+}
+
+export interface ProjectorOptions {
+  /** The progress of one media is written at most this often. */
+  progressMs?: number
+  concurrency?: number
+  /** Attempts to read what a finished resource says it has made. */
+  manifestAttempts?: number
+  backoffMs?: (attempts: number) => number
+}
+
+export interface Projector {
+  /** Looks at one resource again, whatever was seen of it before. */
+  lookAgain(name: string): void
+  reflection: Reflection<TranscodeJobObject>
+  /** Resources that are not written down yet. */
+  waiting(): number
+  stop(): Promise<void>
+}
+
+/**
+ * Writes down what the cluster says of conversions. The watch may repeat itself, skip steps, start over, and come from
+ * several workers: every move is guarded by the state and generation of the media, so each happens once.
+ */
+export function startProjector(deps: ProjectorDeps, options: ProjectorOptions = {}): Projector {
+  const { log } = deps
+  const { progressMs = 2000, concurrency = 4, backoffMs } = options
+  /** What was last written down of a resource: a list that starts over costs no queries. */
+  const projected = new Map<string, { text: string; atMs: number }>()
+
+  async function look(name: string, attempt: number): Promise<{ againAfterMs: number } | undefined> {
+    const job = reflection.get({ namespace: deps.namespace, name })
+    if (!job) return void projected.delete(name)
+    const facts = factsOf(job)
+    const text = JSON.stringify([job.metadata.uid, facts])
+    const last = projected.get(name)
+    if (last?.text === text) return
+    const nowMs = deps.clock.now().getTime()
+    // Only what is still under way can wait; a verdict is written at once.
+    const waitMs = last && facts.some((f) => f.state === 'running') ? last.atMs + progressMs - nowMs : 0
+    if (waitMs > 0) return { againAfterMs: Math.min(waitMs, progressMs) }
+    const isLastAttempt = attempt >= (options.manifestAttempts ?? 6)
+    for (const fact of facts) {
+      if (await projectFact(deps, fact, isLastAttempt)) deps.onProjected?.(fact.state)
+    }
+    projected.set(name, { text, atMs: nowMs })
+    return
+  }
+
+  const queue = keyedQueue({
+    concurrency,
+    look,
+    onError: (error, name, attempt) => log.warn({ err: error, transcodeJob: name, attempt }, 'not written down yet'),
+    ...(backoffMs && { backoffMs }),
+  })
+  const reflection = deps.cluster.reflect<TranscodeJobObject>(
+    TRANSCODE_JOBS,
+    {
+      onSet: (job) => queue.add(job.metadata.name),
+      onDelete: (job) => queue.add(job.metadata.name),
+      onError: (error, retryInMs) => log.warn({ err: error, retryInMs }, 'watching TranscodeJobs was interrupted'),
+    },
+    { namespace: deps.namespace },
+  )
+  return {
+    reflection,
+    lookAgain(name) {
+      projected.delete(name)
+      queue.add(name)
+    },
+    waiting: queue.size,
+    async stop() {
+      await reflection.stop()
+      await queue.stop()
+    },
+  }
+}
+
+type FactDeps = Pick<ProjectorDeps, 'db' | 'store' | 'log'>
+
+/**
+ * Moves a media to where a fact says it is. False when that is no news: the media is gone or finished, or the fact
+ * speaks of a generation that is over. When `isLastAttempt`, a manifest that cannot be used fails the conversion.
+ */
+export async function projectFact(deps: FactDeps, fact: Fact, isLastAttempt: boolean): Promise<boolean> {
+  if (fact.state === 'queued') return false
+  const media = await deps.db.read({}, (tx) => findConversion(tx, fact.mediaId))
+  if (media?.uploadStatus !== 'processing') return false
+  if (fact.prefix !== outputPrefix(media.orgId, media.id, media.generation)) return false
+  const isNews = await moveTo(deps, media, fact, isLastAttempt)
+  if (isNews) failpoint('projector.committed')
+  return isNews
+}
+
+async function moveTo(
+  deps: FactDeps,
+  media: Conversion,
+  fact: Exclude<Fact, { state: 'queued' }>,
+  isLastAttempt: boolean,
+): Promise<boolean> {
+  switch (fact.state) {
+    case 'running': {
+      const isPlayable = fact.playable && (await makePlayable(deps, media, fact.prefix))
+      return (await recordProgress(deps.db, media, fact)) || isPlayable
+    }
+    case 'succeeded':
+      return await complete(deps, media, fact.prefix, isLastAttempt)
+    case 'failed':
+      return await failConversion(deps.db, media, fact.error)
+  }
+}
+
+/** The report runs ahead of nothing: the playlist has been uploaded before. But a link to nothing would be worse than none. */
+async function makePlayable({ db, store }: FactDeps, media: Conversion, prefix: string): Promise<boolean> {
+  if (media.outputPrefix !== null) return false
+  const key = masterKey(prefix)
+  if (!(await store.head(key))) return false
+  return await recordPlayable(db, media, { prefix, hlsMaster: key.slice(prefix.length) })
+}
+
+async function complete(deps: FactDeps, media: Conversion, prefix: string, isLastAttempt: boolean): Promise<boolean> {
+  try {
+    const manifest = await readManifest(deps.store, media.id, prefix)
+    failpoint('projector.read')
+    return await completeConversion(deps.db, media, { prefix, manifest })
+  } catch (error) {
+    if (!(error instanceof ManifestError) || !isLastAttempt) throw error
+    deps.log.error({ err: error, media: media.id }, 'a conversion that succeeded left no manifest that can be used')
+    const message = 'The result of the conversion could not be used'
+    return await failConversion(deps.db, media, { code: 'INTERNAL', message })
+  }
+}

@@ -1,0 +1,82 @@
+import { and, asc, eq, inArray, isNull, sql } from 'drizzle-orm'
+import type { Uuid } from '../../lib/contract/ids.ts'
+import type { Tx } from '../db/db.ts'
+import { outbox } from '../db/schema.ts'
+
+export type OutboxRow = typeof outbox.$inferSelect
+
+/**
+ * Takes up to `limit` rows that are due, for `leaseSeconds`: until then nobody else gets them, afterwards anybody does.
+ * Of one aggregate only the oldest unpublished row can be taken, so its events leave in order. `attempts` in the rows
+ * counts this attempt and identifies the lease.
+ */
+export async function claimDue(tx: Tx, o: { limit: number; leaseSeconds: number }): Promise<OutboxRow[]> {
+  // A common table expression with FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.
+  const due = tx.$with('due').as(
+    tx
+      .select({ id: outbox.id })
+      .from(outbox)
+      .where(
+        and(
+          isNull(outbox.publishedAt),
+          sql`${outbox.nextAttemptAt} <= now()`,
+          sql`not exists (select from outbox older where older.published_at is null
+            and older.aggregate_id = ${outbox.aggregateId}
+            and (older.aggregate_version, older.id) < (${outbox.aggregateVersion}, ${outbox.id}))`,
+        ),
+      )
+      .orderBy(asc(outbox.nextAttemptAt), asc(outbox.id))
+      .limit(o.limit)
+      .for('update', { skipLocked: true }),
+  )
+  return await tx
+    .with(due)
+    .update(outbox)
+    .set({
+      attempts: sql`${outbox.attempts} + 1`,
+      nextAttemptAt: sql`now() + make_interval(secs => ${o.leaseSeconds})`,
+    })
+    .where(inArray(outbox.id, sql`(select id from ${due})`))
+    .returning()
+}
+
+export async function markPublished(tx: Tx, id: Uuid): Promise<void> {
+  await tx
+    .update(outbox)
+    .set({ publishedAt: sql`now()`, lastError: null })
+    .where(and(eq(outbox.id, id), isNull(outbox.publishedAt)))
+}
+
+/** Puts a row off. Does nothing when the lease was lost: then whoever holds it now decides. */
+export async function markFailed(
+  tx: Tx,
+  row: Pick<OutboxRow, 'id' | 'attempts'>,
+  failure: { message: string; retrySeconds: number },
+): Promise<void> {
+  await tx
+    .update(outbox)
+    .set({
+      lastError: failure.message.slice(0, 1000),
+      nextAttemptAt: sql`now() + make_interval(secs => ${failure.retrySeconds})`,
+    })
+    .where(and(eq(outbox.id, row.id), eq(outbox.attempts, row.attempts), isNull(outbox.publishedAt)))
+}
+
+/** How much waits to be published, and for how long the oldest has. */
+export async function measureOutbox(tx: Tx): Promise<{ unpublished: number; oldestSeconds: number }> {
+  const [row] = await tx
+    .select({
+      unpublished: sql<number>`count(*)::int`,
+      oldestSeconds: sql<number>`coalesce(extract(epoch from now() - min(${outbox.createdAt})), 0)::float8`,
+    })
+    .from(outbox)
+    .where(isNull(outbox.publishedAt))
+  return row ?? { unpublished: 0, oldestSeconds: 0 }
+}
+
+/** Forgets what was published more than a week ago. Returns how many; call again while it returns `batch`. */
+export async function deleteOldEvents(tx: Tx, batch: number): Promise<number> {
+  const old = sql`select ctid from ${outbox} where ${outbox.publishedAt} < now() - interval '7 days' limit ${batch}`
+  const { rowCount } = await tx.execute(sql`delete from ${outbox} where ctid = any(array(${old}))`)
+  return rowCount ?? 0
+}

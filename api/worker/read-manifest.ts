@@ -1,0 +1,48 @@
+import { formatId, type Uuid } from '../../lib/contract/ids.ts'
+import { Manifest } from '../../lib/contract/manifest.ts'
+import { manifestKey } from '../../lib/contract/object-keys.ts'
+import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
+
+const MAX_BYTES = 256 * 1024
+/** The manifest comes from a pod that has read a stranger's file: what links are made of may not lead out of the prefix. */
+const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*\.m3u8$/
+
+/** There is no manifest, or none that can be used. Repeating helps only if somebody writes it after all. */
+export class ManifestError extends Error {
+  override readonly name = 'ManifestError'
+}
+
+/** What a conversion made, checked. Throws ManifestError; anything else thrown is an outage of the store. */
+export async function readManifest(store: ObjectStore, mediaId: Uuid, prefix: string): Promise<Manifest> {
+  const key = manifestKey(prefix)
+  const parsed = Manifest.safeParse(parseJson(await readText(store, key), key))
+  if (!parsed.success) throw new ManifestError(`${key} does not fit its schema: ${parsed.error.message}`)
+  const manifest = parsed.data
+  if (manifest.id !== formatId('media', mediaId)) throw new ManifestError(`${key} speaks of another media`)
+  if (!FILE_NAME.test(manifest.hls.master)) throw new ManifestError(`${key} names a file outside of its prefix`)
+  return manifest
+}
+
+async function readText(store: ObjectStore, key: string): Promise<string> {
+  try {
+    const { info, body } = await store.get(key)
+    if (info.size > MAX_BYTES) {
+      body.destroy()
+      throw new ManifestError(`${key} has ${info.size} bytes`)
+    }
+    const chunks: Buffer[] = []
+    for await (const chunk of body) chunks.push(chunk as Buffer)
+    return Buffer.concat(chunks).toString('utf8')
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'NotFound') throw new ManifestError(`there is no ${key}`)
+    throw error
+  }
+}
+
+function parseJson(text: string, key: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new ManifestError(`${key} is not JSON`, { cause })
+  }
+}

@@ -1,0 +1,138 @@
+import { EVENTS, type EventType, type OutboxMessage, subjectOf, toCloudEvent } from '../../lib/contract/events.ts'
+import type { EventBus } from '../../lib/runtime/event-bus.ts'
+import { failpoint } from '../../lib/runtime/failpoint.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import type { Database } from '../db/db.ts'
+import { backoffSeconds, within } from './backoff.ts'
+import { claimDue, markFailed, markPublished, type OutboxRow } from './queries.ts'
+import { wakeup } from './signal.ts'
+
+export interface RelayDeps {
+  db: Database
+  bus: Pick<EventBus, 'publish'>
+  log: Log
+  /** What must follow an event inside our own system. It may be called again for the same event. */
+  react(message: OutboxMessage): Promise<void>
+  onPublished?(type: EventType): void
+  onFailed?(type: string, step: RelayStep): void
+}
+
+export interface RelayOptions {
+  /** Events on their way at once. One that hangs takes one place, not the relay. */
+  concurrency?: number
+  pollMs?: number
+  /** A claimed event belongs to nobody else for this long; must cover both steps. */
+  leaseSeconds?: number
+  stepMs?: number
+  /** Seconds before an event that failed for the n-th time is tried again. */
+  backoff?: (attempts: number) => number
+}
+
+export interface Relay {
+  /** There may be something to do. */
+  wake(): void
+  /** Claims nothing more and resolves when what has been claimed is settled. */
+  stop(): Promise<void>
+}
+
+export type RelayStep = 'decode' | 'react' | 'publish' | 'mark'
+
+/**
+ * Carries committed events out: claims them by lease, reacts, publishes, marks them. At least once; of one aggregate in
+ * the order of its versions, as long as leases are kept. Any number may run against one database.
+ */
+export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
+  const { db, log } = deps
+  const { concurrency = 16, pollMs = 1000, leaseSeconds = 30, stepMs = 10_000, backoff = backoffSeconds } = options
+  const running = new Set<Promise<void>>()
+  const alarm = wakeup()
+  let isStopping = false
+  let outages = 0
+
+  async function claim(): Promise<OutboxRow[]> {
+    const limit = concurrency - running.size
+    if (limit === 0) return []
+    try {
+      const rows = await db.inTransaction({}, (tx) => claimDue(tx, { limit, leaseSeconds }))
+      outages = 0
+      if (rows.length > 0) failpoint('relay.claimed')
+      return rows
+    } catch (error) {
+      outages += 1
+      log.warn({ err: error, outages }, 'could not ask for events')
+      return []
+    }
+  }
+
+  async function loop(): Promise<void> {
+    while (!isStopping) {
+      const rows = await claim()
+      for (const row of rows) start(row)
+      // What was claimed may have freed the next event of its aggregate by now; only nothing is a reason to wait.
+      if (rows.length === 0) await alarm.wait(Math.min(5000, pollMs * 2 ** Math.min(outages, 5)))
+    }
+    await Promise.all(running)
+  }
+
+  function start(row: OutboxRow): void {
+    const work = deliver(row).finally(() => {
+      running.delete(work)
+      alarm.wake()
+    })
+    running.add(work)
+  }
+
+  /** Never rejects: a row that could not even be put off is free again when its lease ends. */
+  async function deliver(row: OutboxRow): Promise<void> {
+    let step: RelayStep = 'decode'
+    try {
+      const message = messageOf(row)
+      const event = toCloudEvent(message)
+      step = 'react'
+      await within(stepMs, 'the reaction', deps.react(message))
+      failpoint('relay.reacted')
+      step = 'publish'
+      const { area, orgId: org, aggregateId: aggregate, type } = message
+      await within(stepMs, 'publishing', deps.bus.publish(subjectOf({ area, org, aggregate, type }), event))
+      failpoint('relay.published')
+      step = 'mark'
+      await db.inTransaction({}, (tx) => markPublished(tx, row.id))
+      deps.onPublished?.(type)
+    } catch (error) {
+      deps.onFailed?.(isEventType(row.type) ? row.type : 'unknown', step)
+      await putOff(row, step, error)
+    }
+  }
+
+  async function putOff(row: OutboxRow, step: RelayStep, error: unknown): Promise<void> {
+    const retrySeconds = backoff(row.attempts)
+    const about = { err: error, event: row.id, type: row.type, aggregate: row.aggregateId, step, attempt: row.attempts }
+    // An event that cannot be read will not become readable by itself: later events of its aggregate wait for a person.
+    const level = step === 'decode' || row.attempts >= 5 ? 'error' : 'warn'
+    log[level]({ ...about, retrySeconds: Math.round(retrySeconds) }, 'event not published')
+    const message = `${step}: ${error instanceof Error ? error.message : String(error)}`
+    try {
+      await db.inTransaction({}, (tx) => markFailed(tx, row, { message, retrySeconds }))
+    } catch (failure) {
+      log.warn({ err: failure, event: row.id }, 'could not put an event off; its lease will end')
+    }
+  }
+
+  const done = loop()
+  return {
+    wake: () => alarm.wake(),
+    async stop() {
+      isStopping = true
+      alarm.wake()
+      await done
+    },
+  }
+}
+
+const isEventType = (type: string): type is EventType => Object.hasOwn(EVENTS, type)
+
+function messageOf({ type, ...row }: OutboxRow): OutboxMessage {
+  // Perhaps a newer version's, whose relay knows it: so it is tried again, as everything is.
+  if (!isEventType(type)) throw new Error(`There is no event type ${type}`)
+  return { ...row, type }
+}

@@ -1,0 +1,144 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { TRANSCODE_JOBS, TranscodeJobSpec } from '../../crds/transcode-job.ts'
+import type { Uuid } from '../../lib/contract/ids.ts'
+import { manifestKey, outputPrefix } from '../../lib/contract/object-keys.ts'
+import type { Clock } from '../../lib/runtime/clock.ts'
+import type { Cluster } from '../../lib/runtime/cluster.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store.ts'
+import type { Database, Tx } from '../db/db.ts'
+import { deleteOldIdempotencyKeys } from '../http/idempotency-queries.ts'
+import { type Conversion, failConversion, listProcessing } from '../media/conversion.ts'
+import { expireUploads } from '../media/uploads/release.ts'
+import { type Fact, factsOf } from './facts.ts'
+import { type Projector, projectFact, type TranscodeJobObject } from './projector.ts'
+import { deleteOldEvents } from './queries.ts'
+import { startConversion } from './reactions.ts'
+import { type Repair, type ResourceSeen, repairOf } from './sweep-plan.ts'
+import { transcodeJobName } from './transcode-spec.ts'
+
+export interface SweepDeps {
+  db: Database
+  store: ObjectStore
+  cluster: Cluster
+  namespace: string
+  projector: Pick<Projector, 'reflection' | 'lookAgain'>
+  log: Log
+  clock: Clock
+  onRepaired?(repair: Repair): void
+}
+
+export interface SweepOptions {
+  /** Media that changed since are left to those who are at it. */
+  idleSeconds: number
+  /** What a conversion may be silent for, besides the time of all its attempts: waiting for a place to run. */
+  marginSeconds: number
+  /** A media that nothing can be started for in this time fails. */
+  giveUpSeconds: number
+  batch?: number
+}
+
+/** Compares what Postgres says with the cluster and repairs what an interruption left. Any number may do it at once. */
+export async function sweepConversions(deps: SweepDeps, options: SweepOptions, signal?: AbortSignal): Promise<void> {
+  const limit = options.batch ?? 200
+  let after: Uuid | undefined
+  for (;;) {
+    const page = await deps.db.read({}, (tx) => listProcessing(tx, { ...options, after, limit }))
+    for (const media of page) {
+      if (signal?.aborted) return
+      await repairOrReport(deps, options, media)
+    }
+    after = page.at(-1)?.id
+    if (page.length < limit) return
+  }
+}
+
+/** One media that cannot be repaired now does not keep the others from it. */
+async function repairOrReport(deps: SweepDeps, options: SweepOptions, media: Conversion): Promise<void> {
+  try {
+    await repair(deps, options, media)
+  } catch (error) {
+    const idleSeconds = (deps.clock.now().getTime() - media.updatedAt.getTime()) / 1000
+    deps.log.warn({ err: error, media: media.id, idleSeconds }, 'could not repair a conversion')
+    if (idleSeconds < options.giveUpSeconds) return
+    await timeOut(deps, media).catch((e: unknown) =>
+      deps.log.error({ err: e, media: media.id }, 'could not give it up'),
+    )
+  }
+}
+
+async function repair(deps: SweepDeps, options: SweepOptions, media: Conversion): Promise<void> {
+  if (media.kind === 'image') {
+    await startConversion(deps, media)
+    return
+  }
+  const prefix = outputPrefix(media.orgId, media.id, media.generation)
+  const job = await findJob(deps, transcodeJobName(media))
+  const isCommitted = !job && (await deps.store.head(manifestKey(prefix))) !== undefined
+  const seen = { resource: job && seenOf(job), isCommitted, marginSeconds: options.marginSeconds }
+  const move = repairOf({ ...seen, now: deps.clock.now() })
+  if (move === 'wait') return
+  deps.onRepaired?.(move)
+  deps.log.info({ media: media.id, move }, 'repairing a conversion')
+  if (move === 'create') await startConversion(deps, media)
+  else if (move === 'give-up') await giveUp(deps, media, job)
+  else if (job) await projectJob(deps, job)
+  else await projectCommitted(deps, media, prefix)
+}
+
+const keyOf = (deps: SweepDeps, name: string) => ({ namespace: deps.namespace, name })
+
+/** The reflection may be behind; what it does not know is asked for. */
+async function findJob(deps: SweepDeps, name: string): Promise<TranscodeJobObject | undefined> {
+  const key = keyOf(deps, name)
+  return deps.projector.reflection.get(key) ?? (await deps.cluster.get<TranscodeJobObject>(TRANSCODE_JOBS, key))
+}
+
+async function projectJob(deps: SweepDeps, job: TranscodeJobObject): Promise<void> {
+  const { name } = job.metadata
+  if (deps.projector.reflection.get(keyOf(deps, name))) deps.projector.lookAgain(name)
+  else for (const fact of factsOf(job)) await projectFact(deps, fact, false)
+}
+
+/** The resource is gone, what it made is there. If that turns out to be of no use, it is made again. */
+async function projectCommitted(deps: SweepDeps, media: Conversion, prefix: string): Promise<void> {
+  const fact: Fact = { mediaId: media.id, prefix, state: 'succeeded' }
+  await projectFact(deps, fact, false).catch(async (error: unknown) => {
+    deps.log.warn({ err: error, media: media.id }, 'a manifest without a resource cannot be used')
+    await startConversion(deps, media)
+  })
+}
+
+async function giveUp(deps: SweepDeps, media: Conversion, job: TranscodeJobObject | undefined): Promise<void> {
+  // The row first: if we die in between, what the resource still says is no news any more.
+  await timeOut(deps, media)
+  const uid = job?.metadata.uid
+  if (job) await deps.cluster.delete(TRANSCODE_JOBS, keyOf(deps, job.metadata.name), uid ? { uid } : {})
+}
+
+async function timeOut(deps: SweepDeps, media: Conversion): Promise<void> {
+  deps.log.error({ media: media.id, generation: media.generation }, 'giving a conversion up: no sign of life')
+  await failConversion(deps.db, media, { code: 'TIMEOUT', message: 'The conversion took longer than it may' })
+}
+
+function seenOf(job: TranscodeJobObject): ResourceSeen {
+  // As the API server does; a resource that it has not defaulted would have no deadline.
+  const spec = TranscodeJobSpec.parse(job.spec)
+  return { creationTimestamp: job.metadata.creationTimestamp, spec, status: job.status }
+}
+
+const BATCH = 1000
+const PAUSE_MS = 50
+
+/** Removes what has had its time: published events, idempotency keys, uploads nobody finished. */
+export async function cleanUp(deps: Pick<SweepDeps, 'db' | 'store' | 'log'>, signal: AbortSignal): Promise<void> {
+  const { db, store, log } = deps
+  await deleteInBatches(db, (tx) => deleteOldEvents(tx, BATCH), signal)
+  await deleteInBatches(db, (tx) => deleteOldIdempotencyKeys(tx, BATCH), signal)
+  if (!signal.aborted) await expireUploads(db, store, { log })
+}
+
+/** Short transactions with a breath in between: vacuum and everybody else get their turn. */
+async function deleteInBatches(db: Database, work: (tx: Tx) => Promise<number>, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted && (await db.inTransaction({}, work)) === BATCH) await sleep(PAUSE_MS)
+}

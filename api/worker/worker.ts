@@ -1,0 +1,135 @@
+import type { RequestListener } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../../lib/runtime/clock.ts'
+import type { Cluster } from '../../lib/runtime/cluster.ts'
+import type { EventBus } from '../../lib/runtime/event-bus.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store.ts'
+import type { Database } from '../db/db.ts'
+import { probes } from '../health/probes.ts'
+import { readiness } from '../health/readiness.ts'
+import type { WorkerConfig } from './config.ts'
+import { listen } from './listen.ts'
+import { openWorkerMetrics, type WorkerMetrics } from './metrics.ts'
+import { type Projector, startProjector } from './projector.ts'
+import { reactions } from './reactions.ts'
+import { startRelay } from './relay.ts'
+import { type SideServer, serveAside } from './side-server.ts'
+import { cleanUp, type SweepOptions, sweepConversions } from './sweep.ts'
+
+export interface WorkerParts {
+  config: WorkerConfig
+  /** As keepsake_worker. */
+  db: Database
+  store: ObjectStore
+  bus: EventBus
+  cluster: Cluster
+  log: Log
+  clock: Clock
+}
+
+export interface RunningWorker {
+  healthUrl: string
+  metricsUrl: string
+  /** Takes nothing new on, finishes what it has begun. What was opened by others stays open. */
+  close(): Promise<void>
+}
+
+/** Starts everything the worker does. Any number may run at once; one that dies loses nothing. */
+export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
+  const { config, db, log } = parts
+  const state = readiness(db)
+  let projector: Projector | undefined
+  const metrics = openWorkerMetrics(db, () => projector?.waiting() ?? 0)
+  // First of all what can fail: a port that is taken must not leave loops behind.
+  const health = await serveAside(probes(state.ready, log), config.HOST, config.HEALTH_PORT)
+  let metricsServer: SideServer
+  try {
+    metricsServer = await serveAside(metricsListener(metrics), config.HOST, config.METRICS_PORT)
+  } catch (error) {
+    await health.close()
+    throw error
+  }
+
+  const deps = { ...parts, namespace: config.NAMESPACE, ...metrics }
+  projector = startProjector(deps)
+  const relay = startRelay(
+    { ...deps, react: reactions(deps) },
+    { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS },
+  )
+  const listener = listen({ url: config.DATABASE_URL, channel: 'outbox', onNotify: relay.wake, log })
+  const sweep = startSweep({ ...deps, config, projector, metrics })
+  log.info({ healthUrl: health.url, metricsUrl: metricsServer.url, namespace: config.NAMESPACE }, 'working')
+
+  async function close(): Promise<void> {
+    state.drain()
+    await Promise.all([listener.close(), sweep.stop()])
+    await relay.stop()
+    await projector?.stop()
+    await Promise.all([health.close(), metricsServer.close()])
+  }
+  let closed: Promise<void> | undefined
+  return {
+    healthUrl: health.url,
+    metricsUrl: metricsServer.url,
+    close() {
+      closed ??= close()
+      return closed
+    },
+  }
+}
+
+const metricsListener =
+  (metrics: WorkerMetrics): RequestListener =>
+  (req, res) => {
+    if (req.url !== '/metrics' || req.method !== 'GET') return void res.writeHead(404).end()
+    metrics.text().then(
+      ({ body, contentType }) => res.writeHead(200, { 'Content-Type': contentType }).end(body),
+      () => res.writeHead(500).end(),
+    )
+  }
+
+type SweepParts = WorkerParts & { namespace: string; projector: Projector; metrics: WorkerMetrics }
+
+/** Long enough for a first list, short enough to repair what can be repaired without the cluster. */
+const SYNC_MS = 30_000
+
+function startSweep(parts: SweepParts): { stop(): Promise<void> } {
+  const { config, log, metrics } = parts
+  const stopped = new AbortController()
+  const { signal } = stopped
+  const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {})
+
+  async function sweepOnce(idleSeconds: number): Promise<void> {
+    const options: SweepOptions = {
+      idleSeconds,
+      marginSeconds: config.STUCK_MARGIN_SECONDS,
+      giveUpSeconds: config.GIVE_UP_SECONDS,
+    }
+    try {
+      await sweepConversions({ ...parts, onRepaired: metrics.onRepaired }, options, signal)
+      await cleanUp(parts, signal)
+      metrics.onSwept()
+    } catch (error) {
+      log.warn({ err: error }, 'the sweep was interrupted')
+    }
+  }
+
+  async function loop(): Promise<void> {
+    await Promise.race([parts.projector.reflection.synced().catch(() => {}), pause(SYNC_MS)])
+    // Whoever was at it before we started may have died in the middle: the first time everything is looked at.
+    for (let idleSeconds = 0; !signal.aborted; idleSeconds = config.SWEEP_IDLE_SECONDS) {
+      await sweepOnce(idleSeconds)
+      // Spread, so that several workers do not always sweep together.
+      await pause(config.SWEEP_SECONDS * 1000 * (0.9 + 0.2 * Math.random()))
+    }
+  }
+
+  const done = loop()
+  return {
+    async stop() {
+      stopped.abort()
+      await done
+    },
+  }
+}
