@@ -20,13 +20,20 @@ if (values.help) {
 
 await runUntilSignal(async (onStop) => {
   const started = performance.now()
-  const platform = await startPlatform({
+  const starting = startPlatform({
     folder: values.data,
     port: portOf(values.port),
     usualPorts: !values['free-ports'],
     onStatus: (text) => console.log(`  starting ${text}`),
   })
-  onStop(() => platform.close())
+  // Registered before it is there: Ctrl-C meanwhile waits for the start, and then stops all of it.
+  onStop(() =>
+    starting.then(
+      (platform) => platform.close(),
+      () => undefined,
+    ),
+  )
+  const platform = await starting
   const { demo, page } = platform
   console.log(`
 Keepsake is running (${((performance.now() - started) / 1000).toFixed(1)} s).

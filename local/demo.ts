@@ -1,0 +1,132 @@
+import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { homedir, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { checkStream, durationOf } from './demo/check-stream.ts'
+import { type Client, type Media, signIn, untilConverted, upload } from './demo/client.ts'
+import { SAMPLE_SECONDS, sampleVideo } from './demo/sample-video.ts'
+import { megabytes, statusLine } from './demo/terminal.ts'
+import { type Platform, startPlatform } from './platform.ts'
+import { runUntilSignal } from './until-signal.ts'
+
+/** `make demo`: a video on its way through the whole platform. `VIDEO=path` takes one's own, `CHECK=1` ends by itself. */
+const isCheck = /^(1|true|yes)$/i.test(process.env['CHECK'] ?? '')
+
+await runUntilSignal(async (onStop) => {
+  const video = await chooseVideo()
+  const seconds = await durationOf(video)
+  // A check must not depend on what earlier runs left, nor leave anything itself.
+  const folder = isCheck ? await mkdtemp(join(tmpdir(), 'keepsake-demo-')) : '.keepsake'
+  if (isCheck) onStop(() => rm(folder, { recursive: true, force: true }))
+
+  const starting = start(folder)
+  // Registered before it is there: Ctrl-C meanwhile waits for the start, and then stops all of it.
+  onStop(() =>
+    starting.then(
+      (platform) => platform.close(),
+      () => undefined,
+    ),
+  )
+  const platform = await starting
+  const { demo } = platform
+  const [organization] = demo.organizations
+  if (!organization) throw new Error('The platform has no organization')
+  const { member } = demo.accounts
+  const client = await signIn(demo.base_url, member)
+  console.log(`Signed in as ${member.name}, member of ${organization.name}\n`)
+
+  const mediaId = await showUpload(client, organization.org_id, video)
+  const media = await showConversion(client, organization.org_id, mediaId)
+  const master = media.variants.hls_master_url
+  if (!master) throw new Error('The video is converted, yet there is no link to its stream')
+  if (isCheck) {
+    await check(master, seconds)
+    return 'done'
+  }
+  farewell(platform, client, organization.org_id, media)
+  return 'stay'
+})
+
+async function chooseVideo(): Promise<string> {
+  const own = process.env['VIDEO']
+  if (own) {
+    const path = own.replace(/^~(?=\/)/, homedir())
+    if (!(await stat(path).catch(() => undefined))?.isFile()) throw new Error(`VIDEO=${own} is not a file`)
+    return path
+  }
+  const path = join('.keepsake', 'samples', 'fractal-journey.mp4')
+  console.log(`Sample video: ${SAMPLE_SECONDS} s in 1080p (made once)`)
+  await sampleVideo(path)
+  return path
+}
+
+async function start(folder: string): Promise<Platform> {
+  const line = statusLine('Starting')
+  const steps = 7
+  let step = 0
+  const platform = await startPlatform({
+    folder,
+    // A check may run beside somebody's `npm start`.
+    usualPorts: !isCheck,
+    onStatus: (text) => line.show(++step / steps, text),
+  })
+  line.end('ready')
+  return platform
+}
+
+async function showUpload(client: Client, organization: string, video: string): Promise<string> {
+  const line = statusLine('Upload')
+  const started = performance.now()
+  const mediaId = await upload(client, organization, video, (sent, total) => {
+    const rate = sent / ((performance.now() - started) / 1000)
+    line.show(sent / total, `${megabytes(sent)} of ${megabytes(total)}, ${megabytes(rate)}/s`)
+  })
+  line.end(`${megabytes((await stat(video)).size)} in chunks, last ones first: ${mediaId}`)
+  return mediaId
+}
+
+async function showConversion(client: Client, organization: string, mediaId: string): Promise<Media> {
+  const line = statusLine('Conversion')
+  const started = performance.now()
+  const elapsed = () => `${((performance.now() - started) / 1000).toFixed(1)} s`
+  let playable: string | undefined
+  const media = await untilConverted(client, organization, mediaId, (seen) => {
+    const { percent = 0, speed, eta_sec: eta } = seen.conversion_progress ?? {}
+    if (seen.variants.hls_master_url) playable ??= elapsed()
+    const parts = [
+      `${Math.round(percent).toString().padStart(3)} %`,
+      speed && `speed ${speed}`,
+      eta !== null && eta !== undefined && `${eta} s left`,
+      playable && `playable since ${playable}`,
+    ]
+    line.show(percent / 100, parts.filter(Boolean).join('  '))
+  })
+  line.end(`completed in ${elapsed()}, playable after ${playable ?? elapsed()}`)
+  return media
+}
+
+async function check(master: string, seconds: number): Promise<void> {
+  const { renditions } = await checkStream(master, seconds)
+  for (const r of renditions) {
+    const name = new URL(r.url).pathname.split('/').at(-1)
+    const decoded = `${r.decodedSeconds.toFixed(2)} s decoded`
+    console.log(`Checked    ${name}: ${r.segments} segments, ${megabytes(r.bytes)}, ${decoded}`)
+  }
+  console.log(
+    `\nThe stream plays: ${renditions.length} renditions of ${seconds.toFixed(2)} s, every segment fetched and decoded.`,
+  )
+}
+
+function farewell({ demo, page, folder }: Platform, client: Client, organization: string, media: Media): void {
+  console.log(`
+Watch it:  ${page.link({ account: 'member', media: media.media_id })}
+
+Go on by hand (the token is good for 15 minutes; more accounts in ${folder}/demo.json):
+
+  TOKEN=${client.token}
+  curl -H "Authorization: Bearer $TOKEN" ${demo.base_url}/api/media/${organization}/${media.media_id}
+  curl -H "Authorization: Bearer $TOKEN" ${demo.base_url}/api/media/${organization}
+  ffplay '${media.variants.hls_master_url}'
+
+Reference of all operations: ${demo.public_url}/docs
+Ctrl-C stops everything.`)
+}
