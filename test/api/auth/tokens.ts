@@ -1,0 +1,255 @@
+import { createHmac } from 'node:crypto'
+import * as jose from 'jose'
+import t from 'tap'
+import * as z from 'zod'
+import { openAuth } from '../../../api/auth/open-auth.ts'
+import { endSignIns } from '../../../api/auth/queries.ts'
+import { userIdOf } from '../../../api/auth/verify-token.ts'
+import type { ApiConfig } from '../../../api/config.ts'
+import { route } from '../../../api/http/route.ts'
+import { newUuid } from '../../../lib/contract/ids.ts'
+import { testDatabase } from '../../support/database.ts'
+import { startTestIdentity, type TokenOptions } from '../../support/identity.ts'
+import { readableLog, serveRoutes } from '../../support/serve.ts'
+
+const identity = await startTestIdentity(t)
+const { db, admin } = await testDatabase(t)
+const config = {
+  AUTH_ISSUER: identity.issuer,
+  AUTH_AUDIENCE: identity.audience,
+  AUTH_JWKS_URL: identity.jwksUrl,
+  AUTH_TOKEN_TYPE: 'at+jwt',
+} as ApiConfig
+let shift = 0
+const clock = { now: () => new Date(Date.now() + shift) }
+const auth = openAuth({ config, db, log: readableLog().log, clock })
+await auth.keys.start()
+t.teardown(() => auth.keys.stop())
+
+const whoami = route({
+  method: 'get',
+  path: '/whoami',
+  operationId: 'whoami',
+  tags: ['Test'],
+  summary: 'For tests',
+  status: 200,
+  response: z.object({ userId: z.string(), platformAdmin: z.boolean(), sessionId: z.string().nullable() }),
+  handle: async ({ actor }) => ({ data: actor }),
+})
+const server = await serveRoutes(t, [whoami], { db, authenticate: auth.authenticate })
+const asked = (authorization: string) => server.ask({ path: '/whoami', headers: { authorization } })
+const send = async (token: string) => asked(`Bearer ${token}`)
+const withOptions = async (options: TokenOptions) => send(await identity.token(options))
+
+async function refused(t: { match: typeof import('tap').t.match }, token: string, why: string, name: string = why) {
+  const r = await send(token)
+  t.match(
+    [r.status, r.json?.error.code, r.headers['www-authenticate']],
+    [401, 'UNAUTHORIZED', `Bearer error="invalid_token", error_description="${why}"`],
+    name,
+  )
+}
+const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
+const now = () => Math.floor(Date.now() / 1000)
+
+t.test('a good token tells who asks', async (t) => {
+  const sub = newUuid()
+  const r = await withOptions({ sub, roles: ['ROLE_ADMIN', 'other'], claims: { sid: 's1' } })
+  t.strictSame(r.json.data, { userId: sub, platformAdmin: true, sessionId: 's1' })
+  const plain = await withOptions({ sub, roles: ['admin', 'role_admin'] })
+  t.strictSame(plain.json.data, { userId: sub, platformAdmin: false, sessionId: null })
+  for (const roles of ['ROLE_ADMIN', { ROLE_ADMIN: true }, [['ROLE_ADMIN']], null]) {
+    t.equal((await withOptions({ sub, claims: { roles } })).json.data.platformAdmin, false, 'roles is a list')
+  }
+  t.equal((await withOptions({ claims: { aud: ['urn:else', identity.audience] } })).status, 200, 'audience in a list')
+  t.equal((await asked(`bearer  ${await identity.token()}`)).status, 200, 'the scheme is not case-sensitive')
+})
+
+t.test('without a token there is no reason to give', async (t) => {
+  const r = await server.ask({ path: '/whoami' })
+  t.match([r.status, r.json.error.code, r.headers['www-authenticate']], [401, 'UNAUTHORIZED', 'Bearer'])
+})
+
+t.test('an expired token says so, that the client may refresh it', async (t) => {
+  await refused(t, await identity.token({ claims: { exp: now() - 60 } }), 'expired', 'exp')
+  await refused(t, await identity.token({ claims: { iat: now() - 3600 } }), 'expired', 'issued an hour ago')
+  t.equal((await withOptions({ claims: { exp: now() - 10 } })).status, 200, 'clocks may differ by half a minute')
+})
+
+const claims: Record<string, Record<string, unknown>> = {
+  'no exp': { exp: undefined },
+  'no iat': { iat: undefined },
+  'no sub': { sub: undefined },
+  'an empty sub': { sub: '' },
+  'a sub that is too long': { sub: 'x'.repeat(256) },
+  'a sub with a NUL': { sub: 'a\u0000b' },
+  'exp as text': { exp: String(now() + 900) },
+  'not valid yet': { nbf: now() + 3600 },
+  'issued in the future': { iat: now() + 3600 },
+  'another issuer': { iss: 'http://evil.example' },
+  'the issuer with a slash': { iss: `${identity.issuer}/` },
+  'another audience': { aud: 'urn:else' },
+  'part of the audience': { aud: identity.audience.slice(0, -1) },
+  'no audience': { aud: undefined },
+}
+for (const [name, changed] of Object.entries(claims)) {
+  t.test(`refuses a token with ${name}`, async (t) => {
+    await refused(t, await identity.token({ claims: changed }), 'invalid')
+  })
+}
+
+t.test('a huge or broken exp does not make a token live longer', async (t) => {
+  t.equal((await withOptions({ claims: { exp: 9e15 } })).status, 200)
+  await refused(t, await identity.token({ claims: { exp: 9e15, iat: now() - 3600 } }), 'expired')
+  t.equal((await withOptions({ claims: { exp: now() + 100.5 } })).status, 200)
+})
+
+t.test('refuses every trick with the algorithm', async (t) => {
+  const { publicKey, kid } = identity.keys()
+  const payload = encode({ iss: identity.issuer, aud: identity.audience, sub: newUuid(), iat: now(), exp: now() + 900 })
+  for (const alg of ['none', 'None', 'NONE', 'nOnE', '']) {
+    for (const signature of ['', 'AAAA']) {
+      const token = `${encode({ alg, kid, typ: 'at+jwt' })}.${payload}.${signature}`
+      // An empty signature leaves a dot at the end, which is still a bearer token by its characters.
+      await refused(t, token, 'invalid', alg)
+    }
+  }
+  const jwk = await jose.exportJWK(publicKey)
+  for (const secret of [await jose.exportSPKI(publicKey), JSON.stringify(jwk), jwk.n ?? '', '']) {
+    const head = encode({ alg: 'HS256', kid, typ: 'at+jwt' })
+    const mac = createHmac('sha256', secret).update(`${head}.${payload}`).digest('base64url')
+    await refused(t, `${head}.${payload}.${mac}`, 'invalid', 'HS256 with the public key')
+  }
+  for (const alg of ['RS384', 'PS256', 'ES256']) {
+    const pair = await jose.generateKeyPair(alg)
+    const token = await new jose.SignJWT({})
+      .setProtectedHeader({ alg, kid, typ: 'at+jwt' })
+      .setIssuer(identity.issuer)
+      .setAudience(identity.audience)
+      .setSubject(newUuid())
+      .setIssuedAt()
+      .setExpirationTime('15m')
+      .sign(pair.privateKey)
+    await refused(t, token, 'invalid', alg)
+  }
+})
+
+t.test('refuses keys that a token brings along or points to', async (t) => {
+  const own = await jose.generateKeyPair('RS256', { extractable: true })
+  const jwk = { ...(await jose.exportJWK(own.publicKey)), kid: 'own', alg: 'RS256' }
+  const forge = (header: Record<string, unknown>) =>
+    new jose.SignJWT({ sub: newUuid(), iss: identity.issuer, aud: identity.audience, iat: now(), exp: now() + 900 })
+      .setProtectedHeader({ alg: 'RS256', typ: 'at+jwt', ...header })
+      .sign(own.privateKey)
+  const kid = identity.keys().kid
+  for (const header of [
+    { kid },
+    { jwk },
+    { kid, jwk },
+    { kid, jku: `${identity.issuer}/evil` },
+    { kid, x5u: 'http://127.0.0.1:1/' },
+    { kid, x5c: ['AAAA'] },
+    { kid: '../../../dev/null' },
+    { kid: "' or 1=1 --" },
+    { kid: 'http://127.0.0.1:1/key' },
+    { kid: ['a'] },
+    {},
+  ]) {
+    await refused(t, await forge(header), 'invalid', JSON.stringify(header))
+  }
+  t.equal((await withOptions({ header: { kid: undefined } })).status, 200, 'with one key the name may be left out')
+})
+
+t.test('refuses tokens of other kinds', async (t) => {
+  for (const typ of ['JWT', 'id+jwt', 'logout+jwt', undefined, 'at+jwt\u0000']) {
+    await refused(t, await identity.token({ header: { typ } }), 'invalid', String(typ))
+  }
+  t.equal((await withOptions({ header: { typ: 'application/at+jwt' } })).status, 200)
+})
+
+t.test('refuses what is no signed token', async (t) => {
+  const token = await identity.token()
+  const [head = '', body = '', signature = ''] = token.split('.')
+  const crit = { alg: 'RS256', kid: identity.keys().kid, typ: 'at+jwt', crit: ['x'], x: 1 }
+  for (const bad of [
+    `${head}.${body}`,
+    `${token}.`,
+    `${token}.${signature}`,
+    `${head}.${body}.`,
+    `${head}..${signature}`,
+    `.${body}.${signature}`,
+    `${head}.${encode({ sub: newUuid() })}.${signature}`,
+    `${encode(crit)}.${body}.${signature}`,
+    `${head}.${body}.${signature.slice(0, -4)}`,
+    `${head}.${body}.${'A'.repeat(signature.length)}`,
+    `${encode({ alg: 'RSA-OAEP', enc: 'A256GCM' })}.AAAA.AAAA.AAAA.AAAA`,
+    'x',
+    'null',
+    `${'A'.repeat(9000)}.${body}.${signature}`,
+  ]) {
+    await refused(t, bad, 'invalid', bad.slice(0, 60))
+  }
+  for (const header of ['Bearer', 'Bearer ', 'Basic YTpi', token, `Bearer ${token} x`, `Bearer ${token}, Bearer x`]) {
+    t.equal((await asked(header)).status, 401, header.slice(0, 20))
+  }
+  const dots = Buffer.from(token.replaceAll('.', '．')).toString('latin1')
+  t.equal((await asked(`Bearer ${dots}`)).status, 401, 'unicode dots')
+  t.equal((await asked(`Bearer ${'A'.repeat(20_000)}`)).status, 431, 'larger than all headers may be')
+})
+
+t.test('makes the row of a person at first sight, once, and keeps it up to date', async (t) => {
+  const sub = newUuid()
+  const row = async (id = sub) => (await admin.query('select * from users where id = $1', [id])).rows[0]
+  const first = { sub, claims: { email: 'ann@example.org', name: 'Ann\u0000 \u0007Lee' } }
+  const all = await Promise.all(Array.from({ length: 20 }, () => withOptions(first)))
+  t.ok(all.every((r) => r.status === 200))
+  t.match(await row(), { subject: sub, issuer: identity.issuer, email: 'ann@example.org', display_name: 'Ann Lee' })
+  shift += 6000
+  await admin.query(`update users set updated_at = now() - interval '1 minute' where id = $1`, [sub])
+  await withOptions({ sub, claims: { email: 'ann@new.example', name: undefined } })
+  t.match(await row(), { email: 'ann@new.example', display_name: 'Ann Lee' }, 'what a token does not say stays')
+  shift += 6000
+  await withOptions({ sub, claims: { email: 'ann@old.example', iat: now() - 300 } })
+  t.match(await row(), { email: 'ann@new.example' }, 'an older token changes nothing')
+  shift += 6000
+  await withOptions({ sub, claims: { email: 'not@verified.example', email_verified: false } })
+  t.match(await row(), { email: 'ann@new.example' })
+
+  const named = await withOptions({ sub: 'auth0|ann', claims: { email: 7, name: ['x'] } })
+  const id = userIdOf(identity.issuer, 'auth0|ann')
+  t.equal(named.json.data.userId, id)
+  t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+  t.match(await row(id), { subject: 'auth0|ann', email: null, display_name: null })
+})
+
+t.test('a sign-out ends every earlier sign-in within five seconds, and no later one', async (t) => {
+  const sub = newUuid()
+  const signedIn = { auth_time: now() - 100 }
+  const token = await identity.token({ sub, claims: signedIn })
+  const withoutTime = await identity.token({ sub, claims: { iat: now() - 2 } })
+  t.equal((await send(token)).status, 200)
+  await db.inTransaction({}, (tx) => endSignIns(tx, sub))
+  t.equal((await send(token)).status, 200, 'what was just looked up is believed')
+  shift += 5001
+  await refused(t, token, 'revoked')
+  await refused(t, withoutTime, 'revoked', 'by its time of issue where it says nothing of the sign-in')
+  await refused(t, await identity.token({ sub, claims: { ...signedIn, iat: now() } }), 'revoked', 'refreshed since')
+  t.equal((await withOptions({ sub, claims: { auth_time: now() + 1, iat: now() } })).status, 200)
+})
+
+t.test('a look-up that failed is not remembered', async (t) => {
+  const sub = newUuid()
+  const token = await identity.token({ sub })
+  await admin.query('alter table users rename to users_away')
+  const away = await send(token)
+  await admin.query('alter table users_away rename to users')
+  t.equal(away.status, 500)
+  t.equal((await send(token)).status, 200)
+})
+
+t.test('without keys nobody is refused: 503', async (t) => {
+  identity.mode('down')
+  shift += 25 * 3600 * 1000
+  const r = await send(await identity.token())
+  t.match([r.status, r.json.error.code, r.headers['retry-after']], [503, 'AUTH_UNAVAILABLE', '5'])
+})
