@@ -1,0 +1,122 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Client } from 'minio'
+import type { S3Options } from '../../../lib/runtime/object-store-s3.ts'
+import { freePort, missingProgram, runProgram, startProcess, stopProcess, waitFor } from './process.ts'
+
+export interface RadosGateway {
+  /** Endpoint, keys and an empty bucket. */
+  s3: S3Options
+  /** Another empty bucket. */
+  makeBucket(name: string): Promise<S3Options>
+  stop(): Promise<void>
+}
+
+const PROGRAMS = ['ceph-mon', 'ceph-osd', 'radosgw', 'radosgw-admin', 'ceph', 'monmaptool']
+const REGION = 'us-east-1'
+
+/**
+ * A real S3 server, Ceph's gateway, on one monitor and one storage daemon that keeps everything in memory. It checks
+ * signatures, digests and part sizes as Amazon does. Undefined where Ceph is not installed.
+ */
+export async function startRadosGateway(): Promise<RadosGateway | undefined> {
+  if (await missingProgram(PROGRAMS)) return undefined
+  // Ceph's admin sockets lie in here, and a socket path may not be long.
+  const folder = await mkdtemp(join(tmpdir(), 'ks-rgw-'))
+  const stoppers: (() => Promise<void>)[] = [() => rm(folder, { recursive: true, force: true })]
+  const stop = async () => {
+    for (const close of stoppers.splice(0).reverse()) await close()
+  }
+  try {
+    const s3 = await startCeph(folder, (close) => stoppers.push(close))
+    const makeBucket = async (bucket: string): Promise<S3Options> => {
+      await clientOf(s3).makeBucket(bucket, REGION)
+      return { ...s3, bucket }
+    }
+    return { s3: await makeBucket(s3.bucket), makeBucket, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+async function startCeph(folder: string, onStop: (close: () => Promise<void>) => void): Promise<S3Options> {
+  const [monPort, gatewayPort] = [await freePort(), await freePort()]
+  const conf = join(folder, 'ceph.conf')
+  const fsid = randomUUID()
+  const osd = randomUUID()
+  for (const name of ['mon', 'osd', 'rgw']) await mkdir(join(folder, name))
+  await writeFile(conf, cephConf(folder, fsid, monPort, gatewayPort))
+
+  const daemon = async (name: string, args: string[], ready: () => Promise<boolean>) => {
+    const logFile = join(folder, `${name}.out`)
+    const child = await startProcess(name, ['-f', '-c', conf, ...args], logFile)
+    // Nothing in it is worth keeping, and an orderly end takes seconds.
+    onStop(() => stopProcess(child, 'SIGKILL'))
+    await waitFor(name, child, logFile, ready)
+  }
+  const ceph = (...args: string[]) => runProgram('ceph', ['-c', conf, '--connect-timeout', '20', ...args])
+
+  await runProgram('monmaptool', [
+    '--create',
+    '--fsid',
+    fsid,
+    '--addv',
+    'a',
+    `[v1:127.0.0.1:${monPort}]`,
+    join(folder, 'monmap'),
+  ])
+  await runProgram('ceph-mon', ['-i', 'a', '--mkfs', '--monmap', join(folder, 'monmap'), '-c', conf])
+  await daemon('ceph-mon', ['-i', 'a'], async () => (await ceph('fsid')).includes(fsid))
+  // It asks the monitor, so not earlier.
+  await runProgram('ceph-osd', ['-i', '0', '--mkfs', '--osd-uuid', osd, '-c', conf])
+  await ceph('osd', 'new', osd)
+  await ceph('osd', 'crush', 'add', 'osd.0', '1.0', 'root=default', 'host=h')
+  await daemon('ceph-osd', ['-i', '0'], async () => /\b1 up\b/.test(await ceph('osd', 'stat')))
+
+  const keys = { accessKey: 'TESTACCESS', secretKey: randomBytes(20).toString('hex') }
+  const user = ['--uid=test', '--display-name=test', `--access-key=${keys.accessKey}`, `--secret-key=${keys.secretKey}`]
+  await runProgram('radosgw-admin', ['-c', conf, 'user', 'create', ...user])
+  const endpoint = `http://127.0.0.1:${gatewayPort}`
+  await daemon('radosgw', ['-n', 'client.rgw'], async () => (await fetch(endpoint)).ok)
+  return { endpoint, region: REGION, bucket: 'keepsake-test', ...keys }
+}
+
+function clientOf(s3: S3Options): Client {
+  const { hostname, port } = new URL(s3.endpoint)
+  const { accessKey, secretKey, region } = s3
+  return new Client({ endPoint: hostname, port: Number(port), useSSL: false, accessKey, secretKey, region })
+}
+
+const cephConf = (folder: string, fsid: string, monPort: number, gatewayPort: number) => `[global]
+fsid = ${fsid}
+mon_host = [v1:127.0.0.1:${monPort}]
+mon_initial_members = a
+auth_cluster_required = none
+auth_service_required = none
+auth_client_required = none
+public_addr = 127.0.0.1
+cluster_addr = 127.0.0.1
+osd_pool_default_size = 1
+osd_pool_default_min_size = 1
+osd_pool_default_pg_num = 4
+osd_pool_default_pg_autoscale_mode = off
+mon_allow_pool_size_one = true
+mon_warn_on_pool_no_redundancy = false
+osd_crush_chooseleaf_type = 0
+osd_objectstore = memstore
+memstore_device_bytes = 2147483648
+run_dir = ${folder}
+admin_socket = ${folder}/$name.asok
+log_file = ${folder}/$name.log
+pid_file = ${folder}/$name.pid
+mon_data = ${folder}/mon
+osd_data = ${folder}/osd
+rgw_data = ${folder}/rgw
+keyring = ${folder}/keyring
+rgw_frontends = beast endpoint=127.0.0.1:${gatewayPort}
+rgw_enable_usage_log = false
+rgw_crypt_require_ssl = false
+`
