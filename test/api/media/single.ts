@@ -1,0 +1,180 @@
+import { createHash } from 'node:crypto'
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { newUuid } from '../../../lib/contract/ids.ts'
+import { fakeMp4, formOf, startMediaApi, uuidOf } from '../../support/media-api.ts'
+
+const api = await startMediaApi(t)
+const { people, org, call } = api
+const upload = (form: FormData, who = people.member, headers = {}) =>
+  call(who, 'POST', `/api/media/${org}/single`, { form, headers })
+const rows = async (table: string) => (await api.database.admin.query(`select * from ${table}`)).rows
+
+/** Runs something that must fail, and shows that nothing of it is left. */
+async function leavesNothing(t: Test, work: () => Promise<unknown>): Promise<void> {
+  const before = [await api.keys(), await rows('media'), await rows('outbox'), await rows('object_intents')]
+  await work()
+  let after: unknown
+  for (let i = 0; i < 50; i++) {
+    after = [await api.keys(), await rows('media'), await rows('outbox'), await rows('object_intents')]
+    if (JSON.stringify(after) === JSON.stringify(before)) break
+    await sleep(50)
+  }
+  t.strictSame(after, before, 'nothing is left behind')
+}
+
+t.test('a whole file becomes a media that can be seen at once', async (t) => {
+  const bytes = fakeMp4(300_000)
+  const answer = await upload(formOf(bytes, 'Sommer 2019.mp4', { asset_identifier: 'A-1' }))
+  t.equal(answer.status, 201)
+  t.match(answer.data, {
+    media_id: /^med_/,
+    org_id: org,
+    original_filename: 'Sommer 2019.mp4',
+    mime_type: 'video/mp4',
+    file_size_bytes: 300_000,
+    upload_status: 'processing',
+    created_at: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
+  })
+  const id = uuidOf('media', answer.data.media_id)
+  const [row] = (await api.database.admin.query('select * from media where id = $1', [id])).rows
+  t.equal(row.sha256, createHash('sha256').update(bytes).digest('hex'))
+  t.equal(row.asset_identifier, 'A-1')
+  const [event] = (await api.database.admin.query('select * from outbox where aggregate_id = $1', [id])).rows
+  t.match(event, { type: 'MediaUploaded', aggregate_version: 1, payload: { uploader_id: people.member.wireId } })
+  const [entry] = (await api.database.admin.query('select * from audit_log where resource_id = $1', [id])).rows
+  t.match(entry, { action: 'MEDIA_UPLOAD', actor_id: people.member.id, result: 'success', request_id: /^req_/ })
+  t.strictSame(await rows('object_intents'), [])
+  t.equal((await call(people.another, 'GET', `/api/media/${org}/${answer.data.media_id}`)).status, 200)
+})
+
+t.test('fields that come after the file count as well', async (t) => {
+  const pair = newUuid()
+  const form = formOf(fakeMp4(5000))
+  form.append('live_photo_pair_id', pair.toUpperCase())
+  form.append('asset_identifier', '')
+  const { status, data } = await upload(form)
+  t.equal(status, 201)
+  const [row] = (await api.database.admin.query('select * from media where id = $1', [uuidOf('media', data.media_id)]))
+    .rows
+  t.match(row, { live_photo_pair_id: pair, asset_identifier: null })
+})
+
+t.test('a bad field behind the file is a 400 and leaves nothing', async (t) => {
+  const form = formOf(fakeMp4(5000))
+  form.append('live_photo_pair_id', 'not a uuid')
+  await leavesNothing(t, async () => {
+    const { status, body } = await upload(form)
+    t.equal(status, 400)
+    t.match(body.error.details, [{ field: 'body.live_photo_pair_id' }])
+  })
+})
+
+t.test('a second video with the same pair id is a conflict; an image is its other half', async (t) => {
+  const fields = { live_photo_pair_id: newUuid() }
+  t.equal((await upload(formOf(fakeMp4(5000), 'a.mov', fields))).status, 201)
+  await leavesNothing(t, async () => {
+    const { status, code } = await upload(formOf(fakeMp4(5000), 'b.mov', fields))
+    t.strictSame([status, code], [409, 'CONFLICT'])
+  })
+  const jpeg = Buffer.concat([Buffer.from([0xff, 0xd8, 0xff, 0xe0]), Buffer.alloc(2000)])
+  t.equal((await upload(formOf(jpeg, 'a.jpg', fields))).status, 201)
+  t.equal((await upload(formOf(jpeg, 'a.jpg', fields))).status, 409)
+  t.equal((await upload(formOf(jpeg, 'a.jpg', fields), people.another)).status, 201, 'pairs are per uploader')
+})
+
+const jpegHead = Buffer.from([0xff, 0xd8, 0xff, 0xe0])
+const NOT_MEDIA: [string, Buffer][] = [
+  ['an empty file', Buffer.alloc(0)],
+  ['a playlist called mp4', Buffer.from('#EXTM3U\n#EXT-X-TARGETDURATION:6\nfile:///etc/passwd\n')],
+  ['an ffconcat script', Buffer.from('ffconcat version 1.0\nfile secret.mp4\n')],
+  ['a DASH manifest', Buffer.from('<?xml version="1.0"?><MPD xmlns="urn:mpeg:dash:schema:mpd:2011"></MPD>')],
+  ['a session description', Buffer.from('v=0\no=- 0 0 IN IP4 127.0.0.1\n')],
+  ['a drawing', Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>')],
+  ['a page', Buffer.from('<!doctype html><script>alert(1)</script>')],
+  ['a page that hides a picture', Buffer.concat([Buffer.from('<html>'), jpegHead])],
+  ['a PDF', Buffer.from('%PDF-1.7\n')],
+  ['an archive', Buffer.from('PK\x03\x04 and so on')],
+  ['a program', Buffer.from('MZ\x90\0')],
+]
+for (const [name, bytes] of NOT_MEDIA) {
+  t.test(`${name} is refused and leaves nothing`, async (t) => {
+    await leavesNothing(t, async () => {
+      const { status, code } = await upload(formOf(bytes, 'clip.mp4'))
+      t.strictSame([status, code], [415, 'UNSUPPORTED_CONTENT_TYPE'])
+    })
+  })
+}
+
+t.test('one byte more than 100 MiB is refused while it streams and leaves nothing', { timeout: 60_000 }, async (t) => {
+  const limit = 100 * 1024 * 1024
+  await leavesNothing(t, async () => {
+    const { status, code } = await upload(formOf(Buffer.concat([fakeMp4(1000), Buffer.alloc(limit - 999)])))
+    t.strictSame([status, code], [413, 'FILE_TOO_LARGE'])
+  })
+})
+
+const NAMES: [string, string, string][] = [
+  ['a path is cut to its last part', '../../etc/passwd.mp4', 'passwd.mp4'],
+  ['a Windows path too', 'C:\\Users\\me\\clip.mp4', 'clip.mp4'],
+  ['direction marks go', 'a\u202egpj.mp4', 'agpj.mp4'],
+  ['300 characters become 255, the ending stays', `${'x'.repeat(300)}.mp4`, `${'x'.repeat(251)}.mp4`],
+  ['emoji and umlauts stay', 'Fête 👨‍👩‍👧 ä.mp4', 'Fête 👨‍👩‍👧 ä.mp4'],
+]
+for (const [name, given, kept] of NAMES) {
+  t.test(`file names: ${name}`, async (t) => {
+    const { data } = await upload(formOf(fakeMp4(1000), given))
+    t.equal(data?.original_filename, kept)
+  })
+}
+
+t.test('an upload that breaks off leaves nothing', async (t) => {
+  await leavesNothing(t, async () => {
+    const { hostname, port } = new URL(api.url)
+    const socket = connect(Number(port), hostname)
+    const head = `--x\r\nContent-Disposition: form-data; name="file"; filename="a.mp4"\r\nContent-Type: video/mp4\r\n\r\n`
+    socket.write(
+      `POST /v1/api/media/${org}/single HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${people.member.token}\r\n` +
+        `Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 5000000\r\n\r\n${head}`,
+    )
+    socket.write(fakeMp4(500_000))
+    await sleep(300)
+    t.ok((await rows('object_intents')).length === 1, 'the upload had begun')
+    socket.destroy()
+  })
+})
+
+t.test('a form without its end is malformed and leaves nothing', async (t) => {
+  await leavesNothing(t, async () => {
+    const head = `--x\r\nContent-Disposition: form-data; name="file"; filename="a.mp4"\r\n\r\n`
+    const answer = await call(people.member, 'POST', `/api/media/${org}/single`, {
+      bytes: Buffer.concat([Buffer.from(head), fakeMp4(50_000)]),
+      headers: { 'content-type': 'multipart/form-data; boundary=x' },
+    })
+    t.equal(answer.status, 400)
+  })
+})
+
+t.test('the same Idempotency-Key makes one media, also when sent at once', async (t) => {
+  const key = newUuid()
+  const bytes = fakeMp4(40_000)
+  const send = () => upload(formOf(bytes), people.member, { 'idempotency-key': key })
+  const first = await Promise.all(Array.from({ length: 8 }, send))
+  t.ok(first.every((a) => a.status === 201 || (a.status === 409 && a.headers.get('retry-after'))))
+  const repeat = await send()
+  t.equal(repeat.status, 201)
+  t.equal(repeat.headers.get('idempotency-replayed'), 'true')
+  const made = new Set([...first, repeat].filter((a) => a.status === 201).map((a) => a.data.media_id))
+  t.equal(made.size, 1)
+  const other = await upload(formOf(fakeMp4(100)), people.member, { 'idempotency-key': key })
+  t.strictSame([other.status, other.code], [422, 'IDEMPOTENCY_KEY_REUSED'])
+})
+
+t.test('who is not a member uploads nothing', async (t) => {
+  await leavesNothing(t, async () => {
+    t.equal((await upload(formOf(fakeMp4(1000)), people.stranger)).status, 404)
+    const anonymous = await call(undefined, 'POST', `/api/media/${org}/single`, { form: formOf(fakeMp4(1000)) })
+    t.equal(anonymous.status, 401)
+  })
+})
