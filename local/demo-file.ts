@@ -21,8 +21,11 @@ export const Demo = z.object({
   public_url: z.url(),
   internal_url: z.url(),
   metrics_url: z.url(),
+  /** Health of the other two programs (`/livez`, `/readyz`), and their `/metrics`. */
   worker_url: z.url(),
+  worker_metrics_url: z.url(),
   operator_url: z.url(),
+  operator_metrics_url: z.url(),
   /** The demo page; the link signs in, so it is a secret like the passwords. */
   page_url: z.url(),
   page_link: z.url(),

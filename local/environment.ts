@@ -43,3 +43,16 @@ export const apiEnvironment = (p: EnvironmentParts): Environment => ({
   // Nobody balances a load here: there is nothing to wait for before closing.
   DRAIN_SECONDS: '0',
 })
+
+/** Where the custom resources live. */
+export const NAMESPACE = 'keepsake'
+
+export const workerEnvironment = (p: EnvironmentParts): Environment => ({
+  ...common(p),
+  BUS_KIND: 'memory',
+  HEALTH_PORT: String(p.ports.worker),
+  METRICS_PORT: String(p.ports.workerMetrics),
+  NAMESPACE,
+  // One person is waiting, on one machine: what an interruption left is repaired at once.
+  SWEEP_SECONDS: '20',
+})

@@ -12,8 +12,10 @@ const WANTED = {
   identity: 8082,
   page: 8083,
   progress: 8084,
-  operator: 9091,
-  worker: 9092,
+  worker: 8085,
+  operator: 8086,
+  workerMetrics: 9091,
+  operatorMetrics: 9092,
 }
 export type PortName = keyof typeof WANTED
 export type Ports = Record<PortName, number>

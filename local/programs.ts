@@ -1,22 +1,18 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ApiConfig } from '../api/config.ts'
 import { openDatabase } from '../api/db/db.ts'
 import { migrate } from '../api/db/migrate.ts'
-import { startApi } from '../api/server.ts'
-import { systemClock } from '../lib/runtime/clock.ts'
-import { loadConfig } from '../lib/runtime/config.ts'
 import { armFailpoint } from '../lib/runtime/failpoint.ts'
 import type { Lifecycle } from '../lib/runtime/lifecycle.ts'
-import { openObjectStore } from '../lib/runtime/open-object-store.ts'
 import { type Demo, removeDemo, writeDemo } from './demo-file.ts'
-import { apiEnvironment, type EnvironmentParts } from './environment.ts'
+import type { EnvironmentParts } from './environment.ts'
 import { startIdentityProvider } from './identity-provider.ts'
 import { type PageAccount, type PageServer, startPageServer } from './page-server.ts'
 import type { PlatformOptions } from './platform.ts'
 import { choosePorts } from './ports.ts'
 import { startEmbeddedPostgres } from './postgres.ts'
 import type { LogFile } from './program-log.ts'
+import { type Host, openCluster, runApi, runWorker } from './run-program.ts'
 import { identityUsers, seed } from './seeds.ts'
 import { openSettings } from './settings.ts'
 
@@ -59,8 +55,13 @@ export async function startPrograms(
   }
   const seeds = await seedDatabase(parts, logs)
 
+  const host: Host = { parts, logs, onStop, folder }
+  say('cluster')
+  const cluster = openCluster(host)
+  say('worker')
+  const worker = await runWorker(host, cluster)
   say('API')
-  const api = await runApi(parts, logs, onStop)
+  const api = await runApi(host)
 
   say('page')
   const page = await startPageServer({
@@ -79,8 +80,10 @@ export async function startPrograms(
     public_url: api.publicUrl,
     internal_url: api.internalUrl,
     metrics_url: api.metricsUrl,
-    worker_url: `http://127.0.0.1:${ports.worker}`,
+    worker_url: worker.healthUrl,
+    worker_metrics_url: worker.metricsUrl,
     operator_url: `http://127.0.0.1:${ports.operator}`,
+    operator_metrics_url: `http://127.0.0.1:${ports.operatorMetrics}`,
     page_url: page.url,
     page_link: page.link(),
     identity_provider: {
@@ -125,24 +128,6 @@ async function seedDatabase(parts: EnvironmentParts, logs: LogFile) {
   } finally {
     await db.close()
   }
-}
-
-async function runApi(parts: EnvironmentParts, logs: LogFile, onStop: OnStop) {
-  const config = loadConfig(ApiConfig, apiEnvironment(parts))
-  const log = logs.of('api')
-  const store = openObjectStore(config)
-  onStop('object store of the API', () => store.close())
-  const db = openDatabase({
-    url: config.DATABASE_URL,
-    role: 'keepsake_api',
-    statementTimeoutMs: 5000,
-    maxConnections: config.DATABASE_CONNECTIONS,
-    log,
-  })
-  onStop('database of the API', () => db.close())
-  const api = await startApi({ config, db, store, log, clock: systemClock })
-  onStop('API', () => api.close())
-  return { ...api, basePath: config.BASE_PATH }
 }
 
 function pageAccounts({ organizations, accounts }: Pick<Demo, 'organizations' | 'accounts'>): PageAccount[] {

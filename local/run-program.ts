@@ -1,0 +1,76 @@
+import { join } from 'node:path'
+import { ApiConfig } from '../api/config.ts'
+import { openDatabase } from '../api/db/db.ts'
+import { type RunningApi, startApi } from '../api/server.ts'
+import { WorkerConfig } from '../api/worker/config.ts'
+import { type RunningWorker, startWorker } from '../api/worker/worker.ts'
+import { systemClock } from '../lib/runtime/clock.ts'
+import { loadConfig } from '../lib/runtime/config.ts'
+import type { Lifecycle } from '../lib/runtime/lifecycle.ts'
+import { openEventBus } from '../lib/runtime/open-event-bus.ts'
+import { openObjectStore } from '../lib/runtime/open-object-store.ts'
+import { type LocalCluster, openLocalCluster } from './cluster/local-cluster.ts'
+import { apiEnvironment, type EnvironmentParts, storeEnvironment, workerEnvironment } from './environment.ts'
+import type { LogFile } from './program-log.ts'
+
+/** What the programs find here in the place of a cluster's machinery. */
+export interface Host {
+  folder: string
+  parts: EnvironmentParts
+  logs: LogFile
+  onStop: Lifecycle['onStop']
+}
+
+const STORE_SECRET = 'keepsake-store'
+
+/** The cluster in this process. Jobs find the folder of objects through the secret that real ones find S3 through. */
+export function openCluster({ folder, parts, logs, onStop }: Host): LocalCluster {
+  const cluster = openLocalCluster({
+    folder: join(folder, 'cluster'),
+    logFolder: join(folder, 'jobs'),
+    secrets: { [STORE_SECRET]: storeEnvironment(parts.objects) },
+    log: logs.of('cluster'),
+  })
+  onStop('cluster', () => cluster.close())
+  return cluster
+}
+
+/** The API as `api/main.ts` starts it, from the same environment by the same schema. */
+export async function runApi({ parts, logs, onStop }: Host): Promise<RunningApi & { basePath: string }> {
+  const config = loadConfig(ApiConfig, apiEnvironment(parts))
+  const log = logs.of('api')
+  const store = openObjectStore(config)
+  onStop('object store of the API', () => store.close())
+  const db = openDatabase({
+    url: config.DATABASE_URL,
+    role: 'keepsake_api',
+    statementTimeoutMs: 5000,
+    maxConnections: config.DATABASE_CONNECTIONS,
+    log,
+  })
+  onStop('database of the API', () => db.close())
+  const api = await startApi({ config, db, store, log, clock: systemClock })
+  onStop('API', () => api.close())
+  return { ...api, basePath: config.BASE_PATH }
+}
+
+/** The worker as `api/worker/main.ts` starts it, but for the cluster. */
+export async function runWorker({ parts, logs, onStop }: Host, cluster: LocalCluster): Promise<RunningWorker> {
+  const config = loadConfig(WorkerConfig, workerEnvironment(parts))
+  const log = logs.of('worker')
+  const store = openObjectStore(config)
+  onStop('object store of the worker', () => store.close())
+  const bus = openEventBus(config, log)
+  onStop('event bus', () => bus.close())
+  const db = openDatabase({
+    url: config.DATABASE_URL,
+    role: 'keepsake_worker',
+    statementTimeoutMs: 60_000,
+    maxConnections: config.DATABASE_CONNECTIONS,
+    log,
+  })
+  onStop('database of the worker', () => db.close())
+  const worker = await startWorker({ config, db, store, bus, cluster, log, clock: systemClock })
+  onStop('worker', () => worker.close())
+  return worker
+}
