@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import { originalKey, stagedChunkKey } from '../../../lib/contract/object-keys.ts'
+import { originalKey, stagedChunkKey, stagingPrefix } from '../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store.ts'
 import type { Chunk, UploadSession } from './queries.ts'
@@ -57,8 +57,18 @@ async function complete(store: ObjectStore, { upload, chunks }: Work, multipartI
 
 async function lostParts(store: ObjectStore, key: string, multipartId: string, chunks: readonly Chunk[]) {
   const stored = new Map((await store.listParts(key, multipartId)).map((p) => [p.partNumber, p.etag]))
-  const lost = chunks.filter((c) => stored.get(c.chunkIndex + 1) !== c.etag)
-  // A part that was replaced again meanwhile looks right by now; sending all again is better than never ending.
+  return differing(chunks, (c) => stored.get(c.chunkIndex + 1))
+}
+
+async function lostObjects(store: ObjectStore, { orgId, id }: UploadSession, chunks: readonly Chunk[]) {
+  const stored = new Map<string, string>()
+  for await (const { key, etag } of store.list(stagingPrefix(orgId, id))) stored.set(key, etag)
+  return differing(chunks, (c) => stored.get(stagedChunkKey(orgId, id, c.chunkIndex)))
+}
+
+function differing(chunks: readonly Chunk[], etagOf: (chunk: Chunk) => string | undefined): readonly Chunk[] {
+  const lost = chunks.filter((c) => etagOf(c) !== c.etag)
+  // What was replaced again meanwhile looks right by now; sending everything again is better than never ending.
   return lost.length > 0 ? lost : chunks
 }
 
@@ -67,21 +77,26 @@ async function join(store: ObjectStore, { upload, chunks }: Work, signal: AbortS
   async function* content() {
     for (const chunk of chunks) yield* stagedChunk(store, chunk, signal)
   }
-  await store.put(originalKey(upload.orgId, upload.mediaId), Readable.from(content(), { objectMode: false }), {
-    contentType: upload.mimeType,
-    size: upload.fileSizeBytes,
-    signal,
-  })
+  const options = { contentType: upload.mimeType, size: upload.fileSizeBytes, signal }
+  try {
+    await store.put(originalKey(upload.orgId, upload.mediaId), Readable.from(content(), { objectMode: false }), options)
+  } catch (error) {
+    if (!(error instanceof StagedChunkLost)) throw error
+    throw new ChunkLost(await lostObjects(store, upload, chunks), { cause: error })
+  }
 }
+
+class StagedChunkLost extends Error {}
 
 async function* stagedChunk(store: ObjectStore, chunk: Chunk, signal: AbortSignal): AsyncIterable<Buffer> {
   const key = stagedChunkKey(chunk.orgId, chunk.uploadId, chunk.chunkIndex)
   const found = await store.get(key, undefined, signal).catch((error: unknown) => {
-    throw error instanceof StoreError && error.code === 'NotFound' ? new ChunkLost([chunk], { cause: error }) : error
+    const isGone = error instanceof StoreError && error.code === 'NotFound'
+    throw isGone ? new StagedChunkLost('gone', { cause: error }) : error
   })
   if (found.info.etag !== chunk.etag) {
     found.body.destroy()
-    throw new ChunkLost([chunk])
+    throw new StagedChunkLost('replaced')
   }
   yield* found.body
 }
