@@ -12,6 +12,8 @@ export interface PageAccount {
   name: string
   email: string
   password: string
+  /** Ids of their organizations. */
+  organizations: string[]
 }
 
 export interface PageOptions {
@@ -33,14 +35,11 @@ export interface PageServer {
 }
 
 const hls = createRequire(import.meta.url).resolve
+const SCRIPTS = ['page', 'dom', 'client', 'library', 'upload-list', 'upload', 'player', 'poster', 'words']
+const PARTS = [...SCRIPTS.map((name) => `${name}.js`), 'style.css', 'icon.svg']
 const FILES: Record<string, string> = {
   '/': join(import.meta.dirname, 'page/index.html'),
-  ...Object.fromEntries(
-    ['page.js', 'client.js', 'upload.js', 'player.js', 'poster.js', 'words.js', 'style.css', 'icon.svg'].map((name) => [
-      `/${name}`,
-      join(import.meta.dirname, 'page', name),
-    ]),
-  ),
+  ...Object.fromEntries(PARTS.map((name) => [`/${name}`, join(import.meta.dirname, 'page', name)])),
   '/hls.js': hls('hls.js/dist/hls.min.mjs'),
   '/hls.worker.js': hls('hls.js/dist/hls.worker.js'),
 }

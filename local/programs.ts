@@ -135,6 +135,7 @@ function pageAccounts({ organizations, accounts }: Pick<Demo, 'organizations' | 
   return [member, owner, admin, outsider].map(({ name, email, password, organizations: mine }) => {
     const at = organizations.find((o) => o.org_id === mine[0]?.org_id)?.name
     const role = mine[0]?.role ?? 'member'
-    return { label: `${role.replace(/^./, (c) => c.toUpperCase())} of ${at}`, name, email, password }
+    const label = `${role.replace(/^./, (c) => c.toUpperCase())} of ${at}`
+    return { label, name, email, password, organizations: mine.map((o) => o.org_id) }
   })
 }

@@ -13,7 +13,7 @@ const page = await startPageServer({
   port: 0,
   api: `http://127.0.0.1:${apiPort}`,
   organizations: [{ org_id: 'org_1', name: 'One' }],
-  accounts: [{ label: 'Member', name: 'Ann', email: 'ann@example.org', password: 'secret' }],
+  accounts: [{ label: 'Member', name: 'Ann', email: 'ann@example.org', password: 'secret', organizations: ['org_1'] }],
   log: openLog({ program: 'test', level: 'silent' }),
 })
 t.teardown(() => page.close())
@@ -27,6 +27,9 @@ for (const [path, type] of [
   ['/page.js', /javascript/],
   ['/client.js', /javascript/],
   ['/upload.js', /javascript/],
+  ['/upload-list.js', /javascript/],
+  ['/library.js', /javascript/],
+  ['/dom.js', /javascript/],
   ['/player.js', /javascript/],
   ['/poster.js', /javascript/],
   ['/words.js', /javascript/],
