@@ -142,6 +142,7 @@ function openStopper() {
   const stopped = Promise.withResolvers<void>()
   let timer: NodeJS.Timeout | undefined
   let killAt = Number.POSITIVE_INFINITY
+  let hasEnded = false
   return {
     stopped: stopped.promise,
     add: (process: ContainerProcess) => void processes.push(process),
@@ -149,13 +150,17 @@ function openStopper() {
       if (killAt === Number.POSITIVE_INFINITY) for (const p of processes) p.terminate()
       stopped.resolve()
       const at = Date.now() + graceSeconds * 1000
-      if (at >= killAt) return
+      if (hasEnded || at >= killAt) return
       killAt = at
       clearTimeout(timer)
       timer = setTimeout(() => {
         for (const p of processes) p.kill()
       }, timerMs(graceSeconds))
     },
-    close: () => clearTimeout(timer),
+    /** Nothing is left to be killed; a timer would only keep this process alive. */
+    close() {
+      hasEnded = true
+      clearTimeout(timer)
+    },
   }
 }

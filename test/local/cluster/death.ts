@@ -1,8 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
+import { openLocalCluster } from '../../../local/cluster/local-cluster.ts'
 import { isAlive, waitForExit } from '../../../local/process-table.ts'
 import { eventually } from '../../support/eventually.ts'
 import { jobCluster, testFolder } from '../../support/local-jobs.ts'
@@ -75,4 +79,17 @@ t.test('dying right after a program was started leaves nothing behind', async (t
   const pid = pids()?.[0]
   t.ok(pid === undefined || (await waitForExit(pid, 3000)))
   t.equal(host.signalCode, 'SIGKILL')
+})
+
+t.test('a folder stays taken although nobody holds on to its cluster', async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc') as () => void
+  const folder = await testFolder(t)
+  const openAndForget = () => void openLocalCluster({ folder })
+  openAndForget()
+  for (let i = 0; i < 5; i++) {
+    collectGarbage()
+    await sleep(20)
+  }
+  t.throws(() => openLocalCluster({ folder }), /is in use by process/)
 })
