@@ -92,7 +92,7 @@ async function decode(url: string): Promise<number> {
 /** What ffprobe says a file lasts. */
 export async function durationOf(path: string): Promise<number> {
   const args = ['-v', 'error', '-show_entries', 'format=duration', '-of', 'default=nw=1:nk=1', path]
-  const ffprobe = spawn('ffprobe', args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const ffprobe = spawn('ffprobe', args, { stdio: ['ignore', 'pipe', 'ignore'] })
   let text = ''
   ffprobe.stdout.setEncoding('utf8').on('data', (chunk: string) => {
     text += chunk
