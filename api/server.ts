@@ -1,5 +1,4 @@
-import { createServer, type RequestListener, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { RequestListener } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../lib/runtime/clock.ts'
 import type { Log } from '../lib/runtime/log.ts'
@@ -12,6 +11,7 @@ import { openMetrics } from './health/metrics.ts'
 import { probes } from './health/probes.ts'
 import { readiness } from './health/readiness.ts'
 import { cursors } from './http/cursor.ts'
+import { openServer } from './http/open-server.ts'
 import { openLinks } from './media/delivery/links.ts'
 
 export interface RunningApi {
@@ -30,8 +30,6 @@ export interface ApiParts {
   clock: Clock
 }
 
-// A chunk of 64 MiB over a slow line takes minutes; headers do not. Idle connections outlive a load balancer's (60 s).
-const TIMEOUTS = { requestTimeout: 900_000, headersTimeout: 30_000, keepAliveTimeout: 75_000 }
 const FINISH_MS = 60_000
 
 /** Serves the API on its three ports: the public one, the cluster's own, and the metrics. Port 0 takes a free one. */
@@ -57,16 +55,17 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
       closing: () => state.draining(),
     },
   )
-  const servers = [serverOf(app as RequestListener), serverOf(probes(state.ready, log)), serverOf(metrics.listener)]
+  const listeners = [app as RequestListener, probes(state.ready, log), metrics.listener]
+  const servers = listeners.map(openServer)
   const ports = [config.PORT, config.INTERNAL_PORT, config.METRICS_PORT]
   try {
-    await Promise.all(servers.map((server, i) => listen(server, config.HOST, ports[i] ?? 0)))
+    await Promise.all(servers.map((server, i) => server.listen(config.HOST, ports[i] ?? 0)))
   } catch (error) {
     auth.keys.stop()
-    await Promise.all(servers.map((server) => closeServer(server, 0)))
+    await Promise.all(servers.map((server) => server.close(0)))
     throw error
   }
-  const [publicUrl = '', internalUrl = '', metricsUrl = ''] = servers.map((server) => urlOf(server, config.HOST))
+  const [publicUrl = '', internalUrl = '', metricsUrl = ''] = servers.map((server) => server.url())
   log.info({ publicUrl, internalUrl, metricsUrl }, 'listening')
 
   let closed: Promise<void> | undefined
@@ -75,8 +74,8 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     // Load balancers learn of it by asking; until they have, new requests still come and are served.
     await sleep(config.DRAIN_SECONDS * 1000)
     const [main, ...others] = servers
-    if (main) await closeServer(main, FINISH_MS)
-    await Promise.all(others.map((server) => closeServer(server, 0)))
+    await main?.close(FINISH_MS)
+    await Promise.all(others.map((server) => server.close(0)))
     auth.keys.stop()
   }
   return {
@@ -88,33 +87,4 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
       return closed
     },
   }
-}
-
-const serverOf = (listener: RequestListener): Server =>
-  createServer({ ...TIMEOUTS, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 5000 }, listener)
-
-function listen(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject).listen(port, host, () => {
-      server.off('error', reject)
-      resolve()
-    })
-  })
-}
-
-function urlOf(server: Server, host: string): string {
-  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
-  return `http://${name}:${(server.address() as AddressInfo).port}`
-}
-
-/** Accepts nothing new, lets running requests finish for as long as given, then cuts what is left. */
-async function closeServer(server: Server, finishMs: number): Promise<void> {
-  if (!server.listening) return
-  const closed = new Promise<void>((resolve) => void server.close(() => resolve()))
-  // A connection becomes idle when its answer is out, which close() looks at only once.
-  const idle = setInterval(() => server.closeIdleConnections(), 100)
-  const late = setTimeout(() => server.closeAllConnections(), finishMs)
-  await closed
-  clearInterval(idle)
-  clearTimeout(late)
 }

@@ -1,0 +1,65 @@
+import { readFile } from 'node:fs/promises'
+import t from 'tap'
+import { type AppDeps, apiRoutes, describeApi } from '../../../api/app.ts'
+import { PROBLEMS } from '../../../lib/contract/problem.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: a JSON document that the test takes apart
+type Json = any
+const nothing: object = new Proxy({}, { get: () => nothing })
+const routes = apiRoutes(nothing as AppDeps, '/v1')
+const document: Json = JSON.parse(JSON.stringify(describeApi(routes, '/v1')))
+const operations: [name: string, operation: Json][] = Object.entries<Json>(document.paths).flatMap(([path, item]) =>
+  Object.entries<Json>(item).map(([method, operation]): [string, Json] => [`${method} ${path}`, operation]),
+)
+
+t.test('the committed document is the one the routes make', async (t) => {
+  const committed = await readFile(new URL('../../../api/openapi.json', import.meta.url), 'utf8')
+  t.strictSame(JSON.parse(committed), document)
+})
+
+t.test('every route is described, with an id of its own', async (t) => {
+  t.equal(operations.length, routes.length)
+  t.equal(new Set(operations.map(([, o]) => o.operationId)).size, routes.length)
+  t.equal(document.openapi, '3.1.1')
+  t.strictSame(document.servers[0].url, '/v1')
+})
+
+t.test('what needs no token says so, what needs one lists 401 and 503', async (t) => {
+  for (const [name, o] of operations) {
+    const route = routes.find((r) => r.operationId === o.operationId)
+    if (route?.public) t.strictSame(o.security, [], name)
+    else t.match(Object.keys(o.responses), new Set(['401', '503']).size === 2 ? /401|503/ : [], name)
+    if (!route?.public) t.ok(o.responses['401'] && o.responses['503'] && !o.security, name)
+  }
+})
+
+t.test('every problem is declared under its status with an example of its body', async (t) => {
+  for (const [name, o] of operations) {
+    const declared = routes.find((r) => r.operationId === o.operationId)?.problems ?? []
+    for (const code of [...declared, 'INTERNAL_ERROR', 'RATE_LIMITED', 'SERVICE_UNAVAILABLE'] as const) {
+      const media = o.responses[PROBLEMS[code]]?.content['application/json']
+      t.match(media, { schema: { $ref: '#/components/schemas/Problem' } }, `${name} ${code}`)
+      t.equal(media?.examples?.[code]?.value.error.code, code)
+    }
+  }
+})
+
+t.test('every list takes a limit and a cursor', async (t) => {
+  for (const [name, o] of operations) {
+    const query = (o.parameters ?? []).filter((p: Json) => p.in === 'query').map((p: Json) => p.name)
+    if (query.includes('cursor'))
+      t.ok(query.includes('limit') && o.responses['400'].content['application/json'].examples.INVALID_CURSOR, name)
+  }
+  const list = document.paths['/api/media/{org_id}']?.get
+  const limit = list?.parameters.find((p: Json) => p.name === 'limit')
+  t.match(limit.schema, { type: 'integer', minimum: 1, maximum: 100, default: 20 })
+  t.notOk('pattern' in limit.schema)
+})
+
+t.test('POST with a token takes an Idempotency-Key', async (t) => {
+  for (const [name, o] of operations) {
+    const headers = (o.parameters ?? []).filter((p: Json) => p.in === 'header').map((p: Json) => p.name)
+    const expected = name.startsWith('post ') && o.security === undefined
+    t.equal(headers.includes('Idempotency-Key'), expected, name)
+  }
+})

@@ -1,0 +1,127 @@
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { testDatabase } from '../support/database.ts'
+import { startTestIdentity } from '../support/identity.ts'
+import { ask, askRaw } from '../support/serve.ts'
+import { startTestApi } from '../support/start-api.ts'
+
+const database = await testDatabase(t)
+const identity = await startTestIdentity(t)
+const api = await startTestApi(t, { database, identity })
+const portOf = (url: string) => Number(new URL(url).port)
+const internal = portOf(api.internalUrl)
+const metrics = portOf(api.metricsUrl)
+
+t.test('says on the public port whether it can be used, and nothing about its insides', async (t) => {
+  for (const path of ['/health', '/v1/health']) {
+    const r = await ask(api.port, { path })
+    t.match(r, { status: 200, json: { data: { status: 'ok', version: /^\d/ }, meta: { request_id: /^req_/ } } })
+  }
+  for (const path of ['/metrics', '/livez', '/readyz', '/v1/metrics', '/internal', '/admin/audit/query']) {
+    t.match(await ask(api.port, { path }), { status: 404, json: { error: { code: 'NOT_FOUND' } } }, path)
+  }
+})
+
+t.test('answers the probes on the internal port, and nothing else there', async (t) => {
+  for (const path of ['/livez', '/readyz']) t.equal((await ask(internal, { path })).status, 200, path)
+  for (const path of ['/', '/health', '/metrics', '/v1/health', '/livez/', '/livez?x', '/__proto__', '/constructor']) {
+    t.equal((await ask(internal, { path })).status, 404, path)
+  }
+  t.equal((await ask(internal, { method: 'POST', path: '/livez' })).status, 404)
+})
+
+t.test('counts requests by route on the metrics port', async (t) => {
+  await ask(api.port, { path: '/v1/api/media/org_01j4p0f84wfhz8mpfz3mjs2qaf' })
+  await ask(api.port, { path: '/some/where' })
+  await sleep(20)
+  const { status, text } = await ask(metrics, { path: '/metrics' })
+  t.equal(status, 200)
+  t.match(text, /http_request_duration_seconds_count\{method="GET",route="\/health",status="200"\} [1-9]/)
+  t.match(text, /route="\/api\/media\/\{org_id\}",status="401"/)
+  t.match(text, /route="unmatched",status="404"/)
+  t.match(text, /auth_signing_keys_age_seconds \d/)
+  t.match(text, /process_cpu_seconds_total/)
+  t.notMatch(text, /some\/where|org_01/, 'no series per id')
+  t.equal((await ask(metrics, { path: '/' })).status, 404)
+})
+
+t.test('serves the document and its page from its own files', async (t) => {
+  const document = await ask(api.port, { path: '/openapi.json' })
+  t.match(document.json, { openapi: /^3\.1/, servers: [{ url: '/v1' }] })
+  const page = await ask(api.port, { path: '/docs' })
+  t.match(page.headers['content-security-policy'], /default-src 'none'; script-src 'self'/)
+  for (const [, file] of page.text.matchAll(/(?:src|href)="([^"]+)"/g)) {
+    t.match(
+      await ask(api.port, { path: `/v1/${file}` }),
+      { status: 200, headers: { 'x-content-type-options': 'nosniff' } },
+      String(file),
+    )
+  }
+  for (const path of ['/docs/index.html', '/docs/..%2fpackage.json', '/docs/%00', '/docs/package.json']) {
+    t.equal((await ask(api.port, { path })).status, 404, path)
+  }
+})
+
+t.test('refuses what HTTP forbids', async (t) => {
+  const send = async (text: string) => (await askRaw(api.port, text, { endAfterMs: 500 })).slice(0, 12)
+  const smuggled =
+    'POST /health HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'
+  t.equal(await send(smuggled), 'HTTP/1.1 400', 'two lengths')
+  t.equal(
+    await send('GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n'),
+    'HTTP/1.1 400',
+  )
+  t.equal(await send('GET /health HTTP/1.1\r\n\r\n'), 'HTTP/1.1 400', 'no host')
+  t.equal(await send(`GET /health HTTP/1.1\r\nHost: x\r\nA: ${'x'.repeat(17_000)}\r\n\r\n`), 'HTTP/1.1 431')
+  t.equal(await send('garbage\r\n\r\n'), 'HTTP/1.1 400')
+})
+
+t.test('is not ready without its database, and says 503 without saying why', async (t) => {
+  const broken = {
+    ...database,
+    db: { ...database.db, check: () => Promise.reject(new Error('the password is swordfish')) },
+  }
+  const other = await startTestApi(t, { database: broken, identity })
+  const r = await ask(other.port, { path: '/health' })
+  t.match(r, { status: 503, json: { error: { code: 'SERVICE_UNAVAILABLE' } }, headers: { 'retry-after': '5' } })
+  t.notMatch(r.text, /swordfish/)
+  const probe = await ask(portOf(other.internalUrl), { path: '/readyz' })
+  t.match([probe.status, probe.text], [503, 'not ready\n'])
+  t.equal((await ask(portOf(other.internalUrl), { path: '/livez' })).status, 200, 'a restart would not help')
+})
+
+t.test('stops as it should: not ready at once, serving while it drains, running requests to their end', async (t) => {
+  const stopping = await startTestApi(t, { database, identity, settings: { DRAIN_SECONDS: '1' } })
+  const { port } = stopping
+  const idle = connect(port, '127.0.0.1')
+  const ended = new Promise((resolve) => idle.once('close', resolve))
+  idle.on('error', () => {}).resume()
+  // A request whose body is still arriving when the server stops.
+  const login = JSON.stringify({ email: 'a@b.example', password: 'x' })
+  const slow = connect(port, '127.0.0.1')
+  let answer = ''
+  slow.on('data', (chunk: Buffer) => {
+    answer += chunk.toString()
+  })
+  const answered = new Promise((resolve) => slow.once('close', resolve))
+  slow.write(
+    `POST /v1/api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${login.length}\r\n\r\n`,
+  )
+  await sleep(50)
+  const started = performance.now()
+  const closed = stopping.close()
+  t.equal((await ask(portOf(stopping.internalUrl), { path: '/readyz' })).status, 503)
+  const during = await ask(port, { path: '/openapi.json' })
+  t.match([during.status, during.headers.connection], [200, 'close'], 'still served, on a connection that ends')
+  t.equal((await ask(port, { path: '/health' })).status, 503)
+  await sleep(1300)
+  await t.rejects(ask(port, { path: '/health' }), { code: 'ECONNREFUSED' })
+  await ended
+  slow.write(login)
+  await answered
+  t.match(answer, /^HTTP\/1\.1 404/, 'the proxied sign-in is not configured here, and that answer arrived')
+  await closed
+  t.ok(performance.now() - started < 4000)
+  await stopping.close()
+})
