@@ -14,12 +14,24 @@ export class TokenBucket {
     this.#at = this.#now()
   }
 
+  /** Takes a token if there is one now. */
+  tryTake(): boolean {
+    this.#refill()
+    if (this.#tokens < 1) return false
+    this.#tokens -= 1
+    return true
+  }
+
   /** Takes a token, perhaps one of the future, and says in how many milliseconds it may be used. */
   reserve(): number {
+    this.#refill()
+    this.#tokens -= 1
+    return this.#tokens >= 0 ? 0 : -this.#tokens / this.#perMs
+  }
+
+  #refill(): void {
     const now = this.#now()
     this.#tokens = Math.min(this.#burst, this.#tokens + (now - this.#at) * this.#perMs)
     this.#at = now
-    this.#tokens -= 1
-    return this.#tokens >= 0 ? 0 : -this.#tokens / this.#perMs
   }
 }

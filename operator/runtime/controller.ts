@@ -1,0 +1,144 @@
+import { ClusterError, type ObjectKey } from '../../lib/runtime/cluster.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import type { ControllerMetrics } from './metrics.ts'
+import { type AddOptions, PRIORITY, WorkQueue } from './queue.ts'
+
+/** Look again after so long, even if nothing happens. */
+export interface Result {
+  requeueAfterMs?: number
+}
+
+/**
+ * Brings one object closer to what its spec says, from whatever state it finds. It is told which object, never what
+ * happened. Thrown: again, later and later. `signal` is aborted when this process may no longer write.
+ */
+export type Reconcile = (key: ObjectKey, signal: AbortSignal) => Promise<Result | undefined>
+
+/** A failure that no repetition can help: logged and counted, not repeated until the object changes. */
+export class TerminalError extends Error {
+  override readonly name = 'TerminalError'
+}
+
+export interface ControllerOptions {
+  name: string
+  reconcile: Reconcile
+  concurrency: number
+  /** Workers wait for all of these; they are the caches that reconcile reads. */
+  caches: readonly { synced(): Promise<void> }[]
+  cacheSyncTimeoutMs?: number
+  /** One reconcile that takes longer is told to stop. */
+  reconcileTimeoutMs?: number
+  log: Log
+  metrics: ControllerMetrics
+  queue?: WorkQueue
+}
+
+export interface Controller {
+  /** Ask for a look at this object. */
+  enqueue(key: ObjectKey, options?: AddOptions): void
+  /** True once all caches are complete. */
+  isSynced(): boolean
+  /** Starts the workers once the caches are complete; rejects when they do not get there in time. */
+  start(signal: AbortSignal): Promise<void>
+  /** Takes no more work and waits for what is running. */
+  stop(): Promise<void>
+}
+
+const textOf = ({ namespace, name }: ObjectKey) => `${namespace}/${name}`
+const keyOf = (text: string): ObjectKey => {
+  const at = text.indexOf('/')
+  return { namespace: text.slice(0, at), name: text.slice(at + 1) }
+}
+/** What in Go would be a panic: a mistake of ours, not of the world. */
+const isBug = (error: unknown) =>
+  !(error instanceof Error) || [TypeError, ReferenceError, RangeError, SyntaxError].some((bug) => error instanceof bug)
+
+/** Sources → queue → reconcile, with the semantics of controller-runtime. Standbys fill the queue but start no workers. */
+export function createController(options: ControllerOptions): Controller {
+  const { name, log, metrics, caches, reconcileTimeoutMs = 120_000, cacheSyncTimeoutMs = 120_000 } = options
+  const queue = options.queue ?? new WorkQueue({ watcher: metrics.queue })
+  metrics.watch(queue)
+  metrics.maxConcurrentReconciles.set(options.concurrency)
+  let synced = false
+  let stopped = false
+  let workers: Promise<unknown> = Promise.resolve()
+  const everySync = Promise.all(caches.map((c) => c.synced())).then(() => {
+    synced = true
+  })
+  everySync.catch(() => {}) // start() reports it
+
+  async function work(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const next = await queue.take()
+      if (!next || signal.aborted) return
+      try {
+        await runOnce(next.key, next.priority, signal)
+      } finally {
+        queue.done(next.key)
+      }
+    }
+  }
+
+  async function runOnce(text: string, priority: number, signal: AbortSignal): Promise<void> {
+    const endTimer = metrics.reconcileTime.startTimer()
+    metrics.activeWorkers.inc()
+    const late = new AbortController()
+    const timer = setTimeout(() => {
+      metrics.timeouts.inc()
+      late.abort(new Error(`reconcile took longer than ${reconcileTimeoutMs} ms`))
+    }, reconcileTimeoutMs)
+    try {
+      // The run is awaited even when it is late: another one beside it would break the promise of one per key.
+      settle(text, priority, await options.reconcile(keyOf(text), AbortSignal.any([signal, late.signal])))
+    } catch (error) {
+      if (!signal.aborted) fail(text, priority, error)
+    } finally {
+      clearTimeout(timer)
+      metrics.activeWorkers.dec()
+      endTimer()
+    }
+  }
+
+  function settle(text: string, priority: number, result: Result | undefined): void {
+    queue.forget(text)
+    const afterMs = result?.requeueAfterMs ?? 0
+    if (afterMs > 0) {
+      queue.add(text, { priority, afterMs })
+      metrics.reconciled('requeue_after')
+    } else metrics.reconciled('success')
+  }
+
+  function fail(text: string, priority: number, error: unknown): void {
+    const terminal = error instanceof TerminalError
+    if (isBug(error)) metrics.panics.inc()
+    if (terminal) metrics.terminalErrors.inc()
+    else {
+      const asked = error instanceof ClusterError ? (error.retryAfterSeconds ?? 0) * 1000 : 0
+      queue.addRateLimited(text, { priority, atLeastMs: asked })
+    }
+    metrics.errors.inc()
+    metrics.reconciled('error')
+    log.error({ err: error, controller: name, object: text, terminal }, 'reconcile failed')
+  }
+
+  return {
+    enqueue: (key, add) => queue.add(textOf(key), { priority: synced ? PRIORITY.live : PRIORITY.initial, ...add }),
+    isSynced: () => synced,
+    async start(signal) {
+      let timer: NodeJS.Timeout | undefined
+      const late = new Promise<never>((_, reject) => {
+        const error = new Error(`${name}: caches were not complete after ${cacheSyncTimeoutMs} ms`)
+        timer = setTimeout(reject, cacheSyncTimeoutMs, error)
+      })
+      await Promise.race([everySync, late]).finally(() => clearTimeout(timer))
+      if (signal.aborted || stopped) return
+      workers = Promise.all(Array.from({ length: options.concurrency }, () => work(signal)))
+      signal.addEventListener('abort', () => queue.close(), { once: true })
+    },
+    async stop() {
+      stopped = true
+      queue.close()
+      await workers
+    },
+  }
+}

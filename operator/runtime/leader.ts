@@ -1,0 +1,203 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type Cluster,
+  ClusterError,
+  isClusterError,
+  type KubeObject,
+  LEASES,
+  type ObjectKey,
+} from '../../lib/runtime/cluster.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import { microTime } from './micro-time.ts'
+
+interface LeaseSpec {
+  holderIdentity?: string
+  leaseDurationSeconds?: number
+  acquireTime?: string
+  renewTime?: string
+  leaseTransitions?: number
+}
+interface Lease extends KubeObject {
+  spec?: LeaseSpec
+}
+
+export interface LeaderOptions {
+  cluster: Pick<Cluster, 'get' | 'create' | 'replace'>
+  lease: ObjectKey
+  /** Unique to this process: two that share it would both lead. */
+  identity: string
+  log: Log
+  leaseDurationMs?: number
+  renewDeadlineMs?: number
+  retryPeriodMs?: number
+  /** Wall clock: for the times that people read in the Lease, never for decisions. */
+  now?: () => Date
+  /** For decisions: a wall clock that jumps must neither steal a lease nor keep one. */
+  monotonicMs?: () => number
+}
+
+export interface Leadership {
+  /** Resolves when this process leads; rejects with AbortError when resign() comes first. */
+  readonly acquired: Promise<void>
+  /** Aborted when the lease is lost or given back. */
+  readonly signal: AbortSignal
+  /** Resolves when the lease is lost against our will: the process must end, whatever it still believes it leads. */
+  readonly lost: Promise<void>
+  /** True while the last renewal is younger than the renewal deadline: also after the process was frozen. */
+  isLeading(): boolean
+  /** Stops trying; gives the lease back if it is ours, so that the next leader need not wait. Call when work has ended. */
+  resign(): Promise<void>
+}
+
+const JITTER = 1.2
+
+/**
+ * Leader election on a Lease, as client-go does it: 15 s duration, 10 s to renew, a try every 2 s. The age of another
+ * leader's lease is measured from when *we* saw it change, so clocks of different machines need not agree.
+ */
+export function seekLeadership(options: LeaderOptions): Leadership {
+  const { cluster, lease, identity, log } = options
+  const { leaseDurationMs = 15_000, renewDeadlineMs = 10_000, retryPeriodMs = 2_000 } = options
+  const now = options.now ?? (() => new Date())
+  const monotonic = options.monotonicMs ?? (() => performance.now())
+  const stopping = new AbortController()
+  const leading = new AbortController()
+  const acquired = Promise.withResolvers<void>()
+  const lost = Promise.withResolvers<void>()
+  acquired.promise.catch(() => {}) // nobody has to wait for it
+  let observed: { text: string; at: number } | undefined
+  let holder: string | undefined
+  let held: Lease | undefined
+  let renewedAt = Number.NEGATIVE_INFINITY
+
+  const isLeading = () => held !== undefined && !leading.signal.aborted && monotonic() - renewedAt < renewDeadlineMs
+
+  /** One try. True: the lease is ours from the moment the request was *sent*. */
+  async function tryOnce(): Promise<boolean> {
+    const sentAt = monotonic()
+    const seen = await cluster.get<Lease>(LEASES, lease)
+    if (seen && !isFree(seen)) return false
+    try {
+      held = await (seen ? cluster.replace<Lease>(LEASES, claimOf(seen)) : cluster.create<Lease>(LEASES, claimOf()))
+    } catch (error) {
+      if (isClusterError(error, 'Conflict') || isClusterError(error, 'AlreadyExists')) return false // lost the race
+      throw error
+    }
+    renewedAt = Math.max(renewedAt, sentAt) // an older try may be answered after a newer one
+    return true
+  }
+
+  /** Ours, nobody's, or not changed for its whole duration while we were watching. */
+  function isFree(seen: Lease): boolean {
+    const { holderIdentity, leaseDurationSeconds } = seen.spec ?? {}
+    holder = holderIdentity
+    const text = JSON.stringify([seen.metadata.uid, seen.spec])
+    if (observed?.text !== text) observed = { text, at: monotonic() }
+    if (!holderIdentity || holderIdentity === identity) return true
+    const duration = leaseDurationSeconds ? leaseDurationSeconds * 1000 : leaseDurationMs
+    return monotonic() - observed.at >= duration
+  }
+
+  function claimOf(seen?: Lease): Lease {
+    const time = microTime(now())
+    const old = seen?.spec ?? {}
+    const isOurs = old.holderIdentity === identity
+    return {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      ...seen,
+      metadata: seen?.metadata ?? lease,
+      spec: {
+        ...old,
+        holderIdentity: identity,
+        leaseDurationSeconds: Math.max(1, Math.ceil(leaseDurationMs / 1000)),
+        acquireTime: isOurs && old.acquireTime ? old.acquireTime : time,
+        renewTime: time,
+        leaseTransitions: (old.leaseTransitions ?? 0) + (isOurs || !seen ? 0 : 1),
+      },
+    }
+  }
+
+  /** A try that never takes longer than `limitMs`: a call that hangs must not hide that the lease has run out. */
+  async function attempt(limitMs: number): Promise<boolean> {
+    const done = new AbortController()
+    const late = sleep(limitMs, undefined, { signal: done.signal }).then(
+      () => Promise.reject(new ClusterError('Unavailable', 'no answer in time')),
+      () => false,
+    )
+    try {
+      return await Promise.race([tryOnce(), late])
+    } catch (error) {
+      log.warn({ err: error, lease }, 'leader election: no answer')
+      return false
+    } finally {
+      done.abort()
+    }
+  }
+
+  const pause = (ms: number) => sleep(ms, undefined, { signal: stopping.signal }).catch(() => {})
+
+  async function acquire(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      if (await attempt(renewDeadlineMs)) return
+      await pause(retryPeriodMs * (1 + Math.random() * JITTER))
+    }
+  }
+
+  /** Returns when the lease is lost, or when we are asked to stop. */
+  async function keep(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      await pause(retryPeriodMs)
+      if (stopping.signal.aborted) return
+      if (!(await renew())) return
+    }
+  }
+
+  /** False: the lease has run out, or somebody else has it. A failure in between is no loss yet. */
+  async function renew(): Promise<boolean> {
+    const left = renewDeadlineMs - (monotonic() - renewedAt)
+    if (left <= 0) return false
+    if (await attempt(left)) return true
+    const isTaken = holder !== undefined && holder !== identity
+    return !isTaken && monotonic() - renewedAt < renewDeadlineMs
+  }
+
+  async function run(): Promise<void> {
+    await acquire()
+    if (stopping.signal.aborted) return
+    log.info({ lease, identity }, 'leading')
+    acquired.resolve()
+    await keep()
+    if (stopping.signal.aborted) return
+    leading.abort(new Error('the lease is lost'))
+    log.error({ lease, identity }, 'lost the lease')
+    lost.resolve()
+  }
+  const running = run()
+
+  async function release(): Promise<void> {
+    const current = held
+    if (!current || !isLeading()) return
+    const { holderIdentity: _, acquireTime: __, ...spec } = current.spec ?? {}
+    const free = { ...spec, leaseDurationSeconds: 1, renewTime: microTime(now()) }
+    try {
+      await cluster.replace<Lease>(LEASES, { ...current, spec: free })
+    } catch (error) {
+      log.warn({ err: error, lease }, 'could not give the lease back; it will run out')
+    }
+  }
+
+  return {
+    acquired: acquired.promise,
+    signal: leading.signal,
+    lost: lost.promise,
+    isLeading,
+    async resign() {
+      stopping.abort()
+      await running
+      await release()
+      leading.abort(new Error('resigned'))
+      acquired.reject(stopping.signal.reason)
+    },
+  }
+}

@@ -1,0 +1,70 @@
+import type { KubeObject, ObjectMeta } from '../../lib/runtime/cluster.ts'
+
+/** The parts of batch/v1 and v1 that this operator reads or writes. */
+export interface JobCondition {
+  type: string
+  status: string
+  reason?: string
+  message?: string
+  lastTransitionTime?: string
+}
+
+export interface JobSpec {
+  suspend?: boolean
+  ttlSecondsAfterFinished?: number
+  [other: string]: unknown
+}
+
+export interface JobStatus {
+  conditions?: JobCondition[]
+  startTime?: string
+  completionTime?: string
+  active?: number
+  succeeded?: number
+  failed?: number
+}
+
+export interface Job extends KubeObject {
+  metadata: ObjectMeta
+  spec: JobSpec
+  status?: JobStatus
+}
+
+export interface Terminated {
+  exitCode: number
+  reason?: string
+  message?: string
+  startedAt?: string
+  finishedAt?: string
+}
+
+export interface ContainerStatus {
+  name: string
+  state?: {
+    waiting?: { reason?: string; message?: string }
+    running?: { startedAt?: string }
+    terminated?: Terminated
+  }
+}
+
+export interface Pod extends KubeObject {
+  status?: {
+    phase?: string
+    reason?: string
+    message?: string
+    conditions?: JobCondition[]
+    containerStatuses?: ContainerStatus[]
+  }
+}
+
+/** Only `True` counts: `SuccessCriteriaMet` and `FailureTarget` come earlier, while pods still run. */
+export const jobCondition = (job: Job, type: 'Complete' | 'Failed'): JobCondition | undefined =>
+  job.status?.conditions?.find((c) => c.type === type && c.status === 'True')
+
+export const isJobFinished = (job: Job): boolean =>
+  jobCondition(job, 'Complete') !== undefined || jobCondition(job, 'Failed') !== undefined
+
+export const isOwnedBy = (object: KubeObject, uid: string): boolean =>
+  object.metadata.ownerReferences?.some((o) => o.uid === uid) ?? false
+
+export const isTerminalPod = (pod: Pod): boolean => pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed'

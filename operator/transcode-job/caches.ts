@@ -1,0 +1,161 @@
+import { isDeepStrictEqual } from 'node:util'
+import { isFinished, TRANSCODE_JOBS, type TranscodeJobSpec, type TranscodeJobStatus } from '../../crds/transcode-job.ts'
+import {
+  type Cluster,
+  JOBS,
+  type KubeObject,
+  type ObjectKey,
+  type ObjectMeta,
+  PODS,
+  type ReflectHandlers,
+  type Reflection,
+  type Resource,
+} from '../../lib/runtime/cluster.ts'
+import { LabelIndex } from '../runtime/label-index.ts'
+import { OwnWrites } from '../runtime/own-writes.ts'
+import type { Job, Pod } from './batch.ts'
+import { OUR_LABELS, OWNER_NAME, OWNER_UID } from './child.ts'
+
+/** A TranscodeJob as the API server hands it out, not yet checked. */
+export interface RawTranscodeJob extends KubeObject {
+  spec?: Partial<TranscodeJobSpec>
+  status?: TranscodeJobStatus
+}
+
+export interface CacheOptions {
+  cluster: Pick<Cluster, 'reflect'>
+  /** Undefined: all. */
+  namespace: string | undefined
+  /** Something about this resource has changed. `urgency`: 10 interactive, 0 normal, -10 backfill. */
+  onChange(key: ObjectKey, urgency: number): void
+  onGone(object: RawTranscodeJob): void
+  onInterrupted?(resource: Resource): void
+}
+
+/** What this operator knows of the cluster: the resources, their Jobs and their pods, trimmed to what is read. */
+export interface Caches {
+  all: Reflection<KubeObject>[]
+  resources: Reflection<RawTranscodeJob>
+  /** The resource as we last wrote it, if the cache has not caught up. */
+  written: OwnWrites<RawTranscodeJob>
+  jobs: Reflection<Job>
+  jobsOf(ownerUid: string): Job[]
+  podsOf(ownerUid: string): Pod[]
+  stop(): Promise<void>
+}
+
+const URGENCY = { interactive: 10, normal: 0, backfill: -10 } as const
+const urgencyOf = (object: RawTranscodeJob) => URGENCY[object.spec?.priority ?? 'normal'] ?? 0
+
+export function openCaches(options: CacheOptions): Caches {
+  const { cluster, namespace, onChange, onGone } = options
+  const written = new OwnWrites<RawTranscodeJob>()
+  const jobIndex = new LabelIndex<Job>(OWNER_UID)
+  const podIndex = new LabelIndex<Pod>(OWNER_UID)
+  const scope = namespace === undefined ? {} : { namespace }
+  const ours = { ...scope, labelSelector: OUR_LABELS }
+  const onError = (resource: Resource) => ({ onError: () => options.onInterrupted?.(resource) })
+
+  function ownerChanged(object: KubeObject): void {
+    const { namespace: ns = '', annotations } = object.metadata
+    const name = annotations?.[OWNER_NAME]
+    if (!name) return
+    const key = { namespace: ns, name }
+    const owner = resources?.get(key)
+    onChange(key, owner ? urgencyOf(owner) : 0)
+  }
+
+  const indexed = <T extends KubeObject>(index: LabelIndex<T>, resource: Resource): ReflectHandlers<T> => ({
+    onSet(object, old) {
+      index.set(object, old)
+      ownerChanged(object)
+    },
+    onDelete(object) {
+      index.delete(object)
+      ownerChanged(object)
+    },
+    ...onError(resource),
+  })
+
+  // Assigned before any handler can run: reflections speak in later turns of the event loop.
+  let resources: Reflection<RawTranscodeJob> | undefined
+  resources = cluster.reflect<RawTranscodeJob>(
+    TRANSCODE_JOBS,
+    {
+      onSet(object, old) {
+        if (!old || concernsUs(old, object)) onChange(keyOf(object), urgencyOf(object))
+      },
+      onDelete(object) {
+        written.forget(object)
+        onGone(object)
+      },
+      ...onError(TRANSCODE_JOBS),
+    },
+    { ...scope, trim: (o) => ({ ...o, metadata: trimMetadata(o.metadata) }) },
+  )
+  const jobs = cluster.reflect<Job>(JOBS, indexed(jobIndex, JOBS), { ...ours, trim: trimJob })
+  const pods = cluster.reflect<Pod>(PODS, indexed(podIndex, PODS), { ...ours, trim: trimPod })
+  const all = [resources, jobs, pods]
+  return {
+    all,
+    resources,
+    written,
+    jobs,
+    jobsOf: (uid) => jobIndex.list(uid),
+    podsOf: (uid) => podIndex.list(uid),
+    async stop() {
+      await Promise.all(all.map((r) => r.stop()))
+    },
+  }
+}
+
+/** Progress of running work is written every few seconds and needs no decision; after the end it must be set right. */
+function concernsUs(old: RawTranscodeJob, object: RawTranscodeJob): boolean {
+  if (old.metadata.uid !== object.metadata.uid || isFinished(object.status)) return true
+  const decided = ({ metadata, status }: RawTranscodeJob) => {
+    const { progress: _, accelerator: __, acceleratorReason: ___, ...rest } = status ?? {}
+    return [metadata.generation, metadata.deletionTimestamp, rest]
+  }
+  return !isDeepStrictEqual(decided(old), decided(object))
+}
+
+const keyOf = ({ metadata }: KubeObject): ObjectKey => ({ namespace: metadata.namespace ?? '', name: metadata.name })
+
+/** Without managedFields and whatever else is in there: memory is objects × size. */
+function trimMetadata(m: ObjectMeta): ObjectMeta {
+  const { name, namespace, uid, resourceVersion, generation, creationTimestamp, deletionTimestamp } = m
+  const { labels, annotations, ownerReferences } = m
+  const fields = { name, namespace, uid, resourceVersion, generation, creationTimestamp, deletionTimestamp }
+  const all = { ...fields, labels, annotations, ownerReferences }
+  return Object.fromEntries(Object.entries(all).filter(([, v]) => v !== undefined)) as unknown as ObjectMeta
+}
+
+function trimJob({ apiVersion, kind, metadata, spec, status }: Job): Job {
+  const { suspend, ttlSecondsAfterFinished } = spec
+  return {
+    ...(apiVersion && { apiVersion }),
+    ...(kind && { kind }),
+    metadata: trimMetadata(metadata),
+    spec: {
+      ...(suspend !== undefined && { suspend }),
+      ...(ttlSecondsAfterFinished !== undefined && { ttlSecondsAfterFinished }),
+    },
+    ...(status && { status }),
+  }
+}
+
+function trimPod({ metadata, status }: Pod): Pod {
+  const { phase, reason, message, conditions, containerStatuses } = status ?? {}
+  const scheduled = conditions?.filter((c) => c.type === 'PodScheduled' || c.type === 'DisruptionTarget')
+  const containers = containerStatuses?.map(({ name, state }) => ({ name, ...(state && { state }) }))
+  return {
+    metadata: trimMetadata(metadata),
+    status: {
+      ...(phase && { phase }),
+      ...(reason && { reason }),
+      ...(message && { message }),
+      ...(scheduled && { conditions: scheduled }),
+      ...(containers && { containerStatuses: containers }),
+    },
+  }
+}

@@ -1,0 +1,167 @@
+import { createHash } from 'node:crypto'
+import { API_VERSION, GROUP } from '../../crds/kind.ts'
+import { type TranscodeJob, type TranscodeJobSpec, transcodeJobKind } from '../../crds/transcode-job.ts'
+import { PERMANENT_EXITS } from '../../lib/contract/job-result.ts'
+import { progressToken } from '../../lib/contract/progress.ts'
+import type { Job } from './batch.ts'
+
+/** Everything about a Job that is the same for every TranscodeJob. */
+export interface ChildConfig {
+  image: string
+  /** Secret with the environment of the object store. */
+  storeSecret: string
+  progressUrl: string
+  progressKey: string
+  /** Whether any node offers `nvidia.com/gpu`. */
+  gpuAvailable: boolean
+  cpu: string
+  memory: string
+  /** Room for the source and everything made of it. */
+  scratch: string
+  logLevel: string
+  /** PriorityClass of the pods per `spec.priority`; empty: the cluster's default. */
+  priorityClasses: Partial<Record<TranscodeJobSpec['priority'], string>>
+}
+
+export const CONTAINER = 'media'
+export const MANAGED_BY = 'app.kubernetes.io/managed-by'
+export const OPERATOR = 'keepsake-operator'
+/** On Jobs and pods: uid of the custom resource, since its name may be longer than a label may be. */
+export const OWNER_UID = `${GROUP}/owner-uid`
+/** On Jobs and pods, as an annotation: name of the custom resource. */
+export const OWNER_NAME = `${GROUP}/transcode-job`
+export const OUR_LABELS = `${MANAGED_BY}=${OPERATOR}`
+
+const MAX_NAME = 63
+const USER = 10001
+
+/**
+ * Name of the Job with this number. It depends on nothing else, so creating it twice is a no-op; the uid is in it, so a
+ * re-created resource never meets the Job of its forerunner.
+ */
+export function childName(resource: TranscodeJob, number: number): string {
+  const { name, uid } = resource.metadata
+  const hash = createHash('sha256').update(`${uid}/${number}`).digest('hex').slice(0, 8)
+  const room = MAX_NAME - 'tj-'.length - hash.length - 1
+  const readable = name.replaceAll('.', '-').slice(0, room).replace(/-+$/, '')
+  return `tj-${readable}-${hash}`
+}
+
+/** Whether the pod asks for a GPU. `auto` takes one where there are any; the program itself decides if it is any good. */
+export const wantsGpu = (spec: TranscodeJobSpec, config: ChildConfig): boolean =>
+  spec.accelerator === 'gpu' || (spec.accelerator === 'auto' && config.gpuAvailable)
+
+/** The batch/v1 Job of a TranscodeJob. */
+export function childJob(resource: TranscodeJob, number: number, config: ChildConfig): Job {
+  const { metadata, spec } = resource
+  const name = childName(resource, number)
+  const identity = {
+    labels: {
+      'app.kubernetes.io/name': 'keepsake',
+      'app.kubernetes.io/component': 'transcode',
+      [MANAGED_BY]: OPERATOR,
+      [OWNER_UID]: metadata.uid,
+      [`${GROUP}/priority`]: spec.priority,
+    },
+    annotations: { [OWNER_NAME]: metadata.name },
+  }
+  const owner = { apiVersion: API_VERSION, kind: transcodeJobKind.kind, name: metadata.name, uid: metadata.uid }
+  return {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: {
+      name,
+      namespace: metadata.namespace,
+      ...identity,
+      ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: true }],
+    },
+    spec: {
+      suspend: spec.suspend,
+      parallelism: 1,
+      completions: 1,
+      backoffLimit: spec.maxAttempts - 1,
+      podReplacementPolicy: 'Failed', // two attempts at once would write below the same prefix
+      podFailurePolicy: {
+        rules: [
+          // First, because an evicted pod exits with a code as well: a drained node is nobody's fault.
+          { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] },
+          {
+            action: 'FailJob',
+            onExitCodes: { containerName: CONTAINER, operator: 'In', values: [...PERMANENT_EXITS] },
+          },
+        ],
+      },
+      template: { metadata: identity, spec: podSpec(resource, name, config) },
+    },
+  }
+}
+
+function podSpec(resource: TranscodeJob, jobName: string, config: ChildConfig) {
+  const { spec } = resource
+  const gpu = wantsGpu(spec, config)
+  const priorityClassName = config.priorityClasses[spec.priority]
+  return {
+    restartPolicy: 'Never',
+    // Per attempt: the pod fails in place and keeps its logs. A deadline of the Job would delete both.
+    activeDeadlineSeconds: spec.attemptDeadlineSeconds,
+    terminationGracePeriodSeconds: 30,
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    ...(priorityClassName && { priorityClassName }),
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: USER,
+      runAsGroup: USER,
+      fsGroup: USER,
+      seccompProfile: { type: 'RuntimeDefault' },
+    },
+    ...(gpu && { tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }] }),
+    containers: [
+      {
+        name: CONTAINER,
+        image: config.image,
+        command: ['node', 'jobs/transcode/main.js'], // relative to the image's folder
+        env: podEnv(resource, jobName, config, gpu),
+        envFrom: [{ secretRef: { name: config.storeSecret } }],
+        resources: {
+          requests: { cpu: config.cpu, memory: config.memory, 'ephemeral-storage': config.scratch },
+          limits: {
+            memory: config.memory,
+            'ephemeral-storage': config.scratch,
+            ...(gpu && { 'nvidia.com/gpu': '1' }),
+          },
+        },
+        terminationMessagePolicy: 'FallbackToLogsOnError',
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        },
+        volumeMounts: [
+          { name: 'work', mountPath: '/work' },
+          { name: 'tmp', mountPath: '/tmp' },
+        ],
+      },
+    ],
+    volumes: [
+      { name: 'work', emptyDir: { sizeLimit: config.scratch } },
+      { name: 'tmp', emptyDir: { sizeLimit: '256Mi' } },
+    ],
+  }
+}
+
+function podEnv(resource: TranscodeJob, jobName: string, config: ChildConfig, gpu: boolean) {
+  const { inputs, renditions, segmentSeconds, accelerator } = resource.spec
+  const { namespace, name, uid } = resource.metadata
+  const token = progressToken(config.progressKey, { kind: 'TranscodeJob', namespace, name, uid, jobName })
+  const env: Record<string, string> = {
+    JOB_SPEC: JSON.stringify({ inputs, renditions, segmentSeconds, accelerator }),
+    PROGRESS_URL: config.progressUrl,
+    PROGRESS_TOKEN: token,
+    LOG_LEVEL: config.logLevel,
+    WORK_FOLDER: '/work',
+    // Without `video` CUDA works and NVENC does not.
+    ...(gpu && { NVIDIA_DRIVER_CAPABILITIES: 'compute,video,utility' }),
+  }
+  return Object.entries(env).map(([key, value]) => ({ name: key, value }))
+}

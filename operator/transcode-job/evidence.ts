@@ -1,0 +1,95 @@
+import type { TranscodeJob, TranscodeOutput } from '../../crds/transcode-job.ts'
+import { EXIT, type JobResult, parseJobResult } from '../../lib/contract/job-result.ts'
+import { manifestKey } from '../../lib/contract/object-keys.ts'
+import { isTerminalPod, type Job, type Pod, type Terminated } from './batch.ts'
+import { CONTAINER } from './child.ts'
+
+/** What a pod's container last did. A pod that the kubelet refused never had one, and says nothing about the media. */
+const containerOf = (pod: Pod) => pod.status?.containerStatuses?.find((c) => c.name === CONTAINER)?.state
+const terminatedOf = (pod: Pod): Terminated | undefined => containerOf(pod)?.terminated
+
+/** True when the program really was started: only then does a failure say something about the media or the program. */
+export function hasRun(pod: Pod): boolean {
+  const state = containerOf(pod)
+  if (state?.running) return true
+  const ended = state?.terminated
+  return ended !== undefined && ended.reason !== 'StartError' && ended.reason !== 'ContainerCannotRun'
+}
+
+const createdAt = (pod: Pod) => pod.metadata.creationTimestamp ?? ''
+const inOrder = (pods: readonly Pod[]): Pod[] =>
+  [...pods].sort((a, b) => createdAt(a).localeCompare(createdAt(b)) || a.metadata.name.localeCompare(b.metadata.name))
+
+/** The pod of the current attempt: the newest that has not ended. */
+export const livePod = (pods: readonly Pod[]): Pod | undefined =>
+  inOrder(pods)
+    .filter((p) => !isTerminalPod(p))
+    .at(-1)
+
+/** The last attempt that has ended and really ran. */
+export const lastEnded = (pods: readonly Pod[]): Pod | undefined =>
+  inOrder(pods)
+    .filter((p) => isTerminalPod(p) && hasRun(p))
+    .at(-1)
+
+/** What the program itself said at the end, if it came to that. */
+export const resultOf = (pod: Pod | undefined): JobResult | undefined =>
+  pod ? parseJobResult(terminatedOf(pod)?.message) : undefined
+
+/** Whether the pods that we know say enough about a finished Job to pass a final verdict. */
+export function isConclusive(job: Job, pods: readonly Pod[]): boolean {
+  const ended = pods.filter(isTerminalPod)
+  const wanted = (job.status?.failed ?? 0) + (job.status?.succeeded ?? 0)
+  return ended.length === pods.length && ended.length >= Math.max(1, wanted)
+}
+
+const BY_EXIT: Record<number, [reason: string, message: string]> = {
+  [EXIT.badSpec]: ['BadSpec', 'The program did not understand its specification'],
+  [EXIT.inputMissing]: ['InputMissing', 'The source is missing in the object store'],
+  [EXIT.inputBad]: ['CorruptInput', 'The source cannot be decoded'],
+  [EXIT.encoderMissing]: ['EncoderMissing', 'The encoder that was asked for is not available'],
+  [EXIT.transient]: ['StorageUnavailable', 'The object store or the network failed'],
+  [EXIT.noSpace]: ['NoSpace', 'There was not enough scratch space'],
+  [EXIT.gpuBusy]: ['GpuBusy', 'The GPU had no room'],
+  [EXIT.verificationFailed]: ['VerificationFailed', 'What was made did not pass the check'],
+  [EXIT.terminated]: ['Terminated', 'The program was told to stop'],
+}
+
+/** Why an attempt failed, as precisely as anybody knows; undefined for a pod that says nothing. */
+export function failureOf(pod: Pod | undefined): { reason: string; message: string } | undefined {
+  const ended = pod && terminatedOf(pod)
+  if (!pod || !ended) return undefined
+  const result = resultOf(pod)
+  if (ended.reason === 'OOMKilled')
+    return { reason: 'OOMKilled', message: 'The program needed more memory than allowed' }
+  if (pod.status?.reason === 'DeadlineExceeded') {
+    return { reason: 'DeadlineExceeded', message: 'The attempt took longer than attemptDeadlineSeconds' }
+  }
+  if (result?.ok === false && result.reason) return { reason: result.reason, message: result.message ?? '' }
+  if (pod.status?.reason) return { reason: pod.status.reason, message: pod.status.message ?? '' }
+  const known = BY_EXIT[ended.exitCode]
+  if (known) return { reason: known[0], message: known[1] }
+  return { reason: 'Failed', message: `The program ended with exit code ${ended.exitCode}` }
+}
+
+/**
+ * What became of the inputs. The program leaves out what follows from the specification when its message would be too
+ * long: keys of manifests, and after a success also the inputs that succeeded.
+ */
+export function outputsOf({ spec }: TranscodeJob, result: JobResult | undefined): TranscodeOutput[] {
+  const said = new Map(result?.outputs?.map((o) => [o.id, o]))
+  return spec.inputs.flatMap(({ id, outputPrefix }): TranscodeOutput[] => {
+    const output = said.get(id) ?? (result?.ok ? { id, state: 'Succeeded' as const } : undefined)
+    if (!output) return []
+    const { manifestKey: key, reason, message } = output
+    return [
+      {
+        id,
+        state: output.state,
+        ...(output.state === 'Succeeded' && { manifestKey: key ?? manifestKey(outputPrefix) }),
+        ...(reason && { reason }),
+        ...(message && { message }),
+      },
+    ]
+  })
+}

@@ -1,0 +1,194 @@
+import { type Condition, withCondition } from '../../crds/kind.ts'
+import {
+  isFinished,
+  SUCCEEDED,
+  succeededOf,
+  type TranscodeJob,
+  type TranscodeJobStatus,
+} from '../../crds/transcode-job.ts'
+import { isJobFinished, isOwnedBy, type Job, jobCondition, type Pod } from './batch.ts'
+import { type ChildConfig, childJob, childName } from './child.ts'
+import { hasRun, lastEnded, outputsOf, resultOf } from './evidence.ts'
+import { judge, type Verdict } from './judge.ts'
+import { finalProgress, type ProgressFields } from './progress.ts'
+
+/** Everything the decision depends on, gathered beforehand. */
+export interface Observed {
+  resource: TranscodeJob
+  /** The Job with the name of the current one, whoever owns it. */
+  job: Job | undefined
+  /** Pods of that Job. */
+  pods: readonly Pod[]
+  /** Other Jobs of this resource. */
+  leftovers: readonly Job[]
+  config: ChildConfig
+  now: Date
+}
+
+export interface PlannedEvent {
+  type: 'Normal' | 'Warning'
+  reason: string
+  action: string
+  note: string
+}
+
+/** Everything to do about it, in the order in which it is to be done. An empty plan means that all is as it should be. */
+export interface Plan {
+  createJob?: Job
+  patchJob?: { name: string; spec: { suspend?: boolean; ttlSecondsAfterFinished?: number } }
+  /** Written before the final status, so that no one sees success below 100 percent. */
+  progress?: ProgressFields
+  status?: TranscodeJobStatus
+  deleteJobs?: readonly Job[]
+  deleteResource?: true
+  events: PlannedEvent[]
+  requeueAfterMs?: number
+}
+
+/** The number of the Job that works, or will work, on this resource. */
+export const currentNumber = (resource: TranscodeJob): number => (resource.status?.restarts ?? 0) + 1
+
+const JOB_TTL_SECONDS = { succeeded: 3600, failed: 86_400 } as const
+
+/** Decides and does nothing. The same world gives the same plan, however often it is asked. */
+export function plan(seen: Observed): Plan {
+  const { resource, job, leftovers } = seen
+  if (resource.metadata.deletionTimestamp) return { events: [] } // ownerReferences take the rest along
+  if (isFinished(resource.status)) return planFinished(seen)
+
+  const verdict = judge(seen)
+  const status = statusFor(seen, verdict)
+  const isFinal = verdict.status !== 'Unknown'
+  const progress = verdict.status === 'True' ? successProgress(seen, status) : undefined
+  const createJob = job ? undefined : childJob(resource, currentNumber(resource), seen.config)
+  const gone = [...leftovers, ...(verdict.startOver && job ? [job] : [])]
+  const suspend = suspendPatch(seen)
+  return {
+    ...(createJob && { createJob }),
+    ...(suspend && { patchJob: suspend }),
+    ...(progress && { progress }),
+    status,
+    ...(gone.length > 0 && { deleteJobs: gone }),
+    events: eventsFor(resource, verdict, createJob),
+    // What is left to do for a finished resource begins with its recorded status.
+    ...((verdict.startOver || isFinal) && { requeueAfterMs: 1000 }),
+  }
+}
+
+/** Over is over: status is never touched again. What a crash after the final write left undone is done here. */
+function planFinished({ resource, job, leftovers, now }: Observed): Plan {
+  const { spec, status } = resource
+  const isSuccess = succeededOf(status)?.status === 'True'
+  const progress = isSuccess ? finalProgress(resource, finalOf(status)) : undefined
+  const endedAt = Date.parse(status?.completionTime ?? succeededOf(status)?.lastTransitionTime ?? '')
+  const leftMs = endedAt + spec.ttlSecondsAfterFinished * 1000 - now.getTime()
+  const isOurs = job !== undefined && isOwnedBy(job, resource.metadata.uid)
+  const needsTtl = isOurs && isJobFinished(job) && job.spec.ttlSecondsAfterFinished === undefined
+  const limit = isSuccess ? JOB_TTL_SECONDS.succeeded : JOB_TTL_SECONDS.failed
+  const ttl = { ttlSecondsAfterFinished: Math.min(limit, spec.ttlSecondsAfterFinished) }
+  return {
+    ...(needsTtl && { patchJob: { name: job.metadata.name, spec: ttl } }),
+    ...(progress && { progress }),
+    ...(leftovers.length > 0 && { deleteJobs: leftovers }),
+    ...(leftMs <= 0 ? { deleteResource: true } : { requeueAfterMs: leftMs }),
+    events: [],
+  }
+}
+
+function suspendPatch({ resource, job }: Observed): Plan['patchJob'] {
+  if (!job || isJobFinished(job) || !isOwnedBy(job, resource.metadata.uid)) return undefined
+  const { suspend } = resource.spec
+  return (job.spec.suspend ?? false) === suspend ? undefined : { name: job.metadata.name, spec: { suspend } }
+}
+
+function statusFor(seen: Observed, verdict: Verdict): TranscodeJobStatus {
+  const { resource, job, pods, now } = seen
+  const old = resource.status
+  const condition: Omit<Condition, 'lastTransitionTime'> = {
+    type: SUCCEEDED,
+    status: verdict.status,
+    reason: verdict.reason,
+    message: verdict.message.slice(0, 1024),
+    observedGeneration: resource.metadata.generation ?? 0,
+  }
+  const restarts = (old?.restarts ?? 0) + (verdict.startOver ? 1 : 0)
+  const isFinal = verdict.status !== 'Unknown'
+  const startTime = old?.startTime ?? job?.status?.startTime
+  const completionTime = old?.completionTime ?? (isFinal ? endOf(job, now) : undefined)
+  const outputs = isFinal ? outputsOf(resource, resultOf(lastEnded(pods))) : []
+  return {
+    observedGeneration: resource.metadata.generation ?? 0,
+    phase: verdict.phase,
+    conditions: withCondition(old?.conditions ?? [], condition, now),
+    ...(verdict.reason !== 'NameTaken' && { jobName: childName(resource, restarts + 1) }),
+    // Pods may have been collected since they were counted.
+    attempts: Math.max(old?.attempts ?? 0, pods.filter(hasRun).length),
+    ...(restarts > 0 && { restarts }),
+    ...(startTime && { startTime }),
+    ...(completionTime && { completionTime }),
+    ...(outputs.length > 0 && { outputs }),
+  }
+}
+
+function endOf(job: Job | undefined, now: Date): string {
+  const failed = job && jobCondition(job, 'Failed')
+  return job?.status?.completionTime ?? failed?.lastTransitionTime ?? now.toISOString()
+}
+
+const finalOf = (status: TranscodeJobStatus | undefined) => ({
+  playable: (status?.outputs ?? []).filter((o) => o.state === 'Succeeded').map((o) => o.id),
+  at: status?.completionTime ?? succeededOf(status)?.lastTransitionTime ?? '',
+})
+
+function successProgress({ resource, pods }: Observed, status: TranscodeJobStatus): ProgressFields | undefined {
+  const { accelerator, acceleratorReason } = resultOf(lastEnded(pods)) ?? {}
+  const used = { ...(accelerator && { accelerator }), ...(acceleratorReason && { acceleratorReason }) }
+  return finalProgress(resource, { ...finalOf(status), ...used })
+}
+
+const QUIET = ['Creating', 'Queued']
+const NORMAL = ['Running', 'Suspended', 'Succeeded']
+
+/** One event per change of reason: repeating a plan repeats no event once its status has been written. */
+function eventsFor(resource: TranscodeJob, verdict: Verdict, created: Job | undefined): PlannedEvent[] {
+  const events: PlannedEvent[] = []
+  if (created) {
+    const note = `Created Job ${created.metadata.name}`
+    events.push({ type: 'Normal', reason: 'JobCreated', action: 'CreateJob', note })
+  }
+  const { reason, message } = verdict
+  if (reason === succeededOf(resource.status)?.reason || QUIET.includes(reason)) return events
+  const type = NORMAL.includes(reason) ? 'Normal' : 'Warning'
+  return [...events, { type, reason, action: 'Observe', note: message }]
+}
+
+type Bare = Pick<TranscodeJob, 'metadata' | 'status'>
+interface Finding {
+  reason: string
+  message: string
+}
+
+/** For a resource that its own schema refuses: it can never run, and its spec cannot change. */
+export const refusal = (resource: Bare, finding: Finding, now: Date): TranscodeJobStatus => ({
+  ...bareStatus(resource, 'False', finding, now),
+  phase: 'Failed',
+  completionTime: resource.status?.completionTime ?? now.toISOString(),
+})
+
+/** For trouble that is not the resource's: shown to people and never final, so that nothing is condemned by it. */
+export const trouble = (resource: Bare, finding: Finding, now: Date): TranscodeJobStatus => ({
+  ...bareStatus(resource, 'Unknown', finding, now),
+  phase: 'Pending',
+})
+
+function bareStatus(resource: Bare, status: Condition['status'], { reason, message }: Finding, now: Date) {
+  const { attempts, restarts, conditions = [] } = resource.status ?? {}
+  const observedGeneration = resource.metadata.generation ?? 0
+  const condition = { type: SUCCEEDED, status, reason, message: message.slice(0, 1024), observedGeneration }
+  return {
+    observedGeneration,
+    conditions: withCondition(conditions, condition, now),
+    ...(attempts !== undefined && { attempts }),
+    ...(restarts !== undefined && { restarts }), // the number of the Job depends on it
+  }
+}

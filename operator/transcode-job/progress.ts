@@ -1,0 +1,77 @@
+import {
+  isFinished,
+  type TranscodeJob,
+  type TranscodeJobStatus,
+  type TranscodeProgress,
+} from '../../crds/transcode-job.ts'
+import type { ProgressReport, ProgressSubject } from '../../lib/contract/progress.ts'
+
+/** The part of status that belongs to the field manager of progress. */
+export type ProgressFields = Pick<TranscodeJobStatus, 'progress' | 'accelerator' | 'acceleratorReason'>
+export const PROGRESS_MANAGER = 'keepsake-progress'
+
+/** A report with the time it came in. */
+export interface Received {
+  report: ProgressReport
+  at: Date
+}
+
+/** True for the Job that is at work on this resource now: a forerunner's reports are worth nothing. */
+export function isAbout(resource: TranscodeJob | undefined, subject: ProgressSubject): resource is TranscodeJob {
+  if (!resource || resource.metadata.uid !== subject.uid || resource.metadata.deletionTimestamp) return false
+  if (isFinished(resource.status)) return false
+  return resource.status?.jobName === undefined || resource.status.jobName === subject.jobName
+}
+
+/** True when the report names an input as playable that the status does not. */
+export const makesPlayable = (status: TranscodeJobStatus | undefined, report: ProgressReport): boolean =>
+  (report.playable ?? []).some((id) => !status?.progress?.playable?.includes(id))
+
+/**
+ * What to write for a report; undefined when another replica has already written a newer one. `playable` only grows:
+ * what was published stays, also while another attempt begins anew.
+ */
+export function progressFields(resource: TranscodeJob, { report, at }: Received): ProgressFields | undefined {
+  const old = resource.status
+  if (old?.progress && Date.parse(old.progress.updatedAt) > at.getTime()) return undefined
+  const known = new Set(resource.spec.inputs.map((i) => i.id))
+  const named = [...(old?.progress?.playable ?? []), ...(report.playable ?? [])]
+  const playable = [...new Set(named)].filter((id) => known.has(id))
+  const accelerator = report.accelerator ?? old?.accelerator
+  const acceleratorReason = report.accelerator ? report.acceleratorReason : old?.acceleratorReason
+  return {
+    progress: {
+      percent: Math.floor(report.percent),
+      ...(report.speed !== null && { speed: speedText(report.speed) }),
+      ...(report.etaSeconds !== null && { etaSeconds: report.etaSeconds }),
+      stage: report.stage,
+      ...(playable.length > 0 && { playable }),
+      updatedAt: at.toISOString(),
+    },
+    ...(accelerator && { accelerator }),
+    ...(acceleratorReason && { acceleratorReason }),
+  }
+}
+
+/** `1.8x`, as ffmpeg prints it. */
+const speedText = (speed: number) => `${speed < 100 ? Math.round(speed * 10) / 10 : Math.round(speed)}x`.slice(0, 16)
+
+/** What progress says when everything is done; undefined when it says so already. */
+export function finalProgress(
+  resource: TranscodeJob,
+  made: { playable: string[]; at: string } & Pick<ProgressFields, 'accelerator' | 'acceleratorReason'>,
+): ProgressFields | undefined {
+  const old = resource.status
+  const accelerator = made.accelerator ?? old?.accelerator
+  const acceleratorReason = made.accelerator ? made.acceleratorReason : old?.acceleratorReason
+  const isDone = old?.progress?.percent === 100 && old.accelerator === accelerator
+  if (isDone && made.playable.every((id) => old.progress?.playable?.includes(id))) return undefined
+  const progress: TranscodeProgress = {
+    percent: 100,
+    ...(old?.progress?.speed && { speed: old.progress.speed }),
+    etaSeconds: 0,
+    ...(made.playable.length > 0 && { playable: made.playable }),
+    updatedAt: made.at,
+  }
+  return { progress, ...(accelerator && { accelerator }), ...(acceleratorReason && { acceleratorReason }) }
+}

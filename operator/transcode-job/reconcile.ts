@@ -1,0 +1,110 @@
+import { isFinished, parseTranscodeJob, type TranscodeJob } from '../../crds/transcode-job.ts'
+import { type Cluster, isClusterError, type ObjectKey, PODS } from '../../lib/runtime/cluster.ts'
+import type { Reconcile, Result } from '../runtime/controller.ts'
+import type { EventRecorder } from '../runtime/events.ts'
+import { isJobFinished, isOwnedBy, type Job, type Pod } from './batch.ts'
+import type { Caches, RawTranscodeJob } from './caches.ts'
+import { type ChildConfig, childName, OUR_LABELS, OWNER_UID } from './child.ts'
+import { isConclusive } from './evidence.ts'
+import { currentNumber, type Observed, type Plan, plan, refusal, trouble } from './plan.ts'
+import { type Writer, writerFor } from './writer.ts'
+
+/** The API server refused our Job: a mistake in our configuration, which somebody has to mend. */
+const REJECTED_AGAIN_MS = 300_000
+
+export interface TranscodeJobDeps {
+  cluster: Pick<Cluster, 'get' | 'list' | 'create' | 'patch' | 'applyStatus' | 'delete'>
+  caches: Pick<Caches, 'resources' | 'written' | 'jobs' | 'jobsOf' | 'podsOf'>
+  config: ChildConfig
+  events: EventRecorder
+  /** False as soon as another process may be leading. */
+  mayWrite(): boolean
+  now(): Date
+}
+
+/**
+ * observe → plan → apply. Every step may be repeated: names are fixed, status is derived and never counted, writes are
+ * tied to the uid. Anything thrown means: again, later.
+ */
+export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
+  const { cluster, caches, config, events, now } = deps
+
+  return async (key: ObjectKey, signal: AbortSignal) => {
+    const cached = caches.resources.get(key)
+    if (!cached) return undefined // deleted: ownerReferences take Job and pods along
+    const object = caches.written.freshest(cached)
+    const check = () => {
+      // One that was frozen, or lost its lease meanwhile, must not act on what it believed then.
+      signal.throwIfAborted()
+      if (!deps.mayWrite()) throw new Error('no longer the leader')
+    }
+    const writer = writerFor(object, { cluster, written: caches.written, check })
+    const parsed = parseTranscodeJob(object)
+    if ('resource' in parsed) return await bringAbout(object, parsed.resource, writer)
+    if (!isFinished(object.status)) {
+      const finding = { reason: 'InvalidSpec', message: parsed.problem }
+      await writer.writeStatus(refusal(object as TranscodeJob, finding, now()))
+    }
+    return undefined
+  }
+
+  async function bringAbout(object: RawTranscodeJob, resource: TranscodeJob, writer: Writer): Promise<Result> {
+    const seen = await observe(resource)
+    const next = plan(seen)
+    if (!next.createJob) return await apply(object, next, writer)
+    let existing: Job | undefined
+    try {
+      existing = await writer.createJob(next.createJob)
+    } catch (error) {
+      return await jobRefused(seen, error, writer)
+    }
+    if (!existing) return await apply(object, next, writer)
+    // Ours, and the cache does not know it yet, or somebody else's: the plan tells them apart.
+    const again = plan({ ...seen, job: existing, pods: await podsOf(resource, existing) })
+    return await apply(object, again, writer)
+  }
+
+  async function observe(resource: TranscodeJob): Promise<Observed> {
+    const { namespace, uid } = resource.metadata
+    const name = childName(resource, currentNumber(resource))
+    const job = caches.jobs.get({ namespace, name })
+    const leftovers = caches.jobsOf(uid).filter((j) => j.metadata.name !== name && isOwnedBy(j, uid))
+    return { resource, job, pods: await podsOf(resource, job), leftovers, config, now: now() }
+  }
+
+  /**
+   * The pods of this Job alone: one of a Job of the same name may still be ending. When the Job has finished and the
+   * cache of pods has not caught up, the verdict would be final and wrong, so it is worth the one read.
+   */
+  async function podsOf(resource: TranscodeJob, job: Job | undefined): Promise<Pod[]> {
+    const jobUid = job?.metadata.uid
+    if (!job || !jobUid) return []
+    const mine = (pods: Pod[]) => pods.filter((p) => isOwnedBy(p, jobUid))
+    const known = mine(caches.podsOf(resource.metadata.uid))
+    if (isFinished(resource.status) || !isJobFinished(job) || isConclusive(job, known)) return known
+    const { namespace, uid } = resource.metadata
+    const labelSelector = `${OUR_LABELS},${OWNER_UID}=${uid}`
+    return mine(await cluster.list<Pod>(PODS, { namespace, labelSelector }))
+  }
+
+  /** The order is that of the plan: what a later write relies on comes first. Events only for what was recorded. */
+  async function apply(object: RawTranscodeJob, next: Plan, writer: Writer): Promise<Result> {
+    if (next.patchJob) await writer.patchJob(next.patchJob)
+    if (next.progress) await writer.writeProgress(next.progress)
+    if (next.status && (await writer.writeStatus(next.status))) {
+      for (const event of next.events) events.record(object, event)
+    }
+    for (const job of next.deleteJobs ?? []) await writer.deleteJob(job)
+    if (next.deleteResource) await writer.deleteResource()
+    return next.requeueAfterMs === undefined ? {} : { requeueAfterMs: next.requeueAfterMs }
+  }
+
+  async function jobRefused({ resource }: Observed, error: unknown, writer: Writer): Promise<Result> {
+    const isRejected = isClusterError(error, 'Invalid')
+    if (!isRejected && !isClusterError(error, 'Forbidden')) throw error
+    const finding = { reason: isRejected ? 'JobRejected' : 'JobForbidden', message: error.message }
+    await writer.writeStatus(trouble(resource, finding, now()))
+    if (!isRejected) throw error // a quota: soon there may be room
+    return { requeueAfterMs: REJECTED_AGAIN_MS }
+  }
+}

@@ -1,0 +1,89 @@
+import { isDeepStrictEqual } from 'node:util'
+import { TRANSCODE_JOBS, type TranscodeJobStatus } from '../../crds/transcode-job.ts'
+import { type Cluster, isClusterError, JOBS } from '../../lib/runtime/cluster.ts'
+import { failpoint } from '../../lib/runtime/failpoint.ts'
+import type { OwnWrites } from '../runtime/own-writes.ts'
+import type { Job } from './batch.ts'
+import type { RawTranscodeJob } from './caches.ts'
+import type { Plan } from './plan.ts'
+import { PROGRESS_MANAGER, type ProgressFields } from './progress.ts'
+
+export const STATUS_MANAGER = 'keepsake-operator'
+
+export interface WriterDeps {
+  cluster: Pick<Cluster, 'get' | 'create' | 'patch' | 'applyStatus' | 'delete'>
+  written: OwnWrites<RawTranscodeJob>
+  /** Asked before every write; throws when this process may no longer write. */
+  check(): void
+}
+
+/** The writes that concern one TranscodeJob. Each may be repeated, and is tied to the uid of what it means. */
+export function writerFor(object: RawTranscodeJob, { cluster, written, check }: WriterDeps) {
+  const { namespace = '', name, uid = '' } = object.metadata
+  const self = { namespace, name, uid }
+
+  async function applyStatus(fields: object, manager: string): Promise<boolean> {
+    check()
+    const after = await cluster
+      .applyStatus<RawTranscodeJob>(TRANSCODE_JOBS, self, fields, manager)
+      .catch(undefinedIfGone)
+    if (after) written.remember(after)
+    return after !== undefined
+  }
+
+  return {
+    /** Undefined: created. Otherwise the Job that has the name already. */
+    async createJob(job: Job): Promise<Job | undefined> {
+      check()
+      try {
+        await cluster.create(JOBS, job)
+      } catch (error) {
+        const existing = isClusterError(error, 'AlreadyExists')
+          ? await cluster.get<Job>(JOBS, { namespace, name: job.metadata.name })
+          : undefined
+        if (!existing) throw error // also when it was deleted in between: again, later
+        return existing
+      }
+      failpoint('operator.job-created')
+      return undefined
+    },
+
+    async patchJob(patch: NonNullable<Plan['patchJob']>): Promise<void> {
+      check()
+      await cluster.patch(JOBS, { namespace, name: patch.name }, { spec: patch.spec }).catch(undefinedIfGone)
+    },
+
+    async writeProgress(fields: ProgressFields): Promise<void> {
+      await applyStatus(fields, PROGRESS_MANAGER)
+    },
+
+    /** One write, and none if nothing would change. False: nothing was written. */
+    async writeStatus(next: TranscodeJobStatus): Promise<boolean> {
+      if (isDeepStrictEqual(ownFields(object.status), next)) return false
+      const isWritten = await applyStatus(next, STATUS_MANAGER)
+      failpoint('operator.status-applied')
+      return isWritten
+    },
+
+    async deleteJob({ metadata }: Job): Promise<void> {
+      check()
+      const tie = metadata.uid ? { uid: metadata.uid } : {}
+      await cluster.delete(JOBS, { namespace, name: metadata.name }, tie)
+    },
+
+    async deleteResource(): Promise<void> {
+      check()
+      await cluster.delete(TRANSCODE_JOBS, { namespace, name }, { uid })
+    },
+  }
+}
+export type Writer = ReturnType<typeof writerFor>
+
+function ownFields(status: TranscodeJobStatus | undefined): TranscodeJobStatus {
+  const { progress: _, accelerator: __, acceleratorReason: ___, ...own } = status ?? {}
+  return own
+}
+
+function undefinedIfGone(error: unknown): undefined {
+  if (!isClusterError(error, 'NotFound')) throw error
+}
