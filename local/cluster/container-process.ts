@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { constants as os } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { delimiter, join, resolve } from 'node:path'
 import type { Command } from './command.ts'
 import type { Output } from './output.ts'
 import { killGroup } from './pod-processes.ts'
@@ -24,16 +24,19 @@ export interface ContainerProcess {
   kill(): void
 }
 
-function findProgram(name: string): string | undefined {
-  for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
+/** Where a program is, looked for in the folders of `path` unless it names one itself. */
+function findProgram(name: string, path = process.env['PATH'] ?? '', cwd = '.'): string | undefined {
+  const candidates = name.includes('/')
+    ? [resolve(cwd, name)]
+    : path.split(delimiter).map((folder) => join(folder, name))
+  return candidates.find((candidate) => {
     try {
-      accessSync(join(folder, name), constants.X_OK)
-      return join(folder, name)
+      accessSync(candidate, constants.X_OK)
+      return true
     } catch {
-      // Not in this one.
+      return false
     }
-  }
-  return undefined
+  })
 }
 
 const setpriv = process.platform === 'linux' ? findProgram('setpriv') : undefined
@@ -61,6 +64,9 @@ export function startContainer(
   { file, args }: Command,
   options: { env: Record<string, string>; cwd: string; niceness: number; output: Output },
 ): ContainerProcess {
+  // The wrappers would report it as an exit code, which looks as if the program had run.
+  if (!findProgram(file, options.env['PATH'], options.cwd))
+    return neverStarted(new Error(`exec: "${file}": executable file not found`))
   const words = [
     ...(nice && options.niceness > 0 ? [nice, '-n', String(options.niceness)] : []),
     ...(setpriv ? [setpriv, '--pdeathsig', 'KILL', '--'] : []),

@@ -21,6 +21,7 @@ import type { Secrets } from './environment.ts'
 import { claimFolder } from './folder.ts'
 import { runJobController } from './job-controller.ts'
 import { runKubelet } from './kubelet.ts'
+import { pruneOutput } from './output.ts'
 import { reflectStore } from './reflection.ts'
 import { runScheduler } from './scheduler.ts'
 import { parseSelector } from './selector.ts'
@@ -74,6 +75,7 @@ export function openLocalCluster(options: LocalClusterOptions = {}): LocalCluste
   const { log } = options
   const folder = resolve(options.folder ?? mkdtempSync(join(tmpdir(), 'keepsake-cluster-')))
   const releaseFolder = claimFolder(folder)
+  if (options.logFolder !== undefined) pruneOutput(options.logFolder)
   const store = new Store([...BUILT_IN, ...(options.kinds ?? [transcodeJobKind]).map(customResource)])
   const controllers = [
     runCollector(store),

@@ -1,4 +1,4 @@
-import { createWriteStream, mkdirSync } from 'node:fs'
+import { createWriteStream, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 
@@ -6,6 +6,18 @@ const KEEP_BYTES = 256 * 1024
 /** Of a pod that has ended: there may be many, for as long as their Jobs are kept. */
 const KEEP_ENDED_BYTES = 32 * 1024
 const FILE_BYTES = 10 * 1024 * 1024
+
+const KEEP_FILES = 200
+
+/** Removes all but the newest files of output: they are left by every pod of every start. */
+export function pruneOutput(folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const paths = readdirSync(folder)
+    .filter((name) => name.endsWith('.log'))
+    .map((name) => join(folder, name))
+  const byAge = paths.map((path) => ({ path, time: statSync(path).mtimeMs })).sort((a, b) => b.time - a.time)
+  for (const { path } of byAge.slice(KEEP_FILES)) rmSync(path, { force: true })
+}
 
 /** What a pod wrote: its end in memory, and up to 10 MiB in a file when there is a folder for it. */
 export interface Output {
@@ -19,7 +31,6 @@ export function openOutput(folder: string | undefined, name: string): Output {
   let kept: Buffer[] = []
   let size = 0
   let written = 0
-  if (folder) mkdirSync(folder, { recursive: true, mode: 0o700 })
   const file = folder ? createWriteStream(join(folder, `${name}.log`), { flags: 'a', mode: 0o600 }) : undefined
   file?.on('error', () => undefined) // a full disk must not end the process; the end of the output is in memory anyway
 

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync } from 'node:fs'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { resolveFromRepository } from '../../../local/cluster/command.ts'
@@ -130,7 +130,7 @@ t.test('a program that cannot be started or holds too much memory says so', asyn
   const hog = 'const all = []; setInterval(() => all.push(Buffer.alloc(2e7, 1)), 5)'
   const container = { command: [process.execPath, '-e', hog], resources: { limits: { memory: '150Mi' } } }
   await c.create('hog', '', { ...once, container })
-  t.match(terminatedOf(await c.over('absent')), { exitCode: 127, reason: 'Error' })
+  t.match(terminatedOf(await c.over('absent')), { exitCode: 128, reason: 'StartError', message: /not found/ })
   t.match(terminatedOf(await c.over('nowhere')), { exitCode: 128, reason: 'StartError', message: /ENOENT/ })
   t.match(terminatedOf(await c.over('nul')), { exitCode: 128, reason: 'StartError' })
   t.match(terminatedOf(await c.over('hog')), { exitCode: 137, signal: 9, reason: 'OOMKilled' })
@@ -161,6 +161,12 @@ t.test('output is kept in bounds, and in a file where there is a folder for it',
   t.ok(logs.length <= 262_144)
   const file = join(logFolder, `test_${name}.log`)
   await eventually('the whole file', async () => (await readFile(file)).length === 2_000_004)
+
+  for (let i = 0; i < 250; i++) await writeFile(join(logFolder, `old-${i}.log`), '')
+  await Promise.all(Array.from({ length: 250 }, (_, i) => utimes(join(logFolder, `old-${i}.log`), i, i)))
+  jobCluster(t, { logFolder })
+  const left = readdirSync(logFolder)
+  t.strictSame([left.length, left.includes(`test_${name}.log`), left.includes('old-50.log')], [200, true, false])
 })
 
 t.test('pending pods start by priority, then by age, as there is room', async (t) => {
