@@ -68,6 +68,9 @@ export function openDatabase(o: DatabaseOptions): Database {
   })
   // An idle connection that breaks (server restart) is an event, not a reason to crash the process.
   pool.on('error', (error) => o.log.warn({ err: error }, 'idle database connection lost'))
+  // One that breaks between two queries of a transaction belongs to nobody who listens, and would crash it; the next
+  // query fails, and that is how the transaction learns of it.
+  pool.on('connect', (client) => client.on('error', (error) => o.log.debug({ err: error }, 'database connection lost')))
 
   const doors = new WeakMap<pg.PoolClient, Tx>()
   /** Building drizzle's view of a connection costs more than a small query: once per connection is enough. */

@@ -44,7 +44,7 @@ export type RelayStep = 'decode' | 'react' | 'publish' | 'mark'
 export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
   const { db, log } = deps
   const { concurrency = 16, pollMs = 1000, leaseSeconds = 30, stepMs = 10_000, backoff = backoffSeconds } = options
-  const running = new Set<Promise<void>>()
+  const running = new Map<string, Promise<void>>()
   const alarm = wakeup()
   let isStopping = false
   let outages = 0
@@ -71,15 +71,17 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
       // What was claimed may have freed the next event of its aggregate by now; only nothing is a reason to wait.
       if (rows.length === 0) await alarm.wait(Math.min(5000, pollMs * 2 ** Math.min(outages, 5)))
     }
-    await Promise.all(running)
+    await Promise.all(running.values())
   }
 
   function start(row: OutboxRow): void {
+    // Our own lease ended while we are still at it: once is enough.
+    if (running.has(row.id)) return
     const work = deliver(row).finally(() => {
-      running.delete(work)
+      running.delete(row.id)
       alarm.wake()
     })
-    running.add(work)
+    running.set(row.id, work)
   }
 
   /** Never rejects: a row that could not even be put off is free again when its lease ends. */

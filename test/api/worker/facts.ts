@@ -1,0 +1,94 @@
+import t from 'tap'
+import { factsOf } from '../../../api/worker/facts.ts'
+import type { TranscodeJobStatus } from '../../../crds/transcode-job.ts'
+import { formatId, newUuid } from '../../../lib/contract/ids.ts'
+import { failed, running, succeeded } from '../../support/conversion-world.ts'
+
+const media = newUuid()
+const id = formatId('media', media)
+const inputOf = (text: string) => ({ id: text, type: 'video' as const, sourceKey: 'a/o', outputPrefix: `out/${text}/` })
+const of = (status: TranscodeJobStatus | undefined) =>
+  factsOf({ spec: { inputs: [inputOf(id)] }, ...(status && { status }) })[0]
+const INTERNAL = 'The conversion failed for a reason that does not lie in the file'
+
+const table: [string, TranscodeJobStatus | undefined, object][] = [
+  ['a new resource waits', undefined, { state: 'queued' }],
+  ['a pending one waits', { phase: 'Pending', attempts: 0 }, { state: 'queued' }],
+  ['a suspended one waits', { phase: 'Suspended' }, { state: 'queued' }],
+  [
+    'a running one tells how far it is',
+    running(40),
+    {
+      state: 'running',
+      attempts: 1,
+      startedAt: new Date('2026-05-01T10:00:00Z'),
+      progress: { percent: 40, speed: '1.8x', eta_sec: 60, stage: 'Encoding' },
+      playable: false,
+    },
+  ],
+  [
+    'one that runs without a report has no progress',
+    { phase: 'Running', attempts: 2 },
+    { attempts: 2, progress: null },
+  ],
+  ['what can be played is said', running(40, { playable: [id] }), { playable: true }],
+  ['what can be played of another input is not ours', running(40, { playable: ['other'] }), { playable: false }],
+  ['success is success', succeeded(media), { state: 'succeeded' }],
+  [
+    'success that names no output is success: the manifest tells',
+    { ...succeeded(media), outputs: [] },
+    { state: 'succeeded' },
+  ],
+  [
+    'a codec is blamed on the file, with the message',
+    failed('UnsupportedCodec', 'ProRes'),
+    {
+      state: 'failed',
+      error: { code: 'UNSUPPORTED_CODEC', message: 'ProRes' },
+    },
+  ],
+  [
+    'our own trouble is not spread',
+    failed('EncoderMissing', 'node 10.0.0.7'),
+    {
+      state: 'failed',
+      error: { code: 'INTERNAL', message: INTERNAL },
+    },
+  ],
+  [
+    'a deadline is a timeout',
+    failed('DeadlineExceeded', 'pod x'),
+    {
+      state: 'failed',
+      error: { code: 'TIMEOUT', message: 'The conversion took longer than it may' },
+    },
+  ],
+  [
+    'the reason of the output goes before that of the whole',
+    {
+      ...failed('BackoffLimitExceeded'),
+      outputs: [{ id, state: 'Failed', reason: 'CorruptInput', message: 'No frames' }],
+    },
+    { state: 'failed', error: { code: 'CORRUPT_INPUT', message: 'No frames' } },
+  ],
+  [
+    'an input that is done stays done when another failed',
+    {
+      ...failed('SomeInputsFailed'),
+      outputs: [{ id, state: 'Succeeded' }],
+    },
+    { state: 'succeeded' },
+  ],
+]
+for (const [name, status, expected] of table) {
+  t.test(name, async (t) => t.match(of(status), { mediaId: media, prefix: `out/${id}/`, ...expected }))
+}
+
+t.test('every input has its fact, and what is no media has none', async (t) => {
+  const other = newUuid()
+  const inputs = [id, 'holiday', formatId('media', other)].map(inputOf)
+  t.strictSame(
+    factsOf({ spec: { inputs } }).map((f) => f.mediaId),
+    [media, other],
+  )
+})

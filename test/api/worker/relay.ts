@@ -1,0 +1,291 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { listen } from '../../../api/worker/listen.ts'
+import { measureOutbox } from '../../../api/worker/queries.ts'
+import { type RelayDeps, type RelayOptions, startRelay } from '../../../api/worker/relay.ts'
+import type { CloudEvent, OutboxMessage } from '../../../lib/contract/events.ts'
+import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { testDatabase } from '../../support/database.ts'
+import { eventually } from '../../support/eventually.ts'
+import { quietLog } from '../../support/quiet-log.ts'
+
+const { worker, admin, url } = await testDatabase(t)
+const org = newUuid()
+const log = quietLog()
+
+interface Row {
+  id?: Uuid
+  aggregate?: Uuid
+  version?: number
+  type?: string
+  payload?: object
+}
+const uploaded = (media: Uuid) => ({
+  media_id: formatId('media', media),
+  org_id: formatId('organization', org),
+  uploader_id: formatId('user', org),
+  filename: 'f',
+  mime_type: 'video/mp4',
+  file_size: 1,
+})
+
+async function append(...rows: Row[]): Promise<void> {
+  const columns = rows.map(
+    ({ id = newUuid(), aggregate = newUuid(), version = 1, type = 'MediaUploaded', payload }) => {
+      return { id, aggregate, version, type, payload: payload ?? uploaded(aggregate) }
+    },
+  )
+  await admin.query(
+    `insert into outbox (id, org_id, area, aggregate_id, aggregate_version, type, payload)
+     select (r->>'id')::uuid, $2, 'media', (r->>'aggregate')::uuid, (r->>'version')::int, r->>'type', r->'payload'
+     from jsonb_array_elements($1::jsonb) r`,
+    [JSON.stringify(columns), org],
+  )
+}
+const unpublished = async () => (await worker.read({}, measureOutbox)).unpublished
+const allPublished = (ms?: number) => eventually('an empty outbox', async () => (await unpublished()) === 0, ms)
+const rowOf = async (id: Uuid) => (await admin.query('select * from outbox where id = $1', [id])).rows[0]
+
+/** A relay that polls so rarely that only waking it counts, unless asked otherwise, and what it published. */
+function relay(deps: Partial<RelayDeps> = {}, options: RelayOptions = {}) {
+  const published: { subject: string; event: CloudEvent }[] = []
+  const running = startRelay(
+    {
+      db: worker,
+      log,
+      react: async () => {},
+      bus: { publish: async (subject, event) => void published.push({ subject, event }) },
+      ...deps,
+    },
+    { pollMs: 10, backoff: () => 0.01, ...options },
+  )
+  return { ...running, published }
+}
+
+t.beforeEach(() => admin.query('delete from outbox'))
+
+t.test('an event is reacted to, published under its subject with its own id, and marked', async (t) => {
+  const order: string[] = []
+  const [id, aggregate] = [newUuid(), newUuid()]
+  await append({ id, aggregate, version: 7 })
+  const react = async (m: OutboxMessage) => void order.push(`react ${m.aggregateId} ${m.aggregateVersion}`)
+  const r = relay({ react, onPublished: (type) => order.push(type) })
+  await allPublished()
+  await r.stop()
+  t.strictSame(order, [`react ${aggregate} 7`, 'MediaUploaded'])
+  t.equal(r.published.length, 1)
+  t.equal(r.published[0]?.subject, `memory.v1.media.${org}.${aggregate}.MediaUploaded`)
+  t.match(r.published[0]?.event, { id: formatId('message', id), aggregate_version: 7, data: uploaded(aggregate) })
+})
+
+t.test(
+  'four relays and 500 events, each step failing at random: none is lost and each aggregate is in order',
+  async (t) => {
+    const aggregates = Array.from({ length: 50 }, () => newUuid())
+    const rows = aggregates.flatMap((aggregate) =>
+      Array.from({ length: 10 }, (_, i) => ({ aggregate, version: i + 1 })),
+    )
+    await append(...rows.sort(() => Math.random() - 0.5))
+    const heard = new Map<Uuid, number[]>()
+    const stumble = (share: number) => {
+      if (Math.random() < share) throw new Error('stumbled')
+    }
+    const react = async () => stumble(0.1)
+    const publish = async (_: string, event: CloudEvent) => {
+      await sleep(Math.random() * 2)
+      stumble(0.1)
+      const aggregate = event.subject.split('/')[1] ?? ''
+      heard.set(aggregate, [...(heard.get(aggregate) ?? []), event.aggregate_version])
+      stumble(0.1)
+    }
+    let failures = 0
+    const share = [0, 1, 2, 3].map(() => ({ published: 0 }))
+    const relays = share.map((mine) =>
+      relay(
+        { react, bus: { publish }, onFailed: () => failures++, onPublished: () => mine.published++ },
+        { concurrency: 8 },
+      ),
+    )
+    await allPublished(30_000)
+    await Promise.all(relays.map((r) => r.stop()))
+    t.ok(failures > 50, 'it was a rough night')
+    t.equal(
+      share.reduce((sum, s) => sum + s.published, 0),
+      500,
+    )
+    t.ok(
+      share.every((s) => s.published > 20),
+      'nobody starved',
+    )
+    t.equal(heard.size, 50)
+    for (const versions of heard.values()) {
+      t.strictSame([...new Set(versions)], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+      t.strictSame(
+        versions,
+        versions.toSorted((a, b) => a - b),
+        'no version comes after a later one',
+      )
+    }
+  },
+)
+
+t.test('a claimed event is nobody else’s until its lease ends, and then anybody’s', async (t) => {
+  const id = newUuid()
+  await append({ id })
+  let release = () => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let holding = false
+  const first = relay(
+    {
+      react: () => {
+        holding = true
+        return held
+      },
+    },
+    { leaseSeconds: 0.5 },
+  )
+  await eventually('the first to hold it', () => holding)
+  const second = relay({}, { leaseSeconds: 0.5 })
+  await sleep(200)
+  t.equal(second.published.length, 0)
+  await eventually('the second to have it', () => second.published.length === 1)
+  await allPublished()
+  release()
+  await Promise.all([first.stop(), second.stop()])
+  t.ok((await rowOf(id)).attempts >= 2)
+})
+
+t.test('whoever lost the lease cannot put the event off for the one that has it', async (t) => {
+  const id = newUuid()
+  await append({ id })
+  let isLate = false
+  const slow = relay(
+    {
+      react: async () => {
+        isLate = true
+        await sleep(400)
+        throw new Error('too late')
+      },
+    },
+    { leaseSeconds: 0.1, backoff: () => 1000 },
+  )
+  await eventually('a slow reaction', () => isLate)
+  const stopping = slow.stop()
+  const quick = relay({ react: () => sleep(600) }, { leaseSeconds: 5 })
+  await stopping
+  t.equal((await rowOf(id)).last_error, null)
+  await allPublished()
+  await quick.stop()
+})
+
+t.test('a poisoned event is put off with its reason; others pass, only its own aggregate waits', async (t) => {
+  const [unknown, broken, stuck] = [newUuid(), newUuid(), newUuid()]
+  await append(
+    { id: unknown, aggregate: stuck, version: 1, type: 'MediaExploded' },
+    { aggregate: stuck, version: 2 },
+    { id: broken, payload: { media_id: 7 } },
+    ...Array.from({ length: 20 }, () => ({})),
+  )
+  const failed: string[] = []
+  const r = relay({ onFailed: (type, step) => failed.push(`${type} ${step}`) }, { backoff: () => 60, concurrency: 2 })
+  await eventually('everything else', async () => (await unpublished()) === 3)
+  await sleep(50)
+  await r.stop()
+  t.equal(r.published.length, 20)
+  t.notOk(r.published.some((p) => p.subject.includes(stuck)))
+  t.strictSame(failed.sort(), ['MediaUploaded decode', 'unknown decode'])
+  t.match((await rowOf(unknown)).last_error, /^decode: There is no event type MediaExploded/)
+  t.match((await rowOf(broken)).last_error, /^decode: /)
+  t.ok((await rowOf(broken)).next_attempt_at.getTime() > Date.now() + 50_000)
+})
+
+t.test('an event that hangs takes one place and comes again, the others pass', async (t) => {
+  const hanging = newUuid()
+  await append({ aggregate: hanging }, ...Array.from({ length: 20 }, () => ({})))
+  let hangs = 0
+  const react = async (m: OutboxMessage) => {
+    if (m.aggregateId === hanging && ++hangs < 3) await new Promise(() => {})
+  }
+  const r = relay({ react }, { concurrency: 2, stepMs: 100 })
+  await eventually('the others', () => r.published.length === 20, 2000)
+  await allPublished()
+  await r.stop()
+  t.equal(hangs, 3)
+})
+
+t.test('a notification wakes the relay long before it polls, also after the connection was cut', async (t) => {
+  const r = relay({}, { pollMs: 60_000 })
+  const listener = listen({ url, channel: 'outbox', onNotify: r.wake, log })
+  const backends = () =>
+    admin.query(`select pid from pg_stat_activity where application_name = 'keepsake_worker listen' and query like 'listen%'
+      and datname = current_database()`)
+  const listening = () => eventually('a listener', async () => (await backends()).rows[0]?.pid as number | undefined)
+  const timed = async () => {
+    const before = r.published.length
+    const since = performance.now()
+    await append({})
+    await eventually('the event', () => r.published.length > before)
+    return performance.now() - since
+  }
+  const first = await listening()
+  await sleep(50)
+  const quick = await timed()
+  t.ok(quick < 300, `${quick} ms`)
+
+  await admin.query('select pg_terminate_backend($1)', [first])
+  await append({})
+  await eventually('what was announced while nobody listened', () => r.published.length === 2)
+  await eventually('another listener', async () => (await listening()) !== first)
+  const again = await timed()
+  t.ok(again < 300, `${again} ms`)
+  await Promise.all([listener.close(), r.stop()])
+  t.equal((await backends()).rowCount, 0)
+})
+
+t.test('the poll finds what nobody announced', async (t) => {
+  const r = relay({}, { pollMs: 20 })
+  await sleep(50)
+  await append({})
+  await eventually('the event', () => r.published.length === 1)
+  await r.stop()
+  t.pass('published')
+})
+
+t.test('the database going away in the middle costs time and nothing else', async (t) => {
+  await append(...Array.from({ length: 200 }, () => ({})))
+  const seen = new Set<string>()
+  const publish = async (_: string, event: CloudEvent) => {
+    await sleep(5)
+    seen.add(event.id)
+  }
+  const r = relay({ bus: { publish } }, { leaseSeconds: 0.5 })
+  for (let i = 0; i < 3; i++) {
+    await eventually('some more', () => seen.size > i * 50 + 20)
+    await admin.query(`select pg_terminate_backend(pid) from pg_stat_activity
+      where application_name = 'keepsake_worker' and datname = current_database()`)
+  }
+  await allPublished(15_000)
+  await r.stop()
+  t.equal(seen.size, 200)
+})
+
+t.test('stopping settles what was begun and begins nothing', async (t) => {
+  await append(...Array.from({ length: 10 }, () => ({})))
+  let begun = 0
+  const r = relay(
+    {
+      react: async () => {
+        begun += 1
+        await sleep(50)
+      },
+    },
+    { concurrency: 2 },
+  )
+  await eventually('two to begin', () => begun === 2)
+  await r.stop()
+  t.equal(begun, 2)
+  t.equal(r.published.length, 2)
+  t.equal(await unpublished(), 8)
+})

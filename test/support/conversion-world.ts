@@ -1,0 +1,197 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { recordMedia } from '../../api/media/commands.ts'
+import { findConversion } from '../../api/media/conversion.ts'
+import { startConversion } from '../../api/worker/reactions.ts'
+import { transcodeJobName } from '../../api/worker/transcode-spec.ts'
+import {
+  SUCCEEDED,
+  TRANSCODE_JOBS,
+  type TranscodeJob,
+  type TranscodeJobStatus,
+  type TranscodeProgress,
+} from '../../crds/transcode-job.ts'
+import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
+import type { Manifest } from '../../lib/contract/manifest.ts'
+import { manifestKey, masterKey, originalKey, outputPrefix } from '../../lib/contract/object-keys.ts'
+import type { Cluster } from '../../lib/runtime/cluster.ts'
+import { openFolderStore } from '../../lib/runtime/object-store-folder.ts'
+import { openLocalCluster } from '../../local/cluster/local-cluster.ts'
+import type { TestDatabase } from './database.ts'
+import { quietLog } from './quiet-log.ts'
+
+export const NAMESPACE = 'media'
+
+interface Teardown {
+  teardown(done: () => Promise<void>): void
+}
+
+/** A store in a folder that is removed when the test ends. */
+export async function testStore(t: Teardown) {
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-worker-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }))
+  const storeFolder = join(folder, 'objects')
+  return { folder, storeFolder, store: openFolderStore({ folder: storeFolder }) }
+}
+
+/** An in-process cluster in which nobody acts but the test. */
+export function testCluster(t: Teardown) {
+  const cluster = openLocalCluster({ closeGraceSeconds: 0 })
+  t.teardown(() => cluster.close())
+  return cluster
+}
+
+export type ConversionWorld = Awaited<ReturnType<typeof conversionWorld>>
+
+/** An organization with media, their originals, and the few words in which tests speak of conversions. */
+export async function conversionWorld(
+  { db, worker, admin }: TestDatabase,
+  { store }: Pick<Awaited<ReturnType<typeof testStore>>, 'store'>,
+  cluster: Cluster,
+) {
+  const [org, user] = [newUuid(), newUuid()]
+  await admin.query('insert into users (id, issuer, subject) values ($1, $2, $3)', [user, 'test', user])
+  await admin.query('insert into organizations (id, name) values ($1, $2)', [org, 'Friends'])
+  await admin.query(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [org, user])
+  const deps = { db: worker, cluster, namespace: NAMESPACE, log: quietLog() }
+
+  async function upload(mimeType = 'video/mp4'): Promise<Uuid> {
+    const id = newUuid()
+    await store.put(originalKey(org, id), 'bytes', { contentType: mimeType })
+    const kind = mimeType.startsWith('video/') ? 'video' : 'image'
+    const file = { originalFilename: 'holiday', mimeType, kind, fileSizeBytes: 5, sha256: null } as const
+    const row = { id, orgId: org, uploaderId: user, ...file, livePhotoPairId: null, assetIdentifier: null }
+    const context = { requestId: 'req_test', ip: '127.0.0.1', userAgent: null, traceparent: null } as never
+    await db.inTransaction({ org }, (tx) => recordMedia(tx, row, context))
+    return id
+  }
+
+  const prefixOf = (id: Uuid, generation = 1) => outputPrefix(org, id, generation)
+  const nameOf = (id: Uuid, generation = 1) => transcodeJobName({ id, generation })
+  const keyOf = (id: Uuid, generation = 1) => ({ namespace: NAMESPACE, name: nameOf(id, generation) })
+
+  return {
+    org,
+    user,
+    upload,
+    prefixOf,
+    keyOf,
+    /** A video and the TranscodeJob that the worker makes for it. */
+    async converting(): Promise<Uuid> {
+      const id = await upload()
+      const media = await worker.read({}, (tx) => findConversion(tx, id))
+      if (media) await startConversion(deps, media)
+      return id
+    },
+    job: (id: Uuid, generation = 1) =>
+      cluster.get<TranscodeJob & { metadata: { name: string } }>(TRANSCODE_JOBS, keyOf(id, generation)),
+    jobs: () => cluster.list(TRANSCODE_JOBS, { namespace: NAMESPACE }),
+    setStatus: (id: Uuid, status: TranscodeJobStatus, generation = 1) =>
+      cluster.applyStatus(TRANSCODE_JOBS, keyOf(id, generation), status, 'test'),
+    /** What a job program leaves when it is done. */
+    async writeOutput(id: Uuid, generation = 1, change: object = {}): Promise<void> {
+      const prefix = prefixOf(id, generation)
+      await store.put(masterKey(prefix), '#EXTM3U\n', { contentType: 'application/vnd.apple.mpegurl' })
+      const manifest = JSON.stringify({ ...aManifest(id), ...change })
+      await store.put(manifestKey(prefix), manifest, { contentType: 'application/json' })
+    },
+    async row(id: Uuid) {
+      const { rows } = await admin.query('select * from media where id = $1', [id])
+      return rows[0] as Record<string, unknown> & {
+        upload_status: string
+        conversion_state: string
+        conversion_progress: { percent: number } | null
+        conversion_error: { code: string; message: string } | null
+        conversion_attempts: number
+        output_prefix: string | null
+        hls_master: string | null
+        version: number
+      }
+    },
+    /** How many events of a type the outbox has for a media. */
+    async count(id: Uuid, type: string): Promise<number> {
+      const { rows } = await admin.query(
+        'select count(*)::int as n from outbox where aggregate_id = $1 and type = $2',
+        [id, type],
+      )
+      return rows[0]?.['n'] as number
+    },
+  }
+}
+
+const T0 = '2026-05-01T10:00:00Z'
+const verdict = (status: 'True' | 'False', reason: string, message: string) => [
+  { type: SUCCEEDED, status, reason, message, observedGeneration: 1, lastTransitionTime: T0 },
+]
+
+export const succeeded = (id: Uuid): TranscodeJobStatus => ({
+  phase: 'Succeeded',
+  attempts: 1,
+  startTime: T0,
+  conditions: verdict('True', 'Succeeded', 'done'),
+  outputs: [{ id: formatId('media', id), state: 'Succeeded' }],
+})
+
+export const failed = (reason: string, message = 'because'): TranscodeJobStatus => ({
+  phase: 'Failed',
+  attempts: 3,
+  conditions: verdict('False', reason, message),
+})
+
+export function running(percent: number, change: Partial<TranscodeJobStatus> & { playable?: string[] } = {}) {
+  const { playable, ...rest } = change
+  const progress: TranscodeProgress = {
+    percent,
+    speed: '1.8x',
+    etaSeconds: 100 - percent,
+    stage: 'Encoding',
+    updatedAt: T0,
+    ...(playable && { playable }),
+  }
+  const status: TranscodeJobStatus = { phase: 'Running', attempts: 1, startTime: T0, ...rest }
+  return { ...status, progress }
+}
+
+export const aManifest = (id: Uuid): Manifest => ({
+  version: 1,
+  id: formatId('media', id),
+  type: 'video',
+  createdAt: '2026-05-01T10:00:00.000Z',
+  accelerator: 'cpu',
+  source: {
+    container: 'mov,mp4',
+    videoCodec: 'h264',
+    audioCodec: 'aac',
+    width: 1920,
+    height: 1080,
+    rotation: 0,
+    durationSec: 12,
+    frameRate: 30,
+    hdr: false,
+    variableFrameRate: false,
+    capturedAt: null,
+    camera: { make: null, model: null },
+    location: null,
+  },
+  hls: {
+    master: 'master.m3u8',
+    segmentSeconds: 6,
+    durationSec: 12,
+    renditions: [
+      {
+        name: '360p',
+        width: 640,
+        height: 360,
+        bandwidth: 800_000,
+        averageBandwidth: 700_000,
+        codecs: 'avc1.4d401e,mp4a.40.2',
+        frameRate: 30,
+        playlist: '360p.m3u8',
+        segments: 2,
+        bytes: 1_000_000,
+      },
+    ],
+  },
+  encode: { wallSeconds: 4, speed: 3 },
+})
