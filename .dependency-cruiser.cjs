@@ -38,7 +38,7 @@ module.exports = {
     only(
       'api-does-not-import-programs',
       '^api/',
-      '^(api|lib|crds)/|node_modules/',
+      '^(api|lib|crds)/|^package\\.json$|node_modules/',
       'programs meet in crds/ and lib/contract',
     ),
     {

@@ -1,12 +1,12 @@
 import { createReadStream } from 'node:fs'
-import { createRequire } from 'node:module'
 import { dirname, extname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import * as z from 'zod'
 import type { OpenApiDocument } from '../http/openapi.ts'
 import { type Route, rawRoute } from '../http/route.ts'
 import { notFound } from '../http/validate.ts'
 
-const FOLDER = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
+const FOLDER = dirname(fileURLToPath(import.meta.resolve('swagger-ui-dist/package.json')))
 const FILES = ['swagger-ui.css', 'swagger-ui-bundle.js', 'favicon-32x32.png']
 const TYPES: Record<string, string> = {
   '.css': 'text/css; charset=utf-8',
