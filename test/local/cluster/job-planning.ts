@@ -1,6 +1,7 @@
 import t from 'tap'
 import { JobSpec } from '../../../local/cluster/batch-schemas.ts'
-import { type JobSeen, judgePod, planJob } from '../../../local/cluster/job-plan.ts'
+import { type JobSeen, planJob } from '../../../local/cluster/job-plan.ts'
+import { judgePod } from '../../../local/cluster/pod-failure-policy.ts'
 import { JOB_TRACKING, type Job, type Pod, type PodStatus, SUSPENDED, timeOf } from '../../../local/cluster/types.ts'
 
 const NOW = Date.parse('2026-05-01T12:00:00Z')
