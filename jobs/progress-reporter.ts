@@ -45,14 +45,13 @@ export function openProgressReporter(options: {
     if (timer || sending || !latest || isUnwanted || closing.signal.aborted) return
     const body = latest
     latest = undefined
-    timer = setTimeout(() => {
-      timer = undefined
-      next()
-    }, intervalMs)
-    timer.unref()
     sending = post(body).finally(() => {
       sending = undefined
-      next()
+      timer = setTimeout(() => {
+        timer = undefined
+        next()
+      }, intervalMs)
+      timer.unref()
     })
   }
 
@@ -63,8 +62,8 @@ export function openProgressReporter(options: {
     },
     async close() {
       closing.abort()
-      clearTimeout(timer)
       await sending
+      clearTimeout(timer)
     },
   }
 }

@@ -101,7 +101,7 @@ async function encode(
       onProgress: (fraction) => progress.at('Encoding', fraction, seconds),
       onPlayable: progress.playable,
     }
-    return await runLadder(options)
+    return runLadder(options)
   }
   try {
     return { ladder: await run(tools.accelerator.kind), accelerator: tools.accelerator }

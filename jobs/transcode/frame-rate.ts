@@ -62,4 +62,4 @@ function bounded(rate: Rational): Rational {
 }
 
 const standardAtLeast = (value: number): Rational =>
-  STANDARD.find((s) => toNumber(s) >= Math.min(value, MAX) * 0.98) ?? rational(MAX)
+  value >= MAX ? rational(MAX) : (STANDARD.find((s) => toNumber(s) >= value * 0.98) ?? rational(MAX))

@@ -1,0 +1,186 @@
+import { execFile } from 'node:child_process'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { parseMediaPlaylist } from '../../../jobs/transcode/media-playlist.ts'
+import { clip } from '../../support/clips.ts'
+import { eventually } from '../../support/eventually.ts'
+import { progressReceiver, transcodeBench } from '../../support/transcode-run.ts'
+
+const run = promisify(execFile)
+t.setTimeout(180_000)
+
+type Bench = Awaited<ReturnType<typeof transcodeBench>>
+
+/** Command lines of ffmpeg that work below this folder. */
+async function encoders(folder: string): Promise<string[]> {
+  const lines = await Promise.all(
+    (await readdir('/proc'))
+      .filter((name) => /^\d+$/.test(name))
+      .map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')),
+  )
+  return lines.filter((line) => line.startsWith('ffmpeg') && line.includes(folder))
+}
+
+const encoding = (bench: Bench) =>
+  eventually('an encoder', async () => (await encoders(bench.folder)).some((line) => line.includes('_%05d.ts')), 20_000)
+const nobody = (bench: Bench) => eventually('no encoder', async () => (await encoders(bench.folder)).length === 0)
+
+/** Decodes all renditions through the master playlist; throws when anything is missing or damaged. */
+async function playAll(bench: Bench): Promise<void> {
+  const master = join(await bench.checkout(), 'master.m3u8')
+  const { stderr } = await run('ffmpeg', [
+    '-nostdin',
+    '-v',
+    'error',
+    '-xerror',
+    '-i',
+    master,
+    '-map',
+    '0',
+    '-f',
+    'null',
+    '-',
+  ])
+  if (stderr) throw new Error(stderr)
+}
+
+/** The first seconds of a stream that is still growing, of which we hold a copy that does not grow. */
+async function playBeginning(bench: Bench): Promise<void> {
+  const master = join(await bench.checkout(), 'master.m3u8')
+  const input = ['-live_start_index', '0', '-i', master, '-t', '5']
+  const { stderr } = await run('ffmpeg', ['-nostdin', '-v', 'error', '-xerror', ...input, '-f', 'null', '-'], {
+    timeout: 20_000,
+  })
+  if (stderr) throw new Error(stderr)
+}
+
+t.test('SIGTERM ends the encoder, tidies up and says so', async (t) => {
+  const bench = await transcodeBench(t)
+  const job = bench.start([await bench.inputOf(await clip('landscape'))], {}, { X264_PRESET: 'medium' })
+  await encoding(bench)
+  job.process.kill('SIGTERM')
+  const { exit, result } = await job.finished
+  t.equal(exit, 143)
+  t.match(result, { ok: false, reason: 'Terminated' })
+  t.strictSame(await encoders(bench.folder), [])
+  t.strictSame(await bench.leftovers(), [])
+  t.notOk((await bench.keys()).includes('manifest.json'))
+})
+
+t.test('kill -9 takes the encoder along, and the next attempt removes what was left', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('landscape'))
+  const job = bench.start([input], { renditions: ['360p'] }, { X264_PRESET: 'medium' })
+  await encoding(bench)
+  job.process.kill('SIGKILL')
+  t.equal((await job.finished).killedBy, 'SIGKILL')
+  await nobody(bench)
+  t.equal((await bench.leftovers()).length, 1)
+  const { exit, output } = await bench.run([input], { renditions: ['360p'] })
+  t.equal(exit, 0, 'exits with 0', { output })
+  t.strictSame(await bench.leftovers(), [])
+  await playAll(bench)
+})
+
+for (const place of ['job.playable', 'job.encoded', 'job.uploaded']) {
+  t.test(`death at ${place} commits nothing, and the next attempt completes it`, async (t) => {
+    const bench = await transcodeBench(t)
+    const input = await bench.inputOf(await clip('ntsc'))
+    t.equal((await bench.run([input], {}, { KEEPSAKE_FAILPOINT: place })).killedBy, 'SIGKILL')
+    t.notOk((await bench.keys()).includes('manifest.json'))
+    const { exit, result, output } = await bench.run([input])
+    t.equal(exit, 0, 'exits with 0', { output })
+    t.match(result, { ok: true, outputs: [{ state: 'Succeeded' }] })
+    await playAll(bench)
+  })
+}
+
+t.test('death after the manifest has lost nothing: the next attempt finds it done and touches nothing', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('short'))
+  t.equal((await bench.run([input], {}, { KEEPSAKE_FAILPOINT: 'job.manifest-written' })).killedBy, 'SIGKILL')
+  const before = await modified(bench)
+  t.ok(before.length > 3)
+  // Not even the source is needed any more.
+  await bench.store.delete(input.sourceKey)
+  const { exit, result } = await bench.run([input])
+  t.match({ exit, result }, { exit: 0, result: { ok: true, outputs: [{ id: 'med_1', state: 'Succeeded' }] } })
+  t.strictSame(await modified(bench), before)
+})
+
+async function modified(bench: Bench): Promise<[string, number][]> {
+  const all: [string, number][] = []
+  for await (const { key, lastModified } of bench.store.list(bench.prefix)) all.push([key, lastModified.getTime()])
+  return all
+}
+
+t.test('two pods for one job do not disturb each other', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('ntsc'))
+  const both = await Promise.all([bench.run([input]), bench.run([input])])
+  for (const { exit, output } of both) t.equal(exit, 0, 'exits with 0', { output })
+  await playAll(bench)
+})
+
+t.test('people can watch long before the end, and what they began to watch goes on', async (t) => {
+  const bench = await transcodeBench(t)
+  const receiver = await progressReceiver(t)
+  const job = bench.start(
+    [await bench.inputOf(await clip('landscape'))],
+    {},
+    {
+      PROGRESS_URL: receiver.url,
+      PROGRESS_TOKEN: 'x',
+      X264_PRESET: 'veryfast',
+    },
+  )
+  await eventually('a master playlist', async () => (await bench.keys()).includes('master.m3u8'), 30_000)
+  t.equal(job.process.exitCode, null)
+  const [master, media] = [await bench.text('master.m3u8'), await bench.text('360p.m3u8')]
+  t.match(master, /^360p\.m3u8$/m)
+  t.notMatch(master, /^1080p\.m3u8$/m)
+  t.match(master, /BANDWIDTH=\d+,AVERAGE-BANDWIDTH=\d+,CODECS="avc1\.64[0-9a-f]{4},mp4a\.40\.2"/)
+  await playBeginning(bench)
+  t.notOk((await bench.keys()).includes('manifest.json'))
+  await eventually(
+    'a report',
+    () => receiver.reports.some((r) => r.playable?.includes('med_1') && r.percent < 100),
+    20_000,
+  )
+
+  const { exit, output } = await job.finished
+  t.equal(exit, 0, 'exits with 0', { output })
+  const early = parseMediaPlaylist(media)?.segments ?? []
+  t.ok(early.length > 0)
+  t.strictSame(parseMediaPlaylist(await bench.text('360p.m3u8'))?.segments.slice(0, early.length), early)
+  for (const name of ['360p', '720p', '1080p', 'audio']) t.match(await bench.text(`${name}.m3u8`), /#EXT-X-ENDLIST\n$/)
+  t.match(await bench.text('master.m3u8'), /^1080p\.m3u8$/m)
+  await playAll(bench)
+})
+
+t.test('progress rises, names what can be played before the end, and is not sent too often', async (t) => {
+  const bench = await transcodeBench(t)
+  const receiver = await progressReceiver(t)
+  const job = bench.start(
+    [await bench.inputOf(await clip('landscape'))],
+    { renditions: ['360p', '1080p'] },
+    {
+      PROGRESS_URL: receiver.url,
+      PROGRESS_TOKEN: 'secret-token',
+    },
+  )
+  const { exit, output } = await job.finished
+  t.equal(exit, 0, 'exits with 0', { output })
+  const { reports, tokens } = receiver
+  t.strictSame([...tokens], ['Bearer secret-token'])
+  t.notMatch(output, 'secret-token')
+  t.ok(reports.length >= 2, `${reports.length} reports`)
+  for (const [i, next] of reports.slice(1).entries()) {
+    const before = reports[i]
+    t.ok(before && next.percent >= before.percent, 'percent never falls')
+    t.ok(before && next.at - before.at > 1900, 'at most one every two seconds')
+  }
+  t.ok(reports.some((r) => r.stage === 'Encoding' && (r.speed ?? 0) > 0 && r.accelerator === 'cpu'))
+})

@@ -1,0 +1,107 @@
+import { execFile } from 'node:child_process'
+import { access, mkdir, writeFile } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { type ClipName, clip } from '../../support/clips.ts'
+import { transcodeBench } from '../../support/transcode-run.ts'
+
+const run = promisify(execFile)
+t.setTimeout(120_000)
+
+t.test('bad inputs fail alone, each with its reason, and leave nothing behind', async (t) => {
+  const bench = await transcodeBench(t)
+  const bad: [ClipName, string][] = [
+    ['truncated', 'Truncated'],
+    ['damaged', 'CorruptInput'],
+    ['exotic', 'UnsupportedCodec'],
+    ['audioOnly', 'NoVideoStream'],
+  ]
+  const inputs = [
+    ...(await Promise.all(bad.map(async ([name]) => bench.inputOf(await clip(name), name, `${bench.prefix}${name}/`)))),
+    await bench.inputOf(await clip('tiny'), 'good', `${bench.prefix}good/`),
+  ]
+  const { exit, result } = await bench.run(inputs)
+  t.equal(exit, 12)
+  t.equal(result?.ok, false)
+  t.strictSame(
+    result?.outputs?.map((o) => [o.id, o.state, o.reason]),
+    [...bad.map(([name, reason]) => [name, 'Failed', reason]), ['good', 'Succeeded', undefined]],
+  )
+  for (const [name] of bad) t.strictSame(await bench.keys(`${bench.prefix}${name}/`), [])
+  t.equal((await bench.manifest(`${bench.prefix}good/`)).id, 'good')
+  t.strictSame(await bench.leftovers(), [])
+})
+
+t.test('an upload that is gone, and one of another type, are told apart', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('tiny'))
+  const gone = await bench.run([{ ...input, sourceKey: 'org/o/nothing' }])
+  t.match(gone, { exit: 11, result: { outputs: [{ reason: 'InputMissing' }] } })
+  const image = await bench.run([{ ...input, type: 'image' }])
+  t.match(image, { exit: 10, result: { outputs: [{ reason: 'UnsupportedInputType' }] } })
+  t.strictSame(await bench.keys(), [])
+})
+
+t.test('a specification that makes no sense is not tried again', async (t) => {
+  const bench = await transcodeBench(t)
+  for (const JOB_SPEC of ['', 'nonsense', '{"inputs":[]}']) {
+    const { exit, result } = await bench.run([], {}, { JOB_SPEC })
+    t.match({ exit, result }, { exit: 10, result: { ok: false, reason: 'BadSpec' } })
+  }
+})
+
+t.test('a machine without ffmpeg does not condemn the upload', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('tiny'))
+  const { exit, result } = await bench.run([input], {}, { PATH: join(bench.folder, 'nothing') })
+  t.match({ exit, result }, { exit: 20, result: { ok: false, reason: 'ToolMissing' } })
+})
+
+const noNvenc = { skip: (await hasNvenc()) && 'this machine has NVENC' }
+t.test('without NVENC, auto encodes on the CPU and says why', noNvenc, async (t) => {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('tiny'))
+  const auto = await bench.run([input], { accelerator: 'auto' })
+  t.match(auto, { exit: 0, result: { accelerator: 'cpu', acceleratorReason: /^no NVENC on this node: [^[]/ } })
+  const gpu = await bench.run([{ ...input, outputPrefix: `${bench.prefix}again/` }], { accelerator: 'gpu' })
+  t.match(gpu, { exit: 13, result: { outputs: [{ reason: 'EncoderMissing', message: /no NVENC on this node/ }] } })
+})
+
+function hasNvenc(): Promise<boolean> {
+  return access('/dev/nvidia0').then(
+    () => true,
+    () => false,
+  )
+}
+
+t.test('a GPU that passes its test and then fails leaves the work to the CPU', async (t) => {
+  const bench = await transcodeBench(t)
+  const bin = await brokenGpu(bench.folder)
+  const input = await bench.inputOf(await clip('short'))
+  const path = { PATH: `${bin}${delimiter}${process.env['PATH']}` }
+  const { exit, result, output } = await bench.run([input], { accelerator: 'auto' }, path)
+  t.match(
+    { exit, result },
+    { exit: 0, result: { accelerator: 'cpu', acceleratorReason: /^The GPU could not encode/ } },
+    output,
+  )
+  const only = await bench.run([{ ...input, outputPrefix: `${bench.prefix}gpu/` }], { accelerator: 'gpu' }, path)
+  t.match(only, { exit: 22, result: { outputs: [{ reason: 'GpuFailed' }] } })
+})
+
+/** An ffmpeg whose NVENC passes the test and fails the work; no machine of ours does that on demand. */
+async function brokenGpu(folder: string): Promise<string> {
+  const bin = join(folder, 'bin')
+  await mkdir(bin)
+  const { stdout } = await run('sh', ['-c', 'command -v ffmpeg'])
+  const script = `#!/bin/sh
+case "$*" in
+  *testsrc2*h264_nvenc*) exit 0 ;;
+  *h264_nvenc*) echo "[h264_nvenc] [error] OpenEncodeSessionEx failed: out of memory (10)" >&2; exit 1 ;;
+esac
+exec ${stdout.trim()} "$@"
+`
+  await writeFile(join(bin, 'ffmpeg'), script, { mode: 0o755 })
+  return bin
+}

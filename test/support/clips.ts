@@ -1,0 +1,188 @@
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir, userInfo } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+
+/** Clips live here between runs: making them costs more than most tests. Change the number when a recipe changes. */
+const CACHE = join(tmpdir(), `keepsake-clips-${userInfo().uid}-4`)
+
+const picture = (size: string, rate: string | number, seconds: number) => [
+  '-f',
+  'lavfi',
+  '-i',
+  `testsrc2=s=${size}:r=${rate}:d=${seconds}`,
+]
+const sound = (seconds: number, options = '') => ['-f', 'lavfi', '-i', `sine=f=440:d=${seconds}${options}`]
+const h264 = ['-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv420p']
+const aac = ['-c:a', 'aac', '-b:a', '64k']
+const phone = [
+  ...['-metadata', 'creation_time=2024-05-17T10:20:30Z'],
+  ...['-metadata', 'location=+48.1351+011.5820+519.0/', '-metadata', 'location-eng=+48.1351+011.5820+519.0/'],
+  ...['-metadata', 'make=Acme', '-metadata', 'model=Phone 3'],
+]
+
+type Recipe =
+  | { args: string[]; extension: string }
+  | { of: string; change: (bytes: Buffer) => Buffer; extension: string }
+
+const RECIPES = {
+  /** 13 s of 1080p with everything a phone writes about its owner: three renditions, two passes. */
+  landscape: {
+    args: [...picture('1440x1080', 10, 13), ...sound(13), ...h264, '-g', '30', ...aac, ...phone],
+    extension: 'mov',
+  },
+  portrait: { args: [...picture('406x720', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },
+  /** Stored lying, shown standing: 640x360 with a display matrix. */
+  upright: { args: [...picture('640x360', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },
+  silent: { args: [...picture('640x360', 25, 2), ...h264], extension: 'mp4' },
+  /** 30 frames per second for two seconds, then 10. */
+  variable: {
+    args: [
+      ...[...picture('320x180', 30, 4), ...sound(4)],
+      ...['-vf', "select='if(lt(t,2),1,not(mod(n,3)))'", '-fps_mode', 'vfr', ...h264, ...aac],
+    ],
+    extension: 'mp4',
+  },
+  ntsc: { args: [...picture('640x360', '30000/1001', 14), ...sound(14), ...h264, ...aac], extension: 'mp4' },
+  fast: { args: [...picture('1280x720', 60, 3), ...sound(3), ...h264, ...aac], extension: 'mp4' },
+  /** The nightmare of boundaries: 59.94 beside 29.97. */
+  fastNtsc: { args: [...picture('1080x1080', '60000/1001', 6.5), ...h264], extension: 'mp4' },
+  hdr: {
+    args: [
+      ...[...picture('640x360', 24, 1), '-pix_fmt', 'yuv420p10le', '-c:v', 'libx265', '-preset', 'ultrafast'],
+      ...['-x265-params', 'log-level=error', '-tag:v', 'hvc1'],
+      ...['-color_primaries', 'bt2020', '-color_trc', 'arib-std-b67', '-colorspace', 'bt2020nc'],
+    ],
+    extension: 'mp4',
+  },
+  tiny: { args: [...picture('64x36', 15, 1), ...h264], extension: 'mp4' },
+  short: { args: [...picture('320x240', 30, 0.5), ...sound(0.5), ...h264, ...aac], extension: 'mp4' },
+  /** 4:4:4 with an odd number of lines and columns. */
+  odd: {
+    args: [...picture('241x427', 30, 1), '-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv444p'],
+    extension: 'mp4',
+  },
+  /** Pixels twice as wide as high. */
+  wide: { args: [...picture('320x360', 25, 1), '-vf', 'setsar=2/1', ...h264], extension: 'mp4' },
+  webm: {
+    args: [
+      ...picture('160x120', 25, 1),
+      ...sound(1),
+      '-c:v',
+      'libvpx',
+      '-deadline',
+      'realtime',
+      '-cpu-used',
+      '8',
+      '-c:a',
+      'libopus',
+    ],
+    extension: 'webm',
+  },
+  /** As browsers record: no duration anywhere. */
+  recorded: {
+    args: [
+      ...picture('160x120', 25, 1),
+      '-c:v',
+      'libvpx',
+      '-deadline',
+      'realtime',
+      '-cpu-used',
+      '8',
+      '-live',
+      '1',
+      '-f',
+      'webm',
+    ],
+    extension: 'webm',
+  },
+  /** The sound goes on for two seconds after the picture. */
+  longSound: { args: [...picture('320x240', 25, 1), ...sound(3), ...h264, ...aac], extension: 'mp4' },
+  shortSound: { args: [...picture('320x240', 25, 3), ...sound(1), ...h264, ...aac], extension: 'mp4' },
+  streamable: {
+    args: [...picture('640x360', 30, 8), ...sound(8), ...h264, '-g', '30', ...aac, '-movflags', '+faststart'],
+    extension: 'mp4',
+  },
+  truncated: { of: 'streamable', change: (b: Buffer) => b.subarray(0, Math.floor(b.length * 0.6)), extension: 'mp4' },
+  damaged: { of: 'streamable', change: (b: Buffer) => flipBits(b, 400), extension: 'mp4' },
+  /** A scratch that people overlook. */
+  scratched: { of: 'streamable', change: (b: Buffer) => flipBits(b, 1), extension: 'mp4' },
+  headless: { of: 'landscape', change: (b: Buffer) => b.subarray(0, Math.floor(b.length / 2)), extension: 'mov' },
+  exotic: { args: [...picture('320x180', 25, 1), '-c:v', 'magicyuv'], extension: 'mkv' },
+  audioOnly: { args: [...sound(1), ...aac], extension: 'm4a' },
+} satisfies Record<string, Recipe>
+
+export type ClipName = keyof typeof RECIPES | 'rotated' | 'cover'
+
+/** The path of a clip, made once per machine. Two tests that want the same one at once both make it: the last rename wins. */
+export async function clip(name: ClipName): Promise<string> {
+  await mkdir(CACHE, { recursive: true })
+  const extension = name === 'rotated' || name === 'cover' ? 'mp4' : RECIPES[name].extension
+  const path = join(CACHE, `${name}.${extension}`)
+  if (await exists(path)) return path
+  const folder = await mkdtemp(join(CACHE, 'making-'))
+  try {
+    const made = join(folder, `clip.${extension}`)
+    await make(name, made)
+    await rename(made, path)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+  return path
+}
+
+async function make(name: ClipName, path: string): Promise<void> {
+  if (name === 'rotated') {
+    await ffmpeg(['-i', await clip('upright'), '-c', 'copy', '-metadata:s:v', 'rotate=90', path])
+    return
+  }
+  if (name === 'cover') {
+    const art = [...picture('160x160', 1, 1), '-i', await clip('audioOnly')]
+    await ffmpeg([
+      ...art,
+      '-map',
+      '1:a',
+      '-map',
+      '0:v',
+      '-c:a',
+      'copy',
+      '-c:v',
+      'mjpeg',
+      '-frames:v',
+      '1',
+      '-disposition:v:0',
+      'attached_pic',
+      path,
+    ])
+    return
+  }
+  const recipe: Recipe = RECIPES[name]
+  if ('args' in recipe) await ffmpeg([...recipe.args, path])
+  else await writeFile(path, recipe.change(await readFile(await clip(recipe.of as ClipName))))
+}
+
+/** For making things that a test wants only once. */
+export async function ffmpeg(args: readonly string[]): Promise<void> {
+  await run('ffmpeg', ['-nostdin', '-v', 'error', '-y', ...args], { maxBuffer: 1 << 24 })
+}
+
+/** Always the same bits, spread over the picture and sound data. */
+function flipBits(bytes: Buffer, count: number): Buffer {
+  const copy = Buffer.from(bytes)
+  const from = copy.indexOf('mdat') + 200
+  for (let i = 0, x = 12345; i < count; i++) {
+    x = (x * 1103515245 + 12345) % 2 ** 31
+    const at = from + (x % (copy.length - from))
+    copy.writeUInt8(copy.readUInt8(at) ^ (1 << (i % 8)), at)
+  }
+  return copy
+}
+
+const exists = (path: string) =>
+  stat(path).then(
+    () => true,
+    () => false,
+  )
