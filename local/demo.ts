@@ -6,7 +6,7 @@ import { type Client, type Media, signIn, untilConverted, upload } from './demo/
 import { SAMPLE_SECONDS, sampleVideo } from './demo/sample-video.ts'
 import { megabytes, statusLine } from './demo/terminal.ts'
 import { type Platform, startPlatform } from './platform.ts'
-import { runUntilSignal } from './until-signal.ts'
+import { endAtOnce, runUntilSignal } from './until-signal.ts'
 
 /** `make demo`: a video on its way through the whole platform. `VIDEO=path` takes one's own, `CHECK=1` ends by itself. */
 const isCheck = /^(1|true|yes)$/i.test(process.env['CHECK'] ?? '')
@@ -61,12 +61,13 @@ async function chooseVideo(): Promise<string> {
 
 async function start(folder: string): Promise<Platform> {
   const line = statusLine('Starting')
-  const steps = 7
+  const steps = 8
   let step = 0
   const platform = await startPlatform({
     folder,
     // A check may run beside somebody's `npm start`.
     usualPorts: !isCheck,
+    onFatal: endAtOnce,
     onStatus: (text) => line.show(++step / steps, text),
   })
   line.end('ready')

@@ -45,7 +45,9 @@ export const apiEnvironment = (p: EnvironmentParts): Environment => ({
 })
 
 /** Where the custom resources live. */
-export const NAMESPACE = 'keepsake'
+const NAMESPACE = 'keepsake'
+/** Through which Jobs find the folder of objects, as real ones find S3. */
+export const STORE_SECRET = 'keepsake-store'
 
 export const workerEnvironment = (p: EnvironmentParts): Environment => ({
   ...common(p),
@@ -55,4 +57,20 @@ export const workerEnvironment = (p: EnvironmentParts): Environment => ({
   NAMESPACE,
   // One person is waiting, on one machine: what an interruption left is repaired at once.
   SWEEP_SECONDS: '20',
+})
+
+export const operatorEnvironment = (p: EnvironmentParts, gpus: number): Environment => ({
+  HOST: '127.0.0.1',
+  LOG_LEVEL: p.logLevel,
+  WATCH_NAMESPACE: NAMESPACE,
+  PROGRESS_PORT: String(p.ports.progress),
+  HEALTH_PORT: String(p.ports.operator),
+  METRICS_PORT: String(p.ports.operatorMetrics),
+  PROGRESS_KEY: p.settings.progressKey,
+  // There is no second one; and a laptop that slept would have to give up a lease that nobody else wants.
+  LEADER_ELECTION: 'false',
+  JOB_IMAGE: 'keepsake',
+  STORE_SECRET,
+  JOB_MEMORY: '4Gi',
+  GPU_AVAILABLE: String(gpus > 0),
 })

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { startPlatform } from './platform.ts'
-import { runUntilSignal } from './until-signal.ts'
+import { endAtOnce, runUntilSignal } from './until-signal.ts'
 
 /** `npm start [-- --data folder] [--port n]`: the platform alone, until Ctrl-C. */
 const { values } = parseArgs({
@@ -24,6 +24,7 @@ await runUntilSignal(async (onStop) => {
     folder: values.data,
     port: portOf(values.port),
     usualPorts: !values['free-ports'],
+    onFatal: endAtOnce,
     onStatus: (text) => console.log(`  starting ${text}`),
   })
   // Registered before it is there: Ctrl-C meanwhile waits for the start, and then stops all of it.

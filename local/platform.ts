@@ -19,6 +19,8 @@ export interface PlatformOptions {
   logLevel?: string
   /** Told what is being started, in a few words for people. */
   onStatus?: (text: string) => void
+  /** One of the programs can neither go on nor be repaired. */
+  onFatal?: (error: Error) => void
 }
 
 export interface Platform {

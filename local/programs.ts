@@ -12,7 +12,7 @@ import type { PlatformOptions } from './platform.ts'
 import { choosePorts } from './ports.ts'
 import { startEmbeddedPostgres } from './postgres.ts'
 import type { LogFile } from './program-log.ts'
-import { type Host, openCluster, runApi, runWorker } from './run-program.ts'
+import { type Host, openCluster, runApi, runOperator, runWorker } from './run-program.ts'
 import { identityUsers, seed } from './seeds.ts'
 import { openSettings } from './settings.ts'
 
@@ -55,11 +55,13 @@ export async function startPrograms(
   }
   const seeds = await seedDatabase(parts, logs)
 
-  const host: Host = { parts, logs, onStop, folder }
+  const host: Host = { parts, logs, onStop, folder, onFatal: fatally(o, logs) }
   say('cluster')
   const cluster = openCluster(host)
   say('worker')
   const worker = await runWorker(host, cluster)
+  say('operator')
+  const operator = await runOperator(host, cluster)
   say('API')
   const api = await runApi(host)
 
@@ -82,8 +84,8 @@ export async function startPrograms(
     metrics_url: api.metricsUrl,
     worker_url: worker.healthUrl,
     worker_metrics_url: worker.metricsUrl,
-    operator_url: `http://127.0.0.1:${ports.operator}`,
-    operator_metrics_url: `http://127.0.0.1:${ports.operatorMetrics}`,
+    operator_url: operator.healthUrl,
+    operator_metrics_url: new URL(operator.metricsUrl).origin,
     page_url: page.url,
     page_link: page.link(),
     identity_provider: {
@@ -100,6 +102,11 @@ export async function startPrograms(
   onStop('demo.json', () => removeDemo(folder))
   await writeDemo(folder, demo)
   return { demo, page }
+}
+
+const fatally = (o: PlatformOptions, logs: LogFile) => (error: Error) => {
+  logs.of('local').fatal({ err: error }, 'cannot go on')
+  o.onFatal?.(error)
 }
 
 /** `DATABASE_URL` names a server of one's own; otherwise there is one in the folder. */

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ApiConfig } from '../api/config.ts'
 import { openDatabase } from '../api/db/db.ts'
@@ -9,8 +10,17 @@ import { loadConfig } from '../lib/runtime/config.ts'
 import type { Lifecycle } from '../lib/runtime/lifecycle.ts'
 import { openEventBus } from '../lib/runtime/open-event-bus.ts'
 import { openObjectStore } from '../lib/runtime/open-object-store.ts'
+import { OperatorConfig } from '../operator/config.ts'
+import { type Operator, startOperator } from '../operator/operator.ts'
 import { type LocalCluster, openLocalCluster } from './cluster/local-cluster.ts'
-import { apiEnvironment, type EnvironmentParts, storeEnvironment, workerEnvironment } from './environment.ts'
+import {
+  apiEnvironment,
+  type EnvironmentParts,
+  operatorEnvironment,
+  STORE_SECRET,
+  storeEnvironment,
+  workerEnvironment,
+} from './environment.ts'
 import type { LogFile } from './program-log.ts'
 
 /** What the programs find here in the place of a cluster's machinery. */
@@ -19,15 +29,19 @@ export interface Host {
   parts: EnvironmentParts
   logs: LogFile
   onStop: Lifecycle['onStop']
+  /** Something can neither go on nor be repaired: the process should end, as a pod's would. */
+  onFatal(error: Error): void
 }
 
-const STORE_SECRET = 'keepsake-store'
+/** One is assumed where there is a driver; whether it can encode is found out by the Job itself. */
+const GPUS = existsSync('/dev/nvidia0') ? 1 : 0
 
 /** The cluster in this process. Jobs find the folder of objects through the secret that real ones find S3 through. */
 export function openCluster({ folder, parts, logs, onStop }: Host): LocalCluster {
   const cluster = openLocalCluster({
     folder: join(folder, 'cluster'),
     logFolder: join(folder, 'jobs'),
+    gpus: GPUS,
     secrets: { [STORE_SECRET]: storeEnvironment(parts.objects) },
     log: logs.of('cluster'),
   })
@@ -73,4 +87,18 @@ export async function runWorker({ parts, logs, onStop }: Host, cluster: LocalClu
   const worker = await startWorker({ config, db, store, bus, cluster, log, clock: systemClock })
   onStop('worker', () => worker.close())
   return worker
+}
+
+/** The operator as `operator/main.ts` starts it, but for the cluster. */
+export async function runOperator({ parts, logs, onStop, onFatal }: Host, cluster: LocalCluster): Promise<Operator> {
+  const operator = await startOperator({
+    config: loadConfig(OperatorConfig, operatorEnvironment(parts, GPUS)),
+    cluster,
+    log: logs.of('operator'),
+    onFatal,
+    // A cluster spares its API server; here nobody else asks, and somebody is watching.
+    tuning: { progressIntervalMs: 1000 },
+  })
+  onStop('operator', () => operator.close())
+  return operator
 }

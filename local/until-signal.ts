@@ -36,3 +36,9 @@ export async function runUntilSignal(work: (onStop: OnStop) => Promise<'stay' | 
   }
   process.exit(status)
 }
+
+/** As in a pod: what is running is ended with the process, and the next start repairs what that leaves. */
+export function endAtOnce(error: Error): never {
+  console.error(`\nKeepsake cannot go on: ${error.message}`)
+  process.exit(1)
+}

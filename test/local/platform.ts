@@ -55,8 +55,10 @@ t.test('the first start', async (t: Test) => {
       [`${first.internal_url}/livez`, 200],
       [`${first.internal_url}/readyz`, 200],
       [`${first.metrics_url}/metrics`, 200],
-      [`${first.worker_url}/livez`, 200],
-      [`${first.operator_url}/livez`, 200],
+      [`${first.worker_url}/readyz`, 200],
+      [`${first.worker_metrics_url}/metrics`, 200],
+      [`${first.operator_url}/readyz`, 200],
+      [`${first.operator_metrics_url}/metrics`, 200],
       [`${first.page_url}/`, 200],
       [idp.jwks_url, 200],
       [idp.token_url, 404], // by POST only
