@@ -60,7 +60,7 @@ export function createController(options: ControllerOptions): Controller {
   metrics.watch(queue)
   metrics.maxConcurrentReconciles.set(options.concurrency)
   let synced = false
-  let stopped = false
+  const halt = Promise.withResolvers<'stopped'>()
   let workers: Promise<unknown> = Promise.resolve()
   const everySync = Promise.all(caches.map((c) => c.synced())).then(() => {
     synced = true
@@ -130,13 +130,13 @@ export function createController(options: ControllerOptions): Controller {
         const error = new Error(`${name}: caches were not complete after ${cacheSyncTimeoutMs} ms`)
         timer = setTimeout(reject, cacheSyncTimeoutMs, error)
       })
-      await Promise.race([everySync, late]).finally(() => clearTimeout(timer))
-      if (signal.aborted || stopped) return
+      const outcome = await Promise.race([everySync, late, halt.promise]).finally(() => clearTimeout(timer))
+      if (signal.aborted || outcome === 'stopped') return
       workers = Promise.all(Array.from({ length: options.concurrency }, () => work(signal)))
       signal.addEventListener('abort', () => queue.close(), { once: true })
     },
     async stop() {
-      stopped = true
+      halt.resolve('stopped')
       queue.close()
       await workers
     },

@@ -87,15 +87,9 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
     return mine(await cluster.list<Pod>(PODS, { namespace, labelSelector }))
   }
 
-  /** The order is that of the plan: what a later write relies on comes first. Events only for what was recorded. */
   async function apply(object: RawTranscodeJob, next: Plan, writer: Writer): Promise<Result> {
-    if (next.patchJob) await writer.patchJob(next.patchJob)
-    if (next.progress) await writer.writeProgress(next.progress)
-    if (next.status && (await writer.writeStatus(next.status))) {
-      for (const event of next.events) events.record(object, event)
-    }
-    for (const job of next.deleteJobs ?? []) await writer.deleteJob(job)
-    if (next.deleteResource) await writer.deleteResource()
+    const isRecorded = await carryOut(next, writer)
+    if (isRecorded) for (const event of next.events) events.record(object, event)
     return next.requeueAfterMs === undefined ? {} : { requeueAfterMs: next.requeueAfterMs }
   }
 
@@ -107,4 +101,14 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
     if (!isRejected) throw error // a quota: soon there may be room
     return { requeueAfterMs: REJECTED_AGAIN_MS }
   }
+}
+
+/** The order is that of the plan: what a later write relies on comes first. True when a new status was recorded. */
+async function carryOut(next: Plan, writer: Writer): Promise<boolean> {
+  if (next.patchJob) await writer.patchJob(next.patchJob)
+  if (next.progress) await writer.writeProgress(next.progress)
+  const isRecorded = next.status !== undefined && (await writer.writeStatus(next.status))
+  for (const job of next.deleteJobs ?? []) await writer.deleteJob(job)
+  if (next.deleteResource) await writer.deleteResource()
+  return isRecorded
 }

@@ -1,0 +1,37 @@
+import { hostname } from 'node:os'
+import * as z from 'zod'
+import { flag, int, json } from '../lib/runtime/config.ts'
+
+const Quantity = z.string().regex(/^\d+(\.\d+)?(m|[kMGTPE]i?)?$/, 'is not a Kubernetes quantity')
+const PriorityClasses = z.partialRecord(z.enum(['interactive', 'normal', 'backfill']), z.string().min(1))
+
+/** The environment of the operator. */
+export const OperatorConfig = z.object({
+  /** Only this namespace; unset: all that our role may see. */
+  WATCH_NAMESPACE: z.string().optional(),
+  HOST: z.string().default('0.0.0.0'),
+  PROGRESS_PORT: int(0, 65_535).default(8090),
+  HEALTH_PORT: int(0, 65_535).default(8081),
+  METRICS_PORT: int(0, 65_535).default(8080),
+  /** What pods post their progress to, path included; unset: this process itself, which only works on one machine. */
+  PROGRESS_URL: z.url({ protocol: /^https?$/ }).optional(),
+  /** Signs the tokens of pods. The same for all replicas, and across restarts. */
+  PROGRESS_KEY: z.string().min(32),
+  LEADER_ELECTION: flag.default(true),
+  LEASE_NAME: z.string().default('keepsake-operator'),
+  LEASE_NAMESPACE: z.string().default('default'),
+  /** Unique to this process: the name of the pod. */
+  IDENTITY: z.string().min(1).max(128).default(hostname()),
+  RECONCILE_CONCURRENCY: int(1, 100).default(8),
+  JOB_IMAGE: z.string().min(1),
+  STORE_SECRET: z.string().min(1),
+  GPU_AVAILABLE: flag.default(false),
+  JOB_CPU: Quantity.default('2'),
+  JOB_MEMORY: Quantity.default('2Gi'),
+  JOB_SCRATCH: Quantity.default('20Gi'),
+  /** PriorityClass of the pods per `spec.priority`, as JSON. */
+  JOB_PRIORITY_CLASSES: json(PriorityClasses).default({}),
+  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  KEEPSAKE_FAILPOINT: z.string().optional(),
+})
+export type OperatorConfig = Readonly<z.infer<typeof OperatorConfig>>

@@ -1,0 +1,87 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { RequestSeen } from '../lib/runtime/kube-http.ts'
+import { controllerMetrics } from './runtime/metrics.ts'
+import type { Caches } from './transcode-job/caches.ts'
+
+const PHASES = ['Pending', 'Running', 'Suspended', 'Succeeded', 'Failed'] as const
+const ANSWERS = [202, 400, 401, 404, 405, 410, 413, 500, 503]
+const SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
+
+/** Everything this program counts, in a registry of its own. */
+export function operatorMetrics() {
+  const registry = new Registry()
+  const registers = [registry]
+  collectDefaultMetrics({ register: registry })
+  const leader = new Gauge({
+    name: 'leader_election_master_status',
+    help: '1 while this process leads',
+    labelNames: ['name'],
+    registers,
+  })
+  const interrupted = new Counter({
+    name: 'keepsake_watch_interruptions_total',
+    help: 'Interruptions of reflections, repaired without help',
+    labelNames: ['resource'],
+    registers,
+  })
+  const answers = new Counter({
+    name: 'keepsake_progress_reports_total',
+    help: 'Progress reports by the status they were answered with',
+    labelNames: ['code'],
+    registers,
+  })
+  const requests = new Counter({
+    name: 'rest_client_requests_total',
+    help: 'Requests to the API server',
+    labelNames: ['code', 'method', 'host'],
+    registers,
+  })
+  const requestTime = new Histogram({
+    name: 'rest_client_request_duration_seconds',
+    help: 'Time to the head of the answer of the API server',
+    labelNames: ['verb', 'host'],
+    buckets: SECONDS,
+    registers,
+  })
+  for (const code of ANSWERS) answers.inc({ code: String(code) }, 0)
+
+  return {
+    registry,
+    controller: controllerMetrics(registry),
+    leading: (lease: string, is: boolean) => leader.set({ name: lease }, is ? 1 : 0),
+    interrupted: (resource: string, n = 1) => interrupted.inc({ resource }, n),
+    answered: (code: number) => answers.inc({ code: String(code) }),
+    requested({ method, host, code, seconds }: RequestSeen): void {
+      requests.inc({ code, method, host })
+      requestTime.observe({ verb: method, host }, seconds)
+    },
+    /** Gauges that are read from the caches whenever they are scraped. */
+    watchCaches(caches: Pick<Caches, 'resources' | 'all'>, names: readonly string[]): void {
+      for (const name of names) interrupted.inc({ resource: name }, 0)
+      new Gauge({
+        name: 'keepsake_cache_objects',
+        help: 'Objects in the cache',
+        labelNames: ['resource'],
+        registers,
+        collect() {
+          for (const [i, cache] of caches.all.entries()) this.set({ resource: names[i] ?? '' }, cache.list().length)
+        },
+      })
+      new Gauge({
+        name: 'keepsake_transcode_jobs',
+        help: 'TranscodeJobs by phase',
+        labelNames: ['phase'],
+        registers,
+        collect() {
+          const counts = new Map<string, number>(PHASES.map((p) => [p, 0]))
+          for (const { status } of caches.resources.list()) {
+            const phase = status?.phase ?? 'Pending'
+            counts.set(phase, (counts.get(phase) ?? 0) + 1)
+          }
+          for (const [phase, n] of counts) this.set({ phase }, n)
+        },
+      })
+    },
+  }
+}
+export type OperatorMetrics = ReturnType<typeof operatorMetrics>

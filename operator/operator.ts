@@ -1,0 +1,171 @@
+import { randomUUID } from 'node:crypto'
+import { TRANSCODE_JOBS } from '../crds/transcode-job.ts'
+import { type Cluster, JOBS, PODS } from '../lib/runtime/cluster.ts'
+import type { Log } from '../lib/runtime/log.ts'
+import type { OperatorConfig } from './config.ts'
+import { type OperatorMetrics, operatorMetrics } from './operator-metrics.ts'
+import { type Controller, createController } from './runtime/controller.ts'
+import { eventRecorder } from './runtime/events.ts'
+import { type Leadership, seekLeadership } from './runtime/leader.ts'
+import { progressHandler } from './runtime/progress-receiver.ts'
+import { PRIORITY } from './runtime/queue.ts'
+import { openServers } from './servers.ts'
+import { openCaches } from './transcode-job/caches.ts'
+import type { ChildConfig } from './transcode-job/child.ts'
+import { type TranscodeProgressWriter, transcodeProgress } from './transcode-job/receive-progress.ts'
+import { reconcileTranscodeJob } from './transcode-job/reconcile.ts'
+
+const CONTROLLER = 'transcodejob'
+const EVENT_SOURCE = 'keepsake.dev/operator'
+/** Every resource is looked at again so often, in case a change was ever missed. */
+const RESYNC_MS = 600_000
+
+export interface OperatorOptions {
+  config: OperatorConfig
+  /** Belongs to the caller: it is not closed here. */
+  cluster: Cluster
+  log: Log
+  now?: () => Date
+  metrics?: OperatorMetrics
+  /** Leadership was lost against our will, or the caches never filled: the process must end. */
+  onFatal?(error: Error): void
+  /** For tests: how often progress is written, and how leaders are elected. */
+  tuning?: {
+    progressIntervalMs?: number
+    leader?: { leaseDurationMs: number; renewDeadlineMs: number; retryPeriodMs: number }
+  }
+}
+
+export interface Operator {
+  /** What pods post to, path included. */
+  progressUrl: string
+  healthUrl: string
+  metricsUrl: string
+  isLeading(): boolean
+  /** Ends work in progress, gives the lease back, closes everything it opened. */
+  close(): Promise<void>
+}
+
+/**
+ * Starts the operator: caches, progress receiver, health and metrics at once, workers as soon as this process leads.
+ * Resolves when it listens, not when it leads.
+ */
+export async function startOperator(options: OperatorOptions): Promise<Operator> {
+  const { config, cluster, log, tuning = {} } = options
+  const now = options.now ?? (() => new Date())
+  const metrics = options.metrics ?? operatorMetrics()
+  const stopping = new AbortController()
+  // Servers first, the rest without a pause: no change may be heard of before there is a queue to put it on.
+  let controller: Controller | undefined
+  let progress: TranscodeProgressWriter | undefined
+  const isSynced = () => controller?.isSynced() === true
+  const servers = await openServers(config, metrics, {
+    progress: progressHandler({
+      key: config.PROGRESS_KEY,
+      stateOf: (subject) => progress?.stateOf(subject) ?? 'unknown',
+      accept: (subject, report) => progress?.accept(subject, report),
+      onAnswer: metrics.answered,
+      log,
+    }),
+    isReady: () => isSynced() && !stopping.signal.aborted,
+  })
+  const progressUrl = config.PROGRESS_URL ?? `${servers.progress.url}/progress`
+
+  const caches = openCaches({
+    cluster,
+    namespace: config.WATCH_NAMESPACE,
+    onChange: (key, urgency) => running.enqueue(key, isSynced() ? { priority: PRIORITY.live + urgency } : {}),
+    onGone: ({ metadata }) => receiver.forget(metadata.uid ?? ''),
+    onInterrupted: (resource) => metrics.interrupted(resource.plural),
+  })
+  const plurals = [TRANSCODE_JOBS, JOBS, PODS].map((r) => r.plural)
+  metrics.watchCaches(caches, plurals)
+  const intervalMs = tuning.progressIntervalMs ?? 5_000
+  const receiver = transcodeProgress({ cluster, caches, isSynced, now, log, intervalMs })
+  progress = receiver
+
+  const identity = `${config.IDENTITY}_${randomUUID().slice(0, 8)}`
+  const leadership = config.LEADER_ELECTION ? seek(identity) : undefined
+  const events = eventRecorder({ cluster, log, controller: EVENT_SOURCE, instance: identity, now })
+  const isLeading = () => leadership?.isLeading() ?? true
+  const running = createController({
+    name: CONTROLLER,
+    concurrency: config.RECONCILE_CONCURRENCY,
+    caches: caches.all,
+    log,
+    metrics: metrics.controller(CONTROLLER),
+    reconcile: reconcileTranscodeJob({
+      cluster,
+      caches,
+      config: childConfig(config, progressUrl),
+      events,
+      mayWrite: isLeading,
+      now,
+    }),
+  })
+  controller = running
+  const work = lead().catch((error: unknown) => {
+    if (!stopping.signal.aborted) options.onFatal?.(error instanceof Error ? error : new Error(String(error)))
+  })
+  const resync = setInterval(() => {
+    for (const { metadata } of caches.resources.list()) {
+      running.enqueue({ namespace: metadata.namespace ?? '', name: metadata.name }, { priority: PRIORITY.initial })
+    }
+  }, RESYNC_MS)
+
+  function seek(by: string): Leadership {
+    metrics.leading(config.LEASE_NAME, false)
+    const lease = { namespace: config.LEASE_NAMESPACE, name: config.LEASE_NAME }
+    return seekLeadership({ cluster, lease, identity: by, log, now, ...tuning.leader })
+  }
+
+  async function lead(): Promise<void> {
+    await leadership?.acquired
+    metrics.leading(config.LEASE_NAME, true)
+    leadership?.lost.then(() => {
+      metrics.leading(config.LEASE_NAME, false)
+      options.onFatal?.(new Error('The lease is lost: another process may be leading'))
+    }, undefined)
+    await running.start(leadership?.signal ?? new AbortController().signal)
+    log.info({ identity, namespace: config.WATCH_NAMESPACE ?? '(all)' }, 'workers started')
+  }
+
+  let closing: Promise<void> | undefined
+  async function closeAll(): Promise<void> {
+    stopping.abort()
+    clearInterval(resync)
+    await running.stop() // still leading: what has been begun may be finished
+    await leadership?.resign()
+    metrics.leading(config.LEASE_NAME, false)
+    await work
+    await servers.progress.close()
+    await receiver.close()
+    await events.flush()
+    await caches.stop()
+    await Promise.all([servers.health.close(), servers.metrics.close()])
+  }
+
+  return {
+    progressUrl,
+    healthUrl: servers.health.url,
+    metricsUrl: `${servers.metrics.url}/metrics`,
+    isLeading,
+    close() {
+      closing ??= closeAll()
+      return closing
+    },
+  }
+}
+
+const childConfig = (config: OperatorConfig, progressUrl: string): ChildConfig => ({
+  image: config.JOB_IMAGE,
+  storeSecret: config.STORE_SECRET,
+  progressUrl,
+  progressKey: config.PROGRESS_KEY,
+  gpuAvailable: config.GPU_AVAILABLE,
+  cpu: config.JOB_CPU,
+  memory: config.JOB_MEMORY,
+  scratch: config.JOB_SCRATCH,
+  logLevel: config.LOG_LEVEL,
+  priorityClasses: config.JOB_PRIORITY_CLASSES as ChildConfig['priorityClasses'],
+})
