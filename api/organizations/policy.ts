@@ -3,6 +3,8 @@ import type { Role } from '../db/schema.ts'
 /** Roles in order of power: each may do what those after it may. */
 const RANK: Record<Role, number> = { owner: 2, admin: 1, member: 0 }
 
+export const ROLES = Object.keys(RANK) as Role[]
+
 /** Whether someone with this role may do what `needed` may. */
 export const hasRole = (member: { role: Role }, needed: Role) => RANK[member.role] >= RANK[needed]
 

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
 import { userIdOf } from '../../../api/auth/verify-token.ts'
+import { runCommandLine } from '../../../api/organizations/command-line.ts'
 import { formatId, newUuid, parseId } from '../../../lib/contract/ids.ts'
 import { testDatabase } from '../../support/database.ts'
 
@@ -16,11 +17,28 @@ interface Outcome {
   out: any
   err: string
 }
-const cli = (args: string[], env: Record<string, string> = { DATABASE_URL: url, AUTH_ISSUER: ISSUER }) =>
+async function cli(
+  args: string[],
+  env: Record<string, string> = { DATABASE_URL: url, AUTH_ISSUER: ISSUER },
+): Promise<Outcome> {
+  let [out, err] = ['', '']
+  const terminal = {
+    out: (text: string) => {
+      out += text
+    },
+    err: (text: string) => {
+      err += text
+    },
+  }
+  const code = await runCommandLine(args, terminal, env)
+  return { code, out: out.startsWith('{') ? JSON.parse(out) : out, err }
+}
+
+/** The same as a program, to see that there is one. */
+const program = (args: string[], env: Record<string, string>) =>
   new Promise<Outcome>((resolve) => {
     execFile(process.execPath, [CLI, ...args], { env: { PATH: process.env['PATH'], ...env } }, (error, out, err) => {
-      const code = error ? Number(error.code) : 0
-      resolve({ code, out: out.startsWith('{') ? JSON.parse(out) : out, err })
+      resolve({ code: error ? Number(error.code) : 0, out, err })
     })
   })
 
@@ -131,10 +149,15 @@ const WRONG: [string, string[], number, RegExp][] = [
   ['an unknown id', ['member', 'add', org, formatId('user', newUuid())], 3, /no such user/],
   ['an empty name', ['org', 'create', '  '], 3, /1 to 200 characters/],
 ]
-const outcomes = await Promise.all(WRONG.map(([, args]) => cli(args)))
-for (const [i, [name, , code, err]] of WRONG.entries()) {
-  t.test(`refuses ${name} with status ${code}`, async (t) => t.match(outcomes[i], { code, err }))
+for (const [name, args, code, err] of WRONG) {
+  t.test(`refuses ${name} with status ${code}`, async (t) => t.match(await cli(args), { code, err }))
 }
+
+t.test('is a program with an exit status', async (t) => {
+  const env = { DATABASE_URL: url }
+  t.match(await program(['org', 'create', 'By hand'], env), { code: 0, out: /"org_id":"org_.*By hand/ })
+  t.match(await program(['org', 'explode'], env), { code: 2, out: '', err: /there is no command/ })
+})
 
 t.test('explains itself, and says what is wrong with its environment', async (t) => {
   t.match(await cli(['--help'], {}), { code: 0, out: /Usage: node api\/cli.ts/ })

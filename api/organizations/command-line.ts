@@ -1,0 +1,165 @@
+import { parseArgs } from 'node:util'
+import * as z from 'zod'
+import { formatId, type IdKind, parseId, type Uuid } from '../../lib/contract/ids.ts'
+import { Problem } from '../../lib/contract/problem.ts'
+import { loadConfig } from '../../lib/runtime/config.ts'
+import { openLog } from '../../lib/runtime/log.ts'
+import { type Database, openDatabase } from '../db/db.ts'
+import type { Role } from '../db/schema.ts'
+import { retryMedia } from '../media/commands.ts'
+import { addMember, changeRole, createOrganization } from './commands.ts'
+import { ROLES } from './policy.ts'
+
+const HELP = `Usage: node api/cli.ts COMMAND
+
+  org create NAME                        make an organization
+  member add ORG USER [--role ROLE]      add a user (ROLE: owner, admin or member; member when left out)
+  member role ORG USER ROLE              change what a member may do
+  media retry MEDIA                      convert a media once more whose conversion failed
+
+ORG and MEDIA are ids. USER is an id, an e-mail address of somebody who has signed in, or the subject that the
+identity provider AUTH_ISSUER gives somebody, who need not have signed in yet.
+
+Prints what was done as JSON. Exit status: 0 done, or nothing was left to do; 1 an error, e.g. no database;
+2 not understood; 3 refused, e.g. there is no such organization.
+Environment: DATABASE_URL, and AUTH_ISSUER to name users by subject.
+`
+
+class UsageError extends Error {}
+
+interface Session {
+  db: Database
+  issuer: string | undefined
+}
+interface Command {
+  /** Names of the arguments, for the count and the message. */
+  args: readonly string[]
+  options?: readonly string[]
+  run(session: Session, args: string[], options: { role?: string | undefined }): Promise<object>
+}
+
+const COMMANDS: Record<string, Command> = {
+  'org create': {
+    args: ['NAME'],
+    async run({ db }, [name = '']) {
+      const made = await createOrganization(db, name)
+      return { org_id: formatId('organization', made.orgId), name: made.name }
+    },
+  },
+  'member add': {
+    args: ['ORG', 'USER'],
+    options: ['role'],
+    async run({ db, issuer }, [org = '', user = ''], { role = 'member' }) {
+      const member = await addMember(db, { orgId: id('organization', org), user, role: asRole(role), issuer })
+      return { ...shown(member), added: member.added }
+    },
+  },
+  'member role': {
+    args: ['ORG', 'USER', 'ROLE'],
+    async run({ db, issuer }, [org = '', user = '', role = '']) {
+      return shown(await changeRole(db, { orgId: id('organization', org), user, role: asRole(role), issuer }))
+    },
+  },
+  'media retry': {
+    args: ['MEDIA'],
+    async run({ db }, [media = '']) {
+      const mediaId = id('media', media)
+      const { generation } = await retryMedia(db, mediaId)
+      return { media_id: formatId('media', mediaId), upload_status: 'processing', generation }
+    },
+  },
+}
+
+const shown = (m: { orgId: Uuid; userId: Uuid; role: Role }) => ({
+  org_id: formatId('organization', m.orgId),
+  user_id: formatId('user', m.userId),
+  role: m.role,
+})
+
+function id(kind: IdKind, text: string): Uuid {
+  const uuid = parseId(kind, text)
+  if (uuid === undefined) throw new UsageError(`${text} is no id of kind ${kind}`)
+  return uuid
+}
+
+function asRole(text: string): Role {
+  const role = ROLES.find((known) => known === text)
+  if (!role) throw new UsageError(`${text} is no role; there are ${ROLES.join(', ')}`)
+  return role
+}
+
+function understand(argv: readonly string[]) {
+  let parsed: { values: { role?: string; help?: boolean }; positionals: string[] }
+  try {
+    const options = { role: { type: 'string' }, help: { type: 'boolean', short: 'h' } } as const
+    parsed = parseArgs({ args: [...argv], allowPositionals: true, options })
+  } catch (error) {
+    throw new UsageError((error as Error).message)
+  }
+  const { values, positionals } = parsed
+  if (values.help) return undefined
+  const [area = '', verb = '', ...args] = positionals
+  const name = `${area} ${verb}`.trim()
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  if (!command) throw new UsageError(name === '' ? 'no command given' : `there is no command "${name}"`)
+  if (args.length !== command.args.length) throw new UsageError(`${name} needs ${command.args.join(' ')}`)
+  if (values.role !== undefined && !command.options?.includes('role')) throw new UsageError(`${name} takes no --role`)
+  return { command, args, options: values }
+}
+
+export interface Terminal {
+  out(text: string): void
+  err(text: string): void
+}
+
+/** Runs one command of an administrator and returns the exit status; the help text says which there are. */
+export async function runCommandLine(
+  argv: readonly string[],
+  terminal: Terminal,
+  env?: Record<string, string | undefined>,
+): Promise<number> {
+  try {
+    const understood = understand(argv)
+    const done = understood ? `${JSON.stringify(await execute(understood, env))}\n` : HELP
+    terminal.out(done)
+    return 0
+  } catch (error) {
+    return explain(error, terminal)
+  }
+}
+
+async function execute(
+  { command, args, options }: NonNullable<ReturnType<typeof understand>>,
+  env: Record<string, string | undefined> | undefined,
+): Promise<object> {
+  const config = loadConfig(
+    z.object({
+      DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must be a postgres:// address'),
+      AUTH_ISSUER: z.string().min(1).optional(),
+    }),
+    env,
+  )
+  const log = openLog({ program: 'cli', level: 'error', fd: 2 })
+  const db = openDatabase({
+    url: config.DATABASE_URL,
+    // The API's own role may read memberships and not change them: that it cannot is the point of it.
+    role: 'keepsake_worker',
+    statementTimeoutMs: 10_000,
+    maxConnections: 1,
+    log,
+  })
+  try {
+    return await command.run({ db, issuer: config.AUTH_ISSUER }, args, options)
+  } finally {
+    await db.close()
+  }
+}
+
+function explain(error: unknown, terminal: Terminal): number {
+  if (error instanceof UsageError) {
+    terminal.err(`${error.message}\n\n${HELP}`)
+    return 2
+  }
+  terminal.err(`${error instanceof Error ? error.message : String(error)}\n`)
+  return error instanceof Problem ? 3 : 1
+}
