@@ -63,7 +63,7 @@ const likeSafe = (text: string) => text.replace(/[\\%_]/g, '\\$&')
 /** What delivery needs to know of a media before it hands anything out. */
 export async function findDelivered(tx: Tx, orgId: Uuid, id: Uuid) {
   const [row] = await tx
-    .select({ mimeType: media.mimeType, filename: media.originalFilename })
+    .select({ mimeType: media.mimeType, filename: media.originalFilename, uploadStatus: media.uploadStatus })
     .from(media)
     .where(and(...visible(orgId), eq(media.id, id)))
   return row

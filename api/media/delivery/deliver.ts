@@ -65,14 +65,16 @@ export async function deliver(
   const headers = {
     ...COMMON,
     'Content-Type': type,
-    'Cache-Control': cacheControl(wanted, ending, Math.floor(wanted.expires - now)),
+    'Cache-Control': cacheControl(wanted, ending, Math.floor(wanted.expires - now), media.uploadStatus),
     ...(wanted.name === 'original' && { 'Content-Disposition': attachment(media.filename) }),
   }
   return await stream(deps.store, wanted.key, headers, o)
 }
 
 /** Shared caches must not keep what a link opens for one person; a private one may, until the link ends. */
-function cacheControl(wanted: Delivered, ending: string, secondsLeft: number): string {
+function cacheControl(wanted: Delivered, ending: string, secondsLeft: number, status: string): string {
+  // The first master names one rendition: kept, it would hide those that follow from everybody who played early.
+  if (ending === 'm3u8' && status === 'processing') return 'private, no-cache'
   if (ending === 'm3u8') return `private, max-age=${Math.min(PLAYLIST_SECONDS, secondsLeft)}`
   const immutable = wanted.name === 'original' ? '' : ', immutable'
   return `private, max-age=${secondsLeft}${immutable}`

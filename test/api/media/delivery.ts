@@ -66,10 +66,16 @@ t.test('the original is an attachment that nothing can be made of but a download
   t.match(headers.get('etag'), /^"/)
 })
 
+t.test('a playlist is kept for a while once nothing can follow', async (t) => {
+  await sql(`update media set upload_status = 'completed' where id = $1`, [mediaId])
+  t.equal((await get(master)).headers.get('cache-control'), 'private, max-age=60')
+  await sql(`update media set upload_status = 'processing' where id = $1`, [mediaId])
+})
+
 t.test('playlists and segments have their types, and relative addresses work', async (t) => {
   const playlist = await get(master)
   t.equal(playlist.headers.get('content-type'), 'application/vnd.apple.mpegurl')
-  t.equal(playlist.headers.get('cache-control'), 'private, max-age=60')
+  t.equal(playlist.headers.get('cache-control'), 'private, no-cache', 'more renditions may follow')
   t.equal(playlist.headers.get('content-disposition'), null)
   const segment = await get(new URL('360p/00000.ts', `http://x${master}`).pathname)
   t.equal(segment.status, 200)
