@@ -113,7 +113,10 @@ function statusFor(seen: Observed, verdict: Verdict): TranscodeJobStatus {
   }
   const restarts = (old?.restarts ?? 0) + (verdict.startOver ? 1 : 0)
   const isFinal = verdict.status !== 'Unknown'
-  const startTime = old?.startTime ?? job?.status?.startTime
+  // Pods may have been collected since they were counted.
+  const attempts = Math.max(old?.attempts ?? 0, pods.filter(hasRun).length)
+  // Not before something runs: it would be worth a write of its own.
+  const startTime = old?.startTime ?? (attempts > 0 || isFinal ? job?.status?.startTime : undefined)
   const completionTime = old?.completionTime ?? (isFinal ? endOf(job, now) : undefined)
   const outputs = isFinal ? outputsOf(resource, resultOf(lastEnded(pods))) : []
   return {
@@ -121,8 +124,7 @@ function statusFor(seen: Observed, verdict: Verdict): TranscodeJobStatus {
     phase: verdict.phase,
     conditions: withCondition(old?.conditions ?? [], condition, now),
     ...(verdict.reason !== 'NameTaken' && { jobName: childName(resource, restarts + 1) }),
-    // Pods may have been collected since they were counted.
-    attempts: Math.max(old?.attempts ?? 0, pods.filter(hasRun).length),
+    attempts,
     ...(restarts > 0 && { restarts }),
     ...(startTime && { startTime }),
     ...(completionTime && { completionTime }),

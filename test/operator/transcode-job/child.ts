@@ -1,0 +1,182 @@
+import t from 'tap'
+import { progressToken, verifyProgressToken } from '../../../lib/contract/progress.ts'
+import type { Job } from '../../../operator/transcode-job/batch.ts'
+import { type ChildConfig, childJob, childName } from '../../../operator/transcode-job/child.ts'
+import { aTranscodeJob, childConfig } from '../../support/transcode-job.ts'
+
+const resource = aTranscodeJob()
+const SUBJECT = {
+  kind: 'TranscodeJob',
+  namespace: 'media',
+  name: 'med-1',
+  uid: 'uid-1',
+  jobName: 'tj-med-1-49a88c84',
+} as const
+/** Change it on purpose or not at all: the Pod Security Standard `restricted` accepts exactly this. */
+const WHOLE = {
+  apiVersion: 'batch/v1',
+  kind: 'Job',
+  metadata: {
+    name: 'tj-med-1-49a88c84',
+    namespace: 'media',
+    labels: {
+      'app.kubernetes.io/name': 'keepsake',
+      'app.kubernetes.io/component': 'transcode',
+      'app.kubernetes.io/managed-by': 'keepsake-operator',
+      'media.keepsake.dev/owner-uid': 'uid-1',
+      'media.keepsake.dev/priority': 'normal',
+    },
+    annotations: { 'media.keepsake.dev/transcode-job': 'med-1' },
+    ownerReferences: [
+      {
+        apiVersion: 'media.keepsake.dev/v1alpha1',
+        kind: 'TranscodeJob',
+        name: 'med-1',
+        uid: 'uid-1',
+        controller: true,
+        blockOwnerDeletion: true,
+      },
+    ],
+  },
+  spec: {
+    suspend: false,
+    parallelism: 1,
+    completions: 1,
+    backoffLimit: 2,
+    podReplacementPolicy: 'Failed',
+    podFailurePolicy: {
+      rules: [
+        { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] },
+        { action: 'FailJob', onExitCodes: { containerName: 'media', operator: 'In', values: [10, 11, 12, 13] } },
+      ],
+    },
+    template: {
+      metadata: {
+        labels: {
+          'app.kubernetes.io/name': 'keepsake',
+          'app.kubernetes.io/component': 'transcode',
+          'app.kubernetes.io/managed-by': 'keepsake-operator',
+          'media.keepsake.dev/owner-uid': 'uid-1',
+          'media.keepsake.dev/priority': 'normal',
+        },
+        annotations: { 'media.keepsake.dev/transcode-job': 'med-1' },
+      },
+      spec: {
+        restartPolicy: 'Never',
+        activeDeadlineSeconds: 7200,
+        terminationGracePeriodSeconds: 30,
+        automountServiceAccountToken: false,
+        enableServiceLinks: false,
+        securityContext: {
+          runAsNonRoot: true,
+          runAsUser: 10001,
+          runAsGroup: 10001,
+          fsGroup: 10001,
+          seccompProfile: { type: 'RuntimeDefault' },
+        },
+        containers: [
+          {
+            name: 'media',
+            image: 'keepsake:1',
+            command: ['node', 'jobs/transcode/main.js'],
+            env: [
+              {
+                name: 'JOB_SPEC',
+                value:
+                  '{"inputs":[{"id":"m1","type":"video","sourceKey":"org/o/media/m1/original","outputPrefix":"org/o/media/m1/v1/"}],"renditions":["360p","720p","1080p"],"segmentSeconds":6,"accelerator":"auto"}',
+              },
+              { name: 'PROGRESS_URL', value: 'http://operator:8090/progress' },
+              { name: 'PROGRESS_TOKEN', value: progressToken(childConfig.progressKey, SUBJECT) },
+              { name: 'LOG_LEVEL', value: 'info' },
+              { name: 'WORK_FOLDER', value: '/work' },
+            ],
+            envFrom: [{ secretRef: { name: 'object-store' } }],
+            resources: {
+              requests: { cpu: '2', memory: '2Gi', 'ephemeral-storage': '20Gi' },
+              limits: { memory: '2Gi', 'ephemeral-storage': '20Gi' },
+            },
+            terminationMessagePolicy: 'FallbackToLogsOnError',
+            securityContext: {
+              allowPrivilegeEscalation: false,
+              readOnlyRootFilesystem: true,
+              capabilities: { drop: ['ALL'] },
+            },
+            volumeMounts: [
+              { name: 'work', mountPath: '/work' },
+              { name: 'tmp', mountPath: '/tmp' },
+            ],
+          },
+        ],
+        volumes: [
+          { name: 'work', emptyDir: { sizeLimit: '20Gi' } },
+          { name: 'tmp', emptyDir: { sizeLimit: '256Mi' } },
+        ],
+      },
+    },
+  },
+}
+
+interface Built {
+  spec: {
+    template: {
+      metadata: object
+      spec: { containers: { env: { name: string; value: string }[]; resources: { limits: object } }[] }
+    }
+  }
+}
+const build = (change: Parameters<typeof aTranscodeJob>[0] = {}, config: Partial<ChildConfig> = {}) =>
+  childJob(aTranscodeJob(change), 1, { ...childConfig, ...config }) as Job & Built
+const envOf = (job: Built) =>
+  Object.fromEntries(job.spec.template.spec.containers[0]?.env.map((e) => [e.name, e.value]) ?? [])
+
+t.test('is exactly this Job', async (t) => t.strictSame(JSON.parse(JSON.stringify(build())), WHOLE))
+
+t.test('the name fits, is a DNS label, and belongs to one resource and one number', async (t) => {
+  const names = new Map<string, string>()
+  for (const name of ['a', 'med-01j', 'x'.repeat(253), `${'y'.repeat(50)}-.z`, 'dots.in.a.name']) {
+    for (const uid of ['uid-1', 'uid-2']) {
+      for (const number of [1, 2]) {
+        const made = childName(aTranscodeJob({ metadata: { name, uid } }), number)
+        t.match(made, /^tj-[a-z0-9]([-a-z0-9]*[a-z0-9])?$/)
+        t.ok(made.length <= 63, made)
+        t.notOk(names.has(made), 'its own')
+        names.set(made, name)
+      }
+    }
+  }
+  t.equal(childName(resource, 1), childName(aTranscodeJob({ status: { attempts: 3 } }), 1), 'nothing else matters')
+})
+
+t.test('the program gets the part of the specification it needs, and a token for itself alone', async (t) => {
+  const env = envOf(build())
+  t.strictSame(Object.keys(JSON.parse(env['JOB_SPEC'] ?? '')).sort(), [
+    'accelerator',
+    'inputs',
+    'renditions',
+    'segmentSeconds',
+  ])
+  t.strictSame(verifyProgressToken(childConfig.progressKey, env['PROGRESS_TOKEN'] ?? ''), SUBJECT)
+})
+
+const gpu: [string, 'auto' | 'gpu' | 'cpu', boolean, boolean][] = [
+  ['gpu asks for one, whatever the cluster seems to have', 'gpu', false, true],
+  ['auto asks for one where there are any', 'auto', true, true],
+  ['auto does without where there are none', 'auto', false, false],
+  ['cpu never asks for one', 'cpu', true, false],
+]
+for (const [name, accelerator, gpuAvailable, want] of gpu) {
+  t.test(name, async (t) => {
+    const job = build({ spec: { accelerator } }, { gpuAvailable })
+    t.equal('nvidia.com/gpu' in (job.spec.template.spec.containers[0]?.resources.limits ?? {}), want)
+    t.equal('NVIDIA_DRIVER_CAPABILITIES' in envOf(job), want)
+    t.equal('tolerations' in job.spec.template.spec, want)
+  })
+}
+
+t.test('priority becomes a PriorityClass where one is configured', async (t) => {
+  const priorityClasses = { interactive: 'media-now' }
+  t.match(build({ spec: { priority: 'interactive' } }, { priorityClasses }).spec.template.spec, {
+    priorityClassName: 'media-now',
+  })
+  t.notOk('priorityClassName' in build({}, { priorityClasses }).spec.template.spec)
+})

@@ -1,0 +1,329 @@
+import t from 'tap'
+import { succeededOf, type TranscodeJob } from '../../../crds/transcode-job.ts'
+import type { JobResult } from '../../../lib/contract/job-result.ts'
+import { childName } from '../../../operator/transcode-job/child.ts'
+import { MAX_RESTARTS } from '../../../operator/transcode-job/judge.ts'
+import { type Observed, type Plan, plan, refusal, trouble } from '../../../operator/transcode-job/plan.ts'
+import {
+  aJob,
+  anInput,
+  aPod,
+  aTranscodeJob,
+  childConfig,
+  complete,
+  endedPod,
+  failedWith,
+  pendingPod,
+  runningPod,
+  waitingPod,
+} from '../../support/transcode-job.ts'
+
+const resource = aTranscodeJob()
+const now = new Date('2026-01-01T00:10:00Z')
+const planFor = (seen: Partial<Observed>): Plan =>
+  plan({ resource, job: undefined, pods: [], leftovers: [], config: childConfig, now, ...seen })
+const verdict = (p: Plan) => succeededOf(p.status)
+const made: JobResult = {
+  ok: true,
+  accelerator: 'cpu',
+  outputs: [{ id: 'm1', state: 'Succeeded', manifestKey: 'org/o/media/m1/v1/manifest.json' }],
+}
+const corrupt: JobResult = {
+  ok: false,
+  reason: 'Truncated',
+  message: 'ends after 2 of 60 s',
+  outputs: [{ id: 'm1', state: 'Failed', reason: 'Truncated' }],
+}
+const job = aJob(resource, { startTime: '2026-01-01T00:00:01Z' })
+const suspended = aTranscodeJob({ spec: { suspend: true } })
+const unschedulable = aPod(1, {
+  phase: 'Pending',
+  conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/1 nodes' }],
+})
+const neverStarted = aPod(1, { phase: 'Failed', reason: 'OutOfcpu', message: 'Node has no CPU left' })
+
+t.test('creates the Job once, under a name that depends on the resource alone', async (t) => {
+  const p = planFor({})
+  t.match(p.createJob, { metadata: { name: childName(resource, 1), ownerReferences: [{ uid: 'uid-1' }] } })
+  t.match(p.status, { phase: 'Pending', jobName: childName(resource, 1), attempts: 0, observedGeneration: 1 })
+  t.match(p.events, [{ type: 'Normal', reason: 'JobCreated' }])
+  t.equal(planFor({ job }).createJob, undefined)
+})
+
+const verdicts: [string, Partial<Observed>, object, object?][] = [
+  ['no Job yet', {}, { status: 'Unknown', reason: 'Creating' }, { phase: 'Pending' }],
+  ['a Job without a pod', { job }, { status: 'Unknown', reason: 'Queued' }, { phase: 'Pending' }],
+  ['a pod that waits', { job, pods: [pendingPod(1)] }, { status: 'Unknown', reason: 'Queued' }],
+  ['a pod that no node takes', { job, pods: [unschedulable] }, { reason: 'Unschedulable', message: '0/1 nodes' }],
+  ['an image that cannot be pulled', { job, pods: [waitingPod(1, 'ErrImagePull')] }, { reason: 'ImagePullBackOff' }],
+  [
+    'a secret that is missing',
+    { job, pods: [waitingPod(1, 'CreateContainerConfigError')] },
+    { reason: /ConfigError$/ },
+  ],
+  [
+    'a running pod',
+    { job, pods: [runningPod(1)] },
+    { status: 'Unknown', reason: 'Running', message: 'Attempt 1 of 3 is running' },
+    { phase: 'Running', attempts: 1, startTime: '2026-01-01T00:00:01Z' },
+  ],
+  [
+    'a pod that failed, and none yet to follow it',
+    { job, pods: [endedPod(1, 20)] },
+    { status: 'Unknown', reason: 'Retrying', message: /^Attempt 1 of 3 failed: StorageUnavailable/ },
+    { phase: 'Running', attempts: 1 },
+  ],
+  [
+    'a second attempt',
+    { job, pods: [endedPod(1, 20), runningPod(2)] },
+    { reason: 'Running', message: 'Attempt 2 of 3 is running' },
+    { attempts: 2 },
+  ],
+  [
+    'a suspended Job',
+    { resource: suspended, job: aJob(suspended) },
+    { status: 'Unknown', reason: 'Suspended' },
+    { phase: 'Suspended' },
+  ],
+  [
+    'a Job that is being deleted',
+    { job: { ...job, metadata: { ...job.metadata, deletionTimestamp: 'x' } } },
+    { reason: 'Creating' },
+  ],
+  [
+    'a Job of somebody else under our name',
+    { job: aJob(aTranscodeJob({ metadata: { uid: 'other' } })) },
+    { status: 'False', reason: 'NameTaken' },
+    { phase: 'Failed', jobName: undefined },
+  ],
+  [
+    'a success',
+    { job: aJob(resource, complete()), pods: [endedPod(1, 0, made)] },
+    { status: 'True', reason: 'Succeeded', message: '1 of 1 inputs converted' },
+    { phase: 'Succeeded', completionTime: '2026-01-01T00:05:00Z', outputs: made.outputs as object },
+  ],
+  [
+    'a success that followed a failure',
+    { job: aJob(resource, complete()), pods: [endedPod(1, 20), endedPod(2, 0, made)] },
+    { status: 'True' },
+    { attempts: 2 },
+  ],
+  [
+    'a success that said nothing',
+    { job: aJob(resource, complete()), pods: [endedPod(1, 0)] },
+    { status: 'False', reason: 'ResultMissing' },
+  ],
+  [
+    'a success whose message was cut',
+    {
+      job: aJob(resource, complete()),
+      pods: [
+        aPod(1, {
+          phase: 'Succeeded',
+          containerStatuses: [{ name: 'media', state: { terminated: { exitCode: 0, message: '{"ok":tr' } } }],
+        }),
+      ],
+    },
+    { status: 'False', reason: 'ResultMissing' },
+  ],
+  [
+    'a failure that the program explains',
+    { job: aJob(resource, failedWith('PodFailurePolicy')), pods: [endedPod(1, 12, corrupt)] },
+    { status: 'False', reason: 'Truncated', message: 'ends after 2 of 60 s' },
+    { phase: 'Failed', outputs: [{ id: 'm1', state: 'Failed', reason: 'Truncated' }] },
+  ],
+  [
+    'a failure that only its exit code explains',
+    { job: aJob(resource, failedWith('PodFailurePolicy')), pods: [endedPod(1, 12)] },
+    { status: 'False', reason: 'CorruptInput' },
+  ],
+  [
+    'an attempt that needed too much memory',
+    {
+      job: aJob(resource, failedWith('BackoffLimitExceeded', 2)),
+      pods: [endedPod(1, 20), endedPod(2, 137, undefined, { reason: 'OOMKilled' })],
+    },
+    { status: 'False', reason: 'OOMKilled' },
+  ],
+  [
+    'an attempt that took too long',
+    {
+      job: aJob(resource, failedWith('BackoffLimitExceeded')),
+      pods: [endedPod(1, 143, { ok: false, reason: 'Terminated' }, { podReason: 'DeadlineExceeded' })],
+    },
+    { status: 'False', reason: 'DeadlineExceeded' },
+  ],
+  [
+    'an eviction',
+    {
+      job: aJob(resource, failedWith('BackoffLimitExceeded')),
+      pods: [endedPod(1, 137, undefined, { podReason: 'Evicted' })],
+    },
+    { status: 'False', reason: 'Evicted' },
+  ],
+  [
+    'a crash with an unknown code',
+    { job: aJob(resource, failedWith('BackoffLimitExceeded')), pods: [endedPod(1, 1)] },
+    { status: 'False', reason: 'Failed', message: /exit code 1$/ },
+  ],
+  [
+    'a failed Job whose pods have been collected',
+    { job: aJob(resource, failedWith('BackoffLimitExceeded', 3)) },
+    { status: 'False', reason: 'BackoffLimitExceeded', message: 'said Kubernetes' },
+  ],
+]
+for (const [name, seen, want, status] of verdicts) {
+  t.test(`judges ${name}`, async (t) => {
+    const p = planFor(seen)
+    t.match(verdict(p), want)
+    if (status) t.match(p.status, status)
+  })
+}
+
+t.test('planning twice from the same world gives the same status, whenever that is', async (t) => {
+  for (const [name, seen] of verdicts) {
+    const first = planFor(seen)
+    const written: TranscodeJob = { ...(seen.resource ?? resource), status: first.status ?? {} }
+    const later = planFor({ ...seen, resource: written, now: new Date('2027-01-01T00:00:00Z') })
+    if (verdict(first)?.status === 'Unknown') {
+      t.strictSame(later.status, first.status, name)
+      t.strictSame(
+        later.events.filter((e) => e.reason !== 'JobCreated'),
+        [],
+        `${name}: no event again`,
+      )
+    } else t.equal(later.status, undefined, `${name}: over is over`)
+  }
+})
+
+t.test('a Job whose pods could not even start is replaced by another one, a few times', async (t) => {
+  const failed = (r: TranscodeJob) => aJob(r, failedWith('BackoffLimitExceeded', 3))
+  const p = planFor({ job: failed(resource), pods: [neverStarted] })
+  t.match(verdict(p), { status: 'Unknown', reason: 'Retrying', message: /Node has no CPU left/ })
+  t.match(p.status, { restarts: 1, attempts: 0, jobName: childName(resource, 2) })
+  t.match(p.deleteJobs, [{ metadata: { name: childName(resource, 1) } }])
+  t.equal(p.createJob, undefined, 'not in the same step')
+
+  const next = aTranscodeJob({ status: p.status })
+  const second = planFor({ resource: next, leftovers: [failed(resource)] })
+  t.equal(second.createJob?.metadata.name, childName(resource, 2))
+  t.match(second.deleteJobs, [{ metadata: { name: childName(resource, 1) } }], 'in case it was not deleted then')
+
+  const last = aTranscodeJob({ status: { ...p.status, restarts: MAX_RESTARTS } })
+  const end = planFor({ resource: last, job: failed(last), pods: [neverStarted] })
+  t.match(verdict(end), { status: 'False', reason: 'NeverStarted' })
+})
+
+t.test('an attempt that ran is believed, even if the last pod was refused', async (t) => {
+  const pods = [endedPod(1, 21), { ...neverStarted, metadata: { ...neverStarted.metadata, name: 'pod-2' } }]
+  const p = planFor({ job: aJob(resource, failedWith('BackoffLimitExceeded', 2)), pods })
+  t.match(verdict(p), { status: 'False', reason: 'NoSpace' })
+  t.equal(p.status?.attempts, 1)
+})
+
+t.test('attempts are remembered when their pods have been collected', async (t) => {
+  const before = aTranscodeJob({ status: { attempts: 2 } })
+  t.equal(planFor({ resource: before, job, pods: [] }).status?.attempts, 2)
+})
+
+t.test('suspend is carried over to the Job, both ways, until it has finished', async (t) => {
+  t.match(planFor({}).createJob, { spec: { suspend: false } })
+  t.match(planFor({ resource: suspended }).createJob, { spec: { suspend: true } })
+  t.strictSame(planFor({ resource: suspended, job }).patchJob, { name: job.metadata.name, spec: { suspend: true } })
+  t.strictSame(planFor({ job: aJob(suspended) }).patchJob?.spec, { suspend: false })
+  t.equal(planFor({ job }).patchJob, undefined)
+  t.equal(planFor({ resource: suspended, job: aJob(resource, complete()) }).patchJob, undefined)
+  const strangers = aJob(aTranscodeJob({ metadata: { uid: 'other' } }))
+  t.equal(planFor({ resource: suspended, job: strangers }).patchJob, undefined, 'never the Job of somebody else')
+})
+
+t.test('what the program left out because it follows from the specification is filled in', async (t) => {
+  const three = aTranscodeJob({ spec: { inputs: [anInput('a'), anInput('b'), anInput('c')] } })
+  const outputs = (result: JobResult, exit: number, status: object) =>
+    planFor({ resource: three, job: aJob(three, status), pods: [endedPod(1, exit, result)] }).status?.outputs
+  t.strictSame(outputs({ ok: true }, 0, complete())?.[2], {
+    id: 'c',
+    state: 'Succeeded',
+    manifestKey: 'org/o/media/c/v1/manifest.json',
+  })
+  const mixed: JobResult = {
+    ok: false,
+    reason: 'Corrupt',
+    outputs: [
+      { id: 'a', state: 'Succeeded' },
+      { id: 'c', state: 'Failed', reason: 'Corrupt' },
+      { id: 'unknown', state: 'Succeeded' },
+    ],
+  }
+  t.strictSame(outputs(mixed, 12, failedWith('PodFailurePolicy')), [
+    { id: 'a', state: 'Succeeded', manifestKey: 'org/o/media/a/v1/manifest.json' },
+    { id: 'c', state: 'Failed', reason: 'Corrupt' },
+  ])
+})
+
+t.test('success is recorded together with 100 percent and the accelerator that was really used', async (t) => {
+  const resource = aTranscodeJob({
+    status: {
+      progress: { percent: 97, speed: '2x', stage: 'Verifying', updatedAt: '2026-01-01T00:04:00Z' },
+      accelerator: 'gpu',
+    },
+  })
+  const result: JobResult = { ...made, acceleratorReason: 'no NVENC on this card' }
+  const p = planFor({ resource, job: aJob(resource, complete()), pods: [endedPod(1, 0, result)] })
+  t.strictSame(p.progress, {
+    progress: { percent: 100, speed: '2x', etaSeconds: 0, playable: ['m1'], updatedAt: '2026-01-01T00:05:00Z' },
+    accelerator: 'cpu',
+    acceleratorReason: 'no NVENC on this card',
+  })
+  const bad = planFor({ resource, job: aJob(resource, failedWith('PodFailurePolicy')), pods: [endedPod(1, 12)] })
+  t.equal(bad.progress, undefined, 'a failure keeps the progress it had')
+})
+
+t.test('a finished resource', async (t) => {
+  const seen = { job: aJob(resource, complete()), pods: [endedPod(1, 0, made)] }
+  const first = planFor(seen)
+  const finished = aTranscodeJob({ status: { ...first.status, ...first.progress } })
+
+  t.test('gets a time to live for its Job, and then is left alone until its own is over', async (t) => {
+    const p = planFor({ ...seen, resource: finished })
+    t.strictSame(p.patchJob, { name: seen.job.metadata.name, spec: { ttlSecondsAfterFinished: 3600 } })
+    const done = { ...seen, job: aJob(resource, complete(), { ttlSecondsAfterFinished: 3600 }), resource: finished }
+    t.strictSame(planFor(done), { events: [], requeueAfterMs: 86_400_000 - 300_000 })
+    t.strictSame(planFor({ ...done, now: new Date('2026-01-02T00:05:00Z') }), { events: [], deleteResource: true })
+  })
+
+  t.test('keeps the Job of a failure longer, but never longer than itself', async (t) => {
+    const failure = { job: aJob(resource, failedWith('PodFailurePolicy')), pods: [endedPod(1, 12, corrupt)] }
+    const { status } = planFor(failure)
+    const ttl = (ttlSecondsAfterFinished: number) =>
+      planFor({ ...failure, resource: aTranscodeJob({ spec: { ttlSecondsAfterFinished }, status }) }).patchJob?.spec
+    t.strictSame(ttl(1_000_000), { ttlSecondsAfterFinished: 86_400 })
+    t.strictSame(ttl(60), { ttlSecondsAfterFinished: 60 })
+  })
+
+  t.test('gets its 100 percent back when a late report overwrote it', async (t) => {
+    const late = { percent: 97, stage: 'Publishing', updatedAt: '2026-01-01T00:05:01Z' }
+    const p = planFor({ ...seen, resource: aTranscodeJob({ status: { ...first.status, progress: late } }) })
+    t.match(p.progress, { progress: { percent: 100, playable: ['m1'] } })
+    t.equal(p.status, undefined)
+  })
+
+  t.test('loses what an interrupted restart left over', async (t) => {
+    const p = planFor({ ...seen, resource: finished, leftovers: [aJob(aTranscodeJob({ status: { restarts: 4 } }))] })
+    t.equal(p.deleteJobs?.length, 1)
+  })
+})
+
+t.test('a resource that is being deleted is left to the garbage collector', async (t) => {
+  t.strictSame(planFor({ resource: aTranscodeJob({ metadata: { deletionTimestamp: 'x' } }) }), { events: [] })
+})
+
+t.test('a refused resource is over, trouble of ours is not, and keeps the number of its Job', async (t) => {
+  const counted = aTranscodeJob({ status: { restarts: 2, attempts: 1 } })
+  const finding = { reason: 'X', message: 'y'.repeat(5000) }
+  t.match(refusal(counted, finding, now), { phase: 'Failed', completionTime: now.toISOString(), restarts: 2 })
+  const status = trouble(counted, finding, now)
+  t.match(status, { phase: 'Pending', restarts: 2, attempts: 1, conditions: [{ status: 'Unknown', reason: 'X' }] })
+  t.equal(status.conditions?.[0]?.message.length, 1024)
+  t.strictSame(trouble({ ...counted, status }, finding, new Date('2027-01-01')), status)
+})

@@ -1,0 +1,357 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import t from 'tap'
+import { isFinished, succeededOf, TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
+import type { JobResult } from '../../../lib/contract/job-result.ts'
+import { ClusterError, JOBS, type KubeObject, PODS } from '../../../lib/runtime/cluster.ts'
+import type { KubeEvent } from '../../../operator/runtime/events.ts'
+import type { Job, Pod } from '../../../operator/transcode-job/batch.ts'
+import { openCaches, type RawTranscodeJob } from '../../../operator/transcode-job/caches.ts'
+import { childName } from '../../../operator/transcode-job/child.ts'
+import { reconcileTranscodeJob } from '../../../operator/transcode-job/reconcile.ts'
+import { type Fault, storeCluster } from '../../support/store-cluster.ts'
+import { aTranscodeJob, childConfig, newTranscodeJob } from '../../support/transcode-job.ts'
+
+const key = { namespace: 'media', name: 'med-1' }
+const made: JobResult = { ok: true, accelerator: 'cpu', outputs: [{ id: 'm1', state: 'Succeeded' }] }
+
+/** A cluster with one TranscodeJob and a reconciler; the test plays kubelet and Job controller. */
+function world(change: { metadata?: object; spec?: object } = {}) {
+  const api = storeCluster()
+  const { cluster, store } = api
+  const events: KubeEvent[] = []
+  const changes: string[] = []
+  const errors: unknown[] = []
+  const time = { now: new Date('2026-01-01T00:00:30Z') }
+  let leads = true
+  const caches = openCaches({
+    cluster,
+    namespace: undefined,
+    onChange: (k) => changes.push(`${k.namespace}/${k.name}`),
+    onGone: () => {},
+  })
+  const reconcile = reconcileTranscodeJob({
+    cluster,
+    caches,
+    config: childConfig,
+    events: { record: (_, event) => void events.push(event), flush: async () => {} },
+    mayWrite: () => leads,
+    now: () => time.now,
+  })
+  const resource = store.create<KubeObject>(TRANSCODE_JOBS, newTranscodeJob(change) as KubeObject)
+  const once = async () => {
+    await turn()
+    await turn()
+    await reconcile(key, new AbortController().signal).catch((error: unknown) => void errors.push(error))
+  }
+  const seen = () => store.find<RawTranscodeJob>(TRANSCODE_JOBS, key)
+  const theJob = () => store.all<Job>(JOBS)[0] as Job
+  const jobKey = () => ({ namespace: 'media', name: theJob().metadata.name })
+  return {
+    ...api,
+    caches,
+    events,
+    changes,
+    errors,
+    time,
+    resource,
+    once,
+    seen,
+    theJob,
+    reason: () => succeededOf(seen()?.status)?.reason,
+    resign: () => {
+      leads = false
+    },
+    settle: async () => {
+      for (let i = 0; i < 5; i++) await once()
+    },
+    setJob: (status: object) => store.setStatus<Job>(JOBS, jobKey(), status),
+    addPod(name: string) {
+      const { metadata, spec } = theJob() as Job & { spec: { template: { metadata: object; spec: object } } }
+      const owner = { apiVersion: 'batch/v1', kind: 'Job', name: metadata.name, uid: metadata.uid, controller: true }
+      store.create(PODS, {
+        metadata: { ...spec.template.metadata, name, namespace: 'media', ownerReferences: [owner] },
+        spec: spec.template.spec,
+      } as unknown as Pod)
+    },
+    setPod: (name: string, phase: string, state: object) =>
+      store.setStatus<Pod>(
+        PODS,
+        { namespace: 'media', name },
+        { phase, containerStatuses: [{ name: 'media', state }] },
+      ),
+  }
+}
+type World = ReturnType<typeof world>
+
+const running = { running: { startedAt: '2026-01-01T00:00:02Z' } }
+const ended = (exitCode: number, result?: JobResult) => ({
+  terminated: { exitCode, reason: 'Completed', ...(result && { message: JSON.stringify(result) }) },
+})
+const complete = {
+  conditions: [{ type: 'Complete', status: 'True' }],
+  startTime: '2026-01-01T00:00:01Z',
+  completionTime: '2026-01-01T00:05:00Z',
+  succeeded: 1,
+}
+
+/** From creation to success. */
+async function live(w: World): Promise<void> {
+  await w.settle()
+  w.setJob({ startTime: '2026-01-01T00:00:01Z', active: 1 })
+  w.addPod('p1')
+  await w.settle()
+  w.setPod('p1', 'Running', running)
+  await w.settle()
+  w.setPod('p1', 'Succeeded', ended(0, made))
+  w.setJob(complete)
+  await w.settle()
+}
+
+/** Everything that is left, without what differs from run to run. */
+function ending(w: World): unknown {
+  const { uid = '' } = w.resource.metadata
+  const objects = [...w.store.all(TRANSCODE_JOBS), ...w.store.all(JOBS)]
+  const known = aTranscodeJob({ metadata: { uid } })
+  const text = JSON.stringify(objects.map(({ metadata: { name }, spec, status }) => ({ name, spec, status })))
+  return JSON.parse(
+    text.replaceAll(childName(known, 1), 'JOB').replace(/"PROGRESS_TOKEN","value":"[^"]+"/, '""'),
+    (k, v) => (['batch.kubernetes.io/controller-uid', 'media.keepsake.dev/owner-uid'].includes(k) ? 'UID' : v),
+  )
+}
+
+t.test('a TranscodeJob lives from creation to success, in few writes', async (t) => {
+  const w = world()
+  await live(w)
+  t.match(w.seen()?.status, {
+    phase: 'Succeeded',
+    attempts: 1,
+    jobName: w.theJob().metadata.name,
+    startTime: '2026-01-01T00:00:01Z',
+    completionTime: '2026-01-01T00:05:00Z',
+    progress: { percent: 100, playable: ['m1'] },
+    accelerator: 'cpu',
+    outputs: [{ id: 'm1', state: 'Succeeded', manifestKey: 'org/o/media/m1/v1/manifest.json' }],
+  })
+  t.equal(w.theJob().spec.ttlSecondsAfterFinished, 3600)
+  t.strictSame(w.writes, [
+    'create Job',
+    'status TranscodeJob keepsake-operator',
+    'status TranscodeJob keepsake-operator',
+    'status TranscodeJob keepsake-operator',
+    'status TranscodeJob keepsake-progress',
+    'status TranscodeJob keepsake-operator',
+    'patch Job',
+  ])
+  t.strictSame(
+    w.events.map((e) => e.reason),
+    ['JobCreated', 'Running', 'Succeeded'],
+  )
+  t.strictSame(w.errors, [])
+})
+
+t.test('everything ends the same way, whichever write or answer is lost', async (t) => {
+  const whole = world()
+  await live(whole)
+  const want = ending(whole)
+  for (let at = 1; at <= whole.writes.length; at++) {
+    for (const when of ['before', 'after'] satisfies Fault[]) {
+      const w = world()
+      w.failWrite(at, when)
+      await live(w)
+      t.match(w.errors, [/lost/], `${whole.writes[at - 1]} fails once`)
+      t.strictSame(ending(w), want, `${when} write ${at}, ${whole.writes[at - 1]}`)
+    }
+  }
+})
+
+t.test('a reconciler that starts anew after every step ends the same way', async (t) => {
+  const whole = world()
+  await live(whole)
+  const w = world()
+  await live({ ...w, settle: w.once })
+  await w.settle()
+  t.strictSame(ending(w), ending(whole))
+})
+
+t.test('a finished resource is left alone, and deleted when its time is over', async (t) => {
+  const w = world({ spec: { ttlSecondsAfterFinished: 600 } })
+  await live(w)
+  const before = w.writes.length
+  await w.settle()
+  t.equal(w.writes.length, before)
+  w.time.now = new Date('2026-01-01T00:15:00Z')
+  await w.once()
+  t.equal(w.seen(), undefined)
+  await w.settle()
+  t.strictSame(w.errors, [])
+})
+
+t.test('a cache that lags behind our own writes does not make us repeat them', async (t) => {
+  const w = world()
+  await turn()
+  await turn()
+  const old = w.caches.resources.get(key) as RawTranscodeJob
+  await w.once()
+  const stale = { ...w.caches, resources: { ...w.caches.resources, get: () => old } }
+  const events: KubeEvent[] = []
+  const reconcile = reconcileTranscodeJob({
+    cluster: w.cluster,
+    caches: stale,
+    config: childConfig,
+    events: { record: (_, e) => void events.push(e), flush: async () => {} },
+    mayWrite: () => true,
+    now: () => w.time.now,
+  })
+  await turn()
+  await turn()
+  await reconcile(key, new AbortController().signal) // Creating → Queued
+  const before = w.writes.length
+  await reconcile(key, new AbortController().signal)
+  t.equal(w.writes.length, before)
+})
+
+t.test('a Job that we made before we died is adopted, a stranger with its name is not', async (t) => {
+  const lost = world()
+  lost.failWrite(1, 'after')
+  await lost.settle()
+  t.equal(lost.store.all(JOBS).length, 1)
+  t.equal(lost.reason(), 'Queued')
+
+  const w = world()
+  const name = childName(aTranscodeJob({ metadata: { uid: w.resource.metadata.uid } }), 1)
+  const spec = { template: { spec: { restartPolicy: 'Never', containers: [{ name: 'x' }] } } }
+  w.store.create(JOBS, { metadata: { name, namespace: 'media' }, spec } as KubeObject)
+  await w.settle()
+  t.equal(w.reason(), 'NameTaken')
+  t.strictSame(w.store.all<Job>(JOBS).length, 1)
+  t.equal(w.theJob().spec.ttlSecondsAfterFinished, undefined, 'not ours to touch')
+})
+
+t.test('a final verdict waits for what the pod said, even if the cache has not heard it yet', async (t) => {
+  const w = world()
+  await w.settle()
+  w.addPod('p1')
+  w.setPod('p1', 'Running', running)
+  await w.settle()
+  const deaf = {
+    ...w.caches,
+    podsOf: (uid: string) =>
+      w.caches
+        .podsOf(uid)
+        .map((p) => ({ ...p, status: { phase: 'Running', containerStatuses: [{ name: 'media', state: running }] } })),
+  }
+  w.setPod('p1', 'Succeeded', ended(0, made))
+  w.setJob(complete)
+  await turn()
+  await turn()
+  const reconcile = reconcileTranscodeJob({
+    cluster: w.cluster,
+    caches: deaf,
+    config: childConfig,
+    events: { record: () => {}, flush: async () => {} },
+    mayWrite: () => true,
+    now: () => w.time.now,
+  })
+  await reconcile(key, new AbortController().signal)
+  t.equal(w.reason(), 'Succeeded')
+})
+
+t.test('a Job that could not start any pod is replaced, and the old one goes', async (t) => {
+  const w = world()
+  await w.settle()
+  const first = w.theJob().metadata.name
+  w.addPod('p1')
+  w.store.setStatus<Pod>(
+    PODS,
+    { namespace: 'media', name: 'p1' },
+    { phase: 'Failed', reason: 'UnexpectedAdmissionError' },
+  )
+  w.setJob({ conditions: [{ type: 'Failed', status: 'True', reason: 'BackoffLimitExceeded' }], failed: 1 })
+  await w.settle()
+  t.equal(w.store.all(JOBS).length, 1)
+  t.not(w.theJob().metadata.name, first)
+  t.match(w.seen()?.status, { restarts: 1, attempts: 0, jobName: w.theJob().metadata.name, phase: 'Pending' })
+})
+
+t.test('a Job that somebody deleted is made again', async (t) => {
+  const w = world()
+  await w.settle()
+  const { name } = w.theJob().metadata
+  w.store.delete(JOBS, { namespace: 'media', name })
+  await w.settle()
+  t.equal(w.theJob().metadata.name, name)
+})
+
+t.test('suspend and resume reach the Job', async (t) => {
+  const w = world()
+  await w.settle()
+  w.store.patch(TRANSCODE_JOBS, key, { spec: { suspend: true } })
+  await w.settle()
+  t.equal(w.theJob().spec.suspend, true)
+  t.match(w.seen()?.status, { phase: 'Suspended', observedGeneration: 2 })
+  w.store.patch(TRANSCODE_JOBS, key, { spec: { suspend: false } })
+  await w.settle()
+  t.equal(w.theJob().spec.suspend, false)
+  t.match(w.seen()?.status, { phase: 'Pending', observedGeneration: 3 })
+})
+
+const refusals: [string, 'Invalid' | 'Forbidden', string, number][] = [
+  ['refuses as invalid', 'Invalid', 'JobRejected', 0],
+  ['forbids for now', 'Forbidden', 'JobForbidden', 1],
+]
+for (const [what, reason, want, errors] of refusals) {
+  t.test(`a Job that the API server ${what} is shown, condemns nothing, and is tried again`, async (t) => {
+    const w = world()
+    const { create } = w.cluster
+    w.cluster.create = async () => Promise.reject(new ClusterError(reason, 'exceeded quota'))
+    await w.once()
+    t.match(succeededOf(w.seen()?.status), { status: 'Unknown', reason: want, message: 'exceeded quota' })
+    t.equal(w.errors.length, errors)
+    w.cluster.create = create
+    await w.settle()
+    t.equal(w.reason(), 'Queued')
+  })
+}
+
+t.test('nothing is written any more once another process may be leading', async (t) => {
+  const w = world()
+  w.resign()
+  await w.settle()
+  t.strictSame(w.writes, [])
+  t.match(w.errors[0], { message: 'no longer the leader' })
+})
+
+t.test('a resource that an older CRD let through is refused for good', async (t) => {
+  const w = world()
+  await turn()
+  await turn()
+  const bad = { ...w.caches.resources.get(key), spec: { inputs: [] } } as unknown as RawTranscodeJob
+  const reconcile = reconcileTranscodeJob({
+    cluster: w.cluster,
+    caches: { ...w.caches, resources: { ...w.caches.resources, get: () => bad } },
+    config: childConfig,
+    events: { record: () => {}, flush: async () => {} },
+    mayWrite: () => true,
+    now: () => w.time.now,
+  })
+  await reconcile(key, new AbortController().signal)
+  t.match(succeededOf(w.seen()?.status), { status: 'False', reason: 'InvalidSpec', message: /inputs/ })
+  t.ok(isFinished(w.seen()?.status))
+})
+
+t.test('progress of running work asks for no reconciliation, everything else does', async (t) => {
+  const w = world()
+  await w.settle()
+  w.changes.length = 0
+  const progress = { percent: 5, updatedAt: '2026-01-01T00:00:00Z' }
+  w.store.applyStatus(TRANSCODE_JOBS, key, { progress, accelerator: 'cpu' }, 'keepsake-progress')
+  await turn()
+  await turn()
+  t.strictSame(w.changes, [])
+  w.store.patch(TRANSCODE_JOBS, key, { spec: { priority: 'interactive' } })
+  w.setJob({ active: 1 })
+  w.addPod('p1')
+  await turn()
+  await turn()
+  t.strictSame(w.changes, ['media/med-1', 'media/med-1', 'media/med-1'])
+})
