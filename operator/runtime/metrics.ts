@@ -86,6 +86,7 @@ export function controllerMetrics(registry: Registry): (controller: string) => C
     for (const priority of Object.values(PRIORITY)) depth.set({ ...queueLabel, priority: String(priority) }, 0)
     for (const h of [waited, worked]) h.zero(queueLabel)
     reconcileTime.zero(label)
+    activeWorkers.set(label, 0)
     return {
       reconciled: (result) => total.inc({ controller, result }),
       errors: errors.labels(label),

@@ -72,7 +72,7 @@ function judgeRunning({ resource, pods }: Evidence): Verdict {
           'Retrying',
           `Attempt ${attempts} of ${resource.spec.maxAttempts} failed: ${last.reason}: ${last.message}`,
         )
-      : pending('Queued', 'Waiting for a pod')
+      : pending('Queued', 'Waiting for the pod to start')
   }
   if (hasRun(pod)) return running('Running', `Attempt ${attempts} of ${resource.spec.maxAttempts} is running`)
   return judgeWaiting(pod) ?? pending('Queued', 'Waiting for the pod to start')

@@ -102,39 +102,41 @@ function suspendPatch({ resource, job }: Observed): Plan['patchJob'] {
 }
 
 function statusFor(seen: Observed, verdict: Verdict): TranscodeJobStatus {
-  const { resource, job, pods, now } = seen
+  const { resource, pods, now } = seen
   const old = resource.status
-  const condition: Omit<Condition, 'lastTransitionTime'> = {
-    type: SUCCEEDED,
-    status: verdict.status,
-    reason: verdict.reason,
-    message: verdict.message.slice(0, 1024),
-    observedGeneration: resource.metadata.generation ?? 0,
-  }
+  const observedGeneration = resource.metadata.generation ?? 0
+  const { status, reason } = verdict
+  const message = verdict.message.slice(0, 1024)
+  const condition = { type: SUCCEEDED, status, reason, message, observedGeneration }
   const restarts = (old?.restarts ?? 0) + (verdict.startOver ? 1 : 0)
-  const isFinal = verdict.status !== 'Unknown'
   // Pods may have been collected since they were counted.
   const attempts = Math.max(old?.attempts ?? 0, pods.filter(hasRun).length)
-  // Not before something runs: it would be worth a write of its own.
-  const startTime = old?.startTime ?? (attempts > 0 || isFinal ? job?.status?.startTime : undefined)
-  const completionTime = old?.completionTime ?? (isFinal ? endOf(job, now) : undefined)
-  const outputs = isFinal ? outputsOf(resource, resultOf(lastEnded(pods))) : []
   return {
-    observedGeneration: resource.metadata.generation ?? 0,
+    observedGeneration,
     phase: verdict.phase,
     conditions: withCondition(old?.conditions ?? [], condition, now),
-    ...(verdict.reason !== 'NameTaken' && { jobName: childName(resource, restarts + 1) }),
+    ...(reason !== 'NameTaken' && { jobName: childName(resource, restarts + 1) }),
     attempts,
     ...(restarts > 0 && { restarts }),
-    ...(startTime && { startTime }),
-    ...(completionTime && { completionTime }),
-    ...(outputs.length > 0 && { outputs }),
+    // No start before something ran: it would be worth a write of its own.
+    ...(attempts > 0 && startOf(seen)),
+    ...(status !== 'Unknown' && endOf(seen)),
   }
 }
 
-function endOf(job: Job | undefined, now: Date): string {
+function startOf({ resource, job }: Observed): Pick<TranscodeJobStatus, 'startTime'> {
+  const startTime = resource.status?.startTime ?? job?.status?.startTime
+  return startTime ? { startTime } : {}
+}
+
+function endOf({ resource, job, pods, now }: Observed): Pick<TranscodeJobStatus, 'completionTime' | 'outputs'> {
   const failed = job && jobCondition(job, 'Failed')
-  return job?.status?.completionTime ?? failed?.lastTransitionTime ?? now.toISOString()
+  const ended = job?.status?.completionTime ?? failed?.lastTransitionTime ?? now.toISOString()
+  const outputs = outputsOf(resource, resultOf(lastEnded(pods)))
+  return {
+    completionTime: resource.status?.completionTime ?? ended,
+    ...(outputs.length > 0 && { outputs }),
+  }
 }
 
 const finalOf = (status: TranscodeJobStatus | undefined) => ({
