@@ -173,7 +173,7 @@ function describe(m, playable, percent) {
   if (m.upload_status === 'completed') return playable ? '' : 'Ready'
   const { speed, eta_sec: eta } = m.conversion_progress ?? {}
   if (!m.conversion_progress) return 'Waiting to be converted'
-  const parts = [`${percent} %`, speed && `${Number.parseFloat(speed)}×`, eta && `${seconds(eta)} left`]
+  const parts = [percent === 0 && 'Preparing', `${percent} %`, speed && `${Number.parseFloat(speed)}×`, eta && `${seconds(eta)} left`]
   return (playable ? 'Playable · ' : '') + parts.filter(Boolean).join(' · ')
 }
 

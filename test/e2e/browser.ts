@@ -143,7 +143,7 @@ t.test('a video is a placeholder first, then can be played early, then is comple
   t.comment(states.join('\n'))
   t.match(states[0], /^processing\|placeholder\|/)
   t.ok(
-    states.some((s) => /^processing\|placeholder\|\d+ %/.test(s)),
+    states.some((s) => /^processing\|placeholder\|(Preparing · )?\d+ %/.test(s)),
     'percent on the placeholder',
   )
   t.ok(

@@ -1,12 +1,18 @@
+import { execFile } from 'node:child_process'
 import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
+import { checkStream } from '../../local/demo/check-stream.ts'
+import { type Client, signIn as clientOf, untilConverted, upload } from '../../local/demo/client.ts'
 import type { Demo } from '../../local/demo-file.ts'
 import { processesOf, readDemo, startProcess } from '../support/platform-process.ts'
 
 // tap gives a file 30 s; this one starts the platform three times, on a machine that others use too.
 t.setTimeout(120_000)
+const run = promisify(execFile)
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-platform-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))
 
@@ -38,6 +44,8 @@ const reaches = async (url: string) =>
 
 let first: Demo
 let session: Tokens
+let client: Client
+let mediaId: string
 
 t.test('the first start', async (t: Test) => {
   const platform = startProcess(t, folder)
@@ -108,9 +116,20 @@ t.test('the next start has the same people, passwords, tokens and ports', async 
   t.equal(renewed.status, 200)
   session = renewed.data as Tokens
 
-  // Without warning: the next test starts on what this leaves behind.
-  platform.child.kill('SIGKILL')
-  t.equal(await platform.ended, 'SIGKILL')
+  const clip = join(folder, 'clip.mp4')
+  await run('ffmpeg', [
+    ...['-nostdin', '-v', 'error', '-f', 'lavfi', '-i', 'testsrc2=size=1280x720:rate=30:duration=8'],
+    ...['-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv420p', clip],
+  ])
+  client = await clientOf(demo.base_url, demo.accounts.member)
+  mediaId = await upload(client, org ?? '', clip, () => {})
+  await t.test('without warning, in the middle of a conversion', async (t) => {
+    while (!(await processesOf(folder)).some((p) => /jobs\/transcode/.test(p))) await sleep(20)
+    platform.child.kill('SIGKILL')
+    t.equal(await platform.ended, 'SIGKILL')
+    for (const end = Date.now() + 5000; Date.now() < end && (await processesOf(folder)).length > 0; ) await sleep(50)
+    t.strictSame(await processesOf(folder), [], 'nobody outlives the platform')
+  })
 })
 
 t.test('after kill -9 it starts again, with nothing lost and nobody left', async (t: Test) => {
@@ -120,6 +139,12 @@ t.test('after kill -9 it starts again, with nothing lost and nobody left', async
   const renewed = await call(demo, '/api/auth/refresh', { body: { refresh_token: session.refresh_token } })
   t.equal(renewed.status, 200, 'a refresh token that was answered is on disk')
   t.equal((await processesOf(folder)).filter((p) => /postgres.* -D/.test(p)).length, 1, 'one database server')
+
+  client = await clientOf(demo.base_url, demo.accounts.member)
+  const media = await untilConverted(client, demo.organizations[0]?.org_id ?? '', mediaId, () => {})
+  t.match(media.variants.hls_master_url, /^http/, 'the conversion that was cut off is done again')
+  const { renditions } = await checkStream(media.variants.hls_master_url ?? '', 8)
+  t.equal(renditions.length, 2)
 
   platform.child.kill('SIGINT')
   t.equal(await platform.ended, 0)
