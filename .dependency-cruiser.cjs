@@ -45,7 +45,7 @@ module.exports = {
       name: 'decisions-are-pure',
       comment: 'what decides must not be able to act',
       severity: 'error',
-      from: { path: PURE },
+      from: { path: PURE, pathNot: '^test/' },
       to: {
         path: '^lib/runtime/|^api/db/|node_modules/',
         pathNot: 'node_modules/zod/',
@@ -55,7 +55,7 @@ module.exports = {
     {
       name: 'decisions-do-not-touch-the-machine',
       severity: 'error',
-      from: { path: PURE },
+      from: { path: PURE, pathNot: '^test/' },
       to: { dependencyTypes: ['core'], pathNot: '^(node:)?(crypto|path|util)$' },
     },
     {

@@ -18,6 +18,8 @@ export interface JobOutcome {
   result: JobResult
 }
 
+const KUBERNETES_LOG = '/dev/termination-log'
+
 /** A pod that does not end by itself is killed; ending a little earlier leaves a result behind. */
 const GIVE_UP_MS = 20_000
 
@@ -27,7 +29,7 @@ const GIVE_UP_MS = 20_000
  */
 export async function runJob(program: string, work: (context: JobContext) => Promise<JobOutcome>): Promise<number> {
   const log = openLog({ program })
-  const { TERMINATION_LOG } = loadConfig(z.object({ TERMINATION_LOG: z.string().default('/dev/termination-log') }))
+  const { TERMINATION_LOG } = loadConfig(z.object({ TERMINATION_LOG: z.string().default(KUBERNETES_LOG) }))
   const stop = new AbortController()
   const onSignal = () => {
     log.info('terminated')
@@ -37,7 +39,9 @@ export async function runJob(program: string, work: (context: JobContext) => Pro
   process.once('SIGTERM', onSignal)
   process.once('SIGINT', onSignal)
   const outcome = await work({ signal: stop.signal, log }).catch((error: unknown) => outcomeOf(error, stop.signal, log))
-  await writeFile(TERMINATION_LOG, terminationMessage(outcome.result)).catch((error: unknown) =>
+  // Kubernetes mounts its file; on a machine without one nothing may be made in /dev.
+  const flag = TERMINATION_LOG === KUBERNETES_LOG ? 'r+' : 'w'
+  await writeFile(TERMINATION_LOG, terminationMessage(outcome.result), { flag }).catch((error: unknown) =>
     log.warn({ err: error, path: TERMINATION_LOG }, 'could not write the result'),
   )
   log.info({ exit: outcome.exit, reason: outcome.result.reason }, 'finished')

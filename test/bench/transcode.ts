@@ -1,0 +1,171 @@
+import { spawn } from 'node:child_process'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { guardedInput } from '../../jobs/ffmpeg-input.ts'
+import { passArguments } from '../../jobs/transcode/args.ts'
+import { ladderOf, type Rendition } from '../../jobs/transcode/ladder.ts'
+import type { Pass } from '../../jobs/transcode/pass.ts'
+import { probe } from '../../jobs/transcode/probe.ts'
+import { timelineOf } from '../../jobs/transcode/timeline.ts'
+import { openFolderStore } from '../../lib/runtime/object-store-folder.ts'
+import { ffmpeg } from '../support/clips.ts'
+
+/**
+ * What the ladder costs, all with the encoder settings of the product and in one run on one machine, so that ratios
+ * mean something: three separate runs, one process, one process behind a 360p run, and the whole program with download,
+ * verification and upload. `BENCH_SECONDS` (60) and `BENCH_CLIP` (a file of one's own) change the source.
+ */
+const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 60)
+const PROGRAM = join(import.meta.dirname, '../../jobs/transcode/main.ts')
+const PREFIX = 'org/o/media/m/v1/'
+
+interface Cost {
+  cpu: number
+  wall: number
+}
+
+/** bash's `time` counts a process with all descendants it has waited for; Node does not tell that of its children. */
+async function timed(
+  command: readonly string[],
+  env: Record<string, string> = {},
+  until?: () => Promise<void>,
+): Promise<Cost> {
+  const child = spawn('bash', ['-c', 'TIMEFORMAT="took %3U %3S %3R"; time "$@"', '_', ...command], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, LC_ALL: 'C', ...env },
+  })
+  let output = ''
+  child.stderr.on('data', (chunk) => (output += String(chunk)))
+  const done = new Promise<number | null>((resolve) => child.once('close', resolve))
+  await until?.()
+  const code = await done
+  const [, user, system, wall] = /took ([\d.]+) ([\d.]+) ([\d.]+)\s*$/.exec(output) ?? []
+  if (code !== 0 || user === undefined)
+    throw new Error(`${command.join(' ')} ended with ${code}: ${output.slice(-500)}`)
+  return { cpu: Number(user) + Number(system), wall: Number(wall) }
+}
+
+const add = (costs: readonly Cost[]): Cost => ({
+  cpu: costs.reduce((sum, c) => sum + c.cpu, 0),
+  wall: costs.reduce((sum, c) => sum + c.wall, 0),
+})
+
+const folder = await mkdtemp(join(tmpdir(), 'keepsake-bench-'))
+const store = openFolderStore({ folder: join(folder, 'store') })
+try {
+  console.log(await measure())
+} finally {
+  await store.close()
+  await rm(folder, { recursive: true, force: true })
+}
+
+async function measure(): Promise<string> {
+  const path = process.env['BENCH_CLIP'] ?? (await makeClip())
+  const source = await probe(path, new AbortController().signal)
+  const ladder = ladderOf(source, ['360p', '720p', '1080p'])
+  const timeline = timelineOf(ladder, 6)
+  let runs = 0
+
+  async function encode(renditions: readonly Rendition[], withAudio: boolean): Promise<Cost> {
+    const out = join(folder, `out-${runs++}`)
+    await mkdir(out)
+    const threads = availableParallelism()
+    const pass: Pass = { source, renditions, withAudio, timeline, accelerator: 'cpu', threads, preset: 'veryfast' }
+    const args = passArguments(pass, (options) => guardedInput('upload', path, options), out)
+    const cost = await timed(['ffmpeg', '-nostdin', '-y', '-v', 'error', ...args])
+    await rm(out, { recursive: true })
+    return cost
+  }
+
+  const separate: Cost[] = []
+  for (const rendition of ladder) separate.push(await encode([rendition], true))
+  const together = await encode(ladder, true)
+  const early = add([await encode(ladder.slice(0, 1), true), await encode(ladder.slice(1), false)])
+  const product = await runProgram(path)
+  return report(
+    add(separate),
+    together,
+    early,
+    product,
+    `${source.videoSeconds.toFixed(0)} s of ${source.width}x${source.height}`,
+  )
+}
+
+async function makeClip(): Promise<string> {
+  const path = join(folder, 'clip.mp4')
+  const picture = `testsrc2=s=1920x1080:r=30:d=${SECONDS},noise=alls=14:allf=t`
+  await ffmpeg([
+    ...['-f', 'lavfi', '-i', picture, '-f', 'lavfi', '-i', `sine=d=${SECONDS}`],
+    ...[
+      '-c:v',
+      'libx264',
+      '-preset',
+      'ultrafast',
+      '-crf',
+      '26',
+      '-g',
+      '60',
+      '-pix_fmt',
+      'yuv420p',
+      '-c:a',
+      'aac',
+      path,
+    ],
+  ])
+  return path
+}
+
+/** The real program, watched from outside: when does the first master playlist appear? */
+async function runProgram(path: string): Promise<Cost & { playable: number }> {
+  const sourceKey = 'org/o/media/m/original'
+  await store.upload(path, sourceKey, { contentType: 'video/mp4' })
+  const inputs = [{ id: 'm', type: 'video', sourceKey, outputPrefix: PREFIX }]
+  const started = performance.now()
+  let playable = Number.NaN
+  const cost = await timed(
+    [process.execPath, PROGRAM],
+    {
+      STORE_KIND: 'folder',
+      STORE_FOLDER: join(folder, 'store'),
+      WORK_FOLDER: join(folder, 'work'),
+      TERMINATION_LOG: join(folder, 'termination-log'),
+      JOB_SPEC: JSON.stringify({ inputs, accelerator: 'cpu' }),
+    },
+    async () => {
+      while (!(await store.head(`${PREFIX}master.m3u8`)) && performance.now() - started < 3_600_000) await sleep(50)
+      playable = (performance.now() - started) / 1000
+    },
+  )
+  return { ...cost, playable }
+}
+
+function report(
+  separate: Cost,
+  together: Cost,
+  early: Cost,
+  product: Cost & { playable: number },
+  what: string,
+): string {
+  const row = (name: string, cost: Cost, target?: number) => {
+    const ratio = cost.cpu / separate.cpu
+    const verdict = target === undefined ? '' : `≤ ${target.toFixed(2)}: ${ratio <= target ? 'met' : 'MISSED'}`
+    return `| ${name} | ${cost.cpu.toFixed(1)} | ${cost.wall.toFixed(1)} | ${ratio.toFixed(2)} | ${verdict} |`
+  }
+  const share = product.playable / product.wall
+  return [
+    `Ladder of ${what}, ${availableParallelism()} cores, x264 veryfast`,
+    '',
+    '| variant | CPU s | wall s | CPU of three runs | target |',
+    '|---|---|---|---|---|',
+    row('three separate runs', separate),
+    row('one process', together, 0.75),
+    row('360p first, then the rest in one process', early, 0.75),
+    row('the whole program (360p first, download, verification, upload)', product),
+    '',
+    '| first playable after | whole ladder after | share | target |',
+    '|---|---|---|---|',
+    `| ${product.playable.toFixed(1)} s | ${product.wall.toFixed(1)} s | ${share.toFixed(2)} | ≤ 0.30: ${share <= 0.3 ? 'met' : 'MISSED'} |`,
+  ].join('\n')
+}
