@@ -1,16 +1,16 @@
-import { and, desc, eq, inArray, isNull, like, type SQL, sql } from 'drizzle-orm'
+import { and, desc, eq, inArray, isNull, like, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { prepared } from '../db/prepared.ts'
 import { type MediaRow, media, objectIntents } from '../db/schema.ts'
 
-const visible = (orgId: Uuid) => [eq(media.orgId, orgId), isNull(media.deletedAt)]
+const org = sql.placeholder('org')
+const thisMedia = and(eq(media.orgId, org), isNull(media.deletedAt), eq(media.id, sql.placeholder('id')))
 
 /** A media of the organization that has not been deleted. */
 export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<MediaRow | undefined> {
-  const [row] = await tx
-    .select()
-    .from(media)
-    .where(and(...visible(orgId), eq(media.id, id)))
+  const query = prepared(tx, 'find_media', (name) => tx.select().from(media).where(thisMedia).prepare(name))
+  const [row] = await query.execute({ org: orgId, id })
   return row
 }
 
@@ -44,28 +44,46 @@ export interface ListOptions {
 
 /** Newest first. Asks for one more than `limit`, which tells whether there is another page. */
 export async function listMedia(tx: Tx, o: ListOptions): Promise<ListedMedia[]> {
-  const conditions: (SQL | undefined)[] = visible(o.orgId)
-  if (o.mimeType?.endsWith('/*')) conditions.push(like(media.mimeType, `${likeSafe(o.mimeType.slice(0, -1))}%`))
-  else if (o.mimeType) conditions.push(eq(media.mimeType, o.mimeType))
-  if (o.after) {
-    conditions.push(sql`(${media.createdAt}, ${media.id}) < (${o.after.createdAt}::timestamptz, ${o.after.id}::uuid)`)
-  }
-  return await tx
-    .select(listed)
-    .from(media)
-    .where(and(...conditions))
-    .orderBy(desc(media.createdAt), desc(media.id))
-    .limit(o.limit + 1)
+  const type = o.mimeType === undefined ? 'any' : o.mimeType.endsWith('/*') ? 'kind' : 'one'
+  const page = o.after ? 'next' : 'first'
+  const query = prepared(tx, `list_media_${type}_${page}`, (name) =>
+    tx
+      .select(listed)
+      .from(media)
+      .where(and(eq(media.orgId, org), isNull(media.deletedAt), OF_TYPE[type], page === 'next' ? AFTER : undefined))
+      .orderBy(desc(media.createdAt), desc(media.id))
+      .limit(sql.placeholder('limit'))
+      .prepare(name),
+  )
+  return await query.execute({
+    org: o.orgId,
+    limit: o.limit + 1,
+    type: type === 'kind' ? `${likeSafe(o.mimeType?.slice(0, -1) ?? '')}%` : o.mimeType,
+    createdAt: o.after?.createdAt,
+    id: o.after?.id,
+  })
 }
+
+const OF_TYPE = {
+  any: undefined,
+  kind: like(media.mimeType, sql.placeholder('type')),
+  one: eq(media.mimeType, sql.placeholder('type')),
+}
+const AFTER = sql`(${media.createdAt}, ${media.id}) <
+  (${sql.placeholder('createdAt')}::timestamptz, ${sql.placeholder('id')}::uuid)`
 
 const likeSafe = (text: string) => text.replace(/[\\%_]/g, '\\$&')
 
 /** What delivery needs to know of a media before it hands anything out. */
 export async function findDelivered(tx: Tx, orgId: Uuid, id: Uuid) {
-  const [row] = await tx
-    .select({ mimeType: media.mimeType, filename: media.originalFilename, uploadStatus: media.uploadStatus })
-    .from(media)
-    .where(and(...visible(orgId), eq(media.id, id)))
+  const query = prepared(tx, 'find_delivered', (name) =>
+    tx
+      .select({ mimeType: media.mimeType, filename: media.originalFilename, uploadStatus: media.uploadStatus })
+      .from(media)
+      .where(thisMedia)
+      .prepare(name),
+  )
+  const [row] = await query.execute({ org: orgId, id })
   return row
 }
 

@@ -1,6 +1,7 @@
 import { and, eq, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { prepared } from '../db/prepared.ts'
 import { memberships, organizations, type Role, users } from '../db/schema.ts'
 
 export interface Member {
@@ -11,10 +12,14 @@ export interface Member {
 
 /** Whether, and as what, a user belongs to an organization. Looked up per request: leaving takes effect at once. */
 export async function findMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise<Member | undefined> {
-  const [row] = await tx
-    .select({ orgId: memberships.orgId, userId: memberships.userId, role: memberships.role })
-    .from(memberships)
-    .where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
+  const query = prepared(tx, 'find_membership', (name) =>
+    tx
+      .select({ orgId: memberships.orgId, userId: memberships.userId, role: memberships.role })
+      .from(memberships)
+      .where(and(eq(memberships.orgId, sql.placeholder('org')), eq(memberships.userId, sql.placeholder('user'))))
+      .prepare(name),
+  )
+  const [row] = await query.execute({ org: orgId, user: userId })
   return row
 }
 

@@ -4,18 +4,32 @@ import type { Links } from '../../deps.ts'
 import { expiryAt, type KeyRing, LINK_SECONDS, signToken, windowAt } from './token.ts'
 
 const KEY = /^org\/([0-9a-f-]{36})\/media\/([0-9a-f-]{36})\//
+const MOST_TOKENS = 10_000
 
 /** Signed links below `baseUrl` (no slash at its end). */
 export function openLinks(options: { baseUrl: string; keys: KeyRing; clock: Clock }): Links {
   const now = () => Math.floor(options.clock.now().getTime() / 1000)
+  const tokenFor = remembering((prefix, expires) => signToken(options.keys, prefix, expires))
   return {
     url(key) {
       const [, orgId, mediaId] = KEY.exec(key) ?? []
       if (!orgId || !mediaId) throw new Error('only objects of a media can be delivered')
-      const token = signToken(options.keys, mediaPrefix(orgId, mediaId), expiryAt(now()))
-      return `${options.baseUrl}/d/${token}/${key}`
+      return `${options.baseUrl}/d/${tokenFor(mediaPrefix(orgId, mediaId), expiryAt(now()))}/${key}`
     },
     expiresIn: LINK_SECONDS,
     window: () => windowAt(now()),
+  }
+}
+
+/** Within a quarter of an hour every link of a media has the same token, and signing is what a page of them costs most. */
+function remembering(sign: (prefix: string, expires: number) => string) {
+  const tokens = new Map<string, string>()
+  let of = 0
+  return (prefix: string, expires: number): string => {
+    if (expires !== of || tokens.size >= MOST_TOKENS) tokens.clear()
+    of = expires
+    const token = tokens.get(prefix) ?? sign(prefix, expires)
+    tokens.set(prefix, token)
+    return token
   }
 }
