@@ -113,7 +113,7 @@ async function check(master: string, seconds: number): Promise<void> {
     console.log(`Checked    ${name}: ${r.segments} segments, ${megabytes(r.bytes)}, ${decoded}`)
   }
   console.log(
-    `\nThe stream plays: ${renditions.length} renditions of ${seconds.toFixed(2)} s, every segment fetched and decoded.`,
+    `\nThe stream plays: ${renditions.length} rendition${renditions.length === 1 ? '' : 's'} of ${seconds.toFixed(2)} s, every segment fetched and decoded.`,
   )
 }
 

@@ -1,3 +1,5 @@
+const IMPATIENT_MS = 1000
+
 type OnStop = (stop: () => Promise<unknown>) => void
 
 /**
@@ -8,10 +10,13 @@ type OnStop = (stop: () => Promise<unknown>) => void
 export async function runUntilSignal(work: (onStop: OnStop) => Promise<'stay' | 'done'>): Promise<never> {
   const stops: (() => Promise<unknown>)[] = []
   let isInterrupted = false
+  let since = 0
   const interrupted = new Promise<'interrupted'>((resolve) => {
     for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       process.on(name, () => {
-        if (isInterrupted) process.exit(1)
+        // npm hands on the Ctrl-C that the terminal has sent to everybody: two signals, one wish.
+        if (isInterrupted && performance.now() - since > IMPATIENT_MS) process.exit(1)
+        if (!isInterrupted) since = performance.now()
         isInterrupted = true
         resolve('interrupted')
       })

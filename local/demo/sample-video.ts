@@ -16,15 +16,16 @@ export async function sampleVideo(path: string): Promise<void> {
   if ((await stat(path).catch(() => undefined))?.isFile()) return
   await mkdir(dirname(path), { recursive: true })
   const draft = `${path}.${process.pid}.mp4`
-  const picture = 'mandelbrot=size=960x540:rate=30:end_scale=0.02:end_pts=600:maxiter=900'
+  const place = 'start_x=-0.743643887037151:start_y=0.13182590420533:start_scale=2.2:end_scale=0.0008:end_pts=600'
+  const picture = `mandelbrot=size=640x360:rate=30:${place}:maxiter=300:outer=normalized_iteration_count`
   const tune = '0.22*sin(2*PI*t*(220+55*floor(mod(t,4))))*exp(-2.5*mod(t,1))'
   try {
     await run('ffmpeg', [
       ...['-nostdin', '-v', 'error', '-y'],
       ...['-f', 'lavfi', '-i', picture],
       ...['-f', 'lavfi', '-i', `aevalsrc='${tune}':sample_rate=48000`],
-      ...['-t', String(SAMPLE_SECONDS), '-vf', 'scale=1920:1080:flags=bicubic,hue=h=40*t'],
-      ...['-c:v', 'libx264', '-preset', 'ultrafast', '-crf', '23', '-pix_fmt', 'yuv420p'],
+      ...['-t', String(SAMPLE_SECONDS), '-vf', 'gblur=sigma=1,scale=1920:1080:flags=bicubic,eq=saturation=0.8'],
+      ...['-c:v', 'libx264', '-preset', 'ultrafast', '-crf', '25', '-pix_fmt', 'yuv420p'],
       ...['-c:a', 'aac', '-b:a', '128k', '-movflags', '+faststart', draft],
     ])
     await rename(draft, path)

@@ -1,0 +1,89 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { processesOf } from '../../support/platform-process.ts'
+
+t.setTimeout(120_000)
+const folder = await mkdtemp(join(tmpdir(), 'keepsake-demo-test-'))
+t.teardown(() => rm(folder, { recursive: true, force: true }))
+const clip = join(folder, 'clip.mp4')
+await promisify(execFile)('ffmpeg', [
+  ...['-nostdin', '-v', 'error', '-f', 'lavfi', '-i', 'testsrc2=size=640x360:rate=30:duration=7'],
+  ...['-f', 'lavfi', '-i', 'sine=duration=7', '-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv420p'],
+  ...['-c:a', 'aac', clip],
+])
+
+/** `make demo CHECK=1 VIDEO=…`, with temporary folders of its own below ours. */
+function demo(t: Test, video: string) {
+  const { DATABASE_URL: _, ...env } = process.env
+  const program = fileURLToPath(new URL('../../../local/demo.ts', import.meta.url))
+  const child = spawn(process.execPath, [program], {
+    cwd: folder,
+    env: { ...env, CHECK: '1', VIDEO: video, TMPDIR: folder },
+  })
+  t.teardown(() => void child.kill('SIGKILL'))
+  let text = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk
+    })
+  }
+  const ended = once(child, 'close').then(([code, signal]) => (code as number | null) ?? String(signal))
+  return { child, ended, output: () => text }
+}
+
+/** Nothing that the demo made may outlive it. */
+async function isClean(t: Test): Promise<void> {
+  t.strictSame(await processesOf(folder), [], 'no process is left')
+  t.strictSame(
+    (await readdir(folder)).filter((name) => /^keepsake-demo-(?!test)/.test(name)),
+    [],
+    'no folder is left',
+  )
+}
+
+t.test('CHECK=1 plays the stream to its end and leaves nothing', async (t: Test) => {
+  const { ended, output } = demo(t, clip)
+  t.equal(await ended, 0, output())
+  t.match(output(), /Upload .* in chunks, last ones first: med_/)
+  t.match(output(), /Conversion .* completed in .* s, playable after .* s/)
+  t.match(output(), /Checked +360p\.m3u8: 2 segments, .* 7\.\d+ s decoded/)
+  t.match(output(), 'The stream plays: 1 rendition of 7.00 s')
+  await isClean(t)
+})
+
+t.test('a failure is a sentence and exit status 1', async (t: Test) => {
+  const broken = join(folder, 'broken.mp4')
+  await writeFile(broken, 'no video at all')
+  for (const [video, message] of [
+    [join(folder, 'nowhere.mp4'), /VIDEO=.*nowhere\.mp4 is not a file/],
+    [broken, /broken\.mp4 is not a video that can be read/],
+  ] as const) {
+    const { ended, output } = demo(t, video)
+    t.equal(await ended, 1)
+    t.match(output(), message)
+    t.notMatch(output(), /\n +at /, 'no stack')
+  }
+  await isClean(t)
+})
+
+t.test('Ctrl-C in the middle of the conversion stops everything at once', async (t: Test) => {
+  const { child, ended, output } = demo(t, clip)
+  while (!(await processesOf(folder)).some((p) => /jobs\/transcode/.test(p))) {
+    if (child.exitCode !== null) throw new Error(output())
+    await sleep(20)
+  }
+  const began = performance.now()
+  child.kill('SIGINT')
+  child.kill('SIGINT') // npm hands on what the terminal has sent already
+  t.equal(await ended, 0)
+  t.ok(performance.now() - began < 8000)
+  t.match(output(), /Stopping\n$/)
+  await isClean(t)
+})
