@@ -42,7 +42,8 @@ async function append(...rows: Row[]): Promise<void> {
     [JSON.stringify(columns), org],
   )
 }
-const unpublished = async () => (await worker.read({}, measureOutbox)).unpublished
+const unpublished = async () =>
+  (await admin.query('select count(*)::int as n from outbox where published_at is null')).rows[0].n as number
 const allPublished = (ms?: number) => eventually('an empty outbox', async () => (await unpublished()) === 0, ms)
 const rowOf = async (id: Uuid) => (await admin.query('select * from outbox where id = $1', [id])).rows[0]
 
@@ -287,5 +288,5 @@ t.test('stopping settles what was begun and begins nothing', async (t) => {
   await r.stop()
   t.equal(begun, 2)
   t.equal(r.published.length, 2)
-  t.equal(await unpublished(), 8)
+  t.match(await worker.read({}, measureOutbox), { unpublished: 8, oldestSeconds: /^[0-9.]+$/ })
 })

@@ -1,0 +1,87 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { KubeConfig } from '@kubernetes/client-node'
+import t from 'tap'
+import { openKubeCluster } from '../../../lib/runtime/kube-cluster.ts'
+import { startApiServer } from '../../support/api-server.ts'
+import { conversionWorld, succeeded, testStore } from '../../support/conversion-world.ts'
+import { testDatabase } from '../../support/database.ts'
+import { eventually } from '../../support/eventually.ts'
+import { quietLog } from '../../support/quiet-log.ts'
+import { workerProcesses } from '../../support/worker-process.ts'
+
+// The worker as it runs in a pod, killed where it hurts most; Postgres, the API server and the store live on.
+t.setTimeout(300_000)
+const database = await testDatabase(t)
+const place = await testStore(t)
+const server = await startApiServer()
+const config = new KubeConfig()
+config.loadFromClusterAndUser({ name: 'test', server: server.url, skipTLSVerify: true }, { name: 'test' })
+const cluster = openKubeCluster({ log: quietLog(), config })
+t.teardown(async () => {
+  await cluster.close()
+  await server.close()
+})
+const world = await conversionWorld(database, place, cluster)
+const { admin } = database
+const start = await workerProcesses({ ...place, databaseUrl: database.url, kubeUrl: server.url })
+const WAIT = 20_000
+
+const unpublished = async () =>
+  (await admin.query('select count(*)::int as n from outbox where published_at is null')).rows[0].n as number
+
+for (const place of [
+  'relay.claimed',
+  'reactions.created',
+  'relay.reacted',
+  'relay.published',
+  'projector.read',
+  'projector.committed',
+]) {
+  t.test(
+    `killed at ${place}, the next worker finishes: one TranscodeJob, one MediaTranscoded, all published`,
+    async (t) => {
+      const id = await world.upload()
+      const first = start(t, { KEEPSAKE_FAILPOINT: place })
+      if (place.startsWith('projector')) {
+        await eventually('a TranscodeJob', () => world.job(id), WAIT)
+        await world.writeOutput(id)
+        await world.setStatus(id, succeeded(id))
+      }
+      const end = await Promise.race([first.ended, sleep(WAIT, 'still running')])
+      t.equal(end, 'SIGKILL', end === 'SIGKILL' ? 'it died' : first.output().slice(-2000))
+      const isCommitted = place === 'projector.committed'
+      t.equal((await world.row(id)).upload_status, isCommitted ? 'completed' : 'processing')
+      t.ok((await unpublished()) > 0 || place === 'projector.read', 'something was left to do')
+
+      const second = start(t)
+      await eventually('a TranscodeJob', () => world.job(id), WAIT)
+      if (!place.startsWith('projector')) {
+        await world.writeOutput(id)
+        await world.setStatus(id, succeeded(id))
+      }
+      await eventually('the end', async () => (await world.row(id)).upload_status === 'completed', WAIT)
+      await eventually('an empty outbox', async () => (await unpublished()) === 0, WAIT)
+      second.child.kill('SIGTERM')
+      t.equal(await second.ended, 0, 'it stops cleanly')
+      t.equal(await world.count(id, 'MediaUploaded'), 1)
+      t.equal(await world.count(id, 'MediaTranscoded'), 1)
+      const mine = (await world.jobs()).filter((job) => job.metadata.name === world.keyOf(id).name)
+      t.equal(mine.length, 1)
+    },
+  )
+}
+
+t.test('an outbox that was emptied before the resource was made is no loss either', async (t) => {
+  const id = await world.upload()
+  await admin.query('update outbox set published_at = now()')
+  start(t)
+  await eventually('a TranscodeJob', () => world.job(id), WAIT)
+  t.pass('the sweep made it')
+})
+
+t.test('a configuration that is wrong is named at once, all of it', async (t) => {
+  const worker = start(t, { NAMESPACE: 'No Name', POLL_MS: 'often' })
+  t.equal(await worker.ended, 1)
+  t.match(worker.output(), /NAMESPACE: is not a name of a namespace/)
+  t.match(worker.output(), /POLL_MS: /)
+})

@@ -1,0 +1,129 @@
+import { createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { WorkerConfig } from '../../../api/worker/config.ts'
+import { startWorker } from '../../../api/worker/worker.ts'
+import type { CloudEvent } from '../../../lib/contract/events.ts'
+import { formatId } from '../../../lib/contract/ids.ts'
+import { systemClock } from '../../../lib/runtime/clock.ts'
+import { loadConfig } from '../../../lib/runtime/config.ts'
+import { openMemoryBus } from '../../../lib/runtime/event-bus-memory.ts'
+import {
+  conversionWorld,
+  NAMESPACE,
+  running,
+  succeeded,
+  testCluster,
+  testStore,
+} from '../../support/conversion-world.ts'
+import { testDatabase } from '../../support/database.ts'
+import { eventually } from '../../support/eventually.ts'
+import { quietLog } from '../../support/quiet-log.ts'
+
+const database = await testDatabase(t)
+const place = await testStore(t)
+const cluster = testCluster(t)
+const world = await conversionWorld(database, place, cluster)
+const log = quietLog()
+const bus = openMemoryBus({ log })
+const heard: CloudEvent[] = []
+await bus.subscribe(
+  { consumer: 'test', types: ['MediaUploaded', 'MediaTranscoded'] },
+  async (d) => void heard.push(d.event),
+)
+t.teardown(() => bus.close())
+
+const config = loadConfig(WorkerConfig, {
+  DATABASE_URL: database.url,
+  STORE_KIND: 'folder',
+  STORE_FOLDER: place.storeFolder,
+  BUS_KIND: 'memory',
+  NAMESPACE,
+  HOST: '127.0.0.1',
+  HEALTH_PORT: '0',
+  METRICS_PORT: '0',
+  POLL_MS: '60000',
+  SWEEP_SECONDS: '3600',
+})
+const parts = { config, db: database.worker, store: place.store, bus, cluster, log, clock: systemClock }
+const statusOf = async (url: string) => (await fetch(url)).status
+
+t.test('from the upload to the announcement, with two workers', async (t) => {
+  const workers = [await startWorker(parts), await startWorker(parts)]
+  t.teardown(() => Promise.all(workers.map((w) => w.close())))
+  const ids = await Promise.all([1, 2, 3, 4, 5].map(() => world.upload()))
+  const since = performance.now()
+  for (const id of ids) await eventually('a TranscodeJob', () => world.job(id))
+  t.ok(performance.now() - since < 1500, 'nobody waited for the poll')
+  for (const id of ids) {
+    await world.setStatus(id, running(50))
+    await world.writeOutput(id)
+    await world.setStatus(id, succeeded(id))
+  }
+  await eventually('ten events', () => heard.length === 10)
+  for (const id of ids) {
+    const mine = heard.filter((e) => e.subject === `media/${id}`)
+    t.strictSame(
+      mine.map((e) => e.type),
+      ['MediaUploaded', 'MediaTranscoded'],
+    )
+    t.match(mine[1]?.data, { media_id: formatId('media', id) })
+  }
+
+  const [first] = workers
+  const url = first?.healthUrl ?? ''
+  t.equal(await statusOf(`${url}/livez`), 200)
+  t.equal(await statusOf(`${url}/readyz`), 200)
+  t.equal(await statusOf(`${url}/metrics`), 404)
+  const metrics = await (await fetch(`${first?.metricsUrl}/metrics`)).text()
+  t.match(metrics, /^outbox_unpublished 0$/m)
+  t.match(metrics, /^outbox_oldest_seconds 0$/m)
+  t.match(metrics, /^relay_published_total\{type="MediaUploaded"\} \d+$/m)
+  t.match(metrics, /^projector_waiting \d+$/m)
+  t.match(metrics, /^process_cpu_seconds_total /m)
+  t.equal(await statusOf(`${first?.metricsUrl}/`), 404)
+})
+
+t.test('the first sweep repairs what was left, and closing leaves nothing behind', async (t) => {
+  const id = await world.upload()
+  await database.admin.query('update outbox set published_at = now()')
+  const worker = await startWorker(parts)
+  await eventually('a TranscodeJob', () => world.job(id))
+  await eventually('a sweep', async () =>
+    /sweep_last_success_timestamp_seconds [1-9]/.test(await (await fetch(`${worker.metricsUrl}/metrics`)).text()),
+  )
+  await Promise.all([worker.close(), worker.close()])
+  await t.rejects(fetch(worker.healthUrl))
+  await world.upload()
+  await sleep(50)
+  const { rows } = await database.admin.query('select count(*)::int as n from outbox where published_at is null')
+  t.equal(rows[0].n, 1, 'nobody works any more')
+})
+
+t.test('without its database it is alive, not ready, and still shows metrics', async (t) => {
+  const broken = {
+    ...parts.db,
+    check: async () => Promise.reject(new Error('away')),
+    read: async () => Promise.reject(new Error('away')),
+  }
+  const worker = await startWorker({ ...parts, db: broken })
+  t.teardown(() => worker.close())
+  t.equal(await statusOf(`${worker.healthUrl}/livez`), 200)
+  t.equal(await statusOf(`${worker.healthUrl}/readyz`), 503)
+  t.match(await (await fetch(`${worker.metricsUrl}/metrics`)).text(), /^outbox_unpublished Nan$/im)
+})
+
+t.test('a port that is taken is an error at once, and nothing runs', async (t) => {
+  const squatter = createServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => squatter.once('listening', resolve))
+  t.teardown(() => void squatter.close())
+  const { port } = squatter.address() as { port: number }
+  await t.rejects(startWorker({ ...parts, config: { ...config, METRICS_PORT: port } }), { code: 'EADDRINUSE' })
+  await t.rejects(startWorker({ ...parts, config: { ...config, HEALTH_PORT: port } }), { code: 'EADDRINUSE' })
+})
+
+t.test('a wrong configuration is named, all of it', async (t) => {
+  const load = () =>
+    loadConfig(WorkerConfig, { DATABASE_URL: 'mysql://x', STORE_KIND: 'folder', BUS_KIND: 'nats', NAMESPACE: 'a b' })
+  t.throws(load, { message: /DATABASE_URL[\s\S]*NAMESPACE/ })
+})
