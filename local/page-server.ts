@@ -34,14 +34,14 @@ export interface PageServer {
   close(): Promise<void>
 }
 
-const hls = createRequire(import.meta.url).resolve
+const require = createRequire(import.meta.url)
 const SCRIPTS = ['page', 'dom', 'client', 'library', 'upload-list', 'upload', 'player', 'poster', 'words']
 const PARTS = [...SCRIPTS.map((name) => `${name}.js`), 'style.css', 'icon.svg']
 const FILES: Record<string, string> = {
   '/': join(import.meta.dirname, 'page/index.html'),
   ...Object.fromEntries(PARTS.map((name) => [`/${name}`, join(import.meta.dirname, 'page', name)])),
-  '/hls.js': hls('hls.js/dist/hls.min.mjs'),
-  '/hls.worker.js': hls('hls.js/dist/hls.worker.js'),
+  '/hls.js': require.resolve('hls.js/dist/hls.min.mjs'),
+  '/hls.worker.js': require.resolve('hls.js/dist/hls.worker.js'),
 }
 const TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',

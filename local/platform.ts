@@ -5,23 +5,7 @@ import type { Demo } from './demo-file.ts'
 import { lockFolder } from './folder-lock.ts'
 import type { PageServer } from './page-server.ts'
 import { openLogFile } from './program-log.ts'
-import { startPrograms } from './programs.ts'
-
-export interface PlatformOptions {
-  /** Everything is kept here; made when missing. One platform at a time. */
-  folder: string
-  /** The API's public port: this one or none. Left out: the one of the last start, 8080, or a free one. */
-  port?: number | undefined
-  /** False takes any free ports: for tests. */
-  usualPorts?: boolean
-  /** For tests: trades safety of the data for speed. */
-  fastDatabase?: boolean
-  logLevel?: string
-  /** Told what is being started, in a few words for people. */
-  onStatus?: (text: string) => void
-  /** One of the programs can neither go on nor be repaired. */
-  onFatal?: (error: Error) => void
-}
+import { type PlatformOptions, startPrograms } from './programs.ts'
 
 export interface Platform {
   demo: Demo

@@ -8,13 +8,28 @@ import { type Demo, removeDemo, writeDemo } from './demo-file.ts'
 import type { EnvironmentParts } from './environment.ts'
 import { startIdentityProvider } from './identity-provider.ts'
 import { type PageAccount, type PageServer, startPageServer } from './page-server.ts'
-import type { PlatformOptions } from './platform.ts'
 import { choosePorts } from './ports.ts'
 import { startEmbeddedPostgres } from './postgres.ts'
 import type { LogFile } from './program-log.ts'
 import { type Host, openCluster, runApi, runOperator, runWorker } from './run-program.ts'
 import { identityUsers, seed } from './seeds.ts'
 import { openSettings } from './settings.ts'
+
+export interface PlatformOptions {
+  /** Everything is kept here; made when missing. One platform at a time. */
+  folder: string
+  /** The API's public port: this one or none. Left out: the one of the last start, 8080, or a free one. */
+  port?: number | undefined
+  /** False takes any free ports: for tests. */
+  usualPorts?: boolean
+  /** For tests: trades safety of the data for speed. */
+  fastDatabase?: boolean
+  logLevel?: string
+  /** Told what is being started, in a few words for people. */
+  onStatus?: (text: string) => void
+  /** One of the programs can neither go on nor be repaired. */
+  onFatal?: (error: Error) => void
+}
 
 type OnStop = Lifecycle['onStop']
 

@@ -35,7 +35,7 @@ export async function signIn(base: string, account: { email: string; password: s
       if (!(error instanceof Refused && error.status === 401)) throw error
       const { refresh_token } = tokens
       tokens = Tokens.parse(await send(base, 'POST', '/api/auth/refresh', { refresh_token }))
-      return await work(tokens.access_token)
+      return work(tokens.access_token)
     }
   }
   return {

@@ -37,7 +37,7 @@ const signIn = async (demo: Demo, name: keyof Demo['accounts']) => {
   return { status, ...(data as Tokens) }
 }
 const reaches = async (url: string) =>
-  await fetch(url).then(
+  fetch(url).then(
     (response) => response.status,
     () => 'nothing',
   )

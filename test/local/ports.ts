@@ -9,7 +9,7 @@ import { choosePorts } from '../../local/ports.ts'
 async function occupy(t: Test, port = 0): Promise<number> {
   const server = createServer()
   t.teardown(() => closeServer(server))
-  return await listen(server, port)
+  return listen(server, port)
 }
 async function folderFor(t: Test) {
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-ports-'))
