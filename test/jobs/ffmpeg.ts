@@ -12,6 +12,7 @@ import { guardedInput } from '../../jobs/ffmpeg-input.ts'
 import { clip } from '../support/clips.ts'
 import { eventually } from '../support/eventually.ts'
 
+t.setTimeout(120_000)
 const calm = new AbortController().signal
 const endless = ['-re', '-f', 'lavfi', '-i', 'testsrc2=s=64x64', '-f', 'null', '-']
 
