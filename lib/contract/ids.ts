@@ -34,11 +34,19 @@ export function formatId(kind: IdKind, uuid: Uuid): string {
 
 /** The 26 characters after the prefix: for names that may not hold an underscore (Kubernetes). */
 export function suffixOf(uuid: Uuid): string {
-  let n = BigInt(`0x${uuid.replaceAll('-', '')}`)
+  const hex = uuid.replaceAll('-', '')
+  // 128 bits are 8 and six times 20: numbers of that size need no BigInt, and a page of media prints sixty ids.
+  let out = digits(hex.slice(0, 2), 2)
+  for (let i = 2; i < 32; i += 5) out += digits(hex.slice(i, i + 5), 4)
+  return out
+}
+
+function digits(hex: string, count: number): string {
+  let n = Number.parseInt(hex, 16)
   let out = ''
-  for (let i = 0; i < 26; i++) {
-    out = ALPHABET[Number(n & 31n)] + out
-    n >>= 5n
+  for (let i = 0; i < count; i++) {
+    out = ALPHABET.charAt(n & 31) + out
+    n >>= 5
   }
   return out
 }
