@@ -1,10 +1,13 @@
 import type { ConversionProgress, MediaRow } from '../db/schema.ts'
 
-/** What the cluster says of a conversion that is under way. */
-export interface RunningConversion {
-  /** When this run began; a resource that was made anew begins later than its forerunner. */
+export interface Run {
+  /** When it began; a resource that was made anew begins later than its forerunner. */
   startedAt: Date | null
   attempts: number
+}
+
+/** What the cluster says of a conversion that is under way. */
+export interface RunningConversion extends Run {
   progress: ConversionProgress | null
 }
 

@@ -5,7 +5,7 @@ import { originalKey } from '../../lib/contract/object-keys.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { type ConversionError, media } from '../db/schema.ts'
 import { appendEvent } from '../outbox.ts'
-import { progressMove, type RunningConversion } from './conversion-plan.ts'
+import { progressMove, type Run, type RunningConversion } from './conversion-plan.ts'
 
 const seen = {
   id: media.id,
@@ -48,7 +48,7 @@ export async function listProcessing(
   tx: Tx,
   o: { idleSeconds: number; after: Uuid | undefined; limit: number },
 ): Promise<Conversion[]> {
-  return await tx
+  return tx
     .select(seen)
     .from(media)
     .where(
@@ -96,6 +96,17 @@ export function recordPlayable(
   })
 }
 
+/** A short conversion may end before it was ever seen running. */
+const ended = (run: Run | undefined) => ({
+  ...changed,
+  conversionFinishedAt: sql`now()`,
+  conversionProgress: null,
+  ...(run && {
+    conversionAttempts: sql`greatest(${media.conversionAttempts}, ${run.attempts}::int)`,
+    conversionStartedAt: sql`coalesce(${run.startedAt}::timestamptz, ${media.conversionStartedAt})`,
+  }),
+})
+
 /**
  * Ends a conversion well and announces it. However often and by however many this is called, there is one
  * MediaTranscoded per generation: whoever moves the row may append it. Without `result` nothing was to be converted.
@@ -104,6 +115,7 @@ export function completeConversion(
   db: Database,
   key: ConversionKey,
   result: { prefix: string; manifest: Manifest } | null,
+  run?: Run,
 ): Promise<boolean> {
   const made = result && {
     outputPrefix: result.prefix,
@@ -115,12 +127,10 @@ export function completeConversion(
       .update(media)
       .set({
         ...made,
-        ...changed,
+        ...ended(run),
         uploadStatus: 'completed',
         conversionState: 'succeeded',
-        conversionFinishedAt: sql`now()`,
         conversionError: null,
-        conversionProgress: null,
       })
       .where(isProcessing(key))
       .returning()
@@ -150,17 +160,15 @@ const variantsOf = (row: typeof media.$inferSelect) => ({
 })
 
 /** Ends a conversion badly: the original is still delivered, half a stream is not. False when it was over already. */
-export function failConversion(db: Database, key: ConversionKey, error: ConversionError): Promise<boolean> {
+export function failConversion(db: Database, key: ConversionKey, error: ConversionError, run?: Run): Promise<boolean> {
   return db.inTransaction({}, async (tx) => {
     const { rowCount } = await tx
       .update(media)
       .set({
-        ...changed,
+        ...ended(run),
         uploadStatus: 'failed',
         conversionState: 'failed',
-        conversionFinishedAt: sql`now()`,
         conversionError: error,
-        conversionProgress: null,
         // Without a manifest only a part can have been playable.
         outputPrefix: sql`case when ${media.manifest} is not null then ${media.outputPrefix} end`,
         hlsMaster: sql`case when ${media.manifest} is not null then ${media.hlsMaster} end`,

@@ -8,7 +8,7 @@ import {
 import { conversionErrorOf } from '../../lib/contract/conversion-error.ts'
 import { parseId, type Uuid } from '../../lib/contract/ids.ts'
 import type { ConversionError } from '../db/schema.ts'
-import type { RunningConversion } from '../media/conversion-plan.ts'
+import type { Run, RunningConversion } from '../media/conversion-plan.ts'
 
 /** As much of a TranscodeJob as tells what became of its inputs. */
 export interface TranscodeJobSeen {
@@ -20,8 +20,8 @@ export interface TranscodeJobSeen {
 export type Fact = { mediaId: Uuid; prefix: string } & (
   | { state: 'queued' }
   | ({ state: 'running'; playable: boolean } & RunningConversion)
-  | { state: 'succeeded' }
-  | { state: 'failed'; error: ConversionError }
+  | { state: 'succeeded'; run?: Run }
+  | { state: 'failed'; error: ConversionError; run: Run }
 )
 
 /** One fact per input. Inputs that are no media of ours say nothing: anybody with the right may make a TranscodeJob. */
@@ -37,20 +37,27 @@ type State = Fact extends infer F ? (F extends Fact ? Omit<F, 'mediaId' | 'prefi
 /** The order of the lines is the order of precedence: an input that is done stays done when others fail. */
 function stateOf(input: TranscodeInput, status: TranscodeJobStatus): State {
   const condition = succeededOf(status)
+  const run = runOf(status)
   const output = status.outputs?.find((o) => o.id === input.id)
-  if (output?.state === 'Succeeded') return { state: 'succeeded' }
-  if (output?.state === 'Failed') return { state: 'failed', error: errorOf(output.reason, output.message) }
+  if (output?.state === 'Succeeded') return { state: 'succeeded', run }
+  if (output?.state === 'Failed') return { state: 'failed', error: errorOf(output.reason, output.message), run }
   // The manifest is the commit, whether or not the status came to name it.
-  if (condition?.status === 'True') return { state: 'succeeded' }
-  if (condition?.status === 'False') return { state: 'failed', error: errorOf(condition.reason, condition.message) }
+  if (condition?.status === 'True') return { state: 'succeeded', run }
+  if (condition?.status === 'False')
+    return { state: 'failed', error: errorOf(condition.reason, condition.message), run }
   return status.phase === 'Running' ? runningOf(input, status) : { state: 'queued' }
 }
 
-function runningOf(input: TranscodeInput, { progress, attempts, startTime }: TranscodeJobStatus): State {
+const runOf = ({ attempts, startTime }: TranscodeJobStatus): Run => ({
+  attempts: attempts ?? 0,
+  startedAt: startTime ? new Date(startTime) : null,
+})
+
+function runningOf(input: TranscodeInput, status: TranscodeJobStatus): State {
+  const { progress } = status
   return {
     state: 'running',
-    attempts: attempts ?? 0,
-    startedAt: startTime ? new Date(startTime) : null,
+    ...runOf(status),
     progress: progress
       ? {
           percent: progress.percent,

@@ -88,7 +88,7 @@ export function startProjector(deps: ProjectorDeps, options: ProjectorOptions = 
     {
       onSet: (job) => queue.add(job.metadata.name),
       onDelete: (job) => queue.add(job.metadata.name),
-      onError: (error, retryInMs) => log.warn({ err: error, retryInMs }, 'watching TranscodeJobs was interrupted'),
+      onError: (error, retryInMs) => log.debug({ err: error, retryInMs }, 'watching TranscodeJobs was interrupted'),
     },
     { namespace: deps.namespace },
   )
@@ -134,9 +134,9 @@ async function moveTo(
       return (await recordProgress(deps.db, media, fact)) || isPlayable
     }
     case 'succeeded':
-      return await complete(deps, media, fact.prefix, isLastAttempt)
+      return complete(deps, media, fact, isLastAttempt)
     case 'failed':
-      return await failConversion(deps.db, media, fact.error)
+      return failConversion(deps.db, media, fact.error, fact.run)
   }
 }
 
@@ -145,18 +145,23 @@ async function makePlayable({ db, store }: FactDeps, media: Conversion, prefix: 
   if (media.outputPrefix !== null) return false
   const key = masterKey(prefix)
   if (!(await store.head(key))) return false
-  return await recordPlayable(db, media, { prefix, hlsMaster: key.slice(prefix.length) })
+  return recordPlayable(db, media, { prefix, hlsMaster: key.slice(prefix.length) })
 }
 
-async function complete(deps: FactDeps, media: Conversion, prefix: string, isLastAttempt: boolean): Promise<boolean> {
+async function complete(
+  deps: FactDeps,
+  media: Conversion,
+  { prefix, run }: Extract<Fact, { state: 'succeeded' }>,
+  isLastAttempt: boolean,
+): Promise<boolean> {
   try {
     const manifest = await readManifest(deps.store, media.id, prefix)
     failpoint('projector.read')
-    return await completeConversion(deps.db, media, { prefix, manifest })
+    return await completeConversion(deps.db, media, { prefix, manifest }, run)
   } catch (error) {
     if (!(error instanceof ManifestError) || !isLastAttempt) throw error
     deps.log.error({ err: error, media: media.id }, 'a conversion that succeeded left no manifest that can be used')
     const message = 'The result of the conversion could not be used'
-    return await failConversion(deps.db, media, { code: 'INTERNAL', message })
+    return failConversion(deps.db, media, { code: 'INTERNAL', message })
   }
 }

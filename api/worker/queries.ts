@@ -29,7 +29,7 @@ export async function claimDue(tx: Tx, o: { limit: number; leaseSeconds: number 
       .limit(o.limit)
       .for('update', { skipLocked: true }),
   )
-  return await tx
+  return tx
     .with(due)
     .update(outbox)
     .set({

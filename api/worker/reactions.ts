@@ -19,7 +19,7 @@ export function reactions(deps: ConversionDeps): (message: OutboxMessage) => Pro
   const table: { [T in EventType]?: (message: OutboxMessage) => Promise<void> } = {
     MediaUploaded: ({ aggregateId }) => convert(deps, aggregateId),
   }
-  return async (message) => await table[message.type]?.(message)
+  return async (message) => table[message.type]?.(message)
 }
 
 async function convert(deps: ConversionDeps, mediaId: string): Promise<void> {

@@ -79,6 +79,8 @@ t.test('a conversion is told from the first percent to the end', async (t) => {
   t.match(row, {
     conversion_state: 'succeeded',
     conversion_error: null,
+    conversion_attempts: 1,
+    conversion_started_at: new Date('2026-05-01T10:00:00Z'),
     conversion_progress: null,
     output_prefix: world.prefixOf(id),
     hls_master: 'master.m3u8',
@@ -94,6 +96,19 @@ t.test('a conversion is told from the first percent to the end', async (t) => {
       variants: { hls_master_url: masterKey(world.prefixOf(id)), image_url: null },
     },
   })
+})
+
+t.test('a conversion that was never seen running has its attempts and its beginning all the same', async (t) => {
+  const [good, bad] = [await world.converting(), await world.converting()]
+  await world.writeOutput(good)
+  await show(good, { ...succeeded(good), attempts: 2 })
+  await show(bad, failed('CorruptInput'))
+  project(t)
+  t.match(await until(good, 'completed'), {
+    conversion_attempts: 2,
+    conversion_started_at: new Date('2026-05-01T10:00:00Z'),
+  })
+  t.match(await until(bad, 'failed'), { conversion_attempts: 3, conversion_started_at: null })
 })
 
 t.test('however often and by however many success is told, it happens once', async (t) => {
