@@ -24,6 +24,8 @@ export interface PlatformOptions {
   usualPorts?: boolean
   /** For tests: trades safety of the data for speed. */
   fastDatabase?: boolean
+  /** For tests: more environment for the programs of Jobs, e.g. THREADS. */
+  jobEnvironment?: Record<string, string>
   logLevel?: string
   /** Told what is being started, in a few words for people. */
   onStatus?: (text: string) => void
@@ -72,7 +74,7 @@ export async function startPrograms(
 
   const host: Host = { parts, logs, onStop, folder, onFatal: fatally(o, logs) }
   say('cluster')
-  const cluster = openCluster(host)
+  const cluster = openCluster(host, o.jobEnvironment)
   say('worker')
   const worker = await runWorker(host, cluster)
   say('operator')

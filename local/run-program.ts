@@ -37,11 +37,15 @@ export interface Host {
 const GPUS = existsSync('/dev/nvidia0') ? 1 : 0
 
 /** The cluster in this process. Jobs find the folder of objects through the secret that real ones find S3 through. */
-export function openCluster({ folder, parts, logs, onStop }: Host): LocalCluster {
+export function openCluster(
+  { folder, parts, logs, onStop }: Host,
+  extraEnv: Record<string, string> = {},
+): LocalCluster {
   const cluster = openLocalCluster({
     folder: join(folder, 'cluster'),
     logFolder: join(folder, 'jobs'),
     gpus: GPUS,
+    extraEnv,
     secrets: { [STORE_SECRET]: storeEnvironment(parts.objects) },
     log: logs.of('cluster'),
   })

@@ -48,7 +48,13 @@ const elsewhere: string[] = []
 
 t.before(async () => {
   ;[platform, browser] = await Promise.all([
-    startPlatform({ folder: join(folder, 'data'), usualPorts: false, fastDatabase: true }),
+    startPlatform({
+      folder: join(folder, 'data'),
+      usualPorts: false,
+      fastDatabase: true,
+      // On one core, so that also a fast machine takes long enough for the states between to be seen.
+      jobEnvironment: { THREADS: '1' },
+    }),
     chromium.launch({ executablePath: CHROMIUM, args: FLAGS }),
     // 14 s: three segments, the last of them short. Two renditions, and bytes enough to see them leave.
     ffmpeg(
