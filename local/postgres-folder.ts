@@ -49,7 +49,7 @@ export async function initialise(dataDir: string, binaries: Binaries, wrap: Wrap
     if (wrap.uid !== undefined) for (const path of [work, passwordFile, data]) await chown(path, wrap.uid, wrap.uid)
     const args = ['-D', data, '-U', 'postgres', `--pwfile=${passwordFile}`, '--auth=scram-sha-256', '-E', 'UTF8']
     const locale = `--locale=${process.platform === 'linux' ? 'C.UTF-8' : 'C'}`
-    const [command = '', ...rest] = [...wrap.command, binaries.initdb, ...args, locale]
+    const [command = '', ...rest] = [...wrap.command, ...(await dyingWithUs()), binaries.initdb, ...args, locale]
     await run(command, [...rest, ...(fast ? ['--no-sync'] : [])])
     await writeFile(join(data, PASSWORD_FILE), password, { mode: 0o600 })
     await rename(data, dataDir)
@@ -68,7 +68,7 @@ async function removeAbandoned(dataDir: string): Promise<void> {
   }
 }
 
-/** When we are killed without warning, the kernel sends the server SIGINT: a fast, clean shutdown. Linux only. */
+/** When we are killed without warning, the kernel sends the program SIGINT: to Postgres a fast, clean shutdown. Linux only. */
 export async function dyingWithUs(): Promise<string[]> {
   const chain = ['setpriv', '--pdeathsig', 'INT']
   return (await works([...chain, 'true'])) ? chain : []

