@@ -6,7 +6,7 @@ import { failpoint } from './failpoint.ts'
 import { MIN_PART_BYTES, type ObjectInfo, type PartInfo, type PutPartOptions, StoreError } from './object-store.ts'
 import { errnoOf, readContent, readSeal, type Seal, writeSealed } from './object-store-folder-file.ts'
 import { type Layout, moveIntoPlace, syncFolder } from './object-store-folder-path.ts'
-import { checkContentType, checkKey, checkPartNumber } from './object-store-key.ts'
+import { checkContentType, checkKey, checkPartNumber, checkPartOrder } from './object-store-key.ts'
 
 const UPLOAD_ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/
 const PART = /^part-(\d{5})$/
@@ -120,12 +120,10 @@ export function folderMultipart(at: Layout) {
   }
 
   async function checkParts(id: string, parts: readonly NamedPart[]): Promise<void> {
-    if (parts.length === 0) throw new StoreError('InvalidPart', 'No parts were named')
+    checkPartOrder(parts)
     for (const [i, part] of parts.entries()) {
-      checkPartNumber(part.partNumber)
       const seal = await readPart(id, part.partNumber)
-      const inOrder = i === 0 || (parts[i - 1]?.partNumber ?? 0) < part.partNumber
-      if (!inOrder || seal?.etag !== part.etag) throw invalidPart(part.partNumber)
+      if (seal?.etag !== part.etag) throw invalidPart(part.partNumber)
       if (seal.size < MIN_PART_BYTES && i < parts.length - 1) {
         throw new StoreError('EntityTooSmall', `Part ${part.partNumber} has less than 5 MiB and is not the last`)
       }
@@ -176,7 +174,7 @@ function etagOf(parts: readonly NamedPart[]): string {
   return `"${hash.digest('hex')}-${parts.length}"`
 }
 
-const invalidPart = (n: number) => new StoreError('InvalidPart', `Part ${n} is not there as named, or out of order`)
+const invalidPart = (n: number) => new StoreError('InvalidPart', `Part ${n} is not there as named`)
 
 /** `.catch(absent)`: undefined for what does not exist. */
 export const absent = (error: unknown): undefined => {

@@ -1,3 +1,5 @@
+import { StoreError } from './object-store.ts'
+
 const SEGMENT = /^[A-Za-z0-9._=@+-]{1,200}$/
 const MAX_KEY = 1024
 
@@ -32,6 +34,17 @@ export function checkContentType(contentType: string): void {
 
 export function checkPartNumber(n: number): void {
   if (!Number.isInteger(n) || n < 1 || n > 10_000) throw new TypeError(`Not a part number: ${n}`)
+}
+
+/** S3 wants parts in order; Ceph would sort them silently. */
+export function checkPartOrder(parts: readonly { partNumber: number }[]): void {
+  let last = 0
+  for (const { partNumber } of parts) {
+    checkPartNumber(partNumber)
+    if (partNumber <= last) throw new StoreError('InvalidPart', `Part ${partNumber} is out of order`)
+    last = partNumber
+  }
+  if (last === 0) throw new StoreError('InvalidPart', 'No parts were named')
 }
 
 export function checkRange(range: { start: number; end?: number } | undefined): void {

@@ -39,9 +39,12 @@ export function openConnections(endpoint: URL, idleMs: number) {
     const { method, signal, body, size = 0 } = options
     signal?.throwIfAborted()
     const headers = { ...options.headers, ...(body !== undefined && { 'content-length': size }) }
-    const request = wire.request(url, { method, agent, headers, ...(signal && { signal }) })
+    const request = wire.request(url, { method, agent, headers })
     limitSilence(request, idleMs)
-    const stop = () => body instanceof Readable && body.destroy()
+    const stop = () => {
+      request.destroy()
+      if (body instanceof Readable) body.destroy()
+    }
     signal?.addEventListener('abort', stop, { once: true })
     try {
       return await accepted(request, await answerOf(request, body, size))
@@ -123,7 +126,7 @@ async function accepted(request: ClientRequest, answer: IncomingMessage): Promis
   try {
     const xml = (await text(answer).catch(() => '')).slice(0, 8192)
     const code = /<Code>([^<]{1,100})</.exec(xml)?.[1] ?? `HTTP ${status}`
-    throw storeError(code, /<Message>([^<]{1,500})</.exec(xml)?.[1] ?? '')
+    throw new S3Refusal(code, /<Message>([^<]{1,500})</.exec(xml)?.[1] ?? '')
   } finally {
     // With the body only half sent the connection is of no use any more.
     if (!request.writableFinished) request.destroy()
@@ -143,18 +146,33 @@ const CODES: Record<string, StoreErrorCode> = {
   EntityTooSmall: 'EntityTooSmall',
 }
 
-/** S3's error code in our terms. What only a person can repair (keys, bucket, clock) is Unavailable too. */
-export const storeError = (s3Code: string, message: string, cause?: unknown) =>
-  new StoreError(CODES[s3Code] ?? 'Unavailable', `The object store answered ${s3Code}. ${message}`.trim(), { cause })
+/** An answer of the server, with its own code. What only a person can repair (keys, bucket, clock) is Unavailable too. */
+export class S3Refusal extends StoreError {
+  readonly s3Code: string
+  constructor(s3Code: string, message: string, options?: ErrorOptions) {
+    super(CODES[s3Code] ?? 'Unavailable', `The object store answered ${s3Code}. ${message}`.trim(), options)
+    this.s3Code = s3Code
+  }
+}
+
+/** Codes of the machine: ECONNRESET and the like. */
+const SYSTEM_CODE = /^E[A-Z_]+$/
 
 export function asStoreError(error: unknown): StoreError {
   if (error instanceof StoreError) return error
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const message = error instanceof Error ? error.message : String(error)
-  return code in CODES
-    ? storeError(code, message, error)
-    : new StoreError('Unavailable', `The object store: ${code} ${message}`, { cause: error })
+  return code === '' || SYSTEM_CODE.test(code)
+    ? new StoreError('Unavailable', `The object store: ${code} ${message}`, { cause: error })
+    : new S3Refusal(code, message, { cause: error })
 }
+
+const PASSING =
+  /^(SlowDown|InternalError|ServiceUnavailable|RequestTimeout|OperationAborted|ConcurrentModification|TooManyRequests|HTTP (429|5\d\d))$/
+
+/** Whether the same request may succeed in a moment. */
+export const mayPass = (error: StoreError) =>
+  error.code === 'Unavailable' && (!(error instanceof S3Refusal) || PASSING.test(error.s3Code))
 
 export const wrongLength = (want: number, got: number) =>
   new StoreError('IncompleteBody', `The body should have ${want} bytes and has ${got > want ? 'more' : got}`)

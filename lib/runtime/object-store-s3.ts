@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { rename, rm, stat } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
-import { Readable } from 'node:stream'
+import { addAbortSignal, Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'minio'
@@ -12,10 +12,11 @@ import {
   checkFolderPrefix,
   checkKey,
   checkPartNumber,
+  checkPartOrder,
   checkPrefix,
   checkRange,
 } from './object-store-key.ts'
-import { asStoreError, type Body, openConnections } from './object-store-s3-http.ts'
+import { asStoreError, type Body, mayPass, openConnections, S3Refusal } from './object-store-s3-http.ts'
 import { putInParts, SINGLE_PUT_MAX, uploadInParts } from './object-store-s3-parts.ts'
 
 export interface S3Options {
@@ -94,7 +95,7 @@ export function openS3Store(options: S3Options): ObjectStore {
       const answer = await again(async () => {
         return wire.exchange(await sign('GET', key), { method: 'GET', ...(headers && { headers }), signal })
       }, signal)
-      return { info: infoOf(key, answer), body: answer as Readable }
+      return { info: infoOf(key, answer), body: signal ? addAbortSignal(signal, answer) : answer }
     } catch (error) {
       const info = isRangeError(error) ? await head(key) : undefined
       if (!info) throw error
@@ -172,10 +173,15 @@ export function openS3Store(options: S3Options): ObjectStore {
     },
     async completeMultipart(key, uploadId, parts) {
       checkKey(key)
-      if (parts.length === 0) throw new StoreError('InvalidPart', 'No parts were named')
+      checkPartOrder(parts)
       const named = parts.map(({ partNumber, etag }) => ({ part: partNumber, etag }))
       // Not again(): after an answer that was lost, a second try would say NotFound of an object that is there.
-      await client.completeMultipartUpload(bucket, key, uploadId, named).catch(rethrow)
+      await client.completeMultipartUpload(bucket, key, uploadId, named).catch(async (error: unknown) => {
+        const known = asStoreError(error)
+        // Ceph answers 500 for an upload that is gone; whoever has it gone looks for the object next.
+        if (mayPass(known)) await client.parts(bucket, key, uploadId).catch(rethrow)
+        throw known
+      })
       const info = await head(key)
       if (!info) throw new StoreError('Unavailable', `${key} is gone right after its upload was completed`)
       return info
@@ -240,7 +246,7 @@ function infoOf(key: string, { headers }: IncomingMessage): ObjectInfo {
   }
 }
 
-const isRangeError = (error: unknown) => error instanceof StoreError && /InvalidRange|HTTP 416/.test(error.message)
+const isRangeError = (error: unknown) => error instanceof S3Refusal && /^(InvalidRange|HTTP 416)$/.test(error.s3Code)
 
 const rethrow = (error: unknown): never => {
   throw asStoreError(error)
@@ -254,7 +260,7 @@ async function again<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T
     } catch (error) {
       signal?.throwIfAborted()
       const known = asStoreError(error)
-      if (known.code !== 'Unavailable' || attempt === 3) throw known
+      if (!mayPass(known) || attempt === 3) throw known
       await sleep(100 * 4 ** (attempt - 1), undefined, signal ? { signal } : {})
     }
   }

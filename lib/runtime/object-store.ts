@@ -80,7 +80,10 @@ export interface ObjectStore {
   /** Streams one part. The same number again replaces the earlier one. */
   putPart(key: string, uploadId: string, partNumber: number, body: Readable, options: PutPartOptions): Promise<PartInfo>
   listParts(key: string, uploadId: string): Promise<PartInfo[]>
-  /** Every part but the last must have at least 5 MiB (EntityTooSmall). Completing twice: NotFound the second time. */
+  /**
+   * Every part but the last must have at least 5 MiB (EntityTooSmall). Name all parts in order: some servers refuse to
+   * leave one out (InvalidPart). Completing twice: NotFound the second time, or (S3, for a while) the same success.
+   */
   completeMultipart(
     key: string,
     uploadId: string,

@@ -5,7 +5,7 @@ import { connect } from 'nats'
 import t from 'tap'
 import { STREAM } from '../../../lib/contract/events.ts'
 import { openNatsBus } from '../../../lib/runtime/event-bus-nats.ts'
-import { eventBusContract, eventually, freshConsumer, relay, sample } from '../../support/event-bus-contract.ts'
+import { eventBusContract, freshConsumer, relay, sample, soon } from '../../support/event-bus-contract.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { startNats } from '../../support/services/nats.ts'
 
@@ -46,7 +46,7 @@ t.test('a consumer that comes later gets what was published before', async (t) =
   await bus.subscribe({ consumer: freshConsumer(), types: ['MediaUploaded'] }, async ({ event }) => {
     if (event.id === one.event.id) got++
   })
-  await eventually('the old event', () => got === 1)
+  await soon('the old event', () => got === 1)
 })
 
 t.test('a consumer goes on where it was after the program was restarted', async (t) => {
@@ -57,7 +57,7 @@ t.test('a consumer goes on where it was after the program was restarted', async 
     const bus = open()
     await bus.subscribe({ consumer, types: ['MediaUploaded'] }, async ({ event }) => void seen.push(event.id))
     await bus.publish(one.subject, one.event)
-    await eventually('the event', () => seen.includes(one.event.id))
+    await soon('the event', () => seen.includes(one.event.id))
     await bus.close()
   }
   t.equal(seen.filter((id) => id === first.event.id).length, 1)
@@ -77,7 +77,7 @@ t.test('what is not a CloudEvent becomes a dead letter, and does not stop the re
     if (event.id === one.event.id) got++
   })
   await bus.publish(one.subject, one.event)
-  await eventually('the good event', () => got === 1)
+  await soon('the good event', () => got === 1)
   const jsm = await nc.jetstreamManager()
   const info = await jsm.streams.info('MEMORY_DLQ', { subjects_filter: `memory-dlq.${consumer}` })
   t.strictSame(info.state.subjects, { [`memory-dlq.${consumer}`]: 2 })
@@ -94,10 +94,10 @@ t.test('publishes and consumes again after the server was restarted, and after i
   for (const kill of [false, true]) {
     const [before, after] = [sample(), sample()]
     await bus.publish(before.subject, before.event)
-    await eventually('the event before', () => seen.includes(before.event.id))
+    await soon('the event before', () => seen.includes(before.event.id))
     await server.restart({ kill, downMs: 300 })
     await relay(bus, after)
-    await eventually('the event after', () => seen.includes(after.event.id))
+    await soon('the event after', () => seen.includes(after.event.id))
   }
 })
 
@@ -111,7 +111,7 @@ t.test('an event stored before the server was killed is still there', async (t) 
   await bus.subscribe({ consumer: freshConsumer(), types: ['MediaUploaded'] }, async ({ event }) => {
     if (event.id === one.event.id) got++
   })
-  await eventually('the event', () => got === 1)
+  await soon('the event', () => got === 1)
 })
 
 t.test('a program may start before its server', async (t) => {
@@ -127,7 +127,7 @@ t.test('a program may start before its server', async (t) => {
   await server.up()
   await subscribed
   await relay(bus, one)
-  await eventually('the event', () => got === 1)
+  await soon('the event', () => got === 1)
 })
 
 t.test('a check fails while the server is away, and a program can be closed meanwhile', async (t) => {
@@ -159,7 +159,7 @@ t.test('a message whose handler kills the process every time becomes a dead lett
   await bus.subscribe({ consumer, types: ['MediaUploaded'], maxDeliver: 2 }, async ({ event }) => {
     if (event.id === one.event.id) called++
   })
-  await eventually('the dead letter', async () => (await bus.deadLetters(consumer)).length === 1)
+  await soon('the dead letter', async () => (await bus.deadLetters(consumer)).length === 1)
   t.equal(called, 0)
 })
 
@@ -175,7 +175,7 @@ t.test('makes the streams again when a server has lost everything', async (t) =>
   await (await nc.jetstreamManager()).streams.delete(STREAM)
   const one = sample()
   await relay(bus, one)
-  await eventually('the event', () => seen.includes(one.event.id))
+  await soon('the event', () => seen.includes(one.event.id))
 })
 
 t.test('a handler may take longer than the time to acknowledge', async (t) => {
@@ -194,7 +194,7 @@ t.test('a handler may take longer than the time to acknowledge', async (t) => {
     })
   }
   await bus.publish(one.subject, one.event)
-  await eventually('the handler', () => finished > 0)
+  await soon('the handler', () => finished > 0)
   await sleep(500)
   t.strictSame(attempts, [1])
 })
