@@ -1,12 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Waits until `look` answers with something true, and answers with that. Throws when it takes too long. */
-export async function eventually<T>(what: string, look: () => T | Promise<T>, ms = 5000): Promise<NonNullable<T>> {
-  const end = performance.now() + ms
-  for (;;) {
+/** Looks again and again until there is something true, and answers with it; a test that waits in vain says for what. */
+export async function eventually<T>(what: string, look: () => T | Promise<T>, ms = 20_000): Promise<NonNullable<T>> {
+  for (const end = performance.now() + ms; ; await sleep(5)) {
     const found = await look()
     if (found) return found as NonNullable<T>
-    if (performance.now() > end) throw new Error(`Waited ${ms} ms in vain: ${what}`)
-    await sleep(5)
+    if (performance.now() > end) throw new Error(`Waited in vain: ${what}`)
   }
 }
