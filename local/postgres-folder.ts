@@ -64,7 +64,8 @@ async function removeAbandoned(dataDir: string): Promise<void> {
   for (const name of await readdir(dirname(dataDir))) {
     const pid = Number(name.slice(prefix.length).split('-')[0])
     if (!name.startsWith(prefix) || (await isAlive(pid))) continue
-    await rm(join(dirname(dataDir), name), { recursive: true, force: true })
+    // Its initdb may be alive for another moment, and make files while we remove them.
+    await rm(join(dirname(dataDir), name), { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
   }
 }
 
