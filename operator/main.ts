@@ -13,7 +13,7 @@ armFailpoint(config.KEEPSAKE_FAILPOINT)
 const life = lifecycle(log, { deadlineMs: 30_000, exit: true })
 
 const metrics = operatorMetrics()
-const cluster = openKubeCluster({ log, onRequest: metrics.requested })
+const cluster = openKubeCluster({ log, onRequest: metrics.requested, perSecond: 200, burst: 400 })
 life.onStop('cluster', () => cluster.close())
 const operator = await startOperator({
   config,

@@ -1,5 +1,5 @@
 import type { TranscodeJob, TranscodeOutput } from '../../crds/transcode-job.ts'
-import { EXIT, type JobResult, parseJobResult } from '../../lib/contract/job-result.ts'
+import { EXIT, type JobResult, PERMANENT_EXITS, parseJobResult } from '../../lib/contract/job-result.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
 import { isTerminalPod, type Job, type Pod, type Terminated } from './batch.ts'
 import { CONTAINER } from './child.ts'
@@ -31,6 +31,10 @@ export const lastEnded = (pods: readonly Pod[]): Pod | undefined =>
   inOrder(pods)
     .filter((p) => isTerminalPod(p) && hasRun(p))
     .at(-1)
+
+/** Whether no other attempt can follow this one: it succeeded, or its exit code says that none would help. */
+export const isLast = (pod: Pod): boolean =>
+  pod.status?.phase === 'Succeeded' || PERMANENT_EXITS.includes(terminatedOf(pod)?.exitCode ?? -1)
 
 /** What the program itself said at the end, if it came to that. */
 export const resultOf = (pod: Pod | undefined): JobResult | undefined =>

@@ -1,7 +1,7 @@
 import type { Condition } from '../../crds/kind.ts'
 import type { TranscodeJob, TranscodeJobStatus } from '../../crds/transcode-job.ts'
 import { isOwnedBy, type Job, jobCondition, type Pod } from './batch.ts'
-import { failureOf, hasRun, lastEnded, livePod, resultOf } from './evidence.ts'
+import { failureOf, hasRun, isLast, lastEnded, livePod, resultOf } from './evidence.ts'
 
 export interface Evidence {
   resource: TranscodeJob
@@ -63,19 +63,20 @@ const NO_IMAGE = ['ImagePullBackOff', 'ErrImagePull', 'ErrImageNeverPull', 'Inva
 const NO_CONTAINER = ['CreateContainerConfigError', 'CreateContainerError', 'RunContainerError']
 
 function judgeRunning({ resource, pods }: Evidence): Verdict {
+  const { maxAttempts } = resource.spec
   const attempts = pods.filter(hasRun).length
-  const pod = livePod(pods)
-  if (!pod) {
-    const last = failureOf(lastEnded(pods))
-    return last
-      ? running(
-          'Retrying',
-          `Attempt ${attempts} of ${resource.spec.maxAttempts} failed: ${last.reason}: ${last.message}`,
-        )
-      : pending('Queued', 'Waiting for the pod to start')
+  const isRunning = running('Running', `Attempt ${attempts} of ${maxAttempts} is running`)
+  const live = livePod(pods)
+  if (live) {
+    if (hasRun(live)) return isRunning
+    return judgeWaiting(live) ?? pending('Queued', 'Waiting for the pod to start')
   }
-  if (hasRun(pod)) return running('Running', `Attempt ${attempts} of ${resource.spec.maxAttempts} is running`)
-  return judgeWaiting(pod) ?? pending('Queued', 'Waiting for the pod to start')
+  const ended = lastEnded(pods)
+  if (!ended) return pending('Queued', 'Waiting for the pod to start')
+  // The Job takes a moment to see that it is over. Until then nothing is said, least of all that it is tried again.
+  if (attempts >= maxAttempts || isLast(ended)) return isRunning
+  const { reason = 'Failed', message = '' } = failureOf(ended) ?? {}
+  return running('Retrying', `Attempt ${attempts} of ${maxAttempts} failed: ${reason}: ${message}`)
 }
 
 function judgeWaiting(pod: Pod): Verdict | undefined {

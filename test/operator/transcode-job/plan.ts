@@ -73,6 +73,17 @@ const verdicts: [string, Partial<Observed>, object, object?][] = [
     { status: 'Unknown', reason: 'Retrying', message: /^Attempt 1 of 3 failed: StorageUnavailable/ },
     { phase: 'Running', attempts: 1 },
   ],
+  ['a success that its Job has not seen yet', { job, pods: [endedPod(1, 0, made)] }, { reason: 'Running' }],
+  [
+    'a failure for good that its Job has not seen yet',
+    { job, pods: [endedPod(1, 12, corrupt)] },
+    { reason: 'Running' },
+  ],
+  [
+    'the last attempt, whose failure its Job has not seen yet',
+    { job, pods: [endedPod(1, 20), endedPod(2, 20), endedPod(3, 20)] },
+    { reason: 'Running', message: 'Attempt 3 of 3 is running' },
+  ],
   [
     'a second attempt',
     { job, pods: [endedPod(1, 20), runningPod(2)] },

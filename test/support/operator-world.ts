@@ -1,0 +1,74 @@
+import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
+import type { JobResult } from '../../lib/contract/job-result.ts'
+import { JOBS, type KubeObject, PODS } from '../../lib/runtime/cluster.ts'
+import type { Store } from '../../local/cluster/store.ts'
+import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
+import type { RawTranscodeJob } from '../../operator/transcode-job/caches.ts'
+import { eventually } from './eventually.ts'
+import { newTranscodeJob } from './transcode-job.ts'
+
+const namespace = 'media'
+
+/** Plays Job controller and kubelet in the objects of a test's API server. */
+export function controllersOf(store: Store) {
+  const jobOf = (owner: string) =>
+    store.all<Job>(JOBS).find((j) => j.metadata.ownerReferences?.[0]?.name === owner) as Job
+  const setPod = (name: string, phase: string, state: object) =>
+    store.setStatus<Pod>(PODS, { namespace, name }, { phase, containerStatuses: [{ name: 'media', state }] })
+  const setJob = (owner: string, status: object) =>
+    store.setStatus<Job>(JOBS, { namespace, name: jobOf(owner).metadata.name }, status)
+  return {
+    submit: (name: string, spec: object = {}) =>
+      store.create(TRANSCODE_JOBS, newTranscodeJob({ metadata: { name }, spec }) as KubeObject),
+    resource: (name: string) => store.find<RawTranscodeJob>(TRANSCODE_JOBS, { namespace, name }),
+    jobs: () => store.all<Job>(JOBS),
+    jobOf,
+    awaitJob: (owner: string) => eventually(`the Job of ${owner}`, () => jobOf(owner), 20_000),
+    run(owner: string): void {
+      const { metadata, spec } = jobOf(owner) as Job & { spec: { template: { metadata: object; spec: object } } }
+      const reference = {
+        apiVersion: 'batch/v1',
+        kind: 'Job',
+        name: metadata.name,
+        uid: metadata.uid,
+        controller: true,
+      }
+      store.create(PODS, {
+        metadata: { ...spec.template.metadata, name: `${owner}-pod`, namespace, ownerReferences: [reference] },
+        spec: spec.template.spec,
+      } as unknown as Pod)
+      setPod(`${owner}-pod`, 'Running', { running: { startedAt: '2026-01-01T00:00:02Z' } })
+      setJob(owner, { startTime: '2026-01-01T00:00:01Z', active: 1 })
+    },
+    succeed(owner: string, result: JobResult = { ok: true, accelerator: 'cpu' }): void {
+      const terminated = { exitCode: 0, reason: 'Completed', message: JSON.stringify(result) }
+      setPod(`${owner}-pod`, 'Succeeded', { terminated })
+      setJob(owner, {
+        conditions: [{ type: 'Complete', status: 'True' }],
+        startTime: '2026-01-01T00:00:01Z',
+        completionTime: new Date().toISOString(),
+        succeeded: 1,
+      })
+    },
+    /** What the pod of this Job was given. */
+    envOf(owner: string): Record<string, string> {
+      const { spec } = jobOf(owner) as Job & {
+        spec: { template: { spec: { containers: { env: { name: string; value: string }[] }[] } } }
+      }
+      return Object.fromEntries(spec.template.spec.containers[0]?.env.map((e) => [e.name, e.value]) ?? [])
+    },
+  }
+}
+
+export const operatorEnv = (change: Record<string, string> = {}): Record<string, string> => ({
+  HOST: '127.0.0.1',
+  PROGRESS_PORT: '0',
+  HEALTH_PORT: '0',
+  METRICS_PORT: '0',
+  PROGRESS_KEY: 'k'.repeat(32),
+  JOB_IMAGE: 'keepsake:1',
+  STORE_SECRET: 'object-store',
+  LEASE_NAMESPACE: namespace,
+  LOG_LEVEL: 'silent',
+  ...change,
+})
