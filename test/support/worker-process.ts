@@ -33,8 +33,11 @@ export async function workerProcesses(o: {
       'current-context': 'test',
     }),
   )
+  // A test that is itself killed must not leave workers behind.
+  const mortal = process.platform === 'linux' ? ['setpriv', '--pdeathsig', 'KILL'] : []
+  const [command = '', ...args] = [...mortal, process.execPath, MAIN]
   return (t: { teardown(done: () => void): void }, env: Record<string, string> = {}): WorkerProcess => {
-    const child = spawn(process.execPath, [MAIN], {
+    const child = spawn(command, args, {
       env: {
         PATH: process.env['PATH'],
         KUBECONFIG: kubeconfig,

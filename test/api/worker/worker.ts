@@ -61,6 +61,10 @@ t.test('from the upload to the announcement, with two workers', async (t) => {
     await world.setStatus(id, succeeded(id))
   }
   await eventually('ten events', () => heard.length === 10)
+  const { admin } = database
+  await eventually('all marked', async () => {
+    return (await admin.query('select from outbox where published_at is null')).rowCount === 0
+  })
   for (const id of ids) {
     const mine = heard.filter((e) => e.subject === `media/${id}`)
     t.strictSame(
@@ -78,10 +82,18 @@ t.test('from the upload to the announcement, with two workers', async (t) => {
   const metrics = await (await fetch(`${first?.metricsUrl}/metrics`)).text()
   t.match(metrics, /^outbox_unpublished 0$/m)
   t.match(metrics, /^outbox_oldest_seconds 0$/m)
-  t.match(metrics, /^relay_published_total\{type="MediaUploaded"\} \d+$/m)
   t.match(metrics, /^projector_waiting \d+$/m)
   t.match(metrics, /^process_cpu_seconds_total /m)
   t.equal(await statusOf(`${first?.metricsUrl}/`), 404)
+  const published = async (type: string) => {
+    const texts = await Promise.all(workers.map(async (w) => (await fetch(`${w.metricsUrl}/metrics`)).text()))
+    const counts = texts.map(
+      (text) => new RegExp(`^relay_published_total\\{type="${type}"\\} (\\d+)$`, 'm').exec(text)?.[1],
+    )
+    return counts.reduce((sum, n) => sum + Number(n ?? 0), 0)
+  }
+  await eventually('five uploads counted', async () => (await published('MediaUploaded')) === 5)
+  await eventually('five conversions counted', async () => (await published('MediaTranscoded')) === 5)
 })
 
 t.test('the first sweep repairs what was left, and closing leaves nothing behind', async (t) => {
