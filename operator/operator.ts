@@ -122,7 +122,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   async function lead(): Promise<void> {
     await leadership?.acquired
     metrics.leading(config.LEASE_NAME, true)
-    leadership?.lost.then(() => {
+    void leadership?.lost.then(() => {
       metrics.leading(config.LEASE_NAME, false)
       options.onFatal?.(new Error('The lease is lost: another process may be leading'))
     }, undefined)

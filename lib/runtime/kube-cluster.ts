@@ -88,18 +88,18 @@ export class KubeCluster implements Cluster {
 
   async create<T extends KubeObject>(resource: Resource, object: T): Promise<T> {
     const path = collectionPath(resource, namespaceOf(object))
-    return await this.#http.json<T>({ method: 'POST', path, body: { ...headOf(resource), ...object } })
+    return this.#http.json<T>({ method: 'POST', path, body: { ...headOf(resource), ...object } })
   }
 
   async replace<T extends KubeObject>(resource: Resource, object: T): Promise<T> {
     // Without a version the API server would overwrite unconditionally: two leaders would both win.
     if (!object.metadata.resourceVersion) throw new ClusterError('Invalid', 'replace needs a resourceVersion')
     const path = objectPath(resource, { namespace: namespaceOf(object), name: object.metadata.name })
-    return await this.#http.json<T>({ method: 'PUT', path, body: { ...headOf(resource), ...object } })
+    return this.#http.json<T>({ method: 'PUT', path, body: { ...headOf(resource), ...object } })
   }
 
   async patch<T extends KubeObject>(resource: Resource, key: ObjectKey, patch: object): Promise<T> {
-    return await this.#http.json<T>({
+    return this.#http.json<T>({
       method: 'PATCH',
       path: objectPath(resource, key),
       contentType: 'application/merge-patch+json',
@@ -114,7 +114,7 @@ export class KubeCluster implements Cluster {
     manager: string,
   ): Promise<T> {
     const { namespace, name, uid } = key
-    return await this.#http.json<T>({
+    return this.#http.json<T>({
       method: 'PATCH',
       path: `${objectPath(resource, key)}/status`,
       query: { fieldManager: manager, force: 'true' },

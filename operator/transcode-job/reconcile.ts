@@ -40,7 +40,7 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
     }
     const writer = writerFor(object, { cluster, written: caches.written, check })
     const parsed = parseTranscodeJob(object)
-    if ('resource' in parsed) return await bringAbout(object, parsed.resource, writer)
+    if ('resource' in parsed) return bringAbout(object, parsed.resource, writer)
     if (!isFinished(object.status)) {
       const finding = { reason: 'InvalidSpec', message: parsed.problem }
       await writer.writeStatus(refusal(object as TranscodeJob, finding, now()))
@@ -51,17 +51,17 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
   async function bringAbout(object: RawTranscodeJob, resource: TranscodeJob, writer: Writer): Promise<Result> {
     const seen = await observe(resource)
     const next = plan(seen)
-    if (!next.createJob) return await apply(object, next, writer)
+    if (!next.createJob) return apply(object, next, writer)
     let existing: Job | undefined
     try {
       existing = await writer.createJob(next.createJob)
     } catch (error) {
-      return await jobRefused(seen, error, writer)
+      return jobRefused(seen, error, writer)
     }
-    if (!existing) return await apply(object, next, writer)
+    if (!existing) return apply(object, next, writer)
     // Ours, and the cache does not know it yet, or somebody else's: the plan tells them apart.
     const again = plan({ ...seen, job: existing, pods: await podsOf(resource, existing) })
-    return await apply(object, again, writer)
+    return apply(object, again, writer)
   }
 
   async function observe(resource: TranscodeJob): Promise<Observed> {

@@ -28,7 +28,7 @@ function network(cluster: Cluster) {
   const through = async <T>(call: () => Promise<T>): Promise<T> => {
     if (state.cut === 'refused') throw new ClusterError('Unavailable', 'connection refused')
     if (state.cut === 'silent') await new Promise(() => {})
-    return await call()
+    return call()
   }
   const cutable: LeaderOptions['cluster'] = {
     get: (r, k) => through(() => cluster.get(r, k)),
