@@ -13,6 +13,7 @@ export default tseslint.config({
       {
         allowForKnownSafeCalls: [
           { from: 'package', package: 'tap', name: ['test', 'rejects', 'resolves', 'resolveMatch'] },
+          { from: 'package', package: '@tapjs/test', name: ['test'] },
         ],
       },
     ],
