@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { failpoint } from './failpoint.ts'
 import { MIN_PART_BYTES, type ObjectInfo, type PartInfo, type PutPartOptions, StoreError } from './object-store.ts'
-import { errnoOf, readContent, readSeal, type Seal, writeSealed } from './object-store-folder-file.ts'
+import { disk, errnoOf, readContent, readSeal, type Seal, writeSealed } from './object-store-folder-file.ts'
 import { type Layout, moveIntoPlace, syncFolder } from './object-store-folder-path.ts'
 import { checkContentType, checkKey, checkPartNumber, checkPartOrder } from './object-store-key.ts'
 
@@ -58,14 +58,14 @@ export function folderMultipart(at: Layout) {
 
   async function putPart(key: string, id: string, n: number, body: Readable, options: PutPartOptions) {
     checkPartNumber(n)
-    await require(key, id)
+    await disk(require(key, id))
     const temporary = join(at.temporary, randomUUID())
     try {
       const seal = await writeSealed(temporary, body, { contentType: 'application/octet-stream', ...options })
       failpoint('store.part-written')
       // Not moveIntoPlace: that would make the folder again when the upload was completed or aborted meanwhile.
-      await rename(temporary, join(folderOf(id), partName(n))).catch(absentIs(noUpload))
-      await syncFolder(folderOf(id))
+      await disk(rename(temporary, join(folderOf(id), partName(n))).catch(absentIs(noUpload)))
+      await disk(syncFolder(folderOf(id)))
       return { partNumber: n, etag: seal.etag, size: seal.size }
     } finally {
       await rm(temporary, { force: true })

@@ -59,6 +59,8 @@ export function openConnections(endpoint: URL, idleMs: number) {
   return { agent, transport, exchange, close: () => agent.destroy() }
 }
 
+export type Connections = ReturnType<typeof openConnections>
+
 function limitSilence(request: ClientRequest, idleMs: number): void {
   request.setTimeout(idleMs, () =>
     request.destroy(new StoreError('Unavailable', 'The object store did not answer in time')),

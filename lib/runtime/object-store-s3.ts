@@ -5,7 +5,6 @@ import type { IncomingMessage } from 'node:http'
 import { addAbortSignal, Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Client } from 'minio'
 import { type ObjectInfo, type ObjectStore, type PartInfo, type PutOptions, StoreError } from './object-store.ts'
 import {
   checkContentType,
@@ -16,46 +15,9 @@ import {
   checkPrefix,
   checkRange,
 } from './object-store-key.ts'
+import { connect, type S3Options } from './object-store-s3-client.ts'
 import { asStoreError, type Body, mayPass, openConnections, S3Refusal } from './object-store-s3-http.ts'
 import { putInParts, SINGLE_PUT_MAX, uploadInParts } from './object-store-s3-parts.ts'
-
-export interface S3Options {
-  endpoint: string
-  /** Where clients reach the same bucket, when that differs; for presigned links. */
-  publicEndpoint?: string | undefined
-  region: string
-  bucket: string
-  accessKey: string
-  secretKey: string
-  /** How long a connection may be silent. */
-  idleMs?: number
-}
-
-/** listParts is protected in the client's types, and public in its documentation. */
-class Door extends Client {
-  parts(bucket: string, key: string, uploadId: string) {
-    return this.listParts(bucket, key, uploadId)
-  }
-}
-
-function connect(options: S3Options, endpoint: string, transport: ReturnType<typeof openConnections>) {
-  const url = new URL(endpoint)
-  const useSSL = url.protocol === 'https:'
-  return new Door({
-    endPoint: url.hostname,
-    port: Number(url.port) || (useSSL ? 443 : 80),
-    useSSL,
-    accessKey: options.accessKey,
-    secretKey: options.secretKey,
-    // Named, so that the client never asks where the bucket is.
-    region: options.region,
-    pathStyle: true,
-    transport: transport.transport,
-    transportAgent: transport.agent,
-    // Its retries write to the console and lose the error code; the ones here do not.
-    retryOptions: { disableRetry: true },
-  })
-}
 
 const URL_SECONDS = 900
 

@@ -11,7 +11,7 @@ import { eventually } from '../../support/eventually.ts'
 import { objectStoreContract } from '../../support/object-store-contract.ts'
 import { growthOfFourParts } from '../../support/streaming-memory.ts'
 
-const folder = await mkdtemp(join(tmpdir(), 'keepsake-store-'))
+const folder = await mkdtemp(join(tmpdir(), 'keepsake-folder-store-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))
 const textType = { contentType: 'text/plain' }
 const MIB = 1024 * 1024

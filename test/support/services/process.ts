@@ -39,8 +39,12 @@ export async function startProcess(name: string, args: readonly string[], logFil
   const log = await open(logFile, 'a')
   try {
     const options: SpawnOptions = { stdio: ['ignore', log.fd, log.fd] }
-    const child = spawn((await programPath(name)) ?? name, args, options)
-    // A test that dies takes its servers along; SIGKILL of the test itself is out of reach.
+    const program = (await programPath(name)) ?? name
+    // A test that is killed, as tap does after its time, takes its servers along.
+    const setpriv = await programPath('setpriv')
+    const child = setpriv
+      ? spawn(setpriv, ['--pdeathsig', 'KILL', program, ...args], options)
+      : spawn(program, args, options)
     const kill = () => child.kill('SIGKILL')
     process.once('exit', kill)
     child.once('exit', () => process.removeListener('exit', kill))

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'minio'
-import type { S3Options } from '../../../lib/runtime/object-store-s3.ts'
+import type { S3Options } from '../../../lib/runtime/object-store-s3-client.ts'
 import { freePort, missingProgram, runProgram, startProcess, stopProcess, waitFor } from './process.ts'
 
 export interface RadosGateway {
