@@ -21,7 +21,7 @@ interface ConsumeDeps {
   log: Log
 }
 
-/** Also how long it takes to see that the server has lost the consumer: it does not tell who waits. */
+/** Also how long it takes to see that the server has lost the consumer. */
 const PULL_MS = 5_000
 const AFTER_ERROR_MS = 1_000
 
@@ -64,6 +64,8 @@ export async function consume(
       for await (const message of pulling) await take(wire, message)
       const error = await pulling.closed()
       if (error) throw error
+      // A server that has lost the consumer, or is deleting it, may swallow what is asked of it without a word.
+      if (pulling.getReceived() === 0 && !stop.signal.aborted) await source.info()
     }
   }
 
