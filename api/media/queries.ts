@@ -55,7 +55,7 @@ export async function listMedia(tx: Tx, o: ListOptions): Promise<ListedMedia[]> 
       .limit(sql.placeholder('limit'))
       .prepare(name),
   )
-  return await query.execute({
+  return query.execute({
     org: o.orgId,
     limit: o.limit + 1,
     type: type === 'kind' ? `${likeSafe(o.mimeType?.slice(0, -1) ?? '')}%` : o.mimeType,
@@ -147,7 +147,7 @@ export async function abandonOldIntents(tx: Tx, olderThanSeconds: number, limit:
     )
     .limit(limit)
     .for('update', { skipLocked: true })
-  return await tx
+  return tx
     .update(objectIntents)
     .set({ abandonedAt: sql`coalesce(${objectIntents.abandonedAt}, now())` })
     .where(inArray(objectIntents.mediaId, old))

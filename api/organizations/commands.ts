@@ -106,8 +106,8 @@ async function findUser(tx: Tx, text: string, issuer: string | undefined): Promi
   const known = id && (await findUserById(tx, id))
   if (known) return known
   if (text.startsWith('usr_')) throw new Problem('NOT_FOUND', 'There is no such user')
-  if (text.includes('@')) return await userByEmail(tx, text)
-  return issuer === undefined ? undefined : await findUserById(tx, userIdOf(issuer, text))
+  if (text.includes('@')) return userByEmail(tx, text)
+  return issuer === undefined ? undefined : findUserById(tx, userIdOf(issuer, text))
 }
 
 /** Somebody who has not signed in yet is known by nothing but the subject that the identity provider gives them. */

@@ -68,7 +68,7 @@ export async function deliver(
     'Cache-Control': cacheControl(wanted, ending, Math.floor(wanted.expires - now), media.uploadStatus),
     ...(wanted.name === 'original' && { 'Content-Disposition': attachment(media.filename) }),
   }
-  return await stream(deps.store, wanted.key, headers, o)
+  return stream(deps.store, wanted.key, headers, o)
 }
 
 /** Shared caches must not keep what a link opens for one person; a private one may, until the link ends. */

@@ -74,10 +74,10 @@ async function storeChunk(
 }
 
 async function recordChunk({ db }: UploadDeps, chunk: Chunk): Promise<number | undefined> {
-  return await db.inTransaction({ org: chunk.orgId }, async (tx) => {
+  return db.inTransaction({ org: chunk.orgId }, async (tx) => {
     if (!(await extendOpenUpload(tx, chunk.uploadId))) return undefined
     await upsertChunk(tx, chunk)
-    return await countChunks(tx, chunk.uploadId)
+    return countChunks(tx, chunk.uploadId)
   })
 }
 

@@ -91,7 +91,7 @@ export async function countChunks(tx: Tx, uploadId: Uuid): Promise<number> {
 
 /** In order of their index. */
 export async function listChunks(tx: Tx, uploadId: Uuid): Promise<Chunk[]> {
-  return await tx
+  return tx
     .select({
       orgId: uploadChunks.orgId,
       uploadId: uploadChunks.uploadId,
@@ -181,13 +181,15 @@ export async function expireUploadRows(tx: Tx): Promise<number> {
 
 /** Sessions that are over and may still have something in the store. */
 export async function listUnreleased(tx: Tx, limit: number): Promise<UploadRow[]> {
-  return await tx
-    .select()
-    .from(uploads)
-    .where(sql`${uploads.state} in ('completed', 'aborted', 'expired') and ${uploads.storageReleasedAt} is null`)
-    // Not by age: a hundred that cannot be cleaned must not hide the rest for ever.
-    .orderBy(sql`random()`)
-    .limit(limit)
+  return (
+    tx
+      .select()
+      .from(uploads)
+      .where(sql`${uploads.state} in ('completed', 'aborted', 'expired') and ${uploads.storageReleasedAt} is null`)
+      // Not by age: a hundred that cannot be cleaned must not hide the rest for ever.
+      .orderBy(sql`random()`)
+      .limit(limit)
+  )
 }
 
 export async function markReleased(tx: Tx, id: Uuid): Promise<void> {

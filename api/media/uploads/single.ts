@@ -80,7 +80,7 @@ async function forget({ db, store }: Deps, orgId: Uuid, id: Uuid, context: Conte
   try {
     const exists = await db.inTransaction({ org: orgId }, async (tx) => {
       await abandonIntent(tx, id)
-      return await mediaExists(tx, id)
+      return mediaExists(tx, id)
     })
     if (exists) return
     await store.delete(originalKey(orgId, id))

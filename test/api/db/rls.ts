@@ -97,7 +97,7 @@ t.test('the role of the API can neither switch row-level security off nor own a 
   }
   const hidden = db.read({}, async (tx) => {
     await tx.execute(sql`set local row_security = off`)
-    return await tx.execute(sql`select * from media`)
+    return tx.execute(sql`select * from media`)
   })
   await t.rejects(hidden, { cause: { message: /row-level security/ } })
 })
