@@ -1,0 +1,2 @@
+import './report.ts'
+import '../../api/main.ts'

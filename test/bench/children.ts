@@ -1,0 +1,62 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { open, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** What a program under measurement says of itself. */
+export interface Usage {
+  /** Seconds of CPU since its start. */
+  cpu: number
+  rss: number
+  /** The highest since it was last asked to forget it, and since its start. */
+  peak: number
+  maxRss: number
+}
+
+export interface Child {
+  url: string
+  usage(): Promise<Usage>
+  /** From now on `peak` counts anew. */
+  forgetPeak(): Promise<void>
+  stop(): Promise<void>
+}
+
+/**
+ * A program in a process of its own that speaks `report.ts`. Its log goes to a file, as it would to a container's; it
+ * must name its address there as `publicUrl`.
+ */
+export async function startChild(file: string, folder: string, env: Record<string, string>): Promise<Child> {
+  const logFile = join(folder, `${file}.log`)
+  const log = await open(logFile, 'w')
+  const child = fork(join(import.meta.dirname, file), [], {
+    env: { ...process.env, NODE_ENV: 'production', ...env },
+    stdio: ['ignore', log.fd, 'inherit', 'ipc'],
+  })
+  await log.close()
+  const ask = async (what: string): Promise<Usage> => {
+    child.send(what)
+    const [answer] = (await once(child, 'message')) as [Usage]
+    return answer
+  }
+  return {
+    url: await addressIn(logFile, child),
+    usage: () => ask('usage'),
+    forgetPeak: async () => void (await ask('forget')),
+    async stop() {
+      const ended = once(child, 'exit')
+      child.kill('SIGTERM')
+      await ended
+    },
+  }
+}
+
+async function addressIn(logFile: string, child: ChildProcess): Promise<string> {
+  for (let tries = 0; tries < 300 && child.exitCode === null; tries++) {
+    const url = /"publicUrl":"([^"]+)"/.exec(await readFile(logFile, 'utf8'))?.[1]
+    if (url) return url
+    await sleep(100)
+  }
+  child.kill('SIGKILL')
+  throw new Error(`${logFile} names no address: ${await readFile(logFile, 'utf8')}`)
+}

@@ -1,0 +1,143 @@
+import { drizzle } from 'drizzle-orm/node-postgres'
+import { Client } from 'undici'
+import * as schema from '../../api/db/schema.ts'
+import { listMedia } from '../../api/media/queries.ts'
+import { type Child, startChild } from './children.ts'
+import { inWorld, median, type World } from './world.ts'
+
+/**
+ * What a page of media costs beside the least that Express and pg could do for it: the same query, its rows as JSON, no
+ * sign-in, no membership, no links, no log. Rounds of the two alternate, so that whatever else the machine does meets
+ * both; medians of the rounds are compared. `BENCH_ROUNDS` (15) changes how many.
+ */
+const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 15)
+const ROWS = 5000
+const LIMIT = 20
+const TARGET = 1.7
+const SHAPES = [
+  { name: 'one after another', connections: 1, requests: 300 },
+  { name: '8 at a time', connections: 8, requests: 1200 },
+]
+
+interface Side {
+  child: Child
+  path: string
+  headers: Record<string, string>
+}
+interface Cost {
+  wall: number
+  cpu: number
+}
+
+console.log(await inWorld(measure))
+
+async function measure(world: World): Promise<string> {
+  await fill(world)
+  const { sql, params } = await queryOfAPage(world)
+  const bare = await startChild('bare-child.ts', world.folder, {
+    DATABASE_URL: world.database.url,
+    BARE_SQL: sql,
+    BARE_ORG_FIRST: String(params[0] === world.orgId),
+  })
+  try {
+    const ours: Side = {
+      child: world.api,
+      path: `/v1/api/media/${world.org}?limit=${LIMIT}`,
+      headers: { authorization: `Bearer ${world.token}` },
+    }
+    const theirs: Side = { child: bare, path: `/v1/api/media/${world.orgId}?limit=${LIMIT}`, headers: {} }
+    await requireSameRows(ours, theirs)
+    return await compare(ours, theirs)
+  } finally {
+    await bare.stop()
+  }
+}
+
+/** Thousands of media in the organization, as many in others, of two kinds, half of them converted. */
+async function fill({ database, orgId, userId }: World): Promise<void> {
+  await database.admin.query(
+    `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes, upload_status,
+        conversion_state, output_prefix, hls_master, created_at)
+      select id, org, $2, 'IMG_' || n || '.MOV', 'video/mp4', 'video', 40000000 + n,
+        case when n % 2 = 0 then 'completed' else 'processing' end,
+        case when n % 2 = 0 then 'succeeded' else 'queued' end,
+        case when n % 2 = 0 then 'org/' || org || '/media/' || id || '/v1/' end,
+        case when n % 2 = 0 then 'master.m3u8' end,
+        now() - make_interval(secs => n)
+      from (select n, gen_random_uuid() as id, $1::uuid as org from generate_series(1, $3::int) n) rows`,
+    [orgId, userId, ROWS],
+  )
+  await database.admin.query('vacuum analyze')
+}
+
+/** The very text that the API sends for the first page. */
+async function queryOfAPage({ database, orgId }: World): Promise<{ sql: string; params: unknown[] }> {
+  const seen: { sql: string; params: unknown[] }[] = []
+  const logger = { logQuery: (sql: string, params: unknown[]) => void seen.push({ sql, params }) }
+  const tx = drizzle(database.admin, { schema, casing: 'snake_case', logger })
+  await listMedia(tx, { orgId, mimeType: undefined, after: undefined, limit: LIMIT })
+  const [query] = seen
+  if (seen.length !== 1 || query?.params.length !== 2) throw new Error('a page is not one query of two parameters')
+  return query
+}
+
+async function requireSameRows(ours: Side, theirs: Side): Promise<void> {
+  const read = async ({ child, path, headers }: Side) => (await fetch(child.url + path, { headers })).json()
+  const page = (await read(ours)) as { data: { media: { original_filename: string }[] } }
+  const rows = (await read(theirs)) as { original_filename: string }[]
+  const [a, b] = [page.data.media, rows.slice(0, LIMIT)].map((list) => list.map((m) => m.original_filename).join())
+  if (a !== b || page.data.media.length !== LIMIT) throw new Error('the two sides do not show the same media')
+}
+
+async function compare(ours: Side, theirs: Side): Promise<string> {
+  const lines: string[] = []
+  for (const shape of SHAPES) {
+    const costs = { ours: [] as Cost[], theirs: [] as Cost[] }
+    await run(ours, shape)
+    await run(theirs, shape)
+    for (let round = 0; round < ROUNDS; round++) {
+      const turns = [
+        async () => costs.ours.push(await run(ours, shape)),
+        async () => costs.theirs.push(await run(theirs, shape)),
+      ]
+      for (const turn of round % 2 ? turns.reverse() : turns) await turn()
+    }
+    lines.push(row(shape.name, costs.ours, costs.theirs))
+  }
+  return [
+    `Pages of ${LIMIT} of ${ROWS} media, medians of ${ROUNDS} alternating rounds, milliseconds per request`,
+    '',
+    '| requests | wall, API | wall, bare | ratio | target | server CPU, API | server CPU, bare | ratio |',
+    '|---|---|---|---|---|---|---|---|',
+    ...lines,
+  ].join('\n')
+}
+
+function row(name: string, ours: Cost[], theirs: Cost[]): string {
+  const of = (costs: Cost[], what: keyof Cost) => median(costs.map((c) => c[what]))
+  const [wall, bareWall, cpu, bareCpu] = [of(ours, 'wall'), of(theirs, 'wall'), of(ours, 'cpu'), of(theirs, 'cpu')]
+  const ratio = wall / bareWall
+  const verdict = `≤ ${TARGET}: ${ratio <= TARGET ? 'met' : 'MISSED'}`
+  const shown = [wall, bareWall, ratio].map((n) => n.toFixed(2)).join(' | ')
+  return `| ${name} | ${shown} | ${verdict} | ${cpu.toFixed(2)} | ${bareCpu.toFixed(2)} | ${(cpu / bareCpu).toFixed(2)} |`
+}
+
+/** So many requests over so many kept connections; milliseconds per request. */
+async function run(side: Side, shape: { connections: number; requests: number }): Promise<Cost> {
+  const clients = Array.from({ length: shape.connections }, () => new Client(side.child.url))
+  const before = await side.child.usage()
+  const started = performance.now()
+  let left = shape.requests
+  const work = async (client: Client) => {
+    while (left-- > 0) {
+      const { statusCode, body } = await client.request({ method: 'GET', path: side.path, headers: side.headers })
+      await body.dump()
+      if (statusCode !== 200) throw new Error(`${side.path} answered ${statusCode}`)
+    }
+  }
+  await Promise.all(clients.map(work))
+  const wall = performance.now() - started
+  const after = await side.child.usage()
+  await Promise.all(clients.map((client) => client.close()))
+  return { wall: wall / shape.requests, cpu: ((after.cpu - before.cpu) * 1000) / shape.requests }
+}

@@ -1,0 +1,26 @@
+import type { Usage } from './children.ts'
+
+/** Answers the parent's questions about this process, and ends with the parent. */
+const SAMPLE_MS = 10
+let peak = 0
+
+const usage = (): Usage => {
+  const { user, system } = process.cpuUsage()
+  const rss = process.memoryUsage.rss()
+  return { cpu: (user + system) / 1e6, rss, peak: Math.max(peak, rss), maxRss: process.resourceUsage().maxRSS * 1024 }
+}
+
+// Sampling begins when somebody wants a peak, so that it costs nothing where only time is measured.
+let timer: NodeJS.Timeout | undefined
+const sample = () => {
+  peak = Math.max(peak, process.memoryUsage.rss())
+}
+
+process.on('message', (what) => {
+  if (what === 'forget') {
+    peak = process.memoryUsage.rss()
+    timer ??= setInterval(sample, SAMPLE_MS).unref()
+  }
+  process.send?.(usage())
+})
+process.once('disconnect', () => process.exit(1))
