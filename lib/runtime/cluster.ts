@@ -124,11 +124,12 @@ export interface Cluster {
   /**
    * Server-side apply of `status`, forced: `manager` owns exactly the fields given; what it applied before and leaves
    * out now is removed, what other managers own stays. Managers keep to disjoint top-level fields of status.
-   * With `uid` in the key, Conflict when the object has been re-created since.
+   * With `resourceVersion` in the key, Conflict when the object has changed, or is another one, since. (An API server
+   * ignores a uid here: the version is the only guard it knows.)
    */
   applyStatus<T extends KubeObject>(
     resource: Resource,
-    key: ObjectKey & { uid?: string },
+    key: ObjectKey & { resourceVersion?: string },
     status: object,
     manager: string,
   ): Promise<T>

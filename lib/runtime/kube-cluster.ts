@@ -109,17 +109,17 @@ export class KubeCluster implements Cluster {
 
   async applyStatus<T extends KubeObject>(
     resource: Resource,
-    key: ObjectKey & { uid?: string },
+    key: ObjectKey & { resourceVersion?: string },
     status: object,
     manager: string,
   ): Promise<T> {
-    const { namespace, name, uid } = key
+    const { namespace, name, resourceVersion } = key
     return this.#http.json<T>({
       method: 'PATCH',
       path: `${objectPath(resource, key)}/status`,
       query: { fieldManager: manager, force: 'true' },
       contentType: 'application/apply-patch+yaml', // JSON is YAML
-      body: { ...headOf(resource), metadata: { name, namespace, ...(uid && { uid }) }, status },
+      body: { ...headOf(resource), metadata: { name, namespace, ...(resourceVersion && { resourceVersion }) }, status },
     })
   }
 

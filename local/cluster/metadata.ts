@@ -15,6 +15,10 @@ export const randomSuffix = (): string => Array.from(randomBytes(5), (b) => ALPH
 export function newMetadata(given: StoredMeta, rules: ResourceRules, nowMs: number): StoredMeta {
   if (!given.namespace) throw invalid('metadata.namespace: Required value')
   if (given.resourceVersion) throw invalid('metadata.resourceVersion: must not be set on objects to be created')
+  // The prefix is judged like a name of its own that may end in a hyphen.
+  if (given.generateName && !SUBDOMAIN.test(given.generateName.replace(/-$/, 'a'))) {
+    throw invalid(`metadata.generateName: Invalid value: ${JSON.stringify(given.generateName)}`)
+  }
   const generated = given.generateName ? given.generateName + randomSuffix() : ''
   const name = given.name || generated
   if (!SUBDOMAIN.test(name) || name.length > 253) throw invalid(`metadata.name: Invalid value: ${JSON.stringify(name)}`)

@@ -114,13 +114,13 @@ export class Store {
 
   applyStatus<T extends KubeObject>(
     resource: Resource,
-    key: ObjectKey & { uid?: string },
+    key: ObjectKey & { resourceVersion?: string },
     status: object,
     manager: string,
   ): T {
     const { rules, entry } = this.#entry(resource, key)
     if (!rules.hasStatus) throw new ClusterError('NotFound', `${rules.resource.plural} have no status`)
-    guard(entry.object, undefined, key.uid)
+    guard(entry.object, key.resourceVersion, undefined)
     const current = isPlainObject(entry.object.status) ? entry.object.status : {}
     const applied = overTheWire(status)
     rules.checkStatus?.(applied)

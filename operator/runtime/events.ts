@@ -101,7 +101,7 @@ export function eventRecorder(options: {
     const body = {
       apiVersion: 'events.k8s.io/v1',
       kind: 'Event',
-      metadata: { generateName: `${name.slice(0, 200)}.`, namespace },
+      metadata: { generateName: `${name.slice(0, 200)}-`, namespace },
       eventTime: time,
       type: event.type,
       reason: event.reason.slice(0, 128),

@@ -45,8 +45,8 @@ export function transcodeProgress(options: TranscodeProgressOptions) {
     if (!isAbout(resource, subject)) return // it ended while this was waiting: a late 97 % must not follow the 100
     const fields = progressFields(resource, { report, at })
     if (!fields) return
-    const { namespace, name, uid } = subject
-    await cluster.applyStatus(TRANSCODE_JOBS, { namespace, name, uid }, fields, PROGRESS_MANAGER)
+    const { namespace, name } = subject
+    await cluster.applyStatus(TRANSCODE_JOBS, { namespace, name }, fields, PROGRESS_MANAGER)
   }
 
   return {

@@ -17,17 +17,21 @@ export interface WriterDeps {
   check(): void
 }
 
-/** The writes that concern one TranscodeJob. Each may be repeated, and is tied to the uid of what it means. */
+/** The writes that concern one TranscodeJob. Each may be repeated, and is tied to the version or uid of what it means. */
 export function writerFor(object: RawTranscodeJob, { cluster, written, check }: WriterDeps) {
   const { namespace = '', name, uid = '' } = object.metadata
-  const self = { namespace, name, uid }
+  // A verdict on what has been re-created under the same name would be final: only the version seen may get it.
+  let resourceVersion = object.metadata.resourceVersion ?? ''
 
   async function applyStatus(fields: object, manager: string): Promise<boolean> {
     check()
     const after = await cluster
-      .applyStatus<RawTranscodeJob>(TRANSCODE_JOBS, self, fields, manager)
+      .applyStatus<RawTranscodeJob>(TRANSCODE_JOBS, { namespace, name, resourceVersion }, fields, manager)
       .catch(undefinedIfGone)
-    if (after) written.remember(after)
+    if (after) {
+      written.remember(after)
+      resourceVersion = after.metadata.resourceVersion ?? ''
+    }
     return after !== undefined
   }
 

@@ -170,8 +170,9 @@ export async function startApiServer(options: ApiServerOptions = {}) {
     if (query.get('force') !== 'true') throw new ClusterError('Conflict', 'not forced')
     const { apiVersion, kind, metadata, status } = body as KubeObject
     if (!apiVersion || !kind || metadata.name !== name) throw new Refusal(400, 'BadRequest')
-    const uid = metadata.uid ? { uid: metadata.uid } : {}
-    return store.applyStatus(resource, { ...key, ...uid }, status as object, manager)
+    const { resourceVersion } = metadata
+    const guarded = { ...key, ...(resourceVersion && { resourceVersion }) }
+    return store.applyStatus(resource, guarded, status as object, manager)
   }
 
   const wantsOf = ({ namespace }: Target, query: URLSearchParams) => {

@@ -263,8 +263,11 @@ export function clusterContract(t: Test, open: () => Promise<Cluster> | Cluster,
     t.strictSame(await apply({ attempts: 2 }, 'receiver'), { phase: 'Succeeded', attempts: 2 }, 'taken by force')
     t.strictSame(await apply({ phase: 'Succeeded' }, 'reconciler'), { phase: 'Succeeded', attempts: 2 }, 'and kept')
     await refused(t, 'Invalid', apply({ phase: 'Dancing' }, 'reconciler'), 'a value that the schema does not know')
-    const stranger = { ...key, uid: randomUUID() }
-    await refused(t, 'Conflict', cluster.applyStatus(TRANSCODE_JOBS, stranger, {}, 'reconciler'), 'a re-created object')
+    const { resourceVersion = '' } = (await cluster.get(TRANSCODE_JOBS, key))?.metadata ?? {}
+    const seen = { ...key, resourceVersion }
+    await cluster.applyStatus(TRANSCODE_JOBS, seen, { phase: 'Failed' }, 'reconciler')
+    const late = cluster.applyStatus(TRANSCODE_JOBS, seen, { phase: 'Running' }, 'reconciler')
+    await refused(t, 'Conflict', late, 'what has changed since')
     const absent = { namespace, name: uniqueName('absent') }
     await refused(t, 'NotFound', cluster.applyStatus(TRANSCODE_JOBS, absent, {}, 'reconciler'), 'no object')
   })
@@ -388,15 +391,15 @@ export function clusterContract(t: Test, open: () => Promise<Cluster> | Cluster,
     const event = {
       apiVersion: 'events.k8s.io/v1',
       kind: 'Event',
-      metadata: { generateName: 'tj.' },
+      metadata: { generateName: 'tj-' },
       ...about,
       ...from,
     }
     const create = (body: object) => cluster.create(EVENTS_V1, body as KubeObject)
-    const metadata = { generateName: 'tj.', namespace }
+    const metadata = { generateName: 'tj-', namespace }
     const made = await Promise.all([create({ ...event, metadata }), create({ ...event, metadata })])
     t.equal(new Set(made.map((e) => e.metadata.name)).size, 2)
-    t.match(made[0], { metadata: { name: /^tj\..{5}$/ }, reason: 'Started', regarding })
+    t.match(made[0], { metadata: { name: /^tj-.{5}$/ }, reason: 'Started', regarding })
     await refused(t, 'Invalid', create({ ...event, metadata, reportingController: '' }), 'no controller')
     const { action: _, ...inert } = event
     await refused(t, 'Invalid', create({ ...inert, metadata }), 'no action')

@@ -257,7 +257,7 @@ t.test('failures carry the reason of the API server', async (t) => {
   t.equal(await reasonOf(cluster.get(LEASES, key('a'))), 'Unavailable', 'nobody listens')
 })
 
-t.test('status is sent as server-side apply, tied to the uid', async (t) => {
+t.test('status is sent as server-side apply, tied to the version', async (t) => {
   const { api, cluster } = await open(t)
   const input = { id: 'a', type: 'video', sourceKey: 'a/original', outputPrefix: 'a/v1/' }
   const { metadata } = await cluster.create<KubeObject>(TRANSCODE_JOBS, {
@@ -266,7 +266,7 @@ t.test('status is sent as server-side apply, tied to the uid', async (t) => {
   })
   const after = await cluster.applyStatus<KubeObject>(
     TRANSCODE_JOBS,
-    { ...key('a'), uid: metadata.uid as string },
+    { ...key('a'), resourceVersion: metadata.resourceVersion as string },
     { attempts: 1 },
     'one',
   )
@@ -274,7 +274,11 @@ t.test('status is sent as server-side apply, tied to the uid', async (t) => {
   const sent = api.seen.at(-1)
   t.match(sent, { method: 'PATCH', contentType: 'application/apply-patch+yaml', path: /\/transcodejobs\/a\/status$/ })
   t.match(Object.fromEntries(sent?.query ?? []), { fieldManager: 'one', force: 'true' })
-  t.match(sent?.body, { kind: 'TranscodeJob', metadata: { name: 'a', uid: metadata.uid }, status: { attempts: 1 } })
+  t.match(sent?.body, {
+    kind: 'TranscodeJob',
+    metadata: { name: 'a', resourceVersion: metadata.resourceVersion },
+    status: { attempts: 1 },
+  })
 })
 
 t.test('deleting takes along what the object owned and may be tied to one uid', async (t) => {

@@ -35,7 +35,7 @@ t.test('an event says what happened to which object', async (t) => {
   await recorder.flush()
   t.match(stored(), [
     {
-      metadata: { name: /^med-1\./, namespace: 'media' },
+      metadata: { name: /^med-1-/, namespace: 'media' },
       eventTime: '2026-01-01T00:00:00.000000Z',
       type: 'Warning',
       reason: 'OOMKilled',
