@@ -24,6 +24,8 @@ export interface KeySource {
   key: JWTVerifyGetKey
   /** The keys as the provider publishes them. Throws Problem AUTH_UNAVAILABLE. */
   published(): Promise<JSONWebKeySet>
+  /** What tokens are checked with now: another object after every fetch, undefined when it is too old to be believed. */
+  current(): object | undefined
   /** Since the keys were last fetched; undefined before the first time. */
   ageSeconds(): number | undefined
   /** Takes the kept keys, asks for new ones, and goes on asking. Never fails: the provider may be away. */
@@ -106,6 +108,7 @@ export function keySource(o: KeySourceOptions): KeySource {
       if (failed) throw unavailable()
       return (await keys()).find(header, token)
     },
+    current: usable,
     published: async () => (await keys()).jwks,
     ageSeconds,
     async start() {

@@ -17,6 +17,8 @@ export interface Claims {
   /** When the person signed in, as far as the token says; else when it was issued. Unix seconds. */
   signedInAt: number
   issuedAt: number
+  /** From this moment on the token is refused. Unix seconds. */
+  validUntil: number
 }
 
 export interface VerifierOptions {
@@ -27,6 +29,9 @@ export interface VerifierOptions {
   tokenType: string
 }
 
+/** Seconds that a token may be old, and that clocks may differ by. */
+const OLDEST = 20 * 60
+const TOLERANCE = 30
 const LONGEST_TOKEN = 8 * 1024
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they must not reach the database or a log
@@ -45,8 +50,8 @@ export async function verifyToken(token: string, o: VerifierOptions): Promise<Cl
       audience: o.audience,
       // jose accepts a token without exp unless told otherwise.
       requiredClaims: ['exp', 'iat', 'sub'],
-      maxTokenAge: '20m',
-      clockTolerance: 30,
+      maxTokenAge: OLDEST,
+      clockTolerance: TOLERANCE,
       typ: o.tokenType,
       currentDate: o.clock.now(),
     })
@@ -80,6 +85,7 @@ function claimsOf(payload: JWTPayload, issuer: string): Claims {
     sessionId: cleaned(sid, 255) ?? null,
     signedInAt: typeof authTime === 'number' ? authTime : issuedAt,
     issuedAt,
+    validUntil: Math.min(payload.exp ?? 0, issuedAt + OLDEST) + TOLERANCE,
   }
 }
 

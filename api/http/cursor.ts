@@ -1,4 +1,4 @@
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac, createSecretKey, hash, timingSafeEqual } from 'node:crypto'
 import * as z from 'zod'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
@@ -37,7 +37,7 @@ const Content = z.object({
 
 /** Opaque, signed, bound to its list: clients can neither read a meaning into one nor make one up. */
 export function cursors(secret: string, clock: Clock): Cursors {
-  const key = createHmac('sha256', secret).update('keepsake-cursor').digest()
+  const key = createSecretKey(createHmac('sha256', secret).update('keepsake-cursor').digest())
   const mac = (body: Buffer) => createHmac('sha256', key).update(body).digest().subarray(0, MAC_BYTES)
   const now = () => Math.floor(clock.now().getTime() / 1000)
 
@@ -72,5 +72,5 @@ const invalid = () =>
 function fingerprint({ list, org, caller, filters = {} }: CursorScope): string {
   const given = Object.entries(filters).filter(([, value]) => value !== undefined)
   const text = JSON.stringify([list, org ?? null, caller ?? null, given.sort(([a], [b]) => (a < b ? -1 : 1))])
-  return createHash('sha256').update(text).digest('base64url').slice(0, 16)
+  return hash('sha256', text, 'base64url').slice(0, 16)
 }

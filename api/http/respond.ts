@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Request, Response } from 'express'
@@ -31,10 +31,7 @@ export function sendReply(req: Request, res: Response, route: Route, reply: Repl
   const status = reply.status ?? route.status
   res.set(reply.headers ?? {})
   if (reply.etag !== undefined) {
-    const tag = createHash('sha256')
-      .update(`${stateOf(res).userId} ${reply.etag}`)
-      .digest('base64url')
-      .slice(0, 22)
+    const tag = hash('sha256', `${stateOf(res).userId} ${reply.etag}`, 'base64url').slice(0, 22)
     res.set('ETag', `W/"${tag}"`)
     res.vary('Authorization')
   }

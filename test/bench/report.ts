@@ -11,7 +11,7 @@ const usage = (): Usage => {
 }
 
 // Sampling begins when somebody wants a peak, so that it costs nothing where only time is measured.
-let timer: NodeJS.Timeout | undefined
+let sampling = false
 const sample = () => {
   peak = Math.max(peak, process.memoryUsage.rss())
 }
@@ -19,7 +19,8 @@ const sample = () => {
 process.on('message', (what) => {
   if (what === 'forget') {
     peak = process.memoryUsage.rss()
-    timer ??= setInterval(sample, SAMPLE_MS).unref()
+    if (!sampling) setInterval(sample, SAMPLE_MS).unref()
+    sampling = true
   }
   process.send?.(usage())
 })

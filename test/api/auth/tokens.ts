@@ -247,9 +247,46 @@ t.test('a look-up that failed is not remembered', async (t) => {
   t.equal((await send(token)).status, 200)
 })
 
-t.test('without keys nobody is refused: 503', async (t) => {
+t.test(
+  'remembers a token whose signature was right, but not beyond its end, nor when the clock is set back',
+  async (t) => {
+    const sub = newUuid()
+    const token = await identity.token({ sub, claims: { iat: now(), exp: now() + 60 } })
+    t.equal((await send(token)).status, 200)
+    t.equal((await send(token)).json.data.userId, sub)
+    const [head, body, signature = ''] = token.split('.')
+    await refused(t, [head, body, `${signature.slice(0, -8)}AAAAAAAA`].join('.'), 'invalid', 'one that resembles it')
+    const before = shift
+    shift = before - 120_000
+    await refused(t, token, 'invalid', 'issued in the future')
+    shift = before + 91_000
+    await refused(t, token, 'expired')
+    shift = before
+  },
+)
+
+t.test('a token is refused as soon as its key is no longer published', async (t) => {
+  const token = await identity.token()
+  t.equal((await send(token)).status, 200)
+  t.equal((await send(token)).status, 200)
+  await identity.rotate(false)
+  const before = shift
+  shift += 31_000
+  t.equal((await send(await identity.token())).status, 200, 'the new key makes the API fetch')
+  await refused(t, token, 'invalid')
+  shift = before
+})
+
+t.test('without keys that can be believed nobody is refused, and nobody let in: 503', async (t) => {
   identity.mode('down')
-  shift += 25 * 3600 * 1000
-  const r = await send(await identity.token())
-  t.match([r.status, r.json.error.code, r.headers['retry-after']], [503, 'AUTH_UNAVAILABLE', '5'])
+  const day = 24 * 3600
+  const late = { iat: now() + day - 60, exp: now() + day + 600 }
+  const known = await identity.token({ claims: late })
+  shift += (day - 60) * 1000
+  t.equal((await send(known)).status, 200, 'the last good keys serve for a day')
+  shift += 180_000
+  for (const token of [known, await identity.token({ claims: late })]) {
+    const r = await send(token)
+    t.match([r.status, r.json.error.code, r.headers['retry-after']], [503, 'AUTH_UNAVAILABLE', '5'])
+  }
 })

@@ -1,0 +1,17 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+
+/** `npm run bench` runs every benchmark, one after another; `npm run bench -- media-list` only that. */
+const ALL = ['media-list', 'chunks', 'transcode']
+const given = process.argv.slice(2)
+const unknown = given.filter((name) => !ALL.includes(name))
+if (unknown.length > 0) throw new Error(`there is no benchmark ${unknown.join(', ')}; there are ${ALL.join(', ')}`)
+
+for (const name of given.length > 0 ? given : ALL) {
+  console.log(`\n## ${name}\n`)
+  // Each in a process of its own, so that none is measured with the leftovers of another.
+  const child = spawn(process.execPath, [join(import.meta.dirname, `${name}.ts`)], { stdio: 'inherit' })
+  const [code] = (await once(child, 'exit')) as [number | null]
+  if (code !== 0) process.exitCode = 1
+}
