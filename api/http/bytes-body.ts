@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { type PassThrough, type Readable, Transform } from 'node:stream'
+import { PassThrough, type Readable, Transform } from 'node:stream'
 import { requireType } from './json-body.ts'
 import { ClientGone } from './request.ts'
 import type { BytesBody } from './route.ts'
@@ -16,10 +16,10 @@ export interface Streamed<B> {
   abandon(): void
 }
 
-/** The request's bytes as a stream of their own. */
-export function readBytes(req: IncomingMessage): Streamed<BytesBody> {
+/** The request's bytes as a stream of their own. `identified` says whether anybody will ask for the digest. */
+export function readBytes(req: IncomingMessage, identified: boolean): Streamed<BytesBody> {
   requireType(req, /^application\/octet-stream\s*(;|$)/i, 'application/octet-stream')
-  const meter = hashing()
+  const meter = identified ? hashing() : { stream: new PassThrough(), digest: () => undefined }
   const stream = detached(req, meter.stream)
   const length = req.headers['content-length']
   return {

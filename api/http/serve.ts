@@ -31,7 +31,7 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     const actor = route.public ? NOBODY : await options.authenticate(req.get('authorization'), state.log)
     if (!route.public) state.userId = actor.userId
     const key = route.public || route.method !== 'post' ? undefined : idempotencyKeyOf(req.get('idempotency-key'))
-    const input = await readInput(route, req)
+    const input = await readInput(route, req, key !== undefined)
     try {
       await run({ route, options, req, res, actor, key, input })
     } finally {
@@ -43,15 +43,15 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
 /** What arrived. A streamed body is only begun. */
 interface Received extends Checked {
   streamed: Streamed<MultipartBody | BytesBody> | undefined
-  /** Identifies what was sent; undefined while a streamed body is still arriving. */
+  /** Identifies what was sent under a key; undefined while a streamed body is still arriving. */
   digest(): string | undefined
 }
 
-async function readInput(route: Route, req: Request): Promise<Received> {
+async function readInput(route: Route, req: Request, keyed: boolean): Promise<Received> {
   const params = checkParams(route, restJoined(req.params))
   if (route.bodyKind === 'multipart' || route.bodyKind === 'bytes') {
     const checked = checkInput(route, params, req.query, undefined)
-    const streamed = route.bodyKind === 'bytes' ? readBytes(req) : checkedForm(route, await readForm(req))
+    const streamed = route.bodyKind === 'bytes' ? readBytes(req, keyed) : checkedForm(route, await readForm(req))
     const digest = () => {
       const body = streamed.digest()
       return body && hashOf(checked.params, checked.query, body)

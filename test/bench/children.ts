@@ -9,9 +9,8 @@ export interface Usage {
   /** Seconds of CPU since its start. */
   cpu: number
   rss: number
-  /** The highest since it was last asked to forget it, and since its start. */
+  /** The highest since it was last asked to forget it. */
   peak: number
-  maxRss: number
 }
 
 export interface Child {

@@ -53,7 +53,7 @@ async function measure(world: World): Promise<string> {
   }
 }
 
-/** Thousands of media in the organization, as many in others, of two kinds, half of them converted. */
+/** Thousands of media in the organization, half of them converted. */
 async function fill({ database, orgId, userId }: World): Promise<void> {
   await database.admin.query(
     `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes, upload_status,

@@ -7,7 +7,7 @@ let peak = 0
 const usage = (): Usage => {
   const { user, system } = process.cpuUsage()
   const rss = process.memoryUsage.rss()
-  return { cpu: (user + system) / 1e6, rss, peak: Math.max(peak, rss), maxRss: process.resourceUsage().maxRSS * 1024 }
+  return { cpu: (user + system) / 1e6, rss, peak: Math.max(peak, rss) }
 }
 
 // Sampling begins when somebody wants a peak, so that it costs nothing where only time is measured.
