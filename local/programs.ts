@@ -43,7 +43,8 @@ export async function startPrograms(
 ): Promise<{ demo: Demo; page: PageServer }> {
   const { folder } = o
   const say = o.onStatus ?? (() => {})
-  armFailpoint(process.env['KEEPSAKE_FAILPOINT'])
+  const place = process.env['KEEPSAKE_FAILPOINT']
+  armFailpoint(place)
   // A killed predecessor leaves it behind; while it is there, everything is ready.
   await removeDemo(folder)
   const ports = await choosePorts(folder, { public: o.port, usual: o.usualPorts ?? true })
@@ -74,7 +75,7 @@ export async function startPrograms(
 
   const host: Host = { parts, logs, onStop, folder, onFatal: fatally(o, logs) }
   say('cluster')
-  const cluster = openCluster(host, o.jobEnvironment)
+  const cluster = openCluster(host, { ...jobFailpoint(place), ...o.jobEnvironment })
   say('worker')
   const worker = await runWorker(host, cluster)
   say('operator')
@@ -120,6 +121,10 @@ export async function startPrograms(
   await writeDemo(folder, demo)
   return { demo, page }
 }
+
+/** The places named so are in the programs of Jobs, which know nothing of our environment. */
+const jobFailpoint = (place: string | undefined): Record<string, string> =>
+  place?.startsWith('job.') ? { KEEPSAKE_FAILPOINT: place } : {}
 
 const fatally = (o: PlatformOptions, logs: LogFile) => (error: Error) => {
   logs.of('local').fatal({ err: error }, 'cannot go on')

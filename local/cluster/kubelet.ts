@@ -68,9 +68,19 @@ export function runKubelet(store: Store, options: PodRunOptions & { log: Log | u
     options.log?.debug({ pod: key.name }, 'pod started')
     void run.ended.then(() => {
       record.hasEnded = true
+      reportFailures(key)
       due.add(`${key.namespace}/${key.name}`)
       if (!isClosing) scheduled ??= setImmediate(work)
     })
+  }
+
+  /** The pod itself is gone soon; how it ended is asked for later. */
+  function reportFailures(key: ObjectKey): void {
+    for (const { name, state } of store.find<Pod>(PODS, key)?.status?.containerStatuses ?? []) {
+      if (!state?.terminated?.exitCode) continue
+      const { exitCode, signal, reason } = state.terminated
+      options.log?.info({ pod: key.name, container: name, exitCode, signal, reason }, 'container failed')
+    }
   }
 
   /** No process is left: the object may go, after its Job has seen how it ended. */

@@ -60,6 +60,8 @@ const RECIPES = {
   },
   tiny: { args: [...picture('64x36', 15, 1), ...h264], extension: 'mp4' },
   short: { args: [...picture('320x240', 30, 0.5), ...sound(0.5), ...h264, ...aac], extension: 'mp4' },
+  /** Long enough to be playable before its end, and cheap. */
+  early: { args: [...picture('320x240', 10, 13), ...sound(13), ...h264, '-g', '30', ...aac], extension: 'mp4' },
   /** 4:4:4 with an odd number of lines and columns. */
   odd: {
     args: [...picture('241x427', 30, 1), '-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv444p'],

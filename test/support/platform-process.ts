@@ -18,9 +18,13 @@ export interface PlatformProcess {
 }
 
 /** `npm start` in a folder, as a process of its own. Killed at the end of the test if it still runs. */
-export function startProcess(t: { teardown(done: () => void): void }, folder: string): PlatformProcess {
+export function startProcess(
+  t: { teardown(done: () => void): void },
+  folder: string,
+  more: Record<string, string> = {},
+): PlatformProcess {
   const { DATABASE_URL: _, ...env } = process.env
-  const child = spawn(process.execPath, [MAIN, '--data', folder, '--free-ports'], { env })
+  const child = spawn(process.execPath, [MAIN, '--data', folder, '--free-ports'], { env: { ...env, ...more } })
   t.teardown(() => void child.kill('SIGKILL'))
   let text = ''
   for (const stream of [child.stdout, child.stderr]) {
