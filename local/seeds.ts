@@ -84,9 +84,6 @@ const ensureUser = (db: Database, issuer: string, user: { id: Uuid; email: strin
       subject: user.id,
       email: user.email,
       displayName: user.displayName,
-      roles: [],
-      sessionId: null,
-      signedInAt: 0,
       issuedAt: 0,
     }),
   )

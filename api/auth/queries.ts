@@ -23,8 +23,10 @@ export async function findUser(tx: Tx, id: Uuid): Promise<UserState | undefined>
   return row
 }
 
+type UserClaims = Pick<Claims, 'userId' | 'issuer' | 'subject' | 'email' | 'displayName' | 'issuedAt'>
+
 /** Makes the row of somebody seen for the first time, or brings it up to date from a token newer than its last change. */
-export async function upsertUser(tx: Tx, claims: Claims): Promise<UserState | undefined> {
+export async function upsertUser(tx: Tx, claims: UserClaims): Promise<UserState | undefined> {
   const { userId: id, issuer, subject, email, displayName, issuedAt } = claims
   await tx
     .insert(users)
