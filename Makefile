@@ -11,7 +11,7 @@ setup: ## Install the system packages and npm packages that are missing
 	@local/setup.sh
 
 demo: setup ## Watch a video go through the platform (VIDEO=path uses your own, CHECK=1 plays it and exits)
-	@VIDEO='$(VIDEO)' CHECK='$(CHECK)' exec node local/demo.ts
+	@exec node local/demo.ts
 
 start: setup ## Run the platform on this machine; data stays in .keepsake
 	@exec node local/main.ts
