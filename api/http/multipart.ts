@@ -69,6 +69,8 @@ export function readForm(req: IncomingMessage): Promise<Form> {
     if (over) return void source.resume()
     if (name !== 'file' || !filename) return fail(missing())
     const meter = hashing()
+    // Small files are whole before the handler looks at them; should the rest of the form fail then, nobody else listens.
+    meter.stream.on('error', () => {})
     file = { ...meter, about: JSON.stringify([filename, mimeType]) }
     pipeline(source, meter.stream, (error) => {
       if (error) return fail(error)

@@ -61,6 +61,30 @@ const routes: Route[] = [
   }),
   route({
     ...common,
+    method: 'post',
+    path: '/busy-form',
+    bodyKind: 'multipart',
+    async handle({ body }) {
+      await sleep(150)
+      await measure(body.file.stream).catch((error: unknown) => {
+        seen.push({ error })
+        throw error
+      })
+      return { data: null }
+    },
+  }),
+  route({
+    ...common,
+    method: 'post',
+    path: '/strange-form',
+    bodyKind: 'multipart',
+    async handle() {
+      await sleep(50)
+      throw new Problem('NOT_FOUND', 'Not a member')
+    },
+  }),
+  route({
+    ...common,
     method: 'put',
     path: '/bytes',
     bodyKind: 'bytes',
@@ -265,6 +289,36 @@ t.test('the handler hears of a client that goes away in the middle of bytes', as
   t.match(seen[0]?.error, { name: 'ClientGone' })
   await sleep(10)
   t.notOk(server.logged.some((line) => line['msg'] === 'request failed' && /went away/.test(JSON.stringify(line))))
+})
+
+/** A form whose file has come whole, and whose next field has not. */
+function beginForm(path: string) {
+  const socket = connect(server.port, '127.0.0.1').on('error', () => {})
+  const file = '--b\r\ncontent-disposition: form-data; name="file"; filename="a.mp4"\r\n\r\nshort\r\n'
+  const field = '--b\r\ncontent-disposition: form-data; name="title"\r\n\r\nhalf of'
+  const head = 'authorization: Bearer ann\r\ncontent-type: multipart/form-data; boundary=b\r\ncontent-length: 1000'
+  socket.write(`POST ${path} HTTP/1.1\r\nhost: x\r\n${head}\r\n\r\n${file}${field}`)
+  return socket
+}
+
+t.test('a form that breaks off behind its file, before the handler looked at that', async (t) => {
+  seen.length = 0
+  const socket = beginForm('/busy-form')
+  await sleep(50)
+  socket.destroy()
+  while (!seen[0]) await sleep(5)
+  t.match(seen[0].error, { name: 'ClientGone' })
+})
+
+t.test('a handler that refuses while the fields behind the file are still on their way', async (t) => {
+  const socket = beginForm('/strange-form')
+  let answer = ''
+  socket.on('data', (bytes) => {
+    answer += bytes
+  })
+  while (!answer.includes('NOT_FOUND')) await sleep(5)
+  t.match(answer, /^HTTP\/1\.1 404 /)
+  socket.destroy()
 })
 
 t.test('stops reading the source when the client goes away, and never runs ahead of it', async (t) => {
