@@ -57,6 +57,9 @@ export function openDatabase(o: DatabaseOptions): Database {
     max: o.maxConnections,
     pipeline: true,
     connectionTimeoutMillis: 5_000,
+    // statement_timeout is the server's: when the network swallows packets, only these end the wait.
+    keepAlive: true,
+    query_timeout: o.statementTimeoutMs + 5_000,
     idleTimeoutMillis: 30_000,
     application_name: o.role,
     options: [

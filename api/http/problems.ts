@@ -76,7 +76,7 @@ const OUTAGE_CODE =
   /^(08...|57P..|53...|57014|55P03|40001|40P01|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENOTFOUND|EAI_AGAIN)$/
 // Messages of pg itself, which have no code.
 const OUTAGE_MESSAGE =
-  /^(timeout exceeded when trying to connect|Connection terminated|Client has encountered a connec)/
+  /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout|Client has encountered a connec)/
 
 function isOutage(error: unknown): boolean {
   // drizzle and others wrap what happened; five levels are more than anybody wraps.

@@ -23,6 +23,17 @@ const REGION = 'us-east-1'
  */
 export async function startRadosGateway(): Promise<RadosGateway | undefined> {
   if (await missingProgram(PROGRAMS)) return undefined
+  // Ceph cannot choose its ports itself: between our finding a free one and its taking it, somebody else may come.
+  for (let left = 2; ; left--) {
+    try {
+      return await startOnce()
+    } catch (error) {
+      if (left === 0) throw error
+    }
+  }
+}
+
+async function startOnce(): Promise<RadosGateway> {
   // Ceph's admin sockets lie in here, and a socket path may not be long.
   const folder = await mkdtemp(join(tmpdir(), 'ks-rgw-'))
   const stoppers: (() => Promise<void>)[] = [() => rm(folder, { recursive: true, force: true })]
