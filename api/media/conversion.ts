@@ -1,7 +1,6 @@
 import { and, asc, eq, gt, isNull, sql } from 'drizzle-orm'
 import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import type { Manifest } from '../../lib/contract/manifest.ts'
-import { originalKey } from '../../lib/contract/object-keys.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { type ConversionError, media } from '../db/schema.ts'
 import { appendEvent } from '../outbox.ts'
@@ -148,11 +147,10 @@ export function completeConversion(
   })
 }
 
-const SHOWN_EVERYWHERE = ['image/jpeg', 'image/png', 'image/webp', 'image/gif']
-
 /** Object keys under the names of `variants`: a link would be a credential, and dead before most consumers read it. */
 const variantsOf = (row: typeof media.$inferSelect) => ({
-  image_url: SHOWN_EVERYWHERE.includes(row.mimeType) ? originalKey(row.orgId, row.id) : null,
+  // As in the API: an original may hold a location, so it never stands in for a derivative.
+  image_url: null,
   image_webp_url: null,
   hls_master_url: row.outputPrefix && row.hlsMaster ? row.outputPrefix + row.hlsMaster : null,
   live_photo_video_url: null,
