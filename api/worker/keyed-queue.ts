@@ -11,8 +11,9 @@ export interface KeyedQueue {
 
 export interface KeyedQueueOptions {
   concurrency: number
-  /** `attempt` counts failures in a row, from 1. May ask to be called again later. */
-  look(key: string, attempt: number): Promise<{ againAfterMs: number } | undefined>
+  /** May ask to be called again later. */
+  look(key: string): Promise<{ againAfterMs: number } | undefined>
+  /** `attempt` counts failures in a row, from 1. */
   onError(error: unknown, key: string, attempt: number): void
   /** Milliseconds before a key that failed for the n-th time in a row is looked at again. */
   backoffMs?: (attempts: number) => number
@@ -63,7 +64,7 @@ export function keyedQueue(o: KeyedQueueOptions): KeyedQueue {
   async function look(key: string): Promise<void> {
     const attempt = (failures.get(key) ?? 0) + 1
     try {
-      const again = await o.look(key, attempt)
+      const again = await o.look(key)
       failures.delete(key)
       if (again) addLater(key, again.againAfterMs)
     } catch (error) {

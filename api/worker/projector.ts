@@ -34,7 +34,7 @@ export interface ProjectorOptions {
   /** The progress of one media is written at most this often. */
   progressMs?: number
   concurrency?: number
-  /** Attempts to read what a finished resource says it has made. */
+  /** How often a manifest may turn out to be of no use before it is believed; outages of the store do not count. */
   manifestAttempts?: number
   backoffMs?: (attempts: number) => number
 }
@@ -58,9 +58,16 @@ export function startProjector(deps: ProjectorDeps, options: ProjectorOptions = 
   /** What was last written down of a resource: a list that starts over costs no queries. */
   const projected = new Map<string, { text: string; atMs: number }>()
 
-  async function look(name: string, attempt: number): Promise<{ againAfterMs: number } | undefined> {
+  /** How often a resource said that it is done and the manifest was of no use. */
+  const unusable = new Map<string, number>()
+  const forget = (name: string) => {
+    projected.delete(name)
+    unusable.delete(name)
+  }
+
+  async function look(name: string): Promise<{ againAfterMs: number } | undefined> {
     const job = reflection.get({ namespace: deps.namespace, name })
-    if (!job) return void projected.delete(name)
+    if (!job) return void forget(name)
     const facts = factsOf(job)
     const text = JSON.stringify([job.metadata.uid, facts])
     const last = projected.get(name)
@@ -69,12 +76,23 @@ export function startProjector(deps: ProjectorDeps, options: ProjectorOptions = 
     // Only what is still under way can wait; a verdict is written at once.
     const waitMs = last && facts.some((f) => f.state === 'running') ? last.atMs + progressMs - nowMs : 0
     if (waitMs > 0) return { againAfterMs: Math.min(waitMs, progressMs) }
-    const isLastAttempt = attempt >= (options.manifestAttempts ?? 6)
-    for (const fact of facts) {
-      if (await projectFact(deps, fact, isLastAttempt)) deps.onProjected?.(fact.state)
-    }
+    await projectAll(name, facts)
     projected.set(name, { text, atMs: nowMs })
     return
+  }
+
+  async function projectAll(name: string, facts: readonly Fact[]): Promise<void> {
+    const failures = unusable.get(name) ?? 0
+    const isLastAttempt = failures + 1 >= (options.manifestAttempts ?? 6)
+    try {
+      for (const fact of facts) {
+        if (await projectFact(deps, fact, isLastAttempt)) deps.onProjected?.(fact.state)
+      }
+    } catch (error) {
+      if (error instanceof ManifestError) unusable.set(name, failures + 1)
+      throw error
+    }
+    unusable.delete(name)
   }
 
   const queue = keyedQueue({

@@ -75,13 +75,14 @@ async function repair(deps: SweepDeps, options: SweepOptions, media: Conversion)
   const prefix = outputPrefix(media.orgId, media.id, media.generation)
   const job = await findJob(deps, transcodeJobName(media))
   const isCommitted = !job && (await deps.store.head(manifestKey(prefix))) !== undefined
-  const seen = { resource: job && seenOf(job), isCommitted, marginSeconds: options.marginSeconds }
+  const seen = { resource: job && seenOf(job, media.id, prefix), isCommitted, marginSeconds: options.marginSeconds }
   const move = repairOf({ ...seen, now: deps.clock.now() })
   if (move === 'wait') return
   deps.onRepaired?.(move)
   deps.log.info({ media: media.id, move }, 'repairing a conversion')
   if (move === 'create') await startConversion(deps, media)
   else if (move === 'give-up') await giveUp(deps, media, job)
+  else if (move === 'replace' && job) await replace(deps, media, job)
   else if (job) await projectJob(deps, job)
   else await projectCommitted(deps, media, prefix)
 }
@@ -112,8 +113,18 @@ async function projectCommitted(deps: SweepDeps, media: Conversion, prefix: stri
 async function giveUp(deps: SweepDeps, media: Conversion, job: TranscodeJobObject | undefined): Promise<void> {
   // The row first: if we die in between, what the resource still says is no news any more.
   await timeOut(deps, media)
-  const uid = job?.metadata.uid
-  if (job) await deps.cluster.delete(TRANSCODE_JOBS, keyOf(deps, job.metadata.name), uid ? { uid } : {})
+  if (job) await remove(deps, job)
+}
+
+/** If it takes its time to go, the next sweep finds its name free. */
+async function replace(deps: SweepDeps, media: Conversion, job: TranscodeJobObject): Promise<void> {
+  deps.log.warn({ media: media.id, transcodeJob: job.metadata.name }, 'a TranscodeJob has the name of another one')
+  await remove(deps, job)
+  await startConversion(deps, media)
+}
+
+async function remove(deps: SweepDeps, { metadata: { name, uid } }: TranscodeJobObject): Promise<void> {
+  await deps.cluster.delete(TRANSCODE_JOBS, keyOf(deps, name), uid ? { uid } : {})
 }
 
 async function timeOut(deps: SweepDeps, media: Conversion): Promise<void> {
@@ -121,10 +132,11 @@ async function timeOut(deps: SweepDeps, media: Conversion): Promise<void> {
   await failConversion(deps.db, media, { code: 'TIMEOUT', message: 'The conversion took longer than it may' })
 }
 
-function seenOf(job: TranscodeJobObject): ResourceSeen {
+function seenOf(job: TranscodeJobObject, mediaId: Uuid, prefix: string): ResourceSeen {
   // As the API server does; a resource that it has not defaulted would have no deadline.
   const spec = TranscodeJobSpec.parse(job.spec)
-  return { creationTimestamp: job.metadata.creationTimestamp, spec, status: job.status }
+  const isForeign = !factsOf(job).some((fact) => fact.mediaId === mediaId && fact.prefix === prefix)
+  return { creationTimestamp: job.metadata.creationTimestamp, spec, status: job.status, isForeign }
 }
 
 const BATCH = 1000

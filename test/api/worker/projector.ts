@@ -249,6 +249,24 @@ t.test('a store that is away delays the end', async (t) => {
   t.ok(outages < 0)
 })
 
+t.test('an outage does not count among the times a manifest was looked for in vain', async (t) => {
+  const id = await world.converting()
+  const answers = [new StoreError('Unavailable', 'away'), new StoreError('Unavailable', 'away'), 'missing']
+  const get: ObjectStore['get'] = async (...args) => {
+    const answer = answers.shift()
+    if (answer === 'missing') {
+      await world.writeOutput(id)
+      throw new StoreError('NotFound', 'not yet')
+    }
+    if (answer) throw answer
+    return store.get(...args)
+  }
+  project(t, { manifestAttempts: 2 }, { store: { ...store, get } })
+  await show(id, succeeded(id))
+  await until(id, 'completed')
+  t.equal(answers.length, 0)
+})
+
 const useless: [string, (id: Uuid) => Promise<void>][] = [
   ['is missing', async () => {}],
   [

@@ -9,6 +9,7 @@ const resource = (change: Partial<ResourceSeen> = {}): ResourceSeen => ({
   creationTimestamp: '2026-05-01T08:00:00Z',
   spec,
   status: undefined,
+  isForeign: false,
   ...change,
 })
 const seen = (change: Partial<RepairSeen>): RepairSeen => ({
@@ -33,6 +34,7 @@ const table: [string, RepairSeen, Repair][] = [
   ['it has waited too long', seen({ resource: resource({ creationTimestamp: '2026-05-01T10:29:00Z' }) }), 'give-up'],
   ['it is old and shows signs of life', seen({ resource: resource({ status: at('2026-05-01T10:31:00Z') }) }), 'wait'],
   ['it is silent for too long', seen({ resource: resource({ status: at('2026-05-01T10:29:00Z') }) }), 'give-up'],
+  ['another has its name', seen({ resource: resource({ isForeign: true, status: failed('Internal') }) }), 'replace'],
   ['somebody has suspended it', seen({ resource: resource({ spec: { ...spec, suspend: true } }) }), 'wait'],
 ]
 for (const [name, world, expected] of table) {

@@ -4,6 +4,7 @@ import { failConversion, findConversion } from '../../../api/media/conversion.ts
 import { startProjector } from '../../../api/worker/projector.ts'
 import { startConversion } from '../../../api/worker/reactions.ts'
 import { cleanUp, type SweepDeps, type SweepOptions, sweepConversions } from '../../../api/worker/sweep.ts'
+import { transcodeJobFor } from '../../../api/worker/transcode-spec.ts'
 import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { originalKey } from '../../../lib/contract/object-keys.ts'
@@ -134,6 +135,25 @@ t.test('a retry is found and starts the next generation', async (t) => {
   const { sweep } = await sweeper(t)
   await sweep()
   t.match((await world.job(id, 2))?.spec.inputs, [{ outputPrefix: world.prefixOf(id, 2) }])
+})
+
+t.test('a finished resource that has the name and other inputs gives way', async (t) => {
+  const id = await world.upload()
+  const foreign = transcodeJobFor({ id, orgId: world.org, generation: 1 }, NAMESPACE)
+  foreign.spec.inputs = foreign.spec.inputs.map((input) => ({ ...input, outputPrefix: world.prefixOf(id, 7) }))
+  await cluster.create(TRANSCODE_JOBS, foreign)
+  await world.setStatus(id, succeeded(id))
+  const { sweep, repairs } = await sweeper(t)
+  await sweep()
+  await eventually('the right one', async () => {
+    await sweep()
+    return (await world.job(id))?.spec.inputs[0]?.outputPrefix === world.prefixOf(id)
+  })
+  t.equal(repairs[0], 'replace')
+  await world.writeOutput(id)
+  await world.setStatus(id, succeeded(id))
+  await sweep()
+  await isCompleted(id)
 })
 
 t.test('a conversion without a sign of life is given up and its resource removed', async (t) => {
