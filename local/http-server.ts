@@ -1,11 +1,11 @@
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** Listens for this machine only and returns the port; 0 takes a free one. */
-export async function listen(server: Server, port: number): Promise<number> {
+/** Listens, for this machine only if not told otherwise, and returns the port; 0 takes a free one. */
+export async function listen(server: Server, port: number, host = '127.0.0.1'): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
-    server.listen(port, '127.0.0.1', () => {
+    server.listen(port, host, () => {
       server.off('error', reject)
       resolve()
     })

@@ -21,6 +21,8 @@ export interface IdentityUser {
 export interface IdentityProviderOptions {
   /** 0 takes a free one. */
   port: number
+  /** The address to listen on; left out: 127.0.0.1, for this machine only. */
+  host?: string
   users: IdentityUser[]
   /** An existing folder for the signing key and the refresh tokens. */
   dataDir: string
@@ -52,8 +54,8 @@ const REFRESH_SECONDS = 7 * 24 * 3600
 
 /**
  * A real OpenID provider for one machine, with the users given: password grant, RS256 `at+jwt` access tokens of 15
- * minutes, refresh tokens of 7 days that are rotated and whose reuse ends their whole family. Only reachable from this
- * machine. Keys and refresh tokens survive a restart.
+ * minutes, refresh tokens of 7 days that are rotated and whose reuse ends their whole family. Keys and refresh
+ * tokens survive a restart.
  */
 export async function startIdentityProvider(o: IdentityProviderOptions): Promise<IdentityProvider> {
   const [key, grants, people] = await Promise.all([
@@ -62,8 +64,8 @@ export async function startIdentityProvider(o: IdentityProviderOptions): Promise
     directory(o.users),
   ])
   const server = createServer()
-  const port = await listen(server, o.port)
-  const address = `http://127.0.0.1:${port}`
+  const port = await listen(server, o.port, o.host)
+  const address = `http://${o.host ?? '127.0.0.1'}:${port}`
   const issuer = o.issuer ?? address
 
   const provider = new Provider(issuer, {

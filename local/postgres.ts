@@ -23,6 +23,8 @@ export interface EmbeddedPostgresOptions {
   port?: number
   /** For tests: trades safety of the data for speed. */
   fast?: boolean
+  /** Another address to listen on, besides 127.0.0.1; who may come from there stands in its pg_hba.conf. */
+  listen?: string
   /** Other binaries than the embedded ones, e.g. /usr/lib/postgresql/15/bin. */
   binaries?: Binaries
 }
@@ -53,7 +55,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   for (let attempt = 1; ; attempt++) {
     const port = options.port ?? (await freePort())
     try {
-      const child = launch([...wrap.command, ...mortal, binaries.postgres], dataDir, port, options.fast ?? false)
+      const child = launch([...wrap.command, ...mortal, binaries.postgres], { ...options, dataDir, port })
       const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
       await untilReady(child, url, options.log)
       await createDatabase(url)
@@ -65,9 +67,12 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   }
 }
 
-function launch([command = '', ...chain]: string[], dataDir: string, port: number, fast: boolean): ChildProcess {
+function launch(
+  [command = '', ...chain]: string[],
+  { dataDir, port, fast, listen }: EmbeddedPostgresOptions & { port: number },
+): ChildProcess {
   const settings = [
-    'listen_addresses=127.0.0.1',
+    `listen_addresses=${['127.0.0.1', ...(listen ? [listen] : [])].join(',')}`,
     'unix_socket_directories=',
     'max_connections=200',
     'shared_buffers=64MB',

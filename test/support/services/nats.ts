@@ -14,23 +14,23 @@ export interface NatsServer {
   stop(): Promise<void>
 }
 
-/** A real nats-server with JetStream on a free port; undefined where it is not installed. */
-export async function startNats(): Promise<NatsServer | undefined> {
+/** A real nats-server with JetStream on a free port of `host`; undefined where it is not installed. */
+export async function startNats(host = '127.0.0.1'): Promise<NatsServer | undefined> {
   if (await missingProgram(['nats-server'])) return undefined
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-nats-'))
   const port = await freePort()
   const logFile = join(folder, 'log')
 
   const start = async () => {
-    const args = ['-js', '-a', '127.0.0.1', '-p', String(port), '-sd', join(folder, 'data')]
+    const args = ['-js', '-a', host, '-p', String(port), '-sd', join(folder, 'data')]
     const child = await startProcess('nats-server', args, logFile)
-    await waitFor('nats-server', child, logFile, () => greets(port))
+    await waitFor('nats-server', child, logFile, () => greets(host, port))
     return child
   }
   let child = await start()
 
   return {
-    url: `nats://127.0.0.1:${port}`,
+    url: `nats://${host}:${port}`,
     async restart({ kill = false, downMs = 0 } = {}) {
       await stopProcess(child, kill ? 'SIGKILL' : 'SIGTERM')
       await new Promise((resolve) => setTimeout(resolve, downMs))
@@ -48,9 +48,9 @@ export async function startNats(): Promise<NatsServer | undefined> {
 }
 
 /** A NATS server speaks first. */
-const greets = (port: number) =>
+const greets = (host: string, port: number) =>
   new Promise<boolean>((resolve) => {
-    const socket = connect(port, '127.0.0.1')
+    const socket = connect(port, host)
     const end = (heard: boolean) => {
       socket.destroy()
       resolve(heard)

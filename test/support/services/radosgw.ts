@@ -19,21 +19,22 @@ const REGION = 'us-east-1'
 
 /**
  * A real S3 server, Ceph's gateway, on one monitor and one storage daemon that keeps everything in memory. It checks
- * signatures, digests and part sizes as Amazon does. Undefined where Ceph is not installed.
+ * signatures, digests and part sizes as Amazon does. Only the gateway listens on `host`. Undefined where Ceph is not
+ * installed.
  */
-export async function startRadosGateway(): Promise<RadosGateway | undefined> {
+export async function startRadosGateway(host = '127.0.0.1'): Promise<RadosGateway | undefined> {
   if (await missingProgram(PROGRAMS)) return undefined
   // Ceph cannot choose its ports itself: between our finding a free one and its taking it, somebody else may come.
   for (let left = 2; ; left--) {
     try {
-      return await startOnce()
+      return await startOnce(host)
     } catch (error) {
       if (left === 0) throw error
     }
   }
 }
 
-async function startOnce(): Promise<RadosGateway> {
+async function startOnce(host: string): Promise<RadosGateway> {
   // Ceph's admin sockets lie in here, and a socket path may not be long.
   const folder = await mkdtemp(join(tmpdir(), 'ks-rgw-'))
   const stoppers: (() => Promise<void>)[] = [() => rm(folder, { recursive: true, force: true })]
@@ -41,7 +42,7 @@ async function startOnce(): Promise<RadosGateway> {
     for (const close of stoppers.splice(0).reverse()) await close()
   }
   try {
-    const s3 = await startCeph(folder, (close) => stoppers.push(close))
+    const s3 = await startCeph(folder, host, (close) => stoppers.push(close))
     const makeBucket = async (bucket: string): Promise<S3Options> => {
       await clientOf(s3).makeBucket(bucket, REGION)
       return { ...s3, bucket }
@@ -53,13 +54,17 @@ async function startOnce(): Promise<RadosGateway> {
   }
 }
 
-async function startCeph(folder: string, onStop: (close: () => Promise<void>) => void): Promise<S3Options> {
+async function startCeph(
+  folder: string,
+  host: string,
+  onStop: (close: () => Promise<void>) => void,
+): Promise<S3Options> {
   const [monPort, gatewayPort] = [await freePort(), await freePort()]
   const conf = join(folder, 'ceph.conf')
   const fsid = randomUUID()
   const osd = randomUUID()
   for (const name of ['mon', 'osd', 'rgw']) await mkdir(join(folder, name))
-  await writeFile(conf, cephConf(folder, fsid, monPort, gatewayPort))
+  await writeFile(conf, cephConf(folder, fsid, monPort, `${host}:${gatewayPort}`))
 
   const daemon = async (name: string, args: string[], ready: () => Promise<boolean>) => {
     const logFile = join(folder, `${name}.out`)
@@ -90,7 +95,7 @@ async function startCeph(folder: string, onStop: (close: () => Promise<void>) =>
   const keys = { accessKey: 'TESTACCESS', secretKey: randomBytes(20).toString('hex') }
   const user = ['--uid=test', '--display-name=test', `--access-key=${keys.accessKey}`, `--secret-key=${keys.secretKey}`]
   await runProgram('radosgw-admin', ['-c', conf, 'user', 'create', ...user])
-  const endpoint = `http://127.0.0.1:${gatewayPort}`
+  const endpoint = `http://${host}:${gatewayPort}`
   await daemon('radosgw', ['-n', 'client.rgw'], async () => (await fetch(endpoint)).ok)
   return { endpoint, region: REGION, bucket: 'keepsake-test', ...keys }
 }
@@ -101,7 +106,7 @@ function clientOf(s3: S3Options): Client {
   return new Client({ endPoint: hostname, port: Number(port), useSSL: false, accessKey, secretKey, region })
 }
 
-const cephConf = (folder: string, fsid: string, monPort: number, gatewayPort: number) => `[global]
+const cephConf = (folder: string, fsid: string, monPort: number, gateway: string) => `[global]
 fsid = ${fsid}
 mon_host = [v1:127.0.0.1:${monPort}]
 mon_initial_members = a
@@ -127,7 +132,7 @@ mon_data = ${folder}/mon
 osd_data = ${folder}/osd
 rgw_data = ${folder}/rgw
 keyring = ${folder}/keyring
-rgw_frontends = beast endpoint=127.0.0.1:${gatewayPort}
+rgw_frontends = beast endpoint=${gateway}
 rgw_enable_usage_log = false
 rgw_crypt_require_ssl = false
 `
