@@ -2,7 +2,7 @@ import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { constants } from 'node:fs'
 import { access, open, readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { delimiter, join } from 'node:path'
+import { delimiter, isAbsolute, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** The first of the programs that this machine lacks, looking where Debian puts servers too. */
@@ -12,6 +12,7 @@ export async function missingProgram(names: readonly string[]): Promise<string |
 }
 
 export async function programPath(name: string): Promise<string | undefined> {
+  if (isAbsolute(name)) return name
   const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin', '/usr/bin']
   for (const folder of folders) {
     const path = join(folder, name)
@@ -35,10 +36,15 @@ export async function freePort(): Promise<number> {
 }
 
 /** Starts a server that stays in the foreground; what it says goes to a file. */
-export async function startProcess(name: string, args: readonly string[], logFile: string): Promise<ChildProcess> {
+export async function startProcess(
+  name: string,
+  args: readonly string[],
+  logFile: string,
+  more: Pick<SpawnOptions, 'detached' | 'env'> = {},
+): Promise<ChildProcess> {
   const log = await open(logFile, 'a')
   try {
-    const options: SpawnOptions = { stdio: ['ignore', log.fd, log.fd] }
+    const options: SpawnOptions = { stdio: ['ignore', log.fd, log.fd], ...more }
     const program = (await programPath(name)) ?? name
     // A test that is killed, as tap does after its time, takes its servers along.
     const setpriv = await programPath('setpriv')

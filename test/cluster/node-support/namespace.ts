@@ -1,0 +1,102 @@
+import { randomBytes } from 'node:crypto'
+import { KubeConfig } from '@kubernetes/client-node'
+import type { Test } from 'tap'
+import { succeededOf, TRANSCODE_JOBS, type TranscodeJob } from '../../../crds/transcode-job.ts'
+import { JOBS, PODS } from '../../../lib/runtime/cluster.ts'
+import { type KubeCluster, openKubeCluster } from '../../../lib/runtime/kube-cluster.ts'
+import type { Job, Pod } from '../../../operator/transcode-job/batch.ts'
+import { OWNER_NAME } from '../../../operator/transcode-job/child.ts'
+import { eventually } from '../../support/eventually.ts'
+import { quietLog } from '../../support/quiet-log.ts'
+import type { TestCluster } from '../driver/cluster.ts'
+
+/** A namespace of its own, with what a test asks of it. */
+export interface Namespace {
+  name: string
+  kube: KubeCluster
+  /** kubectl in this namespace. */
+  kubectl(...args: string[]): Promise<string>
+  apply(...objects: object[]): Promise<void>
+  secret(name: string, data: Record<string, string>): Promise<void>
+  resource(name: string): Promise<TranscodeJob | undefined>
+  jobsOf(resource: string): Promise<Job[]>
+  podsOf(resource: string): Promise<PodSeen[]>
+  /** The resource as soon as `is` says so; otherwise an error that says how far it came. */
+  until(name: string, what: string, is: (resource: TranscodeJob) => unknown, ms?: number): Promise<TranscodeJob>
+  untilFinished(name: string, ms?: number): Promise<TranscodeJob>
+  /** A pod of the resource whose program runs. */
+  runningPod(resource: string, ms?: number): Promise<PodSeen>
+  events(resource: string): Promise<{ type: string; reason: string; note: string }[]>
+}
+
+export type PodSeen = Pod & { spec: { nodeName?: string } }
+
+const LOOK_MS = 60_000
+
+export async function makeNamespace(t: Test, cluster: TestCluster, prefix: string): Promise<Namespace> {
+  const name = `${prefix}-${randomBytes(3).toString('hex')}`
+  await cluster.kubectl('create', 'namespace', name)
+  const config = new KubeConfig()
+  config.loadFromFile(cluster.kubeconfig)
+  const kube = openKubeCluster({ log: quietLog(), config, perSecond: 100, burst: 200 })
+  // Waited for: what is left of it would take the node's two cores from whoever comes next.
+  t.teardown(async () => {
+    await kube.close()
+    await cluster.kubectl('delete', 'namespace', name, '--timeout=90s')
+  })
+  return namespaceCalled(name, cluster, kube)
+}
+
+function namespaceCalled(name: string, cluster: TestCluster, kube: KubeCluster): Namespace {
+  const kubectl = (...args: string[]) => cluster.kubectl('-n', name, ...args)
+  const apply = async (...objects: object[]) => {
+    const list = { apiVersion: 'v1', kind: 'List', items: objects }
+    await cluster.kubectlIn(JSON.stringify(list), '-n', name, 'apply', '--server-side', '-f', '-')
+  }
+  const resource = (of: string) => kube.get<TranscodeJob>(TRANSCODE_JOBS, { namespace: name, name: of })
+  const belongsTo = (of: string) => (o: Job | Pod) => o.metadata.annotations?.[OWNER_NAME] === of
+  const jobsOf = async (of: string) => (await kube.list<Job>(JOBS, { namespace: name })).filter(belongsTo(of))
+  const podsOf = async (of: string) => (await kube.list<PodSeen>(PODS, { namespace: name })).filter(belongsTo(of))
+
+  async function until(of: string, what: string, is: (r: TranscodeJob) => unknown, ms = LOOK_MS) {
+    let seen: TranscodeJob | undefined
+    const look = async () => {
+      seen = await resource(of)
+      return seen && is(seen) ? seen : undefined
+    }
+    try {
+      return await eventually(what, look, ms, 200)
+    } catch (error) {
+      const pods = (await podsOf(of)).map((p) => p.status)
+      throw new Error(`${what}: ${JSON.stringify({ status: seen?.status, pods }, undefined, 1)}`, { cause: error })
+    }
+  }
+
+  return {
+    name,
+    kube,
+    kubectl,
+    apply,
+    secret: (of, stringData) => apply({ apiVersion: 'v1', kind: 'Secret', metadata: { name: of }, stringData }),
+    resource,
+    jobsOf,
+    podsOf,
+    until,
+    untilFinished: (of, ms) =>
+      until(of, `${of} finished`, (r) => succeededOf(r.status)?.status !== 'Unknown' && succeededOf(r.status), ms),
+    runningPod: (of, ms = LOOK_MS) =>
+      eventually(
+        `a running pod of ${of}`,
+        async () => (await podsOf(of)).find((p) => p.status?.phase === 'Running'),
+        ms,
+        200,
+      ),
+    async events(of) {
+      const text = await kubectl('get', 'events.events.k8s.io', '-o', 'json')
+      const { items } = JSON.parse(text) as {
+        items: { type: string; reason: string; note: string; regarding: { name: string } }[]
+      }
+      return items.filter((e) => e.regarding.name === of).map(({ type, reason, note }) => ({ type, reason, note }))
+    },
+  }
+}
