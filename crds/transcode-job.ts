@@ -129,8 +129,14 @@ export const TranscodeJobStatus = z.object({
   phase: z.enum(['Pending', 'Running', 'Suspended', 'Succeeded', 'Failed']).optional().describe('Derived, for people'),
   conditions: Conditions.optional(),
   jobName: z.string().max(63).optional(),
-  attempts: z.int().min(0).optional().describe('Attempts that really ran'),
-  restarts: z.int().min(0).optional().describe('Jobs given up because no attempt of theirs could even start'),
+  attempts: z.int().min(0).optional().describe('Attempts that really ran, without those that the cluster itself ended'),
+  restarts: z.int().min(0).optional().describe('Jobs given up for another one: none of their attempts could do it'),
+  memory: z
+    .string()
+    .max(32)
+    .optional()
+    .describe('Memory of an attempt, once earlier ones needed more than the default'),
+  gpuGivenUp: z.string().max(256).optional().describe('Why attempts no longer ask for a GPU'),
   startTime: z.iso.datetime().max(64).optional(),
   completionTime: z.iso.datetime().max(64).optional(),
   accelerator: z.enum(['gpu', 'cpu']).optional(),

@@ -25,9 +25,14 @@ export const OperatorConfig = z.object({
   RECONCILE_CONCURRENCY: int(1, 100).default(8),
   JOB_IMAGE: z.string().min(1),
   STORE_SECRET: z.string().min(1),
-  GPU_AVAILABLE: flag.default(false),
+  /** Whether any node offers `nvidia.com/gpu`; `detect`: look at the nodes, which our role must then be allowed to. */
+  GPU_AVAILABLE: z.union([z.literal('detect'), flag]).default(false),
+  /** How long a TranscodeJob with `accelerator: auto` waits for a free GPU. */
+  GPU_WAIT_SECONDS: int(0, 86_400).default(300),
   JOB_CPU: Quantity.default('2'),
   JOB_MEMORY: Quantity.default('2Gi'),
+  /** An attempt that ran out of memory is followed by one with twice as much, up to this. */
+  JOB_MEMORY_MAX: Quantity.default('8Gi'),
   JOB_SCRATCH: Quantity.default('20Gi'),
   /** PriorityClass of the pods per `spec.priority`, as JSON. */
   JOB_PRIORITY_CLASSES: json(PriorityClasses).default({}),

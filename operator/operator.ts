@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { TRANSCODE_JOBS } from '../crds/transcode-job.ts'
-import { type Cluster, JOBS, PODS } from '../lib/runtime/cluster.ts'
+import { type Cluster, JOBS, NODES, PODS } from '../lib/runtime/cluster.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import type { OperatorConfig } from './config.ts'
 import { type OperatorMetrics, operatorMetrics } from './operator-metrics.ts'
@@ -12,6 +12,7 @@ import { PRIORITY } from './runtime/queue.ts'
 import { openServers } from './servers.ts'
 import { openCaches } from './transcode-job/caches.ts'
 import type { ChildConfig } from './transcode-job/child.ts'
+import { followGpuNodes, type GpuNodes } from './transcode-job/gpu-nodes.ts'
 import { type TranscodeProgressWriter, transcodeProgress } from './transcode-job/receive-progress.ts'
 import { reconcileTranscodeJob } from './transcode-job/reconcile.ts'
 
@@ -78,6 +79,8 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     onGone: ({ metadata }) => receiver.forget(metadata.uid ?? ''),
     onInterrupted: (resource) => metrics.interrupted(resource.plural),
   })
+  const gpuNodes =
+    config.GPU_AVAILABLE === 'detect' ? followGpuNodes(cluster, () => metrics.interrupted(NODES.plural)) : undefined
   const plurals = [TRANSCODE_JOBS, JOBS, PODS].map((r) => r.plural)
   metrics.watchCaches(caches, plurals)
   const intervalMs = tuning.progressIntervalMs ?? 5_000
@@ -91,13 +94,13 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const running = createController({
     name: CONTROLLER,
     concurrency: config.RECONCILE_CONCURRENCY,
-    caches: caches.all,
+    caches: [...caches.all, ...(gpuNodes ? [gpuNodes.cache] : [])],
     log,
     metrics: metrics.controller(CONTROLLER),
     reconcile: reconcileTranscodeJob({
       cluster,
       caches,
-      config: childConfig(config, progressUrl),
+      config: childConfig(config, progressUrl, gpuNodes),
       events,
       mayWrite: isLeading,
       now,
@@ -141,7 +144,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     await servers.progress.close()
     await receiver.close()
     await events.flush()
-    await caches.stop()
+    await Promise.all([caches.stop(), gpuNodes?.cache.stop()])
     await Promise.all([servers.health.close(), servers.metrics.close()])
   }
 
@@ -157,14 +160,18 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   }
 }
 
-const childConfig = (config: OperatorConfig, progressUrl: string): ChildConfig => ({
+const childConfig = (config: OperatorConfig, progressUrl: string, gpuNodes: GpuNodes | undefined): ChildConfig => ({
   image: config.JOB_IMAGE,
   storeSecret: config.STORE_SECRET,
   progressUrl,
   progressKey: config.PROGRESS_KEY,
-  gpuAvailable: config.GPU_AVAILABLE,
+  get gpuAvailable() {
+    return gpuNodes?.any() ?? config.GPU_AVAILABLE === true
+  },
+  gpuWaitSeconds: config.GPU_WAIT_SECONDS,
   cpu: config.JOB_CPU,
   memory: config.JOB_MEMORY,
+  memoryMax: config.JOB_MEMORY_MAX,
   scratch: config.JOB_SCRATCH,
   logLevel: config.LOG_LEVEL,
   priorityClasses: config.JOB_PRIORITY_CLASSES as ChildConfig['priorityClasses'],

@@ -40,6 +40,7 @@ export interface Resource {
 
 export const JOBS: Resource = { group: 'batch', version: 'v1', plural: 'jobs', kind: 'Job' }
 export const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
+export const NODES: Resource = { group: '', version: 'v1', plural: 'nodes', kind: 'Node' }
 export const LEASES: Resource = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', kind: 'Lease' }
 export const EVENTS_V1: Resource = { group: 'events.k8s.io', version: 'v1', plural: 'events', kind: 'Event' }
 

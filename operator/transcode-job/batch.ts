@@ -12,6 +12,9 @@ export interface JobCondition {
 export interface JobSpec {
   suspend?: boolean
   ttlSecondsAfterFinished?: number
+  parallelism?: number
+  /** Never set at first: one second ends the Job in good order, its pod included. */
+  activeDeadlineSeconds?: number
   [other: string]: unknown
 }
 

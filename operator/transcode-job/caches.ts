@@ -131,7 +131,7 @@ function trimMetadata(m: ObjectMeta): ObjectMeta {
 }
 
 function trimJob({ apiVersion, kind, metadata, spec, status }: Job): Job {
-  const { suspend, ttlSecondsAfterFinished } = spec
+  const { suspend, ttlSecondsAfterFinished, parallelism, activeDeadlineSeconds } = spec
   return {
     ...(apiVersion && { apiVersion }),
     ...(kind && { kind }),
@@ -139,6 +139,8 @@ function trimJob({ apiVersion, kind, metadata, spec, status }: Job): Job {
     spec: {
       ...(suspend !== undefined && { suspend }),
       ...(ttlSecondsAfterFinished !== undefined && { ttlSecondsAfterFinished }),
+      ...(parallelism !== undefined && { parallelism }),
+      ...(activeDeadlineSeconds !== undefined && { activeDeadlineSeconds }),
     },
     ...(status && { status }),
   }

@@ -4,6 +4,7 @@ import { type TranscodeJob, type TranscodeJobSpec, transcodeJobKind } from '../.
 import { PERMANENT_EXITS } from '../../lib/contract/job-result.ts'
 import { progressToken } from '../../lib/contract/progress.ts'
 import type { Job } from './batch.ts'
+import { nextShape, type Shape, shapeAnnotations } from './shape.ts'
 
 /** Everything about a Job that is the same for every TranscodeJob. */
 export interface ChildConfig {
@@ -16,6 +17,10 @@ export interface ChildConfig {
   gpuAvailable: boolean
   cpu: string
   memory: string
+  /** The most that an attempt may have, after others ran out of memory. */
+  memoryMax: string
+  /** How long `auto` waits for a node with a free GPU, before it does without. */
+  gpuWaitSeconds: number
   /** Room for the source and everything made of it. */
   scratch: string
   logLevel: string
@@ -47,14 +52,11 @@ export function childName(resource: TranscodeJob, number: number): string {
   return `tj-${readable}-${hash}`
 }
 
-/** Whether the pod asks for a GPU. `auto` takes one where there are any; the program itself decides if it is any good. */
-export const wantsGpu = (spec: TranscodeJobSpec, config: ChildConfig): boolean =>
-  spec.accelerator === 'gpu' || (spec.accelerator === 'auto' && config.gpuAvailable)
-
 /** The batch/v1 Job of a TranscodeJob. */
 export function childJob(resource: TranscodeJob, number: number, config: ChildConfig): Job {
   const { metadata, spec } = resource
   const name = childName(resource, number)
+  const shape = nextShape(resource, config)
   const identity = {
     labels: {
       'app.kubernetes.io/name': 'keepsake',
@@ -73,13 +75,14 @@ export function childJob(resource: TranscodeJob, number: number, config: ChildCo
       name,
       namespace: metadata.namespace,
       ...identity,
+      annotations: { ...identity.annotations, ...shapeAnnotations(shape) },
       ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: true }],
     },
     spec: {
       suspend: spec.suspend,
       parallelism: 1,
       completions: 1,
-      backoffLimit: spec.maxAttempts - 1,
+      backoffLimit: Math.max(0, spec.maxAttempts - shape.attemptsBefore - 1),
       podReplacementPolicy: 'Failed', // two attempts at once would write below the same prefix
       podFailurePolicy: {
         rules: [
@@ -91,14 +94,13 @@ export function childJob(resource: TranscodeJob, number: number, config: ChildCo
           },
         ],
       },
-      template: { metadata: identity, spec: podSpec(resource, name, config) },
+      template: { metadata: identity, spec: podSpec(resource, name, config, shape) },
     },
   }
 }
 
-function podSpec(resource: TranscodeJob, jobName: string, config: ChildConfig) {
+function podSpec(resource: TranscodeJob, jobName: string, config: ChildConfig, { gpu, memory }: Shape) {
   const { spec } = resource
-  const gpu = wantsGpu(spec, config)
   const priorityClassName = config.priorityClasses[spec.priority]
   return {
     restartPolicy: 'Never',
@@ -124,9 +126,9 @@ function podSpec(resource: TranscodeJob, jobName: string, config: ChildConfig) {
         env: podEnv(resource, jobName, config, gpu),
         envFrom: [{ secretRef: { name: config.storeSecret } }],
         resources: {
-          requests: { cpu: config.cpu, memory: config.memory, 'ephemeral-storage': config.scratch },
+          requests: { cpu: config.cpu, memory, 'ephemeral-storage': config.scratch },
           limits: {
-            memory: config.memory,
+            memory,
             'ephemeral-storage': config.scratch,
             ...(gpu && { 'nvidia.com/gpu': '1' }),
           },
@@ -155,7 +157,12 @@ function podEnv(resource: TranscodeJob, jobName: string, config: ChildConfig, gp
   const { namespace, name, uid } = resource.metadata
   const token = progressToken(config.progressKey, { kind: 'TranscodeJob', namespace, name, uid, jobName })
   const env: Record<string, string> = {
-    JOB_SPEC: JSON.stringify({ inputs, renditions, segmentSeconds, accelerator }),
+    JOB_SPEC: JSON.stringify({
+      inputs,
+      renditions,
+      segmentSeconds,
+      accelerator: resource.status?.gpuGivenUp ? 'cpu' : accelerator,
+    }),
     PROGRESS_URL: config.progressUrl,
     PROGRESS_TOKEN: token,
     LOG_LEVEL: config.logLevel,

@@ -1,12 +1,12 @@
 import type { TranscodeJob, TranscodeOutput } from '../../crds/transcode-job.ts'
 import { EXIT, type JobResult, PERMANENT_EXITS, parseJobResult } from '../../lib/contract/job-result.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
-import { isTerminalPod, type Job, type Pod, type Terminated } from './batch.ts'
+import { isTerminalPod, type Job, type JobCondition, type Pod, type Terminated } from './batch.ts'
 import { CONTAINER } from './child.ts'
 
 /** What a pod's container last did. A pod that the kubelet refused never had one, and says nothing about the media. */
-const containerOf = (pod: Pod) => pod.status?.containerStatuses?.find((c) => c.name === CONTAINER)?.state
-const terminatedOf = (pod: Pod): Terminated | undefined => containerOf(pod)?.terminated
+const containerOf = (pod: Pod | undefined) => pod?.status?.containerStatuses?.find((c) => c.name === CONTAINER)?.state
+const terminatedOf = (pod: Pod | undefined): Terminated | undefined => containerOf(pod)?.terminated
 
 /** True when the program really was started: only then does a failure say something about the media or the program. */
 export function hasRun(pod: Pod): boolean {
@@ -15,6 +15,16 @@ export function hasRun(pod: Pod): boolean {
   const ended = state?.terminated
   return ended !== undefined && ended.reason !== 'StartError' && ended.reason !== 'ContainerCannotRun'
 }
+
+/** The condition with which the cluster says that it ended, or is ending, a pod for reasons of its own. */
+export const disruptionOf = (pod: Pod | undefined): JobCondition | undefined =>
+  pod?.status?.conditions?.find((c) => c.type === 'DisruptionTarget' && c.status === 'True')
+
+/** Attempts among these pods: what never ran is none, and the Job does not count what the cluster itself ended. */
+export const attemptsIn = (pods: readonly Pod[]): number =>
+  pods.filter((pod) => hasRun(pod) && disruptionOf(pod) === undefined).length
+
+export const wasOutOfMemory = (pod: Pod | undefined): boolean => terminatedOf(pod)?.reason === 'OOMKilled'
 
 const createdAt = (pod: Pod) => pod.metadata.creationTimestamp ?? ''
 const inOrder = (pods: readonly Pod[]): Pod[] =>
@@ -64,8 +74,7 @@ export function failureOf(pod: Pod | undefined): { reason: string; message: stri
   const ended = pod && terminatedOf(pod)
   if (!pod || !ended) return undefined
   const result = resultOf(pod)
-  if (ended.reason === 'OOMKilled')
-    return { reason: 'OOMKilled', message: 'The program needed more memory than allowed' }
+  if (wasOutOfMemory(pod)) return { reason: 'OOMKilled', message: 'The program needed more memory than allowed' }
   if (pod.status?.reason === 'DeadlineExceeded') {
     return { reason: 'DeadlineExceeded', message: 'The attempt took longer than attemptDeadlineSeconds' }
   }

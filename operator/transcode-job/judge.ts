@@ -1,19 +1,39 @@
 import type { Condition } from '../../crds/kind.ts'
 import type { TranscodeJob, TranscodeJobStatus } from '../../crds/transcode-job.ts'
 import { isOwnedBy, type Job, jobCondition, type Pod } from './batch.ts'
-import { failureOf, hasRun, isLast, lastEnded, livePod, resultOf } from './evidence.ts'
+import type { ChildConfig } from './child.ts'
+import {
+  attemptsIn,
+  disruptionOf,
+  failureOf,
+  hasRun,
+  isLast,
+  lastEnded,
+  livePod,
+  resultOf,
+  wasOutOfMemory,
+} from './evidence.ts'
+import { isOutgrown, moreMemory, shapeOf } from './shape.ts'
 
 export interface Evidence {
   resource: TranscodeJob
   job: Job | undefined
   /** Of this Job alone. */
   pods: readonly Pod[]
+  config: ChildConfig
+  now: Date
 }
 
 export type Verdict = Pick<Condition, 'status' | 'reason' | 'message'> & {
   phase: NonNullable<TranscodeJobStatus['phase']>
   /** Give this Job up and start over with another one. */
   startOver?: true
+  /** End this Job in good order, its pod included: nothing may follow before that is gone. */
+  endJob?: true
+  /** What the next Job is to be given, or not to ask for. */
+  learned?: Pick<TranscodeJobStatus, 'memory' | 'gpuGivenUp'>
+  /** Time alone may change this verdict. */
+  lookAgainMs?: number
 }
 
 /** So many Jobs may be given up because their pods could not even start, before the resource fails. */
@@ -25,18 +45,33 @@ const failed = (reason: string, message: string): Verdict => ({ status: 'False',
 
 /** The whole policy of what a TranscodeJob's state means. The order of the lines is the order of precedence. */
 export function judge(seen: Evidence): Verdict {
-  const { resource, job } = seen
+  const { resource, job, config } = seen
   if (!job) return pending('Creating', 'Creating the Job')
   if (!isOwnedBy(job, resource.metadata.uid)) {
     return failed('NameTaken', `Another object owns the Job ${job.metadata.name}, whose name this one needs`)
   }
-  if (jobCondition(job, 'Failed')) return judgeFailed(seen, job)
   if (jobCondition(job, 'Complete')) return judgeComplete(seen)
-  if (job.metadata.deletionTimestamp) return pending('Creating', 'The Job is being deleted; another one will follow')
-  if (resource.spec.suspend) {
+  const isOver = jobCondition(job, 'Failed') !== undefined
+  if (resource.spec.suspend && !isOver && !job.metadata.deletionTimestamp) {
     return { status: 'Unknown', phase: 'Suspended', reason: 'Suspended', message: 'Suspended by spec.suspend' }
   }
-  return judgeRunning(seen)
+  if (isOutgrown(resource, shapeOf(job, config))) return judgeOutgrown(seen, isOver)
+  if (isOutOfMemory(seen)) return judgeOutOfMemory(seen, job, isOver)
+  if (isOver) return judgeFailed(seen, job)
+  if (job.metadata.deletionTimestamp) return pending('Creating', 'The Job is being deleted; another one will follow')
+  return judgeRunning(seen, job)
+}
+
+/** Attempts so far, those of earlier Jobs included. Pods may have been collected since they were counted. */
+export function attemptsOf({ resource, job, pods, config }: Evidence): number {
+  const before = job ? shapeOf(job, config).attemptsBefore : 0
+  return Math.max(resource.status?.attempts ?? 0, before + attemptsIn(pods))
+}
+
+/** `2 of 3`. Who deletes a Job is given one attempt more. */
+function nthAttempt(seen: Evidence): string {
+  const n = attemptsOf(seen)
+  return `${n} of ${Math.max(n, seen.resource.spec.maxAttempts)}`
 }
 
 function judgeComplete({ resource, pods }: Evidence): Verdict {
@@ -44,6 +79,37 @@ function judgeComplete({ resource, pods }: Evidence): Verdict {
   if (!result?.ok) return failed('ResultMissing', 'The Job finished without saying what it made')
   const n = resource.spec.inputs.length
   return { status: 'True', phase: 'Succeeded', reason: 'Succeeded', message: `${n} of ${n} inputs converted` }
+}
+
+/** Status says already what is wrong with this Job; it keeps saying so until the Job has made room. */
+function judgeOutgrown({ resource }: Evidence, isOver: boolean): Verdict {
+  const { gpuGivenUp, memory, conditions } = resource.status ?? {}
+  const said = conditions?.find((c) => c.reason === 'OOMKilled' || c.reason === 'GpuUnavailable')
+  const { reason, message } = said ?? {
+    reason: 'Retrying',
+    message: gpuGivenUp ?? `Another Job gets ${memory} of memory`,
+  }
+  return { ...pending(reason, message), ...(isOver ? { startOver: true } : { endJob: true }) }
+}
+
+/** Whether the last thing that happened is that memory ran out; a later attempt that runs has its chance. */
+function isOutOfMemory({ pods }: Evidence): boolean {
+  const live = livePod(pods)
+  return wasOutOfMemory(lastEnded(pods)) && !(live && hasRun(live))
+}
+
+/** Trying again with the same memory would end the same way. */
+function judgeOutOfMemory(seen: Evidence, job: Job, isOver: boolean): Verdict {
+  const { resource, config } = seen
+  const { memory } = shapeOf(job, config)
+  const more = moreMemory(memory, config.memoryMax)
+  const what = `Attempt ${nthAttempt(seen)} needed more than ${memory} of memory`
+  if (more !== undefined && attemptsOf(seen) < resource.spec.maxAttempts) {
+    const message = `${what}; the next one gets ${more}`
+    return { ...pending('OOMKilled', message), learned: { memory: more }, ...(isOver && { startOver: true }) }
+  }
+  const message = more === undefined ? `${what}, the most it may have` : what
+  return isOver ? failed('OOMKilled', message) : { ...running('OOMKilled', message), endJob: true }
 }
 
 function judgeFailed({ resource, pods }: Evidence, job: Job): Verdict {
@@ -62,29 +128,49 @@ function judgeFailed({ resource, pods }: Evidence, job: Job): Verdict {
 const NO_IMAGE = ['ImagePullBackOff', 'ErrImagePull', 'ErrImageNeverPull', 'InvalidImageName', 'ImageInspectError']
 const NO_CONTAINER = ['CreateContainerConfigError', 'CreateContainerError', 'RunContainerError']
 
-function judgeRunning({ resource, pods }: Evidence): Verdict {
-  const { maxAttempts } = resource.spec
-  const attempts = pods.filter(hasRun).length
-  const isRunning = running('Running', `Attempt ${attempts} of ${maxAttempts} is running`)
+function judgeRunning(seen: Evidence, job: Job): Verdict {
+  const { pods, resource } = seen
+  const isRunning = running('Running', `Attempt ${nthAttempt(seen)} is running`)
   const live = livePod(pods)
   if (live) {
     if (hasRun(live)) return isRunning
-    return judgeWaiting(live) ?? pending('Queued', 'Waiting for the pod to start')
+    return judgeWaiting(seen, job, live) ?? pending('Queued', 'Waiting for the pod to start')
   }
   const ended = lastEnded(pods)
   if (!ended) return pending('Queued', 'Waiting for the pod to start')
+  const disruption = disruptionOf(ended)
+  if (disruption) {
+    const { reason = 'disruption', message = '' } = disruption
+    return running('Interrupted', `The cluster ended the pod, which counts as no attempt: ${reason}: ${message}`)
+  }
   // The Job takes a moment to see that it is over. Until then nothing is said, least of all that it is tried again.
-  if (attempts >= maxAttempts || isLast(ended)) return isRunning
+  if (attemptsOf(seen) >= resource.spec.maxAttempts || isLast(ended)) return isRunning
   const { reason = 'Failed', message = '' } = failureOf(ended) ?? {}
-  return running('Retrying', `Attempt ${attempts} of ${maxAttempts} failed: ${reason}: ${message}`)
+  return running('Retrying', `Attempt ${nthAttempt(seen)} failed: ${reason}: ${message}`)
 }
 
-function judgeWaiting(pod: Pod): Verdict | undefined {
+function judgeWaiting(seen: Evidence, job: Job, pod: Pod): Verdict | undefined {
   const waiting = pod.status?.containerStatuses?.map((c) => c.state?.waiting).find((w) => w?.reason)
   const reason = waiting?.reason ?? ''
   if (NO_IMAGE.includes(reason)) return pending('ImagePullBackOff', waiting?.message ?? reason)
   if (NO_CONTAINER.includes(reason)) return pending(reason, waiting?.message ?? reason)
   const scheduled = pod.status?.conditions?.find((c) => c.type === 'PodScheduled' && c.status === 'False')
-  if (scheduled?.reason === 'Unschedulable') return pending('Unschedulable', scheduled.message ?? 'No node has room')
-  return undefined
+  if (scheduled?.reason !== 'Unschedulable') return undefined
+  const message = scheduled.message ?? 'No node has room'
+  const since = scheduled.lastTransitionTime ?? pod.metadata.creationTimestamp
+  return { ...pending('Unschedulable', message), ...givesUpGpu(seen, job, { message, since }) }
+}
+
+/** A resource that may do without a GPU does not wait for one for ever. */
+function givesUpGpu(
+  { resource, config, now }: Evidence,
+  job: Job,
+  { message, since }: { message: string; since: string | undefined },
+): Partial<Verdict> {
+  if (resource.spec.accelerator !== 'auto' || !shapeOf(job, config).gpu) return {}
+  const waitMs = config.gpuWaitSeconds * 1000
+  const waitedMs = now.getTime() - Date.parse(since ?? now.toISOString())
+  if (waitedMs < waitMs) return { lookAgainMs: waitMs - waitedMs }
+  const gpuGivenUp = `no GPU was free within ${config.gpuWaitSeconds} s: ${message}`.slice(0, 256)
+  return { reason: 'GpuUnavailable', message: `Going on with the CPU: ${gpuGivenUp}`, learned: { gpuGivenUp } }
 }

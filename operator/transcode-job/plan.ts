@@ -6,10 +6,10 @@ import {
   type TranscodeJob,
   type TranscodeJobStatus,
 } from '../../crds/transcode-job.ts'
-import { isJobFinished, isOwnedBy, type Job, jobCondition, type Pod } from './batch.ts'
+import { isJobFinished, isOwnedBy, type Job, type JobSpec, jobCondition, type Pod } from './batch.ts'
 import { type ChildConfig, childJob, childName } from './child.ts'
-import { hasRun, lastEnded, outputsOf, resultOf } from './evidence.ts'
-import { judge, type Verdict } from './judge.ts'
+import { lastEnded, outputsOf, resultOf } from './evidence.ts'
+import { attemptsOf, judge, type Verdict } from './judge.ts'
 import { finalProgress, type ProgressFields } from './progress.ts'
 
 /** Everything the decision depends on, gathered beforehand. */
@@ -32,10 +32,13 @@ export interface PlannedEvent {
   note: string
 }
 
+/** What of a Job may be changed, and is. */
+export type JobChange = Pick<JobSpec, 'suspend' | 'parallelism' | 'activeDeadlineSeconds' | 'ttlSecondsAfterFinished'>
+
 /** Everything to do about it, in the order in which it is to be done. An empty plan means that all is as it should be. */
 export interface Plan {
   createJob?: Job
-  patchJob?: { name: string; spec: { suspend?: boolean; ttlSecondsAfterFinished?: number } }
+  patchJob?: { name: string; spec: JobChange }
   /** Written before the final status, so that no one sees success below 100 percent. */
   progress?: ProgressFields
   status?: TranscodeJobStatus
@@ -62,18 +65,20 @@ export function plan(seen: Observed): Plan {
   const progress = verdict.status === 'True' ? successProgress(seen, status) : undefined
   const createJob = job ? undefined : childJob(resource, currentNumber(resource), seen.config)
   const gone = [...leftovers, ...(verdict.startOver && job ? [job] : [])]
-  const suspend = suspendPatch(seen)
+  const change = changeOf(seen, verdict)
   return {
     ...(createJob && { createJob }),
-    ...(suspend && { patchJob: suspend }),
+    ...(job && change && { patchJob: { name: job.metadata.name, spec: change } }),
     ...(progress && { progress }),
     status,
     ...(gone.length > 0 && { deleteJobs: gone }),
     events: eventsFor(resource, verdict, createJob),
     // What is left to do for a finished resource begins with its recorded status.
-    ...((verdict.startOver || isFinal) && { requeueAfterMs: 1000 }),
+    ...lookAgain(verdict.startOver || isFinal ? 1000 : verdict.lookAgainMs),
   }
 }
+
+const lookAgain = (requeueAfterMs: number | undefined) => (requeueAfterMs === undefined ? {} : { requeueAfterMs })
 
 /** Over is over: status is never touched again. What a crash after the final write left undone is done here. */
 function planFinished({ resource, job, leftovers, now }: Observed): Plan {
@@ -95,22 +100,27 @@ function planFinished({ resource, job, leftovers, now }: Observed): Plan {
   }
 }
 
-function suspendPatch({ resource, job }: Observed): Plan['patchJob'] {
+/** What of the Job is not as it should be: because the resource was edited, or somebody edited the Job. */
+function changeOf({ resource, job }: Observed, { endJob }: Verdict): JobChange | undefined {
   if (!job || isJobFinished(job) || !isOwnedBy(job, resource.metadata.uid)) return undefined
   const { suspend } = resource.spec
-  return (job.spec.suspend ?? false) === suspend ? undefined : { name: job.metadata.name, spec: { suspend } }
+  const wanted: JobChange = {
+    ...((job.spec.suspend ?? false) !== suspend && { suspend }),
+    ...((job.spec.parallelism ?? 1) !== 1 && { parallelism: 1 }),
+    ...(endJob && job.spec.activeDeadlineSeconds === undefined && { activeDeadlineSeconds: 1 }),
+  }
+  return Object.keys(wanted).length > 0 ? wanted : undefined
 }
 
 function statusFor(seen: Observed, verdict: Verdict): TranscodeJobStatus {
-  const { resource, pods, now } = seen
+  const { resource, now } = seen
   const old = resource.status
   const observedGeneration = resource.metadata.generation ?? 0
   const { status, reason } = verdict
   const message = verdict.message.slice(0, 1024)
   const condition = { type: SUCCEEDED, status, reason, message, observedGeneration }
   const restarts = (old?.restarts ?? 0) + (verdict.startOver ? 1 : 0)
-  // Pods may have been collected since they were counted.
-  const attempts = Math.max(old?.attempts ?? 0, pods.filter(hasRun).length)
+  const attempts = attemptsOf(seen)
   return {
     observedGeneration,
     phase: verdict.phase,
@@ -118,10 +128,18 @@ function statusFor(seen: Observed, verdict: Verdict): TranscodeJobStatus {
     ...(reason !== 'NameTaken' && { jobName: childName(resource, restarts + 1) }),
     attempts,
     ...(restarts > 0 && { restarts }),
+    ...learnedOf(old),
+    ...verdict.learned,
     // No start before something ran: it would be worth a write of its own.
     ...(attempts > 0 && startOf(seen)),
     ...(status !== 'Unknown' && endOf(seen)),
   }
+}
+
+/** What the next Job depends on: whoever writes status must keep it. */
+function learnedOf(status: TranscodeJobStatus | undefined): NonNullable<Verdict['learned']> {
+  const { memory, gpuGivenUp } = status ?? {}
+  return { ...(memory !== undefined && { memory }), ...(gpuGivenUp !== undefined && { gpuGivenUp }) }
 }
 
 function startOf({ resource, job }: Observed): Pick<TranscodeJobStatus, 'startTime'> {
@@ -161,7 +179,11 @@ function eventsFor(resource: TranscodeJob, verdict: Verdict, created: Job | unde
     events.push({ type: 'Normal', reason: 'JobCreated', action: 'CreateJob', note })
   }
   const { reason, message } = verdict
-  if (reason === succeededOf(resource.status)?.reason || QUIET.includes(reason)) return events
+  const old = succeededOf(resource.status)?.reason
+  if (old === 'Suspended' && !resource.spec.suspend && verdict.status === 'Unknown') {
+    events.push({ type: 'Normal', reason: 'Resumed', action: 'ResumeJob', note: 'Resumed by spec.suspend' })
+  }
+  if (reason === old || QUIET.includes(reason)) return events
   const type = NORMAL.includes(reason) ? 'Normal' : 'Warning'
   return [...events, { type, reason, action: 'Observe', note: message }]
 }
@@ -194,5 +216,6 @@ function bareStatus(resource: Bare, status: Condition['status'], { reason, messa
     conditions: withCondition(conditions, condition, now),
     ...(attempts !== undefined && { attempts }),
     ...(restarts !== undefined && { restarts }), // the number of the Job depends on it
+    ...learnedOf(resource.status),
   }
 }

@@ -38,7 +38,7 @@ export function progressFields(resource: TranscodeJob, { report, at }: Received)
   const named = [...(old?.progress?.playable ?? []), ...(report.playable ?? [])]
   const playable = [...new Set(named)].filter((id) => known.has(id))
   const accelerator = report.accelerator ?? old?.accelerator
-  const acceleratorReason = report.accelerator ? report.acceleratorReason : old?.acceleratorReason
+  const acceleratorReason = reasonFor(resource, report)
   return {
     progress: {
       percent: Math.floor(report.percent),
@@ -53,6 +53,12 @@ export function progressFields(resource: TranscodeJob, { report, at }: Received)
   }
 }
 
+/** A program that was never given a GPU cannot know that somebody waited for one. */
+function reasonFor({ status }: TranscodeJob, said: Pick<ProgressReport, 'accelerator' | 'acceleratorReason'>) {
+  if (!said.accelerator) return status?.acceleratorReason
+  return said.accelerator === 'cpu' ? (status?.gpuGivenUp ?? said.acceleratorReason) : said.acceleratorReason
+}
+
 /** `1.8x`, as ffmpeg prints it. */
 const speedText = (speed: number) => `${speed < 100 ? Math.round(speed * 10) / 10 : Math.round(speed)}x`.slice(0, 16)
 
@@ -63,7 +69,7 @@ export function finalProgress(
 ): ProgressFields | undefined {
   const old = resource.status
   const accelerator = made.accelerator ?? old?.accelerator
-  const acceleratorReason = made.accelerator ? made.acceleratorReason : old?.acceleratorReason
+  const acceleratorReason = reasonFor(resource, made)
   const isDone = old?.progress?.percent === 100 && old.accelerator === accelerator
   if (isDone && made.playable.every((id) => old.progress?.playable?.includes(id))) return undefined
   const progress: TranscodeProgress = {

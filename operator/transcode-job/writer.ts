@@ -39,6 +39,7 @@ export function writerFor(object: RawTranscodeJob, { cluster, written, check }: 
     /** Undefined: created. Otherwise the Job that has the name already. */
     async createJob(job: Job): Promise<Job | undefined> {
       check()
+      failpoint('operator.create-job')
       try {
         await cluster.create(JOBS, job)
       } catch (error) {
@@ -54,16 +55,21 @@ export function writerFor(object: RawTranscodeJob, { cluster, written, check }: 
 
     async patchJob(patch: NonNullable<Plan['patchJob']>): Promise<void> {
       check()
+      failpoint('operator.patch-job')
       await cluster.patch(JOBS, { namespace, name: patch.name }, { spec: patch.spec }).catch(undefinedIfGone)
+      failpoint('operator.job-patched')
     },
 
     async writeProgress(fields: ProgressFields): Promise<void> {
+      failpoint('operator.apply-progress')
       await applyStatus(fields, PROGRESS_MANAGER)
+      failpoint('operator.progress-applied')
     },
 
     /** One write, and none if nothing would change. False: nothing was written. */
     async writeStatus(next: TranscodeJobStatus): Promise<boolean> {
       if (isDeepStrictEqual(ownFields(object.status), next)) return false
+      failpoint('operator.apply-status')
       const isWritten = await applyStatus(next, STATUS_MANAGER)
       failpoint('operator.status-applied')
       return isWritten
@@ -72,12 +78,16 @@ export function writerFor(object: RawTranscodeJob, { cluster, written, check }: 
     async deleteJob({ metadata }: Job): Promise<void> {
       check()
       const tie = metadata.uid ? { uid: metadata.uid } : {}
+      failpoint('operator.delete-job')
       await cluster.delete(JOBS, { namespace, name: metadata.name }, tie)
+      failpoint('operator.job-deleted')
     },
 
     async deleteResource(): Promise<void> {
       check()
+      failpoint('operator.delete-resource')
       await cluster.delete(TRANSCODE_JOBS, { namespace, name }, { uid })
+      failpoint('operator.resource-deleted')
     },
   }
 }

@@ -12,6 +12,8 @@ export const childConfig: ChildConfig = {
   gpuAvailable: false,
   cpu: '2',
   memory: '2Gi',
+  memoryMax: '8Gi',
+  gpuWaitSeconds: 300,
   scratch: '20Gi',
   logLevel: 'info',
   priorityClasses: {},

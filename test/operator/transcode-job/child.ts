@@ -26,7 +26,7 @@ const WHOLE = {
       'media.keepsake.dev/owner-uid': 'uid-1',
       'media.keepsake.dev/priority': 'normal',
     },
-    annotations: { 'media.keepsake.dev/transcode-job': 'med-1' },
+    annotations: { 'media.keepsake.dev/transcode-job': 'med-1', 'media.keepsake.dev/memory': '2Gi' },
     ownerReferences: [
       {
         apiVersion: 'media.keepsake.dev/v1alpha1',
@@ -172,6 +172,23 @@ for (const [name, accelerator, gpuAvailable, want] of gpu) {
     t.equal('tolerations' in job.spec.template.spec, want)
   })
 }
+
+t.test('auto does without once status says that none came, gpu never does', async (t) => {
+  const status = { gpuGivenUp: 'no GPU was free within 300 s' }
+  const auto = build({ spec: { accelerator: 'auto' }, status }, { gpuAvailable: true })
+  t.notOk('nvidia.com/gpu' in (auto.spec.template.spec.containers[0]?.resources.limits ?? {}))
+  t.match(JSON.parse(envOf(auto)['JOB_SPEC'] ?? ''), { accelerator: 'cpu' }, 'nor does the program look for one')
+  const gpu = build({ spec: { accelerator: 'gpu' }, status: {} }, { gpuAvailable: false })
+  t.ok('nvidia.com/gpu' in (gpu.spec.template.spec.containers[0]?.resources.limits ?? {}))
+})
+
+t.test('memory and attempts that remain follow from what earlier Jobs went through', async (t) => {
+  const job = build({ status: { restarts: 1, attempts: 2, memory: '4Gi' } })
+  t.match(job.spec.template.spec.containers[0]?.resources, { requests: { memory: '4Gi' }, limits: { memory: '4Gi' } })
+  t.equal(job.spec.backoffLimit, 0, 'the third of three attempts')
+  t.match(job.metadata.annotations, { 'media.keepsake.dev/memory': '4Gi', 'media.keepsake.dev/attempts-before': '2' })
+  t.equal(build({ status: { attempts: 7 } }).spec.backoffLimit, 0)
+})
 
 t.test('priority becomes a PriorityClass where one is configured', async (t) => {
   const priorityClasses = { interactive: 'media-now' }

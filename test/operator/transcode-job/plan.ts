@@ -40,6 +40,14 @@ const unschedulable = aPod(1, {
   phase: 'Pending',
   conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/1 nodes' }],
 })
+const disrupted = (n: number) =>
+  aPod(n, {
+    phase: 'Failed',
+    conditions: [
+      { type: 'DisruptionTarget', status: 'True', reason: 'DeletionByTaintManager', message: 'node is gone' },
+    ],
+    containerStatuses: [{ name: 'media', state: { running: { startedAt: '2026-01-01T00:00:02Z' } } }],
+  })
 const neverStarted = aPod(1, { phase: 'Failed', reason: 'OutOfcpu', message: 'Node has no CPU left' })
 
 t.test('creates the Job once, under a name that depends on the resource alone', async (t) => {
@@ -83,6 +91,23 @@ const verdicts: [string, Partial<Observed>, object, object?][] = [
     'the last attempt, whose failure its Job has not seen yet',
     { job, pods: [endedPod(1, 20), endedPod(2, 20), endedPod(3, 20)] },
     { reason: 'Running', message: 'Attempt 3 of 3 is running' },
+  ],
+  [
+    'a pod that the cluster took away',
+    { job, pods: [disrupted(1)] },
+    { reason: 'Interrupted', message: /no attempt: DeletionByTaintManager: node is gone/ },
+    { phase: 'Running', attempts: 0 },
+  ],
+  [
+    'an attempt after the cluster took one away',
+    { job, pods: [disrupted(1), runningPod(2)] },
+    { reason: 'Running', message: 'Attempt 1 of 3 is running' },
+  ],
+  [
+    'a Job that somebody deleted while its last attempt ran',
+    { resource: aTranscodeJob({ status: { attempts: 3 } }), job: aJob(aTranscodeJob({ status: { attempts: 3 } })) },
+    { status: 'Unknown', reason: 'Queued' },
+    { attempts: 3 },
   ],
   [
     'a second attempt',
@@ -151,10 +176,10 @@ const verdicts: [string, Partial<Observed>, object, object?][] = [
   [
     'an attempt that needed too much memory',
     {
-      job: aJob(resource, failedWith('BackoffLimitExceeded', 2)),
-      pods: [endedPod(1, 20), endedPod(2, 137, undefined, { reason: 'OOMKilled' })],
+      job: aJob(resource, failedWith('BackoffLimitExceeded', 3)),
+      pods: [endedPod(1, 20), endedPod(2, 20), endedPod(3, 137, undefined, { reason: 'OOMKilled' })],
     },
-    { status: 'False', reason: 'OOMKilled' },
+    { status: 'False', reason: 'OOMKilled', message: 'Attempt 3 of 3 needed more than 2Gi of memory' },
   ],
   [
     'an attempt that took too long',

@@ -1,0 +1,42 @@
+import { type Cluster, type KubeObject, NODES, type Reflection } from '../../lib/runtime/cluster.ts'
+
+interface Node extends KubeObject {
+  status?: { allocatable?: Record<string, string> }
+}
+
+export interface GpuNodes {
+  /** Must be complete before anything is decided. */
+  cache: Reflection<KubeObject>
+  /** Whether any node has a GPU to give, busy or not. */
+  any(): boolean
+}
+
+const GPU = 'nvidia.com/gpu'
+const gpusOf = (node: Node) => Number(node.status?.allocatable?.[GPU] ?? 0)
+
+/** Follows the nodes of the cluster. Those with GPUs come and go with the autoscaler: an answer holds for one Job. */
+export function followGpuNodes(cluster: Pick<Cluster, 'reflect'>, onInterrupted: () => void): GpuNodes {
+  const withGpu = new Set<string>()
+  const cache = cluster.reflect<Node>(
+    NODES,
+    {
+      onSet(node) {
+        if (gpusOf(node) > 0) withGpu.add(node.metadata.name)
+        else withGpu.delete(node.metadata.name)
+      },
+      onDelete: (node) => void withGpu.delete(node.metadata.name),
+      onError: onInterrupted,
+    },
+    { trim: trimNode },
+  )
+  return { cache, any: () => withGpu.size > 0 }
+}
+
+function trimNode({ metadata, status }: Node): Node {
+  const { name, uid, resourceVersion } = metadata
+  const gpus = status?.allocatable?.[GPU]
+  return {
+    metadata: { name, ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) },
+    ...(gpus !== undefined && { status: { allocatable: { [GPU]: gpus } } }),
+  }
+}
