@@ -78,7 +78,10 @@ export function failureOf(pod: Pod | undefined): { reason: string; message: stri
   if (pod.status?.reason === 'DeadlineExceeded') {
     return { reason: 'DeadlineExceeded', message: 'The attempt took longer than attemptDeadlineSeconds' }
   }
-  if (result?.ok === false && result.reason) return { reason: result.reason, message: result.message ?? '' }
+  const said =
+    result?.ok === false && result.reason ? { reason: result.reason, message: result.message ?? '' } : undefined
+  // A program that was told to stop cannot know why: an evicted pod says it, the program does not.
+  if (said && (said.reason !== 'Terminated' || !pod.status?.reason)) return said
   if (pod.status?.reason) return { reason: pod.status.reason, message: pod.status.message ?? '' }
   const known = BY_EXIT[ended.exitCode]
   if (known) return { reason: known[0], message: known[1] }

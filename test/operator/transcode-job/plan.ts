@@ -198,6 +198,14 @@ const verdicts: [string, Partial<Observed>, object, object?][] = [
     { status: 'False', reason: 'Evicted' },
   ],
   [
+    'an eviction of a program that had time to say that it was stopped',
+    {
+      job: aJob(resource, failedWith('BackoffLimitExceeded')),
+      pods: [endedPod(1, 143, { ok: false, reason: 'Terminated', message: 'stopped' }, { podReason: 'Evicted' })],
+    },
+    { status: 'False', reason: 'Evicted' },
+  ],
+  [
     'a crash with an unknown code',
     { job: aJob(resource, failedWith('BackoffLimitExceeded')), pods: [endedPod(1, 1)] },
     { status: 'False', reason: 'Failed', message: /exit code 1$/ },
