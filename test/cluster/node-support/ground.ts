@@ -1,0 +1,15 @@
+import type { Test } from 'tap'
+import { nodeCluster } from '../support.ts'
+import { startS3 } from './services.ts'
+import { type Ground, nodeName, prepareSources } from './world.ts'
+
+/** The node's cluster with the custom resource, an S3 server beside it, and sources in that. */
+export async function openGround(t: Test): Promise<Ground> {
+  const cluster = await nodeCluster(t)
+  const address = cluster.nodeAddress
+  if (address === undefined) throw new Error('Nothing beside the node can be reached from its pods')
+  await cluster.kubectl('apply', '--server-side', '--force-conflicts', '-f', 'crds/transcodejobs.yaml')
+  const [s3, node] = await Promise.all([startS3(t, address), nodeName(cluster)])
+  await prepareSources(s3)
+  return { cluster, address, node, s3 }
+}

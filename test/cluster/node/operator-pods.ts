@@ -1,0 +1,131 @@
+import t from 'tap'
+import { succeededOf, type TranscodeJob } from '../../../crds/transcode-job.ts'
+import { EXIT } from '../../../lib/contract/job-result.ts'
+import { eventually } from '../../support/eventually.ts'
+import { faultsIn } from '../node-support/faults.ts'
+import { openGround } from '../node-support/ground.ts'
+import { holdEncoder } from '../node-support/pod-processes.ts'
+import { openWorld, type SourceName } from '../node-support/world.ts'
+
+/** What the operator makes of what really happens to pods. Most of it is waiting, so the cases run side by side. */
+t.jobs = 5
+t.setTimeout(600_000)
+const ground = await openGround(t)
+
+const verdict = ({ status }: TranscodeJob) => {
+  const { status: is, reason, message } = succeededOf(status) ?? {}
+  return { is, reason, message, attempts: status?.attempts }
+}
+
+t.test('every exit code of the contract reaches status', { buffered: true }, async (t) => {
+  const w = await openWorld(t, ground, 'exits', { store: faultsIn(ground.address) })
+  const cases: [name: string, source: SourceName, exit: number, reason: string][] = [
+    ['fine', 'short', EXIT.ok, 'Succeeded'],
+    ['bad-config', 'short', EXIT.badSpec, 'BadSpec'],
+    ['missing', 'missing', EXIT.inputMissing, 'InputMissing'],
+    ['text', 'text', EXIT.inputBad, 'CorruptInput'],
+    ['no-store', 'short', EXIT.transient, 'StoreUnavailable'],
+    // Nothing here can make the program itself end so: only its exit code is real.
+    ['exit-13', 'short', EXIT.encoderMissing, 'EncoderMissing'],
+    ['exit-21', 'short', EXIT.noSpace, 'NoSpace'],
+    ['exit-22', 'short', EXIT.gpuBusy, 'GpuBusy'],
+    ['exit-30', 'short', EXIT.verificationFailed, 'VerificationFailed'],
+    ['exit-77', 'short', 77, 'Failed'],
+  ]
+  for (const [name, source] of cases) await w.submit(name, source, { maxAttempts: 1 })
+  for (const [name, , exit, reason] of cases) {
+    const done = await w.untilFinished(name, 180_000)
+    const [pod] = await w.podsOf(name)
+    const state = pod?.status?.containerStatuses?.[0]?.state
+    t.equal(state?.terminated?.exitCode, exit, `${name} ended with ${exit}`)
+    t.match(verdict(done), { is: exit === EXIT.ok ? 'True' : 'False', reason, attempts: 1 }, name)
+  }
+  const permanent = await w.jobsOf('text')
+  t.match(permanent[0]?.status?.conditions?.at(-1), { type: 'Failed', reason: 'PodFailurePolicy' })
+})
+
+t.test('a permanent exit code ends the Job at once, however many attempts are left', { buffered: true }, async (t) => {
+  const w = await openWorld(t, ground, 'permanent')
+  await w.submit('text', 'text', { maxAttempts: 5 })
+  const done = await w.untilFinished('text', 120_000)
+  t.match(verdict(done), { is: 'False', reason: 'CorruptInput', attempts: 1 })
+  t.equal((await w.podsOf('text')).length, 1)
+})
+
+t.test('a program that runs out of memory gets more, until it is enough', { buffered: true }, async (t) => {
+  const w = await openWorld(t, ground, 'oom', { operator: { JOB_MEMORY: '160Mi', JOB_MEMORY_MAX: '1280Mi' } })
+  await w.submit('hungry', 'long', { maxAttempts: 4 })
+  const done = await w.untilFinished('hungry', 400_000)
+  t.match(verdict(done), { is: 'True', reason: 'Succeeded' })
+  t.ok((done.status?.attempts ?? 0) >= 2, `${done.status?.attempts} attempts, the last with ${done.status?.memory}`)
+  const events = await w.events('hungry')
+  t.ok(events.some((e) => e.reason === 'OOMKilled' && /the next one gets 320Mi/.test(e.note)))
+})
+
+t.test('a program that needs more memory than it may ever have fails and says so', { buffered: true }, async (t) => {
+  const w = await openWorld(t, ground, 'oom-limit', { operator: { JOB_MEMORY: '96Mi', JOB_MEMORY_MAX: '128Mi' } })
+  await w.submit('hungry', 'long', { maxAttempts: 4 })
+  const done = await w.untilFinished('hungry', 300_000)
+  t.match(verdict(done), { is: 'False', reason: 'OOMKilled', message: /128Mi of memory, the most it may have/ })
+  t.equal(done.status?.attempts, 2, 'the third would have ended as the second')
+})
+
+t.test('a pod that is evicted for its scratch space says so', { buffered: true }, async (t) => {
+  const w = await openWorld(t, ground, 'scratch', { operator: { JOB_SCRATCH: '8Mi' } })
+  await w.submit('large', 'long', { maxAttempts: 1 })
+  const pod = await w.runningPod('large')
+  // The kubelet looks about once a minute; a fast machine would be done before.
+  await holdEncoder(pod.metadata.uid ?? '')
+  const done = await w.untilFinished('large', 240_000)
+  t.match(verdict(done), { is: 'False', reason: 'Evicted', message: /exceeds the (total )?limit/ })
+})
+
+t.test('an attempt that passes its deadline ends, and status says why', { buffered: true }, async (t) => {
+  const w = await openWorld(t, ground, 'deadline')
+  await w.submit('slow', 'long', { maxAttempts: 1, attemptDeadlineSeconds: 60 })
+  const pod = await w.runningPod('slow')
+  await holdEncoder(pod.metadata.uid ?? '')
+  const done = await w.untilFinished('slow', 200_000)
+  t.match(verdict(done), { is: 'False', reason: 'DeadlineExceeded', message: /attemptDeadlineSeconds/ })
+})
+
+t.test('an image that is not there is seen, and a mended operator begins again', { buffered: true }, async (t) => {
+  const w = await openWorld(t, ground, 'image', { operator: { JOB_IMAGE: 'localhost/no-such-image:1' } })
+  await w.submit('stuck', 'short', { maxAttempts: 1, attemptDeadlineSeconds: 60 })
+  const stuck = await w.until('stuck', 'a reason', (r) => succeededOf(r.status)?.reason === 'ImagePullBackOff')
+  t.match(stuck.status, { phase: 'Pending' })
+  t.match(succeededOf(stuck.status), { status: 'Unknown', message: /no-such-image/ })
+  t.ok((await w.events('stuck')).some((e) => e.type === 'Warning' && e.reason === 'ImagePullBackOff'))
+  await w.restartOperator({ JOB_IMAGE: 'localhost/keepsake:dev' })
+  const done = await w.untilFinished('stuck', 240_000)
+  t.match(verdict(done), { is: 'True', attempts: 1 }, 'what never ran was no attempt')
+  t.equal(done.status?.restarts, 1)
+})
+
+t.test('a pod that fits nowhere is seen, and goes with its resource', { buffered: true }, async (t) => {
+  const w = await openWorld(t, ground, 'nowhere', { operator: { JOB_CPU: '1000' } })
+  await w.submit('huge', 'short')
+  const stuck = await w.until('huge', 'a reason', (r) => succeededOf(r.status)?.reason === 'Unschedulable')
+  t.match(succeededOf(stuck.status), { status: 'Unknown', message: /Insufficient cpu/ })
+  t.equal(stuck.status?.phase, 'Pending')
+  t.ok((await w.events('huge')).some((e) => e.type === 'Warning' && e.reason === 'Unschedulable'))
+  await w.kubectl('delete', 'tj', 'huge')
+  await eventually('no pod', async () => (await w.podsOf('huge')).length === 0, 60_000, 200)
+  t.same(await w.jobsOf('huge'), [])
+})
+
+t.test('a pod that somebody deletes is followed by another one', { buffered: true }, async (t) => {
+  const w = await openWorld(t, ground, 'deleted')
+  await w.submit('unlucky', 'long', { maxAttempts: 2 })
+  const pod = await w.runningPod('unlucky')
+  await holdEncoder(pod.metadata.uid ?? '')
+  await w.kubectl('delete', 'pod', pod.metadata.name, '--wait=false')
+  const done = await w.untilFinished('unlucky', 300_000)
+  t.match(verdict(done), { is: 'True', reason: 'Succeeded' })
+  const [job] = await w.jobsOf('unlucky')
+  t.match(job?.status, { failed: 1, succeeded: 1 })
+  t.notOk(
+    (await w.podsOf('unlucky')).some((p) => p.metadata.uid === pod.metadata.uid),
+    'it was not that pod',
+  )
+})
