@@ -25,7 +25,14 @@ export async function ensureBase(cache: string): Promise<void> {
     const debian = join(folder, 'debian.tar')
     const acquire = await aptSettings()
     const options = [...acquire, ...SLIM].flatMap((option) => option)
-    await run('mmdebstrap', ['--quiet', '--variant=minbase', '--include=ca-certificates', ...options, 'bookworm', debian])
+    await run('mmdebstrap', [
+      '--quiet',
+      '--variant=minbase',
+      '--include=ca-certificates',
+      ...options,
+      'bookworm',
+      debian,
+    ])
     const extra = join(folder, 'extra')
     await layNode(extra)
     await commit(cache, version, [debian, extra])
@@ -36,7 +43,9 @@ export async function ensureBase(cache: string): Promise<void> {
 
 /** As Debian's own slim images leave documentation out, licences apart. */
 const SLIM = ['doc/*', 'man/*', 'locale/*', 'info/*', 'doc/*/copyright'].map((path) =>
-  path.endsWith('copyright') ? `--dpkgopt=path-include=/usr/share/${path}` : `--dpkgopt=path-exclude=/usr/share/${path}`,
+  path.endsWith('copyright')
+    ? `--dpkgopt=path-include=/usr/share/${path}`
+    : `--dpkgopt=path-exclude=/usr/share/${path}`,
 )
 
 /** How this machine reaches Debian's packages: proxies, and whether its clock can be trusted. */

@@ -21,6 +21,7 @@ const REFERENCE = 'localhost/keepsake:dev'
 const SOURCES = ['Dockerfile', '.dockerignore', 'package.json', 'package-lock.json', 'tsconfig.json']
 const FOLDERS = ['api', 'crds', 'jobs', 'lib', 'operator']
 const KEPT_ARCHIVES = 3
+const MOST_LAYERS = 200
 
 /**
  * Builds the product's Dockerfile without a registry and without an engine. The same sources are built once; several
@@ -53,6 +54,9 @@ async function forgetOld(): Promise<void> {
   const aged = await Promise.all(names.map(async (name) => ({ name, at: (await stat(join(CACHE, name))).mtimeMs })))
   const old = aged.sort((a, b) => b.at - a.at).slice(KEPT_ARCHIVES)
   await Promise.all(old.map(({ name }) => rm(join(CACHE, name), { force: true })))
+  // Layers of earlier builds are what makes the next one quick; a change of sources adds a few small ones.
+  const images = (await buildah(CACHE, ['images', '--all', '--quiet'])).split('\n').length
+  if (images > MOST_LAYERS) await buildah(CACHE, ['rmi', '--prune', '--force'])
 }
 
 async function sourcesKey(): Promise<string> {
@@ -64,7 +68,11 @@ async function sourcesKey(): Promise<string> {
   )
   const hash = createHash('sha256')
   for (const file of [...SOURCES, 'tsconfig.build.json', ...inFolders.flat()].sort()) {
-    hash.update(`${file}\0`).update(createHash('sha256').update(await readFile(join(REPOSITORY, file))).digest())
+    hash.update(`${file}\0`).update(
+      createHash('sha256')
+        .update(await readFile(join(REPOSITORY, file)))
+        .digest(),
+    )
   }
   return hash.digest('hex').slice(0, 16)
 }

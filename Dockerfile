@@ -1,0 +1,71 @@
+# One image, every program of the cluster. The command chooses, relative to /app:
+#   node api/main.js · node api/worker/main.js · node operator/main.js · node jobs/transcode/main.js
+#   node api/db/main.js (migrations) · node api/cli.js (administration)
+ARG NODE=node:24-bookworm-slim
+
+FROM ${NODE} AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json ./
+# No install script has anything to do for what runs here: sharp brings its library as a package.
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
+# Types, maps, documentation and tests of libraries are most of their size. Licences stay.
+RUN find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.map' -o -name '*.tsbuildinfo' \
+      -o -iname '*.md' -o -iname '*.markdown' \) ! -iname '*licen[cs]e*' ! -iname '*notice*' -delete \
+ && find node_modules -type d \( -name test -o -name tests -o -name coverage -o -name doc -o -name docs -o -name example \
+      -o -name examples -o -name benchmark -o -name benchmarks -o -name .github \) \
+      -regextype posix-extended -regex '(.*/)?node_modules/(@[^/]+/)?[^/@]+/[^/]+' -prune -exec rm -rf {} + \
+ && rm -f node_modules/.package-lock.json && find node_modules -type d -empty -delete
+
+FROM ${NODE} AS build
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
+COPY . .
+RUN npm run --silent build && find dist -name '*.map' -delete
+
+# What is left of Debian: the programs below, and whatever they load. No shell, no package manager, no login.
+# The packages' records and licences come along, so that scanners know what is inside.
+FROM ${NODE} AS system
+RUN apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+      binutils ca-certificates ffmpeg libvips-tools util-linux >/dev/null \
+ && rm -rf /var/lib/apt/lists/*
+RUN set -eu; root=/rootfs; heif=$(find /usr/lib -name vips-heif.so); \
+    for folder in bin lib lib64 sbin; do mkdir -p "$root/usr/$folder"; ln -s "usr/$folder" "$root/$folder"; done; \
+    mkdir -p "$root/etc/ssl/certs" "$root/var/lib/dpkg/status.d" "$root/app"; \
+    mkdir -m 1777 "$root/tmp" "$root/work"; \
+    # setpriv lets ffmpeg die with the program that started it; vips-heif reads what iPhones take.
+    set -- /usr/local/bin/node /usr/bin/ffmpeg /usr/bin/ffprobe /usr/bin/vips /usr/bin/vipsthumbnail /usr/bin/setpriv "$heif"; \
+    for file in "$@"; do echo "$file"; ldd "$file" | grep -o '/[^ ]*'; done | sort -u >/tmp/files; \
+    while read -r file; do \
+      real=$(readlink -f "$file"); \
+      install -D -m 755 "$real" "$root$(readlink -f "$(dirname "$file")")/$(basename "$file")"; \
+      { dpkg -S "$real" || dpkg -S "${real#/usr}" || true; } 2>/dev/null | cut -d: -f1; \
+    done </tmp/files | sort -u >/tmp/packages; \
+    for package in $(cat /tmp/packages) ca-certificates; do \
+      dpkg -s "$package" >"$root/var/lib/dpkg/status.d/$package"; \
+      install -D -m 644 "/usr/share/doc/$package/copyright" "$root/usr/share/doc/$package/copyright"; \
+    done; \
+    strip "$root/usr/local/bin/node"; \
+    cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"; \
+    cp /etc/os-release /etc/debian_version "$root/etc/"; \
+    printf 'root:x:0:0:root:/:/usr/sbin/nologin\nkeepsake:x:10001:10001::/tmp:/usr/sbin/nologin\n' >"$root/etc/passwd"; \
+    printf 'root:x:0:\nkeepsake:x:10001:\n' >"$root/etc/group"
+
+FROM scratch
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="Keepsake" \
+      org.opencontainers.image.description="The programs of Keepsake: api, worker, operator, jobs, migrations" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+ENV NODE_ENV=production PATH=/usr/local/bin:/usr/bin HOME=/tmp
+COPY --from=system /rootfs/ /
+COPY --from=dependencies /app/node_modules /app/node_modules
+COPY --from=build /app/dist /app
+WORKDIR /app
+# In numbers, so that Kubernetes can tell that it is not root.
+USER 10001:10001
+# node itself is process 1: it handles SIGTERM, and its children are its own to wait for.
+CMD ["node", "api/main.js"]
