@@ -16,8 +16,11 @@ export interface ControlPlaneOptions {
   enter?: readonly string[]
   /** Where the node's pods reach the API server; the control plane alone listens on 127.0.0.1 only. */
   nodeAddress?: string
-  /** More of these for the controller manager. */
+  /** More of these for the API server and the controller manager. */
+  apiServerFlags?: readonly string[]
   controllerFlags?: readonly string[]
+  /** Nobody finds that pods fit on no node: they stay as they are until somebody says that they run. */
+  withoutScheduler?: boolean
 }
 
 /** The running parts, for those who build a node upon them. */
@@ -90,7 +93,7 @@ export async function runControlPlane(o: ControlPlaneOptions): Promise<ControlPl
     await parts.etcd.start()
     await startApiServer()
     // These two end at once if the API server is not there yet, and are started again if it goes too early.
-    await Promise.all([startControllers(), parts.scheduler.start()])
+    await Promise.all([startControllers(), o.withoutScheduler ? undefined : parts.scheduler.start()])
   } catch (error) {
     await stop()
     throw error
@@ -164,6 +167,7 @@ function apiServerFlags(o: ControlPlaneOptions, certificates: Certificates, etcd
     '--enable-admission-plugins=NodeRestriction',
     '--service-cluster-ip-range=10.96.0.0/16',
     '--allow-privileged=true',
+    ...(o.apiServerFlags ?? []),
   ]
 }
 
@@ -173,7 +177,7 @@ function withoutNode(faults: ControlPlane['faults']): ClusterFaults {
 }
 
 /** Free, and not one that the kernel hands out to clients: while an API server is away nobody may take its port. */
-async function serverPort(): Promise<number> {
+export async function serverPort(): Promise<number> {
   for (;;) {
     const port = 12_000 + Math.floor(Math.random() * 20_000)
     const server = createServer()
