@@ -3,5 +3,8 @@ import { crdYaml } from './to-yaml.ts'
 import { transcodeJobKind } from './transcode-job.ts'
 
 for (const kind of [transcodeJobKind]) {
-  writeFileSync(new URL(`./${kind.plural}.yaml`, import.meta.url), crdYaml(kind))
+  // The chart may only read what lies inside it.
+  for (const folder of ['.', '../charts/keepsake/files/crds']) {
+    writeFileSync(new URL(`${folder}/${kind.plural}.yaml`, import.meta.url), crdYaml(kind))
+  }
 }

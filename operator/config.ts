@@ -25,6 +25,8 @@ export const OperatorConfig = z.object({
   RECONCILE_CONCURRENCY: int(1, 100).default(8),
   JOB_IMAGE: z.string().min(1),
   STORE_SECRET: z.string().min(1),
+  /** Of the pods, in the namespace of each TranscodeJob; they get no token of it. Unset: the namespace's default. */
+  JOB_SERVICE_ACCOUNT: z.string().min(1).optional(),
   /** Whether any node offers `nvidia.com/gpu`; `detect`: look at the nodes, which our role must then be allowed to. */
   GPU_AVAILABLE: z.union([z.literal('detect'), flag]).default(false),
   /** How long a TranscodeJob with `accelerator: auto` waits for a free GPU. */

@@ -163,6 +163,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
 const childConfig = (config: OperatorConfig, progressUrl: string, gpuNodes: GpuNodes | undefined): ChildConfig => ({
   image: config.JOB_IMAGE,
   storeSecret: config.STORE_SECRET,
+  serviceAccount: config.JOB_SERVICE_ACCOUNT,
   progressUrl,
   progressKey: config.PROGRESS_KEY,
   get gpuAvailable() {

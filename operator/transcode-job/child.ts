@@ -11,6 +11,8 @@ export interface ChildConfig {
   image: string
   /** Secret with the environment of the object store. */
   storeSecret: string
+  /** Undefined: the namespace's default. */
+  serviceAccount?: string | undefined
   progressUrl: string
   progressKey: string
   /** Whether any node offers `nvidia.com/gpu`. */
@@ -107,6 +109,7 @@ function podSpec(resource: TranscodeJob, jobName: string, config: ChildConfig, {
     // Per attempt: the pod fails in place and keeps its logs. A deadline of the Job would delete both.
     activeDeadlineSeconds: spec.attemptDeadlineSeconds,
     terminationGracePeriodSeconds: 30,
+    ...(config.serviceAccount && { serviceAccountName: config.serviceAccount }),
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     ...(priorityClassName && { priorityClassName }),

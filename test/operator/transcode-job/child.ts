@@ -197,3 +197,9 @@ t.test('priority becomes a PriorityClass where one is configured', async (t) => 
   })
   t.notOk('priorityClassName' in build({}, { priorityClasses }).spec.template.spec)
 })
+
+t.test('pods run as the account of the configuration, without its token', async (t) => {
+  const { spec } = build({}, { serviceAccount: 'keepsake-jobs' }).spec.template
+  t.match(spec, { serviceAccountName: 'keepsake-jobs', automountServiceAccountToken: false })
+  t.notOk('serviceAccountName' in build({}).spec.template.spec)
+})

@@ -1,0 +1,178 @@
+{{/* <release>-keepsake, short enough that what is added keeps it below 63 characters. */}}
+{{- define "keepsake.fullname" -}}
+{{- printf "%s-keepsake" .Release.Name | trunc 43 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* For what belongs to no namespace: two releases of one name may live in two. */}}
+{{- define "keepsake.clusterName" -}}
+{{- printf "%s-%s" .Release.Namespace (include "keepsake.fullname" .) -}}
+{{- end -}}
+
+{{- define "keepsake.selectorLabels" -}}
+app.kubernetes.io/name: keepsake
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* (dict "root" . "component" "api"), the component being optional */}}
+{{- define "keepsake.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{ include "keepsake.selectorLabels" .root }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+{{- with .component }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "keepsake.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}{{ .repository }}@{{ .digest }}{{- else -}}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "keepsake.watchesAll" -}}
+{{- if eq .Values.watchNamespace "*" }}true{{ end -}}
+{{- end -}}
+
+{{/* Where the worker makes TranscodeJobs: always inside what the operator watches. */}}
+{{- define "keepsake.jobNamespace" -}}
+{{- if include "keepsake.watchesAll" . -}}
+{{- .Values.jobs.namespace | default .Release.Namespace -}}
+{{- else -}}
+{{- $watched := .Values.watchNamespace | default .Release.Namespace -}}
+{{- if and .Values.jobs.namespace (ne .Values.jobs.namespace $watched) -}}
+{{- fail (printf "jobs.namespace is %q, but the operator only watches %q: leave it empty, or set watchNamespace to %q or \"*\"" .Values.jobs.namespace $watched .Values.jobs.namespace) -}}
+{{- end -}}
+{{- $watched -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "keepsake.progressUrl" -}}
+{{- .Values.operator.progressUrl | default (printf "http://%s-operator.%s.svc:%v/progress" (include "keepsake.fullname" .) .Release.Namespace .Values.operator.service.port) -}}
+{{- end -}}
+
+{{- define "keepsake.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+seccompProfile: { type: RuntimeDefault }
+{{- end -}}
+
+{{- define "keepsake.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end -}}
+
+{{/* A variable from a key of a Secret: (dict "name" … "secret" … "key" …) */}}
+{{- define "keepsake.secretEnv" -}}
+- name: {{ .name }}
+  valueFrom: { secretKeyRef: { name: {{ .secret | quote }}, key: {{ .key | quote }} } }
+{{- end -}}
+
+{{- define "keepsake.databaseEnv" -}}
+{{- $secret := required "database.existingSecret is needed: the name of a Secret with the key DATABASE_URL" .Values.database.existingSecret -}}
+{{- include "keepsake.secretEnv" (dict "name" "DATABASE_URL" "secret" $secret "key" .Values.database.key) -}}
+{{- end -}}
+
+{{- define "keepsake.objectStoreSecret" -}}
+{{- required "objectStore.existingSecret is needed: the name of a Secret with STORE_KIND and the S3_… keys" .Values.objectStore.existingSecret -}}
+{{- end -}}
+
+{{- define "keepsake.pullSecrets" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . | quote }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* What all Deployments share around their container: (dict "root" . "component" "api") */}}
+{{- define "keepsake.deploymentHead" -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ include "keepsake.fullname" .root }}-{{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "keepsake.labels" . | nindent 4 }}
+spec:
+  replicas: {{ .values.replicas }}
+  revisionHistoryLimit: 5
+  # A new pod first, then an old one: never fewer than asked for.
+  strategy: { type: RollingUpdate, rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } }
+  selector:
+    matchLabels:
+      {{- include "keepsake.selectorLabels" .root | nindent 6 }}
+      app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{/* Without versions of the chart: pods are replaced when they change, not when it does. */}}
+{{- define "keepsake.podMetadata" -}}
+labels:
+  {{- include "keepsake.selectorLabels" .root | nindent 2 }}
+  app.kubernetes.io/component: {{ .component }}
+  {{- with .values.podLabels }}{{ toYaml . | nindent 2 }}{{ end }}
+annotations:
+  kubectl.kubernetes.io/default-container: {{ .component }}
+  {{- with .values.podAnnotations }}{{ toYaml . | nindent 2 }}{{ end }}
+{{- end -}}
+
+{{- define "keepsake.podSpec" -}}
+serviceAccountName: {{ include "keepsake.fullname" .root }}-{{ .component }}
+automountServiceAccountToken: {{ ne .component "api" }}
+enableServiceLinks: false
+{{- include "keepsake.pullSecrets" .root }}
+securityContext: {{- include "keepsake.podSecurityContext" .root | nindent 2 }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+topologySpreadConstraints:
+  {{- range tuple "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "keepsake.selectorLabels" $.root | nindent 8 }}
+        app.kubernetes.io/component: {{ $.component }}
+  {{- end }}
+volumes:
+  - name: tmp
+    emptyDir: { sizeLimit: 128Mi }
+  {{- with .values.extraVolumes }}{{ toYaml . | nindent 2 }}{{ end }}
+{{- end -}}
+
+{{/* Of the container, after its name, command, environment and ports: (dict … "health" "internal") */}}
+{{- define "keepsake.containerTail" -}}
+image: {{ include "keepsake.image" .root | quote }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+securityContext: {{- include "keepsake.securityContext" .root | nindent 2 }}
+resources: {{- toYaml .values.resources | nindent 2 }}
+startupProbe:
+  httpGet: { path: /livez, port: {{ .health }} }
+  periodSeconds: 1
+  failureThreshold: 60
+livenessProbe:
+  httpGet: { path: /livez, port: {{ .health }} }
+  periodSeconds: 20
+  timeoutSeconds: 5
+readinessProbe:
+  httpGet: { path: /readyz, port: {{ .health }} }
+  periodSeconds: 5
+  timeoutSeconds: 4
+  failureThreshold: 2
+volumeMounts:
+  - { name: tmp, mountPath: /tmp }
+  {{- with .values.extraVolumeMounts }}{{ toYaml . | nindent 2 }}{{ end }}
+{{- end -}}
