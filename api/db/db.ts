@@ -1,12 +1,10 @@
 import type { Writable } from 'node:stream'
-import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres'
 import pg from 'pg'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Log } from '../../lib/runtime/log.ts'
-import * as schema from './schema.ts'
+import { type Door, makeDoor, type Tx } from './door.ts'
 
-/** A transaction. Queries take it as first parameter and never open one themselves. */
-export type Tx = Omit<NodePgDatabase<typeof schema>, 'transaction'>
+export type { Tx }
 
 /**
  * On whose behalf a transaction runs; row-level security shows it nothing else. `org` for tenant tables, `user` for a
@@ -20,8 +18,14 @@ export interface Scope {
 export interface Database {
   /** Commits when `work` resolves, rolls back when it throws. Never wait for anything but the database inside. */
   inTransaction<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T>
-  /** The same, read only: one snapshot for all its queries. */
+  /** The same, read only. */
   read<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T>
+  /**
+   * The same for queries that do not wait for each other: all of them, with `begin` and `commit`, are one packet and one
+   * round trip. `work` must have asked when it returns its promise, as `execute()` of a prepared query does and `await`
+   * of an unprepared one does not; a query that comes later is refused.
+   */
+  readAtOnce<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T>
   /** Throws when the database does not answer. */
   check(): Promise<void>
   readonly pool: pg.Pool
@@ -76,22 +80,21 @@ export function openDatabase(o: DatabaseOptions): Database {
   // query fails, and that is how the transaction learns of it.
   pool.on('connect', (client) => client.on('error', (error) => o.log.debug({ err: error }, 'database connection lost')))
 
-  const doors = new WeakMap<pg.PoolClient, Tx>()
+  const doors = new WeakMap<pg.PoolClient, Door>()
   /** Building drizzle's view of a connection costs more than a small query: once per connection is enough. */
-  function txOn(client: pg.PoolClient): Tx {
-    const known = doors.get(client)
-    if (known) return known
-    const made = drizzle(client, { schema, casing: 'snake_case' })
-    doors.set(client, made)
-    return made
+  function doorOf(client: pg.PoolClient): Door {
+    const door = doors.get(client) ?? makeDoor(client)
+    doors.set(client, door)
+    return door
   }
 
   async function write<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T> {
     const begin = beginStatement(scope, 'read write')
     const client = await pool.connect()
+    const door = doorOf(client)
     try {
       await client.query(begin)
-      const result = await work(txOn(client))
+      const result = await door.whileOpen(work)
       await client.query('commit')
       client.release()
       return result
@@ -112,11 +115,8 @@ export function openDatabase(o: DatabaseOptions): Database {
       sendTogether(client)
       const begun = client.query(begin)
       // Without the scope row-level security would answer "nothing there", which must not be mistaken for the truth.
-      const [result] = await Promise.all([work(txOn(client)), begun])
-      client.query('commit').then(
-        () => client.release(),
-        (error: Error) => client.release(error),
-      )
+      const [result] = await Promise.all([doorOf(client).whileOpen(work), begun])
+      commitAndRelease(client)
       return result
     } catch (error) {
       await rollBack(client)
@@ -124,18 +124,36 @@ export function openDatabase(o: DatabaseOptions): Database {
     }
   }
 
+  async function readAtOnce<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T> {
+    const begin = beginStatement(scope, 'read only')
+    const client = await pool.connect()
+    sendTogether(client)
+    const begun = client.query(begin)
+    const asked = doorOf(client).untilReturn(work)
+    // After an error this rolls back: Postgres commits no transaction in which something failed.
+    commitAndRelease(client)
+    const [result] = await Promise.all([asked, begun])
+    return result
+  }
+
   return {
     pool,
     inTransaction: (scope, work) => write(scope, work),
     read: (scope, work) => read(scope, work),
+    readAtOnce: (scope, work) => readAtOnce(scope, work),
     check: async () => void (await pool.query('select 1')),
     close: () => pool.end(),
   }
 }
 
 /** A connection that cannot even roll back is thrown away, or its open transaction would meet the next request. */
-async function rollBack(client: pg.PoolClient): Promise<void> {
-  await client.query('rollback').then(
+const rollBack = (client: pg.PoolClient): Promise<void> => endAndRelease(client, 'rollback')
+
+/** Nobody waits for it; a connection that fails here is thrown away. */
+const commitAndRelease = (client: pg.PoolClient): void => void endAndRelease(client, 'commit')
+
+async function endAndRelease(client: pg.PoolClient, statement: 'commit' | 'rollback'): Promise<void> {
+  await client.query(statement).then(
     () => client.release(),
     (error: Error) => client.release(error),
   )

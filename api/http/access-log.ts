@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express'
-import { redactUrl } from '../../lib/runtime/log.ts'
+import { type Log, redactUrl } from '../../lib/runtime/log.ts'
 import { stateOf } from './request.ts'
 
 /** What one request cost, once it is over. */
@@ -12,16 +12,20 @@ export interface Served {
 }
 
 /** One line per request, written when it is over, whether it was answered or the client went away. */
-export function accessLog(onServed: (served: Served) => void): RequestHandler {
+export function accessLog(log: Log, onServed: (served: Served) => void): RequestHandler {
+  // Nothing below can hold a secret but the address, and that is cleaned here: looking through every field for what is
+  // called like one costs more than the line itself.
+  const lines = log.child({}, { redact: [] })
   return (req, res, next) => {
     const started = performance.now()
     // Routers rewrite req.url while they look for the route.
     const { method, originalUrl } = req
     res.once('close', () => {
-      const { log, route, userId } = stateOf(res)
+      const { requestId, route, userId } = stateOf(res)
       const ms = Math.round((performance.now() - started) * 10) / 10
       const aborted = !res.writableFinished
       const line = {
+        request_id: requestId,
         method,
         url: redactUrl(originalUrl).slice(0, 2048),
         route,
@@ -30,7 +34,7 @@ export function accessLog(onServed: (served: Served) => void): RequestHandler {
         user_id: userId,
         ...(aborted && { aborted }),
       }
-      log.info(line, 'request')
+      lines.info(line, 'request')
       onServed({ method, route: route ?? 'unmatched', status: aborted ? 499 : res.statusCode, seconds: ms / 1000 })
     })
     next()

@@ -30,7 +30,7 @@ export function httpApp(routes: readonly Route[], o: HttpAppOptions): Express {
   app.disable('x-powered-by').disable('etag')
   app.set('trust proxy', o.trustProxyHops)
   app.use(begin(o.log, o.clock))
-  app.use(accessLog(o.onServed ?? (() => {})))
+  app.use(accessLog(o.log, o.onServed ?? (() => {})))
   app.use(safeHeaders())
   app.use(closeConnections(o.closing ?? (() => false)))
   app.use(watchBodies(o.bodyLimits ?? BODY_LIMITS))

@@ -9,6 +9,7 @@ export interface RequestState {
   requestId: string
   log: Log
   clock: Clock
+  /** Aborted when the client goes away. */
   signal: AbortSignal
   /** Template of the matched route: metrics and logs must not have one series per id. */
   route?: string
@@ -24,15 +25,38 @@ export function begin(log: Log, clock: Clock): RequestHandler {
   return (req, res, next) => {
     const given = req.get('x-request-id')
     const requestId = given && REQUEST_ID.test(given) ? given : formatId('request', newUuid())
-    const gone = new AbortController()
-    res.once('close', () => {
-      if (!res.writableFinished) gone.abort(new ClientGone())
-    })
-    const state: RequestState = { requestId, log: log.child({ request_id: requestId }), clock, signal: gone.signal }
-    Object.assign(res.locals, { [STATE]: state })
+    ;(res.locals as Record<symbol, unknown>)[STATE] = newState(requestId, log, clock, res)
     res.set('X-Request-Id', requestId)
     next()
   }
+}
+
+/** Most requests log nothing of their own and wait for nothing that could be aborted: both are made when asked for. */
+function newState(requestId: string, log: Log, clock: Clock, res: Response): RequestState {
+  let own: Log | undefined
+  let signal: AbortSignal | undefined
+  return {
+    requestId,
+    clock,
+    get log() {
+      own ??= log.child({ request_id: requestId })
+      return own
+    },
+    get signal() {
+      signal ??= abortedWith(res)
+      return signal
+    },
+  }
+}
+
+function abortedWith(res: Response): AbortSignal {
+  const gone = new AbortController()
+  const look = () => {
+    if (!res.writableFinished) gone.abort(new ClientGone())
+  }
+  if (res.closed) look()
+  else res.once('close', look)
+  return gone.signal
 }
 
 export const stateOf = (res: Response) => (res.locals as Record<symbol, unknown>)[STATE] as RequestState
@@ -47,15 +71,19 @@ export class ClientGone extends Error {
 
 /** What a handler is told about its request. */
 export function contextOf(req: Request, res: Response, remember: Context['remember']): Context {
-  const { requestId, log, signal } = stateOf(res)
+  const state = stateOf(res)
   const traceparent = req.get('traceparent')
   return {
-    requestId,
+    requestId: state.requestId,
     ip: req.ip ?? '',
     userAgent: req.get('user-agent')?.slice(0, 512) ?? null,
     traceparent: traceparent && TRACEPARENT.test(traceparent) ? traceparent : null,
-    signal,
-    log,
+    get signal() {
+      return state.signal
+    },
+    get log() {
+      return state.log
+    },
     remember,
   }
 }

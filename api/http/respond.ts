@@ -44,7 +44,16 @@ function sendData(res: Response, route: Route, status: number, data: unknown): v
   res.status(status)
   if (status === 204) return void res.end()
   const { requestId, clock } = stateOf(res)
-  res.json(route.unwrapped ? data : { data, meta: { request_id: requestId, timestamp: clock.now().toISOString() } })
+  const meta = { request_id: requestId, timestamp: clock.now().toISOString() }
+  sendJson(res, route.unwrapped ? data : { data, meta })
+}
+
+/** As text, which leaves in one write with its headers; `res.json` makes a buffer of it first. */
+function sendJson(res: Response, body: unknown): void {
+  const text = JSON.stringify(body)
+  res.setHeader('Content-Type', 'application/json; charset=utf-8')
+  res.setHeader('Content-Length', Buffer.byteLength(text))
+  res.end(res.req.method === 'HEAD' ? undefined : text)
 }
 
 /** The kept answer of an earlier request with the same Idempotency-Key. */

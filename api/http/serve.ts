@@ -15,7 +15,7 @@ export interface ServeOptions {
   /** Where idempotency keys are kept. */
   db: Database
   /** Turns the Authorization header into an actor, or throws a Problem. */
-  authenticate(authorization: string | undefined, log: Log): Promise<Actor>
+  authenticate(authorization: string | undefined, request: { log: Log }): Promise<Actor>
   /** An answer that does not fit its schema fails instead of being logged. */
   checkResponses: boolean
 }
@@ -28,7 +28,7 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     const state = stateOf(res)
     state.route = route.path
     if (route.deprecated) res.set(DEPRECATION)
-    const actor = route.public ? NOBODY : await options.authenticate(req.get('authorization'), state.log)
+    const actor = route.public ? NOBODY : await options.authenticate(req.get('authorization'), state)
     if (!route.public) state.userId = actor.userId
     const key = route.public || route.method !== 'post' ? undefined : idempotencyKeyOf(req.get('idempotency-key'))
     const input = await readInput(route, req, key !== undefined)

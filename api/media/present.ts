@@ -6,7 +6,7 @@ import { timestamp } from '../http/schemas.ts'
 import type { Media, MediaMetadata, UploadedMedia } from './media.ts'
 import type { ListedMedia } from './queries.ts'
 
-export function toMedia(row: Omit<ListedMedia, 'position'>, links: Links): Media {
+export function toMedia(row: ListedMedia | MediaRow, links: Links): Media {
   return {
     media_id: formatId('media', row.id),
     org_id: formatId('organization', row.orgId),
@@ -15,7 +15,7 @@ export function toMedia(row: Omit<ListedMedia, 'position'>, links: Links): Media
     mime_type: row.mimeType,
     file_size_bytes: row.fileSizeBytes,
     upload_status: row.uploadStatus,
-    created_at: timestamp(row.createdAt),
+    created_at: typeof row.createdAt === 'string' ? toMilliseconds(row.createdAt) : timestamp(row.createdAt),
     original_url: links.url(originalKey(row.orgId, row.id)),
     expires_in: links.expiresIn,
     variants: {
@@ -28,6 +28,9 @@ export function toMedia(row: Omit<ListedMedia, 'position'>, links: Links): Media
     conversion_progress: progressOf(row),
   }
 }
+
+/** Cut as a Date cuts what it reads. */
+const toMilliseconds = (isoWithMicroseconds: string) => `${isoWithMicroseconds.slice(0, 23)}Z`
 
 const progressOf = (row: Pick<MediaRow, 'uploadStatus' | 'conversionProgress'>) =>
   row.uploadStatus === 'processing' ? row.conversionProgress : null

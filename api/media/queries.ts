@@ -29,11 +29,11 @@ const listed = {
   hlsMaster: media.hlsMaster,
   conversionState: media.conversionState,
   conversionProgress: media.conversionProgress,
-  createdAt: media.createdAt,
-  // JavaScript's dates end at milliseconds; a cursor cut there would repeat or skip rows of the same one.
-  position: sql<string>`to_char(${media.createdAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+  // As text with all six digits: JavaScript's dates end at milliseconds, and a cursor cut there would repeat or skip rows
+  // of the same one.
+  createdAt: sql<string>`to_char(${media.createdAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
 }
-export type ListedMedia = Pick<MediaRow, Exclude<keyof typeof listed, 'position'>> & { position: string }
+export type ListedMedia = Pick<MediaRow, Exclude<keyof typeof listed, 'createdAt'>> & { createdAt: string }
 
 export interface ListOptions {
   orgId: Uuid

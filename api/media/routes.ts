@@ -46,7 +46,7 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
           limit: query.limit,
         }
         // Both leave together; a stranger's answer is thrown away.
-        const [, rows] = await db.read({ org: params.org_id }, (tx) =>
+        const [, rows] = await db.readAtOnce({ org: params.org_id }, (tx) =>
           Promise.all([requireMember(tx, actor, params.org_id), listMedia(tx, page)]),
         )
         const shown = rows.slice(0, query.limit)
@@ -54,7 +54,7 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
         return {
           data: {
             media: shown.map((row) => toMedia(row, links)),
-            next_cursor: last ? cursors.encode(scope, { createdAt: last.position, id: last.id }) : null,
+            next_cursor: last ? cursors.encode(scope, { createdAt: last.createdAt, id: last.id }) : null,
             has_more: last !== undefined,
           },
           etag: [links.window(), query.limit, rows.length, ...shown.map(tagOf)].join(),
@@ -74,7 +74,7 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       status: 200,
       response: Media,
       handle: async ({ actor, params }) => {
-        const [, found] = await db.read({ org: params.org_id }, (tx) =>
+        const [, found] = await db.readAtOnce({ org: params.org_id }, (tx) =>
           Promise.all([requireMember(tx, actor, params.org_id), findMedia(tx, params.org_id, params.media_id)]),
         )
         const row = required(found)
@@ -92,7 +92,7 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       status: 200,
       response: MediaMetadata,
       handle: async ({ actor, params }) => {
-        const [member, found] = await db.read({ org: params.org_id }, (tx) =>
+        const [member, found] = await db.readAtOnce({ org: params.org_id }, (tx) =>
           Promise.all([requireMember(tx, actor, params.org_id), findMedia(tx, params.org_id, params.media_id)]),
         )
         const row = required(found)

@@ -52,7 +52,7 @@ export async function deliver(
   const wanted = openToken(deps.keys, o.token, o.path, now)
   if (!wanted) throw notHere()
   // Asked every time: a deleted media is gone at once, whatever links are about.
-  const media = await deps.db.read({ org: wanted.orgId }, (tx) => findDelivered(tx, wanted.orgId, wanted.mediaId))
+  const media = await deps.db.readAtOnce({ org: wanted.orgId }, (tx) => findDelivered(tx, wanted.orgId, wanted.mediaId))
   if (!media) throw notHere()
   const ending = wanted.name.split('.').at(-1) ?? ''
   const type = wanted.name === 'original' ? media.mimeType : Object.hasOwn(TYPES, ending) ? TYPES[ending] : undefined

@@ -3,18 +3,22 @@ import type { Clock } from '../../../lib/runtime/clock.ts'
 import type { Links } from '../../deps.ts'
 import { expiryAt, type KeyRing, LINK_SECONDS, signToken, windowAt } from './token.ts'
 
-const KEY = /^org\/([0-9a-f-]{36})\/media\/([0-9a-f-]{36})\//
+const NIL = '00000000-0000-0000-0000-000000000000'
+/** Ids have one length, and so has the prefix that a link is signed for. */
+const PREFIX = new RegExp(`^${mediaPrefix('[0-9a-f-]{36}', '[0-9a-f-]{36}')}$`)
+const PREFIX_LENGTH = mediaPrefix(NIL, NIL).length
 const MOST_TOKENS = 10_000
 
 /** Signed links below `baseUrl` (no slash at its end). */
 export function openLinks(options: { baseUrl: string; keys: KeyRing; clock: Clock }): Links {
   const now = () => Math.floor(options.clock.now().getTime() / 1000)
-  const tokenFor = remembering((prefix, expires) => signToken(options.keys, prefix, expires))
+  const tokenFor = remembering((prefix, expires) => {
+    if (!PREFIX.test(prefix)) throw new Error('only objects of a media can be delivered')
+    return signToken(options.keys, prefix, expires)
+  })
   return {
     url(key) {
-      const [, orgId, mediaId] = KEY.exec(key) ?? []
-      if (!orgId || !mediaId) throw new Error('only objects of a media can be delivered')
-      return `${options.baseUrl}/d/${tokenFor(mediaPrefix(orgId, mediaId), expiryAt(now()))}/${key}`
+      return `${options.baseUrl}/d/${tokenFor(key.slice(0, PREFIX_LENGTH), expiryAt(now()))}/${key}`
     },
     expiresIn: LINK_SECONDS,
     window: () => windowAt(now()),

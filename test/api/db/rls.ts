@@ -76,6 +76,46 @@ t.test('the scope ends with its transaction, on every connection of the pool', a
   t.ok(db.pool.totalCount <= 30)
 })
 
+t.test('queries that leave at once see their scope, and what comes later is refused', async (t) => {
+  const ask = sql`select id from media`
+  const [one, two] = await db.readAtOnce({ org: orgA }, (tx) =>
+    Promise.all([tx.execute(ask).execute(), tx.execute(sql`select count(*)::int as n from memberships`).execute()]),
+  )
+  t.strictSame(idsOf(one.rows), [mediaA])
+  t.strictSame(two.rows, [{ n: 1 }])
+  const late = db.readAtOnce({ org: orgA }, async (tx) => {
+    await tx.execute(ask).execute()
+    return tx.execute(ask).execute()
+  })
+  await t.rejects(late, { cause: { message: 'the transaction of this query is over' } })
+})
+
+t.test('an error in one of the queries that leave at once harms no later request', async (t) => {
+  const broken = Array.from({ length: 30 }, () =>
+    db.readAtOnce({ org: orgA }, (tx) =>
+      Promise.all([tx.execute(sql`select 1/0`).execute(), tx.execute(sql`select id from media`).execute()]),
+    ),
+  )
+  for (const outcome of await Promise.allSettled(broken)) t.match(outcome, { reason: { cause: { code: '22012' } } })
+  const thrown = db.readAtOnce({ org: orgA }, () => {
+    throw new Error('changed my mind')
+  })
+  await t.rejects(thrown, { message: 'changed my mind' })
+  const count = sql`select count(*)::int as n from media`
+  const after = await Promise.all(
+    Array.from({ length: 30 }, () => db.inTransaction({ org: orgB }, (tx) => tx.execute(count))),
+  )
+  t.ok(after.every(({ rows }) => rows[0]?.['n'] === 1))
+})
+
+t.test('a query that nobody waited for does not run in the next transaction of its connection', async (t) => {
+  let forgotten: (() => Promise<unknown>) | undefined
+  await db.inTransaction({ org: orgA }, async (tx) => {
+    forgotten = async () => tx.execute(sql`select id from media`)
+  })
+  await t.rejects(async () => forgotten?.(), { cause: { message: 'the transaction of this query is over' } })
+})
+
 t.test('a scope that is no uuid never reaches the database', async (t) => {
   await t.rejects(
     db.read({ org: `${orgA}'; drop table media; --` }, (tx) => tx.execute(sql`select 1`)),

@@ -107,6 +107,16 @@ const routes: Route[] = [
       throw new Problem('CONFLICT', 'Not now')
     },
   }),
+  route({
+    ...common,
+    method: 'get',
+    path: '/slow',
+    async handle({ context }) {
+      await sleep(100)
+      seen.push({ aborted: context.signal.aborted })
+      return { data: null }
+    },
+  }),
   rawRoute({
     ...common,
     method: 'get',
@@ -319,6 +329,17 @@ t.test('a handler that refuses while the fields behind the file are still on the
   while (!answer.includes('NOT_FOUND')) await sleep(5)
   t.match(answer, /^HTTP\/1\.1 404 /)
   socket.destroy()
+})
+
+t.test('a handler that asks late still hears of a client that went away, and of none that stayed', async (t) => {
+  seen.length = 0
+  const socket = connect(server.port, '127.0.0.1').on('error', () => {})
+  socket.write('GET /slow HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ann\r\n\r\n')
+  await sleep(30)
+  socket.destroy()
+  while (seen.length === 0) await sleep(5)
+  await server.ask({ path: '/slow', headers: ann })
+  t.strictSame(seen, [{ aborted: true }, { aborted: false }])
 })
 
 t.test('stops reading the source when the client goes away, and never runs ahead of it', async (t) => {
