@@ -1,30 +1,78 @@
+import { existsSync } from 'node:fs'
+import { glob, readdir, readFile, readlink, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { everyProcess } from './proc.ts'
+import { kill, removeGroup } from './cgroups.ts'
+import { runWith } from './cluster.ts'
+import { everyProcess, type SeenProcess } from './proc.ts'
+import { restoreSysctls } from './sysctls.ts'
 
-/** Ends what a cluster under this folder has left on the machine outside it. */
-export async function removeTraces(path: string, _name: string): Promise<void> {
-  await killPrograms(path)
-}
-
-/** Our own programs with this run's unique folder in their arguments: no number is trusted. */
-async function killPrograms(path: string): Promise<void> {
-  for (let left = 50; left > 0; left--) {
-    const running = (await everyProcess()).filter(
-      (p) => isOurs(p.executable) && p.args.some((a) => a.includes(`${path}/`)),
-    )
-    if (running.length === 0) return
-    for (const { pid } of running) kill(pid)
-    await sleep(100)
-  }
-  throw new Error(`Processes of ${path} cannot be ended`)
+/**
+ * Ends what a cluster has on the machine outside its folder: processes, control groups, mounts, network namespace,
+ * files in common places. What belongs to it is known by the folder and by the name, which nobody else has; no process
+ * number that was written down is trusted. Works on what is left after any kind of end, and twice.
+ */
+export async function removeTraces(path: string, name: string): Promise<void> {
+  const sockets = await shimSockets(path)
+  // Kubelet and containerd are among these, so that nobody starts again what is ended next.
+  await endAll(`programs of ${path}`, async (p) => isOurs(p.executable) && p.args.some((a) => a.includes(`${path}/`)))
+  await removeGroup(name)
+  await removeNamespace(name)
+  await unmountBelow(path)
+  for (const socket of sockets) await rm(socket, { force: true })
+  await removeMatching('/var/lib/cni/results', async (file) => file.startsWith(`${name}-`))
+  const logs = '/var/log/containers'
+  await removeMatching(logs, async (f) => (await readlink(join(logs, f)).catch(() => '')).startsWith(`${path}/`))
+  await restoreSysctls(path)
 }
 
 const isOurs = (executable: string) => /\/(kubernetes|etcd|containerd|containerd-shim-runc-v2)$/.test(executable)
 
-function kill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+async function endAll(what: string, belongs: (process: SeenProcess) => Promise<boolean>): Promise<void> {
+  for (let left = 100; left > 0; left--) {
+    const running: number[] = []
+    for (const seen of await everyProcess()) if (await belongs(seen)) running.push(seen.pid)
+    if (running.length === 0) return
+    for (const pid of running) kill(pid)
+    await sleep(50)
+  }
+  throw new Error(`Cannot end the ${what}`)
+}
+
+/** Who still works in there was started by a test and forgotten. */
+async function removeNamespace(name: string): Promise<void> {
+  const file = `/run/netns/${name}`
+  const namespace = await stat(file).catch(() => undefined)
+  if (!namespace) return
+  await endAll(`processes in the network namespace ${name}`, async ({ pid }) => {
+    const own = await stat(`/proc/${pid}/ns/net`).catch(() => undefined)
+    return own?.ino === namespace.ino && own.dev === namespace.dev && pid !== process.pid
+  })
+  await runWith('', ['ip', 'netns', 'delete', name]).catch((error: unknown) => {
+    if (existsSync(file)) throw error
+  })
+}
+
+/** The innermost first. */
+async function unmountBelow(path: string): Promise<void> {
+  const mounted = (await readFile('/proc/self/mounts', 'utf8').catch(() => '')).split('\n')
+  const points = mounted.map((line) => line.split(' ')[1] ?? '').filter((point) => point.startsWith(`${path}/`))
+  // Somebody who clears the same folder away may have been faster.
+  for (const point of points.reverse()) await runWith('', ['umount', '--lazy', point]).catch(() => {})
+}
+
+/** containerd's shims listen below /run, under names that mean nothing; each has noted its own. */
+async function shimSockets(path: string): Promise<string[]> {
+  const found: string[] = []
+  for await (const file of glob(join(path, 'containerd/state/*/k8s.io/*/{address,bootstrap.json}'))) {
+    const text = await readFile(file, 'utf8').catch(() => '')
+    found.push(...[...text.matchAll(/unix:\/\/(\/run\/containerd\/s\/[0-9a-f]+)/g)].map((match) => match[1] ?? ''))
+  }
+  return found
+}
+
+async function removeMatching(folder: string, matches: (file: string) => Promise<boolean>): Promise<void> {
+  for (const file of await readdir(folder).catch(() => [])) {
+    if (await matches(file)) await rm(join(folder, file), { force: true })
   }
 }
