@@ -45,7 +45,8 @@ export interface Metadata {
 export interface CelRule {
   rule: string
   message: string
-  reason?: 'FieldValueInvalid' | 'FieldValueForbidden' | 'FieldValueRequired' | 'FieldValueDuplicate'
+  /** Default FieldValueInvalid. With FieldValueDuplicate the API server would not show the message. */
+  reason?: 'FieldValueInvalid' | 'FieldValueForbidden' | 'FieldValueRequired'
   fieldPath?: string
 }
 

@@ -66,7 +66,6 @@ const specRules: CelRule[] = [
   {
     rule: 'self.inputs.all(a, self.inputs.exists_one(b, b.outputPrefix == a.outputPrefix))',
     message: 'every input needs an outputPrefix of its own',
-    reason: 'FieldValueDuplicate',
     fieldPath: '.inputs',
   },
 ]

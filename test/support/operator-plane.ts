@@ -1,0 +1,156 @@
+import { randomUUID } from 'node:crypto'
+import { fileURLToPath } from 'node:url'
+import { KubeConfig } from '@kubernetes/client-node'
+import type { Test } from 'tap'
+import { succeededOf, TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
+import { EVENTS_V1, JOBS, type KubeObject, type ObjectKey, PODS, type Resource } from '../../lib/runtime/cluster.ts'
+import { openKubeCluster } from '../../lib/runtime/kube-cluster.ts'
+import { KubeConnection } from '../../lib/runtime/kube-config.ts'
+import { KubeHttp } from '../../lib/runtime/kube-http.ts'
+import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
+import type { RawTranscodeJob } from '../../operator/transcode-job/caches.ts'
+import { OWNER_UID } from '../../operator/transcode-job/child.ts'
+import type { TestCluster } from '../cluster/driver/cluster.ts'
+import { eventually } from './eventually.ts'
+import { type OperatorProcess, startOperatorProcess } from './operator-process.ts'
+import { podsByHand } from './pods-by-hand.ts'
+import { quietLog } from './quiet-log.ts'
+import { newTranscodeJob } from './transcode-job.ts'
+
+const CRD = fileURLToPath(new URL('../../crds/transcodejobs.yaml', import.meta.url))
+
+interface StoredEvent extends KubeObject {
+  type: string
+  reason: string
+  note: string
+  regarding: { name: string; kind: string }
+}
+
+/**
+ * A real API server with our CRD, seen by an administrator, with real operators. There is no node: the Job controller
+ * makes pods, the test says what became of them.
+ */
+export async function operatorPlane(t: Test, plane: TestCluster) {
+  await plane.kubectl('apply', '--server-side', '-f', CRD)
+  await plane.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=30s')
+  // The garbage collector looks for new kinds every half minute; a new one knows them at once.
+  await plane.faults?.stopControllers()
+  await plane.faults?.startControllers()
+  const config = new KubeConfig()
+  config.loadFromFile(plane.kubeconfig)
+  const kube = openKubeCluster({ log: quietLog(), config, perSecond: 2000, burst: 2000 })
+  const connection = new KubeConnection(config)
+  const http = new KubeHttp(connection, { perSecond: 2000, burst: 2000 })
+  t.teardown(async () => {
+    await kube.close()
+    await connection.close()
+  })
+
+  /** As a kubelet writes it. */
+  async function setStatus(resource: Resource, { namespace, name }: ObjectKey, status: object): Promise<void> {
+    const root = resource.group ? `/apis/${resource.group}` : '/api'
+    const scope = namespace ? `/namespaces/${namespace}` : ''
+    await http.json({
+      method: 'PATCH',
+      path: `${root}/${resource.version}${scope}/${resource.plural}/${name}/status`,
+      contentType: 'application/merge-patch+json',
+      body: { status },
+    })
+  }
+
+  /** A namespace of the test's own, as its part of the cluster. */
+  async function world(t: Test) {
+    const namespace = `w-${randomUUID().slice(0, 8)}`
+    await plane.kubectl('create', 'namespace', namespace)
+    // Without it the Job controller makes no pod, and tries again ever later.
+    await eventually('the service account', () =>
+      kube.get(
+        { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' },
+        { namespace, name: 'default' },
+      ),
+    )
+    const kubectl = (...args: string[]) => plane.kubectl('--namespace', namespace, ...args)
+    const key = (name: string) => ({ namespace, name })
+    const resource = (name: string) => kube.get<RawTranscodeJob>(TRANSCODE_JOBS, key(name))
+    const status = async (name: string) => (await resource(name))?.status
+    const condition = async (name: string) => succeededOf(await status(name))
+    const jobs = async (name?: string) =>
+      (await kube.list<Job>(JOBS, { namespace })).filter(
+        (job) => name === undefined || job.metadata.ownerReferences?.[0]?.name === name,
+      )
+    async function pods(name: string): Promise<Pod[]> {
+      const uid = (await resource(name))?.metadata.uid
+      if (!uid) return []
+      const found = await kube.list<Pod>(PODS, { namespace, labelSelector: `${OWNER_UID}=${uid}` })
+      return found.sort((a, b) => ageOf(a).localeCompare(ageOf(b)))
+    }
+    const live = (name: string) =>
+      eventually(`a pod of ${name}`, async () => (await pods(name)).findLast(isLive), 60_000)
+    /** Waits until the condition is as described; a RegExp is tried on `reason: message`. */
+    const says = (name: string, what: string | RegExp, ms = 20_000) =>
+      eventually(
+        `${name} to say ${what}`,
+        async () => {
+          const c = await condition(name)
+          if (!c) return undefined
+          return (typeof what === 'string' ? c.reason === what : what.test(`${c.reason}: ${c.message}`)) ? c : undefined
+        },
+        ms,
+      ).catch(async (error: Error) => {
+        throw new Error(`${error.message}; it says ${JSON.stringify(await status(name))}`)
+      })
+    /** Of a TranscodeJob, newest last, as `Type Reason: note`. */
+    async function events(name: string): Promise<string[]> {
+      const all = await kube.list<StoredEvent>(EVENTS_V1, { namespace })
+      return all
+        .filter((e) => e.regarding.name === name && e.regarding.kind === 'TranscodeJob')
+        .sort((a, b) => ageOf(a).localeCompare(ageOf(b)))
+        .map((e) => `${e.type} ${e.reason}: ${e.note}`)
+    }
+    return {
+      namespace,
+      kubectl,
+      resource,
+      status,
+      condition,
+      jobs,
+      pods,
+      live,
+      says,
+      ...podsByHand({ live, setStatus }),
+      submit: (name: string, spec: object = {}) =>
+        kube.create(TRANSCODE_JOBS, newTranscodeJob({ metadata: { name, namespace }, spec }) as RawTranscodeJob),
+      edit: (name: string, spec: object) => kube.patch(TRANSCODE_JOBS, key(name), { spec }),
+      editJob: (name: string, spec: object) => kube.patch(JOBS, key(name), { spec }),
+      setStatus: (resource: Resource, name: string, fields: object) => setStatus(resource, key(name), fields),
+      awaitJob: (name: string) => eventually(`a Job of ${name}`, async () => (await jobs(name))[0], 30_000),
+      events,
+      /** All events, once one of them is like this. */
+      told: (name: string, what: RegExp) =>
+        eventually(`the event ${what}`, async () => {
+          const all = await events(name)
+          return all.some((e) => what.test(e)) ? all : undefined
+        }),
+      /** An operator for this namespace alone, with a lease of its own. */
+      operator: (env: Record<string, string> = {}): OperatorProcess =>
+        startOperatorProcess(t, plane.kubeconfig, { WATCH_NAMESPACE: namespace, LEASE_NAMESPACE: namespace, ...env }),
+    }
+  }
+
+  return {
+    plane,
+    kube,
+    config,
+    world,
+    setStatus,
+    /** An operator for all namespaces. */
+    operator: (env: Record<string, string> = {}): OperatorProcess =>
+      startOperatorProcess(t, plane.kubeconfig, { LEASE_NAMESPACE: 'default', ...env }),
+  }
+}
+export type OperatorWorld = Awaited<ReturnType<Awaited<ReturnType<typeof operatorPlane>>['world']>>
+
+const ageOf = ({ metadata, ...o }: KubeObject) =>
+  `${(o as { eventTime?: string }).eventTime ?? metadata.creationTimestamp ?? ''} ${metadata.resourceVersion?.padStart(12, '0')}`
+const isLive = (pod: Pod) =>
+  !['Succeeded', 'Failed'].includes(pod.status?.phase ?? '') && pod.metadata.deletionTimestamp === undefined

@@ -1,0 +1,76 @@
+import type { JobResult } from '../../lib/contract/job-result.ts'
+import { type ObjectKey, PODS, type Resource } from '../../lib/runtime/cluster.ts'
+import type { JobCondition, Pod } from '../../operator/transcode-job/batch.ts'
+
+export interface Ending {
+  exitCode: number
+  /** Of the container: Completed, Error, OOMKilled. */
+  reason?: string
+  result?: JobResult
+  /** Of the pod: Evicted, DeadlineExceeded. */
+  podReason?: string
+  podMessage?: string
+}
+
+interface Hands {
+  live(owner: string): Promise<Pod>
+  setStatus(resource: Resource, key: ObjectKey, status: object): Promise<void>
+}
+
+/** What a kubelet would say about the newest pod of a TranscodeJob that has not ended. */
+export function podsByHand({ live, setStatus }: Hands) {
+  const keyOf = ({ metadata }: Pod) => ({ namespace: metadata.namespace ?? '', name: metadata.name })
+  const set = (pod: Pod, status: object) => setStatus(PODS, keyOf(pod), status)
+  const container = (state: object, ready = false) => [
+    { name: 'media', image: 'keepsake:1', imageID: '', ready, restartCount: 0, state },
+  ]
+
+  async function run(owner: string): Promise<Pod> {
+    const pod = await live(owner)
+    await set(pod, { phase: 'Running', containerStatuses: container({ running: { startedAt: seconds() } }, true) })
+    return pod
+  }
+
+  async function endPod(pod: Pod, { exitCode, reason, result, podReason, podMessage }: Ending): Promise<void> {
+    const terminated = {
+      exitCode,
+      reason: reason ?? (exitCode === 0 ? 'Completed' : 'Error'),
+      startedAt: seconds(),
+      finishedAt: seconds(),
+      ...(result && { message: JSON.stringify(result) }),
+    }
+    await set(pod, {
+      phase: exitCode === 0 ? 'Succeeded' : 'Failed',
+      ...(podReason && { reason: podReason }),
+      ...(podMessage && { message: podMessage }),
+      containerStatuses: container({ terminated }),
+    })
+  }
+
+  return {
+    setPod: set,
+    run,
+    endPod,
+    /** Runs and ends; answers with the pod that it was. */
+    async end(owner: string, ending: Ending): Promise<Pod> {
+      const pod = await run(owner)
+      await endPod(pod, ending)
+      return pod
+    },
+    async succeed(owner: string, result: JobResult = { ok: true, accelerator: 'cpu' }): Promise<void> {
+      await endPod(await run(owner), { exitCode: 0, result })
+    },
+    async wait(owner: string, reason: string, message: string): Promise<void> {
+      await set(await live(owner), { phase: 'Pending', containerStatuses: container({ waiting: { reason, message } }) })
+    },
+    async podCondition(owner: string, change: JobCondition): Promise<Pod> {
+      const pod = await live(owner)
+      const others = pod.status?.conditions?.filter((c) => c.type !== change.type) ?? []
+      await set(pod, { conditions: [...others, { lastTransitionTime: seconds(), ...change }] })
+      return pod
+    },
+  }
+}
+
+/** metav1.Time has no fractions. */
+const seconds = () => new Date().toISOString().replace(/\.\d+Z$/, 'Z')
