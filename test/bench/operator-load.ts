@@ -1,0 +1,138 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
+import { type Cluster, JOBS, type KubeObject, PODS } from '../../lib/runtime/cluster.ts'
+import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
+import { type ChildConfig, childJob, OUR_LABELS } from '../../operator/transcode-job/child.ts'
+import { plan } from '../../operator/transcode-job/plan.ts'
+import { STATUS_MANAGER } from '../../operator/transcode-job/writer.ts'
+
+/** A resource as the API makes it for an uploaded video. */
+export function newResource(namespace: string): KubeObject {
+  const [org, id] = [randomUUID(), randomUUID()]
+  const prefix = `org/${org}/media/${id}`
+  const input = { id, type: 'video', sourceKey: `${prefix}/original`, outputPrefix: `${prefix}/v1/` }
+  const labels = { 'app.kubernetes.io/name': 'keepsake', 'media.keepsake.dev/organization': org }
+  return { metadata: { name: `media-${id}`, namespace, labels }, spec: { inputs: [input], priority: 'interactive' } }
+}
+
+/** Does `n` things, `width` at a time. */
+export async function many(n: number, width: number, one: (i: number) => Promise<unknown>): Promise<void> {
+  let next = 0
+  await Promise.all(
+    Array.from({ length: width }, async () => {
+      while (next < n) await one(next++)
+    }),
+  )
+}
+
+/** New resources at an even rate, however long each takes. */
+export async function atRate(cluster: Cluster, namespace: string, n: number, perSecond: number): Promise<void> {
+  const startedAt = performance.now()
+  const made: Promise<unknown>[] = []
+  for (let i = 0; i < n; i++) {
+    await sleep(Math.max(0, startedAt + (i * 1000) / perSecond - performance.now()))
+    made.push(cluster.create(TRANSCODE_JOBS, newResource(namespace)))
+  }
+  await Promise.all(made)
+}
+
+const RESULT = JSON.stringify({ ok: true, accelerator: 'cpu' })
+const image = { name: 'media', image: 'localhost/keepsake:dev', imageID: 'sha256:0', restartCount: 0 }
+const at = () => `${new Date().toISOString().slice(0, -5)}Z`
+export const runningPod = () => ({
+  phase: 'Running',
+  startTime: at(),
+  containerStatuses: [{ ...image, ready: true, started: true, state: { running: { startedAt: at() } } }],
+})
+export const succeededPod = () => {
+  const terminated = { exitCode: 0, reason: 'Completed', message: RESULT, startedAt: at(), finishedAt: at() }
+  return { phase: 'Succeeded', startTime: at(), containerStatuses: [{ ...image, ready: false, state: { terminated } }] }
+}
+
+export interface Kubelet {
+  finished: number
+  stop(): Promise<void>
+}
+
+/** Where there is no node: says of every pod that it runs, and a little later that it has succeeded. */
+export function kubeletOf(cluster: Cluster, namespace: string, runMs: number): Kubelet {
+  const kubelet = { finished: 0, stop: () => pods.stop() }
+  const play = async ({ metadata }: KubeObject) => {
+    const key = { namespace, name: metadata.name }
+    await cluster.applyStatus(PODS, key, runningPod(), 'bench-kubelet')
+    await sleep(runMs)
+    await cluster.applyStatus(PODS, key, succeededPod(), 'bench-kubelet')
+    kubelet.finished += 1
+  }
+  const pods = cluster.reflect<KubeObject>(
+    PODS,
+    {
+      onSet(object, old) {
+        if (!old) play(object).catch((error: unknown) => console.error(error))
+      },
+      onDelete() {},
+    },
+    { namespace, labelSelector: OUR_LABELS, trim: ({ metadata }) => ({ metadata }) },
+  )
+  return kubelet
+}
+
+/**
+ * A namespace as a long-lived installation has it, made without the operator: every second resource is running, the
+ * others have succeeded; each with its Job and its pod.
+ */
+export async function fill(cluster: Cluster, namespace: string, n: number, config: ChildConfig): Promise<void> {
+  await many(n, 48, async (i) => {
+    const resource = await cluster.create<KubeObject>(TRANSCODE_JOBS, newResource(namespace))
+    const parsed = parseTranscodeJob(resource)
+    if ('problem' in parsed) throw new Error(parsed.problem)
+    const made = await cluster.create<Job>(JOBS, childJob(parsed.resource, 1, config))
+    const template = made.spec['template'] as { metadata: object; spec: object }
+    const ownerReferences = [
+      { apiVersion: 'batch/v1', kind: 'Job', name: made.metadata.name, uid: made.metadata.uid ?? '', controller: true },
+    ]
+    const metadata = { ...template.metadata, name: `${made.metadata.name}-pod`, namespace, ownerReferences }
+    await cluster.create(PODS, { metadata, spec: template.spec })
+    await advance(cluster, parsed.resource, made, metadata.name, 'Running', config)
+    if (i % 2 === 0) await advance(cluster, parsed.resource, made, metadata.name, 'Succeeded', config)
+  })
+}
+
+async function advance(
+  cluster: Cluster,
+  resource: TranscodeJob,
+  made: Job,
+  podName: string,
+  phase: 'Running' | 'Succeeded',
+  config: ChildConfig,
+): Promise<void> {
+  const { namespace } = resource.metadata
+  const name = made.metadata.name
+  const podStatus = phase === 'Running' ? runningPod() : succeededPod()
+  const jobStatus = phase === 'Running' ? { active: 1, ready: 1, startTime: at(), uncountedTerminatedPods: {} } : done()
+  const pod = await cluster.applyStatus<Pod>(PODS, { namespace, name: podName }, podStatus, 'bench-kubelet')
+  const job = await cluster.applyStatus<Job>(JOBS, { namespace, name }, jobStatus, 'bench-controller')
+  if (phase === 'Succeeded') await cluster.patch(JOBS, { namespace, name }, { spec: { ttlSecondsAfterFinished: 3600 } })
+  const next = plan({ resource, job, pods: [pod], leftovers: [], config, now: new Date() })
+  const after = await cluster.applyStatus<KubeObject>(
+    TRANSCODE_JOBS,
+    { namespace, name: resource.metadata.name },
+    { ...next.status, ...next.progress },
+    STATUS_MANAGER,
+  )
+  resource.status = after.status as NonNullable<TranscodeJob['status']>
+}
+
+const done = () => {
+  const condition = (type: string) => ({
+    type,
+    status: 'True',
+    reason: 'CompletionsReached',
+    message: 'Reached expected number of succeeded pods',
+    lastProbeTime: at(),
+    lastTransitionTime: at(),
+  })
+  const conditions = [condition('SuccessCriteriaMet'), condition('Complete')]
+  return { succeeded: 1, ready: 0, startTime: at(), completionTime: at(), uncountedTerminatedPods: {}, conditions }
+}

@@ -1,0 +1,166 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { KubeConfig } from '@kubernetes/client-node'
+import { pino } from 'pino'
+import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
+import type { Cluster } from '../../lib/runtime/cluster.ts'
+import { openKubeCluster } from '../../lib/runtime/kube-cluster.ts'
+import { childConfig } from '../support/transcode-job.ts'
+import { latencies, requestsOf, spanOf } from './operator-audit.ts'
+import { atRate, fill, kubeletOf, many, newResource } from './operator-load.ts'
+import { type BenchWorld, CONTENDERS, type Contender, load, openWorld, userOf } from './operator-world.ts'
+
+/** `node test/bench/operator.ts [scenario…]`: all of them, or those named; ROUNDS and RESOURCES change their size. */
+const SCENARIOS = { steady, burst, restart, idle }
+const given = process.argv.slice(2)
+const ROUNDS = Number(process.env['ROUNDS'] ?? 3)
+const MANY = Number(process.env['RESOURCES'] ?? 10_000)
+
+type Row = Record<string, number>
+const results = new Map<Contender, Row[]>()
+
+const median = (values: number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
+const quantile = (sorted: number[], q: number) =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN
+
+function note(who: Contender, row: Row): void {
+  results.set(who, [...(results.get(who) ?? []), row])
+  const text = Object.entries(row).map(([k, v]) => `${k} ${Number(v.toPrecision(3))}`)
+  console.log(`${who.padEnd(8)} ${text.join(', ')}`)
+}
+
+let serial = 0
+async function fresh(world: BenchWorld): Promise<string> {
+  const namespace = `bench-${++serial}`
+  await world.namespace(namespace)
+  return namespace
+}
+
+/** 20 new resources a second, each brought to its success; all requests counted. */
+async function steady(world: BenchWorld, cluster: Cluster): Promise<void> {
+  for (const who of alternating()) {
+    const namespace = await fresh(world)
+    const program = await world.start(who, namespace)
+    const kubelet = kubeletOf(cluster, namespace, 1000)
+    // The first ones warm it up: code is compiled, connections are opened.
+    await wave(100)
+    await world.audit.since()
+    const before = await program.cpu()
+    await wave(400)
+    const cpu = (await program.cpu()) - before
+    const events = await world.audit.since()
+    const sorted = latencies(events, userOf(who))
+    const requests = [...requestsOf(events, userOf(who))].map(([kind, n]) => `${kind} ${n / 400}`)
+    note(who, {
+      p50: quantile(sorted, 0.5),
+      p99: quantile(sorted, 0.99),
+      n: sorted.length,
+      'CPU ms': (cpu / 400) * 1000,
+    })
+    console.log(`         requests per resource: ${requests.join(', ')}`)
+    await program.stop()
+    await kubelet.stop()
+
+    async function wave(n: number): Promise<void> {
+      const goal = kubelet.finished + n
+      await atRate(cluster, namespace, n, 20)
+      for (const end = Date.now() + 60_000; kubelet.finished < goal && Date.now() < end; ) await sleep(100)
+      await sleep(4000) // Jobs see the end of their pods, resources that of their Jobs
+    }
+  }
+}
+
+/** 1,000 at once, with no other controller at work. */
+async function burst(world: BenchWorld, cluster: Cluster): Promise<void> {
+  const spaces = await Promise.all(alternating().map(() => fresh(world)))
+  await world.plane.faults.stopControllers()
+  for (const who of alternating()) {
+    const namespace = spaces.pop() ?? ''
+    const program = await world.start(who, namespace)
+    await many(50, 10, () => cluster.create(TRANSCODE_JOBS, newResource(namespace)))
+    await sleep(3000)
+    await world.audit.since()
+    const before = await program.cpu()
+    await many(1000, 64, () => cluster.create(TRANSCODE_JOBS, newResource(namespace)))
+    const events = await world.audit.since()
+    for (const end = Date.now() + 60_000; Date.now() < end; await sleep(500)) {
+      events.push(...(await world.audit.since()))
+      if (latencies(events, userOf(who)).length >= 1000) break
+    }
+    const { peak } = await program.memory()
+    const cpu = (await program.cpu()) - before
+    note(who, { 'Jobs per s': 1000 / spanOf(events, userOf(who)), 'CPU ms': cpu, 'peak MiB': peak })
+    await program.stop()
+  }
+  await world.plane.faults.startControllers()
+}
+
+/** Restarted where 10,000 resources are, half of them finished, half running. */
+async function restart(world: BenchWorld, cluster: Cluster): Promise<void> {
+  const namespace = await fresh(world)
+  await world.plane.faults.stopControllers()
+  const config = { ...childConfig, image: 'localhost/keepsake:dev' }
+  console.log(`making ${MANY} resources with their Jobs and pods`)
+  await fill(cluster, namespace, MANY, config)
+  for (const who of alternating()) {
+    await world.audit.since()
+    const program = await world.start(who, namespace)
+    for (; ; await sleep(25)) {
+      const done = await program.metric('controller_runtime_reconcile_total')
+      if (done >= MANY && (await program.metric('workqueue_depth')) === 0) break
+    }
+    const seconds = (performance.now() - program.startedAt) / 1000
+    const cpu = await program.cpu()
+    await sleep(5000)
+    const { now, peak } = await program.memory()
+    note(who, { 'caught up s': seconds, 'CPU s': cpu, 'RSS MiB': now, 'peak MiB': peak })
+    const requests = requestsOf(await world.audit.since(), userOf(who))
+    const writes = [...requests].filter(([kind]) => !/^(list|get|watch)/.test(kind))
+    console.log(`         writes: ${writes.map(([kind, n]) => `${kind} ${n}`).join(', ') || 'none'}`)
+    await program.stop()
+  }
+  await world.plane.faults.startControllers()
+}
+
+/** Nothing to do, but for the lease. Both at the same time. */
+async function idle(world: BenchWorld): Promise<void> {
+  const programs = []
+  for (const who of CONTENDERS) programs.push({ who, program: await world.start(who, await fresh(world)) })
+  await sleep(15_000)
+  const before = await Promise.all(programs.map(({ program }) => program.cpu()))
+  await sleep(60_000)
+  const after = await Promise.all(programs.map(({ program }) => program.cpu()))
+  for (const [i, { who, program }] of programs.entries()) {
+    const cpu = (after[i] ?? 0) - (before[i] ?? 0)
+    note(who, { 'CPU s per minute': cpu, 'RSS MiB': (await program.memory()).now, 'start ms': program.startMs })
+    await program.stop()
+  }
+}
+
+const alternating = () => Array.from({ length: ROUNDS }, () => CONTENDERS).flat()
+
+function report(): void {
+  const [ours = [], theirs = []] = CONTENDERS.map((who) => results.get(who))
+  console.log('\n| median | keepsake | Go | ratio |\n|---|---|---|---|')
+  for (const name of Object.keys(ours[0] ?? {})) {
+    const [a, b] = [ours, theirs].map((rows) => median(rows.map((row) => row[name] ?? Number.NaN))) as [number, number]
+    console.log(`| ${name} | ${a.toPrecision(3)} | ${b.toPrecision(3)} | ${(a / b).toFixed(2)} |`)
+  }
+  results.clear()
+}
+
+const world = await openWorld()
+try {
+  const config = new KubeConfig()
+  config.loadFromFile(world.plane.kubeconfig)
+  const cluster = openKubeCluster({ log: pino({ level: 'error' }), config, perSecond: 100_000, burst: 100_000 })
+  for (const [name, scenario] of Object.entries(SCENARIOS)) {
+    if (given.length > 0 && !given.includes(name)) continue
+    console.log(`\n### ${name} (load ${await load()})\n`)
+    await scenario(world, cluster)
+    report()
+    console.log(`(load ${await load()})`)
+  }
+  await cluster.close()
+} finally {
+  await world.stop()
+}
