@@ -24,7 +24,7 @@ export async function ensureBase(cache: string): Promise<void> {
   try {
     const debian = join(folder, 'debian.tar')
     const acquire = await aptSettings()
-    const options = [...acquire, ...SLIM].flatMap((option) => option)
+    const options = [...acquire, ...SLIM]
     await run('mmdebstrap', [
       '--quiet',
       '--variant=minbase',

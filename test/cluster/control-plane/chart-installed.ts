@@ -1,0 +1,140 @@
+import { cp, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { CHART, INSTALLABLE, NAMESPACE, withHelm } from '../chart-support/chart.ts'
+import { type Right, rights } from '../chart-support/rights.ts'
+import { clientOf } from '../chart-support/token-client.ts'
+import { controlPlane } from '../support.ts'
+
+const CRD = 'customresourcedefinition/transcodejobs.media.keepsake.dev'
+const HOLIDAY = {
+  apiVersion: 'media.keepsake.dev/v1alpha1',
+  kind: 'TranscodeJob',
+  metadata: { name: 'holiday', namespace: NAMESPACE },
+  spec: { inputs: [{ id: 'med_1', type: 'video', sourceKey: 'org/a/original', outputPrefix: 'org/a/hls/' }] },
+}
+
+const plane = await controlPlane(t)
+const { helm, folder } = await withHelm(t, plane)
+await helm('install', 'demo', CHART, ...INSTALLABLE)
+await plane.kubectl('wait', '--for=condition=Established', CRD)
+
+/** One SubjectAccessReview each: what the API server would answer to the account. */
+async function review(table: readonly Right[]): Promise<boolean[]> {
+  const reviews = table.map(({ who, verb, what, namespace, name }) => {
+    const [path = '', group = ''] = what.split('@')
+    const [resource = '', subresource] = path.split('/')
+    const attributes = { verb, group, resource, namespace, ...(subresource && { subresource }), ...(name && { name }) }
+    const user = `system:serviceaccount:${NAMESPACE}:demo-keepsake-${who}`
+    const groups = ['system:serviceaccounts', `system:serviceaccounts:${NAMESPACE}`, 'system:authenticated']
+    const spec = { user, groups, resourceAttributes: attributes }
+    return JSON.stringify({ apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec })
+  })
+  const format = 'jsonpath={.status.allowed}{"\\n"}'
+  const answers = await plane.kubectlIn(reviews.join('\n---\n'), 'create', '-f', '-', '-o', format)
+  return answers
+    .trim()
+    .split('\n')
+    .map((answer) => answer === 'true')
+}
+
+t.test('each program may do what it needs and nothing else', async (t) => {
+  const table = rights()
+  const answers = await review(table)
+  t.equal(answers.length, table.length)
+  const wrong = table.filter(({ may }, i) => answers[i] !== may)
+  t.same(wrong, [], `${table.length} rights, ${table.filter(({ may }) => may).length} of them given`)
+})
+
+t.test('a real token is good for just that', async (t) => {
+  const jobs = `/apis/media.keepsake.dev/v1alpha1/namespaces/${NAMESPACE}/transcodejobs`
+  const elsewhere = jobs.replace(NAMESPACE, 'media')
+  const secrets = `/api/v1/namespaces/${NAMESPACE}/secrets`
+  const merge = 'application/merge-patch+json'
+  const suspended = { spec: { suspend: true } }
+  const phase = { apiVersion: HOLIDAY.apiVersion, kind: HOLIDAY.kind, status: { phase: 'Pending' } }
+  const asks: Record<string, [number, string, string, object?, string?][]> = {
+    worker: [
+      [201, 'POST', jobs, HOLIDAY],
+      [200, 'GET', jobs],
+      [403, 'GET', elsewhere],
+      [403, 'PATCH', `${jobs}/holiday`, suspended, merge],
+      [403, 'PATCH', `${jobs}/holiday/status`, phase, merge],
+      [403, 'GET', secrets],
+    ],
+    operator: [
+      [200, 'GET', jobs],
+      [200, 'PATCH', `${jobs}/holiday/status?fieldManager=test&force=true`, phase, 'application/apply-patch+yaml'],
+      [403, 'PATCH', `${jobs}/holiday`, suspended, merge],
+      [403, 'POST', jobs, HOLIDAY],
+      [403, 'GET', elsewhere],
+      [403, 'GET', secrets],
+    ],
+    api: [[403, 'GET', jobs]],
+    jobs: [[403, 'GET', jobs]],
+  }
+  for (const [who, list] of Object.entries(asks)) {
+    const ask = await clientOf(plane, NAMESPACE, `demo-keepsake-${who}`)
+    for (const [status, method, path, body, type] of list) {
+      t.equal(await ask(method, path, body, type), status, `${who}: ${method} ${path}`)
+    }
+  }
+})
+
+t.test('who may view or edit a namespace may view or edit TranscodeJobs in it', async (t) => {
+  const may = async (user: string, verb: string) =>
+    (await plane.kubectl('auth', 'can-i', verb, 'tj', '-n', NAMESPACE, '--as', user).catch(() => 'no')).trim()
+  for (const role of ['view', 'edit']) {
+    await plane.kubectl('create', 'rolebinding', role, '-n', NAMESPACE, `--clusterrole=${role}`, `--user=${role}er`)
+  }
+  // The roles are put together by a controller.
+  for (let left = 50; left > 0 && (await may('editer', 'patch')) !== 'yes'; left--)
+    await new Promise((r) => setTimeout(r, 100))
+  t.equal(await may('editer', 'patch'), 'yes')
+  t.equal(await may('viewer', 'list'), 'yes')
+  t.equal(await may('viewer', 'patch'), 'no')
+  t.equal(await may('stranger', 'list'), 'no')
+})
+
+t.test('custom resources survive an uninstall, and the next install takes them over', async (t) => {
+  await helm('uninstall', 'demo')
+  await t.resolves(plane.kubectl('get', 'tj', 'holiday', '-n', NAMESPACE), 'still there')
+  t.equal((await plane.kubectl('get', 'deployments,roles', '-n', NAMESPACE, '-o', 'name')).trim(), '')
+  await t.resolves(helm('install', 'demo', CHART, ...INSTALLABLE), 'under the same name')
+  await helm('uninstall', 'demo')
+  await t.rejects(
+    helm('install', 'other', CHART, ...INSTALLABLE),
+    /invalid ownership metadata/,
+    'not unasked under another',
+  )
+  await t.resolves(helm('install', 'other', CHART, ...INSTALLABLE, '--take-ownership'), 'but when told so')
+  await t.resolves(
+    helm('install', 'third', CHART, ...INSTALLABLE, '--set', 'crds.install=false'),
+    'two beside each other',
+  )
+  await helm('uninstall', 'third')
+  await helm('uninstall', 'other')
+  await t.resolves(plane.kubectl('get', 'tj', 'holiday', '-n', NAMESPACE))
+})
+
+t.test('an upgrade of the release upgrades the definitions', async (t) => {
+  await plane.kubectl('delete', CRD)
+  const old = join(folder, 'old')
+  await cp(CHART, old, { recursive: true })
+  const file = join(old, 'files', 'crds', 'transcodejobs.yaml')
+  const text = await readFile(file, 'utf8')
+  await writeFile(file, text.replaceAll('gpuGivenUp:', 'gpuRefused:'))
+  await helm('install', 'demo', old, ...INSTALLABLE)
+  t.notMatch(await plane.kubectl('get', CRD, '-o', 'yaml'), /gpuGivenUp/)
+  await plane.kubectl('wait', '--for=condition=Established', CRD)
+  await plane.kubectlIn(JSON.stringify(HOLIDAY), 'create', '-f', '-')
+  await helm('upgrade', 'demo', CHART, ...INSTALLABLE)
+  const now = await plane.kubectl('get', CRD, '-o', 'yaml')
+  t.match(now, /gpuGivenUp/)
+  t.notMatch(now, /gpuRefused/)
+  await t.resolves(plane.kubectl('get', 'tj', 'holiday', '-n', NAMESPACE), 'what there was is there')
+  await helm('rollback', 'demo', '1')
+  t.match(await plane.kubectl('get', CRD, '-o', 'yaml'), /gpuRefused/, 'and back')
+  await plane.kubectlIn(text, 'apply', '--server-side', '--force-conflicts', '-f', '-')
+  t.match(await plane.kubectl('get', CRD, '-o', 'yaml'), /gpuGivenUp/, 'or without Helm, as documented')
+})
