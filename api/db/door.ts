@@ -31,14 +31,15 @@ export function makeDoor(client: pg.PoolClient): Door {
         open = false
       }
     },
-    async untilReturn(work) {
+    async untilReturn<T>(work: (tx: Tx) => Promise<T>) {
+      let asked: Promise<T>
       open = true
       try {
-        // Not awaited in here: the door closes as soon as there is a promise.
-        return work(tx)
+        asked = work(tx)
       } finally {
         open = false
       }
+      return asked
     },
   }
 }

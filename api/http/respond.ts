@@ -51,9 +51,12 @@ function sendData(res: Response, route: Route, status: number, data: unknown): v
 /** As text, which leaves in one write with its headers; `res.json` makes a buffer of it first. */
 function sendJson(res: Response, body: unknown): void {
   const text = JSON.stringify(body)
+  const length = Buffer.byteLength(text)
   res.setHeader('Content-Type', 'application/json; charset=utf-8')
-  res.setHeader('Content-Length', Buffer.byteLength(text))
-  res.end(res.req.method === 'HEAD' ? undefined : text)
+  res.setHeader('Content-Length', length)
+  if (res.req.method === 'HEAD') return void res.end()
+  // Pure ASCII is the same bytes in latin1, which need no encoding.
+  res.end(text, length === text.length ? 'latin1' : 'utf8')
 }
 
 /** The kept answer of an earlier request with the same Idempotency-Key. */
