@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Where the hierarchies are mounted: several with cgroup v1, one with v2. */
 async function hierarchies(): Promise<{ path: string; type: string }[]> {
-  const lines = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n')
+  const lines = (await readFile('/proc/self/mountinfo', 'utf8').catch(() => '')).split('\n')
   return lines.flatMap((line) => {
     const [before = '', after = ''] = line.split(' - ')
     const [path = '', type = ''] = [before.split(' ')[4], after.split(' ')[0]]

@@ -37,14 +37,16 @@ export interface ControlPlane {
   stop(): Promise<void>
 }
 
+export type PlaneOptions = Pick<ControlPlaneOptions, 'apiServerFlags' | 'controllerFlags' | 'withoutScheduler'>
+
 /** etcd, API server, controller manager and scheduler on a free port of 127.0.0.1, and no node. */
-export async function startControlPlane(): Promise<RunningCluster> {
+export async function startControlPlane(options: PlaneOptions = {}): Promise<RunningCluster> {
   const binaries = await ensureBinaries()
   // Between our finding a free port and its being taken, somebody else may come.
   for (let left = 2; ; left--) {
     const run = await openRunFolder()
     try {
-      const plane = await runControlPlane({ run, binaries, port: await serverPort() })
+      const plane = await runControlPlane({ ...options, run, binaries, port: await serverPort() })
       const { kubeconfig, kubectl, kubectlIn } = plane
       const stop = async () => {
         await plane.stop()

@@ -1,9 +1,10 @@
 import { readdir, readFile, readlink } from 'node:fs/promises'
+import { runWith } from './cluster.ts'
 
 /** Who a process is, so that another one that gets its number later is not taken for it. */
 export interface ProcessIdentity {
   pid: number
-  /** Ticks between the machine's start and its own. */
+  /** When it started, in whatever words this system has for that. */
   start: string
   /** Numbers only mean something within one of these. */
   pidNamespace: string
@@ -13,7 +14,7 @@ export interface ProcessIdentity {
 /** The identity of this process. */
 export async function ownIdentity(): Promise<ProcessIdentity> {
   const start = await startOf(process.pid)
-  if (!start) throw new Error('This needs /proc')
+  if (!start) throw new Error('This system does not tell when a process started')
   return { pid: process.pid, start, ...(await here()) }
 }
 
@@ -25,11 +26,14 @@ export async function hasEnded({ pid, start, pidNamespace, boot }: ProcessIdenti
 }
 
 async function here(): Promise<Pick<ProcessIdentity, 'pidNamespace' | 'boot'>> {
-  const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8')
-  return { pidNamespace: await readlink('/proc/self/ns/pid'), boot: boot.trim() }
+  const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '')
+  return { pidNamespace: await readlink('/proc/self/ns/pid').catch(() => ''), boot: boot.trim() }
 }
 
 async function startOf(pid: number): Promise<string | undefined> {
+  if (process.platform !== 'linux') {
+    return (await runWith('', ['ps', '-o', 'lstart=', '-p', String(pid)]).catch(() => '')).trim() || undefined
+  }
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
   // The second field is the program's name and may hold anything; what follows its bracket does not.
   const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
@@ -43,9 +47,9 @@ export interface SeenProcess {
   args: string[]
 }
 
-/** Everything that runs here. */
+/** Everything that runs here, where Linux shows it. */
 export async function everyProcess(): Promise<SeenProcess[]> {
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number)
+  const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name)).map(Number)
   const seen = await Promise.all(pids.map(look))
   return seen.filter((one) => one !== undefined)
 }

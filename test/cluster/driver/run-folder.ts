@@ -8,6 +8,8 @@ import { removeTraces } from './traces.ts'
 const PREFIX = 'ks-k8s-'
 const STATE = 'run.json'
 const UNFINISHED_MS = 60_000
+const LONGEST = 80
+const mine = new Set<string>()
 
 /** All that one cluster has on this machine lies in its folder or is named after it, so that anybody can remove it. */
 export interface RunFolder {
@@ -23,6 +25,8 @@ export interface RunFolder {
 export async function openRunFolder(): Promise<RunFolder> {
   await sweepDeadRuns()
   const path = await mkdtemp(join(tmpdir(), PREFIX))
+  if (path.length > LONGEST) throw new Error(`The temporary folder's path is too long for unix sockets: ${path}`)
+  mine.add(path)
   const run = { path, name: basename(path), file: (...names: string[]) => join(path, ...names) }
   await writeFile(run.file('new'), JSON.stringify({ owner: await ownIdentity() }))
   await rename(run.file('new'), run.file(STATE))
@@ -36,6 +40,11 @@ export async function sweepDeadRuns(): Promise<string[]> {
   for (const path of found) if (await isDead(path)) dead.push(path)
   for (const path of dead) await removeRun(path)
   return dead
+}
+
+/** Ends everything that this process has started, in whatever state it is: for when it is told to go at once. */
+export async function removeOwnRuns(): Promise<void> {
+  for (const path of mine) await removeRun(path)
 }
 
 async function isDead(path: string): Promise<boolean> {
@@ -52,4 +61,5 @@ async function isDead(path: string): Promise<boolean> {
 async function removeRun(path: string): Promise<void> {
   await removeTraces(path, basename(path))
   await rm(path, { recursive: true, force: true, maxRetries: 5 })
+  mine.delete(path)
 }

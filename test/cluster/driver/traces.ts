@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { kill, removeGroup } from './cgroups.ts'
 import { runWith } from './cluster.ts'
+import { deleteKindCluster } from './kind-name.ts'
 import { everyProcess, type SeenProcess } from './proc.ts'
 import { restoreSysctls } from './sysctls.ts'
 
@@ -13,6 +14,7 @@ import { restoreSysctls } from './sysctls.ts'
  * number that was written down is trusted. Works on what is left after any kind of end, and twice.
  */
 export async function removeTraces(path: string, name: string): Promise<void> {
+  await deleteKindCluster(path)
   const sockets = await shimSockets(path)
   // Kubelet and containerd are among these, so that nobody starts again what is ended next.
   await endAll(`programs of ${path}`, async (p) => isOurs(p.executable) && p.args.some((a) => a.includes(`${path}/`)))
@@ -53,12 +55,22 @@ async function removeNamespace(name: string): Promise<void> {
   })
 }
 
-/** The innermost first. */
+/** The innermost first. None may stay: the folder is removed next, and behind a mount may be anybody's files. */
 async function unmountBelow(path: string): Promise<void> {
-  const mounted = (await readFile('/proc/self/mounts', 'utf8').catch(() => '')).split('\n')
-  const points = mounted.map((line) => line.split(' ')[1] ?? '').filter((point) => point.startsWith(`${path}/`))
-  // Somebody who clears the same folder away may have been faster.
-  for (const point of points.reverse()) await runWith('', ['umount', '--lazy', point]).catch(() => {})
+  for (let left = 10; left > 0; left--) {
+    const points = await mountsBelow(path)
+    if (points.length === 0) return
+    // Somebody who clears the same folder away may have been faster.
+    for (const point of points.reverse()) await runWith('', ['umount', '--lazy', point]).catch(() => {})
+  }
+  throw new Error(`Something is still mounted below ${path}`)
+}
+
+async function mountsBelow(path: string): Promise<string[]> {
+  const lines = (await readFile('/proc/self/mounts', 'utf8').catch(() => '')).split('\n')
+  const unescaped = (text: string) =>
+    text.replace(/\\(\d{3})/g, (_, code: string) => String.fromCharCode(parseInt(code, 8)))
+  return lines.map((line) => unescaped(line.split(' ')[1] ?? '')).filter((point) => point.startsWith(`${path}/`))
 }
 
 /** containerd's shims listen below /run, under names that mean nothing; each has noted its own. */
