@@ -146,9 +146,12 @@ function trimJob({ apiVersion, kind, metadata, spec, status }: Job): Job {
   }
 }
 
+/** Conditions of pods that the plan looks at. */
+const TELLING = ['PodScheduled', 'DisruptionTarget', 'Ready', 'ContainersReady']
+
 function trimPod({ metadata, status }: Pod): Pod {
   const { phase, reason, message, conditions, containerStatuses } = status ?? {}
-  const scheduled = conditions?.filter((c) => c.type === 'PodScheduled' || c.type === 'DisruptionTarget')
+  const telling = conditions?.filter((c) => TELLING.includes(c.type))
   const containers = containerStatuses?.map(({ name, state }) => ({ name, ...(state && { state }) }))
   return {
     metadata: trimMetadata(metadata),
@@ -156,7 +159,7 @@ function trimPod({ metadata, status }: Pod): Pod {
       ...(phase && { phase }),
       ...(reason && { reason }),
       ...(message && { message }),
-      ...(scheduled && { conditions: scheduled }),
+      ...(telling && { conditions: telling }),
       ...(containers && { containerStatuses: containers }),
     },
   }

@@ -24,6 +24,17 @@ export const disruptionOf = (pod: Pod | undefined): JobCondition | undefined =>
 export const attemptsIn = (pods: readonly Pod[]): number =>
   pods.filter((pod) => hasRun(pod) && disruptionOf(pod) === undefined).length
 
+/**
+ * Since when nobody hears of the node: its controller takes Ready away from the pods of a lost node, while the kubelet's
+ * last word about their containers stands. We use no readiness gates, so nothing else looks like that.
+ */
+export function unheardSince(pod: Pod): string | undefined {
+  const condition = (type: string) => pod.status?.conditions?.find((c) => c.type === type)
+  const ready = condition('Ready')
+  if (ready?.status !== 'False' || condition('ContainersReady')?.status !== 'True') return undefined
+  return ready.lastTransitionTime ?? 'a while ago'
+}
+
 export const wasOutOfMemory = (pod: Pod | undefined): boolean => terminatedOf(pod)?.reason === 'OOMKilled'
 
 const createdAt = (pod: Pod) => pod.metadata.creationTimestamp ?? ''

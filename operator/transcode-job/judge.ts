@@ -11,6 +11,7 @@ import {
   lastEnded,
   livePod,
   resultOf,
+  unheardSince,
   wasOutOfMemory,
 } from './evidence.ts'
 import { isOutgrown, moreMemory, shapeOf } from './shape.ts'
@@ -133,7 +134,7 @@ function judgeRunning(seen: Evidence, job: Job): Verdict {
   const isRunning = running('Running', `Attempt ${nthAttempt(seen)} is running`)
   const live = livePod(pods)
   if (live) {
-    if (hasRun(live)) return isRunning
+    if (hasRun(live)) return judgeUnheard(seen, live) ?? isRunning
     return judgeWaiting(seen, job, live) ?? pending('Queued', 'Waiting for the pod to start')
   }
   const ended = lastEnded(pods)
@@ -147,6 +148,13 @@ function judgeRunning(seen: Evidence, job: Job): Verdict {
   if (attemptsOf(seen) >= resource.spec.maxAttempts || isLast(ended)) return isRunning
   const { reason = 'Failed', message = '' } = failureOf(ended) ?? {}
   return running('Retrying', `Attempt ${nthAttempt(seen)} failed: ${reason}: ${message}`)
+}
+
+/** Neither a failure nor over: it may well go on, and report, where the cluster cannot see it. */
+function judgeUnheard(seen: Evidence, pod: Pod): Verdict | undefined {
+  const since = unheardSince(pod)
+  if (since === undefined) return undefined
+  return running('NodeUnreachable', `The node of attempt ${nthAttempt(seen)} has not been heard of since ${since}`)
 }
 
 function judgeWaiting(seen: Evidence, job: Job, pod: Pod): Verdict | undefined {

@@ -198,6 +198,24 @@ const verdicts: [string, Partial<Observed>, object, object?][] = [
     { status: 'False', reason: 'Evicted' },
   ],
   [
+    'a running attempt on a node that is not heard of',
+    {
+      job: aJob(resource, { active: 1 }),
+      pods: [
+        aPod(1, {
+          phase: 'Running',
+          conditions: [
+            { type: 'Ready', status: 'False', lastTransitionTime: '2026-01-01T00:03:00Z' },
+            { type: 'ContainersReady', status: 'True' },
+          ],
+          containerStatuses: [{ name: 'media', state: { running: {} } }],
+        }),
+      ],
+    },
+    { status: 'Unknown', reason: 'NodeUnreachable', message: /attempt 1 of 3 .* since 2026-01-01T00:03:00Z/ },
+    { phase: 'Running', attempts: 1 },
+  ],
+  [
     'an eviction of a program that had time to say that it was stopped',
     {
       job: aJob(resource, failedWith('BackoffLimitExceeded')),
