@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { type FileHandle, open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
-import { StoreError } from './object-store.ts'
+import { type Release, StoreError } from './object-store.ts'
 
 /** What a stored file says about itself. */
 export interface Seal {
@@ -16,6 +16,7 @@ export interface SealOptions {
   size?: number | undefined
   contentMd5?: string | undefined
   signal?: AbortSignal | undefined
+  release?: Release | undefined
   /** Instead of the MD5 of the content. */
   etag?: string
 }
@@ -55,6 +56,7 @@ export async function writeSealed(path: string, body: Body, options: SealOptions
 
 async function copyBody(handle: FileHandle, body: Body, hash: Hash | undefined, options: SealOptions): Promise<number> {
   const { signal, size = Number.POSITIVE_INFINITY } = options
+  const release = body instanceof Readable ? options.release : undefined
   let written = 0
   const stop = () => body instanceof Readable && body.destroy(abortReason(signal))
   signal?.throwIfAborted()
@@ -67,6 +69,7 @@ async function copyBody(handle: FileHandle, body: Body, hash: Hash | undefined, 
       if (written > size) throw wrongLength(size, written)
       hash?.update(chunk)
       await disk(writeAll(handle, chunk))
+      release?.(chunk)
     }
   } catch (error) {
     signal?.throwIfAborted()

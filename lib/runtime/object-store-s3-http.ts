@@ -3,7 +3,7 @@ import http, { type ClientRequest, type IncomingMessage, type OutgoingHttpHeader
 import https from 'node:https'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { StoreError, type StoreErrorCode } from './object-store.ts'
+import { type Release, StoreError, type StoreErrorCode } from './object-store.ts'
 
 export type Body = Readable | Buffer | string | AsyncIterable<Buffer>
 
@@ -14,6 +14,7 @@ export interface Exchange {
   /** Bytes of the body; another length ends the connection, so that the server stores nothing. */
   size?: number
   signal?: AbortSignal | undefined
+  release?: Release | undefined
 }
 
 /**
@@ -36,7 +37,8 @@ export function openConnections(endpoint: URL, idleMs: number) {
 
   /** One request. Resolves with any answer below 400 and its unread body; throws StoreError, or what the body threw. */
   async function exchange(url: string, options: Exchange): Promise<IncomingMessage> {
-    const { method, signal, body, size = 0 } = options
+    const { method, signal, body } = options
+    const size = options.size ?? 0
     signal?.throwIfAborted()
     const headers = { ...options.headers, ...(body !== undefined && { 'content-length': size }) }
     const request = wire.request(url, { method, agent, headers })
@@ -47,7 +49,7 @@ export function openConnections(endpoint: URL, idleMs: number) {
     }
     signal?.addEventListener('abort', stop, { once: true })
     try {
-      return await accepted(request, await answerOf(request, body, size))
+      return await accepted(request, await answerOf(request, options))
     } catch (error) {
       signal?.throwIfAborted()
       throw error
@@ -67,20 +69,21 @@ function limitSilence(request: ClientRequest, idleMs: number): void {
   )
 }
 
-function answerOf(request: ClientRequest, body: Body | undefined, size: number): Promise<IncomingMessage> {
+function answerOf(request: ClientRequest, { body, size = 0, release }: Exchange): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request.once('response', resolve)
     request.on('error', (error) => reject(asStoreError(error)))
     if (body === undefined) request.end()
     else
-      sendBody(request, body, size).catch((error: unknown) => {
+      sendBody(request, body, { size, release }).catch((error: unknown) => {
         reject(error)
         request.destroy()
       })
   })
 }
 
-async function sendBody(request: ClientRequest, body: Body, size: number): Promise<void> {
+async function sendBody(request: ClientRequest, body: Body, o: { size: number; release: Exchange['release'] }) {
+  const { size, release } = o
   let sent = 0
   let over = false
   const end = () => {
@@ -92,7 +95,9 @@ async function sendBody(request: ClientRequest, body: Body, size: number): Promi
     if (over) return
     sent += chunk.length
     if (sent > size) throw wrongLength(size, sent)
-    if (!request.write(chunk)) await writable(request)
+    // Not before the kernel has it. After an error the write may still be going on.
+    const written = (error: Error | null | undefined) => error || release?.(chunk)
+    if (!request.write(chunk, written)) await writable(request)
   }
   if (over) return
   if (sent < size) throw wrongLength(size, sent)

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs'
 import { Readable } from 'node:stream'
-import type { ObjectInfo, ObjectStore, PartInfo } from './object-store.ts'
+import type { ObjectInfo, ObjectStore, PartInfo, Release } from './object-store.ts'
 import { type Body, chunksOf, wrongLength } from './object-store-s3-http.ts'
 
 /** What one PUT may carry. */
@@ -15,13 +15,14 @@ interface Options {
   contentType: string
   size: number | undefined
   signal: AbortSignal | undefined
+  release?: Release | undefined
 }
 
 /** A stream of unknown or very great length, in parts. Whatever fails, no parts are left behind. */
 export async function putInParts(store: ObjectStore, key: string, body: Body, options: Options): Promise<ObjectInfo> {
-  const { contentType, size, signal } = options
+  const { contentType, size, signal, release } = options
   const partSize = Math.max(BUFFERED_PART, Math.ceil((size ?? 0) / MAX_PARTS))
-  const blocks = blocksOf(body, partSize)
+  const blocks = blocksOf(body, partSize, release)
   const first = (await blocks.next()).value ?? Buffer.alloc(0)
   if (first.length < partSize) {
     if (size !== undefined && first.length !== size) throw wrongLength(size, first.length)
@@ -41,7 +42,7 @@ export async function putInParts(store: ObjectStore, key: string, body: Body, op
 }
 
 /** Blocks of exactly `size` bytes; only the last may be smaller. */
-async function* blocksOf(body: Body, size: number): AsyncGenerator<Buffer, void, void> {
+async function* blocksOf(body: Body, size: number, release?: Release): AsyncGenerator<Buffer, void, void> {
   let block = Buffer.allocUnsafe(size)
   let filled = 0
   for await (const chunk of chunksOf(body)) {
@@ -54,6 +55,7 @@ async function* blocksOf(body: Body, size: number): AsyncGenerator<Buffer, void,
       block = Buffer.allocUnsafe(size)
       filled = 0
     }
+    release?.(chunk)
   }
   if (filled > 0) yield block.subarray(0, filled)
 }

@@ -5,7 +5,14 @@ import type { IncomingMessage } from 'node:http'
 import { addAbortSignal, Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type ObjectInfo, type ObjectStore, type PartInfo, type PutOptions, StoreError } from './object-store.ts'
+import {
+  type ObjectInfo,
+  type ObjectStore,
+  type PartInfo,
+  type PutOptions,
+  type Release,
+  StoreError,
+} from './object-store.ts'
 import {
   checkContentType,
   checkFolderPrefix,
@@ -30,21 +37,22 @@ export function openS3Store(options: S3Options): ObjectStore {
   const sign = (method: string, key: string, query: Record<string, string> = {}) =>
     client.presignedUrl(method, bucket, key, URL_SECONDS, query)
 
-  async function put(key: string, body: Body, { contentType, size, signal }: PutOptions): Promise<ObjectInfo> {
+  async function put(key: string, body: Body, { contentType, size, signal, release }: PutOptions): Promise<ObjectInfo> {
     checkKey(key)
     checkContentType(contentType)
     if (typeof body === 'string' || Buffer.isBuffer(body)) {
       const bytes = Buffer.from(body)
       return again(() => putWhole(key, bytes, { contentType, size: bytes.length, signal }), signal)
     }
-    if (size === undefined || size > SINGLE_PUT_MAX) return putInParts(store, key, body, { contentType, size, signal })
-    return putWhole(key, body, { contentType, size, signal })
+    if (size === undefined || size > SINGLE_PUT_MAX)
+      return putInParts(store, key, body, { contentType, size, signal, release })
+    return putWhole(key, body, { contentType, size, signal, release })
   }
 
-  async function putWhole(key: string, body: Body, o: { contentType: string; size: number; signal: Signal }) {
+  async function putWhole(key: string, body: Body, o: WholeOptions) {
     const headers = { 'content-type': o.contentType }
     const url = await sign('PUT', key)
-    const answer = await wire.exchange(url, { method: 'PUT', headers, body, size: o.size, signal: o.signal })
+    const answer = await wire.exchange(url, { method: 'PUT', headers, body, ...o })
     answer.resume()
     return { ...infoOf(key, answer), contentType: o.contentType, size: o.size }
   }
@@ -119,12 +127,12 @@ export function openS3Store(options: S3Options): ObjectStore {
       checkContentType(contentType)
       return again(() => client.initiateNewMultipartUpload(bucket, key, { 'Content-Type': contentType }))
     },
-    async putPart(key, uploadId, partNumber, body, { size, contentMd5, signal }) {
+    async putPart(key, uploadId, partNumber, body, { size, contentMd5, signal, release }) {
       checkKey(key)
       checkPartNumber(partNumber)
       const url = await sign('PUT', key, { uploadId, partNumber: String(partNumber) })
       const headers = contentMd5 === undefined ? {} : { 'content-md5': contentMd5 }
-      const answer = await wire.exchange(url, { method: 'PUT', headers, body, size, signal })
+      const answer = await wire.exchange(url, { method: 'PUT', headers, body, size, signal, release })
       answer.resume()
       return { partNumber, etag: answer.headers.etag ?? '', size }
     },
@@ -194,7 +202,12 @@ export function openS3Store(options: S3Options): ObjectStore {
   return store
 }
 
-type Signal = AbortSignal | undefined
+interface WholeOptions {
+  contentType: string
+  size: number
+  signal: AbortSignal | undefined
+  release?: Release | undefined
+}
 
 function infoOf(key: string, { headers }: IncomingMessage): ObjectInfo {
   const total = /\/(\d+)$/.exec(headers['content-range'] ?? '')?.[1] ?? headers['content-length'] ?? 0

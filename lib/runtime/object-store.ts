@@ -11,11 +11,18 @@ export interface ObjectInfo {
 
 export type ListedObject = Omit<ObjectInfo, 'contentType'>
 
+/**
+ * Told of each buffer of a streamed body once the store will not read it again, so that its memory may be used for
+ * something else. That is no acknowledgement. Buffers of a body that fails may never be told of.
+ */
+export type Release = (chunk: Buffer) => void
+
 export interface PutOptions {
   contentType: string
   /** When known, a body of another length is refused and nothing is stored. */
   size?: number
   signal?: AbortSignal
+  release?: Release
 }
 
 export interface PartInfo {
@@ -31,6 +38,7 @@ export interface PutPartOptions {
   /** base64 MD5 (RFC 1864); a store that sees another digest throws StoreError('BadDigest'). */
   contentMd5?: string
   signal?: AbortSignal
+  release?: Release
 }
 
 /**

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { open, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** What a program under measurement says of itself. */
@@ -23,12 +23,12 @@ export interface Child {
 
 /**
  * A program in a process of its own that speaks `report.ts`. Its log goes to a file, as it would to a container's; it
- * must name its address there as `publicUrl`.
+ * must name its address there as `publicUrl`. `file` lies in this folder, or anywhere when its path is absolute.
  */
 export async function startChild(file: string, folder: string, env: Record<string, string>): Promise<Child> {
-  const logFile = join(folder, `${file}.log`)
+  const logFile = resolve(folder, `${basename(file)}.log`)
   const log = await open(logFile, 'w')
-  const child = fork(join(import.meta.dirname, file), [], {
+  const child = fork(resolve(import.meta.dirname, file), [], {
     env: { ...process.env, NODE_ENV: 'production', ...env },
     stdio: ['ignore', log.fd, 'inherit', 'ipc'],
   })

@@ -18,18 +18,25 @@ export interface World {
   token: string
 }
 
+interface WorldOptions {
+  /** The API's program, when it is not `api-child.ts`. */
+  program?: string
+  /** Of the API, beside those it has anyway. */
+  settings?: Record<string, string>
+}
+
 /** The API as it runs in production, in a process of its own, on a real database; all of it is gone when `work` ends. */
-export async function inWorld<T>(work: (world: World) => Promise<T>): Promise<T> {
+export async function inWorld<T>(work: (world: World) => Promise<T>, options: WorldOptions = {}): Promise<T> {
   const endings: (() => Promise<void>)[] = []
   const t = { teardown: (done: () => Promise<void>) => void endings.unshift(done) }
   try {
-    return await work(await build(t))
+    return await work(await build(t, options))
   } finally {
     for (const end of endings) await end()
   }
 }
 
-async function build(t: { teardown(done: () => Promise<void>): void }): Promise<World> {
+async function build(t: { teardown(done: () => Promise<void>): void }, options: WorldOptions): Promise<World> {
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-bench-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   const database = await testDatabase(t)
@@ -39,12 +46,13 @@ async function build(t: { teardown(done: () => Promise<void>): void }): Promise<
   await admin.query('insert into organizations (id, name) values ($1, $2)', [orgId, 'Bench'])
   await admin.query('insert into users (id, issuer, subject) values ($1, $2, $3)', [userId, identity.issuer, userId])
   await admin.query(`insert into memberships (org_id, user_id, role) values ($1, $2, 'owner')`, [orgId, userId])
-  const api = await startChild('api-child.ts', folder, {
+  const api = await startChild(options.program ?? 'api-child.ts', folder, {
     ...apiSettings(database, join(folder, 'store')),
     CHECK_RESPONSES: 'false',
     AUTH_ISSUER: identity.issuer,
     AUTH_AUDIENCE: identity.audience,
     AUTH_JWKS_URL: identity.jwksUrl,
+    ...options.settings,
   })
   t.teardown(() => api.stop())
   const token = await identity.token({ sub: userId, roles: ['ROLE_USER'] })

@@ -179,6 +179,30 @@ export function objectStoreContract(t: Test, store: ObjectStore): void {
     t.equal(error.name, 'AbortError')
   })
 
+  t.test('has no use any more for the buffers that it releases, every one of a stream', async (t) => {
+    const at = fresh()
+    const data = randomBytes(3 * MIB)
+    // Larger and smaller than what a connection takes at once, and a last one that is not full.
+    for (const length of [1000, 64 * 1024, 2 * MIB]) {
+      let [given, released] = [0, 0]
+      const body = Readable.from(
+        (function* () {
+          for (let from = 0; from < data.length; from += length) {
+            given++
+            yield Buffer.from(data.subarray(from, from + length))
+          }
+        })(),
+      )
+      const release = (chunk: Buffer) => {
+        released++
+        chunk.fill(0)
+      }
+      await store.put(`${at}${length}`, body, { ...textType, size: data.length, release })
+      t.ok(data.equals(await buffer((await store.get(`${at}${length}`)).body)), `in pieces of ${length}`)
+      t.equal(released, given)
+    }
+  })
+
   t.test('lists in key order below a prefix', async (t) => {
     const at = fresh()
     const keys = ['a', 'a/b', 'a/b/c', 'a-b', 'a0', 'B', 'ab/x', 'b/1', 'b/10', 'b/2', 'z.mp4'].map((k) => at + k)
@@ -374,6 +398,21 @@ function multipartContract(
     t.strictSame(await store.listParts(key, id), [])
     await t.resolves(part(key, id, 1, data, md5(data)))
     await store.abortMultipart(key, id)
+  })
+
+  t.test('has no use any more for the buffers of parts that it releases', async (t) => {
+    const { key, id } = await begin()
+    const data = randomBytes(MIN_PART_BYTES)
+    const pieces = Array.from({ length: 80 }, (_, i) => Buffer.from(data.subarray(i * 64 * 1024, (i + 1) * 64 * 1024)))
+    const release = (chunk: Buffer) => void chunk.fill(0)
+    const options = { size: data.length, contentMd5: md5(data), release }
+    const made = await store.putPart(key, id, 1, Readable.from(pieces), options)
+    t.ok(
+      pieces.every((piece) => piece.every((byte) => byte === 0)),
+      'all are released',
+    )
+    await store.completeMultipart(key, id, [made])
+    t.ok(data.equals(await buffer((await store.get(key)).body)))
   })
 
   t.test('a part of another length, or that broke off, leaves no part', async (t) => {

@@ -7,6 +7,7 @@ import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store.ts'
 import type { BytesBody, Context } from '../../http/route.ts'
 import { checking, parseContentMd5, parseReprDigest, wrongLength } from './digest.ts'
+import { freeBuffer } from './free-buffer.ts'
 import { lengthOfChunk } from './plan.ts'
 import { type Chunk, countChunks, extendOpenUpload, type UploadSession, upsertChunk } from './queries.ts'
 import { isOpen, notOpen, planOf, requireUpload, type UploadAddress, type UploadDeps } from './session.ts'
@@ -55,15 +56,17 @@ async function storeChunk(
 ): Promise<string | undefined> {
   const { index, size, check, signal } = o
   const { orgId, mediaId, multipartId } = upload
+  // The bytes of the request are ours alone, and nobody looks back at them.
+  const options = { size, signal, release: freeBuffer }
   // Errors of the body travel through `check` into the store, and come back to us as what the store throws.
   const feeding = pipeline(o.body.stream, check).catch(() => {})
   try {
     if (multipartId) {
-      const part = await store.putPart(originalKey(orgId, mediaId), multipartId, index + 1, check, { size, signal })
+      const part = await store.putPart(originalKey(orgId, mediaId), multipartId, index + 1, check, options)
       return part.etag
     }
     const key = stagedChunkKey(orgId, upload.id, index)
-    return (await store.put(key, check, { contentType: 'application/octet-stream', size, signal })).etag
+    return (await store.put(key, check, { contentType: 'application/octet-stream', ...options })).etag
   } catch (error) {
     if (error instanceof StoreError && error.code === 'NotFound') return undefined
     throw error

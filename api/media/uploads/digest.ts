@@ -50,6 +50,9 @@ export function checking(expected: Expected): { stream: Transform; sha256(): str
   let held: Buffer | undefined
   let digest = ''
   const stream = new Transform({
+    // One buffer after the other: a stream of bytes joins what waits in it, which copies all of it once more.
+    readableObjectMode: true,
+    readableHighWaterMark: 1,
     transform(chunk: Buffer, _encoding, done) {
       size += chunk.length
       if (size > expected.size) return done(wrongLength(expected.size))
