@@ -1,0 +1,110 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { eventually } from '../../support/eventually.ts'
+import type { TestCluster } from '../driver/cluster.ts'
+import { startControlPlane } from '../driver/control-plane.ts'
+import { everyProcess } from '../driver/proc.ts'
+import { chooseProvider } from '../driver/provider.ts'
+import { sweepDeadRuns } from '../driver/run-folder.ts'
+
+/** The control planes that other suites rely on. */
+const CHILD = fileURLToPath(new URL('../driver/control-plane-child.ts', import.meta.url))
+const provider = await chooseProvider('control-plane')
+const skip = provider.kind !== 'modules' && 'these are about clusters from modules'
+
+const processesOf = async (folder: string) =>
+  (await everyProcess()).filter((p) => p.args.some((a) => a.includes(folder)))
+const configMaps = async ({ kubectl }: TestCluster) => (await kubectl('get', 'configmaps', '-o', 'name')).split('\n')
+
+let shared: ReturnType<typeof startControlPlane> | undefined
+/** One for all tests, which goes through what they do to it. */
+const living = () => {
+  shared ??= started(t)
+  return shared
+}
+
+t.test('two at once do not know of each other, and a stopped one leaves nothing', { skip }, async (t) => {
+  const [one, two] = [await started(t), await living()]
+  await one.kubectl('create', 'configmap', 'only-in-one')
+  t.ok((await configMaps(one)).includes('configmap/only-in-one'))
+  t.notOk((await configMaps(two)).includes('configmap/only-in-one'))
+  t.match(one.version, /^v1\.\d+\.\d+$/, 'it knows its version')
+  const folder = dirname(one.kubeconfig)
+  t.equal((await processesOf(folder)).length, 4, 'etcd, API server, controllers, scheduler')
+  await one.stop()
+  t.same(await processesOf(folder), [])
+  t.notOk(existsSync(folder))
+  t.ok((await configMaps(two)).length > 0, 'the other one goes on')
+})
+
+t.test('controllers work from the start, and again after they were stopped', { skip }, async (t) => {
+  const { kubectl, faults } = await living()
+  const jobs = async () => (await kubectl('get', 'pods', '-o', 'name')).split('\n').filter(Boolean).length
+  await kubectl('create', 'job', 'first', '--image=nothing')
+  await eventually('the pod of a Job', async () => (await jobs()) === 1)
+  await faults?.stopControllers()
+  await kubectl('create', 'job', 'second', '--image=nothing')
+  await new Promise((resolve) => setTimeout(resolve, 2000))
+  t.equal(await jobs(), 1, 'nobody makes the second pod')
+  await faults?.startControllers()
+  await eventually('the pod of the second Job', async () => (await jobs()) === 2)
+})
+
+t.test('an API server that was killed comes back with what it knew', { skip }, async (t) => {
+  const plane = await living()
+  await plane.kubectl('create', 'configmap', 'kept')
+  await plane.faults?.killApiServer()
+  await t.rejects(plane.kubectl('get', 'configmaps'), 'while it is away')
+  await plane.faults?.startApiServer()
+  t.ok((await configMaps(plane)).includes('configmap/kept'), 'under the same address')
+})
+
+t.test('after compaction a watch from before is answered 410', { skip }, async (t) => {
+  const { kubectl, faults } = await living()
+  const made = await kubectl('create', 'configmap', 'seen', '-o', 'json')
+  const { resourceVersion } = (JSON.parse(made) as { metadata: { resourceVersion: string } }).metadata
+  const watch = () =>
+    kubectl(
+      'get',
+      '--raw',
+      `/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=1&resourceVersion=${resourceVersion}`,
+    ).catch(String)
+  t.notMatch(await watch(), /410|Expired/i, 'not so before')
+  await faults?.compactEtcd()
+  t.match(await watch(), /"code":410|too old resource version/)
+})
+
+t.test('what a killed owner leaves behind is cleared away, and nothing else', { skip }, async (t) => {
+  const other = await living()
+  const child = spawn(process.execPath, [CHILD], { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => void child.kill('SIGKILL'))
+  const folder = dirname(await firstLine(child))
+  t.equal((await processesOf(folder)).length, 4)
+  child.kill('SIGKILL')
+  await eventually('the end of its processes, which die with it', async () => (await processesOf(folder)).length === 0)
+  t.ok(existsSync(folder), 'its files are still there')
+  // Somebody who starts a cluster at this moment may be faster.
+  await sweepDeadRuns()
+  await eventually('the end of its files', () => !existsSync(folder))
+  t.ok((await configMaps(other)).length > 0, 'a cluster whose owner lives is left alone')
+})
+
+async function started(t: Test) {
+  const plane = await startControlPlane()
+  t.teardown(() => plane.stop())
+  return plane
+}
+
+function firstLine(child: ChildProcess): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = ''
+    child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk
+      if (text.includes('\n')) resolve(text.slice(0, text.indexOf('\n')))
+    })
+    child.once('exit', () => reject(new Error('The child has ended')))
+  })
+}

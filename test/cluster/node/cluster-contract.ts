@@ -1,0 +1,22 @@
+import { KubeConfig } from '@kubernetes/client-node'
+import t from 'tap'
+import { openKubeCluster } from '../../../lib/runtime/kube-cluster.ts'
+import { clusterContract } from '../../support/cluster-contract.ts'
+import { quietLog } from '../../support/quiet-log.ts'
+import { nodeCluster } from '../support.ts'
+
+/** What every Cluster promises, with Jobs that become pods of the product's image and a garbage collector. */
+t.setTimeout(300_000)
+const cluster = await nodeCluster(t)
+await cluster.kubectl('apply', '--server-side', '--force-conflicts', '-f', 'crds/transcodejobs.yaml')
+await cluster.kubectl('wait', '--for=condition=Established', 'crd/transcodejobs.keepsake.dev', '--timeout=30s')
+const namespace = `contract-${Date.now()}`
+await cluster.kubectl('create', 'namespace', namespace)
+t.teardown(() => cluster.kubectl('delete', 'namespace', namespace, '--wait=false'))
+const config = new KubeConfig()
+config.loadFromFile(cluster.kubeconfig)
+clusterContract(t, () => openKubeCluster({ log: quietLog(), config }), {
+  namespace,
+  runsJobs: true,
+  image: 'localhost/keepsake:dev',
+})

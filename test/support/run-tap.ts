@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { delimiter } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const TOOLS = fileURLToPath(new URL('../../node_modules/.bin', import.meta.url))
+
+export interface Counts {
+  passed: number
+  failed: number
+  skipped: number
+}
+
+export interface TapOptions {
+  jobs: number
+  /** Seconds that a file may take. */
+  timeout?: number
+  env?: Record<string, string>
+  /** Put in front of tap, such as a way into a network namespace. */
+  enter?: readonly string[]
+  /** Is told of the process, so that somebody can end it. */
+  onStart?: (tap: ChildProcess) => void
+}
+
+/** Runs test files with tap and shows what a reader wants: one line a file, and everything about a failure. */
+export async function runTap(files: readonly string[], o: TapOptions): Promise<Counts & { code: number }> {
+  const timeout = o.timeout ? [`--timeout=${o.timeout}`] : []
+  const tap = ['tap', 'run', '--disable-coverage', '--reporter=tap', `--jobs=${o.jobs}`, ...timeout, ...files]
+  const [command = '', ...args] = [...(o.enter ?? []), ...tap]
+  const PATH = `${TOOLS}${delimiter}${o.env?.['PATH'] ?? process.env['PATH'] ?? ''}`
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...o.env, PATH } })
+  o.onStart?.(child)
+  const ended = new Promise<number>((resolve, reject) => {
+    child.once('error', reject).once('close', (status) => resolve(status ?? 1))
+  })
+
+  const output = tapOutput()
+  let rest = ''
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    const lines = (rest + chunk).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) output.read(line)
+  })
+  const code = await ended
+  if (code !== 0 && output.counts.failed === 0) output.counts.failed = 1
+  return { ...output.counts, code }
+}
+
+/** The line that CI reads; the last of a run. */
+export const summary = ({ passed, failed, skipped }: Counts) => `${passed} passed, ${failed} failed, ${skipped} skipped`
+
+/** Counts assertions while it shows the lines that matter. */
+function tapOutput() {
+  const counts: Counts = { passed: 0, failed: 0, skipped: 0 }
+  let failing = false
+  const count = (line: string, isFile: boolean, failed: boolean, name: string) => {
+    failing = failed
+    if (/# (skip|todo)/i.test(name)) counts.skipped += 1
+    // A line that closes a subtest repeats the verdict of the lines inside it; only leaves and files are counted.
+    else if (failed) counts.failed += isFile ? 0 : 1
+    else if (!/# time=/.test(name)) counts.passed += 1
+    if (isFile || failed || /# skip/i.test(name)) console.log(line.trim())
+  }
+  const read = (line: string) => {
+    const test = /^( *)(not )?ok \d+ - (.*)$/.exec(line)
+    if (test) count(line, test[1] === '', Boolean(test[2]), test[3] ?? '')
+    else if (failing) console.log(line)
+  }
+  return { counts, read }
+}
