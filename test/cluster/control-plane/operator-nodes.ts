@@ -1,0 +1,168 @@
+import t, { type Test } from 'tap'
+import { eventually } from '../../support/eventually.ts'
+import { nodeByHand } from '../../support/node-by-hand.ts'
+import { operatorPlane } from '../../support/operator-plane.ts'
+import { controlPlane } from '../support.ts'
+
+t.setTimeout(240_000)
+
+const p = await operatorPlane(t, await controlPlane(t))
+const operator = p.operator({ GPU_AVAILABLE: 'detect', GPU_WAIT_SECONDS: '3' })
+await operator.logged('workers started')
+
+const file = t
+let node: Awaited<ReturnType<typeof nodeByHand>>
+
+async function submit(t: Test, spec: object = {}) {
+  const w = await p.world(t)
+  await w.submit('med-1', spec)
+  return w
+}
+const asksForGpu = (job: unknown) => JSON.stringify(job).includes('"nvidia.com/gpu":"1"')
+const bound = (w: Awaited<ReturnType<typeof submit>>, name = 'med-1') =>
+  eventually(`a node for ${name}`, async () => {
+    const pod = await w.live(name)
+    return (pod as unknown as { spec: { nodeName?: string } }).spec.nodeName === undefined ? undefined : pod
+  })
+
+t.test('gpu on a cluster without nodes, then without GPUs: it waits and says for what', async (t) => {
+  const w = await submit(t, { accelerator: 'gpu' })
+  t.ok(asksForGpu(await w.awaitJob('med-1')))
+  await w.says('med-1', /^Unschedulable: no nodes available to schedule pods/)
+  node = await nodeByHand(file, p, 'node-1')
+  await w.says('med-1', /^Unschedulable: 0\/1 nodes are available: 1 Insufficient nvidia\.com\/gpu/)
+  t.match(await w.status('med-1'), { phase: 'Pending', gpuGivenUp: undefined })
+  await w.kubectl('delete', 'tj', 'med-1') // or it takes the GPU that comes
+})
+
+t.test('auto, where no node has a GPU, does not ask for one', async (t) => {
+  const w = await submit(t)
+  t.notOk(asksForGpu(await w.awaitJob('med-1')))
+})
+
+t.test('auto asks for a GPU as soon as a node has one; those that wait in vain go on with the CPU', async (t) => {
+  await node.offer(1)
+  await new Promise((resolve) => setTimeout(resolve, 1000)) // the operator hears of it
+  const w = await submit(t)
+  t.ok(asksForGpu(await w.awaitJob('med-1')))
+  await bound(w)
+  await w.run('med-1')
+
+  const second = await submit(t)
+  const first = await second.awaitJob('med-1')
+  t.ok(asksForGpu(first))
+  await second.says('med-1', /^Unschedulable: 0\/1 nodes are available: 1 Insufficient nvidia\.com\/gpu/)
+  const demanding = await submit(t, { accelerator: 'gpu' })
+
+  await second.says('med-1', /^GpuUnavailable: Going on with the CPU: no GPU was free within 3 s: 0\/1 nodes/)
+  const other = await eventually('another Job', async () =>
+    (await second.jobs()).find((j) => j.metadata.uid !== first.metadata.uid),
+  )
+  t.notOk(asksForGpu(other))
+  await bound(second)
+  await second.succeed('med-1', { ok: true, accelerator: 'cpu', acceleratorReason: 'as specified' })
+  await second.says('med-1', 'Succeeded')
+  t.match(await second.status('med-1'), {
+    attempts: 1,
+    restarts: 1,
+    accelerator: 'cpu',
+    acceleratorReason: /^no GPU was free within 3 s: 0\/1 nodes are available: 1 Insufficient nvidia/,
+  })
+  await second.told('med-1', /^Warning GpuUnavailable: Going on with the CPU/)
+  await eventually('one Job left', async () => (await second.jobs()).length === 1)
+
+  t.match(await demanding.condition('med-1'), { reason: 'Unschedulable' }, 'gpu means gpu')
+  await w.succeed('med-1', { ok: true, accelerator: 'gpu' })
+  await bound(demanding)
+  await demanding.run('med-1')
+  await demanding.says('med-1', 'Running')
+  await w.says('med-1', 'Succeeded')
+  t.match(await w.status('med-1'), { accelerator: 'gpu', restarts: undefined })
+})
+
+t.test('running programs: what takes their pods away', async (t) => {
+  await node.offer(0)
+  t.jobs = 8
+  const side = () => ({ buffered: true, timeout: 120_000 })
+
+  t.test('suspend and resume, twice, cost no attempt', side(), async (t) => {
+    const w = await submit(t, { maxAttempts: 1, accelerator: 'cpu' })
+    for (let i = 0; i < 2; i++) {
+      await bound(w)
+      const pod = await w.run('med-1')
+      await w.says('med-1', /^Running: Attempt 1 of 1/)
+      await w.edit('med-1', { suspend: true })
+      await w.says('med-1', 'Suspended')
+      await eventually('the pod to go', async () =>
+        (await w.pods('med-1')).every((other) => other.metadata.uid !== pod.metadata.uid),
+      )
+      t.match(await w.condition('med-1'), { reason: 'Suspended' })
+      await w.edit('med-1', { suspend: false })
+    }
+    await bound(w)
+    await w.succeed('med-1')
+    await w.says('med-1', 'Succeeded')
+    t.match(await w.status('med-1'), { attempts: 1 })
+  })
+
+  t.test('a Job deleted while its program runs: the next one starts when that has ended', side(), async (t) => {
+    const w = await submit(t, { accelerator: 'cpu' })
+    await bound(w)
+    const pod = await w.run('med-1')
+    await w.says('med-1', 'Running')
+    await w.kubectl('delete', 'job', (await w.awaitJob('med-1')).metadata.name, '--wait=false')
+    await eventually('another pod', async () =>
+      (await w.pods('med-1')).some((other) => other.metadata.uid !== pod.metadata.uid),
+    )
+    await bound(w)
+    await w.run('med-1')
+    await w.says('med-1', /^Running: Attempt 2 of 3/)
+  })
+
+  t.test('kubectl delete ends the program and leaves nothing', side(), async (t) => {
+    const w = await submit(t, { accelerator: 'cpu' })
+    await bound(w)
+    await w.run('med-1')
+    const uid = (await w.resource('med-1'))?.metadata.uid
+    await w.kubectl('delete', 'tj', 'med-1')
+    const left = () => w.kubectl('get', 'jobs,pods', '-l', `media.keepsake.dev/owner-uid=${uid}`, '-o', 'name')
+    await eventually('nothing left', async () => (await left()).trim() === '').catch(async (error: Error) => {
+      throw new Error(`${error.message}: ${await w.kubectl('get', 'jobs,pods', '-o', 'yaml')}`)
+    })
+  })
+})
+
+t.test('drain and taint', async (t) => {
+  const w = await submit(t, { maxAttempts: 1, accelerator: 'cpu' })
+  const other = await submit(t, { maxAttempts: 1, accelerator: 'cpu' })
+  await Promise.all([bound(w), bound(other)])
+  const evicted = await w.run('med-1')
+  await other.run('med-1')
+  const review = {
+    apiVersion: 'policy/v1',
+    kind: 'Eviction',
+    metadata: { name: evicted.metadata.name, namespace: w.namespace },
+  }
+  const path = `/api/v1/namespaces/${w.namespace}/pods/${evicted.metadata.name}/eviction`
+  await p.plane.kubectlIn(JSON.stringify(review), 'create', '--raw', path, '-f', '-')
+  await p.plane.kubectl('taint', 'node', 'node-1', 'lost=yes:NoExecute')
+  for (const [one, why] of [
+    [w, 'EvictionByEvictionAPI'],
+    [other, 'DeletionByTaintManager'],
+  ] as const) {
+    t.test(`a pod that is taken away by ${why} is replaced, and it was no attempt`, async (t) => {
+      await one.told('med-1', new RegExp(`^Warning Interrupted: .* no attempt: ${why}`))
+      await p.plane.kubectl('taint', 'node', 'node-1', 'lost-').catch(() => {})
+      await eventually(
+        'another pod',
+        async () => (await one.live('med-1')).metadata.uid !== evicted.metadata.uid,
+        40_000,
+      )
+      await bound(one)
+      await one.succeed('med-1')
+      await one.says('med-1', 'Succeeded')
+      t.match(await one.status('med-1'), { attempts: 1 })
+      t.equal((await one.jobs()).length, 1)
+    })
+  }
+})

@@ -1,0 +1,95 @@
+import { KubeConfig } from '@kubernetes/client-node'
+import { NODES, PODS } from '../../lib/runtime/cluster.ts'
+import { openKubeCluster } from '../../lib/runtime/kube-cluster.ts'
+import type { Pod } from '../../operator/transcode-job/batch.ts'
+import type { TestCluster } from '../cluster/driver/cluster.ts'
+import { eventually } from './eventually.ts'
+import type { operatorPlane } from './operator-plane.ts'
+import { quietLog } from './quiet-log.ts'
+
+type Plane = Pick<Awaited<ReturnType<typeof operatorPlane>>, 'setStatus'> & { plane: TestCluster }
+interface BoundPod extends Pod {
+  spec: { nodeName?: string }
+}
+
+/**
+ * A node as the rest of the cluster sees it: ready, with room, alive. It starts nothing; but a pod that is to go is
+ * told to stop, does so with exit code 143, and is removed, as a kubelet does it.
+ */
+export async function nodeByHand(
+  t: { teardown(done: () => unknown): unknown },
+  { plane, setStatus }: Plane,
+  name: string,
+) {
+  const config = new KubeConfig()
+  config.loadFromFile(plane.kubeconfig)
+  const kube = openKubeCluster({ log: quietLog(), config, perSecond: 2000, burst: 2000 })
+  const labels = { 'kubernetes.io/hostname': name }
+  const node = { apiVersion: 'v1', kind: 'Node', metadata: { name, labels } }
+  await plane.kubectlIn(JSON.stringify(node), 'create', '-f', '-')
+  const room: Record<string, string> = { cpu: '64', memory: '256Gi', pods: '200', 'ephemeral-storage': '4Ti' }
+  const beat = () =>
+    setStatus(
+      NODES,
+      { namespace: '', name },
+      {
+        capacity: room,
+        allocatable: room,
+        conditions: [
+          {
+            type: 'Ready',
+            status: 'True',
+            reason: 'KubeletReady',
+            message: 'by hand',
+            lastHeartbeatTime: now(),
+            lastTransitionTime: now(),
+          },
+        ],
+      },
+    )
+  await beat()
+  const heart = setInterval(() => void beat().catch(() => {}), 5_000)
+  kube.reflect<BoundPod>(PODS, {
+    onSet: (pod) => void (pod.spec.nodeName === name && pod.metadata.deletionTimestamp && stop(pod).catch(() => {})),
+    onDelete() {},
+  })
+  async function stop({ metadata, status }: BoundPod): Promise<void> {
+    const key = { namespace: metadata.namespace ?? '', name: metadata.name }
+    const hasEnded = status?.phase === 'Failed' || status?.phase === 'Succeeded'
+    if (!hasEnded) {
+      const running = status?.containerStatuses?.filter((c) => c.state?.running) ?? []
+      const terminated = { exitCode: 143, reason: 'Error', startedAt: now(), finishedAt: now() }
+      const containerStatuses = running.map((c) => ({ ...c, ready: false, state: { terminated } }))
+      await setStatus(PODS, key, { phase: 'Failed', ...(running.length > 0 && { containerStatuses }) })
+    }
+    await plane.kubectl(
+      'delete',
+      'pod',
+      key.name,
+      `--namespace=${key.namespace}`,
+      '--grace-period=0',
+      '--force',
+      '--wait=false',
+    )
+  }
+  t.teardown(async () => {
+    clearInterval(heart)
+    await kube.close()
+  })
+  await eventually('the node is believed', async () => {
+    const { spec } = JSON.parse(await plane.kubectl('get', 'node', name, '-o', 'json')) as {
+      spec: { taints?: object[] }
+    }
+    return !spec.taints
+  })
+  return {
+    name,
+    /** Offers so many GPUs from now on. */
+    async offer(gpus: number): Promise<void> {
+      room['nvidia.com/gpu'] = String(gpus)
+      await beat()
+    },
+  }
+}
+
+const now = () => new Date().toISOString().replace(/\.\d+Z$/, 'Z')
