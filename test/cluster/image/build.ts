@@ -15,7 +15,7 @@ export interface BuiltImage {
 }
 
 const REPOSITORY = fileURLToPath(new URL('../../../', import.meta.url))
-const CACHE = join(homedir(), '.cache', 'keepsake', 'image')
+export const IMAGE_CACHE = join(homedir(), '.cache', 'keepsake', 'image')
 const REFERENCE = 'localhost/keepsake:dev'
 /** As .dockerignore lets them through, and what says how they are put together. */
 const SOURCES = ['Dockerfile', '.dockerignore', 'package.json', 'package-lock.json', 'tsconfig.json']
@@ -28,35 +28,37 @@ const MOST_LAYERS = 200
  * callers at once wait for one build. Needs Linux, root, and from Debian: buildah mmdebstrap util-linux.
  */
 export async function buildImage(): Promise<BuiltImage> {
-  const archive = join(CACHE, `keepsake-${await sourcesKey()}.tar`)
-  await mkdir(CACHE, { recursive: true })
+  const archive = join(IMAGE_CACHE, `keepsake-${await sourcesKey()}.tar`)
+  await mkdir(IMAGE_CACHE, { recursive: true })
   // The lock ends with the process that holds it, however that ends. Under it the others find the work done.
   if (!existsSync(archive)) {
-    await run('flock', [join(CACHE, 'lock'), process.execPath, fileURLToPath(import.meta.url), archive])
+    await run('flock', [join(IMAGE_CACHE, 'lock'), process.execPath, fileURLToPath(import.meta.url), archive])
   }
   return { reference: REFERENCE, archive }
 }
 
 async function build(archive: string): Promise<void> {
   if (existsSync(archive)) return
-  await ensureBase(CACHE)
-  await buildah(CACHE, ['build', '--layers', '--pull-never', '--tag', REFERENCE, REPOSITORY])
+  await ensureBase(IMAGE_CACHE)
+  await buildah(IMAGE_CACHE, ['build', '--layers', '--pull-never', '--tag', REFERENCE, REPOSITORY])
   const unfinished = `${archive}.part`
   await rm(unfinished, { force: true })
-  await buildah(CACHE, ['push', '--quiet', REFERENCE, `docker-archive:${unfinished}:${REFERENCE}`])
+  await buildah(IMAGE_CACHE, ['push', '--quiet', REFERENCE, `docker-archive:${unfinished}:${REFERENCE}`])
   await rename(unfinished, archive)
   await forgetOld()
 }
 
 /** Archives of older sources, and images that no name leads to any more. */
 async function forgetOld(): Promise<void> {
-  const names = (await readdir(CACHE)).filter((name) => name.startsWith('keepsake-'))
-  const aged = await Promise.all(names.map(async (name) => ({ name, at: (await stat(join(CACHE, name))).mtimeMs })))
+  const names = (await readdir(IMAGE_CACHE)).filter((name) => name.startsWith('keepsake-'))
+  const aged = await Promise.all(
+    names.map(async (name) => ({ name, at: (await stat(join(IMAGE_CACHE, name))).mtimeMs })),
+  )
   const old = aged.sort((a, b) => b.at - a.at).slice(KEPT_ARCHIVES)
-  await Promise.all(old.map(({ name }) => rm(join(CACHE, name), { force: true })))
+  await Promise.all(old.map(({ name }) => rm(join(IMAGE_CACHE, name), { force: true })))
   // Layers of earlier builds are what makes the next one quick; a change of sources adds a few small ones.
-  const images = (await buildah(CACHE, ['images', '--all', '--quiet'])).split('\n').length
-  if (images > MOST_LAYERS) await buildah(CACHE, ['rmi', '--prune', '--force'])
+  const images = (await buildah(IMAGE_CACHE, ['images', '--all', '--quiet'])).split('\n').length
+  if (images > MOST_LAYERS) await buildah(IMAGE_CACHE, ['rmi', '--prune', '--force'])
 }
 
 async function sourcesKey(): Promise<string> {
