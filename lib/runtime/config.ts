@@ -34,3 +34,9 @@ export const flag = z.stringbool()
 
 /** A whole number written in decimal. */
 export const int = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
+
+/** Where Kubernetes tells its clients, and the pods it runs, how to reach it. */
+export const kubernetesEnvironment = (env: Record<string, string | undefined> = process.env) => {
+  const { KUBECONFIG, KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT } = env
+  return { KUBECONFIG, KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT }
+}

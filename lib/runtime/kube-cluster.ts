@@ -10,7 +10,8 @@ import {
   type ReflectOptions,
   type Resource,
 } from './cluster.ts'
-import { defaultKubeConfig, KubeConnection } from './kube-config.ts'
+import { clientAccess, defaultKubeAccess } from './kube-access.ts'
+import { KubeConnection } from './kube-connection.ts'
 import { KubeHttp, type KubeHttpOptions } from './kube-http.ts'
 import { kubeSource, listPage } from './kube-watch.ts'
 import type { Log } from './log.ts'
@@ -34,7 +35,7 @@ export class KubeCluster implements Cluster {
   readonly #reflections = new Set<{ stop(): Promise<void> }>()
 
   constructor(options: KubeClusterOptions) {
-    this.#connection = new KubeConnection(options.config ?? defaultKubeConfig())
+    this.#connection = new KubeConnection(options.config ? clientAccess(options.config) : defaultKubeAccess())
     this.#http = new KubeHttp(this.#connection, options)
     this.#log = options.log
     this.#times = options.times ?? {}
@@ -143,7 +144,7 @@ export class KubeCluster implements Cluster {
 
   async close(): Promise<void> {
     await Promise.all([...this.#reflections].map((r) => r.stop()))
-    await this.#connection.close()
+    this.#connection.close()
   }
 }
 

@@ -69,19 +69,21 @@ function eventOf<T>(line: string): WatchEvent<T> {
   return event
 }
 
+const NEWLINE = 10
+
 /** Whole lines, however the bytes were cut: even inside a character. */
 async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder()
-  let parts: string[] = []
+  let begun: Uint8Array[] = []
   try {
     for await (const chunk of chunks) {
-      const [first = '', ...rest] = decoder.decode(chunk, { stream: true }).split('\n')
-      parts.push(first)
-      for (const next of rest) {
-        const line = parts.join('')
-        if (line) yield line
-        parts = [next]
+      let from = 0
+      for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
+        const line = Buffer.concat([...begun, chunk.subarray(from, end)])
+        begun = []
+        from = end + 1
+        if (line.length > 0) yield line.toString()
       }
+      if (from < chunk.length) begun.push(chunk.subarray(from))
     }
   } catch (error) {
     throw unreachable(error)

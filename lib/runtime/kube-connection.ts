@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto'
+import { type AgentOptions, Agent as PlainAgent } from 'node:http'
+import { Agent } from 'node:https'
+import type { KubeAccess, KubeCredentials } from './kube-access.ts'
+
+/** For one request: where to, as whom, over which pooled connection. */
+export interface KubeRoute {
+  server: URL
+  headers: Record<string, string>
+  agent: PlainAgent
+}
+
+interface Pools {
+  id: string
+  calls: PlainAgent
+  watches: PlainAgent
+}
+
+/** As long as client-go believes a token that it has read. */
+const CREDENTIALS_FOR_MS = 60_000
+const POOL: AgentOptions = { keepAlive: true, keepAliveMsecs: 30_000, scheduling: 'lifo' }
+const CALLS: AgentOptions = { ...POOL, maxSockets: 16, timeout: 30_000 }
+
+/** Credentials and connections of one API server. */
+export class KubeConnection {
+  readonly #access: KubeAccess
+  #known: { credentials: KubeCredentials; server: URL; readAt: number } | undefined
+  #pools: Pools | undefined
+
+  constructor(access: KubeAccess) {
+    this.#access = access
+  }
+
+  /** Long-lived watches have a pool of their own. */
+  async open(purpose: 'call' | 'watch'): Promise<KubeRoute> {
+    if (!this.#known || !this.#pools || performance.now() - this.#known.readAt > CREDENTIALS_FOR_MS) {
+      const credentials = await this.#access()
+      this.#known = { credentials, server: new URL(credentials.server), readAt: performance.now() }
+      this.#pools = this.#poolsFor(credentials)
+    }
+    const { credentials, server } = this.#known
+    const agent = purpose === 'watch' ? this.#pools.watches : this.#pools.calls
+    return { server, headers: credentials.headers, agent }
+  }
+
+  /** Reads tokens and certificates anew before the next request: for an answer of 401. */
+  forgetCredentials(): void {
+    this.#known = undefined
+  }
+
+  /** Cuts every connection. */
+  close(): void {
+    for (const agent of [this.#pools?.calls, this.#pools?.watches]) agent?.destroy()
+    this.#pools = undefined
+  }
+
+  /** New pools when the CA or the client certificate has been rotated; requests under way end on the old ones. */
+  #poolsFor({ server, tls, agent }: KubeCredentials): Pools {
+    const id = createHash('sha256')
+      .update(
+        Object.entries({ server, ...tls })
+          .map(String)
+          .join('\0'),
+      )
+      .digest('base64')
+    if (this.#pools?.id === id) return this.#pools
+    // With nothing more to come, idle connections of the old ones end by themselves.
+    if (agent) {
+      Object.assign(agent, { keepAlive: true }) // the client makes them without
+      return { id, calls: agent, watches: agent }
+    }
+    const make = (options: AgentOptions) =>
+      server.startsWith('https:') ? new Agent({ ...options, ...(tls as object) }) : new PlainAgent(options)
+    return { id, calls: make(CALLS), watches: make(POOL) }
+  }
+}
