@@ -2,10 +2,10 @@
 # The programs run on the Node that npm installs beside them, whatever the machine's own one is.
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
-.PHONY: help setup demo start test verify bench clean
+.PHONY: help setup demo start test test-cluster verify bench clean
 
 help: ## Show this list
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 setup: ## Install the system packages and npm packages that are missing
 	@local/setup.sh
@@ -18,6 +18,10 @@ start: setup ## Run the platform on this machine; data stays in .keepsake
 
 test: setup ## Run every test this machine can run
 	@exec node test/run.ts
+
+test-cluster: ## Run the tests that need a real Kubernetes (docs/testing-on-kubernetes.md)
+	@local/setup.sh --cluster
+	@exec node test/cluster/run.ts
 
 verify: setup ## Types, lint, import rules, dead code, generated files, OpenAPI
 	@npm run --silent verify

@@ -1,10 +1,16 @@
 #!/bin/sh
 # Brings what a fresh machine lacks: system packages, then exactly the npm packages of the lock file.
-# Usage: local/setup.sh [extra-debian-package...]. Safe to run again; does nothing when nothing is missing.
+# Usage: local/setup.sh [--cluster] [extra-debian-package...]. Safe to run again; does nothing when nothing is missing.
+# --cluster: also what `npm run test:cluster` takes from Debian; Go is not among it, a release has too old a one.
 set -eu
 cd "$(dirname "$0")/.."
 
 say() { printf '%s\n' "$*" >&2; }
+
+if [ "${1:-}" = --cluster ]; then
+  shift
+  set -- openssl runc containernetworking-plugins iptables conntrack iproute2 buildah mmdebstrap "$@"
+fi
 
 missing=""
 need() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }

@@ -9,7 +9,7 @@ import { controlPlane } from '../support.ts'
 t.setTimeout(180_000)
 const plane = await controlPlane(t)
 await plane.kubectl('apply', '--server-side', '-f', 'crds/transcodejobs.yaml')
-await plane.kubectl('wait', '--for=condition=Established', 'crd/transcodejobs.keepsake.dev', '--timeout=30s')
+await plane.kubectl('wait', '--for=condition=Established', '-f', 'crds/transcodejobs.yaml', '--timeout=30s')
 const config = new KubeConfig()
 config.loadFromFile(plane.kubeconfig)
 clusterContract(t, () => openKubeCluster({ log: quietLog(), config }), { runsJobs: false })

@@ -9,7 +9,7 @@ import { nodeCluster } from '../support.ts'
 t.setTimeout(300_000)
 const cluster = await nodeCluster(t)
 await cluster.kubectl('apply', '--server-side', '--force-conflicts', '-f', 'crds/transcodejobs.yaml')
-await cluster.kubectl('wait', '--for=condition=Established', 'crd/transcodejobs.keepsake.dev', '--timeout=30s')
+await cluster.kubectl('wait', '--for=condition=Established', '-f', 'crds/transcodejobs.yaml', '--timeout=30s')
 const namespace = `contract-${Date.now()}`
 await cluster.kubectl('create', 'namespace', namespace)
 t.teardown(() => cluster.kubectl('delete', 'namespace', namespace, '--wait=false'))
