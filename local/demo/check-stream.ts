@@ -73,7 +73,24 @@ export function segmentsOf(playlist: string, base: string) {
 
 /** Decodes everything and returns how long it lasted. Anything that ffmpeg complains about is a failure. */
 async function decode(url: string): Promise<number> {
-  const args = ['-nostdin', '-v', 'warning', '-xerror', '-i', url, '-map', '0:v', '-map', '0:a?', '-f', 'null', '-']
+  // Segments redirect to the object store, and ffmpeg complains when a connection it keeps leads to another host.
+  const args = [
+    '-nostdin',
+    '-v',
+    'warning',
+    '-xerror',
+    '-http_persistent',
+    '0',
+    '-i',
+    url,
+    '-map',
+    '0:v',
+    '-map',
+    '0:a?',
+    '-f',
+    'null',
+    '-',
+  ]
   const ffmpeg = spawn('ffmpeg', [...args, '-progress', 'pipe:1'], { stdio: ['ignore', 'pipe', 'pipe'] })
   let progress = ''
   let complaints = ''

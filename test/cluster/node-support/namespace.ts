@@ -29,7 +29,9 @@ export interface Namespace {
   events(resource: string): Promise<{ type: string; reason: string; note: string }[]>
 }
 
-export type PodSeen = Pod & { spec: { nodeName?: string } }
+export type PodSeen = Pod & {
+  spec: { containers: { image: string; resources: { limits?: Record<string, string> } }[] }
+}
 
 const LOOK_MS = 60_000
 

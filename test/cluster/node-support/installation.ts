@@ -1,0 +1,96 @@
+import type { Test } from 'tap'
+import {
+  type Client,
+  type Media,
+  Media as MediaSchema,
+  signIn,
+  untilConverted,
+  upload,
+} from '../../../local/demo/client.ts'
+import { eventually } from '../../support/eventually.ts'
+import type { TestCluster } from '../driver/cluster.ts'
+import { nodeCluster } from '../support.ts'
+import { makeNamespace, type Namespace, type PodSeen } from './namespace.ts'
+import { holdEncoder } from './pod-processes.ts'
+import { API_URL, prepareRelease, type Release } from './release.ts'
+import { type Services, startServices } from './services.ts'
+
+/** The product as its administrators and its users have it: a release of the chart, and a phone. */
+export interface Installation {
+  cluster: TestCluster
+  namespace: Namespace
+  services: Services
+  release: Release
+  phone: Phone
+}
+
+export interface Phone {
+  client: Client
+  /** In chunks, the last one first. Gives the media's id. */
+  upload(path: string): Promise<string>
+  media(id: string): Promise<Media>
+  untilConverted(id: string): Promise<Media>
+}
+
+/** Servers, Secrets and the chart; resolves when the API answers. */
+export async function install(t: Test): Promise<Installation> {
+  const cluster = await nodeCluster(t)
+  const address = cluster.nodeAddress
+  if (address === undefined) throw new Error('Nothing beside the node can be reached from its pods')
+  const services = await startServices(t, address)
+  const namespace = await makeNamespace(t, cluster, 'film')
+  await namespace.kubectl('label', 'namespace', namespace.name, 'pod-security.kubernetes.io/enforce=restricted')
+  const release = await prepareRelease(t, cluster, namespace, services)
+  // Other suites on the same cluster bring the custom resource without Helm.
+  await release.install('--take-ownership')
+  t.teardown(() => release.helm('uninstall', 'film', '--ignore-not-found', '--wait').then(() => undefined))
+  return { cluster, namespace, services, release, phone: await phoneOf(services) }
+}
+
+async function phoneOf(services: Services): Promise<Phone> {
+  const { organizations, accounts } = await services.seed()
+  const organization = organizations[0]?.org_id ?? ''
+  const client = await signIn(`${API_URL}/v1`, accounts.member)
+  return {
+    client,
+    upload: (path) => upload(client, organization, path, () => {}),
+    media: async (id) => MediaSchema.parse(await client.call('GET', `/api/media/${organization}/${id}`)),
+    untilConverted: (id) => untilConverted(client, organization, id, () => {}),
+  }
+}
+
+/** The TranscodeJob that the worker made for a media. */
+export const resourceFor = (namespace: Namespace, mediaId: string): Promise<string> =>
+  eventually(
+    `a TranscodeJob for ${mediaId}`,
+    async () => {
+      const found = await namespace.kubectl(
+        'get',
+        'tj',
+        '--no-headers',
+        '-o',
+        'custom-columns=N:.metadata.name,M:.spec.inputs[0].id',
+      )
+      return found
+        .split('\n')
+        .find((line) => line.includes(mediaId))
+        ?.split(/\s+/)[0]
+    },
+    60_000,
+    500,
+  )
+
+export interface HeldEncode {
+  mediaId: string
+  resource: string
+  pod: PodSeen
+  release(): void
+}
+
+/** Uploads and stops the encoder in its pod, so that there is a running encode for as long as a test wants. */
+export async function heldEncode({ namespace, phone }: Installation, path: string): Promise<HeldEncode> {
+  const mediaId = await phone.upload(path)
+  const resource = await resourceFor(namespace, mediaId)
+  const pod = await namespace.runningPod(resource, 120_000)
+  return { mediaId, resource, pod, release: await holdEncoder(pod.metadata.uid ?? '') }
+}

@@ -1,0 +1,90 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { ensureBinaries } from '../driver/build.ts'
+import { runWith, type TestCluster } from '../driver/cluster.ts'
+import type { Namespace } from './namespace.ts'
+import { storeEnvironment } from './operator.ts'
+import type { Owner, Services } from './services.ts'
+
+const CHART = fileURLToPath(new URL('../../../charts/keepsake', import.meta.url))
+export const RELEASE = 'film'
+/** Addresses of Services are chosen here: nothing resolves names on the test's node. */
+const API_ADDRESS = '10.96.100.1'
+const OPERATOR_ADDRESS = '10.96.100.2'
+export const API_URL = `http://${API_ADDRESS}`
+
+export interface Release {
+  /** `helm install` with the values of the test; `more` as for --set. Resolves when everything is ready. */
+  install(...more: string[]): Promise<string>
+  upgrade(...more: string[]): Promise<string>
+  helm(...args: string[]): Promise<string>
+}
+
+/** Helm with a home of its own, and values that lead to the servers beside the node. */
+export async function prepareRelease(
+  owner: Owner,
+  cluster: TestCluster,
+  namespace: Namespace,
+  services: Services,
+): Promise<Release> {
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-release-'))
+  owner.teardown(() => rm(folder, { recursive: true, force: true }))
+  await makeSecrets(namespace, services)
+  const values = join(folder, 'values.json')
+  await writeFile(values, JSON.stringify(valuesFor(services)))
+  const program = join(await ensureBinaries(), 'helm')
+  const homes = { HELM_CACHE_HOME: folder, HELM_CONFIG_HOME: folder, HELM_DATA_HOME: folder }
+  const env = { ...homes, KUBECONFIG: cluster.kubeconfig }
+  const helm = (...args: string[]) => runWith('', [program, ...args, '--namespace', namespace.name], env)
+  const wait = ['--wait', '--timeout', '5m']
+  return {
+    helm,
+    install: (...more) => helm('install', RELEASE, CHART, '--values', values, ...wait, ...more),
+    upgrade: (...more) => helm('upgrade', RELEASE, CHART, '--values', values, ...wait, ...more),
+  }
+}
+
+const secret = () => randomBytes(32).toString('base64url')
+
+/** As an administrator makes them beforehand: the chart is told only their names. */
+async function makeSecrets(namespace: Namespace, { databaseUrl, s3, identity, settings }: Services): Promise<void> {
+  await namespace.secret('database', { DATABASE_URL: databaseUrl })
+  await namespace.secret('store', storeEnvironment(s3))
+  await namespace.secret('identity', { AUTH_CLIENT_SECRET: identity.clientSecret })
+  await namespace.secret('keys', {
+    LINK_KEYS: JSON.stringify(settings.linkKeys),
+    CURSOR_KEY: settings.cursorKey,
+    PROGRESS_KEY: secret(),
+  })
+}
+
+const valuesFor = ({ natsUrl, identity }: Services) => ({
+  image: { repository: 'localhost/keepsake', tag: 'dev' },
+  database: { existingSecret: 'database' },
+  objectStore: { existingSecret: 'store' },
+  nats: { url: natsUrl, replicas: 1 },
+  auth: {
+    issuer: identity.issuer,
+    audience: identity.audience,
+    jwksUrl: identity.jwksUrl,
+    proxy: {
+      enabled: true,
+      tokenUrl: identity.tokenUrl,
+      revocationUrl: identity.revocationUrl,
+      clientId: identity.clientId,
+      existingSecret: 'identity',
+    },
+  },
+  api: { publicUrl: API_URL, existingSecret: 'keys', service: { clusterIP: API_ADDRESS } },
+  // What is repaired after minutes elsewhere is repaired at once here.
+  worker: { sweepSeconds: 3, extraEnv: [{ name: 'SWEEP_IDLE_SECONDS', value: '2' }] },
+  operator: {
+    existingSecret: 'keys',
+    progressUrl: `http://${OPERATOR_ADDRESS}:8090/progress`,
+    service: { clusterIP: OPERATOR_ADDRESS },
+  },
+  jobs: { cpu: '100m', memory: '768Mi', scratch: '1Gi' },
+})

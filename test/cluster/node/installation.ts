@@ -1,0 +1,204 @@
+import t, { type Test } from 'tap'
+import { succeededOf } from '../../../crds/transcode-job.ts'
+import { checkStream, durationOf } from '../../../local/demo/check-stream.ts'
+import { clip } from '../../support/clips.ts'
+import { eventually } from '../../support/eventually.ts'
+import { longClip } from '../node-support/clips.ts'
+import { heldEncode, install, resourceFor } from '../node-support/installation.ts'
+import { eventsIn } from '../node-support/jetstream.ts'
+import { requestsFrom } from '../node-support/own-token.ts'
+import { holdEncoder } from '../node-support/pod-processes.ts'
+import { RELEASE } from '../node-support/release.ts'
+
+/** The chart on a real node, from `helm install` to `helm uninstall` and back. The tests follow each other. */
+t.setTimeout(900_000)
+const it = await install(t)
+const { namespace, phone, release, services } = it
+const { kubectl } = namespace
+const short = await clip('silent')
+const workloads = [
+  'get',
+  'deployments',
+  '-o',
+  'jsonpath={range .items[*]}{.metadata.name}={.status.readyReplicas} {end}',
+]
+
+async function playable(t: Test, mediaId: string, path: string): Promise<void> {
+  const media = await phone.untilConverted(mediaId)
+  const stream = await checkStream(media.variants.hls_master_url ?? '', await durationOf(path))
+  t.ok(stream.renditions.length > 0, `${stream.renditions.length} renditions played to their end`)
+}
+t.test('helm install brings everything up, and helm test agrees', async (t) => {
+  t.same((await kubectl(...workloads)).trim().split(' ').sort(), [
+    `${RELEASE}-keepsake-api=2`,
+    `${RELEASE}-keepsake-operator=2`,
+    `${RELEASE}-keepsake-worker=2`,
+  ])
+  t.match(await release.helm('test', RELEASE), /Phase:\s+Succeeded/)
+})
+
+t.test('every program may do with its own token what it needs, and nothing else', async (t) => {
+  const codes = (part: string, requests: string[]) =>
+    requestsFrom(namespace, `deployment/${RELEASE}-keepsake-${part}`, requests)
+  const here = `namespaces/${namespace.name}`
+  const jobs = `apis/media.keepsake.dev/v1alpha1/${here}/transcodejobs`
+  const batch = `apis/batch/v1/${here}/jobs`
+  const lease = `apis/coordination.k8s.io/v1/${here}/leases/${RELEASE}-keepsake-operator`
+  const secrets = [`GET api/v1/${here}/secrets`, `GET api/v1/${here}/secrets/database`, 'GET api/v1/secrets']
+  const elsewhere = ['GET api/v1/nodes', 'GET api/v1/namespaces/kube-system/pods', `POST api/v1/${here}/pods`]
+  const operator = [`GET ${jobs}`, `GET ${batch}`, `GET api/v1/${here}/pods`, `GET ${lease}`]
+  t.same(await codes('operator', operator), [200, 200, 200, 200])
+  t.same(await codes('operator', [...secrets, ...elsewhere, `POST ${jobs}`, `DELETE ${lease}`]), Array(8).fill(403))
+  t.same(await codes('worker', [`GET ${jobs}`, `GET ${jobs}/none`]), [200, 404])
+  const notTheirs = [`GET ${batch}`, `GET api/v1/${here}/pods`, `PATCH ${jobs}/none/status`, `GET ${lease}`]
+  t.same(await codes('worker', [...secrets, ...elsewhere, ...notTheirs]), Array(10).fill(403))
+  t.same(await codes('api', [`GET ${jobs}`]), ['no token'])
+})
+
+t.test('a video uploaded in chunks becomes a film that plays, and kubectl shows how it comes about', async (t) => {
+  const path = await longClip()
+  const mediaId = await phone.upload(path)
+  const name = await resourceFor(namespace, mediaId)
+  const pod = await namespace.runningPod(name, 120_000)
+  await namespace.until(name, 'progress', (r) => (r.status?.progress?.percent ?? 0) > 0, 120_000)
+  const goOn = await holdEncoder(pod.metadata.uid ?? '')
+  const seen = await namespace.until(name, 'speed', (r) => r.status?.progress?.speed)
+
+  const [head = '', line = ''] = (await kubectl('get', 'tj', name)).split('\n')
+  t.match(head, /^NAME +MEDIA +PHASE +PROGRESS +SPEED +ACCELERATOR +ATTEMPTS +AGE/)
+  t.match(line, new RegExp(`^${name} +${mediaId} +Running +${seen.status?.progress?.percent} +[\\d.]+x +cpu +1 +\\d+`))
+  const described = await kubectl('describe', 'tj', name)
+  t.match(described, /Normal +JobCreated .*Created Job tj-/)
+  t.match(described, /Normal +Running .*Attempt 1 of 3 is running/)
+  const media = await phone.media(mediaId)
+  t.match(media, { upload_status: 'processing' })
+  t.type(media.conversion_progress?.percent, 'number', 'clients see the progress as well')
+  goOn()
+
+  await playable(t, mediaId, path)
+  t.match((await kubectl('get', 'tj', name)).split('\n')[1], /Succeeded +100 /)
+  t.match(await kubectl('describe', 'tj', name), /Normal +Succeeded .*1 of 1 inputs converted/)
+  const events = await eventually(
+    'MediaTranscoded in JetStream',
+    async () => {
+      const about = (await eventsIn(services.natsUrl)).filter(
+        (e) => (e.data as { media_id: string }).media_id === mediaId,
+      )
+      return about.some((e) => e.type === 'MediaTranscoded') ? about : undefined
+    },
+    30_000,
+    500,
+  )
+  t.same(
+    events.map((e) => e.type),
+    ['MediaUploaded', 'MediaTranscoded'],
+    'each of them once',
+  )
+})
+
+t.test('suspend takes the pod away, and lifting it finishes the work', async (t) => {
+  const held = await heldEncode(it, short)
+  await kubectl('patch', 'tj', held.resource, '--type=merge', '-p', '{"spec":{"suspend":true}}')
+  await eventually('no pod', async () => (await namespace.podsOf(held.resource)).length === 0, 60_000, 300)
+  t.match((await kubectl('get', 'tj', held.resource)).split('\n')[1], / Suspended /)
+  t.match((await namespace.jobsOf(held.resource))[0]?.spec, { suspend: true })
+  await kubectl('patch', 'tj', held.resource, '--type=merge', '-p', '{"spec":{"suspend":false}}')
+  await playable(t, held.mediaId, short)
+  const reasons = (await namespace.events(held.resource)).map((e) => e.reason)
+  t.ok(reasons.includes('Suspended') && reasons.includes('Resumed'), reasons.join(' '))
+})
+
+t.test('delete takes Job and pod along; Postgres still wants the film, so it is made again', async (t) => {
+  const held = await heldEncode(it, short)
+  const uid = (await namespace.resource(held.resource))?.metadata.uid
+  const [job] = await namespace.jobsOf(held.resource)
+  await kubectl('delete', 'tj', held.resource)
+  const isGone = async () => !(await namespace.jobsOf(held.resource)).some((j) => j.metadata.uid === job?.metadata.uid)
+  await eventually('the Job gone', isGone, 60_000, 300)
+  const podIsGone = async () =>
+    !(await namespace.podsOf(held.resource)).some((p) => p.metadata.uid === held.pod.metadata.uid)
+  await eventually('the pod gone', podIsGone, 60_000, 300)
+  await playable(t, held.mediaId, short)
+  t.not((await namespace.resource(held.resource))?.metadata.uid, uid, 'another resource of the same name')
+})
+
+t.test('helm upgrade and helm rollback replace the programs and leave a running encode alone', async (t) => {
+  const held = await heldEncode(it, short)
+  const revisions = async () => {
+    const each = '{.metadata.annotations.deployment\\.kubernetes\\.io/revision}'
+    return kubectl('get', 'deployments', '-o', `jsonpath={range .items[*]}${each} {end}`)
+  }
+  const isUndisturbed = async (after: string) => {
+    const pods = await namespace.podsOf(held.resource)
+    t.same(
+      pods.map((p) => p.metadata.uid),
+      [held.pod.metadata.uid],
+      `the same pod and no other after the ${after}`,
+    )
+    t.match(pods[0]?.status, { phase: 'Running', containerStatuses: [{ restartCount: 0 }] })
+    t.equal((await namespace.jobsOf(held.resource)).length, 1)
+  }
+  t.equal((await revisions()).trim(), '1 1 1')
+  const louder = ['api', 'worker', 'operator'].flatMap((part) => ['--set', `${part}.logLevel=debug`])
+  await release.upgrade(...louder)
+  await isUndisturbed('upgrade')
+  t.equal((await revisions()).trim(), '2 2 2', 'api, operator and worker were replaced')
+  await release.helm('rollback', RELEASE, '--wait', '--timeout', '5m')
+  await isUndisturbed('rollback')
+  t.equal((await revisions()).trim(), '3 3 3', 'and replaced again')
+  held.release()
+  await playable(t, held.mediaId, short)
+  t.equal((await namespace.resource(held.resource))?.status?.attempts, 1)
+})
+
+t.test('helm uninstall ends no encode; what is installed again finds it and carries on', async (t) => {
+  const held = await heldEncode(it, short)
+  await release.helm('uninstall', RELEASE, '--wait', '--timeout', '3m')
+  t.equal((await kubectl('get', 'deployments', '-o', 'name')).trim(), '')
+  t.match(await kubectl('get', 'tj', held.resource), /Running/, 'custom resources and their definition survive')
+  t.match((await namespace.podsOf(held.resource))[0]?.status, { phase: 'Running' })
+  held.release()
+  await eventually(
+    'the Job is complete without us',
+    async () => {
+      const [job] = await namespace.jobsOf(held.resource)
+      return job?.status?.conditions?.some((c) => c.type === 'Complete' && c.status === 'True')
+    },
+    120_000,
+    500,
+  )
+  t.equal(succeededOf((await namespace.resource(held.resource))?.status)?.status, 'Unknown')
+
+  await release.install()
+  await playable(t, held.mediaId, short)
+  t.match((await namespace.resource(held.resource))?.status, { phase: 'Succeeded', attempts: 1 })
+})
+
+t.test('finished resources go when their time is over, and the film stays', async (t) => {
+  const ttl = '/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/ttlSecondsAfterFinished/default'
+  const setDefault = (seconds: number) => {
+    const patch = JSON.stringify([{ op: 'replace', path: ttl, value: seconds }])
+    return kubectl('patch', 'crd', 'transcodejobs.media.keepsake.dev', '--type=json', '-p', patch)
+  }
+  await setDefault(3)
+  t.teardown(() => setDefault(86_400))
+  const mediaId = await eventually(
+    'a resource with a short life',
+    async () => {
+      // The API server takes a moment to serve the changed definition.
+      const id = await phone.upload(short)
+      const name = await resourceFor(namespace, id)
+      return (await namespace.resource(name))?.spec.ttlSecondsAfterFinished === 3 ? id : undefined
+    },
+    120_000,
+    1000,
+  )
+  const name = await resourceFor(namespace, mediaId)
+  await phone.untilConverted(mediaId)
+  await eventually('the resource gone', async () => (await namespace.resource(name)) === undefined, 60_000, 300)
+  await eventually('its Job gone', async () => (await namespace.jobsOf(name)).length === 0, 60_000, 300)
+  // The sweep comes every 3 s and leaves alone what changed in the last 2.
+  await new Promise((resolve) => setTimeout(resolve, 8000))
+  t.equal(await namespace.resource(name), undefined, 'nobody makes it again')
+  await playable(t, mediaId, short)
+})
