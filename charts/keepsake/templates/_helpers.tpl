@@ -162,7 +162,7 @@ resources: {{- toYaml .values.resources | nindent 2 }}
 startupProbe:
   httpGet: { path: /livez, port: {{ .health }} }
   periodSeconds: 1
-  failureThreshold: 60
+  failureThreshold: 120
 livenessProbe:
   httpGet: { path: /livez, port: {{ .health }} }
   periodSeconds: 20

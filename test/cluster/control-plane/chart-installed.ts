@@ -1,7 +1,7 @@
 import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { CHART, INSTALLABLE, NAMESPACE, withHelm } from '../chart-support/chart.ts'
+import { CHART, INSTALLABLE, MINIMAL, NAMESPACE, withHelm } from '../chart-support/chart.ts'
 import { type Right, rights } from '../chart-support/rights.ts'
 import { clientOf } from '../chart-support/token-client.ts'
 import { controlPlane } from '../support.ts'
@@ -137,4 +137,13 @@ t.test('an upgrade of the release upgrades the definitions', async (t) => {
   t.match(await plane.kubectl('get', CRD, '-o', 'yaml'), /gpuRefused/, 'and back')
   await plane.kubectlIn(text, 'apply', '--server-side', '--force-conflicts', '-f', '-')
   t.match(await plane.kubectl('get', CRD, '-o', 'yaml'), /gpuGivenUp/, 'or without Helm, as documented')
+})
+
+t.test('an install whose migrations do not end makes nothing, and is simply tried again', async (t) => {
+  const names = async () => (await plane.kubectl('get', 'deployments,services', '-n', NAMESPACE, '-o', 'name')).trim()
+  await helm('uninstall', 'demo')
+  await t.rejects(helm('install', 'demo', CHART, '--values', MINIMAL, '--timeout', '4s'), /pre-install/)
+  t.equal(await names(), '')
+  await helm('upgrade', '--install', 'demo', CHART, ...INSTALLABLE)
+  t.match(await names(), /deployment.apps\/demo-keepsake-api/)
 })
