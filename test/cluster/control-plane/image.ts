@@ -39,7 +39,7 @@ t.test('the image is small, and says what it is', async (t) => {
     User: USER,
     WorkingDir: '/app',
     Cmd: ['node', 'api/main.js'],
-    Env: [/NODE_ENV=production/],
+    Env: ['PATH=/usr/local/bin:/usr/bin', 'NODE_ENV=production', 'HOME=/tmp'],
     Labels: { 'org.opencontainers.image.title': 'Keepsake', 'org.opencontainers.image.licenses': 'Apache-2.0' },
   })
 })
