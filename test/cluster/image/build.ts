@@ -40,7 +40,7 @@ export async function buildImage(): Promise<BuiltImage> {
 async function build(archive: string): Promise<void> {
   if (existsSync(archive)) return
   await ensureBase(IMAGE_CACHE)
-  await buildah(IMAGE_CACHE, ['build', '--layers', '--pull-never', '--tag', REFERENCE, REPOSITORY])
+  await buildah(IMAGE_CACHE, ['build', '--layers', '--force-rm', '--pull-never', '--tag', REFERENCE, REPOSITORY])
   const unfinished = `${archive}.part`
   await rm(unfinished, { force: true })
   await buildah(IMAGE_CACHE, ['push', '--quiet', REFERENCE, `docker-archive:${unfinished}:${REFERENCE}`])
