@@ -13,7 +13,8 @@ armFailpoint(config.KEEPSAKE_FAILPOINT)
 const life = lifecycle(log, { deadlineMs: 30_000, exit: true })
 
 const metrics = operatorMetrics()
-const cluster = openKubeCluster({ log, onRequest: metrics.requested, perSecond: 200, burst: 400 })
+// The API server's own fairness is the limit; this one only stops a loop gone mad.
+const cluster = openKubeCluster({ log, onRequest: metrics.requested, perSecond: 1000, burst: 2000 })
 life.onStop('cluster', () => cluster.close())
 const operator = await startOperator({
   config,

@@ -63,19 +63,35 @@ export function plan(seen: Observed): Plan {
   const status = statusFor(seen, verdict)
   const isFinal = verdict.status !== 'Unknown'
   const progress = verdict.status === 'True' ? successProgress(seen, status) : undefined
+  // Nobody else has written any progress: one write can say both.
+  const isTogether = progress !== undefined && resource.status?.progress === undefined
+  const quietMs = quietFor(seen, verdict)
   const createJob = job ? undefined : childJob(resource, currentNumber(resource), seen.config)
   const gone = [...leftovers, ...(verdict.startOver && job ? [job] : [])]
   const change = changeOf(seen, verdict)
   return {
     ...(createJob && { createJob }),
     ...(job && change && { patchJob: { name: job.metadata.name, spec: change } }),
-    ...(progress && { progress }),
-    status,
+    ...(progress && !isTogether && { progress }),
+    ...(quietMs === 0 && { status: isTogether ? { ...status, ...progress } : status }),
     ...(gone.length > 0 && { deleteJobs: gone }),
     events: eventsFor(resource, verdict, createJob),
     // What is left to do for a finished resource begins with its recorded status.
-    ...lookAgain(verdict.startOver || isFinal ? 1000 : verdict.lookAgainMs),
+    ...lookAgain(verdict.startOver || isFinal ? 1000 : quietMs || verdict.lookAgainMs),
   }
+}
+
+/** Pods mostly start at once. Until so long after a resource was made, its waiting is not worth a write of its own. */
+export const QUIET_MS = 3000
+
+/**
+ * How long to say nothing yet: only of a resource that has no status, and only that it is waiting for its first pod.
+ * An age that cannot be, because clocks differ, is not waited for.
+ */
+function quietFor({ resource, now }: Observed, { reason }: Verdict): number {
+  if (!QUIET.includes(reason) || resource.status?.conditions) return 0
+  const age = now.getTime() - Date.parse(resource.metadata.creationTimestamp ?? '')
+  return age > -1000 && age < QUIET_MS ? QUIET_MS - age : 0 // the API server counts whole seconds
 }
 
 const lookAgain = (requeueAfterMs: number | undefined) => (requeueAfterMs === undefined ? {} : { requeueAfterMs })
@@ -183,10 +199,13 @@ function eventsFor(resource: TranscodeJob, verdict: Verdict, created: Job | unde
   if (old === 'Suspended' && !resource.spec.suspend && verdict.status === 'Unknown') {
     events.push({ type: 'Normal', reason: 'Resumed', action: 'ResumeJob', note: 'Resumed by spec.suspend' })
   }
-  if (reason === old || QUIET.includes(reason)) return events
+  if (reason === old || QUIET.includes(reason) || (reason === 'Running' && isUneventful(old))) return events
   const type = NORMAL.includes(reason) ? 'Normal' : 'Warning'
   return [...events, { type, reason, action: 'Observe', note: message }]
 }
+
+/** That the first attempt runs is told by its pod and by status; after any trouble it is news. */
+const isUneventful = (old: string | undefined) => old === undefined || QUIET.includes(old)
 
 type Bare = Pick<TranscodeJob, 'metadata' | 'status'>
 interface Finding {

@@ -89,7 +89,7 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
 
   async function apply(object: RawTranscodeJob, next: Plan, writer: Writer): Promise<Result> {
     const isRecorded = await carryOut(next, writer)
-    if (isRecorded) for (const event of next.events) events.record(object, event)
+    if (isRecorded || next.createJob) for (const event of next.events) events.record(object, event)
     return next.requeueAfterMs === undefined ? {} : { requeueAfterMs: next.requeueAfterMs }
   }
 

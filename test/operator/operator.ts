@@ -88,8 +88,8 @@ t.test('a TranscodeJob becomes a Job, shows its progress, and ends', async (t) =
   t.match(w.resource('med-1')?.status, { phase: 'Succeeded', progress: { percent: 100, playable: ['m1'] } })
   await eventually('ttl of the Job', () => w.jobOf('med-1').spec.ttlSecondsAfterFinished === 3600)
   await eventually('410', async () => (await post(operator.progressUrl, env['PROGRESS_TOKEN'], report)) === 410)
-  await eventually('three events', () => w.api.store.all(EVENTS_V1).length >= 3).catch(() => {})
-  t.match(w.api.store.all(EVENTS_V1), [{ reason: 'JobCreated' }, { reason: 'Running' }, { reason: 'Succeeded' }])
+  await eventually('both events', () => w.api.store.all(EVENTS_V1).length >= 2)
+  t.match(w.api.store.all(EVENTS_V1), [{ reason: 'JobCreated' }, { reason: 'Succeeded' }])
 })
 
 t.test('progress is written at once when it is the first or makes something playable, else at intervals', async (t) => {

@@ -138,15 +138,47 @@ t.test('a TranscodeJob lives from creation to success, in few writes', async (t)
     'status TranscodeJob keepsake-operator',
     'status TranscodeJob keepsake-operator',
     'status TranscodeJob keepsake-operator',
-    'status TranscodeJob keepsake-progress',
     'status TranscodeJob keepsake-operator',
     'patch Job',
   ])
   t.strictSame(
     w.events.map((e) => e.reason),
-    ['JobCreated', 'Running', 'Succeeded'],
+    ['JobCreated', 'Succeeded'],
   )
   t.strictSame(w.errors, [])
+})
+
+t.test('one whose pod starts at once is a Job and two statuses; one that waits says so', async (t) => {
+  const w = world()
+  const { now } = w.time
+  w.time.now = new Date()
+  await w.settle()
+  w.addPod('p1')
+  w.setPod('p1', 'Running', running)
+  await w.settle()
+  w.time.now = now
+  w.setPod('p1', 'Succeeded', ended(0, made))
+  w.setJob(complete)
+  await w.settle()
+  t.strictSame(w.writes, [
+    'create Job',
+    'status TranscodeJob keepsake-operator',
+    'status TranscodeJob keepsake-operator',
+    'patch Job',
+  ])
+  t.strictSame(
+    w.events.map((e) => e.reason),
+    ['JobCreated', 'Succeeded'],
+  )
+  t.match(w.seen()?.status, { phase: 'Succeeded', progress: { percent: 100 }, accelerator: 'cpu' })
+
+  const waiting = world()
+  waiting.time.now = new Date()
+  await waiting.settle()
+  t.equal(waiting.seen()?.status, undefined)
+  waiting.time.now = new Date(Date.now() + 3000)
+  await waiting.settle()
+  t.match(waiting.seen()?.status, { phase: 'Pending', conditions: [{ reason: 'Queued' }] })
 })
 
 t.test('everything ends the same way, whichever write or answer is lost', async (t) => {
