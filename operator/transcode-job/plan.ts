@@ -62,9 +62,6 @@ export function plan(seen: Observed): Plan {
   const verdict = judge(seen)
   const status = statusFor(seen, verdict)
   const isFinal = verdict.status !== 'Unknown'
-  const progress = verdict.status === 'True' ? successProgress(seen, status) : undefined
-  // Nobody else has written any progress: one write can say both.
-  const isTogether = progress !== undefined && resource.status?.progress === undefined
   const quietMs = quietFor(seen, verdict)
   const createJob = job ? undefined : childJob(resource, currentNumber(resource), seen.config)
   const gone = [...leftovers, ...(verdict.startOver && job ? [job] : [])]
@@ -72,13 +69,19 @@ export function plan(seen: Observed): Plan {
   return {
     ...(createJob && { createJob }),
     ...(job && change && { patchJob: { name: job.metadata.name, spec: change } }),
-    ...(progress && !isTogether && { progress }),
-    ...(quietMs === 0 && { status: isTogether ? { ...status, ...progress } : status }),
+    ...(quietMs === 0 && words(seen, verdict, status)),
     ...(gone.length > 0 && { deleteJobs: gone }),
     events: eventsFor(resource, verdict, createJob),
     // What is left to do for a finished resource begins with its recorded status.
     ...lookAgain(verdict.startOver || isFinal ? 1000 : quietMs || verdict.lookAgainMs),
   }
+}
+
+/** What to write about it: success together with its progress, unless that already belongs to another writer. */
+function words(seen: Observed, verdict: Verdict, status: TranscodeJobStatus): Pick<Plan, 'progress' | 'status'> {
+  const progress = verdict.status === 'True' ? successProgress(seen, status) : undefined
+  if (!progress) return { status }
+  return seen.resource.status?.progress ? { progress, status } : { status: { ...status, ...progress } }
 }
 
 /** Pods mostly start at once. Until so long after a resource was made, its waiting is not worth a write of its own. */
