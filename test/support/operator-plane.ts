@@ -3,10 +3,8 @@ import { fileURLToPath } from 'node:url'
 import { KubeConfig } from '@kubernetes/client-node'
 import type { Test } from 'tap'
 import { succeededOf, TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
-import { EVENTS_V1, JOBS, type KubeObject, type ObjectKey, PODS, type Resource } from '../../lib/runtime/cluster.ts'
+import { EVENTS_V1, JOBS, type KubeObject, PODS, type Resource } from '../../lib/runtime/cluster.ts'
 import { openKubeCluster } from '../../lib/runtime/kube-cluster.ts'
-import { KubeConnection } from '../../lib/runtime/kube-config.ts'
-import { KubeHttp } from '../../lib/runtime/kube-http.ts'
 import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
 import type { RawTranscodeJob } from '../../operator/transcode-job/caches.ts'
 import { OWNER_UID } from '../../operator/transcode-job/child.ts'
@@ -15,6 +13,7 @@ import { eventually } from './eventually.ts'
 import { type OperatorProcess, startOperatorProcess } from './operator-process.ts'
 import { podsByHand } from './pods-by-hand.ts'
 import { quietLog } from './quiet-log.ts'
+import { statusPatcher } from './status-patch.ts'
 import { newTranscodeJob } from './transcode-job.ts'
 
 const CRD = fileURLToPath(new URL('../../crds/transcodejobs.yaml', import.meta.url))
@@ -39,24 +38,11 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
   const config = new KubeConfig()
   config.loadFromFile(plane.kubeconfig)
   const kube = openKubeCluster({ log: quietLog(), config, perSecond: 2000, burst: 2000 })
-  const connection = new KubeConnection(config)
-  const http = new KubeHttp(connection, { perSecond: 2000, burst: 2000 })
+  const { setStatus, close } = await statusPatcher(config)
   t.teardown(async () => {
     await kube.close()
-    await connection.close()
+    close()
   })
-
-  /** As a kubelet writes it. */
-  async function setStatus(resource: Resource, { namespace, name }: ObjectKey, status: object): Promise<void> {
-    const root = resource.group ? `/apis/${resource.group}` : '/api'
-    const scope = namespace ? `/namespaces/${namespace}` : ''
-    await http.json({
-      method: 'PATCH',
-      path: `${root}/${resource.version}${scope}/${resource.plural}/${name}/status`,
-      contentType: 'application/merge-patch+json',
-      body: { status },
-    })
-  }
 
   /** A namespace of the test's own, as its part of the cluster. */
   async function world(t: Test) {

@@ -1,0 +1,163 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { JOBS } from '../../../lib/runtime/cluster.ts'
+import type { Job } from '../../../operator/transcode-job/batch.ts'
+import { eventually } from '../../support/eventually.ts'
+import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
+import type { OperatorProcess } from '../../support/operator-process.ts'
+import { controlPlane } from '../support.ts'
+
+t.setTimeout(240_000)
+t.jobs = 4
+const side = () => ({ buffered: true, timeout: 150_000 }) // tap writes into it: one for each
+
+interface Scene {
+  name: string
+  /** How far a first operator brings it: a Job that runs, or nothing. */
+  isRunning: boolean
+  spec: object
+  /** What makes the operator go on to where it is killed. */
+  cause(w: OperatorWorld): Promise<unknown>
+  /** Jobs made in all, and what its status comes to. */
+  jobs: number
+  status: object | undefined
+  finish?(w: OperatorWorld): Promise<unknown>
+  points: string[]
+}
+
+const SCENES: Scene[] = [
+  {
+    name: 'at the beginning',
+    isRunning: false,
+    spec: {},
+    cause: async () => {},
+    finish: (w) => w.succeed('med-1'),
+    jobs: 1,
+    status: { phase: 'Succeeded', attempts: 1, progress: { percent: 100 } },
+    points: ['operator.create-job', 'operator.job-created', 'operator.apply-status', 'operator.status-applied'],
+  },
+  {
+    name: 'at the end',
+    isRunning: true,
+    spec: {},
+    cause: (w) => w.succeed('med-1'),
+    jobs: 1,
+    status: { phase: 'Succeeded', attempts: 1, progress: { percent: 100 } },
+    points: [
+      'operator.apply-progress',
+      'operator.progress-applied',
+      'operator.apply-status',
+      'operator.status-applied',
+      'operator.patch-job',
+      'operator.job-patched',
+    ],
+  },
+  {
+    name: 'when its time is over',
+    isRunning: true,
+    spec: { ttlSecondsAfterFinished: 1 },
+    cause: (w) => w.succeed('med-1'),
+    jobs: 1,
+    status: undefined,
+    points: ['operator.delete-resource', 'operator.resource-deleted'],
+  },
+  {
+    name: 'between a Job that ran out of memory and the next',
+    isRunning: true,
+    spec: {},
+    cause: (w) => w.end('med-1', { exitCode: 137, reason: 'OOMKilled' }),
+    finish: (w) => w.succeed('med-1'),
+    jobs: 2,
+    status: { phase: 'Succeeded', attempts: 2, restarts: 1, memory: '4Gi' },
+    points: [
+      'operator.apply-status',
+      'operator.status-applied',
+      'operator.patch-job',
+      'operator.job-patched',
+      'operator.apply-status:2',
+      'operator.status-applied:2',
+      'operator.delete-job',
+      'operator.job-deleted',
+      'operator.create-job',
+      'operator.job-created',
+    ],
+  },
+]
+
+const p = await operatorPlane(t, await controlPlane(t))
+/** Every Job there ever was, by namespace: also one that was made twice and removed. */
+const made = new Map<string, Set<string>>()
+p.kube.reflect<Job>(JOBS, {
+  onSet({ metadata }) {
+    const { namespace = '', uid = '' } = metadata
+    made.set(namespace, (made.get(namespace) ?? new Set()).add(uid))
+  },
+  onDelete() {},
+})
+async function kill(operator: OperatorProcess): Promise<void> {
+  operator.child.kill('SIGKILL')
+  await operator.ended
+}
+
+const cases = await Promise.all(
+  SCENES.flatMap((scene) => scene.points.map((point) => ({ scene, point }))).map(async (one) => ({
+    ...one,
+    w: await p.world(t),
+  })),
+)
+const first = p.operator({ LEADER_ELECTION: 'false' })
+const begun = cases.filter(({ scene }) => scene.isRunning)
+for (const { w, scene } of begun) await w.submit('med-1', scene.spec)
+await Promise.all(begun.map(({ w }) => w.run('med-1')))
+await Promise.all(begun.map(({ w }) => w.says('med-1', 'Running', 60_000)))
+await kill(first)
+for (const { w, scene } of cases) if (!scene.isRunning) await w.submit('med-1', scene.spec)
+
+for (const { w, scene, point } of cases) {
+  t.test(`killed at ${point} ${scene.name}`, side(), async (t) => {
+    const operator = w.operator({ LEADER_ELECTION: 'false', KEEPSAKE_FAILPOINT: point })
+    await scene.cause(w)
+    t.equal(await operator.ended, 'SIGKILL', operator.output().slice(-2000))
+  })
+}
+
+t.test('the next operator goes on as if nothing had happened', async (t) => {
+  const last = p.operator({ LEADER_ELECTION: 'false' })
+  await last.logged('workers started')
+  t.jobs = 16
+  for (const { w, scene, point } of cases) {
+    t.test(`after ${point} ${scene.name}`, side(), async (t) => {
+      if (scene.jobs === 2) await eventually('the next Job', async () => (await w.status('med-1'))?.restarts === 1)
+      await scene.finish?.(w)
+      if (scene.status) {
+        await w.says('med-1', 'Succeeded', 60_000)
+        await eventually('its time to live', async () => (await w.jobs())[0]?.spec.ttlSecondsAfterFinished === 3600)
+        t.match(await w.status('med-1'), scene.status)
+        t.equal((await w.jobs()).length, 1)
+      } else await eventually('nothing left', async () => !(await w.resource('med-1')) && (await w.jobs()).length === 0)
+      t.equal(made.get(w.namespace)?.size, scene.jobs, 'exactly one Job for each attempt')
+    })
+  }
+})
+
+t.test('an operator killed again and again while 40 resources come in', async (t) => {
+  const w = await p.world(t)
+  const names = Array.from({ length: 40 }, (_, i) => `med-${i}`)
+  const submitting = (async () => {
+    for (const name of names) {
+      await w.submit(name)
+      await sleep(100)
+    }
+  })()
+  for (let i = 0; i < 4; i++) {
+    const operator = w.operator({ LEADER_ELECTION: 'false' })
+    await operator.logged('workers started')
+    await sleep(20 + 60 * i)
+    await kill(operator)
+  }
+  await submitting
+  w.operator({ LEADER_ELECTION: 'false' })
+  await Promise.all(names.map((name) => w.says(name, 'Unschedulable', 60_000)))
+  t.equal(made.get(w.namespace)?.size, 40)
+  t.equal((await w.jobs()).length, 40)
+})
