@@ -21,8 +21,10 @@ export interface ContractOptions {
   namespace?: string
   /** Whether Jobs become pods and the garbage collector works: not so with a bare API server. */
   runsJobs: boolean
-  /** Has `sh`; for `runsJobs`. */
+  /** For `runsJobs`. */
   image?: string
+  /** What it takes `exit N` and `sleep N` from as a last argument; `sh -c` unless told. */
+  shell?: readonly string[]
 }
 
 interface TranscodeJob extends KubeObject {
@@ -38,8 +40,8 @@ async function refused(t: Test, reason: ClusterErrorReason, work: Promise<unknow
   t.ok(isClusterError(error, reason), `${what}: ${reason}, got ${String(error)}`)
 }
 
-/** A real cluster batches the status of Jobs and collects garbage at leisure. */
-const WAIT_MS = 20_000
+/** A real cluster batches the status of Jobs, and its garbage collector looks for new kinds every 30 seconds. */
+const WAIT_MS = 60_000
 
 const uniqueName = (prefix: string) => `${prefix}-${randomUUID().slice(0, 8)}`
 
@@ -418,7 +420,7 @@ export function clusterContract(t: Test, open: () => Promise<Cluster> | Cluster,
     const owner = await make()
     const { name, uid = '' } = owner.metadata
     const ownerReferences = [{ apiVersion: API_VERSION, kind: 'TranscodeJob', name, uid, controller: true }]
-    const job = await cluster.create(JOBS, aJob({ namespace, ownerReferences }, 'sleep 60', options.image))
+    const job = await cluster.create(JOBS, aJob({ namespace, ownerReferences }, 'sleep 60', options))
     const orphan = await make({ ownerReferences })
     const other = await make()
     const both = [
@@ -446,7 +448,7 @@ export function clusterContract(t: Test, open: () => Promise<Cluster> | Cluster,
   for (const [name, script, status] of runs) {
     t.test(`runs ${name}`, { skip }, async (t) => {
       const { cluster } = await opened(t)
-      const { metadata } = await cluster.create(JOBS, aJob({ namespace }, script, options.image))
+      const { metadata } = await cluster.create(JOBS, aJob({ namespace }, script, options))
       made.push({ resource: JOBS, name: metadata.name })
       const ended = await eventually(
         'the end of the Job',
@@ -467,8 +469,9 @@ const names = (objects: readonly KubeObject[]) => objects.map((o) => o.metadata.
 const conditionOf = (type: string, reason?: string) => [{ type, status: 'True', ...(reason && { reason }) }]
 
 /** A Job in the shape the operator writes: exit codes 10 to 13 are final, one attempt otherwise. */
-function aJob(metadata: Partial<ObjectMeta>, script: string, image = 'busybox'): KubeObject {
-  const command = ['sh', '-c', script]
+function aJob(metadata: Partial<ObjectMeta>, script: string, options: ContractOptions): KubeObject {
+  const { image = 'busybox', shell = ['sh', '-c'] } = options
+  const command = [...shell, script]
   const rules = [
     { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] },
     { action: 'FailJob', onExitCodes: { containerName: 'main', operator: 'In', values: [10, 11, 12, 13] } },

@@ -15,8 +15,14 @@ await cluster.kubectl('create', 'namespace', namespace)
 t.teardown(() => cluster.kubectl('delete', 'namespace', namespace, '--wait=false'))
 const config = new KubeConfig()
 config.loadFromFile(cluster.kubeconfig)
+// The image has no shell.
+const script = `
+  const [what, number] = process.argv[1].split(' ')
+  if (what === 'exit') process.exit(Number(number))
+  setTimeout(() => {}, number * 1000)`
 clusterContract(t, () => openKubeCluster({ log: quietLog(), config }), {
   namespace,
   runsJobs: true,
   image: 'localhost/keepsake:dev',
+  shell: ['node', '-e', script],
 })
