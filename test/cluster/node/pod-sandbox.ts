@@ -38,7 +38,7 @@ t.test('it can write nowhere but where it works', async (t) => {
       try { fs.writeFileSync(folder + '/probe', ''); fs.rmSync(folder + '/probe'); return 'written' }
       catch (error) { return error.code }
     }
-    const folders = ['/', '/etc', '/usr/bin', '/var/tmp', process.cwd(), '/work', '/tmp']
+    const folders = ['/', '/etc', '/usr/bin', '/var', process.cwd(), '/work', '/tmp']
     console.log(JSON.stringify(folders.map(write)))`)
   const refused = ['EROFS', 'EROFS', 'EROFS', 'EROFS', 'EROFS']
   t.same(JSON.parse(outcomes), [...refused, 'written', 'written'])
