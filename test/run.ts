@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openLog } from '../lib/runtime/log.ts'
 import { startEmbeddedPostgres } from '../local/postgres.ts'
-import { runTap, summary } from './support/run-tap.ts'
+import { endTap, runTap, summary } from './support/run-tap.ts'
 
 /**
  * `npm test`: one Postgres for everybody (each test file gets a database of its own), then tap over all test files or
@@ -32,7 +32,7 @@ const postgres = process.env['KEEPSAKE_TEST_DATABASE_URL']
     })
 
 let tap: ChildProcess | undefined
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => tap?.kill(signal))
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void (tap && endTap(tap, signal)))
 const { code, ...counts } = await runTap(files, {
   jobs: 2,
   ...(postgres && { env: { KEEPSAKE_TEST_DATABASE_URL: postgres.url } }),

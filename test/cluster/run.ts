@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { glob } from 'node:fs/promises'
 import { delimiter } from 'node:path'
-import { type Counts, runTap, summary } from '../support/run-tap.ts'
+import { type Counts, endTap, runTap, summary } from '../support/run-tap.ts'
 import { ensureBinaries } from './driver/build.ts'
 import type { TestCluster } from './driver/cluster.ts'
 import { describeCluster, serveFaults } from './driver/description.ts'
@@ -141,9 +141,7 @@ async function keep(command: string): Promise<void> {
 }
 
 async function giveUp(signal: NodeJS.Signals): Promise<never> {
-  const ended = tap && tap.exitCode === null && new Promise((resolve) => tap?.once('close', resolve))
-  tap?.kill(signal)
-  await ended
+  if (tap) await endTap(tap, signal)
   await removeOwnRuns().catch(console.error)
   await sweepDeadRuns().catch(console.error)
   process.exit(signal === 'SIGINT' ? 130 : 143)

@@ -27,7 +27,12 @@ export async function runTap(files: readonly string[], o: TapOptions): Promise<C
   const tap = ['tap', 'run', '--disable-coverage', '--reporter=tap', `--jobs=${o.jobs}`, ...timeout, ...files]
   const [command = '', ...args] = [...(o.enter ?? []), ...tap]
   const PATH = `${TOOLS}${delimiter}${o.env?.['PATH'] ?? process.env['PATH'] ?? ''}`
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...o.env, PATH } })
+  // A group of its own, so that endTap() reaches the test files too.
+  const child = spawn(command, args, {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ...o.env, PATH },
+    detached: true,
+  })
   o.onStart?.(child)
   const ended = new Promise<number>((resolve, reject) => {
     child.once('error', reject).once('close', (status) => resolve(status ?? 1))
@@ -43,6 +48,24 @@ export async function runTap(files: readonly string[], o: TapOptions): Promise<C
   const code = await ended
   if (code !== 0 && output.counts.failed === 0) output.counts.failed = 1
   return { ...output.counts, code }
+}
+
+/** Ends tap and the files that it runs; tap alone would wait for them. */
+export async function endTap(tap: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (tap.exitCode !== null || tap.signalCode !== null || tap.pid === undefined) return
+  const ended = new Promise((resolve) => tap.once('close', resolve))
+  signalGroup(tap.pid, signal)
+  const patience = setTimeout(signalGroup, 5000, tap.pid, 'SIGKILL')
+  await ended
+  clearTimeout(patience)
+}
+
+function signalGroup(leader: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-leader, signal)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
 }
 
 /** The line that CI reads; the last of a run. */
