@@ -67,7 +67,7 @@ export function seekLeadership(options: LeaderOptions): Leadership {
   const acquired = Promise.withResolvers<void>()
   const lost = Promise.withResolvers<void>()
   acquired.promise.catch(() => {}) // nobody has to wait for it
-  let observed: { text: string; at: number } | undefined
+  let observed: { text: string; at: number; durationMs: number } | undefined
   let holder: string | undefined
   let held: Lease | undefined
   let renewedAt = Number.NEGATIVE_INFINITY
@@ -109,10 +109,10 @@ export function seekLeadership(options: LeaderOptions): Leadership {
     const { holderIdentity, leaseDurationSeconds } = seen.spec ?? {}
     holder = holderIdentity
     const text = JSON.stringify([seen.metadata.uid, seen.spec])
-    if (observed?.text !== text) observed = { text, at: monotonic() }
+    const durationMs = leaseDurationSeconds ? leaseDurationSeconds * 1000 : leaseDurationMs
+    if (observed?.text !== text) observed = { text, at: monotonic(), durationMs }
     if (!holderIdentity || holderIdentity === identity) return true
-    const duration = leaseDurationSeconds ? leaseDurationSeconds * 1000 : leaseDurationMs
-    return monotonic() - observed.at >= duration
+    return monotonic() - observed.at >= durationMs
   }
 
   function claimOf(seen?: Lease): Lease {
@@ -157,8 +157,15 @@ export function seekLeadership(options: LeaderOptions): Leadership {
   async function acquire(): Promise<void> {
     while (!stopping.signal.aborted) {
       if (await attempt(tryOnce, renewDeadlineMs)) return
-      await pause(retryPeriodMs * (1 + Math.random() * JITTER))
+      await pause(Math.min(retryPeriodMs * (1 + Math.random() * JITTER), expiresInMs()))
     }
+  }
+
+  /** Until another leader's lease runs out if it is not renewed: nobody should wait for longer than that. */
+  function expiresInMs(): number {
+    if (!observed) return retryPeriodMs
+    const leftMs = observed.at + observed.durationMs - monotonic()
+    return leftMs > 0 ? leftMs : retryPeriodMs
   }
 
   /** Returns when the lease is lost, or when we are asked to stop. */

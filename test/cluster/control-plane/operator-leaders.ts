@@ -1,0 +1,159 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { JOBS, type KubeObject, LEASES } from '../../../lib/runtime/cluster.ts'
+import type { Job } from '../../../operator/transcode-job/batch.ts'
+import { eventually } from '../../support/eventually.ts'
+import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
+import { startOperatorProcess } from '../../support/operator-process.ts'
+import { tcpProxy } from '../../support/tcp-proxy.ts'
+import { controlPlane } from '../support.ts'
+
+t.setTimeout(240_000)
+t.jobs = 8
+const side = () => ({ buffered: true, timeout: 150_000 }) // tap writes into it: one for each
+/** As client-go has them: 15 s from when the other one saw the last renewal, which it looks for every 2 to 4.4 s. */
+const LEASE_MS = 15_000
+const TRY_MS = 4_400
+
+interface Lease extends KubeObject {
+  spec?: { holderIdentity?: string; leaseTransitions?: number }
+}
+
+const cluster = await controlPlane(t)
+const p = await operatorPlane(t, cluster)
+const made = new Map<string, Set<string>>()
+p.kube.reflect<Job>(JOBS, {
+  onSet({ metadata }) {
+    const { namespace = '', uid = '' } = metadata
+    made.set(namespace, (made.get(namespace) ?? new Set()).add(uid))
+  },
+  onDelete() {},
+})
+/** When which operator took which lease, on our own clock. */
+const acquired = new Map<string, { by: string; at: number }>()
+p.kube.reflect<Lease>(LEASES, {
+  onSet({ metadata, spec }) {
+    const by = spec?.holderIdentity?.split('_')[0] ?? ''
+    if (acquired.get(metadata.namespace ?? '')?.by !== by)
+      acquired.set(metadata.namespace ?? '', { by, at: performance.now() })
+  },
+  onDelete() {},
+})
+const leads = (w: OperatorWorld, who: string) =>
+  eventually(
+    `${who} to lead`,
+    () => {
+      const now = acquired.get(w.namespace)
+      return now?.by === who ? now : undefined
+    },
+    40_000,
+  )
+
+/** `a` leads, `b` waits, and five resources have been seen to. */
+async function pair(t: Test, kubeconfigOfA?: string) {
+  const w = await p.world(t)
+  const env = { WATCH_NAMESPACE: w.namespace, LEASE_NAMESPACE: w.namespace }
+  const a = startOperatorProcess(t, kubeconfigOfA ?? cluster.kubeconfig, { ...env, IDENTITY: 'a' })
+  await a.logged('workers started')
+  const b = w.operator({ IDENTITY: 'b' })
+  await b.logged('operator started')
+  await leads(w, 'a')
+  const submit = async (from: number, to: number) => {
+    for (let i = from; i < to; i++) await w.submit(`med-${i}`)
+  }
+  const done = async (n: number) => {
+    for (let i = 0; i < n; i++) await w.says(`med-${i}`, 'Unschedulable', 40_000)
+    return made.get(w.namespace)?.size
+  }
+  await submit(0, 5)
+  t.equal(await done(5), 5)
+  return { w, a, b, submit, done }
+}
+
+t.test(
+  'a leader that is killed is followed within the time of its lease, and nothing is made twice',
+  side(),
+  async (t) => {
+    const { w, a, submit, done } = await pair(t)
+    const killedAt = performance.now()
+    a.child.kill('SIGKILL')
+    await submit(5, 10)
+    const { at } = await leads(w, 'b')
+    const tookMs = at - killedAt
+    t.ok(tookMs < LEASE_MS + TRY_MS + 1000, `${Math.round(tookMs)} ms`)
+    t.ok(tookMs > LEASE_MS - 3000, 'and not while it might still live')
+    t.equal(await done(10), 10)
+    t.comment(`followed after ${Math.round(tookMs)} ms`)
+  },
+)
+
+t.test('a leader that is told to stop gives the lease back at once', side(), async (t) => {
+  const { w, a, submit, done } = await pair(t)
+  const toldAt = performance.now()
+  a.child.kill('SIGTERM')
+  await submit(5, 10)
+  t.equal(await a.ended, 0)
+  const { at } = await leads(w, 'b')
+  const tookMs = at - toldAt
+  t.ok(tookMs < TRY_MS + 2000, `${Math.round(tookMs)} ms`)
+  t.equal(await done(10), 10)
+  t.comment(`followed after ${Math.round(tookMs)} ms`)
+})
+
+t.test('a leader that no longer reaches the API server ends before another one may lead', side(), async (t) => {
+  const server = new URL(p.config.getCurrentCluster()?.server ?? '')
+  const proxy = await tcpProxy(server)
+  const text = readFileSync(cluster.kubeconfig, 'utf8').replaceAll(server.host, `${server.hostname}:${proxy.port}`)
+  const kubeconfig = join(tmpdir(), `operator-through-proxy-${process.pid}`)
+  writeFileSync(kubeconfig, text, { mode: 0o600 })
+  t.teardown(async () => {
+    rmSync(kubeconfig)
+    await proxy.close()
+  })
+  const { w, a, submit, done } = await pair(t, kubeconfig)
+  const cutAt = performance.now()
+  proxy.cut()
+  await submit(5, 10)
+  t.equal(await a.ended, 1)
+  const endedAt = performance.now()
+  t.match(a.output(), /The lease is lost/)
+  const { at } = await leads(w, 'b')
+  t.ok(endedAt - cutAt < 10_000 + 1000, `ended after ${Math.round(endedAt - cutAt)} ms`)
+  t.ok(at - endedAt > 2000, `${Math.round(at - endedAt)} ms before the other one led`)
+  t.equal(await done(10), 10)
+  t.comment(`ended after ${Math.round(endedAt - cutAt)} ms, followed after ${Math.round(at - cutAt)} ms`)
+})
+
+t.test('a leader that was frozen and wakes up when another one leads writes nothing, and ends', side(), async (t) => {
+  const { w, a, b, submit, done } = await pair(t)
+  a.child.kill('SIGSTOP')
+  const frozenAt = performance.now()
+  await leads(w, 'b')
+  await submit(5, 8)
+  t.equal(await done(8), 8)
+  // There is work that nobody does: whoever believes that it leads would do it.
+  b.child.kill('SIGSTOP')
+  await submit(8, 10)
+  a.child.kill('SIGCONT')
+  t.equal(await a.ended, 1, `after ${Math.round(performance.now() - frozenAt)} ms`)
+  t.match(a.output(), /The lease is lost/)
+  await sleep(500)
+  t.equal(made.get(w.namespace)?.size, 8, 'no Job of its making')
+  for (const name of ['med-8', 'med-9']) t.equal(await w.status(name), undefined, 'and no word')
+  b.child.kill('SIGCONT')
+  t.equal(await done(10), 10)
+})
+
+t.test('two that start together: one leads, and only its workers work', side(), async (t) => {
+  const w = await p.world(t)
+  const both = ['a', 'b'].map((IDENTITY) => w.operator({ IDENTITY }))
+  await Promise.race(both.map((o) => o.logged('workers started')))
+  await Promise.all(both.map((o) => o.logged('operator started')))
+  for (let i = 0; i < 10; i++) await w.submit(`med-${i}`)
+  for (let i = 0; i < 10; i++) await w.says(`med-${i}`, 'Unschedulable', 40_000)
+  t.equal(made.get(w.namespace)?.size, 10)
+  t.equal(both.filter((o) => o.output().includes('workers started')).length, 1)
+})
