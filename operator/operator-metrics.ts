@@ -43,6 +43,17 @@ export function operatorMetrics() {
     buckets: SECONDS,
     registers,
   })
+  // Looking series up by their labels costs more than counting.
+  const known = new Map<string, { count: Counter.Internal; time: Histogram.Internal<'verb' | 'host'> }>()
+  function seriesOf(method: string, host: string, code: string) {
+    const key = `${method} ${code} ${host}`
+    let series = known.get(key)
+    if (!series) {
+      series = { count: requests.labels({ code, method, host }), time: requestTime.labels({ verb: method, host }) }
+      known.set(key, series)
+    }
+    return series
+  }
   for (const code of ANSWERS) answers.inc({ code: String(code) }, 0)
 
   return {
@@ -52,8 +63,9 @@ export function operatorMetrics() {
     interrupted: (resource: string, n = 1) => interrupted.inc({ resource }, n),
     answered: (code: number) => answers.inc({ code: String(code) }),
     requested({ method, host, code, seconds }: RequestSeen): void {
-      requests.inc({ code, method, host })
-      requestTime.observe({ verb: method, host }, seconds)
+      const series = seriesOf(method, host, code)
+      series.count.inc()
+      series.time.observe(seconds)
     },
     /** Gauges that are read from the caches whenever they are scraped. */
     watchCaches(caches: Pick<Caches, 'resources' | 'all'>, names: readonly string[]): void {

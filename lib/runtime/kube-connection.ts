@@ -21,6 +21,14 @@ const CREDENTIALS_FOR_MS = 60_000
 const POOL: AgentOptions = { keepAlive: true, keepAliveMsecs: 30_000, scheduling: 'lifo' }
 const CALLS: AgentOptions = { ...POOL, maxSockets: 16, timeout: 30_000 }
 
+// Both agents serve one server with one identity. Node would find the right connection by a name made of all
+// certificates, for every request.
+class TlsAgent extends Agent {
+  override getName(): string {
+    return 'server'
+  }
+}
+
 /** Credentials and connections of one API server. */
 export class KubeConnection {
   readonly #access: KubeAccess
@@ -70,7 +78,7 @@ export class KubeConnection {
       return { id, calls: agent, watches: agent }
     }
     const make = (options: AgentOptions) =>
-      server.startsWith('https:') ? new Agent({ ...options, ...(tls as object) }) : new PlainAgent(options)
+      server.startsWith('https:') ? new TlsAgent({ ...options, ...(tls as object) }) : new PlainAgent(options)
     return { id, calls: make(CALLS), watches: make(POOL) }
   }
 }

@@ -145,13 +145,12 @@ export class Reflector<T extends KubeObject> implements Reflection<T> {
     const end = (why: 'idle' | 'relist') => watching.abort(why)
     const relistIn = Math.max(0, this.#listedAt + jitter(this.#times.relistMs) - performance.now())
     const relist = setTimeout(end, relistIn, 'relist')
-    let idle = setTimeout(end, this.#times.idleMs, 'idle')
+    const idle = setTimeout(end, this.#times.idleMs, 'idle')
     const startedAt = performance.now()
     let events = 0
     try {
       for await (const event of this.#source.watch(this.#resourceVersion, signal)) {
-        clearTimeout(idle)
-        idle = setTimeout(end, this.#times.idleMs, 'idle')
+        idle.refresh()
         events += 1
         this.#backoffMs = 0
         this.#apply(event)

@@ -82,18 +82,21 @@ export function createController(options: ControllerOptions): Controller {
   async function runOnce(text: string, priority: number, signal: AbortSignal): Promise<void> {
     const endTimer = metrics.reconcileTime.startTimer()
     metrics.activeWorkers.inc()
-    const late = new AbortController()
+    const halted = new AbortController()
     const timer = setTimeout(() => {
       metrics.timeouts.inc()
-      late.abort(new Error(`reconcile took longer than ${reconcileTimeoutMs} ms`))
+      halted.abort(new Error(`reconcile took longer than ${reconcileTimeoutMs} ms`))
     }, reconcileTimeoutMs)
+    const follow = () => halted.abort(signal.reason)
+    signal.addEventListener('abort', follow, { once: true })
     try {
       // The run is awaited even when it is late: another one beside it would break the promise of one per key.
-      settle(text, priority, await options.reconcile(keyOf(text), AbortSignal.any([signal, late.signal])))
+      settle(text, priority, await options.reconcile(keyOf(text), halted.signal))
     } catch (error) {
       if (!signal.aborted) fail(text, priority, error)
     } finally {
       clearTimeout(timer)
+      signal.removeEventListener('abort', follow)
       metrics.activeWorkers.dec()
       endTimer()
     }

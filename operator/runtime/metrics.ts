@@ -87,8 +87,19 @@ export function controllerMetrics(registry: Registry): (controller: string) => C
     for (const h of [waited, worked]) h.zero(queueLabel)
     reconcileTime.zero(label)
     activeWorkers.set(label, 0)
+    const totals = Object.fromEntries(RESULTS.map((r) => [r, total.labels({ controller, result: r })])) as Record<
+      (typeof RESULTS)[number],
+      Counter.Internal
+    >
+    const depths = new Map<number, Gauge.Internal<string>>()
+    const depthOf = (priority: number): Gauge.Internal<string> => {
+      const known = depths.get(priority) ?? depth.labels({ ...queueLabel, priority: String(priority) })
+      depths.set(priority, known)
+      return known
+    }
+    const own = { adds: adds.labels(queueLabel), waited: waited.labels(queueLabel), worked: worked.labels(queueLabel) }
     return {
-      reconciled: (result) => total.inc({ controller, result }),
+      reconciled: (result) => totals[result].inc(),
       errors: errors.labels(label),
       terminalErrors: terminalErrors.labels(label),
       panics: panics.labels(label),
@@ -97,10 +108,10 @@ export function controllerMetrics(registry: Registry): (controller: string) => C
       maxConcurrentReconciles: maxConcurrent.labels(label),
       activeWorkers: activeWorkers.labels(label),
       queue: {
-        added: () => adds.inc(queueLabel),
-        depth: (priority, n) => depth.set({ ...queueLabel, priority: String(priority) }, n),
-        started: (seconds) => waited.observe(queueLabel, seconds),
-        finished: (seconds) => worked.observe(queueLabel, seconds),
+        added: () => own.adds.inc(),
+        depth: (priority, n) => depthOf(priority).set(n),
+        started: (seconds) => own.waited.observe(seconds),
+        finished: (seconds) => own.worked.observe(seconds),
         retried: () => retries.inc(queueLabel),
       },
       watch: (queue) => void queues.set(controller, queue),

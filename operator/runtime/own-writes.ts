@@ -7,10 +7,15 @@ import type { KubeObject } from '../../lib/runtime/cluster.ts'
  */
 export class OwnWrites<T extends KubeObject> {
   readonly #written = new Map<string, T>()
+  readonly #trim: (object: T) => T
+
+  constructor(trim: (object: T) => T = (object) => object) {
+    this.#trim = trim
+  }
 
   /** Remembers what the server answered to a write. */
   remember(object: T): void {
-    if (object.metadata.uid) this.#written.set(object.metadata.uid, object)
+    if (object.metadata.uid) this.#written.set(object.metadata.uid, this.#trim(object))
   }
 
   /** The cached object, or ours if that is newer. */
@@ -21,6 +26,11 @@ export class OwnWrites<T extends KubeObject> {
     if (isNewer(ours, cached)) return ours
     this.#written.delete(uid)
     return cached
+  }
+
+  /** Whether this is exactly what we last wrote. */
+  isEcho({ metadata: { uid = '', resourceVersion } }: T): boolean {
+    return this.#written.get(uid)?.metadata.resourceVersion === resourceVersion
   }
 
   forget(object: T): void {

@@ -5,7 +5,6 @@ import {
   JOBS,
   type KubeObject,
   type ObjectKey,
-  type ObjectMeta,
   PODS,
   type ReflectHandlers,
   type Reflection,
@@ -15,6 +14,7 @@ import { LabelIndex } from '../runtime/label-index.ts'
 import { OwnWrites } from '../runtime/own-writes.ts'
 import type { Job, Pod } from './batch.ts'
 import { OUR_LABELS, OWNER_NAME, OWNER_UID } from './child.ts'
+import { isSame, trimJob, trimPod, trimResource } from './trim.ts'
 
 /** A TranscodeJob as the API server hands it out, not yet checked. */
 export interface RawTranscodeJob extends KubeObject {
@@ -49,7 +49,7 @@ const urgencyOf = (object: RawTranscodeJob) => URGENCY[object.spec?.priority ?? 
 
 export function openCaches(options: CacheOptions): Caches {
   const { cluster, namespace, onChange, onGone } = options
-  const written = new OwnWrites<RawTranscodeJob>()
+  const written = new OwnWrites<RawTranscodeJob>(trimResource)
   const jobIndex = new LabelIndex<Job>(OWNER_UID)
   const podIndex = new LabelIndex<Pod>(OWNER_UID)
   const scope = namespace === undefined ? {} : { namespace }
@@ -68,7 +68,7 @@ export function openCaches(options: CacheOptions): Caches {
   const indexed = <T extends KubeObject>(index: LabelIndex<T>, resource: Resource): ReflectHandlers<T> => ({
     onSet(object, old) {
       index.set(object, old)
-      ownerChanged(object)
+      if (!isSame(old, object)) ownerChanged(object)
     },
     onDelete(object) {
       index.delete(object)
@@ -83,7 +83,9 @@ export function openCaches(options: CacheOptions): Caches {
     TRANSCODE_JOBS,
     {
       onSet(object, old) {
-        if (!old || concernsUs(old, object)) onChange(keyOf(object), urgencyOf(object))
+        // What we wrote ourselves needs another look only if more is to be done after it.
+        const isEcho = written.isEcho(object) && !isFinished(object.status)
+        if (!old || (!isEcho && concernsUs(old, object))) onChange(keyOf(object), urgencyOf(object))
       },
       onDelete(object) {
         written.forget(object)
@@ -91,7 +93,7 @@ export function openCaches(options: CacheOptions): Caches {
       },
       ...onError(TRANSCODE_JOBS),
     },
-    { ...scope, trim: (o) => ({ ...o, metadata: trimMetadata(o.metadata) }) },
+    { ...scope, trim: trimResource },
   )
   const jobs = cluster.reflect<Job>(JOBS, indexed(jobIndex, JOBS), { ...ours, trim: trimJob })
   const pods = cluster.reflect<Pod>(PODS, indexed(podIndex, PODS), { ...ours, trim: trimPod })
@@ -120,47 +122,3 @@ function concernsUs(old: RawTranscodeJob, object: RawTranscodeJob): boolean {
 }
 
 const keyOf = ({ metadata }: KubeObject): ObjectKey => ({ namespace: metadata.namespace ?? '', name: metadata.name })
-
-/** Without managedFields and whatever else is in there: memory is objects × size. */
-function trimMetadata(m: ObjectMeta): ObjectMeta {
-  const { name, namespace, uid, resourceVersion, generation, creationTimestamp, deletionTimestamp } = m
-  const { labels, annotations, ownerReferences } = m
-  const fields = { name, namespace, uid, resourceVersion, generation, creationTimestamp, deletionTimestamp }
-  const all = { ...fields, labels, annotations, ownerReferences }
-  return Object.fromEntries(Object.entries(all).filter(([, v]) => v !== undefined)) as unknown as ObjectMeta
-}
-
-function trimJob({ apiVersion, kind, metadata, spec, status }: Job): Job {
-  const { suspend, ttlSecondsAfterFinished, parallelism, activeDeadlineSeconds } = spec
-  return {
-    ...(apiVersion && { apiVersion }),
-    ...(kind && { kind }),
-    metadata: trimMetadata(metadata),
-    spec: {
-      ...(suspend !== undefined && { suspend }),
-      ...(ttlSecondsAfterFinished !== undefined && { ttlSecondsAfterFinished }),
-      ...(parallelism !== undefined && { parallelism }),
-      ...(activeDeadlineSeconds !== undefined && { activeDeadlineSeconds }),
-    },
-    ...(status && { status }),
-  }
-}
-
-/** Conditions of pods that the plan looks at. */
-const TELLING = ['PodScheduled', 'DisruptionTarget', 'Ready', 'ContainersReady']
-
-function trimPod({ metadata, status }: Pod): Pod {
-  const { phase, reason, message, conditions, containerStatuses } = status ?? {}
-  const telling = conditions?.filter((c) => TELLING.includes(c.type))
-  const containers = containerStatuses?.map(({ name, state }) => ({ name, ...(state && { state }) }))
-  return {
-    metadata: trimMetadata(metadata),
-    status: {
-      ...(phase && { phase }),
-      ...(reason && { reason }),
-      ...(message && { message }),
-      ...(telling && { conditions: telling }),
-      ...(containers && { containerStatuses: containers }),
-    },
-  }
-}

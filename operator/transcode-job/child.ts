@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { API_VERSION, GROUP } from '../../crds/kind.ts'
 import { type TranscodeJob, type TranscodeJobSpec, transcodeJobKind } from '../../crds/transcode-job.ts'
 import { PERMANENT_EXITS } from '../../lib/contract/job-result.ts'
@@ -48,10 +48,10 @@ const USER = 10001
  */
 export function childName(resource: TranscodeJob, number: number): string {
   const { name, uid } = resource.metadata
-  const hash = createHash('sha256').update(`${uid}/${number}`).digest('hex').slice(0, 8)
-  const room = MAX_NAME - 'tj-'.length - hash.length - 1
+  const digest = hash('sha256', `${uid}/${number}`).slice(0, 8)
+  const room = MAX_NAME - 'tj-'.length - digest.length - 1
   const readable = name.replaceAll('.', '-').slice(0, room).replace(/-+$/, '')
-  return `tj-${readable}-${hash}`
+  return `tj-${readable}-${digest}`
 }
 
 /** The batch/v1 Job of a TranscodeJob. */
