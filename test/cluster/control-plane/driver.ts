@@ -1,7 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { eventually } from '../../support/eventually.ts'
 import type { TestCluster } from '../driver/cluster.ts'
@@ -9,9 +7,9 @@ import { startControlPlane } from '../driver/control-plane.ts'
 import { everyProcess } from '../driver/proc.ts'
 import { chooseProvider } from '../driver/provider.ts'
 import { sweepDeadRuns } from '../driver/run-folder.ts'
+import { startChild } from '../driver/start-child.ts'
 
 /** The control planes that other suites rely on. */
-const CHILD = fileURLToPath(new URL('../driver/control-plane-child.ts', import.meta.url))
 const provider = await chooseProvider('control-plane')
 const skip = provider.kind !== 'modules' && 'these are about clusters from modules'
 
@@ -79,9 +77,9 @@ t.test('after compaction a watch from before is answered 410', { skip }, async (
 
 t.test('what a killed owner leaves behind is cleared away, and nothing else', { skip }, async (t) => {
   const other = await living()
-  const child = spawn(process.execPath, [CHILD], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const { child, line } = await startChild('control-plane-child.ts')
   t.teardown(() => void child.kill('SIGKILL'))
-  const folder = dirname(await firstLine(child))
+  const folder = dirname(line)
   t.equal((await processesOf(folder)).length, 4)
   child.kill('SIGKILL')
   await eventually('the end of its processes, which die with it', async () => (await processesOf(folder)).length === 0)
@@ -96,15 +94,4 @@ async function started(t: Test) {
   const plane = await startControlPlane()
   t.teardown(() => plane.stop())
   return plane
-}
-
-function firstLine(child: ChildProcess): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let text = ''
-    child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
-      text += chunk
-      if (text.includes('\n')) resolve(text.slice(0, text.indexOf('\n')))
-    })
-    child.once('exit', () => reject(new Error('The child has ended')))
-  })
 }
