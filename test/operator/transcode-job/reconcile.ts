@@ -371,17 +371,18 @@ t.test('a resource that an older CRD let through is refused for good', async (t)
   t.ok(isFinished(w.seen()?.status))
 })
 
-t.test('progress of running work asks for no reconciliation, everything else does', async (t) => {
+t.test('progress of running work and what nobody reads ask for no reconciliation, everything else does', async (t) => {
   const w = world()
   await w.settle()
   w.changes.length = 0
   const progress = { percent: 5, updatedAt: '2026-01-01T00:00:00Z' }
   w.store.applyStatus(TRANSCODE_JOBS, key, { progress, accelerator: 'cpu' }, 'keepsake-progress')
+  w.setJob({ active: 1 }) // which nobody reads
   await turn()
   await turn()
   t.strictSame(w.changes, [])
   w.store.patch(TRANSCODE_JOBS, key, { spec: { priority: 'interactive' } })
-  w.setJob({ active: 1 })
+  w.setJob({ active: 1, startTime: '2026-01-01T00:00:01Z' })
   w.addPod('p1')
   await turn()
   await turn()
