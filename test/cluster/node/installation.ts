@@ -1,13 +1,15 @@
 import t, { type Test } from 'tap'
 import { succeededOf } from '../../../crds/transcode-job.ts'
+import { PODS } from '../../../lib/runtime/cluster.ts'
 import { checkStream, durationOf } from '../../../local/demo/check-stream.ts'
 import { clip } from '../../support/clips.ts'
 import { eventually } from '../../support/eventually.ts'
 import { longClip } from '../node-support/clips.ts'
 import { heldEncode, install, resourceFor } from '../node-support/installation.ts'
 import { eventsIn } from '../node-support/jetstream.ts'
+import type { PodSeen } from '../node-support/namespace.ts'
 import { requestsFrom } from '../node-support/own-token.ts'
-import { holdEncoder } from '../node-support/pod-processes.ts'
+import { holdEncoder, killPod } from '../node-support/pod-processes.ts'
 import { RELEASE } from '../node-support/release.ts'
 
 /** The chart on a real node, from `helm install` to `helm uninstall` and back. The tests follow each other. */
@@ -122,6 +124,31 @@ t.test('delete takes Job and pod along; Postgres still wants the film, so it is 
   t.not((await namespace.resource(held.resource))?.metadata.uid, uid, 'another resource of the same name')
 })
 
+t.test('an operator that dies while it leads is followed by the other, and the encode does not notice', async (t) => {
+  const held = await heldEncode(it, short)
+  const holder = async () => {
+    const lease = ['get', 'lease', `${RELEASE}-keepsake-operator`, '-o', 'jsonpath={.spec.holderIdentity}']
+    return (await kubectl(...lease)).split('_')[0] ?? ''
+  }
+  const leader = await holder()
+  // No chance to give the lease back.
+  const [pod] = await namespace.kube
+    .list<PodSeen>(PODS, { namespace: namespace.name })
+    .then((all) => all.filter((p) => p.metadata.name === leader))
+  await killPod(pod?.metadata.uid ?? '')
+  const died = performance.now()
+  held.release()
+  await playable(t, held.mediaId, short)
+  t.comment(
+    `projected ${Math.round(performance.now() - died)} ms after the leader's death; now ${await holder()} leads`,
+  )
+  t.equal((await namespace.jobsOf(held.resource)).length, 1)
+  t.same(
+    (await namespace.podsOf(held.resource)).map((p) => p.metadata.uid),
+    [held.pod.metadata.uid],
+  )
+})
+
 t.test('helm upgrade and helm rollback replace the programs and leave a running encode alone', async (t) => {
   const held = await heldEncode(it, short)
   const revisions = async () => {
@@ -143,7 +170,10 @@ t.test('helm upgrade and helm rollback replace the programs and leave a running 
   await release.upgrade(...louder)
   await isUndisturbed('upgrade')
   t.equal((await revisions()).trim(), '2 2 2', 'api, operator and worker were replaced')
-  await release.helm('rollback', RELEASE, '--wait', '--timeout', '5m')
+  await t.rejects(release.upgrade('--set', 'image.tag=none', '--timeout', '15s'), 'an image that is not there')
+  t.match(await phone.media(held.mediaId), { upload_status: 'processing' }, 'nobody notices an upgrade that fails')
+  await isUndisturbed('failed upgrade')
+  await release.helm('rollback', RELEASE, '1', '--wait', '--timeout', '5m')
   await isUndisturbed('rollback')
   t.equal((await revisions()).trim(), '3 3 3', 'and replaced again')
   held.release()

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { succeededOf, type TranscodeJob } from '../../../crds/transcode-job.ts'
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -12,8 +12,10 @@ t.jobs = 5
 t.setTimeout(600_000)
 const ground = await openGround(t)
 
-const verdict = ({ status }: TranscodeJob) => {
+/** The verdict of a resource, which goes into the output as well: docs/operator-hard-cases.md quotes it. */
+function verdict(t: Test, { metadata, status }: TranscodeJob) {
   const { status: is, reason, message } = succeededOf(status) ?? {}
+  t.comment(`${metadata.name}: ${is} ${reason} after ${status?.attempts} attempts: ${message}`)
   return { is, reason, message, attempts: status?.attempts }
 }
 
@@ -38,7 +40,7 @@ t.test('every exit code of the contract reaches status', { buffered: true }, asy
     const [pod] = await w.podsOf(name)
     const state = pod?.status?.containerStatuses?.[0]?.state
     t.equal(state?.terminated?.exitCode, exit, `${name} ended with ${exit}`)
-    t.match(verdict(done), { is: exit === EXIT.ok ? 'True' : 'False', reason, attempts: 1 }, name)
+    t.match(verdict(t, done), { is: exit === EXIT.ok ? 'True' : 'False', reason, attempts: 1 }, name)
   }
   const permanent = await w.jobsOf('text')
   t.match(permanent[0]?.status?.conditions?.at(-1), { type: 'Failed', reason: 'PodFailurePolicy' })
@@ -48,7 +50,7 @@ t.test('a permanent exit code ends the Job at once, however many attempts are le
   const w = await openWorld(t, ground, 'permanent')
   await w.submit('text', 'text', { maxAttempts: 5 })
   const done = await w.untilFinished('text', 120_000)
-  t.match(verdict(done), { is: 'False', reason: 'CorruptInput', attempts: 1 })
+  t.match(verdict(t, done), { is: 'False', reason: 'CorruptInput', attempts: 1 })
   t.equal((await w.podsOf('text')).length, 1)
 })
 
@@ -56,7 +58,7 @@ t.test('a program that runs out of memory gets more, until it is enough', { buff
   const w = await openWorld(t, ground, 'oom', { operator: { JOB_MEMORY: '160Mi', JOB_MEMORY_MAX: '1280Mi' } })
   await w.submit('hungry', 'long', { maxAttempts: 4 })
   const done = await w.untilFinished('hungry', 400_000)
-  t.match(verdict(done), { is: 'True', reason: 'Succeeded' })
+  t.match(verdict(t, done), { is: 'True', reason: 'Succeeded' })
   t.ok((done.status?.attempts ?? 0) >= 2, `${done.status?.attempts} attempts, the last with ${done.status?.memory}`)
   const events = await w.events('hungry')
   t.ok(events.some((e) => e.reason === 'OOMKilled' && /the next one gets 320Mi/.test(e.note)))
@@ -66,7 +68,7 @@ t.test('a program that needs more memory than it may ever have fails and says so
   const w = await openWorld(t, ground, 'oom-limit', { operator: { JOB_MEMORY: '96Mi', JOB_MEMORY_MAX: '128Mi' } })
   await w.submit('hungry', 'long', { maxAttempts: 4 })
   const done = await w.untilFinished('hungry', 300_000)
-  t.match(verdict(done), { is: 'False', reason: 'OOMKilled', message: /128Mi of memory, the most it may have/ })
+  t.match(verdict(t, done), { is: 'False', reason: 'OOMKilled', message: /128Mi of memory, the most it may have/ })
   t.equal(done.status?.attempts, 2, 'the third would have ended as the second')
 })
 
@@ -77,7 +79,7 @@ t.test('a pod that is evicted for its scratch space says so', { buffered: true }
   // The kubelet looks about once a minute; a fast machine would be done before.
   await holdEncoder(pod.metadata.uid ?? '')
   const done = await w.untilFinished('large', 240_000)
-  t.match(verdict(done), { is: 'False', reason: 'Evicted', message: /exceeds the (total )?limit/ })
+  t.match(verdict(t, done), { is: 'False', reason: 'Evicted', message: /exceeds the (total )?limit/ })
 })
 
 t.test('an attempt that passes its deadline ends, and status says why', { buffered: true }, async (t) => {
@@ -86,7 +88,7 @@ t.test('an attempt that passes its deadline ends, and status says why', { buffer
   const pod = await w.runningPod('slow')
   await holdEncoder(pod.metadata.uid ?? '')
   const done = await w.untilFinished('slow', 200_000)
-  t.match(verdict(done), { is: 'False', reason: 'DeadlineExceeded', message: /attemptDeadlineSeconds/ })
+  t.match(verdict(t, done), { is: 'False', reason: 'DeadlineExceeded', message: /attemptDeadlineSeconds/ })
 })
 
 t.test('an image that is not there is seen, and a mended operator begins again', { buffered: true }, async (t) => {
@@ -98,7 +100,7 @@ t.test('an image that is not there is seen, and a mended operator begins again',
   t.ok((await w.events('stuck')).some((e) => e.type === 'Warning' && e.reason === 'ImagePullBackOff'))
   await w.restartOperator({ JOB_IMAGE: 'localhost/keepsake:dev' })
   const done = await w.untilFinished('stuck', 240_000)
-  t.match(verdict(done), { is: 'True', attempts: 1 }, 'what never ran was no attempt')
+  t.match(verdict(t, done), { is: 'True', attempts: 1 }, 'what never ran was no attempt')
   t.equal(done.status?.restarts, 1)
 })
 
@@ -121,7 +123,7 @@ t.test('a pod that somebody deletes is followed by another one', { buffered: tru
   await holdEncoder(pod.metadata.uid ?? '')
   await w.kubectl('delete', 'pod', pod.metadata.name, '--wait=false')
   const done = await w.untilFinished('unlucky', 300_000)
-  t.match(verdict(done), { is: 'True', reason: 'Succeeded' })
+  t.match(verdict(t, done), { is: 'True', reason: 'Succeeded' })
   const [job] = await w.jobsOf('unlucky')
   t.match(job?.status, { failed: 1, succeeded: 1 })
   t.notOk(
