@@ -2,7 +2,7 @@ import { hostname } from 'node:os'
 import * as z from 'zod'
 import { flag, int, json } from '../lib/runtime/config.ts'
 
-const Quantity = z.string().regex(/^\d+(\.\d+)?(m|[kMGTPE]i?)?$/, 'is not a Kubernetes quantity')
+const Quantity = z.string().regex(/^\d+(\.\d+)?(m|k|[MGTPE]|[KMGTPE]i)?$/, 'is not a Kubernetes quantity')
 const PriorityClasses = z.partialRecord(z.enum(['interactive', 'normal', 'backfill']), z.string().min(1))
 
 /** The environment of the operator. */

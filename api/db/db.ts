@@ -111,14 +111,17 @@ export function openDatabase(o: DatabaseOptions): Database {
   async function read<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T> {
     const begin = beginStatement(scope, 'read only')
     const client = await pool.connect()
+    const door = doorOf(client)
     try {
       sendTogether(client)
       const begun = client.query(begin)
       // Without the scope row-level security would answer "nothing there", which must not be mistaken for the truth.
-      const [result] = await Promise.all([doorOf(client).whileOpen(work), begun])
+      const [result] = await Promise.all([door.whileOpen(work), begun])
       commitAndRelease(client)
       return result
     } catch (error) {
+      // When it was `begin` that failed, `work` is still at it.
+      door.close()
       await rollBack(client)
       throw error
     }

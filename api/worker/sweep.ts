@@ -3,7 +3,7 @@ import { TRANSCODE_JOBS, TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import { manifestKey, outputPrefix } from '../../lib/contract/object-keys.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
-import type { Cluster } from '../../lib/runtime/cluster.ts'
+import { type Cluster, isClusterError } from '../../lib/runtime/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store.ts'
 import type { Database, Tx } from '../db/db.ts'
@@ -124,7 +124,12 @@ async function replace(deps: SweepDeps, media: Conversion, job: TranscodeJobObje
 }
 
 async function remove(deps: SweepDeps, { metadata: { name, uid } }: TranscodeJobObject): Promise<void> {
-  await deps.cluster.delete(TRANSCODE_JOBS, keyOf(deps, name), uid ? { uid } : {})
+  try {
+    await deps.cluster.delete(TRANSCODE_JOBS, keyOf(deps, name), uid ? { uid } : {})
+  } catch (error) {
+    // Somebody was faster: this one is gone, and its name belongs to another.
+    if (!isClusterError(error, 'Conflict')) throw error
+  }
 }
 
 async function timeOut(deps: SweepDeps, media: Conversion): Promise<void> {

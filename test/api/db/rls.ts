@@ -1,9 +1,11 @@
 import { sql } from 'drizzle-orm'
 import t from 'tap'
+import { openDatabase } from '../../../api/db/db.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { testDatabase } from '../../support/database.ts'
+import { quietLog } from '../../support/quiet-log.ts'
 
-const { db, worker, admin } = await testDatabase(t)
+const { db, worker, admin, url } = await testDatabase(t)
 const [orgA, orgB, user, mediaA, mediaB] = [newUuid(), newUuid(), newUuid(), newUuid(), newUuid()]
 await admin.query(`insert into users (id, issuer, subject) values ('${user}', 'i', 's')`)
 await admin.query(`insert into organizations (id, name) values ('${orgA}', 'A'), ('${orgB}', 'B')`)
@@ -109,11 +111,28 @@ t.test('an error in one of the queries that leave at once harms no later request
 })
 
 t.test('a query that nobody waited for does not run in the next transaction of its connection', async (t) => {
-  let forgotten: (() => Promise<unknown>) | undefined
-  await db.inTransaction({ org: orgA }, async (tx) => {
-    forgotten = async () => tx.execute(sql`select id from media`)
+  const narrow = openDatabase({
+    url,
+    role: 'keepsake_api',
+    statementTimeoutMs: 10_000,
+    maxConnections: 1,
+    log: quietLog(),
   })
-  await t.rejects(async () => forgotten?.(), { cause: { message: 'the transaction of this query is over' } })
+  t.teardown(() => narrow.close())
+  for (const kind of ['inTransaction', 'read'] as const) {
+    const next = Promise.withResolvers<void>()
+    let forgotten: Promise<unknown> | undefined
+    await narrow[kind]({ org: orgA }, async (tx) => {
+      forgotten = next.promise.then(() => tx.execute(sql`select id from media`))
+      forgotten.catch(() => {})
+    })
+    await narrow[kind]({ org: orgB }, async (tx) => {
+      await tx.execute(sql`select 1`)
+      next.resolve()
+      await t.rejects(forgotten ?? Promise.resolve(), { cause: { message: 'the transaction of this query is over' } })
+      t.equal((await tx.execute(sql`select 1`)).rowCount, 1, 'and the next one goes on undisturbed')
+    })
+  }
 })
 
 t.test('a scope that is no uuid never reaches the database', async (t) => {

@@ -100,6 +100,10 @@ t.test('custom resources survive an uninstall, and the next install takes them o
   await helm('uninstall', 'demo')
   await t.resolves(plane.kubectl('get', 'tj', 'holiday', '-n', NAMESPACE), 'still there')
   t.equal((await plane.kubectl('get', 'deployments,roles', '-n', NAMESPACE, '-o', 'name')).trim(), '')
+  const needed = await plane.kubectl('get', 'serviceaccount,priorityclass', '-n', NAMESPACE, '-o', 'name')
+  for (const what of ['serviceaccount/demo-keepsake-jobs', /priorityclass\S*demo-keepsake-normal/]) {
+    t.match(needed, what, 'what the next attempt of a Job that survives needs')
+  }
   await t.resolves(helm('install', 'demo', CHART, ...INSTALLABLE), 'under the same name')
   await helm('uninstall', 'demo')
   await t.rejects(
