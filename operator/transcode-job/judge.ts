@@ -14,7 +14,7 @@ import {
   unheardSince,
   wasOutOfMemory,
 } from './evidence.ts'
-import { isOutgrown, moreMemory, shapeOf } from './shape.ts'
+import { isOutgrown, moreMemory, shapeOf, shapesLearned } from './shape.ts'
 
 export interface Evidence {
   resource: TranscodeJob
@@ -82,15 +82,20 @@ function judgeComplete({ resource, pods }: Evidence): Verdict {
   return { status: 'True', phase: 'Succeeded', reason: 'Succeeded', message: `${n} of ${n} inputs converted` }
 }
 
+/** A Job may be called failed while a pod of it is still ending, and two attempts must never write side by side. */
+const isGone = ({ pods }: Evidence, isOver: boolean): boolean => isOver && livePod(pods) === undefined
+
 /** Status says already what is wrong with this Job; it keeps saying so until the Job has made room. */
-function judgeOutgrown({ resource }: Evidence, isOver: boolean): Verdict {
+function judgeOutgrown(seen: Evidence, isOver: boolean): Verdict {
+  const { resource } = seen
   const { gpuGivenUp, memory, conditions } = resource.status ?? {}
   const said = conditions?.find((c) => c.reason === 'OOMKilled' || c.reason === 'GpuUnavailable')
   const { reason, message } = said ?? {
     reason: 'Retrying',
     message: gpuGivenUp ?? `Another Job gets ${memory} of memory`,
   }
-  return { ...pending(reason, message), ...(isOver ? { startOver: true } : { endJob: true }) }
+  if (!isOver) return { ...pending(reason, message), endJob: true }
+  return { ...pending(reason, message), ...(isGone(seen, isOver) && { startOver: true }) }
 }
 
 /** Whether the last thing that happened is that memory ran out; a later attempt that runs has its chance. */
@@ -107,13 +112,23 @@ function judgeOutOfMemory(seen: Evidence, job: Job, isOver: boolean): Verdict {
   const what = `Attempt ${nthAttempt(seen)} needed more than ${memory} of memory`
   if (more !== undefined && attemptsOf(seen) < resource.spec.maxAttempts) {
     const message = `${what}; the next one gets ${more}`
-    return { ...pending('OOMKilled', message), learned: { memory: more }, ...(isOver && { startOver: true }) }
+    return {
+      ...pending('OOMKilled', message),
+      learned: { memory: more },
+      ...(isGone(seen, isOver) && { startOver: true }),
+    }
   }
   const message = more === undefined ? `${what}, the most it may have` : what
   return isOver ? failed('OOMKilled', message) : { ...running('OOMKilled', message), endJob: true }
 }
 
-function judgeFailed({ resource, pods }: Evidence, job: Job): Verdict {
+/** Jobs given up, without those that made room for one of another shape. */
+function restartsForNothing({ resource: { status }, config }: Evidence): number {
+  return (status?.restarts ?? 0) - shapesLearned(status, config)
+}
+
+function judgeFailed(seen: Evidence, job: Job): Verdict {
+  const { pods } = seen
   const known = failureOf(lastEnded(pods))
   if (known) return failed(known.reason, known.message)
   const condition = jobCondition(job, 'Failed')
@@ -122,7 +137,7 @@ function judgeFailed({ resource, pods }: Evidence, job: Job): Verdict {
   }
   // Refused by the kubelet or never given an image: our trouble or the cluster's, never the media's.
   const why = pods.map((p) => p.status?.message ?? p.status?.reason).find((text) => text) ?? 'no pod says why'
-  if ((resource.status?.restarts ?? 0) >= MAX_RESTARTS) return failed('NeverStarted', `No attempt could start: ${why}`)
+  if (restartsForNothing(seen) >= MAX_RESTARTS) return failed('NeverStarted', `No attempt could start: ${why}`)
   return { ...pending('Retrying', `No attempt could start, beginning again with another Job: ${why}`), startOver: true }
 }
 

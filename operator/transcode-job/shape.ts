@@ -1,5 +1,5 @@
 import { GROUP } from '../../crds/kind.ts'
-import type { TranscodeJob } from '../../crds/transcode-job.ts'
+import type { TranscodeJob, TranscodeJobStatus } from '../../crds/transcode-job.ts'
 import type { Job } from './batch.ts'
 import type { ChildConfig } from './child.ts'
 
@@ -55,6 +55,12 @@ export function moreMemory(memory: string, most: string): string | undefined {
   const [had, limit] = [bytesOf(memory), bytesOf(most)]
   if (had >= limit) return undefined
   return had * 2 >= limit ? most : quantityOf(had * 2)
+}
+
+/** How many Jobs made room because status learned something: one for the GPU, one for each time memory was doubled. */
+export function shapesLearned(status: TranscodeJobStatus | undefined, { memory }: ChildConfig): number {
+  const doubled = status?.memory === undefined ? 0 : Math.ceil(Math.log2(bytesOf(status.memory) / bytesOf(memory)))
+  return Math.max(0, doubled) + (status?.gpuGivenUp === undefined ? 0 : 1)
 }
 
 const UNITS: Record<string, number> = { '': 1, m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18 }

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { succeededOf, type TranscodeJobStatus } from '../../../crds/transcode-job.ts'
 import { childName } from '../../../operator/transcode-job/child.ts'
+import { MAX_RESTARTS } from '../../../operator/transcode-job/judge.ts'
 import { type Observed, type Plan, plan, trouble } from '../../../operator/transcode-job/plan.ts'
 import { finalProgress, progressFields } from '../../../operator/transcode-job/progress.ts'
 import { bytesOf, moreMemory } from '../../../operator/transcode-job/shape.ts'
@@ -20,6 +21,7 @@ const planFor = (seen: Partial<Observed>): Plan =>
   plan({ resource, job: undefined, pods: [], leftovers: [], config: childConfig, now, ...seen })
 const verdict = (p: Plan) => succeededOf(p.status)
 const outOfMemory = (n: number, exit = 137) => endedPod(n, exit, undefined, { reason: 'OOMKilled' })
+const neverStarted = aPod(9, { phase: 'Failed', reason: 'OutOfcpu', message: 'Node has no CPU left' })
 const withStatus = (status: TranscodeJobStatus | undefined, spec = {}) =>
   aTranscodeJob({ spec, ...(status && { status }) })
 
@@ -76,6 +78,33 @@ t.test('when the Job is over by itself, nothing has to be ended', async (t) => {
   const p = planFor({ job: aJob(resource, failedWith('BackoffLimitExceeded')), pods: [outOfMemory(1, 20)] })
   t.match(p.status, { memory: '4Gi', restarts: 1, attempts: 1 })
   t.equal(p.deleteJobs?.length, 1)
+})
+
+t.test('a Job that is called failed while its next pod is still ending is not followed yet', async (t) => {
+  const failedJob = aJob(resource, failedWith('DeadlineExceeded'))
+  const starting = { ...runningPod(2), status: { phase: 'Pending' } }
+  for (const pods of [
+    [outOfMemory(1), starting],
+    [outOfMemory(1), runningPod(2)],
+  ]) {
+    const p = planFor({ resource: withStatus({ memory: '4Gi', attempts: 1 }), job: failedJob, pods })
+    t.notOk(p.status?.restarts)
+    t.equal(p.deleteJobs, undefined)
+    t.equal(p.createJob, undefined)
+  }
+  const unlearned = planFor({ job: failedJob, pods: [outOfMemory(1), starting] })
+  t.match(unlearned.status, { memory: '4Gi' })
+  t.notOk(unlearned.status?.restarts)
+})
+
+t.test('Jobs that made room for one of another shape do not count as Jobs that could not start', async (t) => {
+  const status = { memory: '8Gi', gpuGivenUp: 'no GPU was free', attempts: 2 }
+  const never = (restarts: number) => {
+    const r = withStatus({ ...status, restarts })
+    return verdict(planFor({ resource: r, job: aJob(r, failedWith('BackoffLimitExceeded')), pods: [neverStarted] }))
+  }
+  t.match(never(3 + MAX_RESTARTS - 1), { status: 'Unknown', reason: 'Retrying' })
+  t.match(never(3 + MAX_RESTARTS), { status: 'False', reason: 'NeverStarted' })
 })
 
 t.test('an attempt at the limit is the last, and says so', async (t) => {
