@@ -4,10 +4,10 @@ import { type TranscodeJob, type TranscodeJobSpec, transcodeJobKind } from '../.
 import { PERMANENT_EXITS } from '../../lib/contract/job-result.ts'
 import { progressToken } from '../../lib/contract/progress.ts'
 import type { Job } from './batch.ts'
-import { nextShape, type Shape, shapeAnnotations } from './shape.ts'
+import { nextShape, type Shape, type ShapeConfig, shapeAnnotations } from './shape.ts'
 
 /** Everything about a Job that is the same for every TranscodeJob. */
-export interface ChildConfig {
+export interface ChildConfig extends ShapeConfig {
   image: string
   /** Secret with the environment of the object store. */
   storeSecret: string
@@ -15,10 +15,7 @@ export interface ChildConfig {
   serviceAccount?: string | undefined
   progressUrl: string
   progressKey: string
-  /** Whether any node offers `nvidia.com/gpu`. */
-  gpuAvailable: boolean
   cpu: string
-  memory: string
   /** The most that an attempt may have, after others ran out of memory. */
   memoryMax: string
   /** How long `auto` waits for a node with a free GPU, before it does without. */

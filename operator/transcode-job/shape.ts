@@ -1,7 +1,6 @@
 import { GROUP } from '../../crds/kind.ts'
 import type { TranscodeJob, TranscodeJobStatus } from '../../crds/transcode-job.ts'
 import type { Job } from './batch.ts'
-import type { ChildConfig } from './child.ts'
 
 /**
  * What the attempts of one Job are given. A Job's template cannot be changed, so whoever needs something else needs
@@ -14,12 +13,19 @@ export interface Shape {
   attemptsBefore: number
 }
 
+export interface ShapeConfig {
+  /** What the first attempt may have. */
+  memory: string
+  /** Whether any node offers `nvidia.com/gpu`. */
+  gpuAvailable: boolean
+}
+
 const MEMORY = `${GROUP}/memory`
 const GPU = `${GROUP}/gpu`
 const ATTEMPTS_BEFORE = `${GROUP}/attempts-before`
 
 /** What the next Job of this resource is given. `auto` asks for a GPU where there are any, until none came in time. */
-export function nextShape({ spec, status }: TranscodeJob, config: ChildConfig): Shape {
+export function nextShape({ spec, status }: TranscodeJob, config: ShapeConfig): Shape {
   const isWorthAsking = config.gpuAvailable && status?.gpuGivenUp === undefined
   return {
     memory: status?.memory ?? config.memory,
@@ -35,7 +41,7 @@ export const shapeAnnotations = ({ memory, gpu, attemptsBefore }: Shape): Record
 })
 
 /** What this Job was given, as it says itself: the configuration may have changed since. */
-export function shapeOf({ metadata }: Job, config: ChildConfig): Shape {
+export function shapeOf({ metadata }: Job, config: ShapeConfig): Shape {
   const said = metadata.annotations ?? {}
   return {
     memory: said[MEMORY] ?? config.memory,
@@ -58,7 +64,7 @@ export function moreMemory(memory: string, most: string): string | undefined {
 }
 
 /** How many Jobs made room because status learned something: one for the GPU, one for each time memory was doubled. */
-export function shapesLearned(status: TranscodeJobStatus | undefined, { memory }: ChildConfig): number {
+export function shapesLearned(status: TranscodeJobStatus | undefined, { memory }: ShapeConfig): number {
   const doubled = status?.memory === undefined ? 0 : Math.ceil(Math.log2(bytesOf(status.memory) / bytesOf(memory)))
   return Math.max(0, doubled) + (status?.gpuGivenUp === undefined ? 0 : 1)
 }
