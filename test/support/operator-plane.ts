@@ -2,12 +2,18 @@ import { randomUUID } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { KubeConfig } from '@kubernetes/client-node'
 import type { Test } from 'tap'
-import { succeededOf, TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
+import {
+  succeededOf,
+  TRANSCODE_JOBS,
+  type TranscodeJobStatus,
+  type TranscodeProgress,
+} from '../../crds/transcode-job.ts'
 import { EVENTS_V1, JOBS, type KubeObject, PODS, type Resource } from '../../lib/runtime/cluster.ts'
 import { openKubeCluster } from '../../lib/runtime/kube-cluster.ts'
 import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
 import type { RawTranscodeJob } from '../../operator/transcode-job/caches.ts'
 import { OWNER_UID } from '../../operator/transcode-job/child.ts'
+import { PROGRESS_MANAGER } from '../../operator/transcode-job/progress.ts'
 import type { TestCluster } from '../cluster/driver/cluster.ts'
 import { eventually } from './eventually.ts'
 import { type OperatorProcess, startOperatorProcess } from './operator-process.ts'
@@ -85,6 +91,18 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
       ).catch(async (error: Error) => {
         throw new Error(`${error.message}; it says ${JSON.stringify(await status(name))}`)
       })
+    /** Waits for a status like this. */
+    const becomes = (name: string, isSo: (status: TranscodeJobStatus) => boolean, ms = 20_000) =>
+      eventually(
+        `a status of ${name}`,
+        async () => {
+          const now = await status(name)
+          return now && isSo(now) ? now : undefined
+        },
+        ms,
+      ).catch(async (error: Error) => {
+        throw new Error(`${error.message}; it is ${JSON.stringify(await status(name))}`)
+      })
     /** Of a TranscodeJob, newest last, as `Type Reason: note`. */
     async function events(name: string): Promise<string[]> {
       const all = await kube.list<StoredEvent>(EVENTS_V1, { namespace })
@@ -103,6 +121,10 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
       pods,
       live,
       says,
+      becomes,
+      /** As the receiver of progress writes it. */
+      progress: (name: string, progress: TranscodeProgress) =>
+        kube.applyStatus(TRANSCODE_JOBS, key(name), { progress, accelerator: 'cpu' }, PROGRESS_MANAGER),
       ...podsByHand({ live, setStatus }),
       submit: (name: string, spec: object = {}) =>
         kube.create(TRANSCODE_JOBS, newTranscodeJob({ metadata: { name, namespace }, spec }) as RawTranscodeJob),

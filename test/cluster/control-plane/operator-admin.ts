@@ -221,13 +221,7 @@ t.test('kubectl get and describe say what happens', side(), async (t) => {
   await w.run('med-1')
   await w.says('med-1', 'Running')
   const updatedAt = new Date().toISOString()
-  const progress = { percent: 42, speed: '1.8x', stage: 'Encoding', updatedAt }
-  await p.kube.applyStatus(
-    TRANSCODE_JOBS,
-    { namespace: w.namespace, name: 'med-1' },
-    { progress, accelerator: 'cpu' },
-    'keepsake-progress',
-  )
+  await w.progress('med-1', { percent: 42, speed: '1.8x', stage: 'Encoding', updatedAt })
   const rows = async (...args: string[]) =>
     (await w.kubectl('get', 'tj', ...args))
       .trimEnd()
@@ -243,7 +237,6 @@ t.test('kubectl get and describe say what happens', side(), async (t) => {
   await w.told('med-1', /CorruptInput/)
   const text = await w.kubectl('describe', 'tj', 'med-1')
   t.match(text, /Events:[\s\S]*Normal\s+JobCreated\s+\S+\s+keepsake\.dev\/operator\s+Created Job tj-med-1-/)
-  t.match(text, /Normal\s+Running\s+\S+\s+keepsake\.dev\/operator\s+Attempt 1 of 3 is running/)
   t.match(text, /Warning\s+CorruptInput\s+\S+\s+keepsake\.dev\/operator\s+The source cannot be decoded/)
   t.match(await w.kubectl('get', 'keepsake'), /med-1/, 'by category')
 })
