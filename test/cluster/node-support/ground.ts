@@ -7,7 +7,10 @@ import { type Ground, nodeName, prepareSources } from './world.ts'
 export async function openGround(t: Test): Promise<Ground> {
   const cluster = await nodeCluster(t)
   const address = cluster.nodeAddress
-  if (address === undefined) throw new Error('Nothing beside the node can be reached from its pods')
+  if (address === undefined || cluster.provider === 'given') {
+    t.plan(0, 'the pods of this cluster are not processes of this machine, which has to stop some of them')
+    process.exit()
+  }
   await cluster.kubectl('apply', '--server-side', '--force-conflicts', '-f', 'crds/transcodejobs.yaml')
   const [s3, node] = await Promise.all([startS3(t, address), nodeName(cluster)])
   await prepareSources(s3)

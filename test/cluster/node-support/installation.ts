@@ -1,4 +1,5 @@
 import type { Test } from 'tap'
+import { TRANSCODE_JOBS, type TranscodeJob } from '../../../crds/transcode-job.ts'
 import {
   type Client,
   type Media,
@@ -36,7 +37,10 @@ export interface Phone {
 export async function install(t: Test): Promise<Installation> {
   const cluster = await nodeCluster(t)
   const address = cluster.nodeAddress
-  if (address === undefined) throw new Error('Nothing beside the node can be reached from its pods')
+  if (address === undefined || cluster.provider !== 'modules') {
+    t.plan(0, 'addresses of Services lead nowhere from here: only a node in a network namespace of ours has them')
+    process.exit()
+  }
   const services = await startServices(t, address)
   const namespace = await makeNamespace(t, cluster, 'film')
   await namespace.kubectl('label', 'namespace', namespace.name, 'pod-security.kubernetes.io/enforce=restricted')
@@ -60,24 +64,15 @@ async function phoneOf(services: Services): Promise<Phone> {
 }
 
 /** The TranscodeJob that the worker made for a media. */
-export const resourceFor = (namespace: Namespace, mediaId: string): Promise<string> =>
+export const resourceFor = ({ kube, name: namespace }: Namespace, mediaId: string): Promise<string> =>
   eventually(
     `a TranscodeJob for ${mediaId}`,
     async () => {
-      const found = await namespace.kubectl(
-        'get',
-        'tj',
-        '--no-headers',
-        '-o',
-        'custom-columns=N:.metadata.name,M:.spec.inputs[0].id',
-      )
-      return found
-        .split('\n')
-        .find((line) => line.includes(mediaId))
-        ?.split(/\s+/)[0]
+      const all = await kube.list<TranscodeJob>(TRANSCODE_JOBS, { namespace })
+      return all.find((r) => r.spec.inputs[0]?.id === mediaId)?.metadata.name
     },
     60_000,
-    500,
+    100,
   )
 
 export interface HeldEncode {

@@ -91,7 +91,7 @@ function namespaceCalled(name: string, cluster: TestCluster, kube: KubeCluster):
         `a running pod of ${of}`,
         async () => (await podsOf(of)).find((p) => p.status?.phase === 'Running'),
         ms,
-        200,
+        50,
       ),
     async events(of) {
       const text = await kubectl('get', 'events.events.k8s.io', '-o', 'json')

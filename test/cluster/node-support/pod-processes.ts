@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { readdirSync, readFileSync } from 'node:fs'
 import { eventually } from '../../support/eventually.ts'
 
 interface Found {
@@ -7,18 +7,10 @@ interface Found {
 }
 
 /** The processes of a pod, as the machine sees them: their control group names the pod's uid. */
-export async function processesOfPod(uid: string): Promise<Found[]> {
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
-  const found = await Promise.all(
-    pids.map(async (pid): Promise<Found[]> => {
-      const [groups, command] = await Promise.all(
-        ['cgroup', 'cmdline'].map((file) => readFile(`/proc/${pid}/${file}`, 'utf8').catch(() => '')),
-      )
-      if (!groups?.includes(uid) || !command) return []
-      return [{ pid: Number(pid), command: command.replaceAll('\0', ' ') }]
-    }),
-  )
-  return found.flat()
+export function processesOfPod(uid: string): Found[] {
+  return pids()
+    .filter((pid) => read(pid, 'cgroup').includes(uid))
+    .map((pid) => ({ pid, command: read(pid, 'cmdline').replaceAll('\0', ' ') }))
 }
 
 /**
@@ -26,19 +18,37 @@ export async function processesOfPod(uid: string): Promise<Found[]> {
  * what lets it go on; a pod that has ended meanwhile does not mind.
  */
 export async function holdEncoder(podUid: string, ms = 60_000): Promise<() => void> {
-  const encoder = await eventually(
-    `an encoder in the pod ${podUid}`,
-    async () => (await processesOfPod(podUid)).find(({ command }) => /^ffmpeg .*-var_stream_map/.test(command)),
-    ms,
-    20,
-  )
-  process.kill(encoder.pid, 'SIGSTOP')
-  return () => signal(encoder.pid, 'SIGCONT')
+  const encoder = await eventually(`an encoder in the pod ${podUid}`, () => encoderOf(podUid), ms)
+  process.kill(encoder, 'SIGSTOP')
+  return () => signal(encoder, 'SIGCONT')
 }
 
+/** Looks at little, because it looks often: a short encode must not get away. */
+const encoderOf = (podUid: string): number | undefined =>
+  pids().find(
+    (pid) =>
+      read(pid, 'comm') === 'ffmpeg\n' &&
+      read(pid, 'cmdline').includes('-var_stream_map') &&
+      read(pid, 'cgroup').includes(podUid),
+  )
+
 /** What a power cut does to a pod. */
-export async function killPod(uid: string): Promise<void> {
-  for (const { pid } of await processesOfPod(uid)) signal(pid, 'SIGKILL')
+export function killPod(uid: string): void {
+  for (const { pid } of processesOfPod(uid)) signal(pid, 'SIGKILL')
+}
+
+const pids = () =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+
+/** Empty for a process that has ended meanwhile. */
+function read(pid: number, file: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8')
+  } catch {
+    return ''
+  }
 }
 
 function signal(pid: number, name: NodeJS.Signals): void {

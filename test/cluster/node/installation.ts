@@ -17,7 +17,7 @@ t.setTimeout(900_000)
 const it = await install(t)
 const { namespace, phone, release, services } = it
 const { kubectl } = namespace
-const short = await clip('silent')
+const short = await clip('streamable')
 const workloads = [
   'get',
   'deployments',
@@ -71,7 +71,7 @@ t.test('a video uploaded in chunks becomes a film that plays, and kubectl shows 
   t.match(line, new RegExp(`^${name} +${mediaId} +Running +${seen.status?.progress?.percent} +[\\d.]+x +cpu +1 +\\d+`))
   const described = await kubectl('describe', 'tj', name)
   t.match(described, /Normal +JobCreated .*Created Job tj-/)
-  t.match(described, /Normal +Running .*Attempt 1 of 3 is running/)
+  t.match(described, /Message: +Attempt 1 of 3 is running/)
   const media = await phone.media(mediaId)
   t.match(media, { upload_status: 'processing' })
   t.type(media.conversion_progress?.percent, 'number', 'clients see the progress as well')
@@ -135,7 +135,7 @@ t.test('an operator that dies while it leads is followed by the other, and the e
   const [pod] = await namespace.kube
     .list<PodSeen>(PODS, { namespace: namespace.name })
     .then((all) => all.filter((p) => p.metadata.name === leader))
-  await killPod(pod?.metadata.uid ?? '')
+  killPod(pod?.metadata.uid ?? '')
   const died = performance.now()
   held.release()
   await playable(t, held.mediaId, short)

@@ -50,7 +50,7 @@ t.test('the node is away for a while: what runs goes on, and what was cut off is
     t.match(seen.status, { phase: 'Running' })
     t.match(succeededOf(seen.status), { status: 'Unknown', message: /has not been heard of since/ })
   }
-  await killPod(cut.metadata.uid ?? '')
+  killPod(cut.metadata.uid ?? '')
   release()
   const store = openS3Store(ground.s3)
   t.teardown(() => store.close())

@@ -11,7 +11,7 @@ const w = await openWorld(t, ground, 'sandbox')
 await w.submit('held', 'long')
 const pod = await w.runningPod('held')
 await holdEncoder(pod.metadata.uid ?? '')
-const processes = await processesOfPod(pod.metadata.uid ?? '')
+const processes = processesOfPod(pod.metadata.uid ?? '')
 const program = processes.find((p) => p.command.startsWith('node '))
 const encoder = processes.find((p) => p.command.startsWith('ffmpeg '))
 const about = async (process: typeof program, file: string) =>
