@@ -17,13 +17,19 @@ export interface Ground {
   s3: S3Options
 }
 
-export const SOURCES = { short: 'sources/short', long: 'sources/long', text: 'sources/text' } as const
+export const SOURCES = {
+  short: 'sources/short',
+  middle: 'sources/middle',
+  long: 'sources/long',
+  text: 'sources/text',
+} as const
 export type SourceName = keyof typeof SOURCES | 'missing'
 
 export async function prepareSources(s3: S3Options): Promise<void> {
   const store = openS3Store(s3)
   try {
     await store.upload(await clip('silent'), SOURCES.short, { contentType: 'video/mp4' })
+    await store.upload(await clip('streamable'), SOURCES.middle, { contentType: 'video/mp4' })
     await store.upload(await longClip(), SOURCES.long, { contentType: 'video/mp4' })
     await store.put(SOURCES.text, 'no video at all\n'.repeat(100), { contentType: 'video/mp4' })
   } finally {

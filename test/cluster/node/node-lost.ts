@@ -66,7 +66,7 @@ t.test('the node is away for a while: what runs goes on, and what was cut off is
 
 t.test('a node declared out of service gives its work back, which counts as no attempt', async (t) => {
   const w = await openWorld(t, ground, 'gone')
-  await w.submit('moved', 'short', { maxAttempts: 1 })
+  await w.submit('moved', 'middle', { maxAttempts: 1 })
   const pod = await w.runningPod('moved')
   await holdEncoder(pod.metadata.uid ?? '')
   const bringBack = await loseNode(t)
