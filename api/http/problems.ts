@@ -61,7 +61,7 @@ export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
   // Express could not decode %-escapes of the path: such an address names nothing.
   if (error instanceof URIError) return new Problem('NOT_FOUND', 'There is nothing at this address', { cause: error })
-  if (error instanceof ClientGone) return new Problem('VALIDATION_ERROR', 'The request ended early', { cause: error })
+  if (isClientGone(error)) return new Problem('VALIDATION_ERROR', 'The request ended early', { cause: error })
   if (isOutage(error))
     return new Problem('SERVICE_UNAVAILABLE', 'Temporarily unavailable. Please try again.', {
       cause: error,
@@ -69,6 +69,10 @@ export function toProblem(error: unknown): Problem {
     })
   return new Problem('INTERNAL_ERROR', 'Something went wrong on our side', { cause: error })
 }
+
+/** Also as the reason why a wait was aborted. */
+const isClientGone = (error: unknown): boolean =>
+  error instanceof ClientGone || (error instanceof Error && error.name === 'AbortError' && isClientGone(error.cause))
 
 // Postgres: connection lost (08), shutting down (57P), too many connections or out of resources (53), statement or
 // lock timeout, serialization failure, deadlock. Sockets: the usual ways of not getting through.

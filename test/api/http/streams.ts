@@ -100,6 +100,18 @@ const routes: Route[] = [
   }),
   route({
     ...common,
+    method: 'post',
+    path: '/wait',
+    async handle({ context }) {
+      await sleep(10_000, undefined, { signal: context.signal }).catch((error: unknown) => {
+        seen.push({ error })
+        throw error
+      })
+      return { data: null }
+    },
+  }),
+  route({
+    ...common,
     method: 'put',
     path: '/refuse-bytes',
     bodyKind: 'bytes',
@@ -299,6 +311,19 @@ t.test('the handler hears of a client that goes away in the middle of bytes', as
   t.match(seen[0]?.error, { name: 'ClientGone' })
   await sleep(10)
   t.notOk(server.logged.some((line) => line['msg'] === 'request failed' && /went away/.test(JSON.stringify(line))))
+})
+
+t.test('a client that goes away while a handler waits is no failure of ours', async (t) => {
+  seen.length = 0
+  const head = `POST /wait HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ann\r\nContent-Length: 0\r\n\r\n`
+  const socket = connect(server.port, '127.0.0.1').on('error', () => {})
+  socket.write(head)
+  await sleep(50)
+  socket.destroy()
+  while (seen.length === 0) await sleep(5)
+  t.match(seen[0]?.error, { name: 'AbortError' })
+  await sleep(10)
+  t.notOk(server.logged.some((line) => line['msg'] === 'request failed' && /AbortError/.test(JSON.stringify(line))))
 })
 
 /** A form whose file has come whole, and whose next field has not. */
