@@ -72,8 +72,8 @@ export function plan(seen: Observed): Plan {
     ...(quietMs === 0 && words(seen, verdict, status)),
     ...(gone.length > 0 && { deleteJobs: gone }),
     events: eventsFor(resource, verdict, createJob),
-    // What is left to do for a finished resource begins with its recorded status.
-    ...lookAgain(verdict.startOver || isFinal ? 1000 : quietMs || verdict.lookAgainMs),
+    // What is left to do begins with the recorded status, and nothing else announces that: our own writes wake nobody.
+    ...lookAgain(verdict.startOver || isFinal ? 1000 : quietMs || (verdict.learned ? 10 : verdict.lookAgainMs)),
   }
 }
 

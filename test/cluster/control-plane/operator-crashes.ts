@@ -148,6 +148,23 @@ t.test('the next operator goes on as if nothing had happened', async (t) => {
   }
 })
 
+t.test('out of memory while no operator is there, and the Job has already made another pod', async (t) => {
+  const w = await p.world(t)
+  const before = w.operator({ LEADER_ELECTION: 'false' })
+  await w.submit('med-1')
+  const pod = await w.run('med-1')
+  await w.says('med-1', 'Running')
+  await kill(before)
+  await w.endPod(pod, { exitCode: 137, reason: 'OOMKilled' })
+  t.not((await w.live('med-1')).metadata.uid, pod.metadata.uid)
+  w.operator({ LEADER_ELECTION: 'false' })
+  await w.becomes('med-1', (status) => status.restarts === 1 && status.memory === '4Gi', 60_000)
+  await eventually('the next Job', async () => (await w.jobs()).length === 1 && made.get(w.namespace)?.size === 2)
+  await w.succeed('med-1')
+  await w.says('med-1', 'Succeeded')
+  t.match(await w.status('med-1'), { attempts: 2 })
+})
+
 t.test('an operator killed again and again while 40 resources come in', async (t) => {
   const w = await p.world(t)
   const names = Array.from({ length: 40 }, (_, i) => `med-${i}`)

@@ -46,6 +46,7 @@ t.test('an attempt that ran out of memory is followed by another Job with more',
   t.match(told.status, { attempts: 1, memory: '4Gi' })
   t.match(told.events, [{ type: 'Warning', reason: 'OOMKilled' }])
   t.equal(told.patchJob, undefined, 'recorded first')
+  t.equal(told.requeueAfterMs, 10, 'and acted upon at once, whatever else happens')
 
   const knowing = withStatus(told.status)
   const ending = planFor({ resource: knowing, job: first, pods: [outOfMemory(1)] })
@@ -173,6 +174,7 @@ t.test('auto waits for a GPU, but not for ever', async (t) => {
   })
   t.match(verdict(late), { status: 'Unknown', reason: 'GpuUnavailable', message: /CPU: no GPU was free within 300 s/ })
   t.match(late.status, { gpuGivenUp: /Insufficient nvidia/ })
+  t.equal(late.requeueAfterMs, 10)
   t.match(late.events, [{ type: 'Warning', reason: 'GpuUnavailable' }])
 
   const knowing = withStatus(late.status)
