@@ -131,6 +131,7 @@ t.test('an operator is killed at each of its writes', async (t) => {
 
 t.test('the next operator goes on as if nothing had happened', async (t) => {
   const last = p.operator({ LEADER_ELECTION: 'false' })
+  t.teardown(() => kill(last)) // it would do the work of those that come
   await last.logged('workers started')
   t.jobs = 16
   for (const { w, scene, point } of cases) {
