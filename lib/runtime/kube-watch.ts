@@ -1,4 +1,4 @@
-import type { KubeObject } from './cluster.ts'
+import { ClusterError, type KubeObject } from './cluster.ts'
 import { clusterErrorOf, type KubeStatus, unreachable } from './kube-errors.ts'
 import type { KubeHttp } from './kube-http.ts'
 import type { ListPage, ReflectSource, WatchEvent } from './reflector.ts'
@@ -31,6 +31,10 @@ export async function listPage<T extends KubeObject>(
   return { items, resourceVersion: list.metadata?.resourceVersion ?? '', ...(next && { continue: next }) }
 }
 
+const SNAPSHOT_SECONDS = '120'
+const isEndOfSnapshot = ({ metadata }: { metadata: { annotations?: Record<string, string> } }) =>
+  metadata.annotations?.['k8s.io/initial-events-end'] === 'true'
+
 const head = (apiVersion?: string, kind?: string) => ({ ...(apiVersion && { apiVersion }), ...(kind && { kind }) })
 
 /** A collection of the API server as a source for a reflector. */
@@ -40,6 +44,26 @@ export const kubeSource = <T extends KubeObject>(
   labelSelector?: string,
 ): ReflectSource<T> => ({
   list: (token, signal) => listPage(http, path, { labelSelector, token, signal }),
+  async *snapshot(signal) {
+    const query = {
+      labelSelector,
+      watch: 'true',
+      sendInitialEvents: 'true',
+      resourceVersionMatch: 'NotOlderThan',
+      allowWatchBookmarks: 'true',
+      timeoutSeconds: SNAPSHOT_SECONDS,
+    }
+    const bytes = await http.stream({ method: 'GET', path, query, signal })
+    for await (const line of linesOf(bytes)) {
+      const event = eventOf<T>(line)
+      if (event.type !== 'BOOKMARK') yield event
+      else if (isEndOfSnapshot(event.object)) {
+        yield event
+        return
+      }
+    }
+    throw new ClusterError('Unavailable', 'The list broke off')
+  },
   async *watch(resourceVersion, signal) {
     const seconds = 300 + Math.floor(Math.random() * 300) // as client-go does: not all clients come back at once
     const bytes = await http.stream({

@@ -18,10 +18,15 @@ export interface ListPage<T> {
 
 export type WatchEvent<T> =
   | { type: 'ADDED' | 'MODIFIED' | 'DELETED'; object: T }
-  | { type: 'BOOKMARK'; object: { metadata: { resourceVersion: string } } }
+  | { type: 'BOOKMARK'; object: { metadata: { resourceVersion: string; annotations?: Record<string, string> } } }
 
 /** Where a reflector gets its objects from. Both methods throw ClusterError; `Gone` means: list again. */
 export interface ReflectSource<T> {
+  /**
+   * Every object one by one, then, as the last event, a bookmark with the version of all that. Throws Invalid where
+   * lists can only be had in pages; they need much more memory at both ends.
+   */
+  snapshot?(signal: AbortSignal): AsyncIterable<WatchEvent<T>>
   list(token: string | undefined, signal: AbortSignal): Promise<ListPage<T>>
   /** Ends when the server closes the stream, throws when it breaks or has said ERROR. */
   watch(resourceVersion: string, signal: AbortSignal): AsyncIterable<WatchEvent<T>>
@@ -64,6 +69,7 @@ export class Reflector<T extends KubeObject> implements Reflection<T> {
   #resourceVersion = ''
   #listedAt = 0
   #backoffMs = 0
+  #inPages = false
 
   constructor(
     source: ReflectSource<T>,
@@ -122,21 +128,46 @@ export class Reflector<T extends KubeObject> implements Reflection<T> {
 
   async #listAll(): Promise<void> {
     const seen = new Set<string>()
-    let token: string | undefined
     let resourceVersion = ''
-    do {
-      const page = await this.#source.list(token, this.#stop.signal)
-      for (const object of page.items) {
-        seen.add(keyOf(object))
-        this.#set(object)
+    for await (const event of this.#everything()) {
+      const { object } = event
+      if (event.type === 'BOOKMARK') resourceVersion = event.object.metadata.resourceVersion
+      else if (event.type === 'DELETED') this.#drop(event.object, seen)
+      else {
+        seen.add(keyOf(object as T))
+        this.#set(object as T)
       }
-      token = page.continue
-      resourceVersion = page.resourceVersion
-    } while (token)
+    }
     for (const [key, object] of this.#store) if (!seen.has(key)) this.#delete(object)
     this.#resourceVersion = resourceVersion
     this.#listedAt = performance.now()
     this.#synced.resolve()
+  }
+
+  #drop(object: T, seen: Set<string>): void {
+    seen.delete(keyOf(object))
+    this.#delete(object)
+  }
+
+  /** All there is, ending with the bookmark to watch from. */
+  async *#everything(): AsyncGenerator<WatchEvent<T>> {
+    const { signal } = this.#stop
+    if (this.#source.snapshot && !this.#inPages) {
+      try {
+        yield* this.#source.snapshot(signal)
+        return
+      } catch (error) {
+        if (!isClusterError(error, 'Invalid')) throw error
+        this.#inPages = true
+      }
+    }
+    let token: string | undefined
+    do {
+      const page = await this.#source.list(token, signal)
+      for (const object of page.items) yield { type: 'ADDED', object }
+      token = page.continue
+      if (!token) yield { type: 'BOOKMARK', object: { metadata: { resourceVersion: page.resourceVersion } } }
+    } while (token)
   }
 
   async #watch(): Promise<void> {

@@ -51,19 +51,25 @@ export const succeededPod = () => {
 }
 
 export interface Kubelet {
-  finished: number
+  /** How many resources have come to their success. */
+  succeeded: number
+  /** And how many were seen to wait for their pod before that. */
+  waited: number
   stop(): Promise<void>
 }
 
 /** Where there is no node: says of every pod that it runs, and a little later that it has succeeded. */
 export function kubeletOf(cluster: Cluster, namespace: string, runMs: number): Kubelet {
-  const kubelet = { finished: 0, stop: () => pods.stop() }
+  const kubelet = {
+    succeeded: 0,
+    waited: 0,
+    stop: async () => void (await Promise.all([pods.stop(), resources.stop()])),
+  }
   const play = async ({ metadata }: KubeObject) => {
     const key = { namespace, name: metadata.name }
     await cluster.applyStatus(PODS, key, runningPod(), 'bench-kubelet')
     await sleep(runMs)
     await cluster.applyStatus(PODS, key, succeededPod(), 'bench-kubelet')
-    kubelet.finished += 1
   }
   const pods = cluster.reflect<KubeObject>(
     PODS,
@@ -74,6 +80,18 @@ export function kubeletOf(cluster: Cluster, namespace: string, runMs: number): K
       onDelete() {},
     },
     { namespace, labelSelector: OUR_LABELS, trim: ({ metadata }) => ({ metadata }) },
+  )
+  const phaseOf = (object: KubeObject | undefined) => (object?.status as TranscodeJob['status'])?.phase
+  const resources = cluster.reflect<KubeObject>(
+    TRANSCODE_JOBS,
+    {
+      onSet(object, old) {
+        if (phaseOf(object) === 'Succeeded' && phaseOf(old) !== 'Succeeded') kubelet.succeeded += 1
+        if (phaseOf(object) === 'Pending' && phaseOf(old) !== 'Pending') kubelet.waited += 1
+      },
+      onDelete() {},
+    },
+    { namespace, trim: ({ metadata, status }) => ({ metadata, status }) },
   )
   return kubelet
 }
@@ -110,7 +128,9 @@ async function advance(
   const { namespace } = resource.metadata
   const name = made.metadata.name
   const podStatus = phase === 'Running' ? runningPod() : succeededPod()
-  const jobStatus = phase === 'Running' ? { active: 1, ready: 1, startTime: at(), uncountedTerminatedPods: {} } : done()
+  const startTime = (made.status?.startTime ?? at()) as string
+  const running = { active: 1, ready: 1, startTime, uncountedTerminatedPods: {} }
+  const jobStatus = phase === 'Running' ? running : done(startTime)
   const pod = await cluster.applyStatus<Pod>(PODS, { namespace, name: podName }, podStatus, 'bench-kubelet')
   const job = await cluster.applyStatus<Job>(JOBS, { namespace, name }, jobStatus, 'bench-controller')
   if (phase === 'Succeeded') await cluster.patch(JOBS, { namespace, name }, { spec: { ttlSecondsAfterFinished: 3600 } })
@@ -121,10 +141,11 @@ async function advance(
     { ...next.status, ...next.progress },
     STATUS_MANAGER,
   )
+  made.status = job.status ?? {}
   resource.status = after.status as NonNullable<TranscodeJob['status']>
 }
 
-const done = () => {
+const done = (startTime: string) => {
   const condition = (type: string) => ({
     type,
     status: 'True',
@@ -134,5 +155,5 @@ const done = () => {
     lastTransitionTime: at(),
   })
   const conditions = [condition('SuccessCriteriaMet'), condition('Complete')]
-  return { succeeded: 1, ready: 0, startTime: at(), completionTime: at(), uncountedTerminatedPods: {}, conditions }
+  return { succeeded: 1, ready: 0, startTime, completionTime: at(), uncountedTerminatedPods: {}, conditions }
 }

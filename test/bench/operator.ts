@@ -9,10 +9,11 @@ import { latencies, requestsOf, spanOf } from './operator-audit.ts'
 import { atRate, fill, kubeletOf, many, newResource } from './operator-load.ts'
 import { type BenchWorld, CONTENDERS, type Contender, load, openWorld, userOf } from './operator-world.ts'
 
-/** `node test/bench/operator.ts [scenario…]`: all of them, or those named; ROUNDS and RESOURCES change their size. */
+/** `node test/bench/operator.ts [scenario…]`: all of them, or those named; ROUNDS, RATE and RESOURCES change their size. */
 const SCENARIOS = { steady, burst, restart, idle }
 const given = process.argv.slice(2)
 const ROUNDS = Number(process.env['ROUNDS'] ?? 3)
+const RATE = Number(process.env['RATE'] ?? 20)
 const MANY = Number(process.env['RESOURCES'] ?? 10_000)
 
 type Row = Record<string, number>
@@ -44,7 +45,7 @@ async function steady(world: BenchWorld, cluster: Cluster): Promise<void> {
     // The first ones warm it up: code is compiled, connections are opened.
     await wave(100)
     await world.audit.since()
-    const before = await program.cpu()
+    const [before, waited] = [await program.cpu(), kubelet.waited]
     await wave(400)
     const cpu = (await program.cpu()) - before
     const events = await world.audit.since()
@@ -56,15 +57,17 @@ async function steady(world: BenchWorld, cluster: Cluster): Promise<void> {
       n: sorted.length,
       'CPU ms': (cpu / 400) * 1000,
     })
-    console.log(`         requests per resource: ${requests.join(', ')}`)
+    console.log(
+      `         requests per resource: ${requests.join(', ')}; ${kubelet.waited - waited} of 400 waited for their pod`,
+    )
     await program.stop()
     await kubelet.stop()
 
     async function wave(n: number): Promise<void> {
-      const goal = kubelet.finished + n
-      await atRate(cluster, namespace, n, 20)
-      for (const end = Date.now() + 60_000; kubelet.finished < goal && Date.now() < end; ) await sleep(100)
-      await sleep(4000) // Jobs see the end of their pods, resources that of their Jobs
+      const goal = kubelet.succeeded + n
+      await atRate(cluster, namespace, n, RATE)
+      for (const end = Date.now() + 60_000; kubelet.succeeded < goal && Date.now() < end; ) await sleep(100)
+      await sleep(2000) // what is left to do after success
     }
   }
 }
@@ -136,7 +139,8 @@ async function idle(world: BenchWorld): Promise<void> {
   }
 }
 
-const alternating = () => Array.from({ length: ROUNDS }, () => CONTENDERS).flat()
+const ONLY = process.env['ONLY']
+const alternating = () => Array.from({ length: ROUNDS }, () => CONTENDERS.filter((who) => !ONLY || who === ONLY)).flat()
 
 function report(): void {
   const [ours = [], theirs = []] = CONTENDERS.map((who) => results.get(who))

@@ -56,6 +56,8 @@ const STATUS_CODES: Record<ClusterErrorReason, number> = {
 export interface ApiServerOptions {
   /** Largest page, however much is asked for: small lists then come in pages too. */
   page?: number
+  /** Lists can be had as a stream (WatchList); otherwise asking for one is refused, as by a server that has it off. */
+  streamsLists?: boolean
   tls?: { key: string; cert: string }
   /** The bearer token that is right at this moment. Undefined: nobody asks. */
   token?: () => string
@@ -197,6 +199,10 @@ export async function startApiServer(options: ApiServerOptions = {}) {
   }
 
   function watch(target: Target, query: URLSearchParams, res: ServerResponse): void {
+    if (query.get('sendInitialEvents') === 'true') {
+      stream(target, query, res)
+      return
+    }
     const from = Number(query.get('resourceVersion'))
     if (from < compactedAt) throw new ClusterError('Gone', `too old resource version: ${from} (${compactedAt})`)
     res.writeHead(200, { 'content-type': 'application/json' })
@@ -205,6 +211,18 @@ export async function startApiServer(options: ApiServerOptions = {}) {
     for (const happening of history) if (happening.version > from) tell(watcher, happening)
     watchers.add(watcher)
     res.on('close', () => watchers.delete(watcher))
+  }
+
+  /** Every object, and a bookmark that says so. */
+  function stream(target: Target, query: URLSearchParams, res: ServerResponse): void {
+    if (!options.streamsLists) {
+      throw new ClusterError('Invalid', 'sendInitialEvents is forbidden unless the WatchList feature gate is enabled')
+    }
+    res.writeHead(200, { 'content-type': 'application/json' })
+    const all = store.all(target.resource).filter(wantsOf(target, query))
+    for (const object of all) writeCut(res, { type: 'ADDED', object })
+    const annotations = { 'k8s.io/initial-events-end': 'true' }
+    writeCut(res, { type: 'BOOKMARK', object: { metadata: { resourceVersion: String(version), annotations } } })
   }
 
   const listener = (req: IncomingMessage, res: ServerResponse) => {

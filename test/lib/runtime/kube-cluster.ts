@@ -86,6 +86,30 @@ t.test('a cache is filled page by page, and follows what happens afterwards', as
   t.equal(reflection.get(key('b')), undefined)
 })
 
+t.test('where lists can be streamed, no page is asked for, neither at the start nor after 410', async (t) => {
+  const { api, cluster } = await open(t, { streamsLists: true })
+  for (const n of ['a', 'b', 'c']) await cluster.create(LEASES, aLease(n))
+  const { reflection, diary, errors } = follow(cluster)
+  await reflection.synced()
+  t.strictSame(diary, ['new a 1', 'new b 1', 'new c 1'])
+  await eventually('watch', () => api.watching())
+  await cluster.patch(LEASES, key('a'), { spec: { leaseTransitions: 2 } })
+  await eventually('the change', () => diary.includes('changed a 2'))
+
+  api.failNext({ match: (r) => r.query.get('watch') === 'true', status: 500 })
+  api.dropConnections()
+  await cluster.delete(LEASES, key('b')).catch(() => cluster.delete(LEASES, key('b')))
+  await cluster.create(LEASES, aLease('d'))
+  api.compact()
+  await eventually('what happened meanwhile', () => diary.includes('gone b') && diary.includes('new d 1'))
+  t.strictSame(diary.slice(4).sort(), ['gone b', 'new d 1'])
+  t.ok(errors.length > 0)
+  t.strictSame(
+    api.seen.filter((r) => r.query.has('limit')),
+    [],
+  )
+})
+
 t.test('only objects with the label enter a cache that asks for it', async (t) => {
   const { api, cluster } = await open(t)
   await cluster.create(LEASES, aLease('a'))
