@@ -3,13 +3,13 @@ import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
 import { JOBS, PODS } from '../../../lib/runtime/cluster.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
-import { controlPlane } from '../support.ts'
+import { controlPlaneWithoutNodes } from '../support.ts'
 
 t.setTimeout(240_000)
 t.jobs = 16
 const side = () => ({ buffered: true, timeout: 150_000 }) // tap writes into it: one for each
 
-const p = await operatorPlane(t, await controlPlane(t))
+const p = await operatorPlane(t, await controlPlaneWithoutNodes(t))
 const operator = p.operator({ JOB_PRIORITY_CLASSES: '{"interactive":"media-now"}' })
 await operator.logged('workers started')
 await p.plane.kubectl('create', 'priorityclass', 'media-now', '--value=1000')

@@ -4,11 +4,11 @@ import { ClusterError, JOBS } from '../../../lib/runtime/cluster.ts'
 import type { Job } from '../../../operator/transcode-job/batch.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
-import { controlPlane } from '../support.ts'
+import { controlPlaneWithoutNodes } from '../support.ts'
 
 t.setTimeout(240_000)
 
-const cluster = await controlPlane(t)
+const cluster = await controlPlaneWithoutNodes(t)
 const { faults } = cluster
 const ours = () => ({ skip: faults ? false : 'this cluster is not ours to break', timeout: 120_000 })
 const p = await operatorPlane(t, cluster)

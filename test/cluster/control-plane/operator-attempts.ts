@@ -2,14 +2,14 @@ import t, { type Test } from 'tap'
 import { EXIT, PERMANENT_EXITS } from '../../../lib/contract/job-result.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
-import { controlPlane } from '../support.ts'
+import { controlPlaneWithoutNodes } from '../support.ts'
 
 /** The Job controller waits 10 s before a second attempt, 20 s before a third: the cases wait side by side. */
 t.setTimeout(240_000)
 t.jobs = 16
 const side = () => ({ buffered: true, timeout: 150_000 }) // tap writes into it: one for each
 
-const p = await operatorPlane(t, await controlPlane(t))
+const p = await operatorPlane(t, await controlPlaneWithoutNodes(t))
 const operator = p.operator({ JOB_MEMORY: '1Gi', JOB_MEMORY_MAX: '3Gi' })
 await operator.logged('workers started')
 

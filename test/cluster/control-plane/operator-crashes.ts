@@ -5,7 +5,7 @@ import type { Job } from '../../../operator/transcode-job/batch.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
 import type { OperatorProcess } from '../../support/operator-process.ts'
-import { controlPlane } from '../support.ts'
+import { controlPlaneWithoutNodes } from '../support.ts'
 
 t.setTimeout(240_000)
 const side = () => ({ buffered: true, timeout: 60_000 }) // tap writes into it: one for each
@@ -88,7 +88,7 @@ const SCENES: Scene[] = [
   },
 ]
 
-const p = await operatorPlane(t, await controlPlane(t))
+const p = await operatorPlane(t, await controlPlaneWithoutNodes(t))
 /** Every Job there ever was, by namespace: also one that was made twice and removed. */
 const made = new Map<string, Set<string>>()
 p.kube.reflect<Job>(JOBS, {

@@ -9,7 +9,7 @@ import { eventually } from '../../support/eventually.ts'
 import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
 import { startOperatorProcess } from '../../support/operator-process.ts'
 import { tcpProxy } from '../../support/tcp-proxy.ts'
-import { controlPlane } from '../support.ts'
+import { controlPlaneWithoutNodes } from '../support.ts'
 
 t.setTimeout(240_000)
 t.jobs = 8
@@ -22,7 +22,7 @@ interface Lease extends KubeObject {
   spec?: { holderIdentity?: string; leaseTransitions?: number }
 }
 
-const cluster = await controlPlane(t)
+const cluster = await controlPlaneWithoutNodes(t)
 const p = await operatorPlane(t, cluster)
 const made = new Map<string, Set<string>>()
 p.kube.reflect<Job>(JOBS, {

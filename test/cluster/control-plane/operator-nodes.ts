@@ -2,11 +2,11 @@ import t, { type Test } from 'tap'
 import { eventually } from '../../support/eventually.ts'
 import { nodeByHand } from '../../support/node-by-hand.ts'
 import { operatorPlane } from '../../support/operator-plane.ts'
-import { controlPlane } from '../support.ts'
+import { controlPlaneWithoutNodes } from '../support.ts'
 
 t.setTimeout(240_000)
 
-const p = await operatorPlane(t, await controlPlane(t))
+const p = await operatorPlane(t, await controlPlaneWithoutNodes(t))
 const operator = p.operator({ GPU_AVAILABLE: 'detect', GPU_WAIT_SECONDS: '3' })
 await operator.logged('workers started')
 
