@@ -14,6 +14,9 @@ const run = promisify(execFile)
 const HERE = import.meta.dirname
 const ROOT = join(HERE, '../..')
 
+/** What charts/keepsake/templates/operator.yaml starts it with. */
+const IN_THE_CHART = '--max-semi-space-size=2'
+
 /** Who is measured: this project's operator, or the yardstick in Go. */
 export const CONTENDERS = ['keepsake', 'go'] as const
 export type Contender = (typeof CONTENDERS)[number]
@@ -113,7 +116,7 @@ async function startProgram(
     ...(who === 'keepsake' && OPERATOR_ENV),
     ...extra,
   }
-  const flags = (process.env['OPERATOR_NODE_FLAGS'] ?? '').split(' ').filter(Boolean)
+  const flags = (process.env['OPERATOR_NODE_FLAGS'] ?? IN_THE_CHART).split(' ').filter(Boolean)
   const [program, args]: [string, string[]] =
     who === 'go'
       ? [join(folder, 'operator-go'), []]
