@@ -1,6 +1,7 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { RequestSeen } from '../lib/runtime/kube-http.ts'
 import { controllerMetrics } from './runtime/metrics.ts'
+import { processMetrics } from './runtime/process-metrics.ts'
 import type { Caches } from './transcode-job/caches.ts'
 
 const PHASES = ['Pending', 'Running', 'Suspended', 'Succeeded', 'Failed'] as const
@@ -11,7 +12,7 @@ const SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
 export function operatorMetrics() {
   const registry = new Registry()
   const registers = [registry]
-  collectDefaultMetrics({ register: registry })
+  processMetrics(registry)
   const leader = new Gauge({
     name: 'leader_election_master_status',
     help: '1 while this process leads',
