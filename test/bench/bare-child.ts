@@ -3,15 +3,39 @@ import type { AddressInfo } from 'node:net'
 import express from 'express'
 import pg from 'pg'
 
-/** What the media list is compared with: Express, pg, the same query, and nothing else. */
-const { DATABASE_URL, BARE_SQL = '', BARE_ORG_FIRST } = process.env
-const pool = new pg.Pool({ connectionString: DATABASE_URL, max: Number(process.env['DATABASE_CONNECTIONS'] ?? 10) })
+/**
+ * What the media list is compared with: Express, pg, the same query, and nothing else. With `BARE_SCOPED` the query runs
+ * as the API's does, under row-level security in the scope of the organization; without, as a superuser who needs none.
+ */
+const { DATABASE_URL, BARE_SQL = '', BARE_ORG_FIRST, BARE_SCOPED } = process.env
+const pool = new pg.Pool({
+  connectionString: DATABASE_URL,
+  max: Number(process.env['DATABASE_CONNECTIONS'] ?? 10),
+  ...(BARE_SCOPED && { options: '-c role=keepsake_api' }),
+})
 const app = express()
 app.get('/v1/api/media/:org', async (req, res) => {
-  const given = [req.params.org, Number(req.query['limit']) + 1]
-  const { rows } = await pool.query(BARE_SQL, BARE_ORG_FIRST === 'true' ? given : given.reverse())
-  res.json(rows)
+  const { org } = req.params
+  const given = [org, Number(req.query['limit']) + 1]
+  const params = BARE_ORG_FIRST === 'true' ? given : given.reverse()
+  res.json(await (BARE_SCOPED ? readInScope(org, params) : readPlainly(params)))
 })
+
+const readPlainly = async (params: unknown[]) => (await pool.query(BARE_SQL, params)).rows
+
+async function readInScope(org: string, params: unknown[]): Promise<unknown[]> {
+  if (!/^[0-9a-f-]{36}$/.test(org)) throw new Error('not a uuid')
+  const client = await pool.connect()
+  try {
+    await client.query(`begin read only; select set_config('app.org', '${org}', true)`)
+    const { rows } = await client.query(BARE_SQL, params)
+    await client.query('commit')
+    return rows
+  } finally {
+    client.release()
+  }
+}
+
 const server = app.listen(0, '127.0.0.1', () => {
   const { port } = server.address() as AddressInfo
   process.stdout.write(`{"publicUrl":"http://127.0.0.1:${port}"}\n`)

@@ -1,3 +1,5 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { drizzle } from 'drizzle-orm/node-postgres'
 import { Client } from 'undici'
 import * as schema from '../../api/db/schema.ts'
@@ -7,13 +9,14 @@ import { inWorld, median, type World } from './world.ts'
 
 /**
  * What a page of media costs beside the least that Express and pg could do for it: the same query, its rows as JSON, no
- * sign-in, no membership, no links, no log. Rounds of the two alternate, so that whatever else the machine does meets
+ * sign-in, no membership, no links, no log; once as a superuser, once under row-level security as the API. Rounds of the two alternate, so that whatever else the machine does meets
  * both; medians of the rounds are compared. `BENCH_ROUNDS` (15) changes how many.
  */
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 15)
 const ROWS = 5000
 const LIMIT = 20
 const TARGET = 1.7
+const BASELINES = ['the query alone, as superuser', 'the query in the scope of the organization']
 const SHAPES = [
   { name: 'one after another', connections: 1, requests: 300 },
   { name: '8 at a time', connections: 8, requests: 1200 },
@@ -34,22 +37,27 @@ console.log(await inWorld(measure))
 async function measure(world: World): Promise<string> {
   await fill(world)
   const { sql, params } = await queryOfAPage(world)
-  const bare = await startChild('bare-child.ts', world.folder, {
+  const env = {
     DATABASE_URL: world.database.url,
     BARE_SQL: sql,
     BARE_ORG_FIRST: String(params[0] === world.orgId),
-  })
+  }
+  const bare = await startChild('bare-child.ts', world.folder, env)
+  const scopedFolder = join(world.folder, 'scoped')
+  await mkdir(scopedFolder)
+  const scoped = await startChild('bare-child.ts', scopedFolder, { ...env, BARE_SCOPED: 'true' })
   try {
-    const ours: Side = {
-      child: world.api,
-      path: `/v1/api/media/${world.org}?limit=${LIMIT}`,
-      headers: { authorization: `Bearer ${world.token}` },
-    }
-    const theirs: Side = { child: bare, path: `/v1/api/media/${world.orgId}?limit=${LIMIT}`, headers: {} }
-    await requireSameRows(ours, theirs)
-    return await compare(ours, theirs)
+    const sideOf = (child: Child, org: string, headers = {}): Side => ({
+      child,
+      path: `/v1/api/media/${org}?limit=${LIMIT}`,
+      headers,
+    })
+    const ours = sideOf(world.api, world.org, { authorization: `Bearer ${world.token}` })
+    const theirs = [sideOf(bare, world.orgId), sideOf(scoped, world.orgId)]
+    for (const side of theirs) await requireSameRows(ours, side)
+    return await compare([ours, ...theirs])
   } finally {
-    await bare.stop()
+    await Promise.all([bare.stop(), scoped.stop()])
   }
 }
 
@@ -89,26 +97,23 @@ async function requireSameRows(ours: Side, theirs: Side): Promise<void> {
   if (a !== b || page.data.media.length !== LIMIT) throw new Error('the two sides do not show the same media')
 }
 
-async function compare(ours: Side, theirs: Side): Promise<string> {
+async function compare(sides: Side[]): Promise<string> {
   const lines: string[] = []
   for (const shape of SHAPES) {
-    const costs = { ours: [] as Cost[], theirs: [] as Cost[] }
-    await run(ours, shape)
-    await run(theirs, shape)
+    const costs: Cost[][] = sides.map(() => [])
+    for (const side of sides) await run(side, shape)
     for (let round = 0; round < ROUNDS; round++) {
-      const turns = [
-        async () => costs.ours.push(await run(ours, shape)),
-        async () => costs.theirs.push(await run(theirs, shape)),
-      ]
-      for (const turn of round % 2 ? turns.reverse() : turns) await turn()
+      const order = [...sides.keys()]
+      for (const i of round % 2 ? order.reverse() : order) costs[i]?.push(await run(sides[i] as Side, shape))
     }
-    lines.push(row(shape.name, costs.ours, costs.theirs))
+    const [ours = [], ...theirs] = costs
+    for (const [i, bare] of theirs.entries()) lines.push(row(`${shape.name} | ${BASELINES[i]}`, ours, bare))
   }
   return [
     `Pages of ${LIMIT} of ${ROWS} media, medians of ${ROUNDS} alternating rounds, milliseconds per request`,
     '',
-    '| requests | wall, API | wall, bare | ratio | target | server CPU, API | server CPU, bare | ratio |',
-    '|---|---|---|---|---|---|---|---|',
+    '| requests | beside | wall, API | wall, bare | ratio | target | server CPU, API | server CPU, bare | ratio |',
+    '|---|---|---|---|---|---|---|---|---|',
     ...lines,
   ].join('\n')
 }

@@ -1,4 +1,5 @@
 import { request } from 'node:https'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { TestCluster } from '../driver/cluster.ts'
 
 /** Sends a request to the API server as the service account, with a real token; resolves with the status. */
@@ -14,7 +15,7 @@ export async function clientOf(cluster: TestCluster, namespace: string, account:
   const { cluster: server } = (JSON.parse(config) as KubeConfig).clusters[0] ?? {}
   if (!server) throw new Error('the kubeconfig names no cluster')
   const ca = Buffer.from(server['certificate-authority-data'], 'base64')
-  return (method, path, body, contentType = 'application/json') =>
+  const askOnce: AskAs = (method, path, body, contentType = 'application/json') =>
     new Promise((resolve, reject) => {
       const headers = { authorization: `Bearer ${token}`, 'content-type': contentType }
       const sent = request(new URL(path, server.server), { method, headers, ca }, (res) => {
@@ -22,4 +23,12 @@ export async function clientOf(cluster: TestCluster, namespace: string, account:
       })
       sent.once('error', reject).end(body && JSON.stringify(body))
     })
+  return async (...given) => {
+    for (let tries = 1; ; tries++) {
+      const status = await askOnce(...given)
+      // The API server says so while it makes the storage of a kind whose definition has just come.
+      if (status !== 429 || tries === 20) return status
+      await sleep(250)
+    }
+  }
 }
