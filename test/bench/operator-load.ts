@@ -58,6 +58,9 @@ export interface Kubelet {
   stop(): Promise<void>
 }
 
+/** Sooner no container ever starts. */
+const START_MS = 500
+
 /** Where there is no node: says of every pod that it runs, and a little later that it has succeeded. */
 export function kubeletOf(cluster: Cluster, namespace: string, runMs: number): Kubelet {
   const kubelet = {
@@ -67,6 +70,7 @@ export function kubeletOf(cluster: Cluster, namespace: string, runMs: number): K
   }
   const play = async ({ metadata }: KubeObject) => {
     const key = { namespace, name: metadata.name }
+    await sleep(START_MS)
     await cluster.applyStatus(PODS, key, runningPod(), 'bench-kubelet')
     await sleep(runMs)
     await cluster.applyStatus(PODS, key, succeededPod(), 'bench-kubelet')
