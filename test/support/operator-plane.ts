@@ -8,7 +8,7 @@ import {
   type TranscodeJobStatus,
   type TranscodeProgress,
 } from '../../crds/transcode-job.ts'
-import { EVENTS_V1, JOBS, type KubeObject, PODS, type Resource } from '../../lib/runtime/cluster.ts'
+import { type Cluster, EVENTS_V1, JOBS, type KubeObject, PODS, type Resource } from '../../lib/runtime/cluster.ts'
 import { openKubeCluster } from '../../lib/runtime/kube-cluster.ts'
 import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
 import type { RawTranscodeJob } from '../../operator/transcode-job/caches.ts'
@@ -23,6 +23,19 @@ import { statusPatcher } from './status-patch.ts'
 import { newTranscodeJob } from './transcode-job.ts'
 
 const CRD = fileURLToPath(new URL('../../crds/transcodejobs.yaml', import.meta.url))
+
+/** From now on, every Job there ever is, by namespace: also one that is made twice and removed. */
+export function jobsEverMade(kube: Cluster): Map<string, Set<string>> {
+  const made = new Map<string, Set<string>>()
+  kube.reflect<Job>(JOBS, {
+    onSet({ metadata }) {
+      const { namespace = '', uid = '' } = metadata
+      made.set(namespace, (made.get(namespace) ?? new Set()).add(uid))
+    },
+    onDelete() {},
+  })
+  return made
+}
 
 interface StoredEvent extends KubeObject {
   type: string

@@ -3,6 +3,7 @@ import { parseTranscodeJob, type TranscodeJob, type TranscodeJobSpec } from '../
 import type { JobResult } from '../../lib/contract/job-result.ts'
 import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
 import { type ChildConfig, childJob } from '../../operator/transcode-job/child.ts'
+import { type Observed, type Plan, plan } from '../../operator/transcode-job/plan.ts'
 
 export const childConfig: ChildConfig = {
   image: 'keepsake:1',
@@ -103,4 +104,19 @@ export const endedPod = (
         ...(result && { message: JSON.stringify(result) }),
       },
     }),
+  })
+
+/** When the decisions of `planFor` are taken. */
+export const planTime = new Date('2026-01-01T00:10:00Z')
+
+/** The plan for a new resource of which nothing is there but what is given. */
+export const planFor = (seen: Partial<Observed>): Plan =>
+  plan({
+    resource: aTranscodeJob(),
+    job: undefined,
+    pods: [],
+    leftovers: [],
+    config: childConfig,
+    now: planTime,
+    ...seen,
   })

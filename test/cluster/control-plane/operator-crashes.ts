@@ -1,9 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { JOBS } from '../../../lib/runtime/cluster.ts'
-import type { Job } from '../../../operator/transcode-job/batch.ts'
 import { eventually } from '../../support/eventually.ts'
-import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
+import { jobsEverMade, type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
 import type { OperatorProcess } from '../../support/operator-process.ts'
 import { controlPlaneWithoutNodes } from '../support.ts'
 
@@ -89,15 +87,7 @@ const SCENES: Scene[] = [
 ]
 
 const p = await operatorPlane(t, await controlPlaneWithoutNodes(t))
-/** Every Job there ever was, by namespace: also one that was made twice and removed. */
-const made = new Map<string, Set<string>>()
-p.kube.reflect<Job>(JOBS, {
-  onSet({ metadata }) {
-    const { namespace = '', uid = '' } = metadata
-    made.set(namespace, (made.get(namespace) ?? new Set()).add(uid))
-  },
-  onDelete() {},
-})
+const made = jobsEverMade(p.kube)
 async function kill(operator: OperatorProcess): Promise<void> {
   operator.child.kill('SIGKILL')
   await operator.ended

@@ -3,10 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { JOBS, type KubeObject, LEASES } from '../../../lib/runtime/cluster.ts'
-import type { Job } from '../../../operator/transcode-job/batch.ts'
+import { type KubeObject, LEASES } from '../../../lib/runtime/cluster.ts'
 import { eventually } from '../../support/eventually.ts'
-import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
+import { jobsEverMade, type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
 import { startOperatorProcess } from '../../support/operator-process.ts'
 import { tcpProxy } from '../../support/tcp-proxy.ts'
 import { controlPlaneWithoutNodes } from '../support.ts'
@@ -24,14 +23,7 @@ interface Lease extends KubeObject {
 
 const cluster = await controlPlaneWithoutNodes(t)
 const p = await operatorPlane(t, cluster)
-const made = new Map<string, Set<string>>()
-p.kube.reflect<Job>(JOBS, {
-  onSet({ metadata }) {
-    const { namespace = '', uid = '' } = metadata
-    made.set(namespace, (made.get(namespace) ?? new Set()).add(uid))
-  },
-  onDelete() {},
-})
+const made = jobsEverMade(p.kube)
 /** When which operator took which lease, on our own clock. */
 const acquired = new Map<string, { by: string; at: number }>()
 p.kube.reflect<Lease>(LEASES, {

@@ -80,4 +80,9 @@ t.test('auto asks for no GPU where no node has any', async (t) => {
   await w.submit('modest', 'short', { accelerator: 'auto' })
   const done = await w.untilFinished('modest', 120_000)
   t.match(done.status, { phase: 'Succeeded', accelerator: 'cpu', attempts: 1 })
+  // Success alone would also follow from asking in vain and giving up: that it never asked is what this is about.
+  t.equal(done.status?.gpuGivenUp, undefined)
+  const pods = await w.podsOf('modest')
+  t.equal(pods.length, 1)
+  t.notOk('nvidia.com/gpu' in (pods[0]?.spec.containers[0]?.resources.limits ?? {}))
 })

@@ -3,25 +3,24 @@ import { succeededOf, type TranscodeJob } from '../../../crds/transcode-job.ts'
 import type { JobResult } from '../../../lib/contract/job-result.ts'
 import { childName } from '../../../operator/transcode-job/child.ts'
 import { MAX_RESTARTS } from '../../../operator/transcode-job/judge.ts'
-import { type Observed, type Plan, plan, refusal, trouble } from '../../../operator/transcode-job/plan.ts'
+import { type Observed, type Plan, refusal, trouble } from '../../../operator/transcode-job/plan.ts'
 import {
   aJob,
   anInput,
   aPod,
   aTranscodeJob,
-  childConfig,
   complete,
   endedPod,
   failedWith,
   pendingPod,
+  planFor,
+  planTime,
   runningPod,
   waitingPod,
 } from '../../support/transcode-job.ts'
 
 const resource = aTranscodeJob()
-const now = new Date('2026-01-01T00:10:00Z')
-const planFor = (seen: Partial<Observed>): Plan =>
-  plan({ resource, job: undefined, pods: [], leftovers: [], config: childConfig, now, ...seen })
+const now = planTime
 const verdict = (p: Plan) => succeededOf(p.status)
 const made: JobResult = {
   ok: true,

@@ -2,7 +2,7 @@ import t from 'tap'
 import { succeededOf, type TranscodeJobStatus } from '../../../crds/transcode-job.ts'
 import { childName } from '../../../operator/transcode-job/child.ts'
 import { MAX_RESTARTS } from '../../../operator/transcode-job/judge.ts'
-import { type Observed, type Plan, plan, trouble } from '../../../operator/transcode-job/plan.ts'
+import { type Plan, plan, trouble } from '../../../operator/transcode-job/plan.ts'
 import { finalProgress, progressFields } from '../../../operator/transcode-job/progress.ts'
 import { bytesOf, moreMemory } from '../../../operator/transcode-job/shape.ts'
 import {
@@ -12,13 +12,13 @@ import {
   childConfig,
   endedPod,
   failedWith,
+  planFor,
+  planTime,
   runningPod,
 } from '../../support/transcode-job.ts'
 
 const resource = aTranscodeJob()
-const now = new Date('2026-01-01T00:10:00Z')
-const planFor = (seen: Partial<Observed>): Plan =>
-  plan({ resource, job: undefined, pods: [], leftovers: [], config: childConfig, now, ...seen })
+const now = planTime
 const verdict = (p: Plan) => succeededOf(p.status)
 const outOfMemory = (n: number, exit = 137) => endedPod(n, exit, undefined, { reason: 'OOMKilled' })
 const neverStarted = aPod(9, { phase: 'Failed', reason: 'OutOfcpu', message: 'Node has no CPU left' })
