@@ -4,21 +4,22 @@ import { join } from 'node:path'
 import { checkStream, durationOf } from './demo/check-stream.ts'
 import { type Client, type Media, signIn, untilConverted, upload } from './demo/client.ts'
 import { SAMPLE_SECONDS, sampleVideo } from './demo/sample-video.ts'
-import { megabytes, statusLine } from './demo/terminal.ts'
+import { megabytes, type Terminal, terminal } from './demo/terminal.ts'
 import { type Platform, startPlatform } from './platform.ts'
 import { endAtOnce, runUntilSignal } from './until-signal.ts'
 
 /** `make demo`: a video on its way through the whole platform. `VIDEO=path` takes one's own, `CHECK=1` ends by itself. */
 const isCheck = /^(1|true|yes)$/i.test(process.env['CHECK'] ?? '')
 
-await runUntilSignal(async (onStop) => {
-  const video = await chooseVideo()
+await runUntilSignal(async (onStop, stopped) => {
+  const out = terminal(stopped)
+  const video = await chooseVideo(out)
   const seconds = await durationOf(video)
   // A check must not depend on what earlier runs left, nor leave anything itself.
   const folder = isCheck ? await mkdtemp(join(tmpdir(), 'keepsake-demo-')) : '.keepsake'
   if (isCheck) onStop(() => rm(folder, { recursive: true, force: true }))
 
-  const starting = start(folder)
+  const starting = start(out, folder)
   // Registered before it is there: Ctrl-C meanwhile waits for the start, and then stops all of it.
   onStop(() =>
     starting.then(
@@ -32,21 +33,21 @@ await runUntilSignal(async (onStop) => {
   if (!organization) throw new Error('The platform has no organization')
   const { member } = demo.accounts
   const client = await signIn(demo.base_url, member)
-  console.log(`Signed in as ${member.name}, member of ${organization.name}\n`)
+  out.say(`Signed in as ${member.name}, member of ${organization.name}\n`)
 
-  const mediaId = await showUpload(client, organization.org_id, video)
-  const media = await showConversion(client, organization.org_id, mediaId)
+  const mediaId = await showUpload(out, client, organization.org_id, video)
+  const media = await showConversion(out, client, organization.org_id, mediaId)
   const master = media.variants.hls_master_url
   if (!master) throw new Error('The video is converted, yet there is no link to its stream')
   if (isCheck) {
-    await check(master, seconds)
+    await check(out, master, seconds)
     return 'done'
   }
-  farewell(platform, client, organization.org_id, media)
+  farewell(out, platform, client, organization.org_id, media)
   return 'stay'
 })
 
-async function chooseVideo(): Promise<string> {
+async function chooseVideo(out: Terminal): Promise<string> {
   const own = process.env['VIDEO']
   if (own) {
     const path = own.replace(/^~(?=\/)/, homedir())
@@ -54,13 +55,13 @@ async function chooseVideo(): Promise<string> {
     return path
   }
   const path = join('.keepsake', 'samples', 'fractal-journey.mp4')
-  console.log(`Sample video: ${SAMPLE_SECONDS} s in 1080p (made once)`)
+  out.say(`Sample video: ${SAMPLE_SECONDS} s in 1080p (made once)`)
   await sampleVideo(path)
   return path
 }
 
-async function start(folder: string): Promise<Platform> {
-  const line = statusLine('Starting')
+async function start(out: Terminal, folder: string): Promise<Platform> {
+  const line = out.statusLine('Starting')
   const steps = 8
   let step = 0
   const platform = await startPlatform({
@@ -74,8 +75,8 @@ async function start(folder: string): Promise<Platform> {
   return platform
 }
 
-async function showUpload(client: Client, organization: string, video: string): Promise<string> {
-  const line = statusLine('Upload')
+async function showUpload(out: Terminal, client: Client, organization: string, video: string): Promise<string> {
+  const line = out.statusLine('Upload')
   const started = performance.now()
   const mediaId = await upload(client, organization, video, (sent, total) => {
     const rate = sent / ((performance.now() - started) / 1000)
@@ -85,8 +86,8 @@ async function showUpload(client: Client, organization: string, video: string): 
   return mediaId
 }
 
-async function showConversion(client: Client, organization: string, mediaId: string): Promise<Media> {
-  const line = statusLine('Conversion')
+async function showConversion(out: Terminal, client: Client, organization: string, mediaId: string): Promise<Media> {
+  const line = out.statusLine('Conversion')
   const started = performance.now()
   const elapsed = () => `${((performance.now() - started) / 1000).toFixed(1)} s`
   let playable: string | undefined
@@ -105,20 +106,26 @@ async function showConversion(client: Client, organization: string, mediaId: str
   return media
 }
 
-async function check(master: string, seconds: number): Promise<void> {
+async function check(out: Terminal, master: string, seconds: number): Promise<void> {
   const { renditions } = await checkStream(master, seconds)
   for (const r of renditions) {
     const name = new URL(r.url).pathname.split('/').at(-1)
     const decoded = `${r.decodedSeconds.toFixed(2)} s decoded`
-    console.log(`Checked    ${name}: ${r.segments} segments, ${megabytes(r.bytes)}, ${decoded}`)
+    out.say(`Checked    ${name}: ${r.segments} segments, ${megabytes(r.bytes)}, ${decoded}`)
   }
-  console.log(
+  out.say(
     `\nThe stream plays: ${renditions.length} rendition${renditions.length === 1 ? '' : 's'} of ${seconds.toFixed(2)} s, every segment fetched and decoded.`,
   )
 }
 
-function farewell({ demo, page, folder }: Platform, client: Client, organization: string, media: Media): void {
-  console.log(`
+function farewell(
+  out: Terminal,
+  { demo, page, folder }: Platform,
+  client: Client,
+  organization: string,
+  media: Media,
+): void {
+  out.say(`
 Watch it:  ${page.link({ account: 'member', media: media.media_id })}
 
 Go on by hand (the token is good for 15 minutes; more accounts in ${folder}/demo.json):

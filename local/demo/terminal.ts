@@ -7,7 +7,18 @@ export interface StatusLine {
   end(text: string): void
 }
 
-export function statusLine(label: string, out: NodeJS.WriteStream = process.stdout): StatusLine {
+export interface Terminal {
+  say(text: string): void
+  statusLine(label: string): StatusLine
+}
+
+/** What a program shows until it is told to stop: work that is still going on then must not talk into the farewell. */
+export function terminal(stopped: AbortSignal, out: NodeJS.WriteStream = process.stdout): Terminal {
+  const write = (text: string) => void (stopped.aborted || out.write(text))
+  return { say: (text) => write(`${text}\n`), statusLine: (label) => statusLine(label, out.isTTY, write) }
+}
+
+function statusLine(label: string, isTTY: boolean, write: (text: string) => void): StatusLine {
   let told = -1
   const line = (fraction: number, text: string) => {
     const full = Math.round(Math.min(Math.max(fraction, 0), 1) * WIDTH)
@@ -15,14 +26,14 @@ export function statusLine(label: string, out: NodeJS.WriteStream = process.stdo
   }
   return {
     show(fraction, text) {
-      if (out.isTTY) out.write(`\r\u001b[2K${line(fraction, text)}`)
+      if (isTTY) write(`\r\u001b[2K${line(fraction, text)}`)
       else if (fraction >= told + 0.2) {
         told = fraction
-        out.write(`${line(fraction, text)}\n`)
+        write(`${line(fraction, text)}\n`)
       }
     },
     end(text) {
-      out.write(`${out.isTTY ? '\r\u001b[2K' : ''}${line(1, text)}\n`)
+      write(`${isTTY ? '\r\u001b[2K' : ''}${line(1, text)}\n`)
     },
   }
 }

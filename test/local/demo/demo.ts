@@ -73,17 +73,21 @@ t.test('a failure is a sentence and exit status 1', async (t: Test) => {
   await isClean(t)
 })
 
-t.test('Ctrl-C in the middle of the conversion stops everything at once', async (t: Test) => {
-  const { child, ended, output } = demo(t, clip)
-  while (!(await processesOf(folder)).some((p) => /jobs\/transcode/.test(p))) {
-    if (child.exitCode !== null) throw new Error(output())
-    await sleep(20)
-  }
-  const began = performance.now()
-  child.kill('SIGINT')
-  child.kill('SIGINT') // npm hands on what the terminal has sent already
-  t.equal(await ended, 0)
-  t.ok(performance.now() - began < 8000)
-  t.match(output(), /Stopping\n$/)
-  await isClean(t)
-})
+const isUploading = async (output: string) => /^Signed in/m.test(output)
+const isConverting = async () => (await processesOf(folder)).some((p) => /jobs\/transcode/.test(p))
+for (const [moment, isThere] of Object.entries({ upload: isUploading, conversion: isConverting })) {
+  t.test(`Ctrl-C in the middle of the ${moment} stops everything at once`, async (t: Test) => {
+    const { child, ended, output } = demo(t, clip)
+    while (!(await isThere(output()))) {
+      if (child.exitCode !== null) throw new Error(output())
+      await sleep(20)
+    }
+    const began = performance.now()
+    child.kill('SIGINT')
+    child.kill('SIGINT') // npm hands on what the terminal has sent already
+    t.equal(await ended, 0)
+    t.ok(performance.now() - began < 8000)
+    t.match(output(), /Stopping\n$/, 'the last word')
+    await isClean(t)
+  })
+}
