@@ -43,6 +43,9 @@ export interface Terminated {
 
 export interface ContainerStatus {
   name: string
+  /** Empty until there was one. */
+  containerID?: string
+  lastState?: { terminated?: object }
   state?: {
     waiting?: { reason?: string; message?: string }
     running?: { startedAt?: string }

@@ -5,15 +5,19 @@ import { isTerminalPod, type Job, type JobCondition, type Pod, type Terminated }
 import { CONTAINER } from './child.ts'
 
 /** What a pod's container last did. A pod that the kubelet refused never had one, and says nothing about the media. */
-const containerOf = (pod: Pod | undefined) => pod?.status?.containerStatuses?.find((c) => c.name === CONTAINER)?.state
-const terminatedOf = (pod: Pod | undefined): Terminated | undefined => containerOf(pod)?.terminated
+const containerOf = (pod: Pod | undefined) => pod?.status?.containerStatuses?.find((c) => c.name === CONTAINER)
+const terminatedOf = (pod: Pod | undefined): Terminated | undefined => containerOf(pod)?.state?.terminated
 
 /** True when the program really was started: only then does a failure say something about the media or the program. */
 export function hasRun(pod: Pod): boolean {
-  const state = containerOf(pod)
-  if (state?.running) return true
-  const ended = state?.terminated
-  return ended !== undefined && ended.reason !== 'StartError' && ended.reason !== 'ContainerCannotRun'
+  const container = containerOf(pod)
+  if (container?.state?.running) return true
+  const ended = container?.state?.terminated
+  if (!ended || ended.reason === 'StartError' || ended.reason === 'ContainerCannotRun') return false
+  // The kubelet says so of whatever it does not find when a pod ends, even of a container whose image never came.
+  if (ended.reason === 'ContainerStatusUnknown')
+    return Boolean(container?.containerID || container?.lastState?.terminated)
+  return true
 }
 
 /** The condition with which the cluster says that it ended, or is ending, a pod for reasons of its own. */

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { GROUP } from '../../crds/kind.ts'
 import type { KubeObject, ObjectMeta, OwnerReference } from '../../lib/runtime/cluster.ts'
-import type { Job, Pod } from './batch.ts'
+import type { ContainerStatus, Job, Pod } from './batch.ts'
 import { OWNER_UID } from './child.ts'
 
 // What the caches keep: memory is objects × size, and a change of what nobody reads is no change.
@@ -45,7 +45,7 @@ const TELLING = ['PodScheduled', 'DisruptionTarget', 'Ready', 'ContainersReady']
 export function trimPod({ metadata, status }: Pod): Pod {
   const { phase, reason, message, conditions, containerStatuses } = status ?? {}
   const telling = conditions?.filter((c) => TELLING.includes(c.type))
-  const containers = containerStatuses?.map(({ name, state }) => ({ name, ...(state && { state }) }))
+  const containers = containerStatuses?.map(trimContainer)
   return {
     metadata: { ...trimMetadata(metadata), ...ownParts(metadata) },
     status: {
@@ -56,6 +56,12 @@ export function trimPod({ metadata, status }: Pod): Pod {
       ...(containers && { containerStatuses: containers }),
     },
   }
+}
+
+/** That it was there once is asked only of one that has ended. */
+function trimContainer({ name, state, containerID, lastState }: ContainerStatus): ContainerStatus {
+  const past = state?.terminated && { ...(containerID && { containerID }), ...(lastState?.terminated && { lastState }) }
+  return { name, ...(state && { state }), ...past }
 }
 
 /** Whether two trimmed objects differ in nothing but their version: a plan made of either is the same. */

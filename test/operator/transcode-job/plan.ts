@@ -4,6 +4,7 @@ import type { JobResult } from '../../../lib/contract/job-result.ts'
 import { childName } from '../../../operator/transcode-job/child.ts'
 import { MAX_RESTARTS } from '../../../operator/transcode-job/judge.ts'
 import { type Observed, type Plan, refusal, trouble } from '../../../operator/transcode-job/plan.ts'
+import { trimPod } from '../../../operator/transcode-job/trim.ts'
 import {
   aJob,
   anInput,
@@ -280,6 +281,28 @@ t.test('an attempt that ran is believed, even if the last pod was refused', asyn
   const p = planFor({ job: aJob(resource, failedWith('BackoffLimitExceeded', 2)), pods })
   t.match(verdict(p), { status: 'False', reason: 'NoSpace' })
   t.equal(p.status?.attempts, 1)
+})
+
+t.test('a container that the kubelet could not find has run only if it was ever there', async (t) => {
+  // What the kubelet writes at the deadline of a pod whose image never came.
+  const lost = { exitCode: 137, reason: 'ContainerStatusUnknown', message: 'could not be located' }
+  const late = (was: object) =>
+    trimPod(
+      aPod(1, {
+        phase: 'Failed',
+        reason: 'DeadlineExceeded',
+        containerStatuses: [{ name: 'media', state: { terminated: lost }, ...was }],
+      }),
+    )
+  const judged = (was: object) => {
+    const p = planFor({ job: aJob(resource, failedWith('BackoffLimitExceeded')), pods: [late(was)] })
+    return { ...verdict(p), attempts: p.status?.attempts, restarts: p.status?.restarts }
+  }
+  const never = judged({ containerID: '', lastState: {} })
+  t.match(never, { status: 'Unknown', reason: 'Retrying', attempts: 0, restarts: 1 })
+  for (const was of [{ containerID: 'containerd://1' }, { lastState: { terminated: lost } }]) {
+    t.match(judged(was), { status: 'False', reason: 'DeadlineExceeded', attempts: 1, restarts: undefined })
+  }
 })
 
 t.test('attempts are remembered when their pods have been collected', async (t) => {
