@@ -21,6 +21,11 @@ const LEVELS: readonly Level[] = ['control-plane', 'node']
 const args = process.argv.slice(2)
 const only = args.includes('--kind') ? 'kind' : undefined
 const files = args.filter((arg) => arg !== '--kind')
+const unknown = files.filter((file) => !LEVELS.some((level) => file.includes(`test/cluster/${level}/`)))
+if (unknown.length > 0) {
+  console.error(`Not suites of test/cluster/control-plane or test/cluster/node: ${unknown.join(' ')}`)
+  process.exit(2)
+}
 const totals: Counts = { passed: 0, failed: 0, skipped: 0 }
 let tap: ChildProcess | undefined
 

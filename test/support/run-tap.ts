@@ -29,7 +29,7 @@ export async function runTap(files: readonly string[], o: TapOptions): Promise<C
   const PATH = `${TOOLS}${delimiter}${o.env?.['PATH'] ?? process.env['PATH'] ?? ''}`
   // A group of its own, so that endTap() reaches the test files too.
   const child = spawn(command, args, {
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...o.env, PATH },
     detached: true,
   })
@@ -45,8 +45,13 @@ export async function runTap(files: readonly string[], o: TapOptions): Promise<C
     rest = lines.pop() ?? ''
     for (const line of lines) output.read(line)
   })
+  child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+    process.stderr.write(chunk)
+    output.readError(chunk)
+  })
   const code = await ended
   if (code !== 0 && output.counts.failed === 0) output.counts.failed = 1
+  if (output.failures.length > 0) console.log(`\nWhat failed:\n${output.failures.join('\n')}`)
   return { ...output.counts, code }
 }
 
@@ -71,22 +76,57 @@ function signalGroup(leader: number, signal: NodeJS.Signals): void {
 /** The line that CI reads; the last of a run. */
 export const summary = ({ passed, failed, skipped }: Counts) => `${passed} passed, ${failed} failed, ${skipped} skipped`
 
+interface Failure {
+  name: string
+  /** The lines that tap wrote below it. */
+  about: string[]
+}
+
 /** Counts assertions while it shows the lines that matter. */
 function tapOutput() {
   const counts: Counts = { passed: 0, failed: 0, skipped: 0 }
+  const failures: string[] = []
+  /** Of the file that is being read. */
+  let pending: Failure[] = []
+  let lastError = ''
   let failing = false
+
   const count = (line: string, isFile: boolean, failed: boolean, name: string) => {
     failing = failed
-    if (/# (skip|todo)/i.test(name)) counts.skipped += 1
     // A line that closes a subtest repeats the verdict of the lines inside it; only leaves and files are counted.
-    else if (failed) counts.failed += isFile ? 0 : 1
-    else if (!/# time=/.test(name)) counts.passed += 1
+    const isLeaf = !/# time=/.test(name)
+    if (/# (skip|todo)/i.test(name)) counts.skipped += 1
+    else if (isLeaf) counts[failed ? 'failed' : 'passed'] += 1
+    if (failed && isLeaf) pending.push({ name, about: [] })
     if (isFile || failed || /# skip/i.test(name)) console.log(line.trim())
+    if (isFile) closeFile(name, failed)
+  }
+  const closeFile = (name: string, failed: boolean) => {
+    // One that never came to a test has written why on standard error.
+    if (failed && pending.length === 0) {
+      counts.failed += 1
+      pending.push({ name: 'ended without a failed test', about: [lastError] })
+    }
+    failures.push(...pending.map((failure) => `not ok - ${name.replace(/ *# time=.*/, '')}: ${inOneLine(failure)}`))
+    pending = []
   }
   const read = (line: string) => {
     const test = /^( *)(not )?ok \d+ - (.*)$/.exec(line)
-    if (test) count(line, test[1] === '', Boolean(test[2]), test[3] ?? '')
-    else if (failing) console.log(line)
+    if (test) return count(line, test[1] === '', Boolean(test[2]), test[3] ?? '')
+    if (!failing) return
+    console.log(line)
+    pending.at(-1)?.about.push(line)
   }
-  return { counts, read }
+  const readError = (chunk: string) => {
+    lastError = chunk.split('\n').findLast((line) => /^\w*Error\b/.test(line)) ?? lastError
+  }
+  return { counts, failures, read, readError }
+}
+
+/** To be found, and understood, where a log was cut: without the source that tap quotes. */
+function inOneLine({ name, about }: Failure): string {
+  const lines = about.map((text) => text.trim())
+  const end = lines.findIndex((line) => line === 'source: |' || line === 'source: >')
+  const said = lines.slice(0, end < 0 ? undefined : end).filter((line) => !/^(---|\.\.\.|)$/.test(line))
+  return `${name}: ${said.join(' ').slice(0, 800)}`
 }

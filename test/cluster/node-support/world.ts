@@ -44,7 +44,8 @@ export async function nodeName(cluster: TestCluster): Promise<string> {
 export interface World extends Namespace {
   submit(name: string, source: SourceName, spec?: Partial<TranscodeJobSpec>): Promise<void>
   /** Another operator in the place of the one before. */
-  restartOperator(change?: Record<string, string>): Promise<void>
+  /** `meanwhile` is what happens while there is none. */
+  restartOperator(change?: Record<string, string>, meanwhile?: () => Promise<unknown>): Promise<void>
 }
 
 /** A namespace with an operator and the secret of the store. `store` is more environment for the programs in pods. */
@@ -70,8 +71,9 @@ export async function openWorld(
         spec: { inputs: [input], accelerator: 'cpu', ...spec },
       })
     },
-    async restartOperator(change = {}) {
+    async restartOperator(change = {}, meanwhile) {
       await running.close()
+      await meanwhile?.()
       running = await runOperator(t, namespace, { address, change: { ...operator, ...change } })
     },
   }

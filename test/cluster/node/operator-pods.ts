@@ -98,7 +98,14 @@ t.test('an image that is not there is seen, and a mended operator begins again',
   t.match(stuck.status, { phase: 'Pending' })
   t.match(succeededOf(stuck.status), { status: 'Unknown', message: /no-such-image/ })
   t.ok((await w.events('stuck')).some((e) => e.type === 'Warning' && e.reason === 'ImagePullBackOff'))
-  await w.restartOperator({ JOB_IMAGE: 'localhost/keepsake:dev' })
+  // In the end the kubelet writes that it could not locate the container, of which there never was one.
+  const isUnknown = async () => {
+    const states = (await w.podsOf('stuck')).flatMap((p) =>
+      p.status?.containerStatuses?.map((c) => c.state?.terminated),
+    )
+    return states.some((ended) => ended?.reason === 'ContainerStatusUnknown')
+  }
+  await w.restartOperator({ JOB_IMAGE: 'localhost/keepsake:dev' }, () => eventually('its deadline', isUnknown, 120_000))
   const done = await w.untilFinished('stuck', 240_000)
   t.match(verdict(t, done), { is: 'True', attempts: 1 }, 'what never ran was no attempt')
   t.equal(done.status?.restarts, 1)
