@@ -128,7 +128,11 @@ export const TranscodeJobStatus = z.object({
   phase: z.enum(['Pending', 'Running', 'Suspended', 'Succeeded', 'Failed']).optional().describe('Derived, for people'),
   conditions: Conditions.optional(),
   jobName: z.string().max(63).optional(),
-  attempts: z.int().min(0).optional().describe('Attempts that really ran, without those that the cluster itself ended'),
+  attempts: z
+    .int()
+    .min(0)
+    .optional()
+    .describe('Attempts that ran, without those that the cluster itself ended; a pod that somebody deletes counts'),
   restarts: z.int().min(0).optional().describe('Jobs given up for another one: none of their attempts could do it'),
   memory: z
     .string()

@@ -25,6 +25,8 @@ export interface JobStatus {
   active?: number
   succeeded?: number
   failed?: number
+  /** Pods it is about to count; trimmed, they are counted already. */
+  uncountedTerminatedPods?: { failed?: string[] }
 }
 
 export interface Job extends KubeObject {

@@ -96,7 +96,9 @@ export function openCaches(options: CacheOptions): Caches {
     { ...scope, trim: trimResource },
   )
   const jobs = cluster.reflect<Job>(JOBS, indexed(jobIndex, JOBS), { ...ours, trim: trimJob })
-  const pods = cluster.reflect<Pod>(PODS, indexed(podIndex, PODS), { ...ours, trim: trimPod })
+  // Of what is over, and there are thousands, nothing is asked but where its Job is not recorded yet: podsOf() reads it.
+  const listFieldSelector = 'status.phase!=Succeeded'
+  const pods = cluster.reflect<Pod>(PODS, indexed(podIndex, PODS), { ...ours, listFieldSelector, trim: trimPod })
   const all = [resources, jobs, pods]
   return {
     all,

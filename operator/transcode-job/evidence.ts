@@ -1,7 +1,7 @@
-import type { TranscodeJob, TranscodeOutput } from '../../crds/transcode-job.ts'
+import { succeededOf, type TranscodeJob, type TranscodeOutput } from '../../crds/transcode-job.ts'
 import { EXIT, type JobResult, PERMANENT_EXITS, parseJobResult } from '../../lib/contract/job-result.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
-import { isTerminalPod, type Job, type JobCondition, type Pod, type Terminated } from './batch.ts'
+import { isJobFinished, isTerminalPod, type Job, type JobCondition, type Pod, type Terminated } from './batch.ts'
 import { CONTAINER } from './child.ts'
 
 /** What a pod's container last did. A pod that the kubelet refused never had one, and says nothing about the media. */
@@ -23,10 +23,6 @@ export function hasRun(pod: Pod): boolean {
 /** The condition with which the cluster says that it ended, or is ending, a pod for reasons of its own. */
 export const disruptionOf = (pod: Pod | undefined): JobCondition | undefined =>
   pod?.status?.conditions?.find((c) => c.type === 'DisruptionTarget' && c.status === 'True')
-
-/** Attempts among these pods: what never ran is none, and the Job does not count what the cluster itself ended. */
-export const attemptsIn = (pods: readonly Pod[]): number =>
-  pods.filter((pod) => hasRun(pod) && disruptionOf(pod) === undefined).length
 
 /**
  * Since when nobody hears of the node: its controller takes Ready away from the pods of a lost node, while the kubelet's
@@ -65,8 +61,15 @@ export const isLast = (pod: Pod): boolean =>
 export const resultOf = (pod: Pod | undefined): JobResult | undefined =>
   pod ? parseJobResult(terminatedOf(pod)?.message) : undefined
 
-/** Whether the pods that we know say enough about a finished Job to pass a final verdict. */
-export function isConclusive(job: Job, pods: readonly Pod[]): boolean {
+/**
+ * Whether the pods that we know are enough to judge by. The cache may not have caught up with a Job that has finished,
+ * and after a start it lacks the pods that had succeeded, which matters as long as that is not recorded.
+ */
+export function isConclusive({ status }: TranscodeJob, job: Job, pods: readonly Pod[]): boolean {
+  if (!isJobFinished(job)) {
+    const isSucceeded = pods.some((p) => p.status?.phase === 'Succeeded')
+    return succeededOf(status)?.reason !== 'Running' || isSucceeded || livePod(pods) !== undefined
+  }
   const ended = pods.filter(isTerminalPod)
   const wanted = (job.status?.failed ?? 0) + (job.status?.succeeded ?? 0)
   return ended.length === pods.length && ended.length >= Math.max(1, wanted)

@@ -1,9 +1,9 @@
 import type { Condition } from '../../crds/kind.ts'
 import type { TranscodeJob, TranscodeJobStatus } from '../../crds/transcode-job.ts'
+import { attemptsOf, vanishedFailures } from './attempts.ts'
 import { isOwnedBy, type Job, jobCondition, type Pod } from './batch.ts'
 import type { ChildConfig } from './child.ts'
 import {
-  attemptsIn,
   disruptionOf,
   failureOf,
   hasRun,
@@ -61,12 +61,6 @@ export function judge(seen: Evidence): Verdict {
   if (isOver) return judgeFailed(seen, job)
   if (job.metadata.deletionTimestamp) return pending('Creating', 'The Job is being deleted; another one will follow')
   return judgeRunning(seen, job)
-}
-
-/** Attempts so far, those of earlier Jobs included. Pods may have been collected since they were counted. */
-export function attemptsOf({ resource, job, pods, config }: Evidence): number {
-  const before = job ? shapeOf(job, config).attemptsBefore : 0
-  return Math.max(resource.status?.attempts ?? 0, before + attemptsIn(pods))
 }
 
 /** `2 of 3`. Who deletes a Job is given one attempt more. */
@@ -153,7 +147,7 @@ function judgeRunning(seen: Evidence, job: Job): Verdict {
     return judgeWaiting(seen, job, live) ?? pending('Queued', 'Waiting for the pod to start')
   }
   const ended = lastEnded(pods)
-  if (!ended) return pending('Queued', 'Waiting for the pod to start')
+  if (!ended) return judgeVanished(seen, job) ?? pending('Queued', 'Waiting for the pod to start')
   const disruption = disruptionOf(ended)
   if (disruption) {
     const { reason = 'disruption', message = '' } = disruption
@@ -163,6 +157,13 @@ function judgeRunning(seen: Evidence, job: Job): Verdict {
   if (attemptsOf(seen) >= resource.spec.maxAttempts || isLast(ended)) return isRunning
   const { reason = 'Failed', message = '' } = failureOf(ended) ?? {}
   return running('Retrying', `Attempt ${nthAttempt(seen)} failed: ${reason}: ${message}`)
+}
+
+/** A pod that somebody deletes leaves nothing behind but that its Job has counted it. */
+function judgeVanished(seen: Evidence, job: Job): Verdict | undefined {
+  if (vanishedFailures(job, seen.pods) === 0) return undefined
+  if (attemptsOf(seen) >= seen.resource.spec.maxAttempts) return running('Running', 'The last attempt has ended')
+  return running('Retrying', `Attempt ${nthAttempt(seen)} failed: its pod was deleted`)
 }
 
 /** Neither a failure nor over: it may well go on, and report, where the cluster cannot see it. */

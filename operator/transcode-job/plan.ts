@@ -6,10 +6,11 @@ import {
   type TranscodeJob,
   type TranscodeJobStatus,
 } from '../../crds/transcode-job.ts'
+import { attemptsOf } from './attempts.ts'
 import { isJobFinished, isOwnedBy, type Job, type JobSpec, jobCondition, type Pod } from './batch.ts'
 import { type ChildConfig, childJob, childName } from './child.ts'
 import { lastEnded, outputsOf, resultOf } from './evidence.ts'
-import { attemptsOf, judge, type Verdict } from './judge.ts'
+import { judge, type Verdict } from './judge.ts'
 import { finalProgress, type ProgressFields } from './progress.ts'
 
 /** Everything the decision depends on, gathered beforehand. */
@@ -150,7 +151,7 @@ function statusFor(seen: Observed, verdict: Verdict): TranscodeJobStatus {
     ...learnedOf(old),
     ...verdict.learned,
     // No start before something ran: it would be worth a write of its own.
-    ...(attempts > 0 && startOf(seen)),
+    ...((attempts > 0 || old?.startTime) && startOf(seen)),
     ...(status !== 'Unknown' && endOf(seen)),
   }
 }

@@ -2,7 +2,7 @@ import { isFinished, parseTranscodeJob, type TranscodeJob } from '../../crds/tra
 import { type Cluster, isClusterError, type ObjectKey, PODS } from '../../lib/runtime/cluster.ts'
 import type { Reconcile, Result } from '../runtime/controller.ts'
 import type { EventRecorder } from '../runtime/events.ts'
-import { isJobFinished, isOwnedBy, type Job, type Pod } from './batch.ts'
+import { isOwnedBy, type Job, type Pod } from './batch.ts'
 import type { Caches, RawTranscodeJob } from './caches.ts'
 import { type ChildConfig, childName, OUR_LABELS, OWNER_UID } from './child.ts'
 import { isConclusive } from './evidence.ts'
@@ -73,15 +73,15 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
   }
 
   /**
-   * The pods of this Job alone: one of a Job of the same name may still be ending. When the Job has finished and the
-   * cache of pods has not caught up, the verdict would be final and wrong, so it is worth the one read.
+   * The pods of this Job alone: one of a Job of the same name may still be ending. Where the cache does not know enough
+   * of them, the verdict would be wrong and may be final, so it is worth the one read.
    */
   async function podsOf(resource: TranscodeJob, job: Job | undefined): Promise<Pod[]> {
     const jobUid = job?.metadata.uid
     if (!job || !jobUid) return []
     const mine = (pods: Pod[]) => pods.filter((p) => isOwnedBy(p, jobUid))
     const known = mine(caches.podsOf(resource.metadata.uid))
-    if (isFinished(resource.status) || !isJobFinished(job) || isConclusive(job, known)) return known
+    if (isFinished(resource.status) || isConclusive(resource, job, known)) return known
     const { namespace, uid } = resource.metadata
     const labelSelector = `${OUR_LABELS},${OWNER_UID}=${uid}`
     return mine(await cluster.list<Pod>(PODS, { namespace, labelSelector }))

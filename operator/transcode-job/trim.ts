@@ -17,7 +17,8 @@ export const trimResource = <T extends KubeObject>(object: T): T => ({
 /** Of a Job only what the plan reads or may change. */
 export function trimJob({ apiVersion, kind, metadata, spec, status }: Job): Job {
   const { suspend, ttlSecondsAfterFinished, parallelism, activeDeadlineSeconds } = spec
-  const { conditions, startTime, completionTime, succeeded, failed } = status ?? {}
+  const { conditions, startTime, completionTime, succeeded } = status ?? {}
+  const failed = (status?.failed ?? 0) + (status?.uncountedTerminatedPods?.failed?.length ?? 0)
   return {
     ...(apiVersion && { apiVersion }),
     ...(kind && { kind }),
@@ -33,7 +34,7 @@ export function trimJob({ apiVersion, kind, metadata, spec, status }: Job): Job 
       ...(startTime && { startTime }),
       ...(completionTime && { completionTime }),
       ...(succeeded && { succeeded }),
-      ...(failed && { failed }),
+      ...(failed > 0 && { failed }),
     },
   }
 }
@@ -46,8 +47,10 @@ export function trimPod({ metadata, status }: Pod): Pod {
   const { phase, reason, message, conditions, containerStatuses } = status ?? {}
   const telling = conditions?.filter((c) => TELLING.includes(c.type))
   const containers = containerStatuses?.map(trimContainer)
+  // Whether its Job still holds it is asked of failures alone; for the others it would be a change that says nothing.
+  const held = phase === 'Failed' && metadata.finalizers?.length && { finalizers: metadata.finalizers }
   return {
-    metadata: { ...trimMetadata(metadata), ...ownParts(metadata) },
+    metadata: { ...trimMetadata(metadata), ...ownParts(metadata), ...held },
     status: {
       ...(phase && { phase }),
       ...(reason && { reason }),

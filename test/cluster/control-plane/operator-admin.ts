@@ -104,9 +104,24 @@ t.test('a pod that somebody deletes is a failed attempt of the Job, which makes 
   await w.says('med-1', 'Running')
   await w.kubectl('delete', 'pod', pod.metadata.name, '--wait=false')
   await w.endPod(pod, { exitCode: 143 }).catch(() => {})
+  await w.told('med-1', /^Warning Retrying: Attempt 1 of 3 failed: /)
   await w.succeed('med-1')
   await w.says('med-1', 'Succeeded', 40_000)
-  t.equal((await w.jobs()).length, 1)
+  const jobs = await w.jobs()
+  t.equal(jobs.length, 1)
+  t.match(jobs[0]?.status, { failed: 1, succeeded: 1 })
+  t.match(await w.status('med-1'), { attempts: 2 }, 'as many as the Job counts')
+})
+
+t.test('a pod that somebody deletes before it started counts as well, as its Job says', side(), async (t) => {
+  const w = await p.world(t)
+  await w.submit('med-1', { maxAttempts: 1 })
+  await w.says('med-1', 'Unschedulable')
+  const [pod] = await w.pods('med-1')
+  await w.kubectl('delete', 'pod', pod?.metadata.name ?? '', '--wait=false')
+  await w.says('med-1', 'BackoffLimitExceeded', 60_000)
+  t.match((await w.jobs())[0]?.status, { failed: 1 })
+  t.match(await w.status('med-1'), { phase: 'Failed', attempts: 1 })
 })
 
 t.test('what somebody changes in the Job is put right: suspend, parallelism', side(), async (t) => {

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import type { Pod } from '../../../operator/transcode-job/batch.ts'
 import { eventually } from '../../support/eventually.ts'
 import { nodeByHand } from '../../support/node-by-hand.ts'
 import { operatorPlane } from '../../support/operator-plane.ts'
@@ -24,6 +25,12 @@ const bound = (w: Awaited<ReturnType<typeof submit>>, name = 'med-1') =>
     const pod = await w.live(name)
     return (pod as unknown as { spec: { nodeName?: string } }).spec.nodeName === undefined ? undefined : pod
   })
+
+async function evict({ namespace }: { namespace: string }, { metadata: { name } }: Pod): Promise<void> {
+  const review = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name, namespace } }
+  const path = `/api/v1/namespaces/${namespace}/pods/${name}/eviction`
+  await p.plane.kubectlIn(JSON.stringify(review), 'create', '--raw', path, '-f', '-')
+}
 
 t.test('gpu on a cluster without nodes, then without GPUs: it waits and says for what', async (t) => {
   const w = await submit(t, { accelerator: 'gpu' })
@@ -78,6 +85,28 @@ t.test('auto asks for a GPU as soon as a node has one; those that wait in vain g
   await demanding.says('med-1', 'Running')
   await w.says('med-1', 'Succeeded')
   t.match(await w.status('med-1'), { accelerator: 'gpu', restarts: undefined })
+})
+
+t.test('an attempt that the cluster took away is none, also if the GPU is given up after it', async (t) => {
+  await node.offer(1)
+  await new Promise((resolve) => setTimeout(resolve, 1000)) // the operator hears of it
+  const w = await submit(t, { maxAttempts: 1 })
+  t.ok(asksForGpu(await w.awaitJob('med-1')))
+  await bound(w)
+  const pod = await w.run('med-1')
+  await w.says('med-1', /^Running: Attempt 1 of 1/)
+  await node.offer(0)
+  await evict(w, pod)
+  await w.told('med-1', /^Warning Interrupted: /)
+  await w.told('med-1', /^Warning GpuUnavailable: /)
+  t.match(await w.status('med-1'), { attempts: 0 })
+  await eventually('a Job without a GPU', async () => !asksForGpu(await w.awaitJob('med-1')))
+  await bound(w)
+  await w.run('med-1')
+  await w.says('med-1', /^Running: Attempt 1 of 1 is running$/)
+  await w.succeed('med-1')
+  await w.says('med-1', 'Succeeded')
+  t.match(await w.status('med-1'), { attempts: 1, restarts: 1 })
 })
 
 t.test('running programs: what takes their pods away', async (t) => {
@@ -138,13 +167,7 @@ t.test('drain and taint', async (t) => {
   await Promise.all([bound(w), bound(other)])
   const evicted = await w.run('med-1')
   await other.run('med-1')
-  const review = {
-    apiVersion: 'policy/v1',
-    kind: 'Eviction',
-    metadata: { name: evicted.metadata.name, namespace: w.namespace },
-  }
-  const path = `/api/v1/namespaces/${w.namespace}/pods/${evicted.metadata.name}/eviction`
-  await p.plane.kubectlIn(JSON.stringify(review), 'create', '--raw', path, '-f', '-')
+  await evict(w, evicted)
   await p.plane.kubectl('taint', 'node', 'node-1', 'lost=yes:NoExecute')
   for (const [one, why] of [
     [w, 'EvictionByEvictionAPI'],

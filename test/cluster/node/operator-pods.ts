@@ -130,7 +130,8 @@ t.test('a pod that somebody deletes is followed by another one', { buffered: tru
   await holdEncoder(pod.metadata.uid ?? '')
   await w.kubectl('delete', 'pod', pod.metadata.name, '--wait=false')
   const done = await w.untilFinished('unlucky', 300_000)
-  t.match(verdict(t, done), { is: 'True', reason: 'Succeeded' })
+  t.ok((await w.events('unlucky')).some((e) => e.reason === 'Retrying' && /^Attempt 1 of 2 failed: /.test(e.note)))
+  t.match(verdict(t, done), { is: 'True', reason: 'Succeeded', attempts: 2 }, 'as many as the Job counts')
   const [job] = await w.jobsOf('unlucky')
   t.match(job?.status, { failed: 1, succeeded: 1 })
   t.notOk(

@@ -259,7 +259,7 @@ t.test('planning twice from the same world gives the same status, whenever that 
 })
 
 t.test('a Job whose pods could not even start is replaced by another one, a few times', async (t) => {
-  const failed = (r: TranscodeJob) => aJob(r, failedWith('BackoffLimitExceeded', 3))
+  const failed = (r: TranscodeJob) => aJob(r, failedWith('BackoffLimitExceeded', 1))
   const p = planFor({ job: failed(resource), pods: [neverStarted] })
   t.match(verdict(p), { status: 'Unknown', reason: 'Retrying', message: /Node has no CPU left/ })
   t.match(p.status, { restarts: 1, attempts: 0, jobName: childName(resource, 2) })
@@ -307,7 +307,7 @@ t.test('a container that the kubelet could not find has run only if it was ever 
 
 t.test('attempts are remembered when their pods have been collected', async (t) => {
   const before = aTranscodeJob({ status: { attempts: 2 } })
-  t.equal(planFor({ resource: before, job, pods: [] }).status?.attempts, 2)
+  t.equal(planFor({ resource: before, job: aJob(resource, { failed: 2 }), pods: [] }).status?.attempts, 2)
 })
 
 t.test('suspend is carried over to the Job, both ways, until it has finished', async (t) => {

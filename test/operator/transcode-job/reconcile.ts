@@ -288,6 +288,41 @@ t.test('a final verdict waits for what the pod said, even if the cache has not h
   t.equal(w.reason(), 'Succeeded')
 })
 
+t.test('a pod that had succeeded before we started is asked for, as long as its Job does not say so', async (t) => {
+  const w = world()
+  await w.settle()
+  w.addPod('p1')
+  w.setPod('p1', 'Running', running)
+  await w.settle()
+  w.setPod('p1', 'Succeeded', ended(0, made))
+  await w.settle()
+  const before = w.seen()?.status
+  t.equal(w.reason(), 'Running')
+
+  // What a start with thousands of them does not list.
+  const started = openCaches({ cluster: w.cluster, namespace: undefined, onChange: () => {}, onGone: () => {} })
+  await Promise.all(started.all.map((cache) => cache.synced()))
+  const { uid = '' } = w.resource.metadata
+  t.strictSame(started.podsOf(uid), [])
+  const reconcile = reconcileTranscodeJob({
+    cluster: w.cluster,
+    caches: started,
+    config: childConfig,
+    events: { record: () => {}, flush: async () => {} },
+    mayWrite: () => true,
+    now: () => w.time.now,
+  })
+  const once = () => reconcile(key, new AbortController().signal)
+  await once()
+  t.strictSame(w.seen()?.status, before, 'no step back')
+  w.setJob(complete)
+  await turn()
+  await turn()
+  await once()
+  t.equal(w.reason(), 'Succeeded')
+  t.match(w.seen()?.status, { attempts: 1, outputs: [{ state: 'Succeeded' }] })
+})
+
 t.test('a Job that could not start any pod is replaced, and the old one goes', async (t) => {
   const w = world()
   await w.settle()
