@@ -99,6 +99,11 @@ export interface ReflectOptions<T> {
   /** Undefined: all namespaces. */
   namespace?: string
   labelSelector?: string
+  /**
+   * A field selector that saves the reading of thousands of objects at start: what does not match may be missing from
+   * the cache until it changes.
+   */
+  listFieldSelector?: string
   /** Drops what nobody reads before an object enters the cache: memory is objects × size. */
   trim?(object: T): T
 }

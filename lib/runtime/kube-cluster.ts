@@ -46,7 +46,7 @@ export class KubeCluster implements Cluster {
     handlers: ReflectHandlers<T>,
     options: ReflectOptions<T> = {},
   ): Reflection<T> {
-    const source = kubeSource<T>(this.#http, collectionPath(resource, options.namespace), options.labelSelector)
+    const source = kubeSource<T>(this.#http, collectionPath(resource, options.namespace), options)
     const told: ReflectHandlers<T> = {
       onSet: (object, old) => handlers.onSet(object, old),
       onDelete: (object) => handlers.onDelete(object),

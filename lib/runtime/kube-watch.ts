@@ -1,4 +1,4 @@
-import { ClusterError, type KubeObject } from './cluster.ts'
+import { ClusterError, type KubeObject, type ReflectOptions } from './cluster.ts'
 import { clusterErrorOf, type KubeStatus, unreachable } from './kube-errors.ts'
 import type { KubeHttp } from './kube-http.ts'
 import type { ListPage, ReflectSource, WatchEvent } from './reflector.ts'
@@ -17,12 +17,22 @@ const PAGE = '500'
 export async function listPage<T extends KubeObject>(
   http: KubeHttp,
   path: string,
-  options: { labelSelector?: string | undefined; token?: string | undefined; signal?: AbortSignal },
+  options: {
+    labelSelector?: string | undefined
+    fieldSelector?: string | undefined
+    token?: string | undefined
+    signal?: AbortSignal
+  },
 ): Promise<ListPage<T>> {
   const list = await http.json<KubeList<T>>({
     method: 'GET',
     path,
-    query: { labelSelector: options.labelSelector, limit: PAGE, continue: options.token },
+    query: {
+      labelSelector: options.labelSelector,
+      fieldSelector: options.fieldSelector,
+      limit: PAGE,
+      continue: options.token,
+    },
     ...(options.signal && { signal: options.signal }),
   })
   const kind = list.kind?.replace(/List$/, '')
@@ -37,16 +47,17 @@ const isEndOfSnapshot = ({ metadata }: { metadata: { annotations?: Record<string
 
 const head = (apiVersion?: string, kind?: string) => ({ ...(apiVersion && { apiVersion }), ...(kind && { kind }) })
 
-/** A collection of the API server as a source for a reflector. */
+/** A collection of the API server as a source for a reflector. A watch tells of everything, whatever was listed. */
 export const kubeSource = <T extends KubeObject>(
   http: KubeHttp,
   path: string,
-  labelSelector?: string,
+  { labelSelector, listFieldSelector }: Pick<ReflectOptions<T>, 'labelSelector' | 'listFieldSelector'> = {},
 ): ReflectSource<T> => ({
-  list: (token, signal) => listPage(http, path, { labelSelector, token, signal }),
+  list: (token, signal) => listPage(http, path, { labelSelector, fieldSelector: listFieldSelector, token, signal }),
   async *snapshot(signal) {
     const query = {
       labelSelector,
+      fieldSelector: listFieldSelector,
       watch: 'true',
       sendInitialEvents: 'true',
       resourceVersionMatch: 'NotOlderThan',

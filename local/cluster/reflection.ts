@@ -7,7 +7,7 @@ import type {
   Resource,
 } from '../../lib/runtime/cluster.ts'
 import { deepFreeze } from './json.ts'
-import { parseSelector } from './selector.ts'
+import { parseFieldSelector, parseSelector } from './selector.ts'
 import type { Change, Store } from './store.ts'
 
 const textOf = (key: ObjectKey) => `${key.namespace}/${key.name}`
@@ -27,7 +27,9 @@ export function reflectStore<T extends KubeObject>(
   const hasLabels = parseSelector(options.labelSelector)
   const cache = new Map<string, T>()
   const synced = Promise.withResolvers<void>()
-  let waiting: Change[] = store.all<T>(resource).map((object) => ({ resource, object, old: undefined }))
+  const isListed = parseFieldSelector(options.listFieldSelector)
+  const listed = store.all<T>(resource).filter(isListed)
+  let waiting: Change[] = listed.map((object) => ({ resource, object, old: undefined }))
   let stopped = false
   let scheduled: NodeJS.Immediate | undefined = setImmediate(deliver)
 

@@ -1,4 +1,4 @@
-import { ClusterError } from '../../lib/runtime/cluster.ts'
+import { ClusterError, type KubeObject } from '../../lib/runtime/cluster.ts'
 
 export type LabelTest = (labels: Readonly<Record<string, string>>) => boolean
 
@@ -11,6 +11,24 @@ export function parseSelector(text: string | undefined): LabelTest {
   if (!text?.trim()) return () => true
   const tests = splitOutsideBrackets(text).map((part) => parseRequirement(part.trim()))
   return (labels) => tests.every((test) => test(labels))
+}
+
+/** Reads a field selector (`status.phase!=Succeeded,metadata.name=a`) of any path, where an API server knows a few. */
+export function parseFieldSelector(text: string | undefined): (object: KubeObject) => boolean {
+  if (!text?.trim()) return () => true
+  const tests = text.split(',').map((part) => {
+    const [, path = '', operator, wanted = ''] = EQUALITY.exec(part.trim()) ?? []
+    if (!operator) throw new ClusterError('Invalid', `unable to parse requirement of the field selector: ${part}`)
+    return (object: KubeObject) => (valueAt(object, path) === wanted) === (operator !== '!=')
+  })
+  return (object) => tests.every((test) => test(object))
+}
+
+/** What is not there is empty. */
+function valueAt(object: KubeObject, path: string): string {
+  let value: unknown = object
+  for (const name of path.split('.')) value = (value as Record<string, unknown> | undefined)?.[name]
+  return String(value ?? '')
 }
 
 function parseRequirement(text: string): LabelTest {

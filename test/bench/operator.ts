@@ -123,7 +123,8 @@ async function restart(world: BenchWorld, cluster: Cluster): Promise<void> {
   for (const who of alternating()) {
     await world.audit.since()
     const program = await world.start(who, namespace)
-    for (; ; await sleep(25)) {
+    // Each look costs the one that is measured some milliseconds.
+    for (; ; await sleep(100)) {
       const done = await program.metric('controller_runtime_reconcile_total')
       if (done >= MANY && (await program.metric('workqueue_depth')) === 0) break
     }

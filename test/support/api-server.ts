@@ -5,7 +5,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { transcodeJobKind } from '../../crds/transcode-job.ts'
 import { ClusterError, type ClusterErrorReason, type KubeObject, type Resource } from '../../lib/runtime/cluster.ts'
 import { BUILT_IN, customResource } from '../../local/cluster/admission.ts'
-import { parseSelector } from '../../local/cluster/selector.ts'
+import { parseFieldSelector, parseSelector } from '../../local/cluster/selector.ts'
 import { Store } from '../../local/cluster/store.ts'
 
 export interface SeenRequest {
@@ -178,9 +178,12 @@ export async function startApiServer(options: ApiServerOptions = {}) {
   }
 
   const wantsOf = ({ namespace }: Target, query: URLSearchParams) => {
-    const test = parseSelector(query.get('labelSelector') ?? '')
+    const hasLabels = parseSelector(query.get('labelSelector') ?? '')
+    const hasFields = parseFieldSelector(query.get('fieldSelector') ?? '')
     return (o: KubeObject) =>
-      (namespace === undefined || o.metadata.namespace === namespace) && test(o.metadata.labels ?? {})
+      (namespace === undefined || o.metadata.namespace === namespace) &&
+      hasLabels(o.metadata.labels ?? {}) &&
+      hasFields(o)
   }
 
   function listOf(target: Target, query: URLSearchParams): unknown {

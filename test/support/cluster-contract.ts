@@ -12,6 +12,7 @@ import {
   type KubeObject,
   LEASES,
   type ObjectMeta,
+  type ReflectOptions,
   type Resource,
 } from '../../lib/runtime/cluster.ts'
 import { eventually } from './eventually.ts'
@@ -56,12 +57,7 @@ function aTranscodeJob(metadata: Partial<ObjectMeta>, spec: object = {}): Transc
 }
 
 /** Follows a resource and keeps a diary of what it was told. */
-function diaryOf(
-  cluster: Cluster,
-  namespace: string,
-  labelSelector?: string,
-  trim?: (o: TranscodeJob) => TranscodeJob,
-) {
+function diaryOf(cluster: Cluster, namespace: string, labelSelector?: string, more: ReflectOptions<TranscodeJob> = {}) {
   const entries: {
     type: 'set' | 'delete'
     name: string
@@ -74,7 +70,7 @@ function diaryOf(
   const reflection = cluster.reflect<TranscodeJob>(
     TRANSCODE_JOBS,
     { onSet: (object, old) => note('set', object, old), onDelete: (object) => note('delete', object, undefined) },
-    { namespace, ...(labelSelector && { labelSelector }), ...(trim && { trim }) },
+    { namespace, ...(labelSelector && { labelSelector }), ...more },
   )
   return { entries, reflection, of: (name: string) => entries.filter((e) => e.name === name) }
 }
@@ -366,12 +362,32 @@ export function clusterContract(t: Test, open: () => Promise<Cluster> | Cluster,
     )
   })
 
+  t.test('may leave objects out of its list, and yet tells what becomes of them', async (t) => {
+    const { cluster, make } = await opened(t)
+    const run = uniqueName('run')
+    const labels = { run }
+    const [left, listed] = [await make({ labels }), await make({ labels })]
+    const listFieldSelector = `metadata.name!=${left.metadata.name}`
+    const { reflection, of } = diaryOf(cluster, namespace, `run=${run}`, { listFieldSelector })
+    t.teardown(() => reflection.stop())
+    await reflection.synced()
+    t.strictSame(names(reflection.list()), [listed.metadata.name])
+    const key = { namespace, name: left.metadata.name }
+    await cluster.patch(TRANSCODE_JOBS, key, { spec: { suspend: true } })
+    await eventually('the change', () => reflection.get(key)?.spec.suspend, WAIT_MS)
+    t.strictSame(
+      of(left.metadata.name).map((e) => [e.type, e.old]),
+      [['set', false]],
+    )
+    await cluster.delete(TRANSCODE_JOBS, key)
+    await eventually('its end', () => of(left.metadata.name).at(-1)?.type === 'delete', WAIT_MS)
+    t.equal(reflection.get(key), undefined)
+  })
+
   t.test('trims what enters the cache and says nothing after stop', async (t) => {
     const { cluster, make } = await opened(t)
-    const { reflection, of, entries } = diaryOf(cluster, namespace, undefined, ({ metadata }) => ({
-      metadata,
-      spec: {},
-    }))
+    const trim = ({ metadata }: TranscodeJob) => ({ metadata, spec: {} }) as TranscodeJob
+    const { reflection, of, entries } = diaryOf(cluster, namespace, undefined, { trim })
     await reflection.synced()
     const { metadata } = await make()
     await eventually('the object', () => of(metadata.name).length > 0, WAIT_MS)

@@ -5,7 +5,7 @@ import type { KubeObject, Resource } from '../../../lib/runtime/cluster.ts'
 import { customResource, type ResourceRules } from '../../../local/cluster/admission.ts'
 import { applyFields } from '../../../local/cluster/field-ownership.ts'
 import { openLocalCluster } from '../../../local/cluster/local-cluster.ts'
-import { parseSelector } from '../../../local/cluster/selector.ts'
+import { parseFieldSelector, parseSelector } from '../../../local/cluster/selector.ts'
 import { Store } from '../../../local/cluster/store.ts'
 import { eventually } from '../../support/eventually.ts'
 
@@ -129,6 +129,9 @@ t.test('a field of status goes when its last owner leaves it out', async (t) => 
 t.test('refuses a selector that it cannot read', async (t) => {
   for (const text of ['a=b=c', 'a in b', '=', 'a,,b'])
     t.throws(() => parseSelector(text), { message: /unable to parse/ }, text)
+  for (const text of ['a', 'a=b=c', 'a in (b)', 'a=b,']) {
+    t.throws(() => parseFieldSelector(text), { message: /unable to parse/ }, text)
+  }
   t.ok(parseSelector(' ')({}))
   t.ok(parseSelector('a in (x,y) , b!=c')({ a: 'y' }))
 })
