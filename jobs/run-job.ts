@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import * as z from 'zod'
 import { EXIT, type JobResult } from '../lib/contract/job-result.ts'
 import { loadConfig } from '../lib/runtime/config.ts'
+import { onSignal } from '../lib/runtime/lifecycle.ts'
 import { type Log, openLog } from '../lib/runtime/log.ts'
 import { failureOf, PermanentError } from './failure.ts'
 import { terminationMessage } from './termination-message.ts'
@@ -31,13 +32,11 @@ export async function runJob(program: string, work: (context: JobContext) => Pro
   const log = openLog({ program })
   const { TERMINATION_LOG } = loadConfig(z.object({ TERMINATION_LOG: z.string().default(KUBERNETES_LOG) }))
   const stop = new AbortController()
-  const onSignal = () => {
+  onSignal(() => {
     log.info('terminated')
     stop.abort(new Error('Terminated'))
     setTimeout(() => process.exit(EXIT.terminated), GIVE_UP_MS).unref()
-  }
-  process.once('SIGTERM', onSignal)
-  process.once('SIGINT', onSignal)
+  })
   const outcome = await work({ signal: stop.signal, log }).catch((error: unknown) => outcomeOf(error, stop.signal, log))
   // Kubernetes mounts its file; on a machine without one nothing may be made in /dev.
   const flag = TERMINATION_LOG === KUBERNETES_LOG ? 'r+' : 'w'

@@ -1,20 +1,5 @@
-import * as z from 'zod'
-import { loadConfig } from '../../lib/runtime/config.ts'
-import { openLog } from '../../lib/runtime/log.ts'
-import { migrate } from './migrate.ts'
+import { endAtSignals } from '../../lib/runtime/lifecycle.ts'
 
 /** `node api/db/main.ts`: migrates and exits. Run before the programs of a new version start. */
-const config = loadConfig(
-  z.object({
-    DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must be a postgres:// address'),
-    LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
-  }),
-)
-const log = openLog({ program: 'migrate', level: config.LOG_LEVEL })
-try {
-  const { applied } = await migrate({ url: config.DATABASE_URL, log })
-  log.info({ applied: applied.length }, 'database is up to date')
-} catch (error) {
-  log.fatal({ err: error }, 'could not migrate')
-  process.exitCode = 1
-}
+endAtSignals()
+await import('./program.ts')

@@ -1,4 +1,32 @@
+import { constants } from 'node:os'
 import type { Log } from './log.ts'
+
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const
+type Signal = (typeof SIGNALS)[number]
+const untilHandled = new Map<Signal, () => void>()
+
+/**
+ * The first thing a program does, before it imports anything else: in a container it is process 1, to which a signal
+ * without a handler does nothing, and the pod would be waited for until it is killed. Ends the process as the signal
+ * itself would, until `onSignal` or `lifecycle` knows better.
+ */
+export function endAtSignals(): void {
+  for (const signal of SIGNALS) {
+    const end = () => process.exit(128 + constants.signals[signal])
+    untilHandled.set(signal, end)
+    process.on(signal, end)
+  }
+}
+
+/** Handles the first SIGTERM and the first SIGINT, in place of what `endAtSignals` does. */
+export function onSignal(handle: (signal: Signal) => void): void {
+  for (const signal of SIGNALS) {
+    process.once(signal, () => handle(signal))
+    const end = untilHandled.get(signal)
+    if (end) process.off(signal, end) // last: there is no moment without a handler
+    untilHandled.delete(signal)
+  }
+}
 
 export interface Lifecycle {
   /** Aborted by SIGTERM, SIGINT or stop(). Loops end when it is. */
@@ -42,8 +70,6 @@ export function lifecycle(log: Log, options: { deadlineMs: number; signals?: boo
     return stopping
   }
 
-  if (options.signals !== false) {
-    for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => void stop(name))
-  }
+  if (options.signals !== false) onSignal((signal) => void stop(signal))
   return { signal: controller.signal, onStop: (name, close) => void closers.push({ name, close }), stop }
 }

@@ -1,0 +1,28 @@
+import { systemClock } from '../lib/runtime/clock.ts'
+import { loadConfig } from '../lib/runtime/config.ts'
+import { armFailpoint } from '../lib/runtime/failpoint.ts'
+import { lifecycle } from '../lib/runtime/lifecycle.ts'
+import { openLog } from '../lib/runtime/log.ts'
+import { openObjectStore } from '../lib/runtime/open-object-store.ts'
+import { ApiConfig } from './config.ts'
+import { openDatabase } from './db/db.ts'
+import { startApi } from './server.ts'
+
+const config = loadConfig(ApiConfig)
+armFailpoint(config.KEEPSAKE_FAILPOINT)
+const log = openLog({ program: 'api', level: config.LOG_LEVEL })
+// Draining, then a minute for the last answers, then the connections; Kubernetes gives 90 s.
+const life = lifecycle(log, { deadlineMs: (config.DRAIN_SECONDS + 70) * 1000, exit: true })
+
+const db = openDatabase({
+  url: config.DATABASE_URL,
+  role: 'keepsake_api',
+  statementTimeoutMs: 5000,
+  maxConnections: config.DATABASE_CONNECTIONS,
+  log,
+})
+life.onStop('database', () => db.close())
+const store = openObjectStore(config)
+life.onStop('object store', () => store.close())
+const api = await startApi({ config, db, store, log, clock: systemClock })
+life.onStop('http', () => api.close())

@@ -1,0 +1,33 @@
+import { systemClock } from '../../lib/runtime/clock.ts'
+import { loadConfig } from '../../lib/runtime/config.ts'
+import { armFailpoint } from '../../lib/runtime/failpoint.ts'
+import { openKubeCluster } from '../../lib/runtime/kube-cluster.ts'
+import { lifecycle } from '../../lib/runtime/lifecycle.ts'
+import { openLog } from '../../lib/runtime/log.ts'
+import { openEventBus } from '../../lib/runtime/open-event-bus.ts'
+import { openObjectStore } from '../../lib/runtime/open-object-store.ts'
+import { openDatabase } from '../db/db.ts'
+import { WorkerConfig } from './config.ts'
+import { startWorker } from './worker.ts'
+
+const config = loadConfig(WorkerConfig)
+armFailpoint(config.KEEPSAKE_FAILPOINT)
+const log = openLog({ program: 'worker', level: config.LOG_LEVEL })
+const life = lifecycle(log, { deadlineMs: 60_000, exit: true })
+
+const db = openDatabase({
+  url: config.DATABASE_URL,
+  role: 'keepsake_worker',
+  statementTimeoutMs: 60_000,
+  maxConnections: config.DATABASE_CONNECTIONS,
+  log,
+})
+life.onStop('database', () => db.close())
+const store = openObjectStore(config)
+life.onStop('object store', () => store.close())
+const bus = openEventBus(config, log)
+life.onStop('event bus', () => bus.close())
+const cluster = openKubeCluster({ log })
+life.onStop('cluster', () => cluster.close())
+const worker = await startWorker({ config, db, store, bus, cluster, log, clock: systemClock })
+life.onStop('worker', () => worker.close())

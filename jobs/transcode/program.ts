@@ -1,0 +1,52 @@
+import { availableParallelism, tmpdir } from 'node:os'
+import * as z from 'zod'
+import { TranscodeJobSpec } from '../../crds/transcode-job.ts'
+import { int, json } from '../../lib/runtime/config.ts'
+import { armFailpoint } from '../../lib/runtime/failpoint.ts'
+import { openObjectStore, StoreConfig } from '../../lib/runtime/open-object-store.ts'
+import { openProgressReporter } from '../progress-reporter.ts'
+import { loadJobConfig, runJob } from '../run-job.ts'
+import { withScratch } from '../scratch.ts'
+import { PRESETS } from './pass.ts'
+import { trackProgress } from './progress.ts'
+import { transcode } from './transcode.ts'
+
+const Spec = TranscodeJobSpec.pick({ inputs: true, renditions: true, segmentSeconds: true, accelerator: true })
+
+const Config = StoreConfig.extend({
+  /** The part of the TranscodeJob's spec that says what to convert. */
+  JOB_SPEC: json(Spec),
+  PROGRESS_URL: z.url({ protocol: /^https?$/ }).optional(),
+  PROGRESS_TOKEN: z.string().optional(),
+  WORK_FOLDER: z.string().default(tmpdir()),
+  /** Node counts what the container's CPU limit leaves; ffmpeg would count the host's cores. */
+  THREADS: int(1, 64).default(Math.min(64, availableParallelism())),
+  X264_PRESET: z.enum(PRESETS).default('veryfast'),
+  KEEPSAKE_FAILPOINT: z.string().optional(),
+})
+
+const exit = await runJob('transcode', async ({ signal, log }) => {
+  const config = loadJobConfig(Config)
+  armFailpoint(config.KEEPSAKE_FAILPOINT)
+  const store = openObjectStore(config)
+  const reporter = openProgressReporter({ url: config.PROGRESS_URL, token: config.PROGRESS_TOKEN, log })
+  const progress = trackProgress(config.JOB_SPEC.inputs.length, reporter.report, () => performance.now())
+  try {
+    return await withScratch(config.WORK_FOLDER, (scratch) =>
+      transcode(config.JOB_SPEC, {
+        store,
+        scratch,
+        threads: config.THREADS,
+        preset: config.X264_PRESET,
+        signal,
+        log,
+        progress,
+      }),
+    )
+  } finally {
+    await reporter.close()
+    await store.close()
+  }
+})
+// Idle connections to the store must not keep the pod alive.
+process.exit(exit)

@@ -1,0 +1,32 @@
+import { loadConfig } from '../lib/runtime/config.ts'
+import { armFailpoint } from '../lib/runtime/failpoint.ts'
+import { openKubeCluster } from '../lib/runtime/kube-cluster.ts'
+import { lifecycle } from '../lib/runtime/lifecycle.ts'
+import { openLog } from '../lib/runtime/log.ts'
+import { OperatorConfig } from './config.ts'
+import { startOperator } from './operator.ts'
+import { operatorMetrics } from './operator-metrics.ts'
+
+const config = loadConfig(OperatorConfig)
+const log = openLog({ program: 'operator', level: config.LOG_LEVEL })
+armFailpoint(config.KEEPSAKE_FAILPOINT)
+const life = lifecycle(log, { deadlineMs: 30_000, exit: true })
+
+const metrics = operatorMetrics()
+// The API server's own fairness is the limit; this one only stops a loop gone mad.
+const cluster = openKubeCluster({ log, onRequest: metrics.requested, perSecond: 1000, burst: 2000 })
+life.onStop('cluster', () => cluster.close())
+const operator = await startOperator({
+  config,
+  cluster,
+  log,
+  metrics,
+  onFatal(error) {
+    // Nothing is tidied up: another process leads now, and every line this one still runs is one too many.
+    log.fatal({ err: error }, 'ending at once')
+    process.exit(1)
+  },
+})
+life.onStop('operator', () => operator.close())
+const { progressUrl, healthUrl, metricsUrl } = operator
+log.info({ progressUrl, healthUrl, metricsUrl }, 'operator started')
