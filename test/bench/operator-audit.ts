@@ -58,15 +58,24 @@ const micros = (time: string) => {
   return Date.parse(`${seconds}Z`) * 1000 + Number(fraction.slice(0, -1).padEnd(6, '0').slice(0, 6))
 }
 
-/** Milliseconds from the answer to "create this resource" to the answer to "create its Job", per resource, sorted. */
-export function latencies(events: readonly AuditEvent[], user: string): number[] {
+export interface Latency {
+  /** Milliseconds from the answer to "create this resource" to the answer to "create its Job". */
+  whole: number
+  /** Of these, how long the API server itself, and its store, took over the Job. */
+  server: number
+}
+
+/** One for each resource, fastest first. */
+export function latencies(events: readonly AuditEvent[], user: string): Latency[] {
   const made = new Map<string, number>()
   for (const e of creates(events, 'transcodejobs', 'admin')) made.set(e.objectRef?.name ?? '', micros(e.stageTimestamp))
-  const found = creates(events, 'jobs', user).flatMap((e) => {
+  const found = creates(events, 'jobs', user).flatMap((e): Latency[] => {
     const resource = made.get((e.objectRef?.name ?? '').slice('tj-'.length, -'-12345678'.length))
-    return resource === undefined ? [] : [(micros(e.stageTimestamp) - resource) / 1000]
+    if (resource === undefined) return []
+    const [received, answered] = [micros(e.requestReceivedTimestamp), micros(e.stageTimestamp)]
+    return [{ whole: (answered - resource) / 1000, server: (answered - received) / 1000 }]
   })
-  return found.sort((a, b) => a - b)
+  return found.sort((a, b) => a.whole - b.whole)
 }
 
 /** Seconds from the first resource made to the last Job made. */
