@@ -9,6 +9,8 @@ export interface S3Options {
   bucket: string
   accessKey: string
   secretKey: string
+  /** PEM: whose certificates are accepted besides those that everybody accepts. */
+  ca?: string | undefined
   /** How long a connection may be silent. */
   idleMs?: number
 }

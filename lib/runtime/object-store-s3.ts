@@ -31,7 +31,7 @@ const URL_SECONDS = 900
 /** An object store in one S3 bucket. The bucket must exist. */
 export function openS3Store(options: S3Options): ObjectStore {
   const { bucket } = options
-  const wire = openConnections(new URL(options.endpoint), options.idleMs ?? 60_000)
+  const wire = openConnections(new URL(options.endpoint), { idleMs: options.idleMs ?? 60_000, ca: options.ca })
   const client = connect(options, options.endpoint, wire)
   const forClients = options.publicEndpoint ? connect(options, options.publicEndpoint, wire) : client
   const sign = (method: string, key: string, query: Record<string, string> = {}) =>

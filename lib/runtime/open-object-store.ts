@@ -1,7 +1,18 @@
+import { X509Certificate } from 'node:crypto'
 import * as z from 'zod'
 import type { ObjectStore } from './object-store.ts'
 import { openFolderStore } from './object-store-folder.ts'
 import { openS3Store } from './object-store-s3.ts'
+
+const PEM = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
+
+function areCertificates(text: string): boolean {
+  try {
+    return (text.match(PEM) ?? []).map((pem) => new X509Certificate(pem)).length > 0
+  } catch {
+    return false
+  }
+}
 
 const Fields = z.object({
   STORE_KIND: z.enum(['folder', 's3']),
@@ -13,6 +24,8 @@ const Fields = z.object({
   S3_BUCKET: z.string().min(3).max(63).optional(),
   S3_ACCESS_KEY: z.string().min(1).optional(),
   S3_SECRET_KEY: z.string().min(1).optional(),
+  /** Certificates of authorities, in PEM, that are trusted for the store besides the public ones. */
+  S3_CA: z.string().refine(areCertificates, 'is not a certificate in PEM').optional(),
 })
 type Fields = z.output<typeof Fields>
 
@@ -44,5 +57,6 @@ export function openObjectStore(config: Fields): ObjectStore {
     bucket: need('S3_BUCKET'),
     accessKey: need('S3_ACCESS_KEY'),
     secretKey: need('S3_SECRET_KEY'),
+    ca: config.S3_CA,
   })
 }

@@ -1,23 +1,14 @@
-import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
-import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import t from 'tap'
 import { openS3Store } from '../../../lib/runtime/object-store-s3.ts'
+import { privateCa } from '../../support/private-ca.ts'
 
 const MIB = 1024 * 1024
-const folder = t.testdir()
-const [keyFile, certFile] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
-const subject = ['-subj', '/CN=s3', '-addext', 'subjectAltName=IP:127.0.0.1', '-days', '1']
-const ec = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
-execFileSync('openssl', ['req', '-x509', ...ec, '-keyout', keyFile, '-out', certFile, ...subject], { stdio: 'pipe' })
-const [key, cert] = [readFileSync(keyFile), readFileSync(certFile, 'utf8')]
-setDefaultCACertificates([...getCACertificates('default'), cert])
+const { ca, key, cert } = privateCa(t.testdir())
 
 /** TLS keeps what the connection does not take at once; a server that reads haltingly makes it do so. */
 t.test('buffers are released over TLS only when they have been sent', async (t) => {
@@ -36,7 +27,7 @@ t.test('buffers are released over TLS only when they have been sent', async (t) 
   const address = server.address()
   const port = typeof address === 'object' && address ? address.port : 0
   const keys = { region: 'us-east-1', bucket: 'bucket', accessKey: 'access', secretKey: 'secretsecret' }
-  const store = openS3Store({ endpoint: `https://127.0.0.1:${port}`, idleMs: 5000, ...keys })
+  const store = openS3Store({ endpoint: `https://127.0.0.1:${port}`, idleMs: 5000, ca, ...keys })
   t.teardown(async () => {
     await store.close()
     server.closeAllConnections()

@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { loadConfig } from '../../../lib/runtime/config.ts'
 import { BusConfig, openEventBus } from '../../../lib/runtime/open-event-bus.ts'
 import { openObjectStore, StoreConfig } from '../../../lib/runtime/open-object-store.ts'
+import { privateCa } from '../../support/private-ca.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 
 const s3 = {
@@ -39,6 +40,14 @@ t.test('what one kind needs is demanded together, and no value is shown', async 
     message: /^(?![\s\S]*hidden)[\s\S]*S3_ENDPOINT/,
   })
   t.throws(() => loadConfig(StoreConfig, {}), { message: /STORE_KIND/ })
+})
+
+t.test('certificates of an own authority must be such', async (t) => {
+  const { ca, cert } = privateCa(t.testdir())
+  t.doesNotThrow(() => loadConfig(StoreConfig, { ...s3, S3_CA: `# ours\n${ca}\n${cert}` }), 'as many as there are')
+  for (const bad of ['/etc/ssl/ca.pem', ca.slice(0, 100), `${ca}${cert.replace(/[A-Za-z]{20}/, '!')}`]) {
+    t.throws(() => loadConfig(StoreConfig, { ...s3, S3_CA: bad }), { message: /S3_CA: is not a certificate in PEM/ })
+  }
 })
 
 t.test('a program can add fields of its own, and keeps the checks', async (t) => {
