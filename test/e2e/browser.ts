@@ -35,7 +35,6 @@ if (!existsSync(CHROMIUM)) {
   t.plan(0, `${CHROMIUM} is not installed (set CHROMIUM to a browser of yours)`)
   process.exit()
 }
-t.setTimeout(180_000)
 
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-browser-'))
 const shots = process.env['SCREENSHOTS'] ?? join(folder, 'screenshots')

@@ -13,13 +13,15 @@ const log = quietLog()
 t.test('sends the newest report and leaves out what was overtaken', async (t) => {
   const { url, reports } = await progressReceiver(t)
   const reporter = openProgressReporter({ url, token: 'x', log, intervalMs: 100 })
+  const started = performance.now()
   for (let percent = 1; percent <= 50; percent++) reporter.report(report(percent))
   await eventually('two reports', () => reports.length === 2)
   t.strictSame(
     reports.map((r) => r.percent),
     [1, 50],
   )
-  t.ok((reports[1]?.at ?? 0) - (reports[0]?.at ?? 0) >= 90)
+  // From the first call: two that were sent in time may reach a busy receiver together.
+  t.ok((reports[1]?.at ?? 0) - started >= 90)
   await reporter.close()
 })
 

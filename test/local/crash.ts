@@ -17,7 +17,6 @@ import { type PlatformProcess, processesOf, startProcess } from '../support/plat
  * The way of a video, killed with -9 at every arrow of it, one after the other in one and the same folder: each start
  * repairs what the one before left, and is itself killed one step further on. At the end the books are checked.
  */
-t.setTimeout(300_000)
 
 const REQUESTS = ['upload.stored', 'upload.committed', 'merge.claimed', 'merge.object-completed', 'merge.committed']
 const LATER = [

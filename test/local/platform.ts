@@ -10,8 +10,6 @@ import { type Client, signIn as clientOf, untilConverted, upload } from '../../l
 import type { Demo } from '../../local/demo-file.ts'
 import { processesOf, readDemo, startProcess } from '../support/platform-process.ts'
 
-// tap gives a file 30 s; this one starts the platform three times, on a machine that others use too.
-t.setTimeout(120_000)
 const run = promisify(execFile)
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-platform-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))

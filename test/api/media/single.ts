@@ -107,7 +107,7 @@ for (const [name, bytes] of NOT_MEDIA) {
   })
 }
 
-t.test('one byte more than 100 MiB is refused while it streams and leaves nothing', { timeout: 60_000 }, async (t) => {
+t.test('one byte more than 100 MiB is refused while it streams and leaves nothing', async (t) => {
   const limit = 100 * 1024 * 1024
   await leavesNothing(t, async () => {
     const { status, code } = await upload(formOf(Buffer.concat([fakeMp4(1000), Buffer.alloc(limit - 999)])))

@@ -7,7 +7,6 @@ import { type ProbeDocument, toSource } from '../../../jobs/transcode/source.ts'
 import { cameraOf, capturedAtOf, locationOf } from '../../../jobs/transcode/source-tags.ts'
 import { type ClipName, clip } from '../../support/clips.ts'
 
-t.setTimeout(120_000)
 const signal = new AbortController().signal
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-probe-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))

@@ -7,7 +7,6 @@ import { type ClipName, clip } from '../../support/clips.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
 const run = promisify(execFile)
-t.setTimeout(120_000)
 
 t.test('bad inputs fail alone, each with its reason, and leave nothing behind', async (t) => {
   const bench = await transcodeBench(t)

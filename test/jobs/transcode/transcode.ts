@@ -7,7 +7,6 @@ import { type ClipName, clip } from '../../support/clips.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
 const run = promisify(execFile)
-t.setTimeout(180_000)
 
 /** Decodes a published stream as a player would, beginning with its master playlist, and counts its frames. */
 async function play(

@@ -9,7 +9,6 @@ import { eventBusContract, freshConsumer, relay, sample, soon } from '../../supp
 import { quietLog } from '../../support/quiet-log.ts'
 import { startNats } from '../../support/services/nats.ts'
 
-t.setTimeout(120_000)
 const started = await startNats()
 if (!started) {
   t.plan(0, 'nats-server is not installed')

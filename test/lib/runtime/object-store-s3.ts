@@ -8,8 +8,6 @@ import { objectStoreContract, zeros } from '../../support/object-store-contract.
 import { startRadosGateway } from '../../support/services/radosgw.ts'
 import { growthOfFourParts } from '../../support/streaming-memory.ts'
 
-// Ceph takes its time to start.
-t.setTimeout(150_000)
 const textType = { contentType: 'text/plain' }
 const MIB = 1024 * 1024
 

@@ -9,7 +9,6 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { processesOf } from '../../support/platform-process.ts'
 
-t.setTimeout(120_000)
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-demo-test-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))
 const clip = join(folder, 'clip.mp4')
