@@ -7,15 +7,16 @@ export const API_VERSION = `${GROUP}/${VERSION}`
 /** metav1.Condition (KEP-1623): `lastTransitionTime` moves only when `status` flips. */
 export const Condition = z
   .object({
-    type: z.string().min(1).max(64),
-    status: z.enum(['True', 'False', 'Unknown']),
+    type: z.string().min(1).max(64).describe('What it is about'),
+    status: z.enum(['True', 'False', 'Unknown']).describe('Unknown: not known yet'),
     reason: z
       .string()
       .regex(/^[A-Z][A-Za-z0-9]*$/)
-      .max(64),
-    message: z.string().max(1024),
-    observedGeneration: z.int().min(0),
-    lastTransitionTime: z.iso.datetime().max(64),
+      .max(64)
+      .describe('Why, in one word for programs'),
+    message: z.string().max(1024).describe('Why, for people'),
+    observedGeneration: z.int().min(0).describe('The generation of the spec that this is about'),
+    lastTransitionTime: z.iso.datetime().max(64).describe('When status last changed'),
   })
   .describe('Standard Kubernetes condition')
 export type Condition = z.infer<typeof Condition>

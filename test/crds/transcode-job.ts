@@ -16,6 +16,26 @@ t.test('the committed CRD is what the schema generates', async (t) => {
   t.notMatch(committed, /preserve-unknown-fields|anyOf|oneOf|\$ref/)
 })
 
+t.test('kubectl explain says what every field means', async (t) => {
+  interface Node {
+    description?: string
+    properties?: Record<string, Node>
+    items?: Node
+  }
+  const undescribed = ({ properties = {}, items }: Node, path: string): string[] => [
+    ...Object.entries(properties).flatMap(([name, node]) => [
+      ...(node.description ? [] : [`${path}.${name}`]),
+      ...undescribed(node, `${path}.${name}`),
+    ]),
+    ...(items ? undescribed(items, `${path}[]`) : []),
+  ]
+  for (const part of ['spec', 'status'] as const) {
+    const schema = crdSchema(transcodeJobKind[part]) as Node
+    t.ok(schema.description, part)
+    t.strictSame(undescribed(schema, part), [])
+  }
+})
+
 t.test('every field of the spec but suspend and priority is immutable', async (t) => {
   const { properties, 'x-kubernetes-validations': rules } = crdSchema(TranscodeJobSpec) as {
     properties: object
