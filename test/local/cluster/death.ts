@@ -37,26 +37,26 @@ const ended = (host: ChildProcess) =>
   eventually('the end of the host', () => host.exitCode !== null || host.signalCode !== null)
 
 t.test('kill -9 leaves no program of a pod behind', async (t) => {
-  const { host, pids } = await hostOf(t, 'sleep 60 & echo $$ $! > PIDS; wait')
+  const { host, pids } = await hostOf(t, 'sleep 600 & echo $$ $! > PIDS; wait')
   const running = await eventually('the programs', pids)
   for (const pid of running) t.ok(await isAlive(pid))
   host.kill('SIGKILL')
-  for (const pid of running) t.ok(await waitForExit(pid, 3000), `${pid} is gone`)
+  for (const pid of running) t.ok(await waitForExit(pid, 30_000), `${pid} is gone`)
 })
 
 t.test('an exit without close leaves no program of a pod behind', async (t) => {
-  const { host, pids } = await hostOf(t, 'sleep 60 & echo $$ $! > PIDS; wait')
+  const { host, pids } = await hostOf(t, 'sleep 600 & echo $$ $! > PIDS; wait')
   const running = await eventually('the programs', pids)
   host.kill('SIGTERM')
   await ended(host)
   t.equal(host.exitCode, 3)
-  for (const pid of running) t.ok(await waitForExit(pid, 3000))
+  for (const pid of running) t.ok(await waitForExit(pid, 30_000))
 })
 
 t.test(
   'the next cluster in a folder sweeps what escaped the last one, and keeps out of one that is in use',
   async (t) => {
-    const { host, cluster, pids } = await hostOf(t, 'setsid sleep 60 & echo $$ $! > PIDS; wait')
+    const { host, cluster, pids } = await hostOf(t, 'setsid sleep 600 & echo $$ $! > PIDS; wait')
     const [, escaped = 0] = await eventually('the programs', pids)
     await eventually('the escape', () => readFileSync(`/proc/${escaped}/cmdline`, 'utf8').startsWith('sleep'))
     t.throws(() => jobCluster(t, { folder: cluster }), /is in use by process/)
@@ -66,7 +66,7 @@ t.test(
     t.ok(await isAlive(escaped))
     t.ok(readdirSync(join(cluster, 'pods')).length > 0)
     const next = jobCluster(t, { folder: cluster })
-    t.ok(await waitForExit(escaped, 3000))
+    t.ok(await waitForExit(escaped, 30_000))
     t.notOk(existsSync(join(cluster, 'pods')))
     await next.create('after', 'exit 0')
     t.equal((await next.over('after')).final.type, 'Complete')
@@ -74,10 +74,10 @@ t.test(
 )
 
 t.test('dying right after a program was started leaves nothing behind', async (t) => {
-  const { host, pids } = await hostOf(t, 'echo $$ $$ > PIDS; exec sleep 60', 'local-cluster.container-started')
+  const { host, pids } = await hostOf(t, 'echo $$ $$ > PIDS; exec sleep 600', 'local-cluster.container-started')
   await ended(host)
   const pid = pids()?.[0]
-  t.ok(pid === undefined || (await waitForExit(pid, 3000)))
+  t.ok(pid === undefined || (await waitForExit(pid, 30_000)))
   t.equal(host.signalCode, 'SIGKILL')
 })
 
