@@ -21,20 +21,24 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
   const register = new Registry()
   collectDefaultMetrics({ register })
   const registers = [register]
-  const oldest = new Gauge({
+  // Collected at the same moment, so they share one look at the outbox: neither shows what the scrape before has seen.
+  const outbox = sharedWhilePending(() =>
+    db.read({}, measureOutbox).catch(() => ({ unpublished: Number.NaN, oldestSeconds: Number.NaN })),
+  )
+  new Gauge({
     name: 'outbox_oldest_seconds',
     help: 'Age of the oldest event that is not published; NaN when the database does not answer',
     registers,
+    async collect() {
+      this.set((await outbox()).oldestSeconds)
+    },
   })
   new Gauge({
     name: 'outbox_unpublished',
     help: 'Events that are not published; NaN when the database does not answer',
     registers,
     async collect() {
-      const unknown = { unpublished: Number.NaN, oldestSeconds: Number.NaN }
-      const now = await db.read({}, measureOutbox).catch(() => unknown)
-      this.set(now.unpublished)
-      oldest.set(now.oldestSeconds)
+      this.set((await outbox()).unpublished)
     },
   })
   new Gauge({
@@ -81,5 +85,16 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
     onRepaired: (repair) => repaired.inc({ repair }),
     onSwept: () => swept.setToCurrentTime(),
     text: async () => ({ body: await register.metrics(), contentType: register.contentType }),
+  }
+}
+
+/** Whoever calls while an answer is under way gets that one. */
+function sharedWhilePending<T>(ask: () => Promise<T>): () => Promise<T> {
+  let pending: Promise<T> | undefined
+  return () => {
+    pending ??= ask().finally(() => {
+      pending = undefined
+    })
+    return pending
   }
 }

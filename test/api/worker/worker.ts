@@ -1,7 +1,9 @@
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import type { Database } from '../../../api/db/db.ts'
 import { WorkerConfig } from '../../../api/worker/config.ts'
+import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
 import { startWorker } from '../../../api/worker/worker.ts'
 import type { CloudEvent } from '../../../lib/contract/events.ts'
 import { formatId } from '../../../lib/contract/ids.ts'
@@ -122,7 +124,27 @@ t.test('without its database it is alive, not ready, and still shows metrics', a
   t.teardown(() => worker.close())
   t.equal(await statusOf(`${worker.healthUrl}/livez`), 200)
   t.equal(await statusOf(`${worker.healthUrl}/readyz`), 503)
-  t.match(await (await fetch(`${worker.metricsUrl}/metrics`)).text(), /^outbox_unpublished Nan$/im)
+  const metrics = await (await fetch(`${worker.metricsUrl}/metrics`)).text()
+  t.match(metrics, /^outbox_unpublished Nan$/im)
+  t.match(metrics, /^outbox_oldest_seconds Nan$/im, 'in the first scrape as well')
+})
+
+t.test('both figures of the outbox are of the moment of the scrape, for one look at it', async (t) => {
+  let looks = 0
+  const growing = {
+    ...database.worker,
+    read: async () => {
+      looks++
+      return { unpublished: looks, oldestSeconds: looks * 100 }
+    },
+  }
+  const metrics = openWorkerMetrics(growing as unknown as Database, () => 0)
+  for (const look of [1, 2]) {
+    const { body } = await metrics.text()
+    t.match(body, new RegExp(`^outbox_unpublished ${look}$`, 'm'))
+    t.match(body, new RegExp(`^outbox_oldest_seconds ${look}00$`, 'm'))
+  }
+  t.equal(looks, 2)
 })
 
 t.test('a port that is taken is an error at once, and nothing runs', async (t) => {
