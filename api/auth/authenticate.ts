@@ -1,3 +1,5 @@
+import { errors } from 'jose'
+import { Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Actor } from './actor.ts'
 import { tokenCache } from './token-cache.ts'
@@ -13,7 +15,10 @@ export function authenticator(verifier: VerifierOptions, users: Users) {
     if (authorization === undefined) throw unauthorized()
     const token = BEARER.exec(authorization)?.[1]
     if (!token) throw unauthorized('invalid')
-    const claims = await verify(token)
+    const claims = await verify(token).catch((error: unknown) => {
+      logRefusal(error, request.log)
+      throw error
+    })
     if (await users.isRevoked(claims)) {
       request.log.info({ user_id: claims.userId }, 'token of an ended sign-in')
       throw unauthorized('revoked')
@@ -24,4 +29,12 @@ export function authenticator(verifier: VerifierOptions, users: Users) {
       sessionId: claims.sessionId,
     }
   }
+}
+
+/** The client is told no more than that it is invalid; why is for whoever has configured the issuer or the audience. */
+function logRefusal(error: unknown, log: Log): void {
+  const cause = error instanceof Problem ? error.cause : undefined
+  // Expired ones come all the time, and what to do about them is said to the client.
+  if (!(cause instanceof errors.JOSEError) || cause instanceof errors.JWTExpired) return
+  log.info({ reason: cause.message }, 'token refused')
 }

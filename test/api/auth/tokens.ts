@@ -98,6 +98,23 @@ for (const [name, changed] of Object.entries(claims)) {
   })
 }
 
+t.test('the log says why a token is refused, in words without the token', async (t) => {
+  const reasons: [TokenOptions, RegExp | undefined][] = [
+    [{ claims: { aud: 'urn:else' } }, /"aud"/],
+    [{ claims: { iss: 'http://evil.example' } }, /"iss"/],
+    [{ claims: { exp: now() - 60 } }, undefined],
+  ]
+  for (const [options, reason] of reasons) {
+    server.logged.length = 0
+    const token = await identity.token(options)
+    await send(token)
+    const line = server.logged.find(({ msg }) => msg === 'token refused')
+    if (reason) t.match(line, { reason, request_id: String })
+    else t.notOk(line, 'an expired one is nothing to look into')
+    t.notMatch(JSON.stringify(server.logged), token.split('.')[1] ?? '')
+  }
+})
+
 t.test('a huge or broken exp does not make a token live longer', async (t) => {
   t.equal((await withOptions({ claims: { exp: 9e15 } })).status, 200)
   await refused(t, await identity.token({ claims: { exp: 9e15, iat: now() - 3600 } }), 'expired')
