@@ -1,4 +1,5 @@
-import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { mkdtempSync } from 'node:fs'
+import { rm, stat } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { checkStream, durationOf } from './demo/check-stream.ts'
@@ -16,7 +17,7 @@ await runUntilSignal(async (onStop, stopped) => {
   const video = await chooseVideo(out)
   const seconds = await durationOf(video)
   // A check must not depend on what earlier runs left, nor leave anything itself.
-  const folder = isCheck ? await mkdtemp(join(tmpdir(), 'keepsake-demo-')) : '.keepsake'
+  const folder = isCheck ? mkdtempSync(join(tmpdir(), 'keepsake-demo-')) : '.keepsake'
   if (isCheck) onStop(() => rm(folder, { recursive: true, force: true }))
 
   const starting = start(out, folder)

@@ -6,6 +6,9 @@ export interface FolderLock {
   release(): void
 }
 
+/** SQLite takes the lock in steps: of several that begin at one moment each can be in the way of all others for an instant. */
+const CONTEST_MS = 250
+
 /**
  * Makes this process the only one that works in the folder, or throws a sentence that names the one that does. The
  * lock is the kernel's (through SQLite, as Node has no other door to it): it ends with the process however that dies,
@@ -13,7 +16,7 @@ export interface FolderLock {
  */
 export function lockFolder(folder: string): FolderLock {
   const holder = join(folder, 'lock.pid')
-  const file = new DatabaseSync(join(folder, 'lock'), { timeout: 0 })
+  const file = new DatabaseSync(join(folder, 'lock'), { timeout: CONTEST_MS })
   try {
     file.exec('begin exclusive')
   } catch (cause) {

@@ -50,9 +50,27 @@ async function demand(port: number): Promise<number> {
 }
 
 async function firstFree(candidates: (number | undefined)[], taken: number[]): Promise<number> {
-  for (const candidate of [...candidates, 0, 0, 0]) {
+  for (const candidate of candidates) {
     const port = candidate !== undefined && !taken.includes(candidate) ? await bind(candidate) : undefined
-    if (port !== undefined && !taken.includes(port)) return port
+    if (port !== undefined) return port
+  }
+  const port = await freePort()
+  return taken.includes(port) ? firstFree([], taken) : port
+}
+
+/** Below those that kernels hand out to whoever does not care (from 32,768 on Linux, from 49,152 elsewhere). */
+const FIRST_PORT = 20_000
+const PORTS = 10_000
+let asked = 0
+
+/**
+ * A port nobody listens on now and nobody is given by accident: it is likely to be free still when it is used, and
+ * again after a restart. Processes look in different places, so that two that start at once do not find the same.
+ */
+export async function freePort(): Promise<number> {
+  for (let left = PORTS; left > 0; left--) {
+    const port = await bind(FIRST_PORT + ((process.pid * 16 + asked++) % PORTS))
+    if (port !== undefined) return port
   }
   throw new Error('This machine has no free port')
 }

@@ -37,8 +37,6 @@ const works = ([command = '', ...args]: string[]) =>
 
 /** Makes the cluster beside its place and moves it there whole: a kill on the way leaves nothing half-made. */
 export async function initialise(dataDir: string, binaries: Binaries, wrap: Wrapper, fast: boolean): Promise<void> {
-  await mkdir(dirname(dataDir), { recursive: true })
-  await removeAbandoned(dataDir)
   const work = await mkdtemp(`${dataDir}.new-${process.pid}-`)
   try {
     const password = randomBytes(24).toString('hex')
@@ -58,8 +56,9 @@ export async function initialise(dataDir: string, binaries: Binaries, wrap: Wrap
   }
 }
 
-/** What an initialisation that was killed left beside the folder. */
-async function removeAbandoned(dataDir: string): Promise<void> {
+/** Makes the parent of the folder, and removes what an initialisation that was killed left beside it, also at its very end. */
+export async function removeAbandoned(dataDir: string): Promise<void> {
+  await mkdir(dirname(dataDir), { recursive: true })
   const prefix = `${basename(dataDir)}.new-`
   for (const name of await readdir(dirname(dataDir))) {
     const pid = Number(name.slice(prefix.length).split('-')[0])

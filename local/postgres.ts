@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { Log } from '../lib/runtime/log.ts'
+import { freePort } from './ports.ts'
 import { type Binaries, exists, findBinaries } from './postgres-files.ts'
 import {
   asOrdinaryUser,
@@ -12,6 +12,7 @@ import {
   initialise,
   OWNER_FILE,
   PASSWORD_FILE,
+  removeAbandoned,
   stopPredecessor,
 } from './postgres-folder.ts'
 
@@ -45,6 +46,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   const dataDir = resolve(options.dataDir)
   const binaries = options.binaries ?? (await findBinaries())
   const wrap = await asOrdinaryUser()
+  await removeAbandoned(dataDir)
   if (await exists(join(dataDir, 'PG_VERSION'))) await stopPredecessor(dataDir, options.log)
   else await initialise(dataDir, binaries, wrap, options.fast ?? false)
   await writeFile(join(dataDir, OWNER_FILE), String(process.pid), { mode: 0o600 })
@@ -142,13 +144,4 @@ async function stop(child: ChildProcess): Promise<void> {
   const slow = setTimeout(() => child.kill('SIGQUIT'), 15_000)
   await gone
   clearTimeout(slow)
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((done, fail) => server.once('error', fail).listen(0, '127.0.0.1', done))
-  const address = server.address()
-  await new Promise<void>((done) => server.close(() => done()))
-  if (typeof address !== 'object' || address === null) throw new Error('no port')
-  return address.port
 }

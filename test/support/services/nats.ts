@@ -2,7 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { freePort, missingProgram, startProcess, stopProcess, waitFor } from './process.ts'
+import { freePort } from '../../../local/ports.ts'
+import { missingProgram, startProcess, stopProcess, waitFor } from './process.ts'
 
 export interface NatsServer {
   url: string

@@ -1,7 +1,6 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { constants } from 'node:fs'
 import { access, open, readFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { delimiter, isAbsolute, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -23,16 +22,6 @@ export async function programPath(name: string): Promise<string | undefined> {
     if (found) return path
   }
   return undefined
-}
-
-/** A port nobody listens on just now. */
-export async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('No port')
-  return address.port
 }
 
 /** Starts a server that stays in the foreground; what it says goes to a file. */

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'minio'
 import type { S3Options } from '../../../lib/runtime/object-store-s3-client.ts'
-import { freePort, missingProgram, runProgram, startProcess, stopProcess, waitFor } from './process.ts'
+import { freePort } from '../../../local/ports.ts'
+import { missingProgram, runProgram, startProcess, stopProcess, waitFor } from './process.ts'
 
 export interface RadosGateway {
   /** Endpoint, keys and an empty bucket. */
