@@ -10,8 +10,9 @@ import { attemptsOf } from './attempts.ts'
 import { isJobFinished, isOwnedBy, type Job, type JobSpec, jobCondition, type Pod } from './batch.ts'
 import { type ChildConfig, childJob, childName } from './child.ts'
 import { lastEnded, outputsOf, resultOf } from './evidence.ts'
-import { judge, type Verdict } from './judge.ts'
+import { judge } from './judge.ts'
 import { finalProgress, type ProgressFields } from './progress.ts'
+import type { Verdict } from './verdict.ts'
 
 /** Everything the decision depends on, gathered beforehand. */
 export interface Observed {
@@ -65,7 +66,7 @@ export function plan(seen: Observed): Plan {
   const isFinal = verdict.status !== 'Unknown'
   const quietMs = quietFor(seen, verdict)
   const createJob = job ? undefined : childJob(resource, currentNumber(resource), seen.config)
-  const gone = [...leftovers, ...(verdict.startOver && job ? [job] : [])]
+  const gone = [...leftovers, ...((verdict.startOver || verdict.remake) && job ? [job] : [])]
   const change = changeOf(seen, verdict)
   return {
     ...(createJob && { createJob }),
@@ -94,9 +95,16 @@ export const QUIET_MS = 3000
  */
 function quietFor({ resource, now }: Observed, { reason }: Verdict): number {
   if (!QUIET.includes(reason) || resource.status?.conditions) return 0
-  const age = now.getTime() - Date.parse(resource.metadata.creationTimestamp ?? '')
-  return age > -1000 && age < QUIET_MS ? QUIET_MS - age : 0 // the API server counts whole seconds
+  const { creationTimestamp = '', uid } = resource.metadata
+  const age = now.getTime() - Date.parse(creationTimestamp) - withinItsSecond(uid)
+  return age > -2000 && age < QUIET_MS ? QUIET_MS - age : 0
 }
+
+/**
+ * The API server's times are whole seconds. Without the lost milliseconds, everything that was made within a second
+ * would be written about at the same moment, and what is made just then would wait for all of it.
+ */
+const withinItsSecond = (uid: string): number => Number.parseInt(uid.slice(-4), 16) % 1000 || 0
 
 const lookAgain = (requeueAfterMs: number | undefined) => (requeueAfterMs === undefined ? {} : { requeueAfterMs })
 

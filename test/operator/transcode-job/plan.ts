@@ -1,9 +1,10 @@
+import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { succeededOf, type TranscodeJob } from '../../../crds/transcode-job.ts'
 import type { JobResult } from '../../../lib/contract/job-result.ts'
 import { childName } from '../../../operator/transcode-job/child.ts'
 import { MAX_RESTARTS } from '../../../operator/transcode-job/judge.ts'
-import { type Observed, type Plan, refusal, trouble } from '../../../operator/transcode-job/plan.ts'
+import { type Observed, type Plan, QUIET_MS, refusal, trouble } from '../../../operator/transcode-job/plan.ts'
 import { trimPod } from '../../../operator/transcode-job/trim.ts'
 import {
   aJob,
@@ -281,6 +282,22 @@ t.test('an attempt that ran is believed, even if the last pod was refused', asyn
   const p = planFor({ job: aJob(resource, failedWith('BackoffLimitExceeded', 2)), pods })
   t.match(verdict(p), { status: 'False', reason: 'NoSpace' })
   t.equal(p.status?.attempts, 1)
+})
+
+t.test('what was made within the same second and waits is not written about at the same moment', async (t) => {
+  const made = '2026-01-01T00:10:00Z'
+  const waits = Array.from({ length: 200 }, () => {
+    const waiting = aTranscodeJob({ metadata: { uid: randomUUID(), creationTimestamp: made } })
+    const wait = (at: Date) => planFor({ resource: waiting, job: aJob(waiting), now: at })
+    const first = wait(new Date(made))
+    t.equal(first.status, undefined, 'not yet')
+    const due = new Date(Date.parse(made) + (first.requeueAfterMs ?? 0))
+    t.equal(wait(new Date(due.getTime() - 1)).status, undefined)
+    t.match(wait(due).status, { phase: 'Pending' })
+    return first.requeueAfterMs ?? 0
+  })
+  t.ok(Math.min(...waits) >= QUIET_MS && Math.max(...waits) < QUIET_MS + 1000)
+  t.ok(new Set(waits).size > 100, 'spread over the second')
 })
 
 t.test('a container that the kubelet could not find has run only if it was ever there', async (t) => {

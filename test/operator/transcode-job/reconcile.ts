@@ -176,7 +176,7 @@ t.test('one whose pod starts at once is a Job and two statuses; one that waits s
   waiting.time.now = new Date()
   await waiting.settle()
   t.equal(waiting.seen()?.status, undefined)
-  waiting.time.now = new Date(Date.now() + 3000)
+  waiting.time.now = new Date(Date.now() + 4000)
   await waiting.settle()
   t.match(waiting.seen()?.status, { phase: 'Pending', conditions: [{ reason: 'Queued' }] })
 })
