@@ -76,6 +76,16 @@ capabilities: { drop: [ALL] }
 {{- include "keepsake.secretEnv" (dict "name" "DATABASE_URL" "secret" $secret "key" .Values.database.key) -}}
 {{- end -}}
 
+{{- define "keepsake.natsEnv" -}}
+- { name: BUS_KIND, value: nats }
+{{- if .Values.nats.existingSecret }}
+{{ include "keepsake.secretEnv" (dict "name" "NATS_URL" "secret" .Values.nats.existingSecret "key" .Values.nats.key) }}
+{{- else }}
+- { name: NATS_URL, value: {{ required "nats.url is needed, or nats.existingSecret with the key NATS_URL" .Values.nats.url | quote }} }
+{{- end }}
+- { name: NATS_REPLICAS, value: {{ .Values.nats.replicas | quote }} }
+{{- end -}}
+
 {{- define "keepsake.objectStoreSecret" -}}
 {{- required "objectStore.existingSecret is needed: the name of a Secret with STORE_KIND and the S3_… keys" .Values.objectStore.existingSecret -}}
 {{- end -}}
@@ -98,7 +108,9 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels: {{- include "keepsake.labels" . | nindent 4 }}
 spec:
+  {{- if not (kindIs "invalid" .values.replicas) }}
   replicas: {{ .values.replicas }}
+  {{- end }}
   revisionHistoryLimit: 5
   # A new pod first, then an old one: never fewer than asked for.
   strategy: { type: RollingUpdate, rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } }

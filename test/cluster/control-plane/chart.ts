@@ -9,13 +9,13 @@ interface Document {
   apiVersion: string
   kind: string
   metadata: { name: string; namespace?: string; annotations?: Record<string, string> }
-  spec?: PodSpec & { template?: { metadata: object; spec: PodSpec } }
+  spec?: PodSpec & { replicas?: number; template?: { metadata: object; spec: PodSpec } }
 }
 interface PodSpec {
   serviceAccountName?: string
   automountServiceAccountToken?: boolean
   volumes?: object[]
-  containers?: { env?: { name: string; value?: string }[] }[]
+  containers?: { env?: { name: string; value?: string }[]; envFrom?: object[]; volumeMounts?: object[] }[]
 }
 
 const plane = await controlPlane(t)
@@ -90,6 +90,62 @@ t.test('migrations need nothing that the release itself makes', async (t) => {
   for (const made of all.filter((d) => d !== hook && d.kind !== 'Pod')) {
     t.notOk(named.includes(`"${made.metadata.name}"`), `${made.kind} ${made.metadata.name}`)
   }
+})
+
+t.test('migrations reach a database whose certificate a private authority signed', async (t) => {
+  const values = {
+    podAnnotations: { 'sidecar.istio.io/inject': 'false' },
+    extraEnv: [{ name: 'PGAPPNAME', value: 'migrations' }],
+    extraVolumes: [{ name: 'ca', configMap: { name: 'private-ca' } }],
+    extraVolumeMounts: [{ name: 'ca', mountPath: '/ca', readOnly: true }],
+  }
+  const all = await render('--values', MINIMAL, '--set-json', `migrations=${JSON.stringify(values)}`)
+  t.match(all.find(({ kind }) => kind === 'Job')?.spec?.template, {
+    metadata: { annotations: values.podAnnotations },
+    spec: {
+      volumes: values.extraVolumes,
+      containers: [{ env: [{ name: 'DATABASE_URL' }, ...values.extraEnv], volumeMounts: values.extraVolumeMounts }],
+    },
+  })
+})
+
+t.test('helm test looks with the eyes of the worker', async (t) => {
+  const ca = { name: 'NODE_EXTRA_CA_CERTS', value: '/ca/ca.crt' }
+  const nats = [
+    '--set',
+    'nats.existingSecret=bus,nats.replicas=5',
+    '--set-json',
+    `worker.extraEnv=[${JSON.stringify(ca)}]`,
+  ]
+  const all = await render('--values', MINIMAL, ...nats)
+  const worker = all.find((d) => d.metadata.name === 'demo-keepsake-worker' && d.kind === 'Deployment')
+  const [tested] = all.find(({ kind }) => kind === 'Pod')?.spec?.containers ?? []
+  const [real] = worker?.spec?.template?.spec.containers ?? []
+  t.strictSame(tested?.envFrom, real?.envFrom)
+  for (const name of ['BUS_KIND', 'NATS_URL', 'NATS_REPLICAS', ca.name]) {
+    const of = (container: typeof real) => container?.env?.find((e) => e.name === name)
+    t.ok(of(real), name)
+    t.strictSame(of(tested), of(real), name)
+  }
+})
+
+t.test('where an autoscaler decides, the chart says nothing of replicas', async (t) => {
+  for (const program of ['api', 'worker', 'operator']) {
+    const replicas = async (value: string) => {
+      const all = await render('--values', MINIMAL, '--set', `${program}.replicas=${value}`)
+      return all.find((d) => d.kind === 'Deployment' && d.metadata.name === `demo-keepsake-${program}`)?.spec?.replicas
+    }
+    t.strictSame([await replicas('null'), await replicas('0'), await replicas('3')], [undefined, 0, 3], program)
+  }
+})
+
+t.test('the processors of an attempt may be a number', async (t) => {
+  for (const cpu of ['2', '0.5', '1500m']) {
+    const all = await render('--values', MINIMAL, '--set', `jobs.cpu=${cpu}`)
+    const env = all.flatMap((d) => d.spec?.template?.spec.containers?.[0]?.env ?? [])
+    t.equal(env.find(({ name }) => name === 'JOB_CPU')?.value, cpu)
+  }
+  await t.rejects(render('--values', MINIMAL, '--set', 'jobs.cpu=0'), /jobs\/cpu/)
 })
 
 t.test('nothing secret is a value, and nothing made is a Secret', async (t) => {
