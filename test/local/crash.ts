@@ -125,9 +125,17 @@ async function log(): Promise<string> {
 const killedJobs = async () =>
   (await log()).split('\n').filter((l) => /"container failed"/.test(l) && /"signal":9/.test(l))
 
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
 /** Resolves with how the platform ended, or fails: a failpoint that nobody reaches shows nothing. */
 const endOf = (platform: PlatformProcess) =>
-  Promise.race([platform.ended, sleep(40_000, 'still running', { ref: false })])
+  Promise.race([platform.ended, sleep(120_000, 'still running', { ref: false })])
 
 /** False when it died before it was ready: a failpoint may be reached by what is repaired at the start. */
 async function isReady(platform: PlatformProcess): Promise<boolean> {
@@ -164,7 +172,7 @@ for (const place of JOBS) {
     t.ok(await isReady(platform), 'starts', { output: platform.output() })
     await letTimePass()
     t.match(await ask(wishSingle(place, place === 'job.playable' ? early : short)), { status: 201 })
-    await eventually(`a job that died at ${place}`, async () => (await killedJobs()).length > before, 40_000)
+    await eventually(`a job that died at ${place}`, async () => (await killedJobs()).length > before, 120_000)
     t.equal(platform.child.exitCode ?? platform.child.signalCode, null, 'the platform lives on without it')
     platform.child.kill('SIGKILL')
     t.equal(await platform.ended, 'SIGKILL')
@@ -192,14 +200,16 @@ t.test('the last start', async (t) => {
     t.equal(acknowledged.size, wishes.length)
   })
 
-  await t.test('a job that is killed while all else lives on is done again', async () => {
+  await t.test('a job that is killed while all else lives on is done again', async (t) => {
     const before = (await killedJobs()).length
+    // What was left to do may be done already, on a fast machine; and what was seen running may have just ended.
+    t.match(await ask(wishSingle('job-killed', early)), { status: 201 })
     await eventually('a killed job', async () => {
       const running = (await processesOf(folder)).find((line) => /node\S* \S*jobs\/transcode\/main/.test(line))
-      if (running) process.kill(Number.parseInt(running, 10), 'SIGKILL')
-      return running !== undefined
+      if (running) killIfThere(Number.parseInt(running, 10))
+      for (let looks = 0; running && looks < 20 && (await killedJobs()).length === before; looks++) await sleep(50)
+      return (await killedJobs()).length > before
     })
-    await eventually('its end', async () => (await killedJobs()).length > before)
   })
 
   await t.test('everything is converted and can be played', async (t) => {
@@ -239,7 +249,7 @@ t.test('the last start', async (t) => {
 
   await t.test('no upload is open, and nothing is stored that belongs to nobody', async (t) => {
     t.strictSame(await query(`select id, state from uploads where state <> 'completed'`), [])
-    await eventually('housekeeping', async () => (await query('select * from object_intents')).length === 0, 40_000)
+    await eventually('housekeeping', async () => (await query('select * from object_intents')).length === 0, 120_000)
     const ids = new Set((await query<{ id: string }>('select id from media')).map(({ id }) => id))
     const files = (path: string) => readdir(join(folder, 'objects', path), { recursive: true, withFileTypes: true })
     const objects = (await files('objects')).filter((f) => f.isFile()).map((f) => join(f.parentPath, f.name))
