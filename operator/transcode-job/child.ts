@@ -36,6 +36,19 @@ export const OWNER_UID = `${GROUP}/owner-uid`
 export const OWNER_NAME = `${GROUP}/transcode-job`
 export const OUR_LABELS = `${MANAGED_BY}=${OPERATOR}`
 
+/** On Jobs: a digest of the configuration they were made of. */
+const CONFIGURATION = `${GROUP}/configuration`
+
+/** Of everything in the configuration that may keep a pod from starting. */
+export function configurationOf(config: ChildConfig): string {
+  const { image, storeSecret, serviceAccount, cpu, memory, scratch, priorityClasses } = config
+  const said = JSON.stringify([image, storeSecret, serviceAccount, cpu, memory, scratch, priorityClasses])
+  return hash('sha256', said).slice(0, 16)
+}
+
+/** The configuration that a Job was made of; undefined for one of an operator that did not write it down. */
+export const madeOf = ({ metadata }: Job): string | undefined => metadata.annotations?.[CONFIGURATION]
+
 const MAX_NAME = 63
 const USER = 10001
 
@@ -74,7 +87,7 @@ export function childJob(resource: TranscodeJob, number: number, config: ChildCo
       name,
       namespace: metadata.namespace,
       ...identity,
-      annotations: { ...identity.annotations, ...shapeAnnotations(shape) },
+      annotations: { ...identity.annotations, ...shapeAnnotations(shape), [CONFIGURATION]: configurationOf(config) },
       ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: true }],
     },
     spec: {

@@ -1,8 +1,5 @@
-import type { Condition } from '../../crds/kind.ts'
-import type { TranscodeJob, TranscodeJobStatus } from '../../crds/transcode-job.ts'
 import { attemptsOf, vanishedFailures } from './attempts.ts'
 import { isOwnedBy, type Job, jobCondition, type Pod } from './batch.ts'
-import type { ChildConfig } from './child.ts'
 import {
   disruptionOf,
   failureOf,
@@ -15,34 +12,11 @@ import {
   wasOutOfMemory,
 } from './evidence.ts'
 import { isOutgrown, moreMemory, shapeOf, shapesLearned } from './shape.ts'
-
-export interface Evidence {
-  resource: TranscodeJob
-  job: Job | undefined
-  /** Of this Job alone. */
-  pods: readonly Pod[]
-  config: ChildConfig
-  now: Date
-}
-
-export type Verdict = Pick<Condition, 'status' | 'reason' | 'message'> & {
-  phase: NonNullable<TranscodeJobStatus['phase']>
-  /** Give this Job up and start over with another one. */
-  startOver?: true
-  /** End this Job in good order, its pod included: nothing may follow before that is gone. */
-  endJob?: true
-  /** What the next Job is to be given, or not to ask for. */
-  learned?: Pick<TranscodeJobStatus, 'memory' | 'gpuGivenUp'>
-  /** Time alone may change this verdict. */
-  lookAgainMs?: number
-}
+import { type Evidence, failed, isGone, pending, running, type Verdict } from './verdict.ts'
+import { judgeOutdated, judgeWaiting } from './waiting.ts'
 
 /** So many Jobs may be given up because their pods could not even start, before the resource fails. */
 export const MAX_RESTARTS = 3
-
-const pending = (reason: string, message: string): Verdict => ({ status: 'Unknown', phase: 'Pending', reason, message })
-const running = (reason: string, message: string): Verdict => ({ status: 'Unknown', phase: 'Running', reason, message })
-const failed = (reason: string, message: string): Verdict => ({ status: 'False', phase: 'Failed', reason, message })
 
 /** The whole policy of what a TranscodeJob's state means. The order of the lines is the order of precedence. */
 export function judge(seen: Evidence): Verdict {
@@ -58,6 +32,8 @@ export function judge(seen: Evidence): Verdict {
   }
   if (isOutgrown(resource, shapeOf(job, config))) return judgeOutgrown(seen, isOver)
   if (isOutOfMemory(seen)) return judgeOutOfMemory(seen, job, isOver)
+  const outdated = judgeOutdated(seen, job, isOver)
+  if (outdated) return outdated
   if (isOver) return judgeFailed(seen, job)
   if (job.metadata.deletionTimestamp) return pending('Creating', 'The Job is being deleted; another one will follow')
   return judgeRunning(seen, job)
@@ -75,9 +51,6 @@ function judgeComplete({ resource, pods }: Evidence): Verdict {
   const n = resource.spec.inputs.length
   return { status: 'True', phase: 'Succeeded', reason: 'Succeeded', message: `${n} of ${n} inputs converted` }
 }
-
-/** A Job may be called failed while a pod of it is still ending, and two attempts must never write side by side. */
-const isGone = ({ pods }: Evidence, isOver: boolean): boolean => isOver && livePod(pods) === undefined
 
 /** Status says already what is wrong with this Job; it keeps saying so until the Job has made room. */
 function judgeOutgrown(seen: Evidence, isOver: boolean): Verdict {
@@ -135,9 +108,6 @@ function judgeFailed(seen: Evidence, job: Job): Verdict {
   return { ...pending('Retrying', `No attempt could start, beginning again with another Job: ${why}`), startOver: true }
 }
 
-const NO_IMAGE = ['ImagePullBackOff', 'ErrImagePull', 'ErrImageNeverPull', 'InvalidImageName', 'ImageInspectError']
-const NO_CONTAINER = ['CreateContainerConfigError', 'CreateContainerError', 'RunContainerError']
-
 function judgeRunning(seen: Evidence, job: Job): Verdict {
   const { pods, resource } = seen
   const isRunning = running('Running', `Attempt ${nthAttempt(seen)} is running`)
@@ -171,30 +141,4 @@ function judgeUnheard(seen: Evidence, pod: Pod): Verdict | undefined {
   const since = unheardSince(pod)
   if (since === undefined) return undefined
   return running('NodeUnreachable', `The node of attempt ${nthAttempt(seen)} has not been heard of since ${since}`)
-}
-
-function judgeWaiting(seen: Evidence, job: Job, pod: Pod): Verdict | undefined {
-  const waiting = pod.status?.containerStatuses?.map((c) => c.state?.waiting).find((w) => w?.reason)
-  const reason = waiting?.reason ?? ''
-  if (NO_IMAGE.includes(reason)) return pending('ImagePullBackOff', waiting?.message ?? reason)
-  if (NO_CONTAINER.includes(reason)) return pending(reason, waiting?.message ?? reason)
-  const scheduled = pod.status?.conditions?.find((c) => c.type === 'PodScheduled' && c.status === 'False')
-  if (scheduled?.reason !== 'Unschedulable') return undefined
-  const message = scheduled.message ?? 'No node has room'
-  const since = scheduled.lastTransitionTime ?? pod.metadata.creationTimestamp
-  return { ...pending('Unschedulable', message), ...givesUpGpu(seen, job, { message, since }) }
-}
-
-/** A resource that may do without a GPU does not wait for one for ever. */
-function givesUpGpu(
-  { resource, config, now }: Evidence,
-  job: Job,
-  { message, since }: { message: string; since: string | undefined },
-): Partial<Verdict> {
-  if (resource.spec.accelerator !== 'auto' || !shapeOf(job, config).gpu) return {}
-  const waitMs = config.gpuWaitSeconds * 1000
-  const waitedMs = now.getTime() - Date.parse(since ?? now.toISOString())
-  if (waitedMs < waitMs) return { lookAgainMs: waitMs - waitedMs }
-  const gpuGivenUp = `no GPU was free within ${config.gpuWaitSeconds} s: ${message}`.slice(0, 256)
-  return { reason: 'GpuUnavailable', message: `Going on with the CPU: ${gpuGivenUp}`, learned: { gpuGivenUp } }
 }

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import type { Job } from '../../../operator/transcode-job/batch.ts'
 import { eventually } from '../../support/eventually.ts'
 import { jobsEverMade, type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
 import type { OperatorProcess } from '../../support/operator-process.ts'
@@ -88,6 +89,8 @@ const SCENES: Scene[] = [
 
 const p = await operatorPlane(t, await controlPlaneWithoutNodes(t))
 const made = jobsEverMade(p.kube)
+const asksFor = (job: Job | undefined) =>
+  /"requests":\{"cpu":"(\d+)"/.exec(JSON.stringify(job?.spec['template'] ?? {}))?.[1]
 async function kill(operator: OperatorProcess): Promise<void> {
   operator.child.kill('SIGKILL')
   await operator.ended
@@ -135,6 +138,38 @@ t.test('the next operator goes on as if nothing had happened', async (t) => {
         t.equal((await w.jobs()).length, 1)
       } else await eventually('nothing left', async () => !(await w.resource('med-1')) && (await w.jobs()).length === 0)
       t.equal(made.get(w.namespace)?.size, scene.jobs, 'exactly one Job for each attempt')
+    })
+  }
+})
+
+t.test('an operator of another configuration is killed while it replaces a Job that waits in vain', async (t) => {
+  t.jobs = 4
+  const points = [
+    'apply-status',
+    'status-applied',
+    'patch-job',
+    'job-patched',
+    'delete-job',
+    'job-deleted',
+    'create-job',
+  ]
+  for (const point of [...points, 'job-created']) {
+    t.test(`at operator.${point}`, side(), async (t) => {
+      const w = await p.world(t)
+      const before = w.operator({ LEADER_ELECTION: 'false', JOB_CPU: '1000' })
+      await w.submit('med-1')
+      await w.says('med-1', 'Unschedulable')
+      await kill(before)
+      const mended = { LEADER_ELECTION: 'false', JOB_CPU: '1' }
+      const dying = w.operator({ ...mended, KEEPSAKE_FAILPOINT: `operator.${point}` })
+      t.equal(await dying.ended, 'SIGKILL', 'as the failpoint does it')
+      w.operator(mended)
+      await eventually('a Job that asks for less', async () => asksFor((await w.jobs())[0]) === '1')
+      await w.succeed('med-1')
+      await w.says('med-1', 'Succeeded')
+      t.match(await w.status('med-1'), { attempts: 1, restarts: undefined })
+      t.equal((await w.jobs()).length, 1)
+      t.equal(made.get(w.namespace)?.size, 2)
     })
   }
 })

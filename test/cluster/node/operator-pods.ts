@@ -111,6 +111,24 @@ t.test('an image that is not there is seen, and a mended operator begins again',
   t.equal(done.status?.restarts, 1)
 })
 
+t.test(
+  'a pod stuck without an image, or without room, goes on as soon as that is mended',
+  { buffered: true },
+  async (t) => {
+    const wrong = { JOB_IMAGE: 'localhost/no-such-image:2', JOB_CPU: '10m' }
+    const w = await openWorld(t, ground, 'mended', { operator: wrong })
+    await w.submit('stuck', 'short', { maxAttempts: 1 })
+    await w.until('stuck', 'a reason', (r) => succeededOf(r.status)?.reason === 'ImagePullBackOff')
+    await w.restartOperator({ JOB_IMAGE: 'localhost/keepsake:dev', JOB_CPU: '1000' })
+    await w.until('stuck', 'another reason', (r) => succeededOf(r.status)?.reason === 'Unschedulable', 120_000)
+    await w.restartOperator({ JOB_IMAGE: 'localhost/keepsake:dev', JOB_CPU: '10m' })
+    const done = await w.untilFinished('stuck', 180_000)
+    t.match(verdict(t, done), { is: 'True', attempts: 1 }, 'long before its deadline, and nothing was an attempt')
+    t.equal(done.status?.restarts, undefined)
+    t.ok((await w.events('stuck')).some((e) => e.reason === 'Outdated' && e.note.startsWith('ImagePullBackOff: ')))
+  },
+)
+
 t.test('a pod that fits nowhere is seen, and goes with its resource', { buffered: true }, async (t) => {
   const w = await openWorld(t, ground, 'nowhere', { operator: { JOB_CPU: '1000' } })
   await w.submit('huge', 'short')

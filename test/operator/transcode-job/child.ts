@@ -1,7 +1,7 @@
 import t from 'tap'
 import { progressToken, verifyProgressToken } from '../../../lib/contract/progress.ts'
 import type { Job } from '../../../operator/transcode-job/batch.ts'
-import { type ChildConfig, childJob, childName } from '../../../operator/transcode-job/child.ts'
+import { type ChildConfig, childJob, childName, configurationOf } from '../../../operator/transcode-job/child.ts'
 import { aTranscodeJob, childConfig } from '../../support/transcode-job.ts'
 
 const resource = aTranscodeJob()
@@ -26,7 +26,11 @@ const WHOLE = {
       'media.keepsake.dev/owner-uid': 'uid-1',
       'media.keepsake.dev/priority': 'normal',
     },
-    annotations: { 'media.keepsake.dev/transcode-job': 'med-1', 'media.keepsake.dev/memory': '2Gi' },
+    annotations: {
+      'media.keepsake.dev/transcode-job': 'med-1',
+      'media.keepsake.dev/memory': '2Gi',
+      'media.keepsake.dev/configuration': configurationOf(childConfig),
+    },
     ownerReferences: [
       {
         apiVersion: 'media.keepsake.dev/v1alpha1',

@@ -1,0 +1,132 @@
+import t from 'tap'
+import { succeededOf, type TranscodeJobStatus } from '../../../crds/transcode-job.ts'
+import type { Job, Pod } from '../../../operator/transcode-job/batch.ts'
+import { childName } from '../../../operator/transcode-job/child.ts'
+import {
+  aJob,
+  aPod,
+  aTranscodeJob,
+  childConfig,
+  complete,
+  endedPod,
+  failedWith,
+  pendingPod,
+  planFor,
+  runningPod,
+  waitingPod,
+} from '../../support/transcode-job.ts'
+
+/** A pod that waits in vain because of a configuration that somebody has mended since. */
+
+const resource = aTranscodeJob()
+const mended = { ...childConfig, image: 'keepsake:2' }
+const unschedulable = aPod(1, {
+  phase: 'Pending',
+  conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes' }],
+})
+const withStatus = (status: TranscodeJobStatus | undefined) => aTranscodeJob(status ? { status } : {})
+const noImage = waitingPod(1, 'ImagePullBackOff')
+const ending = { activeDeadlineSeconds: 1 }
+
+t.test('its Job makes room for one of the new configuration, which costs nothing', async (t) => {
+  const job = aJob(resource)
+  const told = planFor({ job, pods: [noImage], config: mended })
+  t.match(succeededOf(told.status), {
+    status: 'Unknown',
+    reason: 'Outdated',
+    message: /^ImagePullBackOff: ImagePullBackOff!; the configuration has changed since/,
+  })
+  t.match(told.status, { phase: 'Pending', attempts: 0 })
+  t.equal(told.patchJob, undefined, 'recorded first')
+  t.equal(told.requeueAfterMs, 10)
+  t.match(told.events, [{ reason: 'Outdated' }])
+
+  const knowing = withStatus(told.status)
+  const end = planFor({ resource: knowing, job, pods: [noImage], config: mended })
+  t.strictSame(end.patchJob, { name: job.metadata.name, spec: ending })
+  t.strictSame(end.status, told.status)
+  t.equal(end.deleteJobs, undefined)
+
+  const over = aJob(resource, failedWith('DeadlineExceeded', 1), ending)
+  const still = planFor({ resource: knowing, job: over, pods: [noImage], config: mended })
+  t.equal(still.deleteJobs, undefined, 'not while its pod is there')
+  const gone = planFor({ resource: knowing, job: over, pods: [], config: mended })
+  t.match(gone.deleteJobs, [{ metadata: { name: job.metadata.name } }])
+  t.match(gone.status, { attempts: 0, phase: 'Pending', restarts: undefined })
+
+  const next = planFor({ resource: withStatus(gone.status), config: mended })
+  t.match(next.createJob, { metadata: { name: childName(resource, 1) }, spec: { backoffLimit: 2 } })
+  t.match(JSON.stringify(next.createJob), '"keepsake:2"')
+  const made = { ...aJob(resource), metadata: { ...next.createJob?.metadata, uid: 'job-uid' } } as Job
+  const waits = planFor({ resource: withStatus(next.status), job: made, pods: [noImage], config: mended })
+  t.match(succeededOf(waits.status), { reason: 'ImagePullBackOff' }, 'this one is as configured')
+})
+
+const isOutdated = (pods: Pod[], config: object, job = aJob(resource)) =>
+  succeededOf(planFor({ job, pods, config: { ...childConfig, ...config } }).status)?.reason === 'Outdated'
+
+t.test('what a pod may wait for in vain', async (t) => {
+  t.ok(isOutdated([unschedulable], { cpu: '1' }), 'room')
+  t.ok(isOutdated([waitingPod(1, 'CreateContainerConfigError')], { storeSecret: 'other' }), 'a Secret')
+  t.notOk(isOutdated([pendingPod(1)], { image: 'other' }), 'one that merely starts')
+  t.notOk(isOutdated([runningPod(1)], { image: 'other' }), 'one that runs keeps what it has')
+  t.notOk(isOutdated([endedPod(1, 20)], { image: 'other' }), 'one that has ended')
+  t.notOk(isOutdated([], { image: 'other' }))
+})
+
+t.test('what makes a Job outdated', async (t) => {
+  for (const change of [
+    { image: 'x' },
+    { storeSecret: 'x' },
+    { serviceAccount: 'x' },
+    { cpu: '1' },
+    { memory: '1Gi' },
+    { scratch: '1Gi' },
+    { priorityClasses: { normal: 'x' } },
+  ]) {
+    t.ok(isOutdated([unschedulable], change), JSON.stringify(change))
+  }
+  for (const change of [
+    { logLevel: 'debug' },
+    { progressUrl: 'http://x' },
+    { progressKey: 'x'.repeat(32) },
+    { gpuAvailable: true },
+    { gpuWaitSeconds: 1 },
+    { memoryMax: '16Gi' },
+  ]) {
+    t.notOk(isOutdated([unschedulable], change), JSON.stringify(change))
+  }
+  const older = aJob(resource)
+  delete older.metadata.annotations?.['media.keepsake.dev/configuration']
+  t.notOk(isOutdated([unschedulable], { image: 'x' }, older), 'a Job of an operator that did not write it down')
+  const edited = aTranscodeJob({ spec: { priority: 'interactive' } })
+  const p = planFor({ resource: edited, job: aJob(resource), pods: [unschedulable] })
+  t.match(succeededOf(p.status), { reason: 'Unschedulable' }, 'an edited priority is for later Jobs')
+})
+
+t.test('once it is told to end it is followed, whatever happens in between', async (t) => {
+  const { status } = planFor({ job: aJob(resource), pods: [noImage], config: mended })
+  const knowing = withStatus(status)
+  const reverted = planFor({ resource: knowing, job: aJob(resource), pods: [noImage] })
+  t.strictSame(reverted.patchJob?.spec, ending, 'the old configuration is back')
+  const started = planFor({ resource: knowing, job: aJob(resource), pods: [runningPod(1)], config: mended })
+  t.match(succeededOf(started.status), { reason: 'Running' }, 'it found its image after all, in time')
+  t.equal(started.patchJob, undefined)
+  const late = planFor({ resource: knowing, job: aJob(resource, {}, ending), pods: [runningPod(1)], config: mended })
+  t.match(succeededOf(late.status), { reason: 'Outdated' }, 'too late')
+  const overToo = aJob(resource, failedWith('DeadlineExceeded', 1), ending)
+  t.equal(planFor({ resource: knowing, job: overToo, pods: [endedPod(1, 143)] }).deleteJobs?.length, 1)
+
+  const done = aJob(resource, complete(), ending)
+  const success = planFor({ resource: knowing, job: done, pods: [endedPod(1, 0, { ok: true })], config: mended })
+  t.match(succeededOf(success.status), { status: 'True' })
+  const bad = aJob(resource, failedWith('PodFailurePolicy', 1), ending)
+  const failure = planFor({ resource: knowing, job: bad, pods: [endedPod(1, 12)], config: mended })
+  t.match(succeededOf(failure.status), { status: 'False', reason: 'CorruptInput' })
+})
+
+t.test('a suspended one is left alone', async (t) => {
+  const suspended = aTranscodeJob({ spec: { suspend: true } })
+  const p = planFor({ resource: suspended, job: aJob(suspended), pods: [noImage], config: mended })
+  t.match(succeededOf(p.status), { reason: 'Suspended' })
+})
