@@ -6,8 +6,8 @@ import { type Route, route } from '../../api/http/route.ts'
 import { newUuid } from '../../lib/contract/ids.ts'
 import { Problem, type ProblemCode } from '../../lib/contract/problem.ts'
 
-/** Operations with an effect that can be counted: a row in `effects`. */
-export function idempotentRoutes(db: Database): Route[] {
+/** Operations with an effect that can be counted: a row in `effects`. `hold` is waited for by who asks with `wait=hold`. */
+export function idempotentRoutes(db: Database, hold: () => Promise<void> = async () => {}): Route[] {
   const common = { tags: ['Test'], summary: 'For tests', operationId: 'test', method: 'post' as const }
   const Effect = z.object({ id: z.string(), title: z.string() })
   return [
@@ -20,7 +20,8 @@ export function idempotentRoutes(db: Database): Route[] {
       status: 201,
       response: Effect,
       async handle({ body, context, query }) {
-        if (query.wait) await sleep(Number(query.wait))
+        if (query.wait === 'hold') await hold()
+        else if (query.wait) await sleep(Number(query.wait))
         const made = { id: newUuid(), title: body.title }
         await db.inTransaction({}, async (tx) => {
           await tx.execute(sql`insert into effects (id, title) values (${made.id}, ${made.title})`)

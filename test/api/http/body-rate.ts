@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { type Route, route } from '../../../api/http/route.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
+import { eventually } from '../../support/eventually.ts'
 import { noDatabase, serveRoutes } from '../../support/serve.ts'
 
 const common = {
@@ -50,12 +51,14 @@ const routes: Route[] = [
 const bodyLimits = { bytesPerSecond: 100_000, windowMs: 200, lingerMs: 150 }
 const server = await serveRoutes(t, routes, { db: noDatabase, bodyLimits })
 
-/** Sends `bytes` every 20 ms, and says what came back and when the connection closed. */
+/**
+ * Sends `bytes` every 20 ms, and says what came back and whether the connection is closed, which only the server does:
+ * the ten million bytes that were announced never come.
+ */
 async function drip(path: string, bytes: number, times: number, length = 10_000_000) {
   const socket = connect(server.port, '127.0.0.1')
   let answer = ''
-  const started = performance.now()
-  const closed = new Promise<number>((resolve) => socket.once('close', () => resolve(performance.now() - started)))
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
   socket.on('data', (chunk: Buffer) => {
     answer += chunk.toString()
   })
@@ -72,34 +75,34 @@ async function drip(path: string, bytes: number, times: number, length = 10_000_
 
 t.test('a body that arrives drop by drop is answered 408 and cut off', async (t) => {
   const { closed, answer } = await drip('/fast', 10, 100)
-  t.ok((await closed) < 1500)
+  await closed
   t.match(answer(), /^HTTP\/1\.1 408 [\s\S]*connection: close[\s\S]*"code":"REQUEST_TIMEOUT"/i)
-  while (errors.length === 0) await sleep(5)
+  await eventually('the handler to hear of it', () => errors.length > 0)
   t.match(errors[0], { name: 'ClientGone' }, 'and the handler is told')
 })
 
 t.test('a body that stops arriving is cut off', async (t) => {
   const { closed, answer } = await drip('/fast', 50_000, 1)
-  t.ok((await closed) < 1500)
+  await closed
   t.match(answer(), / 408 /)
 })
 
 t.test('a body that arrives fast enough is left alone', async (t) => {
   const { socket, answer } = await drip('/fast', 10_000, 50, 500_000)
-  await sleep(50)
+  await eventually('an answer', answer)
   t.match(answer(), /^HTTP\/1\.1 204/)
   socket.destroy()
 })
 
 t.test('a client is not blamed for a handler that does not read', async (t) => {
   const { socket, answer } = await drip('/slow-reader', 3_000_000, 1, 3_000_000)
-  await sleep(700)
+  await eventually('an answer', answer)
   t.match(answer(), /^HTTP\/1\.1 204/)
   socket.destroy()
 })
 
 t.test('who sends on after the answer is cut off after a while', async (t) => {
   const { closed, answer } = await drip('/refuse', 20_000, 60)
+  await closed
   t.match(answer(), /^HTTP\/1\.1 409/)
-  t.ok((await closed) < 1500)
 })

@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { deleteOldIdempotencyKeys } from '../../../api/http/idempotency-queries.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
@@ -12,7 +11,12 @@ import { ask, PEOPLE, serveRoutes } from '../../support/serve.ts'
 const { db, worker, admin, url } = await testDatabase(t)
 await admin.query('create table effects (id uuid primary key, title text not null)')
 await admin.query('grant all on effects to keepsake_api')
-const server = await serveRoutes(t, idempotentRoutes(db), { db })
+let hold = async () => {}
+const server = await serveRoutes(
+  t,
+  idempotentRoutes(db, () => hold()),
+  { db },
+)
 
 const headers = (key: string, who = 'ann') => ({ authorization: `Bearer ${who}`, 'idempotency-key': key })
 const post = (key: string, title = 'x', path = '/effects/a', who = 'ann') =>
@@ -158,17 +162,24 @@ t.test('a mistake in the request is reported as such and leaves the key free', a
 })
 
 t.test('an attempt whose lock ran out is taken over, and its late end changes nothing', async (t) => {
-  const slow = post('k8', 'slow', '/effects/a?wait=300')
-  await sleep(100)
-  t.equal((await post('k8', 'slow', '/effects/a?wait=300')).status, 409, 'still running')
-  t.equal((await post('k8', 'other', '/effects/a?wait=300')).status, 422, 'with another body')
+  const [begun, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  hold = () => {
+    hold = async () => {}
+    begun.resolve()
+    return goOn.promise
+  }
+  const slow = post('k8', 'slow', '/effects/a?wait=hold')
+  await begun.promise
+  t.equal((await post('k8', 'slow', '/effects/a?wait=hold')).status, 409, 'still running')
+  t.equal((await post('k8', 'other', '/effects/a?wait=hold')).status, 422, 'with another body')
   await age('k8', `locked_until = now() - interval '1 second'`)
-  t.equal((await post('k8', 'other', '/effects/a?wait=300')).status, 422, 'also when it may be dead')
-  const second = await post('k8', 'slow', '/effects/a?wait=300')
+  t.equal((await post('k8', 'other', '/effects/a?wait=hold')).status, 422, 'also when it may be dead')
+  const second = await post('k8', 'slow', '/effects/a?wait=hold')
   t.equal(second.status, 201)
+  goOn.resolve()
   t.match(await slow, { status: 409, json: { error: { code: 'IDEMPOTENCY_IN_PROGRESS' } } })
   t.equal(await effects('slow'), 1, 'the effect of the first was rolled back')
-  t.strictSame((await post('k8', 'slow', '/effects/a?wait=300')).json.data, second.json.data)
+  t.strictSame((await post('k8', 'slow', '/effects/a?wait=hold')).json.data, second.json.data)
 })
 
 t.test('a key is new again after a day, and the worker forgets it', async (t) => {

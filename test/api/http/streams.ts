@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { EventEmitter, once } from 'node:events'
 import { connect } from 'node:net'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -6,7 +7,8 @@ import t from 'tap'
 import * as z from 'zod'
 import { type Route, rawRoute, route } from '../../../api/http/route.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
-import { askRaw, noDatabase, serveRoutes } from '../../support/serve.ts'
+import { eventually } from '../../support/eventually.ts'
+import { noDatabase, serveRoutes } from '../../support/serve.ts'
 
 const common = { tags: ['Test'], summary: 'For tests', operationId: 'test', status: 200 as const }
 const Read = z.object({
@@ -18,6 +20,8 @@ const Read = z.object({
   fields: z.record(z.string(), z.string()),
 })
 const seen: { error?: unknown; aborted?: boolean; destroyed?: boolean; produced?: number }[] = []
+/** What handlers and tests tell each other: `begun`, as soon as a handler runs, and `go on`. */
+const signals = new EventEmitter()
 
 async function measure(stream: Readable) {
   const hash = createHash('sha256')
@@ -39,6 +43,7 @@ const routes: Route[] = [
     response: Read,
     async handle({ body }) {
       const { fields: early, file } = body
+      signals.emit('begun')
       try {
         const read = await measure(file.stream)
         const fields = await body.finished()
@@ -64,8 +69,9 @@ const routes: Route[] = [
     method: 'post',
     path: '/busy-form',
     bodyKind: 'multipart',
-    async handle({ body }) {
-      await sleep(150)
+    async handle({ body, context }) {
+      signals.emit('begun')
+      await once(context.signal, 'abort')
       await measure(body.file.stream).catch((error: unknown) => {
         seen.push({ error })
         throw error
@@ -90,6 +96,7 @@ const routes: Route[] = [
     bodyKind: 'bytes',
     response: z.object({ size: z.number(), sha256: z.string(), length: z.number().nullable() }),
     async handle({ body, context }) {
+      signals.emit('begun')
       try {
         return { data: { ...(await measure(body.stream)), length: body.length ?? null } }
       } catch (error) {
@@ -103,7 +110,8 @@ const routes: Route[] = [
     method: 'post',
     path: '/wait',
     async handle({ context }) {
-      await sleep(10_000, undefined, { signal: context.signal }).catch((error: unknown) => {
+      signals.emit('begun')
+      await sleep(600_000, undefined, { signal: context.signal }).catch((error: unknown) => {
         seen.push({ error })
         throw error
       })
@@ -124,7 +132,8 @@ const routes: Route[] = [
     method: 'get',
     path: '/slow',
     async handle({ context }) {
-      await sleep(100)
+      signals.emit('begun')
+      await once(signals, 'go on')
       seen.push({ aborted: context.signal.aborted })
       return { data: null }
     },
@@ -271,8 +280,8 @@ t.test('a refused form gets its answer although most of it is still to come', as
 t.test('the handler hears of a client that goes away in the middle of a file', async (t) => {
   seen.length = 0
   const head = `POST /form HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ann\r\nContent-Type: multipart/form-data; boundary=X\r\nContent-Length: 100000\r\n\r\n`
-  await askRaw(server.port, head + form([file('x'.repeat(5000))], 'X', '').toString(), { endAfterMs: 50 })
-  while (seen.length === 0) await sleep(5)
+  await leaveWhenBegun(head + form([file('x'.repeat(5000))], 'X', '').toString())
+  await eventually('the handler to hear of it', () => seen.length > 0)
   t.match(seen[0]?.error, { name: 'ClientGone' })
 })
 
@@ -306,8 +315,8 @@ t.test('refused bytes get their answer although they are still coming', async (t
 t.test('the handler hears of a client that goes away in the middle of bytes', async (t) => {
   seen.length = 0
   const head = `PUT /bytes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ann\r\nContent-Type: application/octet-stream\r\nContent-Length: 100000\r\n\r\n`
-  await askRaw(server.port, `${head}abc`, { endAfterMs: 50 })
-  while (seen.length === 0) await sleep(5)
+  await leaveWhenBegun(`${head}abc`)
+  await eventually('the handler to hear of it', () => seen.length > 0)
   t.match(seen[0]?.error, { name: 'ClientGone' })
   await sleep(10)
   t.notOk(server.logged.some((line) => line['msg'] === 'request failed' && /went away/.test(JSON.stringify(line))))
@@ -316,54 +325,61 @@ t.test('the handler hears of a client that goes away in the middle of bytes', as
 t.test('a client that goes away while a handler waits is no failure of ours', async (t) => {
   seen.length = 0
   const head = `POST /wait HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ann\r\nContent-Length: 0\r\n\r\n`
-  const socket = connect(server.port, '127.0.0.1').on('error', () => {})
-  socket.write(head)
-  await sleep(50)
-  socket.destroy()
-  while (seen.length === 0) await sleep(5)
+  await leaveWhenBegun(head)
+  await eventually('the handler to hear of it', () => seen.length > 0)
   t.match(seen[0]?.error, { name: 'AbortError' })
   await sleep(10)
   t.notOk(server.logged.some((line) => line['msg'] === 'request failed' && /AbortError/.test(JSON.stringify(line))))
 })
 
-/** A form whose file has come whole, and whose next field has not. */
-function beginForm(path: string) {
+/** A client that sends this and goes away as soon as its request is handled. */
+async function leaveWhenBegun(bytes: string): Promise<void> {
+  const begun = once(signals, 'begun')
   const socket = connect(server.port, '127.0.0.1').on('error', () => {})
+  socket.write(bytes)
+  await begun
+  socket.destroy()
+}
+
+/** A form whose file has come whole, and whose next field has not. */
+function halfForm(path: string): string {
   const file = '--b\r\ncontent-disposition: form-data; name="file"; filename="a.mp4"\r\n\r\nshort\r\n'
   const field = '--b\r\ncontent-disposition: form-data; name="title"\r\n\r\nhalf of'
   const head = 'authorization: Bearer ann\r\ncontent-type: multipart/form-data; boundary=b\r\ncontent-length: 1000'
-  socket.write(`POST ${path} HTTP/1.1\r\nhost: x\r\n${head}\r\n\r\n${file}${field}`)
-  return socket
+  return `POST ${path} HTTP/1.1\r\nhost: x\r\n${head}\r\n\r\n${file}${field}`
 }
 
 t.test('a form that breaks off behind its file, before the handler looked at that', async (t) => {
   seen.length = 0
-  const socket = beginForm('/busy-form')
-  await sleep(50)
-  socket.destroy()
-  while (!seen[0]) await sleep(5)
-  t.match(seen[0].error, { name: 'ClientGone' })
+  await leaveWhenBegun(halfForm('/busy-form'))
+  await eventually('the handler to hear of it', () => seen.length > 0)
+  t.match(seen[0]?.error, { name: 'ClientGone' })
 })
 
 t.test('a handler that refuses while the fields behind the file are still on their way', async (t) => {
-  const socket = beginForm('/strange-form')
+  const socket = connect(server.port, '127.0.0.1').on('error', () => {})
+  socket.write(halfForm('/strange-form'))
   let answer = ''
   socket.on('data', (bytes) => {
     answer += bytes
   })
-  while (!answer.includes('NOT_FOUND')) await sleep(5)
+  await eventually('an answer', () => answer.includes('NOT_FOUND'))
   t.match(answer, /^HTTP\/1\.1 404 /)
   socket.destroy()
 })
 
 t.test('a handler that asks late still hears of a client that went away, and of none that stayed', async (t) => {
   seen.length = 0
-  const socket = connect(server.port, '127.0.0.1').on('error', () => {})
-  socket.write('GET /slow HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ann\r\n\r\n')
-  await sleep(30)
-  socket.destroy()
-  while (seen.length === 0) await sleep(5)
-  await server.ask({ path: '/slow', headers: ann })
+  await leaveWhenBegun('GET /slow HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ann\r\n\r\n')
+  // By the time that others have been answered, the server has noticed.
+  for (let i = 0; i < 3; i++) await server.ask({ path: '/file/x' })
+  signals.emit('go on')
+  await eventually('the first one', () => seen.length === 1)
+  const begun = once(signals, 'begun')
+  const stays = server.ask({ path: '/slow', headers: ann })
+  await begun
+  signals.emit('go on')
+  await stays
   t.strictSame(seen, [{ aborted: true }, { aborted: false }])
 })
 
@@ -371,12 +387,17 @@ t.test('stops reading the source when the client goes away, and never runs ahead
   seen.length = 0
   const socket = connect(server.port, '127.0.0.1')
   socket.write('GET /endless HTTP/1.1\r\nHost: x\r\n\r\n')
-  await sleep(150)
-  const state = seen[0]
-  const produced = state?.produced ?? 0
-  t.ok(produced > 0 && produced < 32_000_000, `${produced} bytes for a client that reads nothing`)
+  let before = -1
+  const produced = await eventually('the source to rest', async () => {
+    const now = seen[0]?.produced ?? 0
+    const isResting = now > 0 && now === before
+    before = now
+    await sleep(50)
+    return isResting || now > 64_000_000 ? now : undefined
+  })
+  t.ok(produced < 32_000_000, `${produced} bytes for a client that reads nothing`)
   socket.destroy()
-  while (!state?.destroyed) await sleep(5)
+  await eventually('its end', () => seen[0]?.destroyed)
   t.pass('the source was closed')
 })
 
