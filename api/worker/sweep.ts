@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { TRANSCODE_JOBS, TranscodeJobSpec } from '../../crds/transcode-job.ts'
+import { succeededOf, TRANSCODE_JOBS, TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import { manifestKey, outputPrefix } from '../../lib/contract/object-keys.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
@@ -76,7 +76,7 @@ async function repair(deps: SweepDeps, options: SweepOptions, media: Conversion)
   const job = await findJob(deps, transcodeJobName(media))
   const isCommitted = !job && (await deps.store.head(manifestKey(prefix))) !== undefined
   const seen = { resource: job && seenOf(job, media.id, prefix), isCommitted, marginSeconds: options.marginSeconds }
-  const move = repairOf({ ...seen, now: deps.clock.now() })
+  const move = repairOf({ ...seen, now: deps.clock.now(), others: () => queueOf(deps) })
   if (move === 'wait') return
   deps.onRepaired?.(move)
   deps.log.info({ media: media.id, move }, 'repairing a conversion')
@@ -111,6 +111,11 @@ async function projectCommitted(deps: SweepDeps, media: Conversion, prefix: stri
 }
 
 async function giveUp(deps: SweepDeps, media: Conversion, job: TranscodeJobObject | undefined): Promise<void> {
+  const { reason, message } = succeededOf(job?.status) ?? {}
+  deps.log.error(
+    { media: media.id, transcodeJob: job?.metadata.name, reason, message },
+    'its TranscodeJob stands still',
+  )
   // The row first: if we die in between, what the resource still says is no news any more.
   await timeOut(deps, media)
   if (job) await remove(deps, job)
@@ -136,6 +141,9 @@ async function timeOut(deps: SweepDeps, media: Conversion): Promise<void> {
   deps.log.error({ media: media.id, generation: media.generation }, 'giving a conversion up: no sign of life')
   await failConversion(deps.db, media, { code: 'TIMEOUT', message: 'The conversion took longer than it may' })
 }
+
+const queueOf = ({ projector }: SweepDeps) =>
+  projector.reflection.list().map(({ metadata, status }) => ({ creationTimestamp: metadata.creationTimestamp, status }))
 
 function seenOf(job: TranscodeJobObject, mediaId: Uuid, prefix: string): ResourceSeen {
   // As the API server does; a resource that it has not defaulted would have no deadline.

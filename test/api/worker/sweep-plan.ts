@@ -40,3 +40,33 @@ const table: [string, RepairSeen, Repair][] = [
 for (const [name, world, expected] of table) {
   t.test(`${name}: ${expected}`, async (t) => t.equal(repairOf(world), expected))
 }
+
+/** One at work at 11:00, when the one that waits has half an hour left. */
+const other = (created: string, change: object = {}): Pick<ResourceSeen, 'creationTimestamp' | 'status'> => ({
+  creationTimestamp: created,
+  status: { phase: 'Running', startTime: '2026-05-01T11:00:00Z', ...change },
+})
+const queues: [string, ReturnType<typeof other>[], Repair][] = [
+  ['one before it is being converted', [other('2026-05-01T07:00:00Z')], 'wait'],
+  ['one of the same moment was converted', [other('2026-05-01T08:00:00Z', { phase: 'Succeeded' })], 'wait'],
+  [
+    'one before it has ended',
+    [other('2026-05-01T07:00:00Z', { startTime: '', completionTime: '2026-05-01T11:30:00Z' })],
+    'wait',
+  ],
+  ['only those behind it get a place', [other('2026-05-01T08:00:01Z')], 'give-up'],
+  [
+    'those before it have been silent as long',
+    [other('2026-05-01T07:00:00Z', { startTime: '2026-05-01T10:29:00Z' })],
+    'give-up',
+  ],
+  ['those before it wait as well', [other('2026-05-01T07:00:00Z', { phase: 'Pending', startTime: '' })], 'give-up'],
+]
+for (const [name, others, expected] of queues) {
+  t.test(`it waits for a place, and ${name}: ${expected}`, async (t) => {
+    const waiting = resource({ status: { phase: 'Pending' } })
+    t.equal(repairOf({ ...seen({ resource: waiting }), others: () => others }), expected)
+    const silent = resource({ status: { phase: 'Running' } })
+    t.equal(repairOf({ ...seen({ resource: silent }), others: () => others }), 'give-up', 'not if it has its place')
+  })
+}
