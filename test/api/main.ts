@@ -20,7 +20,7 @@ function start(settings: Record<string, string>) {
     errors += chunk.toString()
   })
   t.teardown(() => child.kill('SIGKILL'))
-  return { child, errors: () => errors, lines: createInterface(child.stdout), exited: once(child, 'exit') }
+  return { child, errors: () => errors, lines: createInterface(child.stdout), exited: once(child, 'close') }
 }
 
 t.test('serves, and stops cleanly on SIGTERM', async (t) => {
@@ -40,6 +40,7 @@ t.test('serves, and stops cleanly on SIGTERM', async (t) => {
     port = Number(new URL(said.publicUrl).port)
     break
   }
+  child.stdout.resume() // behind the break nobody reads any more
   t.equal((await ask(port, { path: '/health' })).status, 200)
   child.kill('SIGTERM')
   t.strictSame(await exited, [0, null])

@@ -108,15 +108,14 @@ export function ask(port: number, { method = 'GET', path, headers = {}, body }: 
   })
 }
 
-/** Sends exactly these bytes and resolves with everything that comes back until the connection closes. */
-export function askRaw(port: number, bytes: string | Buffer, options: { endAfterMs?: number } = {}): Promise<string> {
+/** Sends exactly these bytes and resolves with everything that comes back until the server closes the connection. */
+export function askRaw(port: number, bytes: string | Buffer): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(bytes))
     const chunks: Buffer[] = []
     socket.on('data', (chunk: Buffer) => chunks.push(chunk))
     socket.on('error', () => {})
     socket.on('close', () => resolve(Buffer.concat(chunks).toString()))
-    if (options.endAfterMs !== undefined) setTimeout(() => socket.destroy(), options.endAfterMs)
   })
 }
 

@@ -15,6 +15,7 @@ import {
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { StoreError } from '../../../lib/runtime/object-store.ts'
+import { eventually } from '../../support/eventually.ts'
 import { ask, noDatabase, PEOPLE, serveRoutes } from '../../support/serve.ts'
 
 const Thing = z.object({ media_id: outputId('media'), title: z.string(), created_at: outputTime() })
@@ -389,8 +390,9 @@ t.test('logs one line per request, without credentials', async (t) => {
   const before = server.logged.length
   await ask(server.port, { path: `${path}?token=swordfish`, headers: ann })
   await ask(server.port, { path: '/d/k1.abc.secretmac/org/1/master.m3u8?X-Amz-Signature=swordfish' })
-  await new Promise((resolve) => setTimeout(resolve, 20))
-  const lines = server.logged.slice(before).filter((line) => line['msg'] === 'request')
+  const linesNow = () => server.logged.slice(before).filter((line) => line['msg'] === 'request')
+  await eventually('both lines', () => linesNow().length >= 2)
+  const lines = linesNow()
   t.match(lines, [
     {
       method: 'GET',

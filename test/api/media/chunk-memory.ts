@@ -16,7 +16,8 @@ t.test('a buffer that has its memory for itself is freed, and freeing it again d
   const before = process.memoryUsage().arrayBuffers
   freeBuffer(buffer)
   t.equal(buffer.length, 0)
-  t.equal(before - process.memoryUsage().arrayBuffers, MIB)
+  // The collector may free something of others at this very moment.
+  t.ok(before - process.memoryUsage().arrayBuffers >= MIB)
   t.doesNotThrow(() => freeBuffer(buffer))
   t.doesNotThrow(() => freeBuffer(Buffer.alloc(0)))
 })

@@ -36,7 +36,13 @@ function project(t: { teardown(fn: () => Promise<void>): void }, options: Projec
   const projector = startProjector({ ...deps, ...other }, { progressMs: 0, backoffMs: () => 10, ...options })
   t.teardown(() => projector.stop())
   const idle = () => eventually('an idle projector', () => projector.waiting() === 0)
-  return { ...projector, idle }
+  /** Has looked at what was shown of this video. */
+  const hasSeen = async (id: Uuid, phase: TranscodeJobStatus['phase']) => {
+    const seen = () => projector.reflection.get(world.keyOf(id))?.status?.phase === phase
+    await eventually(`${phase} to be heard of`, seen)
+    await idle()
+  }
+  return { ...projector, idle, hasSeen }
 }
 const statusOf = async (id: Uuid) => (await world.row(id)).upload_status
 const until = (id: Uuid, status: string) =>
@@ -178,7 +184,8 @@ t.test('a list that starts over asks the database for nothing', async (t) => {
   await p.idle()
   const before = reads
   await cluster.patch(TRANSCODE_JOBS, world.keyOf(id), { metadata: { annotations: { touched: 'yes' } } })
-  await sleep(50)
+  const isHeardOf = () => p.reflection.get(world.keyOf(id))?.metadata.annotations?.['touched'] === 'yes'
+  await eventually('the change to be heard of', isHeardOf)
   await p.idle()
   t.equal(reads, before)
 })
@@ -210,7 +217,7 @@ t.test('what a generation before says changes nothing', async (t) => {
   const p = project(t)
   await world.writeOutput(id)
   await show(id, succeeded(id))
-  await p.idle()
+  await p.hasSeen(id, 'Succeeded')
   t.equal(await statusOf(id), 'processing')
 
   const media = await db.read({}, (tx) => findConversion(tx, id))
@@ -228,7 +235,7 @@ t.test('a deleted media stays as it was, and so does one that never was', async 
   await world.writeOutput(id)
   const p = project(t)
   await show(id, succeeded(id))
-  await p.idle()
+  await p.hasSeen(id, 'Succeeded')
   t.equal(await statusOf(id), 'processing')
   t.equal(await world.count(id, 'MediaTranscoded'), 0)
   const stranger = { mediaId: newUuid(), prefix: 'x/', state: 'succeeded' as const }

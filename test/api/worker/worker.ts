@@ -44,7 +44,7 @@ const config = loadConfig(WorkerConfig, {
   HOST: '127.0.0.1',
   HEALTH_PORT: '0',
   METRICS_PORT: '0',
-  POLL_MS: '60000',
+  POLL_MS: '60000', // who waited for it would wait in vain
   SWEEP_SECONDS: '3600',
 })
 const parts = { config, db: database.worker, store: place.store, bus, cluster, log, clock: systemClock }
@@ -54,9 +54,7 @@ t.test('from the upload to the announcement, with two workers', async (t) => {
   const workers = [await startWorker(parts), await startWorker(parts)]
   t.teardown(() => Promise.all(workers.map((w) => w.close())))
   const ids = await Promise.all([1, 2, 3, 4, 5].map(() => world.upload()))
-  const since = performance.now()
-  for (const id of ids) await eventually('a TranscodeJob', () => world.job(id))
-  t.ok(performance.now() - since < 1500, 'nobody waited for the poll')
+  for (const id of ids) await eventually('a TranscodeJob', () => world.job(id), 30_000)
   for (const id of ids) {
     await world.setStatus(id, running(50))
     await world.writeOutput(id)
