@@ -8,6 +8,7 @@ import { longClip } from '../node-support/clips.ts'
 import { heldEncode, install, resourceFor } from '../node-support/installation.ts'
 import { eventsIn } from '../node-support/jetstream.ts'
 import type { PodSeen } from '../node-support/namespace.ts'
+import { storeEnvironment } from '../node-support/operator.ts'
 import { requestsFrom } from '../node-support/own-token.ts'
 import { holdEncoder, killPod } from '../node-support/pod-processes.ts'
 import { RELEASE } from '../node-support/release.ts'
@@ -37,6 +38,15 @@ t.test('helm install brings everything up, and helm test agrees', async (t) => {
     `${RELEASE}-keepsake-worker=2`,
   ])
   t.match(await release.helm('test', RELEASE), /Phase:\s+Succeeded/)
+})
+
+t.test('helm test says which of the servers outside is not what the Secrets say', async (t) => {
+  await namespace.secret('store', { ...storeEnvironment(services.s3), S3_BUCKET: 'not-ours' })
+  t.teardown(() => namespace.secret('store', storeEnvironment(services.s3)))
+  await t.rejects(release.helm('test', RELEASE, '--timeout', '2m'))
+  const log = await kubectl('logs', `pod/${RELEASE}-keepsake-test`)
+  t.match(log, /^FAILED: The object store keeps an object: .*NoSuchBucket/m)
+  t.strictSame(log.match(/^ok:|^FAILED:/gm), ['ok:', 'ok:', 'ok:', 'ok:', 'FAILED:', 'ok:'], 'that one and no other')
 })
 
 t.test('every program may do with its own token what it needs, and nothing else', async (t) => {
