@@ -35,6 +35,22 @@ function givesUpGpu(
   return { reason: 'GpuUnavailable', message: `Going on with the CPU: ${gpuGivenUp}`, learned: { gpuGivenUp } }
 }
 
+/** A pod is made at once, or something keeps its Job from making it: a quota, a policy, a webhook. */
+const NO_POD_MS = 30_000
+
+/** Only events of the Job say why, and those are not ours to read. */
+export function judgeWithoutPod({ now }: Evidence, { metadata, status }: Job): Verdict {
+  const queued = pending('Queued', 'Waiting for the pod to start')
+  // Of one that was suspended the Job says when it started anew, as soon as it has heard that it may.
+  const isSuspended = status?.conditions?.some((c) => c.type === 'Suspended' && c.status === 'True')
+  const since = status?.startTime ?? metadata.creationTimestamp
+  if (since === undefined || isSuspended) return queued
+  const leftMs = NO_POD_MS - (now.getTime() - Date.parse(since))
+  if (leftMs > 0) return { ...queued, lookAgainMs: leftMs }
+  const where = `"kubectl describe job ${metadata.name}" says why`
+  return pending('PodNotCreated', `The Job has made no pod since ${since}; ${where}`)
+}
+
 const OUTDATED = 'Outdated'
 
 /**

@@ -124,6 +124,18 @@ t.test('a pod that somebody deletes before it started counts as well, as its Job
   t.match(await w.status('med-1'), { phase: 'Failed', attempts: 1 })
 })
 
+t.test('a quota that keeps the Job from making a pod is no silence', side(), async (t) => {
+  const w = await p.world(t)
+  await w.kubectl('create', 'quota', 'none', '--hard=pods=0')
+  await w.submit('med-1')
+  const { metadata } = await w.awaitJob('med-1')
+  await w.says('med-1', /^PodNotCreated: The Job has made no pod since .* "kubectl describe job tj-med-1-/, 60_000)
+  t.match(await w.kubectl('describe', 'job', metadata.name), /exceeded quota: none/)
+  await w.told('med-1', /^Warning PodNotCreated: /)
+  await w.kubectl('delete', 'quota', 'none')
+  await w.says('med-1', 'Unschedulable', 90_000)
+})
+
 t.test('what somebody changes in the Job is put right: suspend, parallelism', side(), async (t) => {
   const w = await p.world(t)
   await w.submit('med-1')

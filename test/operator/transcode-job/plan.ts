@@ -61,7 +61,7 @@ t.test('creates the Job once, under a name that depends on the resource alone', 
 
 const verdicts: [string, Partial<Observed>, object, object?][] = [
   ['no Job yet', {}, { status: 'Unknown', reason: 'Creating' }, { phase: 'Pending' }],
-  ['a Job without a pod', { job }, { status: 'Unknown', reason: 'Queued' }, { phase: 'Pending' }],
+  ['a Job without a pod', { job: aJob(resource) }, { status: 'Unknown', reason: 'Queued' }, { phase: 'Pending' }],
   ['a pod that waits', { job, pods: [pendingPod(1)] }, { status: 'Unknown', reason: 'Queued' }],
   ['a pod that no node takes', { job, pods: [unschedulable] }, { reason: 'Unschedulable', message: '0/1 nodes' }],
   ['an image that cannot be pulled', { job, pods: [waitingPod(1, 'ErrImagePull')] }, { reason: 'ImagePullBackOff' }],

@@ -1,0 +1,43 @@
+import t from 'tap'
+import { succeededOf } from '../../../crds/transcode-job.ts'
+import { aJob, aTranscodeJob, endedPod, pendingPod, planFor, planTime } from '../../support/transcode-job.ts'
+
+/** A quota, a policy or a webhook may keep a Job from making its pod, and only the Job's events tell. */
+
+const resource = aTranscodeJob()
+const ago = (seconds: number) => new Date(planTime.getTime() - seconds * 1000).toISOString()
+const since = (startTime: string | undefined, pods = [] as ReturnType<typeof pendingPod>[]) =>
+  planFor({ job: aJob(resource, startTime ? { startTime } : {}), pods })
+
+t.test('a Job that makes no pod is told of after a while', async (t) => {
+  const early = since(ago(10))
+  t.match(succeededOf(early.status), { reason: 'Queued' })
+  t.equal(early.requeueAfterMs, 20_000)
+  const late = since(ago(30))
+  t.match(late.status, { phase: 'Pending' })
+  t.match(succeededOf(late.status), {
+    status: 'Unknown',
+    reason: 'PodNotCreated',
+    message: `The Job has made no pod since ${ago(30)}; "kubectl describe job tj-med-1-49a88c84" says why`,
+  })
+  t.match(late.events, [{ type: 'Warning', reason: 'PodNotCreated' }])
+  t.equal(late.requeueAfterMs, undefined)
+})
+
+t.test('also one that its controller has not even looked at', async (t) => {
+  const job = aJob(resource)
+  const unseen = { ...job, metadata: { ...job.metadata, creationTimestamp: ago(31) } }
+  t.match(succeededOf(planFor({ job: unseen, pods: [] }).status), { reason: 'PodNotCreated' })
+  t.match(succeededOf(since(undefined).status), { reason: 'Queued' }, 'nobody knows since when')
+})
+
+t.test('one that is just being resumed is not late', async (t) => {
+  const suspended = aJob(resource, { conditions: [{ type: 'Suspended', status: 'True' }] })
+  const resumed = { ...suspended, metadata: { ...suspended.metadata, creationTimestamp: ago(999) } }
+  t.match(succeededOf(planFor({ job: resumed, pods: [] }).status), { reason: 'Queued' })
+})
+
+t.test('what has a pod, or had one, is told of otherwise', async (t) => {
+  t.match(succeededOf(since(ago(99), [pendingPod(1)]).status), { reason: 'Queued' })
+  t.match(succeededOf(since(ago(99), [endedPod(1, 20)]).status), { reason: 'Retrying' })
+})
