@@ -34,8 +34,9 @@ export async function moveIntoPlace(from: string, to: string, top: string): Prom
       await rename(from, to)
       break
     } catch (error) {
-      // A delete may have removed the still empty folder between the two lines.
-      if (errnoOf(error) !== 'ENOENT' || attempt === 50 || !(await exists(from))) throw error
+      // A delete may have removed a still empty folder between the two lines, or between two steps of the first: mkdir
+      // then finds one there, looks at it, finds none, and says that it is no folder.
+      if (!['ENOENT', 'ENOTDIR'].includes(errnoOf(error) ?? '') || attempt === 500 || !(await exists(from))) throw error
     }
   }
   await syncUp(dirname(to), top)

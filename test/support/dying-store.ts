@@ -9,6 +9,10 @@ const key = 'org/x'
 armFailpoint(failpoint)
 const store = openFolderStore({ folder })
 
+// Who is to be killed in the middle must not be done before: every turn of the event loop takes its time.
+const clock = new Int32Array(new SharedArrayBuffer(4))
+const brake = failpoint ? undefined : setInterval(() => void Atomics.wait(clock, 0, 0, 50))
+
 /** With a failpoint a short body; without one a body without end, in the middle of which we are killed. */
 async function* body() {
   for (let i = 0; failpoint ? i < 4 : true; i++) yield Buffer.alloc(100_000, i)
@@ -16,3 +20,4 @@ async function* body() {
 if (what === 'put') await store.put(key, Readable.from(body()), { contentType: 'video/mp4' })
 if (what === 'part') await store.putPart(key, id, 1, Readable.from(body()), { size: 400_000 })
 if (what === 'complete') await store.completeMultipart(key, id, [{ partNumber: 1, etag }])
+clearInterval(brake)
