@@ -40,7 +40,7 @@ export function sample(type: EventType = 'MediaUploaded', filename = 'clip.mp4')
 
 /** As the relay does it: again until the bus has taken it. */
 export async function relay(bus: EventBus, { subject, event }: Sample): Promise<void> {
-  for (const end = Date.now() + 20_000; ; await sleep(20)) {
+  for (const end = Date.now() + 60_000; ; await sleep(20)) {
     try {
       return await bus.publish(subject, event)
     } catch (error) {
@@ -50,7 +50,7 @@ export async function relay(bus: EventBus, { subject, event }: Sample): Promise<
 }
 
 /** Patient: a server may be starting, on a machine that is busy. */
-export const soon = (what: string, look: () => boolean | Promise<boolean>) => eventually(what, look, 20_000)
+export const soon = (what: string, look: () => boolean | Promise<boolean>) => eventually(what, look)
 
 const BACKOFF = [30, 60]
 let consumers = 0
@@ -244,15 +244,18 @@ export function eventBusContract(t: Test, open: () => EventBus): void {
     for (const how of ['stop', 'close'] as const) {
       const one = sample()
       let state: 'idle' | 'running' | 'finished' = 'idle'
+      const release = Promise.withResolvers<void>()
       const handle = only(one, async () => {
         state = 'running'
-        await sleep(300)
+        await release.promise
         state = 'finished'
       })
       const { bus, stop } = await listening(t, ['MediaUploaded'], handle)
       const published = relay(bus, one)
       await soon('the handler', () => state === 'running')
-      await (how === 'stop' ? stop() : bus.close())
+      const stopped = how === 'stop' ? stop() : bus.close()
+      setTimeout(release.resolve, 200)
+      await stopped
       t.equal(state, 'finished', how)
       await published
     }

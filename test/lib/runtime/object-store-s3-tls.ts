@@ -27,7 +27,7 @@ t.test('buffers are released over TLS only when they have been sent', async (t) 
   const address = server.address()
   const port = typeof address === 'object' && address ? address.port : 0
   const keys = { region: 'us-east-1', bucket: 'bucket', accessKey: 'access', secretKey: 'secretsecret' }
-  const store = openS3Store({ endpoint: `https://127.0.0.1:${port}`, idleMs: 5000, ca, ...keys })
+  const store = openS3Store({ endpoint: `https://127.0.0.1:${port}`, idleMs: 60_000, ca, ...keys })
   t.teardown(async () => {
     await store.close()
     server.closeAllConnections()
