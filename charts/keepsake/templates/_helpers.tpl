@@ -127,8 +127,9 @@ labels:
   app.kubernetes.io/component: {{ .component }}
   {{- with .values.podLabels }}{{ toYaml . | nindent 2 }}{{ end }}
 annotations:
-  kubectl.kubernetes.io/default-container: {{ .component }}
-  {{- with .values.podAnnotations }}{{ toYaml . | nindent 2 }}{{ end }}
+  {{- /* A temporary folder must not keep the cluster autoscaler from removing a node. */}}
+  {{- $ours := dict "kubectl.kubernetes.io/default-container" .component "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes" "tmp" }}
+  {{- toYaml (merge dict (.values.podAnnotations | default dict) $ours) | nindent 2 }}
 {{- end -}}
 
 {{- define "keepsake.podSpec" -}}

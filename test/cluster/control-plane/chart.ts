@@ -9,7 +9,7 @@ interface Document {
   apiVersion: string
   kind: string
   metadata: { name: string; namespace?: string; annotations?: Record<string, string> }
-  spec?: PodSpec & { replicas?: number; template?: { metadata: object; spec: PodSpec } }
+  spec?: PodSpec & { replicas?: number; template?: { metadata: { annotations?: object }; spec: PodSpec } }
 }
 interface PodSpec {
   serviceAccountName?: string
@@ -137,6 +137,17 @@ t.test('where an autoscaler decides, the chart says nothing of replicas', async 
     }
     t.strictSame([await replicas('null'), await replicas('0'), await replicas('3')], [undefined, 0, 3], program)
   }
+})
+
+t.test('a temporary folder keeps no node alive, unless somebody wants that', async (t) => {
+  const key = 'cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes'
+  const own = { [key]: 'none', 'example.org/team': 'media' }
+  const all = await render('--values', MINIMAL, '--set-json', `worker.podAnnotations=${JSON.stringify(own)}`)
+  const annotations = (program: string) =>
+    all.find((d) => d.kind === 'Deployment' && d.metadata.name === `demo-keepsake-${program}`)?.spec?.template?.metadata
+      .annotations
+  t.strictSame(annotations('api'), { 'kubectl.kubernetes.io/default-container': 'api', [key]: 'tmp' })
+  t.strictSame(annotations('worker'), { 'kubectl.kubernetes.io/default-container': 'worker', ...own })
 })
 
 t.test('the processors of an attempt may be a number', async (t) => {
