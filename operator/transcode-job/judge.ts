@@ -13,7 +13,7 @@ import {
 } from './evidence.ts'
 import { isOutgrown, moreMemory, shapeOf, shapesLearned } from './shape.ts'
 import { type Evidence, failed, isGone, pending, running, type Verdict } from './verdict.ts'
-import { judgeOutdated, judgeWaiting, judgeWithoutPod } from './waiting.ts'
+import { judgeOutdated, judgeWaiting, judgeWithoutPod, QUEUED } from './waiting.ts'
 
 /** So many Jobs may be given up because their pods could not even start, before the resource fails. */
 export const MAX_RESTARTS = 3
@@ -114,7 +114,7 @@ function judgeRunning(seen: Evidence, job: Job): Verdict {
   const live = livePod(pods)
   if (live) {
     if (hasRun(live)) return judgeUnheard(seen, live) ?? isRunning
-    return judgeWaiting(seen, job, live) ?? pending('Queued', 'Waiting for the pod to start')
+    return judgeWaiting(seen, job, live) ?? QUEUED
   }
   const ended = lastEnded(pods)
   if (!ended) return judgeVanished(seen, job) ?? judgeWithoutPod(seen, job)

@@ -8,17 +8,31 @@ import { type Evidence, isGone, pending, type Verdict } from './verdict.ts'
 const NO_IMAGE = ['ImagePullBackOff', 'ErrImagePull', 'ErrImageNeverPull', 'InvalidImageName', 'ImageInspectError']
 const NO_CONTAINER = ['CreateContainerConfigError', 'CreateContainerError', 'RunContainerError']
 
+export const QUEUED = pending('Queued', 'Waiting for the pod to start')
+
 /** What a pod waits for that has not started, where anybody says so. */
 export function judgeWaiting(seen: Evidence, job: Job, pod: Pod): Verdict | undefined {
   const waiting = pod.status?.containerStatuses?.map((c) => c.state?.waiting).find((w) => w?.reason)
   const reason = waiting?.reason ?? ''
   if (NO_IMAGE.includes(reason)) return pending('ImagePullBackOff', waiting?.message ?? reason)
   if (NO_CONTAINER.includes(reason)) return pending(reason, waiting?.message ?? reason)
-  const scheduled = pod.status?.conditions?.find((c) => c.type === 'PodScheduled' && c.status === 'False')
+  const scheduled = pod.status?.conditions?.find((c) => c.type === 'PodScheduled')
+  if (scheduled?.status === 'True') return judgeNotStarted(seen, pod, scheduled.lastTransitionTime)
   if (scheduled?.reason !== 'Unschedulable') return undefined
   const message = scheduled.message ?? 'No node has room'
   const since = scheduled.lastTransitionTime ?? pod.metadata.creationTimestamp
   return { ...pending('Unschedulable', message), ...givesUpGpu(seen, job, { message, since }) }
+}
+
+/** Long enough for a large image. After that something is wrong with the node: its network, its disk, its kubelet. */
+const NOT_STARTED_MS = 120_000
+
+function judgeNotStarted({ now }: Evidence, { metadata }: Pod, since: string | undefined): Verdict | undefined {
+  if (since === undefined) return undefined
+  const leftMs = NOT_STARTED_MS - (now.getTime() - Date.parse(since))
+  if (leftMs > 0) return { ...QUEUED, lookAgainMs: leftMs }
+  const where = `"kubectl describe pod ${metadata.name}" says why`
+  return pending('PodNotStarted', `Its node has not started the pod since ${since}; ${where}`)
 }
 
 /** A resource that may do without a GPU does not wait for one for ever. */
@@ -40,13 +54,12 @@ const NO_POD_MS = 30_000
 
 /** Only events of the Job say why, and those are not ours to read. */
 export function judgeWithoutPod({ now }: Evidence, { metadata, status }: Job): Verdict {
-  const queued = pending('Queued', 'Waiting for the pod to start')
   // Of one that was suspended the Job says when it started anew, as soon as it has heard that it may.
   const isSuspended = status?.conditions?.some((c) => c.type === 'Suspended' && c.status === 'True')
   const since = status?.startTime ?? metadata.creationTimestamp
-  if (since === undefined || isSuspended) return queued
+  if (since === undefined || isSuspended) return QUEUED
   const leftMs = NO_POD_MS - (now.getTime() - Date.parse(since))
-  if (leftMs > 0) return { ...queued, lookAgainMs: leftMs }
+  if (leftMs > 0) return { ...QUEUED, lookAgainMs: leftMs }
   const where = `"kubectl describe job ${metadata.name}" says why`
   return pending('PodNotCreated', `The Job has made no pod since ${since}; ${where}`)
 }
@@ -77,7 +90,8 @@ export function judgeOutdated(seen: Evidence, job: Job, isOver: boolean): Verdic
 
 function waitsInVain(seen: Evidence, job: Job): Verdict | undefined {
   const live = livePod(seen.pods)
-  return live && !hasRun(live) ? judgeWaiting(seen, job, live) : undefined
+  const waits = live && !hasRun(live) ? judgeWaiting(seen, job, live) : undefined
+  return waits?.reason === QUEUED.reason ? undefined : waits
 }
 
 /** Until it is over, and if it is over for no other reason. */

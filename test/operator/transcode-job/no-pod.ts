@@ -2,7 +2,9 @@ import t from 'tap'
 import { succeededOf } from '../../../crds/transcode-job.ts'
 import { aJob, aTranscodeJob, endedPod, pendingPod, planFor, planTime } from '../../support/transcode-job.ts'
 
-/** A quota, a policy or a webhook may keep a Job from making its pod, and only the Job's events tell. */
+/**
+ * A quota, a policy or a webhook may keep a Job from making its pod, a node from starting it: only events tell.
+ */
 
 const resource = aTranscodeJob()
 const ago = (seconds: number) => new Date(planTime.getTime() - seconds * 1000).toISOString()
@@ -38,6 +40,31 @@ t.test('one that is just being resumed is not late', async (t) => {
 })
 
 t.test('what has a pod, or had one, is told of otherwise', async (t) => {
-  t.match(succeededOf(since(ago(99), [pendingPod(1)]).status), { reason: 'Queued' })
+  t.match(
+    succeededOf(since(ago(999), [pendingPod(1)]).status),
+    { reason: 'Queued' },
+    'not yet looked at by the scheduler',
+  )
   t.match(succeededOf(since(ago(99), [endedPod(1, 20)]).status), { reason: 'Retrying' })
+})
+
+/** Bound to a node: what its kubelet does is told by events of the pod alone, until there is a container. */
+const bound = (createdAgo: number) => {
+  const pod = pendingPod(1)
+  const conditions = [{ type: 'PodScheduled', status: 'True' }]
+  return {
+    metadata: { ...pod.metadata, creationTimestamp: ago(createdAgo) },
+    status: { ...pod.status, conditions: conditions.map((c) => ({ ...c, lastTransitionTime: ago(createdAgo - 5) })) },
+  }
+}
+
+t.test('a pod that has a node and does not start is told of after a while', async (t) => {
+  const early = since(ago(999), [bound(65)])
+  t.match(succeededOf(early.status), { reason: 'Queued' })
+  t.equal(early.requeueAfterMs, 60_000)
+  const late = since(ago(999), [bound(125)])
+  t.match(late.status, { phase: 'Pending' })
+  const message = `Its node has not started the pod since ${ago(120)}; "kubectl describe pod pod-1" says why`
+  t.match(succeededOf(late.status), { status: 'Unknown', reason: 'PodNotStarted', message })
+  t.match(late.events, [{ type: 'Warning', reason: 'PodNotStarted' }])
 })

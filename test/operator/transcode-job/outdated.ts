@@ -12,6 +12,7 @@ import {
   failedWith,
   pendingPod,
   planFor,
+  planTime,
   runningPod,
   waitingPod,
 } from '../../support/transcode-job.ts'
@@ -24,6 +25,11 @@ const unschedulable = aPod(1, {
   phase: 'Pending',
   conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes' }],
 })
+const boundAt = (time: Date) =>
+  aPod(1, {
+    phase: 'Pending',
+    conditions: [{ type: 'PodScheduled', status: 'True', lastTransitionTime: time.toISOString() }],
+  })
 const withStatus = (status: TranscodeJobStatus | undefined) => aTranscodeJob(status ? { status } : {})
 const noImage = waitingPod(1, 'ImagePullBackOff')
 const ending = { activeDeadlineSeconds: 1 }
@@ -69,6 +75,8 @@ t.test('what a pod may wait for in vain', async (t) => {
   t.ok(isOutdated([unschedulable], { cpu: '1' }), 'room')
   t.ok(isOutdated([waitingPod(1, 'CreateContainerConfigError')], { storeSecret: 'other' }), 'a Secret')
   t.notOk(isOutdated([pendingPod(1)], { image: 'other' }), 'one that merely starts')
+  t.notOk(isOutdated([boundAt(planTime)], { image: 'other' }), 'one that its node is just starting')
+  t.ok(isOutdated([boundAt(new Date(0))], { image: 'other' }), 'one that its node does not start')
   t.notOk(isOutdated([runningPod(1)], { image: 'other' }), 'one that runs keeps what it has')
   t.notOk(isOutdated([endedPod(1, 20)], { image: 'other' }), 'one that has ended')
   t.notOk(isOutdated([], { image: 'other' }))
