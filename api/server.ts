@@ -66,7 +66,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     throw error
   }
   const [publicUrl = '', internalUrl = '', metricsUrl = ''] = servers.map((server) => server.url())
-  log.info({ publicUrl, internalUrl, metricsUrl }, 'listening')
+  log.info({ publicUrl: config.PUBLIC_URL, listening: { publicUrl, internalUrl, metricsUrl } }, 'listening')
 
   let closed: Promise<void> | undefined
   async function close(): Promise<void> {

@@ -1,3 +1,4 @@
+import { extname } from 'node:path'
 import { parseArgs } from 'node:util'
 import * as z from 'zod'
 import { formatId, type IdKind, parseId, type Uuid } from '../../lib/contract/ids.ts'
@@ -10,7 +11,9 @@ import { retryMedia } from '../media/commands.ts'
 import { addMember, changeRole, createOrganization } from './commands.ts'
 import { ROLES } from './policy.ts'
 
-const HELP = `Usage: node api/cli.ts COMMAND
+/** Compiled, as in the image, it has another ending. */
+const PROGRAM = `api/cli${extname(import.meta.filename)}`
+const HELP = `Usage: node ${PROGRAM} COMMAND
 
   org create NAME                        make an organization
   member add ORG USER [--role ROLE]      add a user (ROLE: owner, admin or member; member when left out)

@@ -35,9 +35,9 @@ t.test('serves, and stops cleanly on SIGTERM', async (t) => {
   })
   let port = 0
   for await (const line of lines) {
-    const said = JSON.parse(line) as { msg: string; publicUrl?: string }
-    if (said.msg !== 'listening' || !said.publicUrl) continue
-    port = Number(new URL(said.publicUrl).port)
+    const said = JSON.parse(line) as { msg: string; listening?: { publicUrl: string } }
+    if (said.msg !== 'listening' || !said.listening) continue
+    port = Number(new URL(said.listening.publicUrl).port)
     break
   }
   child.stdout.resume() // behind the break nobody reads any more
