@@ -1,4 +1,5 @@
-import type { ChildProcess } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { glob } from 'node:fs/promises'
 import { delimiter } from 'node:path'
 import { type Counts, endTap, runTap, summary } from '../support/run-tap.ts'
@@ -6,7 +7,7 @@ import { ensureBinaries } from './driver/build.ts'
 import type { TestCluster } from './driver/cluster.ts'
 import { describeCluster, serveFaults } from './driver/description.ts'
 import { startKind } from './driver/kind.ts'
-import { startNodeCluster } from './driver/node.ts'
+import { type NodeCluster, startNodeCluster } from './driver/node.ts'
 import { chooseProvider, type Level } from './driver/provider.ts'
 import { removeOwnRuns, sweepDeadRuns } from './driver/run-folder.ts'
 import { givenCluster, kubectlProgram } from './support.ts'
@@ -14,13 +15,13 @@ import { givenCluster, kubectlProgram } from './support.ts'
 /**
  * `npm run test:cluster [FILE…]`: what only a real Kubernetes can show. Suites in control-plane/ start a control plane
  * each; those in node/ share one cluster whose node runs real pods of the product's image. `--kind` takes no cluster
- * but kind's. `KEEP=1` keeps the node's cluster after a failure until Ctrl-C. The last line is
+ * but kind's; `--up` tests nothing and starts the node's cluster for somebody's own hands. `KEEP=1` keeps the node's cluster after a failure until Ctrl-C. The last line is
  * `N passed, N failed, N skipped`.
  */
 const LEVELS: readonly Level[] = ['control-plane', 'node']
 const args = process.argv.slice(2)
 const only = args.includes('--kind') ? 'kind' : undefined
-const files = args.filter((arg) => arg !== '--kind')
+const files = args.filter((arg) => !arg.startsWith('--'))
 const unknown = files.filter((file) => !LEVELS.some((level) => file.includes(`test/cluster/${level}/`)))
 if (unknown.length > 0) {
   console.error(`Not suites of test/cluster/control-plane or test/cluster/node: ${unknown.join(' ')}`)
@@ -31,14 +32,18 @@ let tap: ChildProcess | undefined
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void giveUp(signal))
 
-for (const level of LEVELS) {
-  const suites = await suitesOf(level)
-  if (suites.length > 0) await runLevel(level, suites)
-}
+await (args.includes('--up') ? onNode(byHand) : runEveryLevel())
 // Suites that were killed could not clear up behind themselves.
 await sweepDeadRuns()
 console.log(`\n${summary(totals)}`)
 process.exitCode = totals.failed > 0 ? 1 : 0
+
+async function runEveryLevel(): Promise<void> {
+  for (const level of LEVELS) {
+    const suites = await suitesOf(level)
+    if (suites.length > 0) await runLevel(level, suites)
+  }
+}
 
 async function suitesOf(level: Level): Promise<string[]> {
   const folder = `test/cluster/${level}/`
@@ -54,7 +59,7 @@ async function runLevel(level: Level, suites: string[]): Promise<void> {
   try {
     if (provider.kind === 'given') await onShared(level, suites, await givenCluster(provider.kubeconfig))
     else if (provider.kind === 'kind') await onKind(level, suites)
-    else if (level === 'node') await onNode(suites)
+    else if (level === 'node') await onNode((cluster, env, image) => runOnNode(suites, cluster, env, image))
     else await onOwnPlanes(suites)
   } catch (error) {
     console.error(error)
@@ -75,7 +80,7 @@ async function onOwnPlanes(suites: string[]): Promise<void> {
   await run(suites, { jobs: 2, env: withPath(binaries) })
 }
 
-async function onNode(suites: string[]): Promise<void> {
+async function onNode(use: (cluster: NodeCluster, env: Record<string, string>, image: string) => Promise<void>) {
   const binaries = await ensureBinaries()
   const image = await builtImage()
   const cluster = await startNodeCluster()
@@ -83,21 +88,29 @@ async function onNode(suites: string[]): Promise<void> {
     await cluster.faults.loadImage(image.archive)
     const faultSocket = cluster.run.file('faults.sock')
     const server = await serveFaults(cluster.faults, faultSocket)
-    console.log(
-      `=== ${suites.length} node suites on Kubernetes ${cluster.version} from modules with ${image.reference}`,
-    )
     const described = describeCluster(cluster, { kubectl: cluster.kubectlProgram, faultSocket })
-    const env = { ...withPath(binaries), ...described }
-    const failed = await run(suites, { jobs: 1, env, enter: cluster.enter })
-    if (failed && process.env['KEEP'] === '1') {
-      await keep(
-        `${[...cluster.enter, cluster.kubectlProgram].join(' ')} --kubeconfig=${cluster.kubeconfig} get pods -A`,
-      )
-    }
+    await use(cluster, { ...withPath(binaries), ...described }, image.reference)
     server.close()
   } finally {
     await cluster.stop()
   }
+}
+
+async function runOnNode(suites: string[], cluster: NodeCluster, env: Record<string, string>, image: string) {
+  console.log(`=== ${suites.length} node suites on Kubernetes ${cluster.version} from modules with ${image}`)
+  const failed = await run(suites, { jobs: 1, env, enter: cluster.enter })
+  if (!failed || process.env['KEEP'] !== '1') return
+  await keep(`${[...cluster.enter, cluster.kubectlProgram].join(' ')} --kubeconfig=${cluster.kubeconfig} get pods -A`)
+}
+
+/** Nothing is tested: everything is there for somebody who wants to look for themselves. */
+async function byHand(cluster: NodeCluster, env: Record<string, string>): Promise<void> {
+  const [program = '', ...args] = [...cluster.enter, process.execPath, 'test/cluster/node-support/by-hand.ts']
+  const more = { KEEPSAKE_ENTER: cluster.enter.join(' ') }
+  const child = spawn(program, args, { stdio: 'inherit', env: { ...process.env, ...env, ...more }, detached: true })
+  tap = child
+  const [code] = (await once(child, 'exit')) as [number | null]
+  totals.failed += code === 0 ? 0 : 1
 }
 
 async function onKind(level: Level, suites: string[]): Promise<void> {

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { KubeConfig } from '@kubernetes/client-node'
-import type { Test } from 'tap'
 import { succeededOf, TRANSCODE_JOBS, type TranscodeJob } from '../../../crds/transcode-job.ts'
 import { JOBS, PODS } from '../../../lib/runtime/cluster.ts'
 import { type KubeCluster, openKubeCluster } from '../../../lib/runtime/kube-cluster.ts'
@@ -9,6 +8,7 @@ import { OWNER_NAME } from '../../../operator/transcode-job/child.ts'
 import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import type { TestCluster } from '../driver/cluster.ts'
+import type { Owner } from './services.ts'
 
 /** A namespace of its own, with what a test asks of it. */
 export interface Namespace {
@@ -33,18 +33,18 @@ export type PodSeen = Pod & {
   spec: { containers: { image: string; resources: { limits?: Record<string, string> } }[] }
 }
 
-const LOOK_MS = 60_000
+const LOOK_MS = 180_000
 
-export async function makeNamespace(t: Test, cluster: TestCluster, prefix: string): Promise<Namespace> {
+export async function makeNamespace(owner: Owner, cluster: TestCluster, prefix: string): Promise<Namespace> {
   const name = `${prefix}-${randomBytes(3).toString('hex')}`
   await cluster.kubectl('create', 'namespace', name)
   const config = new KubeConfig()
   config.loadFromFile(cluster.kubeconfig)
   const kube = openKubeCluster({ log: quietLog(), config, perSecond: 100, burst: 200 })
   // Waited for: what is left of it would take the node's two cores from whoever comes next.
-  t.teardown(async () => {
+  owner.teardown(async () => {
     await kube.close()
-    await cluster.kubectl('delete', 'namespace', name, '--timeout=90s')
+    await cluster.kubectl('delete', 'namespace', name, '--timeout=300s')
   })
   return namespaceCalled(name, cluster, kube)
 }

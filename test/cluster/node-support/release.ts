@@ -17,6 +17,8 @@ const OPERATOR_ADDRESS = '10.96.100.2'
 export const API_URL = `http://${API_ADDRESS}`
 
 export interface Release {
+  /** File with the values of the test. */
+  values: string
   /** `helm install` with the values of the test; `more` as for --set. Resolves when everything is ready. */
   install(...more: string[]): Promise<string>
   upgrade(...more: string[]): Promise<string>
@@ -41,6 +43,7 @@ export async function prepareRelease(
   const helm = (...args: string[]) => runWith('', [program, ...args, '--namespace', namespace.name], env)
   const wait = ['--wait', '--timeout', '5m']
   return {
+    values,
     helm,
     install: (...more) => helm('install', RELEASE, CHART, '--values', values, ...wait, ...more),
     upgrade: (...more) => helm('upgrade', RELEASE, CHART, '--values', values, ...wait, ...more),

@@ -5,7 +5,7 @@ import pg from 'pg'
 import { openDatabase } from '../../../api/db/db.ts'
 import type { S3Options } from '../../../lib/runtime/object-store-s3-client.ts'
 import type { Demo } from '../../../local/demo-file.ts'
-import { type IdentityProvider, startIdentityProvider } from '../../../local/identity-provider.ts'
+import { type IdentityProvider, type IdentityUser, startIdentityProvider } from '../../../local/identity-provider.ts'
 import { startEmbeddedPostgres } from '../../../local/postgres.ts'
 import { identityUsers, seed } from '../../../local/seeds.ts'
 import { openSettings, type Settings } from '../../../local/settings.ts'
@@ -20,6 +20,8 @@ export interface Services {
   s3: S3Options
   identity: IdentityProvider
   settings: Settings
+  /** Whom the identity provider knows. */
+  users: IdentityUser[]
   /** Organizations and their people; the database must have its tables. */
   seed(): Promise<Pick<Demo, 'organizations' | 'accounts'>>
 }
@@ -39,7 +41,8 @@ export async function startServices(owner: Owner, address: string): Promise<Serv
     startS3(owner, address),
     startIdentity(owner, folder, address),
   ])
-  return { databaseUrl, natsUrl, s3, identity, settings, seed: () => seedThrough(databaseUrl, settings) }
+  const users = identityUsers(settings)
+  return { databaseUrl, natsUrl, s3, identity, settings, users, seed: () => seedThrough(databaseUrl, settings) }
 }
 
 /** Ceph's S3 gateway alone, with an empty bucket. */
