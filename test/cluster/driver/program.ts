@@ -9,7 +9,7 @@ export interface Program {
   /** Once started it is started again when it ends by itself, where `restarts` says so. */
   start(): Promise<void>
   stop(signal?: NodeJS.Signals): Promise<void>
-  /** Waits for it to become ready; throws its log when it ends instead or takes a minute. */
+  /** Waits for it to become ready; throws its log when it ends instead or takes minutes. */
   until(ready: () => Promise<unknown>): Promise<void>
 }
 
@@ -47,7 +47,7 @@ export function program(o: {
       if (child) await stopProcess(child, signal)
     },
     async until(ready) {
-      for (const end = Date.now() + 60_000; Date.now() < end; await sleep(50)) {
+      for (const end = Date.now() + 240_000; Date.now() < end; await sleep(50)) {
         if (hasEnded(child) && !o.restarts) break
         const failed = await ready().then(
           () => false,

@@ -6,7 +6,7 @@ import { quietLog } from '../../support/quiet-log.ts'
 import { nodeCluster } from '../support.ts'
 
 /** What every Cluster promises, with Jobs that become pods of the product's image and a garbage collector. */
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 const cluster = await nodeCluster(t)
 await cluster.kubectl('apply', '--server-side', '--force-conflicts', '-f', 'crds/transcodejobs.yaml')
 await cluster.kubectl('wait', '--for=condition=Established', '-f', 'crds/transcodejobs.yaml', '--timeout=30s')

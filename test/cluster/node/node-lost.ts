@@ -7,7 +7,7 @@ import { holdEncoder, killPod } from '../node-support/pod-processes.ts'
 import { openWorld } from '../node-support/world.ts'
 
 /** The only node goes away while it encodes, and comes back. */
-t.setTimeout(600_000)
+t.setTimeout(900_000)
 const ground = await openGround(t)
 const { cluster, node } = ground
 const { faults } = cluster
@@ -29,7 +29,7 @@ const untilReadinessIs = (is: string) =>
 async function loseNode(t: Test): Promise<() => Promise<void>> {
   let back: Promise<void> | undefined
   const bringBack = () =>
-    (back ??= faults?.startKubelet().then(() => void untilReadinessIs('True')) ?? Promise.resolve())
+    (back ??= faults?.startKubelet().then(async () => void (await untilReadinessIs('True'))) ?? Promise.resolve())
   t.teardown(bringBack)
   await faults?.stopKubelet()
   await untilReadinessIs('Unknown')

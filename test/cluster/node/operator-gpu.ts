@@ -6,7 +6,7 @@ import { openGround } from '../node-support/ground.ts'
 import { openWorld, type World } from '../node-support/world.ts'
 
 /** GPUs as the scheduler sees them: the node says that it has one, and no driver is there to encode with. */
-t.setTimeout(600_000)
+t.setTimeout(900_000)
 const ground = await openGround(t)
 const offer = (gpus: number) => setGpus(ground, gpus)
 t.before(() => offer(0))

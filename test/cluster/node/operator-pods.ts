@@ -9,7 +9,7 @@ import { openWorld, type SourceName } from '../node-support/world.ts'
 
 /** What the operator makes of what really happens to pods. Most of it is waiting, so the cases run side by side. */
 t.jobs = 5
-t.setTimeout(600_000)
+t.setTimeout(900_000)
 const ground = await openGround(t)
 
 /** The verdict of a resource, which goes into the output as well: docs/operator-hard-cases.md quotes it. */

@@ -51,7 +51,7 @@ export async function startProcess(
 }
 
 /** Runs a program to its end and gives what it wrote; throws that when it fails. */
-export async function runProgram(name: string, args: readonly string[], timeoutMs = 60_000): Promise<string> {
+export async function runProgram(name: string, args: readonly string[], timeoutMs = 240_000): Promise<string> {
   const child = spawn((await programPath(name)) ?? name, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: timeoutMs,
@@ -73,7 +73,7 @@ export async function stopProcess(child: ChildProcess, signal: NodeJS.Signals = 
 
 /** Asks again and again until it is true; a server that has ended meanwhile, or stays silent, fails with its log. */
 export async function waitFor(what: string, child: ChildProcess, logFile: string, ready: () => Promise<boolean>) {
-  for (const end = Date.now() + 60_000; Date.now() < end; await sleep(50)) {
+  for (const end = Date.now() + 240_000; Date.now() < end; await sleep(50)) {
     if (child.exitCode !== null || child.signalCode !== null) break
     if (await ready().catch(() => false)) return
   }

@@ -74,7 +74,7 @@ async function startCeph(
     onStop(() => stopProcess(child, 'SIGKILL'))
     await waitFor(name, child, logFile, ready)
   }
-  const ceph = (...args: string[]) => runProgram('ceph', ['-c', conf, '--connect-timeout', '20', ...args])
+  const ceph = (...args: string[]) => runProgram('ceph', ['-c', conf, '--connect-timeout', '120', ...args])
 
   await runProgram('monmaptool', [
     '--create',
