@@ -61,14 +61,26 @@ export const isLast = (pod: Pod): boolean =>
 export const resultOf = (pod: Pod | undefined): JobResult | undefined =>
   pod ? parseJobResult(terminatedOf(pod)?.message) : undefined
 
+/** A pod is made at once, or something keeps its Job from making it: a quota, a policy, a webhook. */
+export const NO_POD_MS = 30_000
+
+/** Since when a Job should have had a pod. */
+export function startOfJob({ metadata, status }: Job): string | undefined {
+  // Of one that was suspended the Job says when it started anew, as soon as it has heard that it may.
+  const isSuspended = status?.conditions?.some((c) => c.type === 'Suspended' && c.status === 'True')
+  return isSuspended ? undefined : (status?.startTime ?? metadata.creationTimestamp)
+}
+
 /**
  * Whether the pods that we know are enough to judge by. The cache may not have caught up with a Job that has finished,
  * and after a start it lacks the pods that had succeeded, which matters as long as that is not recorded.
  */
-export function isConclusive({ status }: TranscodeJob, job: Job, pods: readonly Pod[]): boolean {
+export function isConclusive({ status }: TranscodeJob, job: Job, pods: readonly Pod[], now: Date): boolean {
   if (!isJobFinished(job)) {
-    const isSucceeded = pods.some((p) => p.status?.phase === 'Succeeded')
-    return succeededOf(status)?.reason !== 'Running' || isSucceeded || livePod(pods) !== undefined
+    if (livePod(pods) !== undefined || pods.some((p) => p.status?.phase === 'Succeeded')) return true
+    if (succeededOf(status)?.reason === 'Running') return false
+    const age = now.getTime() - Date.parse(startOfJob(job) ?? now.toISOString())
+    return pods.length > 0 || age < NO_POD_MS
   }
   const ended = pods.filter(isTerminalPod)
   const wanted = (job.status?.failed ?? 0) + (job.status?.succeeded ?? 0)

@@ -73,7 +73,7 @@ export function plan(seen: Observed): Plan {
     ...(job && change && { patchJob: { name: job.metadata.name, spec: change } }),
     ...(quietMs === 0 && words(seen, verdict, status)),
     ...(gone.length > 0 && { deleteJobs: gone }),
-    events: eventsFor(resource, verdict, createJob),
+    events: eventsFor(resource, verdict),
     // What is left to do begins with the recorded status, and nothing else announces that: our own writes wake nobody.
     ...lookAgain(verdict.startOver || isFinal ? 1000 : quietMs || (verdict.learned ? 10 : verdict.lookAgainMs)),
   }
@@ -199,13 +199,17 @@ function successProgress({ resource, pods }: Observed, status: TranscodeJobStatu
 const QUIET = ['Creating', 'Queued']
 const NORMAL = ['Running', 'Suspended', 'Succeeded']
 
+/** Told as soon as it is true, whatever becomes of the status after it. */
+export const jobCreated = ({ metadata }: Job): PlannedEvent => ({
+  type: 'Normal',
+  reason: 'JobCreated',
+  action: 'CreateJob',
+  note: `Created Job ${metadata.name}`,
+})
+
 /** One event per change of reason: repeating a plan repeats no event once its status has been written. */
-function eventsFor(resource: TranscodeJob, verdict: Verdict, created: Job | undefined): PlannedEvent[] {
+function eventsFor(resource: TranscodeJob, verdict: Verdict): PlannedEvent[] {
   const events: PlannedEvent[] = []
-  if (created) {
-    const note = `Created Job ${created.metadata.name}`
-    events.push({ type: 'Normal', reason: 'JobCreated', action: 'CreateJob', note })
-  }
   const { reason, message } = verdict
   const old = succeededOf(resource.status)?.reason
   if (old === 'Suspended' && !resource.spec.suspend && verdict.status === 'Unknown') {

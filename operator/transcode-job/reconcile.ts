@@ -1,4 +1,4 @@
-import { isFinished, parseTranscodeJob, type TranscodeJob } from '../../crds/transcode-job.ts'
+import { isFinished, parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
 import { type Cluster, isClusterError, type ObjectKey, PODS } from '../../lib/runtime/cluster.ts'
 import type { Reconcile, Result } from '../runtime/controller.ts'
 import type { EventRecorder } from '../runtime/events.ts'
@@ -6,11 +6,14 @@ import { isOwnedBy, type Job, type Pod } from './batch.ts'
 import type { Caches, RawTranscodeJob } from './caches.ts'
 import { type ChildConfig, childName, OUR_LABELS, OWNER_UID } from './child.ts'
 import { isConclusive } from './evidence.ts'
-import { currentNumber, type Observed, type Plan, plan, refusal, trouble } from './plan.ts'
+import { currentNumber, jobCreated, type Observed, type Plan, plan, refusal, trouble } from './plan.ts'
+import { trimResource } from './trim.ts'
 import { type Writer, writerFor } from './writer.ts'
 
 /** The API server refused our Job: a mistake in our configuration, which somebody has to mend. */
 const REJECTED_AGAIN_MS = 300_000
+/** So often in a row a write may find that the resource has changed since it was read. */
+const CONFLICTS = 5
 
 export interface TranscodeJobDeps {
   cluster: Pick<Cluster, 'get' | 'list' | 'create' | 'patch' | 'applyStatus' | 'delete'>
@@ -32,12 +35,26 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
   return async (key: ObjectKey, signal: AbortSignal) => {
     const cached = caches.resources.get(key)
     if (!cached) return undefined // deleted: ownerReferences take Job and pods along
-    const object = caches.written.freshest(cached)
     const check = () => {
       // One that was frozen, or lost its lease meanwhile, must not act on what it believed then.
       signal.throwIfAborted()
       if (!deps.mayWrite()) throw new Error('no longer the leader')
     }
+    let object = caches.written.freshest(cached)
+    for (let left = CONFLICTS; ; left--) {
+      try {
+        return await reconcileOnce(object, check)
+      } catch (error) {
+        if (left === 0 || !isClusterError(error, 'Conflict')) throw error
+        // Somebody edits it faster than the cache can follow: later it would be behind again.
+        const fresh = await cluster.get<RawTranscodeJob>(TRANSCODE_JOBS, key)
+        if (fresh?.metadata.uid !== object.metadata.uid) throw error
+        object = trimResource(fresh as RawTranscodeJob)
+      }
+    }
+  }
+
+  async function reconcileOnce(object: RawTranscodeJob, check: () => void): Promise<Result | undefined> {
     const writer = writerFor(object, { cluster, written: caches.written, check })
     const parsed = parseTranscodeJob(object)
     if ('resource' in parsed) return bringAbout(object, parsed.resource, writer)
@@ -58,7 +75,10 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
     } catch (error) {
       return jobRefused(seen, error, writer)
     }
-    if (!existing) return apply(object, next, writer)
+    if (!existing) {
+      events.record(object, jobCreated(next.createJob))
+      return apply(object, next, writer)
+    }
     // Ours, and the cache does not know it yet, or somebody else's: the plan tells them apart.
     const again = plan({ ...seen, job: existing, pods: await podsOf(resource, existing) })
     return apply(object, again, writer)
@@ -81,7 +101,7 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
     if (!job || !jobUid) return []
     const mine = (pods: Pod[]) => pods.filter((p) => isOwnedBy(p, jobUid))
     const known = mine(caches.podsOf(resource.metadata.uid))
-    if (isFinished(resource.status) || isConclusive(resource, job, known)) return known
+    if (isFinished(resource.status) || isConclusive(resource, job, known, now())) return known
     const { namespace, uid } = resource.metadata
     const labelSelector = `${OUR_LABELS},${OWNER_UID}=${uid}`
     return mine(await cluster.list<Pod>(PODS, { namespace, labelSelector }))
@@ -89,7 +109,7 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
 
   async function apply(object: RawTranscodeJob, next: Plan, writer: Writer): Promise<Result> {
     const isRecorded = await carryOut(next, writer)
-    if (isRecorded || next.createJob) for (const event of next.events) events.record(object, event)
+    if (isRecorded) for (const event of next.events) events.record(object, event)
     return next.requeueAfterMs === undefined ? {} : { requeueAfterMs: next.requeueAfterMs }
   }
 

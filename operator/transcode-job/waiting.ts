@@ -1,7 +1,7 @@
 import { succeededOf } from '../../crds/transcode-job.ts'
 import { type Job, jobCondition, type Pod } from './batch.ts'
 import { configurationOf, madeOf } from './child.ts'
-import { hasRun, livePod } from './evidence.ts'
+import { hasRun, livePod, NO_POD_MS, startOfJob } from './evidence.ts'
 import { shapeOf } from './shape.ts'
 import { type Evidence, isGone, pending, type Verdict } from './verdict.ts'
 
@@ -49,18 +49,13 @@ function givesUpGpu(
   return { reason: 'GpuUnavailable', message: `Going on with the CPU: ${gpuGivenUp}`, learned: { gpuGivenUp } }
 }
 
-/** A pod is made at once, or something keeps its Job from making it: a quota, a policy, a webhook. */
-const NO_POD_MS = 30_000
-
 /** Only events of the Job say why, and those are not ours to read. */
-export function judgeWithoutPod({ now }: Evidence, { metadata, status }: Job): Verdict {
-  // Of one that was suspended the Job says when it started anew, as soon as it has heard that it may.
-  const isSuspended = status?.conditions?.some((c) => c.type === 'Suspended' && c.status === 'True')
-  const since = status?.startTime ?? metadata.creationTimestamp
-  if (since === undefined || isSuspended) return QUEUED
+export function judgeWithoutPod({ now }: Evidence, job: Job): Verdict {
+  const since = startOfJob(job)
+  if (since === undefined) return QUEUED
   const leftMs = NO_POD_MS - (now.getTime() - Date.parse(since))
   if (leftMs > 0) return { ...QUEUED, lookAgainMs: leftMs }
-  const where = `"kubectl describe job ${metadata.name}" says why`
+  const where = `"kubectl describe job ${job.metadata.name}" says why`
   return pending('PodNotCreated', `The Job has made no pod since ${since}; ${where}`)
 }
 

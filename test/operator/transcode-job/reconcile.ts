@@ -7,9 +7,10 @@ import type { KubeEvent } from '../../../operator/runtime/events.ts'
 import type { Job, Pod } from '../../../operator/transcode-job/batch.ts'
 import { openCaches, type RawTranscodeJob } from '../../../operator/transcode-job/caches.ts'
 import { childName } from '../../../operator/transcode-job/child.ts'
+import { isConclusive, NO_POD_MS } from '../../../operator/transcode-job/evidence.ts'
 import { reconcileTranscodeJob } from '../../../operator/transcode-job/reconcile.ts'
 import { type Fault, storeCluster } from '../../support/store-cluster.ts'
-import { aTranscodeJob, childConfig, newTranscodeJob } from '../../support/transcode-job.ts'
+import { aJob, aTranscodeJob, childConfig, newTranscodeJob } from '../../support/transcode-job.ts'
 
 const key = { namespace: 'media', name: 'med-1' }
 const made: JobResult = { ok: true, accelerator: 'cpu', outputs: [{ id: 'm1', state: 'Succeeded' }] }
@@ -321,6 +322,43 @@ t.test('a pod that had succeeded before we started is asked for, as long as its 
   await once()
   t.equal(w.reason(), 'Succeeded')
   t.match(w.seen()?.status, { attempts: 1, outputs: [{ state: 'Succeeded' }] })
+})
+
+t.test('a Job without a pod that we know of is believed for a moment, and then looked at', async (t) => {
+  const queued = aTranscodeJob()
+  const startTime = '2026-01-01T00:00:00Z'
+  const after = (ms: number) =>
+    isConclusive(queued, aJob(queued, { startTime }), [], new Date(Date.parse(startTime) + ms))
+  t.ok(after(NO_POD_MS - 1), 'it may not have been made yet')
+  t.notOk(after(NO_POD_MS), 'by now there should be one, or there was')
+})
+
+t.test('somebody who edits without pause does not keep the verdict from being written', async (t) => {
+  const other = world()
+  let edits = 0
+  const { applyStatus } = other.cluster
+  other.cluster.applyStatus = (resource, at, status, manager) => {
+    // Between our reading and our writing, each time.
+    if (edits < 4) other.store.patch(TRANSCODE_JOBS, key, { metadata: { labels: { n: `e${Math.abs(edits++)}` } } })
+    return applyStatus(resource, at, status, manager)
+  }
+  await other.once()
+  t.equal(edits, 4)
+  t.strictSame(other.errors, [])
+  t.equal(other.reason(), 'Queued')
+  t.match(other.seen()?.metadata.labels, { n: 'e3' }, 'and loses nothing')
+  t.equal(other.store.all(JOBS).length, 1)
+  t.same(
+    other.events.map((e) => e.reason),
+    ['JobCreated'],
+    'told once',
+  )
+
+  other.addPod('p1')
+  other.setPod('p1', 'Running', running)
+  edits = -10
+  await other.once()
+  t.match(other.errors, [{ reason: 'Conflict' }], 'who loses all the time comes again later')
 })
 
 t.test('a Job that could not start any pod is replaced, and the old one goes', async (t) => {
