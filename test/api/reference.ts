@@ -12,10 +12,15 @@ t.test(
   { skip: !executablePath && 'no Chromium' },
   async (t) => {
     const api = await startTestApi(t, { database: await testDatabase(t), identity: await startTestIdentity(t) })
-    const browser = await chromium.launch({ executablePath: executablePath ?? '', args: ['--no-sandbox'] })
+    const browser = await chromium.launch({
+      executablePath: executablePath ?? '',
+      args: ['--no-sandbox'],
+      timeout: 120_000,
+    })
     t.teardown(() => browser.close())
     for (const path of ['/docs', '/v1/docs']) {
       const page = await browser.newPage()
+      page.setDefaultTimeout(120_000)
       const foreign: string[] = []
       const errors: string[] = []
       page.on('request', (request) => {

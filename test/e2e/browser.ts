@@ -57,7 +57,7 @@ t.before(async () => {
       // Also a fast machine takes long enough for the states between to be seen.
       jobEnvironment: { PATH: await slowEncoderPath(folder, 2) },
     }),
-    chromium.launch({ executablePath: CHROMIUM, args: FLAGS }),
+    chromium.launch({ executablePath: CHROMIUM, args: FLAGS, timeout: PATIENCE_MS }),
     // 14 s: three segments, the last of them short. Two renditions, and bytes enough to see them leave.
     ffmpeg(
       ...['-f', 'lavfi', '-i', 'testsrc2=size=1280x720:rate=24:duration=14'],

@@ -35,7 +35,7 @@ t.test('of two that want the only GPU one waits, and runs when it is free', asyn
   await offer(1)
   const w = await openWorld(t, ground, 'gpu-busy')
   await w.apply(gpuHolder('holder'))
-  await w.kubectl('wait', '--for=condition=Ready', 'pod/holder', '--timeout=60s')
+  await w.kubectl('wait', '--for=condition=Ready', 'pod/holder', '--timeout=240s')
   await w.submit('second', 'short', { accelerator: 'gpu' })
   const waiting = await untilReason(w, 'second', 'Unschedulable')
   t.match(succeededOf(waiting.status), { message: /Insufficient nvidia\.com\/gpu/ })
@@ -50,7 +50,7 @@ t.test('auto does not wait for a busy GPU for ever: the CPU does it, and status 
     operator: { GPU_AVAILABLE: 'detect', GPU_WAIT_SECONDS: '5' },
   })
   await w.apply(gpuHolder('holder'))
-  await w.kubectl('wait', '--for=condition=Ready', 'pod/holder', '--timeout=60s')
+  await w.kubectl('wait', '--for=condition=Ready', 'pod/holder', '--timeout=240s')
   await w.submit('patient', 'short', { accelerator: 'auto' })
   const done = await w.untilFinished('patient', 180_000)
   t.match(succeededOf(done.status), { status: 'True', reason: 'Succeeded' })
