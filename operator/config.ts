@@ -5,6 +5,15 @@ import { flag, int, json } from '../lib/runtime/config.ts'
 const Quantity = z.string().regex(/^\d+(\.\d+)?(m|k|[MGTPE]|[KMGTPE]i)?$/, 'is not a Kubernetes quantity')
 const PriorityClasses = z.partialRecord(z.enum(['interactive', 'normal', 'backfill']), z.string().min(1))
 
+/** As in a pod. */
+const Toleration = z.strictObject({
+  key: z.string().min(1).optional(),
+  operator: z.enum(['Exists', 'Equal']).optional(),
+  value: z.string().optional(),
+  effect: z.enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute']).optional(),
+  tolerationSeconds: z.int().min(0).optional(),
+})
+
 /** The environment of the operator. */
 export const OperatorConfig = z.object({
   /** Only this namespace; unset: all that our role may see. */
@@ -38,6 +47,10 @@ export const OperatorConfig = z.object({
   JOB_SCRATCH: Quantity.default('20Gi'),
   /** PriorityClass of the pods per `spec.priority`, as JSON. */
   JOB_PRIORITY_CLASSES: json(PriorityClasses).default({}),
+  /** Labels of the nodes on which pods may run, as JSON. */
+  JOB_NODE_SELECTOR: json(z.record(z.string().min(1), z.string())).default({}),
+  /** Taints of nodes on which they may run all the same, besides that of GPUs where one is asked for; as JSON. */
+  JOB_TOLERATIONS: json(z.array(Toleration)).default([]),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   KEEPSAKE_FAILPOINT: z.string().optional(),
 })

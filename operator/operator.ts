@@ -176,4 +176,6 @@ const childConfig = (config: OperatorConfig, progressUrl: string, gpuNodes: GpuN
   scratch: config.JOB_SCRATCH,
   logLevel: config.LOG_LEVEL,
   priorityClasses: config.JOB_PRIORITY_CLASSES as ChildConfig['priorityClasses'],
+  nodeSelector: config.JOB_NODE_SELECTOR,
+  tolerations: config.JOB_TOLERATIONS,
 })

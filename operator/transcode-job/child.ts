@@ -25,6 +25,10 @@ export interface ChildConfig extends ShapeConfig {
   logLevel: string
   /** PriorityClass of the pods per `spec.priority`; empty: the cluster's default. */
   priorityClasses: Partial<Record<TranscodeJobSpec['priority'], string>>
+  /** Labels of the nodes on which pods may run. */
+  nodeSelector: Readonly<Record<string, string>>
+  /** Taints of nodes on which they may run all the same. */
+  tolerations: readonly object[]
 }
 
 export const CONTAINER = 'media'
@@ -41,8 +45,10 @@ const CONFIGURATION = `${GROUP}/configuration`
 
 /** Of everything in the configuration that may keep a pod from starting. */
 export function configurationOf(config: ChildConfig): string {
-  const { image, storeSecret, serviceAccount, cpu, memory, scratch, priorityClasses } = config
-  const said = JSON.stringify([image, storeSecret, serviceAccount, cpu, memory, scratch, priorityClasses])
+  const { image, storeSecret, serviceAccount, cpu, memory, scratch, priorityClasses, nodeSelector, tolerations } =
+    config
+  const where = [priorityClasses, nodeSelector, tolerations]
+  const said = JSON.stringify([image, storeSecret, serviceAccount, cpu, memory, scratch, ...where])
   return hash('sha256', said).slice(0, 16)
 }
 
@@ -113,7 +119,10 @@ export function childJob(resource: TranscodeJob, number: number, config: ChildCo
 
 function podSpec(resource: TranscodeJob, jobName: string, config: ChildConfig, { gpu, memory }: Shape) {
   const { spec } = resource
+  const { nodeSelector } = config
   const priorityClassName = config.priorityClasses[spec.priority]
+  const forGpu = { key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }
+  const tolerations = [...config.tolerations, ...(gpu ? [forGpu] : [])]
   return {
     restartPolicy: 'Never',
     // Per attempt: the pod fails in place and keeps its logs. A deadline of the Job would delete both.
@@ -130,7 +139,8 @@ function podSpec(resource: TranscodeJob, jobName: string, config: ChildConfig, {
       fsGroup: USER,
       seccompProfile: { type: 'RuntimeDefault' },
     },
-    ...(gpu && { tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }] }),
+    ...(Object.keys(nodeSelector).length > 0 && { nodeSelector }),
+    ...(tolerations.length > 0 && { tolerations }),
     containers: [
       {
         name: CONTAINER,

@@ -245,7 +245,14 @@ t.test('hundreds of resources at once are each given one Job', { timeout: 60_000
 })
 
 t.test('configuration reports every mistake at once, and no value', async (t) => {
-  const bad = { JOB_IMAGE: '', PROGRESS_KEY: 'secret', JOB_MEMORY: 'much', JOB_PRIORITY_CLASSES: '{"urgent":"x"}' }
+  const bad = {
+    JOB_IMAGE: '',
+    PROGRESS_KEY: 'secret',
+    JOB_MEMORY: 'much',
+    JOB_PRIORITY_CLASSES: '{"urgent":"x"}',
+    JOB_NODE_SELECTOR: '{"pool":1}',
+    JOB_TOLERATIONS: '[{"operator":"Like"}]',
+  }
   const error = t.throws(() => loadConfig(OperatorConfig, operatorEnv(bad))) as Error
   for (const name of Object.keys(bad)) t.match(error.message, name)
   t.notMatch(error.message, 'secret')

@@ -18,6 +18,8 @@ export const childConfig: ChildConfig = {
   scratch: '20Gi',
   logLevel: 'info',
   priorityClasses: {},
+  nodeSelector: {},
+  tolerations: [],
 }
 
 export const anInput = (id = 'm1') => ({

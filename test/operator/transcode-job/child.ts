@@ -1,7 +1,13 @@
 import t from 'tap'
 import { progressToken, verifyProgressToken } from '../../../lib/contract/progress.ts'
 import type { Job } from '../../../operator/transcode-job/batch.ts'
-import { type ChildConfig, childJob, childName, configurationOf } from '../../../operator/transcode-job/child.ts'
+import {
+  type ChildConfig,
+  childJob,
+  childName,
+  configurationOf,
+  madeOf,
+} from '../../../operator/transcode-job/child.ts'
 import { aTranscodeJob, childConfig } from '../../support/transcode-job.ts'
 
 const resource = aTranscodeJob()
@@ -176,6 +182,19 @@ for (const [name, accelerator, gpuAvailable, want] of gpu) {
     t.equal('tolerations' in job.spec.template.spec, want)
   })
 }
+
+t.test('pods go where the configuration says, also those that want a GPU', async (t) => {
+  const where = {
+    nodeSelector: { pool: 'encoding' },
+    tolerations: [{ key: 'pool', operator: 'Equal', value: 'encoding', effect: 'NoSchedule' }],
+  }
+  t.match(build({ spec: { accelerator: 'cpu' } }, where).spec.template.spec, where)
+  const gpu = build({ spec: { accelerator: 'gpu' } }, where).spec.template.spec
+  t.match(gpu, { nodeSelector: where.nodeSelector, tolerations: [...where.tolerations, { key: 'nvidia.com/gpu' }] })
+  t.notOk('nodeSelector' in build({}).spec.template.spec, 'anywhere')
+  const made = new Set([{}, where, { nodeSelector: where.nodeSelector }].map((c) => madeOf(build({}, c))))
+  t.equal(made.size, 3, 'a pod that waits in vain follows when that is mended')
+})
 
 t.test('auto does without once status says that none came, gpu never does', async (t) => {
   const status = { gpuGivenUp: 'no GPU was free within 300 s' }
