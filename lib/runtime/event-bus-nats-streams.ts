@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   AckPolicy,
   DeliverPolicy,
@@ -7,6 +8,7 @@ import {
   ReplayPolicy,
   RetentionPolicy,
   StorageType,
+  type StreamConfig,
 } from 'nats'
 import { STREAM, STREAM_SUBJECTS } from '../contract/events.ts'
 import type { SubscribeOptions } from './event-bus.ts'
@@ -21,6 +23,9 @@ const DAY_MS = 24 * 60 * MINUTE_MS
 const AGES = { max_age: nanos(7 * DAY_MS), duplicate_window: nanos(10 * MINUTE_MS) }
 
 const STREAM_NAME_IN_USE = 10058
+const SUBJECTS_OVERLAP = 10065
+const ADD_ATTEMPTS = 20
+const ADD_AGAIN_MS = 100
 
 /** Makes the streams or repairs what we care about in them. Any number of programs may do so at once. */
 export async function ensureStreams(jsm: JetStreamManager, replicas: number): Promise<void> {
@@ -30,14 +35,27 @@ export async function ensureStreams(jsm: JetStreamManager, replicas: number): Pr
 
 async function ensureStream(jsm: JetStreamManager, name: string, subjects: string[], replicas: number): Promise<void> {
   const wanted = { subjects, ...AGES }
-  try {
-    const storage = { storage: StorageType.File, retention: RetentionPolicy.Limits }
-    await jsm.streams.add({ name, ...storage, num_replicas: replicas, ...wanted })
-  } catch (error) {
-    if (jsErrorCode(error) !== STREAM_NAME_IN_USE) throw error
-    // It exists and differs. Replicas, limits and placement are the administrator's, so they stay.
-    const { config } = await jsm.streams.info(name)
-    await jsm.streams.update(name, { ...config, ...wanted })
+  const storage = { storage: StorageType.File, retention: RetentionPolicy.Limits }
+  const isThere = await addStream(jsm, { name, ...storage, num_replicas: replicas, ...wanted })
+  if (!isThere) return
+  // It exists and differs. Replicas, limits and placement are the administrator's, so they stay.
+  const { config } = await jsm.streams.info(name)
+  await jsm.streams.update(name, { ...config, ...wanted })
+}
+
+/** Adds a stream; true when there is another one of that name already. */
+async function addStream(jsm: JetStreamManager, config: Partial<StreamConfig>): Promise<boolean> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await jsm.streams.add(config)
+      return false
+    } catch (error) {
+      const code = jsErrorCode(error)
+      if (code === STREAM_NAME_IN_USE) return true
+      // So it is also called while somebody else is just making the very same stream.
+      if (code !== SUBJECTS_OVERLAP || attempt === ADD_ATTEMPTS) throw error
+      await sleep(ADD_AGAIN_MS)
+    }
   }
 }
 

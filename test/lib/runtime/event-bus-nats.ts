@@ -21,19 +21,36 @@ const open = () => openNatsBus({ url: server.url, log: quietLog() })
 
 t.test('many programs that start at once make the same streams', async (t) => {
   const buses = Array.from({ length: 6 }, open)
+  t.teardown(() => Promise.all(buses.map((bus) => bus.close())))
   await Promise.all(buses.map((bus) => bus.check()))
   await Promise.all(buses.map((bus) => bus.close()))
   const nc = await connect({ servers: server.url })
+  t.teardown(() => nc.close())
   const jsm = await nc.jetstreamManager()
   const { config } = await jsm.streams.info(STREAM)
   t.match(config, { subjects: ['memory.v1.>'], storage: 'file', duplicate_window: 600e9, max_age: 7 * 86400e9 })
   await jsm.streams.update(STREAM, { ...config, max_age: 86400e9, max_msgs: 1_000_000 })
   const bus = open()
+  t.teardown(() => bus.close())
   await bus.check()
   const repaired = (await jsm.streams.info(STREAM)).config
   t.match(repaired, { max_age: 7 * 86400e9, max_msgs: 1_000_000 }, 'repairs what it needs, keeps what is not its own')
   await bus.close()
   await nc.close()
+})
+
+t.test('again and again where there are none', async (t) => {
+  const nc = await connect({ servers: server.url })
+  t.teardown(() => nc.close())
+  const { streams } = await nc.jetstreamManager()
+  for (let round = 0; round < 15; round++) {
+    await streams.delete(STREAM)
+    const buses = Array.from({ length: 8 }, open)
+    t.teardown(() => Promise.all(buses.map((bus) => bus.close())))
+    await Promise.all(buses.map((bus) => bus.check()))
+    await Promise.all(buses.map((bus) => bus.close()))
+  }
+  t.equal((await streams.info(STREAM)).config.name, STREAM)
 })
 
 eventBusContract(t, open)
@@ -133,6 +150,7 @@ t.test('a program may start before its server', async (t) => {
 
 t.test('a check fails while the server is away, and a program can be closed meanwhile', async (t) => {
   const bus = open()
+  t.teardown(() => bus.close())
   await bus.check()
   await server.down()
   await t.rejects(bus.check())
