@@ -16,6 +16,7 @@ import { OWNER_UID } from '../../operator/transcode-job/child.ts'
 import { PROGRESS_MANAGER } from '../../operator/transcode-job/progress.ts'
 import type { TestCluster } from '../cluster/driver/cluster.ts'
 import { eventually } from './eventually.ts'
+import { OPERATOR, operatorAccounts } from './operator-account.ts'
 import { type OperatorProcess, startOperatorProcess } from './operator-process.ts'
 import { podsByHand } from './pods-by-hand.ts'
 import { quietLog } from './quiet-log.ts'
@@ -60,6 +61,8 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
   config.loadFromFile(plane.kubeconfig)
   const kube = openKubeCluster({ log: quietLog(), config, perSecond: 2000, burst: 2000 })
   const { setStatus, close } = await statusPatcher(config)
+  const accountIn = await operatorAccounts(t, plane, config)
+  const everywhere = await accountIn('default', 'everywhere')
   t.teardown(async () => {
     await kube.close()
     close()
@@ -76,6 +79,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
         { namespace, name: 'default' },
       ),
     )
+    const account = await accountIn(namespace)
     const kubectl = (...args: string[]) => plane.kubectl('--namespace', namespace, ...args)
     const key = (name: string) => ({ namespace, name })
     const resource = (name: string) => kube.get<RawTranscodeJob>(TRANSCODE_JOBS, key(name))
@@ -154,9 +158,14 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
           const all = await events(name)
           return all.some((e) => what.test(e)) ? all : undefined
         }),
-      /** An operator for this namespace alone, with a lease of its own. */
+      /** An operator for this namespace alone, with a lease of its own and the rights that the chart gives it. */
       operator: (env: Record<string, string> = {}): OperatorProcess =>
-        startOperatorProcess(t, plane.kubeconfig, { WATCH_NAMESPACE: namespace, LEASE_NAMESPACE: namespace, ...env }),
+        startOperatorProcess(t, account, {
+          WATCH_NAMESPACE: namespace,
+          LEASE_NAMESPACE: namespace,
+          LEASE_NAME: OPERATOR,
+          ...env,
+        }),
     }
   }
 
@@ -168,7 +177,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
     setStatus,
     /** An operator for all namespaces. */
     operator: (env: Record<string, string> = {}): OperatorProcess =>
-      startOperatorProcess(t, plane.kubeconfig, { LEASE_NAMESPACE: 'default', ...env }),
+      startOperatorProcess(t, everywhere, { LEASE_NAMESPACE: 'default', LEASE_NAME: OPERATOR, ...env }),
   }
 }
 export type OperatorWorld = Awaited<ReturnType<Awaited<ReturnType<typeof operatorPlane>>['world']>>

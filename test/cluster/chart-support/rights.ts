@@ -22,7 +22,7 @@ const VERBS = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete', 'd
 /** What the calls in the programs' code need; whatever else can be asked of these resources is refused. */
 const NEEDED: Record<Right['who'], Record<string, readonly string[]>> = {
   operator: {
-    [TRANSCODE_JOBS]: ['list', 'watch', 'delete'],
+    [TRANSCODE_JOBS]: ['get', 'list', 'watch', 'delete'],
     [STATUS]: ['patch'],
     [FINALIZERS]: ['update'],
     [JOBS]: ['get', 'list', 'watch', 'create', 'patch', 'delete'],

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { type KubeObject, LEASES } from '../../../lib/runtime/cluster.ts'
 import { eventually } from '../../support/eventually.ts'
 import { jobsEverMade, type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
-import { type OperatorProcess, startOperatorProcess } from '../../support/operator-process.ts'
+import type { OperatorProcess } from '../../support/operator-process.ts'
 import { tcpProxy } from '../../support/tcp-proxy.ts'
 import { controlPlaneWithoutNodes } from '../support.ts'
 
@@ -55,8 +55,7 @@ function saidAt(operator: OperatorProcess, words: string): number {
 /** `a` leads, `b` waits, and five resources have been seen to. */
 async function pair(t: Test, kubeconfigOfA?: string) {
   const w = await p.world(t)
-  const env = { WATCH_NAMESPACE: w.namespace, LEASE_NAMESPACE: w.namespace }
-  const a = startOperatorProcess(t, kubeconfigOfA ?? cluster.kubeconfig, { ...env, IDENTITY: 'a' })
+  const a = w.operator({ IDENTITY: 'a', ...(kubeconfigOfA && { KUBECONFIG: kubeconfigOfA }) })
   await a.logged('workers started')
   const b = w.operator({ IDENTITY: 'b' })
   await b.logged('operator started')
