@@ -46,12 +46,16 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
         return await reconcileOnce(object, check)
       } catch (error) {
         if (left === 0 || !isClusterError(error, 'Conflict')) throw error
-        // Somebody edits it faster than the cache can follow: later it would be behind again.
-        const fresh = await cluster.get<RawTranscodeJob>(TRANSCODE_JOBS, key)
-        if (fresh?.metadata.uid !== object.metadata.uid) throw error
-        object = trimResource(fresh as RawTranscodeJob)
+        object = await readAgain(key, object, error)
       }
     }
+  }
+
+  /** For somebody who edits it faster than the cache can follow: later it would be behind again. */
+  async function readAgain(key: ObjectKey, { metadata }: RawTranscodeJob, conflict: unknown): Promise<RawTranscodeJob> {
+    const fresh = await cluster.get<RawTranscodeJob>(TRANSCODE_JOBS, key)
+    if (fresh?.metadata.uid !== metadata.uid) throw conflict // gone, or another one: the cache will tell
+    return trimResource(fresh as RawTranscodeJob)
   }
 
   async function reconcileOnce(object: RawTranscodeJob, check: () => void): Promise<Result | undefined> {
