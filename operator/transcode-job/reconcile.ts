@@ -7,7 +7,7 @@ import type { Caches, RawTranscodeJob } from './caches.ts'
 import { type ChildConfig, childName, OUR_LABELS, OWNER_UID } from './child.ts'
 import { isConclusive } from './evidence.ts'
 import { currentNumber, jobCreated, type Observed, type Plan, plan, refusal, trouble } from './plan.ts'
-import { trimResource } from './trim.ts'
+import { trimPod, trimResource } from './trim.ts'
 import { type Writer, writerFor } from './writer.ts'
 
 /** The API server refused our Job: a mistake in our configuration, which somebody has to mend. */
@@ -108,7 +108,7 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
     if (isFinished(resource.status) || isConclusive(resource, job, known, now())) return known
     const { namespace, uid } = resource.metadata
     const labelSelector = `${OUR_LABELS},${OWNER_UID}=${uid}`
-    return mine(await cluster.list<Pod>(PODS, { namespace, labelSelector }))
+    return mine((await cluster.list<Pod>(PODS, { namespace, labelSelector })).map(trimPod))
   }
 
   async function apply(object: RawTranscodeJob, next: Plan, writer: Writer): Promise<Result> {

@@ -7,6 +7,7 @@ import type { Job } from './batch.ts'
 import type { RawTranscodeJob } from './caches.ts'
 import type { Plan } from './plan.ts'
 import { PROGRESS_MANAGER, type ProgressFields } from './progress.ts'
+import { trimJob } from './trim.ts'
 
 export const STATUS_MANAGER = 'keepsake-operator'
 
@@ -47,7 +48,7 @@ export function writerFor(object: RawTranscodeJob, { cluster, written, check }: 
           ? await cluster.get<Job>(JOBS, { namespace, name: job.metadata.name })
           : undefined
         if (!existing) throw error // also when it was deleted in between: again, later
-        return existing
+        return trimJob(existing) // as the cache would have it: the plan is made of nothing else
       }
       failpoint('operator.job-created')
       return undefined

@@ -88,6 +88,12 @@ export function aPod(n: number, status: NonNullable<Pod['status']>): Pod {
 export const pendingPod = (n: number) => aPod(n, { phase: 'Pending' })
 export const waitingPod = (n: number, reason: string) =>
   aPod(n, { phase: 'Pending', containerStatuses: container({ waiting: { reason, message: `${reason}!` } }) })
+/** For which no node has room. */
+export const unschedulablePod = (n: number) =>
+  aPod(n, {
+    phase: 'Pending',
+    conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes' }],
+  })
 export const runningPod = (n: number) =>
   aPod(n, { phase: 'Running', containerStatuses: container({ running: { startedAt: '2026-01-01T00:00:02Z' } }) })
 export const endedPod = (

@@ -14,6 +14,7 @@ import {
   planFor,
   planTime,
   runningPod,
+  unschedulablePod,
   waitingPod,
 } from '../../support/transcode-job.ts'
 
@@ -21,10 +22,7 @@ import {
 
 const resource = aTranscodeJob()
 const mended = { ...childConfig, image: 'keepsake:2' }
-const unschedulable = aPod(1, {
-  phase: 'Pending',
-  conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes' }],
-})
+const unschedulable = unschedulablePod(1)
 const boundAt = (time: Date) =>
   aPod(1, {
     phase: 'Pending',

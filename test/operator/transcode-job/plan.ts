@@ -18,6 +18,7 @@ import {
   planFor,
   planTime,
   runningPod,
+  unschedulablePod,
   waitingPod,
 } from '../../support/transcode-job.ts'
 
@@ -37,10 +38,7 @@ const corrupt: JobResult = {
 }
 const job = aJob(resource, { startTime: '2026-01-01T00:00:01Z' })
 const suspended = aTranscodeJob({ spec: { suspend: true } })
-const unschedulable = aPod(1, {
-  phase: 'Pending',
-  conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/1 nodes' }],
-})
+const unschedulable = unschedulablePod(1)
 const disrupted = (n: number) =>
   aPod(n, {
     phase: 'Failed',
@@ -63,7 +61,7 @@ const verdicts: [string, Partial<Observed>, object, object?][] = [
   ['no Job yet', {}, { status: 'Unknown', reason: 'Creating' }, { phase: 'Pending' }],
   ['a Job without a pod', { job: aJob(resource) }, { status: 'Unknown', reason: 'Queued' }, { phase: 'Pending' }],
   ['a pod that waits', { job, pods: [pendingPod(1)] }, { status: 'Unknown', reason: 'Queued' }],
-  ['a pod that no node takes', { job, pods: [unschedulable] }, { reason: 'Unschedulable', message: '0/1 nodes' }],
+  ['a pod that no node takes', { job, pods: [unschedulable] }, { reason: 'Unschedulable', message: '0/3 nodes' }],
   ['an image that cannot be pulled', { job, pods: [waitingPod(1, 'ErrImagePull')] }, { reason: 'ImagePullBackOff' }],
   [
     'a secret that is missing',

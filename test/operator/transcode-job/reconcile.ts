@@ -84,6 +84,19 @@ function world(change: { metadata?: object; spec?: object } = {}) {
 }
 type World = ReturnType<typeof world>
 
+/** Another reconciler of the same world, which sees it through caches of its own. */
+function reconcilerOf(w: World, caches: Partial<World['caches']>) {
+  const reconcile = reconcileTranscodeJob({
+    cluster: w.cluster,
+    caches: { ...w.caches, ...caches },
+    config: childConfig,
+    events: { record: () => {}, flush: async () => {} },
+    mayWrite: () => true,
+    now: () => w.time.now,
+  })
+  return () => reconcile(key, new AbortController().signal)
+}
+
 const running = { running: { startedAt: '2026-01-01T00:00:02Z' } }
 const ended = (exitCode: number, result?: JobResult) => ({
   terminated: { exitCode, reason: 'Completed', ...(result && { message: JSON.stringify(result) }) },
@@ -225,21 +238,13 @@ t.test('a cache that lags behind our own writes does not make us repeat them', a
   await turn()
   const old = w.caches.resources.get(key) as RawTranscodeJob
   await w.once()
-  const stale = { ...w.caches, resources: { ...w.caches.resources, get: () => old } }
-  const events: KubeEvent[] = []
-  const reconcile = reconcileTranscodeJob({
-    cluster: w.cluster,
-    caches: stale,
-    config: childConfig,
-    events: { record: (_, e) => void events.push(e), flush: async () => {} },
-    mayWrite: () => true,
-    now: () => w.time.now,
-  })
+  const stale = { resources: { ...w.caches.resources, get: () => old } }
+  const reconcile = reconcilerOf(w, stale)
   await turn()
   await turn()
-  await reconcile(key, new AbortController().signal) // Creating → Queued
+  await reconcile() // Creating → Queued
   const before = w.writes.length
-  await reconcile(key, new AbortController().signal)
+  await reconcile()
   t.equal(w.writes.length, before)
 })
 
@@ -267,7 +272,6 @@ t.test('a final verdict waits for what the pod said, even if the cache has not h
   w.setPod('p1', 'Running', running)
   await w.settle()
   const deaf = {
-    ...w.caches,
     podsOf: (uid: string) =>
       w.caches
         .podsOf(uid)
@@ -277,15 +281,8 @@ t.test('a final verdict waits for what the pod said, even if the cache has not h
   w.setJob(complete)
   await turn()
   await turn()
-  const reconcile = reconcileTranscodeJob({
-    cluster: w.cluster,
-    caches: deaf,
-    config: childConfig,
-    events: { record: () => {}, flush: async () => {} },
-    mayWrite: () => true,
-    now: () => w.time.now,
-  })
-  await reconcile(key, new AbortController().signal)
+  const reconcile = reconcilerOf(w, deaf)
+  await reconcile()
   t.equal(w.reason(), 'Succeeded')
 })
 
@@ -305,15 +302,7 @@ t.test('a pod that had succeeded before we started is asked for, as long as its 
   await Promise.all(started.all.map((cache) => cache.synced()))
   const { uid = '' } = w.resource.metadata
   t.strictSame(started.podsOf(uid), [])
-  const reconcile = reconcileTranscodeJob({
-    cluster: w.cluster,
-    caches: started,
-    config: childConfig,
-    events: { record: () => {}, flush: async () => {} },
-    mayWrite: () => true,
-    now: () => w.time.now,
-  })
-  const once = () => reconcile(key, new AbortController().signal)
+  const once = reconcilerOf(w, started)
   await once()
   t.strictSame(w.seen()?.status, before, 'no step back')
   w.setJob(complete)
@@ -331,6 +320,16 @@ t.test('a Job without a pod that we know of is believed for a moment, and then l
     isConclusive(queued, aJob(queued, { startTime }), [], new Date(Date.parse(startTime) + ms))
   t.ok(after(NO_POD_MS - 1), 'it may not have been made yet')
   t.notOk(after(NO_POD_MS), 'by now there should be one, or there was')
+})
+
+t.test('a Job that only the API server knows counts as one that the cache knows', async (t) => {
+  const w = world()
+  await w.settle()
+  w.setJob({ startTime: '2026-01-01T00:00:01Z', uncountedTerminatedPods: { failed: ['gone'] } })
+  await turn()
+  await turn()
+  await reconcilerOf(w, { jobs: { ...w.caches.jobs, get: () => undefined } })()
+  t.match(w.seen()?.status, { attempts: 1, conditions: [{ reason: 'Retrying' }] })
 })
 
 t.test('somebody who edits without pause does not keep the verdict from being written', async (t) => {
@@ -431,15 +430,8 @@ t.test('a resource that an older CRD let through is refused for good', async (t)
   await turn()
   await turn()
   const bad = { ...w.caches.resources.get(key), spec: { inputs: [] } } as unknown as RawTranscodeJob
-  const reconcile = reconcileTranscodeJob({
-    cluster: w.cluster,
-    caches: { ...w.caches, resources: { ...w.caches.resources, get: () => bad } },
-    config: childConfig,
-    events: { record: () => {}, flush: async () => {} },
-    mayWrite: () => true,
-    now: () => w.time.now,
-  })
-  await reconcile(key, new AbortController().signal)
+  const reconcile = reconcilerOf(w, { resources: { ...w.caches.resources, get: () => bad } })
+  await reconcile()
   t.match(succeededOf(w.seen()?.status), { status: 'False', reason: 'InvalidSpec', message: /inputs/ })
   t.ok(isFinished(w.seen()?.status))
 })
