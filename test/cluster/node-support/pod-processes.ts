@@ -18,9 +18,16 @@ export function processesOfPod(uid: string): Found[] {
  * what lets it go on; a pod that has ended meanwhile does not mind.
  */
 export async function holdEncoder(podUid: string, ms = 180_000): Promise<() => void> {
-  const encoder = await eventually(`an encoder in the pod ${podUid}`, () => encoderOf(podUid), ms)
-  process.kill(encoder, 'SIGSTOP')
+  const encoder = await eventually(`an encoder in the pod ${podUid}`, () => stoppedEncoder(podUid), ms)
   return () => signal(encoder, 'SIGCONT')
+}
+
+/** One that was just ending takes the signal as well, and another follows it: only one that stands still is held. */
+function stoppedEncoder(podUid: string): number | undefined {
+  const pid = encoderOf(podUid)
+  if (pid === undefined) return undefined
+  signal(pid, 'SIGSTOP')
+  return /\) T /.test(read(pid, 'stat')) ? pid : undefined
 }
 
 /** Looks at little, because it looks often: a short encode must not get away. */
