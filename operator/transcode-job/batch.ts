@@ -47,7 +47,7 @@ export interface ContainerStatus {
   name: string
   /** Empty until there was one. */
   containerID?: string
-  lastState?: { terminated?: object }
+  lastState?: { terminated?: Terminated }
   state?: {
     waiting?: { reason?: string; message?: string }
     running?: { startedAt?: string }

@@ -8,16 +8,20 @@ import { CONTAINER } from './child.ts'
 const containerOf = (pod: Pod | undefined) => pod?.status?.containerStatuses?.find((c) => c.name === CONTAINER)
 const terminatedOf = (pod: Pod | undefined): Terminated | undefined => containerOf(pod)?.state?.terminated
 
+/**
+ * What the kubelet says of a program that it saw running and did not find any more when its pod ended. Nothing else
+ * comes here, for our containers are never started twice; their state reads `ContainerCreating` again meanwhile.
+ */
+const lostOf = (pod: Pod | undefined): Terminated | undefined => containerOf(pod)?.lastState?.terminated
+
 /** True when the program really was started: only then does a failure say something about the media or the program. */
 export function hasRun(pod: Pod): boolean {
   const container = containerOf(pod)
-  if (container?.state?.running) return true
+  if (container?.state?.running || lostOf(pod)) return true
   const ended = container?.state?.terminated
   if (!ended || ended.reason === 'StartError' || ended.reason === 'ContainerCannotRun') return false
   // The kubelet says so of whatever it does not find when a pod ends, even of a container whose image never came.
-  if (ended.reason === 'ContainerStatusUnknown')
-    return Boolean(container?.containerID || container?.lastState?.terminated)
-  return true
+  return ended.reason !== 'ContainerStatusUnknown' || Boolean(container?.containerID)
 }
 
 /** The condition with which the cluster says that it ended, or is ending, a pod for reasons of its own. */
@@ -101,7 +105,7 @@ const BY_EXIT: Record<number, [reason: string, message: string]> = {
 
 /** Why an attempt failed, as precisely as anybody knows; undefined for a pod that says nothing. */
 export function failureOf(pod: Pod | undefined): { reason: string; message: string } | undefined {
-  const ended = pod && terminatedOf(pod)
+  const ended = terminatedOf(pod) ?? lostOf(pod)
   if (!pod || !ended) return undefined
   const result = resultOf(pod)
   if (wasOutOfMemory(pod)) return { reason: 'OOMKilled', message: 'The program needed more memory than allowed' }
@@ -113,9 +117,14 @@ export function failureOf(pod: Pod | undefined): { reason: string; message: stri
   // A program that was told to stop cannot know why: an evicted pod says it, the program does not.
   if (said && (said.reason !== 'Terminated' || !pod.status?.reason)) return said
   if (pod.status?.reason) return { reason: pod.status.reason, message: pod.status.message ?? '' }
-  const known = BY_EXIT[ended.exitCode]
-  if (known) return { reason: known[0], message: known[1] }
-  return { reason: 'Failed', message: `The program ended with exit code ${ended.exitCode}` }
+  return failureByExit(ended)
+}
+
+/** For want of anybody who says more. */
+function failureByExit({ exitCode, reason, message = '' }: Terminated): { reason: string; message: string } {
+  if (reason === 'ContainerStatusUnknown') return { reason, message }
+  const known = BY_EXIT[exitCode] ?? ['Failed', `The program ended with exit code ${exitCode}`]
+  return { reason: known[0], message: known[1] }
 }
 
 /**

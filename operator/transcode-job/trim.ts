@@ -61,10 +61,10 @@ export function trimPod({ metadata, status }: Pod): Pod {
   }
 }
 
-/** That it was there once is asked only of one that has ended. */
 function trimContainer({ name, state, containerID, lastState }: ContainerStatus): ContainerStatus {
-  const past = state?.terminated && { ...(containerID && { containerID }), ...(lastState?.terminated && { lastState }) }
-  return { name, ...(state && { state }), ...past }
+  // That it was there once is asked only of one that has ended.
+  const was = state?.terminated && containerID && { containerID }
+  return { name, ...(state && { state }), ...was, ...(lastState?.terminated && { lastState }) }
 }
 
 /** Whether two trimmed objects differ in nothing but their version: a plan made of either is the same. */

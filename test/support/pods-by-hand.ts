@@ -12,6 +12,14 @@ export interface Ending {
   podMessage?: string
 }
 
+/** What the kubelet writes of a container that ran and was collected before it looked again; seen at an eviction. */
+const LOST = {
+  state: { waiting: { reason: 'ContainerCreating' } },
+  lastState: {
+    terminated: { exitCode: 137, reason: 'ContainerStatusUnknown', message: 'The container used to be Running' },
+  },
+}
+
 interface Hands {
   live(owner: string): Promise<Pod>
   setStatus(resource: Resource, key: ObjectKey, status: object): Promise<void>
@@ -21,9 +29,10 @@ interface Hands {
 export function podsByHand({ live, setStatus }: Hands) {
   const keyOf = ({ metadata }: Pod) => ({ namespace: metadata.namespace ?? '', name: metadata.name })
   const set = (pod: Pod, status: object) => setStatus(PODS, keyOf(pod), status)
-  const container = (state: object, ready = false) => [
-    { name: 'media', image: 'keepsake:1', imageID: '', ready, restartCount: 0, state },
+  const containerThat = (is: object) => [
+    { name: 'media', image: 'keepsake:1', imageID: '', ready: false, restartCount: 0, ...is },
   ]
+  const container = (state: object, ready = false) => containerThat({ state, ready })
 
   async function run(owner: string): Promise<Pod> {
     const pod = await live(owner)
@@ -47,10 +56,17 @@ export function podsByHand({ live, setStatus }: Hands) {
     })
   }
 
+  /** Evicted, without a word about how its program ended. */
+  async function evictLost(owner: string, message: string): Promise<void> {
+    const pod = await run(owner)
+    await set(pod, { phase: 'Failed', reason: 'Evicted', message, containerStatuses: containerThat(LOST) })
+  }
+
   return {
     setPod: set,
     run,
     endPod,
+    evictLost,
     /** Runs and ends; answers with the pod that it was. */
     async end(owner: string, ending: Ending): Promise<Pod> {
       const pod = await run(owner)

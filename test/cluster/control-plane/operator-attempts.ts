@@ -130,6 +130,17 @@ t.test("evicted for its scratch space: counted, tried again, and the reason is t
   t.match(await w.status('med-1'), { phase: 'Failed', attempts: 2 })
 })
 
+t.test('evicted, and the kubelet does not know any more how its program ended: counted as well', side(), async (t) => {
+  const w = await submit(t, { maxAttempts: 2 })
+  const message = 'Usage of EmptyDir volume "work" exceeds the limit "20Gi".'
+  await w.evictLost('med-1', message)
+  await w.says('med-1', /^Retrying: Attempt 1 of 2 failed: Evicted: Usage of EmptyDir volume "work" exceeds/)
+  await w.evictLost('med-1', message)
+  await w.says('med-1', /^Evicted: Usage of EmptyDir/)
+  t.match(await w.status('med-1'), { phase: 'Failed', attempts: 2 })
+  t.equal((await w.jobs('med-1')).length, 1, 'no other Job was begun with')
+})
+
 t.test('a pod that the cluster itself ends is replaced and counts as no attempt', side(), async (t) => {
   const w = await submit(t, { maxAttempts: 1 })
   const pod = await w.run('med-1')

@@ -316,6 +316,21 @@ t.test('a container that the kubelet could not find has run only if it was ever 
   }
 })
 
+t.test('a program that ran and was not found any more when its pod ended was an attempt', async (t) => {
+  // What the kubelet wrote of an eviction: the state is that of a container that was never there.
+  const lost = { exitCode: 137, reason: 'ContainerStatusUnknown', message: 'It used to be Running' }
+  const container = { state: { waiting: { reason: 'ContainerCreating' } }, lastState: { terminated: lost } }
+  const judged = (why: object) => {
+    const pod = aPod(1, { phase: 'Failed', ...why, containerStatuses: [{ name: 'media', ...container }] })
+    const p = planFor({ job: aJob(resource, failedWith('BackoffLimitExceeded', 1)), pods: [trimPod(pod)] })
+    return { ...verdict(p), attempts: p.status?.attempts, restarts: p.status?.restarts }
+  }
+  const attempt = { status: 'False', attempts: 1, restarts: undefined }
+  const evicted = { reason: 'Evicted', message: 'Usage exceeds the limit' }
+  t.match(judged(evicted), { ...attempt, ...evicted })
+  t.match(judged({}), { ...attempt, reason: 'ContainerStatusUnknown', message: 'It used to be Running' })
+})
+
 t.test('attempts are remembered when their pods have been collected', async (t) => {
   const before = aTranscodeJob({ status: { attempts: 2 } })
   t.equal(planFor({ resource: before, job: aJob(resource, { failed: 2 }), pods: [] }).status?.attempts, 2)
