@@ -165,6 +165,19 @@ export class S3Refusal extends StoreError {
   }
 }
 
+/** Nothing was asked of the server: who it says it is was not believed. Only a person can repair that. */
+class CertificateError extends StoreError {
+  constructor(code: string, message: string, options: ErrorOptions) {
+    const hint = UNKNOWN_ISSUER.test(code) ? '. S3_CA must hold the certificate of the authority that signed it' : ''
+    super('Unavailable', `The object store's certificate is not accepted: ${message} (${code})${hint}`, options)
+  }
+}
+
+/** Codes of OpenSSL and Node for a certificate; those of S3 are in mixed case. */
+const CERTIFICATE_CODE =
+  /^(ERR_TLS_CERT_\w+|CERT_\w+|UNABLE_TO_\w+|(DEPTH_ZERO_)?SELF_SIGNED_CERT\w*|INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED)$/
+const UNKNOWN_ISSUER = /^(UNABLE_TO_(VERIFY|GET_ISSUER)_\w+|(DEPTH_ZERO_)?SELF_SIGNED_CERT\w*|CERT_SIGNATURE_FAILURE)$/
+
 /** Codes of the machine: ECONNRESET and the like. */
 const SYSTEM_CODE = /^E[A-Z_]+$/
 
@@ -172,6 +185,7 @@ export function asStoreError(error: unknown): StoreError {
   if (error instanceof StoreError) return error
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const message = error instanceof Error ? error.message : String(error)
+  if (CERTIFICATE_CODE.test(code)) return new CertificateError(code, message, { cause: error })
   return code === '' || SYSTEM_CODE.test(code)
     ? new StoreError('Unavailable', `The object store: ${code} ${message}`, { cause: error })
     : new S3Refusal(code, message, { cause: error })
@@ -182,7 +196,9 @@ const PASSING =
 
 /** Whether the same request may succeed in a moment. */
 export const mayPass = (error: StoreError) =>
-  error.code === 'Unavailable' && (!(error instanceof S3Refusal) || PASSING.test(error.s3Code))
+  error.code === 'Unavailable' &&
+  !(error instanceof CertificateError) &&
+  (!(error instanceof S3Refusal) || PASSING.test(error.s3Code))
 
 export const wrongLength = (want: number, got: number) =>
   new StoreError('IncompleteBody', `The body should have ${want} bytes and has ${got > want ? 'more' : got}`)
