@@ -15,27 +15,33 @@ export interface RadosGateway {
   stop(): Promise<void>
 }
 
+/** Paths of files in PEM. */
+export interface TlsFiles {
+  cert: string
+  key: string
+}
+
 const PROGRAMS = ['ceph-mon', 'ceph-osd', 'radosgw', 'radosgw-admin', 'ceph', 'monmaptool']
 const REGION = 'us-east-1'
 
 /**
  * A real S3 server, Ceph's gateway, on one monitor and one storage daemon that keeps everything in memory. It checks
- * signatures, digests and part sizes as Amazon does. Only the gateway listens on `host`. Undefined where Ceph is not
- * installed.
+ * signatures, digests and part sizes as Amazon does. Only the gateway listens on `host`; with `tls`, there by TLS alone,
+ * and without it on 127.0.0.1, which is the public endpoint. Undefined where Ceph is not installed.
  */
-export async function startRadosGateway(host = '127.0.0.1'): Promise<RadosGateway | undefined> {
+export async function startRadosGateway(host = '127.0.0.1', tls?: TlsFiles): Promise<RadosGateway | undefined> {
   if (await missingProgram(PROGRAMS)) return undefined
   // Ceph cannot choose its ports itself: between our finding a free one and its taking it, somebody else may come.
   for (let left = 2; ; left--) {
     try {
-      return await startOnce(host)
+      return await startOnce(host, tls)
     } catch (error) {
       if (left === 0) throw error
     }
   }
 }
 
-async function startOnce(host: string): Promise<RadosGateway> {
+async function startOnce(host: string, tls: TlsFiles | undefined): Promise<RadosGateway> {
   // Ceph's admin sockets lie in here, and a socket path may not be long.
   const folder = await mkdtemp(join(tmpdir(), 'ks-rgw-'))
   const stoppers: (() => Promise<void>)[] = [() => rm(folder, { recursive: true, force: true })]
@@ -43,7 +49,7 @@ async function startOnce(host: string): Promise<RadosGateway> {
     for (const close of stoppers.splice(0).reverse()) await close()
   }
   try {
-    const s3 = await startCeph(folder, host, (close) => stoppers.push(close))
+    const s3 = await startCeph(folder, { host, tls }, (close) => stoppers.push(close))
     const makeBucket = async (bucket: string): Promise<S3Options> => {
       await clientOf(s3).makeBucket(bucket, REGION)
       return { ...s3, bucket }
@@ -57,15 +63,18 @@ async function startOnce(host: string): Promise<RadosGateway> {
 
 async function startCeph(
   folder: string,
-  host: string,
+  { host, tls }: { host: string; tls: TlsFiles | undefined },
   onStop: (close: () => Promise<void>) => void,
 ): Promise<S3Options> {
-  const [monPort, gatewayPort] = [await freePort(), await freePort()]
+  const [monPort, gatewayPort, tlsPort] = [await freePort(), await freePort(), await freePort()]
   const conf = join(folder, 'ceph.conf')
   const fsid = randomUUID()
   const osd = randomUUID()
+  const plain = `${tls ? '127.0.0.1' : host}:${gatewayPort}`
+  const secure = tls ? ` ssl_endpoint=${host}:${tlsPort} ssl_certificate=${tls.cert} ssl_private_key=${tls.key}` : ''
+  const frontend = `endpoint=${plain}${secure}`
   for (const name of ['mon', 'osd', 'rgw']) await mkdir(join(folder, name))
-  await writeFile(conf, cephConf(folder, fsid, monPort, `${host}:${gatewayPort}`))
+  await writeFile(conf, cephConf(folder, fsid, monPort, frontend))
 
   const daemon = async (name: string, args: string[], ready: () => Promise<boolean>) => {
     const logFile = join(folder, `${name}.out`)
@@ -96,18 +105,19 @@ async function startCeph(
   const keys = { accessKey: 'TESTACCESS', secretKey: randomBytes(20).toString('hex') }
   const user = ['--uid=test', '--display-name=test', `--access-key=${keys.accessKey}`, `--secret-key=${keys.secretKey}`]
   await runProgram('radosgw-admin', ['-c', conf, 'user', 'create', ...user])
-  const endpoint = `http://${host}:${gatewayPort}`
+  const endpoint = `http://${plain}`
   await daemon('radosgw', ['-n', 'client.rgw'], async () => (await fetch(endpoint)).ok)
-  return { endpoint, region: REGION, bucket: 'keepsake-test', ...keys }
+  const where = tls ? { endpoint: `https://${host}:${tlsPort}`, publicEndpoint: endpoint } : { endpoint }
+  return { ...where, region: REGION, bucket: 'keepsake-test', ...keys }
 }
 
 function clientOf(s3: S3Options): Client {
-  const { hostname, port } = new URL(s3.endpoint)
+  const { hostname, port } = new URL(s3.publicEndpoint ?? s3.endpoint)
   const { accessKey, secretKey, region } = s3
   return new Client({ endPoint: hostname, port: Number(port), useSSL: false, accessKey, secretKey, region })
 }
 
-const cephConf = (folder: string, fsid: string, monPort: number, gateway: string) => `[global]
+const cephConf = (folder: string, fsid: string, monPort: number, frontend: string) => `[global]
 fsid = ${fsid}
 mon_host = [v1:127.0.0.1:${monPort}]
 mon_initial_members = a
@@ -133,7 +143,7 @@ mon_data = ${folder}/mon
 osd_data = ${folder}/osd
 rgw_data = ${folder}/rgw
 keyring = ${folder}/keyring
-rgw_frontends = beast endpoint=${gateway}
+rgw_frontends = beast ${frontend}
 rgw_enable_usage_log = false
 rgw_crypt_require_ssl = false
 `
