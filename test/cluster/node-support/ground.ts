@@ -4,7 +4,7 @@ import { startS3 } from './services.ts'
 import { type Ground, nodeName, prepareSources } from './world.ts'
 
 /** The node's cluster with the custom resource, an S3 server beside it, and sources in that. */
-export async function openGround(t: Test): Promise<Ground> {
+export async function openGround(t: Test, start = startS3): Promise<Ground> {
   const cluster = await nodeCluster(t)
   const address = cluster.nodeAddress
   if (address === undefined || cluster.provider === 'given') {
@@ -12,7 +12,7 @@ export async function openGround(t: Test): Promise<Ground> {
     process.exit()
   }
   await cluster.kubectl('apply', '--server-side', '--force-conflicts', '-f', 'crds/transcodejobs.yaml')
-  const [s3, node] = await Promise.all([startS3(t, address), nodeName(cluster)])
+  const [s3, node] = await Promise.all([start(t, address), nodeName(cluster)])
   await prepareSources(s3)
   return { cluster, address, node, s3 }
 }

@@ -17,6 +17,8 @@ export const storeEnvironment = (s3: S3Options): Record<string, string> => ({
   S3_BUCKET: s3.bucket,
   S3_ACCESS_KEY: s3.accessKey,
   S3_SECRET_KEY: s3.secretKey,
+  ...(s3.publicEndpoint && { S3_PUBLIC_ENDPOINT: s3.publicEndpoint }),
+  ...(s3.ca && { S3_CA: s3.ca }),
 })
 
 /** Small requests: several of these pods fit on the test's node. */

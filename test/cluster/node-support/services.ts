@@ -9,9 +9,10 @@ import { type IdentityProvider, type IdentityUser, startIdentityProvider } from 
 import { startEmbeddedPostgres } from '../../../local/postgres.ts'
 import { identityUsers, seed } from '../../../local/seeds.ts'
 import { openSettings, type Settings } from '../../../local/settings.ts'
+import { privateCa } from '../../support/private-ca.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { startNats } from '../../support/services/nats.ts'
-import { startRadosGateway } from '../../support/services/radosgw.ts'
+import { startRadosGateway, type TlsFiles } from '../../support/services/radosgw.ts'
 
 /** What the chart expects to be there already, as real servers beside the node. */
 export interface Services {
@@ -46,8 +47,18 @@ export async function startServices(owner: Owner, address: string): Promise<Serv
 }
 
 /** Ceph's S3 gateway alone, with an empty bucket. */
-export async function startS3(owner: Owner, address: string): Promise<S3Options> {
-  const gateway = installed(await startRadosGateway(address), 'Ceph (radosgw ceph-mon ceph-osd ceph-common)')
+export const startS3 = (owner: Owner, address: string): Promise<S3Options> => startGateway(owner, address)
+
+/** The same; from pods it is only reached by TLS, and they have to be told whose certificates to accept. */
+export async function startPrivateS3(owner: Owner, address: string): Promise<S3Options> {
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-ca-'))
+  owner.teardown(() => rm(folder, { recursive: true, force: true }))
+  const { ca, files } = privateCa(folder, address)
+  return { ...(await startGateway(owner, address, files)), ca }
+}
+
+async function startGateway(owner: Owner, address: string, tls?: TlsFiles): Promise<S3Options> {
+  const gateway = installed(await startRadosGateway(address, tls), 'Ceph (radosgw ceph-mon ceph-osd ceph-common)')
   owner.teardown(() => gateway.stop())
   return gateway.s3
 }
