@@ -3,6 +3,7 @@ import { glob, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
+const MODULES = ['kubernetes', 'etcd', 'containerd', 'dns', 'tools']
 const FOLDER = fileURLToPath(new URL('..', import.meta.url))
 
 /** One program to build, and the links by which it is called as others. */
@@ -30,6 +31,7 @@ export async function everyBuild(): Promise<Build[]> {
   const kubernetes = await versionIn('kubernetes', 'k8s.io/kubernetes')
   const etcd = await versionIn('etcd', 'go.etcd.io/etcd/server/v3')
   const containerd = await versionIn('containerd', 'github.com/containerd/containerd/v2')
+  const coredns = await versionIn('dns', 'github.com/coredns/coredns')
   const helm = await versionIn('tools', 'helm.sh/helm/v4')
   const nats = await versionIn('tools', 'github.com/nats-io/nats-server/v2')
   const [, major = '', minor = ''] = /^v(\d+)\.(\d+)/.exec(kubernetes) ?? []
@@ -59,6 +61,7 @@ export async function everyBuild(): Promise<Build[]> {
     containerdCommand('containerd'),
     containerdCommand('containerd-shim-runc-v2'),
     containerdCommand('ctr'),
+    { what: `CoreDNS ${coredns}`, module: 'dns', package: '.', binary: 'coredns' },
     {
       what: `helm ${helm}`,
       module: 'tools',
@@ -82,7 +85,7 @@ export const moduleFolder = (module: string) => join(FOLDER, module)
 /** The oldest Go that every module is content with. */
 export async function neededGo(): Promise<string> {
   let needed = '1.26.0'
-  for (const module of ['kubernetes', 'etcd', 'containerd', 'tools']) {
+  for (const module of MODULES) {
     const [, wants = needed] = /^go (\S+)$/m.exec(await goMod(module)) ?? []
     if (!isAtLeast(needed, wants)) needed = wants
   }
@@ -100,7 +103,7 @@ export function isAtLeast(version: string, needed: string): boolean {
 export async function buildKey(compiler: string, flags: object): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify([compiler, flags, await everyBuild()]))
   const files: string[] = []
-  for await (const file of glob('{kubernetes,etcd,containerd,tools}/**/{go.mod,go.sum,*.go}', { cwd: FOLDER })) {
+  for await (const file of glob(`{${MODULES.join()}}/**/{go.mod,go.sum,*.go}`, { cwd: FOLDER })) {
     files.push(file)
   }
   for (const file of files.sort()) hash.update(file).update(await readFile(join(FOLDER, file)))

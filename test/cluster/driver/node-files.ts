@@ -4,6 +4,8 @@ import type { RunFolder } from './run-folder.ts'
 
 export const NODE = 'node-1'
 export const NODE_ADDRESS = '172.30.0.1'
+/** What names of Services end in. */
+export const DOMAIN = 'cluster.local'
 export const PAUSE_IMAGE = 'localhost/pause:1'
 const OVERLAYFS = 0x794c7630
 const PODS = '10.244.0.0'
@@ -87,6 +89,25 @@ export async function writeProxy(run: RunFolder, kubeconfig: string): Promise<st
   return file
 }
 
+/** Names of Services, for pods; the cluster knows no others. */
+export async function writeNames(run: RunFolder, kubeconfig: string): Promise<string> {
+  const file = run.file('Corefile')
+  await writeFile(
+    file,
+    `.:53 {
+  bind ${NODE_ADDRESS}
+  errors
+  cache 1
+  kubernetes ${DOMAIN} {
+    kubeconfig ${kubeconfig}
+    ttl 1
+  }
+}
+`,
+  )
+  return file
+}
+
 export async function writeKubelet(run: RunFolder, authority: string): Promise<string> {
   const file = run.file('kubelet.json')
   const config = {
@@ -102,6 +123,8 @@ export async function writeKubelet(run: RunFolder, authority: string): Promise<s
     tlsPrivateKeyFile: run.file('pki', 'kubelet.key'),
     failSwapOn: false,
     resolvConf: '/etc/resolv.conf',
+    clusterDNS: [NODE_ADDRESS],
+    clusterDomain: DOMAIN,
     podLogsDir: run.file('pod-logs'),
     volumePluginDir: run.file('volume-plugins'),
     // A test that stops the kubelet does not want to wait minutes until somebody notices.

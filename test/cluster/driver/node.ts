@@ -6,11 +6,13 @@ import { makeGroup } from './cgroups.ts'
 import { type ClusterFaults, type RunningCluster, runWith, versionOf } from './cluster.ts'
 import { type ControlPlane, runControlPlane } from './control-plane.ts'
 import {
+  DOMAIN,
   NODE,
   NODE_ADDRESS,
   snapshotterFor,
   writeContainerd,
   writeKubelet,
+  writeNames,
   writeNetwork,
   writeProxy,
 } from './node-files.ts'
@@ -94,6 +96,13 @@ async function makeNetwork(run: RunFolder, enter: readonly string[]): Promise<vo
   await inside('sh', '-c', 'echo 1 >/proc/sys/net/ipv4/ip_forward')
 }
 
+/** Asks as a pod would; fails while nobody answers. */
+const FIND_KUBERNETES = `
+  const resolver = new (require('node:dns').promises.Resolver)({ timeout: 1000, tries: 1 })
+  resolver.setServers(['${NODE_ADDRESS}'])
+  resolver.resolve4('kubernetes.default.svc.${DOMAIN}')
+`
+
 interface NodeParts {
   run: RunFolder
   binaries: string
@@ -103,13 +112,14 @@ interface NodeParts {
 
 async function startNode({ run, binaries, enter, plane }: NodeParts) {
   const binary = (name: string) => join(binaries, name)
-  const names = [`DNS:${NODE}`, `IP:${NODE_ADDRESS}`, 'IP:127.0.0.1']
-  await plane.certificates.issue('kubelet', `/O=system:nodes/CN=system:node:${NODE}`, names)
+  const subjects = [`DNS:${NODE}`, `IP:${NODE_ADDRESS}`, 'IP:127.0.0.1']
+  await plane.certificates.issue('kubelet', `/O=system:nodes/CN=system:node:${NODE}`, subjects)
   const kubeconfig = await plane.certificates.kubeconfig('kubelet', plane.server)
   const runc = (await programPath('runc')) ?? '/usr/sbin/runc'
-  const [containerdFile, proxyFile, kubeletFile] = await Promise.all([
+  const [containerdFile, proxyFile, namesFile, kubeletFile] = await Promise.all([
     writeContainerd(run, { shim: binary('containerd-shim-runc-v2'), runc }),
     writeProxy(run, plane.kubeconfig),
+    writeNames(run, plane.kubeconfig),
     writeKubelet(run, plane.certificates.authority),
     writeNetwork(run),
   ])
@@ -119,6 +129,7 @@ async function startNode({ run, binaries, enter, plane }: NodeParts) {
     program({ name, run, command: [...enter, binary(name), ...flags], env })
   const containerd = part('containerd', [`--config=${containerdFile}`])
   const proxy = part('kube-proxy', [`--config=${proxyFile}`])
+  const names = part('coredns', [`-conf=${namesFile}`])
   const kubelet = part('kubelet', [
     `--config=${kubeletFile}`,
     `--kubeconfig=${kubeconfig}`,
@@ -137,12 +148,13 @@ async function startNode({ run, binaries, enter, plane }: NodeParts) {
     await kubelet.until(() => plane.kubectl(...ready))
   }
   const stop = async () => {
-    for (const one of [kubelet, proxy, containerd]) await one.stop('SIGKILL')
+    for (const one of [kubelet, names, proxy, containerd]) await one.stop('SIGKILL')
   }
   try {
-    await Promise.all([containerd.start(), proxy.start()])
+    await Promise.all([containerd.start(), proxy.start(), names.start()])
     await containerd.until(() => runWith('', [...ctr, 'version']))
     await loadImage(await writePauseImage(run, binaries))
+    await names.until(() => runWith('', [...enter, process.execPath, '--eval', FIND_KUBERNETES]))
     await startKubelet()
   } catch (error) {
     await stop()

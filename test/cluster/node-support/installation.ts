@@ -52,8 +52,6 @@ export async function install(t: Test): Promise<Installation> {
 }
 
 async function phoneOf(services: Services): Promise<Phone> {
-  // Pods are ready a moment before the node's proxy knows the way to them.
-  await eventually('the API at the address of its Service', () => fetch(`${API_URL}/health`).then(isOk, () => false))
   const { organizations, accounts } = await services.seed()
   const organization = organizations[0]?.org_id ?? ''
   // It goes from a pod through the identity provider, neither of which has done much yet: one more try says more.
@@ -66,8 +64,6 @@ async function phoneOf(services: Services): Promise<Phone> {
     untilConverted: (id) => untilConverted(client, organization, id, () => {}),
   }
 }
-
-const isOk = (response: Response) => response.ok
 
 /** The TranscodeJob that the worker made for a media. */
 export const resourceFor = ({ kube, name: namespace }: Namespace, mediaId: string): Promise<string> =>

@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { eventually } from '../../support/eventually.ts'
 import { ensureBinaries } from '../driver/build.ts'
 import { runWith, type TestCluster } from '../driver/cluster.ts'
 import type { Namespace } from './namespace.ts'
@@ -11,15 +12,14 @@ import type { Owner, Services } from './services.ts'
 
 const CHART = fileURLToPath(new URL('../../../charts/keepsake', import.meta.url))
 export const RELEASE = 'film'
-/** Addresses of Services are chosen here: nothing resolves names on the test's node. */
+/** The address of its Service is chosen here: names are resolved for pods, not for who stands beside them. */
 const API_ADDRESS = '10.96.100.1'
-const OPERATOR_ADDRESS = '10.96.100.2'
 export const API_URL = `http://${API_ADDRESS}`
 
 export interface Release {
   /** File with the values of the test. */
   values: string
-  /** `helm install` with the values of the test; `more` as for --set. Resolves when everything is ready. */
+  /** `helm install` with the values of the test; `more` as for --set. Resolves when the API answers at its Service. */
   install(...more: string[]): Promise<string>
   upgrade(...more: string[]): Promise<string>
   helm(...args: string[]): Promise<string>
@@ -45,11 +45,17 @@ export async function prepareRelease(
   return {
     values,
     helm,
-    install: (...more) => helm('install', RELEASE, CHART, '--values', values, ...wait, ...more),
+    async install(...more) {
+      const said = await helm('install', RELEASE, CHART, '--values', values, ...wait, ...more)
+      // Pods are ready a moment before the node's proxy knows the way to them.
+      await eventually('the API at its Service', () => fetch(`${API_URL}/health`).then(isOk, () => false))
+      return said
+    },
     upgrade: (...more) => helm('upgrade', RELEASE, CHART, '--values', values, ...wait, ...more),
   }
 }
 
+const isOk = (response: Response) => response.ok
 const secret = () => randomBytes(32).toString('base64url')
 
 /** As an administrator makes them beforehand: the chart is told only their names. */
@@ -84,10 +90,6 @@ const valuesFor = ({ natsUrl, identity }: Services) => ({
   api: { publicUrl: API_URL, existingSecret: 'keys', service: { clusterIP: API_ADDRESS } },
   // What is repaired after minutes elsewhere is repaired at once here.
   worker: { sweepSeconds: 3, extraEnv: [{ name: 'SWEEP_IDLE_SECONDS', value: '2' }] },
-  operator: {
-    existingSecret: 'keys',
-    progressUrl: `http://${OPERATOR_ADDRESS}:8090/progress`,
-    service: { clusterIP: OPERATOR_ADDRESS },
-  },
+  operator: { existingSecret: 'keys' },
   jobs: { cpu: '100m', memory: '768Mi', scratch: '1Gi' },
 })

@@ -93,10 +93,13 @@ t.test('a video uploaded in chunks becomes a film that plays, and kubectl shows 
     const says = new RegExp(`^${name} +${mediaId} +Running +${status?.progress?.percent} +[\\d.]+x +cpu +1 +\\d+`)
     return { head, line, says }
   }
-  await eventually('the same percentage in both', async () => row().then(({ line, says }) => says.test(line))).catch(
-    () => {},
-  )
-  const { head, line, says } = await row()
+  let seen = await row()
+  const isSame = async () => {
+    seen = await row()
+    return seen.says.test(seen.line)
+  }
+  await eventually('the same percentage in both', isSame).catch(() => {})
+  const { head, line, says } = seen
   t.match(head, /^NAME +MEDIA +PHASE +PROGRESS +SPEED +ACCELERATOR +ATTEMPTS +AGE/)
   t.match(line, says)
   const described = await kubectl('describe', 'tj', name)
