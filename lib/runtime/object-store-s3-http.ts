@@ -178,6 +178,9 @@ const CERTIFICATE_CODE =
   /^(ERR_TLS_CERT_\w+|CERT_\w+|UNABLE_TO_\w+|(DEPTH_ZERO_)?SELF_SIGNED_CERT\w*|INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED)$/
 const UNKNOWN_ISSUER = /^(UNABLE_TO_(VERIFY|GET_ISSUER)_\w+|(DEPTH_ZERO_)?SELF_SIGNED_CERT\w*|CERT_SIGNATURE_FAILURE)$/
 
+/** Node's own about its command line, which nobody who reads our message can change. */
+const ADVICE = /; if the root CA is installed locally.*$/s
+
 /** Codes of the machine: ECONNRESET and the like. */
 const SYSTEM_CODE = /^E[A-Z_]+$/
 
@@ -185,7 +188,7 @@ export function asStoreError(error: unknown): StoreError {
   if (error instanceof StoreError) return error
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const message = error instanceof Error ? error.message : String(error)
-  if (CERTIFICATE_CODE.test(code)) return new CertificateError(code, message, { cause: error })
+  if (CERTIFICATE_CODE.test(code)) return new CertificateError(code, message.replace(ADVICE, ''), { cause: error })
   return code === '' || SYSTEM_CODE.test(code)
     ? new StoreError('Unavailable', `The object store: ${code} ${message}`, { cause: error })
     : new S3Refusal(code, message, { cause: error })
