@@ -39,7 +39,7 @@ export async function startServices(owner: Owner, address: string): Promise<Serv
   const [databaseUrl, natsUrl, s3, { identity, settings }] = await Promise.all([
     startPostgres(owner, folder, address),
     startJetStream(owner, address),
-    startS3(owner, address),
+    startPrivateS3(owner, address),
     startIdentity(owner, folder, address),
   ])
   const users = identityUsers(settings)
