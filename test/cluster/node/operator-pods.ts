@@ -1,23 +1,17 @@
-import t, { type Test } from 'tap'
-import { succeededOf, type TranscodeJob } from '../../../crds/transcode-job.ts'
+import t from 'tap'
+import { succeededOf } from '../../../crds/transcode-job.ts'
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { eventually } from '../../support/eventually.ts'
 import { faultsIn } from '../node-support/faults.ts'
 import { openGround } from '../node-support/ground.ts'
 import { holdEncoder } from '../node-support/pod-processes.ts'
+import { verdict } from '../node-support/verdict.ts'
 import { openWorld, type SourceName } from '../node-support/world.ts'
 
 /** What the operator makes of what really happens to pods. Most of it is waiting, so the cases run side by side. */
 t.jobs = 5
 t.setTimeout(900_000)
 const ground = await openGround(t)
-
-/** The verdict of a resource, which goes into the output as well: docs/operator-hard-cases.md quotes it. */
-function verdict(t: Test, { metadata, status }: TranscodeJob) {
-  const { status: is, reason, message } = succeededOf(status) ?? {}
-  t.comment(`${metadata.name}: ${is} ${reason} after ${status?.attempts} attempts: ${message}`)
-  return { is, reason, message, attempts: status?.attempts }
-}
 
 t.test('every exit code of the contract reaches status', { buffered: true }, async (t) => {
   const w = await openWorld(t, ground, 'exits', { store: faultsIn(ground.address) })
