@@ -1,10 +1,10 @@
 import { writeFile } from 'node:fs/promises'
 import * as z from 'zod'
 import { EXIT, type JobResult } from '../lib/contract/job-result.ts'
-import { loadConfig } from '../lib/runtime/config.ts'
+import { ConfigError, loadConfig } from '../lib/runtime/config.ts'
 import { onSignal } from '../lib/runtime/lifecycle.ts'
 import { type Log, openLog } from '../lib/runtime/log.ts'
-import { failureOf, PermanentError } from './failure.ts'
+import { failureOf, PermanentError, TransientError } from './failure.ts'
 import { terminationMessage } from './termination-message.ts'
 
 export interface JobContext {
@@ -56,12 +56,17 @@ function outcomeOf(error: unknown, signal: AbortSignal, log: Log): JobOutcome {
   return { exit: code, result: { ok: false, reason, message } }
 }
 
-/** `loadConfig` for a job: a mistake in it is a mistake of the specification, which no further attempt repairs. */
+/**
+ * `loadConfig` for a job. What is wrong with JOB_SPEC no further attempt repairs; everything else comes from Secrets and
+ * the chart, and an administrator's slip there must not condemn what people upload meanwhile.
+ */
 export function loadJobConfig<S extends z.ZodObject>(schema: S): Readonly<z.output<S>> {
   try {
     return loadConfig(schema)
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error)
-    throw new PermanentError(EXIT.badSpec, 'BadSpec', message, { cause: error })
+    if (!(error instanceof ConfigError)) throw error
+    throw error.variables.includes('JOB_SPEC')
+      ? new PermanentError(EXIT.badSpec, 'BadSpec', error.message, { cause: error })
+      : new TransientError(EXIT.transient, 'BadConfiguration', error.message, { cause: error })
   }
 }

@@ -11,8 +11,18 @@ export function loadConfig<S extends z.ZodObject>(
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
   const result = schema.safeParse(given)
   if (result.success) return Object.freeze(result.data)
-  const mistakes = result.error.issues.map((i) => `  ${i.path.join('.') || '(all)'}: ${i.message}`)
-  throw new Error(`Bad configuration:\n${mistakes.join('\n')}`)
+  throw new ConfigError(result.error.issues)
+}
+
+/** Every mistake in the environment, by the names of its variables. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly variables: readonly string[]
+  constructor(issues: readonly z.core.$ZodIssue[]) {
+    const mistakes = issues.map((i) => `  ${i.path.join('.') || '(all)'}: ${i.message}`)
+    super(`Bad configuration:\n${mistakes.join('\n')}`)
+    this.variables = issues.map((i) => String(i.path[0] ?? ''))
+  }
 }
 
 /** A JSON document inside one environment variable. */

@@ -17,7 +17,8 @@ t.test('every exit code of the contract reaches status', { buffered: true }, asy
   const w = await openWorld(t, ground, 'exits', { store: faultsIn(ground.address) })
   const cases: [name: string, source: SourceName, exit: number, reason: string][] = [
     ['fine', 'short', EXIT.ok, 'Succeeded'],
-    ['bad-config', 'short', EXIT.badSpec, 'BadSpec'],
+    ['bad-spec', 'short', EXIT.badSpec, 'BadSpec'],
+    ['bad-config', 'short', EXIT.transient, 'BadConfiguration'],
     ['missing', 'missing', EXIT.inputMissing, 'InputMissing'],
     ['text', 'text', EXIT.inputBad, 'CorruptInput'],
     ['no-store', 'short', EXIT.transient, 'StoreUnavailable'],

@@ -50,6 +50,21 @@ t.test('a specification that makes no sense is not tried again', async (t) => {
   }
 })
 
+t.test('a setting that makes no sense does not condemn the upload', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = await bench.inputOf(await clip('tiny'))
+  for (const [name, value] of [
+    ['STORE_KIND', 'tape'],
+    ['THREADS', '0'],
+  ] as const) {
+    const { exit, result } = await bench.run([input], {}, { [name]: value })
+    t.match({ exit, result }, { exit: 20, result: { ok: false, reason: 'BadConfiguration' } })
+    t.match(result?.message, new RegExp(`^Bad configuration:\\n  ${name}: `))
+  }
+  const { exit } = await bench.run([], {}, { JOB_SPEC: '{"inputs":[]}', THREADS: '0' })
+  t.equal(exit, 10, 'nothing helps that specification')
+})
+
 t.test('a machine without ffmpeg does not condemn the upload', async (t) => {
   const bench = await transcodeBench(t)
   const input = await bench.inputOf(await clip('tiny'))
