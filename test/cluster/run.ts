@@ -15,8 +15,8 @@ import { givenCluster, kubectlProgram } from './support.ts'
 /**
  * `npm run test:cluster [FILE…]`: what only a real Kubernetes can show. Suites in control-plane/ start a control plane
  * each; those in node/ share one cluster whose node runs real pods of the product's image. `--kind` takes no cluster
- * but kind's; `--up` tests nothing and starts the node's cluster for somebody's own hands. `KEEP=1` keeps the node's cluster after a failure until Ctrl-C. The last line is
- * `N passed, N failed, N skipped`.
+ * but kind's; `--up` tests nothing and starts the node's cluster for somebody's own hands. `KEEP=1` keeps the node's
+ * cluster after a failure until Ctrl-C. The last line is `N passed, N failed, N skipped`.
  */
 const LEVELS: readonly Level[] = ['control-plane', 'node']
 const args = process.argv.slice(2)
