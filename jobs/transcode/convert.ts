@@ -63,15 +63,18 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
 }
 
 async function download(store: ObjectStore, key: string, path: string, signal: AbortSignal): Promise<void> {
-  const missing = (cause?: unknown) =>
-    new PermanentError(EXIT.inputMissing, 'InputMissing', 'The uploaded file is not there any more', { cause })
+  const missing = async (cause?: unknown) => {
+    // A bucket that is not there answers the same; that is an administrator's slip and may be mended.
+    await store.check()
+    return new PermanentError(EXIT.inputMissing, 'InputMissing', 'The uploaded file is not there any more', { cause })
+  }
   const info = await store.head(key)
-  if (!info) throw missing()
+  if (!info) throw await missing()
   if (info.size > LIMITS.bytes) throw badInput('LimitExceeded', 'The file is larger than 10 GiB')
   try {
     await store.download(key, path, signal)
   } catch (error) {
-    if (error instanceof StoreError && error.code === 'NotFound') throw missing(error)
+    if (error instanceof StoreError && error.code === 'NotFound') throw await missing(error)
     throw error
   }
 }

@@ -173,9 +173,9 @@ class CertificateError extends StoreError {
   }
 }
 
-/** Codes of OpenSSL and Node for a certificate; those of S3 are in mixed case. */
+/** Codes of OpenSSL and Node for a certificate, one of which Node has no name for; those of S3 are in mixed case. */
 const CERTIFICATE_CODE =
-  /^(ERR_TLS_CERT_\w+|CERT_\w+|UNABLE_TO_\w+|(DEPTH_ZERO_)?SELF_SIGNED_CERT\w*|INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED)$/
+  /^(ERR_TLS_CERT_\w+|CERT_\w+|UNABLE_TO_\w+|(DEPTH_ZERO_)?SELF_SIGNED_CERT\w*|INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED|HOSTNAME_MISMATCH|CRL_\w+|ERROR_IN_C\w+|UNSPECIFIED)$/
 const UNKNOWN_ISSUER = /^(UNABLE_TO_(VERIFY|GET_ISSUER)_\w+|(DEPTH_ZERO_)?SELF_SIGNED_CERT\w*|CERT_SIGNATURE_FAILURE)$/
 
 /** Node's own about its command line, which nobody who reads our message can change. */

@@ -9,8 +9,8 @@ const containerOf = (pod: Pod | undefined) => pod?.status?.containerStatuses?.fi
 const terminatedOf = (pod: Pod | undefined): Terminated | undefined => containerOf(pod)?.state?.terminated
 
 /**
- * What the kubelet says of a program that it saw running and did not find any more when its pod ended. Nothing else
- * comes here, for our containers are never started twice; their state reads `ContainerCreating` again meanwhile.
+ * What the kubelet says of a program that it saw running and did not find any more when its pod ended; its state reads
+ * `ContainerCreating` again then. Nothing else comes here: no container of ours is started again after it has ended.
  */
 const lostOf = (pod: Pod | undefined): Terminated | undefined => containerOf(pod)?.lastState?.terminated
 

@@ -28,7 +28,8 @@ export async function removeTraces(path: string, name: string): Promise<void> {
   await restoreSysctls(path)
 }
 
-const isOurs = (executable: string) => /\/(kubernetes|etcd|containerd|containerd-shim-runc-v2)$/.test(executable)
+const isOurs = (executable: string) =>
+  /\/(kubernetes|etcd|coredns|containerd|containerd-shim-runc-v2)$/.test(executable)
 
 async function endAll(what: string, belongs: (process: SeenProcess) => Promise<boolean>): Promise<void> {
   for (let left = 100; left > 0; left--) {

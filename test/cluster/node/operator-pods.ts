@@ -22,6 +22,7 @@ t.test('every exit code of the contract reaches status', { buffered: true }, asy
     ['missing', 'missing', EXIT.inputMissing, 'InputMissing'],
     ['text', 'text', EXIT.inputBad, 'CorruptInput'],
     ['no-store', 'short', EXIT.transient, 'StoreUnavailable'],
+    ['no-bucket', 'short', EXIT.transient, 'StoreUnavailable'],
     // Nothing here can make the program itself end so: only its exit code is real.
     ['exit-13', 'short', EXIT.encoderMissing, 'EncoderMissing'],
     ['exit-21', 'short', EXIT.noSpace, 'NoSpace'],

@@ -95,5 +95,7 @@ t.test('one that an authority does not help against is not blamed on it', (t) =>
   const expired = Object.assign(new Error('certificate has expired'), { code: 'CERT_HAS_EXPIRED' })
   const said = "The object store's certificate is not accepted: certificate has expired (CERT_HAS_EXPIRED)"
   t.equal(asStoreError(expired).message, said)
+  const weak = Object.assign(new Error('EE certificate key too weak'), { code: 'UNSPECIFIED' }) // so says Node
+  t.match(asStoreError(weak), { code: 'Unavailable', message: /^The object store's certificate is not accepted: EE / })
   t.end()
 })

@@ -1,0 +1,53 @@
+import t from 'tap'
+import { openS3Store } from '../../../lib/runtime/object-store-s3.ts'
+import { clip } from '../../support/clips.ts'
+import { privateCa } from '../../support/private-ca.ts'
+import { startRadosGateway } from '../../support/services/radosgw.ts'
+import { transcodeBench } from '../../support/transcode-run.ts'
+
+const { ca, files } = privateCa(t.testdir())
+const gateway = await startRadosGateway('127.0.0.1', files)
+if (!gateway) {
+  t.plan(0, 'Ceph is not installed')
+  process.exit()
+}
+t.teardown(() => gateway.stop())
+const { s3 } = gateway
+const store = openS3Store({ ...s3, ca })
+t.teardown(() => store.close())
+
+const INPUT = { id: 'm', type: 'video' as const, sourceKey: 'org/o/media/m/original' }
+await store.upload(await clip('tiny'), INPUT.sourceKey, { contentType: 'video/mp4' })
+const env = {
+  STORE_KIND: 's3',
+  S3_ENDPOINT: s3.endpoint,
+  S3_BUCKET: s3.bucket,
+  S3_ACCESS_KEY: s3.accessKey,
+  S3_SECRET_KEY: s3.secretKey,
+}
+
+t.test('the program converts from and to a store whose certificate a private authority signed', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = { ...INPUT, outputPrefix: bench.prefix }
+  const stranger = await bench.run([input], {}, env)
+  t.match(
+    stranger,
+    { exit: 20, result: { ok: false, reason: 'StoreUnavailable', message: /S3_CA/ } },
+    'unknown to everybody else',
+  )
+  const told = await bench.run([input], {}, { ...env, S3_CA: ca })
+  t.match(told, { exit: 0, result: { ok: true } })
+  t.ok(await store.head(`${bench.prefix}manifest.json`))
+})
+
+t.test('an upload that is gone is told from a bucket that is not there, or not ours', async (t) => {
+  const bench = await transcodeBench(t)
+  const input = { ...INPUT, outputPrefix: `${bench.prefix}again/` }
+  const run = (change: object, sourceKey = INPUT.sourceKey) =>
+    bench.run([{ ...input, sourceKey }], {}, { ...env, S3_CA: ca, ...change })
+  const gone = { exit: 11, result: { outputs: [{ reason: 'InputMissing' }] } }
+  t.match(await run({}, 'org/o/nothing'), gone)
+  const unavailable = (message: RegExp) => ({ exit: 20, result: { ok: false, reason: 'StoreUnavailable', message } })
+  t.match(await run({ S3_BUCKET: 'no-such-bucket' }), unavailable(/no bucket no-such-bucket/))
+  t.match(await run({ S3_SECRET_KEY: 'another' }), unavailable(/SignatureDoesNotMatch|403|Forbidden/))
+})
