@@ -62,7 +62,7 @@ module.exports = {
       name: 'only-queries-touch-tables',
       severity: 'error',
       from: { path: '^api/', pathNot: '(queries\\.ts|/conversion\\.ts|^api/db/|^api/outbox)' },
-      to: { path: '^api/db/schema\\.ts$', dependencyTypesNot: ['type-only'] },
+      to: { path: '^api/db/schema/', dependencyTypesNot: ['type-only'] },
     },
     {
       name: 'routes-are-leaves',

@@ -1,7 +1,7 @@
 import { EVENTS, type EventPayload, type EventType } from '../lib/contract/events.ts'
 import { newUuid, type Uuid } from '../lib/contract/ids.ts'
 import type { Tx } from './db/db.ts'
-import { outbox } from './db/schema.ts'
+import { outbox } from './db/schema/outbox.ts'
 
 export interface NewEvent<T extends EventType> {
   orgId: Uuid

@@ -1,6 +1,6 @@
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
-import { auditLog } from '../db/schema.ts'
+import { auditLog } from '../db/schema/audit.ts'
 import type { Context } from '../http/route.ts'
 
 /** Interface specification §6.3; grows with the features. */

@@ -2,7 +2,8 @@ import { eq, sql } from 'drizzle-orm'
 import type { JSONWebKeySet } from 'jose'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
-import { jwksCache, users } from '../db/schema.ts'
+import { jwksCache } from '../db/schema/signing-keys.ts'
+import { users } from '../db/schema/users.ts'
 import type { Claims } from './verify-token.ts'
 
 export interface UserState {

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres'
 import type pg from 'pg'
-import * as schema from './schema.ts'
+import * as schema from './schema/index.ts'
 
 /** A transaction. Queries take it as first parameter and never open one themselves. */
 export type Tx = Omit<NodePgDatabase<typeof schema>, 'transaction'>

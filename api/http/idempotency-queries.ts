@@ -1,7 +1,7 @@
 import { and, eq, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
-import { idempotencyKeys as keys } from '../db/schema.ts'
+import { idempotencyKeys as keys } from '../db/schema/idempotency.ts'
 
 /** What a key belongs to: the same text from another person, or for another operation, is another key. */
 export interface KeyScope {

@@ -1,4 +1,4 @@
-import type { ConversionProgress, MediaRow } from '../db/schema.ts'
+import type { ConversionProgress, MediaRow } from '../db/schema/media.ts'
 
 export interface Run {
   /** When it began; a resource that was made anew begins later than its forerunner. */

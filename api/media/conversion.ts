@@ -2,7 +2,7 @@ import { and, asc, eq, gt, isNull, sql } from 'drizzle-orm'
 import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import type { Manifest } from '../../lib/contract/manifest.ts'
 import type { Database, Tx } from '../db/db.ts'
-import { type ConversionError, media } from '../db/schema.ts'
+import { type ConversionError, media } from '../db/schema/media.ts'
 import { appendEvent } from '../outbox.ts'
 import { progressMove, type Run, type RunningConversion } from './conversion-plan.ts'
 

@@ -1,5 +1,5 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
-import type { Role } from '../db/schema.ts'
+import type { Role } from '../db/schema/organizations.ts'
 import { hasRole } from '../organizations/policy.ts'
 
 interface Asking {

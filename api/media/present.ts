@@ -1,6 +1,6 @@
 import { formatId } from '../../lib/contract/ids.ts'
 import { originalKey } from '../../lib/contract/object-keys.ts'
-import type { MediaRow } from '../db/schema.ts'
+import type { MediaRow } from '../db/schema/media.ts'
 import type { Links } from '../deps.ts'
 import { timestamp } from '../http/schemas.ts'
 import type { Media, MediaMetadata, UploadedMedia } from './media.ts'

@@ -2,7 +2,7 @@ import { and, desc, eq, inArray, isNull, like, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
-import { type MediaRow, media, objectIntents } from '../db/schema.ts'
+import { type MediaRow, media, objectIntents } from '../db/schema/media.ts'
 
 const org = sql.placeholder('org')
 const thisMedia = and(eq(media.orgId, org), isNull(media.deletedAt), eq(media.id, sql.placeholder('id')))

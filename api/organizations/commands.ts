@@ -3,7 +3,7 @@ import { Problem } from '../../lib/contract/problem.ts'
 import { insertAudit } from '../audit/queries.ts'
 import { userIdOf } from '../auth/verify-token.ts'
 import type { Database, Tx } from '../db/db.ts'
-import type { Role } from '../db/schema.ts'
+import type { Role } from '../db/schema/organizations.ts'
 import { leavesNoOwner } from './policy.ts'
 import {
   countOwners,

@@ -1,4 +1,4 @@
-import type { Role } from '../db/schema.ts'
+import type { Role } from '../db/schema/organizations.ts'
 
 /** Roles in order of power: each may do what those after it may. */
 const RANK: Record<Role, number> = { owner: 2, admin: 1, member: 0 }

@@ -2,7 +2,8 @@ import { and, eq, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
-import { memberships, organizations, type Role, users } from '../db/schema.ts'
+import { memberships, organizations, type Role } from '../db/schema/organizations.ts'
+import { users } from '../db/schema/users.ts'
 
 export interface Member {
   orgId: Uuid

@@ -7,7 +7,7 @@ import {
 } from '../../crds/transcode-job.ts'
 import { conversionErrorOf } from '../../lib/contract/conversion-error.ts'
 import { parseId, type Uuid } from '../../lib/contract/ids.ts'
-import type { ConversionError } from '../db/schema.ts'
+import type { ConversionError } from '../db/schema/media.ts'
 import type { Run, RunningConversion } from '../media/conversion-plan.ts'
 
 /** As much of a TranscodeJob as tells what became of its inputs. */

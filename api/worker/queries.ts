@@ -1,7 +1,7 @@
 import { and, asc, eq, inArray, isNull, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
-import { outbox } from '../db/schema.ts'
+import { outbox } from '../db/schema/outbox.ts'
 
 export type OutboxRow = typeof outbox.$inferSelect
 

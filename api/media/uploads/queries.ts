@@ -1,7 +1,7 @@
 import { and, asc, count, eq, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
-import { type UploadRow, uploadChunks, uploads } from '../../db/schema.ts'
+import { type UploadRow, uploadChunks, uploads } from '../../db/schema/uploads.ts'
 
 const LEASE_SECONDS = 30
 

@@ -1,0 +1,12 @@
+/**
+ * Mirrors `migrations/*.sql`, which decide; a test compares the two. One file per feature; columns are camelCase here and
+ * snake_case there.
+ */
+export * from './audit.ts'
+export * from './idempotency.ts'
+export * from './media.ts'
+export * from './organizations.ts'
+export * from './outbox.ts'
+export * from './signing-keys.ts'
+export * from './uploads.ts'
+export * from './users.ts'

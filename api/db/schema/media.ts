@@ -1,0 +1,55 @@
+import { integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import type { Manifest } from '../../../lib/contract/manifest.ts'
+import { bytes, time } from './columns.ts'
+
+export interface ConversionError {
+  code: 'UNSUPPORTED_CODEC' | 'CORRUPT_INPUT' | 'LIMIT_EXCEEDED' | 'TIMEOUT' | 'INTERNAL'
+  message: string
+}
+export interface ConversionProgress {
+  percent: number
+  speed: string | null
+  eta_sec: number | null
+  stage: string | null
+}
+
+export const media = pgTable('media', {
+  id: uuid().primaryKey(),
+  orgId: uuid().notNull(),
+  uploaderId: uuid().notNull(),
+  originalFilename: text().notNull(),
+  mimeType: text().notNull(),
+  kind: text({ enum: ['image', 'video'] }).notNull(),
+  fileSizeBytes: bytes().notNull(),
+  sha256: text(),
+  uploadStatus: text({ enum: ['processing', 'completed', 'failed'] })
+    .notNull()
+    .default('processing'),
+  version: integer().notNull().default(1),
+  livePhotoPairId: uuid(),
+  assetIdentifier: text(),
+  outputPrefix: text(),
+  hlsMaster: text(),
+  manifest: jsonb().$type<Manifest>(),
+  generation: integer().notNull().default(1),
+  conversionState: text({ enum: ['queued', 'running', 'succeeded', 'failed'] })
+    .notNull()
+    .default('queued'),
+  conversionAttempts: integer().notNull().default(0),
+  conversionStartedAt: time(),
+  conversionFinishedAt: time(),
+  conversionError: jsonb().$type<ConversionError>(),
+  conversionProgress: jsonb().$type<ConversionProgress>(),
+  createdAt: time().notNull().defaultNow(),
+  updatedAt: time().notNull().defaultNow(),
+  deletedAt: time(),
+  deletedBy: uuid(),
+})
+export type MediaRow = typeof media.$inferSelect
+
+export const objectIntents = pgTable('object_intents', {
+  mediaId: uuid().primaryKey(),
+  orgId: uuid().notNull(),
+  createdAt: time().notNull().defaultNow(),
+  abandonedAt: time(),
+})

@@ -1,0 +1,22 @@
+import { pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+import { time } from './columns.ts'
+
+export const organizations = pgTable('organizations', {
+  id: uuid().primaryKey(),
+  name: text().notNull(),
+  createdAt: time().notNull().defaultNow(),
+})
+
+export const ROLES = ['owner', 'admin', 'member'] as const
+export type Role = (typeof ROLES)[number]
+
+export const memberships = pgTable(
+  'memberships',
+  {
+    orgId: uuid().notNull(),
+    userId: uuid().notNull(),
+    role: text({ enum: ROLES }).notNull(),
+    joinedAt: time().notNull().defaultNow(),
+  },
+  (t) => [primaryKey({ columns: [t.orgId, t.userId] })],
+)

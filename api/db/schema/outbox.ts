@@ -1,0 +1,18 @@
+import { integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import { time } from './columns.ts'
+
+export const outbox = pgTable('outbox', {
+  id: uuid().primaryKey(),
+  orgId: uuid().notNull(),
+  area: text().notNull(),
+  aggregateId: uuid().notNull(),
+  aggregateVersion: integer().notNull(),
+  type: text().notNull(),
+  payload: jsonb().notNull(),
+  traceparent: text(),
+  createdAt: time().notNull().defaultNow(),
+  publishedAt: time(),
+  attempts: integer().notNull().default(0),
+  nextAttemptAt: time().notNull().defaultNow(),
+  lastError: text(),
+})

@@ -1,0 +1,44 @@
+import { integer, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+import { bytes, time } from './columns.ts'
+
+export const UPLOAD_STATES = ['open', 'merging', 'completed', 'aborted', 'expired'] as const
+
+export const uploads = pgTable('uploads', {
+  id: uuid().primaryKey(),
+  orgId: uuid().notNull(),
+  uploaderId: uuid().notNull(),
+  mediaId: uuid().notNull(),
+  state: text({ enum: UPLOAD_STATES }).notNull().default('open'),
+  layout: text({ enum: ['multipart', 'staged'] }).notNull(),
+  multipartId: text(),
+  filename: text().notNull(),
+  mimeType: text().notNull(),
+  fileSizeBytes: bytes().notNull(),
+  chunkSizeBytes: bytes().notNull(),
+  totalChunks: integer().notNull(),
+  checksumSha256: text('checksum_sha256'),
+  livePhotoPairId: uuid(),
+  assetIdentifier: text(),
+  mergeLeaseUntil: time(),
+  mergeLeaseHolder: uuid(),
+  version: integer().notNull().default(1),
+  createdAt: time().notNull().defaultNow(),
+  expiresAt: time().notNull(),
+  absoluteExpiresAt: time().notNull(),
+  storageReleasedAt: time(),
+})
+export type UploadRow = typeof uploads.$inferSelect
+
+export const uploadChunks = pgTable(
+  'upload_chunks',
+  {
+    orgId: uuid().notNull(),
+    uploadId: uuid().notNull(),
+    chunkIndex: integer().notNull(),
+    sizeBytes: bytes().notNull(),
+    sha256: text('sha256').notNull(),
+    etag: text().notNull(),
+    receivedAt: time().notNull().defaultNow(),
+  },
+  (t) => [primaryKey({ columns: [t.uploadId, t.chunkIndex] })],
+)
