@@ -13,7 +13,7 @@ const door = (name, module, file) => ({
   from: { pathNot: `${file}|^test/|^local/` },
   to: { path: `node_modules/${module}/` },
 })
-const PURE = '/(plan|policy|ladder|child|facts|sniff|[a-z-]+-plan)\\.ts$'
+const PURE = '/(plan|policy|ladder|child|facts|sniff|rule|actions|[a-z-]+-plan)\\.ts$'
 
 module.exports = {
   forbidden: [

@@ -8,6 +8,7 @@ import { type HttpAppOptions, httpApp } from './http/http-app.ts'
 import { openapi } from './http/openapi.ts'
 import type { Route } from './http/route.ts'
 import { mediaRoutes } from './media/routes.ts'
+import { permissionRoutes } from './permissions/routes.ts'
 import { referenceRoutes } from './reference/routes.ts'
 
 export interface AppDeps extends ApiDeps {
@@ -17,6 +18,7 @@ export interface AppDeps extends ApiDeps {
 }
 
 const TAGS = {
+  Administration: 'For platform administrators.',
   Authentication: 'Signing in through this server, deprecated in favour of the identity provider, and its public keys.',
   Health: 'Whether the service can be used.',
   Delivery: 'Fetching media through signed links.',
@@ -37,6 +39,7 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
     ...healthRoutes({ version, ready: () => deps.ready() }),
     ...authRoutes(deps.auth),
     ...mediaRoutes(deps),
+    ...permissionRoutes(deps),
     ...referenceRoutes(() => document()),
   ]
   let made: ReturnType<typeof openapi> | undefined

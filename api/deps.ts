@@ -1,6 +1,7 @@
 import type { Clock } from '../lib/runtime/clock.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import type { ObjectStore } from '../lib/runtime/object-store.ts'
+import type { Refusals } from './audit/refusals.ts'
 import type { ApiConfig } from './config.ts'
 import type { Database } from './db/db.ts'
 import type { Cursors } from './http/cursor.ts'
@@ -11,8 +12,6 @@ export interface Links {
   url(key: string): string
   /** Seconds a link lives at least, as clients are told. */
   readonly expiresIn: number
-  /** Number of the current 15-minute window: links change with it, so entity tags must too. */
-  window(): number
 }
 
 /** What features are built from. Each takes what it uses by name. */
@@ -23,5 +22,6 @@ export interface ApiDeps {
   clock: Clock
   links: Links
   cursors: Cursors
+  refusals: Refusals
   config: ApiConfig
 }

@@ -5,8 +5,6 @@ import { outbox } from './db/schema/outbox.ts'
 
 export interface NewEvent<T extends EventType> {
   orgId: Uuid
-  /** Part of the subject, e.g. `media`. */
-  area: string
   aggregateId: Uuid
   /** The aggregate's `version` after the change: consumers drop what is older than what they know. */
   aggregateVersion: number
@@ -19,7 +17,7 @@ export interface NewEvent<T extends EventType> {
 export async function appendEvent<T extends EventType>(tx: Tx, event: NewEvent<T>): Promise<Uuid> {
   const id = newUuid()
   // Checked here, where the mistake is made, and not in the relay, which could only choke on it.
-  const payload = EVENTS[event.type].parse(event.payload)
-  await tx.insert(outbox).values({ ...event, id, payload })
+  const { area, payload } = EVENTS[event.type]
+  await tx.insert(outbox).values({ ...event, id, area, payload: payload.parse(event.payload) })
   return id
 }

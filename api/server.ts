@@ -4,6 +4,7 @@ import type { Clock } from '../lib/runtime/clock.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import type { ObjectStore } from '../lib/runtime/object-store.ts'
 import { createApp } from './app.ts'
+import { openRefusals } from './audit/refusals.ts'
 import { openAuth } from './auth/open-auth.ts'
 import type { ApiConfig } from './config.ts'
 import type { Database } from './db/db.ts'
@@ -40,13 +41,15 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const state = readiness(db)
   await auth.keys.start()
 
+  const refusals = openRefusals({ db, log })
   const links = openLinks({ baseUrl: `${config.PUBLIC_URL}${config.BASE_PATH}`, keys: config.LINK_KEYS, clock })
   const app = createApp(
-    { ...parts, auth, ready: state.ready, links, cursors: cursors(config.CURSOR_KEY, clock) },
+    { ...parts, auth, ready: state.ready, links, cursors: cursors(config.CURSOR_KEY, clock), refusals },
     {
       db,
       log,
       clock,
+      refusals,
       authenticate: auth.authenticate,
       basePath: config.BASE_PATH,
       trustProxyHops: config.TRUST_PROXY_HOPS,
@@ -62,6 +65,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     await Promise.all(servers.map((server, i) => server.listen(config.HOST, ports[i] ?? 0)))
   } catch (error) {
     auth.keys.stop()
+    await refusals.close()
     await Promise.all(servers.map((server) => server.close(0)))
     throw error
   }
@@ -75,6 +79,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     await sleep(config.DRAIN_SECONDS * 1000)
     const [main, ...others] = servers
     await main?.close(FINISH_MS)
+    await refusals.close()
     await Promise.all(others.map((server) => server.close(0)))
     auth.keys.stop()
   }

@@ -9,14 +9,19 @@ export interface CursorScope {
   /** Name of the list, e.g. `media`. */
   list: string
   org?: Uuid
-  /** Whoever sees a list of their own; leave out where every caller sees the same. */
+  /** Ids in the path besides the organization. */
+  of?: Record<string, unknown>
+  /** Where every caller has a list of their own; leave out where all see the same. */
   caller?: Uuid
   filters?: Record<string, unknown>
 }
 
-/** Where the next page begins: after this row. `createdAt` as ISO with microseconds, as Postgres keeps it. */
+/**
+ * Where the next page begins: after the row with this key. `at` is what the list is sorted by: a time as ISO with
+ * microseconds, as Postgres keeps it, or a position. `id` decides between rows of the same `at`.
+ */
 export interface CursorPosition {
-  createdAt: string
+  at: string | number
   id: Uuid
 }
 
@@ -30,7 +35,7 @@ const LIFETIME_SECONDS = 24 * 3600
 const MAC_BYTES = 8
 const Content = z.object({
   v: z.literal(1),
-  k: z.tuple([z.iso.datetime({ offset: true }), z.guid()]),
+  k: z.tuple([z.union([z.iso.datetime({ offset: true }), z.number()]), z.guid()]),
   f: z.string(),
   exp: z.int(),
 })
@@ -43,14 +48,14 @@ export function cursors(secret: string, clock: Clock): Cursors {
 
   return {
     encode(scope, after) {
-      const content = { v: 1, k: [after.createdAt, after.id], f: fingerprint(scope), exp: now() + LIFETIME_SECONDS }
+      const content = { v: 1, k: [after.at, after.id], f: fingerprint(scope), exp: now() + LIFETIME_SECONDS }
       const body = Buffer.from(JSON.stringify(content))
       return `cursor_${Buffer.concat([body, mac(body)]).toString('base64url')}`
     },
     decode(scope, cursor) {
       const content = open(cursor)
       if (!content || content.f !== fingerprint(scope) || content.exp <= now()) throw invalid()
-      return { createdAt: content.k[0], id: content.k[1] }
+      return { at: content.k[0], id: content.k[1] }
     },
   }
 
@@ -69,8 +74,12 @@ const invalid = () =>
   })
 
 /** The order in which filters were written, and those left out, make no difference. */
-function fingerprint({ list, org, caller, filters = {} }: CursorScope): string {
-  const given = Object.entries(filters).filter(([, value]) => value !== undefined)
-  const text = JSON.stringify([list, org ?? null, caller ?? null, given.sort(([a], [b]) => (a < b ? -1 : 1))])
+function fingerprint({ list, org, of, caller, filters }: CursorScope): string {
+  const text = JSON.stringify([list, org ?? null, caller ?? null, sorted(filters), sorted(of)])
   return hash('sha256', text, 'base64url').slice(0, 16)
 }
+
+const sorted = (given: Record<string, unknown> = {}) =>
+  Object.entries(given)
+    .filter(([, value]) => value !== undefined)
+    .sort(([a], [b]) => (a < b ? -1 : 1))

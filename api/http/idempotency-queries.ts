@@ -87,9 +87,9 @@ export async function finishKey(
   return done.length > 0
 }
 
-/** The attempt came to nothing: the next one may begin at once, whatever its body. */
-export async function releaseKey(tx: Tx, scope: KeyScope, holder: Uuid): Promise<void> {
-  await tx.update(keys).set({ lockedUntil: sql`'-infinity'`, bodyHash: null }).where(heldBy(scope, holder))
+/** The attempt came to nothing: the next one may begin at once, whatever its body, and nothing of this one is kept. */
+export async function deleteKey(tx: Tx, scope: KeyScope, holder: Uuid): Promise<void> {
+  await tx.delete(keys).where(heldBy(scope, holder))
 }
 
 /** For the worker: forgets keys that are past their day. Returns how many; call again while it returns `batch`. */

@@ -6,23 +6,23 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { Database, Tx } from '../db/db.ts'
 import {
   claimKey,
+  deleteKey,
   extendKey,
   findKey,
   finishKey,
   type KeyRow,
   type KeyScope,
-  releaseKey,
 } from './idempotency-queries.ts'
 import { invalid } from './validate.ts'
 
 const EXTEND_EVERY_MS = 20_000
 const VISIBLE_ASCII = /^[\x21-\x7e]{1,255}$/
 
-/** An answer as it is kept: the data of a success, or what a Problem says. */
+/** The answer of a success, as it is kept. Refusals are not: a repeat is refused again, or succeeds by then. */
 export interface Stored {
   bodyHash: string | null
   status: number
-  response: { data: unknown } | { problem: Pick<Problem, 'code' | 'message' | 'details'> }
+  data: unknown
 }
 
 /** One run of an operation under a key. */
@@ -31,8 +31,8 @@ export interface Attempt {
   remember(tx: Tx, status: number, data: unknown): Promise<void>
   /** The handler has answered; keeps the answer unless it was remembered. */
   succeeded(status: number, data: unknown): Promise<void>
-  /** The handler has thrown: keeps what a repeat would meet again, and frees the key otherwise. */
-  failed(error: unknown): Promise<void>
+  /** The handler has thrown: nothing of the attempt stays. */
+  failed(): Promise<void>
 }
 
 /** The header's value; undefined without one. */
@@ -69,7 +69,7 @@ export async function beginAttempt(
 const storedOf = (row: KeyRow): Stored => ({
   bodyHash: row.bodyHash,
   status: row.status ?? 500,
-  response: row.response as Stored['response'],
+  data: (row.response as { data?: unknown } | null)?.data,
 })
 
 /** Throws when both are known and differ. */
@@ -91,8 +91,8 @@ function attempt(db: Database, log: Log, scope: KeyScope, holder: Uuid, digest: 
       .catch((error) => log.warn({ err: error }, 'could not extend an idempotency key'))
   const timer = setInterval(() => void extend(), EXTEND_EVERY_MS).unref()
 
-  async function finish(tx: Tx, status: number, response: Stored['response']): Promise<void> {
-    if (await finishKey(tx, scope, holder, { bodyHash: digest() ?? null, status, response })) return
+  async function finish(tx: Tx, status: number, data: unknown): Promise<void> {
+    if (await finishKey(tx, scope, holder, { bodyHash: digest() ?? null, status, response: { data } })) return
     throw inProgress(1)
   }
   async function end(work: (tx: Tx) => Promise<void>): Promise<void> {
@@ -108,29 +108,17 @@ function attempt(db: Database, log: Log, scope: KeyScope, holder: Uuid, digest: 
   let remembered = false
   return {
     async remember(tx, status, data) {
-      await finish(tx, status, { data })
+      await finish(tx, status, data)
       remembered = true
     },
     async succeeded(status, data) {
       failpoint('idempotency.handled')
       if (remembered) clearInterval(timer)
-      else await end((tx) => finish(tx, status, { data }))
+      else await end((tx) => finish(tx, status, data))
     },
-    failed(error) {
-      const known = digest() !== undefined
-      if (!known || !isDeterministic(error)) return end((tx) => releaseKey(tx, scope, holder))
-      const { code, message, details, status } = error
-      return end((tx) => finish(tx, status, { problem: { code, message, ...(details && { details }) } as never }))
-    },
+    failed: () => end((tx) => deleteKey(tx, scope, holder)),
   }
 }
-
-/** Refusals that a repeat would meet again. One that says when to come back is by its own word none of them. */
-const isDeterministic = (error: unknown): error is Problem =>
-  error instanceof Problem &&
-  error.status < 500 &&
-  error.retryAfter === undefined &&
-  !['RATE_LIMITED', 'IDEMPOTENCY_IN_PROGRESS', 'UNAUTHORIZED'].includes(error.code)
 
 /** The same for the same JSON whatever the order of its keys, and for the same parameters. */
 export function hashOf(params: unknown, query: unknown, body: unknown): string {

@@ -6,6 +6,8 @@ import {
   type ZodOpenApiRequestBodyObject,
   type ZodOpenApiResponseObject,
 } from 'zod-openapi'
+import { type Action, ruleOf } from '../permissions/actions.ts'
+import { saysOf } from '../permissions/rule.ts'
 import { problemResponses, problemsOf, takesIdempotencyKey } from './openapi-problems.ts'
 import { ProblemBody } from './problems.ts'
 import type { Route } from './route.ts'
@@ -63,6 +65,7 @@ function operation(route: Route): ZodOpenApiOperationObject {
     ...(route.description && { description: route.description }),
     ...(route.deprecated && { deprecated: true }),
     ...(route.public && { security: [] }),
+    ...(route.action && { 'x-permission': permissionOf(route.action) }),
     requestParams: {
       ...(route.params && { path: route.params }),
       ...(route.query && { query: route.query }),
@@ -75,6 +78,9 @@ function operation(route: Route): ZodOpenApiOperationObject {
     },
   }
 }
+
+/** What the permission service is asked, and for whom the answer is yes. */
+const permissionOf = (action: Action) => ({ action, allowed: saysOf(ruleOf(action).allow) })
 
 const IdempotencyKey = z.string().min(1).max(255).optional().meta({
   description:

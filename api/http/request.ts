@@ -14,6 +14,8 @@ export interface RequestState {
   /** Template of the matched route: metrics and logs must not have one series per id. */
   route?: string
   userId?: Uuid
+  /** Whether the permission service has decided. */
+  isDecided?: boolean
 }
 
 const STATE = Symbol('request state')
@@ -83,6 +85,9 @@ export function contextOf(req: Request, res: Response, remember: Context['rememb
     },
     get log() {
       return state.log
+    },
+    decided() {
+      state.isDecided = true
     },
     remember,
   }

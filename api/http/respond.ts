@@ -2,7 +2,6 @@ import { hash } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Request, Response } from 'express'
-import { Problem } from '../../lib/contract/problem.ts'
 import type { Stored } from './idempotency.ts'
 import { ClientGone, stateOf } from './request.ts'
 import type { RawReply, Reply, Route } from './route.ts'
@@ -29,28 +28,33 @@ export function render(route: Route, data: unknown, strict: boolean, res: Respon
 
 export function sendReply(req: Request, res: Response, route: Route, reply: Reply<unknown>, data: unknown): void {
   const status = reply.status ?? route.status
+  const text = status === 204 ? '' : JSON.stringify(data)
   res.set(reply.headers ?? {})
-  if (reply.etag !== undefined) {
-    const tag = hash('sha256', `${stateOf(res).userId} ${reply.etag}`, 'base64url').slice(0, 22)
+  const tagged = isTagged(route) ? (reply.etag ?? text) : undefined
+  if (tagged !== undefined) {
+    // Links in the data change with their window of 15 minutes, and the tag with them: 304 leaves no client with dead links.
+    const tag = hash('sha256', `${stateOf(res).userId} ${tagged}`, 'base64url').slice(0, 22)
     res.set('ETag', `W/"${tag}"`)
     res.vary('Authorization')
   }
-  if (!res.get('Cache-Control')) res.set('Cache-Control', reply.etag === undefined ? 'no-store' : 'private, no-cache')
-  if (reply.etag !== undefined && req.fresh) return void res.status(304).end()
-  sendData(res, route, status, data)
+  if (!res.get('Cache-Control')) res.set('Cache-Control', tagged === undefined ? 'no-store' : 'private, no-cache')
+  if (tagged !== undefined && req.fresh) return void res.status(304).end()
+  sendData(res, route, status, text)
 }
 
-function sendData(res: Response, route: Route, status: number, data: unknown): void {
+/** Whether an operation answers conditional requests: every GET of a signed-in caller. */
+export const isTagged = (route: Route) => route.method === 'get' && !route.public && route.response !== undefined
+
+function sendData(res: Response, route: Route, status: number, data: string): void {
   res.status(status)
   if (status === 204) return void res.end()
   const { requestId, clock } = stateOf(res)
   const meta = { request_id: requestId, timestamp: clock.now().toISOString() }
-  sendJson(res, route.unwrapped ? data : { data, meta })
+  sendJson(res, route.unwrapped ? data : `{"data":${data},"meta":${JSON.stringify(meta)}}`)
 }
 
 /** As text, which leaves in one write with its headers; `res.json` makes a buffer of it first. */
-function sendJson(res: Response, body: unknown): void {
-  const text = JSON.stringify(body)
+function sendJson(res: Response, text: string): void {
   const length = Buffer.byteLength(text)
   res.setHeader('Content-Type', 'application/json; charset=utf-8')
   res.setHeader('Content-Length', length)
@@ -62,11 +66,7 @@ function sendJson(res: Response, body: unknown): void {
 /** The kept answer of an earlier request with the same Idempotency-Key. */
 export function sendStored(res: Response, route: Route, stored: Stored): void {
   res.set({ 'Idempotency-Replayed': 'true', 'Cache-Control': 'no-store' })
-  if ('problem' in stored.response) {
-    const { code, message, details } = stored.response.problem
-    throw new Problem(code, message, { ...(details && { details }), ...(stored.status === 422 && { status: 422 }) })
-  }
-  sendData(res, route, stored.status, stored.response.data)
+  sendData(res, route, stored.status, JSON.stringify(stored.data))
 }
 
 /** Streams with backpressure; stops reading when the client goes away; cuts the connection when the source breaks. */

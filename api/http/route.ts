@@ -5,6 +5,7 @@ import type { ProblemCode } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Actor } from '../auth/actor.ts'
 import type { Tx } from '../db/db.ts'
+import type { Action } from '../permissions/actions.ts'
 
 /** What every handler knows about the request it serves. */
 export interface Context {
@@ -16,6 +17,8 @@ export interface Context {
   /** Aborted when the client goes away. */
   signal: AbortSignal
   log: Log
+  /** Notes that the permission service has decided on this request. */
+  decided(): void
   /**
    * Saves the answer under the request's Idempotency-Key inside the transaction of its effect, so that a repeat is
    * answered without doing it twice. A no-op without a key. Commands of POST operations call it last in their transaction.
@@ -72,8 +75,8 @@ export interface Reply<R> {
   status?: number
   headers?: Record<string, string>
   /**
-   * Weak entity tag: everything the body depends on (row versions, the window of signed links). Express answers 304
-   * when the client already has it.
+   * What the weak entity tag is made of, where the rendered data would cost too much: everything the body depends on.
+   * Left out, the tag of a GET is a hash of the data, so that no change of what is rendered leaves a client with old data.
    */
   etag?: string
 }
@@ -93,6 +96,8 @@ interface Common {
   atRoot?: boolean
   /** Name of the rate limit that applies; the general one otherwise. */
   limit?: string
+  /** What the permission service is asked (api/permissions/actions.ts). Public operations have none. */
+  action?: Action
 }
 
 /** One HTTP operation as data: Express, OpenAPI, the docs and the tests all read this and nothing else. */
@@ -114,20 +119,21 @@ export interface Route extends Common {
   handle(input: AuthedInput<unknown, unknown, unknown>): Promise<Reply<unknown> | RawReply>
 }
 
-type Out<T extends z.ZodType | undefined> = T extends z.ZodType ? z.output<T> : Record<never, never>
-type Body<K extends BodyKind | undefined, B extends z.ZodType | undefined> = K extends 'multipart'
+export type Out<T extends z.ZodType | undefined> = T extends z.ZodType ? z.output<T> : Record<never, never>
+export type Body<K extends BodyKind | undefined, B extends z.ZodType | undefined> = K extends 'multipart'
   ? MultipartBody
   : K extends 'bytes'
     ? BytesBody
     : Out<B>
 
-interface Spec<
+export interface Spec<
   P extends z.ZodObject | undefined,
   Q extends z.ZodObject | undefined,
   B extends z.ZodType | undefined,
   K extends BodyKind | undefined,
   R extends z.ZodType | undefined,
 > extends Common {
+  action: Action
   params?: P
   query?: Q
   bodyKind?: K
@@ -139,7 +145,7 @@ interface Spec<
   handle(input: AuthedInput<Out<P>, Out<Q>, Body<K, B>>): Promise<R extends z.ZodType ? Reply<z.input<R>> : Reply<null>>
 }
 
-/** An operation that needs a bearer token and answers with the envelope. */
+/** An operation that needs a bearer token and answers with the envelope. Those in an organization: `inOrganization`. */
 export function route<
   P extends z.ZodObject | undefined = undefined,
   Q extends z.ZodObject | undefined = undefined,
@@ -155,7 +161,7 @@ type PublicSpec<
   Q extends z.ZodObject | undefined,
   B extends z.ZodType | undefined,
   R extends z.ZodType | undefined,
-> = Omit<Spec<P, Q, B, undefined, R>, 'handle' | 'bodyKind'> & {
+> = Omit<Spec<P, Q, B, undefined, R>, 'handle' | 'bodyKind' | 'action'> & {
   handle(input: Input<Out<P>, Out<Q>, Out<B>>): Promise<R extends z.ZodType ? Reply<z.input<R>> : Reply<null>>
 }
 

@@ -1,11 +1,16 @@
 import type { Request, RequestHandler, Response } from 'express'
+import { Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
+import type { Refusals } from '../audit/refusals.ts'
 import type { Actor } from '../auth/actor.ts'
 import type { Database } from '../db/db.ts'
+import { ruleOf } from '../permissions/actions.ts'
+import { permitCaller } from '../permissions/permit.ts'
 import { readBytes, type Streamed } from './bytes-body.ts'
 import { type Attempt, beginAttempt, hashOf, idempotencyKeyOf, requireSameBody, type Stored } from './idempotency.ts'
 import { readJson } from './json-body.ts'
 import { readForm } from './multipart.ts'
+import { problemsOf } from './openapi-problems.ts'
 import { contextOf, stateOf } from './request.ts'
 import { DEPRECATION, render, sendRaw, sendReply, sendStored } from './respond.ts'
 import type { AuthedInput, BytesBody, Context, MultipartBody, RawReply, Reply, Route } from './route.ts'
@@ -16,7 +21,12 @@ export interface ServeOptions {
   db: Database
   /** Turns the Authorization header into an actor, or throws a Problem. */
   authenticate(authorization: string | undefined, request: { log: Log }): Promise<Actor>
-  /** An answer that does not fit its schema fails instead of being logged. */
+  /** Where refusals of the permission service are recorded. */
+  refusals: Refusals
+  /**
+   * In tests and development: what the document does not promise fails instead of being logged. That is an answer that does
+   * not fit its schema, a Problem that the route does not declare, and a success that the permission service never saw.
+   */
   checkResponses: boolean
 }
 
@@ -33,7 +43,9 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     const key = route.public || route.method !== 'post' ? undefined : idempotencyKeyOf(req.get('idempotency-key'))
     const input = await readInput(route, req, key !== undefined)
     try {
-      await run({ route, options, req, res, actor, key, input })
+      await run({ route, options, req, res, actor, key, input }).catch((error: unknown) => {
+        throw declared(route, options, res, error)
+      })
     } finally {
       input.streamed?.abandon()
     }
@@ -95,7 +107,7 @@ async function run(r: Run): Promise<void> {
   if (r.key === undefined) return answer(r, undefined)
   const scope = { userId: r.actor.userId, method: r.route.method, route: r.route.path, key: r.key }
   const begun = await beginAttempt(r.options.db, stateOf(r.res).log, scope, r.input.digest)
-  if ('response' in begun) await replay(r, begun)
+  if ('data' in begun) await replay(r, begun)
   else await attempt(r, begun)
 }
 
@@ -110,20 +122,41 @@ async function attempt(r: Run, attempt: Attempt): Promise<void> {
   try {
     await answer(r, attempt)
   } catch (error) {
-    await attempt.failed(error)
+    await attempt.failed()
     throw error
   }
 }
 
-async function answer({ route, options, req, res, actor, input }: Run, attempt: Attempt | undefined): Promise<void> {
+async function answer(r: Run, attempt: Attempt | undefined): Promise<void> {
+  const { route, options, req, res, actor, input } = r
   const shown = (data: unknown) => render(route, data, options.checkResponses, res)
   const remember: Context['remember'] = async (tx, status, data) => attempt?.remember(tx, status, shown(data))
   const { params, query, body } = input
-  const given = { context: contextOf(req, res, remember), params, query, body, headers: req.headers, actor }
-  const reply = await route.handle(given as AuthedInput<unknown, unknown, unknown>)
+  const context = contextOf(req, res, remember)
+  const given = { context, params, query, body, headers: req.headers, actor } as AuthedInput<unknown, unknown, unknown>
+  if (route.action && ruleOf(route.action).on === 'caller') await permitCaller(route.action, given, options.refusals)
+  const reply = await route.handle(given)
+  requireDecision(route, options, res)
   if (route.raw) return sendRaw(req, res, reply as RawReply)
   const made = reply as Reply<unknown>
   const data = shown(made.data)
   await attempt?.succeeded(made.status ?? route.status, data)
   sendReply(req, res, route, made, data)
+}
+
+/** A success without a decision is a hole: the handler forgot to ask. */
+function requireDecision(route: Route, options: ServeOptions, res: Response): void {
+  if (route.public || stateOf(res).isDecided) return
+  const error = new Error(`${route.operationId} was answered without a decision on ${route.action}`)
+  if (options.checkResponses) throw error
+  stateOf(res).log.error({ err: error }, 'no decision of the permission service')
+}
+
+/** The document must not promise less than the code does. */
+function declared(route: Route, options: ServeOptions, res: Response, error: unknown): unknown {
+  if (!(error instanceof Problem) || problemsOf(route).includes(error.code)) return error
+  const undeclared = new Error(`${route.operationId} does not declare ${error.code}`, { cause: error })
+  if (options.checkResponses) return undeclared
+  stateOf(res).log.error({ err: undeclared }, 'undeclared problem')
+  return error
 }

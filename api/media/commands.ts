@@ -1,51 +1,33 @@
 import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import { insertAudit } from '../audit/queries.ts'
-import type { Database, Tx } from '../db/db.ts'
+import type { Database } from '../db/db.ts'
 import type { MediaRow } from '../db/schema/media.ts'
-import type { Context } from '../http/route.ts'
-import { appendEvent } from '../outbox.ts'
+import type { Change } from '../http/in-organization.ts'
 import { findStatus, insertMedia, type NewMedia, restartConversion } from './queries.ts'
 
-/** A media comes into being: its row, its announcement and its audit entry, all or none. */
-export async function recordMedia(tx: Tx, row: NewMedia, context: Context): Promise<MediaRow> {
+/** A media item comes into being: its row, its announcement and its audit entry, all or none. */
+export async function recordMedia({ tx, announce, audit }: Change, row: NewMedia): Promise<MediaRow> {
   const made = await insertMedia(tx, row)
   if (!made) {
     throw new Problem('CONFLICT', `There is a ${row.kind} with this live_photo_pair_id already`, {
       details: [{ field: 'body.live_photo_pair_id', issue: 'pairs one image with one video' }],
     })
   }
-  await appendEvent(tx, {
-    orgId: row.orgId,
-    area: 'media',
-    aggregateId: row.id,
-    aggregateVersion: made.version,
-    type: 'MediaUploaded',
-    payload: {
-      media_id: formatId('media', row.id),
-      org_id: formatId('organization', row.orgId),
-      uploader_id: formatId('user', row.uploaderId),
-      filename: row.originalFilename,
-      mime_type: row.mimeType,
-      file_size: row.fileSizeBytes,
-    },
-    traceparent: context.traceparent,
+  await announce('MediaUploaded', made, {
+    media_id: formatId('media', row.id),
+    org_id: formatId('organization', row.orgId),
+    uploader_id: formatId('user', row.uploaderId),
+    filename: row.originalFilename,
+    mime_type: row.mimeType,
+    file_size: row.fileSizeBytes,
   })
-  await insertAudit(tx, {
-    orgId: row.orgId,
-    actorId: row.uploaderId,
-    action: 'MEDIA_UPLOAD',
-    resourceType: 'media',
-    resourceId: row.id,
-    result: 'success',
-    context,
-    details: { mime_type: row.mimeType, file_size_bytes: row.fileSizeBytes },
-  })
+  await audit('MEDIA_UPLOAD', made, { mime_type: row.mimeType, file_size_bytes: row.fileSizeBytes })
   return made
 }
 
 /**
- * For administrators, as keepsake_worker: a media whose conversion failed is converted once more. The worker finds it
+ * For administrators, as keepsake_worker: a media item whose conversion failed is converted once more. The worker finds it
  * the way it finds everything that an interruption left: processing, and nothing in the cluster that works on it.
  */
 export function retryMedia(db: Database, id: Uuid): Promise<{ generation: number }> {

@@ -136,7 +136,6 @@ export function completeConversion(
     if (!row) return false
     await appendEvent(tx, {
       orgId: row.orgId,
-      area: 'media',
       aggregateId: row.id,
       aggregateVersion: row.version,
       type: 'MediaTranscoded',

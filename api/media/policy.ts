@@ -1,16 +1,15 @@
-import type { Uuid } from '../../lib/contract/ids.ts'
-import type { Role } from '../db/schema/organizations.ts'
-import { hasRole } from '../organizations/policy.ts'
+import { member, organizationAdmin, uploader } from '../permissions/facts.ts'
+import { anyOf, on, onOrganization } from '../permissions/rule.ts'
 
-interface Asking {
-  userId: Uuid
-  role: Role
-}
-
-/** Where something was filmed is nobody's business but the uploader's and the administrators'. */
-export const maySeeLocation = (member: Asking, media: { uploaderId: Uuid }) =>
-  member.userId === media.uploaderId || hasRole(member, 'admin')
-
-/** An unfinished upload is its uploader's alone; to everybody else it does not exist. */
-export const maySeeUpload = (member: { userId: Uuid }, upload: { uploaderId: Uuid }) =>
-  member.userId === upload.uploaderId
+/** To upload into an organization is to share with it; an unfinished upload is its uploader's alone. */
+export const mediaActions = {
+  'media.upload': onOrganization('upload a media item', member),
+  'media.list': onOrganization('list the media items of an organization', member),
+  'media.read': on('media', 'see a media item and its metadata', member),
+  // Concerns the metadata: the original is handed to every member as the camera wrote it, and OpenAPI says so.
+  'media.read_location': on('media', 'see where a media item was taken', anyOf(uploader, organizationAdmin)),
+  'upload.read': on('upload', 'see what has arrived of an upload', uploader),
+  'upload.send': on('upload', 'send chunks of an upload', uploader),
+  'upload.merge': on('upload', 'make a media item of an upload', uploader),
+  'upload.abort': on('upload', 'abort an upload', uploader),
+} as const

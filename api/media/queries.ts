@@ -3,6 +3,7 @@ import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
 import { type MediaRow, media, objectIntents } from '../db/schema/media.ts'
+import type { CursorPosition } from '../http/cursor.ts'
 
 const org = sql.placeholder('org')
 const thisMedia = and(eq(media.orgId, org), isNull(media.deletedAt), eq(media.id, sql.placeholder('id')))
@@ -38,11 +39,11 @@ export type ListedMedia = Pick<MediaRow, Exclude<keyof typeof listed, 'createdAt
 export interface ListOptions {
   orgId: Uuid
   mimeType: string | undefined
-  after: { createdAt: string; id: Uuid } | undefined
+  after: CursorPosition | undefined
   limit: number
 }
 
-/** Newest first. Asks for one more than `limit`, which tells whether there is another page. */
+/** Newest first. */
 export async function listMedia(tx: Tx, o: ListOptions): Promise<ListedMedia[]> {
   const type = o.mimeType === undefined ? 'any' : o.mimeType.endsWith('/*') ? 'kind' : 'one'
   const page = o.after ? 'next' : 'first'
@@ -57,9 +58,9 @@ export async function listMedia(tx: Tx, o: ListOptions): Promise<ListedMedia[]> 
   )
   return query.execute({
     org: o.orgId,
-    limit: o.limit + 1,
+    limit: o.limit,
     type: type === 'kind' ? `${likeSafe(o.mimeType?.slice(0, -1) ?? '')}%` : o.mimeType,
-    createdAt: o.after?.createdAt,
+    createdAt: o.after?.at,
     id: o.after?.id,
   })
 }

@@ -1,23 +1,32 @@
 import * as z from 'zod'
 import { formatId, type Uuid } from './ids.ts'
 
-/** Payloads of the domain events, exactly as the interface specification §6.1 prints them (ids prefixed). */
+/**
+ * The domain events: `area` is part of the subject, `payload` is exactly what the interface specification §6.1 prints
+ * (ids prefixed).
+ */
 export const EVENTS = {
-  MediaUploaded: z.object({
-    media_id: z.string(),
-    org_id: z.string(),
-    uploader_id: z.string(),
-    filename: z.string(),
-    mime_type: z.string(),
-    file_size: z.int().nonnegative(),
-  }),
-  MediaTranscoded: z.object({
-    media_id: z.string(),
-    variants: z.record(z.string(), z.string().nullable()),
-  }),
-} as const
+  MediaUploaded: {
+    area: 'media',
+    payload: z.object({
+      media_id: z.string(),
+      org_id: z.string(),
+      uploader_id: z.string(),
+      filename: z.string(),
+      mime_type: z.string(),
+      file_size: z.int().nonnegative(),
+    }),
+  },
+  MediaTranscoded: {
+    area: 'media',
+    payload: z.object({
+      media_id: z.string(),
+      variants: z.record(z.string(), z.string().nullable()),
+    }),
+  },
+} as const satisfies Record<string, { area: string; payload: z.ZodType }>
 export type EventType = keyof typeof EVENTS
-export type EventPayload<T extends EventType> = z.infer<(typeof EVENTS)[T]>
+export type EventPayload<T extends EventType> = z.infer<(typeof EVENTS)[T]['payload']>
 
 /** CloudEvents 1.0, structured JSON mode. `id` is also the JetStream `Nats-Msg-Id`. */
 export const CloudEvent = z.object({
@@ -67,6 +76,6 @@ export function toCloudEvent(m: OutboxMessage): CloudEvent {
     ...(m.traceparent && { traceparent: m.traceparent }),
     org_id: formatId('organization', m.orgId),
     aggregate_version: m.aggregateVersion,
-    data: EVENTS[m.type].parse(m.payload),
+    data: EVENTS[m.type].payload.parse(m.payload),
   }
 }

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { changesOf } from '../../api/http/in-organization.ts'
 import { recordMedia } from '../../api/media/commands.ts'
 import { findConversion } from '../../api/media/conversion.ts'
 import { startConversion } from '../../api/worker/reactions.ts'
@@ -62,8 +63,8 @@ export async function conversionWorld(
     const kind = mimeType.startsWith('video/') ? 'video' : 'image'
     const file = { originalFilename: 'holiday', mimeType, kind, fileSizeBytes: 5, sha256: null } as const
     const row = { id, orgId: org, uploaderId: user, ...file, livePhotoPairId: null, assetIdentifier: null }
-    const context = { requestId: 'req_test', ip: '127.0.0.1', userAgent: null, traceparent: null } as never
-    await db.inTransaction({ org }, (tx) => recordMedia(tx, row, context))
+    const context = { requestId: 'req_test', ip: '127.0.0.1', userAgent: null, traceparent: null }
+    await db.inTransaction({ org }, (tx) => recordMedia(changesOf(tx, { orgId: org, actorId: user, context }), row))
     return id
   }
 

@@ -8,7 +8,13 @@ import { Problem, type ProblemCode } from '../../lib/contract/problem.ts'
 
 /** Operations with an effect that can be counted: a row in `effects`. `hold` is waited for by who asks with `wait=hold`. */
 export function idempotentRoutes(db: Database, hold: () => Promise<void> = async () => {}): Route[] {
-  const common = { tags: ['Test'], summary: 'For tests', operationId: 'test', method: 'post' as const }
+  const common = {
+    tags: ['Test'],
+    summary: 'For tests',
+    operationId: 'test',
+    method: 'post' as const,
+    action: 'session.end_all' as const,
+  }
   const Effect = z.object({ id: z.string(), title: z.string() })
   return [
     route({
@@ -45,6 +51,7 @@ export function idempotentRoutes(db: Database, hold: () => Promise<void> = async
     route({
       ...common,
       path: '/refuse/{code}',
+      problems: ['CONFLICT', 'UNSUPPORTED_MEDIA'],
       params: z.object({ code: z.string() }),
       query: z.object({ retry: z.string().optional() }),
       status: 200,
@@ -58,6 +65,7 @@ export function idempotentRoutes(db: Database, hold: () => Promise<void> = async
     route({
       ...common,
       path: '/forms',
+      problems: ['CONFLICT'],
       bodyKind: 'multipart',
       body: z.object({ title: z.string().optional() }),
       status: 201,

@@ -2,6 +2,7 @@ import { createServer, request as httpRequest, type IncomingHttpHeaders } from '
 import { type AddressInfo, connect } from 'node:net'
 import { PassThrough, Readable } from 'node:stream'
 import { pino } from 'pino'
+import { openRefusals } from '../../api/audit/refusals.ts'
 import type { Actor } from '../../api/auth/actor.ts'
 import { type HttpAppOptions, httpApp } from '../../api/http/http-app.ts'
 import type { Route } from '../../api/http/route.ts'
@@ -59,8 +60,11 @@ export async function serveRoutes(
   options: Partial<HttpAppOptions> & Pick<HttpAppOptions, 'db'>,
 ): Promise<Server> {
   const { log, logged } = readableLog()
+  const refusals = openRefusals({ db: options.db, log })
+  t.teardown(() => refusals.close())
   const app = httpApp(routes, {
     log,
+    refusals,
     clock: systemClock,
     basePath: '/v1',
     trustProxyHops: 0,

@@ -1,7 +1,7 @@
 import { mediaPrefix } from '../../../lib/contract/object-keys.ts'
 import type { Clock } from '../../../lib/runtime/clock.ts'
 import type { Links } from '../../deps.ts'
-import { expiryAt, type KeyRing, LINK_SECONDS, signToken, windowAt } from './token.ts'
+import { expiryAt, type KeyRing, LINK_SECONDS, signToken } from './token.ts'
 
 const NIL = '00000000-0000-0000-0000-000000000000'
 /** Ids have one length, and so has the prefix that a link is signed for. */
@@ -21,7 +21,6 @@ export function openLinks(options: { baseUrl: string; keys: KeyRing; clock: Cloc
       return `${options.baseUrl}/d/${tokenFor(key.slice(0, PREFIX_LENGTH), expiryAt(now()))}/${key}`
     },
     expiresIn: LINK_SECONDS,
-    window: () => windowAt(now()),
   }
 }
 

@@ -13,9 +13,6 @@ export const LINK_SECONDS = 3600
 /** Links made within a quarter of an hour are the same text, so that caches meet them again. Unix seconds. */
 export const expiryAt = (nowSeconds: number) => Math.ceil((nowSeconds + LINK_SECONDS) / WINDOW_SECONDS) * WINDOW_SECONDS
 
-/** Counts those quarters. */
-export const windowAt = (nowSeconds: number) => expiryAt(nowSeconds) / WINDOW_SECONDS
-
 /** `{kid}.{expiry in base 36}.{mac}`: opens everything below one prefix until it expires. */
 export function signToken(ring: KeyRing, prefix: string, expires: number): string {
   const key = ring.keys[ring.current]

@@ -1,29 +1,31 @@
 import type { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { formatId } from '../../../lib/contract/ids.ts'
+import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
 import { originalKey, stagedChunkKey } from '../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store.ts'
-import type { BytesBody, Context } from '../../http/route.ts'
+import { found, type Steps } from '../../http/in-organization.ts'
+import type { BytesBody } from '../../http/route.ts'
 import { checking, parseContentMd5, parseReprDigest, wrongLength } from './digest.ts'
 import { freeBuffer } from './free-buffer.ts'
 import { lengthOfChunk } from './plan.ts'
-import { type Chunk, countChunks, extendOpenUpload, type UploadSession, upsertChunk } from './queries.ts'
-import { isOpen, notOpen, planOf, requireUpload, type UploadAddress, type UploadDeps } from './session.ts'
+import { type Chunk, countChunks, extendOpenUpload, findUpload, type UploadSession, upsertChunk } from './queries.ts'
+import { isOpen, notOpen, permittedUpload, planOf, type UploadDeps } from './session.ts'
 import type { ReceivedChunk } from './upload.ts'
 
 /** Takes one chunk, in any order, again and again: the last one wins until the merge. Recorded only when all is right. */
 export async function receiveChunk(
   deps: UploadDeps,
-  o: UploadAddress & { index: number; body: BytesBody; context: Context },
+  steps: Steps<'upload.send'>,
+  o: { uploadId: Uuid; index: number; body: BytesBody },
 ): Promise<ReceivedChunk> {
-  const { index, body, context } = o
+  const { uploadId, index, body } = o
   const expected = {
     md5: parseContentMd5(body.headers['content-md5'] as string | undefined),
     sha256: parseReprDigest(body.headers['repr-digest'] as string | undefined),
   }
-  const upload = await deps.db.read({ org: o.orgId }, (tx) => requireUpload(tx, o))
+  const upload = await steps.read((request) => permittedUpload(request, uploadId))
   if (!isOpen(upload)) throw notOpen(upload)
   if (index >= upload.totalChunks) {
     const details = [{ field: 'path.chunk_index', issue: `must be below ${upload.totalChunks}` }]
@@ -33,11 +35,11 @@ export async function receiveChunk(
   if (body.length !== undefined && body.length !== size) throw wrongLength(size)
 
   const { stream: check, sha256 } = checking({ size, ...expected })
-  const etag = await storeChunk(deps.store, upload, { index, size, body, check, signal: context.signal })
+  const etag = await storeChunk(deps.store, upload, { index, size, body, check, signal: steps.context.signal })
   failpoint('chunk.stored')
-  const chunk = { orgId: o.orgId, uploadId: upload.id, chunkIndex: index, sizeBytes: size, sha256: sha256() }
-  const received = etag === undefined ? undefined : await recordChunk(deps, { ...chunk, etag })
-  if (received === undefined) throw await tooLate(deps, o, upload)
+  const chunk = { orgId: upload.orgId, uploadId, chunkIndex: index, sizeBytes: size, sha256: sha256() }
+  const received = etag === undefined ? undefined : await recordChunk(steps, { ...chunk, etag })
+  if (received === undefined) throw await tooLate(deps, upload, index)
   return {
     upload_id: formatId('upload', upload.id),
     chunk_index: index,
@@ -76,8 +78,8 @@ async function storeChunk(
   }
 }
 
-async function recordChunk({ db }: UploadDeps, chunk: Chunk): Promise<number | undefined> {
-  return db.inTransaction({ org: chunk.orgId }, async (tx) => {
+function recordChunk({ write }: Steps<'upload.send'>, chunk: Chunk): Promise<number | undefined> {
+  return write(async ({ tx }) => {
     if (!(await extendOpenUpload(tx, chunk.uploadId))) return undefined
     await upsertChunk(tx, chunk)
     return countChunks(tx, chunk.uploadId)
@@ -85,11 +87,12 @@ async function recordChunk({ db }: UploadDeps, chunk: Chunk): Promise<number | u
 }
 
 /** The session ended while the chunk was on its way: what was staged for it has nobody to remove it but us. */
-async function tooLate({ db, store }: UploadDeps, address: UploadAddress & { index: number }, before: UploadSession) {
-  const now = await db.read({ org: address.orgId }, (tx) => requireUpload(tx, address))
+async function tooLate({ db, store }: UploadDeps, before: UploadSession, index: number): Promise<Problem> {
+  const { orgId, id } = before
+  const now = found(await db.read({ org: orgId }, (tx) => findUpload(tx, orgId, id)))
   // A merge that is still running may need what lies there; it cleans up itself.
   if (before.layout === 'staged' && now.state !== 'merging') {
-    await store.delete(stagedChunkKey(address.orgId, address.uploadId, address.index))
+    await store.delete(stagedChunkKey(orgId, id, index))
   }
   return notOpen(now)
 }

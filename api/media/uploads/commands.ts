@@ -2,36 +2,34 @@ import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { originalKey } from '../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
-import type { Actor } from '../../auth/actor.ts'
-import type { Context } from '../../http/route.ts'
+import type { Read, Steps } from '../../http/in-organization.ts'
 import { timestamp } from '../../http/schemas.ts'
-import { requireMember } from '../../organizations/membership.ts'
 import { cleanFilename } from '../filename.ts'
 import { planUpload, rangesOf } from './plan.ts'
 import { abortUpload, insertUpload, listChunks } from './queries.ts'
 import { tryReleaseStorage } from './release.ts'
-import { notOpen, requireUpload, type UploadAddress, type UploadDeps } from './session.ts'
-import type { StartUpload, Upload } from './upload.ts'
+import { notOpen, permittedUpload, type UploadDeps } from './session.ts'
+import type { StartedUpload, StartUpload, Upload } from './upload.ts'
 
-/** Begins a session. Its media id is fixed now, so that a merge that runs twice makes the same media. */
+/** Begins a session. Its media id is fixed now, so that a merge that runs twice makes the same media item. */
 export async function startUpload(
-  { db, store }: UploadDeps,
-  o: { actor: Actor; orgId: Uuid; request: StartUpload; context: Context },
-) {
-  const { actor, orgId, request, context } = o
+  { store }: UploadDeps,
+  { check, answer, actor, orgId }: Steps<'media.upload'>,
+  request: StartUpload,
+): Promise<StartedUpload> {
   const plan = planUpload({
     fileBytes: request.file_size_bytes,
     chunkBytes: request.chunk_size_bytes,
     mimeType: request.mime_type,
   })
-  await db.read({ org: orgId }, (tx) => requireMember(tx, actor, orgId))
+  await check()
   if ('issue' in plan) throw refusal(plan)
   const [id, mediaId] = [newUuid(), newUuid()]
   const key = originalKey(orgId, mediaId)
   const multipartId =
     plan.layout === 'multipart' ? await store.createMultipart(key, { contentType: request.mime_type }) : null
   try {
-    return await db.inTransaction({ org: orgId }, async (tx) => {
+    return await answer(async ({ tx }) => {
       await insertUpload(tx, {
         id,
         orgId,
@@ -48,13 +46,11 @@ export async function startUpload(
         livePhotoPairId: request.live_photo_pair_id ?? null,
         assetIdentifier: request.asset_identifier ?? null,
       })
-      const data = {
+      return {
         upload_id: formatId('upload', id),
         total_chunks: plan.totalChunks,
         chunk_size_bytes: plan.chunkBytes,
       }
-      await context.remember(tx, 201, data)
-      return data
     })
   } catch (error) {
     if (multipartId) await store.abortMultipart(key, multipartId).catch(() => {})
@@ -69,11 +65,9 @@ function refusal({ field, issue, tooLarge }: { field: string; issue: string; too
     : new Problem('VALIDATION_ERROR', 'The request is not valid', { details })
 }
 
-export async function getUpload({ db }: UploadDeps, address: UploadAddress): Promise<Upload> {
-  const { upload, indexes } = await db.read({ org: address.orgId }, async (tx) => {
-    const [upload, chunks] = await Promise.all([requireUpload(tx, address), listChunks(tx, address.uploadId)])
-    return { upload, indexes: chunks.map((c) => c.chunkIndex) }
-  })
+export async function getUpload(request: Read<'upload.read'>, uploadId: Uuid): Promise<Upload> {
+  const [upload, chunks] = await Promise.all([permittedUpload(request, uploadId), listChunks(request.tx, uploadId)])
+  const indexes = chunks.map((c) => c.chunkIndex)
   return {
     upload_id: formatId('upload', upload.id),
     status: upload.state === 'open' && upload.pastExpiry ? 'expired' : upload.state,
@@ -89,14 +83,18 @@ export async function getUpload({ db }: UploadDeps, address: UploadAddress): Pro
   }
 }
 
-/** Ends a session and frees what it holds. Ending what has ended without a media is success. */
-export async function endUpload(deps: UploadDeps, o: UploadAddress & { context: Context }): Promise<void> {
-  const upload = await deps.db.inTransaction({ org: o.orgId }, async (tx) => {
-    const found = await requireUpload(tx, o, { lock: true })
-    if (found.state === 'merging' || found.state === 'completed') throw notOpen(found)
-    await abortUpload(tx, found.id)
-    return found
+/** Ends a session and frees what it holds. Ending what has ended without a media item is success. */
+export async function endUpload(
+  deps: UploadDeps,
+  { write, context }: Steps<'upload.abort'>,
+  uploadId: Uuid,
+): Promise<void> {
+  const upload = await write(async (request) => {
+    const session = await permittedUpload(request, uploadId, { lock: true })
+    if (session.state === 'merging' || session.state === 'completed') throw notOpen(session)
+    await abortUpload(request.tx, session.id)
+    return session
   })
   failpoint('upload.aborted')
-  await tryReleaseStorage(deps, upload, o.context.log)
+  await tryReleaseStorage(deps, upload, context.log)
 }

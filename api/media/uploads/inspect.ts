@@ -8,10 +8,11 @@ import { mismatch } from './digest.ts'
 import { UPLOAD_LIMITS } from './plan.ts'
 import type { UploadSession } from './queries.ts'
 
-/** What the merged object is by its own bytes, or why it is refused. */
+/** What the merged object is by its own bytes, or why it is refused. `checksum` is what the merge itself announced. */
 export async function inspectObject(
   store: ObjectStore,
   upload: UploadSession,
+  checksum: string | null,
   signal: AbortSignal,
 ): Promise<{ sniffed: Sniffed; sha256: string | null } | { refusal: Problem }> {
   const key = originalKey(upload.orgId, upload.mediaId)
@@ -23,9 +24,10 @@ export async function inspectObject(
   if (sniffed.kind === 'image' && upload.fileSizeBytes > UPLOAD_LIMITS.imageBytes) {
     return { refusal: new Problem('UNSUPPORTED_MEDIA', 'An image has at most 200 MiB') }
   }
+  const wanted = [upload.checksumSha256, checksum].filter((one) => one !== null)
   // Reading everything again costs time: only where the client asked for it.
-  const sha256 = upload.checksumSha256 === null ? null : await digestOf(store, key, signal)
-  return sha256 === upload.checksumSha256 ? { sniffed, sha256 } : { refusal: mismatch('body.checksum_sha256') }
+  const sha256 = wanted.length === 0 ? null : await digestOf(store, key, signal)
+  return wanted.every((one) => one === sha256) ? { sniffed, sha256 } : { refusal: mismatch('body.checksum_sha256') }
 }
 
 async function firstBytes(store: ObjectStore, key: string, signal: AbortSignal): Promise<Buffer> {
@@ -33,7 +35,8 @@ async function firstBytes(store: ObjectStore, key: string, signal: AbortSignal):
   return Buffer.concat(await body.toArray())
 }
 
-async function digestOf(store: ObjectStore, key: string, signal: AbortSignal): Promise<string> {
+/** SHA-256 of an object, in lowercase hexadecimal digits. */
+export async function digestOf(store: ObjectStore, key: string, signal: AbortSignal): Promise<string> {
   const { body } = await store.get(key, undefined, signal)
   const hash = createHash('sha256')
   await pipeline(body, hash)

@@ -1,13 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { originalKey } from '../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
-import type { Context } from '../../http/route.ts'
+import { type Steps, WithStatus } from '../../http/in-organization.ts'
 import { recordMedia } from '../commands.ts'
 import type { Sniffed } from '../sniff.ts'
 import { ChunkLost, makeObject, UploadLost } from './assemble.ts'
-import { inspectObject } from './inspect.ts'
+import { mismatch } from './digest.ts'
+import { digestOf, inspectObject } from './inspect.ts'
 import { mergeMove, missingOf } from './plan.ts'
 import {
   type Chunk,
@@ -20,8 +22,8 @@ import {
   type UploadSession,
 } from './queries.ts'
 import { tryReleaseStorage } from './release.ts'
-import { requireUpload, type UploadAddress, type UploadDeps } from './session.ts'
-import type { MergedMedia } from './upload.ts'
+import { permittedUpload, type UploadDeps } from './session.ts'
+import type { MergedMedia, MergeUpload } from './upload.ts'
 
 const WAIT_MS = 10_000
 const POLL_MS = 200
@@ -32,28 +34,45 @@ interface Claim {
   upload: UploadSession
   chunks: Chunk[]
   holder: Uuid
-  /** Somebody may have got as far as making the object before they died. */
+  /** The predecessor may have made the object before it died. */
   takenOver: boolean
+  /** What this merge says of the bytes. */
+  checksum: string | null
 }
 
 /**
- * Makes one media of an upload, however often and by however many it is asked for: one does the work, the others wait
- * for it and get the same answer. `first` is true for the one that made it.
+ * Makes one media item of an upload, however many requests ask for it: one does the work and answers 201, the others wait
+ * for it and get the same answer with 200.
  */
 export async function mergeUpload(
   deps: UploadDeps,
-  o: UploadAddress & { context: Context },
-): Promise<{ data: MergedMedia; first: boolean }> {
-  for (const end = Date.now() + WAIT_MS; ; await sleep(POLL_MS, undefined, { signal: o.context.signal })) {
-    const outcome = await claimMerge(deps, o)
+  steps: Steps<'upload.merge'>,
+  { upload_id: uploadId, checksum_sha256: checksum = null }: MergeUpload,
+): Promise<MergedMedia | WithStatus<MergedMedia>> {
+  const { signal } = steps.context
+  for (const end = Date.now() + WAIT_MS; ; await sleep(POLL_MS, undefined, { signal })) {
+    const outcome = await claimMerge(steps, uploadId)
     if (outcome === 'wait') {
       if (Date.now() < end) continue
       throw new Problem('CONFLICT', 'The upload is still being merged', { retryAfter: 2 })
     }
-    if ('data' in outcome) return { ...outcome, first: false }
-    const data = await carryOut(deps, o, outcome)
-    if (data) return { data, first: true }
+    if ('merged' in outcome) {
+      if (checksum !== null) await requireDigest(deps, outcome.merged, checksum, signal)
+      return new WithStatus(200, answerOf(outcome.merged))
+    }
+    const data = await carryOut(deps, steps, { ...outcome, checksum })
+    if (data) return data
   }
+}
+
+/** A repeat that announces other bytes than were merged is told so. */
+async function requireDigest(
+  { store }: UploadDeps,
+  { orgId, mediaId }: UploadSession,
+  checksum: string,
+  signal: AbortSignal,
+): Promise<void> {
+  if ((await digestOf(store, originalKey(orgId, mediaId), signal)) !== checksum) throw mismatch('body.checksum_sha256')
 }
 
 const answerOf = (upload: UploadSession): MergedMedia => ({
@@ -61,12 +80,16 @@ const answerOf = (upload: UploadSession): MergedMedia => ({
   upload_status: 'processing',
 })
 
-function claimMerge({ db }: UploadDeps, o: UploadAddress): Promise<Claim | { data: MergedMedia } | 'wait'> {
-  return db.inTransaction({ org: o.orgId }, async (tx) => {
-    const upload = await requireUpload(tx, o, { lock: true })
+function claimMerge(
+  { write }: Steps<'upload.merge'>,
+  uploadId: Uuid,
+): Promise<Omit<Claim, 'checksum'> | { merged: UploadSession } | 'wait'> {
+  return write(async (request) => {
+    const { tx } = request
+    const upload = await permittedUpload(request, uploadId, { lock: true })
     const chunks = await listChunks(tx, upload.id)
     const move = mergeMove({ ...upload, received: chunks.length })
-    if (move === 'answer') return { data: answerOf(upload) }
+    if (move === 'answer') return { merged: upload }
     if (move === 'wait') return 'wait'
     if (move === 'refuse-expired') throw new Problem('UPLOAD_EXPIRED', 'The upload has ended. Start another one.')
     if (move === 'refuse-incomplete') throw incomplete(upload, chunks)
@@ -83,29 +106,30 @@ function incomplete({ totalChunks }: UploadSession, chunks: readonly Chunk[]): P
   })
 }
 
-/** Undefined when somebody else took over meanwhile: then they have, or will have, the answer. */
+/** Undefined when another request took over meanwhile: it has, or will have, the answer. */
 async function carryOut(
   deps: UploadDeps,
-  o: UploadAddress & { context: Context },
+  steps: Steps<'upload.merge'>,
   claim: Claim,
 ): Promise<MergedMedia | undefined> {
   failpoint('merge.claimed')
-  const lease = holdLease(deps, claim, o.context.log)
+  const { log } = steps.context
+  const lease = holdLease(deps, claim, log)
   try {
     await makeObject(deps.store, claim, lease.signal)
     failpoint('merge.object-completed')
-    const found = await inspectObject(deps.store, claim.upload, lease.signal)
-    if ('refusal' in found) return await giveUp(deps, o, claim, found.refusal)
-    const data = await commit(deps, o, claim, found)
+    const found = await inspectObject(deps.store, claim.upload, claim.checksum, lease.signal)
+    if ('refusal' in found) return await giveUp(deps, log, claim, found.refusal)
+    const data = await commit(steps, claim, found)
     failpoint('merge.committed')
     // Its objects are of no use to anybody now, and nobody has to wait until they are gone.
-    if (data) void tryReleaseStorage(deps, { ...claim.upload, state: 'completed' }, o.context.log)
+    if (data) void tryReleaseStorage(deps, { ...claim.upload, state: 'completed' }, log)
     return data
   } catch (error) {
     if (lease.signal.aborted) return undefined
     if (error instanceof ChunkLost) return await reopen(deps, claim, error)
-    if (error instanceof UploadLost) return await giveUp(deps, o, claim, error.problem)
-    if (error instanceof Problem && error.code === 'CONFLICT') return await giveUp(deps, o, claim, error)
+    if (error instanceof UploadLost) return await giveUp(deps, log, claim, error.problem)
+    if (error instanceof Problem && error.code === 'CONFLICT') return await giveUp(deps, log, claim, error)
     await deps.db.inTransaction({ org: claim.upload.orgId }, (tx) => dropLease(tx, claim.upload.id, claim.holder))
     throw error
   } finally {
@@ -128,17 +152,15 @@ function holdLease({ db }: UploadDeps, { upload, holder }: Claim, log: Log) {
   return { signal: lost.signal, stop: () => clearInterval(timer) }
 }
 
-function commit(
-  { db }: UploadDeps,
-  { context }: { context: Context },
+async function commit(
+  steps: Steps<'upload.merge'>,
   { upload, holder }: Claim,
   found: { sniffed: Sniffed; sha256: string | null },
 ): Promise<MergedMedia | undefined> {
-  return db.inTransaction({ org: upload.orgId }, async (tx) => {
-    if (!(await endMerge(tx, upload.id, holder, 'completed'))) return undefined
-    await recordMedia(
-      tx,
-      {
+  try {
+    return await steps.answer(async (change) => {
+      if (!(await endMerge(change.tx, upload.id, holder, 'completed'))) throw new LeaseLost()
+      await recordMedia(change, {
         id: upload.mediaId,
         orgId: upload.orgId,
         uploaderId: upload.uploaderId,
@@ -148,25 +170,23 @@ function commit(
         sha256: found.sha256,
         livePhotoPairId: upload.livePhotoPairId,
         assetIdentifier: upload.assetIdentifier,
-      },
-      context,
-    )
-    const data = answerOf(upload)
-    await context.remember(tx, 201, data)
-    return data
-  })
+      })
+      return answerOf(upload)
+    })
+  } catch (error) {
+    if (error instanceof LeaseLost) return undefined
+    throw error
+  }
 }
 
+/** Rolls back: what another request answers must not be remembered as the answer of this one. */
+class LeaseLost extends Error {}
+
 /** No merge of these bytes can ever succeed: the session ends, and the object goes. */
-async function giveUp(
-  deps: UploadDeps,
-  { context }: { context: Context },
-  { upload, holder }: Claim,
-  problem: Problem,
-): Promise<undefined> {
+async function giveUp(deps: UploadDeps, log: Log, { upload, holder }: Claim, problem: Problem): Promise<undefined> {
   const ours = await deps.db.inTransaction({ org: upload.orgId }, (tx) => endMerge(tx, upload.id, holder, 'aborted'))
   if (!ours) return undefined
-  await tryReleaseStorage(deps, upload, context.log)
+  await tryReleaseStorage(deps, upload, log)
   throw problem
 }
 

@@ -1,22 +1,14 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store.ts'
-import type { Actor } from '../../auth/actor.ts'
-import type { Database, Tx } from '../../db/db.ts'
-import { requireMember } from '../../organizations/membership.ts'
-import { maySeeUpload } from '../policy.ts'
+import type { Database } from '../../db/db.ts'
+import type { Read } from '../../http/in-organization.ts'
+import { found } from '../../http/in-organization.ts'
 import { findUpload, type UploadSession } from './queries.ts'
 
 export interface UploadDeps {
   db: Database
   store: ObjectStore
-}
-
-/** Whose upload, in which organization. */
-export interface UploadAddress {
-  actor: Actor
-  orgId: Uuid
-  uploadId: Uuid
 }
 
 export const planOf = (upload: UploadSession) => ({
@@ -25,18 +17,15 @@ export const planOf = (upload: UploadSession) => ({
   totalChunks: upload.totalChunks,
 })
 
-/** The session, for its uploader while they are a member; NOT_FOUND otherwise. */
-export async function requireUpload(
-  tx: Tx,
-  { actor, orgId, uploadId }: UploadAddress,
+type UploadAction = 'upload.read' | 'upload.send' | 'upload.merge' | 'upload.abort'
+
+/** The session, if the caller may do to it what the route is for. */
+export async function permittedUpload(
+  { tx, orgId, permit }: Pick<Read<UploadAction>, 'tx' | 'orgId' | 'permit'>,
+  id: Uuid,
   options: { lock?: boolean } = {},
 ): Promise<UploadSession> {
-  const [member, upload] = await Promise.all([
-    requireMember(tx, actor, orgId),
-    findUpload(tx, orgId, uploadId, options),
-  ])
-  if (upload && maySeeUpload(member, upload)) return upload
-  throw new Problem('NOT_FOUND', 'There is no such upload')
+  return permit(found(await findUpload(tx, orgId, id, options)))
 }
 
 /** Why a session that is not open any more takes no chunk and cannot be aborted. */

@@ -6,10 +6,9 @@ import { originalKey } from '../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { ObjectInfo, ObjectStore } from '../../../lib/runtime/object-store.ts'
-import type { Actor } from '../../auth/actor.ts'
 import type { Database } from '../../db/db.ts'
+import type { Change, Steps } from '../../http/in-organization.ts'
 import type { Context, MultipartBody } from '../../http/route.ts'
-import { requireMember } from '../../organizations/membership.ts'
 import { recordMedia } from '../commands.ts'
 import { cleanFilename } from '../filename.ts'
 import { PairingFields, type UploadedMedia } from '../media.ts'
@@ -25,24 +24,21 @@ interface Deps {
   store: ObjectStore
 }
 
-/** Streams one file into the store and makes a media of it. Whatever goes wrong, no object stays behind. */
+/** Streams one file into the store and makes a media item of it. Whatever goes wrong, no object stays behind. */
 export async function uploadSingle(
   deps: Deps,
-  o: { actor: Actor; orgId: Uuid; body: MultipartBody; context: Context },
+  { write, answer, actor, orgId, context }: Steps<'media.upload'>,
+  body: MultipartBody,
 ): Promise<UploadedMedia> {
-  const { actor, orgId, body, context } = o
   const id = newUuid()
   // The intent is there before the object: should we die in between, housekeeping knows where to look.
-  await deps.db.inTransaction({ org: orgId }, async (tx) => {
-    await requireMember(tx, actor, orgId)
-    await insertIntent(tx, orgId, id)
-  })
+  await write(({ tx }) => insertIntent(tx, orgId, id))
   try {
     const received = await open(body.file.stream)
     const stored = await received.storeIn(deps.store, originalKey(orgId, id), context.signal)
     failpoint('upload.stored')
     const fields = SingleFields.parse(await body.finished())
-    const uploaded = await commit(deps.db, actor, context, {
+    const row: NewMedia = {
       id,
       orgId,
       uploaderId: actor.userId,
@@ -52,7 +48,9 @@ export async function uploadSingle(
       sha256: received.sha256(),
       livePhotoPairId: fields.live_photo_pair_id ?? null,
       assetIdentifier: fields.asset_identifier ?? null,
-    })
+    }
+    // Membership is asked again: the upload may have taken minutes.
+    const uploaded = await answer((change) => commit(change, row))
     failpoint('upload.committed')
     return uploaded
   } catch (error) {
@@ -61,15 +59,9 @@ export async function uploadSingle(
   }
 }
 
-function commit(db: Database, actor: Actor, context: Context, row: NewMedia): Promise<UploadedMedia> {
-  return db.inTransaction({ org: row.orgId }, async (tx) => {
-    // Asked again: the upload may have taken minutes.
-    await requireMember(tx, actor, row.orgId)
-    if (!(await settleIntent(tx, row.id))) throw new Problem('SERVICE_UNAVAILABLE', 'The upload took too long')
-    const data = toUploadedMedia(await recordMedia(tx, row, context))
-    await context.remember(tx, 201, data)
-    return data
-  })
+async function commit(change: Change, row: NewMedia): Promise<UploadedMedia> {
+  if (!(await settleIntent(change.tx, row.id))) throw new Problem('SERVICE_UNAVAILABLE', 'The upload took too long')
+  return toUploadedMedia(await recordMedia(change, row))
 }
 
 /**

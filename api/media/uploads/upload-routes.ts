@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { formatId } from '../../../lib/contract/ids.ts'
-import { type Route, route } from '../../http/route.ts'
+import { inOrganization, type OrganizationDeps } from '../../http/in-organization.ts'
+import type { Route } from '../../http/route.ts'
 import { pathId, wholeNumber } from '../../http/schemas.ts'
 import { UploadedMedia } from '../media.ts'
 import { receiveChunk } from './chunk.ts'
@@ -23,9 +24,10 @@ const EXAMPLE = {
 }
 
 /** Getting files in: whole, or in chunks. */
-export function uploadRoutes(deps: UploadDeps): Route[] {
+export function uploadRoutes(deps: UploadDeps & OrganizationDeps): Route[] {
+  const { read, steps } = inOrganization(deps)
   return [
-    route({
+    steps({
       method: 'post',
       path: '/api/media/{org_id}/single',
       operationId: 'uploadSingle',
@@ -33,18 +35,17 @@ export function uploadRoutes(deps: UploadDeps): Route[] {
       summary: 'Upload a whole file of at most 100 MiB',
       description:
         'The type is decided by the first bytes of the file; what is neither an image nor a video of a known kind is refused. Conversion begins at once; the original can be fetched from the first moment.',
-      problems: ['NOT_FOUND', 'CONFLICT', 'FILE_TOO_LARGE', 'UNSUPPORTED_CONTENT_TYPE'],
+      problems: ['CONFLICT', 'FILE_TOO_LARGE', 'UNSUPPORTED_CONTENT_TYPE'],
       limit: 'single-upload',
+      action: 'media.upload',
       params: InOrg,
       bodyKind: 'multipart',
       body: SingleFields,
       status: 201,
       response: UploadedMedia,
-      handle: async ({ actor, params, body, context }) => ({
-        data: await uploadSingle(deps, { actor, orgId: params.org_id, body, context }),
-      }),
+      handle: (request) => uploadSingle(deps, request, request.body),
     }),
-    route({
+    steps({
       method: 'post',
       path: '/api/media/{org_id}/upload',
       operationId: 'startUpload',
@@ -52,18 +53,17 @@ export function uploadRoutes(deps: UploadDeps): Route[] {
       summary: 'Begin an upload in chunks',
       description:
         'At most 10 GiB in 10,000 chunks of 1 byte to 64 MiB; chunks of less than 5 MiB are taken for files of at most 512 MiB. The session ends 24 hours after its last chunk, and 7 days after its start.',
-      problems: ['NOT_FOUND', 'FILE_TOO_LARGE'],
+      problems: ['FILE_TOO_LARGE'],
       limit: 'upload-init',
+      action: 'media.upload',
       params: InOrg,
       body: StartUpload,
       status: 201,
       response: StartedUpload,
       examples: { request: EXAMPLE },
-      handle: async ({ actor, params, body, context }) => ({
-        data: await startUpload(deps, { actor, orgId: params.org_id, request: body, context }),
-      }),
+      handle: (request) => startUpload(deps, request, request.body),
     }),
-    route({
+    steps({
       method: 'put',
       path: '/api/media/{org_id}/upload/{upload_id}/{chunk_index}',
       operationId: 'putChunk',
@@ -71,46 +71,42 @@ export function uploadRoutes(deps: UploadDeps): Route[] {
       summary: 'Send one chunk',
       description:
         'In any order, several at once. The index counts from 0; every chunk has `chunk_size_bytes` bytes but the last, which has the rest. Sending one again replaces it. `Repr-Digest: sha-256=:…:` or `Content-MD5` are checked when sent.',
-      problems: ['NOT_FOUND', 'CONFLICT', 'UPLOAD_EXPIRED', 'CHECKSUM_MISMATCH', 'UNSUPPORTED_CONTENT_TYPE'],
+      problems: ['CONFLICT', 'UPLOAD_EXPIRED', 'CHECKSUM_MISMATCH', 'UNSUPPORTED_CONTENT_TYPE'],
       limit: 'chunk',
+      action: 'upload.send',
       params: OneChunk,
       bodyKind: 'bytes',
       status: 200,
       response: ReceivedChunk,
-      handle: async ({ actor, params, body, context }) => {
-        const address = { actor, orgId: params.org_id, uploadId: params.upload_id }
-        return { data: await receiveChunk(deps, { ...address, index: params.chunk_index, body, context }) }
+      handle: (request) => {
+        const { upload_id: uploadId, chunk_index: index } = request.params
+        return receiveChunk(deps, request, { uploadId, index, body: request.body })
       },
     }),
-    route({
+    read({
       method: 'get',
       path: '/api/media/{org_id}/upload/{upload_id}',
       operationId: 'getUpload',
       tags,
       summary: 'See what has arrived, to resume an upload',
-      problems: ['NOT_FOUND'],
+      action: 'upload.read',
       params: OneUpload,
-      status: 200,
       response: Upload,
-      handle: async ({ actor, params }) => ({
-        data: await getUpload(deps, { actor, orgId: params.org_id, uploadId: params.upload_id }),
-      }),
+      handle: (request) => getUpload(request, request.params.upload_id),
     }),
-    route({
+    steps({
       method: 'delete',
       path: '/api/media/{org_id}/upload/{upload_id}',
       operationId: 'abortUpload',
       tags,
       summary: 'Abort an upload and free what it holds',
-      problems: ['NOT_FOUND', 'CONFLICT'],
+      problems: ['CONFLICT'],
+      action: 'upload.abort',
       params: OneUpload,
       status: 204,
-      handle: async ({ actor, params, context }) => {
-        await endUpload(deps, { actor, orgId: params.org_id, uploadId: params.upload_id, context })
-        return { data: null }
-      },
+      handle: (request) => endUpload(deps, request, request.params.upload_id),
     }),
-    route({
+    steps({
       method: 'post',
       path: '/api/media/{org_id}/merge',
       operationId: 'mergeUpload',
@@ -118,23 +114,14 @@ export function uploadRoutes(deps: UploadDeps): Route[] {
       summary: 'Make one media of all chunks',
       description:
         'However often it is asked for, there is one media: 201 the first time, 200 with the same body after that. `details[].missing` lists up to 100 chunks that have not arrived.',
-      problems: [
-        'NOT_FOUND',
-        'CONFLICT',
-        'UPLOAD_INCOMPLETE',
-        'UPLOAD_EXPIRED',
-        'CHECKSUM_MISMATCH',
-        'UNSUPPORTED_MEDIA',
-      ],
+      problems: ['CONFLICT', 'UPLOAD_INCOMPLETE', 'UPLOAD_EXPIRED', 'CHECKSUM_MISMATCH', 'UNSUPPORTED_MEDIA'],
+      action: 'upload.merge',
       params: InOrg,
       body: MergeUpload,
       status: 201,
       response: MergedMedia,
       examples: { request: { upload_id: formatId('upload', '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e') } },
-      handle: async ({ actor, params, body, context }) => {
-        const merged = await mergeUpload(deps, { actor, orgId: params.org_id, uploadId: body.upload_id, context })
-        return { data: merged.data, status: merged.first ? 201 : 200 }
-      },
+      handle: (request) => mergeUpload(deps, request, request.body),
     }),
   ]
 }

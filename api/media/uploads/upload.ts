@@ -3,6 +3,8 @@ import { bodyId, outputId, outputTime, text } from '../../http/schemas.ts'
 import { MimeType, PairingFields } from '../media.ts'
 import { UPLOAD_LIMITS } from './plan.ts'
 
+const Checksum = z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 lowercase hexadecimal digits')
+
 export const StartUpload = z.object({
   filename: text(1, 255),
   mime_type: MimeType,
@@ -12,11 +14,9 @@ export const StartUpload = z.object({
     .min(1, 'must be at least 1')
     .max(UPLOAD_LIMITS.chunkBytes, 'must be at most 64 MiB')
     .default(UPLOAD_LIMITS.defaultChunkBytes),
-  checksum_sha256: z
-    .string()
-    .regex(/^[0-9a-f]{64}$/, 'must be 64 lowercase hexadecimal digits')
-    .nullish()
-    .meta({ description: 'SHA-256 of the whole file; the merge is refused when it differs' }),
+  checksum_sha256: Checksum.nullish().meta({
+    description: 'SHA-256 of the whole file; the merge is refused when it differs',
+  }),
   ...PairingFields,
 })
 export type StartUpload = z.output<typeof StartUpload>
@@ -24,6 +24,7 @@ export type StartUpload = z.output<typeof StartUpload>
 export const StartedUpload = z
   .object({ upload_id: outputId('upload'), total_chunks: z.int(), chunk_size_bytes: z.int() })
   .meta({ id: 'StartedUpload' })
+export type StartedUpload = z.input<typeof StartedUpload>
 
 export const ReceivedChunk = z
   .object({
@@ -60,7 +61,13 @@ export const Upload = z
   .meta({ id: 'Upload' })
 export type Upload = z.input<typeof Upload>
 
-export const MergeUpload = z.object({ upload_id: bodyId('upload') })
+export const MergeUpload = z.object({
+  upload_id: bodyId('upload'),
+  checksum_sha256: Checksum.nullish().meta({
+    description: 'SHA-256 of the whole file, checked besides the one given at the start',
+  }),
+})
+export type MergeUpload = z.output<typeof MergeUpload>
 
 /** The same to everybody who asks, however late: what happened since is told by GET media. */
 export const MergedMedia = z

@@ -30,6 +30,7 @@ const whoami = route({
   method: 'get',
   path: '/whoami',
   operationId: 'whoami',
+  action: 'session.end_all',
   tags: ['Test'],
   summary: 'For tests',
   status: 200,

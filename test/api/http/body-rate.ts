@@ -10,6 +10,7 @@ const common = {
   tags: ['Test'],
   summary: 'For tests',
   operationId: 'test',
+  action: 'session.end_all' as const,
   status: 204 as const,
   method: 'put' as const,
 }
@@ -42,6 +43,7 @@ const routes: Route[] = [
   route({
     ...common,
     path: '/refuse',
+    problems: ['CONFLICT'],
     bodyKind: 'bytes',
     async handle() {
       throw new Problem('CONFLICT', 'no')

@@ -7,7 +7,7 @@ let ms = Date.UTC(2026, 10, 21)
 const clock = { now: () => new Date(ms) }
 const mine = cursors('secret', clock)
 const scope = { list: 'media', org: newUuid(), filters: { mime_type: 'image/*', from: undefined } }
-const after = { createdAt: '2026-11-21T09:30:00.123456Z', id: newUuid() }
+const after = { at: '2026-11-21T09:30:00.123456Z', id: newUuid() }
 const cursor = mine.encode(scope, after)
 
 t.test('gives back the position with its microseconds', async (t) => {

@@ -21,7 +21,7 @@ import { ask, noDatabase, PEOPLE, serveRoutes } from '../../support/serve.ts'
 const Thing = z.object({ media_id: outputId('media'), title: z.string(), created_at: outputTime() })
 const id = newUuid()
 const thing = { media_id: formatId('media', id), title: 'A day out', created_at: timestamp(new Date(0)) }
-const common = { tags: ['Test'], summary: 'For tests', operationId: 'test' }
+const common = { tags: ['Test'], summary: 'For tests', operationId: 'test', action: 'session.end_all' as const }
 const thrown: Record<string, () => unknown> = {
   problem: () =>
     new Problem('CONFLICT', 'Already there', { details: [{ field: 'body.title', issue: 'is taken' }], retryAfter: 7 }),
@@ -121,6 +121,7 @@ const routes: Route[] = [
     ...common,
     method: 'get',
     path: '/throw/{what}',
+    problems: ['CONFLICT'],
     params: z.object({ what: z.string() }),
     status: 200,
     async handle({ params }) {

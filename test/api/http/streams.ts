@@ -10,7 +10,13 @@ import { Problem } from '../../../lib/contract/problem.ts'
 import { eventually } from '../../support/eventually.ts'
 import { noDatabase, serveRoutes } from '../../support/serve.ts'
 
-const common = { tags: ['Test'], summary: 'For tests', operationId: 'test', status: 200 as const }
+const common = {
+  tags: ['Test'],
+  summary: 'For tests',
+  operationId: 'test',
+  status: 200 as const,
+  action: 'session.end_all' as const,
+}
 const Read = z.object({
   filename: z.string(),
   mime_type: z.string(),
@@ -83,6 +89,7 @@ const routes: Route[] = [
     ...common,
     method: 'post',
     path: '/strange-form',
+    problems: ['NOT_FOUND'],
     bodyKind: 'multipart',
     async handle() {
       await sleep(50)
@@ -122,6 +129,7 @@ const routes: Route[] = [
     ...common,
     method: 'put',
     path: '/refuse-bytes',
+    problems: ['CONFLICT'],
     bodyKind: 'bytes',
     async handle() {
       throw new Problem('CONFLICT', 'Not now')

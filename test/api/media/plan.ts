@@ -1,6 +1,5 @@
 import t from 'tap'
 import { cleanFilename } from '../../../api/media/filename.ts'
-import { maySeeLocation, maySeeUpload } from '../../../api/media/policy.ts'
 import {
   lengthOfChunk,
   type MergeFacts,
@@ -99,13 +98,3 @@ for (const [given, kept] of NAMES) {
     t.equal(cleanFilename(given), kept),
   )
 }
-
-t.test('places are for the uploader and administrators, unfinished uploads for the uploader', async (t) => {
-  const media = { uploaderId: 'me' }
-  t.ok(maySeeLocation({ userId: 'me', role: 'member' }, media))
-  t.ok(maySeeLocation({ userId: 'you', role: 'admin' }, media))
-  t.ok(maySeeLocation({ userId: 'you', role: 'owner' }, media))
-  t.notOk(maySeeLocation({ userId: 'you', role: 'member' }, media))
-  t.ok(maySeeUpload({ userId: 'me' }, media))
-  t.notOk(maySeeUpload({ userId: 'you' }, media))
-})

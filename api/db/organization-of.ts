@@ -1,0 +1,17 @@
+import { sql } from 'drizzle-orm'
+import type { Uuid } from '../../lib/contract/ids.ts'
+import type { Database } from './db.ts'
+
+/** Tables with a function `organization_of_<table>` (see `make_organization_lookup` in the migrations). */
+export type OrganizationLookup = 'media'
+
+/**
+ * The organization of a row, for requests whose path names none: row-level security shows nothing before it is known. It
+ * tells that much of every row, so what the caller may see is decided after it and not by it.
+ */
+export async function organizationOf(db: Database, table: OrganizationLookup, id: Uuid): Promise<Uuid | undefined> {
+  const { rows } = await db.read({}, (tx) =>
+    tx.execute<{ org: Uuid | null }>(sql`select ${sql.identifier(`organization_of_${table}`)}(${id}) as org`),
+  )
+  return rows[0]?.org ?? undefined
+}

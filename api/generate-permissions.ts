@@ -1,0 +1,10 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type AppDeps, apiRoutes } from './app.ts'
+import { describePermissions } from './permissions/document.ts'
+
+/** `node api/generate-permissions.ts` writes docs/permissions.md from the rules and the routes. */
+// A description needs no dependencies: whatever a route factory picks from here is never used.
+const nothing: object = new Proxy({}, { get: () => nothing })
+const text = describePermissions(apiRoutes(nothing as AppDeps, '/v1'))
+await writeFile(join(import.meta.dirname, '../docs/permissions.md'), text)

@@ -1,0 +1,289 @@
+import type * as z from 'zod'
+import type { EventPayload, EventType } from '../../lib/contract/events.ts'
+import type { Uuid } from '../../lib/contract/ids.ts'
+import { type AuditAction, type AuditDetails, insertAudit } from '../audit/queries.ts'
+import type { Refusals } from '../audit/refusals.ts'
+import type { Actor } from '../auth/actor.ts'
+import type { Database, Tx } from '../db/db.ts'
+import { type OrganizationLookup, organizationOf } from '../db/organization-of.ts'
+import { findMembership, type Member } from '../organizations/queries.ts'
+import { appendEvent } from '../outbox.ts'
+import type { Action } from '../permissions/actions.ts'
+import { openGate, type Permit, recordingDenials } from '../permissions/permit.ts'
+import type { Cursors } from './cursor.ts'
+import { type Page, pageOf } from './page.ts'
+import {
+  type AuthedInput,
+  type Body,
+  type BodyKind,
+  type Context,
+  type Out,
+  type Route,
+  route,
+  type Spec,
+} from './route.ts'
+import { notFound } from './validate.ts'
+
+export interface OrganizationDeps {
+  db: Database
+  cursors: Cursors
+  refusals: Refusals
+}
+
+/** What every request in an organization is told. */
+export interface Asked {
+  actor: Actor
+  orgId: Uuid
+  context: Context
+}
+
+/** Inside a transaction that changes nothing. */
+export interface Read<A extends Action> extends Asked, Permit<A> {
+  tx: Tx
+  /** Asked for together with the first query, so it has to be awaited. `permit` needs no waiting after a query. */
+  member: Promise<Member>
+}
+
+/** What a change owes to others, bound to its transaction and to the request. */
+export interface Change {
+  tx: Tx
+  /** Announces the change; `row` with its version after it. */
+  announce<T extends EventType>(type: T, row: Versioned, payload: EventPayload<T>): Promise<void>
+  /** Records the change, with ids and operations alone. */
+  audit(action: AuditAction, row: { id: Uuid }, details?: AuditDetails): Promise<void>
+}
+export interface Versioned {
+  id: Uuid
+  orgId: Uuid
+  version: number
+}
+
+/** Inside the transaction of a change. */
+export interface Write<A extends Action> extends Asked, Permit<A>, Change {
+  member: Member
+}
+
+/** Several transactions with something slow between them, such as the object store. */
+export interface Steps<A extends Action> extends Asked {
+  /** Throws unless the caller is a member who may: before anything is done outside of the database. */
+  check(): Promise<void>
+  read<T>(work: (read: Read<A>) => Promise<T>): Promise<T>
+  write<T>(work: (write: Write<A>) => Promise<T>): Promise<T>
+  /** The write whose result is the answer: kept under the request's Idempotency-Key in the same transaction. */
+  answer<T>(work: (write: Write<A>) => Promise<T>): Promise<T>
+}
+
+/** An answer with another status than the declared one, e.g. 200 when a repeat changed nothing. */
+export class WithStatus<T> {
+  readonly status: number
+  readonly data: T
+  constructor(status: number, data: T) {
+    this.status = status
+    this.data = data
+  }
+}
+
+/** The row, or the one 404: a row that is not there and one that is not for the caller look the same. */
+export function found<T>(row: T | undefined): T {
+  if (row !== undefined) return row
+  throw notFound()
+}
+
+/** Changes outside of a request: the command line, tests. */
+export const changesOf = (
+  tx: Tx,
+  who: { orgId: Uuid; actorId: Uuid | null; context: ChangeContext | null },
+): Change => ({
+  tx,
+  async announce(type, row, payload) {
+    const { id: aggregateId, orgId, version: aggregateVersion } = row
+    const traceparent = who.context?.traceparent ?? null
+    await appendEvent(tx, { orgId, aggregateId, aggregateVersion, type, payload, traceparent })
+  },
+  async audit(action, row, details) {
+    await insertAudit(tx, { ...who, action, resourceId: row.id, result: 'success', ...(details && { details }) })
+  },
+})
+type ChangeContext = Pick<Context, 'requestId' | 'ip' | 'userAgent' | 'traceparent'>
+
+type Shape = z.ZodObject | undefined
+type Maybe = z.ZodType | undefined
+type Data<R extends Maybe> = R extends z.ZodType ? z.input<R> : void
+type Operation<
+  A extends Action,
+  P extends Shape,
+  Q extends Shape,
+  B extends Maybe,
+  K extends BodyKind | undefined,
+  R extends Maybe,
+> = Omit<Spec<P, Q, B, K, R>, 'handle' | 'action'> & {
+  action: A
+  /** Where the path names no organization: the row that belongs to one. */
+  organization?: { of: OrganizationLookup; id(input: { params: Out<P>; body: Body<K, B> }): Uuid }
+  /** Members whom the rule refuses are answered 403 instead of 404. */
+  isOpen?: boolean
+}
+type Given<P extends Shape, Q extends Shape, B extends Maybe, K extends BodyKind | undefined> = {
+  params: Out<P>
+  query: Out<Q>
+  body: Body<K, B>
+  headers: AuthedInput<unknown, unknown, unknown>['headers']
+}
+
+/**
+ * Operations in an organization. Each proves membership, decides on the route's action and remembers the answer in the
+ * transaction that acts: for those who are no members, for rows that are not there, and for what is not permitted there is
+ * one 404.
+ */
+export function inOrganization(deps: OrganizationDeps) {
+  /** One GET. With `oneRoundTrip` the handler must ask all its queries before it first awaits. */
+  function read<A extends Action, P extends Shape, R extends z.ZodType, Q extends Shape = undefined>(
+    spec: Omit<Operation<A, P, Q, undefined, undefined, R>, 'status'> & {
+      oneRoundTrip?: boolean
+      handle(request: Read<A> & Given<P, Q, undefined, undefined> & { page: Page }): Promise<z.input<R>>
+    },
+  ): Route {
+    const { handle, oneRoundTrip, organization, isOpen, ...rest } = spec
+    return operation({ ...rest, status: 200 }, spec, async (asked, input) => {
+      const { org_id: _, ...of } = input.params as Record<string, unknown>
+      const page = pageOf(deps.cursors, { list: spec.operationId, org: asked.orgId, of }, input.query)
+      const work = (request: Read<A>) => handle({ ...request, ...given(input), page } as never)
+      return reading(deps.db, asked, spec, work, oneRoundTrip)
+    })
+  }
+
+  /** One transaction. */
+  function write<
+    A extends Action,
+    P extends Shape,
+    Q extends Shape = undefined,
+    B extends Maybe = undefined,
+    R extends Maybe = undefined,
+  >(
+    spec: Operation<A, P, Q, B, undefined, R> & {
+      handle(request: Write<A> & Given<P, Q, B, undefined>): Promise<Data<R> | WithStatus<Data<R>>>
+    },
+  ): Route {
+    const { handle, organization, isOpen, ...rest } = spec
+    return operation(rest, spec, (asked, input) =>
+      writing(deps.db, asked, spec, (request) => handle({ ...request, ...given(input) } as never), spec.status),
+    )
+  }
+
+  /** Several transactions, and bodies that stream. */
+  function steps<
+    A extends Action,
+    P extends Shape,
+    Q extends Shape = undefined,
+    B extends Maybe = undefined,
+    K extends BodyKind | undefined = undefined,
+    R extends Maybe = undefined,
+  >(
+    spec: Operation<A, P, Q, B, K, R> & {
+      handle(request: Steps<A> & Given<P, Q, B, K>): Promise<Data<R> | WithStatus<Data<R>>>
+    },
+  ): Route {
+    const { handle, organization, isOpen, ...rest } = spec
+    return operation(rest, spec, async (asked, input) => {
+      const { db } = deps
+      const kit: Steps<A> = {
+        ...asked,
+        check: () => reading(db, asked, spec, async () => {}),
+        read: (work) => reading(db, asked, spec, work),
+        write: (work) => writing(db, asked, spec, work, undefined),
+        answer: (work) => writing(db, asked, spec, work, spec.status),
+      }
+      return handle({ ...kit, ...given(input) } as never)
+    })
+  }
+
+  /** Finds the organization, runs the work in it, and records what was denied. */
+  function operation(
+    rest: object,
+    {
+      action,
+      organization,
+      operationId,
+      params,
+    }: Pick<
+      Operation<Action, Shape, Shape, Maybe, BodyKind | undefined, Maybe>,
+      'action' | 'organization' | 'operationId' | 'params'
+    >,
+    work: (asked: Asked, input: AuthedInput<unknown, unknown, unknown>) => Promise<unknown>,
+  ): Route {
+    if (!organization && !params?.shape['org_id']) throw new Error(`${operationId} names no organization`)
+    return route({
+      ...(rest as Spec<undefined, undefined, undefined, undefined, undefined>),
+      action,
+      async handle(input) {
+        const { actor, context } = input
+        const named = (input.params as { org_id?: Uuid }).org_id
+        const orgId = organization
+          ? await organizationOf(deps.db, organization.of, organization.id(input as never))
+          : named
+        if (orgId === undefined) throw notFound()
+        const asked = { actor, orgId, context }
+        const data = await recordingDenials({ ...asked, refusals: deps.refusals }, () => work(asked, input))
+        return data instanceof WithStatus
+          ? { data: data.data as null, status: data.status }
+          : { data: (data ?? null) as null }
+      },
+    })
+  }
+
+  return { read, write, steps }
+}
+
+const given = ({ params, query, body, headers }: AuthedInput<unknown, unknown, unknown>) => ({
+  params,
+  query,
+  body,
+  headers,
+})
+
+interface Deciding<A extends Action> {
+  action: A
+  isOpen?: boolean
+}
+
+/** Membership and the handler's first queries leave together; what a stranger was about to see is thrown away. */
+function reading<A extends Action, T>(
+  db: Database,
+  asked: Asked,
+  spec: Deciding<A>,
+  work: (read: Read<A>) => Promise<T>,
+  oneRoundTrip = false,
+): Promise<T> {
+  const gate = openGate<A>({ ...spec, ...asked })
+  const inside = async (tx: Tx) => {
+    const member = findMembership(tx, asked.orgId, asked.actor.userId).then(gate.admit)
+    const answer = work({ ...asked, ...gate, tx, member })
+    // Which of the two fails first must not matter: only the word about the membership counts then.
+    answer.catch(() => {})
+    await member
+    return answer
+  }
+  const scope = { org: asked.orgId }
+  return oneRoundTrip ? db.readAtOnce(scope, inside) : db.read(scope, inside)
+}
+
+function writing<A extends Action, T>(
+  db: Database,
+  asked: Asked,
+  spec: Deciding<A>,
+  work: (write: Write<A>) => Promise<T>,
+  /** Of the answer to remember; undefined when this is not the answer. */
+  status: number | undefined,
+): Promise<T> {
+  const gate = openGate<A>({ ...spec, ...asked })
+  return db.inTransaction({ org: asked.orgId }, async (tx) => {
+    const member = gate.admit(await findMembership(tx, asked.orgId, asked.actor.userId))
+    const changes = changesOf(tx, { orgId: asked.orgId, actorId: asked.actor.userId, context: asked.context })
+    const data = await work({ ...asked, ...gate, ...changes, member })
+    if (status !== undefined) await remember(asked.context, tx, status, data)
+    return data
+  })
+}
+
+const remember = (context: Context, tx: Tx, status: number, data: unknown) =>
+  data instanceof WithStatus ? context.remember(tx, data.status, data.data) : context.remember(tx, status, data ?? null)

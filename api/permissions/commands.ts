@@ -1,0 +1,56 @@
+import { formatId, type IdKind, parseId, type Uuid } from '../../lib/contract/ids.ts'
+import type { Database, Tx } from '../db/db.ts'
+import { changesOf } from '../http/in-organization.ts'
+import type { AuthedInput } from '../http/route.ts'
+import { invalid } from '../http/validate.ts'
+import { findMedia } from '../media/queries.ts'
+import { findUpload } from '../media/uploads/queries.ts'
+import { findMembership } from '../organizations/queries.ts'
+import { type Action, isAction, ruleOf } from './actions.ts'
+import type { ExplainPermission, PermissionExplanation } from './explain.ts'
+import { explain, type ResourceKind, saysOf } from './rule.ts'
+
+/** How a dry run finds what an action is about; a feature adds its rows. */
+const RESOURCES: Record<Exclude<ResourceKind, 'caller' | 'organization'>, Resource> = {
+  media: { id: 'media', find: findMedia },
+  upload: { id: 'upload', find: findUpload },
+}
+interface Resource {
+  id: IdKind
+  find(tx: Tx, orgId: Uuid, id: Uuid): Promise<unknown>
+}
+
+/**
+ * Why a user may or may not do something, by the rules that decide on requests, without doing it. The user's roles
+ * on the platform are claims of a token that is not at hand, so they count as missing.
+ */
+export function explainPermission(
+  db: Database,
+  { actor, context }: Pick<AuthedInput<unknown, unknown, unknown>, 'actor' | 'context'>,
+  { user_id: userId, org_id: orgId, action, resource_id: resourceId }: ExplainPermission,
+): Promise<PermissionExplanation> {
+  if (!isAction(action)) throw invalid([{ field: 'body.action', issue: 'is not an action' }])
+  const wanted = resourceOf(action, resourceId)
+  return db.inTransaction({ org: orgId }, async (tx) => {
+    const member = await findMembership(tx, orgId, userId)
+    const row = wanted && (await wanted.find(tx, orgId, wanted.uuid))
+    const { reason, facts } = explain(ruleOf(action), { userId, role: member?.role ?? null, platformAdmin: false }, row)
+    const allowed = reason === 'allowed'
+    const { audit } = changesOf(tx, { orgId, actorId: actor.userId, context })
+    const about = { operation: 'explain permission', permission: action, allowed, reason }
+    await audit('ADMIN_ACTION', { id: userId }, { ...about, ...(wanted && { resource: wanted.shown }) })
+    const data = { allowed, reason, rule: saysOf(ruleOf(action).allow), facts }
+    await context.remember(tx, 200, data)
+    return data
+  })
+}
+
+function resourceOf(action: Action, given: string | null | undefined) {
+  const { on } = ruleOf(action)
+  if (on === 'caller' || on === 'organization') return undefined
+  const resource = RESOURCES[on]
+  if (!given) throw invalid([{ field: 'body.resource_id', issue: `is required: the action is about a ${on}` }])
+  const uuid = parseId(resource.id, given)
+  if (!uuid) throw invalid([{ field: 'body.resource_id', issue: `is not an id of a ${on}` }])
+  return { ...resource, uuid, shown: formatId(resource.id, uuid) }
+}

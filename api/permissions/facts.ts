@@ -1,0 +1,18 @@
+import type { Uuid } from '../../lib/contract/ids.ts'
+import { hasRole } from '../organizations/policy.ts'
+import { fact } from './rule.ts'
+
+/** What rules of several features are made of. A fact of one feature stands in its own `policy.ts`. */
+export const signedIn = fact('signed_in', 'everyone who is signed in', () => true)
+
+export const platformAdmin = fact('platform_admin', 'platform administrators (`ROLE_ADMIN`)', (a) => a.platformAdmin)
+
+export const member = fact('member', 'members of the organization', (a) => a.role !== null)
+
+export const organizationAdmin = fact(
+  'organization_admin',
+  'owners and administrators of the organization',
+  (a) => a.role !== null && hasRole({ role: a.role }, 'admin'),
+)
+
+export const uploader = fact<{ uploaderId: Uuid }>('uploader', 'the uploader', (a, row) => a.userId === row.uploaderId)

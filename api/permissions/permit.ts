@@ -1,0 +1,115 @@
+import { formatId, type Uuid } from '../../lib/contract/ids.ts'
+import { Problem } from '../../lib/contract/problem.ts'
+import type { Refusals } from '../audit/refusals.ts'
+import type { AuthedInput, Context } from '../http/route.ts'
+import { notFound } from '../http/validate.ts'
+import type { Member } from '../organizations/queries.ts'
+import { ACTIONS, type Action, type ResourceOf } from './actions.ts'
+import { type ActionRule, type Asking, decide, type Reason } from './rule.ts'
+
+/** A refusal of the permission service. The client sees that there is nothing; the audit log is told why. */
+export class Denied extends Problem {
+  readonly action: Action
+  readonly reason: Reason
+  readonly resourceId: Uuid | null
+
+  constructor(action: Action, reason: Reason, resourceId: Uuid | null, isOpen: boolean) {
+    const { message } = notFound()
+    super(isOpen ? 'FORBIDDEN' : 'NOT_FOUND', isOpen ? 'This is not for you to do' : message)
+    this.action = action
+    this.reason = reason
+    this.resourceId = resourceId
+  }
+}
+
+export interface Permit<A extends Action> {
+  /** The row, if the caller may do to it what the route is for. Throws Denied. */
+  permit<T extends ResourceOf<A>>(row: T): T
+  /** Whether the caller may do something else, which then shapes the answer. */
+  can<B extends Action>(action: B, row: ResourceOf<B>): boolean
+}
+
+export interface Gate<A extends Action> extends Permit<A> {
+  /** Must be called once, before anything is permitted. Throws Denied for those who are no members. */
+  admit(member: Member | undefined): Member
+}
+
+export interface GateOptions {
+  action: Action
+  actor: { userId: Uuid; platformAdmin: boolean }
+  context: Pick<Context, 'decided'>
+  /** Members who are refused learn that there is something: 403 instead of 404. */
+  isOpen?: boolean
+}
+
+/** The decisions of one transaction: on the membership and the rows that it read or locked itself. */
+export function openGate<A extends Action>({ action, actor, context, isOpen = false }: GateOptions): Gate<A> {
+  let asking: Asking | undefined
+  const known = () => {
+    if (asking) return asking
+    throw new Error(`a decision on ${action} was asked for before the membership was known`)
+  }
+  const check = (row: unknown) => {
+    const rule = ACTIONS[action] as ActionRule
+    const reason = decide(rule, known(), row)
+    context.decided()
+    if (reason !== 'allowed') throw new Denied(action, reason, idOf(row), isOpen)
+  }
+  return {
+    admit(member) {
+      if (!member) throw new Denied(action, 'not_a_member', null, false)
+      asking = { ...actor, role: member.role }
+      if (ACTIONS[action].on === 'organization') check(undefined)
+      return member
+    },
+    permit(row) {
+      check(row)
+      return row
+    },
+    can: (other, row) => decide(ACTIONS[other] as ActionRule, known(), row) === 'allowed',
+  }
+}
+
+const idOf = (row: unknown): Uuid | null => (row as { id?: Uuid } | undefined)?.id ?? null
+
+/** Decides what concerns the caller alone. Throws Denied, which has been recorded. */
+export async function permitCaller(
+  action: Action,
+  { actor, context }: Pick<AuthedInput<unknown, unknown, unknown>, 'actor' | 'context'>,
+  refusals: Refusals,
+): Promise<void> {
+  const reason = decide(ACTIONS[action] as ActionRule, { ...actor, role: null }, undefined)
+  context.decided()
+  if (reason === 'allowed') return
+  await recordingDenials({ refusals, actor, context, orgId: null }, async () => {
+    throw new Denied(action, reason, null, false)
+  })
+}
+
+/** Runs `work`; what it denies reaches the audit log before the error goes on. */
+export async function recordingDenials<T>(
+  o: { refusals: Refusals; actor: { userId: Uuid }; context: Context; orgId: Uuid | null },
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof Denied) await recordDenial(o, error)
+    throw error
+  }
+}
+
+// The key leaves organization and resource out: a scanner may name any number of them.
+const recordDenial = (
+  { refusals, actor, context, orgId }: Parameters<typeof recordingDenials>[0],
+  { action, reason, resourceId }: Denied,
+) =>
+  refusals.record(`${actor.userId} ${action} ${reason}`, {
+    orgId,
+    actorId: actor.userId,
+    action: 'ACCESS_DENIED',
+    resourceType: ACTIONS[action].on,
+    resourceId,
+    context,
+    details: { permission: action, reason, ...(orgId && { org_id: formatId('organization', orgId) }) },
+  })

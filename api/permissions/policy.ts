@@ -1,0 +1,6 @@
+import { platformAdmin } from './facts.ts'
+import { onCaller } from './rule.ts'
+
+export const permissionActions = {
+  'permission.explain': onCaller('ask why a user may or may not do something', platformAdmin),
+} as const

@@ -1,0 +1,39 @@
+import { formatId } from '../../lib/contract/ids.ts'
+import type { ApiDeps } from '../deps.ts'
+import { type Route, route } from '../http/route.ts'
+import { explainPermission } from './commands.ts'
+import { ExplainPermission, PermissionExplanation } from './explain.ts'
+
+const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
+
+export const permissionRoutes = ({ db }: ApiDeps): Route[] => [
+  route({
+    method: 'post',
+    path: '/admin/permissions/explain',
+    operationId: 'explainPermission',
+    tags: ['Administration'],
+    summary: 'Ask why a user may or may not do something',
+    description:
+      'For platform administrators (`ROLE_ADMIN`); to others the address does not exist. A dry run of the rules of docs/permissions.md: nothing is done, and the question is recorded in the audit log.',
+    action: 'permission.explain',
+    problems: ['NOT_FOUND'],
+    body: ExplainPermission,
+    status: 200,
+    response: PermissionExplanation,
+    examples: {
+      request: {
+        user_id: formatId('user', EXAMPLE_ID),
+        org_id: formatId('organization', EXAMPLE_ID),
+        action: 'media.read_location',
+        resource_id: formatId('media', EXAMPLE_ID),
+      },
+      response: {
+        allowed: false,
+        reason: 'rule_not_met',
+        rule: 'the uploader, or owners and administrators of the organization',
+        facts: { role: 'member', uploader: false, organization_admin: false },
+      },
+    },
+    handle: async ({ actor, context, body }) => ({ data: await explainPermission(db, { actor, context }, body) }),
+  }),
+]
