@@ -108,7 +108,7 @@ type ChangeContext = Pick<Context, 'requestId' | 'ip' | 'userAgent' | 'tracepare
 
 type Shape = z.ZodObject | undefined
 type Maybe = z.ZodType | undefined
-type Data<R extends Maybe> = R extends z.ZodType ? z.input<R> : void
+type Answered<R extends Maybe> = R extends z.ZodType ? Promise<z.input<R> | WithStatus<z.input<R>>> : Promise<void>
 type Operation<
   A extends Action,
   P extends Shape,
@@ -161,7 +161,7 @@ export function inOrganization(deps: OrganizationDeps) {
     R extends Maybe = undefined,
   >(
     spec: Operation<A, P, Q, B, undefined, R> & {
-      handle(request: Write<A> & Given<P, Q, B, undefined>): Promise<Data<R> | WithStatus<Data<R>>>
+      handle(request: Write<A> & Given<P, Q, B, undefined>): Answered<R>
     },
   ): Route {
     const { handle, organization, isOpen, ...rest } = spec
@@ -180,7 +180,7 @@ export function inOrganization(deps: OrganizationDeps) {
     R extends Maybe = undefined,
   >(
     spec: Operation<A, P, Q, B, K, R> & {
-      handle(request: Steps<A> & Given<P, Q, B, K>): Promise<Data<R> | WithStatus<Data<R>>>
+      handle(request: Steps<A> & Given<P, Q, B, K>): Answered<R>
     },
   ): Route {
     const { handle, organization, isOpen, ...rest } = spec
