@@ -1,6 +1,13 @@
+import {
+  AUDIO_BITRATE,
+  AUDIO_NAME,
+  AUDIO_RATE,
+  decodesOnGpu,
+  type EncodePass,
+  presentationSeconds,
+} from './encode-pass.ts'
 import { filterGraph } from './filter-graph.ts'
 import type { Rendition } from './ladder.ts'
-import { AUDIO_BITRATE, AUDIO_NAME, AUDIO_RATE, decodesOnGpu, type Pass, presentationSeconds } from './pass.ts'
 import { keyframeExpression, longestGop } from './timeline.ts'
 
 /** More than any honest file needs: what claims 10 s and holds an hour is found out instead of encoded. */
@@ -10,7 +17,7 @@ const OVERRUN_SECONDS = 5
  * All arguments of a pass but those of the input and of the door. Every process gets the same constant time stamp
  * offset: without one ffmpeg shifts each output by its own reordering delay, and renditions no longer line up.
  */
-export function passArguments(pass: Pass, input: (options: string[]) => string[], folder: string): string[] {
+export function passArguments(pass: EncodePass, input: (options: string[]) => string[], folder: string): string[] {
   const { source, renditions, withAudio } = pass
   return [
     ...input(inputOptions(pass)),
@@ -27,12 +34,12 @@ export function passArguments(pass: Pass, input: (options: string[]) => string[]
   ]
 }
 
-const inputOptions = (pass: Pass): string[] =>
+const inputOptions = (pass: EncodePass): string[] =>
   decodesOnGpu(pass)
     ? ['-hwaccel', 'cuda', '-hwaccel_output_format', 'cuda', '-threads', '1']
     : ['-threads', String(pass.threads)]
 
-function videoOptions(pass: Pass, rendition: Rendition, i: number): string[] {
+function videoOptions(pass: EncodePass, rendition: Rendition, i: number): string[] {
   const gop = longestGop(pass.timeline, rendition.frameRate)
   return [
     ...(pass.accelerator === 'gpu' ? nvencOptions(i) : x264Options(pass, gop, i)),
@@ -43,7 +50,7 @@ function videoOptions(pass: Pass, rendition: Rendition, i: number): string[] {
   ]
 }
 
-function x264Options({ preset, threads, renditions }: Pass, gop: number, i: number): string[] {
+function x264Options({ preset, threads, renditions }: EncodePass, gop: number, i: number): string[] {
   // The encoders of a ladder run beside each other; on few cores more threads each cost 7 % CPU and 24 % memory.
   const own = threads <= renditions.length ? 1 : threads
   return [
@@ -59,7 +66,7 @@ const nvencOptions = (i: number): string[] => [
   ...[`-forced-idr:v:${i}`, '1', `-no-scenecut:v:${i}`, '1'],
 ]
 
-function hlsOptions({ renditions, withAudio, timeline }: Pass, folder: string): string[] {
+function hlsOptions({ renditions, withAudio, timeline }: EncodePass, folder: string): string[] {
   const streams = renditions.map((r, i) => `v:${i},name:${r.name}`)
   if (withAudio) streams.push(`a:0,name:${AUDIO_NAME}`)
   return [

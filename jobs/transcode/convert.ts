@@ -8,14 +8,14 @@ import type { Log } from '../../lib/runtime/log.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
 import { badInput, PermanentError, TransientError } from '../failure.ts'
 import type { Accelerator } from './accelerator.ts'
+import { type Preset, presentationSeconds } from './encode-pass.ts'
 import { ladderOf } from './ladder.ts'
 import { type EncodedLadder, type LadderRun, runLadder } from './ladder-run.ts'
 import { describeSource, findManifest, writeManifest } from './manifest.ts'
-import { describe, masterText, toManifestRendition } from './master.ts'
-import { type Preset, presentationSeconds } from './pass.ts'
 import { type ProbedSource, probe } from './probe.ts'
 import type { InputProgress } from './progress.ts'
 import { openPublisher, PLAYLIST_TYPE, type Publisher } from './publisher.ts'
+import { manifestEntry, masterEntry, masterPlaylistText } from './rendition-entries.ts'
 import { LIMITS } from './source.ts'
 
 export interface ConvertTools {
@@ -129,9 +129,9 @@ async function commit(
   const hasAudio = audio !== null
   const described = videos.map((video) => ({
     video,
-    master: describe(video, audio?.segments ?? null, spec.segmentSeconds),
+    master: masterEntry(video, audio?.segments ?? null, spec.segmentSeconds),
   }))
-  const master = masterText(
+  const master = masterPlaylistText(
     described.map((d) => d.master),
     hasAudio,
   )
@@ -151,7 +151,7 @@ async function commit(
       master: 'master.m3u8',
       segmentSeconds: spec.segmentSeconds,
       durationSec: seconds,
-      renditions: described.map((d) => toManifestRendition(d.video, d.master, hasAudio)),
+      renditions: described.map((d) => manifestEntry(d.video, d.master, hasAudio)),
     },
     encode: { wallSeconds: made.wallSeconds, speed: seconds / Math.max(0.001, made.wallSeconds) },
   }

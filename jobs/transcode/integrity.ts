@@ -1,7 +1,7 @@
 import { badInput } from '../failure.ts'
 import type { Complaints } from '../ffmpeg.ts'
+import { promisedFrames } from './encode-pass.ts'
 import type { Rendition } from './ladder.ts'
-import { promisedFrames } from './pass.ts'
 import type { ProbedSource } from './probe.ts'
 import { toNumber } from './rational.ts'
 

@@ -1,4 +1,4 @@
-export interface MasterRendition {
+export interface MasterEntry {
   playlist: string
   width: number
   height: number
@@ -12,14 +12,11 @@ export interface MasterRendition {
 
 export const AUDIO_CODEC = 'mp4a.40.2'
 
-export const codecsOf = (rendition: MasterRendition, hasAudio: boolean): string =>
+export const codecsOf = (rendition: MasterEntry, hasAudio: boolean): string =>
   hasAudio ? `${rendition.videoCodec},${AUDIO_CODEC}` : rendition.videoCodec
 
 /** The master playlist, smallest rendition first: players without a measurement begin with the first. */
-export function formatMasterPlaylist(
-  renditions: readonly MasterRendition[],
-  audioPlaylist: string | undefined,
-): string {
+export function formatMasterPlaylist(renditions: readonly MasterEntry[], audioPlaylist: string | undefined): string {
   const hasAudio = audioPlaylist !== undefined
   return [
     '#EXTM3U',
@@ -35,7 +32,7 @@ export function formatMasterPlaylist(
   ].join('\n')
 }
 
-function streamInf(r: MasterRendition, hasAudio: boolean): string {
+function streamInf(r: MasterEntry, hasAudio: boolean): string {
   const attributes = [
     `BANDWIDTH=${r.bandwidth}`,
     `AVERAGE-BANDWIDTH=${r.averageBandwidth}`,

@@ -7,7 +7,7 @@ import { openObjectStore, StoreConfig } from '../../lib/runtime/open-object-stor
 import { openProgressReporter } from '../progress-reporter.ts'
 import { loadJobConfig, runJob } from '../run-job.ts'
 import { withScratch } from '../scratch.ts'
-import { PRESETS } from './pass.ts'
+import { PRESETS } from './encode-pass.ts'
 import { trackProgress } from './progress.ts'
 import { transcode } from './transcode.ts'
 

@@ -10,8 +10,8 @@ import { type Failure, failureOf, PermanentError } from '../failure.ts'
 import type { JobOutcome } from '../run-job.ts'
 import { type Accelerator, chooseAccelerator } from './accelerator.ts'
 import { convertVideo } from './convert.ts'
+import type { Preset } from './encode-pass.ts'
 import { findManifest } from './manifest.ts'
-import type { Preset } from './pass.ts'
 import type { ProgressTracker } from './progress.ts'
 
 export type TranscodeSpec = Pick<TranscodeJobSpec, 'inputs' | 'renditions' | 'segmentSeconds' | 'accelerator'>

@@ -4,11 +4,11 @@ import { badInput, PermanentError, TransientError } from '../failure.ts'
 import { type Complaints, capabilities, FfmpegFailed, runFfmpeg } from '../ffmpeg.ts'
 import { guardedInput } from '../ffmpeg-input.ts'
 import { passArguments } from './args.ts'
-import { type Pass, presentationSeconds, streamNames } from './pass.ts'
+import { type EncodePass, presentationSeconds, streamNames } from './encode-pass.ts'
 import type { Publisher } from './publisher.ts'
 
-export interface PassRun {
-  pass: Pass
+export interface EncodePassRun {
+  pass: EncodePass
   sourcePath: string
   folder: string
   publisher: Publisher
@@ -25,7 +25,7 @@ const LOOK_MS = 250
  * Runs one pass and publishes its segments while it runs. Either side's failure ends the other. Playlists are left
  * without ENDLIST: verification comes before that.
  */
-export async function encodePass(run: PassRun): Promise<Complaints & { frames: number }> {
+export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { frames: number }> {
   const { pass, publisher } = run
   await refuseMissingToneMap(pass)
   const stop = new AbortController()
@@ -66,7 +66,7 @@ async function publishUntil(ended: AbortSignal, publish: () => Promise<void>): P
   }
 }
 
-async function refuseMissingToneMap({ source }: Pass): Promise<void> {
+async function refuseMissingToneMap({ source }: EncodePass): Promise<void> {
   if (!source.hdr) return
   const { filters } = await capabilities()
   const missing = ['zscale', 'tonemap'].filter((filter) => !filters.has(filter))
@@ -79,7 +79,7 @@ const UNREADABLE =
   /Invalid data found when processing input|Cannot determine format of input stream|moov atom not found/
 
 /** ffmpeg exits with 1 for everything, so its words decide who is to blame: the file only where it says so. */
-function explain(error: unknown, pass: Pass): unknown {
+function explain(error: unknown, pass: EncodePass): unknown {
   if (!(error instanceof FfmpegFailed)) return error
   const { tail } = error.complaints
   if (pass.accelerator === 'gpu') {

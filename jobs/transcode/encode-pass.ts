@@ -6,7 +6,7 @@ export const PRESETS = ['ultrafast', 'superfast', 'veryfast', 'faster', 'fast', 
 export type Preset = (typeof PRESETS)[number]
 
 /** One run of ffmpeg: some renditions of one source, with or without its sound. */
-export interface Pass {
+export interface EncodePass {
   source: ProbedSource
   renditions: readonly Rendition[]
   withAudio: boolean
@@ -30,7 +30,7 @@ export const promisedFrames = (source: ProbedSource, { frameRate }: Rendition): 
   Math.round((presentationSeconds(source) * frameRate.num) / frameRate.den)
 
 /** Decoding on the GPU pays only where nothing else needs the frames in ordinary memory; its frames are never rotated. */
-export const decodesOnGpu = ({ accelerator, source }: Pass): boolean =>
+export const decodesOnGpu = ({ accelerator, source }: EncodePass): boolean =>
   accelerator === 'gpu' &&
   (source.video.codec === 'h264' || source.video.codec === 'hevc') &&
   source.video.pixelFormat === 'yuv420p' &&
@@ -39,7 +39,7 @@ export const decodesOnGpu = ({ accelerator, source }: Pass): boolean =>
   !source.video.interlaced
 
 /** The streams of a pass by the names of their playlists. */
-export const streamNames = ({ renditions, withAudio }: Pass): string[] => [
+export const streamNames = ({ renditions, withAudio }: EncodePass): string[] => [
   ...renditions.map((r) => r.name),
   ...(withAudio ? [AUDIO_NAME] : []),
 ]
