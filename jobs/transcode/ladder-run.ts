@@ -34,8 +34,8 @@ export interface EncodedLadder {
 }
 
 /**
- * Encodes, verifies and publishes all renditions; the master playlist lists only the first of them yet. Throws a
- * PermanentError when the source turns out to be broken, which the first pass already tells.
+ * Encodes, verifies and publishes all renditions. The master playlist lists only the first of them so far. Throws a
+ * PermanentError when the source turns out to be broken, which the first pass already detects.
  */
 export async function runLadder(run: LadderRun): Promise<EncodedLadder> {
   const seconds = presentationSeconds(run.source)
@@ -75,7 +75,7 @@ async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (frac
   return { videos, audio }
 }
 
-/** Once both picture and sound have a segment at the store, players may come. */
+/** Publishes a first master playlist once video and audio each have a segment in the store: playback can then start. */
 function earlyMasterPublisher(run: LadderRun, plan: PassPlan): () => Promise<void> {
   const [rendition] = plan.renditions
   let isPublished = !plan.publishesEarly

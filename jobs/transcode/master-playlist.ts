@@ -3,9 +3,9 @@ export interface MasterEntry {
   width: number
   height: number
   frameRate: number
-  /** Of the video stream, as its bytes say: `avc1.64001f`. */
+  /** RFC 6381, read from the encoded video stream: `avc1.64001f`. */
   videoCodec: string
-  /** Bits per second with the sound: the peak that RFC 8216 §4.3.4.2 defines, and the average. */
+  /** Bits per second, audio included: the peak as RFC 8216 §4.3.4.2 defines it, and the average. */
   bandwidth: number
   averageBandwidth: number
 }
@@ -15,7 +15,7 @@ export const AUDIO_CODEC = 'mp4a.40.2'
 export const codecsOf = (rendition: MasterEntry, hasAudio: boolean): string =>
   hasAudio ? `${rendition.videoCodec},${AUDIO_CODEC}` : rendition.videoCodec
 
-/** The master playlist, smallest rendition first: players without a measurement begin with the first. */
+/** The master playlist, smallest rendition first: players without a bandwidth estimate start with the first entry. */
 export function formatMasterPlaylist(renditions: readonly MasterEntry[], audioPlaylist: string | undefined): string {
   const hasAudio = audioPlaylist !== undefined
   return [

@@ -17,7 +17,7 @@ export interface EncodedVideo {
 
 const fileOf = (name: string) => `${name}.m3u8`
 
-/** What the master playlist says of a finished rendition: measured, with the sound it is played with. */
+/** The master playlist's entry for a finished rendition; its bandwidth is measured and includes the audio. */
 export function masterEntry(
   video: EncodedVideo,
   audio: readonly Measured[] | null,
@@ -31,7 +31,7 @@ export function masterEntry(
   }
 }
 
-/** The same while it is still being encoded: the peak is then what the encoder may use at most, with 10 % for packaging. */
+/** The entry of a rendition that is still being encoded: its peak is the encoder's limit plus 10 % for packaging. */
 export function earlyMasterEntry(
   video: EncodedVideo,
   audio: readonly Measured[] | null,

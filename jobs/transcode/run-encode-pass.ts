@@ -15,15 +15,15 @@ export interface EncodePassRun {
   signal: AbortSignal
   /** 0 to 1. */
   onProgress: (fraction: number) => void
-  /** Called after every look at the folder, when something new may have been published. */
+  /** Called after every scan of the folder, when new segments may have been published. */
   onPublished?: () => Promise<void>
 }
 
 const LOOK_MS = 250
 
 /**
- * Runs one pass and publishes its segments while it runs. Either side's failure ends the other. Playlists are left
- * without ENDLIST: verification comes before that.
+ * Runs one pass and publishes its segments while it runs. If the encoder or the publisher fails, the other one stops
+ * too. The published playlists have no ENDLIST yet: verification comes before that.
  */
 export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { frames: number }> {
   const { pass, publisher } = run
@@ -56,7 +56,7 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
   return { ...encoded.value, frames }
 }
 
-/** Long enough for the slowest machine with the heaviest source; the deadline of the attempt is the real limit. */
+/** Milliseconds; enough for the slowest node and the heaviest source. The attempt's deadline normally comes first. */
 const limitFor = (seconds: number) => Math.min(86_400, 600 + 60 * seconds) * 1000
 
 async function publishUntil(ended: AbortSignal, publish: () => Promise<void>): Promise<void> {
@@ -78,7 +78,7 @@ async function refuseMissingToneMap({ source }: EncodePass): Promise<void> {
 const UNREADABLE =
   /Invalid data found when processing input|Cannot determine format of input stream|moov atom not found/
 
-/** ffmpeg exits with 1 for everything, so its words decide who is to blame: the file only where it says so. */
+/** ffmpeg exits with 1 for every error, so its messages decide: only messages that name bad data blame the file. */
 function explain(error: unknown, pass: EncodePass): unknown {
   if (!(error instanceof FfmpegFailed)) return error
   const { tail } = error.complaints
