@@ -2,8 +2,8 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import * as z from 'zod'
 
 /**
- * The body that a running pod posts to the operator's `/progress`. `percent` covers all inputs; `speed` is media seconds
- * per second.
+ * The body that a running pod posts to the operator's `/progress`. `percent` covers all inputs; `speed` is media
+ * seconds per second.
  */
 export const ProgressReport = z.object({
   percent: z.number().min(0).max(100),
@@ -17,7 +17,7 @@ export const ProgressReport = z.object({
 })
 export type ProgressReport = z.infer<typeof ProgressReport>
 
-/** The Job of a report. `uid` is the custom resource's: a re-created resource does not accept its predecessor's token. */
+/** The Job of a report. `uid` is the custom resource's: a re-created one refuses its predecessor's token. */
 export interface ProgressSubject {
   kind: 'TranscodeJob' | 'HighlightRender'
   namespace: string
