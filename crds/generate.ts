@@ -3,7 +3,7 @@ import { crdYaml } from './to-yaml.ts'
 import { transcodeJobKind } from './transcode-job.ts'
 
 for (const kind of [transcodeJobKind]) {
-  // The chart may only read what lies inside it.
+  // A second copy for the chart: Helm can read only files inside the chart.
   for (const folder of ['.', '../charts/keepsake/files/crds']) {
     writeFileSync(new URL(`${folder}/${kind.plural}.yaml`, import.meta.url), crdYaml(kind))
   }

@@ -4,19 +4,19 @@ export const GROUP = 'media.keepsake.dev'
 export const VERSION = 'v1alpha1'
 export const API_VERSION = `${GROUP}/${VERSION}`
 
-/** metav1.Condition (KEP-1623): `lastTransitionTime` moves only when `status` flips. */
+/** metav1.Condition (KEP-1623): `lastTransitionTime` changes only when `status` does. */
 export const Condition = z
   .object({
-    type: z.string().min(1).max(64).describe('What it is about'),
-    status: z.enum(['True', 'False', 'Unknown']).describe('Unknown: not known yet'),
+    type: z.string().min(1).max(64).describe('Type of the condition'),
+    status: z.enum(['True', 'False', 'Unknown']).describe('Status of the condition; Unknown: not decided yet'),
     reason: z
       .string()
       .regex(/^[A-Z][A-Za-z0-9]*$/)
       .max(64)
-      .describe('Why, in one word for programs'),
-    message: z.string().max(1024).describe('Why, for people'),
-    observedGeneration: z.int().min(0).describe('The generation of the spec that this is about'),
-    lastTransitionTime: z.iso.datetime().max(64).describe('When status last changed'),
+      .describe('Machine-readable reason for the status, in CamelCase'),
+    message: z.string().max(1024).describe('Human-readable reason for the status'),
+    observedGeneration: z.int().min(0).describe('Generation of the spec that the condition is based on'),
+    lastTransitionTime: z.iso.datetime().max(64).describe('Time at which status last changed'),
   })
   .describe('Standard Kubernetes condition')
 export type Condition = z.infer<typeof Condition>
@@ -29,7 +29,7 @@ export const Conditions = z
     'x-kubernetes-list-map-keys': ['type'],
   })
 
-/** What is left of metav1.ObjectMeta once an object has passed the API server: it has a name, a namespace and a uid. */
+/** The metadata of an object that the API server has stored: name, namespace and uid are always set. */
 export interface Metadata {
   name: string
   namespace: string
@@ -42,19 +42,19 @@ export interface Metadata {
   annotations?: Record<string, string>
 }
 
-/** One CEL rule (`x-kubernetes-validations`); `oldSelf` makes it a rule about updates only. */
+/** One CEL rule (`x-kubernetes-validations`); a rule with `oldSelf` applies to updates only. */
 export interface CelRule {
   rule: string
   message: string
-  /** Default FieldValueInvalid. With FieldValueDuplicate the API server would not show the message. */
+  /** Default FieldValueInvalid. With FieldValueDuplicate the API server does not show the message. */
   reason?: 'FieldValueInvalid' | 'FieldValueForbidden' | 'FieldValueRequired'
   fieldPath?: string
 }
 
 /**
- * Rules that refuse any change of these fields. They belong on the parent of the fields: on a field itself, removing it
- * would go unnoticed, because rules about updates are skipped where the value is absent. Every field must be required
- * or have a default, so that CEL may read it without asking whether it is there.
+ * Rules that reject any change of these fields. Put them on the parent of the fields: the API server skips an update
+ * rule on a field that is absent, so a rule on the field itself would permit its removal. Every field must be required
+ * or have a default, so that CEL may read it without `has()`.
  */
 export const immutable = (fields: readonly string[]): CelRule[] =>
   fields.map((field) => ({
@@ -69,11 +69,11 @@ export interface PrinterColumn {
   type: 'string' | 'integer' | 'number' | 'date' | 'boolean'
   jsonPath: string
   description?: string
-  /** 1: shown only by `kubectl get -o wide`. */
+  /** 1: only `kubectl get -o wide` shows the column. */
   priority?: number
 }
 
-/** Everything the YAML generator and the clients need to know about one custom resource. */
+/** The definition of one custom resource, for the YAML generator and for clients. */
 export interface Kind<Spec extends z.ZodObject = z.ZodObject, Status extends z.ZodObject = z.ZodObject> {
   kind: string
   plural: string
@@ -85,7 +85,7 @@ export interface Kind<Spec extends z.ZodObject = z.ZodObject, Status extends z.Z
   columns: PrinterColumn[]
 }
 
-/** Returns the next list of conditions; `lastTransitionTime` only moves when `status` flips. */
+/** Replaces a condition in the list; `lastTransitionTime` changes only when `status` does. */
 export function withCondition(
   list: readonly Condition[],
   next: Omit<Condition, 'lastTransitionTime'>,

@@ -23,8 +23,8 @@ const itemRules: CelRule[] = [
 ]
 
 /**
- * One thing to convert. `id` is unique within the resource (the media's id); keys are object store keys, made of plain
- * ASCII names, so that 64 inputs always fit in one environment variable of the pod (128 KiB on Linux).
+ * One input to convert. `id` is unique within the resource (the media item's id). Object keys are plain ASCII, so that
+ * 64 inputs always fit in one environment variable of the pod (128 KiB on Linux).
  */
 export const TranscodeInput = z
   .object({
@@ -33,22 +33,22 @@ export const TranscodeInput = z
       .min(1)
       .max(64)
       .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/)
-      .describe('Unique in this resource, such as the id of the media; status.outputs names it'),
+      .describe('Unique in this resource, e.g. the id of the media item; status.outputs refers to it'),
     type: z
       .enum(['video', 'image', 'motion'])
-      .describe('What the object is. This version converts video; an input of another type fails'),
+      .describe('Type of the original. This version converts video; an input of another type fails'),
     sourceKey: z
       .string()
       .min(1)
       .max(512)
       .regex(/^[A-Za-z0-9._=@+-]+(\/[A-Za-z0-9._=@+-]+)*$/)
-      .describe('Key of the original in the bucket of the store'),
+      .describe('Key of the original in the object store'),
     outputPrefix: z
       .string()
       .min(1)
       .max(512)
       .regex(/^([A-Za-z0-9._=@+-]+\/)+$/)
-      .describe('What is made lies below it. Ends in a slash; manifest.json is written last and is the commit'),
+      .describe('Key prefix of all converted files; ends in a slash. manifest.json is written last and is the commit'),
   })
   .refine((input) => !input.sourceKey.startsWith(input.outputPrefix), {
     path: ['sourceKey'],
@@ -84,7 +84,7 @@ export const TranscodeJobSpec = z
       .max(64)
       .refine((inputs) => isUnique(inputs.map((i) => i.id)), 'ids must be unique')
       .refine((inputs) => isUnique(inputs.map((i) => i.outputPrefix)), 'every input needs an outputPrefix of its own')
-      .describe('What to convert, all in one pod; some may succeed and others fail')
+      .describe('Inputs to convert, all in one pod; some may succeed and others fail')
       .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['id'] }),
     renditions: z
       .array(z.enum(RENDITION_NAMES))
@@ -92,93 +92,97 @@ export const TranscodeJobSpec = z
       .max(3)
       .refine(isUnique, 'renditions must be unique')
       .default(['360p', '720p', '1080p'])
-      .describe('Wanted renditions by short side; those above the source are left out')
+      .describe('Renditions to make, named by their short side; those larger than the source are omitted')
       .meta({ 'x-kubernetes-list-type': 'set' }),
-    segmentSeconds: z.int().min(1).max(20).default(6).describe('Length of the segments of a stream'),
+    segmentSeconds: z.int().min(1).max(20).default(6).describe('Length of a segment in seconds'),
     accelerator: z
       .enum(['auto', 'gpu', 'cpu'])
       .default('auto')
-      .describe('auto: a GPU when one is free in time, else the CPU. gpu: waits until there is one. cpu: never a GPU'),
+      .describe('auto: a GPU if one becomes free in time, otherwise the CPU. gpu: waits for a GPU. cpu: never a GPU'),
     priority: z
       .enum(['interactive', 'normal', 'backfill'])
       .default('normal')
-      .describe('Whose turn it is first, and the PriorityClass of the pods. A Job that exists keeps what it has'),
+      .describe('Order of reconciliation, and the PriorityClass of the pods. A change does not affect an existing Job'),
     suspend: z
       .boolean()
       .default(false)
-      .describe('true takes the pod away, at no cost of an attempt; false lets another one begin'),
-    attemptDeadlineSeconds: z.int().min(60).max(86_400).default(7200).describe('Seconds one attempt may take'),
+      .describe('true ends the running pod, which does not count as an attempt; false starts a new pod'),
+    attemptDeadlineSeconds: z.int().min(60).max(86_400).default(7200).describe('Maximum seconds of one attempt'),
     maxAttempts: z
       .int()
       .min(1)
       .max(10)
       .default(3)
-      .describe('Attempts that may fail before it has failed; those that the cluster ended do not count'),
+      .describe('Failed attempts after which the TranscodeJob fails; attempts that the cluster ended do not count'),
     ttlSecondsAfterFinished: z
       .int()
       .min(0)
       .max(2_592_000)
       .default(86_400)
-      .describe('Seconds until a finished resource is deleted. What it has made stays'),
+      .describe('Seconds after which a finished TranscodeJob is deleted; the converted files stay'),
   })
   .meta({
-    description: 'What to convert. Immutable but for suspend and priority: to change it, create another TranscodeJob.',
+    description: 'The conversion to run. Immutable except suspend and priority: create another TranscodeJob instead.',
     'x-kubernetes-validations': specRules,
   })
 export type TranscodeJobSpec = z.infer<typeof TranscodeJobSpec>
 
 export const TranscodeProgress = z.object({
-  percent: z.int().min(0).max(100).describe('Of all inputs together'),
-  speed: z.string().max(16).optional().describe('Media seconds per second, e.g. "1.8x"'),
-  etaSeconds: z.int().min(0).optional().describe('Seconds left at this speed'),
-  stage: z.string().max(32).optional().describe('What the program is doing, e.g. Downloading or Encoding'),
-  playable: z.array(z.string().max(64)).max(64).optional().describe('Inputs that can already be played'),
-  updatedAt: z.iso.datetime().max(64).describe('When the program last said so'),
+  percent: z.int().min(0).max(100).describe('Percent done of all inputs together'),
+  speed: z.string().max(16).optional().describe('Encoding speed in media seconds per second, e.g. "1.8x"'),
+  etaSeconds: z.int().min(0).optional().describe('Estimated seconds left'),
+  stage: z.string().max(32).optional().describe('Current stage, e.g. Downloading or Encoding'),
+  playable: z.array(z.string().max(64)).max(64).optional().describe('Ids of the inputs that can already be played'),
+  updatedAt: z.iso.datetime().max(64).describe('Time of the last progress report'),
 })
 export type TranscodeProgress = z.infer<typeof TranscodeProgress>
 
 export const TranscodeOutput = z.object({
-  id: z.string().max(64).describe('Of the input'),
-  state: z.enum(['Succeeded', 'Failed']).describe('What has become of it'),
-  manifestKey: z.string().max(512).optional().describe('Key of the manifest, which names all that was made'),
-  reason: z.string().max(64).optional().describe('Why it failed, in one word, e.g. CorruptInput'),
-  message: z.string().max(512).optional().describe('Why it failed, for people'),
+  id: z.string().max(64).describe('Id of the input'),
+  state: z.enum(['Succeeded', 'Failed']).describe('Result of the conversion of this input'),
+  manifestKey: z.string().max(512).optional().describe('Key of the manifest, which lists all converted files'),
+  reason: z.string().max(64).optional().describe('Machine-readable reason of the failure, e.g. CorruptInput'),
+  message: z.string().max(512).optional().describe('Human-readable reason of the failure'),
 })
 export type TranscodeOutput = z.infer<typeof TranscodeOutput>
 
-/** `progress`, `accelerator` and `acceleratorReason` belong to the field manager of progress, the rest to the reconciler's. */
+/** The progress field manager owns `progress`, `accelerator` and `acceleratorReason`; the operator's owns the rest. */
 export const TranscodeJobStatus = z.object({
-  observedGeneration: z.int().min(0).optional().describe('The generation of the spec that this is about'),
+  observedGeneration: z.int().min(0).optional().describe('Generation of the spec that the status is based on'),
   phase: z
     .enum(['Pending', 'Running', 'Suspended', 'Succeeded', 'Failed'])
     .optional()
-    .describe('Derived from the conditions, for people'),
+    .describe('Summary of the conditions, for display'),
   conditions: Conditions.optional().describe(
-    'Succeeded: Unknown while it runs, then True or False for good; reason and message say why it waits or failed',
+    'Condition Succeeded: Unknown until the end, then finally True or False; reason and message explain the state',
   ),
-  jobName: z.string().max(63).optional().describe('The Job that runs the attempts'),
+  jobName: z.string().max(63).optional().describe('Name of the Job that runs the attempts'),
   attempts: z
     .int()
     .min(0)
     .optional()
-    .describe('Attempts that ran, without those that the cluster itself ended; a pod that somebody deletes counts'),
-  restarts: z.int().min(0).optional().describe('Jobs given up for another one: none of their attempts could do it'),
+    .describe('Attempts that ran, without those that the cluster ended; a pod that a user deletes counts'),
+  restarts: z
+    .int()
+    .min(0)
+    .optional()
+    .describe('Jobs replaced by a new one because none of their attempts could succeed'),
   memory: z
     .string()
     .max(32)
     .optional()
-    .describe('Memory of an attempt, once earlier ones needed more than the default'),
-  gpuGivenUp: z.string().max(256).optional().describe('Why attempts no longer ask for a GPU'),
-  startTime: z.iso.datetime().max(64).optional().describe('When the Job of its first attempt began'),
-  completionTime: z.iso.datetime().max(64).optional().describe('When it succeeded or failed'),
-  accelerator: z.enum(['gpu', 'cpu']).optional().describe('What the program encodes with'),
-  acceleratorReason: z.string().max(256).optional().describe('Why not with a GPU'),
-  progress: TranscodeProgress.optional().describe('As the program last reported it'),
+    .describe('Memory of an attempt, after earlier ones needed more than the default'),
+  gpuGivenUp: z.string().max(256).optional().describe('Why attempts no longer request a GPU'),
+  startTime: z.iso.datetime().max(64).optional().describe('Time at which the Job of the first attempt started'),
+  completionTime: z.iso.datetime().max(64).optional().describe('Time at which the TranscodeJob succeeded or failed'),
+  accelerator: z.enum(['gpu', 'cpu']).optional().describe('Accelerator that encodes'),
+  acceleratorReason: z.string().max(256).optional().describe('Why this accelerator was chosen'),
+  progress: TranscodeProgress.optional().describe('Last progress report of the running pod'),
   outputs: z
     .array(TranscodeOutput)
     .max(64)
     .optional()
-    .describe('What has become of each input')
+    .describe('Result of each input')
     .meta({
       'x-kubernetes-list-type': 'map',
       'x-kubernetes-list-map-keys': ['id'],
@@ -186,7 +190,7 @@ export const TranscodeJobStatus = z.object({
 })
 export type TranscodeJobStatus = z.infer<typeof TranscodeJobStatus>
 
-/** Unknown while it runs, then True or False for good. `reason` says why. */
+/** The condition that is Unknown until the end, then finally True or False. */
 export const SUCCEEDED = 'Succeeded'
 export const succeededOf = (status: TranscodeJobStatus | undefined): Condition | undefined =>
   conditionOf(status?.conditions, SUCCEEDED)
@@ -199,9 +203,9 @@ export const transcodeJobKind: Kind<typeof TranscodeJobSpec, typeof TranscodeJob
   shortNames: ['tj'],
   categories: ['keepsake'],
   description:
-    'Converts uploaded media: videos become HLS streams that play everywhere, by Jobs, with progress in the status.',
+    'Converts uploaded videos into HLS streams that play everywhere. Runs Jobs and reports progress in the status.',
   spec: TranscodeJobSpec,
-  status: TranscodeJobStatus.describe('What has become of it; the operator writes it'),
+  status: TranscodeJobStatus.describe('State of the conversion, written by the operator'),
   columns: [
     { name: 'Media', type: 'string', jsonPath: '.spec.inputs[0].id' },
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
@@ -215,7 +219,7 @@ export const transcodeJobKind: Kind<typeof TranscodeJobSpec, typeof TranscodeJob
   ],
 }
 
-/** Where TranscodeJobs live in the API. */
+/** The API resource of TranscodeJobs. */
 export const TRANSCODE_JOBS = {
   group: GROUP,
   version: VERSION,
@@ -238,9 +242,9 @@ const Envelope = z.object({
 export type ParsedTranscodeJob = { resource: TranscodeJob } | { problem: string }
 
 /**
- * Checks the spec as the CRD's schema does and fills in the defaults: for a cluster whose CRD is older or was edited.
- * The status is passed through unread: only we write it, and one that a newer version wrote must not look like none,
- * or finished work would begin again. Throws for what is no Kubernetes object at all.
+ * Validates the spec like the CRD's schema and fills in the defaults, for a cluster whose CRD is older or was edited.
+ * Returns the status unvalidated: only the operator writes it, and if a status of a newer version counted as absent,
+ * finished conversions would start again. Throws for a value that is not a Kubernetes object.
  */
 export function parseTranscodeJob(object: unknown): ParsedTranscodeJob {
   const { metadata } = Envelope.parse(object)

@@ -1,7 +1,7 @@
 import { EXIT } from '../lib/contract/job-result.ts'
 import { StoreError } from '../lib/runtime/object-store.ts'
 
-/** Another attempt cannot help: `code` is one of 10 to 13, `reason` and `message` are shown to whoever uploaded. */
+/** Another attempt cannot help. `code` is one of 10 to 13; the uploader is shown `reason` and `message`. */
 export class PermanentError extends Error {
   override readonly name = 'PermanentError'
   readonly code: number
@@ -13,7 +13,7 @@ export class PermanentError extends Error {
   }
 }
 
-/** Another attempt may help: `code` is one of 20 to 30. */
+/** Another attempt may help. `code` is one of 20 to 30. */
 export class TransientError extends Error {
   override readonly name = 'TransientError'
   readonly code: number
@@ -37,8 +37,9 @@ export interface Failure {
 }
 
 /**
- * Says what an error means for the next attempt. Only a PermanentError blames the input or the specification: anything
- * unknown (a missing binary, a bug, an outage) is tried again, so that our trouble never condemns an upload for good.
+ * Classifies an error as permanent or transient. Only a PermanentError blames the input or the specification. Anything
+ * unknown (a missing binary, a bug, an outage) is retried, so that a fault of the platform never fails an upload for
+ * good.
  */
 export function failureOf(error: unknown): Failure {
   const message = (error instanceof Error ? error.message : String(error)).slice(0, 512)

@@ -1,8 +1,8 @@
 import { isAbsolute } from 'node:path'
 
 /**
- * What an upload may be. A file called .mp4 may hold a playlist that names local files or addresses of the inner
- * network, so ffmpeg is told on every call which demuxers, decoders and protocols exist.
+ * The formats an upload may have. A file called .mp4 may hold a playlist that names local files or internal network
+ * addresses, so every ffmpeg call gets a whitelist of demuxers, decoders and protocols.
  */
 export const VIDEO_CODECS = ['h264', 'hevc', 'vp8', 'vp9', 'av1', 'mpeg4', 'h263', 'mjpeg', 'prores'] as const
 export const AUDIO_CODECS = [
@@ -27,7 +27,7 @@ export const AUDIO_CODECS = [
   'pcm_mulaw',
 ] as const
 
-/** Decoders have names of their own where they are not called like their codec. Covers and subtitles are opened, never used. */
+/** Decoders whose names differ from their codec's. ffmpeg opens covers and subtitles too; they are never used. */
 const OTHER_DECODERS = [
   'libdav1d',
   'mp3float',
@@ -45,10 +45,10 @@ const UPLOAD = {
   formats: 'mov,mp4,m4a,3gp,3g2,mj2,matroska,webm',
   codecs: [...VIDEO_CODECS, ...AUDIO_CODECS, ...OTHER_DECODERS].join(','),
 }
-/** What we wrote ourselves, read again to verify it. */
+/** The job's own output, read again for verification. */
 const OWN = { formats: 'hls,mpegts', codecs: 'h264,aac' }
 
-/** The arguments that open one file and nothing else. Options of the input go between the lists and `-i`. */
+/** The arguments that open one file and nothing else. Input options go between the whitelists and `-i`. */
 export function guardedInput(kind: 'upload' | 'own', path: string, options: readonly string[] = []): string[] {
   if (!isAbsolute(path)) throw new Error('ffmpeg is given absolute paths only')
   const allowed = kind === 'upload' ? UPLOAD : OWN

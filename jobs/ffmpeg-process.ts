@@ -16,17 +16,17 @@ export interface ToolRun {
 
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find((path) => existsSync(path))
 
-/** Bucket keys are in our environment; a decoder that reads hostile bytes gets none of it. */
+/** The job's environment holds the bucket keys; a decoder of untrusted bytes must not inherit them. */
 const environment = () =>
   loadConfig(z.object({ PATH: z.string().default('/usr/bin:/bin'), LD_LIBRARY_PATH: z.string().optional() }))
 
 /**
- * Runs a tool to its end and returns its exit code. Rejects with the signal's reason when aborted, and with a
- * TransientError when it ran too long, was killed from outside or could not be started: none of that is the input's fault.
+ * Runs a tool to completion and returns its exit code. Rejects with the signal's reason when aborted, and with a
+ * TransientError when the tool ran too long, was killed from outside or did not start: the input causes none of these.
  */
 export function runTool(run: ToolRun): Promise<number> {
   run.signal.throwIfAborted()
-  // kill -9 on us must not leave an encoder running for an hour: the kernel ends it with its parent.
+  // After kill -9 on the parent, an encoder would keep running for up to an hour; pdeathsig makes the kernel end it.
   const [command, args] = SETPRIV
     ? [SETPRIV, ['--pdeathsig', 'KILL', '--', run.tool, ...run.args]]
     : [run.tool, [...run.args]]
@@ -50,7 +50,7 @@ export function runTool(run: ToolRun): Promise<number> {
   })
 }
 
-/** Why an end says nothing about the input; undefined for an exit code that is the tool's own. */
+/** The cause of an end that says nothing about the input; undefined when the exit code is the tool's own. */
 function troubleOf(run: ToolRun, code: number | null, killedBy: string | null, isLate: boolean): unknown {
   if (run.signal.aborted) return run.signal.reason
   if (killedBy !== null || code === null) return isLate ? timeout(run) : killed(run.tool, killedBy)
@@ -68,7 +68,7 @@ const killed = (tool: string, signal: string | null) =>
     `${tool} was ended by ${signal ?? 'something'}, perhaps for lack of memory`,
   )
 
-/** Calls back once per line. A line without end cannot eat the memory: what is beyond 64 KiB is cut off. */
+/** Calls back once per line. Lines are cut at 64 KiB, so that an endless line cannot exhaust the memory. */
 function splitLines(stream: NodeJS.ReadableStream, onLine: (line: string) => void): void {
   let rest = ''
   stream.setEncoding('utf8')

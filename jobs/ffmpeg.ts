@@ -5,8 +5,8 @@ import { TransientError } from './failure.ts'
 import { runTool } from './ffmpeg-process.ts'
 
 /**
- * The one door to ffmpeg. fluent-ffmpeg is archived and splits option strings on spaces, so it only answers what this
- * machine's ffmpeg is able to do. Everything that touches an upload goes through argument arrays and `spawn`.
+ * The only adapter to ffmpeg. fluent-ffmpeg is archived and splits option strings on spaces, so it is used only to list
+ * what the installed ffmpeg supports. Everything that touches an upload goes through argument arrays and `spawn`.
  */
 export interface Capabilities {
   encoders: ReadonlySet<string>
@@ -15,7 +15,7 @@ export interface Capabilities {
 
 let known: Promise<Capabilities> | undefined
 
-/** What this machine's ffmpeg was built with. Says nothing about its hardware. */
+/** What the installed ffmpeg was built with; independent of the node's hardware. */
 export function capabilities(): Promise<Capabilities> {
   known ??= Promise.all([
     promisify<fluent.Encoders>((done) => fluent.getAvailableEncoders(done))(),
@@ -30,7 +30,7 @@ export function capabilities(): Promise<Capabilities> {
   return known
 }
 
-/** A single allocation above this is an attack: the largest picture allowed needs 424 MB in the widest format used. */
+/** Upper bound of a single allocation: the largest picture allowed needs 424 MB in the widest format used. */
 const MAX_ALLOC = String(512 * 1024 * 1024)
 const TAIL_LINES = 30
 
@@ -40,17 +40,17 @@ export interface FfmpegProgress {
   frames: number
 }
 
-/** What ffmpeg complained about though it ended well: it exits 0 on corrupt and truncated input. */
+/** What ffmpeg reported even if it exited 0, as it does on corrupt and truncated input. */
 export interface Complaints {
   /** Frames and packets of any stream that did not decode cleanly. */
   damaged: number
-  /** The file ended before the container said so. */
+  /** The file is shorter than its container says. */
   endedEarly: boolean
   /** The last lines of stderr. */
   tail: string
 }
 
-/** ffmpeg ended with an error. Whose fault it is, only the caller can tell. */
+/** ffmpeg exited with an error. The caller decides whether the input caused it. */
 export class FfmpegFailed extends Error {
   override readonly name = 'FfmpegFailed'
   readonly exitCode: number
@@ -92,7 +92,7 @@ export async function runFfmpeg(run: FfmpegRun): Promise<Complaints> {
   throw new FfmpegFailed(code, complaints)
 }
 
-/** Counted line by line, hence `repeat`: by default ffmpeg folds equal lines into one. */
+/** Counted per line, which is why the log level has `repeat`: by default ffmpeg folds equal lines into one. */
 const DAMAGE = /corrupt decoded frame|Error while decoding stream|Error submitting packet to decoder/
 const ENDED_EARLY = /partial file|File ended prematurely|moov atom not found/
 
@@ -110,7 +110,7 @@ function complaintListener() {
   }
 }
 
-/** `-progress` prints key=value lines and ends each report with progress=…; out_time_ms is in fact microseconds. */
+/** `-progress` prints key=value lines and ends each report with progress=…. Its out_time_ms is in microseconds. */
 export function progressParser(onProgress: FfmpegRun['onProgress']): (line: string) => void {
   let seconds: number | null = null
   let frames = 0
@@ -126,11 +126,11 @@ export interface ProbeRun {
   args: readonly string[]
   signal: AbortSignal
   limitMs: number
-  /** Given line by line, since the packets of four hours do not belong in memory. */
+  /** Called per line, because the packets of a four-hour video would not fit in memory. */
   onLine: (line: string) => void
 }
 
-/** Runs ffprobe; returns its exit code and the end of what it complained about. */
+/** Runs ffprobe; returns its exit code and the last lines of stderr. */
 export async function runFfprobe(run: ProbeRun): Promise<{ code: number; complaints: string }> {
   const listener = complaintListener()
   const code = await runTool({

@@ -9,8 +9,8 @@ export interface ProgressReporter {
 const TIMEOUT_MS = 5_000
 
 /**
- * Posts the newest report, at most one every `intervalMs` and one at a time. Telling is a courtesy: whatever goes wrong
- * with it never fails the job, and it stops for good when the other side no longer wants to hear (401, 410).
+ * Posts the newest report, at most one every `intervalMs` and one at a time. Reporting is best effort: a failed post
+ * never fails the job. The reporter stops for good when the operator answers 401 or 410.
  */
 export function openProgressReporter(options: {
   url: string | undefined

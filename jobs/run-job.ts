@@ -8,12 +8,12 @@ import { failureOf, PermanentError, TransientError } from './failure.ts'
 import { terminationMessage } from './termination-message.ts'
 
 export interface JobContext {
-  /** Aborted by SIGTERM: every child process and transfer ends with it. */
+  /** Aborted on SIGTERM; ends every child process and transfer. */
   signal: AbortSignal
   log: Log
 }
 
-/** What a job program has to say at its end: the exit code of the contract, and the result for the termination log. */
+/** The outcome of a job program: the exit code of the contract and the result for the termination log. */
 export interface JobOutcome {
   exit: number
   result: JobResult
@@ -21,12 +21,12 @@ export interface JobOutcome {
 
 const KUBERNETES_LOG = '/dev/termination-log'
 
-/** A pod that does not end by itself is killed; ending a little earlier leaves a result behind. */
+/** Shorter than the grace period after which the kubelet kills the pod, so that the job can still write its result. */
 const GIVE_UP_MS = 20_000
 
 /**
- * Runs one job program and returns its exit code. It alone knows the termination log, the exit codes and SIGTERM:
- * `work` returns an outcome or throws. A result that cannot be written does not change the exit code.
+ * Runs one job program and returns its exit code. Handles the termination log, the exit codes and SIGTERM; `work`
+ * returns an outcome or throws. A result that cannot be written does not change the exit code.
  */
 export async function runJob(program: string, work: (context: JobContext) => Promise<JobOutcome>): Promise<number> {
   const log = openLog({ program })
@@ -38,7 +38,7 @@ export async function runJob(program: string, work: (context: JobContext) => Pro
     setTimeout(() => process.exit(EXIT.terminated), GIVE_UP_MS).unref()
   })
   const outcome = await work({ signal: stop.signal, log }).catch((error: unknown) => outcomeOf(error, stop.signal, log))
-  // Kubernetes mounts its file; on a machine without one nothing may be made in /dev.
+  // The kubelet mounts this file. Outside Kubernetes the job must not create one in /dev, so `r+` fails there instead.
   const flag = TERMINATION_LOG === KUBERNETES_LOG ? 'r+' : 'w'
   await writeFile(TERMINATION_LOG, terminationMessage(outcome.result), { flag }).catch((error: unknown) =>
     log.warn({ err: error, path: TERMINATION_LOG }, 'could not write the result'),
@@ -57,8 +57,8 @@ function outcomeOf(error: unknown, signal: AbortSignal, log: Log): JobOutcome {
 }
 
 /**
- * `loadConfig` for a job. What is wrong with JOB_SPEC no further attempt repairs; everything else comes from Secrets and
- * the chart, and an administrator's slip there must not condemn what people upload meanwhile.
+ * `loadConfig` for a job. An invalid JOB_SPEC is permanent: no further attempt changes it. All other variables come
+ * from Secrets and the chart; an administrator's mistake there must not fail uploads for good.
  */
 export function loadJobConfig<S extends z.ZodObject>(schema: S): Readonly<z.output<S>> {
   try {

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 const NAME = /^keepsake-(.+)-(\d+)-[A-Za-z0-9]{6}$/
 
 /**
- * Gives `use` an empty folder below `parent` and removes it whatever happens. A process that was killed cannot tidy up,
- * so its successor on the same host removes what dead processes left.
+ * Gives `use` an empty folder below `parent` and always removes it afterwards. A killed process cannot clean up, so the
+ * next process on the same host removes the folders of dead ones.
  */
 export async function withScratch<T>(parent: string, use: (folder: string) => Promise<T>): Promise<T> {
   await mkdir(parent, { recursive: true })
@@ -19,7 +19,7 @@ export async function withScratch<T>(parent: string, use: (folder: string) => Pr
   }
 }
 
-/** Only what this host made: another host's process ids mean nothing here (a shared volume). */
+/** Removes only folders that this host made: on a shared volume, another host's process ids mean nothing here. */
 async function removeOrphans(parent: string): Promise<void> {
   for (const entry of await readdir(parent)) {
     const [, host, pid] = NAME.exec(entry) ?? []

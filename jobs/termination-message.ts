@@ -1,11 +1,11 @@
 import type { JobResult, OutputResult } from '../lib/contract/job-result.ts'
 
-/** Kubernetes cuts a termination message at this many bytes, and half a JSON document is no result at all. */
+/** The kubelet truncates a termination message at this many bytes, which would break the JSON. */
 const MAX_BYTES = 4096
 
 /**
- * The result as JSON that always fits. When it is too long, the least needed goes first: long messages, all messages of
- * outputs, manifest keys (they follow from the output prefix), and at last the outputs that succeeded.
+ * The result as JSON that always fits. When it is too long, these go first, in this order: long output messages, all
+ * output messages, manifest keys (they follow from the output prefix), and finally the outputs that succeeded.
  */
 export function terminationMessage(result: JobResult): string {
   for (const shrink of SHRINKERS) {

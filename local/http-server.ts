@@ -1,8 +1,8 @@
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** Listens, for this machine only if not told otherwise, and returns the port; 0 takes a free one. */
-export async function listen(server: Server, port: number, host = '127.0.0.1'): Promise<number> {
+/** Listens on `host`, by default loopback, and returns the port. Port 0 takes a free one. */
+export async function listenOnPort(server: Server, port: number, host = '127.0.0.1'): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, host, () => {
@@ -13,7 +13,7 @@ export async function listen(server: Server, port: number, host = '127.0.0.1'): 
   return (server.address() as AddressInfo).port
 }
 
-/** Lets running requests finish for a second, then cuts them. */
+/** Gives running requests one second to finish, then cuts their connections. */
 export async function closeServer(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   server.closeIdleConnections()

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import Provider, { type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider'
 import { newUuid, type Uuid } from '../lib/contract/ids.ts'
 import type { Log } from '../lib/runtime/log.ts'
-import { closeServer, listen } from './http-server.ts'
+import { closeServer, listenOnPort } from './http-server.ts'
 import { type GrantStore, openGrantStore } from './identity/grants.ts'
 import { hashPassword, type PasswordHash, verifyPassword } from './identity/passwords.ts'
 import { signingKey } from './identity/signing-key.ts'
@@ -64,7 +64,7 @@ export async function startIdentityProvider(o: IdentityProviderOptions): Promise
     directory(o.users),
   ])
   const server = createServer()
-  const port = await listen(server, o.port, o.host)
+  const port = await listenOnPort(server, o.port, o.host)
   const address = `http://${o.host ?? '127.0.0.1'}:${port}`
   const issuer = o.issuer ?? address
 

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { extname, join } from 'node:path'
 import { pipeline } from 'node:stream'
 import type { Log } from '../lib/runtime/log.ts'
-import { closeServer, listen } from './http-server.ts'
+import { closeServer, listenOnPort } from './http-server.ts'
 
 export interface PageAccount {
   label: string
@@ -72,7 +72,7 @@ export async function startPageServer(o: PageOptions): Promise<PageServer> {
     if (path === '/directory') return directory(o, key, incoming, outgoing)
     void file(path, incoming, outgoing, o.log)
   })
-  const port = await listen(server, o.port)
+  const port = await listenOnPort(server, o.port)
   const url = `http://127.0.0.1:${port}`
   return {
     url,

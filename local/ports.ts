@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import * as z from 'zod'
-import { closeServer, listen } from './http-server.ts'
+import { closeServer, listenOnPort } from './http-server.ts'
 import { readIfThere, writePrivateFile } from './private-file.ts'
 
 /** Where the platform would like to listen when nobody says otherwise. */
@@ -79,7 +79,7 @@ export async function freePort(): Promise<number> {
 async function bind(port: number): Promise<number | undefined> {
   const server = createServer()
   try {
-    return await listen(server, port)
+    return await listenOnPort(server, port)
   } catch {
     return undefined
   } finally {

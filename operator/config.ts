@@ -5,7 +5,7 @@ import { flag, int, json } from '../lib/runtime/config.ts'
 const Quantity = z.string().regex(/^\d+(\.\d+)?(m|k|[MGTPE]|[KMGTPE]i)?$/, 'is not a Kubernetes quantity')
 const PriorityClasses = z.partialRecord(z.enum(['interactive', 'normal', 'backfill']), z.string().min(1))
 
-/** As in a pod. */
+/** A toleration as in a pod spec. */
 const Toleration = z.strictObject({
   key: z.string().min(1).optional(),
   operator: z.enum(['Exists', 'Equal']).optional(),
@@ -16,40 +16,40 @@ const Toleration = z.strictObject({
 
 /** The environment of the operator. */
 export const OperatorConfig = z.object({
-  /** Only this namespace; unset: all that our role may see. */
+  /** The namespace to watch; unset: all namespaces that the operator's role may read. */
   WATCH_NAMESPACE: z.string().optional(),
   HOST: z.string().default('0.0.0.0'),
   PROGRESS_PORT: int(0, 65_535).default(8090),
   HEALTH_PORT: int(0, 65_535).default(8081),
   METRICS_PORT: int(0, 65_535).default(8080),
-  /** What pods post their progress to, path included; unset: this process itself, which only works on one machine. */
+  /** The URL that pods post progress to, with its path. Unset: this process's own, which works on one machine only. */
   PROGRESS_URL: z.url({ protocol: /^https?$/ }).optional(),
-  /** Signs the tokens of pods. The same for all replicas, and across restarts. */
+  /** Signs the tokens of pods. Must be the same for all replicas and across restarts. */
   PROGRESS_KEY: z.string().min(32),
   LEADER_ELECTION: flag.default(true),
   LEASE_NAME: z.string().default('keepsake-operator'),
   LEASE_NAMESPACE: z.string().default('default'),
-  /** Unique to this process: the name of the pod. */
+  /** Must be unique to this process; by default the name of the pod. */
   IDENTITY: z.string().min(1).max(128).default(hostname()),
   RECONCILE_CONCURRENCY: int(1, 100).default(8),
   JOB_IMAGE: z.string().min(1),
   STORE_SECRET: z.string().min(1),
-  /** Of the pods, in the namespace of each TranscodeJob; they get no token of it. Unset: the namespace's default. */
+  /** ServiceAccount of the pods, in each TranscodeJob's namespace; no token is mounted. Unset: the default account. */
   JOB_SERVICE_ACCOUNT: z.string().min(1).optional(),
-  /** Whether any node offers `nvidia.com/gpu`; `detect`: look at the nodes, which our role must then be allowed to. */
+  /** Whether any node offers `nvidia.com/gpu`. `detect`: watch the nodes, which the operator's role must permit. */
   GPU_AVAILABLE: z.union([z.literal('detect'), flag]).default(false),
   /** How long a TranscodeJob with `accelerator: auto` waits for a free GPU. */
   GPU_WAIT_SECONDS: int(0, 86_400).default(300),
   JOB_CPU: Quantity.default('2'),
   JOB_MEMORY: Quantity.default('2Gi'),
-  /** An attempt that ran out of memory is followed by one with twice as much, up to this. */
+  /** The operator doubles the memory after each attempt that ran out of it, up to this limit. */
   JOB_MEMORY_MAX: Quantity.default('8Gi'),
   JOB_SCRATCH: Quantity.default('20Gi'),
   /** PriorityClass of the pods per `spec.priority`, as JSON. */
   JOB_PRIORITY_CLASSES: json(PriorityClasses).default({}),
-  /** Labels of the nodes on which pods may run, as JSON. */
+  /** Node selector of the pods, as JSON. */
   JOB_NODE_SELECTOR: json(z.record(z.string().min(1), z.string())).default({}),
-  /** Taints of nodes on which they may run all the same, besides that of GPUs where one is asked for; as JSON. */
+  /** Tolerations of the pods, as JSON. Pods that request a GPU also tolerate the GPU taint. */
   JOB_TOLERATIONS: json(z.array(Toleration)).default([]),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   KEEPSAKE_FAILPOINT: z.string().optional(),

@@ -8,7 +8,7 @@ const PHASES = ['Pending', 'Running', 'Suspended', 'Succeeded', 'Failed'] as con
 const ANSWERS = [202, 400, 401, 404, 405, 410, 413, 500, 503]
 const SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
 
-/** Everything this program counts, in a registry of its own. */
+/** All metrics of the operator, in their own registry. */
 export function operatorMetrics() {
   const registry = new Registry()
   const registers = [registry]
@@ -21,13 +21,13 @@ export function operatorMetrics() {
   })
   const interrupted = new Counter({
     name: 'keepsake_watch_interruptions_total',
-    help: 'Interruptions of reflections, repaired without help',
+    help: 'Interruptions of watches, which resume automatically',
     labelNames: ['resource'],
     registers,
   })
   const answers = new Counter({
     name: 'keepsake_progress_reports_total',
-    help: 'Progress reports by the status they were answered with',
+    help: 'Progress reports by HTTP status',
     labelNames: ['code'],
     registers,
   })
@@ -39,12 +39,12 @@ export function operatorMetrics() {
   })
   const requestTime = new Histogram({
     name: 'rest_client_request_duration_seconds',
-    help: 'Time to the head of the answer of the API server',
+    help: 'Time until the headers of the answer of the API server',
     labelNames: ['verb', 'host'],
     buckets: SECONDS,
     registers,
   })
-  // Looking series up by their labels costs more than counting.
+  // Cached, because looking up a series by its labels costs more than incrementing it.
   const known = new Map<string, { count: Counter.Internal; time: Histogram.Internal<'verb' | 'host'> }>()
   function seriesOf(method: string, host: string, code: string) {
     const key = `${method} ${code} ${host}`
@@ -68,7 +68,7 @@ export function operatorMetrics() {
       series.count.inc()
       series.time.observe(seconds)
     },
-    /** Gauges that are read from the caches whenever they are scraped. */
+    /** Gauges that read the caches at each scrape. */
     watchCaches(caches: Pick<Caches, 'resources' | 'all'>, names: readonly string[]): void {
       for (const name of names) interrupted.inc({ resource: name }, 0)
       new Gauge({

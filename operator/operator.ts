@@ -18,19 +18,19 @@ import { reconcileTranscodeJob } from './transcode-job/reconcile.ts'
 
 const CONTROLLER = 'transcodejob'
 const EVENT_SOURCE = 'keepsake.dev/operator'
-/** Every resource is looked at again so often, in case a change was ever missed. */
+/** Every resource is reconciled again after this time, in case the operator missed a change. */
 const RESYNC_MS = 600_000
 
 export interface OperatorOptions {
   config: OperatorConfig
-  /** Belongs to the caller: it is not closed here. */
+  /** Owned by the caller, who closes it. */
   cluster: Cluster
   log: Log
   now?: () => Date
   metrics?: OperatorMetrics
-  /** Leadership was lost against our will, or the caches never filled: the process must end. */
+  /** The lease was lost, or the caches did not become complete in time: the process must end. */
   onFatal?(error: Error): void
-  /** For tests: how often progress is written, and how leaders are elected. */
+  /** For tests: intervals of progress writes and of leader election. */
   tuning?: {
     progressIntervalMs?: number
     leader?: { leaseDurationMs: number; renewDeadlineMs: number; retryPeriodMs: number }
@@ -38,25 +38,25 @@ export interface OperatorOptions {
 }
 
 export interface Operator {
-  /** What pods post to, path included. */
+  /** The URL that pods post progress to, with its path. */
   progressUrl: string
   healthUrl: string
   metricsUrl: string
   isLeading(): boolean
-  /** Ends work in progress, gives the lease back, closes everything it opened. */
+  /** Finishes running reconciles, releases the lease and closes everything that the operator opened. */
   close(): Promise<void>
 }
 
 /**
- * Starts the operator: caches, progress receiver, health and metrics at once, workers as soon as this process leads.
- * Resolves when it listens, not when it leads.
+ * Starts the operator: caches, progress receiver, health and metrics at once, workers as soon as this replica leads.
+ * Resolves when the servers listen, not when the replica leads.
  */
 export async function startOperator(options: OperatorOptions): Promise<Operator> {
   const { config, cluster, log, tuning = {} } = options
   const now = options.now ?? (() => new Date())
   const metrics = options.metrics ?? operatorMetrics()
   const stopping = new AbortController()
-  // Servers first, the rest without a pause: no change may be heard of before there is a queue to put it on.
+  // Open the servers first and do the rest without awaiting: no cache may report a change before its queue exists.
   let controller: Controller | undefined
   let progress: TranscodeProgressWriter | undefined
   const isSynced = () => controller?.isSynced() === true
@@ -137,7 +137,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   async function closeAll(): Promise<void> {
     stopping.abort()
     clearInterval(resync)
-    await running.stop() // still leading: what has been begun may be finished
+    await running.stop() // before resigning: running reconciles may still write
     await leadership?.resign()
     metrics.leading(config.LEASE_NAME, false)
     await work

@@ -13,7 +13,7 @@ armFailpoint(config.KEEPSAKE_FAILPOINT)
 const life = lifecycle(log, { deadlineMs: 30_000, exit: true })
 
 const metrics = operatorMetrics()
-// The API server's own fairness is the limit; this one only stops a loop gone mad.
+// The API server's priority and fairness is the effective limit; this one only stops a runaway loop.
 const cluster = openKubeCluster({ log, onRequest: metrics.requested, perSecond: 1000, burst: 2000 })
 life.onStop('cluster', () => cluster.close())
 const operator = await startOperator({
@@ -22,7 +22,7 @@ const operator = await startOperator({
   log,
   metrics,
   onFatal(error) {
-    // Nothing is tidied up: another process leads now, and every line this one still runs is one too many.
+    // Exit without cleanup: another replica may already be leading.
     log.fatal({ err: error }, 'ending at once')
     process.exit(1)
   },

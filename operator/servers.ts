@@ -8,7 +8,7 @@ interface Handlers {
   isReady(): boolean
 }
 
-/** Progress, health and metrics, each on its port: all three or none. */
+/** Opens progress, health and metrics, each on its own port. When one fails, the others are closed again. */
 export async function openServers(config: OperatorConfig, metrics: OperatorMetrics, { progress, isReady }: Handlers) {
   const open: HttpServer[] = []
   const opened = async (port: number, handle: (req: IncomingMessage, res: ServerResponse) => void) => {

@@ -2,7 +2,7 @@ import type { Writable } from 'node:stream'
 import pg from 'pg'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Log } from '../../lib/runtime/log.ts'
-import { type Door, makeDoor, type Tx } from './door.ts'
+import { makeTransactionGate, type TransactionGate, type Tx } from './transaction-gate.ts'
 
 export type { Tx }
 
@@ -80,21 +80,21 @@ export function openDatabase(o: DatabaseOptions): Database {
   // query fails, and that is how the transaction learns of it.
   pool.on('connect', (client) => client.on('error', (error) => o.log.debug({ err: error }, 'database connection lost')))
 
-  const doors = new WeakMap<pg.PoolClient, Door>()
+  const gates = new WeakMap<pg.PoolClient, TransactionGate>()
   /** Building drizzle's view of a connection costs more than a small query: once per connection is enough. */
-  function doorOf(client: pg.PoolClient): Door {
-    const door = doors.get(client) ?? makeDoor(client)
-    doors.set(client, door)
-    return door
+  function gateOf(client: pg.PoolClient): TransactionGate {
+    const gate = gates.get(client) ?? makeTransactionGate(client)
+    gates.set(client, gate)
+    return gate
   }
 
   async function write<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T> {
     const begin = beginStatement(scope, 'read write')
     const client = await pool.connect()
-    const door = doorOf(client)
+    const gate = gateOf(client)
     try {
       await client.query(begin)
-      const result = await door.whileOpen(work)
+      const result = await gate.whileOpen(work)
       await client.query('commit')
       client.release()
       return result
@@ -111,17 +111,17 @@ export function openDatabase(o: DatabaseOptions): Database {
   async function read<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T> {
     const begin = beginStatement(scope, 'read only')
     const client = await pool.connect()
-    const door = doorOf(client)
+    const gate = gateOf(client)
     try {
       sendTogether(client)
       const begun = client.query(begin)
       // Without the scope row-level security would answer "nothing there", which must not be mistaken for the truth.
-      const [result] = await Promise.all([door.whileOpen(work), begun])
+      const [result] = await Promise.all([gate.whileOpen(work), begun])
       commitAndRelease(client)
       return result
     } catch (error) {
       // When it was `begin` that failed, `work` is still at it.
-      door.close()
+      gate.close()
       await rollBack(client)
       throw error
     }
@@ -132,7 +132,7 @@ export function openDatabase(o: DatabaseOptions): Database {
     const client = await pool.connect()
     sendTogether(client)
     const begun = client.query(begin)
-    const asked = doorOf(client).untilReturn(work)
+    const asked = gateOf(client).untilReturn(work)
     // After an error this rolls back: Postgres commits no transaction in which something failed.
     commitAndRelease(client)
     const [result] = await Promise.all([asked, begun])

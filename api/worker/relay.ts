@@ -5,7 +5,7 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { Database } from '../db/db.ts'
 import { backoffSeconds, within } from './backoff.ts'
 import { claimDue, markFailed, markPublished, type OutboxRow } from './queries.ts'
-import { wakeup } from './signal.ts'
+import { makeWakeup } from './wakeup.ts'
 
 export interface RelayDeps {
   db: Database
@@ -45,7 +45,7 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
   const { db, log } = deps
   const { concurrency = 16, pollMs = 1000, leaseSeconds = 30, stepMs = 10_000, backoff = backoffSeconds } = options
   const running = new Map<string, Promise<void>>()
-  const alarm = wakeup()
+  const wakeup = makeWakeup()
   let isStopping = false
   let outages = 0
 
@@ -69,7 +69,7 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
       const rows = await claim()
       for (const row of rows) start(row)
       // What was claimed may have freed the next event of its aggregate by now; only nothing is a reason to wait.
-      if (rows.length === 0) await alarm.wait(Math.min(5000, pollMs * 2 ** Math.min(outages, 5)))
+      if (rows.length === 0) await wakeup.wait(Math.min(5000, pollMs * 2 ** Math.min(outages, 5)))
     }
     await Promise.all(running.values())
   }
@@ -79,7 +79,7 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
     if (running.has(row.id)) return
     const work = deliver(row).finally(() => {
       running.delete(row.id)
-      alarm.wake()
+      wakeup.wake()
     })
     running.set(row.id, work)
   }
@@ -122,10 +122,10 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
 
   const done = loop()
   return {
-    wake: () => alarm.wake(),
+    wake: () => wakeup.wake(),
     async stop() {
       isStopping = true
-      alarm.wake()
+      wakeup.wake()
       await done
     },
   }

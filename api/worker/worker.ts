@@ -9,8 +9,8 @@ import type { Database } from '../db/db.ts'
 import { probes } from '../health/probes.ts'
 import { readiness } from '../health/readiness.ts'
 import type { WorkerConfig } from './config.ts'
-import { listen } from './listen.ts'
 import { openWorkerMetrics, type WorkerMetrics } from './metrics.ts'
+import { listenForNotifications } from './notification-listener.ts'
 import { type Projector, startProjector } from './projector.ts'
 import { reactions } from './reactions.ts'
 import { startRelay } from './relay.ts'
@@ -57,7 +57,8 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
     { ...deps, react: reactions(deps) },
     { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS },
   )
-  const listener = listen({ url: config.DATABASE_URL, channel: 'outbox', onNotify: relay.wake, log })
+  const { DATABASE_URL: url } = config
+  const listener = listenForNotifications({ url, channel: 'outbox', onNotify: relay.wake, log })
   const sweep = startSweep({ ...deps, config, projector, metrics })
   log.info({ healthUrl: health.url, metricsUrl: metricsServer.url, namespace: config.NAMESPACE }, 'working')
 

@@ -4,16 +4,16 @@ import { capabilities, FfmpegFailed, runFfmpeg } from '../ffmpeg.ts'
 
 export interface Accelerator {
   kind: 'gpu' | 'cpu'
-  /** Shown in the resource's status; says why it is not the other one. */
+  /** Shown in the resource's status; explains the choice. */
   reason: string
 }
 
-/** Longer than any driver takes to start; a hanging one must not hold the job. */
+/** Longer than any driver takes to start; a hanging driver must not block the job. */
 const LIMIT_MS = 30_000
 
 /**
- * Decides what encodes, by encoding a tenth of a second: that ffmpeg lists an encoder proves nothing about the node.
- * Throws EncoderMissing (13) when a GPU is demanded and cannot encode, or when x264 itself is missing.
+ * Chooses the accelerator by encoding a tenth of a second of test picture: ffmpeg lists NVENC also on nodes without a
+ * GPU. Throws EncoderMissing (13) when a GPU is required and cannot encode, or when x264 itself is missing.
  */
 export async function chooseAccelerator(wanted: 'auto' | 'gpu' | 'cpu', signal: AbortSignal): Promise<Accelerator> {
   if (wanted === 'cpu') return onCpu('as specified')

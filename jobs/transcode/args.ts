@@ -1,23 +1,31 @@
+import {
+  AUDIO_BITRATE,
+  AUDIO_NAME,
+  AUDIO_RATE,
+  decodesOnGpu,
+  type EncodePass,
+  presentationSeconds,
+} from './encode-pass.ts'
 import { filterGraph } from './filter-graph.ts'
 import type { Rendition } from './ladder.ts'
-import { AUDIO_BITRATE, AUDIO_NAME, AUDIO_RATE, decodesOnGpu, type Pass, presentationSeconds } from './pass.ts'
 import { keyframeExpression, longestGop } from './timeline.ts'
 
-/** More than any honest file needs: what claims 10 s and holds an hour is found out instead of encoded. */
+/** Encoding stops this long after the declared end, so that a file that claims 10 s but holds an hour is refused. */
 const OVERRUN_SECONDS = 5
 
 /**
- * All arguments of a pass but those of the input and of the door. Every process gets the same constant time stamp
- * offset: without one ffmpeg shifts each output by its own reordering delay, and renditions no longer line up.
+ * The arguments of a pass, without those that `runFfmpeg` adds; `input` makes those that open the source. Every process
+ * gets the same constant time stamp offset: without it ffmpeg shifts each output by its own reordering delay, and the
+ * renditions no longer line up.
  */
-export function passArguments(pass: Pass, input: (options: string[]) => string[], folder: string): string[] {
+export function passArguments(pass: EncodePass, input: (options: string[]) => string[], folder: string): string[] {
   const { source, renditions, withAudio } = pass
   return [
     ...input(inputOptions(pass)),
     ...['-filter_complex_threads', String(pass.threads), '-filter_complex', filterGraph(pass)],
     ...renditions.flatMap((_, i) => ['-map', `[v${i}]`]),
     ...(withAudio ? ['-map', '[a0]'] : []),
-    // Nothing of the upload's metadata may reach the outputs: it holds where people live.
+    // No metadata of the upload may reach the outputs: it can hold the place where the uploader lives.
     ...['-map_metadata', '-1', '-map_chapters', '-1', '-sn', '-dn'],
     ...renditions.flatMap((rendition, i) => videoOptions(pass, rendition, i)),
     ...['-fps_mode', 'passthrough', '-max_muxing_queue_size', '4096'],
@@ -27,28 +35,28 @@ export function passArguments(pass: Pass, input: (options: string[]) => string[]
   ]
 }
 
-const inputOptions = (pass: Pass): string[] =>
+const inputOptions = (pass: EncodePass): string[] =>
   decodesOnGpu(pass)
     ? ['-hwaccel', 'cuda', '-hwaccel_output_format', 'cuda', '-threads', '1']
     : ['-threads', String(pass.threads)]
 
-function videoOptions(pass: Pass, rendition: Rendition, i: number): string[] {
+function videoOptions(pass: EncodePass, rendition: Rendition, i: number): string[] {
   const gop = longestGop(pass.timeline, rendition.frameRate)
   return [
     ...(pass.accelerator === 'gpu' ? nvencOptions(i) : x264Options(pass, gop, i)),
     ...[`-maxrate:v:${i}`, String(rendition.maxrate), `-bufsize:v:${i}`, String(rendition.bufsize)],
     ...[`-force_key_frames:v:${i}`, keyframeExpression(pass.timeline, rendition.frameRate)],
-    // Longer than the longest GOP, so that only the forced keyframes exist.
+    // Longer than the longest GOP, so that the encoder adds no keyframes to the forced ones.
     ...[`-g:v:${i}`, String(2 * gop + 2)],
   ]
 }
 
-function x264Options({ preset, threads, renditions }: Pass, gop: number, i: number): string[] {
-  // The encoders of a ladder run beside each other; on few cores more threads each cost 7 % CPU and 24 % memory.
+function x264Options({ preset, threads, renditions }: EncodePass, gop: number, i: number): string[] {
+  // The encoders of a ladder run in parallel; on few cores, more threads per encoder cost 7 % CPU and 24 % memory.
   const own = threads <= renditions.length ? 1 : threads
   return [
     ...[`-c:v:${i}`, 'libx264', `-preset:v:${i}`, preset, `-profile:v:${i}`, 'high', `-crf:v:${i}`, '23'],
-    // Scene cuts get I frames that are no keyframes.
+    // With this minimum, x264 codes scene cuts as I frames that are not keyframes.
     ...[`-threads:v:${i}`, String(own), `-keyint_min:v:${i}`, String(gop + 1)],
   ]
 }
@@ -59,12 +67,13 @@ const nvencOptions = (i: number): string[] => [
   ...[`-forced-idr:v:${i}`, '1', `-no-scenecut:v:${i}`, '1'],
 ]
 
-function hlsOptions({ renditions, withAudio, timeline }: Pass, folder: string): string[] {
+function hlsOptions({ renditions, withAudio, timeline }: EncodePass, folder: string): string[] {
   const streams = renditions.map((r, i) => `v:${i},name:${r.name}`)
   if (withAudio) streams.push(`a:0,name:${AUDIO_NAME}`)
   return [
     ...['-f', 'hls', '-hls_time', String(timeline.segmentSeconds), '-hls_playlist_type', 'event'],
-    // Files appear under their names when they are complete: the publisher reads along.
+    // With temp_file a segment gets its final name only when it is complete, because the publisher reads the folder
+    // while ffmpeg writes to it.
     ...['-hls_flags', 'independent_segments+temp_file', '-var_stream_map', streams.join(' ')],
     ...['-hls_segment_filename', `${folder}/%v_%05d.ts`, `${folder}/%v.m3u8`],
   ]

@@ -4,8 +4,8 @@ interface Measured {
 }
 
 /**
- * Peak bits per second as RFC 8216 §4.1 defines it: of any run of neighbouring segments that together last between half
- * and one and a half target durations. A stream shorter than that has its average.
+ * Peak bits per second as RFC 8216 §4.1 defines it: the largest bit rate of any contiguous set of segments whose total
+ * duration is between 0.5 and 1.5 times the target duration. For a shorter stream, its average.
  */
 export function peakBandwidth(segments: readonly Measured[], targetSeconds: number): number {
   let peak = 0

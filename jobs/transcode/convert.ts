@@ -8,19 +8,19 @@ import type { Log } from '../../lib/runtime/log.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
 import { badInput, PermanentError, TransientError } from '../failure.ts'
 import type { Accelerator } from './accelerator.ts'
+import { type Preset, presentationSeconds } from './encode-pass.ts'
 import { ladderOf } from './ladder.ts'
 import { type EncodedLadder, type LadderRun, runLadder } from './ladder-run.ts'
 import { describeSource, findManifest, writeManifest } from './manifest.ts'
-import { describe, masterText, toManifestRendition } from './master.ts'
-import { type Preset, presentationSeconds } from './pass.ts'
 import { type ProbedSource, probe } from './probe.ts'
 import type { InputProgress } from './progress.ts'
 import { openPublisher, PLAYLIST_TYPE, type Publisher } from './publisher.ts'
+import { manifestEntry, masterEntry, masterPlaylistText } from './rendition-entries.ts'
 import { LIMITS } from './source.ts'
 
 export interface ConvertTools {
   store: ObjectStore
-  /** An empty folder of this input's own; whoever made it removes it. */
+  /** An empty folder for this input. The caller removes it. */
   scratch: string
   spec: Pick<TranscodeJobSpec, 'renditions' | 'segmentSeconds' | 'accelerator'>
   accelerator: Accelerator
@@ -32,8 +32,8 @@ export interface ConvertTools {
 }
 
 /**
- * Turns one uploaded video into HLS and commits it with manifest.json, written last. Names are fixed, so an attempt
- * after a crash overwrites what the earlier one left. A bad input leaves nothing behind.
+ * Turns one uploaded video into HLS and commits it with manifest.json, written last. File names are fixed, so an
+ * attempt after a crash overwrites the files of the previous one. A bad input leaves no files behind.
  */
 export async function convertVideo(tools: ConvertTools, input: TranscodeInput): Promise<Manifest> {
   const { store, scratch, spec, signal, progress } = tools
@@ -64,9 +64,9 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
 
 async function download(store: ObjectStore, key: string, path: string, signal: AbortSignal): Promise<void> {
   const missing = async (cause?: unknown) => {
-    // A bucket that is not there answers the same; that is an administrator's slip and may be mended.
+    // A missing bucket answers the same as a missing object. `check` throws for it: an administrator can fix that.
     await store.check()
-    return new PermanentError(EXIT.inputMissing, 'InputMissing', 'The uploaded file is not there any more', { cause })
+    return new PermanentError(EXIT.inputMissing, 'InputMissing', 'The uploaded file no longer exists', { cause })
   }
   const info = await store.head(key)
   if (!info) throw await missing()
@@ -79,7 +79,7 @@ async function download(store: ObjectStore, key: string, path: string, signal: A
   }
 }
 
-/** With `auto`, a GPU that passed its test and then fails costs time, not the video: the CPU does it again. */
+/** With `auto`, the CPU encodes again when a GPU that passed its test fails during encoding. */
 async function encode(
   tools: ConvertTools,
   source: ProbedSource,
@@ -129,9 +129,9 @@ async function commit(
   const hasAudio = audio !== null
   const described = videos.map((video) => ({
     video,
-    master: describe(video, audio?.segments ?? null, spec.segmentSeconds),
+    master: masterEntry(video, audio?.segments ?? null, spec.segmentSeconds),
   }))
-  const master = masterText(
+  const master = masterPlaylistText(
     described.map((d) => d.master),
     hasAudio,
   )
@@ -151,7 +151,7 @@ async function commit(
       master: 'master.m3u8',
       segmentSeconds: spec.segmentSeconds,
       durationSec: seconds,
-      renditions: described.map((d) => toManifestRendition(d.video, d.master, hasAudio)),
+      renditions: described.map((d) => manifestEntry(d.video, d.master, hasAudio)),
     },
     encode: { wallSeconds: made.wallSeconds, speed: seconds / Math.max(0.001, made.wallSeconds) },
   }
@@ -160,11 +160,11 @@ async function commit(
   return manifest
 }
 
-/** Best effort. Not where another attempt has committed meanwhile: its files have the same names. */
+/** Best effort. Keeps the files when another attempt has committed meanwhile: its files have the same names. */
 async function withdraw({ store, log, signal }: ConvertTools, prefix: string, publisher: Publisher): Promise<void> {
   try {
     if (!(await findManifest(store, prefix, signal))) await publisher.withdraw()
   } catch (error) {
-    log.warn({ err: error, prefix }, 'could not remove what was published of a bad input')
+    log.warn({ err: error, prefix }, 'could not remove the published files of a bad input')
   }
 }

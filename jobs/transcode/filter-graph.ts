@@ -1,12 +1,12 @@
+import { AUDIO_RATE, decodesOnGpu, type EncodePass, presentationSeconds } from './encode-pass.ts'
 import type { Rendition } from './ladder.ts'
-import { AUDIO_RATE, decodesOnGpu, type Pass, presentationSeconds } from './pass.ts'
 import { toText } from './rational.ts'
 
 /**
- * The filters of one pass. Frames are made constant in rate before they are split, so that frame n is the same picture
- * in every rendition, in whichever process it is encoded.
+ * The filters of one pass. The frame rate is made constant before the split, so that frame n is the same picture in
+ * every rendition of every pass.
  */
-export function filterGraph(pass: Pass): string {
+export function filterGraph(pass: EncodePass): string {
   const { renditions } = pass
   const step = Math.min(...renditions.map((r) => r.step))
   const common = [...timing(pass), ...(step > 1 ? [`framestep=${step}`] : []), ...toneMap(pass)]
@@ -16,7 +16,7 @@ export function filterGraph(pass: Pass): string {
   return pass.withAudio && pass.source.audio ? `${video};${audio(pass, pass.source.audio.index)}` : video
 }
 
-function timing({ source }: Pass): string[] {
+function timing({ source }: EncodePass): string[] {
   const extra = presentationSeconds(source) - source.videoSeconds
   return [
     ...(source.video.interlaced ? ['bwdif=mode=send_frame:deint=interlaced'] : []),
@@ -26,10 +26,10 @@ function timing({ source }: Pass): string[] {
 }
 
 /**
- * Once for all renditions, at the size of the largest: it works in floating point and costs more than encoding. The
- * colours are named, since files often leave out one of the three tags.
+ * Runs once for all renditions, at the size of the largest: tone mapping works in floating point and costs more than
+ * encoding. The input colours are explicit, because files often lack one of the three tags.
  */
-function toneMap({ source, renditions }: Pass): string[] {
+function toneMap({ source, renditions }: EncodePass): string[] {
   const top = renditions.at(-1)
   if (!source.hdr || !top) return []
   return [
@@ -45,13 +45,13 @@ function toneMap({ source, renditions }: Pass): string[] {
 const halving = (rendition: Rendition, step: number): string[] =>
   rendition.step > step ? [`framestep=${rendition.step / step}`] : []
 
-const scaling = (pass: Pass, { width, height }: Rendition): string[] =>
+const scaling = (pass: EncodePass, { width, height }: Rendition): string[] =>
   decodesOnGpu(pass)
     ? [`scale_cuda=${width}:${height}:interp_algo=bicubic:format=yuv420p`]
     : [`scale=${width}:${height}:flags=bicubic:out_range=tv`, 'setsar=1', 'format=yuv420p']
 
-/** Sound that begins late, has holes or ends early is filled with silence: a player that lacks sound stops the picture. */
-function audio({ source }: Pass, index: number): string {
+/** Fills audio that begins late, has gaps or ends early with silence: players stall where audio is missing. */
+function audio({ source }: EncodePass, index: number): string {
   const end = presentationSeconds(source).toFixed(3)
   return `[0:${index}]aresample=${AUDIO_RATE}:async=1:first_pts=0,apad=whole_dur=${end},atrim=end=${end}[a0]`
 }

@@ -1,6 +1,6 @@
 import { parseRational, type Rational, rational, toNumber } from './rational.ts'
 
-/** Rates that players and encoders know. A variable rate becomes one of them. */
+/** Rates that players and encoders support. A variable rate becomes one of them. */
 const STANDARD: readonly Rational[] = [
   rational(10),
   rational(12),
@@ -23,14 +23,14 @@ export interface FrameRate {
   /** The constant rate to encode at: at most 60, at least 10 frames per second. */
   rate: Rational
   variable: boolean
-  /** What the source has on average. */
+  /** The average rate of the source. */
   average: number
 }
 
 /**
- * Chooses a constant rate from what ffprobe says: `base` is the least rate that hits every time stamp, `average` is
- * frames over duration. They differ by more than 2 % when frames are spaced unevenly. Phones stretch the last frame a
- * little, which is no variable rate.
+ * Chooses a constant rate from ffprobe's values: `base` is the lowest rate that can represent every time stamp,
+ * `average` is frames over duration. They differ by more than 2 % when frames are spaced unevenly. The tolerance covers
+ * phones, which stretch the last frame of a constant rate.
  */
 export function chooseFrameRate(input: { base: unknown; average: unknown; interlaced: boolean }): FrameRate {
   const average = parseRational(input.average)
@@ -45,7 +45,7 @@ export function chooseFrameRate(input: { base: unknown; average: unknown; interl
   return as(isPlausible ? bounded(snap(base)) : standardAtLeast(toNumber(average)), true)
 }
 
-/** A rate written with odd numbers (2997/100, 1790000/59667) becomes the standard one it means, or the nearest. */
+/** Replaces an unusual fraction (2997/100, 1790000/59667) by the standard rate that it approximates, or the nearest. */
 function snap(rate: Rational): Rational {
   const value = toNumber(rate)
   const meant = STANDARD.find((s) => Math.abs(toNumber(s) / value - 1) < 0.0002)
@@ -53,7 +53,7 @@ function snap(rate: Rational): Rational {
   return rate.den <= 1001 || value > MAX ? rate : standardAtLeast(value)
 }
 
-/** Slow motion loses whole frames (240 → 60), never fractions of them. Below 10 frames are repeated: that costs no bits. */
+/** Divides high rates by an integer (240 → 60). Raises rates below 10 by repeating frames, which costs no bits. */
 function bounded(rate: Rational): Rational {
   const value = toNumber(rate)
   if (value < MIN) return rational(MIN)

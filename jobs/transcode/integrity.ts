@@ -1,16 +1,16 @@
 import { badInput } from '../failure.ts'
 import type { Complaints } from '../ffmpeg.ts'
+import { promisedFrames } from './encode-pass.ts'
 import type { Rendition } from './ladder.ts'
-import { promisedFrames } from './pass.ts'
 import type { ProbedSource } from './probe.ts'
 import { toNumber } from './rational.ts'
 
-/** A share of damaged frames that people overlook; above it the video is not what was recorded. */
+/** The share of damaged frames that viewers do not notice; above it the video is refused. */
 const TOLERABLE_DAMAGE = 0.01
 
 /**
- * Refuses a source that decoded to something else than its container promised. ffmpeg conceals errors and exits 0 on
- * half a file, so its success says nothing. Pure.
+ * Refuses a source whose decoded length differs from what its container declares. ffmpeg conceals errors and exits 0 on
+ * half a file, so its exit code does not prove that the file is whole. Pure.
  */
 export function refuseBroken(
   source: ProbedSource,
@@ -21,7 +21,7 @@ export function refuseBroken(
   const promised = promisedFrames(source, rendition)
   const missing = promised - frames
   const fps = toNumber(rendition.frameRate)
-  // Containers round, and the last frame's duration is anybody's guess.
+  // Containers round, and the duration of the last frame is often wrong.
   const slack = Math.max(3, 0.3 * fps, 0.001 * promised)
   if (missing > slack || (complaints.endedEarly && missing > 2)) {
     const [has, should] = [frames / fps, promised / fps]

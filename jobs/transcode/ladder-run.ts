@@ -2,14 +2,14 @@ import { join } from 'node:path'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import { badInput } from '../failure.ts'
 import type { Accelerator } from './accelerator.ts'
-import { encodePass } from './encode.ts'
+import { AUDIO_NAME, type Preset, presentationSeconds, streamNames } from './encode-pass.ts'
 import { refuseBroken } from './integrity.ts'
 import type { Rendition } from './ladder.ts'
-import { describeEarly, type EncodedVideo, masterText } from './master.ts'
-import { AUDIO_NAME, type Preset, presentationSeconds, streamNames } from './pass.ts'
-import { type PassPlan, planPasses } from './passes.ts'
+import { type PassPlan, planPasses } from './pass-plan.ts'
 import type { ProbedSource } from './probe.ts'
 import { PLAYLIST_TYPE, type Publisher } from './publisher.ts'
+import { type EncodedVideo, earlyMasterEntry, masterPlaylistText } from './rendition-entries.ts'
+import { runEncodePass } from './run-encode-pass.ts'
 import { timelineOf } from './timeline.ts'
 import { readStart, type VerifiedStream, verifyAudio, verifySameLength, verifyVideo } from './verify.ts'
 
@@ -34,8 +34,8 @@ export interface EncodedLadder {
 }
 
 /**
- * Encodes, verifies and publishes all renditions; the master playlist lists only the first of them yet. Throws a
- * PermanentError when the source turns out to be broken, which the first pass already tells.
+ * Encodes, verifies and publishes all renditions. The master playlist lists only the first of them so far. Throws a
+ * PermanentError when the source turns out to be broken, which the first pass already detects.
  */
 export async function runLadder(run: LadderRun): Promise<EncodedLadder> {
   const seconds = presentationSeconds(run.source)
@@ -44,7 +44,7 @@ export async function runLadder(run: LadderRun): Promise<EncodedLadder> {
   let audio: VerifiedStream | null = null
   let done = 0
   for (const plan of plans) {
-    const made = await runPass(run, plan, (fraction) => run.onProgress(done + fraction * plan.weight))
+    const made = await encodeAndVerify(run, plan, (fraction) => run.onProgress(done + fraction * plan.weight))
     videos.push(...made.videos)
     audio ??= made.audio
     done += plan.weight
@@ -54,13 +54,13 @@ export async function runLadder(run: LadderRun): Promise<EncodedLadder> {
   return { videos, audio }
 }
 
-async function runPass(run: LadderRun, plan: PassPlan, onProgress: (fraction: number) => void) {
+async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (fraction: number) => void) {
   const { source, publisher, folder, signal, threads, preset, accelerator } = run
   const timeline = timelineOf(run.ladder, run.segmentSeconds)
   const { renditions, withAudio } = plan
   const pass = { source, renditions, withAudio, timeline, accelerator, threads, preset }
-  const early = earlyMaster(run, plan)
-  const report = await encodePass({ ...run, pass, onProgress, onPublished: early })
+  const early = earlyMasterPublisher(run, plan)
+  const report = await runEncodePass({ ...run, pass, onProgress, onPublished: early })
   if (report.frames === 0) throw badInput('CorruptInput', 'The video has no frames that can be decoded')
 
   const videos = []
@@ -75,8 +75,8 @@ async function runPass(run: LadderRun, plan: PassPlan, onProgress: (fraction: nu
   return { videos, audio }
 }
 
-/** Once both picture and sound have a segment at the store, players may come. */
-function earlyMaster(run: LadderRun, plan: PassPlan): () => Promise<void> {
+/** Publishes a first master playlist once video and audio each have a segment in the store: playback can then start. */
+function earlyMasterPublisher(run: LadderRun, plan: PassPlan): () => Promise<void> {
   const [rendition] = plan.renditions
   let isPublished = !plan.publishesEarly
   return async () => {
@@ -86,12 +86,12 @@ function earlyMaster(run: LadderRun, plan: PassPlan): () => Promise<void> {
     if (!first || (plan.withAudio && audio.length === 0)) return
     const codec = (await readStart(join(run.folder, first.uri)))?.codec
     if (!codec) return
-    const described = describeEarly(
+    const described = earlyMasterEntry(
       { rendition, codec, segments: video },
       plan.withAudio ? audio : null,
       run.segmentSeconds,
     )
-    await run.publisher.put('master.m3u8', masterText([described], plan.withAudio), PLAYLIST_TYPE)
+    await run.publisher.put('master.m3u8', masterPlaylistText([described], plan.withAudio), PLAYLIST_TYPE)
     isPublished = true
     failpoint('job.playable')
     run.onPlayable()

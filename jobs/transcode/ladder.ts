@@ -1,14 +1,14 @@
 import { type Rational, rational, toNumber } from './rational.ts'
 
 export interface Rendition {
-  /** By the length of its short side, e.g. `720p`. Also the name of its playlist. */
+  /** Named by the length of its short side, e.g. `720p`. Also the name of its playlist. */
   name: string
   width: number
   height: number
   frameRate: Rational
-  /** Every how many frames of the common rate one is taken: 1, or 2 where the rate is halved. */
+  /** Takes every n-th frame of the common rate: 1, or 2 where the rate is halved. */
   step: 1 | 2
-  /** Bits per second that the encoder may not pass for longer than its buffer lasts. */
+  /** Bits per second, limited over the buffer of `bufsize` bits (VBV). */
   maxrate: number
   bufsize: number
 }
@@ -19,13 +19,13 @@ interface Picture {
   frameRate: Rational
 }
 
-/** Above this a rate is halved for the small renditions; phones write 30.0x now and then. */
+/** Above this the rate is halved for the small renditions. Phones sometimes record 30.0x. */
 const SMALL_MAX_RATE = 30.5
 const MAXRATE_OF: Record<string, number> = { '360p': 900_000, '720p': 3_000_000, '1080p': 6_000_000 }
 
 /**
- * Which renditions to make, smallest first: those wanted that are not above the source's short side, and if none is
- * left one of the source's own size. Never enlarges. Pure.
+ * The renditions to make, smallest first: the requested ones that do not exceed the source's short side, or, when all
+ * of them do, one of the source's own size. Never enlarges. Pure.
  */
 export function ladderOf(source: Picture, wanted: readonly string[]): Rendition[] {
   const short = Math.min(source.width, source.height)
@@ -52,7 +52,7 @@ function renditionOf(source: Picture, side: number): Rendition {
   }
 }
 
-/** A size of its own gets bits in proportion to its area, a high frame rate half as many again. */
+/** Sizes without an entry in the table get bits by their side length; a high frame rate gets 1.5 times as many. */
 function bitsFor(side: number, fps: number): number {
   const base = MAXRATE_OF[`${side}p`] ?? Math.max(150_000, Math.round(900_000 * (side / 360) ** 1.6))
   return fps > SMALL_MAX_RATE ? Math.round(base * 1.5) : base

@@ -3,7 +3,7 @@ import { manifestKey } from '../../lib/contract/object-keys.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store.ts'
 import type { Source } from './source.ts'
 
-/** The manifest below a prefix, if an earlier attempt got that far. One that cannot be read counts as none. */
+/** The manifest that an earlier attempt wrote below a prefix, if any. An unreadable manifest counts as none. */
 export async function findManifest(
   store: ObjectStore,
   prefix: string,

@@ -1,25 +1,22 @@
-export interface MasterRendition {
+export interface MasterEntry {
   playlist: string
   width: number
   height: number
   frameRate: number
-  /** Of the video stream, as its bytes say: `avc1.64001f`. */
+  /** RFC 6381, read from the encoded video stream: `avc1.64001f`. */
   videoCodec: string
-  /** Bits per second with the sound: the peak that RFC 8216 §4.3.4.2 defines, and the average. */
+  /** Bits per second, audio included: the peak as RFC 8216 §4.3.4.2 defines it, and the average. */
   bandwidth: number
   averageBandwidth: number
 }
 
 export const AUDIO_CODEC = 'mp4a.40.2'
 
-export const codecsOf = (rendition: MasterRendition, hasAudio: boolean): string =>
+export const codecsOf = (rendition: MasterEntry, hasAudio: boolean): string =>
   hasAudio ? `${rendition.videoCodec},${AUDIO_CODEC}` : rendition.videoCodec
 
-/** The master playlist, smallest rendition first: players without a measurement begin with the first. */
-export function formatMasterPlaylist(
-  renditions: readonly MasterRendition[],
-  audioPlaylist: string | undefined,
-): string {
+/** The master playlist, smallest rendition first: players without a bandwidth estimate start with the first entry. */
+export function formatMasterPlaylist(renditions: readonly MasterEntry[], audioPlaylist: string | undefined): string {
   const hasAudio = audioPlaylist !== undefined
   return [
     '#EXTM3U',
@@ -35,7 +32,7 @@ export function formatMasterPlaylist(
   ].join('\n')
 }
 
-function streamInf(r: MasterRendition, hasAudio: boolean): string {
+function streamInf(r: MasterEntry, hasAudio: boolean): string {
   const attributes = [
     `BANDWIDTH=${r.bandwidth}`,
     `AVERAGE-BANDWIDTH=${r.averageBandwidth}`,

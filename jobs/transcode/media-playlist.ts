@@ -8,7 +8,7 @@ export interface MediaPlaylist {
   ended: boolean
 }
 
-/** Reads a media playlist as ffmpeg writes it, or as we do; undefined when it is neither. */
+/** Parses a media playlist written by ffmpeg or by `formatMediaPlaylist`; undefined for any other text. */
 export function parseMediaPlaylist(text: string): MediaPlaylist | undefined {
   const lines = text.split(/\r?\n/)
   if (lines[0] !== '#EXTM3U') return undefined
@@ -27,8 +27,8 @@ export function parseMediaPlaylist(text: string): MediaPlaylist | undefined {
 }
 
 /**
- * What clients get. The target duration is the same from the first version to the last, as RFC 8216 §6.2.1 demands;
- * EXT-X-START makes players begin at the beginning while the end is still being encoded.
+ * The playlist that clients get. The target duration never changes between versions, as RFC 8216 §6.2.1 requires.
+ * EXT-X-START makes players start at the beginning while the encoder still appends segments.
  */
 export function formatMediaPlaylist({ segments, ended }: MediaPlaylist, segmentSeconds: number): string {
   const target = Math.max(segmentSeconds, ...segments.map((s) => Math.round(s.seconds)))

@@ -10,7 +10,7 @@ const MAX_DOCUMENT = 4 * 1024 * 1024
 
 export type ProbedSource = Source & { videoSeconds: number }
 
-/** Looks at an upload. Throws a PermanentError that blames it, or something else when we could not look. */
+/** Probes an upload. Throws a PermanentError when the file is at fault, any other error when probing itself failed. */
 export async function probe(path: string, signal: AbortSignal): Promise<ProbedSource> {
   const { size } = await stat(path)
   if (size > LIMITS.bytes) throw badInput('LimitExceeded', 'The file is larger than 10 GiB')
@@ -41,7 +41,7 @@ function refusal(complaints: string) {
   const [, codec] = /Codec \(([a-z0-9_]+)\) not on whitelist/i.exec(complaints) ?? []
   if (codec) return badInput('UnsupportedCodec', `The format ${codec} is not supported`)
   if (/Format not on whitelist/.test(complaints)) return badInput('UnsupportedFormat', 'The file is not a video file')
-  // The only other way to exit with an error: the file exists, so what is in it could not be read.
+  // The file exists, so the remaining cause of an error is its content.
   return badInput('CorruptInput', 'The file cannot be read as a video')
 }
 
@@ -53,7 +53,7 @@ const parseJson = (text: string): unknown => {
   }
 }
 
-/** What a browser records has no duration in it: then every packet's time stamp is read instead. */
+/** Reads the time stamp of every packet, for recordings made by browsers: these declare no duration. */
 async function measure(path: string, source: Source, signal: AbortSignal): Promise<number> {
   let [from, to] = [Number.POSITIVE_INFINITY, 0]
   await runFfprobe({

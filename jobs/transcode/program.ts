@@ -7,19 +7,19 @@ import { openObjectStore, StoreConfig } from '../../lib/runtime/open-object-stor
 import { openProgressReporter } from '../progress-reporter.ts'
 import { loadJobConfig, runJob } from '../run-job.ts'
 import { withScratch } from '../scratch.ts'
-import { PRESETS } from './pass.ts'
+import { PRESETS } from './encode-pass.ts'
 import { trackProgress } from './progress.ts'
 import { transcode } from './transcode.ts'
 
 const Spec = TranscodeJobSpec.pick({ inputs: true, renditions: true, segmentSeconds: true, accelerator: true })
 
 const Config = StoreConfig.extend({
-  /** The part of the TranscodeJob's spec that says what to convert. */
+  /** The part of the TranscodeJob's spec that a job needs. */
   JOB_SPEC: json(Spec),
   PROGRESS_URL: z.url({ protocol: /^https?$/ }).optional(),
   PROGRESS_TOKEN: z.string().optional(),
   WORK_FOLDER: z.string().default(tmpdir()),
-  /** Node counts what the container's CPU limit leaves; ffmpeg would count the host's cores. */
+  /** Node respects the container's CPU limit; ffmpeg would count the host's cores. */
   THREADS: int(1, 64).default(Math.min(64, availableParallelism())),
   X264_PRESET: z.enum(PRESETS).default('veryfast'),
   KEEPSAKE_FAILPOINT: z.string().optional(),

@@ -3,7 +3,7 @@ import type { Accelerator } from './accelerator.ts'
 
 type Stage = ProgressReport['stage']
 
-/** Where each stage begins in the whole of one input, and how much of it it is. Encoding includes verification. */
+/** Start and width of each stage as fractions of one input. Encoding includes verification. */
 const SPAN: Record<Stage, readonly [number, number]> = {
   Downloading: [0, 0.04],
   Probing: [0.04, 0.01],
@@ -13,7 +13,7 @@ const SPAN: Record<Stage, readonly [number, number]> = {
 }
 
 export interface InputProgress {
-  /** `fraction` of the stage is done; `mediaSeconds` is what there is to encode. */
+  /** `fraction` of the stage is done; `mediaSeconds` is the length of the video to encode. */
   at(stage: Stage, fraction: number, mediaSeconds?: number): void
   accelerator(accelerator: Accelerator): void
   playable(): void
@@ -21,8 +21,8 @@ export interface InputProgress {
 }
 
 /**
- * Adds up how far a job is. Percent never falls, also when an input begins anew on another accelerator. `now` in
- * milliseconds.
+ * Computes the progress of a whole job. Percent never decreases, even when an input starts again on another
+ * accelerator. `now` returns milliseconds.
  */
 export function trackProgress(inputs: number, report: (r: ProgressReport) => void, now: () => number) {
   const startedAt = now()
@@ -36,7 +36,7 @@ export function trackProgress(inputs: number, report: (r: ProgressReport) => voi
     report({
       percent,
       speed,
-      // The first percents are download and start-up, they tell nothing.
+      // The first percents are download and start-up, too early for an estimate.
       etaSeconds: percent >= 8 ? Math.round((elapsed * (100 - percent)) / percent) : null,
       stage,
       ...(accelerator && { accelerator: accelerator.kind, acceleratorReason: accelerator.reason }),

@@ -14,16 +14,16 @@ export interface PublishedSegment extends Segment {
 }
 
 export interface Publisher {
-  /** Uploads the segments that are complete on disk, then the playlists that list them; may be called at any time. */
+  /** Uploads the segments that are complete on disk, then the playlists that list them. May be called at any time. */
   publishNew(names: readonly string[]): Promise<void>
   /** The same once the encoder has ended: afterwards the playlists carry ENDLIST. */
   publishRest(names: readonly string[]): Promise<void>
-  /** What clients can see of a playlist. */
+  /** The segments of a playlist that clients can see. */
   published(name: string): readonly PublishedSegment[]
-  /** Begins again: the encoder writes everything anew, under the same names. */
+  /** Starts over, for an encoder that writes all files again under the same names. */
   forget(): void
   put(name: string, text: string, contentType: string): Promise<void>
-  /** Removes what this publisher uploaded: for inputs that turned out to be bad half-way. */
+  /** Removes all files that this publisher uploaded, for inputs that turned out to be bad during encoding. */
   withdraw(): Promise<void>
 }
 
@@ -35,7 +35,7 @@ export interface PublisherOptions {
   signal: AbortSignal
 }
 
-/** Brings the files of the encoder to the store in an order in which a player never finds a hole. */
+/** Uploads the encoder's files in an order in which every listed segment already exists in the store. */
 export function openPublisher({ store, prefix, folder, segmentSeconds, signal }: PublisherOptions): Publisher {
   const uploaded = new Map<string, PublishedSegment[]>()
   const keys = new Set<string>()
@@ -85,7 +85,7 @@ export function openPublisher({ store, prefix, folder, segmentSeconds, signal }:
   }
 }
 
-/** Undefined while the encoder has not written it: it appears whole, by a rename. */
+/** Undefined until the encoder has written the playlist, which it does atomically, by a rename. */
 export async function readPlaylist(path: string): Promise<MediaPlaylist | undefined> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined

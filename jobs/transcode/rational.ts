@@ -1,4 +1,4 @@
-/** A frame rate as ffmpeg writes it: 30000/1001 is not 29.97. */
+/** A frame rate as ffmpeg writes it; exact, because 30000/1001 is not 29.97. */
 export interface Rational {
   num: number
   den: number

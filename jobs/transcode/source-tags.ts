@@ -7,7 +7,7 @@ const Instant = z.iso.datetime({ offset: true })
 const first = (tags: Tags, ...names: string[]): string | undefined =>
   names.map((name) => tags[name]).find((value) => value !== undefined && value.trim() !== '')
 
-/** Cameras without a clock write the epoch of their container; that is no date. */
+/** When the video was captured. Cameras without a clock write the epoch of their container, which counts as no date. */
 export function capturedAtOf(tags: Tags): string | null {
   const text = first(tags, 'com.apple.quicktime.creationdate', 'creation_time', 'date')
   if (!text) return null
@@ -21,7 +21,7 @@ export const cameraOf = (tags: Tags) => ({
   model: clean(first(tags, 'com.apple.quicktime.model', 'com.android.model', 'model')),
 })
 
-/** ISO 6709 in degrees: `+48.1351+011.5820+519.0/`. 0,0 is what a phone without a fix writes. */
+/** ISO 6709 in degrees: `+48.1351+011.5820+519.0/`. Phones without a position fix write 0,0, which counts as none. */
 export function locationOf(tags: Tags): { latitude: number; longitude: number } | null {
   const text = first(tags, 'com.apple.quicktime.location.ISO6709', 'location', 'location-eng')
   const [, lat, lon] = /^([+-]\d{1,2}(?:\.\d+)?)([+-]\d{1,3}(?:\.\d+)?)(?:[+-].*)?\/?$/.exec(text?.trim() ?? '') ?? []

@@ -5,12 +5,12 @@ import { chooseFrameRate } from './frame-rate.ts'
 import { parseRational, type Rational, toNumber } from './rational.ts'
 import { cameraOf, capturedAtOf, locationOf } from './source-tags.ts'
 
-/** What we need to know of an upload, with everything odd about its container already worked out. */
+/** What a conversion needs to know about an upload, independent of the container's peculiarities. */
 export interface Source {
   container: string
   video: { index: number; codec: string; pixelFormat: string; interlaced: boolean }
   audio: { index: number; codec: string; channels: number } | null
-  /** As people see it: rotated, with square pixels. */
+  /** As displayed: rotated, with square pixels. */
   width: number
   height: number
   rotation: number
@@ -19,7 +19,7 @@ export interface Source {
   audioSeconds: number | null
   /** The constant rate to encode at. */
   frameRate: Rational
-  /** What the source has on average. */
+  /** The average rate of the source. */
   averageFrameRate: number
   variableFrameRate: boolean
   hdr: 'smpte2084' | 'arib-std-b67' | null
@@ -59,7 +59,7 @@ export const ProbeDocument = z.object({
 })
 export type ProbeDocument = z.infer<typeof ProbeDocument>
 
-/** Turns ffprobe's document into a Source, or refuses it with the reason that its uploader is told. Pure. */
+/** Turns ffprobe's document into a Source, or refuses it with a reason that the uploader is shown. Pure. */
 export function toSource(document: ProbeDocument): Source {
   const video = pickVideo(document.streams)
   const audio = pickAudio(document.streams)
@@ -91,7 +91,7 @@ export function toSource(document: ProbeDocument): Source {
   return source
 }
 
-/** A cover picture is a video stream to ffmpeg and none to people. */
+/** The first video stream that is not a cover picture, which ffmpeg also lists as video. */
 function pickVideo(streams: readonly Stream[]): Stream {
   const isPicture = (s: Stream) => ['attached_pic', 'still_image', 'timed_thumbnails'].some((d) => s.disposition[d])
   const video = streams.find((s) => s.codec_type === 'video' && !isPicture(s))
@@ -104,8 +104,8 @@ function pickVideo(streams: readonly Stream[]): Stream {
 }
 
 /**
- * The first sound track that can be decoded: newer phones put a second one beside it that nobody else reads. Screen
- * recorders leave empty tracks, which are no sound at all.
+ * The first audio track that can be decoded: newer phones add a second track in a format that few decoders support.
+ * Screen recorders leave empty tracks, which count as no audio.
  */
 function pickAudio(streams: readonly Stream[]): Stream | null {
   const tracks = streams.filter(
@@ -126,7 +126,7 @@ const rotationOf = (video: Stream) => {
 function displaySize(video: Stream): { width: number; height: number } {
   const aspect = parseRational(video.sample_aspect_ratio)
   const stretch = aspect ? toNumber(aspect) : 1
-  // Never fewer pixels than there are: a narrow pixel makes the picture taller instead.
+  // Only ever enlarges: a narrow pixel makes the picture taller instead of less wide, so that no pixel is lost.
   const wide = Math.round((video.width ?? 0) * Math.max(1, stretch))
   const high = Math.round((video.height ?? 0) * Math.max(1, 1 / stretch))
   return rotationOf(video) % 180 === 90 ? { width: high, height: wide } : { width: wide, height: high }
@@ -137,7 +137,7 @@ const seconds = (text: string | undefined): number | null => {
   return text !== undefined && Number.isFinite(value) ? value : null
 }
 
-/** Matroska keeps a track's duration as a tag, `00:00:04.000000000`. The container's own is that of its longest track. */
+/** Matroska has a track's duration in a tag, `00:00:04.000000000`; the container's duration is its longest track's. */
 function endOf(stream: Stream, origin: number): number | null {
   const [, h, m, s] = /^(\d+):(\d+):(\d+(?:\.\d+)?)$/.exec(stream.tags['DURATION'] ?? '') ?? []
   const tagged = h === undefined ? null : Number(h) * 3600 + Number(m) * 60 + Number(s)
@@ -158,7 +158,7 @@ function refuseAbsurd({ width, height, videoSeconds, audioSeconds }: Source): vo
   refuseTooLong(Math.max(videoSeconds ?? 0, audioSeconds ?? 0))
 }
 
-/** Four hours is the limit of what is accepted; a container may claim anything. */
+/** Refuses more than four hours. */
 export function refuseTooLong(duration: number): void {
   if (duration > LIMITS.seconds) throw badInput('LimitExceeded', 'The video is longer than 4 hours')
 }

@@ -10,8 +10,8 @@ import { type Failure, failureOf, PermanentError } from '../failure.ts'
 import type { JobOutcome } from '../run-job.ts'
 import { type Accelerator, chooseAccelerator } from './accelerator.ts'
 import { convertVideo } from './convert.ts'
+import type { Preset } from './encode-pass.ts'
 import { findManifest } from './manifest.ts'
-import type { Preset } from './pass.ts'
 import type { ProgressTracker } from './progress.ts'
 
 export type TranscodeSpec = Pick<TranscodeJobSpec, 'inputs' | 'renditions' | 'segmentSeconds' | 'accelerator'>
@@ -33,8 +33,8 @@ interface Done {
 }
 
 /**
- * Converts the inputs one after the other. A bad one fails alone; what an earlier attempt has committed is not done
- * again. Throws only when it was aborted or when no input could be begun.
+ * Converts the inputs one after the other. A bad input does not affect the others; inputs that an earlier attempt has
+ * committed are skipped. Throws only when aborted or when no input could be started.
  */
 export async function transcode(spec: TranscodeSpec, tools: TranscodeTools): Promise<JobOutcome> {
   const done: Done[] = []
@@ -47,7 +47,7 @@ export async function transcode(spec: TranscodeSpec, tools: TranscodeTools): Pro
 
 type AcceleratorChoice = ReturnType<typeof acceleratorChoice>
 
-/** Tested once, when the first input needs it. A GPU that failed an input is not tried again by this attempt. */
+/** Tests the GPU once, when the first input needs it. After a GPU failure this attempt stays on the CPU. */
 function acceleratorChoice(wanted: TranscodeSpec['accelerator'], { signal, progress }: TranscodeTools) {
   let chosen: Accelerator | undefined
   return {
@@ -104,7 +104,7 @@ async function transcodeOne(
   }
 }
 
-/** Trying again helps as long as one failure is not permanent; what succeeded is then found done. */
+/** A retry is useful while at least one failure is not permanent; the retry skips the inputs that succeeded. */
 function summarize(done: readonly Done[]): JobOutcome {
   const failures = done.flatMap((d) => d.failure ?? [])
   const outputs = done.map((d) => d.output)

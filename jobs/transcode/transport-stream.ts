@@ -1,8 +1,8 @@
-/** What the first packets of an MPEG-TS segment say about its first picture. */
+/** What the first packets of an MPEG-TS segment declare about its first picture. */
 export interface Opening {
   /** A decoder can start here. */
   randomAccess: boolean
-  /** RFC 6381, from the sequence parameter set itself: `avc1.64001f`. */
+  /** RFC 6381, from the sequence parameter set: `avc1.64001f`. */
   codec: string | undefined
 }
 
@@ -10,7 +10,7 @@ const PACKET = 188
 /** The first elementary stream in what ffmpeg's muxer writes; each of our segments holds one. */
 const STREAM_PID = 0x100
 
-/** Reads the opening of a segment out of its first bytes; a few packets are enough. */
+/** Reads the opening of a segment from its first bytes; a few packets are enough. */
 export function readOpening(bytes: Buffer): Opening | undefined {
   let randomAccess: boolean | undefined
   const payloads: Buffer[] = []

@@ -20,17 +20,18 @@ export interface VerifiedVideo extends VerifiedStream {
   codec: string
 }
 
-/** Our own work is not as it must be: nothing of it is published, another attempt may be better. */
+/** The encoder's output is wrong. The attempt does not commit it; another attempt may succeed. */
 const wrong = (name: string, what: string) =>
   new TransientError(EXIT.verificationFailed, 'VerificationFailed', `${name}: ${what}`)
 
 const PROBE_LIMIT_MS = 1_800_000
-/** 90 kHz time stamps and six decimals round a little. */
+/** Seconds; covers the rounding of 90 kHz time stamps and of six decimals. */
 const TOLERANCE = 0.002
 
 /**
- * Reads what was encoded as a player would: every listed segment exists, begins with a keyframe and its parameter sets,
- * has the length that the timeline says; there are no other keyframes, and no frame is missing in between.
+ * Reads the encoded rendition as a player would and checks that every listed segment exists, begins with a keyframe and
+ * its parameter sets and has the length that the timeline requires, that there are no other keyframes, and that no
+ * frame is missing.
  */
 export async function verifyVideo(
   folder: string,
@@ -61,7 +62,7 @@ export async function verifyVideo(
   return { segments, frames: packets.frames, codec: await verifyOpenings(folder, segments) }
 }
 
-/** A player may begin with any segment, so each brings the same parameter sets. */
+/** A player may start with any segment, so each must carry the same parameter sets. */
 async function verifyOpenings(folder: string, segments: readonly Segment[]): Promise<string> {
   let codec: string | undefined
   for (const { uri } of segments) {
@@ -73,7 +74,7 @@ async function verifyOpenings(folder: string, segments: readonly Segment[]): Pro
   return codec ?? ''
 }
 
-/** Sound is cut at its own frames, a little beside the picture's; it must last as long as the whole. */
+/** Audio is cut at its own frame boundaries, so only its total length is checked. */
 export async function verifyAudio(folder: string, name: string, seconds: number): Promise<VerifiedStream> {
   const verified = await verifyFiles(folder, name)
   const total = verified.segments.reduce((sum, s) => sum + s.seconds, 0)
@@ -81,7 +82,7 @@ export async function verifyAudio(folder: string, name: string, seconds: number)
   return verified
 }
 
-/** All renditions hold the same pictures: those at half the rate every other one. */
+/** All renditions must span the same frames; those at half the rate have every second one. */
 export function verifySameLength(videos: readonly { rendition: Rendition; frames: number }[]): void {
   const full = videos.map(({ rendition, frames }) => ({ name: rendition.name, frames: frames * rendition.step }))
   const least = Math.min(...full.map((v) => v.frames))
@@ -98,13 +99,13 @@ async function verifyFiles(folder: string, name: string): Promise<VerifiedStream
       (s) => s.size,
       () => 0,
     )
-    if (size === 0) throw wrong(segment.uri, 'is listed and is not there')
+    if (size === 0) throw wrong(segment.uri, 'is listed but missing or empty')
     segments.push({ ...segment, bytes: size })
   }
   return { segments }
 }
 
-/** Parameter sets and the first slice lie in the first packets; table packets come before. */
+/** Parameter sets and the first slice are in the first packets, after those with the tables. */
 export async function readStart(path: string) {
   const handle = await open(path)
   try {

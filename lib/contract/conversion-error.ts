@@ -1,4 +1,4 @@
-/** What `metadata.conversion.error.code` may say of a media that could not be converted. Wire-stable. */
+/** The values of `metadata.conversion.error.code` for a media item that could not be converted. Wire-stable. */
 export const CONVERSION_ERROR_CODES = [
   'UNSUPPORTED_CODEC',
   'CORRUPT_INPUT',
@@ -8,7 +8,7 @@ export const CONVERSION_ERROR_CODES = [
 ] as const
 export type ConversionErrorCode = (typeof CONVERSION_ERROR_CODES)[number]
 
-/** The reasons that blame the file, by the code its uploader sees. Whatever is not listed is our own trouble: INTERNAL. */
+/** Maps reasons that blame the file to the code that the uploader sees. All other reasons are INTERNAL. */
 const CODE_OF = new Map<string, ConversionErrorCode>([
   ['UnsupportedCodec', 'UNSUPPORTED_CODEC'],
   ['UnsupportedFormat', 'UNSUPPORTED_CODEC'],
@@ -17,10 +17,10 @@ const CODE_OF = new Map<string, ConversionErrorCode>([
   ['Truncated', 'CORRUPT_INPUT'],
   ['LimitExceeded', 'LIMIT_EXCEEDED'],
   ['Timeout', 'TIMEOUT'],
-  // What Kubernetes itself calls an attempt that ran past its deadline.
+  // The reason that Kubernetes gives for a pod or Job past its deadline.
   ['DeadlineExceeded', 'TIMEOUT'],
 ])
 
-/** Translates the reason of a JobResult, or of a TranscodeJob's condition, to the API's code. Total: never throws. */
+/** Translates the reason of a JobResult, or of a TranscodeJob's condition, to the API's code. Never throws. */
 export const conversionErrorOf = (reason: string | undefined): ConversionErrorCode =>
   CODE_OF.get(reason ?? '') ?? 'INTERNAL'

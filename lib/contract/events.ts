@@ -45,7 +45,7 @@ export const CloudEvent = z.object({
 })
 export type CloudEvent = z.infer<typeof CloudEvent>
 
-/** The NATS stream that holds everything, and where one event goes in it. */
+/** The NATS stream of all events, and the subject of one event. */
 export const STREAM = 'MEMORY'
 export const STREAM_SUBJECTS = ['memory.v1.>']
 export const subjectOf = (e: { area: string; org: Uuid; aggregate: Uuid; type: string }) =>

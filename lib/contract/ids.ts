@@ -24,7 +24,7 @@ const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 const VALUE = new Map([...ALPHABET].map((c, i) => [c, BigInt(i)]))
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-/** What an id of this kind looks like on the wire; for JSON Schema. */
+/** The pattern of an id of this kind on the wire; for JSON Schema. */
 export const idPattern = (kind: IdKind) => new RegExp(`^${PREFIXES[kind]}_[0-7][0-9a-hjkmnp-tv-z]{25}$`)
 
 /** `formatId('media', '0190…')` → `med_01j…`. */
@@ -32,9 +32,10 @@ export function formatId(kind: IdKind, uuid: Uuid): string {
   return `${PREFIXES[kind]}_${suffixOf(uuid)}`
 }
 
-/** The 26 characters after the prefix: for names that may not hold an underscore (Kubernetes). */
+/** The 26 characters after the prefix, for names that may not contain an underscore (Kubernetes). */
 export function suffixOf(uuid: Uuid): string {
-  // 128 bits are 8 and six times 20, which are four characters each. Written out, as a page of media prints sixty ids.
+  // 128 bits are 8 (two characters) and six times 20 (four characters each). Unrolled for speed: a page of media items
+  // prints sixty ids.
   return (
     pair((digit(uuid, 0) << 4) | digit(uuid, 1)) +
     fourOf(uuid, 2, 3, 4, 5, 6) +
@@ -46,7 +47,7 @@ export function suffixOf(uuid: Uuid): string {
   )
 }
 
-/** The four characters that five hexadecimal digits make; the digits by their places, which step over the hyphens. */
+/** The four characters for five hexadecimal digits, given by their positions in the UUID, which skip the hyphens. */
 function fourOf(uuid: Uuid, a: number, b: number, c: number, d: number, e: number): string {
   const bits =
     (digit(uuid, a) << 16) | (digit(uuid, b) << 12) | (digit(uuid, c) << 8) | (digit(uuid, d) << 4) | digit(uuid, e)
@@ -56,11 +57,11 @@ function fourOf(uuid: Uuid, a: number, b: number, c: number, d: number, e: numbe
 const PAIRS = [...ALPHABET].flatMap((high) => [...ALPHABET].map((low) => high + low))
 const pair = (tenBits: number) => PAIRS[tenBits] ?? ''
 
-/** What a character is worth as a hexadecimal digit, by its code. */
+/** The value of a hexadecimal digit, by character code. */
 const DIGITS = Uint8Array.from({ length: 128 }, (_, code) => Number.parseInt(String.fromCharCode(code), 16) || 0)
 const digit = (uuid: Uuid, place: number) => DIGITS[uuid.charCodeAt(place)] ?? 0
 
-/** The UUID in a 26 character suffix, or undefined if it is none. */
+/** The UUID in a 26-character suffix; undefined when the suffix is invalid. */
 export function uuidOfSuffix(suffix: string): Uuid | undefined {
   if (!/^[0-7][0-9a-hjkmnp-tv-z]{25}$/.test(suffix)) return undefined
   let n = 0n
@@ -69,7 +70,7 @@ export function uuidOfSuffix(suffix: string): Uuid | undefined {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
 }
 
-/** Accepts `med_…` and, as decided, a bare UUID. Anything else is undefined: no such thing exists. */
+/** Accepts `med_…` and a bare UUID. Undefined for anything else, which callers answer like an unknown id. */
 export function parseId(kind: IdKind, text: string): Uuid | undefined {
   const prefix = `${PREFIXES[kind]}_`
   if (text.startsWith(prefix)) return uuidOfSuffix(text.slice(prefix.length))
@@ -77,9 +78,9 @@ export function parseId(kind: IdKind, text: string): Uuid | undefined {
   return UUID.test(lower) ? lower : undefined
 }
 
-/** A fresh UUIDv7 (RFC 9562 §5.7): 48 bits of Unix milliseconds, then randomness. Sorts by time of making. */
+/** A new UUIDv7 (RFC 9562 §5.7): 48 bits of Unix milliseconds, then randomness. Sorts by creation time. */
 export function newUuid(nowMs: number = Date.now()): Uuid {
   const time = nowMs.toString(16).padStart(12, '0')
-  // Versions 4 and 7 agree on what follows the version, and Node draws the randomness of version 4 in batches.
+  // Versions 4 and 7 share the layout after the version digit, and Node generates version 4 in batches.
   return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
 }

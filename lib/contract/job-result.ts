@@ -2,7 +2,7 @@ import * as z from 'zod'
 
 /**
  * Exit codes of every job program: the contract with `podFailurePolicy`. ffmpeg's own codes differ by version and are
- * 0 for corrupt input, so a wrapper decides. 10 to 13: no attempt can help (FailJob). The others: try again (Count).
+ * 0 for corrupt input, so the job program decides. 10 to 13: permanent (FailJob). All others: retry (Count).
  */
 export const EXIT = {
   ok: 0,
@@ -24,7 +24,7 @@ export const Reason = z
   .regex(/^[A-Z][A-Za-z0-9]*$/)
   .max(64)
 
-/** What became of one input. */
+/** The result of one input. */
 export const OutputResult = z.object({
   id: z.string().max(64),
   state: z.enum(['Succeeded', 'Failed']),
@@ -34,7 +34,7 @@ export const OutputResult = z.object({
 })
 export type OutputResult = z.infer<typeof OutputResult>
 
-/** What a finished job program leaves in its termination log, as JSON. Kubernetes truncates that at 4096 bytes. */
+/** The JSON that a job program writes to its termination log. The kubelet truncates it at 4096 bytes. */
 export const JobResult = z.object({
   ok: z.boolean(),
   reason: Reason.optional(),
@@ -45,7 +45,7 @@ export const JobResult = z.object({
 })
 export type JobResult = z.infer<typeof JobResult>
 
-/** Undefined for anything that is not a whole, valid result: a killed program leaves half a file or none. */
+/** Undefined unless the text is a complete, valid result: a killed program leaves half a file or none. */
 export function parseJobResult(text: string | undefined): JobResult | undefined {
   if (!text) return undefined
   try {

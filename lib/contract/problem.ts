@@ -1,6 +1,6 @@
 /**
- * Every way a request can be refused, and the HTTP status it is answered with. This is the only place that knows
- * those statuses. Wire-stable: clients branch on the code. Add, never rename.
+ * All reasons to refuse a request, with their HTTP status. This is the only place that has those statuses. Wire-stable:
+ * clients branch on the code. Add codes, never rename them.
  */
 export const PROBLEMS = {
   VALIDATION_ERROR: 400,
@@ -33,7 +33,7 @@ export const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS
 
-/** One thing wrong with one field. `field` is a dotted path as the client wrote it, e.g. `body.filename`. */
+/** One issue of one field. `field` is a dotted path as the client wrote it, e.g. `body.filename`. */
 export interface FieldIssue {
   field: string
   issue: string
@@ -42,17 +42,17 @@ export interface FieldIssue {
 
 export interface ProblemOptions extends ErrorOptions {
   details?: FieldIssue[]
-  /** Seconds after which trying again makes sense; becomes `Retry-After` and `error.retry_after`. */
+  /** Seconds after which the client may retry; becomes `Retry-After` and `error.retry_after`. */
   retryAfter?: number
   /** Extra response headers, e.g. `WWW-Authenticate`, `Allow`. */
   headers?: Record<string, string>
-  /** Where one code has two statuses: FILE_TOO_LARGE is 413 for a body, and 422 for a size that is only announced. */
+  /** For a code with two statuses: FILE_TOO_LARGE is 413 for a body and 422 for an announced size. */
   status?: 422
 }
 
 /**
- * The only error a caller is meant to see: `message` is for people, `code` for programs. Anything else that is
- * thrown is a bug or an outage, is logged whole, and reaches the caller as INTERNAL_ERROR.
+ * The only error that reaches the caller as it is: `message` is for people, `code` for programs. Any other error is a
+ * bug or an outage; it is logged in full and reaches the caller as INTERNAL_ERROR.
  */
 export class Problem extends Error {
   override readonly name = 'Problem'

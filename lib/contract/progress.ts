@@ -1,7 +1,10 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import * as z from 'zod'
 
-/** What a running pod tells the operator by `POST /progress`. Percent of all inputs together; speed is media seconds per second. */
+/**
+ * The body that a running pod posts to the operator's `/progress`. `percent` covers all inputs; `speed` is media
+ * seconds per second.
+ */
 export const ProgressReport = z.object({
   percent: z.number().min(0).max(100),
   speed: z.number().min(0).nullable(),
@@ -14,7 +17,7 @@ export const ProgressReport = z.object({
 })
 export type ProgressReport = z.infer<typeof ProgressReport>
 
-/** The Job a report speaks for. `uid` is the custom resource's, so a re-created resource does not inherit its forerunner's token. */
+/** The Job of a report. `uid` is the custom resource's: a re-created one refuses its predecessor's token. */
 export interface ProgressSubject {
   kind: 'TranscodeJob' | 'HighlightRender'
   namespace: string
@@ -24,8 +27,8 @@ export interface ProgressSubject {
 }
 
 /**
- * A bearer token that can do one thing: report progress for one Job. `base64url(subject).base64url(hmac-sha256)`.
- * The uid of the Job itself is not known before it is created, so the token is bound to its fixed name and its owner's uid.
+ * A bearer token that permits only to report progress for one Job. `base64url(subject).base64url(hmac-sha256)`. The
+ * Job's own uid is unknown before its creation, so the token is bound to the Job's fixed name and its owner's uid.
  */
 export function progressToken(key: string, subject: ProgressSubject): string {
   const body = Buffer.from(JSON.stringify(subject)).toString('base64url')

@@ -1,4 +1,4 @@
-/** The time, as a parameter. Business windows use the database's now(); this is for tokens, backoff and cache ages. */
+/** The time, as a parameter, for tokens, backoff and cache ages. Business windows use the database's now(). */
 export interface Clock {
   now(): Date
 }

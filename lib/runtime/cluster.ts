@@ -30,7 +30,7 @@ export interface ObjectMeta {
   ownerReferences?: OwnerReference[]
 }
 
-/** Where a kind lives in the API: `/apis/{group}/{version}/namespaces/{ns}/{plural}` (`/api/v1/…` for the core group, ''). */
+/** The path of a kind: `/apis/{group}/{version}/namespaces/{ns}/{plural}` (`/api/v1/…` for the core group, ''). */
 export interface Resource {
   group: string
   version: string
@@ -49,7 +49,7 @@ export interface ObjectKey {
   name: string
 }
 
-/** As the API server names them (`reason` of a Status), plus Unavailable for everything below HTTP. */
+/** The API server's names (`reason` of a Status), plus Unavailable for all failures below HTTP. */
 export type ClusterErrorReason =
   | 'NotFound'
   | 'AlreadyExists'
@@ -79,14 +79,14 @@ export const isClusterError = (e: unknown, reason: ClusterErrorReason): e is Clu
   e instanceof ClusterError && e.reason === reason
 
 export interface ReflectHandlers<T> {
-  /** Added or changed; `old` is what the cache held. Must not throw and must not block: put a key on a queue. */
+  /** Added or changed; `old` is the previous object in the cache. Must not throw or block: add a key to a queue. */
   onSet(object: T, old: T | undefined): void
   onDelete(object: T): void
-  /** An interruption; it is repaired without help, this is for logs and metrics. */
+  /** An interruption, for logs and metrics; the reflection recovers by itself. */
   onError?(error: unknown, retryInMs: number): void
 }
 
-/** A cache of one resource that follows the cluster for ever: list, watch, bookmarks, 410, backoff. */
+/** A cache of one resource that follows the cluster until stopped: list, watch, bookmarks, 410, backoff. */
 export interface Reflection<T> {
   get(key: ObjectKey): T | undefined
   list(): T[]
@@ -96,22 +96,22 @@ export interface Reflection<T> {
 }
 
 export interface ReflectOptions<T> {
-  /** Undefined: all namespaces. */
+  /** All namespaces when undefined. */
   namespace?: string
   labelSelector?: string
   /**
-   * A field selector that saves the reading of thousands of objects at start: what does not match may be missing from
-   * the cache until it changes.
+   * A field selector for lists only, which avoids reading thousands of objects at start. Objects that do not match may
+   * be missing from the cache until they change.
    */
   listFieldSelector?: string
-  /** Drops what nobody reads before an object enters the cache: memory is objects × size. */
+  /** Drops unused fields before an object enters the cache, to save memory. */
   trim?(object: T): T
 }
 
 /**
- * The Kubernetes API as far as this project uses it, on plain JSON. `lib/runtime/kube.ts` speaks to a real API server,
- * `local/cluster/` keeps everything in this process; both pass `test/support/cluster-contract.ts`. Failures are
- * ClusterError.
+ * The part of the Kubernetes API that this project uses, on plain JSON. `lib/runtime/kube-cluster.ts` talks to a real
+ * API server, `local/cluster/` keeps all objects in this process; both pass `test/support/cluster-contract.ts`.
+ * Failures are ClusterError.
  */
 export interface Cluster {
   reflect<T extends KubeObject>(
@@ -121,17 +121,17 @@ export interface Cluster {
   ): Reflection<T>
   get<T extends KubeObject>(resource: Resource, key: ObjectKey): Promise<T | undefined>
   list<T extends KubeObject>(resource: Resource, options?: { namespace?: string; labelSelector?: string }): Promise<T[]>
-  /** AlreadyExists when the name is taken; Invalid when the schema or a CEL rule refuses it. */
+  /** AlreadyExists when the name is taken; Invalid when the schema or a CEL rule rejects the object. */
   create<T extends KubeObject>(resource: Resource, object: T): Promise<T>
   /** Whole-object update guarded by `metadata.resourceVersion`: Conflict when it is stale. For leases. */
   replace<T extends KubeObject>(resource: Resource, object: T): Promise<T>
-  /** JSON merge patch (RFC 7386) of anything but status. With `resourceVersion` in its metadata it is guarded. */
+  /** JSON merge patch (RFC 7386) of any field except status. With `resourceVersion` in its metadata it is guarded. */
   patch<T extends KubeObject>(resource: Resource, key: ObjectKey, patch: object): Promise<T>
   /**
-   * Server-side apply of `status`, forced: `manager` owns exactly the fields given; what it applied before and leaves
-   * out now is removed, what other managers own stays. Managers keep to disjoint top-level fields of status.
-   * With `resourceVersion` in the key, Conflict when the object has changed, or is another one, since. (An API server
-   * ignores a uid here: the version is the only guard it knows.)
+   * Forced server-side apply of `status`: `manager` then owns exactly the given fields. Fields that it applied before
+   * and omits now are removed; fields of other managers stay. Managers must use disjoint top-level fields of status.
+   * With `resourceVersion` in the key, Conflict when the object has changed or has been re-created since. (The API
+   * server ignores a uid here, so the version is the only possible guard.)
    */
   applyStatus<T extends KubeObject>(
     resource: Resource,
@@ -139,7 +139,7 @@ export interface Cluster {
     status: object,
     manager: string,
   ): Promise<T>
-  /** Background propagation; NotFound is success. With `uid`, Conflict when the name now belongs to another object. */
+  /** Background propagation; NotFound counts as success. With `uid`, Conflict when another object has the name now. */
   delete(resource: Resource, key: ObjectKey, options?: { uid?: string }): Promise<void>
   close(): Promise<void>
 }

@@ -1,8 +1,8 @@
 import * as z from 'zod'
 
 /**
- * Reads the environment once, at start. Reports every mistake together and never prints a value, since half of them
- * are secrets. The rest of the program gets a plain frozen object; nothing else reads `process.env`.
+ * Reads the environment once, at start. Reports all mistakes together and never prints a value, because many values
+ * are secrets. The rest of the program gets a frozen object; no other code reads `process.env`.
  */
 export function loadConfig<S extends z.ZodObject>(
   schema: S,
@@ -14,7 +14,7 @@ export function loadConfig<S extends z.ZodObject>(
   throw new ConfigError(result.error.issues)
 }
 
-/** Every mistake in the environment, by the names of its variables. */
+/** All mistakes in the environment, by variable name. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly variables: readonly string[]
@@ -39,13 +39,13 @@ export const json = <S extends z.ZodType>(schema: S) =>
     })
     .pipe(schema)
 
-/** `true`/`false`/`1`/`0`; anything else is a mistake rather than silently true. */
+/** `true`/`false`/`1`/`0`; any other value is a mistake. */
 export const flag = z.stringbool()
 
-/** A whole number written in decimal. */
+/** A decimal integer. */
 export const int = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
 
-/** Where Kubernetes tells its clients, and the pods it runs, how to reach it. */
+/** The variables by which Kubernetes clients and pods find the API server. */
 export const kubernetesEnvironment = (env: Record<string, string | undefined> = process.env) => {
   const { KUBECONFIG, KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT } = env
   return { KUBECONFIG, KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT }

@@ -3,24 +3,24 @@ import { type Delivery, type EventBus, PoisonMessage, type SubscribeOptions } fr
 import { checkConsumer, checkSubject, MAX_DELIVER } from './event-bus-names.ts'
 import type { Log } from './log.ts'
 
-/** How many finished events, and dead letters, a consumer is remembered to have had. */
+/** The number of finished events, and of dead letters, that the bus remembers per consumer. */
 const REMEMBERED = 10_000
 
 interface Consumer {
   options: SubscribeOptions
   handlers: ((d: Delivery) => Promise<void>)[]
   turn: number
-  /** Ids handled or put aside, oldest first. */
+  /** Ids that were handled or became dead letters, oldest first. */
   finished: Set<string>
   running: Map<string, Promise<void>>
   attempts: Map<string, number>
 }
 
 /**
- * Delivers in this process, straight from whoever publishes. It stores nothing: the outbox does. `publish` resolves
- * when every subscriber of the type has handled the event or put it aside, and rejects when one has failed, so that
- * the relay keeps the row and publishes again later (which is also the backoff); consumers that were done are then
- * left alone. Subscribe before the first publish: earlier events do not come again.
+ * Delivers events within this process, directly from the publisher. The bus stores nothing; the outbox does. `publish`
+ * resolves when every subscriber of the type has handled the event or made it a dead letter, and rejects when one
+ * failed, so that the relay keeps the row and publishes again later (which is also the backoff). Consumers that have
+ * finished are then skipped. Subscribe before the first publish: earlier events are not redelivered.
  */
 export function openMemoryBus(options: { log: Log }): EventBus {
   const { log } = options
@@ -52,7 +52,7 @@ export function openMemoryBus(options: { log: Log }): EventBus {
     consumer.attempts.set(event.id, attempt)
     const handle = consumer.handlers[consumer.turn++ % consumer.handlers.length]
     try {
-      // A copy of what would have gone over the wire: one handler's changes must not reach the next.
+      // A copy, as over a network: changes by one handler must not reach the next.
       await handle?.({ event: JSON.parse(JSON.stringify(event)) as CloudEvent, attempt })
     } catch (error) {
       const name = consumer.options.consumer

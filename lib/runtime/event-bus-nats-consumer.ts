@@ -14,20 +14,21 @@ export interface Wire {
 
 interface ConsumeDeps {
   connected(): Promise<Wire>
-  /** Something failed: the streams are to be looked at again. */
+  /** Reports a failure, so that the streams are checked again. */
   suspect(): void
-  /** Silence after which a handler counts as dead; a running one speaks up three times within it. */
+  /** A handler that sends no signal for this long counts as dead; a running handler sends three within it. */
   ackWaitMs: number
   log: Log
 }
 
-/** Also how long it takes to see that the server has lost the consumer. */
+/** Also the time after which the loss of the consumer on the server is noticed. */
 const PULL_MS = 5_000
 const AFTER_ERROR_MS = 1_000
 
 /**
- * One message after the other, for ever, whatever happens to the server. Resolves when the consumer exists, or has
- * failed to be made once (then it goes on trying: nothing is lost, since it starts at the beginning of the stream).
+ * Handles one message after the other until stopped; survives restarts and losses of the server. Resolves when the
+ * consumer exists or its creation has failed once. Creation is then retried; no event is lost, because the consumer
+ * starts at the beginning of the stream.
  */
 export async function consume(
   { connected, suspect, ackWaitMs, log }: ConsumeDeps,
@@ -58,13 +59,13 @@ export async function consume(
   async function pullFrom(wire: Wire): Promise<void> {
     const source = await wire.js.consumers.get(STREAM, consumer)
     while (!stop.signal.aborted) {
-      // One at a time: a message that waits behind a slow one would use up its time to be acknowledged.
+      // One at a time: a message that waits behind a slow one would use up its ack wait.
       pulling = await source.fetch({ max_messages: 1, expires: PULL_MS })
       if (stop.signal.aborted) pulling.stop()
       for await (const message of pulling) await take(wire, message)
       const error = await pulling.closed()
       if (error) throw error
-      // A server that has lost the consumer, or is deleting it, may swallow what is asked of it without a word.
+      // A server that has lost the consumer, or is deleting it, may ignore requests without an error.
       if (pulling.getReceived() === 0 && !stop.signal.aborted) await source.info()
     }
   }
@@ -75,7 +76,7 @@ export async function consume(
     if (!event) return putAside(wire, message, 'Not a CloudEvent')
     if (!types.includes(event.type)) return message.ack()
     const attempt = message.info.deliveryCount
-    // The last attempt ended without a word: the process died, perhaps of this very message.
+    // The last attempt ended without an answer: the process died, perhaps because of this message.
     if (attempt > maxDeliver) return putAside(wire, message, 'Every attempt ended without an answer')
     const alive = setInterval(() => message.working(), ackWaitMs / 3)
     try {
@@ -96,7 +97,7 @@ export async function consume(
     message.nak(delay)
   }
 
-  /** Stored as a dead letter first, then dropped. Dying in between stores it again, which its id prevents. */
+  /** Stores the dead letter before it drops the message. After a crash in between, the id prevents a duplicate. */
   async function putAside(wire: Wire, message: JsMsg, why: unknown): Promise<void> {
     log.error({ err: why, consumer, subject: message.subject, seq: message.seq }, 'put aside as a dead letter')
     const about = headers()

@@ -19,7 +19,7 @@ export const deadSubject = (consumer: string) => `memory-dlq.${consumer}`
 const MINUTE_MS = 60_000
 const DAY_MS = 24 * 60 * MINUTE_MS
 
-/** Events name people, so nothing is kept for longer than a week (erasure must end somewhere). */
+/** Events contain personal data, so no event is kept for longer than a week: this bounds the time to erase a person. */
 const AGES = { max_age: nanos(7 * DAY_MS), duplicate_window: nanos(10 * MINUTE_MS) }
 
 const STREAM_NAME_IN_USE = 10058
@@ -27,7 +27,7 @@ const SUBJECTS_OVERLAP = 10065
 const ADD_ATTEMPTS = 20
 const ADD_AGAIN_MS = 100
 
-/** Makes the streams or repairs what we care about in them. Any number of programs may do so at once. */
+/** Creates the streams, or updates the settings that this project owns. Any number of programs may do so at once. */
 export async function ensureStreams(jsm: JetStreamManager, replicas: number): Promise<void> {
   await ensureStream(jsm, STREAM, STREAM_SUBJECTS, replicas)
   await ensureStream(jsm, DEAD_STREAM, [deadSubject('*')], replicas)
@@ -38,12 +38,12 @@ async function ensureStream(jsm: JetStreamManager, name: string, subjects: strin
   const storage = { storage: StorageType.File, retention: RetentionPolicy.Limits }
   const isThere = await addStream(jsm, { name, ...storage, num_replicas: replicas, ...wanted })
   if (!isThere) return
-  // It exists and differs. Replicas, limits and placement are the administrator's, so they stay.
+  // It exists and differs. Replicas, limits and placement belong to the administrator and stay unchanged.
   const { config } = await jsm.streams.info(name)
   await jsm.streams.update(name, { ...config, ...wanted })
 }
 
-/** Adds a stream; true when there is another one of that name already. */
+/** Adds a stream; true when another stream of that name already exists. */
 async function addStream(jsm: JetStreamManager, config: Partial<StreamConfig>): Promise<boolean> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -52,7 +52,7 @@ async function addStream(jsm: JetStreamManager, config: Partial<StreamConfig>): 
     } catch (error) {
       const code = jsErrorCode(error)
       if (code === STREAM_NAME_IN_USE) return true
-      // So it is also called while somebody else is just making the very same stream.
+      // The server also answers this while another program is creating the same stream.
       if (code !== SUBJECTS_OVERLAP || attempt === ADD_ATTEMPTS) throw error
       await sleep(ADD_AGAIN_MS)
     }
@@ -60,9 +60,9 @@ async function addStream(jsm: JetStreamManager, config: Partial<StreamConfig>): 
 }
 
 /**
- * Makes the durable consumer, or brings it up to date. Attempts are counted and delayed by our side and not by
- * `max_deliver` and `backoff` of the server: the server would drop a message whose last attempt killed the process
- * without a dead letter, and its backoff would replace ack_wait.
+ * Creates or updates the durable consumer. The client counts and delays attempts, not the server's `max_deliver` and
+ * `backoff`: the server would drop a message whose last attempt killed the process without a dead letter, and its
+ * backoff would replace ack_wait.
  */
 export async function ensureConsumer(
   jsm: JetStreamManager,
@@ -77,7 +77,7 @@ export async function ensureConsumer(
     replay_policy: ReplayPolicy.Instant,
     ack_wait: nanos(ackWaitMs),
     max_deliver: -1,
-    // Old servers know one filter per consumer; of several types the others are skipped on our side.
+    // Old servers support one filter per consumer; for several types the client skips the others.
     ...(only !== undefined && { filter_subject: `memory.v1.*.*.*.${only}` }),
   })
 }

@@ -8,11 +8,11 @@ import { DEAD_STREAM, deadSubject, ensureStreams, jsErrorCode } from './event-bu
 import type { Log } from './log.ts'
 
 export interface NatsOptions {
-  /** `nats://user:password@host:4222`, or `tls://…`; several with commas between them. */
+  /** `nats://user:password@host:4222` or `tls://…`; several separated by commas. */
   url: string
-  /** How many servers keep each event; for streams that do not exist yet. */
+  /** Replicas of each event; applies to streams that do not exist yet. */
   replicas?: number
-  /** A program that died while it handled a message is noticed after this time. */
+  /** Time after which a message is redelivered whose handler's process died. */
   ackWaitMs?: number
   log: Log
 }
@@ -23,7 +23,7 @@ const NO_MESSAGE = 10037
 
 /**
  * Events through NATS JetStream. Opening does not wait for the server: until it answers, `publish` and `check` throw
- * after some seconds and subscriptions keep trying. Afterwards the connection is repaired for ever.
+ * after some seconds and subscriptions keep retrying. Afterwards the client reconnects without limit.
  */
 export function openNatsBus(options: NatsOptions): EventBus {
   const { log } = options
@@ -67,9 +67,9 @@ export function openNatsBus(options: NatsOptions): EventBus {
     return { jsm, js: nc.jetstream({ timeout: PATIENCE_MS }) }
   }
 
-  /** Shared by all callers; whatever fails afterwards makes the next one look at the streams again. */
+  /** Shared by all callers. After any failure the next caller checks the streams again. */
   async function connected(): Promise<Wire> {
-    // What is asked while there is no connection is lost: the client would only notice when its time is up.
+    // Requests sent without a connection are lost, and the client notices only at their timeout.
     await within(online.promise)
     ready ??= prepare().catch((error: unknown) => {
       ready = undefined
@@ -116,7 +116,7 @@ export function openNatsBus(options: NatsOptions): EventBus {
     await Promise.all([...stoppers].map((stop) => stop()))
     const nc = await connecting
     if (!nc || nc.isClosed()) return
-    // While the server is away there is nobody to drain to, and drain() then resolves without having closed.
+    // Without a connection, drain() cannot drain and resolves without closing.
     if (isOnline) await within(nc.drain()).catch(() => undefined)
     await nc.close()
   }
@@ -156,7 +156,7 @@ async function connectForEver(options: NatsOptions, signal: AbortSignal): Promis
   return undefined
 }
 
-/** The client does not read credentials in addresses. */
+/** Splits the credentials off: the NATS client ignores credentials in addresses. */
 function addressOf(url: string) {
   const urls = url.split(',').map((part) => new URL(part.trim()))
   const { username, password } = urls[0] ?? { username: '', password: '' }
@@ -171,7 +171,7 @@ async function readDeadLetters(jsm: Wire['jsm'], consumer: string): Promise<Clou
   const found: CloudEvent[] = []
   for (let seq = 1; ; seq++) {
     try {
-      // `next_by_subj` is in the protocol since server 2.9 and missing in the client's type.
+      // The protocol has `next_by_subj` since server 2.9; the client's type lacks it.
       const query: { seq: number; next_by_subj: string } = { seq, next_by_subj: deadSubject(consumer) }
       const message = await jsm.streams.getMessage(DEAD_STREAM, query)
       seq = message.seq

@@ -1,7 +1,7 @@
 /**
- * Places where a test makes the process die without warning, to show that the next one repairs what was left.
- * `KEEPSAKE_FAILPOINT=name` (or `name:2` for the second time it is reached) kills this process with SIGKILL there.
- * Without it a failpoint is one comparison. Never set it in production: that is all it can do.
+ * Named lines at which a test kills the process, to show that the next process recovers. `KEEPSAKE_FAILPOINT=name` (or
+ * `name:2` for the second time that the line is reached) sends SIGKILL to this process there. Unset, a failpoint costs
+ * one comparison. Never set it in production.
  */
 let armed: { name: string; left: number } | undefined
 

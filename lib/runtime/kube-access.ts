@@ -7,16 +7,16 @@ import { delimiter, dirname, join, resolve } from 'node:path'
 import type { KubeConfig } from '@kubernetes/client-node'
 import { kubernetesEnvironment } from './config.ts'
 
-/** An API server and who we are to it, as files say at this moment. */
+/** An API server and the client's identity, as currently configured on disk. */
 export interface KubeCredentials {
   server: string
   headers: Record<string, string>
   tls: { ca?: unknown; cert?: unknown; key?: unknown; servername?: unknown; rejectUnauthorized?: unknown }
-  /** Where the way there is not the direct one. */
+  /** Set when requests go through a proxy. */
   agent?: Agent
 }
 
-/** Reads the credentials anew whenever it is asked: tokens and certificates are rotated on disk. */
+/** Reads the credentials again on every call: tokens and certificates are rotated on disk. */
 export type KubeAccess = () => Promise<KubeCredentials>
 
 interface NamedCluster {
@@ -58,15 +58,15 @@ const USER_FIELDS = [
   'tokenFile',
 ]
 
-// Loaded only where they are needed: in a pod neither is. The client alone costs 80 MiB and 0.4 s of CPU.
+// Loaded lazily: a pod needs neither, and the client alone costs 80 MiB and 0.4 s of CPU.
 const load = createRequire(import.meta.url)
 const parseYaml = (text: string) => (load('yaml') as typeof import('yaml')).parse(text) as unknown
 const client = () => load('@kubernetes/client-node') as typeof import('@kubernetes/client-node')
 
 /**
- * `$KUBECONFIG`, `~/.kube/config` or the pod's service account, in the order of kubectl. Answers with the first that
- * names a cluster; throws when none does. Certificates and tokens are read here; whatever else a kubeconfig may ask for
- * (plugins, identity providers, proxies, several files) is left to the client.
+ * `$KUBECONFIG`, `~/.kube/config` or the pod's service account, in the order of kubectl. Returns the first that names a
+ * cluster; throws when none does. Certificates and tokens are read here; all other kubeconfig features (plugins,
+ * identity providers, proxies, several files) are left to the client library.
  */
 export function defaultKubeAccess(): KubeAccess {
   const { KUBECONFIG = '', KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = kubernetesEnvironment()
@@ -78,7 +78,7 @@ export function defaultKubeAccess(): KubeAccess {
   throw new Error('No Kubernetes configuration found')
 }
 
-/** What a configuration of the client says: for tests, and for whatever only the client understands. */
+/** Access by a configuration of the client library: for tests and for features that only the library supports. */
 export function clientAccess(config: KubeConfig): KubeAccess {
   const cluster = config.getCurrentCluster()
   if (!cluster) throw new Error('The Kubernetes configuration names no cluster')
@@ -109,7 +109,7 @@ const serviceAccount =
     return { server, headers: { Authorization: `Bearer ${token?.trim()}` }, tls: { ca } }
   }
 
-/** Undefined: it asks for more than this knows. */
+/** Undefined when the file uses features that only the client library supports. */
 function accessOfFile(file: string): KubeAccess | undefined {
   const config = parseConfig(readFileSync(file, 'utf8'))
   const context = config?.contexts?.find((c) => c.name === config['current-context'])?.context
@@ -145,7 +145,7 @@ function parseConfig(text: string): ConfigFile | undefined {
 
 const hasOnly = (value: object, fields: readonly string[]) => Object.keys(value).every((k) => fields.includes(k))
 
-/** A file beside the configuration, or what the configuration itself holds. */
+/** Reads a file relative to the kubeconfig, or the data embedded in the kubeconfig. */
 const readerFrom =
   (folder: string) =>
   async (file: string | undefined, data: string | undefined): Promise<Buffer | undefined> => {

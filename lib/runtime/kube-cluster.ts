@@ -19,12 +19,12 @@ import { Reflector, type ReflectorTimes } from './reflector.ts'
 
 export interface KubeClusterOptions extends KubeHttpOptions {
   log: Log
-  /** Where the cluster is and who we are; by default what kubectl would use, or the pod's service account. */
+  /** Address and credentials of the cluster; by default those of kubectl, or the pod's service account. */
   config?: KubeConfig
   times?: Partial<ReflectorTimes>
 }
 
-/** The door to a real Kubernetes. Nothing is asked of the server before the first call. */
+/** The adapter to a real Kubernetes. Sends nothing to the server before the first call. */
 export const openKubeCluster = (options: KubeClusterOptions): KubeCluster => new KubeCluster(options)
 
 export class KubeCluster implements Cluster {
@@ -93,7 +93,7 @@ export class KubeCluster implements Cluster {
   }
 
   async replace<T extends KubeObject>(resource: Resource, object: T): Promise<T> {
-    // Without a version the API server would overwrite unconditionally: two leaders would both win.
+    // Without a version the API server overwrites unconditionally, and two replicas could both become leader.
     if (!object.metadata.resourceVersion) throw new ClusterError('Invalid', 'replace needs a resourceVersion')
     const path = objectPath(resource, { namespace: namespaceOf(object), name: object.metadata.name })
     return this.#http.json<T>({ method: 'PUT', path, body: { ...headOf(resource), ...object } })
@@ -129,7 +129,7 @@ export class KubeCluster implements Cluster {
       await this.#http.json({
         method: 'DELETE',
         path: objectPath(resource, key),
-        // The default of batch/v1 is Orphan: pods would outlive their Job for ever.
+        // The default of batch/v1 is Orphan, which would leave the pods of a deleted Job running.
         body: {
           apiVersion: 'v1',
           kind: 'DeleteOptions',

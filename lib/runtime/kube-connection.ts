@@ -3,7 +3,7 @@ import { type AgentOptions, Agent as PlainAgent } from 'node:http'
 import { Agent } from 'node:https'
 import type { KubeAccess, KubeCredentials } from './kube-access.ts'
 
-/** For one request: where to, as whom, over which pooled connection. */
+/** Server, credentials and connection pool for one request. */
 export interface KubeRoute {
   server: URL
   headers: Record<string, string>
@@ -16,13 +16,12 @@ interface Pools {
   watches: PlainAgent
 }
 
-/** As long as client-go believes a token that it has read. */
+/** client-go caches a token for the same time. */
 const CREDENTIALS_FOR_MS = 60_000
 const POOL: AgentOptions = { keepAlive: true, keepAliveMsecs: 30_000, scheduling: 'lifo' }
 const CALLS: AgentOptions = { ...POOL, maxSockets: 16, timeout: 30_000 }
 
-// Both agents serve one server with one identity. Node would find the right connection by a name made of all
-// certificates, for every request.
+// Both agents serve one server with one identity. Node's default name is built from all certificates for every request.
 class TlsAgent extends Agent {
   override getName(): string {
     return 'server'
@@ -51,18 +50,18 @@ export class KubeConnection {
     return { server, headers: credentials.headers, agent }
   }
 
-  /** Reads tokens and certificates anew before the next request: for an answer of 401. */
+  /** Reads tokens and certificates again before the next request; call it after a 401. */
   forgetCredentials(): void {
     this.#known = undefined
   }
 
-  /** Cuts every connection. */
+  /** Closes all connections at once. */
   close(): void {
     for (const agent of [this.#pools?.calls, this.#pools?.watches]) agent?.destroy()
     this.#pools = undefined
   }
 
-  /** New pools when the CA or the client certificate has been rotated; requests under way end on the old ones. */
+  /** Makes new pools after a rotation of the CA or the client certificate; running requests finish on the old pools. */
   #poolsFor({ server, tls, agent }: KubeCredentials): Pools {
     const id = createHash('sha256')
       .update(
@@ -72,9 +71,9 @@ export class KubeConnection {
       )
       .digest('base64')
     if (this.#pools?.id === id) return this.#pools
-    // With nothing more to come, idle connections of the old ones end by themselves.
+    // The old pools get no more requests, so their idle connections time out.
     if (agent) {
-      Object.assign(agent, { keepAlive: true }) // the client makes them without
+      Object.assign(agent, { keepAlive: true }) // the client library creates agents without keep-alive
       return { id, calls: agent, watches: agent }
     }
     const make = (options: AgentOptions) =>

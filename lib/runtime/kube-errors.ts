@@ -1,6 +1,6 @@
 import { ClusterError, type ClusterErrorReason } from './cluster.ts'
 
-/** `kind: Status`, which the API server answers failures with (and sends as `object` of an ERROR event). */
+/** `kind: Status`, the API server's answer to a failed request and the `object` of an ERROR event. */
 export interface KubeStatus {
   kind?: string
   reason?: string
@@ -36,8 +36,8 @@ const BY_CODE: Record<number, ClusterErrorReason> = {
 }
 
 /**
- * What a failed answer means. A 404 counts as NotFound only if a Status says so: a plain "404 page not found" means
- * that the server does not know the kind (its CRD is missing), which must never look like "that object is gone".
+ * Classifies a failed answer. A 404 counts as NotFound only with a Status: a plain "404 page not found" means that the
+ * server does not serve the kind (its CRD is missing), which must never be mistaken for a deleted object.
  */
 export function clusterErrorOf(code: number, status: KubeStatus | undefined, retryAfter?: number): ClusterError {
   const reason = BY_REASON[status?.reason ?? ''] ?? BY_CODE[code] ?? 'Unavailable'
@@ -55,7 +55,7 @@ export function parseStatus(text: string): KubeStatus | undefined {
   }
 }
 
-/** Whatever went wrong below HTTP. */
+/** Any failure below HTTP. */
 export const unreachable = (cause: unknown): ClusterError => {
   const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause
   const text = inner instanceof Error ? inner.message : String(inner)

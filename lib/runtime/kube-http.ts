@@ -14,7 +14,7 @@ export interface KubeRequest {
   signal?: AbortSignal
 }
 
-/** What happened with one request, for `rest_client_*` metrics. `code` is `<error>` when there was no answer. */
+/** The outcome of one request, for `rest_client_*` metrics. `code` is `<error>` when there was no answer. */
 export interface RequestSeen {
   method: string
   host: string
@@ -23,23 +23,23 @@ export interface RequestSeen {
 }
 
 export interface KubeHttpOptions {
-  /** Calls a second in the long run, and at once; watches do not count. */
+  /** Sustained calls per second; watches do not count. `burst` is the number of calls allowed at once. */
   perSecond?: number
   burst?: number
   timeoutMs?: number
   onRequest?(seen: RequestSeen): void
 }
 
-/** An answer whose head is there, and the end of the time that is left for its body. */
+/** An answer whose headers have arrived. */
 interface Answer {
   message: IncomingMessage
-  /** The time limit has done its work. */
+  /** Cancels the time limit. */
   inTime(): void
 }
 
 /**
- * Speaks to the API server in plain JSON: nothing is typed, so nothing unknown is dropped. Failures are ClusterError.
- * On Node's own HTTP, which costs half the CPU of fetch and a quarter of its memory.
+ * Talks to the API server in plain, untyped JSON, so unknown fields survive. Failures are ClusterError. Uses node:http,
+ * which costs half the CPU of fetch and a quarter of its memory.
  */
 export class KubeHttp {
   readonly #connection: KubeConnection
@@ -54,7 +54,7 @@ export class KubeHttp {
     this.#seen = options.onRequest ?? (() => {})
   }
 
-  /** The decoded answer to one call. Gives up after the time limit, including the time to read the body. */
+  /** The decoded answer to one call. The time limit includes reading the body. */
   async json<T>(request: KubeRequest): Promise<T> {
     const wait = this.#bucket.reserve()
     if (wait > 0) await sleep(wait, undefined, { ...(request.signal && { signal: request.signal }) })
@@ -68,7 +68,7 @@ export class KubeHttp {
     }
   }
 
-  /** The bytes of a watch, as they come. The time limit covers the head of the answer only. */
+  /** The bytes of a watch as they arrive. The time limit covers only the headers of the answer. */
   async stream(request: KubeRequest & { signal: AbortSignal }): Promise<AsyncIterable<Uint8Array>> {
     const { message, inTime } = await this.#send(request, 'watch')
     inTime()
@@ -78,7 +78,7 @@ export class KubeHttp {
   async #send(request: KubeRequest, purpose: 'call' | 'watch'): Promise<Answer> {
     let answer = await this.#once(request, purpose)
     if (answer.message.statusCode === 401) {
-      // The token may have been rotated since it was last read: a fresh one gets one chance.
+      // The token may have been rotated since it was last read: retry once with a fresh one.
       answer.message.resume()
       answer.inTime()
       this.#connection.forgetCredentials()
@@ -136,7 +136,8 @@ export class KubeHttp {
       const late = () => sent.destroy(new Error(`no answer within ${this.#timeoutMs} ms`))
       const timer = setTimeout(late, this.#timeoutMs)
       sent.once('response', (message) => resolve({ message, inTime: () => clearTimeout(timer) }))
-      // Also after the head has come: what breaks then is the body's to tell, and must not go unheard.
+      // Keep listening after the headers have arrived: textOf reports that error, but without a listener it would crash
+      // the process.
       sent.on('error', (error) => {
         clearTimeout(timer)
         reject(error)

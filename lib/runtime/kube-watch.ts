@@ -13,7 +13,7 @@ type RawEvent<T> = WatchEvent<T> | { type: 'ERROR'; object: KubeStatus }
 
 const PAGE = '500'
 
-/** One page of a collection. Items get the apiVersion and kind that lists leave out. */
+/** One page of a collection. Adds apiVersion and kind to the items, which lists omit. */
 export async function listPage<T extends KubeObject>(
   http: KubeHttp,
   path: string,
@@ -47,7 +47,7 @@ const isEndOfSnapshot = ({ metadata }: { metadata: { annotations?: Record<string
 
 const head = (apiVersion?: string, kind?: string) => ({ ...(apiVersion && { apiVersion }), ...(kind && { kind }) })
 
-/** A collection of the API server as a source for a reflector. A watch tells of everything, whatever was listed. */
+/** A collection of the API server as the source of a reflector. `listFieldSelector` does not apply to the watch. */
 export const kubeSource = <T extends KubeObject>(
   http: KubeHttp,
   path: string,
@@ -76,7 +76,7 @@ export const kubeSource = <T extends KubeObject>(
     throw new ClusterError('Unavailable', 'The list broke off')
   },
   async *watch(resourceVersion, signal) {
-    const seconds = 300 + Math.floor(Math.random() * 300) // as client-go does: not all clients come back at once
+    const seconds = 300 + Math.floor(Math.random() * 300) // as in client-go, so that clients do not reconnect together
     const bytes = await http.stream({
       method: 'GET',
       path,
@@ -98,7 +98,7 @@ function eventOf<T>(line: string): WatchEvent<T> {
   try {
     event = JSON.parse(line) as RawEvent<T>
   } catch (error) {
-    throw unreachable(error) // cut in the middle
+    throw unreachable(error) // the connection broke in the middle of a line
   }
   if (event.type === 'ERROR') throw clusterErrorOf(event.object.code ?? 500, event.object)
   return event
@@ -106,7 +106,7 @@ function eventOf<T>(line: string): WatchEvent<T> {
 
 const NEWLINE = 10
 
-/** Whole lines, however the bytes were cut: even inside a character. */
+/** Whole lines, even when a chunk ends inside a line or a character. */
 async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   let begun: Uint8Array[] = []
   try {

@@ -6,9 +6,9 @@ type Signal = (typeof SIGNALS)[number]
 const untilHandled = new Map<Signal, () => void>()
 
 /**
- * The first thing a program does, before it imports anything else: in a container it is process 1, to which a signal
- * without a handler does nothing, and the pod would be waited for until it is killed. Ends the process as the signal
- * itself would, until `onSignal` or `lifecycle` knows better.
+ * Exits on SIGTERM and SIGINT until `onSignal` or `lifecycle` takes over. A program calls this first, before any other
+ * import: in a container it is process 1, for which the kernel ignores signals without a handler, and the kubelet would
+ * wait the whole grace period.
  */
 export function endAtSignals(): void {
   for (const signal of SIGNALS) {
@@ -18,26 +18,26 @@ export function endAtSignals(): void {
   }
 }
 
-/** Handles the first SIGTERM and the first SIGINT, in place of what `endAtSignals` does. */
+/** Handles the first SIGTERM and the first SIGINT, instead of `endAtSignals`. */
 export function onSignal(handle: (signal: Signal) => void): void {
   for (const signal of SIGNALS) {
     process.once(signal, () => handle(signal))
     const end = untilHandled.get(signal)
-    if (end) process.off(signal, end) // last: there is no moment without a handler
+    if (end) process.off(signal, end) // after adding the new handler, so that there always is one
     untilHandled.delete(signal)
   }
 }
 
 export interface Lifecycle {
-  /** Aborted by SIGTERM, SIGINT or stop(). Loops end when it is. */
+  /** Aborted by SIGTERM, SIGINT or stop(); ends all loops. */
   readonly signal: AbortSignal
-  /** Closers run in reverse order of being added, each after the one before has finished. */
+  /** Closers run one after the other, in reverse order of registration. */
   onStop(name: string, close: () => Promise<void> | void): void
-  /** Runs the closers once, however often it is called. */
+  /** Runs the closers once, even when called again. */
   stop(reason: string): Promise<void>
 }
 
-/** Opens things in order, closes them in reverse, and gives up after `deadlineMs` so that a stuck closer cannot hold a pod. */
+/** Closes resources in reverse order. Gives up after `deadlineMs`, so that a stuck closer cannot block the shutdown. */
 export function lifecycle(log: Log, options: { deadlineMs: number; signals?: boolean; exit?: boolean }): Lifecycle {
   const controller = new AbortController()
   const closers: { name: string; close: () => Promise<void> | void }[] = []

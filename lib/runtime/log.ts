@@ -19,8 +19,8 @@ const SECRET_FIELDS = [
 const paths = SECRET_FIELDS.flatMap((f) => [f, `*.${f}`, `*.*.${f}`, `*.*.*.${f}`])
 
 /**
- * JSON lines on stdout (or a given file descriptor). Anything called like a credential is replaced, so is the token in
- * a signed link under `url`; an error keeps its stack, since only operators read this.
+ * JSON lines on stdout (or a given file descriptor). Replaces fields named like a credential and the token of a signed
+ * link under `url`. Errors keep their stack, because only operators read the log.
  */
 export function openLog(options: { program: string; level?: string; fd?: number }): Log {
   return pino(

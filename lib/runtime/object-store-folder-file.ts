@@ -3,11 +3,11 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { type Release, StoreError } from './object-store.ts'
 
-/** What a stored file says about itself. */
+/** The metadata at the end of a stored file. */
 export interface Seal {
   etag: string
   contentType: string
-  /** Of the content, without the seal. */
+  /** Bytes of the content, without the seal. */
   size: number
 }
 
@@ -17,20 +17,20 @@ export interface SealOptions {
   contentMd5?: string | undefined
   signal?: AbortSignal | undefined
   release?: Release | undefined
-  /** Instead of the MD5 of the content. */
+  /** Replaces the MD5 of the content. */
   etag?: string
 }
 
 /**
- * Content type and etag lie in the last 1024 bytes of the object's own file: two files could not be replaced at once,
- * and extended attributes are not for Node. The content starts at 0, so that ranges are plain reads.
+ * The last 1024 bytes of an object's file hold its content type and etag: two files could not be replaced atomically,
+ * and Node has no API for extended attributes. The content starts at 0, so that ranges are plain reads.
  */
 const SEAL_BYTES = 1024
 const MAGIC = 'keepsake-object/1 '
 
 export type Body = Readable | Buffer | string | AsyncIterable<Buffer>
 
-/** Streams the body into a new file, closes it with a seal and makes it durable. Throws what the body throws. */
+/** Streams the body into a new file, appends the seal and syncs the file. Rethrows errors of the body. */
 export async function writeSealed(path: string, body: Body, options: SealOptions): Promise<Seal> {
   const handle = await disk(open(path, 'wx'))
   try {
@@ -65,7 +65,7 @@ async function copyBody(handle: FileHandle, body: Body, hash: Hash | undefined, 
     for await (const chunk of chunksOf(body)) {
       signal?.throwIfAborted()
       written += chunk.length
-      // Not read to its end: whoever sends more than announced may send for ever.
+      // Stop reading: a sender that exceeds the announced size may never end.
       if (written > size) throw wrongLength(size, written)
       hash?.update(chunk)
       await disk(writeAll(handle, chunk))
@@ -87,7 +87,7 @@ const abortReason = (signal: AbortSignal | undefined) =>
 async function* chunksOf(body: Body): AsyncIterable<Buffer> {
   if (typeof body === 'string' || Buffer.isBuffer(body)) yield Buffer.from(body)
   else {
-    // A refused body is left alone: destroying an HTTP request would close the connection before it is answered.
+    // Do not destroy a refused body: destroying an HTTP request would close the connection before the answer.
     const chunks = body instanceof Readable ? body.iterator({ destroyOnReturn: false }) : body
     for await (const chunk of chunks) yield Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk)
   }
@@ -125,7 +125,7 @@ export function readContent(
 const wrongLength = (want: number, got: number) =>
   new StoreError('IncompleteBody', `The body should have ${want} bytes and has ${got > want ? 'more' : got}`)
 
-/** A full or broken disk is the store's trouble, not the caller's: `Unavailable`. */
+/** Turns errors of the file system into `Unavailable`: a full or broken disk is not the caller's fault. */
 export async function disk<T>(work: Promise<T>): Promise<T> {
   try {
     return await work

@@ -19,7 +19,7 @@ interface Upload {
 }
 type NamedPart = Pick<PartInfo, 'partNumber' | 'etag'>
 
-/** Multipart uploads in a folder: a folder per upload, a sealed file per part. */
+/** Multipart uploads in a folder: one folder per upload, one sealed file per part. */
 export function folderMultipart(at: Layout) {
   const folderOf = (uploadId: string) => join(at.uploads, uploadId)
 
@@ -63,7 +63,7 @@ export function folderMultipart(at: Layout) {
     try {
       const seal = await writeSealed(temporary, body, { contentType: 'application/octet-stream', ...options })
       failpoint('store.part-written')
-      // Not moveIntoPlace: that would make the folder again when the upload was completed or aborted meanwhile.
+      // Not moveIntoPlace: it would re-create the folder of an upload that was completed or aborted meanwhile.
       await disk(rename(temporary, join(folderOf(id), partName(n))).catch(absentIs(noUpload)))
       await disk(syncFolder(folderOf(id)))
       return { partNumber: n, etag: seal.etag, size: seal.size }
@@ -90,9 +90,9 @@ export function folderMultipart(at: Layout) {
   }
 
   /**
-   * Joins the parts into `result`, then takes the upload out of reach by renaming its folder (one of several
-   * completes wins), then renames the result to its key. Killed after the second step, the next complete finishes the
-   * third.
+   * Joins the parts into `result`, then claims the upload by renaming its folder (one of several concurrent completes
+   * wins), then renames the result to its key. If the process is killed after the second step, the next complete does
+   * the third.
    */
   async function complete(key: string, id: string, parts: readonly NamedPart[]): Promise<ObjectInfo> {
     const upload = await find(at.uploads, key, id)
@@ -138,7 +138,7 @@ export function folderMultipart(at: Layout) {
         throw error
       })
       const content = await readContent(handle, seal)
-      // It may have been replaced since checkParts.
+      // Another request may have replaced the part since checkParts.
       if (seal.etag !== part.etag) content.destroy(invalidPart(part.partNumber))
       yield* content
     }
@@ -157,7 +157,7 @@ export function folderMultipart(at: Layout) {
   async function abort(key: string, id: string): Promise<void> {
     for (const folder of [at.uploads, at.completing]) {
       if (!(await find(folder, key, id))) continue
-      // Out of the way first: a part that is on its way must not find half a folder.
+      // Rename before removing: a concurrent putPart must not find a half-removed folder.
       const rubbish = join(at.temporary, randomUUID())
       await rename(join(folder, id), rubbish).catch(absent)
       await rm(rubbish, { recursive: true, force: true })
@@ -167,16 +167,16 @@ export function folderMultipart(at: Layout) {
   return { create, putPart, listParts, complete, abort }
 }
 
-/** As S3 does it, so that an etag says how an object came to be. */
+/** As in S3: the MD5 of the parts' digests, a hyphen and the number of parts. */
 function etagOf(parts: readonly NamedPart[]): string {
   const hash = createHash('md5')
   for (const part of parts) hash.update(Buffer.from(part.etag.replaceAll('"', ''), 'hex'))
   return `"${hash.digest('hex')}-${parts.length}"`
 }
 
-const invalidPart = (n: number) => new StoreError('InvalidPart', `Part ${n} is not there as named`)
+const invalidPart = (n: number) => new StoreError('InvalidPart', `Part ${n} does not exist with this etag`)
 
-/** `.catch(absent)`: undefined for what does not exist. */
+/** For `.catch(absent)`: undefined when the file does not exist. */
 export const absent = (error: unknown): undefined => {
   if (errnoOf(error) !== 'ENOENT') throw error
 }

@@ -2,11 +2,11 @@ import { mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { errnoOf } from './object-store-folder-file.ts'
 
-/** Not in the alphabet of keys, so that the object `a` and the folder of `a/b` lie side by side. */
+/** Contains a character that keys cannot have, so that the object `a` and the folder of `a/b` can coexist. */
 export const OBJECT_SUFFIX = '~object'
 const DAY_MS = 24 * 60 * 60 * 1000
 
-/** Where things lie in the folder. All of it must be one file system: everything is moved into place by rename. */
+/** The layout of the folder. It must be one file system, because files are moved into place by rename. */
 export function layout(folder: string) {
   const root = resolve(folder)
   const objects = join(root, 'objects')
@@ -14,9 +14,9 @@ export function layout(folder: string) {
     root,
     objects,
     temporary: join(root, 'tmp'),
-    /** One folder per open multipart upload. */
+    /** Contains one folder per open multipart upload. */
     uploads: join(root, 'uploads'),
-    /** An upload whose parts are joined, on its way to `objects`. */
+    /** Contains uploads whose parts are joined but not yet moved to `objects`. */
     completing: join(root, 'completing'),
     object: (key: string) => join(objects, ...key.split('/')) + OBJECT_SUFFIX,
   }
@@ -24,8 +24,8 @@ export function layout(folder: string) {
 export type Layout = ReturnType<typeof layout>
 
 /**
- * Renames a durable file to its place, making the folders above it, and makes the name durable too. ENOENT when
- * `from` is gone.
+ * Renames a synced file to its place, creates the folders above it, and syncs those. Throws ENOENT when `from` does not
+ * exist.
  */
 export async function moveIntoPlace(from: string, to: string, top: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
@@ -34,15 +34,15 @@ export async function moveIntoPlace(from: string, to: string, top: string): Prom
       await rename(from, to)
       break
     } catch (error) {
-      // A delete may have removed a still empty folder between the two lines, or between two steps of the first: mkdir
-      // then finds one there, looks at it, finds none, and says that it is no folder.
+      // A concurrent delete may remove the still empty folder before the rename (ENOENT), or while mkdir checks an
+      // existing folder, which mkdir then reports as ENOTDIR.
       if (!['ENOENT', 'ENOTDIR'].includes(errnoOf(error) ?? '') || attempt === 500 || !(await exists(from))) throw error
     }
   }
   await syncUp(dirname(to), top)
 }
 
-/** Every folder from here to the top: one of them may be new, made by another process that has not synced it yet. */
+/** Syncs every folder up to the top: another process may have created one of them and not synced it yet. */
 async function syncUp(folder: string, top: string): Promise<void> {
   for (let at = folder; ; at = dirname(at)) {
     await syncFolder(at)
@@ -59,7 +59,7 @@ export async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** Removes the folders that a delete has left empty. rmdir refuses a folder that somebody has just put something in. */
+/** Removes the folders that a delete has left empty. rmdir refuses a folder to which a writer has just added a file. */
 export async function removeEmptyFolders(folder: string, top: string): Promise<void> {
   for (let at = folder; at !== top; at = dirname(at)) {
     try {
@@ -71,7 +71,7 @@ export async function removeEmptyFolders(folder: string, top: string): Promise<v
   }
 }
 
-/** Half-written files of processes that were killed. A day: no body takes that long without a byte. */
+/** Removes half-written files of killed processes after a day: no body pauses for that long. */
 export async function sweepTemporary(folder: string, nowMs: number): Promise<void> {
   for (const name of await readdir(folder)) {
     const path = join(folder, name)

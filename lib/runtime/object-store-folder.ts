@@ -19,14 +19,13 @@ import {
 import { checkContentType, checkFolderPrefix, checkKey, checkPrefix, checkRange } from './object-store-key.ts'
 
 /**
- * An object store in a folder, for one machine. Several processes may use the same folder at once; one that is killed
- * leaves temporary files (removed a day later) and never half an object. What a put has acknowledged survives a
- * power cut.
+ * An object store in a folder, for one machine. Several processes may use the same folder at once. A killed process
+ * leaves temporary files (removed a day later) but never half an object. An acknowledged put survives a power failure.
  */
 export function openFolderStore(options: { folder: string }): ObjectStore {
   const at = layout(options.folder)
   for (const path of [at.objects, at.temporary, at.uploads, at.completing]) mkdirSync(path, { recursive: true })
-  // Only tidying: what fails here fails again, visibly, in the first put.
+  // Errors are ignored: a broken folder fails visibly in the first put.
   const swept = sweepTemporary(at.temporary, Date.now()).catch(() => undefined)
   const multipart = folderMultipart(at)
 
@@ -123,7 +122,7 @@ export function openFolderStore(options: { folder: string }): ObjectStore {
     delete: async (key) => void (await remove(key)),
     deletePrefix,
     createMultipart: (key, o) => disk(multipart.create(key, o)),
-    // Not through disk(): an error of the body belongs to the caller as it is.
+    // Not through disk(): errors of the body must reach the caller unchanged.
     putPart: multipart.putPart,
     listParts: (key, id) => disk(multipart.listParts(key, id)),
     completeMultipart: (key, id, parts) => disk(multipart.complete(key, id, parts)),
@@ -136,7 +135,7 @@ export function openFolderStore(options: { folder: string }): ObjectStore {
   }
 }
 
-/** Keys in order, one folder in memory at a time. `start`: what the names in the first folder begin with. */
+/** Keys in order, reading one folder at a time. `start` is a prefix of the names in the first folder. */
 async function* keysBelow(objects: string, folderKey: string, start: string): AsyncIterable<string> {
   const entries = (await disk(readdir(join(objects, folderKey), { withFileTypes: true }).catch(absent))) ?? []
   // `a-` comes before `a/b` and `a0` after it: a folder sorts with its slash.

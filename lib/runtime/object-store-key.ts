@@ -5,22 +5,22 @@ const MAX_KEY = 1024
 
 const isSegment = (s: string) => SEGMENT.test(s) && s !== '.' && s !== '..'
 
-/** True for keys that every store accepts: slash-separated plain names, no way up, no empty segment. */
+/** True for keys that every store accepts: slash-separated plain names, no `..`, no empty segment. */
 export const isObjectKey = (key: string) => key.length <= MAX_KEY && key.split('/').every(isSegment)
 
-/** Keys are made by our own code of ids, so a bad one is a bug and not bad input. */
+/** Throws a TypeError: the programs build keys from ids, so a bad key is a bug and not bad input. */
 export function checkKey(key: string): void {
   if (!isObjectKey(key)) throw new TypeError(`Not an object key: ${JSON.stringify(key.slice(0, 100))}`)
 }
 
-/** The start of a key, perhaps empty, perhaps cut inside a segment. */
+/** Checks the start of a key, which may be empty or end inside a segment. */
 export function checkPrefix(prefix: string): void {
   if (prefix !== '' && !isObjectKey(`${prefix}x`)) {
     throw new TypeError(`Not the start of an object key: ${JSON.stringify(prefix.slice(0, 100))}`)
   }
 }
 
-/** A prefix to delete below: it must be a whole "folder", so that `org/1` never takes `org/10` along. */
+/** Checks a prefix to delete: it must be a whole "folder", so that `org/1` never deletes `org/10`. */
 export function checkFolderPrefix(prefix: string): void {
   checkPrefix(prefix)
   if (!prefix.endsWith('/')) throw new TypeError('A prefix to delete must end in /')
@@ -36,7 +36,7 @@ export function checkPartNumber(n: number): void {
   if (!Number.isInteger(n) || n < 1 || n > 10_000) throw new TypeError(`Not a part number: ${n}`)
 }
 
-/** S3 wants parts in order; Ceph would sort them silently. */
+/** S3 requires parts in order; Ceph would silently sort them. */
 export function checkPartOrder(parts: readonly { partNumber: number }[]): void {
   let last = 0
   for (const { partNumber } of parts) {

@@ -3,41 +3,41 @@ import type { Connections } from './object-store-s3-http.ts'
 
 export interface S3Options {
   endpoint: string
-  /** Where clients reach the same bucket, when that differs; for presigned links. */
+  /** The endpoint for clients, for presigned links, when it differs. */
   publicEndpoint?: string | undefined
   region: string
   bucket: string
   accessKey: string
   secretKey: string
-  /** PEM: whose certificates are accepted besides those that everybody accepts. */
+  /** CA certificates in PEM that are trusted in addition to the public ones. */
   ca?: string | undefined
-  /** How long a connection may be silent. */
+  /** Milliseconds without traffic after which a connection is closed. */
   idleMs?: number
 }
 
-/** listParts is only hidden by its type. */
-class Door extends Client {
+/** Exposes listParts, which the client has but its type declares as protected. */
+class ClientWithParts extends Client {
   parts(bucket: string, key: string, uploadId: string) {
     return this.listParts(bucket, key, uploadId)
   }
 }
 
-/** The client that signs and does what is small; the bytes go through `connections`. */
+/** The client that signs URLs and makes small calls; object bytes go through `connections`. */
 export function connect(options: S3Options, endpoint: string, connections: Connections) {
   const url = new URL(endpoint)
   const useSSL = url.protocol === 'https:'
-  return new Door({
+  return new ClientWithParts({
     endPoint: url.hostname,
     port: Number(url.port) || (useSSL ? 443 : 80),
     useSSL,
     accessKey: options.accessKey,
     secretKey: options.secretKey,
-    // Named, so that the client never asks where the bucket is.
+    // Set explicitly, so that the client never requests the bucket's location.
     region: options.region,
     pathStyle: true,
     transport: connections.transport,
     transportAgent: connections.agent,
-    // Its retries write to the console and lose the error code; the ones here do not.
+    // The client's retries write to the console and lose the error code; `again` in object-store-s3.ts retries instead.
     retryOptions: { disableRetry: true },
   })
 }

@@ -12,24 +12,24 @@ export interface Exchange {
   method: 'GET' | 'HEAD' | 'PUT'
   headers?: OutgoingHttpHeaders
   body?: Body
-  /** Bytes of the body; another length ends the connection, so that the server stores nothing. */
+  /** Length of the body in bytes. Another length ends the connection, so that the server stores nothing. */
   size?: number
   signal?: AbortSignal | undefined
   release?: Release | undefined
 }
 
 /**
- * The connections to one endpoint, kept alive. The minio client would hold a whole part in memory and never times out;
- * so it only signs, and the bytes travel through here. A silent connection is given up after `idleMs`.
+ * The kept-alive connections to one endpoint. The minio client would hold a whole part in memory and has no timeout, so
+ * it only signs, and the bytes go through these connections. An idle connection is closed after `idleMs`.
  */
 export function openConnections(endpoint: URL, { idleMs, ca }: { idleMs: number; ca?: string | undefined }) {
   const secure = endpoint.protocol === 'https:'
   const wire = secure ? https : http
-  // A list of one's own takes the place of the usual one, NODE_EXTRA_CA_CERTS included.
+  // An explicit `ca` replaces Node's default list, including NODE_EXTRA_CA_CERTS, so the defaults are added again.
   const trusted = secure && ca !== undefined && { ca: [...getCACertificates('default'), ca] }
   const agent = new wire.Agent({ keepAlive: true, scheduling: 'lifo', ...trusted })
 
-  /** For the minio client: requests with the same limit. */
+  /** The minio client's requests, with the same timeout. */
   const transport: Pick<typeof http, 'request'> = {
     request(...given: unknown[]) {
       const request = Reflect.apply(wire.request, wire, given) as ClientRequest
@@ -38,7 +38,7 @@ export function openConnections(endpoint: URL, { idleMs, ca }: { idleMs: number;
     },
   }
 
-  /** One request. Resolves with any answer below 400 and its unread body; throws StoreError, or what the body threw. */
+  /** One request. Resolves with any answer below 400, its body unread. Throws StoreError or the error of the body. */
   async function exchange(url: string, options: Exchange): Promise<IncomingMessage> {
     const { method, signal, body } = options
     const size = options.size ?? 0
@@ -92,13 +92,13 @@ async function sendBody(request: ClientRequest, body: Body, o: { size: number; r
   const end = () => {
     over = true
   }
-  // A server that refuses early stops reading: then nothing more is worth sending.
+  // A server that refuses early stops reading, so stop sending.
   request.once('response', end).once('close', end)
   for await (const chunk of chunksOf(body)) {
     if (over) return
     sent += chunk.length
     if (sent > size) throw wrongLength(size, sent)
-    // Not before the kernel has it. After an error the write may still be going on.
+    // Release only after the kernel has the bytes. After an error the write may still be in progress.
     const written = (error: Error | null | undefined) => error || release?.(chunk)
     if (!request.write(chunk, written)) await writable(request)
   }
@@ -113,7 +113,7 @@ async function writable(request: ClientRequest): Promise<void> {
   try {
     await Promise.race(['drain', 'response', 'close'].map((name) => once(request, name, { signal })))
   } catch {
-    // 'error' comes first and is reported by answerOf.
+    // answerOf reports the 'error' event.
   } finally {
     settled.abort()
   }
@@ -122,7 +122,7 @@ async function writable(request: ClientRequest): Promise<void> {
 export async function* chunksOf(body: Body): AsyncGenerator<Buffer, void, void> {
   if (typeof body === 'string' || Buffer.isBuffer(body)) yield Buffer.from(body)
   else {
-    // A refused body is left alone: destroying an HTTP request would close the connection before it is answered.
+    // Do not destroy a refused body: destroying an HTTP request would close the connection before the answer.
     const chunks = body instanceof Readable ? body.iterator({ destroyOnReturn: false }) : body
     for await (const chunk of chunks) yield Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk)
   }
@@ -130,15 +130,15 @@ export async function* chunksOf(body: Body): AsyncGenerator<Buffer, void, void> 
 
 async function accepted(request: ClientRequest, answer: IncomingMessage): Promise<IncomingMessage> {
   const status = answer.statusCode ?? 0
-  // The readers of a long body may be slow themselves; silence is then no sign of a dead server.
+  // A longer limit for the body: the reader may be slow, so a pause does not mean that the server is dead.
   if (status < 400)
-    return answer.setTimeout(5 * 60_000, () => answer.destroy(new Error('The object store fell silent')))
+    return answer.setTimeout(5 * 60_000, () => answer.destroy(new Error('The object store stopped sending')))
   try {
     const xml = (await text(answer).catch(() => '')).slice(0, 8192)
     const code = /<Code>([^<]{1,100})</.exec(xml)?.[1] ?? `HTTP ${status}`
     throw new S3Refusal(code, /<Message>([^<]{1,500})</.exec(xml)?.[1] ?? '')
   } finally {
-    // With the body only half sent the connection is of no use any more.
+    // After a partial body the connection cannot be reused.
     if (!request.writableFinished) request.destroy()
   }
 }
@@ -156,7 +156,7 @@ const CODES: Record<string, StoreErrorCode> = {
   EntityTooSmall: 'EntityTooSmall',
 }
 
-/** An answer of the server, with its own code. What only a person can repair (keys, bucket, clock) is Unavailable too. */
+/** An error answer with the server's code. Those for an administrator (keys, bucket, clock) are Unavailable too. */
 export class S3Refusal extends StoreError {
   readonly s3Code: string
   constructor(s3Code: string, message: string, options?: ErrorOptions) {
@@ -165,7 +165,7 @@ export class S3Refusal extends StoreError {
   }
 }
 
-/** Nothing was asked of the server: who it says it is was not believed. Only a person can repair that. */
+/** The server's certificate was not accepted, so no request was sent. Only an administrator can fix that. */
 class CertificateError extends StoreError {
   constructor(code: string, message: string, options: ErrorOptions) {
     const hint = UNKNOWN_ISSUER.test(code) ? '. S3_CA must hold the certificate of the authority that signed it' : ''
@@ -173,15 +173,15 @@ class CertificateError extends StoreError {
   }
 }
 
-/** Codes of OpenSSL and Node for a certificate, one of which Node has no name for; those of S3 are in mixed case. */
+/** Certificate error codes of OpenSSL and Node, including Node's UNSPECIFIED. S3's codes are in mixed case. */
 const CERTIFICATE_CODE =
   /^(ERR_TLS_CERT_\w+|CERT_\w+|UNABLE_TO_\w+|(DEPTH_ZERO_)?SELF_SIGNED_CERT\w*|INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED|HOSTNAME_MISMATCH|CRL_\w+|ERROR_IN_C\w+|UNSPECIFIED)$/
 const UNKNOWN_ISSUER = /^(UNABLE_TO_(VERIFY|GET_ISSUER)_\w+|(DEPTH_ZERO_)?SELF_SIGNED_CERT\w*|CERT_SIGNATURE_FAILURE)$/
 
-/** Node's own about its command line, which nobody who reads our message can change. */
+/** Node's advice about its command line, which administrators of this product cannot follow. */
 const ADVICE = /; if the root CA is installed locally.*$/s
 
-/** Codes of the machine: ECONNRESET and the like. */
+/** Codes of the operating system, e.g. ECONNRESET. */
 const SYSTEM_CODE = /^E[A-Z_]+$/
 
 export function asStoreError(error: unknown): StoreError {
@@ -197,7 +197,7 @@ export function asStoreError(error: unknown): StoreError {
 const PASSING =
   /^(SlowDown|InternalError|ServiceUnavailable|RequestTimeout|OperationAborted|ConcurrentModification|TooManyRequests|HTTP (429|5\d\d))$/
 
-/** Whether the same request may succeed in a moment. */
+/** Whether a retry of the same request may succeed. */
 export const mayPass = (error: StoreError) =>
   error.code === 'Unavailable' &&
   !(error instanceof CertificateError) &&

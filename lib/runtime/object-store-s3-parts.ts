@@ -3,10 +3,10 @@ import { Readable } from 'node:stream'
 import type { ObjectInfo, ObjectStore, PartInfo, Release } from './object-store.ts'
 import { type Body, chunksOf, wrongLength } from './object-store-s3-http.ts'
 
-/** What one PUT may carry. */
+/** Maximum bytes of one PUT. */
 export const SINGLE_PUT_MAX = 5 * 1024 ** 3
 const MAX_PARTS = 10_000
-/** With an unknown size one part is in memory at a time; 10,000 of them are 160 GiB. */
+/** For a body of unknown size, one part is in memory at a time; 10,000 parts are 160 GiB. */
 const BUFFERED_PART = 16 * 1024 ** 2
 const FILE_PART = 64 * 1024 ** 2
 const FILE_PARTS_AT_ONCE = 3
@@ -18,7 +18,7 @@ interface Options {
   release?: Release | undefined
 }
 
-/** A stream of unknown or very great length, in parts. Whatever fails, no parts are left behind. */
+/** Uploads a stream of unknown or very large size in parts. Leaves no parts behind after a failure. */
 export async function putInParts(store: ObjectStore, key: string, body: Body, options: Options): Promise<ObjectInfo> {
   const { contentType, size, signal, release } = options
   const partSize = Math.max(BUFFERED_PART, Math.ceil((size ?? 0) / MAX_PARTS))
@@ -65,7 +65,7 @@ interface FileOptions extends Options {
   again<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T>
 }
 
-/** A large file, a few parts at a time, each repeated when it fails. Undefined for a file that one PUT carries as well. */
+/** Uploads a large file, a few parts at a time, and retries each part. Undefined for a file that fits in one PUT. */
 export async function uploadInParts(
   store: ObjectStore,
   path: string,
@@ -98,7 +98,7 @@ export async function uploadInParts(
   })
 }
 
-/** Waits for all, so that no part is still on its way when the upload is aborted. */
+/** Waits for all parts, so that none is still in transit when the upload is aborted. */
 async function settleAll(work: Promise<void>[]): Promise<void> {
   for (const result of await Promise.allSettled(work)) if (result.status === 'rejected') throw result.reason
 }
@@ -113,7 +113,7 @@ async function inUpload(
   try {
     return await store.completeMultipart(key, uploadId, await send(uploadId))
   } catch (error) {
-    // What was said first matters more than whether tidying worked.
+    // Rethrow the original error, also when the abort fails.
     await store.abortMultipart(key, uploadId).catch(() => undefined)
     throw error
   }

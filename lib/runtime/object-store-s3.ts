@@ -101,7 +101,7 @@ export function openS3Store(options: S3Options): ObjectStore {
     checkFolderPrefix(prefix)
     let count = 0
     for (;;) {
-      // The first page again and again: what is listed is deleted before the next look.
+      // Always the first page: its objects are deleted before the next request.
       const page = await again(() => client.listObjectsV2Query(bucket, prefix, '', '', 1000, ''))
       const keys = page.objects.flatMap(({ name }) => (name === undefined ? [] : [name]))
       if (keys.length === 0) return count
@@ -145,15 +145,16 @@ export function openS3Store(options: S3Options): ObjectStore {
       checkKey(key)
       checkPartOrder(parts)
       const named = parts.map(({ partNumber, etag }) => ({ part: partNumber, etag }))
-      // Not again(): after an answer that was lost, a second try would say NotFound of an object that is there.
+      // Not again(): after a lost answer, a retry would report NotFound for an object that exists.
       await client.completeMultipartUpload(bucket, key, uploadId, named).catch(async (error: unknown) => {
         const known = asStoreError(error)
-        // Ceph answers 500 for an upload that is gone; whoever has it gone looks for the object next.
+        // Ceph answers 500 for an upload that no longer exists. listParts then throws NotFound, on which the caller
+        // looks for the object.
         if (mayPass(known)) await client.parts(bucket, key, uploadId).catch(rethrow)
         throw known
       })
       const info = await head(key)
-      if (!info) throw new StoreError('Unavailable', `${key} is gone right after its upload was completed`)
+      if (!info) throw new StoreError('Unavailable', `${key} does not exist right after its upload was completed`)
       return info
     },
     async abortMultipart(key, uploadId) {
@@ -216,7 +217,7 @@ function infoOf(key: string, { headers }: IncomingMessage): ObjectInfo {
     size: Number(total),
     etag: headers.etag ?? '',
     contentType: headers['content-type'] ?? 'application/octet-stream',
-    // A PUT is answered without Last-Modified; its Date is the same moment.
+    // The answer to a PUT has no Last-Modified; its Date is the same moment.
     lastModified: new Date(headers['last-modified'] ?? headers.date ?? Date.now()),
   }
 }
@@ -227,7 +228,7 @@ const rethrow = (error: unknown): never => {
   throw asStoreError(error)
 }
 
-/** Three attempts at what may be repeated: a kept-alive connection may be closed by the server just when it is used. */
+/** Makes up to three attempts: the server may close a kept-alive connection just as the client sends a request. */
 async function again<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {

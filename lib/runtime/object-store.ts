@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 export interface ObjectInfo {
   key: string
   size: number
-  /** Quoted, as HTTP wants it. Changes whenever the bytes do. */
+  /** Quoted, as in HTTP. Changes whenever the bytes change. */
   etag: string
   contentType: string
   lastModified: Date
@@ -12,14 +12,14 @@ export interface ObjectInfo {
 export type ListedObject = Omit<ObjectInfo, 'contentType'>
 
 /**
- * Told of each buffer of a streamed body once the store will not read it again, so that its memory may be used for
- * something else. That is no acknowledgement. Buffers of a body that fails may never be told of.
+ * Called for each buffer of a streamed body once the store will not read it again, so that the caller may reuse its
+ * memory. This is not an acknowledgement. For a body that fails, some buffers may never be released.
  */
 export type Release = (chunk: Buffer) => void
 
 export interface PutOptions {
   contentType: string
-  /** When known, a body of another length is refused and nothing is stored. */
+  /** When given, a body of another length is refused and nothing is stored. */
   size?: number
   signal?: AbortSignal
   release?: Release
@@ -33,17 +33,17 @@ export interface PartInfo {
 }
 
 export interface PutPartOptions {
-  /** Bytes the body will have; a shorter or longer one is refused and leaves no part. */
+  /** Length of the body in bytes; a shorter or longer body is refused and leaves no part. */
   size: number
-  /** base64 MD5 (RFC 1864); a store that sees another digest throws StoreError('BadDigest'). */
+  /** base64 MD5 (RFC 1864); the store throws StoreError('BadDigest') for another digest. */
   contentMd5?: string
   signal?: AbortSignal
   release?: Release
 }
 
 /**
- * Why a store refused. `NotFound`: no such object or upload. `InvalidPart`: complete named a part or etag that is not
- * there. `BadDigest`, `IncompleteBody`, `EntityTooSmall` as in S3. `Unavailable`: try again later.
+ * Why a store refused. `NotFound`: no such object or upload. `InvalidPart`: complete named a part or etag that does not
+ * exist. `BadDigest`, `IncompleteBody`, `EntityTooSmall` as in S3. `Unavailable`: retry later.
  */
 export type StoreErrorCode =
   | 'NotFound'
@@ -64,46 +64,46 @@ export class StoreError extends Error {
 
 /**
  * The object store: one bucket, flat keys (`org/…/media/…/original`). A folder and S3 implement it; both pass
- * `test/support/object-store-contract.ts`. No method ever holds a whole object in memory. An object becomes visible at
- * once and whole, or not at all. An error of a body is thrown as it is. A body that is refused is not destroyed, so that
- * an HTTP request can still be answered; only an abort destroys it. Every other failure is a StoreError.
+ * `test/support/object-store-contract.ts`. No method holds a whole object in memory. Objects become visible atomically.
+ * An error of a body is rethrown unchanged. A refused body is not destroyed, so that the HTTP request can still be
+ * answered; only an abort destroys it. Every other failure is a StoreError.
  */
 export interface ObjectStore {
   put(key: string, body: Readable | Buffer | string, options: PutOptions): Promise<ObjectInfo>
-  /** Throws StoreError('NotFound'). `end` is inclusive, as in HTTP ranges; a range behind the end gives no bytes. */
+  /** Throws StoreError('NotFound'). `end` is inclusive, as in HTTP ranges; a range past the end yields no bytes. */
   get(
     key: string,
     range?: { start: number; end?: number },
     signal?: AbortSignal,
   ): Promise<{ info: ObjectInfo; body: Readable }>
   head(key: string): Promise<ObjectInfo | undefined>
-  /** In key order. Without the content type, which S3 does not list. */
+  /** In key order, without content types, which S3 does not list. */
   list(prefix: string): AsyncIterable<ListedObject>
-  /** Deleting what is not there is success. */
+  /** Succeeds also when the object does not exist. */
   delete(key: string): Promise<void>
-  /** Deletes everything below the prefix and returns how many objects that were. The prefix must end in `/`. */
+  /** Deletes all objects below the prefix, which must end in `/`, and returns their number. */
   deletePrefix(prefix: string): Promise<number>
 
   createMultipart(key: string, options: { contentType: string }): Promise<string>
-  /** Streams one part. The same number again replaces the earlier one. */
+  /** Streams one part. A part of the same number is replaced. */
   putPart(key: string, uploadId: string, partNumber: number, body: Readable, options: PutPartOptions): Promise<PartInfo>
   listParts(key: string, uploadId: string): Promise<PartInfo[]>
   /**
-   * Every part but the last must have at least 5 MiB (EntityTooSmall). Name all parts in order: some servers refuse to
-   * leave one out (InvalidPart). Completing twice: NotFound the second time, or (S3, for a while) the same success.
+   * Every part but the last must have at least 5 MiB (EntityTooSmall). Name all parts in order: some servers require
+   * all of them (InvalidPart). A second complete throws NotFound or (S3, for a while) succeeds again.
    */
   completeMultipart(
     key: string,
     uploadId: string,
     parts: readonly Pick<PartInfo, 'partNumber' | 'etag'>[],
   ): Promise<ObjectInfo>
-  /** Aborting what is gone is success. */
+  /** Succeeds also when the upload no longer exists. */
   abortMultipart(key: string, uploadId: string): Promise<void>
 
   download(key: string, path: string, signal?: AbortSignal): Promise<ObjectInfo>
   upload(path: string, key: string, options: { contentType: string; signal?: AbortSignal }): Promise<ObjectInfo>
 
-  /** A short-lived URL that a client may GET directly; undefined where the store has no HTTP door of its own (a folder). */
+  /** A short-lived URL that a client may GET directly; undefined for a store without its own HTTP server (a folder). */
   presignGet(key: string, seconds: number): Promise<string | undefined>
   /** Throws when the store cannot be reached or the bucket is missing. */
   check(): Promise<void>

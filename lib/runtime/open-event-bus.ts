@@ -15,7 +15,7 @@ const Fields = z.object({
 })
 type Fields = z.output<typeof Fields>
 
-/** `extend` it with what else a program needs: the check of what belongs together comes along (a copied `.shape` lacks it). */
+/** Programs `extend` this with their own variables; copying `.shape` would lose the check across fields. */
 export const BusConfig = Fields.superRefine((config, ctx) => {
   if (config.BUS_KIND !== 'nats' || config.NATS_URL !== undefined) return
   ctx.addIssue({ code: 'custom', path: ['NATS_URL'], message: 'is needed when BUS_KIND is nats' })

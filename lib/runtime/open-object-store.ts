@@ -18,13 +18,13 @@ const Fields = z.object({
   STORE_KIND: z.enum(['folder', 's3']),
   STORE_FOLDER: z.string().min(1).optional(),
   S3_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
-  /** Where clients reach the store, when that differs from where the programs do. */
+  /** The endpoint for clients, when it differs from S3_ENDPOINT. */
   S3_PUBLIC_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
   S3_REGION: z.string().min(1).default('us-east-1'),
   S3_BUCKET: z.string().min(3).max(63).optional(),
   S3_ACCESS_KEY: z.string().min(1).optional(),
   S3_SECRET_KEY: z.string().min(1).optional(),
-  /** Certificates of authorities, in PEM, that are trusted for the store besides the public ones. */
+  /** CA certificates in PEM that are trusted for the store in addition to the public ones. */
   S3_CA: z.string().refine(areCertificates, 'is not a certificate in PEM').optional(),
 })
 type Fields = z.output<typeof Fields>
@@ -34,7 +34,7 @@ const needed = {
   s3: ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY', 'S3_SECRET_KEY'],
 } as const
 
-/** `extend` it with what else a program needs: the check of what belongs together comes along (a copied `.shape` lacks it). */
+/** Programs `extend` this with their own variables; copying `.shape` would lose the check across fields. */
 export const StoreConfig = Fields.superRefine((config, ctx) => {
   for (const field of needed[config.STORE_KIND]) {
     if (config[field] !== undefined) continue
@@ -42,7 +42,7 @@ export const StoreConfig = Fields.superRefine((config, ctx) => {
   }
 })
 
-/** Opens the store that the configuration names. Does not speak to it yet: see `check`. */
+/** Opens the store that the configuration names. Does not contact it yet: see `check`. */
 export function openObjectStore(config: Fields): ObjectStore {
   const need = (field: (typeof needed)['folder' | 's3'][number]): string => {
     const value = config[field]

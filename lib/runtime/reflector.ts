@@ -20,26 +20,26 @@ export type WatchEvent<T> =
   | { type: 'ADDED' | 'MODIFIED' | 'DELETED'; object: T }
   | { type: 'BOOKMARK'; object: { metadata: { resourceVersion: string; annotations?: Record<string, string> } } }
 
-/** Where a reflector gets its objects from. Both methods throw ClusterError; `Gone` means: list again. */
+/** The source of a reflector's objects. All methods throw ClusterError; `Gone` means: list again. */
 export interface ReflectSource<T> {
   /**
-   * Every object one by one, then, as the last event, a bookmark with the version of all that. Throws Invalid where
-   * lists can only be had in pages; they need much more memory at both ends.
+   * Streams all objects and, as the last event, a bookmark with their version. Throws Invalid on servers that support
+   * only lists in pages, which need much more memory at both ends.
    */
   snapshot?(signal: AbortSignal): AsyncIterable<WatchEvent<T>>
   list(token: string | undefined, signal: AbortSignal): Promise<ListPage<T>>
-  /** Ends when the server closes the stream, throws when it breaks or has said ERROR. */
+  /** Ends when the server closes the stream; throws when the stream breaks or carries an ERROR event. */
   watch(resourceVersion: string, signal: AbortSignal): AsyncIterable<WatchEvent<T>>
 }
 
 export interface ReflectorTimes {
-  /** A watch that is silent for so long is dead: bookmarks arrive about once a minute. */
+  /** A watch without events for this long is dead: bookmarks arrive about once a minute. */
   idleMs: number
-  /** Lists everything again after so long, in case a server ever forgot to tell us something. */
+  /** Lists all objects again after this time, in case the server missed an event. */
   relistMs: number
   minBackoffMs: number
   maxBackoffMs: number
-  /** A watch that ends within so long without an event counts as a failure, or two servers could spin us. */
+  /** A watch that ends sooner and without an event counts as a failure; otherwise the reflector could busy-loop. */
   shortWatchMs: number
 }
 const TIMES: ReflectorTimes = {
@@ -53,9 +53,9 @@ const TIMES: ReflectorTimes = {
 const jitter = (ms: number) => ms * (0.8 + Math.random() * 0.4)
 
 /**
- * A cache that follows its source for ever: list in pages, watch from there, resume after an interruption from the last
- * version seen, list again when that version is too old. What vanished meanwhile is reported as deleted, what was
- * deleted and re-created as both. Nothing but stop() ends it.
+ * A cache that follows its source until stop(): lists all objects, watches from that version, resumes after an
+ * interruption from the last version seen, and lists again when that version is too old. An object that was deleted
+ * during an interruption is reported as deleted; one that was re-created, as deleted and added.
  */
 export class Reflector<T extends KubeObject> implements Reflection<T> {
   readonly #source: ReflectSource<T>
@@ -80,7 +80,7 @@ export class Reflector<T extends KubeObject> implements Reflection<T> {
     this.#handlers = handlers
     this.#trim = options.trim ?? ((object) => object)
     this.#times = { ...TIMES, ...options.times }
-    this.#synced.promise.catch(() => {}) // nobody has to wait for it
+    this.#synced.promise.catch(() => {}) // callers need not wait for it: no unhandled rejection
     this.#running = this.#loop()
   }
 
@@ -116,7 +116,7 @@ export class Reflector<T extends KubeObject> implements Reflection<T> {
     }
   }
 
-  /** Longer after each failure in a row, never shorter than the server asked for. */
+  /** Backs off exponentially, at least as long as the server's Retry-After. */
   async #rest(error: unknown): Promise<void> {
     const { minBackoffMs, maxBackoffMs } = this.#times
     const asked = error instanceof ClusterError ? (error.retryAfterSeconds ?? 0) * 1000 : 0
@@ -149,7 +149,7 @@ export class Reflector<T extends KubeObject> implements Reflection<T> {
     this.#delete(object)
   }
 
-  /** All there is, ending with the bookmark to watch from. */
+  /** All objects, then the bookmark to watch from. */
   async *#everything(): AsyncGenerator<WatchEvent<T>> {
     const { signal } = this.#stop
     if (this.#source.snapshot && !this.#inPages) {
@@ -210,7 +210,7 @@ export class Reflector<T extends KubeObject> implements Reflection<T> {
     const key = keyOf(object)
     let old = this.#store.get(key)
     if (old && old.metadata.uid !== object.metadata.uid) {
-      this.#delete(old) // deleted and re-created while we were not looking
+      this.#delete(old) // deleted and re-created during an interruption
       old = undefined
     }
     if (old && old.metadata.resourceVersion === object.metadata.resourceVersion) return
@@ -224,7 +224,7 @@ export class Reflector<T extends KubeObject> implements Reflection<T> {
     this.#tell(() => this.#handlers.onDelete(object))
   }
 
-  /** A handler that throws must not cost the cache its place in the stream. */
+  /** A handler that throws must not interrupt the stream. */
   #tell(call: () => void): void {
     try {
       call()
@@ -232,7 +232,7 @@ export class Reflector<T extends KubeObject> implements Reflection<T> {
       try {
         this.#handlers.onError?.(error, 0)
       } catch {
-        // the handler of errors is broken too: there is nobody left to tell
+        // the error handler throws too: no handler is left
       }
     }
   }

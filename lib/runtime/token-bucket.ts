@@ -1,4 +1,4 @@
-/** Lets `burst` calls through at once and `perSecond` after that. Callers are served in the order they asked. */
+/** Admits `burst` calls at once and `perSecond` after that. Serves callers in the order of their calls. */
 export class TokenBucket {
   readonly #perMs: number
   readonly #burst: number
@@ -14,7 +14,7 @@ export class TokenBucket {
     this.#at = this.#now()
   }
 
-  /** Takes a token if there is one now. */
+  /** Takes a token if one is available. */
   tryTake(): boolean {
     this.#refill()
     if (this.#tokens < 1) return false
@@ -22,7 +22,7 @@ export class TokenBucket {
     return true
   }
 
-  /** Takes a token, perhaps one of the future, and says in how many milliseconds it may be used. */
+  /** Takes a token, possibly a future one, and returns in how many milliseconds the caller may use it. */
   reserve(): number {
     this.#refill()
     this.#tokens -= 1

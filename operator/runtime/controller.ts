@@ -3,18 +3,19 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { ControllerMetrics } from './metrics.ts'
 import { type AddOptions, PRIORITY, WorkQueue } from './queue.ts'
 
-/** Look again after so long, even if nothing happens. */
 export interface Result {
+  /** Reconcile again after this time, even without a change. */
   requeueAfterMs?: number
 }
 
 /**
- * Brings one object closer to what its spec says, from whatever state it finds. It is told which object, never what
- * happened. Thrown: again, later and later. `signal` is aborted when this process may no longer write.
+ * Moves one object towards its spec, from any state. It gets the key of the object, not the change (level-triggered).
+ * After an error the key is requeued with exponential backoff. `signal` is aborted when this process may no longer
+ * write.
  */
 export type Reconcile = (key: ObjectKey, signal: AbortSignal) => Promise<Result | undefined>
 
-/** A failure that no repetition can help: logged and counted, not repeated until the object changes. */
+/** A failure that a retry cannot help: logged and counted, not retried until the object changes. */
 export class TerminalError extends Error {
   override readonly name = 'TerminalError'
 }
@@ -23,10 +24,10 @@ export interface ControllerOptions {
   name: string
   reconcile: Reconcile
   concurrency: number
-  /** Workers wait for all of these; they are the caches that reconcile reads. */
+  /** The caches that reconcile reads. Workers start when all of them are complete. */
   caches: readonly { synced(): Promise<void> }[]
   cacheSyncTimeoutMs?: number
-  /** One reconcile that takes longer is told to stop. */
+  /** The signal of a reconcile that takes longer is aborted. */
   reconcileTimeoutMs?: number
   log: Log
   metrics: ControllerMetrics
@@ -34,13 +35,13 @@ export interface ControllerOptions {
 }
 
 export interface Controller {
-  /** Ask for a look at this object. */
+  /** Requests a reconcile of this object. */
   enqueue(key: ObjectKey, options?: AddOptions): void
   /** True once all caches are complete. */
   isSynced(): boolean
-  /** Starts the workers once the caches are complete; rejects when they do not get there in time. */
+  /** Starts the workers once the caches are complete; rejects when the caches are not complete in time. */
   start(signal: AbortSignal): Promise<void>
-  /** Takes no more work and waits for what is running. */
+  /** Takes no more work and waits for running reconciles. */
   stop(): Promise<void>
 }
 
@@ -49,11 +50,11 @@ const keyOf = (text: string): ObjectKey => {
   const at = text.indexOf('/')
   return { namespace: text.slice(0, at), name: text.slice(at + 1) }
 }
-/** What in Go would be a panic: a mistake of ours, not of the world. */
+/** True for a programming error, which in Go would be a panic. */
 const isBug = (error: unknown) =>
   !(error instanceof Error) || [TypeError, ReferenceError, RangeError, SyntaxError].some((bug) => error instanceof bug)
 
-/** Sources → queue → reconcile, with the semantics of controller-runtime. Standbys fill the queue but start no workers. */
+/** Caches → queue → reconcile, with the semantics of controller-runtime. Standbys fill the queue but run no workers. */
 export function createController(options: ControllerOptions): Controller {
   const { name, log, metrics, caches, reconcileTimeoutMs = 120_000, cacheSyncTimeoutMs = 120_000 } = options
   const queue = options.queue ?? new WorkQueue({ watcher: metrics.queue })
@@ -90,7 +91,7 @@ export function createController(options: ControllerOptions): Controller {
     const follow = () => halted.abort(signal.reason)
     signal.addEventListener('abort', follow, { once: true })
     try {
-      // The run is awaited even when it is late: another one beside it would break the promise of one per key.
+      // Await the reconcile even when it is late: a second one for the same key must never run beside it.
       settle(text, priority, await options.reconcile(keyOf(text), halted.signal))
     } catch (error) {
       if (!signal.aborted) fail(text, priority, error)

@@ -5,24 +5,24 @@ import { microTime } from './micro-time.ts'
 
 export interface KubeEvent {
   type: 'Normal' | 'Warning'
-  /** CamelCase: why. */
+  /** CamelCase. */
   reason: string
-  /** CamelCase: what was being done. */
+  /** CamelCase; the action during which the event happened. */
   action: string
   note: string
 }
 
 export interface EventRecorder {
-  /** Tells people what happened to an object. Returns at once and never fails: an event is worth less than the work. */
+  /** Records an event about an object. Returns at once and never fails: events are best effort. */
   record(about: KubeObject, event: KubeEvent): void
-  /** Resolves when everything recorded so far has been sent or given up. */
+  /** Resolves when all events recorded so far have been sent or dropped. */
   flush(): Promise<void>
 }
 
 interface StoredEvent extends KubeObject {
   series?: { count: number; lastObservedTime: string }
 }
-/** One kind of happening around one object, as far as it is known to this process. */
+/** One kind of event about one object, as this process has counted it. */
 interface Known {
   name: string | undefined
   count: number
@@ -73,7 +73,7 @@ export function eventRecorder(options: {
       })
   }
 
-  /** The entry to count this event on: its own, or the common one when there are too many alike. */
+  /** The entry that counts this event: its own, or the group's when there are too many similar events. */
   function correlate(kind: string, note: string, time: number): Known {
     const group = known.get(kind) ?? { name: undefined, count: 0, notes: new Set<string>(), at: time }
     known.set(kind, group)

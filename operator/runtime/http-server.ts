@@ -3,13 +3,13 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 export interface HttpServer {
-  /** With the port that was really taken, without a path. */
+  /** With the actual port, without a path. */
   url: string
-  /** Takes no more connections and ends those that are idle; the rest after `graceMs`. */
+  /** Stops accepting connections, closes idle ones, and closes the others after `graceMs`. */
   close(graceMs?: number): Promise<void>
 }
 
-/** A small HTTP server for machines: short time limits, since no honest request here takes long. */
+/** A small HTTP server with short time limits: progress reports, probes and scrapes are all small. */
 export async function listen(host: string, port: number, handle: RequestListener): Promise<HttpServer> {
   const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000, maxHeaderSize: 8192 }, handle)
   server.listen(port, host)

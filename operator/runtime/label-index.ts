@@ -1,6 +1,6 @@
 import type { KubeObject } from '../../lib/runtime/cluster.ts'
 
-/** Finds objects of a cache by the value of one label, without walking over all of them. Feed it what the cache hears. */
+/** An index of cached objects by the value of one label. The caller passes on the cache's changes. */
 export class LabelIndex<T extends KubeObject> {
   readonly #label: string
   readonly #byValue = new Map<string, Map<string, T>>()

@@ -4,7 +4,7 @@ export interface LatestWriterOptions<T> {
   /** Writes one value. Values for one key are written one after another. */
   write(key: string, value: T): Promise<void>
   intervalMs: number
-  /** A write that failed and is not repeated. */
+  /** Called for a write that failed and will not be retried. */
   onDropped?(key: string, error: unknown): void
 }
 
@@ -16,8 +16,8 @@ interface Slot<T> {
 }
 
 /**
- * Writes at most once per interval and key, always the newest value last. The first value is written at once, so is an
- * urgent one; what comes in between waits for the end of the interval. Outages are waited out; a value that the cluster
+ * Writes at most once per interval and key; the newest value wins. The first value and urgent values are written at
+ * once; all others wait for the end of the interval. During an outage the write is retried; a value that the cluster
  * refuses is dropped.
  */
 export class LatestWriter<T> {
@@ -38,7 +38,7 @@ export class LatestWriter<T> {
     this.#next(key, slot)
   }
 
-  /** Nothing more will be written for this key, unless it is put again. */
+  /** Drops the pending value of this key. */
   forget(key: string): void {
     const slot = this.#slots.get(key)
     if (!slot) return
@@ -51,7 +51,7 @@ export class LatestWriter<T> {
     return this.#slots.size
   }
 
-  /** Writes what is still waiting, once, and ends. */
+  /** Tries once to write each pending value, then ends. */
   async close(): Promise<void> {
     this.#closed = true
     await Promise.all(
@@ -84,7 +84,7 @@ export class LatestWriter<T> {
       if (taken) await this.#options.write(key, taken.value)
     } catch (error) {
       if (isOutage(error)) {
-        slot.pending ??= taken // unless a newer one came meanwhile
+        slot.pending ??= taken // keep a newer value that arrived meanwhile
         waitMs = Math.max(waitMs, (error.retryAfterSeconds ?? 0) * 1000)
       } else this.#options.onDropped?.(key, error)
     }
@@ -92,7 +92,7 @@ export class LatestWriter<T> {
     slot.timer = setTimeout(() => this.#intervalOver(key, slot), waitMs)
   }
 
-  /** A key that has had nothing to say for an interval is forgotten, so that finished work leaves nothing behind. */
+  /** Removes a key without new values for an interval, so that finished resources do not accumulate. */
   #intervalOver(key: string, slot: Slot<T>): void {
     slot.timer = undefined
     if (slot.pending) this.#next(key, slot)

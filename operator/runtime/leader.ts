@@ -24,38 +24,39 @@ interface Lease extends KubeObject {
 export interface LeaderOptions {
   cluster: Pick<Cluster, 'get' | 'create' | 'replace'>
   lease: ObjectKey
-  /** Unique to this process: two that share it would both lead. */
+  /** Must be unique to this process: two processes with the same identity would both lead. */
   identity: string
   log: Log
   leaseDurationMs?: number
   renewDeadlineMs?: number
   retryPeriodMs?: number
-  /** Wall clock: for the times that people read in the Lease, never for decisions. */
+  /** Wall clock, for the times written to the Lease, never for decisions. */
   now?: () => Date
-  /** For decisions: a wall clock that jumps must neither steal a lease nor keep one. */
+  /** For decisions: a wall clock that jumps must not make this process take or keep a lease. */
   monotonicMs?: () => number
 }
 
 export interface Leadership {
   /** Resolves when this process leads; rejects with AbortError when resign() comes first. */
   readonly acquired: Promise<void>
-  /** Aborted when the lease is lost or given back. */
+  /** Aborted when the lease is lost or released. */
   readonly signal: AbortSignal
-  /** Resolves when the lease is lost against our will: the process must end, whatever it still believes it leads. */
+  /** Resolves when the lease is lost other than by resign(): the process must end. */
   readonly lost: Promise<void>
-  /** True while the last renewal is younger than the renewal deadline: also after the process was frozen. */
+  /** True while the last renewal is younger than the renewal deadline, so it is false after the process was frozen. */
   isLeading(): boolean
-  /** Stops trying; gives the lease back if it is ours, so that the next leader need not wait. Call when work has ended. */
+  /** Stops the election and releases a held lease, so that the next leader need not wait. Call after all work ended. */
   resign(): Promise<void>
 }
 
 const JITTER = 1.2
-/** Retry periods between renewals that succeed: four of five within the deadline may still fail. */
+/** Retry periods between successful renewals; four of five tries within the deadline may still fail. */
 const RENEW_EVERY = 2
 
 /**
- * Leader election on a Lease, as client-go does it: 15 s duration, 10 s to renew, a try every 2 s (4 s while all is
- * well: the lease is all that an idle operator writes). The age of another leader's lease is measured from when *we* saw it change, so clocks of different machines need not agree.
+ * Leader election on a Lease, as in client-go: 15 s duration, 10 s renew deadline, a try every 2 s (every 4 s while
+ * renewals succeed, because the lease is all that an idle operator writes). This process measures the age of another
+ * leader's lease from when it saw the lease change, so the clocks of nodes need not agree.
  */
 export function seekLeadership(options: LeaderOptions): Leadership {
   const { cluster, lease, identity, log } = options
@@ -66,7 +67,7 @@ export function seekLeadership(options: LeaderOptions): Leadership {
   const leading = new AbortController()
   const acquired = Promise.withResolvers<void>()
   const lost = Promise.withResolvers<void>()
-  acquired.promise.catch(() => {}) // nobody has to wait for it
+  acquired.promise.catch(() => {}) // callers need not wait for it: no unhandled rejection
   let observed: { text: string; at: number; durationMs: number } | undefined
   let holder: string | undefined
   let held: Lease | undefined
@@ -74,7 +75,7 @@ export function seekLeadership(options: LeaderOptions): Leadership {
 
   const isLeading = () => held !== undefined && !leading.signal.aborted && monotonic() - renewedAt < renewDeadlineMs
 
-  /** One try. True: the lease is ours from the moment the request was *sent*. */
+  /** One try. True: this process holds the lease, counted from the moment the request was *sent*. */
   async function tryOnce(): Promise<boolean> {
     const sentAt = monotonic()
     const seen = await cluster.get<Lease>(LEASES, lease)
@@ -85,11 +86,11 @@ export function seekLeadership(options: LeaderOptions): Leadership {
       if (isClusterError(error, 'Conflict') || isClusterError(error, 'AlreadyExists')) return false // lost the race
       throw error
     }
-    renewedAt = Math.max(renewedAt, sentAt) // an older try may be answered after a newer one
+    renewedAt = Math.max(renewedAt, sentAt) // the answer to an older try may arrive after a newer one's
     return true
   }
 
-  /** One write tied to the version of our last one; only when somebody else has written is it worth a look. */
+  /** One write guarded by the version of the previous one. Reads the lease only when another process has written it. */
   async function renewOnce(): Promise<boolean> {
     const sentAt = monotonic()
     const ours = held
@@ -104,7 +105,7 @@ export function seekLeadership(options: LeaderOptions): Leadership {
     return true
   }
 
-  /** Ours, nobody's, or not changed for its whole duration while we were watching. */
+  /** True when this process holds the lease, when nothing holds it, or when it did not change for its duration. */
   function isFree(seen: Lease): boolean {
     const { holderIdentity, leaseDurationSeconds } = seen.spec ?? {}
     holder = holderIdentity
@@ -135,7 +136,7 @@ export function seekLeadership(options: LeaderOptions): Leadership {
     }
   }
 
-  /** A try that never takes longer than `limitMs`: a call that hangs must not hide that the lease has run out. */
+  /** A try of at most `limitMs`: a hanging call must not hide that the lease has expired. */
   async function attempt(once: () => Promise<boolean>, limitMs: number): Promise<boolean> {
     const done = new AbortController()
     const late = sleep(limitMs, undefined, { signal: done.signal }).then(
@@ -161,17 +162,17 @@ export function seekLeadership(options: LeaderOptions): Leadership {
     }
   }
 
-  /** Until another leader's lease runs out if it is not renewed: nobody should wait for longer than that. */
+  /** Milliseconds until another leader's lease expires if it is not renewed. */
   function expiresInMs(): number {
     if (!observed) return retryPeriodMs
     const leftMs = observed.at + observed.durationMs - monotonic()
     return leftMs > 0 ? leftMs : retryPeriodMs
   }
 
-  /** Returns when the lease is lost, or when we are asked to stop. */
+  /** Returns when the lease is lost or resign() was called. */
   async function keep(): Promise<void> {
     while (!stopping.signal.aborted) {
-      // What has just been renewed can wait; what could not be is tried again soon.
+      // Wait longer after a successful renewal than after a failed one.
       const isFresh = monotonic() - renewedAt < retryPeriodMs
       await pause(isFresh ? RENEW_EVERY * retryPeriodMs : retryPeriodMs)
       if (stopping.signal.aborted) return
@@ -179,7 +180,7 @@ export function seekLeadership(options: LeaderOptions): Leadership {
     }
   }
 
-  /** False: the lease has run out, or somebody else has it. A failure in between is no loss yet. */
+  /** False when the lease has expired or another process holds it. A failed try before that is not a loss. */
   async function renew(): Promise<boolean> {
     const left = renewDeadlineMs - (monotonic() - renewedAt)
     if (left <= 0) return false
@@ -209,7 +210,7 @@ export function seekLeadership(options: LeaderOptions): Leadership {
     try {
       await cluster.replace<Lease>(LEASES, { ...current, spec: free })
     } catch (error) {
-      log.warn({ err: error, lease }, 'could not give the lease back; it will run out')
+      log.warn({ err: error, lease }, 'could not release the lease; it will expire')
     }
   }
 

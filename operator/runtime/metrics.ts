@@ -5,7 +5,7 @@ const RECONCILE_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 const QUEUE_BUCKETS = Array.from({ length: 12 }, (_, i) => 10e-9 * 10 ** i)
 const RESULTS = ['success', 'error', 'requeue', 'requeue_after'] as const
 
-/** What one controller counts, under the names of controller-runtime, so that stock dashboards work. */
+/** The metrics of one controller, under the names of controller-runtime, so that stock dashboards work. */
 export interface ControllerMetrics {
   reconciled(result: (typeof RESULTS)[number]): void
   errors: Counter.Internal
@@ -16,11 +16,11 @@ export interface ControllerMetrics {
   maxConcurrentReconciles: Gauge.Internal<'controller'>
   activeWorkers: Gauge.Internal<'controller'>
   queue: QueueWatcher
-  /** Gauges of what is running are read from the queue whenever they are scraped. */
+  /** Gauges of running work read the queue at each scrape. */
   watch(queue: WorkQueue): void
 }
 
-/** Makes the metrics of any number of controllers in one registry; every series of a controller exists from its start. */
+/** Creates the metrics of several controllers in one registry. All series of a controller exist from its start. */
 export function controllerMetrics(registry: Registry): (controller: string) => ControllerMetrics {
   const registers = [registry]
   const labelNames = ['controller'] as const
@@ -46,11 +46,11 @@ export function controllerMetrics(registry: Registry): (controller: string) => C
     registers,
   })
   const errors = counter('controller_runtime_reconcile_errors_total', 'Reconciliations that failed')
-  const terminalErrors = counter('controller_runtime_terminal_reconcile_errors_total', 'Failures not to be repeated')
+  const terminalErrors = counter('controller_runtime_terminal_reconcile_errors_total', 'Failures that are not retried')
   const panics = counter('controller_runtime_reconcile_panics_total', 'Reconciliations that failed by a bug')
   const timeouts = counter('controller_runtime_reconcile_timeouts_total', 'Reconciliations that took too long')
   const maxConcurrent = gauge('controller_runtime_max_concurrent_reconciles', 'Number of workers')
-  const activeWorkers = gauge('controller_runtime_active_workers', 'Workers at work')
+  const activeWorkers = gauge('controller_runtime_active_workers', 'Workers running a reconciliation')
   const reconcileTime = new Histogram({
     name: 'controller_runtime_reconcile_time_seconds',
     help: 'Time per reconciliation',

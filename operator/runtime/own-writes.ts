@@ -1,9 +1,9 @@
 import type { KubeObject } from '../../lib/runtime/cluster.ts'
 
 /**
- * What we wrote and the cache has not shown us yet. A cache is always a little behind; deciding on what was true before
- * our own last write would do things twice. Versions of the API server are numbers that grow; where they are not, the
- * cache is believed.
+ * This process's own writes that the cache does not show yet. A cache lags behind; a decision on the state before the
+ * process's last write would repeat actions. Resource versions are compared as growing numbers; when a version is not a
+ * number, the cached object wins.
  */
 export class OwnWrites<T extends KubeObject> {
   readonly #written = new Map<string, T>()
@@ -13,12 +13,12 @@ export class OwnWrites<T extends KubeObject> {
     this.#trim = trim
   }
 
-  /** Remembers what the server answered to a write. */
+  /** Remembers the server's answer to a write. */
   remember(object: T): void {
     if (object.metadata.uid) this.#written.set(object.metadata.uid, this.#trim(object))
   }
 
-  /** The cached object, or ours if that is newer. */
+  /** The cached object, or the written one if that is newer. */
   freshest(cached: T): T {
     const uid = cached.metadata.uid ?? ''
     const ours = this.#written.get(uid)
@@ -28,7 +28,7 @@ export class OwnWrites<T extends KubeObject> {
     return cached
   }
 
-  /** Whether this is exactly what we last wrote. */
+  /** Whether this is exactly the last write of this process. */
   isEcho({ metadata: { uid = '', resourceVersion } }: T): boolean {
     return this.#written.get(uid)?.metadata.resourceVersion === resourceVersion
   }

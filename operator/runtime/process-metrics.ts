@@ -2,8 +2,8 @@ import { readdirSync } from 'node:fs'
 import { Counter, Gauge, type Registry } from 'prom-client'
 
 /**
- * What every process says of itself, under the usual names, read only when somebody asks. prom-client's own defaults
- * would wake an idle process a hundred times a second to see whether it is late.
+ * The usual process metrics, read at each scrape. prom-client's default metrics would wake an idle process a hundred
+ * times a second to measure the event loop lag.
  */
 export function processMetrics(registry: Registry): void {
   const registers = [registry]
@@ -31,8 +31,12 @@ export function processMetrics(registry: Registry): void {
   gauge('process_open_fds', 'Open file descriptors', openFiles)
   gauge('nodejs_heap_size_total_bytes', 'Heap reserved', () => process.memoryUsage().heapTotal)
   gauge('nodejs_heap_size_used_bytes', 'Heap in use', () => process.memoryUsage().heapUsed)
-  gauge('nodejs_external_memory_bytes', 'Memory of buffers and the like', () => process.memoryUsage().external)
-  gauge('nodejs_eventloop_utilization', 'Share of its life that the event loop was busy', () => {
+  gauge(
+    'nodejs_external_memory_bytes',
+    'Memory outside the heap, such as buffers',
+    () => process.memoryUsage().external,
+  )
+  gauge('nodejs_eventloop_utilization', 'Share of time since the start that the event loop was busy', () => {
     return performance.eventLoopUtilization().utilization
   })
 }
@@ -41,7 +45,7 @@ const startedAt = Math.round(Date.now() / 1000 - process.uptime())
 
 function openFiles(): number {
   try {
-    return readdirSync('/proc/self/fd').length - 1 // less the one that reads
+    return readdirSync('/proc/self/fd').length - 1 // minus the descriptor of this read
   } catch {
     return Number.NaN // not on Linux
   }

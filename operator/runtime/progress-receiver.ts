@@ -4,7 +4,7 @@ import type { Log } from '../../lib/runtime/log.ts'
 
 export const MAX_BODY_BYTES = 4096
 
-/** `gone`: nobody wants to hear about it any more. `unknown`: this replica cannot tell yet. */
+/** `gone`: the resource is finished or deleted. `unknown`: this replica's caches are not complete yet. */
 export type SubjectState = 'running' | 'gone' | 'unknown'
 
 export interface ReceiverOptions {
@@ -25,8 +25,8 @@ class Refused extends Error {
 }
 
 /**
- * `POST /progress` with the bearer token of one Job. 202: taken, written soon. 401: no or a forged token. 410: the
- * resource is gone or finished, so stop reporting. 503: ask again later.
+ * `POST /progress` with the bearer token of one Job. 202: accepted, written soon. 401: missing or invalid token. 410:
+ * the resource is deleted or finished, so stop reporting. 503: retry later.
  */
 export const progressHandler =
   (options: ReceiverOptions) =>
@@ -42,7 +42,7 @@ export const progressHandler =
       )
       .then((status) => {
         options.onAnswer?.(status)
-        // What is left of a refused body is not read: the connection ends instead.
+        // Close the connection instead of reading the rest of a refused body.
         const headers = { 'content-length': '0', ...(status === 401 && { 'www-authenticate': 'Bearer' }) }
         res.writeHead(status, req.complete ? headers : { ...headers, connection: 'close' }).end()
       })

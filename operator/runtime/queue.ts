@@ -1,10 +1,10 @@
 import { TokenBucket } from '../../lib/runtime/token-bucket.ts'
 
-/** Higher first. What a cache already held at start may wait for what is changing now. */
+/** Higher first. Objects from the initial list wait behind live changes. */
 export const PRIORITY = { live: 0, initial: -100 } as const
 
 export interface AddOptions {
-  /** Kept when higher than what is already waiting. Default: live. */
+  /** Raises the priority of a waiting key, never lowers it. Default: live. */
   priority?: number
   /** The earlier of two times wins. */
   afterMs?: number
@@ -21,7 +21,7 @@ export interface QueueWatcher {
 export interface QueueOptions {
   minBackoffMs?: number
   maxBackoffMs?: number
-  /** All retries together; one key's backoff and this limit both count, the longer one wins. */
+  /** Limits all retries together. Of this limit and the key's own backoff, the longer one applies. */
   retries?: TokenBucket
   watcher?: QueueWatcher
   now?: () => number
@@ -41,13 +41,13 @@ export interface Work {
   priority: number
 }
 
-const NOBODY: QueueWatcher = { added() {}, depth() {}, started() {}, finished() {}, retried() {} }
-/** What setTimeout can hold; longer waits are cut, and whoever asked will ask again. */
+const NO_WATCHER: QueueWatcher = { added() {}, depth() {}, started() {}, finished() {}, retried() {} }
+/** The maximum of setTimeout. Longer waits are cut; the reconcile at that time requeues the key again. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
 /**
- * A set of keys to look at, not a list of things that happened: ten changes of one object are one entry, a key is
- * never handed to two workers, and one that is added while it is worked on comes back when that is done.
+ * A set of keys to reconcile, not a list of changes: ten changes of one object are one entry, two workers never get the
+ * same key, and a key that is added while it is processed is requeued afterwards.
  */
 export class WorkQueue {
   readonly #waiting = new Map<number, Map<string, Waiting>>()
@@ -69,17 +69,17 @@ export class WorkQueue {
     this.#maxBackoffMs = options.maxBackoffMs ?? 1_000_000
     this.#now = options.now ?? (() => performance.now())
     this.#retries = options.retries ?? new TokenBucket({ perSecond: 10, burst: 100, now: this.#now })
-    this.#watcher = options.watcher ?? NOBODY
+    this.#watcher = options.watcher ?? NO_WATCHER
   }
 
-  /** Keys that can be taken at once. */
+  /** Number of keys that can be taken now. */
   get length(): number {
     let n = 0
     for (const bucket of this.#waiting.values()) n += bucket.size
     return n
   }
 
-  /** How long each key that is being worked on has been so, in seconds. */
+  /** Seconds since each key that is being processed was taken. */
   unfinished(): number[] {
     return [...this.#processing.values()].map((since) => (this.#now() - since) / 1000)
   }
@@ -90,7 +90,7 @@ export class WorkQueue {
     else this.#addNow(key, priority)
   }
 
-  /** After a failure: later each time, until forget(). Never before `atLeastMs`. */
+  /** Requeues after a failure with exponential backoff until forget(), and never before `atLeastMs`. */
   addRateLimited(key: string, options: { priority?: number; atLeastMs?: number } = {}): void {
     const { priority = PRIORITY.live, atLeastMs = 0 } = options
     const failures = this.#failures.get(key) ?? 0
@@ -100,19 +100,19 @@ export class WorkQueue {
     this.add(key, { priority, afterMs: Math.max(own, this.#retries.reserve(), atLeastMs) })
   }
 
-  /** The next failure of this key counts as the first. */
+  /** Resets the backoff of this key. */
   forget(key: string): void {
     this.#failures.delete(key)
   }
 
-  /** The most urgent key, as soon as there is one; undefined once the queue is closed. Call done() when finished. */
+  /** Waits for the most urgent key; undefined once the queue is closed. The caller must call done() afterwards. */
   take(): Promise<Work | undefined> {
     const work = this.#closed ? undefined : this.#next()
     if (work || this.#closed) return Promise.resolve(work)
     return new Promise((resolve) => this.#takers.push(resolve))
   }
 
-  /** The work on a key has ended, well or badly. */
+  /** Marks the processing of a key as ended, with or without an error. */
   done(key: string): void {
     const since = this.#processing.get(key)
     if (since === undefined) return
@@ -124,7 +124,7 @@ export class WorkQueue {
     this.add(key, { priority: again })
   }
 
-  /** Nothing more is handed out and nothing more accepted. Whatever is left is found again by whoever starts next. */
+  /** Drops all keys and accepts no more. The next leader's initial list finds them again. */
   close(): void {
     this.#closed = true
     for (const { timer } of this.#later.values()) clearTimeout(timer)

@@ -11,28 +11,28 @@ interface Seen {
 }
 
 /**
- * Attempts so far, those of earlier Jobs included: what the Job counts, and what runs now. The Job's own count outlives
- * its pods; it leaves out what the cluster itself ended and what was suspended, so that such an attempt, which counted
- * while it ran, is taken back.
+ * Attempts so far, including those of earlier Jobs: what the Job has counted plus the running pod. The Job's count
+ * outlives its pods. It excludes pods that the cluster disrupted or that were suspended, so an attempt that counted
+ * while it ran is subtracted again.
  */
 export function attemptsOf({ resource, job, pods, config }: Seen): number {
   const recorded = resource.status?.attempts ?? 0
   if (!job || !isOwnedBy(job, resource.metadata.uid)) return recorded
   const before = shapeOf(job, config).attemptsBefore
-  // A Job that is told to end, or deleted, takes pods along: it counts them, or nothing any more, whatever they were.
+  // A Job that is ending or deleted removes its pods; it may count all of them or none, so its count is not used.
   const isEnding = job.metadata.deletionTimestamp !== undefined || job.spec.activeDeadlineSeconds !== undefined
   if (isEnding) return Math.max(recorded, before + pods.filter(isAttempt).length)
   const known = before + countedOrRunning(job, pods)
   return pods.some(isUncounted) ? Math.max(recorded, known) : known
 }
 
-/** Pods of this Job that failed and left nothing behind: somebody deleted them, or they were collected. */
+/** The number of failed attempts whose pods no longer exist, because they were deleted or garbage collected. */
 export function vanishedFailures({ status }: Job, pods: readonly Pod[]): number {
   const failures = pods.filter((pod) => pod.status?.phase === 'Failed' && disruptionOf(pod) === undefined)
   return Math.max(0, (status?.failed ?? 0) - failures.length)
 }
 
-/** What never ran is none, and the Job does not count what the cluster itself ended. */
+/** A pod that never ran, or that the cluster disrupted, is not an attempt. */
 const isAttempt = (pod: Pod): boolean => hasRun(pod) && disruptionOf(pod) === undefined
 
 function countedOrRunning(job: Job, pods: readonly Pod[]): number {
@@ -43,6 +43,6 @@ function countedOrRunning(job: Job, pods: readonly Pod[]): number {
   return Math.max(attempts.length, failed - refused + Math.max(succeeded, others))
 }
 
-/** The Job holds a failed pod until it has counted it; meanwhile its count says too little. */
+/** The Job controller keeps a finalizer on a failed pod until it has counted it; until then the count is too low. */
 const isUncounted = (pod: Pod): boolean =>
   pod.status?.phase === 'Failed' && disruptionOf(pod) === undefined && (pod.metadata.finalizers?.length ?? 0) > 0

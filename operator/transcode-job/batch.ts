@@ -13,7 +13,7 @@ export interface JobSpec {
   suspend?: boolean
   ttlSecondsAfterFinished?: number
   parallelism?: number
-  /** Never set at first: one second ends the Job in good order, its pod included. */
+  /** Not set initially. The operator sets one second to end the Job and its pod gracefully. */
   activeDeadlineSeconds?: number
   [other: string]: unknown
 }
@@ -25,7 +25,7 @@ export interface JobStatus {
   active?: number
   succeeded?: number
   failed?: number
-  /** Pods it is about to count; trimmed, they are counted already. */
+  /** Pods that the Job is about to count; `trimJob` adds them to `failed`. */
   uncountedTerminatedPods?: { failed?: string[] }
 }
 
@@ -45,7 +45,7 @@ export interface Terminated {
 
 export interface ContainerStatus {
   name: string
-  /** Empty until there was one. */
+  /** Empty until the container was created. */
   containerID?: string
   lastState?: { terminated?: Terminated }
   state?: {
@@ -65,7 +65,7 @@ export interface Pod extends KubeObject {
   }
 }
 
-/** Only `True` counts: `SuccessCriteriaMet` and `FailureTarget` come earlier, while pods still run. */
+/** The condition, if `True`. (`SuccessCriteriaMet` and `FailureTarget` come earlier, while pods still run.) */
 export const jobCondition = (job: Job, type: 'Complete' | 'Failed'): JobCondition | undefined =>
   job.status?.conditions?.find((c) => c.type === type && c.status === 'True')
 

@@ -16,7 +16,7 @@ import type { Job, Pod } from './batch.ts'
 import { OUR_LABELS, OWNER_NAME, OWNER_UID } from './child.ts'
 import { isSame, trimJob, trimPod, trimResource } from './trim.ts'
 
-/** A TranscodeJob as the API server hands it out, not yet checked. */
+/** A TranscodeJob as the API server returns it, not yet validated. */
 export interface RawTranscodeJob extends KubeObject {
   spec?: Partial<TranscodeJobSpec>
   status?: TranscodeJobStatus
@@ -24,19 +24,19 @@ export interface RawTranscodeJob extends KubeObject {
 
 export interface CacheOptions {
   cluster: Pick<Cluster, 'reflect'>
-  /** Undefined: all. */
+  /** All namespaces when undefined. */
   namespace: string | undefined
-  /** Something about this resource has changed. `urgency`: 10 interactive, 0 normal, -10 backfill. */
+  /** The resource, its Job or a pod has changed. `urgency`: 10 interactive, 0 normal, -10 backfill. */
   onChange(key: ObjectKey, urgency: number): void
   onGone(object: RawTranscodeJob): void
   onInterrupted?(resource: Resource): void
 }
 
-/** What this operator knows of the cluster: the resources, their Jobs and their pods, trimmed to what is read. */
+/** The operator's view of the cluster: resources, their Jobs and their pods, trimmed to the fields that it reads. */
 export interface Caches {
   all: Reflection<KubeObject>[]
   resources: Reflection<RawTranscodeJob>
-  /** The resource as we last wrote it, if the cache has not caught up. */
+  /** The operator's last writes, for resources whose cache has not caught up. */
   written: OwnWrites<RawTranscodeJob>
   jobs: Reflection<Job>
   jobsOf(ownerUid: string): Job[]
@@ -77,13 +77,13 @@ export function openCaches(options: CacheOptions): Caches {
     ...onError(resource),
   })
 
-  // Assigned before any handler can run: reflections speak in later turns of the event loop.
+  // Assigned before any handler can run: reflections call handlers in later turns of the event loop.
   let resources: Reflection<RawTranscodeJob> | undefined
   resources = cluster.reflect<RawTranscodeJob>(
     TRANSCODE_JOBS,
     {
       onSet(object, old) {
-        // What we wrote ourselves needs another look only if more is to be done after it.
+        // The operator's own write needs no reconcile, except the final one, after which cleanup remains.
         const isEcho = written.isEcho(object) && !isFinished(object.status)
         if (!old || (!isEcho && concernsUs(old, object))) onChange(keyOf(object), urgencyOf(object))
       },
@@ -96,7 +96,8 @@ export function openCaches(options: CacheOptions): Caches {
     { ...scope, trim: trimResource },
   )
   const jobs = cluster.reflect<Job>(JOBS, indexed(jobIndex, JOBS), { ...ours, trim: trimJob })
-  // Of what is over, and there are thousands, nothing is asked but where its Job is not recorded yet: podsOf() reads it.
+  // Do not list the thousands of succeeded pods. Where the result is not recorded yet, podsOf() in reconcile.ts reads
+  // them directly.
   const listFieldSelector = 'status.phase!=Succeeded'
   const pods = cluster.reflect<Pod>(PODS, indexed(podIndex, PODS), { ...ours, listFieldSelector, trim: trimPod })
   const all = [resources, jobs, pods]
@@ -113,7 +114,7 @@ export function openCaches(options: CacheOptions): Caches {
   }
 }
 
-/** Progress of running work is written every few seconds and needs no decision; after the end it must be set right. */
+/** Whether a change needs a reconcile. Progress of running work does not; after the end it must be corrected. */
 function concernsUs(old: RawTranscodeJob, object: RawTranscodeJob): boolean {
   if (old.metadata.uid !== object.metadata.uid || isFinished(object.status)) return true
   const decided = ({ metadata, status }: RawTranscodeJob) => {

@@ -6,44 +6,44 @@ import { progressToken } from '../../lib/contract/progress.ts'
 import type { Job } from './batch.ts'
 import { nextShape, type Shape, type ShapeConfig, shapeAnnotations } from './shape.ts'
 
-/** Everything about a Job that is the same for every TranscodeJob. */
+/** The configuration of Jobs that is the same for every TranscodeJob. */
 export interface ChildConfig extends ShapeConfig {
   image: string
   /** Secret with the environment of the object store. */
   storeSecret: string
-  /** Undefined: the namespace's default. */
+  /** The namespace's default when undefined. */
   serviceAccount?: string | undefined
   progressUrl: string
   progressKey: string
   cpu: string
-  /** The most that an attempt may have, after others ran out of memory. */
+  /** The maximum for an attempt after others ran out of memory. */
   memoryMax: string
-  /** How long `auto` waits for a node with a free GPU, before it does without. */
+  /** How long `auto` waits for a node with a free GPU before it falls back to the CPU. */
   gpuWaitSeconds: number
-  /** Room for the source and everything made of it. */
+  /** Space for the source and all converted files. */
   scratch: string
   logLevel: string
   /** PriorityClass of the pods per `spec.priority`; empty: the cluster's default. */
   priorityClasses: Partial<Record<TranscodeJobSpec['priority'], string>>
-  /** Labels of the nodes on which pods may run. */
+  /** Node selector of the pods. */
   nodeSelector: Readonly<Record<string, string>>
-  /** Taints of nodes on which they may run all the same. */
+  /** Tolerations of the pods. */
   tolerations: readonly object[]
 }
 
 export const CONTAINER = 'media'
 export const MANAGED_BY = 'app.kubernetes.io/managed-by'
 export const OPERATOR = 'keepsake-operator'
-/** On Jobs and pods: uid of the custom resource, since its name may be longer than a label may be. */
+/** Label of Jobs and pods: uid of the custom resource, whose name may be too long for a label. */
 export const OWNER_UID = `${GROUP}/owner-uid`
-/** On Jobs and pods, as an annotation: name of the custom resource. */
+/** Annotation of Jobs and pods: name of the custom resource. */
 export const OWNER_NAME = `${GROUP}/transcode-job`
 export const OUR_LABELS = `${MANAGED_BY}=${OPERATOR}`
 
-/** On Jobs: a digest of the configuration they were made of. */
+/** Annotation of Jobs: digest of the configuration that they were created from. */
 const CONFIGURATION = `${GROUP}/configuration`
 
-/** Of everything in the configuration that may keep a pod from starting. */
+/** A digest of all configuration that can keep a pod from starting. */
 export function configurationOf(config: ChildConfig): string {
   const { image, storeSecret, serviceAccount, cpu, memory, scratch, priorityClasses, nodeSelector, tolerations } =
     config
@@ -52,15 +52,15 @@ export function configurationOf(config: ChildConfig): string {
   return hash('sha256', said).slice(0, 16)
 }
 
-/** The configuration that a Job was made of; undefined for one of an operator that did not write it down. */
+/** The digest of the configuration that a Job was created from; undefined for Jobs of older operators. */
 export const madeOf = ({ metadata }: Job): string | undefined => metadata.annotations?.[CONFIGURATION]
 
 const MAX_NAME = 63
 const USER = 10001
 
 /**
- * Name of the Job with this number. It depends on nothing else, so creating it twice is a no-op; the uid is in it, so a
- * re-created resource never meets the Job of its forerunner.
+ * Name of the Job with this number. It depends on nothing else, so creating it twice is a no-op. It includes the uid,
+ * so a re-created resource never finds the Job of its predecessor.
  */
 export function childName(resource: TranscodeJob, number: number): string {
   const { name, uid } = resource.metadata
@@ -101,10 +101,10 @@ export function childJob(resource: TranscodeJob, number: number, config: ChildCo
       parallelism: 1,
       completions: 1,
       backoffLimit: Math.max(0, spec.maxAttempts - shape.attemptsBefore - 1),
-      podReplacementPolicy: 'Failed', // two attempts at once would write below the same prefix
+      podReplacementPolicy: 'Failed', // two concurrent attempts would write below the same prefix
       podFailurePolicy: {
         rules: [
-          // First, because an evicted pod exits with a code as well: a drained node is nobody's fault.
+          // First, because an evicted pod has an exit code too: a drained node must not count as a failure.
           { action: 'Ignore', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] },
           {
             action: 'FailJob',
@@ -125,7 +125,7 @@ function podSpec(resource: TranscodeJob, jobName: string, config: ChildConfig, {
   const tolerations = [...config.tolerations, ...(gpu ? [forGpu] : [])]
   return {
     restartPolicy: 'Never',
-    // Per attempt: the pod fails in place and keeps its logs. A deadline of the Job would delete both.
+    // A deadline per pod: the pod fails and keeps its logs. A deadline of the Job would delete the pod.
     activeDeadlineSeconds: spec.attemptDeadlineSeconds,
     terminationGracePeriodSeconds: 30,
     ...(config.serviceAccount && { serviceAccountName: config.serviceAccount }),
@@ -190,7 +190,7 @@ function podEnv(resource: TranscodeJob, jobName: string, config: ChildConfig, gp
     PROGRESS_TOKEN: token,
     LOG_LEVEL: config.logLevel,
     WORK_FOLDER: '/work',
-    // Without `video` CUDA works and NVENC does not.
+    // Without `video`, CUDA works but NVENC does not.
     ...(gpu && { NVIDIA_DRIVER_CAPABILITIES: 'compute,video,utility' }),
   }
   return Object.entries(env).map(([key, value]) => ({ name: key, value }))

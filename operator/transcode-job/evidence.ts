@@ -4,39 +4,40 @@ import { manifestKey } from '../../lib/contract/object-keys.ts'
 import { isJobFinished, isTerminalPod, type Job, type JobCondition, type Pod, type Terminated } from './batch.ts'
 import { CONTAINER } from './child.ts'
 
-/** What a pod's container last did. A pod that the kubelet refused never had one, and says nothing about the media. */
+/** The status of a pod's container; undefined for a pod that the kubelet rejected. */
 const containerOf = (pod: Pod | undefined) => pod?.status?.containerStatuses?.find((c) => c.name === CONTAINER)
 const terminatedOf = (pod: Pod | undefined): Terminated | undefined => containerOf(pod)?.state?.terminated
 
 /**
- * What the kubelet says of a program that it saw running and did not find any more when its pod ended; its state reads
- * `ContainerCreating` again then. Nothing else comes here: no container of ours is started again after it has ended.
+ * The last state that the kubelet reports for a container that it saw running but no longer found when the pod ended;
+ * the container's state is then `ContainerCreating` again. No other case sets it: restartPolicy is Never.
  */
 const lostOf = (pod: Pod | undefined): Terminated | undefined => containerOf(pod)?.lastState?.terminated
 
-/** True when the program really was started: only then does a failure say something about the media or the program. */
+/** True when the program was started: only then does a failure say anything about the media item or the program. */
 export function hasRun(pod: Pod): boolean {
   const container = containerOf(pod)
   if (container?.state?.running || lostOf(pod)) return true
   const ended = container?.state?.terminated
   if (!ended || ended.reason === 'StartError' || ended.reason === 'ContainerCannotRun') return false
-  // The kubelet says so of whatever it does not find when a pod ends, even of a container whose image never came.
+  // The kubelet reports ContainerStatusUnknown even for a container whose image was never pulled.
   return ended.reason !== 'ContainerStatusUnknown' || Boolean(container?.containerID)
 }
 
-/** The condition with which the cluster says that it ended, or is ending, a pod for reasons of its own. */
+/** The condition that marks a pod as disrupted by the cluster: evicted, preempted, or its node drained or lost. */
 export const disruptionOf = (pod: Pod | undefined): JobCondition | undefined =>
   pod?.status?.conditions?.find((c) => c.type === 'DisruptionTarget' && c.status === 'True')
 
 /**
- * Since when nobody hears of the node: its controller takes Ready away from the pods of a lost node, while the kubelet's
- * last word about their containers stands. We use no readiness gates, so nothing else looks like that.
+ * Since when the pod's node has not reported. The node lifecycle controller sets Ready to False on the pods of a lost
+ * node, while the kubelet's last ContainersReady stays True. The pods have no readiness gates, so no other cause looks
+ * the same.
  */
 export function unheardSince(pod: Pod): string | undefined {
   const condition = (type: string) => pod.status?.conditions?.find((c) => c.type === type)
   const ready = condition('Ready')
   if (ready?.status !== 'False' || condition('ContainersReady')?.status !== 'True') return undefined
-  return ready.lastTransitionTime ?? 'a while ago'
+  return ready.lastTransitionTime ?? 'an unknown time'
 }
 
 export const wasOutOfMemory = (pod: Pod | undefined): boolean => terminatedOf(pod)?.reason === 'OOMKilled'
@@ -45,39 +46,39 @@ const createdAt = (pod: Pod) => pod.metadata.creationTimestamp ?? ''
 const inOrder = (pods: readonly Pod[]): Pod[] =>
   [...pods].sort((a, b) => createdAt(a).localeCompare(createdAt(b)) || a.metadata.name.localeCompare(b.metadata.name))
 
-/** The pod of the current attempt: the newest that has not ended. */
+/** The pod of the current attempt: the newest one that has not ended. */
 export const livePod = (pods: readonly Pod[]): Pod | undefined =>
   inOrder(pods)
     .filter((p) => !isTerminalPod(p))
     .at(-1)
 
-/** The last attempt that has ended and really ran. */
+/** The pod of the last attempt that ran and has ended. */
 export const lastEnded = (pods: readonly Pod[]): Pod | undefined =>
   inOrder(pods)
     .filter((p) => isTerminalPod(p) && hasRun(p))
     .at(-1)
 
-/** Whether no other attempt can follow this one: it succeeded, or its exit code says that none would help. */
+/** Whether no attempt follows this one: it succeeded, or its exit code is permanent. */
 export const isLast = (pod: Pod): boolean =>
   pod.status?.phase === 'Succeeded' || PERMANENT_EXITS.includes(terminatedOf(pod)?.exitCode ?? -1)
 
-/** What the program itself said at the end, if it came to that. */
+/** The program's own result, if it wrote one. */
 export const resultOf = (pod: Pod | undefined): JobResult | undefined =>
   pod ? parseJobResult(terminatedOf(pod)?.message) : undefined
 
-/** A pod is made at once, or something keeps its Job from making it: a quota, a policy, a webhook. */
+/** After this time without a pod, a quota, policy or webhook probably keeps the Job from creating one. */
 export const NO_POD_MS = 30_000
 
-/** Since when a Job should have had a pod. */
+/** The time since which a Job should have had a pod; undefined while it is suspended. */
 export function startOfJob({ metadata, status }: Job): string | undefined {
-  // Of one that was suspended the Job says when it started anew, as soon as it has heard that it may.
+  // The Job controller sets a new startTime when it resumes a suspended Job.
   const isSuspended = status?.conditions?.some((c) => c.type === 'Suspended' && c.status === 'True')
   return isSuspended ? undefined : (status?.startTime ?? metadata.creationTimestamp)
 }
 
 /**
- * Whether the pods that we know are enough to judge by. The cache may not have caught up with a Job that has finished,
- * and after a start it lacks the pods that had succeeded, which matters as long as that is not recorded.
+ * Whether the cached pods are enough for a verdict. The cache may lag behind a finished Job, and after a start of the
+ * operator it lacks pods that had succeeded, which are needed until their result is recorded.
  */
 export function isConclusive({ status }: TranscodeJob, job: Job, pods: readonly Pod[], now: Date): boolean {
   if (!isJobFinished(job)) {
@@ -92,18 +93,18 @@ export function isConclusive({ status }: TranscodeJob, job: Job, pods: readonly 
 }
 
 const BY_EXIT: Record<number, [reason: string, message: string]> = {
-  [EXIT.badSpec]: ['BadSpec', 'The program did not understand its specification'],
-  [EXIT.inputMissing]: ['InputMissing', 'The source is missing in the object store'],
+  [EXIT.badSpec]: ['BadSpec', 'The program rejected its specification'],
+  [EXIT.inputMissing]: ['InputMissing', 'The source is missing from the object store'],
   [EXIT.inputBad]: ['CorruptInput', 'The source cannot be decoded'],
-  [EXIT.encoderMissing]: ['EncoderMissing', 'The encoder that was asked for is not available'],
+  [EXIT.encoderMissing]: ['EncoderMissing', 'The requested encoder is not available'],
   [EXIT.transient]: ['StorageUnavailable', 'The object store or the network failed'],
   [EXIT.noSpace]: ['NoSpace', 'There was not enough scratch space'],
-  [EXIT.gpuBusy]: ['GpuBusy', 'The GPU had no room'],
-  [EXIT.verificationFailed]: ['VerificationFailed', 'What was made did not pass the check'],
-  [EXIT.terminated]: ['Terminated', 'The program was told to stop'],
+  [EXIT.gpuBusy]: ['GpuBusy', 'The GPU had no free capacity'],
+  [EXIT.verificationFailed]: ['VerificationFailed', 'The converted files did not pass verification'],
+  [EXIT.terminated]: ['Terminated', 'The program was stopped'],
 }
 
-/** Why an attempt failed, as precisely as anybody knows; undefined for a pod that says nothing. */
+/** Why an attempt failed, from the most precise source; undefined for a pod without evidence. */
 export function failureOf(pod: Pod | undefined): { reason: string; message: string } | undefined {
   const ended = terminatedOf(pod) ?? lostOf(pod)
   if (!pod || !ended) return undefined
@@ -114,13 +115,13 @@ export function failureOf(pod: Pod | undefined): { reason: string; message: stri
   }
   const said =
     result?.ok === false && result.reason ? { reason: result.reason, message: result.message ?? '' } : undefined
-  // A program that was told to stop cannot know why: an evicted pod says it, the program does not.
+  // A program that received SIGTERM does not know why; the status of an evicted pod does.
   if (said && (said.reason !== 'Terminated' || !pod.status?.reason)) return said
   if (pod.status?.reason) return { reason: pod.status.reason, message: pod.status.message ?? '' }
   return failureByExit(ended)
 }
 
-/** For want of anybody who says more. */
+/** The fallback, when neither the program nor the pod gives a reason. */
 function failureByExit({ exitCode, reason, message = '' }: Terminated): { reason: string; message: string } {
   if (reason === 'ContainerStatusUnknown') return { reason, message }
   const known = BY_EXIT[exitCode] ?? ['Failed', `The program ended with exit code ${exitCode}`]
@@ -128,8 +129,8 @@ function failureByExit({ exitCode, reason, message = '' }: Terminated): { reason
 }
 
 /**
- * What became of the inputs. The program leaves out what follows from the specification when its message would be too
- * long: keys of manifests, and after a success also the inputs that succeeded.
+ * The result of each input. A termination message that would be too long omits what follows from the specification:
+ * manifest keys and, after a success, the inputs that succeeded. They are restored here.
  */
 export function outputsOf({ spec }: TranscodeJob, result: JobResult | undefined): TranscodeOutput[] {
   const said = new Map(result?.outputs?.map((o) => [o.id, o]))

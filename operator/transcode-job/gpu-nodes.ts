@@ -5,16 +5,16 @@ interface Node extends KubeObject {
 }
 
 export interface GpuNodes {
-  /** Must be complete before anything is decided. */
+  /** Must be complete before the first reconcile. */
   cache: Reflection<KubeObject>
-  /** Whether any node has a GPU to give, busy or not. */
+  /** Whether any node has an allocatable GPU, busy or not. */
   any(): boolean
 }
 
 const GPU = 'nvidia.com/gpu'
 const gpusOf = (node: Node) => Number(node.status?.allocatable?.[GPU] ?? 0)
 
-/** Follows the nodes of the cluster. Those with GPUs come and go with the autoscaler: an answer holds for one Job. */
+/** Watches the nodes. GPU nodes come and go with the autoscaler, so an answer is valid for one Job only. */
 export function followGpuNodes(cluster: Pick<Cluster, 'reflect'>, onInterrupted: () => void): GpuNodes {
   const withGpu = new Set<string>()
   const cache = cluster.reflect<Node>(

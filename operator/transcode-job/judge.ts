@@ -15,15 +15,15 @@ import { isOutgrown, moreMemory, shapeOf, shapesLearned } from './shape.ts'
 import { type Evidence, failed, isGone, pending, running, type Verdict } from './verdict.ts'
 import { judgeOutdated, judgeWaiting, judgeWithoutPod, QUEUED } from './waiting.ts'
 
-/** So many Jobs may be given up because their pods could not even start, before the resource fails. */
+/** The number of Jobs that the operator replaces because no pod could start, before the resource fails. */
 export const MAX_RESTARTS = 3
 
-/** The whole policy of what a TranscodeJob's state means. The order of the lines is the order of precedence. */
+/** Decides what the state of a TranscodeJob's Job and pods means. The order of the lines is the order of precedence. */
 export function judge(seen: Evidence): Verdict {
   const { resource, job, config } = seen
   if (!job) return pending('Creating', 'Creating the Job')
   if (!isOwnedBy(job, resource.metadata.uid)) {
-    return failed('NameTaken', `Another object owns the Job ${job.metadata.name}, whose name this one needs`)
+    return failed('NameTaken', `The Job ${job.metadata.name} exists already and belongs to another object`)
   }
   if (jobCondition(job, 'Complete')) return judgeComplete(seen)
   const isOver = jobCondition(job, 'Failed') !== undefined
@@ -35,11 +35,11 @@ export function judge(seen: Evidence): Verdict {
   const outdated = judgeOutdated(seen, job, isOver)
   if (outdated) return outdated
   if (isOver) return judgeFailed(seen, job)
-  if (job.metadata.deletionTimestamp) return pending('Creating', 'The Job is being deleted; another one will follow')
+  if (job.metadata.deletionTimestamp) return pending('Creating', 'The Job is being deleted; a new one will follow')
   return judgeRunning(seen, job)
 }
 
-/** `2 of 3`. Who deletes a Job is given one attempt more. */
+/** `2 of 3`. Deleting a Job grants one more attempt. */
 function nthAttempt(seen: Evidence): string {
   const n = attemptsOf(seen)
   return `${n} of ${Math.max(n, seen.resource.spec.maxAttempts)}`
@@ -47,31 +47,31 @@ function nthAttempt(seen: Evidence): string {
 
 function judgeComplete({ resource, pods }: Evidence): Verdict {
   const result = resultOf(pods.find((p) => p.status?.phase === 'Succeeded'))
-  if (!result?.ok) return failed('ResultMissing', 'The Job finished without saying what it made')
+  if (!result?.ok) return failed('ResultMissing', 'The Job finished without a result')
   const n = resource.spec.inputs.length
   return { status: 'True', phase: 'Succeeded', reason: 'Succeeded', message: `${n} of ${n} inputs converted` }
 }
 
-/** Status says already what is wrong with this Job; it keeps saying so until the Job has made room. */
+/** The status already has the reason to replace this Job; it keeps that reason until the Job has ended. */
 function judgeOutgrown(seen: Evidence, isOver: boolean): Verdict {
   const { resource } = seen
   const { gpuGivenUp, memory, conditions } = resource.status ?? {}
   const said = conditions?.find((c) => c.reason === 'OOMKilled' || c.reason === 'GpuUnavailable')
   const { reason, message } = said ?? {
     reason: 'Retrying',
-    message: gpuGivenUp ?? `Another Job gets ${memory} of memory`,
+    message: gpuGivenUp ?? `The next Job gets ${memory} of memory`,
   }
   if (!isOver) return { ...pending(reason, message), endJob: true }
   return { ...pending(reason, message), ...(isGone(seen, isOver) && { startOver: true }) }
 }
 
-/** Whether the last thing that happened is that memory ran out; a later attempt that runs has its chance. */
+/** Whether the last attempt ran out of memory and no later attempt runs. */
 function isOutOfMemory({ pods }: Evidence): boolean {
   const live = livePod(pods)
   return wasOutOfMemory(lastEnded(pods)) && !(live && hasRun(live))
 }
 
-/** Trying again with the same memory would end the same way. */
+/** Retries with more memory: a retry with the same memory would fail the same way. */
 function judgeOutOfMemory(seen: Evidence, job: Job, isOver: boolean): Verdict {
   const { resource, config } = seen
   const { memory } = shapeOf(job, config)
@@ -85,11 +85,11 @@ function judgeOutOfMemory(seen: Evidence, job: Job, isOver: boolean): Verdict {
       ...(isGone(seen, isOver) && { startOver: true }),
     }
   }
-  const message = more === undefined ? `${what}, the most it may have` : what
+  const message = more === undefined ? `${what}, which is the maximum` : what
   return isOver ? failed('OOMKilled', message) : { ...running('OOMKilled', message), endJob: true }
 }
 
-/** Jobs given up, without those that made room for one of another shape. */
+/** Replaced Jobs, without those replaced by one of another shape. */
 function restartsForNothing({ resource: { status }, config }: Evidence): number {
   return (status?.restarts ?? 0) - shapesLearned(status, config)
 }
@@ -100,12 +100,13 @@ function judgeFailed(seen: Evidence, job: Job): Verdict {
   if (known) return failed(known.reason, known.message)
   const condition = jobCondition(job, 'Failed')
   if (pods.length === 0 || pods.some(hasRun)) {
-    return failed(condition?.reason ?? 'Failed', condition?.message ?? 'The Job did not say why')
+    return failed(condition?.reason ?? 'Failed', condition?.message ?? 'The Job gives no reason')
   }
-  // Refused by the kubelet or never given an image: our trouble or the cluster's, never the media's.
-  const why = pods.map((p) => p.status?.message ?? p.status?.reason).find((text) => text) ?? 'no pod says why'
+  // The kubelet rejected the pod or could not pull the image: a fault of the configuration or the cluster, not the
+  // media item's.
+  const why = pods.map((p) => p.status?.message ?? p.status?.reason).find((text) => text) ?? 'no pod gives a reason'
   if (restartsForNothing(seen) >= MAX_RESTARTS) return failed('NeverStarted', `No attempt could start: ${why}`)
-  return { ...pending('Retrying', `No attempt could start, beginning again with another Job: ${why}`), startOver: true }
+  return { ...pending('Retrying', `No attempt could start; retrying with a new Job: ${why}`), startOver: true }
 }
 
 function judgeRunning(seen: Evidence, job: Job): Verdict {
@@ -121,24 +122,27 @@ function judgeRunning(seen: Evidence, job: Job): Verdict {
   const disruption = disruptionOf(ended)
   if (disruption) {
     const { reason = 'disruption', message = '' } = disruption
-    return running('Interrupted', `The cluster ended the pod, which counts as no attempt: ${reason}: ${message}`)
+    return running(
+      'Interrupted',
+      `The cluster ended the pod, which does not count as an attempt: ${reason}: ${message}`,
+    )
   }
-  // The Job takes a moment to see that it is over. Until then nothing is said, least of all that it is tried again.
+  // The Job controller takes a moment to mark the Job as failed. Until then do not announce a retry.
   if (attemptsOf(seen) >= resource.spec.maxAttempts || isLast(ended)) return isRunning
   const { reason = 'Failed', message = '' } = failureOf(ended) ?? {}
   return running('Retrying', `Attempt ${nthAttempt(seen)} failed: ${reason}: ${message}`)
 }
 
-/** A pod that somebody deletes leaves nothing behind but that its Job has counted it. */
+/** Of a failed pod that was deleted, only the Job's count is left. */
 function judgeVanished(seen: Evidence, job: Job): Verdict | undefined {
   if (vanishedFailures(job, seen.pods) === 0) return undefined
   if (attemptsOf(seen) >= seen.resource.spec.maxAttempts) return running('Running', 'The last attempt has ended')
   return running('Retrying', `Attempt ${nthAttempt(seen)} failed: its pod was deleted`)
 }
 
-/** Neither a failure nor over: it may well go on, and report, where the cluster cannot see it. */
+/** On a lost node an attempt has not failed: it may still run and post progress. */
 function judgeUnheard(seen: Evidence, pod: Pod): Verdict | undefined {
   const since = unheardSince(pod)
   if (since === undefined) return undefined
-  return running('NodeUnreachable', `The node of attempt ${nthAttempt(seen)} has not been heard of since ${since}`)
+  return running('NodeUnreachable', `The node of attempt ${nthAttempt(seen)} has not reported since ${since}`)
 }

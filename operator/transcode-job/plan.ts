@@ -14,10 +14,10 @@ import { judge } from './judge.ts'
 import { finalProgress, type ProgressFields } from './progress.ts'
 import type { Verdict } from './verdict.ts'
 
-/** Everything the decision depends on, gathered beforehand. */
+/** All inputs of the decision. */
 export interface Observed {
   resource: TranscodeJob
-  /** The Job with the name of the current one, whoever owns it. */
+  /** The Job with the name of the current one, whatever its owner. */
   job: Job | undefined
   /** Pods of that Job. */
   pods: readonly Pod[]
@@ -34,14 +34,14 @@ export interface PlannedEvent {
   note: string
 }
 
-/** What of a Job may be changed, and is. */
+/** The fields of a Job that the operator changes. */
 export type JobChange = Pick<JobSpec, 'suspend' | 'parallelism' | 'activeDeadlineSeconds' | 'ttlSecondsAfterFinished'>
 
-/** Everything to do about it, in the order in which it is to be done. An empty plan means that all is as it should be. */
+/** The actions to take, in the order of the fields. An empty plan means that nothing needs to change. */
 export interface Plan {
   createJob?: Job
   patchJob?: { name: string; spec: JobChange }
-  /** Written before the final status, so that no one sees success below 100 percent. */
+  /** Written before the final status, so that success is never visible below 100 percent. */
   progress?: ProgressFields
   status?: TranscodeJobStatus
   deleteJobs?: readonly Job[]
@@ -50,15 +50,15 @@ export interface Plan {
   requeueAfterMs?: number
 }
 
-/** The number of the Job that works, or will work, on this resource. */
+/** The number of the resource's current Job. */
 export const currentNumber = (resource: TranscodeJob): number => (resource.status?.restarts ?? 0) + 1
 
 const JOB_TTL_SECONDS = { succeeded: 3600, failed: 86_400 } as const
 
-/** Decides and does nothing. The same world gives the same plan, however often it is asked. */
+/** Decides without acting. The same observation always gives the same plan. */
 export function plan(seen: Observed): Plan {
   const { resource, job, leftovers } = seen
-  if (resource.metadata.deletionTimestamp) return { events: [] } // ownerReferences take the rest along
+  if (resource.metadata.deletionTimestamp) return { events: [] } // the garbage collector removes the Job
   if (isFinished(resource.status)) return planFinished(seen)
 
   const verdict = judge(seen)
@@ -74,24 +74,24 @@ export function plan(seen: Observed): Plan {
     ...(quietMs === 0 && words(seen, verdict, status)),
     ...(gone.length > 0 && { deleteJobs: gone }),
     events: eventsFor(resource, verdict),
-    // What is left to do begins with the recorded status, and nothing else announces that: our own writes wake nobody.
+    // The next step needs the recorded status, and the operator's own writes trigger no reconcile, so requeue here.
     ...lookAgain(verdict.startOver || isFinal ? 1000 : quietMs || (verdict.learned ? 10 : verdict.lookAgainMs)),
   }
 }
 
-/** What to write about it: success together with its progress, unless that already belongs to another writer. */
+/** The status writes: progress and success in one write, unless the progress field manager owns progress already. */
 function words(seen: Observed, verdict: Verdict, status: TranscodeJobStatus): Pick<Plan, 'progress' | 'status'> {
   const progress = verdict.status === 'True' ? successProgress(seen, status) : undefined
   if (!progress) return { status }
   return seen.resource.status?.progress ? { progress, status } : { status: { ...status, ...progress } }
 }
 
-/** Pods mostly start at once. Until so long after a resource was made, its waiting is not worth a write of its own. */
+/** Most pods start soon. For this long after a resource's creation, its waiting is not worth a status write. */
 export const QUIET_MS = 3000
 
 /**
- * How long to say nothing yet: only of a resource that has no status, and only that it is waiting for its first pod.
- * An age that cannot be, because clocks differ, is not waited for.
+ * Milliseconds to defer the status: only for a resource without a status that waits for its first pod. An impossible
+ * age, caused by clocks that differ, is not deferred.
  */
 function quietFor({ resource, now }: Observed, { reason }: Verdict): number {
   if (!QUIET.includes(reason) || resource.status?.conditions) return 0
@@ -101,14 +101,14 @@ function quietFor({ resource, now }: Observed, { reason }: Verdict): number {
 }
 
 /**
- * The API server's times are whole seconds. Without the lost milliseconds, everything that was made within a second
- * would be written about at the same moment, and what is made just then would wait for all of it.
+ * The API server's times are whole seconds. This adds pseudo-random milliseconds; without them, the status of all
+ * resources created within a second would be written at the same moment and delay new resources.
  */
 const withinItsSecond = (uid: string): number => Number.parseInt(uid.slice(-4), 16) % 1000 || 0
 
 const lookAgain = (requeueAfterMs: number | undefined) => (requeueAfterMs === undefined ? {} : { requeueAfterMs })
 
-/** Over is over: status is never touched again. What a crash after the final write left undone is done here. */
+/** A final status never changes again. Finishes the steps that a crash after the final write left undone. */
 function planFinished({ resource, job, leftovers, now }: Observed): Plan {
   const { spec, status } = resource
   const isSuccess = succeededOf(status)?.status === 'True'
@@ -128,7 +128,7 @@ function planFinished({ resource, job, leftovers, now }: Observed): Plan {
   }
 }
 
-/** What of the Job is not as it should be: because the resource was edited, or somebody edited the Job. */
+/** The changes that the Job needs because the resource, or the Job itself, was edited. */
 function changeOf({ resource, job }: Observed, { endJob }: Verdict): JobChange | undefined {
   if (!job || isJobFinished(job) || !isOwnedBy(job, resource.metadata.uid)) return undefined
   const { suspend } = resource.spec
@@ -158,13 +158,13 @@ function statusFor(seen: Observed, verdict: Verdict): TranscodeJobStatus {
     ...(restarts > 0 && { restarts }),
     ...learnedOf(old),
     ...verdict.learned,
-    // No start before something ran: it would be worth a write of its own.
+    // No startTime before the first attempt, because it would cost a write of its own.
     ...((attempts > 0 || old?.startTime) && startOf(seen)),
     ...(status !== 'Unknown' && endOf(seen)),
   }
 }
 
-/** What the next Job depends on: whoever writes status must keep it. */
+/** Status fields that the next Job depends on; every status write must keep them. */
 function learnedOf(status: TranscodeJobStatus | undefined): NonNullable<Verdict['learned']> {
   const { memory, gpuGivenUp } = status ?? {}
   return { ...(memory !== undefined && { memory }), ...(gpuGivenUp !== undefined && { gpuGivenUp }) }
@@ -199,7 +199,7 @@ function successProgress({ resource, pods }: Observed, status: TranscodeJobStatu
 const QUIET = ['Creating', 'Queued']
 const NORMAL = ['Running', 'Suspended', 'Succeeded']
 
-/** Told as soon as it is true, whatever becomes of the status after it. */
+/** Recorded right after the creation, whether or not the following status write succeeds. */
 export const jobCreated = ({ metadata }: Job): PlannedEvent => ({
   type: 'Normal',
   reason: 'JobCreated',
@@ -220,7 +220,7 @@ function eventsFor(resource: TranscodeJob, verdict: Verdict): PlannedEvent[] {
   return [...events, { type, reason, action: 'Observe', note: message }]
 }
 
-/** That the first attempt runs is told by its pod and by status; after any trouble it is news. */
+/** The start of the first attempt needs no event: the pod has one. After a problem, running again is an event. */
 const isUneventful = (old: string | undefined) => old === undefined || QUIET.includes(old)
 
 type Bare = Pick<TranscodeJob, 'metadata' | 'status'>
@@ -229,14 +229,14 @@ interface Finding {
   message: string
 }
 
-/** For a resource that its own schema refuses: it can never run, and its spec cannot change. */
+/** The final status of a resource with an invalid spec: the spec is immutable, so it can never run. */
 export const refusal = (resource: Bare, finding: Finding, now: Date): TranscodeJobStatus => ({
   ...bareStatus(resource, 'False', finding, now),
   phase: 'Failed',
   completionTime: resource.status?.completionTime ?? now.toISOString(),
 })
 
-/** For trouble that is not the resource's: shown to people and never final, so that nothing is condemned by it. */
+/** The status for a problem that the resource did not cause: visible but never final, so that no media item fails. */
 export const trouble = (resource: Bare, finding: Finding, now: Date): TranscodeJobStatus => ({
   ...bareStatus(resource, 'Unknown', finding, now),
   phase: 'Pending',

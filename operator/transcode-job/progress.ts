@@ -10,13 +10,13 @@ import type { ProgressReport, ProgressSubject } from '../../lib/contract/progres
 export type ProgressFields = Pick<TranscodeJobStatus, 'progress' | 'accelerator' | 'acceleratorReason'>
 export const PROGRESS_MANAGER = 'keepsake-progress'
 
-/** A report with the time it came in. */
+/** A report with the time of its arrival. */
 export interface Received {
   report: ProgressReport
   at: Date
 }
 
-/** True for the Job that is at work on this resource now: a forerunner's reports are worth nothing. */
+/** True for the current Job of this resource: reports of a predecessor are ignored. */
 export function isAbout(resource: TranscodeJob | undefined, subject: ProgressSubject): resource is TranscodeJob {
   if (!resource || resource.metadata.uid !== subject.uid || resource.metadata.deletionTimestamp) return false
   if (isFinished(resource.status)) return false
@@ -28,8 +28,8 @@ export const makesPlayable = (status: TranscodeJobStatus | undefined, report: Pr
   (report.playable ?? []).some((id) => !status?.progress?.playable?.includes(id))
 
 /**
- * What to write for a report; undefined when another replica has already written a newer one. `playable` only grows:
- * what was published stays, also while another attempt begins anew.
+ * The fields to write for a report; undefined when another replica has already written a newer one. `playable` only
+ * grows: published files stay, even while another attempt starts over.
  */
 export function progressFields(resource: TranscodeJob, { report, at }: Received): ProgressFields | undefined {
   const old = resource.status
@@ -53,7 +53,7 @@ export function progressFields(resource: TranscodeJob, { report, at }: Received)
   }
 }
 
-/** A program that was never given a GPU cannot know that somebody waited for one. */
+/** A program without a GPU does not know that the operator waited for one in vain, so the status overrides it. */
 function reasonFor({ status }: TranscodeJob, said: Pick<ProgressReport, 'accelerator' | 'acceleratorReason'>) {
   if (!said.accelerator) return status?.acceleratorReason
   return said.accelerator === 'cpu' ? (status?.gpuGivenUp ?? said.acceleratorReason) : said.acceleratorReason
@@ -62,7 +62,7 @@ function reasonFor({ status }: TranscodeJob, said: Pick<ProgressReport, 'acceler
 /** `1.8x`, as ffmpeg prints it. */
 const speedText = (speed: number) => `${speed < 100 ? Math.round(speed * 10) / 10 : Math.round(speed)}x`.slice(0, 16)
 
-/** What progress says when everything is done; undefined when it says so already. */
+/** The progress of a finished resource; undefined when it is recorded already. */
 export function finalProgress(
   resource: TranscodeJob,
   made: { playable: string[]; at: string } & Pick<ProgressFields, 'accelerator' | 'acceleratorReason'>,

@@ -23,8 +23,8 @@ export interface TranscodeProgressOptions {
 }
 
 /**
- * Writes the progress of running TranscodeJobs into their status: at most every 5 s each, the newest report last; at
- * once when it is the first or makes something playable. Any replica may do it, leading or not.
+ * Writes the progress of running TranscodeJobs to their status: at most every 5 s per resource, the newest report last;
+ * at once for the first report and when an input becomes playable. Any replica may write, leading or not.
  */
 export function transcodeProgress(options: TranscodeProgressOptions) {
   const { cluster, caches, now, log } = options
@@ -42,7 +42,7 @@ export function transcodeProgress(options: TranscodeProgressOptions) {
 
   async function write(_uid: string, { subject, report, at }: Taken): Promise<void> {
     const resource = resourceOf(subject)
-    if (!isAbout(resource, subject)) return // it ended while this was waiting: a late 97 % must not follow the 100
+    if (!isAbout(resource, subject)) return // finished meanwhile: a late 97 % must not replace 100 %
     const fields = progressFields(resource, { report, at })
     if (!fields) return
     const { namespace, name } = subject
@@ -59,7 +59,7 @@ export function transcodeProgress(options: TranscodeProgressOptions) {
       const urgent = makesPlayable(resourceOf(subject)?.status, report)
       writer.put(subject.uid, { subject, report, at: now() }, { urgent })
     },
-    /** The resource is gone. */
+    /** Call when the resource was deleted. */
     forget: (uid: string) => writer.forget(uid),
     close: () => writer.close(),
   }

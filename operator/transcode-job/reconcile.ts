@@ -10,9 +10,9 @@ import { currentNumber, jobCreated, type Observed, type Plan, plan, refusal, tro
 import { trimPod, trimResource } from './trim.ts'
 import { type Writer, writerFor } from './writer.ts'
 
-/** The API server refused our Job: a mistake in our configuration, which somebody has to mend. */
+/** Retry interval after the API server rejected the Job: an administrator must fix the operator's configuration. */
 const REJECTED_AGAIN_MS = 300_000
-/** So often in a row a write may find that the resource has changed since it was read. */
+/** Retries in a row after a write that found the resource changed since it was read. */
 const CONFLICTS = 5
 
 export interface TranscodeJobDeps {
@@ -26,17 +26,17 @@ export interface TranscodeJobDeps {
 }
 
 /**
- * observe → plan → apply. Every step may be repeated: names are fixed, status is derived and never counted, writes are
- * tied to the uid. Anything thrown means: again, later.
+ * observe → plan → apply. Every step may be repeated: names are fixed, status is derived and never incremented, writes
+ * are guarded by uid or version. After an error the key is requeued with backoff.
  */
 export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
   const { cluster, caches, config, events, now } = deps
 
   return async (key: ObjectKey, signal: AbortSignal) => {
     const cached = caches.resources.get(key)
-    if (!cached) return undefined // deleted: ownerReferences take Job and pods along
+    if (!cached) return undefined // deleted: the garbage collector removes Job and pods
     const check = () => {
-      // One that was frozen, or lost its lease meanwhile, must not act on what it believed then.
+      // A process that was frozen, or that lost its lease, must not act on an old observation.
       signal.throwIfAborted()
       if (!deps.mayWrite()) throw new Error('no longer the leader')
     }
@@ -51,10 +51,10 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
     }
   }
 
-  /** For somebody who edits it faster than the cache can follow: later it would be behind again. */
+  /** Reads the resource directly: while a user edits it often, the cache would lag behind on every retry. */
   async function readAgain(key: ObjectKey, { metadata }: RawTranscodeJob, conflict: unknown): Promise<RawTranscodeJob> {
     const fresh = await cluster.get<RawTranscodeJob>(TRANSCODE_JOBS, key)
-    if (fresh?.metadata.uid !== metadata.uid) throw conflict // gone, or another one: the cache will tell
+    if (fresh?.metadata.uid !== metadata.uid) throw conflict // deleted or re-created: the cache will report it
     return trimResource(fresh as RawTranscodeJob)
   }
 
@@ -83,7 +83,7 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
       events.record(object, jobCreated(next.createJob))
       return apply(object, next, writer)
     }
-    // Ours, and the cache does not know it yet, or somebody else's: the plan tells them apart.
+    // The Job is this resource's, not yet in the cache, or another object's: the plan distinguishes them.
     const again = plan({ ...seen, job: existing, pods: await podsOf(resource, existing) })
     return apply(object, again, writer)
   }
@@ -97,8 +97,8 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
   }
 
   /**
-   * The pods of this Job alone: one of a Job of the same name may still be ending. Where the cache does not know enough
-   * of them, the verdict would be wrong and may be final, so it is worth the one read.
+   * The pods of this Job only: a pod of an earlier Job with the same name may still be ending. Where the cache is not
+   * conclusive, the verdict could be wrong and final, so the pods are read from the API server.
    */
   async function podsOf(resource: TranscodeJob, job: Job | undefined): Promise<Pod[]> {
     const jobUid = job?.metadata.uid
@@ -122,12 +122,12 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
     if (!isRejected && !isClusterError(error, 'Forbidden')) throw error
     const finding = { reason: isRejected ? 'JobRejected' : 'JobForbidden', message: error.message }
     await writer.writeStatus(trouble(resource, finding, now()))
-    if (!isRejected) throw error // a quota: soon there may be room
+    if (!isRejected) throw error // a quota: a retry may succeed soon
     return { requeueAfterMs: REJECTED_AGAIN_MS }
   }
 }
 
-/** The order is that of the plan: what a later write relies on comes first. True when a new status was recorded. */
+/** Applies a plan in its order: later writes rely on earlier ones. True when a new status was recorded. */
 async function carryOut(next: Plan, writer: Writer): Promise<boolean> {
   if (next.patchJob) await writer.patchJob(next.patchJob)
   if (next.progress) await writer.writeProgress(next.progress)

@@ -3,8 +3,8 @@ import type { TranscodeJob, TranscodeJobStatus } from '../../crds/transcode-job.
 import type { Job } from './batch.ts'
 
 /**
- * What the attempts of one Job are given. A Job's template cannot be changed, so whoever needs something else needs
- * another Job; what was learned is recorded in status first, so that no crash forgets it.
+ * The resources of the attempts of one Job. A Job's template is immutable, so other resources need another Job. The
+ * decision is recorded in status first, so that it survives a crash.
  */
 export interface Shape {
   memory: string
@@ -14,7 +14,7 @@ export interface Shape {
 }
 
 export interface ShapeConfig {
-  /** What the first attempt may have. */
+  /** Memory of the first attempt. */
   memory: string
   /** Whether any node offers `nvidia.com/gpu`. */
   gpuAvailable: boolean
@@ -24,7 +24,7 @@ const MEMORY = `${GROUP}/memory`
 const GPU = `${GROUP}/gpu`
 const ATTEMPTS_BEFORE = `${GROUP}/attempts-before`
 
-/** What the next Job of this resource is given. `auto` asks for a GPU where there are any, until none came in time. */
+/** The shape of the resource's next Job. `auto` requests a GPU where nodes have any, until the wait timed out once. */
 export function nextShape({ spec, status }: TranscodeJob, config: ShapeConfig): Shape {
   const isWorthAsking = config.gpuAvailable && status?.gpuGivenUp === undefined
   return {
@@ -40,7 +40,7 @@ export const shapeAnnotations = ({ memory, gpu, attemptsBefore }: Shape): Record
   ...(attemptsBefore > 0 && { [ATTEMPTS_BEFORE]: String(attemptsBefore) }),
 })
 
-/** What this Job was given, as it says itself: the configuration may have changed since. */
+/** The shape of this Job, from its annotations: the configuration may have changed since. */
 export function shapeOf({ metadata }: Job, config: ShapeConfig): Shape {
   const said = metadata.annotations ?? {}
   return {
@@ -50,20 +50,20 @@ export function shapeOf({ metadata }: Job, config: ShapeConfig): Shape {
   }
 }
 
-/** Whether status has learned since that this Job cannot do: it is to make room for another one. */
+/** Whether status requires another shape by now, so that this Job must be replaced. */
 export function isOutgrown({ status }: TranscodeJob, { memory, gpu }: Shape): boolean {
   if (gpu && status?.gpuGivenUp !== undefined) return true
   return status?.memory !== undefined && bytesOf(status.memory) > bytesOf(memory)
 }
 
-/** Twice as much, as long as that is allowed; undefined when an attempt already had the most it may have. */
+/** Twice as much, up to the maximum; undefined when the attempt already had the maximum. */
 export function moreMemory(memory: string, most: string): string | undefined {
   const [had, limit] = [bytesOf(memory), bytesOf(most)]
   if (had >= limit) return undefined
   return had * 2 >= limit ? most : quantityOf(had * 2)
 }
 
-/** How many Jobs made room because status learned something: one for the GPU, one for each time memory was doubled. */
+/** The number of Jobs replaced by one of another shape: one for the GPU, one for each doubling of memory. */
 export function shapesLearned(status: TranscodeJobStatus | undefined, { memory }: ShapeConfig): number {
   const doubled = status?.memory === undefined ? 0 : Math.ceil(Math.log2(bytesOf(status.memory) / bytesOf(memory)))
   return Math.max(0, doubled) + (status?.gpuGivenUp === undefined ? 0 : 1)
@@ -78,7 +78,7 @@ export function bytesOf(quantity: string): number {
   return Number.parseFloat(number) * (UNITS[unit] ?? Number.NaN)
 }
 
-/** In the largest unit that divides it. */
+/** A Kubernetes quantity in the largest unit that divides it. */
 function quantityOf(bytes: number): string {
   const whole = Math.ceil(bytes)
   const unit = ['Gi', 'Mi', 'Ki'].find((u) => whole % (UNITS[u] ?? 1) === 0) ?? ''

@@ -4,17 +4,17 @@ import type { KubeObject, ObjectMeta, OwnerReference } from '../../lib/runtime/c
 import type { ContainerStatus, Job, Pod } from './batch.ts'
 import { OWNER_UID } from './child.ts'
 
-// What the caches keep: memory is objects × size, and a change of what nobody reads is no change.
+// The fields that the caches keep: this saves memory, and a change of any other field triggers no reconcile.
 
 type Own = Pick<ObjectMeta, 'labels' | 'annotations' | 'ownerReferences'>
 
-/** A resource without the notes of others: labels, annotations and managedFields. */
+/** A resource without labels, annotations and managedFields. */
 export const trimResource = <T extends KubeObject>(object: T): T => ({
   ...object,
   metadata: trimMetadata(object.metadata),
 })
 
-/** Of a Job only what the plan reads or may change. */
+/** A Job with only the fields that the plan reads or changes. */
 export function trimJob({ apiVersion, kind, metadata, spec, status }: Job): Job {
   const { suspend, ttlSecondsAfterFinished, parallelism, activeDeadlineSeconds } = spec
   const { conditions, startTime, completionTime, succeeded } = status ?? {}
@@ -39,15 +39,15 @@ export function trimJob({ apiVersion, kind, metadata, spec, status }: Job): Job 
   }
 }
 
-/** Conditions of pods that the plan looks at. */
+/** The pod conditions that the plan reads. */
 const TELLING = ['PodScheduled', 'DisruptionTarget', 'Ready', 'ContainersReady']
 
-/** Of a pod only how it is. */
+/** A pod with only the fields that the plan reads. */
 export function trimPod({ metadata, status }: Pod): Pod {
   const { phase, reason, message, conditions, containerStatuses } = status ?? {}
   const telling = conditions?.filter((c) => TELLING.includes(c.type))
   const containers = containerStatuses?.map(trimContainer)
-  // Whether its Job still holds it is asked of failures alone; for the others it would be a change that says nothing.
+  // Only for failed pods does the plan read finalizers; for others their removal would be a change without effect.
   const held = phase === 'Failed' && metadata.finalizers?.length && { finalizers: metadata.finalizers }
   return {
     metadata: { ...trimMetadata(metadata), ...ownParts(metadata), ...held },
@@ -62,12 +62,12 @@ export function trimPod({ metadata, status }: Pod): Pod {
 }
 
 function trimContainer({ name, state, containerID, lastState }: ContainerStatus): ContainerStatus {
-  // That it was there once is asked only of one that has ended.
+  // The plan reads containerID only for containers that have ended.
   const was = state?.terminated && containerID && { containerID }
   return { name, ...(state && { state }), ...was, ...(lastState?.terminated && { lastState }) }
 }
 
-/** Whether two trimmed objects differ in nothing but their version: a plan made of either is the same. */
+/** Whether two trimmed objects differ only in their version: both give the same plan. */
 export function isSame(old: KubeObject | undefined, fresh: KubeObject): boolean {
   if (!old) return false
   const { resourceVersion: _, ...before } = old.metadata
@@ -88,7 +88,7 @@ function trimMetadata(m: ObjectMeta): ObjectMeta {
   }
 }
 
-/** Whom it belongs to, and what this operator itself wrote on it. */
+/** The owner references and the operator's own label and annotations. */
 function ownParts({ labels, annotations, ownerReferences }: ObjectMeta): Own {
   const uid = labels?.[OWNER_UID]
   const notes = Object.entries(annotations ?? {}).filter(([key]) => key.startsWith(`${GROUP}/`))

@@ -7,7 +7,7 @@ import { livePod } from './evidence.ts'
 export interface Evidence {
   resource: TranscodeJob
   job: Job | undefined
-  /** Of this Job alone. */
+  /** Pods of this Job only. */
   pods: readonly Pod[]
   config: ChildConfig
   now: Date
@@ -15,15 +15,15 @@ export interface Evidence {
 
 export type Verdict = Pick<Condition, 'status' | 'reason' | 'message'> & {
   phase: NonNullable<TranscodeJobStatus['phase']>
-  /** Give this Job up and start over with another one. */
+  /** Replace this Job by a new one with the next number. */
   startOver?: true
-  /** Delete this Job, whose pods are gone: the same one is made again, as things are configured now. */
+  /** Delete this Job, whose pods have ended, and create it again under the same name with the current configuration. */
   remake?: true
-  /** End this Job in good order, its pod included: nothing may follow before that is gone. */
+  /** End this Job and its pod gracefully. The next Job must not start before the pod has ended. */
   endJob?: true
-  /** What the next Job is to be given, or not to ask for. */
+  /** The shape of the next Job, recorded in status first. */
   learned?: Pick<TranscodeJobStatus, 'memory' | 'gpuGivenUp'>
-  /** Time alone may change this verdict. */
+  /** Reconcile again after this time, which alone may change the verdict. */
   lookAgainMs?: number
 }
 
@@ -46,5 +46,5 @@ export const failed = (reason: string, message: string): Verdict => ({
   message,
 })
 
-/** A Job may be called failed while a pod of it is still ending, and two attempts must never write side by side. */
+/** A failed Job may still have a pod that is ending, and two attempts must never write at the same time. */
 export const isGone = ({ pods }: Evidence, isOver: boolean): boolean => isOver && livePod(pods) === undefined

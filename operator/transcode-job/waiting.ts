@@ -10,7 +10,7 @@ const NO_CONTAINER = ['CreateContainerConfigError', 'CreateContainerError', 'Run
 
 export const QUEUED = pending('Queued', 'Waiting for the pod to start')
 
-/** What a pod waits for that has not started, where anybody says so. */
+/** What a pod that has not started waits for, where the kubelet or the scheduler reports it. */
 export function judgeWaiting(seen: Evidence, job: Job, pod: Pod): Verdict | undefined {
   const waiting = pod.status?.containerStatuses?.map((c) => c.state?.waiting).find((w) => w?.reason)
   const reason = waiting?.reason ?? ''
@@ -24,18 +24,18 @@ export function judgeWaiting(seen: Evidence, job: Job, pod: Pod): Verdict | unde
   return { ...pending('Unschedulable', message), ...givesUpGpu(seen, job, { message, since }) }
 }
 
-/** Long enough for a large image. After that something is wrong with the node: its network, its disk, its kubelet. */
+/** Long enough to pull a large image. Afterwards the node probably has a fault: network, disk or kubelet. */
 const NOT_STARTED_MS = 120_000
 
 function judgeNotStarted({ now }: Evidence, { metadata }: Pod, since: string | undefined): Verdict | undefined {
   if (since === undefined) return undefined
   const leftMs = NOT_STARTED_MS - (now.getTime() - Date.parse(since))
   if (leftMs > 0) return { ...QUEUED, lookAgainMs: leftMs }
-  const where = `"kubectl describe pod ${metadata.name}" says why`
-  return pending('PodNotStarted', `Its node has not started the pod since ${since}; ${where}`)
+  const where = `"kubectl describe pod ${metadata.name}" shows why`
+  return pending('PodNotStarted', `The node has not started the pod since ${since}; ${where}`)
 }
 
-/** A resource that may do without a GPU does not wait for one for ever. */
+/** A resource with `auto` falls back to the CPU after the configured wait. */
 function givesUpGpu(
   { resource, config, now }: Evidence,
   job: Job,
@@ -46,24 +46,25 @@ function givesUpGpu(
   const waitedMs = now.getTime() - Date.parse(since ?? now.toISOString())
   if (waitedMs < waitMs) return { lookAgainMs: waitMs - waitedMs }
   const gpuGivenUp = `no GPU was free within ${config.gpuWaitSeconds} s: ${message}`.slice(0, 256)
-  return { reason: 'GpuUnavailable', message: `Going on with the CPU: ${gpuGivenUp}`, learned: { gpuGivenUp } }
+  return { reason: 'GpuUnavailable', message: `Continuing on the CPU: ${gpuGivenUp}`, learned: { gpuGivenUp } }
 }
 
-/** Only events of the Job say why, and those are not ours to read. */
+/** Only the Job's events have the cause, and the operator's role does not permit to read them. */
 export function judgeWithoutPod({ now }: Evidence, job: Job): Verdict {
   const since = startOfJob(job)
   if (since === undefined) return QUEUED
   const leftMs = NO_POD_MS - (now.getTime() - Date.parse(since))
   if (leftMs > 0) return { ...QUEUED, lookAgainMs: leftMs }
-  const where = `"kubectl describe job ${job.metadata.name}" says why`
-  return pending('PodNotCreated', `The Job has made no pod since ${since}; ${where}`)
+  const where = `"kubectl describe job ${job.metadata.name}" shows why`
+  return pending('PodNotCreated', `The Job has created no pod since ${since}; ${where}`)
 }
 
 const OUTDATED = 'Outdated'
 
 /**
- * A pod that waits in vain, of a Job made of another configuration than ours: somebody has mended what it waits for, and
- * a Job's template cannot be changed. It is recorded first, so that whoever finds the Job ended knows that we did it.
+ * Replaces a Job whose pod cannot start and whose configuration differs from the operator's: an administrator has
+ * probably fixed the cause, and a Job's template is immutable. The verdict is recorded before the Job is ended, so that
+ * a later reconcile knows that the operator ended it.
  */
 export function judgeOutdated(seen: Evidence, job: Job, isOver: boolean): Verdict | undefined {
   const told = succeededOf(seen.resource.status)
@@ -79,7 +80,7 @@ export function judgeOutdated(seen: Evidence, job: Job, isOver: boolean): Verdic
   const made = madeOf(job)
   if (!waits || made === undefined || made === configurationOf(seen.config)) return undefined
   const message = `${waits.reason}: ${waits.message}`.slice(0, 900)
-  const why = `${message}; the configuration has changed since, and another Job takes its place`
+  const why = `${message}; the configuration has changed since, so a new Job replaces this one`
   return { ...pending(OUTDATED, why), lookAgainMs: 10 }
 }
 
@@ -89,7 +90,7 @@ function waitsInVain(seen: Evidence, job: Job): Verdict | undefined {
   return waits?.reason === QUEUED.reason ? undefined : waits
 }
 
-/** Until it is over, and if it is over for no other reason. */
+/** Whether the operator is ending this Job, or has ended it and no other cause did. */
 function isEnding(job: Job, isOver: boolean): boolean {
   if (job.spec.activeDeadlineSeconds === undefined) return false
   return !isOver || jobCondition(job, 'Failed')?.reason === 'DeadlineExceeded'

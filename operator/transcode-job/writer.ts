@@ -14,14 +14,14 @@ export const STATUS_MANAGER = 'keepsake-operator'
 export interface WriterDeps {
   cluster: Pick<Cluster, 'get' | 'create' | 'patch' | 'applyStatus' | 'delete'>
   written: OwnWrites<RawTranscodeJob>
-  /** Asked before every write; throws when this process may no longer write. */
+  /** Called before every write; throws when this process may no longer write. */
   check(): void
 }
 
-/** The writes that concern one TranscodeJob. Each may be repeated, and is tied to the version or uid of what it means. */
+/** The writes for one TranscodeJob. Each may be repeated and is guarded by the version or uid of its object. */
 export function writerFor(object: RawTranscodeJob, { cluster, written, check }: WriterDeps) {
   const { namespace = '', name, uid = '' } = object.metadata
-  // A verdict on what has been re-created under the same name would be final: only the version seen may get it.
+  // The version guards the write: a verdict must never reach a resource that was re-created under the same name.
   let resourceVersion = object.metadata.resourceVersion ?? ''
 
   async function applyStatus(fields: object, manager: string): Promise<boolean> {
@@ -37,7 +37,7 @@ export function writerFor(object: RawTranscodeJob, { cluster, written, check }: 
   }
 
   return {
-    /** Undefined: created. Otherwise the Job that has the name already. */
+    /** Undefined when the Job was created; otherwise the existing Job of that name. */
     async createJob(job: Job): Promise<Job | undefined> {
       check()
       failpoint('operator.create-job')
@@ -47,8 +47,8 @@ export function writerFor(object: RawTranscodeJob, { cluster, written, check }: 
         const existing = isClusterError(error, 'AlreadyExists')
           ? await cluster.get<Job>(JOBS, { namespace, name: job.metadata.name })
           : undefined
-        if (!existing) throw error // also when it was deleted in between: again, later
-        return trimJob(existing) // as the cache would have it: the plan is made of nothing else
+        if (!existing) throw error // also when it was deleted in between: requeue
+        return trimJob(existing) // trimmed as in the cache, so that the plan sees the same fields
       }
       failpoint('operator.job-created')
       return undefined
@@ -67,7 +67,7 @@ export function writerFor(object: RawTranscodeJob, { cluster, written, check }: 
       failpoint('operator.progress-applied')
     },
 
-    /** One write, and none if nothing would change. False: nothing was written. */
+    /** Writes status unless it is unchanged. False when nothing was written. */
     async writeStatus(next: TranscodeJobStatus): Promise<boolean> {
       if (isDeepStrictEqual(ownFields(object.status), next)) return false
       failpoint('operator.apply-status')

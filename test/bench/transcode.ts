@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { guardedInput } from '../../jobs/ffmpeg-input.ts'
 import { passArguments } from '../../jobs/transcode/args.ts'
+import type { EncodePass } from '../../jobs/transcode/encode-pass.ts'
 import { ladderOf, type Rendition } from '../../jobs/transcode/ladder.ts'
-import type { Pass } from '../../jobs/transcode/pass.ts'
 import { probe } from '../../jobs/transcode/probe.ts'
 import { timelineOf } from '../../jobs/transcode/timeline.ts'
 import { openFolderStore } from '../../lib/runtime/object-store-folder.ts'
@@ -72,7 +72,15 @@ async function measure(): Promise<string> {
     const out = join(folder, `out-${runs++}`)
     await mkdir(out)
     const threads = availableParallelism()
-    const pass: Pass = { source, renditions, withAudio, timeline, accelerator: 'cpu', threads, preset: 'veryfast' }
+    const pass: EncodePass = {
+      source,
+      renditions,
+      withAudio,
+      timeline,
+      accelerator: 'cpu',
+      threads,
+      preset: 'veryfast',
+    }
     const args = passArguments(pass, (options) => guardedInput('upload', path, options), out)
     const cost = await timed(['ffmpeg', '-nostdin', '-y', '-v', 'error', ...args])
     await rm(out, { recursive: true })

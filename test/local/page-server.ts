@@ -3,11 +3,11 @@ import { createServer, type IncomingMessage, request } from 'node:http'
 import { Readable } from 'node:stream'
 import t from 'tap'
 import { openLog } from '../../lib/runtime/log.ts'
-import { closeServer, listen } from '../../local/http-server.ts'
+import { closeServer, listenOnPort } from '../../local/http-server.ts'
 import { startPageServer } from '../../local/page-server.ts'
 
 const api = createServer()
-const apiPort = await listen(api, 0)
+const apiPort = await listenOnPort(api, 0)
 t.teardown(() => closeServer(api))
 const page = await startPageServer({
   port: 0,

@@ -3,13 +3,13 @@ import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { closeServer, listen } from '../../local/http-server.ts'
+import { closeServer, listenOnPort } from '../../local/http-server.ts'
 import { choosePorts } from '../../local/ports.ts'
 
 async function occupy(t: Test, port = 0): Promise<number> {
   const server = createServer()
   t.teardown(() => closeServer(server))
-  return listen(server, port)
+  return listenOnPort(server, port)
 }
 async function folderFor(t: Test) {
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-ports-'))

@@ -129,7 +129,7 @@ t.test('a quota that keeps the Job from making a pod is no silence', side(), asy
   await w.kubectl('create', 'quota', 'none', '--hard=pods=0')
   await w.submit('med-1')
   const { metadata } = await w.awaitJob('med-1')
-  await w.says('med-1', /^PodNotCreated: The Job has made no pod since .* "kubectl describe job tj-med-1-/)
+  await w.says('med-1', /^PodNotCreated: The Job has created no pod since .* "kubectl describe job tj-med-1-/)
   t.match(await w.kubectl('describe', 'job', metadata.name), /exceeded quota: none/)
   await w.told('med-1', /^Warning PodNotCreated: /)
   await w.kubectl('delete', 'quota', 'none')

@@ -101,11 +101,11 @@ t.test(
     const end = await final(w)
     t.match(end, {
       reason: 'OOMKilled',
-      message: 'Attempt 3 of 10 needed more than 3Gi of memory, the most it may have',
+      message: 'Attempt 3 of 10 needed more than 3Gi of memory, which is the maximum',
     })
     t.match(await w.status('med-1'), { phase: 'Failed', attempts: 3, restarts: 2, memory: '3Gi' })
     t.equal((await w.jobs('med-1')).length, 1, 'the Jobs before are gone')
-    const events = await w.told('med-1', /the most it may have/)
+    const events = await w.told('med-1', /which is the maximum/)
     t.equal(events.filter((e) => e.startsWith('Warning OOMKilled')).length, 3)
   },
 )
@@ -151,7 +151,7 @@ t.test('a pod that the cluster itself ends is replaced and counts as no attempt'
     message: 'Taint manager: deleting due to NoExecute taint',
   })
   await w.endPod(pod, { exitCode: 137 })
-  await w.says('med-1', /^Interrupted: .* counts as no attempt: DeletionByTaintManager: Taint manager/)
+  await w.says('med-1', /^Interrupted: .* does not count as an attempt: DeletionByTaintManager: Taint manager/)
   await w.succeed('med-1')
   await w.says('med-1', 'Succeeded')
   t.match(await w.status('med-1'), { attempts: 1 })

@@ -63,7 +63,7 @@ t.test('auto asks for a GPU as soon as a node has one; those that wait in vain g
   await second.told('med-1', /^Warning Unschedulable: 0\/1 nodes are available: 1 Insufficient nvidia\.com\/gpu/)
   const demanding = await submit(t, { accelerator: 'gpu' })
 
-  await second.told('med-1', /^Warning GpuUnavailable: Going on with the CPU: no GPU was free within 3 s: 0\/1 nodes/)
+  await second.told('med-1', /^Warning GpuUnavailable: Continuing on the CPU: no GPU was free within 3 s: 0\/1 nodes/)
   const other = await eventually('another Job', async () =>
     (await second.jobs()).find((j) => j.metadata.uid !== first.metadata.uid),
   )

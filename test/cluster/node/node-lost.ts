@@ -48,7 +48,7 @@ t.test('the node is away for a while: what runs goes on, and what was cut off is
   for (const name of ['spared', 'cut']) {
     const seen = await w.until(name, 'NodeUnreachable', (r) => succeededOf(r.status)?.reason === 'NodeUnreachable')
     t.match(seen.status, { phase: 'Running' })
-    t.match(succeededOf(seen.status), { status: 'Unknown', message: /has not been heard of since/ })
+    t.match(succeededOf(seen.status), { status: 'Unknown', message: /has not reported since/ })
   }
   killPod(cut.metadata.uid ?? '')
   release()

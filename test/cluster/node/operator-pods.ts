@@ -64,7 +64,7 @@ t.test('a program that needs more memory than it may ever have fails and says so
   const w = await openWorld(t, ground, 'oom-limit', { operator: { JOB_MEMORY: '96Mi', JOB_MEMORY_MAX: '128Mi' } })
   await w.submit('hungry', 'long', { maxAttempts: 4 })
   const done = await w.untilFinished('hungry', 300_000)
-  t.match(verdict(t, done), { is: 'False', reason: 'OOMKilled', message: /128Mi of memory, the most it may have/ })
+  t.match(verdict(t, done), { is: 'False', reason: 'OOMKilled', message: /128Mi of memory, which is the maximum/ })
   t.equal(done.status?.attempts, 2, 'the third would have ended as the second')
 })
 

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { checkStream, durationOf } from '../../../local/demo/check-stream.ts'
-import { closeServer, listen } from '../../../local/http-server.ts'
+import { closeServer, listenOnPort } from '../../../local/http-server.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-check-'))
 const server = createServer((req, res) => {
@@ -15,7 +15,7 @@ const server = createServer((req, res) => {
     () => res.writeHead(404).end(),
   )
 })
-const port = await listen(server, 0)
+const port = await listenOnPort(server, 0)
 t.teardown(async () => {
   await closeServer(server)
   await rm(folder, { recursive: true, force: true })

@@ -20,7 +20,7 @@ t.test('a Job that makes no pod is told of after a while', async (t) => {
   t.match(succeededOf(late.status), {
     status: 'Unknown',
     reason: 'PodNotCreated',
-    message: `The Job has made no pod since ${ago(30)}; "kubectl describe job tj-med-1-49a88c84" says why`,
+    message: `The Job has created no pod since ${ago(30)}; "kubectl describe job tj-med-1-49a88c84" shows why`,
   })
   t.match(late.events, [{ type: 'Warning', reason: 'PodNotCreated' }])
   t.equal(late.requeueAfterMs, undefined)
@@ -64,7 +64,7 @@ t.test('a pod that has a node and does not start is told of after a while', asyn
   t.equal(early.requeueAfterMs, 60_000)
   const late = since(ago(999), [bound(125)])
   t.match(late.status, { phase: 'Pending' })
-  const message = `Its node has not started the pod since ${ago(120)}; "kubectl describe pod pod-1" says why`
+  const message = `The node has not started the pod since ${ago(120)}; "kubectl describe pod pod-1" shows why`
   t.match(succeededOf(late.status), { status: 'Unknown', reason: 'PodNotStarted', message })
   t.match(late.events, [{ type: 'Warning', reason: 'PodNotStarted' }])
 })

@@ -94,7 +94,7 @@ const verdicts: [string, Partial<Observed>, object, object?][] = [
   [
     'a pod that the cluster took away',
     { job, pods: [disrupted(1)] },
-    { reason: 'Interrupted', message: /no attempt: DeletionByTaintManager: node is gone/ },
+    { reason: 'Interrupted', message: /does not count as an attempt: DeletionByTaintManager: node is gone/ },
     { phase: 'Running', attempts: 0 },
   ],
   [

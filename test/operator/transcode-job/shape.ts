@@ -111,13 +111,13 @@ t.test('Jobs that made room for one of another shape do not count as Jobs that c
 t.test('an attempt at the limit is the last, and says so', async (t) => {
   const big = withStatus({ memory: '8Gi', attempts: 1, restarts: 1 })
   const ending = planFor({ resource: big, job: aJob(big), pods: [outOfMemory(1)] })
-  t.match(verdict(ending), { status: 'Unknown', reason: 'OOMKilled', message: /8Gi of memory, the most it may have$/ })
+  t.match(verdict(ending), { status: 'Unknown', reason: 'OOMKilled', message: /8Gi of memory, which is the maximum$/ })
   t.strictSame(ending.patchJob?.spec, { activeDeadlineSeconds: 1 })
   const over = planFor({ resource: big, job: aJob(big, failedWith('DeadlineExceeded')), pods: [outOfMemory(1)] })
   t.match(verdict(over), {
     status: 'False',
     reason: 'OOMKilled',
-    message: 'Attempt 2 of 3 needed more than 8Gi of memory, the most it may have',
+    message: 'Attempt 2 of 3 needed more than 8Gi of memory, which is the maximum',
   })
   t.match(over.status, { phase: 'Failed', attempts: 2, memory: '8Gi' })
 })

@@ -6,27 +6,28 @@ import * as schema from './schema/index.ts'
 /** A transaction. Queries take it as first parameter and never open one themselves. */
 export type Tx = Omit<NodePgDatabase<typeof schema>, 'transaction'>
 
-/** Lets the queries of one transaction at a time through to their connection, and nobody else's. */
-export interface Door {
-  /** Open until `work` has settled. */
+/** Guards a pooled connection: lets the queries of its current transaction through and refuses all others. */
+export interface TransactionGate {
+  /** Stays open until `work` settles. */
   whileOpen<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  /** Open until `work` has returned its promise: only what it asks before it first awaits gets through. */
+  /** Stays open until `work` returns its promise: queries after its first `await` are refused. */
   untilReturn<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  /** Whoever is inside asks nothing more. */
+  /** Refuses all further queries of the current transaction. */
   close(): void
 }
 
-/** Which transaction the running code belongs to. */
+/** The transaction that the running code belongs to. */
 const transaction = new AsyncLocalStorage<symbol>()
 
-/** Made once per connection. */
-export function makeDoor(client: pg.PoolClient): Door {
+/** Call once per connection. */
+export function makeTransactionGate(client: pg.PoolClient): TransactionGate {
   let open: symbol | undefined
-  const ask = client.query.bind(client) as (...given: unknown[]) => unknown
-  // A query that somebody forgot to wait for would else run in the next transaction, in the scope of a stranger.
+  const send = client.query.bind(client) as (...given: unknown[]) => unknown
+  // Without the gate, a query that the caller forgot to await would run in the next transaction on this connection,
+  // in another tenant's scope.
   const query = (...given: unknown[]) =>
     open !== undefined && transaction.getStore() === open
-      ? ask(...given)
+      ? send(...given)
       : Promise.reject(new Error('the transaction of this query is over'))
   const tx: Tx = drizzle({ query } as unknown as pg.PoolClient, { schema, casing: 'snake_case' })
 
@@ -36,7 +37,7 @@ export function makeDoor(client: pg.PoolClient): Door {
     const leave = () => {
       if (open === mine) open = undefined
     }
-    // `async` also for the queries that drizzle asks only when somebody waits for them: that is then still in here.
+    // drizzle sends a query only when it is awaited; `async` keeps that await inside the transaction's context.
     return { result: transaction.run(mine, async () => work(tx)), leave }
   }
 

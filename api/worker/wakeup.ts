@@ -1,11 +1,11 @@
-/** Lets a loop sleep until something happens. A call that comes while nobody waits is not lost. */
+/** Lets a loop sleep until it is woken. A `wake()` while the loop is not waiting ends its next wait at once. */
 export interface Wakeup {
   wake(): void
-  /** Resolves when woken, or after `ms`. */
+  /** Resolves when woken, or after `ms` milliseconds. */
   wait(ms: number): Promise<void>
 }
 
-export function wakeup(): Wakeup {
+export function makeWakeup(): Wakeup {
   let isDue = false
   let resume: (() => void) | undefined
   return {

@@ -4,28 +4,28 @@ import { badInput, PermanentError, TransientError } from '../failure.ts'
 import { type Complaints, capabilities, FfmpegFailed, runFfmpeg } from '../ffmpeg.ts'
 import { guardedInput } from '../ffmpeg-input.ts'
 import { passArguments } from './args.ts'
-import { type Pass, presentationSeconds, streamNames } from './pass.ts'
+import { type EncodePass, presentationSeconds, streamNames } from './encode-pass.ts'
 import type { Publisher } from './publisher.ts'
 
-export interface PassRun {
-  pass: Pass
+export interface EncodePassRun {
+  pass: EncodePass
   sourcePath: string
   folder: string
   publisher: Publisher
   signal: AbortSignal
   /** 0 to 1. */
   onProgress: (fraction: number) => void
-  /** Called after every look at the folder, when something new may have been published. */
+  /** Called after every scan of the folder, when new segments may have been published. */
   onPublished?: () => Promise<void>
 }
 
 const LOOK_MS = 250
 
 /**
- * Runs one pass and publishes its segments while it runs. Either side's failure ends the other. Playlists are left
- * without ENDLIST: verification comes before that.
+ * Runs one pass and publishes its segments while it runs. If the encoder or the publisher fails, the other one stops
+ * too. The published playlists have no ENDLIST yet: verification comes before that.
  */
-export async function encodePass(run: PassRun): Promise<Complaints & { frames: number }> {
+export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { frames: number }> {
   const { pass, publisher } = run
   await refuseMissingToneMap(pass)
   const stop = new AbortController()
@@ -56,7 +56,7 @@ export async function encodePass(run: PassRun): Promise<Complaints & { frames: n
   return { ...encoded.value, frames }
 }
 
-/** Long enough for the slowest machine with the heaviest source; the deadline of the attempt is the real limit. */
+/** Milliseconds; enough for the slowest node and the heaviest source. The attempt's deadline normally comes first. */
 const limitFor = (seconds: number) => Math.min(86_400, 600 + 60 * seconds) * 1000
 
 async function publishUntil(ended: AbortSignal, publish: () => Promise<void>): Promise<void> {
@@ -66,7 +66,7 @@ async function publishUntil(ended: AbortSignal, publish: () => Promise<void>): P
   }
 }
 
-async function refuseMissingToneMap({ source }: Pass): Promise<void> {
+async function refuseMissingToneMap({ source }: EncodePass): Promise<void> {
   if (!source.hdr) return
   const { filters } = await capabilities()
   const missing = ['zscale', 'tonemap'].filter((filter) => !filters.has(filter))
@@ -78,8 +78,8 @@ async function refuseMissingToneMap({ source }: Pass): Promise<void> {
 const UNREADABLE =
   /Invalid data found when processing input|Cannot determine format of input stream|moov atom not found/
 
-/** ffmpeg exits with 1 for everything, so its words decide who is to blame: the file only where it says so. */
-function explain(error: unknown, pass: Pass): unknown {
+/** ffmpeg exits with 1 for every error, so its messages decide: only messages that name bad data blame the file. */
+function explain(error: unknown, pass: EncodePass): unknown {
   if (!(error instanceof FfmpegFailed)) return error
   const { tail } = error.complaints
   if (pass.accelerator === 'gpu') {

@@ -4,21 +4,21 @@ import { toNumber } from './rational.ts'
 export interface PassPlan {
   renditions: readonly Rendition[]
   withAudio: boolean
-  /** Publish a first master playlist as soon as the first segment of this pass is there. */
+  /** Publish a first master playlist as soon as the first segment of this pass is published. */
   publishesEarly: boolean
-  /** Share of the encoding work, all together 1. */
+  /** Share of the encoding work; the weights of all passes add up to 1. */
   weight: number
 }
 
-/** A shorter clip is encoded before a second run would have begun to pay. */
+/** For shorter clips a separate first pass does not pay: the whole clip is encoded soon enough. */
 export const EARLY_FROM_SECONDS = 12
 
-/** Decoding and scaling one frame, compared with encoding one of the same size: measured, x264 veryfast. */
+/** Cost of decoding and scaling one frame relative to encoding one of the same size (measured, x264 veryfast). */
 const DECODE_COST = 0.35
 
 /**
- * The smallest rendition and the sound first, in a run of their own, so that people can watch after seconds instead of
- * minutes; then everything else in one run that decodes once. The price is one more decoding. Pure.
+ * Plans the smallest rendition and the audio as a first pass, so that the video is playable after seconds instead of
+ * minutes, and all other renditions as a second pass that decodes once. This costs one additional decoding. Pure.
  */
 export function planPasses(
   ladder: readonly Rendition[],

@@ -6,7 +6,7 @@ export const PRESETS = ['ultrafast', 'superfast', 'veryfast', 'faster', 'fast', 
 export type Preset = (typeof PRESETS)[number]
 
 /** One run of ffmpeg: some renditions of one source, with or without its sound. */
-export interface Pass {
+export interface EncodePass {
   source: ProbedSource
   renditions: readonly Rendition[]
   withAudio: boolean
@@ -20,17 +20,17 @@ export const AUDIO_NAME = 'audio'
 export const AUDIO_BITRATE = 128_000
 export const AUDIO_RATE = 48_000
 
-/** How long the whole plays: the picture's length, or the sound's when that goes on for longer (the last frame stays). */
+/** The playing time: the video's duration, or the audio's when it is longer (the last frame is then held). */
 export function presentationSeconds({ videoSeconds, audioSeconds }: ProbedSource): number {
   return audioSeconds !== null && audioSeconds > videoSeconds + 0.5 ? audioSeconds : videoSeconds
 }
 
-/** How many frames of this rendition the source promises. */
+/** The number of frames that this rendition should have, as the source declares. */
 export const promisedFrames = (source: ProbedSource, { frameRate }: Rendition): number =>
   Math.round((presentationSeconds(source) * frameRate.num) / frameRate.den)
 
-/** Decoding on the GPU pays only where nothing else needs the frames in ordinary memory; its frames are never rotated. */
-export const decodesOnGpu = ({ accelerator, source }: Pass): boolean =>
+/** Decoding on the GPU pays only where no filter needs the frames in main memory. GPU frames are never rotated. */
+export const decodesOnGpu = ({ accelerator, source }: EncodePass): boolean =>
   accelerator === 'gpu' &&
   (source.video.codec === 'h264' || source.video.codec === 'hevc') &&
   source.video.pixelFormat === 'yuv420p' &&
@@ -38,8 +38,8 @@ export const decodesOnGpu = ({ accelerator, source }: Pass): boolean =>
   source.hdr === null &&
   !source.video.interlaced
 
-/** The streams of a pass by the names of their playlists. */
-export const streamNames = ({ renditions, withAudio }: Pass): string[] => [
+/** The names of the playlists of a pass. */
+export const streamNames = ({ renditions, withAudio }: EncodePass): string[] => [
   ...renditions.map((r) => r.name),
   ...(withAudio ? [AUDIO_NAME] : []),
 ]

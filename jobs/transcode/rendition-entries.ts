@@ -1,7 +1,7 @@
 import { averageBandwidth, peakBandwidth } from './bandwidth.ts'
+import { AUDIO_BITRATE, AUDIO_NAME } from './encode-pass.ts'
 import type { Rendition } from './ladder.ts'
-import { codecsOf, formatMasterPlaylist, type MasterRendition } from './master-playlist.ts'
-import { AUDIO_BITRATE, AUDIO_NAME } from './pass.ts'
+import { codecsOf, formatMasterPlaylist, type MasterEntry } from './master-playlist.ts'
 import { toNumber } from './rational.ts'
 
 interface Measured {
@@ -17,12 +17,12 @@ export interface EncodedVideo {
 
 const fileOf = (name: string) => `${name}.m3u8`
 
-/** What the master playlist says of a finished rendition: measured, with the sound it is played with. */
-export function describe(
+/** The master playlist's entry for a finished rendition; its bandwidth is measured and includes the audio. */
+export function masterEntry(
   video: EncodedVideo,
   audio: readonly Measured[] | null,
   segmentSeconds: number,
-): MasterRendition {
+): MasterEntry {
   const sound = audio ?? []
   return {
     ...common(video),
@@ -31,13 +31,13 @@ export function describe(
   }
 }
 
-/** The same while it is still being encoded: the peak is then what the encoder may use at most, with 10 % for packaging. */
-export function describeEarly(
+/** The entry of a rendition that is still being encoded: its peak is the encoder's limit plus 10 % for packaging. */
+export function earlyMasterEntry(
   video: EncodedVideo,
   audio: readonly Measured[] | null,
   segmentSeconds: number,
-): MasterRendition {
-  const measured = describe(video, audio, segmentSeconds)
+): MasterEntry {
+  const measured = masterEntry(video, audio, segmentSeconds)
   const ceiling = Math.ceil((video.rendition.maxrate + (audio ? AUDIO_BITRATE : 0)) * 1.1)
   return { ...measured, bandwidth: Math.max(measured.bandwidth, ceiling) }
 }
@@ -50,11 +50,11 @@ const common = ({ rendition, codec }: EncodedVideo) => ({
   videoCodec: codec,
 })
 
-export const masterText = (renditions: readonly MasterRendition[], hasAudio: boolean): string =>
+export const masterPlaylistText = (renditions: readonly MasterEntry[], hasAudio: boolean): string =>
   formatMasterPlaylist(renditions, hasAudio ? fileOf(AUDIO_NAME) : undefined)
 
 /** The manifest's entry for a rendition. */
-export const toManifestRendition = (video: EncodedVideo, r: MasterRendition, hasAudio: boolean) => ({
+export const manifestEntry = (video: EncodedVideo, r: MasterEntry, hasAudio: boolean) => ({
   name: video.rendition.name,
   width: r.width,
   height: r.height,

@@ -2,15 +2,21 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { Log } from '../../lib/runtime/log.ts'
 
-export interface Listener {
+export interface NotificationListener {
   close(): Promise<void>
 }
 
 /**
- * Calls `onNotify` for every notification on a channel, and after every (re)connection, since those sent meanwhile are
- * lost. A connection of its own: one from the pool would be handed to somebody else. Connects again for ever.
+ * Calls `onNotify` for every notification on a channel, and after every (re)connection, because Postgres drops those
+ * sent meanwhile. Holds a connection of its own, because the pool lends its connections to other callers. Reconnects
+ * until closed.
  */
-export function listen(o: { url: string; channel: 'outbox'; onNotify(): void; log: Log }): Listener {
+export function listenForNotifications(o: {
+  url: string
+  channel: 'outbox'
+  onNotify(): void
+  log: Log
+}): NotificationListener {
   const stopped = new AbortController()
   let client: pg.Client | undefined
 
