@@ -4,6 +4,8 @@ import { errnoOf } from './object-store-folder-file.ts'
 
 /** Not in the alphabet of keys, so that the object `a` and the folder of `a/b` lie side by side. */
 export const OBJECT_SUFFIX = '~object'
+/** What lies in the folder is for this user alone. */
+export const FOLDER_MODE = 0o700
 const DAY_MS = 24 * 60 * 60 * 1000
 
 /** Where things lie in the folder. All of it must be one file system: everything is moved into place by rename. */
@@ -30,7 +32,7 @@ export type Layout = ReturnType<typeof layout>
 export async function moveIntoPlace(from: string, to: string, top: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      await mkdir(dirname(to), { recursive: true })
+      await mkdir(dirname(to), { recursive: true, mode: FOLDER_MODE })
       await rename(from, to)
       break
     } catch (error) {
