@@ -64,13 +64,21 @@ export async function startPageServer(o: PageOptions): Promise<PageServer> {
   const key = randomBytes(16).toString('base64url')
   const api = new URL(o.api)
   const agent = new Agent({ keepAlive: true })
-  const server = createServer((incoming, outgoing) => {
-    // A web site of somebody else may point its own name at 127.0.0.1; only our own names are answered.
+  const serve = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
+    // Another web site may point its own name at 127.0.0.1; only the names of this machine are answered.
     if (!/^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/.test(incoming.headers.host ?? '')) return refuse(outgoing, 421)
-    const path = new URL(incoming.url ?? '/', 'http://page').pathname
+    // Cut, not parsed as a URL: `//[` is a legal request target and no URL.
+    const [path = '/'] = (incoming.url ?? '/').split('?', 1)
     if (/^\/(v1|d)\//.test(path)) return proxy(api, agent, incoming, outgoing)
     if (path === '/directory') return directory(o, key, incoming, outgoing)
-    void file(path, incoming, outgoing, o.log)
+    await file(path, incoming, outgoing)
+  }
+  const server = createServer((incoming, outgoing) => {
+    serve(incoming, outgoing).catch((error: unknown) => {
+      o.log.error({ err: error }, 'the page server failed')
+      if (outgoing.headersSent) outgoing.destroy()
+      else refuse(outgoing, 500)
+    })
   })
   const port = await listenOnPort(server, o.port)
   const url = `http://127.0.0.1:${port}`
@@ -99,18 +107,13 @@ function directory(o: PageOptions, key: string, incoming: IncomingMessage, outgo
   outgoing.end(JSON.stringify({ accounts: known ? o.accounts : [], organizations: o.organizations }))
 }
 
-async function file(path: string, incoming: IncomingMessage, outgoing: ServerResponse, log: Log): Promise<void> {
+async function file(path: string, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
   const found = FILES[path]
   if (!found) return refuse(outgoing, 404)
   if (incoming.method !== 'GET' && incoming.method !== 'HEAD') return refuse(outgoing, 405)
-  try {
-    const bytes = await readFile(found)
-    outgoing.writeHead(200, { ...SAFETY, 'Content-Type': TYPES[extname(found)], 'Content-Length': bytes.length })
-    outgoing.end(incoming.method === 'HEAD' ? undefined : bytes)
-  } catch (error) {
-    log.error({ err: error, path }, 'the page has a file that cannot be read')
-    refuse(outgoing, 500)
-  }
+  const bytes = await readFile(found)
+  outgoing.writeHead(200, { ...SAFETY, 'Content-Type': TYPES[extname(found)], 'Content-Length': bytes.length })
+  outgoing.end(incoming.method === 'HEAD' ? undefined : bytes)
 }
 
 /** Headers that speak of one connection only (RFC 9110 §7.6.1). */

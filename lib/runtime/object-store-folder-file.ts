@@ -32,7 +32,7 @@ export type Body = Readable | Buffer | string | AsyncIterable<Buffer>
 
 /** Streams the body into a new file, appends the seal and syncs the file. Rethrows errors of the body. */
 export async function writeSealed(path: string, body: Body, options: SealOptions): Promise<Seal> {
-  const handle = await disk(open(path, 'wx'))
+  const handle = await disk(open(path, 'wx', 0o600))
   try {
     const hash = options.etag === undefined ? createHash('md5') : undefined
     const size = await copyBody(handle, body, hash, options)

@@ -4,6 +4,8 @@ import { errnoOf } from './object-store-folder-file.ts'
 
 /** Contains a character that keys cannot have, so that the object `a` and the folder of `a/b` can coexist. */
 export const OBJECT_SUFFIX = '~object'
+/** What lies in the folder is for this user alone. */
+export const FOLDER_MODE = 0o700
 const DAY_MS = 24 * 60 * 60 * 1000
 
 /** The layout of the folder. It must be one file system, because files are moved into place by rename. */
@@ -30,7 +32,7 @@ export type Layout = ReturnType<typeof layout>
 export async function moveIntoPlace(from: string, to: string, top: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      await mkdir(dirname(to), { recursive: true })
+      await mkdir(dirname(to), { recursive: true, mode: FOLDER_MODE })
       await rename(from, to)
       break
     } catch (error) {

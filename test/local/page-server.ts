@@ -5,6 +5,7 @@ import t from 'tap'
 import { openLog } from '../../lib/runtime/log.ts'
 import { closeServer, listenOnPort } from '../../local/http-server.ts'
 import { startPageServer } from '../../local/page-server.ts'
+import { sendRaw } from '../support/raw-http.ts'
 
 const api = createServer()
 const apiPort = await listenOnPort(api, 0)
@@ -52,6 +53,13 @@ t.test('serves nothing else of the machine', async (t) => {
     t.equal((await fetch(page.url + path)).status, 404, path)
   }
   t.equal((await fetch(page.url, { method: 'POST' })).status, 405)
+})
+
+t.test('answers a request target that is no URL', async (t) => {
+  for (const target of ['//[', '*', 'http://[']) {
+    const bytes = `GET ${target} HTTP/1.1\r\nHost: 127.0.0.1:${page.port}\r\nConnection: close\r\n\r\n`
+    t.match(await sendRaw(page.port, bytes, 'wait'), /^HTTP\/1\.1 40[04] /, target)
+  }
 })
 
 t.test('shows the accounts to those who came by the link, and only to them', async (t) => {

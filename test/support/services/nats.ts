@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from '../../../local/ports.ts'
+import { ownLoopback } from './loopback.ts'
 import { missingProgram, startProcess, stopProcess, waitFor } from './process.ts'
 
 export interface NatsServer {
@@ -16,7 +17,7 @@ export interface NatsServer {
 }
 
 /** A real nats-server with JetStream on a free port of `host`; undefined where it is not installed. */
-export async function startNats(host = '127.0.0.1'): Promise<NatsServer | undefined> {
+export async function startNats(host = ownLoopback()): Promise<NatsServer | undefined> {
   if (await missingProgram(['nats-server'])) return undefined
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-nats-'))
   const port = await freePort()

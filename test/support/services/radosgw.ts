@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { Client } from 'minio'
 import type { S3Options } from '../../../lib/runtime/object-store-s3-client.ts'
 import { freePort } from '../../../local/ports.ts'
+import { ownLoopback } from './loopback.ts'
 import { missingProgram, runProgram, startProcess, stopProcess, waitFor } from './process.ts'
 
 export interface RadosGateway {
@@ -26,12 +27,13 @@ const REGION = 'us-east-1'
 
 /**
  * A real S3 server, Ceph's gateway, on one monitor and one storage daemon that keeps everything in memory. It checks
- * signatures, digests and part sizes as Amazon does. Only the gateway listens on `host`; with `tls`, there by TLS alone,
- * and without it on 127.0.0.1, which is the public endpoint. Undefined where Ceph is not installed.
+ * signatures, digests and part sizes as Amazon does. Each cluster has a loopback address of its own; the gateway listens
+ * on `host` where one is given. With `tls` it speaks TLS alone there, and plain HTTP on the loopback address, which is
+ * then the public endpoint. Undefined where Ceph is not installed.
  */
-export async function startRadosGateway(host = '127.0.0.1', tls?: TlsFiles): Promise<RadosGateway | undefined> {
+export async function startRadosGateway(host?: string, tls?: TlsFiles): Promise<RadosGateway | undefined> {
   if (await missingProgram(PROGRAMS)) return undefined
-  // Ceph cannot choose its ports itself: between our finding a free one and its taking it, somebody else may come.
+  // Ceph cannot choose its ports itself: another program may take one between our finding it free and Ceph's binding it.
   for (let left = 2; ; left--) {
     try {
       return await startOnce(host, tls)
@@ -41,7 +43,7 @@ export async function startRadosGateway(host = '127.0.0.1', tls?: TlsFiles): Pro
   }
 }
 
-async function startOnce(host: string, tls: TlsFiles | undefined): Promise<RadosGateway> {
+async function startOnce(host: string | undefined, tls: TlsFiles | undefined): Promise<RadosGateway> {
   // Ceph's admin sockets lie in here, and a socket path may not be long.
   const folder = await mkdtemp(join(tmpdir(), 'ks-rgw-'))
   const stoppers: (() => Promise<void>)[] = [() => rm(folder, { recursive: true, force: true })]
@@ -63,18 +65,23 @@ async function startOnce(host: string, tls: TlsFiles | undefined): Promise<Rados
 
 async function startCeph(
   folder: string,
-  { host, tls }: { host: string; tls: TlsFiles | undefined },
+  { host, tls }: { host: string | undefined; tls: TlsFiles | undefined },
   onStop: (close: () => Promise<void>) => void,
 ): Promise<S3Options> {
+  const own = ownLoopback()
   const [monPort, gatewayPort, tlsPort] = [await freePort(), await freePort(), await freePort()]
+  // By the second protocol a client waits for the monitor map after its handshake. By the first it does not, and a
+  // storage daemon whose monitor is slow sends its first command with an empty cluster id and ends ("wrong fsid").
+  const monitor = `[v2:${own}:${monPort}]`
   const conf = join(folder, 'ceph.conf')
   const fsid = randomUUID()
   const osd = randomUUID()
-  const plain = `${tls ? '127.0.0.1' : host}:${gatewayPort}`
-  const secure = tls ? ` ssl_endpoint=${host}:${tlsPort} ssl_certificate=${tls.cert} ssl_private_key=${tls.key}` : ''
+  const plain = `${tls ? own : (host ?? own)}:${gatewayPort}`
+  const secureAddress = `${host ?? own}:${tlsPort}`
+  const secure = tls ? ` ssl_endpoint=${secureAddress} ssl_certificate=${tls.cert} ssl_private_key=${tls.key}` : ''
   const frontend = `endpoint=${plain}${secure}`
   for (const name of ['mon', 'osd', 'rgw']) await mkdir(join(folder, name))
-  await writeFile(conf, cephConf(folder, fsid, monPort, frontend))
+  await writeFile(conf, cephConf({ folder, fsid, monitor, address: own, frontend }))
 
   const daemon = async (name: string, args: string[], ready: () => Promise<boolean>) => {
     const logFile = join(folder, `${name}.out`)
@@ -85,15 +92,7 @@ async function startCeph(
   }
   const ceph = (...args: string[]) => runProgram('ceph', ['-c', conf, '--connect-timeout', '120', ...args])
 
-  await runProgram('monmaptool', [
-    '--create',
-    '--fsid',
-    fsid,
-    '--addv',
-    'a',
-    `[v1:127.0.0.1:${monPort}]`,
-    join(folder, 'monmap'),
-  ])
+  await runProgram('monmaptool', ['--create', '--fsid', fsid, '--addv', 'a', monitor, join(folder, 'monmap')])
   await runProgram('ceph-mon', ['-i', 'a', '--mkfs', '--monmap', join(folder, 'monmap'), '-c', conf])
   await daemon('ceph-mon', ['-i', 'a'], async () => (await ceph('fsid')).includes(fsid))
   // It asks the monitor, so not earlier.
@@ -107,7 +106,7 @@ async function startCeph(
   await runProgram('radosgw-admin', ['-c', conf, 'user', 'create', ...user])
   const endpoint = `http://${plain}`
   await daemon('radosgw', ['-n', 'client.rgw'], async () => (await fetch(endpoint)).ok)
-  const where = tls ? { endpoint: `https://${host}:${tlsPort}`, publicEndpoint: endpoint } : { endpoint }
+  const where = tls ? { endpoint: `https://${secureAddress}`, publicEndpoint: endpoint } : { endpoint }
   return { ...where, region: REGION, bucket: 'keepsake-test', ...keys }
 }
 
@@ -117,15 +116,26 @@ function clientOf(s3: S3Options): Client {
   return new Client({ endPoint: hostname, port: Number(port), useSSL: false, accessKey, secretKey, region })
 }
 
-const cephConf = (folder: string, fsid: string, monPort: number, frontend: string) => `[global]
+interface CephSettings {
+  folder: string
+  fsid: string
+  /** As Ceph writes it, e.g. `[v2:127.1.2.3:3300]`. */
+  monitor: string
+  address: string
+  /** What the gateway listens on. */
+  frontend: string
+}
+
+const cephConf = ({ folder, fsid, monitor, address, frontend }: CephSettings) => `[global]
 fsid = ${fsid}
-mon_host = [v1:127.0.0.1:${monPort}]
+mon_host = ${monitor}
 mon_initial_members = a
 auth_cluster_required = none
 auth_service_required = none
 auth_client_required = none
-public_addr = 127.0.0.1
-cluster_addr = 127.0.0.1
+ms_mon_client_mode = crc
+public_addr = ${address}
+cluster_addr = ${address}
 osd_pool_default_size = 1
 osd_pool_default_min_size = 1
 osd_pool_default_pg_num = 4
