@@ -1,6 +1,5 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
-import type { Role } from '../db/schema/organizations.ts'
-import { hasRole } from '../organizations/policy.ts'
+import { hasRole, type Role } from '../organizations/policy.ts'
 
 interface Asking {
   userId: Uuid

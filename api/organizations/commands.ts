@@ -3,9 +3,8 @@ import { Problem } from '../../lib/contract/problem.ts'
 import { insertAudit } from '../audit/queries.ts'
 import { userIdOf } from '../auth/verify-token.ts'
 import type { Database, Tx } from '../db/db.ts'
-import type { Role } from '../db/schema/organizations.ts'
 import { tidyText } from '../http/text.ts'
-import { leavesNoOwner } from './policy.ts'
+import { leavesNoOwner, type Role } from './policy.ts'
 import {
   countOwners,
   ensureUser,

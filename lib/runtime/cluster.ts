@@ -109,7 +109,7 @@ export interface ReflectOptions<T> {
 }
 
 /**
- * The Kubernetes API as far as this project uses it, on plain JSON. `lib/runtime/kube.ts` speaks to a real API server,
+ * The Kubernetes API as far as this project uses it, on plain JSON. `lib/runtime/kube-cluster.ts` speaks to a real API server,
  * `local/cluster/` keeps everything in this process; both pass `test/support/cluster-contract.ts`. Failures are
  * ClusterError.
  */

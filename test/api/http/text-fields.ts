@@ -7,18 +7,29 @@ type Path = (string | number)[]
 const WRAPPERS = ['optional', 'nullable', 'default', 'prefault', 'nonoptional', 'readonly', 'catch']
 const NO_TEXT = ['number', 'int', 'boolean', 'bigint', 'null', 'literal', 'enum', 'transform']
 
+/** As much of a schema's definition as leads to the schemas below it. */
+interface Definition {
+  type: string
+  innerType: z.core.$ZodType
+  in: z.core.$ZodType
+  out: z.core.$ZodType
+  element: z.core.$ZodType
+  options: z.core.$ZodType[]
+  shape: z.core.$ZodShape
+}
+
 /** Where a schema takes text of the client's choice. A kind of schema that it does not know is an error. */
 function textsOf(schema: z.core.$ZodType, at: Path = []): Path[] {
-  const { def } = schema._zod as unknown as { def: z.core.$ZodTypeDef & Record<string, never> }
+  const def = schema._zod.def as unknown as Definition
   if (def.type === 'string') return [at]
   if (NO_TEXT.includes(def.type)) return []
-  if (WRAPPERS.includes(def.type)) return textsOf(def['innerType'], at)
-  // `preprocess` is a pipe out of a transformation, any other pipe begins with what the client sends.
-  if (def.type === 'pipe') return [...textsOf(def['in'], at), ...textsOf(def['out'], at)]
-  if (def.type === 'array') return textsOf(def['element'], [...at, 0])
-  if (def.type === 'union') return (def['options'] as z.core.$ZodType[]).flatMap((option) => textsOf(option, at))
+  if (WRAPPERS.includes(def.type)) return textsOf(def.innerType, at)
+  // What goes in is what the client sends; `preprocess` goes in as a transformation, and says nothing of it.
+  if (def.type === 'pipe') return [...textsOf(def.in, at), ...textsOf(def.out, at)]
+  if (def.type === 'array') return textsOf(def.element, [...at, 0])
+  if (def.type === 'union') return def.options.flatMap((option) => textsOf(option, at))
   if (def.type !== 'object') throw new Error(`teach this test what a ${def.type} at ${at.join('.')} is`)
-  return Object.entries(def['shape'] as z.core.$ZodShape).flatMap(([name, field]) => textsOf(field, [...at, name]))
+  return Object.entries(def.shape).flatMap(([name, field]) => textsOf(field, [...at, name]))
 }
 
 /** The smallest document that has `value` at that place. */
