@@ -1,18 +1,16 @@
 import * as z from 'zod'
-import { text } from '../http/schemas.ts'
-
-const secretText = (max: number) => z.string().min(1).max(max)
+import { text, verbatim } from '../http/schemas.ts'
 
 export const LoginBody = z.object({
   email: text(3, 320),
   // Not trimmed and not normalised: what is right here is the identity provider's business.
-  password: secretText(1024).meta({ format: 'password' }),
+  password: verbatim(1024).meta({ format: 'password' }),
   device_id: text(1, 200).optional(),
   device_name: text(1, 200).optional(),
 })
-export const RefreshBody = z.object({ refresh_token: secretText(8192) })
+export const RefreshBody = z.object({ refresh_token: verbatim(8192) })
 export const LogoutBody = z.object({
-  refresh_token: secretText(8192).optional().meta({ description: 'Also revoked at the identity provider' }),
+  refresh_token: verbatim(8192).optional().meta({ description: 'Also revoked at the identity provider' }),
 })
 
 export const Session = z

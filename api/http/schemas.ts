@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { formatId, type IdKind, idPattern, PREFIXES, parseId, type Uuid } from '../../lib/contract/ids.ts'
+import { isKeepable, tidyText } from './text.ts'
 
 /** Marks an issue that means "no such thing" (404) rather than "badly written" (400). */
 export const NOT_FOUND_ISSUE = 'not-found'
@@ -99,22 +100,17 @@ export const listOf = <N extends string, S extends z.ZodType>(plural: N, item: S
     has_more: z.boolean(),
   } as { [K in N]: z.ZodArray<S> } & { next_cursor: z.ZodNullable<z.ZodString>; has_more: z.ZodBoolean })
 
-// What a text field must not hold: control characters but for newline and tab, and halves of surrogate pairs.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is its purpose
-const FORBIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/
-const tidy = (value: string) => value.replaceAll('\r\n', '\n').normalize('NFC').trim()
-
 /** Text that people wrote: NFC, trimmed, without control characters, `min` to `max` code points. */
 export const text = (min: number, max: number) =>
   z
     .string()
-    .overwrite(tidy)
     .check((ctx) => {
-      const say = (message: string) => ctx.issues.push({ code: 'custom', message, input: ctx.value })
-      if (FORBIDDEN.test(ctx.value) || !ctx.value.isWellFormed()) say('holds characters that are not allowed')
-      // A cheap bound first: one code point is at most two units, so a flood is never counted one by one.
-      const length = ctx.value.length > 2 * max ? Number.POSITIVE_INFINITY : [...ctx.value].length
-      if (length < min) say(min === 1 ? 'must not be empty' : `must have at least ${min} characters`)
-      if (length > max) say(`must have at most ${max} characters`)
+      const tidied = tidyText(ctx.value, { min, max })
+      if ('issue' in tidied) ctx.issues.push({ code: 'custom', message: tidied.issue, input: ctx.value })
+      else ctx.value = tidied.text
     })
     .meta({ minLength: min, maxLength: max })
+
+/** Text that is handed on exactly as it came: passwords, tokens. Only what no store could keep is refused. */
+export const verbatim = (max: number) =>
+  z.string().min(1).max(max).refine(isKeepable, 'holds characters that are not allowed')

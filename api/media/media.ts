@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import { outputId, outputTime } from '../http/schemas.ts'
+import { CONVERSION_ERROR_CODES } from '../../lib/contract/conversion-error.ts'
+import { outputId, outputTime, text } from '../http/schemas.ts'
 
 export const UploadStatus = z
   .enum(['processing', 'completed', 'failed'])
@@ -28,7 +29,7 @@ export const ConversionProgress = z
 
 export const ConversionError = z
   .object({
-    code: z.enum(['UNSUPPORTED_CODEC', 'CORRUPT_INPUT', 'LIMIT_EXCEEDED', 'TIMEOUT', 'INTERNAL']),
+    code: z.enum(CONVERSION_ERROR_CODES),
     message: z.string(),
   })
   .nullable()
@@ -130,6 +131,6 @@ export const PairingFields = {
     .preprocess(emptyIsAbsent, z.guid().toLowerCase().nullish())
     .meta({ description: 'The same UUID for the image and the video of a Live Photo' }),
   asset_identifier: z
-    .preprocess(emptyIsAbsent, z.string().trim().min(1).max(255).nullish())
+    .preprocess(emptyIsAbsent, text(1, 255).nullish())
     .meta({ description: 'Identifier that the phone gave to both' }),
 }

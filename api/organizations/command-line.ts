@@ -6,10 +6,9 @@ import { Problem } from '../../lib/contract/problem.ts'
 import { loadConfig } from '../../lib/runtime/config.ts'
 import { openLog } from '../../lib/runtime/log.ts'
 import { type Database, openDatabase } from '../db/db.ts'
-import type { Role } from '../db/schema/organizations.ts'
 import { retryMedia } from '../media/commands.ts'
 import { addMember, changeRole, createOrganization } from './commands.ts'
-import { ROLES } from './policy.ts'
+import { ROLES, type Role } from './policy.ts'
 
 /** Compiled, as in the image, it has another ending. */
 const PROGRAM = `api/cli${extname(import.meta.filename)}`

@@ -3,8 +3,8 @@ import { Problem } from '../../lib/contract/problem.ts'
 import { insertAudit } from '../audit/queries.ts'
 import { userIdOf } from '../auth/verify-token.ts'
 import type { Database, Tx } from '../db/db.ts'
-import type { Role } from '../db/schema/organizations.ts'
-import { leavesNoOwner } from './policy.ts'
+import { tidyText } from '../http/text.ts'
+import { leavesNoOwner, type Role } from './policy.ts'
 import {
   countOwners,
   ensureUser,
@@ -22,12 +22,11 @@ import {
 const BY_ADMIN = { actorId: null, context: null, result: 'success' } as const
 
 export function createOrganization(db: Database, name: string): Promise<{ orgId: Uuid; name: string }> {
-  const trimmed = name.normalize('NFC').trim()
-  if (trimmed === '' || [...trimmed].length > 200) {
-    throw new Problem('VALIDATION_ERROR', 'The name of an organization has 1 to 200 characters')
-  }
+  const tidied = tidyText(name, { min: 1, max: 200 })
+  if ('issue' in tidied) throw new Problem('VALIDATION_ERROR', `The name of the organization ${tidied.issue}`)
+  const { text } = tidied
   return db.inTransaction({}, async (tx) => {
-    const orgId = await insertOrganization(tx, trimmed)
+    const orgId = await insertOrganization(tx, text)
     await insertAudit(tx, {
       ...BY_ADMIN,
       orgId,
@@ -36,7 +35,7 @@ export function createOrganization(db: Database, name: string): Promise<{ orgId:
       resourceId: orgId,
       details: { operation: 'create' },
     })
-    return { orgId, name: trimmed }
+    return { orgId, name: text }
   })
 }
 

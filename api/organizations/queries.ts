@@ -2,8 +2,9 @@ import { and, eq, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
-import { memberships, organizations, type Role } from '../db/schema/organizations.ts'
+import { memberships, organizations } from '../db/schema/organizations.ts'
 import { users } from '../db/schema/users.ts'
+import type { Role } from './policy.ts'
 
 export interface Member {
   orgId: Uuid

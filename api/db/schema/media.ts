@@ -1,9 +1,10 @@
 import { integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import type { ConversionErrorCode } from '../../../lib/contract/conversion-error.ts'
 import type { Manifest } from '../../../lib/contract/manifest.ts'
 import { bytes, time } from './columns.ts'
 
 export interface ConversionError {
-  code: 'UNSUPPORTED_CODEC' | 'CORRUPT_INPUT' | 'LIMIT_EXCEEDED' | 'TIMEOUT' | 'INTERNAL'
+  code: ConversionErrorCode
   message: string
 }
 export interface ConversionProgress {

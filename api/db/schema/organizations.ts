@@ -1,4 +1,5 @@
 import { pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+import { ROLES } from '../../organizations/policy.ts'
 import { time } from './columns.ts'
 
 export const organizations = pgTable('organizations', {
@@ -6,9 +7,6 @@ export const organizations = pgTable('organizations', {
   name: text().notNull(),
   createdAt: time().notNull().defaultNow(),
 })
-
-export const ROLES = ['owner', 'admin', 'member'] as const
-export type Role = (typeof ROLES)[number]
 
 export const memberships = pgTable(
   'memberships',

@@ -1,5 +1,6 @@
+import { parse } from 'content-disposition'
 import t from 'tap'
-import { cleanFilename } from '../../../api/media/filename.ts'
+import { attachment, cleanFilename } from '../../../api/media/filename.ts'
 import {
   lengthOfChunk,
   type MergeFacts,
@@ -98,3 +99,35 @@ for (const [given, kept] of NAMES) {
     t.equal(cleanFilename(given), kept),
   )
 }
+
+const SAVED = [
+  'clip.mp4',
+  'a b.mp4',
+  "l'eau; filename=x.exe",
+  'a"b\\c.mp4',
+  '%41%00.mp4',
+  'Fête à l’eau.mp4',
+  '🏖️ Sommer 🎉.mov',
+  'שלום עולם.jpg',
+  'صورة ١.jpg',
+  '日本語'.repeat(85),
+  '😀'.repeat(255),
+  'x\u0301'.repeat(127),
+  '()<>@,;:[]?={}.mp4',
+]
+for (const name of SAVED) {
+  t.test(`the name ${name.slice(0, 20)} reaches whoever saves the file`, async (t) => {
+    const header = attachment(name)
+    t.match(header, /^attachment; [\x20-\x7e]+$/, 'a header that every server may send')
+    t.strictSame({ ...parse(header).parameters }['filename'], name)
+    t.strictSame(
+      Object.keys(parse(header).parameters).filter((k) => !k.startsWith('filename')),
+      [],
+    )
+  })
+}
+
+t.test('a name that is not Unicode is sent with replacement characters', async (t) => {
+  for (const half of ['\ud800.mp4', 'a\udc00'])
+    t.equal(parse(attachment(half)).parameters['filename'], half.toWellFormed())
+})

@@ -71,6 +71,24 @@ t.test('a bad field behind the file is a 400 and leaves nothing', async (t) => {
   })
 })
 
+for (const [what, value] of Object.entries({
+  'a NUL': 'a\0b',
+  'an escape': '\u001b[2J',
+  'too much': 'x'.repeat(256),
+})) {
+  t.test(`an asset identifier with ${what} is a 400 and leaves nothing, before the file and behind it`, async (t) => {
+    const behind = formOf(fakeMp4(5000))
+    behind.append('asset_identifier', value)
+    for (const form of [formOf(fakeMp4(5000), 'a.mp4', { asset_identifier: value }), behind]) {
+      await leavesNothing(t, async () => {
+        const { status, code, body } = await upload(form)
+        t.strictSame([status, code], [400, 'VALIDATION_ERROR'])
+        t.match(body.error.details, [{ field: 'body.asset_identifier' }])
+      })
+    }
+  })
+}
+
 t.test('a second video with the same pair id is a conflict; an image is its other half', async (t) => {
   const fields = { live_photo_pair_id: newUuid() }
   t.equal((await upload(formOf(fakeMp4(5000), 'a.mov', fields))).status, 201)

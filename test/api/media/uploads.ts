@@ -363,6 +363,15 @@ const REFUSED: [string, Record<string, unknown>, number, string, string][] = [
   ['no name', { filename: ' ' }, 400, 'VALIDATION_ERROR', 'filename'],
   ['a checksum that is none', { checksum_sha256: 'ABC' }, 400, 'VALIDATION_ERROR', 'checksum_sha256'],
   ['a pair id that is none', { live_photo_pair_id: '1' }, 400, 'VALIDATION_ERROR', 'live_photo_pair_id'],
+  ['half a character in its name', { filename: 'a\ud83d.mov' }, 400, 'VALIDATION_ERROR', 'filename'],
+  ['a NUL in the asset identifier', { asset_identifier: 'a\0' }, 400, 'VALIDATION_ERROR', 'asset_identifier'],
+  [
+    'half a character in the asset identifier',
+    { asset_identifier: '\udc00' },
+    400,
+    'VALIDATION_ERROR',
+    'asset_identifier',
+  ],
 ]
 for (const [name, change, status, code, field] of REFUSED) {
   t.test(`an upload cannot begin with ${name}`, async (t) => {
