@@ -59,7 +59,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     },
   )
   const listeners = [app as RequestListener, probes(state.ready, log), metrics.listener]
-  const servers = listeners.map(openServer)
+  const servers = listeners.map((listener) => openServer(listener, { log }))
   const ports = [config.PORT, config.INTERNAL_PORT, config.METRICS_PORT]
   try {
     await Promise.all(servers.map((server, i) => server.listen(config.HOST, ports[i] ?? 0)))

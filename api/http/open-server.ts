@@ -1,5 +1,16 @@
-import { createServer, type RequestListener } from 'node:http'
+import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { Problem } from '../../lib/contract/problem.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import {
+  MAX_HEADER_BYTES,
+  missingHost,
+  newRequestId,
+  refuse,
+  refuseConnection,
+  unreadProblem,
+} from './unread-request.ts'
 
 export interface OpenServer {
   /** Port 0 takes a free one. */
@@ -14,30 +25,61 @@ const LIMITS = {
   requestTimeout: 900_000,
   headersTimeout: 30_000,
   keepAliveTimeout: 75_000,
-  maxHeaderSize: 16 * 1024,
+  maxHeaderSize: MAX_HEADER_BYTES,
   connectionsCheckingInterval: 5000,
+  // Checked below, so that its lack is answered with the problem envelope.
+  requireHostHeader: false,
 }
 /** A connection may have been made just before the end, with its request still under way. */
 const UNUSED_MS = 500
 
-export function openServer(listener: RequestListener): OpenServer {
-  const server = createServer(LIMITS, listener)
-  // closeIdleConnections() keeps those that never sent anything: such a one would hold the end up for half a minute.
-  const running = new Map<Socket, number>()
-  const count = (socket: Socket, change: number) => {
-    const before = running.get(socket)
-    if (before !== undefined) running.set(socket, before + change)
+export interface ServerOptions {
+  log: Log
+  /** In place of those of production. */
+  limits?: Partial<typeof LIMITS>
+}
+
+/** Serves HTTP/1.1. Whatever cannot be read as a request is answered with the problem envelope too. */
+export function openServer(listener: RequestListener, { log, limits }: ServerOptions): OpenServer {
+  const serve: RequestListener = (req, res) => {
+    const problem = missingHost(req)
+    if (problem) refuse(res, problem, noted(log, problem, req.socket))
+    else listener(req, res)
   }
+  const server = createServer({ ...LIMITS, ...limits }, serve)
+  // Node would answer an expectation that it does not know with 417 and nothing else. RFC 9110 §10.1.1 lets us ignore it.
+  server.on('checkExpectation', serve)
+  server.on('connect', (_req, socket) => {
+    const problem = new Problem('METHOD_NOT_ALLOWED', 'This server is no proxy', { headers: { Allow: '' } })
+    refuseConnection(socket, problem, noted(log, problem, socket))
+  })
+  // closeIdleConnections() keeps those that never sent anything: such a one would hold the end up for half a minute.
+  const running = new Map<Duplex, Set<ServerResponse>>()
   server.on('connection', (socket: Socket) => {
-    running.set(socket, 0)
+    running.set(socket, new Set())
     socket.once('close', () => running.delete(socket))
   })
   server.on('request', (req, res) => {
-    count(req.socket, 1)
-    res.once('close', () => count(req.socket, -1))
+    const responses = running.get(req.socket)
+    responses?.add(res)
+    res.once('close', () => responses?.delete(res))
+  })
+  const refused = new WeakSet<Duplex>()
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    // What arrives after the first mistake is dropped.
+    if (refused.has(socket)) return
+    refused.add(socket)
+    afterEarlier([...(running.get(socket) ?? [])], (response) => {
+      const problem = unreadProblem(error)
+      // A connection that was only opened in advance closes without a word.
+      const unused = (socket as Socket).bytesRead === 0
+      if (!problem || unused || response?.headersSent || !socket.writable) return void socket.destroy()
+      const known = response?.getHeader('x-request-id') as string | undefined
+      refuseConnection(socket, problem, noted(log, problem, socket, { known, reason: error.code }))
+    })
   })
   const closeUnused = () => {
-    for (const [socket, requests] of running) if (requests === 0) socket.destroy()
+    for (const [socket, responses] of running) if (responses.size === 0) socket.destroy()
   }
   let host = ''
 
@@ -68,4 +110,23 @@ export function openServer(listener: RequestListener): OpenServer {
       clearInterval(timer)
     },
   }
+}
+
+/**
+ * Calls back with the response whose request cannot be read to its end, if there is one. Responses to earlier requests on
+ * the same connection go out first: a refusal in their place would be taken for their answer.
+ */
+function afterEarlier(responses: ServerResponse[], then: (response?: ServerResponse) => void): void {
+  const broken = responses.at(-1)?.req.complete ? undefined : responses.at(-1)
+  const earlier = broken ? responses.at(-2) : responses.at(-1)
+  if (earlier) earlier.once('close', () => then(broken))
+  else then(broken)
+}
+
+/** Logs a refusal that no access log sees, and returns the id of the request. */
+function noted(log: Log, problem: Problem, socket: Duplex, o: { known?: string | undefined; reason?: string | undefined } = {}): string {
+  const request_id = o.known ?? newRequestId()
+  const ip = (socket as Socket).remoteAddress
+  log.info({ request_id, status: problem.status, code: problem.code, reason: o.reason, ip }, 'request refused unread')
+  return request_id
 }

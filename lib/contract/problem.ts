@@ -3,6 +3,7 @@
  * clients branch on the code. Add codes, never rename them.
  */
 export const PROBLEMS = {
+  MALFORMED_REQUEST: 400,
   VALIDATION_ERROR: 400,
   MALFORMED_JSON: 400,
   INVALID_CURSOR: 400,
@@ -25,6 +26,7 @@ export const PROBLEMS = {
   MFA_REQUIRED: 422,
   QUOTA_EXCEEDED: 422,
   RATE_LIMITED: 429,
+  HEADERS_TOO_LARGE: 431,
   INTERNAL_ERROR: 500,
   SERVICE_UNAVAILABLE: 503,
   AUTH_UNAVAILABLE: 503,
