@@ -1,25 +1,35 @@
-import type { ChildProcess } from 'node:child_process'
-import { glob, mkdtemp, rm } from 'node:fs/promises'
+import { glob, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openLog } from '../lib/runtime/log.ts'
 import { startEmbeddedPostgres } from '../local/postgres.ts'
-import { endTap, runTap, summary } from './support/run-tap.ts'
+import { endTests, runTests } from './support/run-tests.ts'
+import { summary } from './support/tap-output.ts'
 
 /**
- * `npm test`: one Postgres for everybody (each test file gets a database of its own), then tap over all test files or
- * those given. Ends with the line that CI reads: `N passed, N failed, N skipped`. What needs a Kubernetes is in
- * test/cluster/ and runs by `npm run test:cluster`.
+ * `npm test`: one Postgres for all files (each gets a database of its own), then every test file, or those given. The
+ * longest start first, by the table test/seconds.json; `--save-seconds` writes that table anew after a run of all.
+ * Ends with the line that CI reads: `N passed, N failed, N skipped`. What needs a Kubernetes is in test/cluster/ and
+ * runs by `npm run test:cluster`.
  */
-const given = process.argv.slice(2)
-const files = given.length > 0 ? given : await everyTest()
+const TABLE = new URL('seconds.json', import.meta.url)
+const args = process.argv.slice(2)
+const given = args.filter((arg) => !arg.startsWith('--'))
+const files = given.length > 0 ? given : await longestFirst(await everyTest())
 
 async function everyTest(): Promise<string[]> {
   const found: string[] = []
   for await (const file of glob('test/**/*.ts')) {
-    if (!/^test\/(support|bench|cluster)\/|^test\/run\.ts$/.test(file)) found.push(file)
+    if (!/^test\/(support|bench|cluster)\/|^test\/run\.ts$|\/seeds\//.test(file)) found.push(file)
   }
   return found.sort()
+}
+
+/** A file that the table does not know starts first: it may be a long one. */
+async function longestFirst(found: string[]): Promise<string[]> {
+  const seconds = JSON.parse(await readFile(TABLE, 'utf8')) as Record<string, number>
+  const of = (file: string) => seconds[file] ?? Number.POSITIVE_INFINITY
+  return found.sort((a, b) => (of(a) === of(b) ? 0 : of(b) - of(a)))
 }
 
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-test-'))
@@ -31,17 +41,18 @@ const postgres = process.env['KEEPSAKE_TEST_DATABASE_URL']
       fast: true,
     })
 
-let tap: ChildProcess | undefined
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void (tap && endTap(tap, signal)))
-const { code, ...counts } = await runTap(files, {
-  jobs: 2,
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void endTests(signal))
+const { seconds, ...counts } = await runTests(files, {
+  jobs: Number(process.env['TEST_JOBS'] ?? 2),
   ...(postgres && { env: { KEEPSAKE_TEST_DATABASE_URL: postgres.url } }),
-  onStart: (child) => {
-    tap = child
-  },
 })
 await postgres?.stop()
 await rm(folder, { recursive: true, force: true })
+if (args.includes('--save-seconds')) {
+  const rounded = Object.entries(seconds).map(([file, taken]) => [file, Math.round(taken)] as const)
+  const table = Object.fromEntries(rounded.sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)))
+  await writeFile(TABLE, `${JSON.stringify(table, null, 2)}\n`)
+}
 
 console.log(`\n${summary(counts)}`)
-process.exitCode = code
+process.exitCode = counts.failed > 0 ? 1 : 0

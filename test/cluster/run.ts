@@ -2,7 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { glob } from 'node:fs/promises'
 import { delimiter } from 'node:path'
-import { type Counts, endTap, runTap, summary } from '../support/run-tap.ts'
+import { endGroup, endTests, runTests } from '../support/run-tests.ts'
+import { type Counts, summary } from '../support/tap-output.ts'
 import { ensureBinaries } from './driver/build.ts'
 import type { TestCluster } from './driver/cluster.ts'
 import { describeCluster, serveFaults } from './driver/description.ts'
@@ -28,7 +29,7 @@ if (unknown.length > 0) {
   process.exit(2)
 }
 const totals: Counts = { passed: 0, failed: 0, skipped: 0 }
-let tap: ChildProcess | undefined
+let byHandProcess: ChildProcess | undefined
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void giveUp(signal))
 
@@ -108,7 +109,7 @@ async function byHand(cluster: NodeCluster, env: Record<string, string>): Promis
   const [program = '', ...args] = [...cluster.enter, process.execPath, 'test/cluster/node-support/by-hand.ts']
   const more = { KEEPSAKE_ENTER: cluster.enter.join(' ') }
   const child = spawn(program, args, { stdio: 'inherit', env: { ...process.env, ...env, ...more }, detached: true })
-  tap = child
+  byHandProcess = child
   const [code] = (await once(child, 'exit')) as [number | null]
   totals.failed += code === 0 ? 0 : 1
 }
@@ -131,15 +132,9 @@ async function onShared(level: Level, suites: string[], cluster: TestCluster): P
 }
 
 async function run(suites: string[], o: { jobs: number; env: Record<string, string>; enter?: readonly string[] }) {
-  const { code, ...counts } = await runTap(suites, {
-    ...o,
-    timeout: 900,
-    onStart: (child) => {
-      tap = child
-    },
-  })
+  const counts = await runTests(suites, { ...o, timeout: 900 })
   for (const name of ['passed', 'failed', 'skipped'] as const) totals[name] += counts[name]
-  return code !== 0
+  return counts.failed > 0
 }
 
 /** Only node suites need it, and it takes a while. */
@@ -159,7 +154,8 @@ async function keep(command: string): Promise<void> {
 }
 
 async function giveUp(signal: NodeJS.Signals): Promise<never> {
-  if (tap) await endTap(tap, signal)
+  await endTests(signal)
+  if (byHandProcess) await endGroup(byHandProcess, signal)
   await removeOwnRuns().catch(console.error)
   await sweepDeadRuns().catch(console.error)
   process.exit(signal === 'SIGINT' ? 130 : 143)
