@@ -1,7 +1,10 @@
 import type { Request, RequestHandler, Response } from 'express'
+import { Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Actor } from '../auth/actor.ts'
 import type { Database } from '../db/db.ts'
+import type { Bodies } from '../limits/bodies.ts'
+import { type Limits, limitOf } from '../limits/limits.ts'
 import { readBytes, type Streamed } from './bytes-body.ts'
 import { type Attempt, beginAttempt, hashOf, idempotencyKeyOf, requireSameBody, type Stored } from './idempotency.ts'
 import { readJson } from './json-body.ts'
@@ -16,6 +19,10 @@ export interface ServeOptions {
   db: Database
   /** Turns the Authorization header into an actor, or throws a Problem. */
   authenticate(authorization: string | undefined, request: { log: Log }): Promise<Actor>
+  /** How often callers may ask; left out, as often as they like. */
+  limits?: Limits | undefined
+  /** How many bodies arrive at once; left out, any number. */
+  bodies?: Bodies | undefined
   /** An answer that does not fit its schema fails instead of being logged. */
   checkResponses: boolean
 }
@@ -28,15 +35,31 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     const state = stateOf(res)
     state.route = route.path
     if (route.deprecated) res.set(DEPRECATION)
-    const actor = route.public ? NOBODY : await options.authenticate(req.get('authorization'), state)
+    const actor = route.public ? NOBODY : await identify(req, res, options)
     if (!route.public) state.userId = actor.userId
+    const caller = { ip: req.ip ?? '', userId: actor.userId }
+    await options.limits?.take(limitOf(route), caller, res)
     const key = route.public || route.method !== 'post' ? undefined : idempotencyKeyOf(req.get('idempotency-key'))
+    options.bodies?.enter(route, req, res)
     const input = await readInput(route, req, key !== undefined)
     try {
+      const account = route.account?.(input.body)
+      if (account !== undefined) await options.limits?.takeForAccount(limitOf(route), { ...caller, account }, res)
       await run({ route, options, req, res, actor, key, input })
     } finally {
       input.streamed?.abandon()
     }
+  }
+}
+
+/** Whoever is refused counts by address: guessing tokens, and asking without one, must stay cheap for us. */
+async function identify(req: Request, res: Response, { authenticate, limits }: ServeOptions): Promise<Actor> {
+  try {
+    return await authenticate(req.get('authorization'), stateOf(res))
+  } catch (error) {
+    const isRefusal = error instanceof Problem && error.code === 'UNAUTHORIZED'
+    if (isRefusal) await limits?.takeUnauthorized({ ip: req.ip ?? '', userId: '' }, res)
+    throw error
   }
 }
 
