@@ -11,6 +11,8 @@ export interface S3Options {
   secretKey: string
   /** PEM: whose certificates are accepted besides those that everybody accepts. */
   ca?: string | undefined
+  /** Folder for parts of bodies of unknown length, one of 8 MiB for each body; the system's temporary one unless said. */
+  scratch?: string
   /** How long a connection may be silent. */
   idleMs?: number
 }
