@@ -36,6 +36,10 @@ export const ApiConfig = StoreConfig.extend({
   AUTH_PROXY_ENABLED: flag.default(true),
   LINK_KEYS: json(LinkKeys),
   CURSOR_KEY: secret,
+  /** Multiplies every rate limit; 0 switches them off. */
+  RATE_LIMIT_FACTOR: z.coerce.number().min(0).max(1_000_000).default(1),
+  /** Streamed request bodies (files, chunks) that arrive at once in this process. */
+  MAX_BODIES: int(1, 10_000).default(128),
   CHECK_RESPONSES: flag.default(false),
   DRAIN_SECONDS: int(0, 300).default(8),
   KEEPSAKE_FAILPOINT: z.string().optional(),

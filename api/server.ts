@@ -13,6 +13,9 @@ import { probes } from './health/probes.ts'
 import { readiness } from './health/readiness.ts'
 import { cursors } from './http/cursor.ts'
 import { openServer } from './http/open-server.ts'
+import { openBodies } from './limits/bodies.ts'
+import { openLimits } from './limits/limits.ts'
+import { openSharedCounters } from './limits/queries.ts'
 import { openLinks } from './media/delivery/links.ts'
 
 export interface RunningApi {
@@ -37,7 +40,15 @@ const FINISH_MS = 60_000
 export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const { config, db, log, clock } = parts
   const auth = openAuth(parts)
-  const metrics = openMetrics(() => auth.keys.ageSeconds())
+  const bodies = openBodies({ mostStreams: config.MAX_BODIES, onRefused: (arrival) => metrics.shed(arrival) })
+  const metrics = openMetrics({ keyAge: () => auth.keys.ageSeconds(), bodies: bodies.taken })
+  const now = () => performance.now()
+  const limits = openLimits({
+    factor: config.RATE_LIMIT_FACTOR,
+    shared: openSharedCounters({ pool: db.pool, log, now }),
+    now,
+    onRefused: metrics.limited,
+  })
   const state = readiness(db)
   await auth.keys.start()
 
@@ -51,6 +62,8 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
       clock,
       refusals,
       authenticate: auth.authenticate,
+      limits,
+      bodies,
       basePath: config.BASE_PATH,
       trustProxyHops: config.TRUST_PROXY_HOPS,
       checkResponses: config.CHECK_RESPONSES,

@@ -1,16 +1,28 @@
 import type { RequestListener } from 'node:http'
-import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Served } from '../http/access-log.ts'
+import type { Arrival } from '../limits/bodies.ts'
 
 export interface Metrics {
   /** Counts a request that is over. */
   served(request: Served): void
+  /** Counts a request that its class of rate limits refused. */
+  limited(limitClass: string): void
+  /** Counts a request that was refused because too many bodies arrive. */
+  shed(arrival: Arrival): void
   /** Answers `GET /metrics` in Prometheus' text format, and nothing else. */
   listener: RequestListener
 }
 
-/** `keyAge` is asked at every scrape: seconds since the signing keys were fetched, undefined before the first time. */
-export function openMetrics(keyAge: () => number | undefined): Metrics {
+/** What is asked at every scrape. */
+export interface Gauges {
+  /** Seconds since the signing keys were fetched, undefined before the first time. */
+  keyAge(): number | undefined
+  /** Request bodies that are arriving. */
+  bodies(): Record<Arrival, number>
+}
+
+export function openMetrics(gauges: Gauges): Metrics {
   const register = new Registry()
   collectDefaultMetrics({ register })
   const duration = new Histogram({
@@ -25,10 +37,33 @@ export function openMetrics(keyAge: () => number | undefined): Metrics {
     help: "Age of the identity provider's keys; after a day they are not used any more",
     registers: [register],
     collect() {
-      this.set(keyAge() ?? Number.NaN)
+      this.set(gauges.keyAge() ?? Number.NaN)
     },
   })
+  new Gauge({
+    name: 'http_request_bodies',
+    help: 'Request bodies that are arriving, by kind; a stream is a file or a chunk',
+    labelNames: ['kind'] as const,
+    registers: [register],
+    collect() {
+      for (const [kind, count] of Object.entries(gauges.bodies())) this.set({ kind }, count)
+    },
+  })
+  const limited = new Counter({
+    name: 'rate_limited_requests_total',
+    help: 'Requests answered 429, by class of rate limits',
+    labelNames: ['class'] as const,
+    registers: [register],
+  })
+  const shed = new Counter({
+    name: 'shed_requests_total',
+    help: 'Requests answered 503 because too many bodies were arriving, by kind',
+    labelNames: ['kind'] as const,
+    registers: [register],
+  })
   return {
+    limited: (limitClass) => limited.inc({ class: limitClass }),
+    shed: (kind) => shed.inc({ kind }),
     served: ({ method, route, status, seconds }) =>
       duration.observe({ method, route, status: String(status) }, seconds),
     listener: (req, res) => {

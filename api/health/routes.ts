@@ -18,6 +18,7 @@ export const healthRoutes = (deps: HealthDeps): Route[] => [
     tags: ['Health'],
     summary: 'Whether the service can be used',
     atRoot: true,
+    limit: 'public',
     status: 200,
     response: Health,
     examples: { response: { status: 'ok', version: '0.1.0' } },

@@ -124,7 +124,12 @@ function afterEarlier(responses: ServerResponse[], then: (response?: ServerRespo
 }
 
 /** Logs a refusal that no access log sees, and returns the id of the request. */
-function noted(log: Log, problem: Problem, socket: Duplex, o: { known?: string | undefined; reason?: string | undefined } = {}): string {
+function noted(
+  log: Log,
+  problem: Problem,
+  socket: Duplex,
+  o: { known?: string | undefined; reason?: string | undefined } = {},
+): string {
   const request_id = o.known ?? newRequestId()
   const ip = (socket as Socket).remoteAddress
   log.info({ request_id, status: problem.status, code: problem.code, reason: o.reason, ip }, 'request refused unread')

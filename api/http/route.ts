@@ -5,6 +5,7 @@ import type { ProblemCode } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Actor } from '../auth/actor.ts'
 import type { Tx } from '../db/db.ts'
+import type { LimitClass } from '../limits/classes.ts'
 import type { Action } from '../permissions/actions.ts'
 
 /** What every handler knows about the request it serves. */
@@ -94,8 +95,8 @@ interface Common {
   deprecated?: boolean
   /** Also answered at the host root, as RFC 8615 wants of /.well-known. */
   atRoot?: boolean
-  /** Name of the rate limit that applies; the general one otherwise. */
-  limit?: string
+  /** The class of rate limits that this operation counts against; `general` otherwise. */
+  limit?: LimitClass
   /** What the permission service is asked (api/permissions/actions.ts). Public operations have none. */
   action?: Action
 }
@@ -116,6 +117,8 @@ export interface Route extends Common {
   /** Not wrapped in the envelope (JWKS, openapi.json, album status). */
   unwrapped?: boolean
   examples?: { request?: unknown; response?: unknown }
+  /** Whom the body names, for a class of limits that counts by account. */
+  account?(body: unknown): string
   handle(input: AuthedInput<unknown, unknown, unknown>): Promise<Reply<unknown> | RawReply>
 }
 
@@ -162,6 +165,7 @@ type PublicSpec<
   B extends z.ZodType | undefined,
   R extends z.ZodType | undefined,
 > = Omit<Spec<P, Q, B, undefined, R>, 'handle' | 'bodyKind' | 'action'> & {
+  account?(body: Out<B>): string
   handle(input: Input<Out<P>, Out<Q>, Out<B>>): Promise<R extends z.ZodType ? Reply<z.input<R>> : Reply<null>>
 }
 

@@ -4,6 +4,8 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { Refusals } from '../audit/refusals.ts'
 import type { Actor } from '../auth/actor.ts'
 import type { Database } from '../db/db.ts'
+import type { Bodies } from '../limits/bodies.ts'
+import { type Limits, limitOf } from '../limits/limits.ts'
 import { ruleOf } from '../permissions/actions.ts'
 import { permitCaller } from '../permissions/permit.ts'
 import { readBytes, type Streamed } from './bytes-body.ts'
@@ -28,6 +30,10 @@ export interface ServeOptions {
    * not fit its schema, a Problem that the route does not declare, and a success that the permission service never saw.
    */
   checkResponses: boolean
+  /** How often callers may ask; left out, as often as they like. */
+  limits?: Limits | undefined
+  /** How many bodies arrive at once; left out, any number. */
+  bodies?: Bodies | undefined
 }
 
 const NOBODY: Actor = { userId: '', platformAdmin: false, sessionId: null }
@@ -38,17 +44,33 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     const state = stateOf(res)
     state.route = route.path
     if (route.deprecated) res.set(DEPRECATION)
-    const actor = route.public ? NOBODY : await options.authenticate(req.get('authorization'), state)
+    const actor = route.public ? NOBODY : await identify(req, res, options)
     if (!route.public) state.userId = actor.userId
+    const caller = { ip: req.ip ?? '', userId: actor.userId }
+    await options.limits?.take(limitOf(route), caller, res)
     const key = route.public || route.method !== 'post' ? undefined : idempotencyKeyOf(req.get('idempotency-key'))
+    options.bodies?.enter(route, req, res)
     const input = await readInput(route, req, key !== undefined)
     try {
+      const account = route.account?.(input.body)
+      if (account !== undefined) await options.limits?.takeForAccount(limitOf(route), { ...caller, account }, res)
       await run({ route, options, req, res, actor, key, input }).catch((error: unknown) => {
         throw declared(route, options, res, error)
       })
     } finally {
       input.streamed?.abandon()
     }
+  }
+}
+
+/** Whoever is refused counts by address: guessing tokens, and asking without one, must stay cheap for us. */
+async function identify(req: Request, res: Response, { authenticate, limits }: ServeOptions): Promise<Actor> {
+  try {
+    return await authenticate(req.get('authorization'), stateOf(res))
+  } catch (error) {
+    const isRefusal = error instanceof Problem && error.code === 'UNAUTHORIZED'
+    if (isRefusal) await limits?.takeUnauthorized({ ip: req.ip ?? '', userId: '' }, res)
+    throw error
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
-import type { Role } from '../db/schema/organizations.ts'
+import type { Role } from '../organizations/policy.ts'
 
 /** Who asks. `role` is the membership in the organization in question; null without one. */
 export interface Asking {

@@ -65,6 +65,7 @@ export const referenceRoutes = (document: () => OpenApiDocument): Route[] => [
     path: '/openapi.json',
     operationId: 'getOpenApiDocument',
     tags,
+    limit: 'public',
     summary: 'This document',
     raw: raw('application/json'),
     handle: async () => ({
@@ -79,6 +80,7 @@ export const referenceRoutes = (document: () => OpenApiDocument): Route[] => [
     path: '/docs',
     operationId: 'getReferencePage',
     tags,
+    limit: 'public',
     summary: 'This document as an interactive page',
     raw: raw('text/html'),
     handle: async () => ({
@@ -97,6 +99,7 @@ export const referenceRoutes = (document: () => OpenApiDocument): Route[] => [
     path: '/docs/{file}',
     operationId: 'getReferenceFile',
     tags,
+    limit: 'public',
     summary: 'A file of the interactive page',
     params: z.object({ file: z.string().meta({ example: 'start.js' }) }),
     raw: raw('text/css', 'text/javascript', 'image/png'),

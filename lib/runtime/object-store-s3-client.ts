@@ -11,6 +11,8 @@ export interface S3Options {
   secretKey: string
   /** CA certificates in PEM that are trusted in addition to the public ones. */
   ca?: string | undefined
+  /** Folder for parts of bodies of unknown length, one of 8 MiB for each body; by default the system's temporary folder. */
+  scratch?: string
   /** Milliseconds without traffic after which a connection is closed. */
   idleMs?: number
 }

@@ -1,13 +1,13 @@
 import { createReadStream } from 'node:fs'
-import { Readable } from 'node:stream'
 import type { ObjectInfo, ObjectStore, PartInfo, Release } from './object-store.ts'
-import { type Body, chunksOf, wrongLength } from './object-store-s3-http.ts'
+import { type Body, wrongLength } from './object-store-s3-http.ts'
+import { openSpill } from './object-store-s3-spill.ts'
 
 /** Maximum bytes of one PUT. */
 export const SINGLE_PUT_MAX = 5 * 1024 ** 3
 const MAX_PARTS = 10_000
-/** For a body of unknown size, one part is in memory at a time; 10,000 parts are 160 GiB. */
-const BUFFERED_PART = 16 * 1024 ** 2
+/** For a body of unknown size: what one upload occupies on disk at a time. 10,000 parts are 78 GiB. */
+const SPILLED_PART = 8 * 1024 ** 2
 const FILE_PART = 64 * 1024 ** 2
 const FILE_PARTS_AT_ONCE = 3
 
@@ -15,54 +15,59 @@ interface Options {
   contentType: string
   size: number | undefined
   signal: AbortSignal | undefined
+}
+
+/** Repeats what may be repeated. */
+type Again = <T>(work: () => Promise<T>, signal?: AbortSignal) => Promise<T>
+
+interface StreamOptions extends Options {
   release?: Release | undefined
+  /** Where parts wait until they are whole. */
+  scratch: string
+  again: Again
 }
 
-/** Uploads a stream of unknown or very large size in parts. Leaves no parts behind after a failure. */
-export async function putInParts(store: ObjectStore, key: string, body: Body, options: Options): Promise<ObjectInfo> {
-  const { contentType, size, signal, release } = options
-  const partSize = Math.max(BUFFERED_PART, Math.ceil((size ?? 0) / MAX_PARTS))
-  const blocks = blocksOf(body, partSize, release)
-  const first = (await blocks.next()).value ?? Buffer.alloc(0)
-  if (first.length < partSize) {
-    if (size !== undefined && first.length !== size) throw wrongLength(size, first.length)
-    return store.put(key, first, { contentType, ...(signal && { signal }) })
-  }
-  return inUpload(store, key, contentType, async (uploadId) => {
-    const parts: PartInfo[] = []
-    let total = 0
-    for (let block: Buffer | undefined = first; block; block = (await blocks.next()).value ?? undefined) {
-      total += block.length
-      const part = { size: block.length, ...(signal && { signal }) }
-      parts.push(await store.putPart(key, uploadId, parts.length + 1, Readable.from([block]), part))
+/**
+ * Uploads a stream of unknown or very large size in parts, one of which at a time is on disk: memory must not depend on
+ * how many streams arrive or how slowly. Leaves no parts behind after a failure.
+ */
+export async function putInParts(
+  store: ObjectStore,
+  key: string,
+  body: Body,
+  options: StreamOptions,
+): Promise<ObjectInfo> {
+  const { contentType, size, signal, release, scratch, again } = options
+  const partSize = Math.max(SPILLED_PART, Math.ceil((size ?? 0) / MAX_PARTS))
+  const spill = await openSpill(scratch)
+  try {
+    const lengths = spill.partsOf(body, partSize, release)
+    const first = (await lengths.next()).value ?? 0
+    if (first < partSize) {
+      if (size !== undefined && first !== size) throw wrongLength(size, first)
+      const whole = { contentType, size: first, ...(signal && { signal }) }
+      return await again(() => store.put(key, spill.content(first), whole), signal)
     }
-    if (size !== undefined && total !== size) throw wrongLength(size, total)
-    return parts
-  })
-}
-
-/** Blocks of exactly `size` bytes; only the last may be smaller. */
-async function* blocksOf(body: Body, size: number, release?: Release): AsyncGenerator<Buffer, void, void> {
-  let block = Buffer.allocUnsafe(size)
-  let filled = 0
-  for await (const chunk of chunksOf(body)) {
-    for (let at = 0; at < chunk.length; ) {
-      const copied = chunk.copy(block, filled, at)
-      at += copied
-      filled += copied
-      if (filled < size) continue
-      yield block
-      block = Buffer.allocUnsafe(size)
-      filled = 0
-    }
-    release?.(chunk)
+    return await inUpload(store, key, contentType, async (uploadId) => {
+      const parts: PartInfo[] = []
+      let total = 0
+      for (let length: number | undefined = first; length; length = (await lengths.next()).value ?? undefined) {
+        const part = { size: length, ...(signal && { signal }) }
+        const [number, bytes] = [parts.length + 1, length]
+        total += bytes
+        parts.push(await again(() => store.putPart(key, uploadId, number, spill.content(bytes), part), signal))
+      }
+      if (size !== undefined && total !== size) throw wrongLength(size, total)
+      return parts
+    })
+  } finally {
+    await spill.close()
   }
-  if (filled > 0) yield block.subarray(0, filled)
 }
 
 interface FileOptions extends Options {
   size: number
-  again<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T>
+  again: Again
 }
 
 /** Uploads a large file, a few parts at a time, and retries each part. Undefined for a file that fits in one PUT. */

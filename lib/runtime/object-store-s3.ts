@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { rename, rm, stat } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
+import { tmpdir } from 'node:os'
 import { addAbortSignal, Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -25,12 +26,15 @@ import {
 import { connect, type S3Options } from './object-store-s3-client.ts'
 import { asStoreError, type Body, mayPass, openConnections, S3Refusal } from './object-store-s3-http.ts'
 import { putInParts, SINGLE_PUT_MAX, uploadInParts } from './object-store-s3-parts.ts'
+import { removeLeftSpills } from './object-store-s3-spill.ts'
 
 const URL_SECONDS = 900
 
 /** An object store in one S3 bucket. The bucket must exist. */
 export function openS3Store(options: S3Options): ObjectStore {
-  const { bucket } = options
+  const { bucket, scratch = tmpdir() } = options
+  // Only tidying: a folder that cannot be used is found out, visibly, by the first body that needs it.
+  const tidied = removeLeftSpills(scratch).catch(() => undefined)
   const wire = openConnections(new URL(options.endpoint), { idleMs: options.idleMs ?? 60_000, ca: options.ca })
   const client = connect(options, options.endpoint, wire)
   const forClients = options.publicEndpoint ? connect(options, options.publicEndpoint, wire) : client
@@ -45,7 +49,7 @@ export function openS3Store(options: S3Options): ObjectStore {
       return again(() => putWhole(key, bytes, { contentType, size: bytes.length, signal }), signal)
     }
     if (size === undefined || size > SINGLE_PUT_MAX)
-      return putInParts(store, key, body, { contentType, size, signal, release })
+      return putInParts(store, key, body, { contentType, size, signal, release, scratch, again })
     return putWhole(key, body, { contentType, size, signal, release })
   }
 
@@ -197,7 +201,7 @@ export function openS3Store(options: S3Options): ObjectStore {
     },
     close() {
       wire.close()
-      return Promise.resolve()
+      return tidied
     },
   }
   return store

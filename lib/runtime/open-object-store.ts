@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto'
+import { tmpdir } from 'node:os'
 import * as z from 'zod'
 import type { ObjectStore } from './object-store.ts'
 import { openFolderStore } from './object-store-folder.ts'
@@ -26,6 +27,8 @@ const Fields = z.object({
   S3_SECRET_KEY: z.string().min(1).optional(),
   /** CA certificates in PEM that are trusted for the store in addition to the public ones. */
   S3_CA: z.string().refine(areCertificates, 'is not a certificate in PEM').optional(),
+  /** Where parts of uploads wait on disk: 8 MiB for each body of unknown length that arrives for S3. */
+  SCRATCH_FOLDER: z.string().min(1).default(tmpdir()),
 })
 type Fields = z.output<typeof Fields>
 
@@ -58,5 +61,6 @@ export function openObjectStore(config: Fields): ObjectStore {
     accessKey: need('S3_ACCESS_KEY'),
     secretKey: need('S3_SECRET_KEY'),
     ca: config.S3_CA,
+    scratch: config.SCRATCH_FOLDER,
   })
 }

@@ -49,6 +49,8 @@ async function build(t: { teardown(done: () => Promise<void>): void }, options: 
   const api = await startChild(options.program ?? 'api-child.ts', folder, {
     ...apiSettings(database, join(folder, 'store')),
     CHECK_RESPONSES: 'false',
+    // On, so that what they cost is measured, and too generous to be met.
+    RATE_LIMIT_FACTOR: '1000000',
     AUTH_ISSUER: identity.issuer,
     AUTH_AUDIENCE: identity.audience,
     AUTH_JWKS_URL: identity.jwksUrl,

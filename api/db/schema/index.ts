@@ -4,6 +4,7 @@
  */
 export * from './audit.ts'
 export * from './idempotency.ts'
+export * from './limits.ts'
 export * from './media.ts'
 export * from './organizations.ts'
 export * from './outbox.ts'

@@ -12,6 +12,7 @@ export function deliveryRoutes(deps: DeliveryDeps): Route[] {
       path: '/d/{token}/{+path}',
       operationId: 'deliver',
       tags: ['Delivery'],
+      limit: 'delivery',
       summary: 'Fetch what a signed link points to',
       description:
         'Links are made by the operations that show media; they open one media for about an hour, and close when it is deleted. Ranges and conditional requests are answered. Segments may be redirected to the object store.',

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import t from 'tap'
+import * as z from 'zod'
 import { httpApp } from '../../../api/http/http-app.ts'
 import { openServer } from '../../../api/http/open-server.ts'
 import { publicRoute } from '../../../api/http/route.ts'
@@ -8,7 +9,6 @@ import { unreadProblem } from '../../../api/http/unread-request.ts'
 import { idPattern } from '../../../lib/contract/ids.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
 import { askRaw, noDatabase, readableLog } from '../../support/serve.ts'
-import * as z from 'zod'
 
 const REQUEST_ID = idPattern('request')
 let release = () => {}
@@ -96,19 +96,32 @@ function isRefusal(t: Tap.Test, answers: ReturnType<typeof answersOf>, status: n
   })
   const id = answer?.json.error.request_id
   t.equal(answer?.headers['x-request-id'], id, 'the header names the same request')
-  t.ok(logged.some((line) => line['request_id'] === id), 'and so does the log')
+  t.ok(
+    logged.some((line) => line['request_id'] === id),
+    'and so does the log',
+  )
 }
 
 for (const [what, bytes, status, code] of [
   ['an address that is too long', `GET /fast?${long(17_000)} HTTP/1.1\r\n${HOST}\r\n`, 431, 'HEADERS_TOO_LARGE'],
   ['a header that is too long', `GET /fast HTTP/1.1\r\n${HOST}X: ${long(17_000)}\r\n\r\n`, 431, 'HEADERS_TOO_LARGE'],
-  ['headers that go on for ever', `GET /fast HTTP/1.1\r\n${`X: ${long(99)}\r\n`.repeat(900)}`, 431, 'HEADERS_TOO_LARGE'],
+  [
+    'headers that go on for ever',
+    `GET /fast HTTP/1.1\r\n${`X: ${long(99)}\r\n`.repeat(900)}`,
+    431,
+    'HEADERS_TOO_LARGE',
+  ],
   ['a line that is no request', 'what is this\r\n\r\n', 400, 'MALFORMED_REQUEST'],
   ['a TLS handshake', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 400, 'MALFORMED_REQUEST'],
   ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400, 'MALFORMED_REQUEST'],
   ['a broken header', `GET /fast HTTP/1.1\r\n${HOST}a b: c\r\n\r\n`, 400, 'MALFORMED_REQUEST'],
   ['no Host', 'GET /fast HTTP/1.1\r\n\r\n', 400, 'MALFORMED_REQUEST'],
-  ['two lengths of a body', `POST /echo HTTP/1.1\r\n${HOST}Content-Length: 1\r\nContent-Length: 2\r\n\r\n{}`, 400, 'MALFORMED_REQUEST'],
+  [
+    'two lengths of a body',
+    `POST /echo HTTP/1.1\r\n${HOST}Content-Length: 1\r\nContent-Length: 2\r\n\r\n{}`,
+    400,
+    'MALFORMED_REQUEST',
+  ],
   [
     'a length and chunks',
     `POST /echo HTTP/1.1\r\n${HOST}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,

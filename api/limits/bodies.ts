@@ -1,0 +1,42 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Problem } from '../../lib/contract/problem.ts'
+import { hasBody } from '../http/json-body.ts'
+import type { BodyKind } from '../http/route.ts'
+import { openSlots, type Slots } from './slots.ts'
+
+/** Bodies that are read at once. Beyond that a request is refused, so that this process is never killed for its memory. */
+export interface Bodies {
+  /** Takes a slot for the body of this request until its answer is over. Throws Problem SERVICE_UNAVAILABLE. */
+  enter(route: { bodyKind?: BodyKind; body?: unknown }, req: IncomingMessage, res: ServerResponse): void
+  /** Slots that are taken, for metrics. */
+  taken(): Record<Arrival, number>
+}
+
+/** Documents are small, so uploads must not keep them waiting: each kind has slots of its own. */
+export type Arrival = 'document' | 'stream'
+
+/** A document has at most 256 KiB: 64 MiB when all of them are that large. */
+const MOST_DOCUMENTS = 256
+const RETRY_SECONDS = 5
+
+export function openBodies(o: { mostStreams: number; onRefused(arrival: Arrival): void }): Bodies {
+  const slots: Record<Arrival, Slots> = { document: openSlots(MOST_DOCUMENTS), stream: openSlots(o.mostStreams) }
+  return {
+    enter(route, req, res) {
+      const arrival = arrivalOf(route)
+      if (!arrival || !hasBody(req) || res.closed) return
+      const leave = slots[arrival].enter()
+      if (leave) return void res.once('close', leave)
+      o.onRefused(arrival)
+      throw new Problem('SERVICE_UNAVAILABLE', 'Too many uploads at the moment. Please try again.', {
+        retryAfter: RETRY_SECONDS,
+      })
+    },
+    taken: () => ({ document: slots.document.taken(), stream: slots.stream.taken() }),
+  }
+}
+
+function arrivalOf(route: { bodyKind?: BodyKind; body?: unknown }): Arrival | undefined {
+  if (route.bodyKind === 'multipart' || route.bodyKind === 'bytes') return 'stream'
+  return route.body === undefined ? undefined : 'document'
+}

@@ -1,0 +1,135 @@
+import type { ServerResponse } from 'node:http'
+import { Problem } from '../../lib/contract/problem.ts'
+import { openBuckets } from './buckets.ts'
+import { LIMIT_CLASSES, type LimitClass, type LimitRules, UNAUTHORIZED } from './classes.ts'
+import { policyHeader, secondsUntil, standingHeader } from './headers.ts'
+import { countedAddress, type ScaledLimit, type Standing, scaled, scaledAtOnce, stricter } from './policy.ts'
+import type { SharedCounters } from './queries.ts'
+import { openSlotsByKey } from './slots.ts'
+
+/** Who makes a request, as far as it is known. */
+export interface Caller {
+  ip: string
+  /** Empty without a token. */
+  userId: string
+  /** Whom the body names, where the class counts by account. */
+  account?: string
+}
+
+/** Refusals are Problem RATE_LIMITED. Each call puts `RateLimit-Policy` and `RateLimit` on the answer. */
+export interface Limits {
+  /** Counts a request before its body is read. */
+  take(name: LimitClass, caller: Caller, res: ServerResponse): Promise<void>
+  /** Counts it again once the body has said which account it is about. */
+  takeForAccount(name: LimitClass, caller: Caller, res: ServerResponse): Promise<void>
+  /** Counts a request whose token was missing or refused. */
+  takeUnauthorized(caller: Caller, res: ServerResponse): Promise<void>
+}
+
+export interface LimitsOptions {
+  /** Multiplies every number; 0 switches all limits off. */
+  factor: number
+  /** Where the scarce classes are counted. */
+  shared: SharedCounters
+  /** Milliseconds of a clock that is never set. */
+  now: () => number
+  onRefused(name: string): void
+}
+
+export const limitOf = (route: { limit?: LimitClass }): LimitClass => route.limit ?? 'general'
+
+/** Undefined when limits are switched off. */
+export function openLimits(o: LimitsOptions): Limits | undefined {
+  if (o.factor === 0) return undefined
+  const classes = new Map(Object.entries(LIMIT_CLASSES).map(([name, rules]) => [name, openClass(name, rules, o)]))
+  const unauthorized = openClass('unauthorized', UNAUTHORIZED, o)
+  const named = (name: LimitClass): OpenClass => {
+    const found = classes.get(name)
+    if (!found) throw new Error(`there is no class ${name} of limits`)
+    return found
+  }
+  return {
+    async take(name, caller, res) {
+      const it = named(name)
+      it.enter(caller, res)
+      await it.count(it.early, caller, res)
+    },
+    takeForAccount: (name, caller, res) => named(name).count(named(name).late, caller, res),
+    takeUnauthorized: (caller, res) => unauthorized.count(unauthorized.early, caller, res),
+  }
+}
+
+interface Counter {
+  name: string
+  limit: ScaledLimit
+  take(key: string): Standing | Promise<Standing>
+}
+
+type OpenClass = ReturnType<typeof openClass>
+
+function openClass(className: string, rules: LimitRules, o: LimitsOptions) {
+  const limits = Object.fromEntries(
+    Object.entries(rules.limits).map(([name, limit]) => [name, scaled(limit, o.factor)]),
+  )
+  const counters = Object.entries(limits).map(([name, limit]) => openCounter(name, limit, rules, o))
+  const policy = policyHeader(limits)
+  const slots = openSlotsByKey(scaledAtOnce(rules, o.factor))
+
+  function refuse(ms: number): never {
+    o.onRefused(className)
+    throw new Problem('RATE_LIMITED', 'Too many requests. Please slow down.', { retryAfter: secondsUntil(ms) })
+  }
+
+  return {
+    /** What is known before the body, and what only after it. */
+    early: counters.filter(({ limit }) => limit.per !== 'account'),
+    late: counters.filter(({ limit }) => limit.per === 'account'),
+
+    /** Takes one of the slots of a class that has them, until the answer is over in whatever way. */
+    enter(caller: Caller, res: ServerResponse): void {
+      if (rules.atOnce === undefined || res.closed) return
+      const leave = slots.enter(callerKey(caller))
+      if (!leave) refuse(0)
+      res.once('close', leave)
+    },
+
+    async count(some: readonly Counter[], caller: Caller, res: ServerResponse): Promise<void> {
+      for (const { name, limit, take } of some) {
+        const standing = await take(keyOf(limit.per, caller))
+        const earlier = res.getHeader('RateLimit')
+        const shown = standingHeader(name, standing)
+        res.setHeader('RateLimit', earlier === undefined ? shown : `${String(earlier)}, ${shown}`)
+        res.setHeader('RateLimit-Policy', policy)
+        if (standing.retryAfterMs > 0) refuse(standing.retryAfterMs)
+      }
+    },
+  }
+}
+
+/**
+ * This process counts first: what it refuses costs no round trip, so that a flood of one client never becomes one of
+ * Postgres; and where Postgres does not answer, its word stands.
+ */
+function openCounter(name: string, limit: ScaledLimit, rules: LimitRules, o: LimitsOptions): Counter {
+  const buckets = openBuckets(limit, o.now)
+  if (!rules.shared) return { name, limit, take: buckets.take }
+  const askPostgres = o.shared.counter(name, limit)
+  return {
+    name,
+    limit,
+    async take(key) {
+      const here = buckets.take(key)
+      if (here.retryAfterMs > 0) return here
+      const everywhere = await askPostgres(key)
+      return everywhere ? stricter(here, everywhere) : here
+    },
+  }
+}
+
+const callerKey = ({ userId, ip }: Caller) => userId || countedAddress(ip)
+
+function keyOf(per: ScaledLimit['per'], caller: Caller): string {
+  if (per === 'caller') return callerKey(caller)
+  const address = countedAddress(caller.ip)
+  return per === 'address' ? address : `${address} ${(caller.account ?? '').toLowerCase()}`
+}

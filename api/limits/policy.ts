@@ -1,0 +1,94 @@
+import type { Limit, LimitRules } from './classes.ts'
+
+/** A limit as it applies here, with its numbers multiplied by the configured factor. */
+export type ScaledLimit = Required<Limit>
+
+/** Where a caller stands after a request. */
+export interface Standing {
+  /** 0 when the request is let through, else the milliseconds after which one would be. */
+  retryAfterMs: number
+  /** Requests that would be let through now. */
+  remaining: number
+  /** Milliseconds until everything is available again. */
+  resetMs: number
+}
+
+const scale = (value: number, factor: number) => Math.max(1, Math.round(value * factor))
+
+export function scaled(limit: Limit, factor: number): ScaledLimit {
+  return { ...limit, quota: scale(limit.quota, factor), burst: scale(limit.burst ?? limit.quota, factor) }
+}
+
+export const scaledAtOnce = ({ atOnce }: LimitRules, factor: number) =>
+  atOnce === undefined ? Number.POSITIVE_INFINITY : scale(atOnce, factor)
+
+/** Below this many milliseconds two moments are one: numbers with a fraction do not add up exactly. */
+const EPSILON = 1e-6
+
+/**
+ * A bucket of `burst` tokens that fills at `quota` per `seconds`, of which each request takes one (the generic cell rate
+ * algorithm, ITU-T I.371). All there is to remember of it is `fullAt`, the moment when it will be full again; one that is
+ * full needs no memory at all. Moments are milliseconds of one clock.
+ */
+export function takeToken(
+  limit: ScaledLimit,
+  fullAt: number | undefined,
+  now: number,
+): { standing: Standing; fullAt: number } {
+  const interval = (limit.seconds * 1000) / limit.quota
+  const capacity = interval * limit.burst
+  const before = Math.max(fullAt ?? now, now)
+  const after = before + interval
+  const missing = after - now - capacity
+  if (missing > EPSILON) {
+    return { standing: { retryAfterMs: missing, remaining: 0, resetMs: before - now }, fullAt: before }
+  }
+  const remaining = Math.floor((capacity - (after - now)) / interval + EPSILON)
+  return { standing: { retryAfterMs: 0, remaining, resetMs: after - now }, fullAt: after }
+}
+
+/** Of two counts of the same requests the one that leaves less. */
+export const stricter = (a: Standing, b: Standing): Standing =>
+  a.retryAfterMs > b.retryAfterMs || (a.retryAfterMs === b.retryAfterMs && a.remaining < b.remaining) ? a : b
+
+/**
+ * What an address is counted as: itself for IPv4, its /64 for IPv6, of which one customer has at least one whole. Accepts
+ * what proxies write into X-Forwarded-For: brackets, ports, zones, IPv4 mapped into IPv6. Anything else counts as the text
+ * that it is.
+ */
+export function countedAddress(ip: string): string {
+  const bare = /^\[(.*)\](?::\d+)?$/.exec(ip)?.[1] ?? /^([\d.]+):\d+$/.exec(ip)?.[1] ?? ip
+  const groups = groupsOf(bare.toLowerCase().replace(/%.*$/, ''))
+  if (!groups) return bare.slice(0, LONGEST_ADDRESS)
+  const [high = 0, low = 0] = groups.slice(6)
+  const isMapped = groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0)
+  if (isMapped) return [high >> 8, high & 255, low >> 8, low & 255].join('.')
+  return `${groups
+    .slice(0, 4)
+    .map((group) => group.toString(16))
+    .join(':')}::/64`
+}
+
+const LONGEST_ADDRESS = 64
+const GROUPS = 8
+
+/** The eight numbers of an IPv6 address (RFC 4291 §2.2); undefined for anything else. */
+function groupsOf(text: string): number[] | undefined {
+  if (text.length > LONGEST_ADDRESS || !text.includes(':')) return undefined
+  const halves = text.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, mappedGroups).split('::')
+  if (halves.length > 2) return undefined
+  const [head = [], tail = []] = halves.map((half) => (half === '' ? [] : half.split(':')))
+  const missing = GROUPS - head.length - tail.length
+  if (halves.length === 2 ? missing < 1 : missing !== 0) return undefined
+  const all = [...head, ...Array<string>(missing).fill('0'), ...tail]
+  return all.every((group) => /^[0-9a-f]{1,4}$/.test(group))
+    ? all.map((group) => Number.parseInt(group, 16))
+    : undefined
+}
+
+function mappedGroups(_whole: string, ...bytes: string[]): string {
+  const [a = 0, b = 0, c = 0, d = 0] = bytes.slice(0, 4).map(Number)
+  return [a, b, c, d].every((byte) => byte < 256)
+    ? `${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`
+    : 'not an address'
+}

@@ -1,0 +1,68 @@
+import t from 'tap'
+import { type AppDeps, apiRoutes } from '../../../api/app.ts'
+import { LIMIT_CLASSES } from '../../../api/limits/classes.ts'
+import { limitOf } from '../../../api/limits/limits.ts'
+
+const nothing: object = new Proxy({}, { get: () => nothing })
+const routes = apiRoutes(nothing as AppDeps, '/v1')
+/** The decisions' own words for the classes that operations of today belong to; every other route is `general`. */
+const EXPECTED: Record<string, string> = {
+  login: 'login',
+  refreshTokens: 'refresh',
+  uploadSingle: 'single-upload',
+  startUpload: 'upload-init',
+  putChunk: 'chunk',
+  deliver: 'delivery',
+  getHealth: 'public',
+  getSigningKeys: 'public',
+  getOpenApiDocument: 'public',
+  getReferencePage: 'public',
+  getReferenceFile: 'public',
+}
+
+t.test('every operation belongs to one class that exists', async (t) => {
+  t.ok(routes.length > 10)
+  for (const route of routes) {
+    t.ok(Object.hasOwn(LIMIT_CLASSES, limitOf(route)), route.operationId)
+    if (route.operationId in EXPECTED) t.equal(limitOf(route), EXPECTED[route.operationId], route.operationId)
+  }
+})
+
+t.test('what needs no token is never in the class of those that have one', async (t) => {
+  for (const route of routes) if (route.public) t.not(limitOf(route), 'general', route.operationId)
+})
+
+t.test('a route names an account where its class counts by account, and nowhere else', async (t) => {
+  for (const route of routes) {
+    const byAccount = Object.values(LIMIT_CLASSES[limitOf(route)].limits).some(({ per }) => per === 'account')
+    t.equal(route.account !== undefined, byAccount, route.operationId)
+  }
+})
+
+t.test('the numbers are those of the decisions', async (t) => {
+  const said = Object.fromEntries(
+    Object.entries(LIMIT_CLASSES).map(([name, { limits, shared, atOnce }]) => {
+      const numbers = Object.values(limits).map(
+        ({ quota, seconds, burst, per }) => `${quota}/${seconds}${burst ? ` burst ${burst}` : ''} ${per}`,
+      )
+      return [name, [...numbers, ...(shared ? ['shared'] : []), ...(atOnce ? [`${atOnce} at once`] : [])].join(', ')]
+    }),
+  )
+  t.strictSame(said, {
+    general: '600/60 burst 60 caller',
+    public: '300/60 burst 100 address',
+    delivery: '6000/60 burst 600 address',
+    'single-upload': '3000/600 caller',
+    'upload-init': '1000/3600 caller',
+    chunk: '1200/60 caller, 6 at once',
+    login: '100/3600 address, 5/60 account, 20/3600 account, shared',
+    refresh: '30/60 caller',
+    comment: '30/60 caller',
+    reaction: '60/60 caller',
+    highlight: '10/3600 caller, shared',
+    invitation: '30/3600 caller, 100/86400 caller, shared',
+    respond: '10/60 address',
+    export: '10/86400 caller, shared',
+    anonymize: '5/3600 caller, shared',
+  })
+})

@@ -1,0 +1,73 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { testDatabase } from '../../support/database.ts'
+import { startTestIdentity } from '../../support/identity.ts'
+import { ask } from '../../support/serve.ts'
+import { startTestApi } from '../../support/start-api.ts'
+
+const database = await testDatabase(t)
+const identity = await startTestIdentity(t)
+/** A token endpoint that knows nobody (RFC 6749 §5.2), and counts how often it is asked. */
+let asked = 0
+const provider = createServer((req, res) => {
+  asked += 1
+  req.resume().once('end', () => {
+    res.writeHead(400, { 'content-type': 'application/json' }).end('{"error":"invalid_grant"}')
+  })
+}).listen(0, '127.0.0.1')
+await once(provider, 'listening')
+t.teardown(() => {
+  provider.closeAllConnections()
+  provider.close()
+})
+const settings = {
+  AUTH_TOKEN_URL: `http://127.0.0.1:${(provider.address() as AddressInfo).port}/token`,
+  AUTH_CLIENT_ID: 'keepsake-api',
+  AUTH_CLIENT_SECRET: 'a client secret of the tests',
+  TRUST_PROXY_HOPS: '1',
+  RATE_LIMIT_FACTOR: '1',
+}
+const api = await startTestApi(t, { database, identity, settings })
+
+const login = (email: string, ip: string) =>
+  ask(api.port, {
+    method: 'POST',
+    path: '/v1/api/auth/login',
+    headers: { 'x-forwarded-for': ip },
+    body: { email, password: 'wrong' },
+  })
+const auditRows = async () => {
+  const { rows } = await database.admin.query<{ n: number }>(`select count(*)::int as n from audit_log`)
+  return rows[0]?.n
+}
+
+t.test('the sixth sign-in of a minute is refused before the identity provider is asked', async (t) => {
+  for (let i = 0; i < 5; i++) t.equal((await login('ann@example.org', '198.51.100.1')).status, 401)
+  const sixth = await login('ann@example.org', '198.51.100.1')
+  t.match([sixth.status, sixth.json.error.code], [429, 'RATE_LIMITED'])
+  t.ok(sixth.json.error.retry_after >= 1)
+  t.equal(sixth.headers['retry-after'], String(sixth.json.error.retry_after))
+  t.strictSame([asked, await auditRows()], [5, 5], 'a refused request leaves no entry')
+  t.equal((await login('ann@example.org', '198.51.100.2')).status, 401, 'from elsewhere it is asked again')
+})
+
+t.test('one address cannot fill the audit log, whatever accounts it names', async (t) => {
+  const before = asked
+  const answers = await Promise.all(
+    Array.from({ length: 300 }, (_, i) => login(`guess${i}@example.org`, '198.51.100.3')),
+  )
+  t.equal(answers.filter((a) => a.status === 401).length, 100)
+  t.equal(answers.filter((a) => a.status === 429).length, 200)
+  t.strictSame([asked, await auditRows()], [before + 100, before + 100])
+  const { rows } = await database.admin.query('select from rate_limits')
+  // Three for each account that was let through, less the shared one of the address.
+  t.ok(rows.length <= 2 * 102 + 3, 'nor the table of counters')
+})
+
+t.test('refusals are counted by class', async (t) => {
+  const metrics = await fetch(`${api.metricsUrl}/metrics`).then((r) => r.text())
+  t.match(metrics, /^rate_limited_requests_total\{class="login"\} 201$/m)
+  t.match(metrics, /^http_request_bodies\{kind="stream"\} 0$/m)
+})
