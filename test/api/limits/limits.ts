@@ -63,6 +63,7 @@ const routes: Route[] = [
     ...common,
     method: 'put',
     path: '/fails',
+    problems: ['CONFLICT'],
     operationId: 'fails',
     limit: 'chunk',
     bodyKind: 'bytes',
