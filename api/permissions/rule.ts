@@ -92,10 +92,12 @@ export interface Explanation {
 export function explain(action: ActionRule<never>, asking: Asking, resource: unknown): Explanation {
   const rule = action.allow as Rule<unknown>
   const isMissing = resource === undefined && action.on !== 'caller' && action.on !== 'organization'
-  const shown = isMissing ? [] : factsOf(rule).map((one) => [one.name, one.holds(asking, resource)] as const)
-  const reason = decide(action as ActionRule, asking, resource)
+  if (isMissing) {
+    return { reason: asking.role === null ? 'not_a_member' : 'no_such_resource', facts: { role: asking.role } }
+  }
+  const facts = factsOf(rule).map((one) => [one.name, one.holds(asking, resource)] as const)
   return {
-    reason: isMissing && reason !== 'not_a_member' ? 'no_such_resource' : reason,
-    facts: { role: asking.role, ...Object.fromEntries(shown) },
+    reason: decide(action as ActionRule, asking, resource),
+    facts: { role: asking.role, ...Object.fromEntries(facts) },
   }
 }

@@ -1,0 +1,68 @@
+import t from 'tap'
+import { openRefusals } from '../../../api/audit/refusals.ts'
+import { newUuid } from '../../../lib/contract/ids.ts'
+import { testDatabase } from '../../support/database.ts'
+import { quietLog } from '../../support/quiet-log.ts'
+
+const { db, admin } = await testDatabase(t)
+const log = quietLog()
+const context = { requestId: 'req_1', ip: '192.0.2.1', userAgent: null }
+const refusal = (orgId = newUuid()) => ({
+  orgId,
+  actorId: newUuid(),
+  action: 'ACCESS_DENIED' as const,
+  resourceId: null,
+  context,
+  details: { permission: 'media.read' },
+})
+const entries = async (orgId: string) =>
+  (await admin.query('select result, details from audit_log where org_id = $1 order by occurred_at', [orgId])).rows
+
+t.test('the first refusal is written at once, a thousand repeats are one more entry', async (t) => {
+  const refusals = openRefusals({ db, log })
+  const one = refusal()
+  await refusals.record('a', one)
+  t.match(await entries(one.orgId), [{ result: 'denied', details: { permission: 'media.read' } }])
+  await Promise.all(Array.from({ length: 1000 }, () => refusals.record('a', one)))
+  t.equal((await entries(one.orgId)).length, 1)
+  await refusals.close()
+  t.strictSame((await entries(one.orgId))[1]?.details, { permission: 'media.read', repeated: 1000 })
+  t.equal((await entries(one.orgId)).length, 2)
+})
+
+t.test('of many at once the first is written once', async (t) => {
+  const refusals = openRefusals({ db, log })
+  const one = refusal()
+  await Promise.all(Array.from({ length: 50 }, () => refusals.record('b', one)))
+  t.equal((await entries(one.orgId)).length, 1)
+  await refusals.close()
+  t.equal((await entries(one.orgId))[1]?.details.repeated, 49)
+})
+
+t.test('after its time a refusal is written again, with what was counted until then', async (t) => {
+  const refusals = openRefusals({ db, log }, { windowMs: 1 })
+  const one = refusal()
+  for (let i = 0; i < 3; i++) {
+    await refusals.record('c', one)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  await refusals.close()
+  t.equal((await entries(one.orgId)).filter((e) => e.details.repeated === undefined).length, 3)
+})
+
+t.test('however many keys, memory holds only the latest, and nothing counted is lost', async (t) => {
+  const refusals = openRefusals({ db, log }, { most: 3 })
+  const one = refusal()
+  for (const key of ['1', '1', '2', '3', '4', '5']) await refusals.record(key, one)
+  const repeated = (await entries(one.orgId)).filter((e) => e.details.repeated === 1)
+  t.equal(repeated.length, 1, 'the first key made room')
+  await refusals.close()
+  t.equal((await entries(one.orgId)).length, 6)
+})
+
+t.test('a database that is away refuses no less', async (t) => {
+  const away = { ...db, inTransaction: () => Promise.reject(new Error('away')) }
+  const refusals = openRefusals({ db: away, log })
+  await refusals.record('d', refusal())
+  await refusals.close()
+})

@@ -1,0 +1,100 @@
+import t from 'tap'
+import { ACTIONS, type Action, ruleOf } from '../../../api/permissions/actions.ts'
+import {
+  allOf,
+  anyOf,
+  decide,
+  explain,
+  fact,
+  factsOf,
+  on,
+  onOrganization,
+  saysOf,
+} from '../../../api/permissions/rule.ts'
+
+const me = 'me'
+const mine = { id: '1', uploaderId: me }
+const theirs = { id: '2', uploaderId: 'you' }
+const ROLES = ['owner', 'admin', 'member', null] as const
+
+/** Roles, `platform` for ROLE_ADMIN, and `uploader` for the uploader of the row while a member. */
+const TABLE: Record<Action, readonly (string | null)[]> = {
+  'session.end_all': ['owner', 'admin', 'member', null],
+  'permission.explain': ['platform'],
+  'media.upload': ['owner', 'admin', 'member'],
+  'media.list': ['owner', 'admin', 'member'],
+  'media.read': ['owner', 'admin', 'member'],
+  'media.read_location': ['owner', 'admin', 'uploader'],
+  'upload.read': ['uploader'],
+  'upload.send': ['uploader'],
+  'upload.merge': ['uploader'],
+  'upload.abort': ['uploader'],
+}
+
+for (const action of Object.keys(ACTIONS) as Action[]) {
+  t.test(`${action} is allowed for those of the table and for no one else`, async (t) => {
+    for (const role of ROLES) {
+      for (const platformAdmin of [false, true]) {
+        for (const row of [mine, theirs]) {
+          const allowed =
+            TABLE[action].includes(role) ||
+            (platformAdmin && TABLE[action].includes('platform')) ||
+            (role !== null && row === mine && TABLE[action].includes('uploader'))
+          const reason = decide(ruleOf(action), { userId: me, role, platformAdmin }, row as never)
+          t.equal(reason === 'allowed', allowed, `${role} ${platformAdmin} ${row.uploaderId}`)
+        }
+      }
+    }
+  })
+}
+
+const yes = fact('yes', 'those who say yes', () => true)
+const no = fact('no', 'those who say no', () => false)
+const asking = { userId: me, role: 'member' as const, platformAdmin: false }
+
+t.test('facts are joined by or and by and', async (t) => {
+  const cases = [
+    [anyOf(yes, no), true],
+    [anyOf(no, no), false],
+    [allOf(yes, no), false],
+    [allOf(yes, anyOf(no, yes)), true],
+    [anyOf(allOf(yes, no), no), false],
+  ] as const
+  for (const [rule, allowed] of cases) {
+    t.equal(decide(onOrganization('x', rule), asking, undefined) === 'allowed', allowed, saysOf(rule))
+  }
+})
+
+t.test('a rule says in words for whom it is', async (t) => {
+  t.equal(saysOf(anyOf(yes, no)), 'those who say yes, or those who say no')
+  t.equal(saysOf(allOf(yes, anyOf(no, yes))), 'those who say yes, and (those who say no, or those who say yes)')
+  t.strictSame(
+    factsOf(allOf(yes, anyOf(no, yes))).map((f) => f.name),
+    ['yes', 'no'],
+    'each fact once',
+  )
+})
+
+t.test('without membership nothing is allowed in an organization, whatever the rule', async (t) => {
+  const stranger = { userId: me, role: null, platformAdmin: true }
+  t.equal(decide(onOrganization('x', yes), stranger, undefined), 'not_a_member')
+  t.equal(decide(on('media', 'x', yes), stranger, mine), 'not_a_member')
+})
+
+t.test('an explanation names what it looked at, and the row that is not there', async (t) => {
+  const rule = ruleOf('media.read_location')
+  t.strictSame(explain(rule, asking, theirs), {
+    reason: 'rule_not_met',
+    facts: { role: 'member', uploader: false, organization_admin: false },
+  })
+  t.strictSame(explain(rule, { ...asking, role: 'admin' }, theirs), {
+    reason: 'allowed',
+    facts: { role: 'admin', uploader: false, organization_admin: true },
+  })
+  t.strictSame(explain(rule, asking, undefined), { reason: 'no_such_resource', facts: { role: 'member' } })
+  t.strictSame(explain(rule, { ...asking, role: null }, undefined), { reason: 'not_a_member', facts: { role: null } })
+  t.strictSame(explain(ruleOf('session.end_all'), asking, undefined), {
+    reason: 'allowed',
+    facts: { role: 'member', signed_in: true },
+  })
+})
