@@ -1,7 +1,8 @@
-import { createServer, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
-import { PassThrough, Readable } from 'node:stream'
-import { pino } from 'pino'
+export * from './ask.ts'
+export { readableLog } from './readable-log.ts'
+
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { openRefusals } from '../../api/audit/refusals.ts'
 import type { Actor } from '../../api/auth/actor.ts'
 import { type HttpAppOptions, httpApp } from '../../api/http/http-app.ts'
@@ -9,26 +10,11 @@ import type { Route } from '../../api/http/route.ts'
 import { newUuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import { systemClock } from '../../lib/runtime/clock.ts'
-import type { Log } from '../../lib/runtime/log.ts'
+import { type Answer, type Ask, ask } from './ask.ts'
+import { readableLog } from './readable-log.ts'
 
 interface Teardown {
   teardown(done: () => Promise<void>): void
-}
-
-export interface Answer {
-  status: number
-  headers: IncomingHttpHeaders
-  text: string
-  // biome-ignore lint/suspicious/noExplicitAny: a test looks into it and fails if it is something else
-  json: any
-}
-
-export interface Ask {
-  method?: string
-  path: string
-  headers?: Record<string, string>
-  /** An object is sent as JSON. */
-  body?: unknown
 }
 
 export interface Server {
@@ -45,15 +31,7 @@ export const PEOPLE: Record<string, Actor> = {
   bob: { userId: newUuid(), platformAdmin: true, sessionId: null },
 }
 
-/** A log that can be read afterwards. */
-export function readableLog(): { log: Log; logged: Record<string, unknown>[] } {
-  const logged: Record<string, unknown>[] = []
-  const sink = new PassThrough()
-  sink.on('data', (line: Buffer) => void logged.push(JSON.parse(line.toString()) as Record<string, unknown>))
-  return { log: pino({ level: 'debug' }, sink), logged }
-}
-
-/** Routes over real HTTP, as the API serves them. */
+/** Made-up routes over real HTTP, as the API serves its own: for what no present route shows. */
 export async function serveRoutes(
   t: Teardown,
   routes: Route[],
@@ -84,43 +62,6 @@ export async function serveRoutes(
   })
   const { port } = server.address() as AddressInfo
   return { port, url: `http://127.0.0.1:${port}`, ask: (what) => ask(port, what), logged }
-}
-
-/** One request on a connection of its own. */
-export function ask(port: number, { method = 'GET', path, headers = {}, body }: Ask): Promise<Answer> {
-  const isJson = body !== undefined && !Buffer.isBuffer(body) && typeof body !== 'string' && !(body instanceof Readable)
-  const sent = isJson ? JSON.stringify(body) : body
-  return new Promise((resolve, reject) => {
-    const all = { ...(isJson && { 'content-type': 'application/json' }), ...headers }
-    const req = httpRequest({ host: '127.0.0.1', port, method, path, headers: all, agent: false }, (res) => {
-      const chunks: Buffer[] = []
-      res.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', reject)
-      res.on('end', () => {
-        const text = Buffer.concat(chunks).toString()
-        const isJsonAnswer = /json/.test(res.headers['content-type'] ?? '') && text !== ''
-        resolve({
-          status: res.statusCode ?? 0,
-          headers: res.headers,
-          text,
-          json: isJsonAnswer ? JSON.parse(text) : null,
-        })
-      })
-    })
-    req.on('error', reject)
-    if (sent instanceof Readable) sent.on('error', () => req.destroy()).pipe(req)
-    else req.end(sent as string | Buffer | undefined)
-  })
-}
-
-/** Sends exactly these bytes and resolves with everything that comes back until the server closes the connection. */
-export function askRaw(port: number, bytes: string | Buffer): Promise<string> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => socket.write(bytes))
-    const chunks: Buffer[] = []
-    socket.on('data', (chunk: Buffer) => chunks.push(chunk))
-    socket.on('error', () => {})
-    socket.on('close', () => resolve(Buffer.concat(chunks).toString()))
-  })
 }
 
 /** A database that must not be needed. */

@@ -1,6 +1,7 @@
 import { sql } from 'drizzle-orm'
 import t from 'tap'
 import * as z from 'zod'
+import { openRefusals } from '../../../api/audit/refusals.ts'
 import { organizationOf } from '../../../api/db/organization-of.ts'
 import { cursors } from '../../../api/http/cursor.ts'
 import { found, inOrganization, WithStatus } from '../../../api/http/in-organization.ts'
@@ -10,11 +11,11 @@ import { findMedia } from '../../../api/media/queries.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
-import { openRefusals } from '../../../api/audit/refusals.ts'
-import { fakeMp4, formOf, startMediaApi, uuidOf } from '../../support/media-api.ts'
+import { fakeMp4, formOf, startTestApi, uuidOf } from '../../support/api.ts'
+import { quietLog } from '../../support/quiet-log.ts'
 import { PEOPLE, serveRoutes } from '../../support/serve.ts'
 
-const api = await startMediaApi(t)
+const api = await startTestApi(t)
 const { call, people, org, database } = api
 const { db, admin } = database
 const orgId = uuidOf('organization', org)
@@ -22,7 +23,11 @@ const made = await call(people.member, 'POST', `/api/media/${org}/single`, { for
 const media: string = made.data.media_id
 const [ann, bob] = [PEOPLE['ann'], PEOPLE['bob']]
 for (const person of [ann, bob]) {
-  await admin.query('insert into users (id, issuer, subject) values ($1, $2, $3)', [person?.userId, 'x', person?.userId])
+  await admin.query('insert into users (id, issuer, subject) values ($1, $2, $3)', [
+    person?.userId,
+    'x',
+    person?.userId,
+  ])
 }
 await admin.query(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [orgId, ann?.userId])
 
@@ -70,7 +75,10 @@ t.test('a member is refused what is another’s, with the row that was asked for
 })
 
 t.test('only the uploader and administrators see the place', async (t) => {
-  const manifest = { source: { location: { latitude: 1, longitude: 2 }, camera: {}, rotation: 0 }, hls: { renditions: [] } }
+  const manifest = {
+    source: { location: { latitude: 1, longitude: 2 }, camera: {}, rotation: 0 },
+    hls: { renditions: [] },
+  }
   await admin.query('update media set manifest = $2 where id = $1', [uuidOf('media', media), manifest])
   for (const [person, sees] of [
     ['member', true],
@@ -85,7 +93,7 @@ t.test('only the uploader and administrators see the place', async (t) => {
 })
 
 t.test('a platform administrator asks why', async (t) => {
-  const root = { ...people.stranger, token: await api.tokenOf(people.stranger, ['ROLE_ADMIN']) }
+  const root = people.platformAdmin
   const ask = (json: object, who = root) => call(who, 'POST', '/admin/permissions/explain', { json })
   const about = { user_id: people.another.wireId, org_id: org, action: 'media.read_location', resource_id: media }
   t.match(await ask(about), {
@@ -98,7 +106,10 @@ t.test('a platform administrator asks why', async (t) => {
     },
   })
   t.match((await ask({ ...about, user_id: people.admin.wireId })).data, { allowed: true, reason: 'allowed' })
-  t.match((await ask({ ...about, user_id: people.stranger.id })).data, { reason: 'not_a_member', facts: { role: null } })
+  t.match((await ask({ ...about, user_id: people.stranger.id })).data, {
+    reason: 'not_a_member',
+    facts: { role: null },
+  })
   const gone = formatId('media', newUuid())
   t.match((await ask({ ...about, resource_id: gone })).data, { allowed: false, reason: 'no_such_resource' })
   t.match((await ask({ ...about, action: 'media.list', resource_id: null })).data, { allowed: true })
@@ -166,7 +177,8 @@ t.test('every table of organizations is guarded the same way', async (t) => {
   t.ok(rows.length >= 6)
   for (const { relname, forced, policies } of rows) {
     t.ok(forced, relname)
-    if (relname !== 'audit_log') t.ok(policies.includes('tenant') && policies.includes('worker'), `${relname}: ${policies}`)
+    if (relname !== 'audit_log')
+      t.ok(policies.includes('tenant') && policies.includes('worker'), `${relname}: ${policies}`)
   }
 })
 
@@ -186,7 +198,7 @@ t.test('guard_tenant guards a new table', async (t) => {
   t.equal(rows[0]?.['org'], orgId)
 })
 
-const refusals = openRefusals({ db, log: (await import('../../support/quiet-log.ts')).quietLog() })
+const refusals = openRefusals({ db, log: quietLog() })
 const kit = inOrganization({ db, refusals, cursors: cursors('secret', systemClock) })
 const common = { tags: ['Test'], summary: 'For tests' }
 const One = z.object({ org_id: pathId('organization'), media_id: pathId('media') })

@@ -1,0 +1,216 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ApiConfig } from '../../api/config.ts'
+import { type RunningApi, startApi } from '../../api/server.ts'
+import { formatId, newUuid, parseId, type Uuid } from '../../lib/contract/ids.ts'
+import { type Clock, systemClock } from '../../lib/runtime/clock.ts'
+import { loadConfig } from '../../lib/runtime/config.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store.ts'
+import { openObjectStore } from '../../lib/runtime/open-object-store.ts'
+import { type TestDatabase, testDatabase } from './database.ts'
+import { startTestIdentity, type TestIdentity } from './identity.ts'
+import { readableLog } from './readable-log.ts'
+
+interface Teardown {
+  teardown(done: () => Promise<void>): void
+}
+
+export interface StartedApi extends RunningApi {
+  /** Of the public listener. */
+  port: number
+  config: ApiConfig
+  store: ObjectStore
+  /** Everything that was logged. */
+  logged: Record<string, unknown>[]
+}
+
+interface ApiOptions {
+  /** Of the environment, besides those that `apiSettings` has. */
+  settings?: Record<string, string>
+  clock?: Clock
+  store?: ObjectStore
+}
+
+const key = () => randomBytes(32).toString('base64url')
+
+/** What an API under test is configured with, besides its identity provider. */
+export const apiSettings = (database: Pick<TestDatabase, 'url'>, folder: string) => ({
+  HOST: '127.0.0.1',
+  PORT: '0',
+  INTERNAL_PORT: '0',
+  METRICS_PORT: '0',
+  PUBLIC_URL: 'https://keepsake.example',
+  DATABASE_URL: database.url,
+  STORE_KIND: 'folder',
+  STORE_FOLDER: folder,
+  LINK_KEYS: JSON.stringify({ current: 'a', keys: { a: key(), b: key() } }),
+  CURSOR_KEY: key(),
+  CHECK_RESPONSES: 'true',
+  // Tests ask as fast as they can; those of the limits say otherwise.
+  RATE_LIMIT_FACTOR: '0',
+  DRAIN_SECONDS: '0',
+})
+
+/** The whole API in this process, on free ports: for a test that brings its database and its identity provider. */
+export async function startApiOn(
+  t: Teardown,
+  o: ApiOptions & { database: TestDatabase; identity: { issuer: string; audience: string; jwksUrl: string } },
+): Promise<StartedApi> {
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-api-'))
+  const { log, logged } = readableLog()
+  const config = loadConfig(ApiConfig, {
+    ...apiSettings(o.database, folder),
+    AUTH_ISSUER: o.identity.issuer,
+    AUTH_AUDIENCE: o.identity.audience,
+    AUTH_JWKS_URL: o.identity.jwksUrl,
+    ...o.settings,
+  })
+  const store = o.store ?? openObjectStore(config)
+  const api = await startApi({ config, db: o.database.db, store, log, clock: o.clock ?? systemClock })
+  t.teardown(async () => {
+    await api.close()
+    await store.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+  return { ...api, config, store, logged, port: Number(new URL(api.publicUrl).port) }
+}
+
+export interface Answer {
+  status: number
+  headers: Headers
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came
+  body: any
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came
+  data: any
+  code: string | undefined
+}
+
+export interface Person {
+  id: Uuid
+  wireId: string
+  token: string
+}
+
+export interface CallOptions {
+  json?: unknown
+  form?: FormData
+  bytes?: Uint8Array | ReadableStream
+  headers?: Record<string, string>
+  signal?: AbortSignal
+}
+
+export interface TestApi extends StartedApi {
+  database: TestDatabase
+  identity: TestIdentity
+  /** Wire ids of two organizations. */
+  org: string
+  otherOrg: string
+  /** `stranger` owns the other organization, the others are members of the first; `platformAdmin` is in none. */
+  people: Record<'owner' | 'admin' | 'member' | 'another' | 'stranger' | 'platformAdmin', Person>
+  /** `path` below the base path; `who` signs it, without one there is no token. */
+  call(who: Person | undefined, method: string, path: string, options?: CallOptions): Promise<Answer>
+  /** Keys in the store. */
+  keys(prefix?: string): Promise<string[]>
+}
+
+/** The whole API on a database, a folder and an identity provider of its own, with two organizations and six people. */
+export async function startTestApi(t: Teardown, options: ApiOptions = {}): Promise<TestApi> {
+  const database = await testDatabase(t)
+  const identity = await startTestIdentity(t)
+  const api = await startApiOn(t, { ...options, database, identity })
+  const { org, otherOrg, people } = await populate(database, identity)
+  return {
+    ...api,
+    database,
+    identity,
+    org: formatId('organization', org),
+    otherOrg: formatId('organization', otherOrg),
+    people,
+    call: (who, method, path, o) => call(api.publicUrl, who, method, path, o),
+    async keys(prefix = '') {
+      const found: string[] = []
+      for await (const { key } of api.store.list(prefix)) found.push(key)
+      return found
+    },
+  }
+}
+
+async function populate({ admin }: TestDatabase, identity: TestIdentity) {
+  const [org, otherOrg] = [newUuid(), newUuid()]
+  await admin.query('insert into organizations (id, name) values ($1, $2), ($3, $4)', [org, 'One', otherOrg, 'Two'])
+  const person = async (roles?: string[]): Promise<Person> => {
+    const id = newUuid()
+    await admin.query('insert into users (id, issuer, subject) values ($1, $2, $3)', [id, identity.issuer, id])
+    return { id, wireId: formatId('user', id), token: await identity.token({ sub: id, ...(roles && { roles }) }) }
+  }
+  const memberOf = async (orgId: Uuid, role: string) => {
+    const made = await person()
+    await admin.query('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [orgId, made.id, role])
+    return made
+  }
+  const people = {
+    owner: await memberOf(org, 'owner'),
+    admin: await memberOf(org, 'admin'),
+    member: await memberOf(org, 'member'),
+    another: await memberOf(org, 'member'),
+    stranger: await memberOf(otherOrg, 'owner'),
+    platformAdmin: await person(['ROLE_ADMIN']),
+  }
+  return { org, otherOrg, people }
+}
+
+async function call(
+  url: string,
+  who: Person | undefined,
+  method: string,
+  path: string,
+  o: CallOptions = {},
+): Promise<Answer> {
+  const response = await fetch(`${url}${path.startsWith('/d/') ? '' : '/v1'}${path}`, {
+    method,
+    redirect: 'manual',
+    headers: { ...(who && { authorization: `Bearer ${who.token}` }), ...typeOf(o), ...ASK_ANYWAY, ...o.headers },
+    ...bodyOf(o),
+    ...(o.signal && { signal: o.signal }),
+  } as RequestInit)
+  const bytes = Buffer.from(await response.arrayBuffer())
+  const isJson = response.headers.get('content-type')?.startsWith('application/json')
+  const body = isJson && bytes.length > 0 ? JSON.parse(bytes.toString()) : bytes
+  return { status: response.status, headers: response.headers, body, data: body.data, code: body.error?.code }
+}
+
+// A fetch with a condition of its own says `no-cache` unless told otherwise, and that means: never answer 304.
+const ASK_ANYWAY = { 'cache-control': 'max-age=0' }
+
+const typeOf = (o: CallOptions) => ({
+  ...(o.json !== undefined && { 'content-type': 'application/json' }),
+  ...(o.bytes && { 'content-type': 'application/octet-stream' }),
+})
+const bodyOf = (o: CallOptions) => {
+  const body = o.form ?? o.bytes ?? (o.json === undefined ? undefined : JSON.stringify(o.json))
+  return body === undefined ? {} : { body, duplex: 'half' }
+}
+
+/** The path of a signed link: the test's server has another address than the links say. */
+export const pathOf = (link: string) => new URL(link).pathname.replace(/^\/v1/, '')
+
+export const uuidOf = (kind: 'media' | 'upload' | 'organization', id: string): Uuid => {
+  const uuid = parseId(kind, id)
+  if (!uuid) throw new Error(`${id} is no ${kind}`)
+  return uuid
+}
+
+/** The first bytes of an MP4, and then as many others as wanted: enough for everything but an encoder. */
+export function fakeMp4(size: number): Buffer {
+  const head = Buffer.from('\0\0\0\x18ftypisom\0\0\x02\0isommp42', 'latin1')
+  return Buffer.concat([head, randomBytes(Math.max(0, size - head.length))])
+}
+
+export function formOf(bytes: Uint8Array, filename = 'clip.mp4', fields: Record<string, string> = {}): FormData {
+  const form = new FormData()
+  for (const [name, value] of Object.entries(fields)) form.append(name, value)
+  form.append('file', new Blob([bytes as Uint8Array<ArrayBuffer>], { type: 'text/html' }), filename)
+  return form
+}
