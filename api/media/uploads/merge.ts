@@ -4,6 +4,7 @@ import { originalKey } from '../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
+import { StoreError } from '../../../lib/runtime/object-store.ts'
 import { type Steps, WithStatus } from '../../http/in-organization.ts'
 import { recordMedia } from '../commands.ts'
 import type { Sniffed } from '../sniff.ts'
@@ -72,7 +73,12 @@ async function requireDigest(
   checksum: string,
   signal: AbortSignal,
 ): Promise<void> {
-  if ((await digestOf(store, originalKey(orgId, mediaId), signal)) !== checksum) throw mismatch('body.checksum_sha256')
+  const digest = await digestOf(store, originalKey(orgId, mediaId), signal).catch((error: unknown) => {
+    // Purged since: there are no bytes left to differ.
+    if (error instanceof StoreError && error.code === 'NotFound') return checksum
+    throw error
+  })
+  if (digest !== checksum) throw mismatch('body.checksum_sha256')
 }
 
 const answerOf = (upload: UploadSession): MergedMedia => ({

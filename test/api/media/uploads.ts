@@ -143,6 +143,36 @@ for (const [name, chunkBytes, size] of LAYOUTS) {
     t.strictSame([(await session.merge()).code, (await session.put(0)).code], ['UPLOAD_EXPIRED', 'UPLOAD_EXPIRED'])
   })
 
+  t.test(`${name}: a checksum that the merge announces is checked, also by a repeat`, async (t) => {
+    const bytes = fakeMp4(size)
+    const right = sha256(bytes).toString('hex')
+    const whole = async (session: Session) => {
+      for (let i = 0; i < session.total; i++) t.equal((await session.put(i)).status, 200)
+    }
+    const merge = (session: Session, checksum_sha256: string) =>
+      call(member, 'POST', `/api/media/${org}/merge`, { json: { upload_id: session.id, checksum_sha256 } })
+    const wrong = await begin(bytes, chunkBytes)
+    await whole(wrong)
+    t.match(await merge(wrong, '0'.repeat(64)), {
+      status: 422,
+      code: 'CHECKSUM_MISMATCH',
+      body: { error: { details: [{ field: 'body.checksum_sha256' }] } },
+    })
+    t.equal((await merge(wrong, right)).code, 'UPLOAD_EXPIRED', 'as with one announced at the start')
+    for (const announced of [{}, { checksum_sha256: right }]) {
+      const session = await begin(bytes, chunkBytes, announced)
+      await whole(session)
+      t.equal((await merge(session, right)).status, 201)
+      t.equal((await merge(session, right)).status, 200)
+      t.match(
+        await merge(session, '0'.repeat(64)),
+        { status: 422, code: 'CHECKSUM_MISMATCH' },
+        'a repeat of other bytes',
+      )
+    }
+    t.equal((await merge(await begin(bytes, chunkBytes), 'ABC')).code, 'VALIDATION_ERROR')
+  })
+
   t.test(`${name}: a wrong checksum of the whole file ends the session and leaves no object`, async (t) => {
     const session = await begin(fakeMp4(size), chunkBytes, { checksum_sha256: '0'.repeat(64) })
     for (let i = 0; i < session.total; i++) await session.put(i)
