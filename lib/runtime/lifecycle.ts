@@ -37,7 +37,10 @@ export interface Lifecycle {
   stop(reason: string): Promise<void>
 }
 
-/** Opens things in order, closes them in reverse, and gives up after `deadlineMs` so that a stuck closer cannot hold a pod. */
+/**
+ * Opens things in order, closes them in reverse, and gives up after `deadlineMs` so that a stuck closer cannot hold a pod.
+ * With `exit` the process is this lifecycle's: it ends with it, and what is thrown past everything ends it with status 1.
+ */
 export function lifecycle(log: Log, options: { deadlineMs: number; signals?: boolean; exit?: boolean }): Lifecycle {
   const controller = new AbortController()
   const closers: { name: string; close: () => Promise<void> | void }[] = []
@@ -70,6 +73,13 @@ export function lifecycle(log: Log, options: { deadlineMs: number; signals?: boo
     return stopping
   }
 
+  if (options.exit) {
+    process.once('uncaughtException', (error) => {
+      // Node itself would print the error with all that it holds, parameters of a query included.
+      log.fatal({ err: error }, 'crashed')
+      process.exit(1)
+    })
+  }
   if (options.signals !== false) onSignal((signal) => void stop(signal))
   return { signal: controller.signal, onStop: (name, close) => void closers.push({ name, close }), stop }
 }

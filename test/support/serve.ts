@@ -1,14 +1,13 @@
 import { createServer, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { PassThrough, Readable } from 'node:stream'
-import { pino } from 'pino'
 import type { Actor } from '../../api/auth/actor.ts'
 import { type HttpAppOptions, httpApp } from '../../api/http/http-app.ts'
 import type { Route } from '../../api/http/route.ts'
 import { newUuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import { systemClock } from '../../lib/runtime/clock.ts'
-import type { Log } from '../../lib/runtime/log.ts'
+import { type Log, openLog } from '../../lib/runtime/log.ts'
 
 interface Teardown {
   teardown(done: () => Promise<void>): void
@@ -49,7 +48,7 @@ export function readableLog(): { log: Log; logged: Record<string, unknown>[] } {
   const logged: Record<string, unknown>[] = []
   const sink = new PassThrough()
   sink.on('data', (line: Buffer) => void logged.push(JSON.parse(line.toString()) as Record<string, unknown>))
-  return { log: pino({ level: 'debug' }, sink), logged }
+  return { log: openLog({ program: 'test', level: 'debug', to: sink }), logged }
 }
 
 /** Routes over real HTTP, as the API serves them. */
