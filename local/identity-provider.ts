@@ -121,7 +121,12 @@ const resourceServer = () => ({
   jwt: { sign: { alg: 'RS256' as const } },
 })
 
-const claimsOf = (user: IdentityUser) => ({ email: user.email, name: user.name, roles: user.roles })
+const claimsOf = (user: IdentityUser) => ({
+  email: user.email,
+  email_verified: true,
+  name: user.name,
+  roles: user.roles,
+})
 
 function configuration(people: Directory, grants: GrantStore, clientSecret: string): Configuration {
   return {
@@ -137,7 +142,7 @@ function configuration(people: Directory, grants: GrantStore, clientSecret: stri
       },
     ],
     scopes: SCOPES.split(' '),
-    claims: { openid: ['sub', 'email', 'name', 'roles', 'auth_time', 'amr'] },
+    claims: { openid: ['sub', 'email', 'email_verified', 'name', 'roles', 'auth_time', 'amr'] },
     conformIdTokenClaims: false,
     features: {
       devInteractions: { enabled: false },

@@ -11,6 +11,7 @@ const BEARER = /^Bearer +([\w.~+/=-]+) *$/i
 /** Turns an Authorization header into the actor. Throws Problem UNAUTHORIZED or AUTH_UNAVAILABLE. */
 export function authenticator(verifier: VerifierOptions, users: Users) {
   const verify = tokenCache(verifier)
+  let warned = false
   return async (authorization: string | undefined, request: { log: Log }): Promise<Actor> => {
     if (authorization === undefined) throw unauthorized()
     const token = BEARER.exec(authorization)?.[1]
@@ -19,6 +20,12 @@ export function authenticator(verifier: VerifierOptions, users: Users) {
       logRefusal(error, request.log)
       throw error
     })
+    if (!warned && claims.authTime === undefined && claims.sessionId === null) {
+      warned = true
+      request.log.warn(
+        'tokens hold neither auth_time nor sid: signing out everywhere lasts until the next refresh only',
+      )
+    }
     if (await users.isRevoked(claims)) {
       request.log.info({ user_id: claims.userId }, 'token of an ended sign-in')
       throw unauthorized('revoked')

@@ -12,7 +12,7 @@ import type { IdentityProvider, TokenReply } from './identity-provider.ts'
 import { endSignIns } from './queries.ts'
 import type { Session } from './session.ts'
 import type { Users } from './users.ts'
-import { type Claims, unauthorized, type VerifierOptions, verifyToken } from './verify-token.ts'
+import { type Claims, sessionOf, unauthorized, type VerifierOptions, verifyToken } from './verify-token.ts'
 
 export interface AuthDeps {
   db: Database
@@ -38,7 +38,7 @@ export async function login(deps: AuthDeps, context: Context, email: string, pas
     const claims = await claimsOf(deps, reply)
     if (!(await deps.users.isRevokedNow(claims))) {
       await record(deps, context, 'LOGIN', claims.userId)
-      return sessionOf(reply, claims)
+      return replyOf(reply, claims)
     }
     // Tokens count in seconds: whoever signs in within the second of a sign-out looks like somebody signed in before.
     if (tried === SAME_SECOND_TRIES) throw unauthorized('revoked')
@@ -62,7 +62,7 @@ export async function refresh(deps: AuthDeps, context: Context, refreshToken: st
     throw unauthorized('revoked')
   }
   await record(deps, context, 'TOKEN_REFRESH', claims.userId)
-  return sessionOf(reply, claims)
+  return replyOf(reply, claims)
 }
 
 /** Ends every sign-in of the caller, on all devices, at once. */
@@ -87,27 +87,32 @@ function providerOf(deps: AuthDeps): IdentityProvider {
   throw notFound()
 }
 
-/** What the new access token says; when it does not tell the time of the sign-in, the ID token does. */
+/** What the new access token says; of its session also what the ID token says, which tells more with many providers. */
 async function claimsOf(deps: AuthDeps, reply: TokenReply): Promise<Claims> {
   const claims = await verifyToken(reply.access_token, deps.verifier).catch((error: unknown) => {
     if (error instanceof Problem && error.code === 'AUTH_UNAVAILABLE') throw error
     // Ours to set right (issuer, audience, token type): the person's password was good.
     throw new Error('the identity provider issued a token that this server does not accept', { cause: error })
   })
-  return { ...claims, signedInAt: Math.min(claims.signedInAt, signInOf(reply.id_token) ?? claims.signedInAt) }
+  const said = idTokenSession(reply.id_token)
+  const times = [claims.authTime, said?.authTime].filter((time) => time !== undefined)
+  return {
+    ...claims,
+    sessionId: claims.sessionId ?? said?.sessionId ?? null,
+    authTime: times.length > 0 ? Math.min(...times) : undefined,
+  }
 }
 
 /** The token came straight from the provider, so its signature adds nothing. */
-function signInOf(idToken: string | undefined): number | undefined {
+function idTokenSession(idToken: string | undefined): ReturnType<typeof sessionOf> | undefined {
   try {
-    const authTime = idToken === undefined ? undefined : decodeJwt(idToken)['auth_time']
-    return typeof authTime === 'number' ? authTime : undefined
+    return idToken === undefined ? undefined : sessionOf(decodeJwt(idToken))
   } catch {
     return undefined
   }
 }
 
-function sessionOf(reply: TokenReply, { sessionId }: Claims): Session {
+function replyOf(reply: TokenReply, { sessionId }: Claims): Session {
   const uuid = sessionId === null ? undefined : parseId('session', sessionId)
   return {
     access_token: reply.access_token,

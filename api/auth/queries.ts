@@ -1,33 +1,42 @@
-import { eq, sql } from 'drizzle-orm'
+import { and, eq, sql } from 'drizzle-orm'
 import type { JSONWebKeySet } from 'jose'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { sessions } from '../db/schema/sessions.ts'
 import { jwksCache } from '../db/schema/signing-keys.ts'
 import { users } from '../db/schema/users.ts'
+import type { SignOuts } from './policy.ts'
 import type { Claims } from './verify-token.ts'
 
-export interface UserState {
+export interface UserState extends SignOuts {
   email: string | null
   displayName: string | null
-  /** Unix seconds; sign-ins before this moment are over. Minus infinity where nobody ever signed out. */
-  notBefore: number
+  /** Whether a token of the session was seen within a day; null where there is no such session. */
+  sessionSeenToday: boolean | null
 }
 
 const state = {
   email: users.email,
   displayName: users.displayName,
   notBefore: sql<number>`extract(epoch from ${users.tokensNotBefore})::float8`,
+  sessionSince: sql<number | null>`extract(epoch from ${sessions.firstSeenAt})::float8`,
+  sessionSeenToday: sql<boolean | null>`${sessions.lastSeenAt} > now() - interval '1 day'`,
 }
 
-export async function findUser(tx: Tx, id: Uuid): Promise<UserState | undefined> {
-  const [row] = await tx.select(state).from(users).where(eq(users.id, id))
+/** A user, and one of their sessions. */
+export async function findUser(tx: Tx, id: Uuid, sid: string | null): Promise<UserState | undefined> {
+  const [row] = await tx
+    .select(state)
+    .from(users)
+    .leftJoin(sessions, and(eq(sessions.userId, users.id), eq(sessions.sid, sid ?? '')))
+    .where(eq(users.id, id))
   return row
 }
 
 type UserClaims = Pick<Claims, 'userId' | 'issuer' | 'subject' | 'email' | 'displayName' | 'issuedAt'>
 
 /** Makes the row of somebody seen for the first time, or brings it up to date from a token newer than its last change. */
-export async function upsertUser(tx: Tx, claims: UserClaims): Promise<UserState | undefined> {
+export async function upsertUser(tx: Tx, claims: UserClaims): Promise<void> {
   const { userId: id, issuer, subject, email, displayName, issuedAt } = claims
   await tx
     .insert(users)
@@ -44,19 +53,45 @@ export async function upsertUser(tx: Tx, claims: UserClaims): Promise<UserState 
       set: {
         issuer,
         subject,
-        email: sql`coalesce(${email ?? null}, ${users.email})`,
-        displayName: sql`coalesce(${displayName ?? null}, ${users.displayName})`,
+        ...(email !== undefined && { email }),
+        ...(displayName !== undefined && { displayName }),
         updatedAt: sql`now()`,
       },
       // Two tokens of one person may disagree for as long as the older lives: the newer is right.
       setWhere: sql`${users.updatedAt} < to_timestamp(${issuedAt})`,
     })
-  return findUser(tx, id)
 }
 
-/** From this moment every token of an earlier sign-in is refused. */
+/** Notes that a token of this session exists. The session is as old as the oldest of its tokens that was ever seen. */
+export async function upsertSession(tx: Tx, o: { userId: Uuid; sid: string; issuedAt: number }): Promise<void> {
+  await tx
+    .insert(sessions)
+    // Not later than now, also where the provider's clock is ahead: a sign-out that follows must find it older.
+    .values({ userId: o.userId, sid: o.sid, firstSeenAt: sql`least(now(), to_timestamp(${o.issuedAt}))` })
+    .onConflictDoUpdate({
+      target: [sessions.userId, sessions.sid],
+      set: {
+        firstSeenAt: sql`least(${sessions.firstSeenAt}, excluded.first_seen_at)`,
+        lastSeenAt: sql`now()`,
+      },
+    })
+}
+
+/**
+ * Forgets sessions of which no token was seen for 400 days: their refresh tokens must have expired by then, or a session
+ * that a sign-out has ended would come back as a new one. Returns how many; call again while it returns `batch`.
+ */
+export async function deleteOldSessions(tx: Tx, batch: number): Promise<number> {
+  const old = sql`select ctid from ${sessions} where ${sessions.lastSeenAt} < now() - interval '400 days' limit ${batch}`
+  const { rowCount } = await tx.execute(sql`delete from ${sessions} where ctid = any(array(${old}))`)
+  return rowCount ?? 0
+}
+
+/** From this moment every token of an earlier sign-in is refused, and so is what its session is refreshed to. */
 export async function endSignIns(tx: Tx, id: Uuid): Promise<void> {
-  await tx.update(users).set({ tokensNotBefore: sql`now()`, updatedAt: sql`now()` }).where(eq(users.id, id))
+  // Two at once: the later moment stands, whichever commits last.
+  const tokensNotBefore = sql`greatest(${users.tokensNotBefore}, now())`
+  await tx.update(users).set({ tokensNotBefore, updatedAt: sql`now()` }).where(eq(users.id, id))
 }
 
 export async function loadKeys(tx: Tx, issuer: string): Promise<{ jwks: unknown; fetchedAt: Date } | undefined> {

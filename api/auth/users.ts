@@ -1,7 +1,8 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import type { Database } from '../db/db.ts'
-import { findUser, type UserState, upsertUser } from './queries.ts'
+import { isEnded } from './policy.ts'
+import { findUser, type UserState, upsertSession, upsertUser } from './queries.ts'
 import type { Claims } from './verify-token.ts'
 
 const FRESH_MS = 5000
@@ -19,42 +20,60 @@ export interface Users {
 
 export function openUsers(db: Database, clock: Clock): Users {
   // A Map keeps the order of insertion: the first entry is always the oldest.
-  const seen = new Map<Uuid, { at: number; state: Promise<UserState> }>()
+  const seen = new Map<Uuid, { at: number; sessions: Map<string | null, Promise<UserState>> }>()
 
   async function look(claims: Claims): Promise<UserState> {
-    const known = await db.read({}, (tx) => findUser(tx, claims.userId))
-    if (known && !isNews(claims, known)) return known
-    const made = await db.inTransaction({}, (tx) => upsertUser(tx, claims))
-    if (!made) throw new Error('a user row vanished while it was being read')
-    return made
+    const { userId, issuedAt } = claims
+    const sid = sidOf(claims)
+    const known = await db.read({}, (tx) => findUser(tx, userId, sid))
+    if (known && !changesUser(claims, known) && !changesSession(claims, known)) return known
+    return db.inTransaction({}, async (tx) => {
+      if (!known || changesUser(claims, known)) await upsertUser(tx, claims)
+      if (sid !== null) await upsertSession(tx, { userId, sid, issuedAt })
+      const made = await findUser(tx, userId, sid)
+      if (!made) throw new Error('a user row vanished while it was being read')
+      return made
+    })
+  }
+
+  function sessionsOf(userId: Uuid): Map<string | null, Promise<UserState>> {
+    const now = clock.now().getTime()
+    const hit = seen.get(userId)
+    if (hit && now - hit.at < FRESH_MS) return hit.sessions
+    seen.delete(userId)
+    const oldest = seen.size >= MOST ? seen.keys().next().value : undefined
+    if (oldest !== undefined) seen.delete(oldest)
+    const sessions = new Map<string | null, Promise<UserState>>()
+    seen.set(userId, { at: now, sessions })
+    return sessions
   }
 
   function cached(claims: Claims): Promise<UserState> {
-    const now = clock.now().getTime()
-    const hit = seen.get(claims.userId)
-    if (hit && now - hit.at < FRESH_MS) return hit.state
-    seen.delete(claims.userId)
-    const oldest = seen.size >= MOST ? seen.keys().next().value : undefined
-    if (oldest !== undefined) seen.delete(oldest)
-    const entry = { at: now, state: look(claims) }
-    seen.set(claims.userId, entry)
+    const sessions = sessionsOf(claims.userId)
+    const sid = sidOf(claims)
+    const hit = sessions.get(sid)
+    if (hit) return hit
+    const state = look(claims)
+    sessions.set(sid, state)
     // A failure is not knowledge: the next request asks again.
-    entry.state.catch(() => {
-      if (seen.get(claims.userId) === entry) seen.delete(claims.userId)
-    })
-    return entry.state
+    state.catch(() => sessions.delete(sid))
+    return state
   }
 
   return {
-    isRevoked: async (claims) => isOver(claims, await cached(claims)),
-    isRevokedNow: async (claims) => isOver(claims, await look(claims)),
+    isRevoked: async (claims) => isEnded(claims, await cached(claims)),
+    isRevokedNow: async (claims) => isEnded(claims, await look(claims)),
     forget: (id) => void seen.delete(id),
   }
 }
 
-/** Tokens count in whole seconds: one of the very second of the sign-out is taken for older, never for newer. */
-const isOver = (claims: Claims, user: UserState) => claims.signedInAt < user.notBefore
-
-const isNews = (claims: Claims, user: UserState) =>
+const changesUser = (claims: Claims, user: UserState) =>
   (claims.email !== undefined && claims.email !== user.email) ||
   (claims.displayName !== undefined && claims.displayName !== user.displayName)
+
+/** A session seen for the first time, or by an older token than before, or for the first time in a day. */
+const changesSession = (claims: Claims, { sessionSince, sessionSeenToday }: UserState) =>
+  sidOf(claims) !== null && (sessionSince === null || claims.issuedAt < sessionSince || !sessionSeenToday)
+
+/** The session whose age counts. A token that tells when its user signed in needs none, and costs no row. */
+const sidOf = (claims: Claims) => (claims.authTime === undefined ? claims.sessionId : null)

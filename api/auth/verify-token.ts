@@ -3,20 +3,21 @@ import { errors, type JWTPayload, jwtVerify } from 'jose'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
+import { isKeepable } from '../http/text.ts'
 import type { KeySource } from './key-source.ts'
+import type { TokenAge } from './policy.ts'
 
 /** What a valid token says. */
-export interface Claims {
+export interface Claims extends TokenAge {
   userId: Uuid
   issuer: string
   subject: string
-  email: string | undefined
+  /** Verified. Null: the token says that the user's address is not. Undefined: it says nothing that counts. */
+  email: string | null | undefined
   displayName: string | undefined
   roles: string[]
+  /** `sid` */
   sessionId: string | null
-  /** When the person signed in, as far as the token says; else when it was issued. Unix seconds. */
-  signedInAt: number
-  issuedAt: number
   /** From this moment on the token is refused. Unix seconds. */
   validUntil: number
 }
@@ -73,21 +74,32 @@ export function unauthorized(reason?: 'expired' | 'invalid' | 'revoked', cause?:
 function claimsOf(payload: JWTPayload, issuer: string): Claims {
   const subject = payload.sub ?? ''
   const issuedAt = payload.iat ?? 0
-  if (subject === '' || subject.length > 255 || subject.search(CONTROL) >= 0) throw unauthorized('invalid')
-  const { auth_time: authTime, roles, sid, email, email_verified: verified, name } = payload
+  if (!isIdentifier(subject)) throw unauthorized('invalid')
+  const { roles, email, email_verified: verified, name } = payload
   return {
     userId: userIdOf(issuer, subject),
     issuer,
     subject,
-    email: verified === false ? undefined : cleaned(email, 320),
+    // Providers also send "false", 0, or nothing: only the value that OpenID Connect Core §5.1 names is a promise.
+    email: verified === true ? cleaned(email, 320) : verified === false ? null : undefined,
     displayName: cleaned(name, 200),
     roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
-    sessionId: cleaned(sid, 255) ?? null,
-    signedInAt: typeof authTime === 'number' ? authTime : issuedAt,
+    ...sessionOf(payload),
     issuedAt,
     validUntil: Math.min(payload.exp ?? 0, issuedAt + OLDEST) + TOLERANCE,
   }
 }
+
+/** What an access token or an ID token says of the session that it comes from. */
+export function sessionOf({ sid, auth_time: authTime, iat = 0 }: JWTPayload): Pick<Claims, 'sessionId' | 'authTime'> {
+  // Nobody signs in after the token was issued: that is a time in milliseconds, or not a time at all.
+  const isTime = typeof authTime === 'number' && authTime <= iat + TOLERANCE
+  return { sessionId: isIdentifier(sid) ? sid : null, authTime: isTime ? authTime : undefined }
+}
+
+/** Compared byte by byte, so it must arrive in the database as it is, or not at all. */
+const isIdentifier = (value: unknown): value is string =>
+  typeof value === 'string' && value !== '' && value.length <= 255 && isKeepable(value) && value.search(CONTROL) < 0
 
 const cleaned = (value: unknown, longest: number) =>
   typeof value === 'string'

@@ -19,8 +19,8 @@ const HELP = `Usage: node ${PROGRAM} COMMAND
   member role ORG USER ROLE              change what a member may do
   media retry MEDIA                      convert a media once more whose conversion failed
 
-ORG and MEDIA are ids. USER is an id, an e-mail address of somebody who has signed in, or the subject that the
-identity provider AUTH_ISSUER gives somebody, who need not have signed in yet.
+ORG and MEDIA are ids. USER is an id, the e-mail address of a user who has signed in and whose identity provider calls it
+verified, or the subject that the identity provider AUTH_ISSUER gives a user, who need not have signed in yet.
 
 Prints what was done as JSON. Exit status: 0 done, or nothing was left to do; 1 an error, e.g. no database;
 2 not understood; 3 refused, e.g. there is no such organization.

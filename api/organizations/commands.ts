@@ -123,5 +123,8 @@ async function userByEmail(tx: Tx, email: string): Promise<Uuid> {
   const [user, another] = await findUsersByEmail(tx, email)
   if (another) throw new Problem('CONFLICT', 'Several users have this e-mail address; name one by id')
   if (user) return user
-  throw new Problem('NOT_FOUND', 'Nobody with this e-mail address has signed in yet; name them by their subject')
+  throw new Problem(
+    'NOT_FOUND',
+    'No user with this verified e-mail address has signed in yet; name the user by subject',
+  )
 }

@@ -2,6 +2,7 @@ import { EVENTS, type EventType, type OutboxMessage, subjectOf, toCloudEvent } f
 import type { EventBus } from '../../lib/runtime/event-bus.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
+import { safeMessage } from '../../lib/runtime/log-error.ts'
 import type { Database } from '../db/db.ts'
 import { backoffSeconds, within } from './backoff.ts'
 import { claimDue, markFailed, markPublished, type OutboxRow } from './queries.ts'
@@ -112,7 +113,7 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
     // An event that cannot be read will not become readable by itself: later events of its aggregate wait for a person.
     const level = step === 'decode' || row.attempts >= 5 ? 'error' : 'warn'
     log[level]({ ...about, retrySeconds: Math.round(retrySeconds) }, 'event not published')
-    const message = `${step}: ${error instanceof Error ? error.message : String(error)}`
+    const message = `${step}: ${safeMessage(error)}`
     try {
       await db.inTransaction({}, (tx) => markFailed(tx, row, { message, retrySeconds }))
     } catch (failure) {

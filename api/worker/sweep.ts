@@ -6,6 +6,7 @@ import type { Clock } from '../../lib/runtime/clock.ts'
 import { type Cluster, isClusterError } from '../../lib/runtime/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store.ts'
+import { deleteOldSessions } from '../auth/queries.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { deleteOldIdempotencyKeys } from '../http/idempotency-queries.ts'
 import { type Conversion, failConversion, listProcessing } from '../media/conversion.ts'
@@ -160,6 +161,7 @@ export async function cleanUp(deps: Pick<SweepDeps, 'db' | 'store' | 'log'>, sig
   const { db, store, log } = deps
   await deleteInBatches(db, (tx) => deleteOldEvents(tx, BATCH), signal)
   await deleteInBatches(db, (tx) => deleteOldIdempotencyKeys(tx, BATCH), signal)
+  await deleteInBatches(db, (tx) => deleteOldSessions(tx, BATCH), signal)
   if (!signal.aborted) await expireUploads(db, store, { log })
 }
 

@@ -37,7 +37,10 @@ export interface Lifecycle {
   stop(reason: string): Promise<void>
 }
 
-/** Closes resources in reverse order. Gives up after `deadlineMs`, so that a stuck closer cannot block the shutdown. */
+/**
+ * Closes resources in reverse order. Gives up after `deadlineMs`, so that a stuck closer cannot block the shutdown. With
+ * `exit` the process belongs to this lifecycle: it ends with it, and an uncaught error ends it with status 1.
+ */
 export function lifecycle(log: Log, options: { deadlineMs: number; signals?: boolean; exit?: boolean }): Lifecycle {
   const controller = new AbortController()
   const closers: { name: string; close: () => Promise<void> | void }[] = []
@@ -70,6 +73,13 @@ export function lifecycle(log: Log, options: { deadlineMs: number; signals?: boo
     return stopping
   }
 
+  if (options.exit) {
+    process.once('uncaughtException', (error) => {
+      // Node itself would print the error with all that it holds, parameters of a query included.
+      log.fatal({ err: error }, 'crashed')
+      process.exit(1)
+    })
+  }
   if (options.signals !== false) onSignal((signal) => void stop(signal))
   return { signal: controller.signal, onStop: (name, close) => void closers.push({ name, close }), stop }
 }

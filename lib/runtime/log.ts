@@ -1,4 +1,5 @@
-import { type Logger, pino } from 'pino'
+import { type DestinationStream, type Logger, pino } from 'pino'
+import { loggable, safeMessage } from './log-error.ts'
 
 export type Log = Logger
 
@@ -18,11 +19,20 @@ const SECRET_FIELDS = [
 ]
 const paths = SECRET_FIELDS.flatMap((f) => [f, `*.${f}`, `*.*.${f}`, `*.*.*.${f}`])
 
+export interface LogOptions {
+  program: string
+  level?: string
+  /** 1, standard output, when left out. */
+  fd?: number
+  /** In place of a file descriptor. */
+  to?: DestinationStream
+}
+
 /**
  * JSON lines on stdout (or a given file descriptor). Replaces fields named like a credential and the token of a signed
- * link under `url`. Errors keep their stack, because only operators read the log.
+ * link under `url`. An error under `err` keeps its stack and loses what it quotes (log-error.ts).
  */
-export function openLog(options: { program: string; level?: string; fd?: number }): Log {
+export function openLog(options: LogOptions): Log {
   return pino(
     {
       level: options.level ?? 'info',
@@ -30,8 +40,18 @@ export function openLog(options: { program: string; level?: string; fd?: number 
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       redact: { paths, censor: '[redacted]' },
-      serializers: { err: pino.stdSerializers.err, url: redactUrl },
+      serializers: { err: loggable, url: redactUrl },
+      hooks: {
+        // Without a text of its own a line takes the error's.
+        logMethod(given, method) {
+          const [first, text] = given as [unknown, string | undefined]
+          const error = first instanceof Error ? first : (first as { err?: unknown } | undefined)?.err
+          if (text === undefined && error)
+            method.call(this, first === error ? { err: error } : given[0], safeMessage(error))
+          else method.apply(this, given)
+        },
+      },
     },
-    pino.destination({ fd: options.fd ?? 1, sync: true }),
+    options.to ?? pino.destination({ fd: options.fd ?? 1, sync: true }),
   )
 }

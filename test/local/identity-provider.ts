@@ -50,7 +50,14 @@ t.test('a password buys an access token of 15 minutes that says who it is for', 
   const { status, body } = await signIn(ann)
   t.equal(status, 200)
   const { payload } = await verify(body['access_token'] ?? '')
-  t.match(payload, { sub: ann.id, email: ann.email, name: 'Ann', roles: ['ROLE_ADMIN'], sid: /^[0-9a-f-]{36}$/ })
+  t.match(payload, {
+    sub: ann.id,
+    email: ann.email,
+    email_verified: true,
+    name: 'Ann',
+    roles: ['ROLE_ADMIN'],
+    sid: /^[0-9a-f-]{36}$/,
+  })
   // Two looks at a clock that shows whole seconds.
   const lifetime = (payload.exp ?? 0) - (payload.iat ?? 0)
   t.ok(lifetime <= 900 && lifetime >= 890, `${lifetime} s`)
@@ -58,6 +65,7 @@ t.test('a password buys an access token of 15 minutes that says who it is for', 
   t.match(id, {
     sub: ann.id,
     email: ann.email,
+    email_verified: true,
     aud: idp.clientId,
     sid: payload['sid'],
     auth_time: payload['auth_time'],
@@ -95,7 +103,7 @@ t.test('a refresh keeps the session and the time of sign-in, and gives a new ref
   t.type(second.body['id_token'], 'string')
   const [before, after] = [first, second.body].map((b) => decodeJwt(b['access_token'] ?? ''))
   t.strictSame([after?.['sid'], after?.['auth_time'], after?.sub], [before?.['sid'], before?.['auth_time'], bob.id])
-  t.match(after, { email: bob.email, name: 'Bob', roles: [] })
+  t.match(after, { email: bob.email, email_verified: true, name: 'Bob', roles: [] })
 })
 
 t.test('using a refresh token twice ends the whole family', async (t) => {

@@ -218,4 +218,38 @@ t.test('an identity provider that misbehaves', async (t) => {
   }
   t.match(await renew(), { status: 401, headers: { 'www-authenticate': /revoked/ } })
   t.match(revoked, [/token=r2/], 'the token that was made on the way is revoked')
+
+  // Neither token says when the user signed in; both name the session, which is refreshed while its user signs out.
+  const now = () => Math.floor(Date.now() / 1000)
+  const session = (iat: number) => ({ sub: who, claims: { sid: 'session', iat } })
+  const who = newUuid()
+  json(200, await tokens(session(now() - 5)))
+  const first = (await signIn()).json.data
+  const refreshed = Promise.withResolvers<unknown>()
+  const asked = Promise.withResolvers<void>()
+  answer = async (req, res) => {
+    req.resume()
+    asked.resolve()
+    const body = req.url === '/revoke' ? {} : await refreshed.promise
+    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  }
+  const renewing = renew()
+  await asked.promise
+  t.equal((await post('/v1/api/auth/logout', {}, first.access_token, api.port)).status, 204)
+  refreshed.resolve(await tokens(session(now() + 2)))
+  t.match(await renewing, { status: 401, headers: { 'www-authenticate': /revoked/ } })
+
+  // Only the ID token names the session.
+  const reply = async (iat: number) =>
+    tokens(
+      { sub: other, claims: { iat } },
+      { id_token: await identity.token({ sub: other, claims: { sid: 's', iat } }) },
+    )
+  const other = newUuid()
+  json(200, await reply(now() - 5))
+  const { access_token, session_id } = (await signIn()).json.data
+  t.equal(session_id, 's')
+  t.equal((await post('/v1/api/auth/logout', {}, access_token, api.port)).status, 204)
+  json(200, await reply(now() + 2))
+  t.match(await renew(), { status: 401, headers: { 'www-authenticate': /revoked/ } })
 })

@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto'
 import * as jose from 'jose'
 import t from 'tap'
 import * as z from 'zod'
+import { authenticator } from '../../../api/auth/authenticate.ts'
 import { openAuth } from '../../../api/auth/open-auth.ts'
 import { endSignIns } from '../../../api/auth/queries.ts'
 import { userIdOf } from '../../../api/auth/verify-token.ts'
@@ -218,26 +219,132 @@ t.test('refuses what is no signed token', async (t) => {
 t.test('makes the row of a person at first sight, once, and keeps it up to date', async (t) => {
   const sub = newUuid()
   const row = async (id = sub) => (await admin.query('select * from users where id = $1', [id])).rows[0]
-  const first = { sub, claims: { email: 'ann@example.org', name: 'Ann\u0000 \u0007Lee' } }
+  const verified = (email: string) => ({ email, email_verified: true })
+  const first = { sub, claims: { ...verified('ann@example.org'), name: 'Ann\u0000 \u0007Lee' } }
   const all = await Promise.all(Array.from({ length: 20 }, () => withOptions(first)))
   t.ok(all.every((r) => r.status === 200))
   t.match(await row(), { subject: sub, issuer: identity.issuer, email: 'ann@example.org', display_name: 'Ann Lee' })
   shift += 6000
   await admin.query(`update users set updated_at = now() - interval '1 minute' where id = $1`, [sub])
-  await withOptions({ sub, claims: { email: 'ann@new.example', name: undefined } })
+  await withOptions({ sub, claims: { ...verified('ann@new.example'), name: undefined } })
   t.match(await row(), { email: 'ann@new.example', display_name: 'Ann Lee' }, 'what a token does not say stays')
   shift += 6000
-  await withOptions({ sub, claims: { email: 'ann@old.example', iat: now() - 300 } })
+  await withOptions({ sub, claims: { ...verified('ann@old.example'), iat: now() - 300 } })
   t.match(await row(), { email: 'ann@new.example' }, 'an older token changes nothing')
-  shift += 6000
-  await withOptions({ sub, claims: { email: 'not@verified.example', email_verified: false } })
-  t.match(await row(), { email: 'ann@new.example' })
 
   const named = await withOptions({ sub: 'auth0|ann', claims: { email: 7, name: ['x'] } })
   const id = userIdOf(identity.issuer, 'auth0|ann')
   t.equal(named.json.data.userId, id)
   t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   t.match(await row(id), { subject: 'auth0|ann', email: null, display_name: null })
+})
+
+t.test('only an address that a token calls verified is kept, and one that is no longer verified goes', async (t) => {
+  const sub = newUuid()
+  const emailAfter = async (claims: Record<string, unknown>) => {
+    await withOptions({ sub, claims: { iat: now() + 2, ...claims } })
+    auth.users.forget(sub)
+    return (await admin.query('select email from users where id = $1', [sub])).rows[0].email
+  }
+  const email = 'ann@example.org'
+  for (const email_verified of [undefined, null, false, 0, 1, '', 'false', 'true', 'True', {}, [true]]) {
+    t.equal(await emailAfter({ email, email_verified }), null, JSON.stringify(email_verified))
+  }
+  t.equal(await emailAfter({ email, email_verified: true }), email)
+  t.equal(
+    await emailAfter({ email: 'other@example.org' }),
+    email,
+    'an address of which nothing is said counts for nothing',
+  )
+  t.equal(await emailAfter({}), email)
+  t.equal(await emailAfter({ email: 'other@example.org', email_verified: false }), null)
+})
+
+t.test('signing out ends the sessions of tokens that do not say when the user signed in', async (t) => {
+  const sub = newUuid()
+  const of = (sid: string, claims: Record<string, unknown> = {}) => identity.token({ sub, claims: { sid, ...claims } })
+  const later = { iat: now() + 20 }
+  for (const sid of ['phone', 'tablet']) t.equal((await send(await of(sid, { iat: now() - 5 }))).status, 200)
+  // Its first token here was already a refreshed one; an older one follows.
+  t.equal((await send(await of('old laptop', later))).status, 200)
+  auth.users.forget(sub)
+  t.equal((await send(await of('old laptop', { iat: now() - 5 }))).status, 200)
+  await db.inTransaction({}, (tx) => endSignIns(tx, sub))
+  auth.users.forget(sub)
+  for (const sid of ['phone', 'tablet', 'old laptop']) {
+    await refused(t, await of(sid, later), 'revoked', `${sid}, refreshed since`)
+  }
+  t.equal((await send(await of('a new sign-in', later))).status, 200)
+  t.equal(
+    (await send(await of('phone', { ...later, auth_time: now() + 20 }))).status,
+    200,
+    'the password was asked for again',
+  )
+  await refused(t, await of('phone', later), 'revoked', 'which proves nothing for a token that does not say so')
+})
+
+t.test('a session whose first token was issued before the sign-out and comes after it is over as well', async (t) => {
+  const sub = newUuid()
+  const of = (iat: number) => identity.token({ sub, claims: { sid: 's', iat } })
+  t.equal((await withOptions({ sub })).status, 200)
+  await db.inTransaction({}, (tx) => endSignIns(tx, sub))
+  auth.users.forget(sub)
+  await refused(t, await of(now() - 5), 'revoked')
+  await refused(t, await of(now() + 20), 'revoked', 'refreshed since')
+})
+
+t.test('no provider whose clock is ahead keeps a session open that was seen before the sign-out', async (t) => {
+  const sub = newUuid()
+  const ahead = await identity.token({ sub, claims: { sid: 's', iat: now() + 25 } })
+  t.equal((await send(ahead)).status, 200)
+  await db.inTransaction({}, (tx) => endSignIns(tx, sub))
+  auth.users.forget(sub)
+  await refused(t, ahead, 'revoked')
+})
+
+t.test('a session is written down once, and only where its age counts', async (t) => {
+  const sub = newUuid()
+  const of = async (sid: unknown, claims: Record<string, unknown> = {}) => {
+    const r = await withOptions({ sub, claims: { sid, ...claims } })
+    auth.users.forget(sub)
+    return r.status
+  }
+  const rows = async () => (await admin.query('select * from sessions where user_id = $1', [sub])).rows
+  t.equal(await of('with a time', { auth_time: now() - 60 }), 200)
+  for (const sid of [7, '', 'x'.repeat(256), 'a\0', 'a\ud800', { a: 1 }]) t.equal(await of(sid), 200)
+  t.strictSame(await rows(), [])
+  t.equal(await of('s', { iat: now() - 10 }), 200)
+  const [first] = await rows()
+  t.equal(await of('s'), 200)
+  t.strictSame(await rows(), [first])
+  await admin.query(`update sessions set last_seen_at = now() - interval '2 days' where user_id = $1`, [sub])
+  t.equal(await of('s'), 200)
+  const [again] = await rows()
+  t.strictSame(again.first_seen_at, first.first_seen_at)
+  t.ok(again.last_seen_at >= first.last_seen_at, 'seen today')
+})
+
+t.test('a time of sign-in that is none is not believed', async (t) => {
+  const sub = newUuid()
+  const impossible = [now() * 1000, now() + 3600, '1', null]
+  for (const auth_time of impossible) t.equal((await withOptions({ sub, claims: { auth_time } })).status, 200)
+  await db.inTransaction({}, (tx) => endSignIns(tx, sub))
+  auth.users.forget(sub)
+  for (const auth_time of impossible) {
+    await refused(t, await identity.token({ sub, claims: { auth_time, iat: now() - 2 } }), 'revoked', String(auth_time))
+  }
+})
+
+t.test('the log says once that with such tokens a sign-out does not last', async (t) => {
+  const { log, logged } = readableLog()
+  const authenticate = authenticator(auth.verifier, auth.users)
+  const enter = async (claims: Record<string, unknown>) =>
+    authenticate(`Bearer ${await identity.token({ claims })}`, { log })
+  for (const claims of [{ sid: 's' }, { auth_time: now() }]) await enter(claims)
+  t.strictSame(logged, [])
+  for (const claims of [{}, {}]) await enter(claims)
+  t.match(logged, [{ msg: /neither auth_time nor sid/ }])
+  t.equal(logged.length, 1)
 })
 
 t.test('a sign-out ends every earlier sign-in within five seconds, and no later one', async (t) => {

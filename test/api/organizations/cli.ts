@@ -145,7 +145,7 @@ const WRONG: [string, string[], number, RegExp][] = [
   ['an unknown role', ['member', 'add', org, 'u', '--role', 'king'], 2, /no role/],
   ['an id that is none', ['member', 'add', 'nonsense', 'u'], 2, /no id of kind organization/],
   ['an unknown organization', ['member', 'add', formatId('organization', newUuid()), 'u'], 3, /no such organization/],
-  ['an unknown e-mail address', ['member', 'add', org, 'who@x.example'], 3, /Nobody with this e-mail/],
+  ['an unknown e-mail address', ['member', 'add', org, 'who@x.example'], 3, /No user with this verified e-mail/],
   ['an unknown id', ['member', 'add', org, formatId('user', newUuid())], 3, /no such user/],
   ['an empty name', ['org', 'create', '  '], 3, /must not be empty/],
   ['a name that is too long', ['org', 'create', 'x'.repeat(201)], 3, /at most 200 characters/],

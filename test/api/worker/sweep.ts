@@ -209,7 +209,7 @@ t.test('starting a conversion twice, also at once, makes one resource', async (t
   t.equal((await world.jobs()).length, 1)
 })
 
-t.test('what has had its time is removed: published events, idempotency keys, uploads', async (t) => {
+t.test('what has had its time is removed: published events, idempotency keys, sessions, uploads', async (t) => {
   await admin.query('delete from outbox')
   await admin.query(
     `insert into outbox (id, org_id, area, aggregate_id, aggregate_version, type, payload, published_at)
@@ -230,9 +230,16 @@ t.test('what has had its time is removed: published events, idempotency keys, up
      values ($1, $2, $3, $1, 'staged', 'f', 'video/mp4', 1, 1, 1, now() - interval '1 hour', now())`,
     [newUuid(), world.org, world.user],
   )
+  await admin.query(
+    `insert into sessions (user_id, sid, first_seen_at, last_seen_at)
+     values ($1, 'old', now() - interval '500 days', now() - interval '401 days'),
+            ($1, 'in use', now() - interval '500 days', now() - interval '399 days')`,
+    [world.user],
+  )
   await cleanUp(base, new AbortController().signal)
   const one = async (sql: string) => (await admin.query(sql)).rows
   t.strictSame(await one('select count(*)::int as n, count(published_at)::int as p from outbox'), [{ n: 501, p: 500 }])
   t.strictSame(await one('select key from idempotency_keys'), [{ key: 'new' }])
+  t.strictSame(await one('select sid from sessions'), [{ sid: 'in use' }])
   t.strictSame(await one('select state from uploads'), [{ state: 'expired' }])
 })

@@ -1,0 +1,13 @@
+import { pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+import { time } from './columns.ts'
+
+export const sessions = pgTable(
+  'sessions',
+  {
+    userId: uuid().notNull(),
+    sid: text().notNull(),
+    firstSeenAt: time().notNull(),
+    lastSeenAt: time().notNull().defaultNow(),
+  },
+  (t) => [primaryKey({ columns: [t.userId, t.sid] })],
+)
