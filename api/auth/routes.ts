@@ -75,6 +75,7 @@ export const authRoutes = (deps: AuthDeps): Route[] => [
     tags,
     summary: 'The public keys of access tokens',
     limit: 'public',
+    description: 'Those of the identity provider as this server knows them, for others that check its tokens.',
     atRoot: true,
     unwrapped: true,
     problems: ['AUTH_UNAVAILABLE'],

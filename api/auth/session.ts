@@ -1,6 +1,13 @@
 import * as z from 'zod'
 import { text, verbatim } from '../http/schemas.ts'
 
+const seconds = () =>
+  z
+    .int()
+    .min(0)
+    .max(2 ** 31 - 1)
+    .meta({ description: 'Seconds' })
+
 export const LoginBody = z.object({
   email: text(3, 320),
   // Not trimmed and not normalised: what is right here is the identity provider's business.
@@ -17,15 +24,16 @@ export const Session = z
   .object({
     access_token: z.string().meta({ description: 'RS256 JWT, valid for 15 minutes' }),
     token_type: z.literal('Bearer'),
-    expires_in: z.int().meta({ description: 'Seconds' }),
+    expires_in: seconds(),
     refresh_token: z.string().meta({ description: 'Usable once; using it again ends the session' }),
-    refresh_expires_in: z.int().meta({ description: 'Seconds' }),
+    refresh_expires_in: seconds(),
     id_token: z.string().nullable(),
     session_id: z.string().nullable(),
   })
   .meta({ id: 'Session' })
 export type Session = z.infer<typeof Session>
 
-export const Keys = z
-  .object({ keys: z.array(z.looseObject({ kty: z.string(), kid: z.string().optional() })) })
-  .meta({ id: 'JsonWebKeySet', description: 'RFC 7517' })
+const Key = z
+  .looseObject({ kty: z.string(), kid: z.string().optional() })
+  .meta({ id: 'JsonWebKey', description: 'RFC 7517; other members by its `kty`' })
+export const Keys = z.object({ keys: z.array(Key) }).meta({ id: 'JsonWebKeySet', description: 'RFC 7517' })

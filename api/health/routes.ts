@@ -17,6 +17,7 @@ export const healthRoutes = (deps: HealthDeps): Route[] => [
     operationId: 'getHealth',
     tags: ['Health'],
     summary: 'Whether the service can be used',
+    description: '503 while the server stops or its database does not answer.',
     atRoot: true,
     limit: 'public',
     status: 200,

@@ -4,13 +4,17 @@ import type { Route } from './route.ts'
 import { type ServeOptions, serve } from './serve.ts'
 
 /**
- * The routes as an Express router. Literal segments win over placeholders whatever the order of the list; a known
- * path with another method is 405; what matches nothing falls through.
+ * The routes as an Express router. Literal segments win over placeholders whatever the order of the list, and for every
+ * method: an address belongs to one path alone. A known address with another method is 405; what matches nothing falls
+ * through.
  */
 export function mount(routes: readonly Route[], options: ServeOptions): Router {
   const router = Router({ caseSensitive: true, strict: true })
-  for (const route of inOrder(routes)) router[route.method](expressPath(route.path), serve(route, options))
-  router.use(refuseOtherMethods(routes))
+  for (const [path, operations] of Map.groupBy(inOrder(routes), (route) => route.path)) {
+    const address = router.route(expressPath(path))
+    for (const route of operations) address[route.method](serve(route, options))
+    address.all(refuseOtherMethods(operations))
+  }
   return router
 }
 
@@ -24,22 +28,12 @@ function inOrder(routes: readonly Route[]): Route[] {
   return ranked.sort((a, b) => (a.rank < b.rank ? -1 : Number(a.rank > b.rank))).map(({ route }) => route)
 }
 
-function refuseOtherMethods(routes: readonly Route[]): RequestHandler {
-  const patterns = routes.map(({ path, method }) => ({ pattern: patternOf(path), method: method.toUpperCase() }))
-  return (req, res, next) => {
-    const methods = new Set(patterns.filter(({ pattern }) => pattern.test(req.path)).map(({ method }) => method))
-    if (methods.size === 0) return next()
-    if (methods.has('GET')) methods.add('HEAD')
-    const Allow = [...methods, 'OPTIONS'].sort().join(', ')
+function refuseOtherMethods(operations: readonly Route[]): RequestHandler {
+  const methods = new Set(operations.map(({ method }) => method.toUpperCase()))
+  if (methods.has('GET')) methods.add('HEAD')
+  const Allow = [...methods, 'OPTIONS'].sort().join(', ')
+  return (req, res) => {
     if (req.method === 'OPTIONS') return void res.status(204).set({ Allow }).end()
     throw new Problem('METHOD_NOT_ALLOWED', 'This address does not answer that method', { headers: { Allow } })
   }
-}
-
-function patternOf(path: string): RegExp {
-  const segments = path.split('/').map((segment) => {
-    if (segment.startsWith('{+')) return '.+'
-    return segment.startsWith('{') ? '[^/]+' : segment.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
-  })
-  return new RegExp(`^${segments.join('/')}$`)
 }

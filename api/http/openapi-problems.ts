@@ -1,41 +1,79 @@
 import type { ZodOpenApiResponseObject } from 'zod-openapi'
 import { PROBLEMS, Problem, type ProblemCode } from '../../lib/contract/problem.ts'
+import { type HeaderName, headersOf, takesIdempotencyKey } from './openapi-headers.ts'
 import { ProblemBody, problemBody } from './problems.ts'
 import type { Route } from './route.ts'
+
+/** What any request can meet, whatever it asks for: the first three before a route is looked for. */
+const EVERYWHERE: ProblemCode[] = [
+  'MALFORMED_REQUEST',
+  'REQUEST_TIMEOUT',
+  'HEADERS_TOO_LARGE',
+  'RATE_LIMITED',
+  'INTERNAL_ERROR',
+  'SERVICE_UNAVAILABLE',
+]
 
 /** Every way an operation can be refused: what it declares, and what follows from its shape. */
 export function problemsOf(route: Route): ProblemCode[] {
   const { bodyKind = route.body ? 'json' : undefined } = route
-  const codes: ProblemCode[] = ['RATE_LIMITED', 'INTERNAL_ERROR', 'SERVICE_UNAVAILABLE', ...(route.problems ?? [])]
+  const codes: ProblemCode[] = [...EVERYWHERE, ...(route.problems ?? [])]
   if (!route.public) codes.push('UNAUTHORIZED', 'AUTH_UNAVAILABLE')
   if (route.params) codes.push('NOT_FOUND')
   if (route.params || route.query || bodyKind) codes.push('VALIDATION_ERROR')
   if (route.query && 'cursor' in route.query.shape) codes.push('INVALID_CURSOR')
-  if (bodyKind) codes.push('UNSUPPORTED_CONTENT_TYPE', 'REQUEST_TIMEOUT')
-  if (bodyKind === 'json') codes.push('MALFORMED_JSON', 'PAYLOAD_TOO_LARGE')
+  if (bodyKind) codes.push('UNSUPPORTED_CONTENT_TYPE', 'PAYLOAD_TOO_LARGE')
+  if (bodyKind === 'json') codes.push('MALFORMED_JSON')
   if (takesIdempotencyKey(route)) codes.push('VALIDATION_ERROR', 'IDEMPOTENCY_IN_PROGRESS', 'IDEMPOTENCY_KEY_REUSED')
   return Object.keys(PROBLEMS).filter((code) => codes.includes(code as ProblemCode)) as ProblemCode[]
 }
 
-export const takesIdempotencyKey = (route: Route) => route.method === 'post' && !route.public
-
 /** One response per status, with an example of each code that comes with it. */
-export function problemResponses(codes: readonly ProblemCode[]): Record<string, ZodOpenApiResponseObject> {
-  const byStatus = Map.groupBy(codes, (code) => PROBLEMS[code])
-  const responses = [...byStatus].map(([status, of]) => {
-    const examples = Object.fromEntries(of.map((code) => [code, { value: exampleOf(code) }]))
-    const content = { 'application/json': { schema: ProblemBody, examples } }
-    return [String(status), { description: of.map((code) => `\`${code}\``).join(' or '), content }] as const
-  })
-  return Object.fromEntries(responses)
+export function problemResponses(route: Route): Record<string, ZodOpenApiResponseObject> {
+  const byStatus = Map.groupBy(problemsOf(route), (code) => statusOf(code, route))
+  return Object.fromEntries([...byStatus].map(([status, of]) => [String(status), responseOf(of)]))
+}
+
+/** FILE_TOO_LARGE has two: 413 where the file itself arrives, 422 where its size is only announced. */
+const statusOf = (code: ProblemCode, { bodyKind }: Route) =>
+  code === 'FILE_TOO_LARGE' && bodyKind !== 'multipart' && bodyKind !== 'bytes' ? 422 : PROBLEMS[code]
+
+const responses = new Map<string, ZodOpenApiResponseObject>()
+
+/** A component, as operations share most of their problems: `RateLimited`, `ValidationErrorOrMalformedJson`. */
+function responseOf(codes: readonly ProblemCode[]): ZodOpenApiResponseObject {
+  const id = codes.map(pascalOf).join('Or')
+  const known = responses.get(id) ?? {
+    id,
+    description: codes.map((code) => `\`${code}\``).join(' or '),
+    headers: headersOf(...codes.flatMap(headerOf)),
+    content: { 'application/json': { schema: ProblemBody, examples: examplesOf(codes) } },
+  }
+  responses.set(id, known)
+  return known
+}
+
+const pascalOf = (code: ProblemCode) =>
+  code
+    .split('_')
+    .map((word) => word.charAt(0) + word.slice(1).toLowerCase())
+    .join('')
+
+function headerOf(code: ProblemCode): HeaderName[] {
+  if (RETRY_AFTER[code] !== undefined) return ['Retry-After']
+  return code === 'UNAUTHORIZED' ? ['WWW-Authenticate'] : []
 }
 
 const RETRY_AFTER: Partial<Record<ProblemCode, number>> = {
   RATE_LIMITED: 30,
+  CONFLICT: 2,
   IDEMPOTENCY_IN_PROGRESS: 5,
   SERVICE_UNAVAILABLE: 5,
   AUTH_UNAVAILABLE: 5,
 }
+
+const examplesOf = (codes: readonly ProblemCode[]) =>
+  Object.fromEntries(codes.map((code) => [code, { value: exampleOf(code) }]))
 
 function exampleOf(code: ProblemCode) {
   const retryAfter = RETRY_AFTER[code]

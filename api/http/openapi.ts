@@ -1,15 +1,17 @@
-import * as z from 'zod'
 import {
   createDocument,
   type ZodOpenApiOperationObject,
+  type ZodOpenApiOverrideContext,
   type ZodOpenApiPathsObject,
-  type ZodOpenApiRequestBodyObject,
   type ZodOpenApiResponseObject,
 } from 'zod-openapi'
 import { type Action, ruleOf } from '../permissions/actions.ts'
 import { saysOf } from '../permissions/rule.ts'
-import { problemResponses, problemsOf, takesIdempotencyKey } from './openapi-problems.ts'
-import { ProblemBody } from './problems.ts'
+import { BINARY, requestBody } from './openapi-bodies.ts'
+import { deprecation, HEADERS, headersOf, isTagged, requestHeaders, successHeaders } from './openapi-headers.ts'
+import { linksOf } from './openapi-links.ts'
+import { envelopeOf, named, pascalCase } from './openapi-names.ts'
+import { problemResponses } from './openapi-problems.ts'
 import type { Route } from './route.ts'
 
 export interface DocumentInfo {
@@ -23,20 +25,36 @@ export interface DocumentInfo {
 }
 export type OpenApiDocument = ReturnType<typeof createDocument>
 
+/** What holds for every address, and so for no operation in particular. */
+const CONVENTIONS = `
+Answers are \`{data, meta}\`; refusals are \`{error}\` with a stable \`code\`. Every answer names its request in
+\`X-Request-Id\`; a request may bring an id of its own there (\`req_…\`).
+
+Later versions of v1 only add: fields to answers, optional fields to requests, values to enums, codes to problems.
+Clients must ignore fields that they do not know, and must bear values that they do not know.
+
+An address that does not exist, or not for the caller, is answered 404. An address that exists answers 405 with
+\`Allow\` to other methods, 204 with \`Allow\` to OPTIONS, and HEAD where it answers GET. Address and headers together
+may have 16 KiB (431), a JSON body 256 KiB (413). Unknown fields of a query or a body are ignored.
+
+Text is kept in Unicode's normal form NFC and without white space around it. It holds no control characters but newline
+and tab, and at most 30 combining marks in a row.`
+
 /** OpenAPI 3.1 of all routes: whatever a route declares is in it, and nothing else. */
 export function openapi(routes: readonly Route[], info: DocumentInfo): OpenApiDocument {
   const paths: Record<string, Record<string, ZodOpenApiOperationObject>> = {}
   for (const route of routes) {
     const path = route.path.replaceAll('{+', '{')
-    paths[path] = { ...paths[path], [route.method]: operation(route) }
+    paths[path] = { ...paths[path], [route.method]: operation(route, routes) }
   }
   const tags = [...new Set(routes.flatMap((route) => route.tags))].sort()
-  return createDocument({
-    openapi: '3.1.1',
+  const document = {
+    openapi: '3.1.1' as const,
     info: {
       title: info.title,
       version: info.version,
-      description: info.description,
+      description: `${info.description}.\n${CONVENTIONS}`,
+      contact: { name: 'The developers of Keepsake' },
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: info.server, description: 'This server' }],
@@ -44,20 +62,36 @@ export function openapi(routes: readonly Route[], info: DocumentInfo): OpenApiDo
     security: [{ bearer: [] }],
     paths: paths as ZodOpenApiPathsObject,
     components: {
+      headers: HEADERS,
       securitySchemes: {
         bearer: {
-          type: 'http',
+          type: 'http' as const,
           scheme: 'bearer',
           bearerFormat: 'JWT',
           description: 'RS256 access token of the identity provider, valid for 15 minutes',
         },
       },
     },
-  })
+  }
+  return createDocument(document, { override: refine })
 }
 
-function operation(route: Route): ZodOpenApiOperationObject {
-  const header = takesIdempotencyKey(route) && z.object({ 'Idempotency-Key': IdempotencyKey })
+const MOST_INT32 = 2 ** 31 - 1
+
+/** What generated clients need besides the schema: how wide a number is, and that answers may get more fields. */
+function refine({ jsonSchema: schema, io }: ZodOpenApiOverrideContext): void {
+  if (schema.type === 'integer') {
+    const narrow =
+      (schema.minimum ?? Number.NEGATIVE_INFINITY) >= -MOST_INT32 &&
+      (schema.maximum ?? Number.POSITIVE_INFINITY) <= MOST_INT32
+    schema.format ??= narrow ? 'int32' : 'int64'
+  }
+  if (schema.type === 'number') schema.format ??= 'double'
+  if (io === 'output' && schema.additionalProperties === false) delete schema.additionalProperties
+}
+
+function operation(route: Route, routes: readonly Route[]): ZodOpenApiOperationObject {
+  const header = requestHeaders(route)
   return {
     operationId: route.operationId,
     tags: route.tags,
@@ -73,8 +107,8 @@ function operation(route: Route): ZodOpenApiOperationObject {
     },
     ...requestBody(route),
     responses: {
-      ...(route.raw ? rawResponses(route.raw) : successResponse(route)),
-      ...problemResponses(problemsOf(route)),
+      ...(route.raw ? rawResponses(route.raw) : successResponses(route, routes)),
+      ...problemResponses(route),
     },
   }
 }
@@ -82,55 +116,40 @@ function operation(route: Route): ZodOpenApiOperationObject {
 /** What the permission service is asked, and for whom the answer is yes. */
 const permissionOf = (action: Action) => ({ action, allowed: saysOf(ruleOf(action).allow) })
 
-const IdempotencyKey = z.string().min(1).max(255).optional().meta({
-  description:
-    'Makes a repeat of this request harmless for 24 hours: it gets the first answer instead of happening twice',
-  example: '8e03978e-40d5-43dd-bc93-6894a57f9324',
-})
+const EXAMPLE_META = { request_id: 'req_01j4p0f84wfhz8mpfz3mjs2qaf', timestamp: '2026-11-21T09:30:00.000Z' }
+const NOT_MODIFIED = 'Not modified: the client has it already (If-None-Match)'
 
-const BINARY = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' } as const
-
-function requestBody(route: Route): { requestBody?: ZodOpenApiRequestBodyObject } {
-  if (route.bodyKind === 'bytes') {
-    return { requestBody: { required: true, content: { 'application/octet-stream': { schema: BINARY } } } }
+function successResponses(route: Route, routes: readonly Route[]): Record<string, ZodOpenApiResponseObject> {
+  const headers = successHeaders(route)
+  const content = contentOf(route)
+  const links = linksOf(route, routes)
+  const success = { headers, ...(content && { content }), ...(Object.keys(links).length > 0 && { links }) }
+  const descriptions = { [route.status]: DESCRIPTIONS[route.status], ...route.alsoStatus }
+  const responses = Object.entries(descriptions).map(([status, description]) => [status, { description, ...success }])
+  if (isTagged(route)) {
+    responses.push(['304', { description: NOT_MODIFIED, headers: headersOf('ETag', ...deprecation(route)) }])
   }
-  if (route.bodyKind === 'multipart') {
-    const file = z.string().meta({ description: 'The file itself', override: BINARY })
-    const schema = z.object({ ...(route.body instanceof z.ZodObject && route.body.shape), file })
-    return { requestBody: { required: true, content: { 'multipart/form-data': { schema } } } }
-  }
-  if (!route.body) return {}
-  const example = route.examples?.request
-  const required = !route.body.safeParse({}).success
-  const content = { 'application/json': { schema: route.body, ...(example !== undefined && { example }) } }
-  return { requestBody: { required, content } }
+  return Object.fromEntries(responses)
 }
 
-const Meta = z.object({ request_id: z.string(), timestamp: z.iso.datetime() }).meta({ id: 'Meta' })
-const EXAMPLE_META = { request_id: 'req_01j4p0f84wfhz8mpfz3mjs2qaf', timestamp: '2026-11-21T09:30:00.000Z' }
-const REQUEST_ID = {
-  'X-Request-Id': { description: 'Names this request in our logs', schema: { type: 'string' } },
-} as const
+const DESCRIPTIONS = { 200: 'OK', 201: 'Created', 204: 'Done' }
 
-function successResponse(route: Route): Record<string, ZodOpenApiResponseObject> {
-  if (!route.response) return { [route.status]: { description: 'Done', headers: REQUEST_ID } }
-  const schema = route.unwrapped ? route.response : z.object({ data: route.response, meta: Meta })
-  const shown = route.examples?.response
-  const example = route.unwrapped ? shown : { data: shown, meta: EXAMPLE_META }
-  const content = { 'application/json': { schema, ...(shown !== undefined && { example }) } }
-  const description = route.status === 201 ? 'Created' : 'OK'
-  const success = { [route.status]: { description, headers: REQUEST_ID, content } }
-  if (route.method !== 'get' || route.public) return success
-  return { ...success, 304: { description: 'Not modified: the client has it already (If-None-Match)' } }
+function contentOf({ response, operationId, unwrapped, examples }: Route) {
+  if (!response) return undefined
+  const schema = unwrapped ? named(response, `${pascalCase(operationId)}Response`) : envelopeOf(response, operationId)
+  const shown = examples?.response
+  const example = unwrapped ? shown : { data: shown, meta: EXAMPLE_META }
+  return { 'application/json': { schema, ...(shown !== undefined && { example }) } }
 }
 
 function rawResponses(raw: NonNullable<Route['raw']>): Record<string, ZodOpenApiResponseObject> {
-  const bytes = Object.fromEntries(raw.contentTypes.map((type) => [type, { schema: schemaOf(type) }]))
+  const content = Object.fromEntries(raw.contentTypes.map((type) => [type, { schema: schemaOf(type) }]))
   const responses = Object.entries(raw.statuses).map(([status, description]) => {
-    const code = Number(status)
-    if (code < 300) return [status, { description, content: bytes }]
-    if (code < 400) return [status, { description }]
-    return [status, { description, content: { 'application/json': { schema: ProblemBody } } }]
+    const own = raw.headers?.[Number(status)] ?? {}
+    return [
+      status,
+      { description, headers: { ...headersOf(), ...own }, ...(Number(status) < 300 && { content }) },
+    ] as const
   })
   return Object.fromEntries(responses)
 }

@@ -6,21 +6,34 @@ import { ClientGone, stateOf } from './request.ts'
 
 const CODES = Object.keys(PROBLEMS) as [ProblemCode, ...ProblemCode[]]
 
-/** The one shape of every refusal. */
-export const ProblemBody = z
-  .object({
-    error: z.object({
-      code: z.enum(CODES).meta({ description: 'Stable; programs branch on this' }),
-      message: z.string().meta({ description: 'For people; may change' }),
-      request_id: z.string().meta({ description: 'Also in the header X-Request-Id; quote it when asking for help' }),
-      details: z
-        .array(z.looseObject({ field: z.string(), issue: z.string() }))
-        .optional()
-        .meta({ description: 'What is wrong with which field' }),
-      retry_after: z.int().optional().meta({ description: 'Seconds after which trying again makes sense' }),
-    }),
+const ProblemCodes = z
+  .enum(CODES)
+  .meta({ id: 'ProblemCode', description: 'Stable; programs branch on this. There may be more in the future.' })
+
+const FieldProblem = z
+  .looseObject({
+    field: z.string().meta({ description: 'Where it was sent', example: 'body.filename' }),
+    issue: z.string().meta({ description: 'For people; may change', example: 'is required' }),
   })
-  .meta({ id: 'Problem' })
+  .meta({ id: 'FieldProblem' })
+
+const ProblemContent = z
+  .object({
+    code: ProblemCodes,
+    message: z.string().meta({ description: 'For people; may change' }),
+    request_id: z.string().meta({ description: 'Also in the header X-Request-Id; quote it when asking for help' }),
+    details: z.array(FieldProblem).optional().meta({ description: 'What is wrong with which field' }),
+    retry_after: z
+      .int()
+      .min(0)
+      .max(86_400)
+      .optional()
+      .meta({ description: 'Seconds after which trying again makes sense' }),
+  })
+  .meta({ id: 'ProblemContent' })
+
+/** The one shape of every refusal. */
+export const ProblemBody = z.object({ error: ProblemContent }).meta({ id: 'Problem' })
 export type ProblemBody = z.infer<typeof ProblemBody>
 
 export function problemBody(problem: Problem, requestId: string): ProblemBody {

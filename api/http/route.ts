@@ -90,6 +90,10 @@ interface Common {
   tags: string[]
   summary: string
   description?: string
+  /** Request headers that the handler reads, for the document: nothing checks them but the handler. */
+  headers?: z.ZodObject
+  /** Other statuses of success, with the same data, and what they mean: 200 for a merge that has been done before. */
+  alsoStatus?: Record<number, string>
   /** Problems this operation can answer with, besides those its shape implies (400, 401, 429, 500, 503). */
   problems?: ProblemCode[]
   deprecated?: boolean
@@ -99,6 +103,13 @@ interface Common {
   limit?: LimitClass
   /** What the permission service is asked (api/permissions/actions.ts). Public operations have none. */
   action?: Action
+}
+
+/** Raw replies for the document: the content types of a success, each status with its meaning, headers by status. */
+export interface RawAnswers {
+  contentTypes: string[]
+  statuses: Record<number, string>
+  headers?: Record<number, Record<string, { description: string; schema: { type: 'string' } }>>
 }
 
 /** One HTTP operation as data: Express, OpenAPI, the docs and the tests all read this and nothing else. */
@@ -113,7 +124,7 @@ export interface Route extends Common {
   /** The `data` of the envelope; undefined for 204 and raw replies. */
   response?: z.ZodType
   /** Set for raw replies: content types for the document. */
-  raw?: { contentTypes: string[]; statuses: Record<number, string> }
+  raw?: RawAnswers
   /** Not wrapped in the envelope (JWKS, openapi.json, album status). */
   unwrapped?: boolean
   examples?: { request?: unknown; response?: unknown }
@@ -182,7 +193,7 @@ export function publicRoute<
 type RawSpec<P extends z.ZodObject | undefined, Q extends z.ZodObject | undefined> = Common & {
   params?: P
   query?: Q
-  raw: { contentTypes: string[]; statuses: Record<number, string> }
+  raw: RawAnswers
   handle(input: Input<Out<P>, Out<Q>, Record<never, never>>): Promise<RawReply>
 }
 

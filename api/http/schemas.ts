@@ -1,5 +1,13 @@
 import * as z from 'zod'
-import { formatId, type IdKind, idPattern, PREFIXES, parseId, type Uuid } from '../../lib/contract/ids.ts'
+import {
+  formatId,
+  givenIdPattern,
+  type IdKind,
+  idPattern,
+  PREFIXES,
+  parseId,
+  type Uuid,
+} from '../../lib/contract/ids.ts'
 import { isKeepable, tidyText } from './text.ts'
 
 /** Marks an issue that means "no such thing" (404) rather than "badly written" (400). */
@@ -7,11 +15,17 @@ export const NOT_FOUND_ISSUE = 'not-found'
 
 const exampleOf = (kind: IdKind) => formatId(kind, '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e')
 
+const givenId = (kind: IdKind) => ({
+  description: `Identifier of the ${kind}: with its prefix, or as a bare UUID`,
+  pattern: givenIdPattern(kind).source,
+  example: exampleOf(kind),
+})
+
 /** An id in the path: `med_…` or a bare UUID, handed on as UUID. Anything else names nothing, hence 404. */
 export const pathId = (kind: IdKind) =>
   z
     .string()
-    .meta({ description: `Identifier of the ${kind}`, example: exampleOf(kind) })
+    .meta(givenId(kind))
     .transform((value, ctx): Uuid => {
       const id = parseId(kind, value)
       if (id) return id
@@ -23,7 +37,7 @@ export const pathId = (kind: IdKind) =>
 export const bodyId = (kind: IdKind) =>
   z
     .string()
-    .meta({ description: `Identifier of the ${kind}`, example: exampleOf(kind) })
+    .meta(givenId(kind))
     .transform((value, ctx): Uuid => {
       const id = parseId(kind, value)
       if (id) return id
@@ -39,7 +53,10 @@ export const outputId = (kind: IdKind) =>
     .meta({ example: exampleOf(kind) })
 
 /** A time in an answer: always `YYYY-MM-DDTHH:mm:ss.sssZ`. Make the value with `timestamp(date)`. */
-export const outputTime = () => z.iso.datetime({ precision: 3 }).meta({ example: '2026-11-21T09:30:00.000Z' })
+export const outputTime = () =>
+  z.iso.datetime({ precision: 3 }).meta({ pattern: OUTPUT_TIME, example: '2026-11-21T09:30:00.000Z' })
+// What format date-time leaves open: milliseconds and UTC. zod's own pattern knows every leap year.
+const OUTPUT_TIME = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$'
 
 /** `YYYY-MM-DDTHH:mm:ss.sssZ`; null stays null. */
 export function timestamp(date: Date): string
@@ -55,12 +72,15 @@ export const inputTime = () =>
     .meta({ example: '2026-11-21T09:30:00Z' })
     .transform((text) => new Date(text))
 
+/** How wide a whole number is, for the types of generated clients. */
+const formatOf = ({ maximum = 0 }: Record<string, number>) => (maximum < 2 ** 31 ? 'int32' : 'int64')
+
 /** In the document a number, although it arrives as text. */
 const asInteger =
   (shown: Record<string, number>) =>
   ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => {
     delete jsonSchema['pattern']
-    Object.assign(jsonSchema, { type: 'integer', ...shown })
+    Object.assign(jsonSchema, { type: 'integer', format: formatOf(shown), ...shown })
   }
 
 /** A whole number written in a query or a path. Anything else, or one out of range, is a 400. */
@@ -92,13 +112,35 @@ export const pageQuery = (bounds: { default: number; max: number }) =>
       .meta({ description: '`next_cursor` of the page before; valid for 24 hours and for the same list only' }),
   })
 
-/** The `data` of a list: `{<plural>: [...], next_cursor, has_more}`. */
-export const listOf = <N extends string, S extends z.ZodType>(plural: N, item: S) =>
-  z.object({
+/** The `data` of a list: `{<plural>: [...], next_cursor, has_more}`; the component `MediaList` for items `Media`. */
+export const listOf = <N extends string, S extends z.ZodType>(plural: N, item: S) => {
+  const known = lists.get(item)?.[plural] as ReturnType<typeof newList<N, S>> | undefined
+  const list = known ?? newList(plural, item)
+  lists.set(item, { ...lists.get(item), [plural]: list })
+  return list
+}
+
+/** One schema for one list, however many operations answer with it: the document knows it by its name. */
+const lists = new WeakMap<z.ZodType, Record<string, z.ZodType>>()
+
+const newList = <N extends string, S extends z.ZodType>(plural: N, item: S) => {
+  const name = z.globalRegistry.get(item)?.id
+  const list = z.object({
     [plural]: z.array(item),
     next_cursor: z.string().nullable().meta({ description: 'Null on the last page' }),
     has_more: z.boolean(),
   } as { [K in N]: z.ZodArray<S> } & { next_cursor: z.ZodNullable<z.ZodString>; has_more: z.ZodBoolean })
+  return name === undefined ? list : list.meta({ id: `${name}List` })
+}
+
+/** The same for JSON Schema: no character that is forbidden, and `min` of them between white space that is cut off. */
+export const textPattern = (min: number) => {
+  const space = '\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff'
+  const any = '(?:\\r\\n|[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f])'
+  const visible = `[^\\u0000-\\u0020\\u007f-\\u00a0${space}]`
+  if (min === 0) return `^${any}*$`
+  return min === 1 ? `^${any}*${visible}${any}*$` : `^${any}*${visible}${any}{${min - 2},}${visible}${any}*$`
+}
 
 /** Text that people wrote: NFC, trimmed, without control characters, `min` to `max` code points. */
 export const text = (min: number, max: number) =>
@@ -109,8 +151,13 @@ export const text = (min: number, max: number) =>
       if ('issue' in tidied) ctx.issues.push({ code: 'custom', message: tidied.issue, input: ctx.value })
       else ctx.value = tidied.text
     })
-    .meta({ minLength: min, maxLength: max })
+    .meta({ minLength: min, maxLength: max, pattern: textPattern(min) })
 
 /** Text that is handed on exactly as it came: passwords, tokens. Only what no store could keep is refused. */
 export const verbatim = (max: number) =>
-  z.string().min(1).max(max).refine(isKeepable, 'holds characters that are not allowed')
+  z
+    .string()
+    .min(1)
+    .max(max)
+    .refine(isKeepable, 'holds characters that are not allowed')
+    .meta({ pattern: '^[^\\u0000]*$' })

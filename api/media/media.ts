@@ -1,38 +1,78 @@
 import * as z from 'zod'
 import { CONVERSION_ERROR_CODES } from '../../lib/contract/conversion-error.ts'
-import { outputId, outputTime, text } from '../http/schemas.ts'
+import { outputId, outputTime, text, textPattern } from '../http/schemas.ts'
+import { UPLOAD_LIMITS } from './uploads/plan.ts'
 
 export const UploadStatus = z
   .enum(['processing', 'completed', 'failed'])
-  .meta({ description: 'failed: the conversion gave up; the original stays deliverable' })
+  .meta({ id: 'UploadStatus', description: 'failed: the conversion gave up; the original stays deliverable' })
+
+/** Size of a whole file. */
+export const FileSize = z.int().min(0).max(UPLOAD_LIMITS.fileBytes)
+/** What a picture can measure at most, far above what any codec here takes. */
+const Pixels = z.int().min(1).max(65_536)
 
 /** Links live for at least `expires_in` seconds; a key whose result does not exist is null. */
-export const Variants = z.object({
-  image_url: z.string().nullable(),
-  image_webp_url: z.string().nullable(),
-  hls_master_url: z.string().nullable().meta({
-    description: 'HLS master playlist. There as soon as one rendition can be played, also while `processing`',
-  }),
-  live_photo_video_url: z.string().nullable(),
-  asset_identifier: z.string().nullable(),
-})
+export const Variants = z
+  .object({
+    image_url: z.string().nullable(),
+    image_webp_url: z.string().nullable(),
+    hls_master_url: z.string().nullable().meta({
+      description: 'HLS master playlist. There as soon as one rendition can be played, also while `processing`',
+    }),
+    live_photo_video_url: z.string().nullable(),
+    asset_identifier: z.string().nullable(),
+  })
+  .meta({ id: 'Variants', description: 'What was made of the original; null for what does not exist' })
 
 export const ConversionProgress = z
   .object({
     percent: z.number().min(0).max(100),
     speed: z.string().nullable().meta({ description: 'Media seconds per second', example: '1.8x' }),
-    eta_sec: z.number().nullable(),
+    eta_sec: z.number().min(0).nullable(),
     stage: z.string().nullable(),
   })
-  .nullable()
-  .meta({ description: 'How far the conversion is; null when none is running' })
+  .meta({ id: 'ConversionProgress', description: 'How far the conversion is' })
 
 export const ConversionError = z
   .object({
-    code: z.enum(CONVERSION_ERROR_CODES),
+    code: z.enum(CONVERSION_ERROR_CODES).meta({ id: 'ConversionErrorCode' }),
     message: z.string(),
   })
-  .nullable()
+  .meta({ id: 'ConversionError' })
+
+const Rendition = z
+  .object({
+    name: z.string(),
+    width: Pixels,
+    height: Pixels,
+    bandwidth: z
+      .int()
+      .min(1)
+      .max(2 ** 31 - 1)
+      .meta({ description: 'Bits per second at most, sound included' }),
+    codecs: z.string(),
+    frame_rate: z.number().min(0),
+  })
+  .meta({ id: 'Rendition' })
+
+const Conversion = z
+  .object({
+    state: z.enum(['queued', 'running', 'succeeded', 'failed']).meta({ id: 'ConversionState' }),
+    attempts: z.int().min(0).max(1000),
+    started_at: outputTime().nullable(),
+    finished_at: outputTime().nullable(),
+    error: ConversionError.nullable(),
+    progress: ConversionProgress.nullable(),
+    renditions: z.array(Rendition),
+  })
+  .meta({ id: 'Conversion' })
+
+const Camera = z.object({ make: z.string().nullable(), model: z.string().nullable() }).meta({ id: 'Camera' })
+
+const Location = z
+  .object({ latitude: z.number().min(-90).max(90), longitude: z.number().min(-180).max(180) })
+  .meta({ id: 'Location', description: 'Shown to the uploader and to admins of the organization only' })
 
 /** A media as lists and details show it. */
 export const Media = z
@@ -42,15 +82,15 @@ export const Media = z
     uploader_id: outputId('user'),
     original_filename: z.string(),
     mime_type: z.string().meta({ description: 'By the first bytes of the file, not by what the client said' }),
-    file_size_bytes: z.int(),
+    file_size_bytes: FileSize,
     upload_status: UploadStatus,
     created_at: outputTime(),
     original_url: z.string().meta({
       description: 'The untouched original, as an attachment. It holds whatever the camera wrote, also the place.',
     }),
-    expires_in: z.int(),
+    expires_in: z.int().min(1).max(86_400).meta({ description: 'Seconds for which the links work at least' }),
     variants: Variants,
-    conversion_progress: ConversionProgress,
+    conversion_progress: ConversionProgress.nullable().meta({ description: 'Null when none is running' }),
   })
   .meta({ id: 'Media' })
 export type Media = z.input<typeof Media>
@@ -62,7 +102,7 @@ export const UploadedMedia = z
     org_id: outputId('organization'),
     original_filename: z.string(),
     mime_type: z.string(),
-    file_size_bytes: z.int(),
+    file_size_bytes: FileSize,
     upload_status: UploadStatus,
     created_at: outputTime(),
   })
@@ -73,46 +113,34 @@ export const MediaMetadata = z
   .object({
     media_id: outputId('media'),
     captured_at: outputTime().nullable(),
-    width: z.int().nullable().meta({ description: 'Pixels, as shown' }),
-    height: z.int().nullable(),
-    duration_sec: z.number().nullable(),
+    width: Pixels.nullable().meta({ description: 'Pixels, as shown' }),
+    height: Pixels.nullable(),
+    duration_sec: z.number().min(0).nullable(),
     orientation: z.int().min(1).max(8).nullable().meta({ description: 'As in EXIF: 1 is upright' }),
-    camera: z.object({ make: z.string().nullable(), model: z.string().nullable() }),
-    location: z
-      .object({ latitude: z.number(), longitude: z.number() })
-      .nullable()
-      .meta({ description: 'Shown to the uploader and to admins of the organization only' }),
+    camera: Camera,
+    location: Location.nullable(),
     exif: z.record(z.string(), z.string()),
-    conversion: z.object({
-      state: z.enum(['queued', 'running', 'succeeded', 'failed']),
-      attempts: z.int(),
-      started_at: outputTime().nullable(),
-      finished_at: outputTime().nullable(),
-      error: ConversionError,
-      progress: ConversionProgress,
-      renditions: z.array(
-        z.object({
-          name: z.string(),
-          width: z.int(),
-          height: z.int(),
-          bandwidth: z.int(),
-          codecs: z.string(),
-          frame_rate: z.number(),
-        }),
-      ),
-    }),
+    conversion: Conversion,
   })
   .meta({ id: 'MediaMetadata' })
 export type MediaMetadata = z.input<typeof MediaMetadata>
 
 const MIME = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,63}\/([a-z0-9][a-z0-9!#$&^_.+-]{0,63}|\*)$/
 
+const NAME = '[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,63}'
+/** For JSON Schema: as requests may write it, before white space and capitals are gone. */
+const givenMime = (subtype: string) => `^\\s*${NAME}/${subtype}\\s*$`
+
 /** `video/mp4`, or `image/*` for all of a kind. */
 export const MimeFilter = z
   .string()
   .overwrite((text) => text.trim().toLowerCase())
   .regex(MIME, 'must look like video/mp4 or image/*')
-  .meta({ description: 'A type, or all of a kind: `image/*`', example: 'video/*' })
+  .meta({
+    pattern: givenMime(`(?:${NAME}|\\*)`),
+    description: 'A type, or all of a kind: `image/*`',
+    example: 'video/*',
+  })
 
 /** A type as a client names it; the first bytes decide. */
 export const MimeType = z
@@ -121,16 +149,33 @@ export const MimeType = z
   .overwrite((text) => text.trim().toLowerCase())
   .regex(MIME, 'must look like video/mp4')
   .refine((text) => !text.endsWith('*'), 'must name one type')
-  .meta({ example: 'video/mp4' })
+  .meta({ pattern: givenMime(NAME), example: 'video/mp4' })
 
-const emptyIsAbsent = (value: unknown) => (value === '' ? undefined : value)
+const GUID = '[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}'
+const PairId = z.guid().toLowerCase()
+const PAIR_ID = { description: 'The same UUID for the image and the video of a Live Photo' }
+const AssetIdentifier = text(1, 255)
+const ASSET = { description: 'Identifier that the phone gave to both' }
 
-/** What pairs the two halves of a Live Photo. A form sends what is not filled in as empty text. */
+/** What pairs the two halves of a Live Photo. */
 export const PairingFields = {
-  live_photo_pair_id: z
-    .preprocess(emptyIsAbsent, z.guid().toLowerCase().nullish())
-    .meta({ description: 'The same UUID for the image and the video of a Live Photo' }),
-  asset_identifier: z
-    .preprocess(emptyIsAbsent, text(1, 255).nullish())
-    .meta({ description: 'Identifier that the phone gave to both' }),
+  live_photo_pair_id: PairId.nullish().meta(PAIR_ID),
+  asset_identifier: AssetIdentifier.nullish().meta(ASSET),
+}
+
+const orEmpty = <T extends z.ZodType>(schema: T) =>
+  z.preprocess((value) => (value === '' ? undefined : value), schema.optional())
+
+/** In the document plain text, which may be empty. */
+const emptyOr =
+  (pattern: string) =>
+  ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => {
+    for (const name of ['format', 'minLength']) delete jsonSchema[name]
+    Object.assign(jsonSchema, { type: 'string', pattern })
+  }
+
+/** The same in a form, which sends what is not filled in as empty text. */
+export const PairingForm = {
+  live_photo_pair_id: orEmpty(PairId).meta({ ...PAIR_ID, override: emptyOr(`^(?:${GUID})?$`) }),
+  asset_identifier: orEmpty(AssetIdentifier).meta({ ...ASSET, override: emptyOr(`^$|${textPattern(1)}`) }),
 }

@@ -60,6 +60,8 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Show what the file says of itself, and how its conversion goes',
       action: 'media.read',
+      description:
+        'Size, duration, camera and place as the file holds them, null where it does not; the state of the conversion and the renditions that can be played.',
       params: OneMedia,
       response: MediaMetadata,
       oneRoundTrip: true,

@@ -67,6 +67,7 @@ export const referenceRoutes = (document: () => OpenApiDocument): Route[] => [
     tags,
     limit: 'public',
     summary: 'This document',
+    description: 'OpenAPI 3.1 of every operation, for tools and generated clients.',
     raw: raw('application/json'),
     handle: async () => ({
       status: 200,
@@ -82,6 +83,7 @@ export const referenceRoutes = (document: () => OpenApiDocument): Route[] => [
     tags,
     limit: 'public',
     summary: 'This document as an interactive page',
+    description: 'Swagger UI, served by this server alone: nothing is loaded from elsewhere.',
     raw: raw('text/html'),
     handle: async () => ({
       status: 200,
@@ -101,6 +103,7 @@ export const referenceRoutes = (document: () => OpenApiDocument): Route[] => [
     tags,
     limit: 'public',
     summary: 'A file of the interactive page',
+    description: 'Its script, its style sheet and its icon.',
     params: z.object({ file: z.string().meta({ example: 'start.js' }) }),
     raw: raw('text/css', 'text/javascript', 'image/png'),
     async handle({ params: { file } }) {

@@ -27,6 +27,10 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 /** The pattern of an id of this kind on the wire; for JSON Schema. */
 export const idPattern = (kind: IdKind) => new RegExp(`^${PREFIXES[kind]}_[0-7][0-9a-hjkmnp-tv-z]{25}$`)
 
+/** What requests may name one by, exactly as `parseId` reads it; for JSON Schema. */
+export const givenIdPattern = (kind: IdKind) =>
+  new RegExp(`^(?:${PREFIXES[kind]}_[0-7][0-9a-hjkmnp-tv-z]{25}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
+
 /** `formatId('media', '0190…')` → `med_01j…`. */
 export function formatId(kind: IdKind, uuid: Uuid): string {
   return `${PREFIXES[kind]}_${suffixOf(uuid)}`

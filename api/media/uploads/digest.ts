@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Transform } from 'node:stream'
+import * as z from 'zod'
 import { type FieldIssue, Problem } from '../../../lib/contract/problem.ts'
 
 /** What a client says of a body before it sends it. */
@@ -9,6 +10,22 @@ export interface Expected {
   sha256?: Buffer | undefined
   md5?: Buffer | undefined
 }
+
+const OTHER = '(?!sha-256=)[a-z0-9*_.-]+=:[A-Za-z0-9+/=]*:'
+const SHA256 = 'sha-256=:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=:'
+const ENTRY = `\\s*(?:${OTHER}|${SHA256})\\s*`
+
+/** The headers as the document describes them; read below. */
+export const ChunkDigests = z.object({
+  'Repr-Digest': z
+    .string()
+    .optional()
+    .meta({ description: 'RFC 9530: SHA-256 of the chunk', pattern: `^${ENTRY}(?:,${ENTRY})*$` }),
+  'Content-MD5': z
+    .string()
+    .optional()
+    .meta({ description: 'RFC 1864', pattern: '^\\s*[A-Za-z0-9+/]{21}[AQgw]==\\s*$' }),
+})
 
 const badField = (field: string, issue: string): FieldIssue[] => [{ field, issue }]
 const invalid = (field: string, issue: string) =>

@@ -11,13 +11,13 @@ import type { Change, Steps } from '../../http/in-organization.ts'
 import type { Context, MultipartBody } from '../../http/route.ts'
 import { recordMedia } from '../commands.ts'
 import { cleanFilename } from '../filename.ts'
-import { PairingFields, type UploadedMedia } from '../media.ts'
+import { PairingForm, type UploadedMedia } from '../media.ts'
 import { toUploadedMedia } from '../present.ts'
 import { abandonIntent, deleteIntent, insertIntent, mediaExists, type NewMedia, settleIntent } from '../queries.ts'
 import { SNIFF_BYTES, sniff } from '../sniff.ts'
 import { UPLOAD_LIMITS } from './plan.ts'
 
-export const SingleFields = z.object(PairingFields)
+export const SingleFields = z.object(PairingForm)
 
 interface Deps {
   db: Database

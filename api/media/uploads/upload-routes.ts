@@ -6,14 +6,16 @@ import { pathId, wholeNumber } from '../../http/schemas.ts'
 import { UploadedMedia } from '../media.ts'
 import { receiveChunk } from './chunk.ts'
 import { endUpload, getUpload, startUpload } from './commands.ts'
+import { ChunkDigests } from './digest.ts'
 import { mergeUpload } from './merge.ts'
+import { UPLOAD_LIMITS } from './plan.ts'
 import type { UploadDeps } from './session.ts'
 import { SingleFields, uploadSingle } from './single.ts'
 import { MergedMedia, MergeUpload, ReceivedChunk, StartedUpload, StartUpload, Upload } from './upload.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
 const OneUpload = InOrg.extend({ upload_id: pathId('upload') })
-const OneChunk = OneUpload.extend({ chunk_index: wholeNumber(0, Number.MAX_SAFE_INTEGER) })
+const OneChunk = OneUpload.extend({ chunk_index: wholeNumber(0, UPLOAD_LIMITS.chunks - 1) })
 const tags = ['Storage']
 
 const EXAMPLE = {
@@ -75,6 +77,7 @@ export function uploadRoutes(deps: UploadDeps & OrganizationDeps): Route[] {
       limit: 'chunk',
       action: 'upload.send',
       params: OneChunk,
+      headers: ChunkDigests,
       bodyKind: 'bytes',
       status: 200,
       response: ReceivedChunk,
@@ -90,6 +93,7 @@ export function uploadRoutes(deps: UploadDeps & OrganizationDeps): Route[] {
       tags,
       summary: 'See what has arrived, to resume an upload',
       action: 'upload.read',
+      description: 'Only whoever started the upload can see it.',
       params: OneUpload,
       response: Upload,
       handle: (request) => getUpload(request, request.params.upload_id),
@@ -102,6 +106,8 @@ export function uploadRoutes(deps: UploadDeps & OrganizationDeps): Route[] {
       summary: 'Abort an upload and free what it holds',
       problems: ['CONFLICT'],
       action: 'upload.abort',
+      description:
+        'Aborting an upload that has been aborted or has expired is a success; one that is being merged, or has been, is 409.',
       params: OneUpload,
       status: 204,
       handle: (request) => endUpload(deps, request, request.params.upload_id),
@@ -119,6 +125,7 @@ export function uploadRoutes(deps: UploadDeps & OrganizationDeps): Route[] {
       params: InOrg,
       body: MergeUpload,
       status: 201,
+      alsoStatus: { 200: 'Merged by an earlier request' },
       response: MergedMedia,
       examples: { request: { upload_id: formatId('upload', '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e') } },
       handle: (request) => mergeUpload(deps, request, request.body),

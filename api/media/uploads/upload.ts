@@ -1,14 +1,20 @@
 import * as z from 'zod'
 import { bodyId, outputId, outputTime, text } from '../../http/schemas.ts'
-import { MimeType, PairingFields } from '../media.ts'
+import { FileSize, MimeType, PairingFields } from '../media.ts'
 import { UPLOAD_LIMITS } from './plan.ts'
 
 const Checksum = z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 lowercase hexadecimal digits')
+const ChunkSize = z.int().min(1).max(UPLOAD_LIMITS.chunkBytes)
+const ChunkCount = z.int().min(1).max(UPLOAD_LIMITS.chunks)
+export const ChunkIndex = z
+  .int()
+  .min(0)
+  .max(UPLOAD_LIMITS.chunks - 1)
 
 export const StartUpload = z.object({
   filename: text(1, 255),
   mime_type: MimeType,
-  file_size_bytes: z.int().min(1, 'must be at least 1'),
+  file_size_bytes: z.int().min(1, 'must be at least 1').meta({ maximum: UPLOAD_LIMITS.fileBytes }),
   chunk_size_bytes: z
     .int()
     .min(1, 'must be at least 1')
@@ -22,18 +28,18 @@ export const StartUpload = z.object({
 export type StartUpload = z.output<typeof StartUpload>
 
 export const StartedUpload = z
-  .object({ upload_id: outputId('upload'), total_chunks: z.int(), chunk_size_bytes: z.int() })
+  .object({ upload_id: outputId('upload'), total_chunks: ChunkCount, chunk_size_bytes: ChunkSize })
   .meta({ id: 'StartedUpload' })
 export type StartedUpload = z.input<typeof StartedUpload>
 
 export const ReceivedChunk = z
   .object({
     upload_id: outputId('upload'),
-    chunk_index: z.int(),
-    size_bytes: z.int(),
-    sha256: z.string(),
-    received_chunks: z.int(),
-    total_chunks: z.int(),
+    chunk_index: ChunkIndex,
+    size_bytes: ChunkSize,
+    sha256: Checksum,
+    received_chunks: ChunkCount,
+    total_chunks: ChunkCount,
   })
   .meta({ id: 'ReceivedChunk' })
 export type ReceivedChunk = z.input<typeof ReceivedChunk>
@@ -41,14 +47,14 @@ export type ReceivedChunk = z.input<typeof ReceivedChunk>
 export const Upload = z
   .object({
     upload_id: outputId('upload'),
-    status: z.enum(['open', 'merging', 'completed', 'aborted', 'expired']),
+    status: z.enum(['open', 'merging', 'completed', 'aborted', 'expired']).meta({ id: 'UploadSessionStatus' }),
     filename: z.string(),
     mime_type: z.string(),
-    file_size_bytes: z.int(),
-    chunk_size_bytes: z.int(),
-    total_chunks: z.int(),
-    received_chunks: z.int(),
-    received_ranges: z.array(z.tuple([z.int(), z.int()])).meta({
+    file_size_bytes: FileSize,
+    chunk_size_bytes: ChunkSize,
+    total_chunks: ChunkCount,
+    received_chunks: z.int().min(0).max(UPLOAD_LIMITS.chunks),
+    received_ranges: z.array(z.array(ChunkIndex).length(2)).meta({
       description: 'First and last index of every run of chunks that have arrived',
       example: [
         [0, 4],

@@ -1,7 +1,8 @@
 import { once } from 'node:events'
-import { type AddressInfo, connect, type Socket } from 'node:net'
-import t from 'tap'
+import { connect, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
 import * as z from 'zod'
+import { openRefusals } from '../../../api/audit/refusals.ts'
 import { httpApp } from '../../../api/http/http-app.ts'
 import { openServer } from '../../../api/http/open-server.ts'
 import { publicRoute } from '../../../api/http/route.ts'
@@ -52,8 +53,11 @@ const routes = [
   }),
 ]
 const { log, logged } = readableLog()
+const refusals = openRefusals({ db: noDatabase, log })
+t.teardown(() => refusals.close())
 const app = httpApp(routes, {
   db: noDatabase,
+  refusals,
   log,
   clock: systemClock,
   basePath: '/v1',
@@ -67,9 +71,12 @@ await server.listen('127.0.0.1', 0)
 const port = Number(new URL(server.url()).port)
 t.teardown(() => server.close(0))
 
+// biome-ignore lint/suspicious/noExplicitAny: a test looks into it and fails if it is something else
+type Json = any
+
 /** The answers on one connection, taken apart. */
 function answersOf(text: string) {
-  const answers: { status: number; headers: Record<string, string>; json: any }[] = []
+  const answers: { status: number; headers: Record<string, string>; json: Json }[] = []
   for (let rest = text; rest !== ''; ) {
     const split = rest.indexOf('\r\n\r\n')
     const [line = '', ...lines] = rest.slice(0, split).split('\r\n')
@@ -86,7 +93,7 @@ const HOST = 'Host: localhost\r\n'
 const long = (n: number) => 'a'.repeat(n)
 
 /** One answer in the envelope, after which the connection is closed. */
-function isRefusal(t: Tap.Test, answers: ReturnType<typeof answersOf>, status: number, code: string) {
+function isRefusal(t: Test, answers: ReturnType<typeof answersOf>, status: number, code: string) {
   t.equal(answers.length, 1)
   const [answer] = answers
   t.match(answer, {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { access, mkdir, readdir, rename, rm, stat, symlink, utimes } from 'node:fs/promises'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { cacheFolder } from '../../support/cache-folder.ts'
 import { programPath } from '../../support/services/process.ts'
 import { runWith } from './cluster.ts'
 import { underLock } from './lock.ts'
@@ -51,11 +51,6 @@ async function findOrBuild(): Promise<string> {
   }
   await utimes(folder, new Date(), new Date())
   return join(folder, 'bin')
-}
-
-function cacheFolder(): string {
-  const { KEEPSAKE_CACHE, XDG_CACHE_HOME } = process.env
-  return KEEPSAKE_CACHE || join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'keepsake')
 }
 
 async function buildInto(folder: string, go: string): Promise<void> {

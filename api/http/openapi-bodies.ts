@@ -1,0 +1,28 @@
+import * as z from 'zod'
+import type { ZodOpenApiRequestBodyObject } from 'zod-openapi'
+import { named, pascalCase } from './openapi-names.ts'
+import type { Route } from './route.ts'
+
+export const BINARY = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' } as const
+
+/** How the body of a request looks; `StartUploadRequest` unless its schema has a name of its own. */
+export function requestBody(route: Route): { requestBody?: ZodOpenApiRequestBodyObject } {
+  const name = `${pascalCase(route.operationId)}Request`
+  if (route.bodyKind === 'bytes') {
+    return { requestBody: { required: true, content: { 'application/octet-stream': { schema: BINARY } } } }
+  }
+  if (route.bodyKind === 'multipart') {
+    const schema = formOf(route.body).meta({ id: name })
+    return { requestBody: { required: true, content: { 'multipart/form-data': { schema } } } }
+  }
+  if (!route.body) return {}
+  const example = route.examples?.request
+  const required = !route.body.safeParse({}).success
+  const content = { schema: named(route.body, name), ...(example !== undefined && { example }) }
+  return { requestBody: { required, content: { 'application/json': content } } }
+}
+
+const File = z.string().meta({ description: 'The file itself', override: BINARY })
+
+const formOf = (fields: z.ZodType | undefined) =>
+  z.object({ ...(fields instanceof z.ZodObject && fields.shape), file: File })

@@ -1,0 +1,37 @@
+import * as z from 'zod'
+import { outputTime } from './schemas.ts'
+
+const idOf = (schema: z.ZodType): string | undefined => z.globalRegistry.get(schema)?.id
+
+const made = new WeakMap<z.ZodType, Map<string, z.ZodType>>()
+
+/** `getMedia` → `GetMedia`. */
+export const pascalCase = (operationId: string) => operationId.charAt(0).toUpperCase() + operationId.slice(1)
+
+/** Makes a schema once per name: a document has one component of each name, and one schema behind it. */
+function once(schema: z.ZodType, name: string, make: () => z.ZodType): z.ZodType {
+  const byName = made.get(schema) ?? new Map<string, z.ZodType>()
+  made.set(schema, byName)
+  const known = byName.get(name) ?? make()
+  byName.set(name, known)
+  return known
+}
+
+/** The schema as a component: under the name it has, or else under this one. Generated clients call their types so. */
+export const named = (schema: z.ZodType, name: string): z.ZodType =>
+  idOf(schema) === undefined ? once(schema, name, () => schema.meta({ id: name })) : schema
+
+const Meta = z
+  .object({
+    request_id: z.string().meta({ description: 'Also in the header X-Request-Id' }),
+    timestamp: outputTime().meta({ description: 'When the answer was made' }),
+  })
+  .meta({ id: 'Meta' })
+
+/** `{data, meta}`: `MediaResponse` around `Media`, and `ListMediaResponse` around data without a name of its own. */
+export function envelopeOf(data: z.ZodType, operationId: string): z.ZodType {
+  const own = idOf(data)
+  const name = `${own ?? pascalCase(operationId)}Response`
+  const inner = named(data, `${pascalCase(operationId)}Data`)
+  return once(data, name, () => z.object({ data: inner, meta: Meta }).meta({ id: name }))
+}
