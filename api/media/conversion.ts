@@ -1,4 +1,4 @@
-import { and, asc, eq, gt, isNull, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, isNotNull, isNull, ne, or, sql } from 'drizzle-orm'
 import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import type { Manifest } from '../../lib/contract/manifest.ts'
 import type { Database, Tx } from '../db/db.ts'
@@ -18,6 +18,7 @@ const seen = {
   conversionAttempts: media.conversionAttempts,
   conversionStartedAt: media.conversionStartedAt,
   conversionProgress: media.conversionProgress,
+  conversionAdmittedAt: media.conversionAdmittedAt,
   updatedAt: media.updatedAt,
 }
 
@@ -42,7 +43,10 @@ const isProcessing = (c: ConversionKey) =>
     isNull(media.deletedAt),
   )
 
-/** Media that are being converted and have not changed for a while, in the order of their ids. */
+/**
+ * Media items that are being converted and have not changed for a while, in the order of their ids. Videos that wait for a
+ * place of their organization are not among them: no deadline applies to those.
+ */
 export async function listProcessing(
   tx: Tx,
   o: { idleSeconds: number; after: Uuid | undefined; limit: number },
@@ -54,6 +58,7 @@ export async function listProcessing(
       and(
         eq(media.uploadStatus, 'processing'),
         isNull(media.deletedAt),
+        or(ne(media.kind, 'video'), isNotNull(media.conversionAdmittedAt)),
         sql`${media.updatedAt} <= now() - make_interval(secs => ${o.idleSeconds})`,
         o.after === undefined ? undefined : gt(media.id, o.after),
       ),
@@ -73,7 +78,12 @@ export function recordProgress(db: Database, key: ConversionKey, running: Runnin
     if (!move) return false
     await tx
       .update(media)
-      .set({ ...move, ...changed })
+      .set({
+        ...move,
+        ...changed,
+        // What runs has a place, also when an earlier version of the worker gave it none.
+        conversionAdmittedAt: sql`coalesce(${media.conversionAdmittedAt}, now())`,
+      })
       .where(eq(media.id, key.id))
     return true
   })

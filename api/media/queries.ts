@@ -174,6 +174,7 @@ export async function restartConversion(tx: Tx, id: Uuid) {
       conversionFinishedAt: null,
       conversionError: null,
       conversionProgress: null,
+      conversionAdmittedAt: null,
       updatedAt: sql`now()`,
     })
     .where(and(eq(media.id, id), isNull(media.deletedAt), eq(media.uploadStatus, 'failed')))

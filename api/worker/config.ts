@@ -19,6 +19,9 @@ export const WorkerConfig = BusConfig.extend({
   LEASE_SECONDS: int(1, 600).default(30).describe('How long an event stays with the worker that took it'),
   SWEEP_SECONDS: int(1, 3600).default(120),
   SWEEP_IDLE_SECONDS: int(0, 3600).default(30).describe('Media that changed since are left alone by the sweep'),
+  MAX_CONVERSIONS_PER_ORGANIZATION: int(1, 10_000)
+    .default(8)
+    .describe('Videos of one organization that have a TranscodeJob at a time; the others wait in Postgres'),
   STUCK_MARGIN_SECONDS: int(0, 604_800)
     .default(86_400)
     .describe('How long a conversion may wait for a place to run, besides the time of its attempts'),

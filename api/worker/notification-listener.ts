@@ -6,17 +6,24 @@ export interface NotificationListener {
   close(): Promise<void>
 }
 
-/**
- * Calls `onNotify` for every notification on a channel, and after every (re)connection, because Postgres drops those
- * sent meanwhile. Holds a connection of its own, because the pool lends its connections to other callers. Reconnects
- * until closed.
- */
-export function listenForNotifications(o: {
+/** `outbox`: an event was appended. `conversions`: a place became free or wanted in the organization that is the payload. */
+const CHANNELS = ['outbox', 'conversions'] as const
+
+/** Called with what a notification carries; without anything when some may have been missed. */
+export type OnNotify = (payload?: string) => void
+
+export interface ListenOptions {
   url: string
-  channel: 'outbox'
-  onNotify(): void
+  channels: { [C in (typeof CHANNELS)[number]]?: OnNotify }
   log: Log
-}): NotificationListener {
+}
+
+/**
+ * Passes notifications on, and calls every `onNotify` after every (re)connection, because Postgres drops those sent
+ * meanwhile. Holds a connection of its own, because the pool lends its connections to other callers. Reconnects until
+ * closed.
+ */
+export function listenForNotifications(o: ListenOptions): NotificationListener {
   const stopped = new AbortController()
   let client: pg.Client | undefined
 
@@ -30,11 +37,12 @@ export function listenForNotifications(o: {
     client = mine
     const ended = new Promise<void>((resolve) => void mine.once('end', resolve))
     mine.on('error', (error) => o.log.warn({ err: error }, 'notifications interrupted'))
-    mine.on('notification', () => o.onNotify())
+    mine.on('notification', ({ channel, payload }) => o.channels[channel as (typeof CHANNELS)[number]]?.(payload))
     try {
       await mine.connect()
-      await mine.query(`listen ${o.channel}`)
-      o.onNotify()
+      const channels = CHANNELS.filter((channel) => o.channels[channel])
+      await mine.query(channels.map((channel) => `listen ${channel}`).join('; '))
+      for (const channel of channels) o.channels[channel]?.()
       if (!stopped.signal.aborted) await ended
     } finally {
       await mine.end().catch(() => {})

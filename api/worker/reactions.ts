@@ -1,49 +1,26 @@
-import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import type { EventType, OutboxMessage } from '../../lib/contract/events.ts'
-import { type Cluster, isClusterError } from '../../lib/runtime/cluster.ts'
-import { failpoint } from '../../lib/runtime/failpoint.ts'
-import type { Log } from '../../lib/runtime/log.ts'
-import type { Database } from '../db/db.ts'
-import { type Conversion, completeConversion, failConversion, findConversion } from '../media/conversion.ts'
-import { transcodeJobFor } from './transcode-spec.ts'
+import { completeConversion, findConversion } from '../media/conversion.ts'
+import type { Admission } from './admission.ts'
+import { type ConversionDeps, startConversion } from './start-conversion.ts'
 
-export interface ConversionDeps {
-  db: Database
-  cluster: Pick<Cluster, 'create'>
-  namespace: string
-  log: Log
-}
+export type ReactionDeps = ConversionDeps & { admission: Pick<Admission, 'fill'> }
 
 /** What follows an event inside our own system. Each may run twice for the same event. */
-export function reactions(deps: ConversionDeps): (message: OutboxMessage) => Promise<void> {
+export function reactions(deps: ReactionDeps): (message: OutboxMessage) => Promise<void> {
   const table: { [T in EventType]?: (message: OutboxMessage) => Promise<void> } = {
     MediaUploaded: ({ aggregateId }) => convert(deps, aggregateId),
   }
   return async (message) => table[message.type]?.(message)
 }
 
-async function convert(deps: ConversionDeps, mediaId: string): Promise<void> {
-  const media = await deps.db.read({}, (tx) => findConversion(tx, mediaId))
-  if (media?.uploadStatus === 'processing') await startConversion(deps, media)
-}
-
-/**
- * Sees to it that somebody works on a media: after this there is a TranscodeJob for a video, and an image, which every
- * phone can show as it is, is completed.
- */
-export async function startConversion(deps: ConversionDeps, media: Conversion): Promise<void> {
-  if (media.kind === 'image') {
-    await completeConversion(deps.db, media, null)
-    return
-  }
-  try {
-    await deps.cluster.create(TRANSCODE_JOBS, transcodeJobFor(media, deps.namespace))
-    failpoint('reactions.created')
-  } catch (error) {
-    if (isClusterError(error, 'AlreadyExists')) return
-    if (!isClusterError(error, 'Invalid')) throw error
-    // The same specification would be refused again: a bug or a CRD that does not fit, but never the uploader's fault.
-    deps.log.error({ err: error, media: media.id }, 'the cluster refuses the specification of a TranscodeJob')
-    await failConversion(deps.db, media, { code: 'INTERNAL', message: 'The conversion could not be started' })
-  }
+/** An image, which every phone can show as it is, is completed. A video is converted, or waits for a place. */
+async function convert(deps: ReactionDeps, mediaId: string): Promise<void> {
+  const find = () => deps.db.read({}, (tx) => findConversion(tx, mediaId))
+  const media = await find()
+  if (media?.uploadStatus !== 'processing') return
+  if (media.kind === 'image') return void (await completeConversion(deps.db, media, null))
+  if (!media.conversionAdmittedAt && (await deps.admission.fill([media.orgId])).has(media.id)) return
+  // Without a place the event is done: the end of another conversion leads to the next admission.
+  const now = await find()
+  if (now?.uploadStatus === 'processing' && now.conversionAdmittedAt) await startConversion(deps, now)
 }

@@ -9,12 +9,13 @@ import type { ObjectStore } from '../../lib/runtime/object-store.ts'
 import { deleteOldSessions } from '../auth/queries.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { deleteOldIdempotencyKeys } from '../http/idempotency-queries.ts'
-import { type Conversion, failConversion, listProcessing } from '../media/conversion.ts'
+import { type Conversion, completeConversion, failConversion, listProcessing } from '../media/conversion.ts'
 import { expireUploads } from '../media/uploads/release.ts'
+import type { Admission } from './admission.ts'
 import { type Fact, factsOf } from './facts.ts'
 import { type Projector, projectFact, type TranscodeJobObject } from './projector.ts'
 import { deleteOldEvents } from './queries.ts'
-import { startConversion } from './reactions.ts'
+import { startConversion } from './start-conversion.ts'
 import { type Repair, type ResourceSeen, repairOf } from './sweep-plan.ts'
 import { transcodeJobName } from './transcode-spec.ts'
 
@@ -24,6 +25,7 @@ export interface SweepDeps {
   cluster: Cluster
   namespace: string
   projector: Pick<Projector, 'reflection' | 'lookAgain'>
+  admission: Pick<Admission, 'fill'>
   log: Log
   clock: Clock
   onRepaired?(repair: Repair): void
@@ -50,8 +52,10 @@ export async function sweepConversions(deps: SweepDeps, options: SweepOptions, s
       await repairOrReport(deps, options, media)
     }
     after = page.at(-1)?.id
-    if (page.length < limit) return
+    if (page.length < limit) break
   }
+  // A place whose end was announced to no worker is given to the next one here.
+  if (!signal?.aborted) await deps.admission.fill()
 }
 
 /** One media that cannot be repaired now does not keep the others from it. */
@@ -70,7 +74,7 @@ async function repairOrReport(deps: SweepDeps, options: SweepOptions, media: Con
 
 async function repair(deps: SweepDeps, options: SweepOptions, media: Conversion): Promise<void> {
   if (media.kind === 'image') {
-    await startConversion(deps, media)
+    await completeConversion(deps.db, media, null)
     return
   }
   const prefix = outputPrefix(media.orgId, media.id, media.generation)

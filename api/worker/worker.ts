@@ -1,5 +1,6 @@
 import type { RequestListener } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import type { Cluster } from '../../lib/runtime/cluster.ts'
 import type { EventBus } from '../../lib/runtime/event-bus.ts'
@@ -8,6 +9,7 @@ import type { ObjectStore } from '../../lib/runtime/object-store.ts'
 import type { Database } from '../db/db.ts'
 import { probes } from '../health/probes.ts'
 import { readiness } from '../health/readiness.ts'
+import { type Admission, startAdmission } from './admission.ts'
 import type { WorkerConfig } from './config.ts'
 import { openWorkerMetrics, type WorkerMetrics } from './metrics.ts'
 import { listenForNotifications } from './notification-listener.ts'
@@ -53,19 +55,24 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
 
   const deps = { ...parts, namespace: config.NAMESPACE, ...metrics }
   projector = startProjector(deps)
+  const admission = startAdmission(deps, { maxPerOrganization: config.MAX_CONVERSIONS_PER_ORGANIZATION })
   const relay = startRelay(
-    { ...deps, react: reactions(deps) },
+    { ...deps, react: reactions({ ...deps, admission }) },
     { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS },
   )
-  const { DATABASE_URL: url } = config
-  const listener = listenForNotifications({ url, channel: 'outbox', onNotify: relay.wake, log })
-  const sweep = startSweep({ ...deps, config, projector, metrics })
+  const channels = {
+    outbox: () => relay.wake(),
+    conversions: (orgId?: string) => admission.wake(orgId as Uuid | undefined),
+  }
+  const listener = listenForNotifications({ url: config.DATABASE_URL, channels, log })
+  const sweep = startSweep({ ...deps, config, projector, metrics, admission })
   log.info({ healthUrl: health.url, metricsUrl: metricsServer.url, namespace: config.NAMESPACE }, 'working')
 
   async function close(): Promise<void> {
     state.drain()
     await Promise.all([listener.close(), sweep.stop()])
     await relay.stop()
+    await admission.stop()
     await projector?.stop()
     await Promise.all([health.close(), metricsServer.close()])
   }
@@ -90,7 +97,12 @@ const metricsListener =
     )
   }
 
-type SweepParts = WorkerParts & { namespace: string; projector: Projector; metrics: WorkerMetrics }
+type SweepParts = WorkerParts & {
+  namespace: string
+  projector: Projector
+  metrics: WorkerMetrics
+  admission: Admission
+}
 
 /** Long enough for a first list, short enough to repair what can be repaired without the cluster. */
 const SYNC_MS = 30_000

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { changesOf } from '../../api/http/in-organization.ts'
 import { recordMedia } from '../../api/media/commands.ts'
 import { findConversion } from '../../api/media/conversion.ts'
-import { startConversion } from '../../api/worker/reactions.ts'
+import { startConversion } from '../../api/worker/start-conversion.ts'
 import { transcodeJobName } from '../../api/worker/transcode-spec.ts'
 import {
   SUCCEEDED,
@@ -78,9 +78,10 @@ export async function conversionWorld(
     upload,
     prefixOf,
     keyOf,
-    /** A video and the TranscodeJob that the worker makes for it. */
+    /** An admitted video and the TranscodeJob that the worker makes for it. */
     async converting(): Promise<Uuid> {
       const id = await upload()
+      await admin.query('update media set conversion_admitted_at = now() where id = $1', [id])
       const media = await worker.read({}, (tx) => findConversion(tx, id))
       if (media) await startConversion(deps, media)
       return id

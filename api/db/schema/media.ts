@@ -41,6 +41,7 @@ export const media = pgTable('media', {
   conversionFinishedAt: time(),
   conversionError: jsonb().$type<ConversionError>(),
   conversionProgress: jsonb().$type<ConversionProgress>(),
+  conversionAdmittedAt: time(),
   createdAt: time().notNull().defaultNow(),
   updatedAt: time().notNull().defaultNow(),
   deletedAt: time(),

@@ -1,5 +1,5 @@
-import { pgTable, text, timestamp, uuid } from 'drizzle-orm/pg-core'
-import { time } from './columns.ts'
+import { integer, pgTable, text, timestamp, uuid } from 'drizzle-orm/pg-core'
+import { bytes, time } from './columns.ts'
 
 export const users = pgTable('users', {
   id: uuid().primaryKey(),
@@ -10,4 +10,12 @@ export const users = pgTable('users', {
   tokensNotBefore: timestamp({ withTimezone: true, mode: 'string' }).notNull(),
   createdAt: time().notNull().defaultNow(),
   updatedAt: time().notNull().defaultNow(),
+})
+
+/** Kept by triggers alone. */
+export const userStorage = pgTable('user_storage', {
+  userId: uuid().primaryKey(),
+  mediaBytes: bytes().notNull().default(0),
+  uploadBytes: bytes().notNull().default(0),
+  openUploads: integer().notNull().default(0),
 })

@@ -30,6 +30,7 @@ const unpublished = async () =>
 
 for (const place of [
   'relay.claimed',
+  'admission.committed',
   'reactions.created',
   'relay.reacted',
   'relay.published',
@@ -68,6 +69,30 @@ for (const place of [
       t.equal(mine.length, 1)
     },
   )
+}
+
+for (const place of ['projector.committed', 'admission.committed:2']) {
+  t.test(`killed at ${place}, the next worker gives the place that became free to the video that waits`, async (t) => {
+    const settings = { MAX_CONVERSIONS_PER_ORGANIZATION: '1' }
+    const first = start(t, { ...settings, KEEPSAKE_FAILPOINT: place })
+    const [one, two] = [await world.upload(), await world.upload()]
+    await eventually('a TranscodeJob', () => world.job(one), WAIT)
+    await world.writeOutput(one)
+    await world.setStatus(one, succeeded(one))
+    const end = await Promise.race([first.ended, sleep(WAIT, 'still running', { ref: false })])
+    t.equal(end, 'SIGKILL', end === 'SIGKILL' ? 'it died' : first.output().slice(-2000))
+    t.equal(await world.job(two), undefined)
+
+    const second = start(t, settings)
+    await eventually('the TranscodeJob of the other', () => world.job(two), WAIT)
+    await world.writeOutput(two)
+    await world.setStatus(two, succeeded(two))
+    await eventually('the end', async () => (await world.row(two)).upload_status === 'completed', WAIT)
+    await eventually('an empty outbox', async () => (await unpublished()) === 0, WAIT)
+    second.child.kill('SIGTERM')
+    t.equal(await second.ended, 0, 'it stops cleanly')
+    t.equal(await world.count(two, 'MediaTranscoded'), 1)
+  })
 }
 
 t.test('an outbox that was emptied before the resource was made is no loss either', async (t) => {

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { startAdmission } from '../../../api/worker/admission.ts'
 import { reactions } from '../../../api/worker/reactions.ts'
 import { transcodeJobName } from '../../../api/worker/transcode-spec.ts'
 import type { OutboxMessage } from '../../../lib/contract/events.ts'
@@ -19,8 +20,11 @@ const refusing = (reason: ClusterErrorReason): Pick<Cluster, 'create'> => ({
     throw new ClusterError(reason, reason)
   },
 })
-const react = (message: OutboxMessage, on: Pick<Cluster, 'create'> = cluster) =>
-  reactions({ db, cluster: on, namespace: NAMESPACE, log: quietLog() })(message)
+async function react(message: OutboxMessage, on: Pick<Cluster, 'create'> = cluster): Promise<void> {
+  const deps = { db, cluster: on, namespace: NAMESPACE, log: quietLog() }
+  const admission = startAdmission(deps, { maxPerOrganization: 100 })
+  await reactions({ ...deps, admission })(message).finally(() => admission.stop())
+}
 const uploaded = (id: Uuid): OutboxMessage => ({
   id: newUuid(),
   orgId: world.org,

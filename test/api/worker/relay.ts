@@ -235,7 +235,7 @@ t.test('an event that hangs takes one place and comes again, the others pass', a
 
 t.test('a notification wakes the relay long before it polls, also after the connection was cut', async (t) => {
   const r = relay({}, { pollMs: 600_000 })
-  const listener = listenForNotifications({ url, channel: 'outbox', onNotify: r.wake, log })
+  const listener = listenForNotifications({ url, channels: { outbox: r.wake }, log })
   const backends = () =>
     admin.query(`select pid from pg_stat_activity where application_name = 'keepsake_worker listen' and query like 'listen%'
       and datname = current_database()`)

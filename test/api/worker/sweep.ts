@@ -1,8 +1,9 @@
 import t from 'tap'
 import { retryMedia } from '../../../api/media/commands.ts'
 import { failConversion, findConversion } from '../../../api/media/conversion.ts'
+import { startAdmission } from '../../../api/worker/admission.ts'
 import { startProjector } from '../../../api/worker/projector.ts'
-import { startConversion } from '../../../api/worker/reactions.ts'
+import { startConversion } from '../../../api/worker/start-conversion.ts'
 import { cleanUp, type SweepDeps, type SweepOptions, sweepConversions } from '../../../api/worker/sweep.ts'
 import { transcodeJobFor } from '../../../api/worker/transcode-spec.ts'
 import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
@@ -38,7 +39,9 @@ async function sweeper(t: { teardown(fn: () => Promise<void>): void }, change: P
   t.teardown(() => projector.stop())
   await projector.reflection.synced()
   const repairs: string[] = []
-  const deps: SweepDeps = { ...base, projector, onRepaired: (r) => repairs.push(r), ...change }
+  const admission = startAdmission({ ...base, ...change }, { maxPerOrganization: 100, backoffMs: () => 10 })
+  t.teardown(() => admission.stop())
+  const deps: SweepDeps = { ...base, projector, admission, onRepaired: (r) => repairs.push(r), ...change }
   const sweep = (options: Partial<SweepOptions> = {}) =>
     sweepConversions(deps, { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, batch: 3, ...options })
   return { sweep, repairs, projector }
@@ -63,8 +66,16 @@ t.test('videos that nothing works on get their TranscodeJob, once, by however ma
   for (const id of ids) t.match((await world.job(id))?.spec.inputs, [{ sourceKey: originalKey(world.org, id) }])
 })
 
-t.test('a video that has just changed is left alone', async (t) => {
-  await world.upload()
+/** Admitted, and its TranscodeJob is gone. */
+async function orphaned(): Promise<Uuid> {
+  const id = await world.converting()
+  await cluster.delete(TRANSCODE_JOBS, world.keyOf(id))
+  await eventually('it to be gone', async () => !(await world.job(id)))
+  return id
+}
+
+t.test('a video that was admitted just now is left alone', async (t) => {
+  await orphaned()
   const { sweep } = await sweeper(t)
   await sweep({ idleSeconds: 60 })
   t.equal((await world.jobs()).length, 0)
@@ -97,7 +108,7 @@ t.test('what finished while nobody watched is written down', async (t) => {
 })
 
 t.test('a resource that has been cleaned up is not missed when its manifest is there', async (t) => {
-  const id = await world.upload()
+  const id = await orphaned()
   await world.writeOutput(id)
   const { sweep, repairs } = await sweeper(t)
   await sweep()
@@ -107,7 +118,7 @@ t.test('a resource that has been cleaned up is not missed when its manifest is t
 })
 
 t.test('a manifest without a resource that cannot be used is made again', async (t) => {
-  const id = await world.upload()
+  const id = await orphaned()
   await world.writeOutput(id, 1, { hls: null })
   const { sweep } = await sweeper(t)
   await sweep()
@@ -172,7 +183,7 @@ t.test('a conversion without a sign of life is given up and its resource removed
 })
 
 t.test('a cluster that is away delays; one that is away for days fails the media', async (t) => {
-  const [first, second] = [await world.upload(), await world.upload()]
+  const [first, second] = [await orphaned(), await orphaned()]
   const away = async () => {
     throw new ClusterError('Unavailable', 'away')
   }

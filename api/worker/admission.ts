@@ -1,0 +1,90 @@
+import type { Uuid } from '../../lib/contract/ids.ts'
+import { failpoint } from '../../lib/runtime/failpoint.ts'
+import type { Database } from '../db/db.ts'
+import { findConversion } from '../media/conversion.ts'
+import { admissionsOf } from './admission-plan.ts'
+import { admitVideos, findOrganizations, listAdmissible, lockAdmissions } from './admission-queries.ts'
+import { keyedQueue } from './keyed-queue.ts'
+import { type ConversionDeps, startConversion } from './start-conversion.ts'
+
+export interface Admission {
+  /**
+   * Gives free places to the videos that wait longest, in these organizations or in all, and starts their conversions.
+   * Returns those it started. One that cannot be started now keeps its place and is tried again.
+   */
+  fill(orgIds?: readonly Uuid[]): Promise<ReadonlySet<Uuid>>
+  /** The same soon, in one organization or in all. */
+  wake(orgId?: Uuid): void
+  /** Resolves when what is under way is done. */
+  stop(): Promise<void>
+}
+
+export interface AdmissionOptions {
+  /** How many conversions of one organization have a TranscodeJob at a time. */
+  maxPerOrganization: number
+  backoffMs?: (attempts: number) => number
+}
+
+const ALL = 'all organizations'
+
+/** Any number may run at once: places are given under a lock of the organization's row. */
+export function startAdmission(deps: ConversionDeps, options: AdmissionOptions): Admission {
+  const { db, log } = deps
+  const { maxPerOrganization, backoffMs } = options
+
+  async function start(id: Uuid): Promise<void> {
+    const media = await db.read({}, (tx) => findConversion(tx, id))
+    if (media?.uploadStatus === 'processing' && media.conversionAdmittedAt) await startConversion(deps, media)
+  }
+
+  async function fill(orgIds?: readonly Uuid[]): Promise<ReadonlySet<Uuid>> {
+    const admitted = await admit(db, maxPerOrganization, orgIds)
+    if (admitted.length > 0) failpoint('admission.committed')
+    const started = new Set<Uuid>()
+    for (const id of admitted) {
+      try {
+        await start(id)
+        started.add(id)
+      } catch (error) {
+        log.warn({ err: error, media: id }, 'an admitted conversion could not be started')
+        // Should we die before it succeeds, the sweep finds it admitted and without a TranscodeJob.
+        starts.add(id)
+      }
+    }
+    return started
+  }
+
+  const starts = keyedQueue({
+    concurrency: 4,
+    look: async (id) => void (await start(id as Uuid)),
+    onError: (error, id, attempt) => log.warn({ err: error, media: id, attempt }, 'conversion not started yet'),
+    ...(backoffMs && { backoffMs }),
+  })
+  const fills = keyedQueue({
+    concurrency: 2,
+    look: async (key) => void (await fill(key === ALL ? undefined : [key as Uuid])),
+    onError: (error, key, attempt) => log.warn({ err: error, organization: key, attempt }, 'places not given yet'),
+    ...(backoffMs && { backoffMs }),
+  })
+  return {
+    fill,
+    wake: (orgId) => fills.add(orgId ?? ALL),
+    async stop() {
+      await fills.stop()
+      await starts.stop()
+    },
+  }
+}
+
+/** Videos that have a place from now on, in the order in which they are to be started. */
+async function admit(db: Database, max: number, orgIds: readonly Uuid[] | undefined): Promise<Uuid[]> {
+  const candidates = orgIds ?? (await db.read({}, (tx) => listAdmissible(tx, max)))
+  if (candidates.length === 0) return []
+  return db.inTransaction({}, async (tx) => {
+    await lockAdmissions(tx, candidates)
+    // A statement of its own: that of the lock still sees the places as they were before it waited.
+    const admitted = admissionsOf(await findOrganizations(tx, candidates, max), max)
+    if (admitted.length > 0) await admitVideos(tx, admitted)
+    return admitted
+  })
+}
