@@ -3,6 +3,10 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { type Release, StoreError } from './object-store.ts'
 
+/** What is stored is for this user alone. */
+export const FILE_MODE = 0o600
+export const FOLDER_MODE = 0o700
+
 /** What a stored file says about itself. */
 export interface Seal {
   etag: string
@@ -32,7 +36,7 @@ export type Body = Readable | Buffer | string | AsyncIterable<Buffer>
 
 /** Streams the body into a new file, closes it with a seal and makes it durable. Throws what the body throws. */
 export async function writeSealed(path: string, body: Body, options: SealOptions): Promise<Seal> {
-  const handle = await disk(open(path, 'wx', 0o600))
+  const handle = await disk(open(path, 'wx', FILE_MODE))
   try {
     const hash = options.etag === undefined ? createHash('md5') : undefined
     const size = await copyBody(handle, body, hash, options)

@@ -1,11 +1,9 @@
 import { mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { errnoOf } from './object-store-folder-file.ts'
+import { errnoOf, FOLDER_MODE } from './object-store-folder-file.ts'
 
 /** Not in the alphabet of keys, so that the object `a` and the folder of `a/b` lie side by side. */
 export const OBJECT_SUFFIX = '~object'
-/** What lies in the folder is for this user alone. */
-export const FOLDER_MODE = 0o700
 const DAY_MS = 24 * 60 * 60 * 1000
 
 /** Where things lie in the folder. All of it must be one file system: everything is moved into place by rename. */
