@@ -9,6 +9,9 @@ import { megabytes, type Terminal, terminal } from './demo/terminal.ts'
 import { type Platform, startPlatform } from './platform.ts'
 import { endAtOnce, runUntilSignal } from './until-signal.ts'
 
+// Whatever this process and its children make is for this user alone.
+process.umask(0o077)
+
 /** `make demo`: a video on its way through the whole platform. `VIDEO=path` takes one's own, `CHECK=1` ends by itself. */
 const isCheck = /^(1|true|yes)$/i.test(process.env['CHECK'] ?? '')
 

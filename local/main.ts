@@ -2,6 +2,9 @@ import { parseArgs } from 'node:util'
 import { startPlatform } from './platform.ts'
 import { endAtOnce, runUntilSignal } from './until-signal.ts'
 
+// Whatever this process and its children make is for this user alone.
+process.umask(0o077)
+
 /** `npm start [-- --data folder] [--port n]`: the platform alone, until Ctrl-C. */
 const { values } = parseArgs({
   options: {

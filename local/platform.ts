@@ -1,9 +1,9 @@
-import { mkdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { lifecycle } from '../lib/runtime/lifecycle.ts'
 import type { Demo } from './demo-file.ts'
 import { lockFolder } from './folder-lock.ts'
 import type { PageServer } from './page-server.ts'
+import { closeContents, makePrivate } from './private-folder.ts'
 import { openLogFile } from './program-log.ts'
 import { type PlatformOptions, startPrograms } from './programs.ts'
 
@@ -21,7 +21,7 @@ const STOP_MS = 20_000
 /** The whole platform in this process, on embedded parts. What has started partly is stopped again before this throws. */
 export async function startPlatform(options: PlatformOptions): Promise<Platform> {
   const folder = resolve(options.folder)
-  await mkdir(folder, { recursive: true, mode: 0o700 })
+  await makePrivate(folder)
   const lock = lockFolder(folder)
   const logs = openLogFile(folder, options.logLevel ?? 'info')
   const log = logs.of('local')
@@ -35,6 +35,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     return closed
   }
   try {
+    await closeContents(folder).catch((error: unknown) => log.warn({ err: error }, 'could not close all of the folder'))
     const running = await startPrograms({ ...options, folder }, logs, life.onStop)
     return { ...running, folder, logFile: join(folder, 'keepsake.log'), close }
   } catch (error) {

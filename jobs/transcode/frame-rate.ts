@@ -1,4 +1,5 @@
 import { parseRational, type Rational, rational, toNumber } from './rational.ts'
+import type { Source } from './source.ts'
 
 /** Rates that players and encoders support. A variable rate becomes one of them. */
 const STANDARD: readonly Rational[] = [
@@ -18,6 +19,8 @@ const STANDARD: readonly Rational[] = [
 ]
 const MAX = 60
 const MIN = 10
+/** How many frames per frame of the source a rate above the average may cost. */
+const MOST_REPEATED = 2.5
 
 export interface FrameRate {
   /** The constant rate to encode at: at most 60, at least 10 frames per second. */
@@ -41,8 +44,23 @@ export function chooseFrameRate(input: { base: unknown; average: unknown; interl
   if (input.interlaced) return as(bounded(snap(average)), false)
   const ratio = toNumber(base) / toNumber(average)
   if (Math.abs(ratio - 1) <= 0.02) return as(bounded(snap(base)), false)
-  const isPlausible = ratio > 1 && ratio <= 2.5 && toNumber(base) <= MAX
+  const isPlausible = ratio > 1 && ratio <= MOST_REPEATED && toNumber(base) <= MAX
   return as(isPlausible ? bounded(snap(base)) : standardAtLeast(toNumber(average)), true)
+}
+
+/**
+ * The rate for a source whose frames were counted: what was chosen from the file's own claim, or less when it claims
+ * far more frames per second than it has.
+ */
+export function measuredRate(
+  claimed: Pick<Source, 'frameRate' | 'averageFrameRate' | 'variableFrameRate'>,
+  measured: number,
+): typeof claimed {
+  const { frameRate, averageFrameRate, variableFrameRate } = claimed
+  if (toNumber(frameRate) <= MOST_REPEATED * Math.max(MIN, measured)) {
+    return { frameRate, averageFrameRate, variableFrameRate }
+  }
+  return { frameRate: standardAtLeast(measured), averageFrameRate: measured, variableFrameRate: true }
 }
 
 /** Replaces an unusual fraction (2997/100, 1790000/59667) by the standard rate that it approximates, or the nearest. */

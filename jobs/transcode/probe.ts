@@ -2,7 +2,9 @@ import { stat } from 'node:fs/promises'
 import { badInput } from '../failure.ts'
 import { runFfprobe } from '../ffmpeg.ts'
 import { guardedInput } from '../ffmpeg-input.ts'
-import { LIMITS, ProbeDocument, refuseTooLong, type Source, toSource } from './source.ts'
+import { measuredRate } from './frame-rate.ts'
+import { presentationSeconds } from './pass.ts'
+import { LIMITS, ProbeDocument, refuseSparse, refuseTooLong, type Source, toSource } from './source.ts'
 
 const LIMIT_MS = 60_000
 const SCAN_LIMIT_MS = 600_000
@@ -10,15 +12,25 @@ const MAX_DOCUMENT = 4 * 1024 * 1024
 
 export type ProbedSource = Source & { videoSeconds: number }
 
-/** Probes an upload. Throws a PermanentError when the file is at fault, any other error when probing itself failed. */
+/**
+ * Probes an upload. Throws a PermanentError when the file is at fault, any other error when probing itself failed. In a
+ * longer video it counts every frame, because the cost of the encode follows from the duration that the file claims.
+ */
 export async function probe(path: string, signal: AbortSignal): Promise<ProbedSource> {
   const { size } = await stat(path)
   if (size > LIMITS.bytes) throw badInput('LimitExceeded', 'The file is larger than 10 GiB')
   if (size === 0) throw badInput('CorruptInput', 'The file is empty')
   const source = toSource(await readDocument(path, signal))
-  const videoSeconds = source.videoSeconds ?? (await measure(path, source, signal))
+  const claimed = source.videoSeconds
+  if (claimed !== null && presentationSeconds({ ...source, videoSeconds: claimed }) <= LIMITS.sparseSeconds) {
+    return { ...source, videoSeconds: claimed }
+  }
+  const measured = await measure(path, source, signal)
+  const videoSeconds = claimed ?? measured.seconds
   refuseTooLong(videoSeconds)
-  return { ...source, videoSeconds }
+  const whole = { ...source, videoSeconds }
+  refuseSparse(measured.frames, presentationSeconds(whole))
+  return { ...whole, ...measuredRate(whole, measured.frames / videoSeconds) }
 }
 
 async function readDocument(path: string, signal: AbortSignal): Promise<ProbeDocument> {
@@ -53,9 +65,15 @@ const parseJson = (text: string): unknown => {
   }
 }
 
-/** Reads the time stamp of every packet, for recordings made by browsers: these declare no duration. */
-async function measure(path: string, source: Source, signal: AbortSignal): Promise<number> {
-  let [from, to] = [Number.POSITIVE_INFINITY, 0]
+/**
+ * Reads the time stamp of every packet: recordings made by browsers declare no duration, and a declared rate may be wrong.
+ */
+async function measure(
+  path: string,
+  source: Source,
+  signal: AbortSignal,
+): Promise<{ seconds: number; frames: number }> {
+  let [from, to, frames] = [Number.POSITIVE_INFINITY, 0, 0]
   await runFfprobe({
     args: [
       ...['-select_streams', String(source.video.index), '-show_entries', 'packet=pts_time,duration_time'],
@@ -66,10 +84,11 @@ async function measure(path: string, source: Source, signal: AbortSignal): Promi
     onLine: (line) => {
       const [pts, duration] = line.split(',').map(Number)
       if (pts === undefined || !Number.isFinite(pts)) return
+      frames += 1
       from = Math.min(from, pts)
       to = Math.max(to, pts + (Number.isFinite(duration) ? (duration ?? 0) : 0))
     },
   })
   if (to <= 0) throw badInput('CorruptInput', 'The video has no frames')
-  return to - Math.min(from, 0)
+  return { seconds: to - Math.min(from, 0), frames }
 }

@@ -28,7 +28,17 @@ export interface Source {
   location: { latitude: number; longitude: number } | null
 }
 
-export const LIMITS = { bytes: 10 * 1024 ** 3, seconds: 4 * 3600, side: 8192, pixels: 36_000_000, minSide: 16 }
+export const LIMITS = {
+  bytes: 10 * 1024 ** 3,
+  seconds: 4 * 3600,
+  side: 8192,
+  pixels: 36_000_000,
+  minSide: 16,
+  /** Up to this long a video may have as few frames as it likes: a slide show, a still picture with a song. */
+  sparseSeconds: 300,
+  /** Beyond that: frames per second on average. */
+  minFrameRate: 1,
+}
 
 const Tags = z.record(z.string(), z.string()).default({})
 const Stream = z.object({
@@ -156,6 +166,20 @@ function refuseAbsurd({ width, height, videoSeconds, audioSeconds }: Source): vo
     throw limit(`The picture is ${width} x ${height}; at least ${LIMITS.minSide} a side is needed`)
   }
   refuseTooLong(Math.max(videoSeconds ?? 0, audioSeconds ?? 0))
+}
+
+/**
+ * The encoder repeats frames to fill the gaps of a source. Two frames four hours apart would cost as much as a film, so a
+ * long video must have a frame per second on average. Screen recordings with long still passages pass: they are short, or
+ * something moves (a clock, a cursor).
+ */
+export function refuseSparse(frames: number, seconds: number): void {
+  if (seconds <= LIMITS.sparseSeconds || frames >= LIMITS.minFrameRate * seconds) return
+  const minutes = Math.round(seconds / 60)
+  const message =
+    `The video has ${frames} frames in ${minutes} minutes; longer than ${LIMITS.sparseSeconds / 60} minutes it needs at ` +
+    `least ${LIMITS.minFrameRate} frame per second on average. Export it with a fixed frame rate and upload it again`
+  throw badInput('LimitExceeded', message)
 }
 
 /** Refuses more than four hours. */

@@ -3,6 +3,10 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { type Release, StoreError } from './object-store.ts'
 
+/** Only the user of the process may read stored objects. */
+export const FILE_MODE = 0o600
+export const FOLDER_MODE = 0o700
+
 /** The metadata at the end of a stored file. */
 export interface Seal {
   etag: string
@@ -32,7 +36,7 @@ export type Body = Readable | Buffer | string | AsyncIterable<Buffer>
 
 /** Streams the body into a new file, appends the seal and syncs the file. Rethrows errors of the body. */
 export async function writeSealed(path: string, body: Body, options: SealOptions): Promise<Seal> {
-  const handle = await disk(open(path, 'wx', 0o600))
+  const handle = await disk(open(path, 'wx', FILE_MODE))
   try {
     const hash = options.etag === undefined ? createHash('md5') : undefined
     const size = await copyBody(handle, body, hash, options)

@@ -4,7 +4,16 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { failpoint } from './failpoint.ts'
 import { MIN_PART_BYTES, type ObjectInfo, type PartInfo, type PutPartOptions, StoreError } from './object-store.ts'
-import { disk, errnoOf, readContent, readSeal, type Seal, writeSealed } from './object-store-folder-file.ts'
+import {
+  disk,
+  errnoOf,
+  FILE_MODE,
+  FOLDER_MODE,
+  readContent,
+  readSeal,
+  type Seal,
+  writeSealed,
+} from './object-store-folder-file.ts'
 import { type Layout, moveIntoPlace, syncFolder } from './object-store-folder-path.ts'
 import { checkContentType, checkKey, checkPartNumber, checkPartOrder } from './object-store-key.ts'
 
@@ -42,8 +51,8 @@ export function folderMultipart(at: Layout) {
     checkContentType(options.contentType)
     const id = randomUUID()
     const temporary = join(at.temporary, id)
-    await mkdir(temporary)
-    const handle = await open(join(temporary, 'upload.json'), 'wx')
+    await mkdir(temporary, { mode: FOLDER_MODE })
+    const handle = await open(join(temporary, 'upload.json'), 'wx', FILE_MODE)
     try {
       const upload: Upload = { key, contentType: options.contentType }
       await handle.writeFile(JSON.stringify(upload))

@@ -1,11 +1,9 @@
 import { mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { errnoOf } from './object-store-folder-file.ts'
+import { errnoOf, FOLDER_MODE } from './object-store-folder-file.ts'
 
 /** Contains a character that keys cannot have, so that the object `a` and the folder of `a/b` can coexist. */
 export const OBJECT_SUFFIX = '~object'
-/** What lies in the folder is for this user alone. */
-export const FOLDER_MODE = 0o700
 const DAY_MS = 24 * 60 * 60 * 1000
 
 /** The layout of the folder. It must be one file system, because files are moved into place by rename. */

@@ -6,7 +6,15 @@ import { addAbortSignal } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { failpoint } from './failpoint.ts'
 import { type ObjectInfo, type ObjectStore, type PutOptions, StoreError } from './object-store.ts'
-import { type Body, disk, readContent, readSeal, writeSealed } from './object-store-folder-file.ts'
+import {
+  type Body,
+  disk,
+  FILE_MODE,
+  FOLDER_MODE,
+  readContent,
+  readSeal,
+  writeSealed,
+} from './object-store-folder-file.ts'
 import { absent, folderMultipart } from './object-store-folder-multipart.ts'
 import {
   layout,
@@ -24,7 +32,8 @@ import { checkContentType, checkFolderPrefix, checkKey, checkPrefix, checkRange 
  */
 export function openFolderStore(options: { folder: string }): ObjectStore {
   const at = layout(options.folder)
-  for (const path of [at.objects, at.temporary, at.uploads, at.completing]) mkdirSync(path, { recursive: true })
+  for (const path of [at.objects, at.temporary, at.uploads, at.completing])
+    mkdirSync(path, { recursive: true, mode: FOLDER_MODE })
   // Errors are ignored: a broken folder fails visibly in the first put.
   const swept = sweepTemporary(at.temporary, Date.now()).catch(() => undefined)
   const multipart = folderMultipart(at)
@@ -100,7 +109,7 @@ export function openFolderStore(options: { folder: string }): ObjectStore {
     const { info, body } = await get(key, undefined, signal)
     const half = `${path}.${randomUUID()}`
     try {
-      await pipeline(body, createWriteStream(half, { flags: 'wx' }))
+      await pipeline(body, createWriteStream(half, { flags: 'wx', mode: FILE_MODE }))
       await rename(half, path)
     } finally {
       await rm(half, { force: true })

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -9,6 +9,7 @@ import { type Client, signIn as clientOf, untilConverted, upload } from '../../l
 import type { Demo } from '../../local/demo-file.ts'
 import { eventually } from '../support/eventually.ts'
 import { processesOf, readDemo, startProcess } from '../support/platform-process.ts'
+import { readableByOthers } from '../support/rights.ts'
 import { slowEncoderPath } from '../support/slow-ffmpeg.ts'
 
 const run = promisify(execFile)
@@ -47,12 +48,16 @@ let client: Client
 let mediaId: string
 
 t.test('the first start', async (t: Test) => {
+  // As an earlier version left it, or a copy made by hand.
+  await mkdir(join(folder, 'objects/objects/org'), { recursive: true })
+  await writeFile(join(folder, 'objects/objects/org/x~object'), 'private', { mode: 0o644 })
+  await chmod(folder, 0o755)
   const platform = startProcess(t, folder)
   first = await platform.ready()
 
-  await t.test('writes what a client needs where nobody else can read it', async (t) => {
+  await t.test('keeps what it writes, and what was there, from other users', async (t) => {
     t.equal((await stat(join(folder, 'demo.json'))).mode & 0o777, 0o600)
-    t.equal((await stat(folder)).mode & 0o777, 0o700)
+    t.strictSame(await readableByOthers(folder), [])
   })
 
   await t.test('every address of demo.json answers', async (t) => {
@@ -144,6 +149,10 @@ t.test('after kill -9 it starts again, with nothing lost and nobody left', async
   t.match(media.variants.hls_master_url, /^http/, 'the conversion that was cut off is done again')
   const { renditions } = await checkStream(media.variants.hls_master_url ?? '', 8)
   t.equal(renditions.length, 2)
+  // The Postgres server and the Jobs' programs have written meanwhile.
+  for (const name of ['objects', 'jobs', 'cluster', 'postgres']) {
+    t.strictSame(await readableByOthers(join(folder, name)), [], name)
+  }
 
   platform.child.kill('SIGINT')
   t.equal(await platform.ended, 0)

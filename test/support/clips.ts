@@ -113,6 +113,38 @@ const RECIPES = {
   /** A scratch that people overlook. */
   scratched: { of: 'streamable', change: (b: Buffer) => flipBits(b, 1), extension: 'mp4' },
   headless: { of: 'landscape', change: (b: Buffer) => b.subarray(0, Math.floor(b.length / 2)), extension: 'mov' },
+  /** Two frames, nearly four hours apart: 3 KB that would become 140,010 frames of each rendition. */
+  farApart: {
+    args: [
+      ...[...picture('64x36', 1, 2), '-vf', "settb=1,setpts='if(eq(N,0),0,14000)'", '-fps_mode', 'vfr', ...h264],
+      ...['-video_track_timescale', '1000'],
+    ],
+    extension: 'mp4',
+  },
+  /** The same in a container that names a frame rate, which is not true. */
+  farApartWebm: {
+    args: [
+      ...[...picture('160x120', 1, 2), '-vf', "settb=1,setpts='if(eq(N,0),0,14000)'", '-fps_mode', 'vfr'],
+      ...['-c:v', 'libvpx', '-deadline', 'realtime', '-cpu-used', '8'],
+    ],
+    extension: 'webm',
+  },
+  /** A slide show: a picture every five seconds for half a minute. */
+  slides: {
+    args: [
+      ...[...picture('320x180', 1, 6), ...sound(30), '-vf', "settb=1,setpts='5*N'", '-fps_mode', 'vfr'],
+      ...[...h264, ...aac, '-video_track_timescale', '1000'],
+    ],
+    extension: 'mp4',
+  },
+  /** A screen recorded for six minutes: ten pictures in each tenth second, then one a second. */
+  screen: {
+    args: [
+      ...[...picture('320x180', 10, 360), '-vf', "select='lt(mod(t,10),1)+not(mod(n,10))'", '-fps_mode', 'vfr'],
+      ...[...h264, '-video_track_timescale', '1000'],
+    ],
+    extension: 'mp4',
+  },
   exotic: { args: [...picture('320x180', 25, 1), '-c:v', 'magicyuv'], extension: 'mkv' },
   audioOnly: { args: [...sound(1), ...aac], extension: 'm4a' },
 } satisfies Record<string, Recipe>

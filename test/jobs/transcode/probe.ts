@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { type ProbedSource, probe } from '../../../jobs/transcode/probe.ts'
-import { type ProbeDocument, toSource } from '../../../jobs/transcode/source.ts'
+import { type ProbeDocument, refuseSparse, toSource } from '../../../jobs/transcode/source.ts'
 import { cameraOf, capturedAtOf, locationOf } from '../../../jobs/transcode/source-tags.ts'
 import { type ClipName, clip } from '../../support/clips.ts'
 
@@ -37,6 +37,8 @@ const facts: [ClipName, string, Partial<ProbedSource>][] = [
   ['hdr', 'HDR', { hdr: 'arib-std-b67' }],
   ['tiny', 'a tiny picture', { width: 64, height: 36, frameRate: { num: 15, den: 1 } }],
   ['webm', 'a duration that Matroska keeps as a tag', { container: 'matroska,webm', videoSeconds: 1 }],
+  ['slides', 'a picture every five seconds', { frameRate: { num: 10, den: 1 }, videoSeconds: 26 }],
+  ['screen', 'a screen that hardly changes', { frameRate: { num: 10, den: 1 }, variableFrameRate: true }],
   ['recorded', 'how long it is where the file does not say', { videoSeconds: 1 }],
 ]
 for (const [name, what, want] of facts) {
@@ -78,6 +80,8 @@ const refused: [string, () => Promise<string>, string][] = [
   ['half a file whose index is at the end', () => clip('headless'), 'CorruptInput'],
   ['a text', () => written('hello, this is no video at all\n'.repeat(50)), 'CorruptInput'],
   ['an empty file', () => written(''), 'CorruptInput'],
+  ['two frames nearly four hours apart', () => clip('farApart'), 'LimitExceeded'],
+  ['the same where the file claims a frame rate', () => clip('farApartWebm'), 'LimitExceeded'],
   ['more than 10 GiB', () => sparse(10 * 1024 ** 3 + 1), 'LimitExceeded'],
 ]
 for (const [what, path, reason] of refused) {
@@ -109,6 +113,21 @@ for (const [what, video] of absurd) {
     t.throws(() => toSource(documentOf(video)), { code: 12, reason: 'LimitExceeded' })
   })
 }
+
+t.test('a video of more than five minutes needs a frame per second on average', async (t) => {
+  const table: [number, number, boolean][] = [
+    [1, 300, true],
+    [300, 301, false],
+    [301, 301, true],
+    [2, 14_001, false],
+    [14_400, 14_400, true],
+  ]
+  for (const [frames, seconds, isFine] of table) {
+    const look = () => refuseSparse(frames, seconds)
+    if (isFine) t.doesNotThrow(look, `${frames} frames in ${seconds} s`)
+    else t.throws(look, { code: 12, reason: 'LimitExceeded', message: /at least 1 frame per second/ })
+  }
+})
 
 t.test('the timeline begins with the container, not with the picture', async (t) => {
   t.equal(toSource(documentOf({ start_time: '2.5' }, { start_time: '0.5' })).videoSeconds, 12)

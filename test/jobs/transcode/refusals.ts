@@ -15,6 +15,7 @@ t.test('bad inputs fail alone, each with its reason, and leave nothing behind', 
     ['damaged', 'CorruptInput'],
     ['exotic', 'UnsupportedCodec'],
     ['audioOnly', 'NoVideoStream'],
+    ['farApart', 'LimitExceeded'],
   ]
   const inputs = [
     ...(await Promise.all(bad.map(async ([name]) => bench.inputOf(await clip(name), name, `${bench.prefix}${name}/`)))),

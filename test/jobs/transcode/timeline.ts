@@ -1,5 +1,5 @@
 import t from 'tap'
-import { chooseFrameRate } from '../../../jobs/transcode/frame-rate.ts'
+import { chooseFrameRate, measuredRate } from '../../../jobs/transcode/frame-rate.ts'
 import { parseRational, rational, toText } from '../../../jobs/transcode/rational.ts'
 import {
   firstFrameOf,
@@ -30,6 +30,20 @@ for (const [base, average, want, variable] of rates) {
     t.equal(got.variable, variable)
   })
 }
+
+t.test('a file that claims more frames than it has is encoded at the rate that it has', async (t) => {
+  const table: [number, number, string][] = [
+    [60, 60, '60'],
+    [60, 24, '60'],
+    [60, 20, '20'],
+    [30, 1, '10'],
+    [10, 1, '10'],
+  ]
+  for (const [claimed, measured, want] of table) {
+    const claim = { frameRate: rational(claimed), averageFrameRate: claimed, variableFrameRate: false }
+    t.equal(toText(measuredRate(claim, measured).frameRate), want, `${claimed} claimed, ${measured} counted`)
+  }
+})
 
 t.test('fields are not counted as frames', async (t) => {
   t.equal(toText(chooseFrameRate({ base: '50/1', average: '25/1', interlaced: true }).rate), '25')

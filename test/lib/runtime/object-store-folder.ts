@@ -10,6 +10,7 @@ import { openFolderStore } from '../../../lib/runtime/object-store-folder.ts'
 import { layout, moveIntoPlace, removeEmptyFolders } from '../../../lib/runtime/object-store-folder-path.ts'
 import { eventually } from '../../support/eventually.ts'
 import { objectStoreContract } from '../../support/object-store-contract.ts'
+import { readableByOthers } from '../../support/rights.ts'
 import { growthOfFourParts } from '../../support/streaming-memory.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-folder-store-'))
@@ -40,6 +41,18 @@ t.test('leaves no folder and no temporary file behind', async (t) => {
   await store.delete('m/n')
   for (const name of ['objects', 'tmp', 'uploads', 'completing'])
     t.strictSame(await readdir(join(here, name)), [], name)
+})
+
+t.test('what it stores is for its own user alone', async (t) => {
+  const here = t.testdir()
+  const before = process.umask(0o022)
+  t.teardown(() => process.umask(before))
+  const store = openFolderStore({ folder: join(here, 'store') })
+  await store.put('a/b', 'x', textType)
+  const id = await store.createMultipart('m/n', textType)
+  await store.putPart('m/n', id, 1, Readable.from([Buffer.from('x')]), { size: 1 })
+  await store.download('a/b', join(here, 'store', 'copy'))
+  t.strictSame(await readableByOthers(join(here, 'store')), [])
 })
 
 t.test('several stores on one folder see the same objects and uploads', async (t) => {
