@@ -25,7 +25,9 @@ export function problemResponses(codes: readonly ProblemCode[]): Record<string, 
   const responses = [...byStatus].map(([status, of]) => {
     const examples = Object.fromEntries(of.map((code) => [code, { value: exampleOf(code) }]))
     const content = { 'application/json': { schema: ProblemBody, examples } }
-    return [String(status), { description: of.map((code) => `\`${code}\``).join(' or '), content }] as const
+    const description = of.map((code) => `\`${code}\``).join(' or ')
+    const headers = of.some((code) => code in RETRY_AFTER) && { headers: WAIT }
+    return [String(status), { description, ...headers, content }] as const
   })
   return Object.fromEntries(responses)
 }
@@ -36,6 +38,13 @@ const RETRY_AFTER: Partial<Record<ProblemCode, number>> = {
   SERVICE_UNAVAILABLE: 5,
   AUTH_UNAVAILABLE: 5,
 }
+
+const WAIT = {
+  'Retry-After': {
+    description: 'Seconds after which trying again makes sense, as in `error.retry_after`',
+    schema: { type: 'integer', minimum: 1 },
+  },
+} as const
 
 function exampleOf(code: ProblemCode) {
   const retryAfter = RETRY_AFTER[code]

@@ -108,18 +108,28 @@ function requestBody(route: Route): { requestBody?: ZodOpenApiRequestBodyObject 
 
 const Meta = z.object({ request_id: z.string(), timestamp: z.iso.datetime() }).meta({ id: 'Meta' })
 const EXAMPLE_META = { request_id: 'req_01j4p0f84wfhz8mpfz3mjs2qaf', timestamp: '2026-11-21T09:30:00.000Z' }
-const REQUEST_ID = {
+const HEADERS = {
   'X-Request-Id': { description: 'Names this request in our logs', schema: { type: 'string' } },
+  'RateLimit-Policy': {
+    description: 'The limits that apply: `q` requests in `w` seconds (draft-ietf-httpapi-ratelimit-headers-08)',
+    schema: { type: 'string' },
+    example: '"general";q=600;w=60',
+  },
+  RateLimit: {
+    description: 'What is left: `r` requests now, and all of them again in `t` seconds',
+    schema: { type: 'string' },
+    example: '"general";r=59;t=1',
+  },
 } as const
 
 function successResponse(route: Route): Record<string, ZodOpenApiResponseObject> {
-  if (!route.response) return { [route.status]: { description: 'Done', headers: REQUEST_ID } }
+  if (!route.response) return { [route.status]: { description: 'Done', headers: HEADERS } }
   const schema = route.unwrapped ? route.response : z.object({ data: route.response, meta: Meta })
   const shown = route.examples?.response
   const example = route.unwrapped ? shown : { data: shown, meta: EXAMPLE_META }
   const content = { 'application/json': { schema, ...(shown !== undefined && { example }) } }
   const description = route.status === 201 ? 'Created' : 'OK'
-  const success = { [route.status]: { description, headers: REQUEST_ID, content } }
+  const success = { [route.status]: { description, headers: HEADERS, content } }
   if (route.method !== 'get' || route.public) return success
   return { ...success, 304: { description: 'Not modified: the client has it already (If-None-Match)' } }
 }
