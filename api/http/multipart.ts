@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { pipeline, type Readable } from 'node:stream'
+import { pipeline, type Transform } from 'node:stream'
 import { Busboy, type BusboyHeaders, type BusboyInstance } from '@fastify/busboy'
 import { Problem } from '../../lib/contract/problem.ts'
 import { hashing, type Streamed } from './bytes-body.ts'
@@ -14,77 +14,100 @@ const FIELD_NAME = /^[a-z][a-z0-9_]{0,63}$/
 
 type Form = Streamed<MultipartBody>
 
+/** How far the reading of a form has come. */
+type Step =
+  /** Before the file. */
+  | 'fields'
+  /** The file is being handed over. */
+  | 'file'
+  /** The handler has been given all of the file, and the form goes on. */
+  | 'after file'
+  /** The form has ended, and the handler has not been given all of the file yet. */
+  | 'rest of file'
+  | 'whole'
+  | 'failed'
+
+/** What may happen to a form that has not failed, and where it leads. `parsed`: the closing boundary was read. */
+const NEXT: Record<'began file' | 'read file' | 'parsed', Partial<Record<Step, Step>>> = {
+  'began file': { fields: 'file' },
+  'read file': { file: 'after file', 'rest of file': 'whole' },
+  parsed: { file: 'rest of file', 'after file': 'whole' },
+}
+
 /**
  * Reads a form up to its file, which must be called `file`, and hands that over while it arrives. Rejects with a
  * Problem when the form ends without one or is not a form. Nothing is held but the text fields.
  */
 export function readForm(req: IncomingMessage): Promise<Form> {
   const parser = open(req)
-  const { promise, resolve, reject } = Promise.withResolvers<Form>()
+  const begun = Promise.withResolvers<Form>()
   const whole = Promise.withResolvers<Record<string, string>>()
-  // Whoever asks for it gets the error; nobody has to ask.
+  // Handlers that have failed by themselves do not ask for it.
   whole.promise.catch(() => {})
 
   const fields = new Map<string, string>()
-  let file: { stream: Readable; digest(): string | undefined; about: string } | undefined
-  let fileRead = false
-  let parsed = false
-  let over = false
+  let step: Step = 'fields'
+  let file: Transform | undefined
 
-  const fail = (error: Error) => {
-    if (over) return
-    over = true
-    stop()
-    file?.stream.destroy(error)
-    whole.reject(error)
-    reject(error)
+  const isOver = () => step === 'whole' || step === 'failed'
+  function advance(event: keyof typeof NEXT): void {
+    if (isOver()) return
+    const next = NEXT[event][step]
+    if (next === undefined) fail(missing())
+    else if (next === 'whole') end()
+    else step = next
   }
-  const stop = () => {
+  function end(): void {
+    step = 'whole'
+    stop()
+    whole.resolve(Object.fromEntries(fields))
+  }
+  function fail(error: Error): void {
+    if (isOver()) return
+    step = 'failed'
+    stop()
+    file?.destroy(error)
+    whole.reject(error)
+    begun.reject(error)
+  }
+  function stop(): void {
     req.off('close', onClose)
     req.unpipe(parser)
     // What still arrives is read into nothing: an answer can only be seen by a client that is not stuck sending.
     req.resume()
   }
-  const settle = () => {
-    if (over || !parsed) return
-    if (!file) return fail(missing())
-    if (!fileRead) return
-    over = true
-    stop()
-    whole.resolve(Object.fromEntries(fields))
-  }
-  const onClose = () => {
+  function onClose(): void {
     if (!req.complete) fail(new ClientGone())
   }
 
   parser.on('field', (name: string | undefined, value: string, _nameTruncated: boolean, valueTruncated: boolean) => {
     if (!name || !FIELD_NAME.test(name)) return // unknown fields are ignored
-    if (valueTruncated) fail(invalid([{ field: `body.${name}`, issue: 'is too long' }]))
-    else if (fields.has(name)) fail(invalid([{ field: `body.${name}`, issue: 'was sent twice' }]))
+    const issue = issueOf(value, { isLong: valueTruncated, isSecond: fields.has(name) })
+    if (issue) fail(invalid([{ field: `body.${name}`, issue }]))
     else fields.set(name, value)
   })
   parser.on('file', (name, source, filename: string | undefined, _encoding, mimeType) => {
     // busboy reports a form that breaks off inside the file here and nowhere else.
     source.on('error', (error) => fail(malformed(error)))
-    if (over) return void source.resume()
+    if (isOver()) return void source.resume()
     if (name !== 'file' || !filename) return fail(missing())
+    if (!isUnicode(filename)) return fail(invalid([{ field: 'body.file', issue: `has a file name that ${NOT_UTF8}` }]))
     const meter = hashing()
-    // Small files are whole before the handler looks at them; should the rest of the form fail then, nobody else listens.
-    meter.stream.on('error', () => {})
-    file = { ...meter, about: JSON.stringify([filename, mimeType]) }
-    pipeline(source, meter.stream, (error) => {
-      if (error) return fail(error)
-      fileRead = true
-      settle()
+    file = meter.stream
+    // Small files are whole before the handler looks at them; should the rest of the form fail then, no one else listens.
+    file.on('error', () => {})
+    advance('began file')
+    pipeline(source, file, (error) => {
+      if (error) fail(error)
+      else advance('read file')
     })
-    const body = {
-      fields: Object.fromEntries(fields),
-      file: { filename, mimeType, stream: meter.stream },
-      finished: () => whole.promise,
-    }
-    resolve({
-      body,
-      digest: () => (fileRead && parsed && over ? digestOf(fields, file) : undefined),
+    begun.resolve({
+      body: {
+        fields: Object.fromEntries(fields),
+        file: { filename, mimeType, stream: file },
+        finished: () => whole.promise,
+      },
+      digest: () => (step === 'whole' ? digestOf(fields, [filename, mimeType], meter.digest()) : undefined),
       drain: async () => {
         meter.stream.resume()
         await whole.promise
@@ -98,14 +121,25 @@ export function readForm(req: IncomingMessage): Promise<Form> {
     parser.on(event, () => fail(invalid([{ field: 'body', issue: 'has too many parts' }])))
   }
   parser.on('filesLimit', () => fail(invalid([{ field: 'body.file', issue: 'was sent twice' }])))
-  parser.on('finish', () => {
-    parsed = true
-    settle()
-  })
+  parser.on('finish', () => advance('parsed'))
   req.once('close', onClose)
   req.pipe(parser)
-  return promise
+  return begun.promise
 }
+
+const NOT_UTF8 = 'is not valid UTF-8'
+
+function issueOf(value: string, { isLong, isSecond }: { isLong: boolean; isSecond: boolean }): string | undefined {
+  if (isLong) return 'is too long'
+  if (isSecond) return 'was sent twice'
+  return isUnicode(value) ? undefined : NOT_UTF8
+}
+
+/**
+ * busboy writes U+FFFD in the place of bytes that are not UTF-8 and does not say so. Whoever sends that very character
+ * sends text that was damaged before, and is refused as well.
+ */
+const isUnicode = (text: string) => text.isWellFormed() && !text.includes('\uFFFD')
 
 function open(req: IncomingMessage): BusboyInstance {
   requireType(req, /^multipart\/form-data\s*(;|$)/i, 'multipart/form-data')
@@ -125,8 +159,9 @@ const malformed = (cause: unknown) =>
   })
 
 /** Independent of boundary and order: a repeat by another attempt of the same client is the same form. */
-function digestOf(fields: Map<string, string>, file: { digest(): string | undefined; about: string } | undefined) {
+function digestOf(fields: Map<string, string>, about: [filename: string, mimeType: string], file: string | undefined) {
   const parts = [...fields].map(([name, value]) => JSON.stringify([name, value])).sort()
-  const hash = createHash('sha256').update(JSON.stringify([...parts, file?.about, file?.digest()]))
-  return hash.digest('hex')
+  return createHash('sha256')
+    .update(JSON.stringify([...parts, JSON.stringify(about), file]))
+    .digest('hex')
 }

@@ -3,6 +3,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
+import { READER_LIMITS, type ReaderLimits, watchReaders } from './reader-rate.ts'
 import {
   MAX_HEADER_BYTES,
   missingHost,
@@ -37,16 +38,18 @@ export interface ServerOptions {
   log: Log
   /** In place of those of production. */
   limits?: Partial<typeof LIMITS>
+  readers?: ReaderLimits
 }
 
 /** Serves HTTP/1.1. Whatever cannot be read as a request is answered with the problem envelope too. */
-export function openServer(listener: RequestListener, { log, limits }: ServerOptions): OpenServer {
+export function openServer(listener: RequestListener, { log, limits, readers }: ServerOptions): OpenServer {
   const serve: RequestListener = (req, res) => {
     const problem = missingHost(req)
     if (problem) refuse(res, problem, noted(log, problem, req.socket))
     else listener(req, res)
   }
   const server = createServer({ ...LIMITS, ...limits }, serve)
+  watchReaders(server, readers ?? READER_LIMITS, () => log.warn('an answer is read too slowly'))
   // Node would answer an expectation that it does not know with 417 and nothing else. RFC 9110 §10.1.1 lets us ignore it.
   server.on('checkExpectation', serve)
   server.on('connect', (_req, socket) => {

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { Route } from './route.ts'
+import { isTagged, type Route, takesIdempotencyKey } from './route.ts'
 
 /** Response headers that more than one operation has; `components.headers` of the document. */
 export const HEADERS = {
@@ -17,6 +17,16 @@ export const HEADERS = {
     description: 'The answer is the one that an earlier request with the same `Idempotency-Key` got',
     schema: { type: 'string', pattern: '^true$' },
   },
+  'RateLimit-Policy': {
+    description: 'The limits that apply: `q` requests in `w` seconds (draft-ietf-httpapi-ratelimit-headers-08)',
+    schema: { type: 'string' },
+    example: '"general";q=600;w=60',
+  },
+  RateLimit: {
+    description: 'What is left: `r` requests now, and all of them again in `t` seconds',
+    schema: { type: 'string' },
+    example: '"general";r=59;t=1',
+  },
   Deprecation: { description: 'RFC 9745: since when the operation is deprecated', schema: { type: 'string' } },
   Sunset: { description: 'RFC 8594: when the operation goes away', schema: { type: 'string' } },
 } as const
@@ -25,7 +35,7 @@ export type HeaderName = keyof typeof HEADERS
 
 /** References to these headers, and to those that every answer has. */
 export function headersOf(...names: HeaderName[]) {
-  const all: HeaderName[] = ['X-Request-Id', ...names]
+  const all: HeaderName[] = ['X-Request-Id', 'RateLimit-Policy', 'RateLimit', ...names]
   return Object.fromEntries(all.map((name) => [name, { $ref: `#/components/headers/${name}` as const }]))
 }
 
@@ -37,11 +47,6 @@ export function successHeaders(route: Route) {
 }
 
 export const deprecation = (route: Route): HeaderName[] => (route.deprecated ? ['Deprecation', 'Sunset'] : [])
-
-/** Answers of these have an entity tag, and 304 for clients that have it already. */
-export const isTagged = (route: Route) => route.method === 'get' && !route.public
-
-export const takesIdempotencyKey = (route: Route) => route.method === 'post' && !route.public
 
 const IdempotencyKey = z.string().min(1).max(255).optional().meta({
   description:

@@ -1,8 +1,8 @@
 import type { ZodOpenApiResponseObject } from 'zod-openapi'
 import { PROBLEMS, Problem, type ProblemCode } from '../../lib/contract/problem.ts'
-import { type HeaderName, headersOf, takesIdempotencyKey } from './openapi-headers.ts'
+import { type HeaderName, headersOf } from './openapi-headers.ts'
 import { ProblemBody, problemBody } from './problems.ts'
-import type { Route } from './route.ts'
+import { type Route, takesIdempotencyKey } from './route.ts'
 
 /** What any request can meet, whatever it asks for: the first three before a route is looked for. */
 const EVERYWHERE: ProblemCode[] = [

@@ -8,11 +8,11 @@ import {
 import { type Action, ruleOf } from '../permissions/actions.ts'
 import { saysOf } from '../permissions/rule.ts'
 import { BINARY, requestBody } from './openapi-bodies.ts'
-import { deprecation, HEADERS, headersOf, isTagged, requestHeaders, successHeaders } from './openapi-headers.ts'
+import { deprecation, HEADERS, headersOf, requestHeaders, successHeaders } from './openapi-headers.ts'
 import { linksOf } from './openapi-links.ts'
 import { envelopeOf, named, pascalCase } from './openapi-names.ts'
 import { problemResponses } from './openapi-problems.ts'
-import type { Route } from './route.ts'
+import { isTagged, type Route } from './route.ts'
 
 export interface DocumentInfo {
   title: string

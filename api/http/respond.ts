@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import type { Request, Response } from 'express'
 import type { Stored } from './idempotency.ts'
 import { ClientGone, stateOf } from './request.ts'
-import type { RawReply, Reply, Route } from './route.ts'
+import { isTagged, type RawReply, type Reply, type Route } from './route.ts'
 
 /** Operations of a deprecated area say since when (RFC 9745) and until when (RFC 8594). */
 export const DEPRECATION = {
@@ -41,9 +41,6 @@ export function sendReply(req: Request, res: Response, route: Route, reply: Repl
   if (tagged !== undefined && req.fresh) return void res.status(304).end()
   sendData(res, route, status, text)
 }
-
-/** Whether an operation answers conditional requests: every GET of a signed-in caller. */
-export const isTagged = (route: Route) => route.method === 'get' && !route.public && route.response !== undefined
 
 function sendData(res: Response, route: Route, status: number, data: string): void {
   res.status(status)

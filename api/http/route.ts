@@ -133,6 +133,12 @@ export interface Route extends Common {
   handle(input: AuthedInput<unknown, unknown, unknown>): Promise<Reply<unknown> | RawReply>
 }
 
+/** Whether answers have an entity tag, and 304 for a client that has the answer already: every GET of a signed-in caller. */
+export const isTagged = (route: Pick<Route, 'method' | 'public'>) => route.method === 'get' && !route.public
+
+/** Whether a repeat under an Idempotency-Key gets the first answer: every POST of a signed-in caller. */
+export const takesIdempotencyKey = (route: Pick<Route, 'method' | 'public'>) => route.method === 'post' && !route.public
+
 export type Out<T extends z.ZodType | undefined> = T extends z.ZodType ? z.output<T> : Record<never, never>
 export type Body<K extends BodyKind | undefined, B extends z.ZodType | undefined> = K extends 'multipart'
   ? MultipartBody

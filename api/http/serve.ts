@@ -15,7 +15,16 @@ import { readForm } from './multipart.ts'
 import { problemsOf } from './openapi-problems.ts'
 import { contextOf, stateOf } from './request.ts'
 import { DEPRECATION, render, sendRaw, sendReply, sendStored } from './respond.ts'
-import type { AuthedInput, BytesBody, Context, MultipartBody, RawReply, Reply, Route } from './route.ts'
+import {
+  type AuthedInput,
+  type BytesBody,
+  type Context,
+  type MultipartBody,
+  type RawReply,
+  type Reply,
+  type Route,
+  takesIdempotencyKey,
+} from './route.ts'
 import { type Checked, checkFields, checkInput, checkParams } from './validate.ts'
 
 export interface ServeOptions {
@@ -48,7 +57,7 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     if (!route.public) state.userId = actor.userId
     const caller = { ip: req.ip ?? '', userId: actor.userId }
     await options.limits?.take(limitOf(route), caller, res)
-    const key = route.public || route.method !== 'post' ? undefined : idempotencyKeyOf(req.get('idempotency-key'))
+    const key = takesIdempotencyKey(route) ? idempotencyKeyOf(req.get('idempotency-key')) : undefined
     options.bodies?.enter(route, req, res)
     const input = await readInput(route, req, key !== undefined)
     try {

@@ -52,7 +52,8 @@ export async function startChild(file: string, folder: string, env: Record<strin
 
 async function addressIn(logFile: string, child: ChildProcess): Promise<string> {
   for (let tries = 0; tries < 300 && child.exitCode === null; tries++) {
-    const url = /"publicUrl":"([^"]+)"/.exec(await readFile(logFile, 'utf8'))?.[1]
+    // The last one of its line: where it listens, after what clients call it.
+    const url = /.*"publicUrl":"([^"]+)"/.exec(await readFile(logFile, 'utf8'))?.[1]
     if (url) return url
     await sleep(100)
   }

@@ -27,7 +27,7 @@ export function deliveryRoutes(deps: DeliveryDeps): Route[] {
       limit: 'delivery',
       summary: 'Fetch what a signed link points to',
       description:
-        'Links are made by the operations that show media; they open one media for about an hour, and close when it is deleted. Ranges and conditional requests are answered. Segments may be redirected to the object store.',
+        'Links are made by the operations that show media; they open one media for about an hour, and close when it is deleted. Ranges and conditional requests are answered. Segments may be redirected to the object store. A client that takes less than 16 KiB a second for two minutes, while there is more for it, is disconnected: a player that was paused asks for the rest by `Range`.',
       problems: ['NOT_FOUND'],
       params: Link,
       headers: Conditions,

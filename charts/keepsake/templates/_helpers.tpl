@@ -162,7 +162,7 @@ topologySpreadConstraints:
   {{- end }}
 volumes:
   - name: tmp
-    emptyDir: { sizeLimit: 128Mi }
+    emptyDir: { sizeLimit: {{ .values.scratch | default "128Mi" }} }
   {{- with .values.extraVolumes }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end -}}
 

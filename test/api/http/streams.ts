@@ -237,6 +237,14 @@ t.test('takes an empty file, a file name with a path, and preamble and epilogue'
   t.equal((await post(wrapped)).json.data.size, 5)
 })
 
+/** Bytes that are not UTF-8: one that only goes on, one that is cut, a surrogate, one written too long. */
+const NOT_UTF8 = ['a\x80', 'a\xc3', '\xed\xa0\x80', '\xc0\xaf'].map((bytes) => Buffer.from(bytes, 'latin1'))
+const named = (name: Buffer) =>
+  Buffer.concat([
+    Buffer.from('--X\r\nContent-Disposition: form-data; name="file"; filename="'),
+    name,
+    Buffer.from('.mp4"\r\n\r\nhello\r\n--X--\r\n'),
+  ])
 const bad: Record<string, [body: Buffer | string, field: string]> = {
   empty: ['', 'body'],
   garbage: ['garbage', 'body'],
@@ -257,6 +265,23 @@ const bad: Record<string, [body: Buffer | string, field: string]> = {
   'a field that is too long': [form([{ name: 'title', content: 'x'.repeat(20_000) }, file()]), 'body.title'],
   'a field that does not fit': [form([file(), { name: 'title', content: 'x'.repeat(21) }]), 'body.title'],
   'a field twice': [form([{ name: 'title', content: 'a' }, file(), { name: 'title', content: 'b' }]), 'body.title'],
+  ...Object.fromEntries(
+    NOT_UTF8.flatMap((bytes) => [
+      [
+        `a field with the bytes ${bytes.toString('hex')}`,
+        [form([{ name: 'title', content: bytes }, file()]), 'body.title'],
+      ],
+      [
+        `a field behind the file with ${bytes.toString('hex')}`,
+        [form([file(), { name: 'title', content: bytes }]), 'body.title'],
+      ],
+      [`a file name with ${bytes.toString('hex')}`, [named(bytes), 'body.file']],
+    ]),
+  ),
+  'a file name whose escapes are not UTF-8': [
+    form([{ raw: `Content-Disposition: form-data; name="file"; filename*=utf-8''a%FF.mp4\r\n`, content: 'x' }]),
+    'body.file',
+  ],
   'forty fields': [form([...Array.from({ length: 40 }, (_, i) => ({ name: `f${i}`, content: '' })), file()]), 'body'],
   'forty headers': [form([{ raw: `${'A: b\r\n'.repeat(40)}`, content: 'x' }]), 'body.file'],
 }

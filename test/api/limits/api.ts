@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
+import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { testDatabase } from '../../support/database.ts'
 import { startTestIdentity } from '../../support/identity.ts'
 import { ask } from '../../support/serve.ts'
@@ -70,4 +71,27 @@ t.test('refusals are counted by class', async (t) => {
   const metrics = await fetch(`${api.metricsUrl}/metrics`).then((r) => r.text())
   t.match(metrics, /^rate_limited_requests_total\{class="login"\} 201$/m)
   t.match(metrics, /^http_request_bodies\{kind="stream"\} 0$/m)
+})
+
+t.test('an account cannot fill the table of Idempotency-Keys with requests that are refused', async (t) => {
+  const token = await identity.token({ sub: newUuid() })
+  const merge = (key: string) =>
+    ask(api.port, {
+      method: 'POST',
+      path: `/v1/api/media/${formatId('organization', newUuid())}/merge`,
+      headers: { authorization: `Bearer ${token}`, 'idempotency-key': key },
+      body: { upload_id: formatId('upload', newUuid()) },
+    })
+  const answers = await Promise.all(
+    Array.from({ length: 300 }, async (_, i) => ({ key: `key-${i}`, status: (await merge(`key-${i}`)).status })),
+  )
+  const refused = answers.filter(({ status }) => status === 429).map(({ key }) => key)
+  t.ok(refused.length > 0, `${refused.length} of 300`)
+  const { rows } = await database.admin.query('select key from idempotency_keys where key = any($1)', [refused])
+  t.strictSame(rows, [])
+})
+
+t.test('what is open to everyone has limits by address', async (t) => {
+  const answer = await ask(api.port, { path: '/health', headers: { 'x-forwarded-for': '198.51.100.4' } })
+  t.match(answer.headers, { 'ratelimit-policy': '"public";q=300;w=60', ratelimit: '"public";r=99;t=1' })
 })
