@@ -4,7 +4,7 @@ import { errnoOf } from './object-store-folder-file.ts'
 
 /** Contains a character that keys cannot have, so that the object `a` and the folder of `a/b` can coexist. */
 export const OBJECT_SUFFIX = '~object'
-/** What lies in the folder is for this user alone. */
+/** Only the user of this process may access the folder. */
 export const FOLDER_MODE = 0o700
 const DAY_MS = 24 * 60 * 60 * 1000
 

@@ -28,8 +28,8 @@ interface StreamOptions extends Options {
 }
 
 /**
- * Uploads a stream of unknown or very large size in parts, buffering one part at a time on disk, so that memory does not
- * depend on the number or speed of the streams. Leaves no parts behind after a failure.
+ * Uploads a stream of unknown or very large size in parts, buffering one part at a time on disk, so that memory does
+ * not depend on the number or speed of the streams. Leaves no parts behind after a failure.
  */
 export async function putInParts(
   store: ObjectStore,
