@@ -6,9 +6,9 @@ const only = (name, from, to, comment, fromNot) => ({
   from: { path: from, ...(fromNot && { pathNot: fromNot }) },
   to: { pathNot: to, dependencyTypesNot: ['core'] },
 })
-const door = (name, module, file) => ({
+const adapter = (name, module, file) => ({
   name,
-  comment: `${module} is weak, archived or leaky: it stays behind one door`,
+  comment: `${module} is weak, archived or leaky: only its adapter may import it`,
   severity: 'error',
   from: { pathNot: `${file}|^test/|^local/` },
   to: { path: `node_modules/${module}/` },
@@ -70,11 +70,11 @@ module.exports = {
       from: { path: '^api/', pathNot: '^api/app\\.ts$' },
       to: { path: '/routes\\.ts$' },
     },
-    door('one-door-to-ffmpeg', 'fluent-ffmpeg', '^jobs/ffmpeg'),
-    door('one-door-to-s3', 'minio', '^lib/runtime/object-store-s3'),
-    door('one-door-to-nats', 'nats', '^lib/runtime/event-bus-nats'),
-    door('one-door-to-kubernetes', '@kubernetes/client-node', '^lib/runtime/kube'),
-    door('one-door-to-jose', 'jose', '^api/auth/'),
+    adapter('only-the-adapter-imports-ffmpeg', 'fluent-ffmpeg', '^jobs/ffmpeg'),
+    adapter('only-the-adapter-imports-s3', 'minio', '^lib/runtime/object-store-s3'),
+    adapter('only-the-adapter-imports-nats', 'nats', '^lib/runtime/event-bus-nats'),
+    adapter('only-the-adapter-imports-kubernetes', '@kubernetes/client-node', '^lib/runtime/kube'),
+    adapter('only-the-adapter-imports-jose', 'jose', '^api/auth/'),
   ],
   options: {
     tsPreCompilationDeps: 'specify',

@@ -23,7 +23,7 @@ test-cluster: ## Run the tests that need a real Kubernetes (docs/testing-on-kube
 	@local/setup.sh --cluster
 	@exec node test/cluster/run.ts
 
-verify: setup ## Types, lint, import rules, dead code, generated files, OpenAPI
+verify: setup ## Types, lint, import rules, dead code, generated files, OpenAPI, words
 	@npm run --silent verify
 
 bench: setup ## Measure, and print the tables of docs/benchmarks.md

@@ -7,7 +7,7 @@ export interface Opening {
 }
 
 const PACKET = 188
-/** The first elementary stream in what ffmpeg's muxer writes; each of our segments holds one. */
+/** The PID that ffmpeg's muxer gives the first elementary stream; each segment has exactly one. */
 const STREAM_PID = 0x100
 
 /** Reads the opening of a segment from its first bytes; a few packets are enough. */

@@ -11,7 +11,7 @@ export interface S3Options {
   secretKey: string
   /** CA certificates in PEM that are trusted in addition to the public ones. */
   ca?: string | undefined
-  /** Folder for parts of bodies of unknown length, one of 8 MiB for each body; by default the system's temporary folder. */
+  /** Folder that buffers one part of 8 MiB for each body of unknown length; by default the temporary folder. */
   scratch?: string
   /** Milliseconds without traffic after which a connection is closed. */
   idleMs?: number

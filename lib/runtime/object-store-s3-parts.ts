@@ -6,7 +6,7 @@ import { openSpill } from './object-store-s3-spill.ts'
 /** Maximum bytes of one PUT. */
 export const SINGLE_PUT_MAX = 5 * 1024 ** 3
 const MAX_PARTS = 10_000
-/** For a body of unknown size: what one upload occupies on disk at a time. 10,000 parts are 78 GiB. */
+/** Bytes on disk at a time for a body of unknown size; 10,000 parts are 78 GiB. */
 const SPILLED_PART = 8 * 1024 ** 2
 const FILE_PART = 64 * 1024 ** 2
 const FILE_PARTS_AT_ONCE = 3
@@ -17,19 +17,19 @@ interface Options {
   signal: AbortSignal | undefined
 }
 
-/** Repeats what may be repeated. */
+/** Retries idempotent work. */
 type Again = <T>(work: () => Promise<T>, signal?: AbortSignal) => Promise<T>
 
 interface StreamOptions extends Options {
   release?: Release | undefined
-  /** Where parts wait until they are whole. */
+  /** Folder that buffers parts until they are complete. */
   scratch: string
   again: Again
 }
 
 /**
- * Uploads a stream of unknown or very large size in parts, one of which at a time is on disk: memory must not depend on
- * how many streams arrive or how slowly. Leaves no parts behind after a failure.
+ * Uploads a stream of unknown or very large size in parts, buffering one part at a time on disk, so that memory does
+ * not depend on the number or speed of the streams. Leaves no parts behind after a failure.
  */
 export async function putInParts(
   store: ObjectStore,

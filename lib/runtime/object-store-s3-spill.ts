@@ -8,18 +8,18 @@ import { asStoreError, type Body, chunksOf } from './object-store-s3-http.ts'
 const PREFIX = 'keepsake-part-'
 const PIECE = 64 * 1024
 
-/** Room on disk for one part of a body: S3 wants to know how long a part is before its first byte. */
+/** A file that buffers one part of a body, because S3 requires the length of a part before its first byte. */
 export interface Spill {
-  /** The lengths of the parts of a body, each of which lies in the file until the next one is asked for. */
+  /** Yields the length of each part; the file holds that part until the caller requests the next one. */
   partsOf(body: Body, partSize: number, release: Release | undefined): AsyncGenerator<number, void, void>
-  /** The first `length` bytes of the file, from the beginning, as often as they are wanted. */
+  /** The first `length` bytes of the file; may be called again for a retry. */
   content(length: number): Readable
   close(): Promise<void>
 }
 
 /**
- * The file loses its name as soon as it is open, so that the kernel removes it with this process, however that ends.
- * Failures of the disk are StoreErrors; those of the body are thrown as they are.
+ * Unlinks the file as soon as it is open, so that the kernel removes it when this process ends, even when killed.
+ * Failures of the disk are StoreErrors; errors of the body are rethrown unchanged.
  */
 export async function openSpill(folder: string): Promise<Spill> {
   const path = join(folder, PREFIX + randomUUID())
@@ -54,13 +54,13 @@ async function* pieces(handle: FileHandle, length: number): AsyncGenerator<Buffe
   for (let at = 0; at < length; ) {
     const piece = Buffer.allocUnsafeSlow(Math.min(PIECE, length - at))
     const { bytesRead } = await onDisk(handle.read(piece, 0, piece.length, at))
-    if (bytesRead === 0) throw new Error('a part on disk is shorter than what was written')
+    if (bytesRead === 0) throw new Error('a part on disk is shorter than the bytes written')
     yield piece.subarray(0, bytesRead)
     at += bytesRead
   }
 }
 
-/** A process that was killed between opening a file and taking its name away leaves that name, and nothing in it. */
+/** Removes the empty files of processes that were killed between open and unlink. */
 export async function removeLeftSpills(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     if (name.startsWith(PREFIX)) await rm(join(folder, name), { force: true })

@@ -27,7 +27,7 @@ const Fields = z.object({
   S3_SECRET_KEY: z.string().min(1).optional(),
   /** CA certificates in PEM that are trusted for the store in addition to the public ones. */
   S3_CA: z.string().refine(areCertificates, 'is not a certificate in PEM').optional(),
-  /** Where parts of uploads wait on disk: 8 MiB for each body of unknown length that arrives for S3. */
+  /** Folder that buffers parts of uploads to S3: up to 8 MiB for each body of unknown length. */
   SCRATCH_FOLDER: z.string().min(1).default(tmpdir()),
 })
 type Fields = z.output<typeof Fields>

@@ -53,7 +53,7 @@ export function progressFields(resource: TranscodeJob, { report, at }: Received)
   }
 }
 
-/** A program without a GPU does not know that the operator waited for one in vain, so the status overrides it. */
+/** A program without a GPU does not know that none became free in time, so the status overrides its reason. */
 function reasonFor({ status }: TranscodeJob, said: Pick<ProgressReport, 'accelerator' | 'acceleratorReason'>) {
   if (!said.accelerator) return status?.acceleratorReason
   return said.accelerator === 'cpu' ? (status?.gpuGivenUp ?? said.acceleratorReason) : said.acceleratorReason

@@ -1,9 +1,9 @@
-{{/* <release>-keepsake, short enough that what is added keeps it below 63 characters. */}}
+{{/* <release>-keepsake, short enough to stay below 63 characters with any suffix. */}}
 {{- define "keepsake.fullname" -}}
 {{- printf "%s-keepsake" .Release.Name | trunc 43 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* For what belongs to no namespace: two releases of one name may live in two. */}}
+{{/* The name of cluster-scoped objects: releases in two namespaces may have the same name. */}}
 {{- define "keepsake.clusterName" -}}
 {{- printf "%s-%s" .Release.Namespace (include "keepsake.fullname" .) -}}
 {{- end -}}
@@ -13,7 +13,7 @@ app.kubernetes.io/name: keepsake
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{/* (dict "root" . "component" "api"), the component being optional */}}
+{{/* (dict "root" . "component" "api"); the component is optional */}}
 {{- define "keepsake.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{ include "keepsake.selectorLabels" .root }}
@@ -34,14 +34,14 @@ app.kubernetes.io/component: {{ . }}
 {{- if eq .Values.watchNamespace "*" }}true{{ end -}}
 {{- end -}}
 
-{{/* Where the worker makes TranscodeJobs: always inside what the operator watches. */}}
+{{/* The namespace in which the worker creates TranscodeJobs; the operator always watches it. */}}
 {{- define "keepsake.jobNamespace" -}}
 {{- if include "keepsake.watchesAll" . -}}
 {{- .Values.jobs.namespace | default .Release.Namespace -}}
 {{- else -}}
 {{- $watched := .Values.watchNamespace | default .Release.Namespace -}}
 {{- if and .Values.jobs.namespace (ne .Values.jobs.namespace $watched) -}}
-{{- fail (printf "jobs.namespace is %q, but the operator only watches %q: leave it empty, or set watchNamespace to %q or \"*\"" .Values.jobs.namespace $watched .Values.jobs.namespace) -}}
+{{- fail (printf "jobs.namespace is %q, but the operator watches only %q: leave jobs.namespace empty, or set watchNamespace to %q or \"*\"" .Values.jobs.namespace $watched .Values.jobs.namespace) -}}
 {{- end -}}
 {{- $watched -}}
 {{- end -}}
@@ -65,7 +65,7 @@ readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
 {{- end -}}
 
-{{/* A variable from a key of a Secret: (dict "name" … "secret" … "key" …) */}}
+{{/* An environment variable from a key of a Secret: (dict "name" … "secret" … "key" …) */}}
 {{- define "keepsake.secretEnv" -}}
 - name: {{ .name }}
   valueFrom: { secretKeyRef: { name: {{ .secret | quote }}, key: {{ .key | quote }} } }
@@ -99,7 +99,7 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
-{{/* What all Deployments share around their container: (dict "root" . "component" "api") */}}
+{{/* The part of a Deployment that all programs share: (dict "root" . "component" "api") */}}
 {{- define "keepsake.deploymentHead" -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -112,7 +112,7 @@ spec:
   replicas: {{ .values.replicas }}
   {{- end }}
   revisionHistoryLimit: 5
-  # A new pod first, then an old one: never fewer than asked for.
+  # Start a new pod before an old one ends, so that the number of ready pods never falls below `replicas`.
   strategy: { type: RollingUpdate, rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } }
   selector:
     matchLabels:
@@ -120,7 +120,7 @@ spec:
       app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
-{{/* Without versions of the chart: pods are replaced when they change, not when it does. */}}
+{{/* Without the chart's version, so that a new chart version alone does not replace pods. */}}
 {{- define "keepsake.podMetadata" -}}
 labels:
   {{- include "keepsake.selectorLabels" .root | nindent 2 }}
@@ -166,7 +166,7 @@ volumes:
   {{- with .values.extraVolumes }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end -}}
 
-{{/* Of the container, after its name, command, environment and ports: (dict … "health" "internal") */}}
+{{/* The rest of a container after its name, command, environment and ports: (dict … "health" "internal") */}}
 {{- define "keepsake.containerTail" -}}
 image: {{ include "keepsake.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}

@@ -225,5 +225,5 @@ t.test('the worker makes TranscodeJobs where the operator looks', async (t) => {
     t.equal(isCluster, watched === undefined, 'a ClusterRole only for all namespaces')
   }
   const apart = helm('template', 'demo', CHART, '--values', MINIMAL, '--set', 'jobs.namespace=media')
-  await t.rejects(apart, /jobs\.namespace is "media", but the operator only watches "keepsake"/)
+  await t.rejects(apart, /jobs\.namespace is "media", but the operator watches only "keepsake"/)
 })

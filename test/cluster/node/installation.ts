@@ -46,7 +46,7 @@ t.test('helm test says which of the servers outside is not what the Secrets say'
   t.teardown(() => namespace.secret('store', storeEnvironment(services.s3)))
   await t.rejects(release.helm('test', RELEASE, '--timeout', '2m'))
   const log = await kubectl('logs', `pod/${RELEASE}-keepsake-test`)
-  t.match(log, /^FAILED: The object store keeps an object: .*NoSuchBucket/m)
+  t.match(log, /^FAILED: The object store stores an object: .*NoSuchBucket/m)
   t.strictSame(log.match(/^ok:|^FAILED:/gm), ['ok:', 'ok:', 'ok:', 'ok:', 'FAILED:', 'ok:'], 'that one and no other')
 })
 
