@@ -40,6 +40,8 @@ export const apiEnvironment = (p: EnvironmentParts): Environment => ({
   LINK_KEYS: JSON.stringify(p.settings.linkKeys),
   CURSOR_KEY: p.settings.cursorKey,
   CHECK_RESPONSES: 'true',
+  // On, as in production; load runs against this platform may switch them off.
+  RATE_LIMIT_FACTOR: process.env['RATE_LIMIT_FACTOR'] ?? '1',
   // Nobody balances a load here: there is nothing to wait for before closing.
   DRAIN_SECONDS: '0',
 })

@@ -23,7 +23,7 @@ export interface SharedOptions {
 
 /** Counts over all replicas: so many requests in a window that begins with the first one. */
 export function openSharedCounters(o: SharedOptions): SharedCounters {
-  const { pool, log, now, timeoutMs = 250, pauseMs = 5000 } = o
+  const { pool, log, now, timeoutMs = 500, pauseMs = 5000 } = o
   let askAgainAt = Number.NEGATIVE_INFINITY
   let isTidied = false
 

@@ -74,12 +74,14 @@ const routes: Route[] = [
 ]
 
 /** A server with limits of its own, whose clock stands still until it is told to go on. */
-async function serve(t: Test, o: { pool?: pg.Pool; factor?: number; mostStreams?: number } = {}) {
+async function serve(t: Test, o: { pool?: pg.Pool; timeoutMs?: number; factor?: number; mostStreams?: number } = {}) {
   const time = { now: 1000 }
   const now = () => time.now
   const refused: string[] = []
   const bodies = openBodies({ mostStreams: o.mostStreams ?? 100, onRefused: (kind) => void refused.push(kind) })
-  const shared = openSharedCounters({ pool: o.pool ?? database.db.pool, log: quietLog(), now })
+  // A machine that is busy with other tests must not look like one whose Postgres is away.
+  const { pool = database.db.pool, timeoutMs = 60_000 } = o
+  const shared = openSharedCounters({ pool, log: quietLog(), now, timeoutMs })
   const limits = openLimits({ factor: o.factor ?? 1, shared, now, onRefused: (name) => void refused.push(name) })
   const server = await serveRoutes(t, routes, { db: noDatabase, limits, bodies, trustProxyHops: 1 })
   return { ...server, time, refused, bodies }
@@ -264,22 +266,21 @@ for (const [how, cut] of [
       if (cut) await proxy.close()
       await pool.end()
     })
+    await pool.query('select 1')
     let asked = 0
     const query = pool.query.bind(pool) as (...given: unknown[]) => unknown
     pool.query = ((...given: unknown[]) => {
       asked += 1
       return query(...given)
     }) as typeof pool.query
-    const server = await serve(t, { pool })
+    const server = await serve(t, { pool, timeoutMs: 250 })
     const ask = () => login(server, `${how}@example.org`, '198.51.100.9')
-    t.equal((await ask()).status, 204)
-    const before = asked
     if (cut) proxy.cut()
     else await proxy.close()
     const { passed, last } = await many(20, ask)
-    t.equal(passed, 4, 'the limit holds, and no request fails')
+    t.equal(passed, 5, 'the limit holds, and no request fails')
     t.equal(last.json.error.code, 'RATE_LIMITED')
-    t.equal(asked - before, 1, 'one request found out for all')
+    t.equal(asked, 1, 'one request found out for all')
   })
 }
 
