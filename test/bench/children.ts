@@ -52,7 +52,9 @@ export async function startChild(file: string, folder: string, env: Record<strin
 
 async function addressIn(logFile: string, child: ChildProcess): Promise<string> {
   for (let tries = 0; tries < 300 && child.exitCode === null; tries++) {
-    const url = /"publicUrl":"([^"]+)"/.exec(await readFile(logFile, 'utf8'))?.[1]
+    const logged = await readFile(logFile, 'utf8')
+    // The API logs two: the one that clients are told, and below `listening` its own.
+    const url = (/"listening":\{"publicUrl":"([^"]+)"/.exec(logged) ?? /"publicUrl":"([^"]+)"/.exec(logged))?.[1]
     if (url) return url
     await sleep(100)
   }
