@@ -42,7 +42,7 @@ async function planOf(options: Partial<ListOptions>): Promise<Plan[]> {
   const seen: { sql: string; params: unknown[] }[] = []
   const logger = { logQuery: (sql: string, params: unknown[]) => void seen.push({ sql, params }) }
   const tx = drizzle(admin, { schema, casing: 'snake_case', logger })
-  await listMedia(tx, { orgId: org, mimeType: undefined, after: undefined, limit: LIMIT, ...options })
+  await listMedia(tx, { orgId: org, mimeType: undefined, after: undefined, limit: LIMIT + 1, ...options })
   const [query] = seen
   if (!query || seen.length > 1) throw new Error('a page is one query')
   const client = await admin.connect()
@@ -61,10 +61,10 @@ async function planOf(options: Partial<ListOptions>): Promise<Plan[]> {
 
 const halfWay = async (where: string) => {
   const { rows } = await admin.query(
-    `select id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "createdAt"
+    `select id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at
      from media where ${where} order by created_at desc, id desc offset 2 limit 1`,
   )
-  return rows[0] as { id: string; createdAt: string }
+  return rows[0] as { id: string; at: string }
 }
 
 const PAGES: [name: string, options: Partial<ListOptions>, index: string, rows: number][] = [
