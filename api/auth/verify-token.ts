@@ -98,7 +98,7 @@ export function sessionOf({ sid, auth_time: authTime, iat = 0 }: JWTPayload): Pi
 }
 
 /** Compared byte by byte, so it must arrive in the database as it is, or not at all. */
-const isIdentifier = (value: unknown): value is string =>
+export const isIdentifier = (value: unknown): value is string =>
   typeof value === 'string' && value !== '' && value.length <= 255 && isKeepable(value) && value.search(CONTROL) < 0
 
 const cleaned = (value: unknown, longest: number) =>

@@ -1,7 +1,7 @@
 import { parseId, type Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import { insertAudit } from '../audit/queries.ts'
-import { userIdOf } from '../auth/verify-token.ts'
+import { isIdentifier, userIdOf } from '../auth/verify-token.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { tidyText } from '../http/text.ts'
 import { leavesNoOwner, type Role } from './policy.ts'
@@ -111,6 +111,7 @@ async function findUser(tx: Tx, text: string, issuer: string | undefined): Promi
 
 /** Somebody who has not signed in yet is known by nothing but the subject that the identity provider gives them. */
 async function makeUser(tx: Tx, subject: string, issuer: string | undefined): Promise<Uuid> {
+  if (!isIdentifier(subject)) throw new Problem('VALIDATION_ERROR', 'A subject has 1 to 255 characters')
   if (issuer === undefined) {
     throw new Problem('VALIDATION_ERROR', 'Nobody like that has signed in: set AUTH_ISSUER to add them by subject')
   }

@@ -147,6 +147,7 @@ const WRONG: [string, string[], number, RegExp][] = [
   ['an unknown organization', ['member', 'add', formatId('organization', newUuid()), 'u'], 3, /no such organization/],
   ['an unknown e-mail address', ['member', 'add', org, 'who@x.example'], 3, /No user with this verified e-mail/],
   ['an unknown id', ['member', 'add', org, formatId('user', newUuid())], 3, /no such user/],
+  ['a subject that no token can have', ['member', 'add', org, 'x'.repeat(256)], 3, /1 to 255 characters/],
   ['an empty name', ['org', 'create', '  '], 3, /must not be empty/],
   ['a name that is too long', ['org', 'create', 'x'.repeat(201)], 3, /at most 200 characters/],
   ['a name with an escape sequence', ['org', 'create', 'x\u001b[2J'], 3, /not allowed/],
