@@ -10,6 +10,7 @@ import type { Route } from './http/route.ts'
 import { mediaRoutes } from './media/routes.ts'
 import { permissionRoutes } from './permissions/routes.ts'
 import { referenceRoutes } from './reference/routes.ts'
+import { userRoutes } from './users/routes.ts'
 
 export interface AppDeps extends ApiDeps {
   auth: AuthDeps
@@ -24,6 +25,7 @@ const TAGS = {
   Delivery: 'Fetching media through signed links.',
   Reference: 'This document.',
   Storage: 'Uploading media into an organization, and finding them again.',
+  Users: 'The people who use the service.',
 }
 
 /** The OpenAPI document of these routes. */
@@ -40,6 +42,7 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
     ...authRoutes(deps.auth),
     ...mediaRoutes(deps),
     ...permissionRoutes(deps),
+    ...userRoutes(deps),
     ...referenceRoutes(() => document()),
   ]
   let made: ReturnType<typeof openapi> | undefined

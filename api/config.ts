@@ -40,6 +40,10 @@ export const ApiConfig = StoreConfig.extend({
   RATE_LIMIT_FACTOR: z.coerce.number().min(0).max(1_000_000).default(1),
   /** Streamed request bodies (files, chunks) that arrive at once in this process. */
   MAX_BODIES: int(1, 10_000).default(128),
+  /** What one user may store in all organizations together: originals, and what open uploads have announced. */
+  USER_QUOTA_BYTES: int(0, Number.MAX_SAFE_INTEGER).default(200 * 1024 ** 3),
+  /** Upload sessions that one user may have open at a time. */
+  MAX_OPEN_UPLOADS: int(1, 100_000).default(100),
   CHECK_RESPONSES: flag.default(false),
   DRAIN_SECONDS: int(0, 300).default(8),
   KEEPSAKE_FAILPOINT: z.string().optional(),

@@ -1,10 +1,11 @@
 import { authActions } from '../auth/policy.ts'
 import { mediaActions } from '../media/policy.ts'
+import { userActions } from '../users/policy.ts'
 import { permissionActions } from './policy.ts'
 import type { ActionRule } from './rule.ts'
 
 /** Everything that can be asked of the permission service; a feature adds the actions of its `policy.ts`. */
-export const ACTIONS = { ...authActions, ...mediaActions, ...permissionActions } as const
+export const ACTIONS = { ...authActions, ...mediaActions, ...permissionActions, ...userActions } as const
 
 export type Action = keyof typeof ACTIONS
 /** What a row must tell for the rule of this action. */

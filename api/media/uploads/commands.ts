@@ -4,6 +4,7 @@ import { Problem } from '../../../lib/contract/problem.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { Read, Steps } from '../../http/in-organization.ts'
 import { timestamp } from '../../http/schemas.ts'
+import { requireQuota } from '../../users/commands.ts'
 import { cleanFilename } from '../filename.ts'
 import { planUpload, rangesOf } from './plan.ts'
 import { abortUpload, insertUpload, listChunks } from './queries.ts'
@@ -11,19 +12,24 @@ import { tryReleaseStorage } from './release.ts'
 import { notOpen, permittedUpload, type UploadDeps } from './session.ts'
 import type { StartedUpload, StartUpload, Upload } from './upload.ts'
 
+const SIZE = 'body.file_size_bytes'
+
 /** Begins a session. Its media id is fixed now, so that a merge that runs twice makes the same media item. */
 export async function startUpload(
-  { store }: UploadDeps,
-  { check, answer, actor, orgId }: Steps<'media.upload'>,
+  { store, quotas }: UploadDeps,
+  { read, answer, actor, orgId }: Steps<'media.upload'>,
   request: StartUpload,
 ): Promise<StartedUpload> {
-  const plan = planUpload({
-    fileBytes: request.file_size_bytes,
-    chunkBytes: request.chunk_size_bytes,
-    mimeType: request.mime_type,
+  const plan = await read(async ({ tx }) => {
+    const planned = planUpload({
+      fileBytes: request.file_size_bytes,
+      chunkBytes: request.chunk_size_bytes,
+      mimeType: request.mime_type,
+    })
+    if ('issue' in planned) throw refusal(planned)
+    await requireQuota(tx, actor.userId, quotas, { storedBytes: planned.fileBytes, openUploads: 1 }, SIZE)
+    return planned
   })
-  await check()
-  if ('issue' in plan) throw refusal(plan)
   const [id, mediaId] = [newUuid(), newUuid()]
   const key = originalKey(orgId, mediaId)
   const multipartId =
@@ -46,6 +52,7 @@ export async function startUpload(
         livePhotoPairId: request.live_photo_pair_id ?? null,
         assetIdentifier: request.asset_identifier ?? null,
       })
+      await requireQuota(tx, actor.userId, quotas, { storedBytes: 0, openUploads: 0 }, SIZE)
       return {
         upload_id: formatId('upload', id),
         total_chunks: plan.totalChunks,

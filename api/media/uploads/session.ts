@@ -4,11 +4,14 @@ import type { ObjectStore } from '../../../lib/runtime/object-store.ts'
 import type { Database } from '../../db/db.ts'
 import type { Read } from '../../http/in-organization.ts'
 import { found } from '../../http/in-organization.ts'
+import type { Quotas } from '../../users/policy.ts'
 import { findUpload, type UploadSession } from './queries.ts'
 
 export interface UploadDeps {
   db: Database
   store: ObjectStore
+  /** What one user may have. */
+  quotas: Quotas
 }
 
 export const planOf = (upload: UploadSession) => ({

@@ -6,9 +6,10 @@ import { originalKey } from '../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { ObjectInfo, ObjectStore } from '../../../lib/runtime/object-store.ts'
-import type { Database } from '../../db/db.ts'
 import type { Change, Steps } from '../../http/in-organization.ts'
 import type { Context, MultipartBody } from '../../http/route.ts'
+import { requireQuota } from '../../users/commands.ts'
+import type { Quotas } from '../../users/policy.ts'
 import { recordMedia } from '../commands.ts'
 import { cleanFilename } from '../filename.ts'
 import { PairingForm, type UploadedMedia } from '../media.ts'
@@ -16,23 +17,23 @@ import { toUploadedMedia } from '../present.ts'
 import { abandonIntent, deleteIntent, insertIntent, mediaExists, type NewMedia, settleIntent } from '../queries.ts'
 import { SNIFF_BYTES, sniff } from '../sniff.ts'
 import { UPLOAD_LIMITS } from './plan.ts'
+import type { UploadDeps } from './session.ts'
 
 export const SingleFields = z.object(PairingForm)
 
-interface Deps {
-  db: Database
-  store: ObjectStore
-}
-
 /** Streams one file into the store and makes a media item of it. Whatever goes wrong, no object stays behind. */
 export async function uploadSingle(
-  deps: Deps,
+  deps: UploadDeps,
   { write, answer, actor, orgId, context }: Steps<'media.upload'>,
   body: MultipartBody,
 ): Promise<UploadedMedia> {
   const id = newUuid()
   // The intent is there before the object: should we die in between, housekeeping knows where to look.
-  await write(({ tx }) => insertIntent(tx, orgId, id))
+  await write(async ({ tx }) => {
+    // Nothing is read for a user whose storage is full.
+    await requireQuota(tx, actor.userId, deps.quotas, { storedBytes: 1 }, 'body.file')
+    await insertIntent(tx, orgId, id)
+  })
   try {
     const received = await open(body.file.stream)
     const stored = await received.storeIn(deps.store, originalKey(orgId, id), context.signal)
@@ -50,7 +51,7 @@ export async function uploadSingle(
       assetIdentifier: fields.asset_identifier ?? null,
     }
     // Membership is asked again: the upload may have taken minutes.
-    const uploaded = await answer((change) => commit(change, row))
+    const uploaded = await answer((change) => commit(change, row, deps.quotas))
     failpoint('upload.committed')
     return uploaded
   } catch (error) {
@@ -59,16 +60,18 @@ export async function uploadSingle(
   }
 }
 
-async function commit(change: Change, row: NewMedia): Promise<UploadedMedia> {
+async function commit(change: Change, row: NewMedia, quotas: Quotas): Promise<UploadedMedia> {
   if (!(await settleIntent(change.tx, row.id))) throw new Problem('SERVICE_UNAVAILABLE', 'The upload took too long')
-  return toUploadedMedia(await recordMedia(change, row))
+  const made = await recordMedia(change, row)
+  await requireQuota(change.tx, row.uploaderId, quotas, { storedBytes: 0 }, 'body.file')
+  return toUploadedMedia(made)
 }
 
 /**
  * Removes the object of an upload that failed, unless it did not fail after all: when only the answer to our commit was
  * lost, the row is there. What cannot be removed now is left to housekeeping.
  */
-async function forget({ db, store }: Deps, orgId: Uuid, id: Uuid, context: Context): Promise<void> {
+async function forget({ db, store }: UploadDeps, orgId: Uuid, id: Uuid, context: Context): Promise<void> {
   try {
     const exists = await db.inTransaction({ org: orgId }, async (tx) => {
       await abandonIntent(tx, id)

@@ -1,8 +1,10 @@
 import * as z from 'zod'
 import { formatId } from '../../../lib/contract/ids.ts'
+import type { ApiDeps } from '../../deps.ts'
 import { inOrganization, type OrganizationDeps } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
 import { pathId, wholeNumber } from '../../http/schemas.ts'
+import { quotasOf } from '../../users/commands.ts'
 import { UploadedMedia } from '../media.ts'
 import { receiveChunk } from './chunk.ts'
 import { endUpload, getUpload, startUpload } from './commands.ts'
@@ -26,7 +28,8 @@ const EXAMPLE = {
 }
 
 /** Getting files in: whole, or in chunks. */
-export function uploadRoutes(deps: UploadDeps & OrganizationDeps): Route[] {
+export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps & Pick<ApiDeps, 'config'>): Route[] {
+  const deps = { ...all, quotas: quotasOf(all.config) }
   const { read, steps } = inOrganization(deps)
   return [
     steps({
@@ -36,8 +39,8 @@ export function uploadRoutes(deps: UploadDeps & OrganizationDeps): Route[] {
       tags,
       summary: 'Upload a whole file of at most 100 MiB',
       description:
-        'The type is decided by the first bytes of the file; what is neither an image nor a video of a known kind is refused. Conversion begins at once; the original can be fetched from the first moment.',
-      problems: ['CONFLICT', 'FILE_TOO_LARGE', 'UNSUPPORTED_CONTENT_TYPE'],
+        'The type is decided by the first bytes of the file; what is neither an image nor a video of a known kind is refused. Conversion begins when the organization has a place for it, mostly at once; the original can be fetched from the first moment. A file that does not fit into what is left of the caller’s storage (`GET /api/users/me`) is refused with `QUOTA_EXCEEDED`.',
+      problems: ['CONFLICT', 'FILE_TOO_LARGE', 'UNSUPPORTED_CONTENT_TYPE', 'QUOTA_EXCEEDED'],
       limit: 'single-upload',
       action: 'media.upload',
       params: InOrg,
@@ -54,8 +57,8 @@ export function uploadRoutes(deps: UploadDeps & OrganizationDeps): Route[] {
       tags,
       summary: 'Begin an upload in chunks',
       description:
-        'At most 10 GiB in 10,000 chunks of 1 byte to 64 MiB; chunks of less than 5 MiB are taken for files of at most 512 MiB. The session ends 24 hours after its last chunk, and 7 days after its start.',
-      problems: ['FILE_TOO_LARGE'],
+        'At most 10 GiB in 10,000 chunks of 1 byte to 64 MiB; chunks of less than 5 MiB are taken for files of at most 512 MiB. The session ends 24 hours after its last chunk, and 7 days after its start. `file_size_bytes` counts against the caller’s storage from now on; `QUOTA_EXCEEDED` says that it does not fit in (`details[].quota` is `storage`), or that the caller has too many open uploads (`open_uploads`), of which one must be merged or aborted first.',
+      problems: ['FILE_TOO_LARGE', 'QUOTA_EXCEEDED'],
       limit: 'upload-init',
       action: 'media.upload',
       params: InOrg,

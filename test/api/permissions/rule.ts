@@ -20,6 +20,7 @@ const ROLES = ['owner', 'admin', 'member', null] as const
 /** Roles, `platform` for ROLE_ADMIN, and `uploader` for the uploader of the row while a member. */
 const TABLE: Record<Action, readonly (string | null)[]> = {
   'session.end_all': ['owner', 'admin', 'member', null],
+  'user.read_self': ['owner', 'admin', 'member', null],
   'permission.explain': ['platform'],
   'media.upload': ['owner', 'admin', 'member'],
   'media.list': ['owner', 'admin', 'member'],

@@ -1,0 +1,59 @@
+import { asc, eq, sql } from 'drizzle-orm'
+import type { Uuid } from '../../lib/contract/ids.ts'
+import type { Tx } from '../db/db.ts'
+import { prepared } from '../db/prepared.ts'
+import { memberships, organizations } from '../db/schema/organizations.ts'
+import { userStorage, users } from '../db/schema/users.ts'
+import type { Usage } from './policy.ts'
+
+const user = sql.placeholder('user')
+// Without a row there was never anything.
+const usage = {
+  storedBytes: sql<number>`coalesce(${userStorage.mediaBytes} + ${userStorage.uploadBytes}, 0)`.mapWith(Number),
+  openUploads: sql<number>`coalesce(${userStorage.openUploads}, 0)`.mapWith(Number),
+}
+
+/** Undefined for a user without a row, which the first sign-in makes. */
+export async function findAccount(tx: Tx, userId: Uuid) {
+  const query = prepared(tx, 'find_account', (name) =>
+    tx
+      .select({ displayName: users.displayName, email: users.email, ...usage })
+      .from(users)
+      .leftJoin(userStorage, eq(userStorage.userId, users.id))
+      .where(eq(users.id, user))
+      .prepare(name),
+  )
+  const [row] = await query.execute({ user: userId })
+  return row
+}
+
+/** In a transaction in the scope of this user: row-level security shows them no other organizations. */
+export async function listOwnOrganizations(tx: Tx, userId: Uuid) {
+  const query = prepared(tx, 'list_own_organizations', (name) =>
+    tx
+      .select({
+        orgId: memberships.orgId,
+        name: organizations.name,
+        role: memberships.role,
+        joinedAt: memberships.joinedAt,
+      })
+      .from(memberships)
+      .innerJoin(organizations, eq(organizations.id, memberships.orgId))
+      .where(eq(memberships.userId, user))
+      .orderBy(asc(memberships.joinedAt), asc(memberships.orgId))
+      .prepare(name),
+  )
+  return query.execute({ user: userId })
+}
+
+/**
+ * After a change of what the user stores in the same transaction this is exact: the change holds the user's counters
+ * until the commit, and waited for those who changed them before.
+ */
+export async function findUsage(tx: Tx, userId: Uuid): Promise<Usage> {
+  const query = prepared(tx, 'find_usage', (name) =>
+    tx.select(usage).from(userStorage).where(eq(userStorage.userId, user)).prepare(name),
+  )
+  const [row] = await query.execute({ user: userId })
+  return row ?? { storedBytes: 0, openUploads: 0 }
+}

@@ -1,0 +1,35 @@
+import * as z from 'zod'
+import { outputId, outputTime } from '../http/schemas.ts'
+import { ROLES } from '../organizations/policy.ts'
+
+/** An organization as one of its members sees it in their own account. */
+export const OwnOrganization = z
+  .object({
+    org_id: outputId('organization'),
+    name: z.string(),
+    role: z.enum(ROLES),
+    joined_at: outputTime(),
+  })
+  .meta({ id: 'OwnOrganization' })
+
+/** What one user stores, in all organizations together. */
+export const UserStorage = z
+  .object({
+    used_bytes: z.int().min(0).meta({
+      description: 'Originals, those in the trash included, and the announced size of uploads that are open or merging',
+    }),
+    quota_bytes: z.int().min(0).meta({ description: 'What does not fit in is refused with QUOTA_EXCEEDED' }),
+  })
+  .meta({ id: 'UserStorage' })
+
+/** The caller's own account. */
+export const Me = z
+  .object({
+    user_id: outputId('user'),
+    display_name: z.string().nullable(),
+    email: z.string().nullable(),
+    organizations: z.array(OwnOrganization).meta({ description: 'In the order in which the caller joined them' }),
+    storage: UserStorage,
+  })
+  .meta({ id: 'Me' })
+export type Me = z.input<typeof Me>
