@@ -83,7 +83,7 @@ export async function send(t: Test, route: Route, request: SeededRequest): Promi
   if (answer.status >= 400 && !problemsOf(route).includes(answer.code as ProblemCode)) {
     t.fail(`${name}, which it does not declare`, { body: answer.body })
   }
-  if (answer.status >= 500) t.fail(name, { logged: api.logged.filter(({ level }) => Number(level) >= 50) })
+  if (answer.status >= 500) t.fail(name, { logged: api.logged.filter(({ level }) => level === 'error') })
   return answer
 }
 const sending: { api?: TestApi } = {}

@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import { isTagged } from '../../../api/http/respond.ts'
 import type { Route } from '../../../api/http/route.ts'
+import { LIMIT_CLASSES } from '../../../api/limits/classes.ts'
 import { isAction } from '../../../api/permissions/actions.ts'
 import { type Answer, startTestApi } from '../../support/api.ts'
 import { idFields, isList, ROUTES, seedOf, send, sendTo, sidesOf, succeeds, traces } from '../../support/route-table.ts'
@@ -32,6 +33,11 @@ for (const route of ROUTES) {
     else t.ok(route.action && isAction(route.action), String(route.action))
   })
 
+  t.test(`${route.operationId} counts against one class of limits`, async (t) => {
+    t.ok(Object.hasOwn(LIMIT_CLASSES, route.limit ?? 'general'), String(route.limit))
+    t.ok(route.limit || !route.public, 'the general one is for callers with a token')
+  })
+
   t.test(`${route.operationId} answers the seeded request as it is described`, async (t) => {
     const answer = await send(t, route, await seedOf(route)(ours))
     t.equal(answer.status, route.status)
@@ -43,7 +49,11 @@ function shapeOf(t: Test, route: Route, { status, headers, body }: Answer): void
   t.match(headers.get('x-request-id'), /^req_/)
   if (status === 204) return void t.equal(body.length, 0)
   const type = headers.get('content-type')?.split(';')[0] ?? ''
-  if (route.raw) return void t.ok(route.raw.contentTypes.some((declared) => isType(declared, type)), type)
+  if (route.raw)
+    return void t.ok(
+      route.raw.contentTypes.some((declared) => isType(declared, type)),
+      type,
+    )
   t.equal(type, 'application/json')
   const data = route.unwrapped ? body : body.data
   if (!route.unwrapped) t.match(body, { meta: { request_id: headers.get('x-request-id'), timestamp: /Z$/ } })
