@@ -119,7 +119,14 @@ export interface TestApi extends StartedApi {
 export async function startTestApi(t: Teardown, options: ApiOptions = {}): Promise<TestApi> {
   const database = await testDatabase(t)
   const identity = await startTestIdentity(t)
-  const api = await startApiOn(t, { ...options, database, identity })
+  const settings = {
+    AUTH_TOKEN_URL: identity.tokenUrl,
+    AUTH_REVOCATION_URL: identity.revocationUrl,
+    AUTH_CLIENT_ID: 'keepsake',
+    AUTH_CLIENT_SECRET: 'a client secret of the tests',
+    ...options.settings,
+  }
+  const api = await startApiOn(t, { ...options, settings, database, identity })
   const { org, otherOrg, people } = await populate(database, identity)
   return {
     ...api,
@@ -137,16 +144,20 @@ export async function startTestApi(t: Teardown, options: ApiOptions = {}): Promi
   }
 }
 
-async function populate({ admin }: TestDatabase, identity: TestIdentity) {
+/** A user who belongs to no organization yet. */
+export async function aPerson({ database, identity }: Pick<TestApi, 'database' | 'identity'>, roles?: string[]) {
+  const id = newUuid()
+  await database.admin.query('insert into users (id, issuer, subject) values ($1, $2, $3)', [id, identity.issuer, id])
+  const token = await identity.token({ sub: id, ...(roles && { roles }) })
+  return { id, wireId: formatId('user', id), token } satisfies Person
+}
+
+async function populate(database: TestDatabase, identity: TestIdentity) {
+  const { admin } = database
   const [org, otherOrg] = [newUuid(), newUuid()]
   await admin.query('insert into organizations (id, name) values ($1, $2), ($3, $4)', [org, 'One', otherOrg, 'Two'])
-  const person = async (roles?: string[]): Promise<Person> => {
-    const id = newUuid()
-    await admin.query('insert into users (id, issuer, subject) values ($1, $2, $3)', [id, identity.issuer, id])
-    return { id, wireId: formatId('user', id), token: await identity.token({ sub: id, ...(roles && { roles }) }) }
-  }
   const memberOf = async (orgId: Uuid, role: string) => {
-    const made = await person()
+    const made = await aPerson({ database, identity })
     await admin.query('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [orgId, made.id, role])
     return made
   }
@@ -156,7 +167,7 @@ async function populate({ admin }: TestDatabase, identity: TestIdentity) {
     member: await memberOf(org, 'member'),
     another: await memberOf(org, 'member'),
     stranger: await memberOf(otherOrg, 'owner'),
-    platformAdmin: await person(['ROLE_ADMIN']),
+    platformAdmin: await aPerson({ database, identity }, ['ROLE_ADMIN']),
   }
   return { org, otherOrg, people }
 }

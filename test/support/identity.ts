@@ -1,4 +1,5 @@
-import { createServer } from 'node:http'
+import { randomUUID } from 'node:crypto'
+import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import * as jose from 'jose'
 import { newUuid } from '../../lib/contract/ids.ts'
@@ -22,6 +23,11 @@ export interface TestIdentity {
   issuer: string
   audience: string
   jwksUrl: string
+  /** Where the tokens of an account are asked for, and given back. */
+  tokenUrl: string
+  revocationUrl: string
+  /** Lets somebody sign in with a password; answers with a refresh token of theirs. */
+  account(account: Account): string
   /** A token that the API accepts, unless changed by the options. */
   token(options?: TokenOptions): Promise<string>
   mode(mode: KeyServerMode): void
@@ -33,6 +39,12 @@ export interface TestIdentity {
   keys(): { privateKey: jose.CryptoKey; publicKey: jose.CryptoKey; kid: string }
 }
 
+export interface Account {
+  sub: string
+  email: string
+  password: string
+}
+
 /** An issuer of RS256 tokens and the HTTP server of its keys. */
 export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
   const audience = 'urn:keepsake:api'
@@ -41,7 +53,36 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
   let current = await newKey()
   let published = [current.jwk]
 
-  const server = createServer((_req, res) => {
+  const accounts: Account[] = []
+  const refreshTokens = new Map<string, Account>()
+  const refreshTokenOf = (account: Account) => {
+    const made = randomUUID()
+    refreshTokens.set(made, account)
+    return made
+  }
+  /** The token endpoint (RFC 6749 §4.3, §6): a refresh token is good once. */
+  async function exchange(form: URLSearchParams) {
+    const refreshToken = form.get('refresh_token')
+    const found =
+      refreshToken === null
+        ? accounts.find((a) => a.email === form.get('username') && a.password === form.get('password'))
+        : refreshTokens.get(refreshToken)
+    if (refreshToken !== null) refreshTokens.delete(refreshToken)
+    if (!found) return { error: 'invalid_grant' }
+    const access_token = await token({ sub: found.sub })
+    return { access_token, token_type: 'Bearer', expires_in: 900, refresh_token: refreshTokenOf(found) }
+  }
+
+  const server = createServer((req, res) => {
+    if (req.method === 'POST') {
+      void formOf(req)
+        .then((form) => (req.url === '/token' ? exchange(form) : {}))
+        .then((reply) => {
+          res.writeHead('error' in reply ? 400 : 200, { 'content-type': 'application/json' })
+          res.end(JSON.stringify(reply))
+        })
+      return
+    }
     fetches += 1
     if (mode === 'hang') return
     if (mode === 'down') return void res.writeHead(503).end()
@@ -57,17 +98,25 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
     await new Promise((resolve) => server.close(resolve))
   })
 
+  async function token({ sub = newUuid(), roles, claims = {}, header = {} }: TokenOptions = {}): Promise<string> {
+    const now = Math.floor(Date.now() / 1000)
+    const all = { iss: issuer, aud: audience, sub, iat: now, exp: now + 900, ...(roles && { roles }), ...claims }
+    const payload = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
+    return new jose.SignJWT(payload)
+      .setProtectedHeader({ alg: 'RS256', kid: current.kid, typ: 'at+jwt', ...header })
+      .sign(current.privateKey)
+  }
+
   return {
     issuer,
     audience,
     jwksUrl: `${issuer}/jwks`,
-    async token({ sub = newUuid(), roles, claims = {}, header = {} } = {}) {
-      const now = Math.floor(Date.now() / 1000)
-      const all = { iss: issuer, aud: audience, sub, iat: now, exp: now + 900, ...(roles && { roles }), ...claims }
-      const payload = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
-      return new jose.SignJWT(payload)
-        .setProtectedHeader({ alg: 'RS256', kid: current.kid, typ: 'at+jwt', ...header })
-        .sign(current.privateKey)
+    tokenUrl: `${issuer}/token`,
+    revocationUrl: `${issuer}/revoke`,
+    token,
+    account(account) {
+      accounts.push(account)
+      return refreshTokenOf(account)
     },
     mode(next) {
       mode = next
@@ -81,6 +130,12 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
     },
     keys: () => current,
   }
+}
+
+async function formOf(req: IncomingMessage): Promise<URLSearchParams> {
+  let text = ''
+  for await (const chunk of req.setEncoding('utf8')) text += chunk
+  return new URLSearchParams(text)
 }
 
 let made = 0

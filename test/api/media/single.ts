@@ -172,26 +172,3 @@ t.test('a form without its end is malformed and leaves nothing', async (t) => {
     t.equal(answer.status, 400)
   })
 })
-
-t.test('the same Idempotency-Key makes one media, also when sent at once', async (t) => {
-  const key = newUuid()
-  const bytes = fakeMp4(40_000)
-  const send = () => upload(formOf(bytes), people.member, { 'idempotency-key': key })
-  const first = await Promise.all(Array.from({ length: 8 }, send))
-  t.ok(first.every((a) => a.status === 201 || (a.status === 409 && a.headers.get('retry-after'))))
-  const repeat = await send()
-  t.equal(repeat.status, 201)
-  t.equal(repeat.headers.get('idempotency-replayed'), 'true')
-  const made = new Set([...first, repeat].filter((a) => a.status === 201).map((a) => a.data.media_id))
-  t.equal(made.size, 1)
-  const other = await upload(formOf(fakeMp4(100)), people.member, { 'idempotency-key': key })
-  t.strictSame([other.status, other.code], [422, 'IDEMPOTENCY_KEY_REUSED'])
-})
-
-t.test('who is not a member uploads nothing', async (t) => {
-  await leavesNothing(t, async () => {
-    t.equal((await upload(formOf(fakeMp4(1000)), people.stranger)).status, 404)
-    const anonymous = await call(undefined, 'POST', `/api/media/${org}/single`, { form: formOf(fakeMp4(1000)) })
-    t.equal(anonymous.status, 401)
-  })
-})

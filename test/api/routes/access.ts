@@ -1,0 +1,146 @@
+import t from 'tap'
+import type { Route } from '../../../api/http/route.ts'
+import { ruleOf } from '../../../api/permissions/actions.ts'
+import { decide } from '../../../api/permissions/rule.ts'
+import { formatId, newUuid, PREFIXES } from '../../../lib/contract/ids.ts'
+import { type Person, startTestApi } from '../../support/api.ts'
+import {
+  idFields,
+  idParams,
+  isInOrganization,
+  pathFor,
+  ROUTES,
+  seedOf,
+  send,
+  sendTo,
+  sidesOf,
+  succeeds,
+  traces,
+} from '../../support/route-table.ts'
+import type { SeededRequest } from './seeds/seed.ts'
+
+/** Of every operation, from the table of routes alone: who gets in, and what those learn who do not. */
+const api = await startTestApi(t)
+sendTo(api)
+const { ours, theirs } = sidesOf(api)
+
+const withToken = (token: string): Person => ({ ...api.people.member, token })
+const forged = await api.identity.token({ sub: api.people.owner.id, claims: { exp: 1 } })
+
+for (const route of ROUTES.filter((route) => !route.public)) {
+  t.test(`${route.operationId} wants a token, and looks at nothing else before`, async (t) => {
+    const { as: _, ...request } = await seedOf(route)(ours)
+    for (const as of [undefined, withToken('nonsense'), withToken(forged)]) {
+      const answer = await send(t, route, { ...request, ...(as && { as }) })
+      t.strictSame([answer.status, answer.code], [401, 'UNAUTHORIZED'])
+      t.match(answer.headers.get('www-authenticate'), /^Bearer/)
+    }
+    const nonsense = idParams(route).map(({ name }) => [name, 'nonsense'])
+    const params = { ...request.params, ...Object.fromEntries(nonsense) }
+    t.equal((await send(t, route, { ...request, params })).status, 401)
+  })
+}
+
+const withParam = (request: SeededRequest, name: string, value = ''): SeededRequest => ({
+  ...request,
+  params: { ...request.params, [name]: value },
+})
+const withField = (request: SeededRequest, name: string, value: unknown): SeededRequest => ({
+  ...request,
+  json: { ...(request.json as object), [name]: value },
+})
+const fieldOf = (request: SeededRequest, name: string) => (request.json as Record<string, unknown>)[name]
+const by = (request: SeededRequest, { as }: SeededRequest): SeededRequest => ({ ...request, ...(as && { as }) })
+
+const malformed = (kind: keyof typeof PREFIXES, id: string) => [
+  ...['nonsense', `${PREFIXES[kind]}_`, id.toUpperCase(), `${id}0`, id.slice(0, -1), `${id}\0`, `${id}' or 1=1--`],
+  formatId(kind === 'session' ? 'request' : 'session', newUuid()),
+]
+
+/** Requests that must not find anything, with what is wrong about them. */
+function strays(route: Route, mine: SeededRequest, foreign: SeededRequest): [what: string, SeededRequest][] {
+  const params = idParams(route).flatMap(({ name, kind }): [string, SeededRequest][] => {
+    const [own, other] = [mine.params?.[name] ?? '', foreign.params?.[name] ?? '']
+    return [
+      [`a foreign ${name}`, withParam(mine, name, other)],
+      [`a foreign ${name} in one’s own organization`, withParam(foreign, name, own)],
+      [`an unknown ${name}`, withParam(mine, name, formatId(kind, newUuid()))],
+      ...malformed(kind, own).map((id): [string, SeededRequest] => [`the ${name} ${JSON.stringify(id)}`, withParam(mine, name, id)]),
+    ]
+  })
+  const fields = idFields(mine).flatMap(({ name, kind }): [string, SeededRequest][] => [
+    [`a foreign ${name} in the body`, withField(mine, name, fieldOf(foreign, name))],
+    [`a foreign ${name} in the body to one’s own organization`, withField(foreign, name, fieldOf(mine, name))],
+    [`an unknown ${name} in the body`, withField(mine, name, formatId(kind, newUuid()))],
+  ])
+  return [
+    ['a member of another organization', by(mine, foreign)],
+    ['another organization, whole', by(foreign, mine)],
+    ['a platform administrator, who is a member of nothing', { ...mine, as: api.people.platformAdmin }],
+    ...params,
+    ...fields,
+  ]
+}
+
+for (const route of ROUTES.filter(isInOrganization)) {
+  t.test(`${route.operationId} is not there for strangers, and no id leads astray`, async (t) => {
+    const [mine, foreign] = [await seedOf(route)(ours), await seedOf(route)(theirs)]
+    const before = await traces(api)
+    for (const [what, request] of strays(route, mine, foreign)) {
+      const { status, code } = await send(t, route, request)
+      t.strictSame([status, code], [404, 'NOT_FOUND'], what)
+    }
+    t.strictSame(await traces(api), before, 'nothing was changed')
+    for (const request of [mine, foreign]) t.equal((await send(t, route, request)).status, route.status)
+  })
+}
+
+for (const route of ROUTES.filter((route) => !route.public && !isInOrganization(route))) {
+  const asking = { userId: api.people.member.id, role: null, platformAdmin: false }
+  if (!route.action || decide(ruleOf(route.action), asking, undefined as never) === 'allowed') continue
+  t.test(`${route.operationId} is not there for those who may not`, async (t) => {
+    const request = await seedOf(route)(ours)
+    const before = await traces(api)
+    const { status, code } = await send(t, route, { ...request, as: api.people.member })
+    t.strictSame([status, code], [404, 'NOT_FOUND'])
+    t.strictSame(await traces(api), before, 'nothing was changed')
+    t.ok(succeeds((await send(t, route, request)).status))
+  })
+}
+
+function fits(template: string, path: string): boolean {
+  const [wanted, given] = [template.split('/'), path.split('/')]
+  if (template.includes('{+'))
+    return (
+      given.length >= wanted.length &&
+      fits(template.replace(/\{\+.*/, ''), `${given.slice(0, wanted.length - 1).join('/')}/`)
+    )
+  return (
+    wanted.length === given.length &&
+    wanted.every((part, i) => part === given[i] || (part.startsWith('{') && given[i] !== ''))
+  )
+}
+
+for (const route of ROUTES) {
+  t.test(`${route.operationId}: its address says which methods it answers`, async (t) => {
+    const request = await seedOf(route)(ours)
+    const path = pathFor(route, { ...request, query: {} })
+    const methods = ROUTES.filter(({ path: template }) => fits(template, path)).map(({ method }) =>
+      method.toUpperCase(),
+    )
+    t.ok(methods.includes(route.method.toUpperCase()))
+    if (methods.includes('GET')) methods.push('HEAD')
+    const allow = [...new Set([...methods, 'OPTIONS'])].sort().join(', ')
+    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter((method) => !methods.includes(method))) {
+      for (const who of [undefined, request.as]) {
+        const { status, code, headers } = await api.call(who, method, path)
+        t.strictSame([method, status, code, headers.get('allow')], [method, 405, 'METHOD_NOT_ALLOWED', allow])
+      }
+    }
+    const options = await api.call(undefined, 'OPTIONS', path)
+    t.strictSame([options.status, options.headers.get('allow')], [204, allow])
+    if (route.method !== 'get') return
+    const [get, head] = [await send(t, route, request), await api.call(request.as, 'HEAD', pathFor(route, request))]
+    t.strictSame([head.status, head.body.length], [get.status, 0])
+  })
+}

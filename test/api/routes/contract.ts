@@ -1,0 +1,134 @@
+import t, { type Test } from 'tap'
+import { isTagged } from '../../../api/http/respond.ts'
+import type { Route } from '../../../api/http/route.ts'
+import { LIMIT_CLASSES } from '../../../api/limits/classes.ts'
+import { isAction } from '../../../api/permissions/actions.ts'
+import { type Answer, startTestApi } from '../../support/api.ts'
+import { idFields, isList, ROUTES, seedOf, send, sendTo, sidesOf, succeeds, traces } from '../../support/route-table.ts'
+import { LISTS, SEEDS } from './seeds/index.ts'
+import type { SeededRequest } from './seeds/seed.ts'
+
+/**
+ * Of every operation, from the table of routes alone: that it does what its entry in the table says. The API runs with
+ * CHECK_RESPONSES, so an answer that does not fit its schema, a refusal that is not declared and a success that the
+ * permission service never saw are answered 500 here.
+ */
+const api = await startTestApi(t)
+sendTo(api)
+const { ours } = sidesOf(api)
+
+t.test('every operation has a seed, every list has a list seed, and no seed is left over', async (t) => {
+  t.strictSame(Object.keys(SEEDS).sort(), ROUTES.map(({ operationId }) => operationId).sort())
+  t.strictSame(
+    Object.keys(LISTS).sort(),
+    ROUTES.filter(isList)
+      .map(({ operationId }) => operationId)
+      .sort(),
+  )
+})
+
+for (const route of ROUTES) {
+  t.test(`${route.operationId}: what needs a token names its action, what does not has none`, async (t) => {
+    if (route.public) t.equal(route.action, undefined)
+    else t.ok(route.action && isAction(route.action), String(route.action))
+  })
+
+  t.test(`${route.operationId} counts against one class of limits`, async (t) => {
+    t.ok(Object.hasOwn(LIMIT_CLASSES, route.limit ?? 'general'), String(route.limit))
+    t.ok(route.limit || !route.public, 'the general one is for callers with a token')
+  })
+
+  t.test(`${route.operationId} answers the seeded request as it is described`, async (t) => {
+    const answer = await send(t, route, await seedOf(route)(ours))
+    t.equal(answer.status, route.status)
+    shapeOf(t, route, answer)
+  })
+}
+
+function shapeOf(t: Test, route: Route, { status, headers, body }: Answer): void {
+  t.match(headers.get('x-request-id'), /^req_/)
+  if (status === 204) return void t.equal(body.length, 0)
+  const type = headers.get('content-type')?.split(';')[0] ?? ''
+  if (route.raw)
+    return void t.ok(
+      route.raw.contentTypes.some((declared) => isType(declared, type)),
+      type,
+    )
+  t.equal(type, 'application/json')
+  const data = route.unwrapped ? body : body.data
+  if (!route.unwrapped) t.match(body, { meta: { request_id: headers.get('x-request-id'), timestamp: /Z$/ } })
+  t.strictSame(route.response?.safeParse(data).data, data, 'nothing but what the schema declares')
+}
+
+const isType = (declared: string, type: string) =>
+  declared === type || (declared.endsWith('/*') && type.startsWith(declared.slice(0, -1)))
+
+const takesJson = (route: Route) => route.body !== undefined && route.bodyKind === undefined
+
+for (const route of ROUTES.filter(takesJson)) {
+  t.test(`${route.operationId}: the example of its document is accepted`, async (t) => {
+    const request = await seedOf(route)(ours)
+    const example = route.examples?.request as Record<string, unknown> | undefined
+    t.ok(route.body?.safeParse(example).success, 'it fits the schema')
+    if (!example) return
+    // What it names has to be there: ids and credentials are the seed's.
+    const named = [...idFields(request).map(({ name }) => name), ...CREDENTIALS].filter((name) => name in example)
+    const own = Object.fromEntries(named.map((name) => [name, (request.json as Record<string, unknown>)[name]]))
+    const json = JSON.parse(JSON.stringify({ ...example, ...own }))
+    const answer = await send(t, route, { ...request, json })
+    t.ok(succeeds(answer.status), `${answer.status} ${answer.code}`)
+  })
+
+  t.test(`${route.operationId}: what is no JSON, or other JSON, is refused and does nothing`, async (t) => {
+    const { json: _, ...request } = await seedOf(route)(ours)
+    const before = await traces(api)
+    const wrong: [what: string, SeededRequest, status: number, code: string][] = [
+      ['half a document', { ...request, ...sent('{"a":') }, 400, 'MALFORMED_JSON'],
+      ['no UTF-8', { ...request, ...sent(Buffer.from([0x22, 0xff, 0x22])) }, 400, 'MALFORMED_JSON'],
+      ['a list', { ...request, json: [] }, 400, 'VALIDATION_ERROR'],
+      ['null', { ...request, json: null }, 400, 'VALIDATION_ERROR'],
+      ['another type', { ...request, ...sent('{}', 'text/plain') }, 415, 'UNSUPPORTED_CONTENT_TYPE'],
+      ['too much', { ...request, ...sent(`"${'x'.repeat(5_000_000)}"`) }, 413, 'PAYLOAD_TOO_LARGE'],
+    ]
+    for (const [what, bad, status, code] of wrong) {
+      const answer = await send(t, route, bad)
+      t.strictSame([answer.status, answer.code], [status, code], what)
+    }
+    t.strictSame(await traces(api), before)
+  })
+}
+const CREDENTIALS = ['email', 'password', 'refresh_token']
+const sent = (text: string | Buffer, type = 'application/json') => ({
+  bytes: Buffer.from(text),
+  headers: { 'content-type': type },
+})
+
+for (const route of ROUTES.filter(({ bodyKind }) => bodyKind === 'multipart' || bodyKind === 'bytes')) {
+  t.test(`${route.operationId}: a body of another type is refused and does nothing`, async (t) => {
+    const { form: _, bytes: __, ...request } = await seedOf(route)(ours)
+    const before = await traces(api)
+    const { status, code } = await send(t, route, { ...request, json: {} })
+    t.strictSame([status, code], [415, 'UNSUPPORTED_CONTENT_TYPE'])
+    t.strictSame(await traces(api), before)
+  })
+}
+
+for (const route of ROUTES.filter(isTagged)) {
+  t.test(`${route.operationId}: a repeat with its entity tag is answered 304`, async (t) => {
+    const request = await seedOf(route)(ours)
+    const { headers } = await send(t, route, request)
+    const tag = headers.get('etag') ?? ''
+    t.match(tag, /^W\/"/)
+    const again = await send(t, route, { ...request, headers: { 'if-none-match': tag } })
+    t.strictSame([again.status, again.body.length], [304, 0])
+  })
+}
+
+t.test('reading changes nothing', async (t) => {
+  for (const route of ROUTES.filter(({ method }) => method === 'get')) {
+    const request = await seedOf(route)(ours)
+    const before = await traces(api)
+    await send(t, route, request)
+    t.strictSame(await traces(api), before, route.operationId)
+  }
+})

@@ -1,0 +1,9 @@
+import { authSeeds } from './auth.ts'
+import { mediaLists, mediaSeeds } from './media.ts'
+import { pageSeeds } from './pages.ts'
+import { permissionSeeds } from './permissions.ts'
+import type { ListSeeds, Seeds } from './seed.ts'
+
+/** One entry a feature. What its seeds are for: docs/testing.md. */
+export const SEEDS: Seeds = { ...authSeeds, ...mediaSeeds, ...pageSeeds, ...permissionSeeds }
+export const LISTS: ListSeeds = { ...mediaLists }
