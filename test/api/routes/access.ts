@@ -65,7 +65,10 @@ function strays(route: Route, mine: SeededRequest, foreign: SeededRequest): [wha
       [`a foreign ${name}`, withParam(mine, name, other)],
       [`a foreign ${name} in one’s own organization`, withParam(foreign, name, own)],
       [`an unknown ${name}`, withParam(mine, name, formatId(kind, newUuid()))],
-      ...malformed(kind, own).map((id): [string, SeededRequest] => [`the ${name} ${JSON.stringify(id)}`, withParam(mine, name, id)]),
+      ...malformed(kind, own).map((id): [string, SeededRequest] => [
+        `the ${name} ${JSON.stringify(id)}`,
+        withParam(mine, name, id),
+      ]),
     ]
   })
   const fields = idFields(mine).flatMap(({ name, kind }): [string, SeededRequest][] => [
