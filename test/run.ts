@@ -20,11 +20,8 @@ const files = given.length > 0 ? given : await longestFirst(await everyTest())
 async function everyTest(): Promise<string[]> {
   const found: string[] = []
   for await (const file of glob('test/**/*.ts')) {
-<<<<<<< HEAD
-    if (!/^test\/(support|bench|cluster|openapi)\/|^test\/run\.ts$|\/seeds\//.test(file)) found.push(file)
-=======
-    if (!/^test\/(support|bench|cluster)\/|^test\/(run|coverage)\.ts$|\/seeds\//.test(file)) found.push(file)
->>>>>>> 2c752a3 (test: npm run coverage, folder by folder)
+    if (!/^test\/(support|bench|cluster|openapi)\/|^test\/(run|coverage|prose)\.ts$|\/seeds\//.test(file))
+      found.push(file)
   }
   return found.sort()
 }
