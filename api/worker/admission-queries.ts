@@ -59,9 +59,3 @@ export async function admitVideos(tx: Tx, ids: readonly Uuid[]): Promise<void> {
     .set({ conversionAdmittedAt: sql`now()`, updatedAt: sql`now()` })
     .where(inArray(media.id, [...ids]))
 }
-
-/** Videos that wait for a place of their organization. */
-export async function countWaiting(tx: Tx): Promise<number> {
-  const { rows } = await tx.execute<{ n: number }>(sql`select count(*)::int as n from ${media} where ${isWaiting}`)
-  return rows[0]?.n ?? 0
-}

@@ -1,13 +1,7 @@
-import {
-  AUDIO_BITRATE,
-  AUDIO_NAME,
-  AUDIO_RATE,
-  decodesOnGpu,
-  type EncodePass,
-  presentationSeconds,
-} from './encode-pass.ts'
+import { AUDIO_BITRATE, AUDIO_NAME, AUDIO_RATE, decodesOnGpu, type EncodePass } from './encode-pass.ts'
 import { filterGraph } from './filter-graph.ts'
 import type { Rendition } from './ladder.ts'
+import { presentationSeconds } from './source.ts'
 import { keyframeExpression, longestGop } from './timeline.ts'
 
 /** Encoding stops this long after the declared end, so that a file that claims 10 s but holds an hour is refused. */

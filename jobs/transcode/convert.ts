@@ -8,7 +8,7 @@ import type { Log } from '../../lib/runtime/log.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
 import { badInput, PermanentError, TransientError } from '../failure.ts'
 import type { Accelerator } from './accelerator.ts'
-import { type Preset, presentationSeconds } from './encode-pass.ts'
+import type { Preset } from './encode-pass.ts'
 import { ladderOf } from './ladder.ts'
 import { type EncodedLadder, type LadderRun, runLadder } from './ladder-run.ts'
 import { describeSource, findManifest, writeManifest } from './manifest.ts'
@@ -16,7 +16,7 @@ import { type ProbedSource, probe } from './probe.ts'
 import type { InputProgress } from './progress.ts'
 import { openPublisher, PLAYLIST_TYPE, type Publisher } from './publisher.ts'
 import { manifestEntry, masterEntry, masterPlaylistText } from './rendition-entries.ts'
-import { LIMITS } from './source.ts'
+import { LIMITS, presentationSeconds } from './source.ts'
 
 export interface ConvertTools {
   store: ObjectStore

@@ -1,5 +1,6 @@
 import type { Rendition } from './ladder.ts'
 import type { ProbedSource } from './probe.ts'
+import { presentationSeconds } from './source.ts'
 import type { Timeline } from './timeline.ts'
 
 export const PRESETS = ['ultrafast', 'superfast', 'veryfast', 'faster', 'fast', 'medium'] as const
@@ -19,11 +20,6 @@ export interface EncodePass {
 export const AUDIO_NAME = 'audio'
 export const AUDIO_BITRATE = 128_000
 export const AUDIO_RATE = 48_000
-
-/** The playing time: the video's duration, or the audio's when it is longer (the last frame is then held). */
-export function presentationSeconds({ videoSeconds, audioSeconds }: ProbedSource): number {
-  return audioSeconds !== null && audioSeconds > videoSeconds + 0.5 ? audioSeconds : videoSeconds
-}
 
 /** The number of frames that this rendition should have, as the source declares. */
 export const promisedFrames = (source: ProbedSource, { frameRate }: Rendition): number =>

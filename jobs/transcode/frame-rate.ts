@@ -1,5 +1,4 @@
 import { parseRational, type Rational, rational, toNumber } from './rational.ts'
-import type { Source } from './source.ts'
 
 /** Rates that players and encoders support. A variable rate becomes one of them. */
 const STANDARD: readonly Rational[] = [
@@ -48,14 +47,17 @@ export function chooseFrameRate(input: { base: unknown; average: unknown; interl
   return as(isPlausible ? bounded(snap(base)) : standardAtLeast(toNumber(average)), true)
 }
 
+interface ChosenRate {
+  frameRate: Rational
+  averageFrameRate: number
+  variableFrameRate: boolean
+}
+
 /**
  * The rate for a source whose frames were counted: what was chosen from the file's own claim, or less when it claims
  * far more frames per second than it has.
  */
-export function measuredRate(
-  claimed: Pick<Source, 'frameRate' | 'averageFrameRate' | 'variableFrameRate'>,
-  measured: number,
-): typeof claimed {
+export function measuredRate(claimed: ChosenRate, measured: number): ChosenRate {
   const { frameRate, averageFrameRate, variableFrameRate } = claimed
   if (toNumber(frameRate) <= MOST_REPEATED * Math.max(MIN, measured)) {
     return { frameRate, averageFrameRate, variableFrameRate }

@@ -2,9 +2,16 @@ import { stat } from 'node:fs/promises'
 import { badInput } from '../failure.ts'
 import { runFfprobe } from '../ffmpeg.ts'
 import { guardedInput } from '../ffmpeg-input.ts'
-import { presentationSeconds } from './encode-pass.ts'
 import { measuredRate } from './frame-rate.ts'
-import { LIMITS, ProbeDocument, refuseSparse, refuseTooLong, type Source, toSource } from './source.ts'
+import {
+  LIMITS,
+  ProbeDocument,
+  presentationSeconds,
+  refuseSparse,
+  refuseTooLong,
+  type Source,
+  toSource,
+} from './source.ts'
 
 const LIMIT_MS = 60_000
 const SCAN_LIMIT_MS = 600_000

@@ -186,3 +186,14 @@ export function refuseSparse(frames: number, seconds: number): void {
 export function refuseTooLong(duration: number): void {
   if (duration > LIMITS.seconds) throw badInput('LimitExceeded', 'The video is longer than 4 hours')
 }
+
+/** The playing time: the video's duration, or the audio's when it is longer (the last frame is then held). */
+export function presentationSeconds({
+  videoSeconds,
+  audioSeconds,
+}: {
+  videoSeconds: number
+  audioSeconds: number | null
+}): number {
+  return audioSeconds !== null && audioSeconds > videoSeconds + 0.5 ? audioSeconds : videoSeconds
+}
