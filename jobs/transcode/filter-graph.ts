@@ -1,6 +1,7 @@
-import { AUDIO_RATE, decodesOnGpu, type EncodePass, presentationSeconds } from './encode-pass.ts'
+import { AUDIO_RATE, decodesOnGpu, type EncodePass } from './encode-pass.ts'
 import type { Rendition } from './ladder.ts'
 import { toText } from './rational.ts'
+import { presentationSeconds } from './source.ts'
 
 /**
  * The filters of one pass. The frame rate is made constant before the split, so that frame n is the same picture in

@@ -4,8 +4,9 @@ import { badInput, PermanentError, TransientError } from '../failure.ts'
 import { type Complaints, capabilities, FfmpegFailed, runFfmpeg } from '../ffmpeg.ts'
 import { guardedInput } from '../ffmpeg-input.ts'
 import { passArguments } from './args.ts'
-import { type EncodePass, presentationSeconds, streamNames } from './encode-pass.ts'
+import { type EncodePass, streamNames } from './encode-pass.ts'
 import type { Publisher } from './publisher.ts'
+import { presentationSeconds } from './source.ts'
 
 export interface EncodePassRun {
   pass: EncodePass
