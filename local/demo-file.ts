@@ -11,10 +11,10 @@ const Account = z.object({
   organizations: z.array(z.object({ org_id: z.string(), role: z.enum(['owner', 'admin', 'member']) })),
 })
 
-/** `demo.json`: everything an HTTP client needs to begin. It is there exactly while the platform is ready. */
+/** `demo.json`: everything an HTTP client needs. The file exists while the platform is ready. */
 export const Demo = z.object({
   version: z.literal(1),
-  /** Of the process that runs everything. */
+  /** Of the process that runs the platform. */
   pid: z.int(),
   /** Public address and base path, e.g. `http://127.0.0.1:8080/v1`. */
   base_url: z.url(),

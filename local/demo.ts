@@ -9,22 +9,22 @@ import { megabytes, type Terminal, terminal } from './demo/terminal.ts'
 import { type Platform, startPlatform } from './platform.ts'
 import { endAtOnce, runUntilSignal } from './until-signal.ts'
 
-// Whatever this process and its children make is for this user alone.
+// Files that this process and its children create are readable by this user only.
 process.umask(0o077)
 
-/** `make demo`: a video on its way through the whole platform. `VIDEO=path` takes one's own, `CHECK=1` ends by itself. */
+/** `make demo`: takes a video through the whole platform. `VIDEO=path` uses yours, `CHECK=1` plays it and exits. */
 const isCheck = /^(1|true|yes)$/i.test(process.env['CHECK'] ?? '')
 
 await runUntilSignal(async (onStop, stopped) => {
   const out = terminal(stopped)
   const video = await chooseVideo(out)
   const seconds = await durationOf(video)
-  // A check must not depend on what earlier runs left, nor leave anything itself.
+  // A check must neither depend on the data of earlier runs nor leave any.
   const folder = isCheck ? mkdtempSync(join(tmpdir(), 'keepsake-demo-')) : '.keepsake'
   if (isCheck) onStop(() => rm(folder, { recursive: true, force: true }))
 
   const starting = start(out, folder)
-  // Registered before it is there: Ctrl-C meanwhile waits for the start, and then stops all of it.
+  // Registered before the platform has started: Ctrl-C during the start waits for it, then stops everything.
   onStop(() =>
     starting.then(
       (platform) => platform.close(),
@@ -42,7 +42,7 @@ await runUntilSignal(async (onStop, stopped) => {
   const mediaId = await showUpload(out, client, organization.org_id, video)
   const media = await showConversion(out, client, organization.org_id, mediaId)
   const master = media.variants.hls_master_url
-  if (!master) throw new Error('The video is converted, yet there is no link to its stream')
+  if (!master) throw new Error('The video is converted, but there is no link to its stream')
   if (isCheck) {
     await check(out, master, seconds)
     return 'done'
@@ -70,7 +70,7 @@ async function start(out: Terminal, folder: string): Promise<Platform> {
   let step = 0
   const platform = await startPlatform({
     folder,
-    // A check may run beside somebody's `npm start`.
+    // A check may run beside `npm start`.
     usualPorts: !isCheck,
     onFatal: endAtOnce,
     onStatus: (text) => line.show(++step / steps, text),
@@ -132,7 +132,7 @@ function farewell(
   out.say(`
 Watch it:  ${page.link({ account: 'member', media: media.media_id })}
 
-Go on by hand (the token is good for 15 minutes; more accounts in ${folder}/demo.json):
+Continue by hand (the token expires in 15 minutes; more accounts in ${folder}/demo.json):
 
   TOKEN=${client.token}
   curl -H "Authorization: Bearer $TOKEN" ${demo.base_url}/api/media/${organization}/${media.media_id}

@@ -13,7 +13,7 @@ export interface EnvironmentParts {
 
 export type Environment = Record<string, string>
 
-/** What every program needs to reach the folder of objects. */
+/** The variables with which a program opens the object store. */
 export const storeEnvironment = (folder: string): Environment => ({ STORE_KIND: 'folder', STORE_FOLDER: folder })
 
 const common = (p: EnvironmentParts): Environment => ({
@@ -23,7 +23,7 @@ const common = (p: EnvironmentParts): Environment => ({
   DATABASE_URL: p.database,
 })
 
-/** The environment that the API would be given in a pod: here it is read by the same schema, in this process. */
+/** The environment of the API, as its pod would have it; read by the same schema, in this process. */
 export const apiEnvironment = (p: EnvironmentParts): Environment => ({
   ...common(p),
   PORT: String(p.ports.public),
@@ -42,13 +42,13 @@ export const apiEnvironment = (p: EnvironmentParts): Environment => ({
   CHECK_RESPONSES: 'true',
   // On, as in production; load runs against this platform may switch them off.
   RATE_LIMIT_FACTOR: process.env['RATE_LIMIT_FACTOR'] ?? '1',
-  // Nobody balances a load here: there is nothing to wait for before closing.
+  // There is no load balancer here that would need time to notice the shutdown.
   DRAIN_SECONDS: '0',
 })
 
-/** Where the custom resources live. */
+/** The namespace of the custom resources. */
 const NAMESPACE = 'keepsake'
-/** Through which Jobs find the folder of objects, as real ones find S3. */
+/** The Secret with the settings of the object store, which the pods of Jobs read as on a real cluster. */
 export const STORE_SECRET = 'keepsake-store'
 
 export const workerEnvironment = (p: EnvironmentParts): Environment => ({
@@ -57,7 +57,7 @@ export const workerEnvironment = (p: EnvironmentParts): Environment => ({
   HEALTH_PORT: String(p.ports.worker),
   METRICS_PORT: String(p.ports.workerMetrics),
   NAMESPACE,
-  // One person is waiting, on one machine: what an interruption left is repaired at once.
+  // On one machine the sweep is cheap, and a person waits for it: repair interrupted work soon.
   SWEEP_SECONDS: '20',
 })
 
@@ -69,7 +69,7 @@ export const operatorEnvironment = (p: EnvironmentParts, gpus: number): Environm
   HEALTH_PORT: String(p.ports.operator),
   METRICS_PORT: String(p.ports.operatorMetrics),
   PROGRESS_KEY: p.settings.progressKey,
-  // There is no second one; and a laptop that slept would have to give up a lease that nobody else wants.
+  // There is only one operator. With a lease, a laptop that wakes from sleep would lose it and end.
   LEADER_ELECTION: 'false',
   JOB_IMAGE: 'keepsake',
   STORE_SECRET,

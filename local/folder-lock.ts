@@ -6,13 +6,13 @@ export interface FolderLock {
   release(): void
 }
 
-/** SQLite takes the lock in steps: of several that begin at one moment each can be in the way of all others for an instant. */
+/** SQLite takes the lock in steps, so processes that start at the same moment can block each other briefly. */
 const CONTEST_MS = 250
 
 /**
- * Makes this process the only one that works in the folder, or throws a sentence that names the one that does. The
- * lock is the kernel's (through SQLite, as Node has no other door to it): it ends with the process however that dies,
- * so there is no stale lock to judge and no moment at which two could believe that they took over.
+ * Locks the folder for this process; throws a sentence that names the process that holds the lock. The kernel keeps the
+ * lock (through SQLite, since Node has no API for file locks) and releases it when the process ends in any way, so a
+ * lock is never stale and two processes never take over one.
  */
 export function lockFolder(folder: string): FolderLock {
   const holder = join(folder, 'lock.pid')
@@ -28,7 +28,7 @@ export function lockFolder(folder: string): FolderLock {
       },
     )
   }
-  // Only for people: what counts is the lock.
+  // For the error message above; the lock itself does not depend on it.
   writeFileSync(holder, `${process.pid}\n`)
   return { release: () => file.close() }
 }

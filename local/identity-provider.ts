@@ -14,20 +14,20 @@ export interface IdentityUser {
   email: string
   name: string
   password: string
-  /** e.g. `ROLE_ADMIN`; put into access tokens. */
+  /** Such as `ROLE_ADMIN`; a claim of access tokens. */
   roles: string[]
 }
 
 export interface IdentityProviderOptions {
   /** 0 takes a free one. */
   port: number
-  /** The address to listen on; left out: 127.0.0.1, for this machine only. */
+  /** The address to listen on; default: 127.0.0.1. */
   host?: string
   users: IdentityUser[]
   /** An existing folder for the signing key and the refresh tokens. */
   dataDir: string
   clientSecret: string
-  /** What tokens say of their origin; its own address when left out. Give a constant where the port may change. */
+  /** The `iss` of tokens; default: the provider's address. Pass a constant where the port may change. */
   issuer?: string
   log: Log
 }
@@ -41,7 +41,7 @@ export interface IdentityProvider {
   clientSecret: string
   audience: string
   port: number
-  /** Signs a person out everywhere: no refresh token of theirs works any more. */
+  /** Revokes every refresh token of a user. */
   revokeAll(userId: Uuid): Promise<void>
   close(): Promise<void>
 }
@@ -53,9 +53,9 @@ const ACCESS_SECONDS = 15 * 60
 const REFRESH_SECONDS = 7 * 24 * 3600
 
 /**
- * A real OpenID provider for one machine, with the users given: password grant, RS256 `at+jwt` access tokens of 15
- * minutes, refresh tokens of 7 days that are rotated and whose reuse ends their whole family. Keys and refresh
- * tokens survive a restart.
+ * A real OpenID provider for one machine, with the given users: password grant, RS256 `at+jwt` access tokens of 15
+ * minutes, rotated refresh tokens of 7 days. Reuse of a refresh token revokes its whole family. Keys and refresh tokens
+ * survive a restart.
  */
 export async function startIdentityProvider(o: IdentityProviderOptions): Promise<IdentityProvider> {
   const [key, grants, people] = await Promise.all([
@@ -97,7 +97,7 @@ export async function startIdentityProvider(o: IdentityProviderOptions): Promise
 
 interface Directory {
   byId(id: string): IdentityUser | undefined
-  /** The user whose e-mail and password these are. */
+  /** Resolves with the user if the password is correct. */
   signIn(email: string, password: string): Promise<IdentityUser | undefined>
 }
 
@@ -160,7 +160,7 @@ function configuration(people: Directory, grants: GrantStore, clientSecret: stri
       AccessToken: ACCESS_SECONDS,
       IdToken: ACCESS_SECONDS,
       RefreshToken: REFRESH_SECONDS,
-      // A grant outlives every refresh token that descends from it: rotation moves their end, not the grant's.
+      // Longer than any chain of refresh tokens: rotation extends their lifetime, not that of the grant.
       Grant: 400 * 24 * 3600,
     },
     rotateRefreshToken: true,
@@ -178,7 +178,7 @@ function configuration(people: Directory, grants: GrantStore, clientSecret: stri
 
 const text = (value: unknown) => (typeof value === 'string' ? value : '')
 
-/** Checks the password, then issues what oidc-provider's own grants issue, in the same order. */
+/** Checks the password, then issues the same tokens as oidc-provider's own grants, in the same order. */
 function passwordGrant(provider: Provider, people: Directory) {
   return async (ctx: KoaContextWithOIDC): Promise<void> => {
     const { client, params } = ctx.oidc
@@ -196,7 +196,7 @@ function passwordGrant(provider: Provider, people: Directory) {
       client,
       grantId,
       gty: 'password',
-      // Kept through every rotation: "signed in before" must not be reset by a refresh.
+      // Unchanged by rotation: a refresh is not a new sign-in.
       authTime: Math.floor(Date.now() / 1000),
       sid: newUuid(),
       amr: ['pwd'],

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { startPlatform } from './platform.ts'
 import { endAtOnce, runUntilSignal } from './until-signal.ts'
 
-// Whatever this process and its children make is for this user alone.
+// Files that this process and its children create are readable by this user only.
 process.umask(0o077)
 
 /** `npm start [-- --data folder] [--port n]`: the platform alone, until Ctrl-C. */
@@ -16,7 +16,7 @@ const { values } = parseArgs({
 })
 if (values.help) {
   console.log(
-    'npm start -- [--data folder] [--port number] [--free-ports]\n\nRuns Keepsake on this machine. Data stays in the folder (.keepsake).',
+    'npm start -- [--data folder] [--port number] [--free-ports]\n\nRuns Keepsake on this machine. Data is kept in the folder (.keepsake).',
   )
   process.exit(0)
 }
@@ -30,7 +30,7 @@ await runUntilSignal(async (onStop) => {
     onFatal: endAtOnce,
     onStatus: (text) => console.log(`  starting ${text}`),
   })
-  // Registered before it is there: Ctrl-C meanwhile waits for the start, and then stops all of it.
+  // Registered before the platform has started: Ctrl-C during the start waits for it, then stops everything.
   onStop(() =>
     starting.then(
       (platform) => platform.close(),

@@ -29,7 +29,7 @@ export interface PageOptions {
 export interface PageServer {
   url: string
   port: number
-  /** The page with what it needs to offer the accounts. Whoever has it can sign in as them. */
+  /** The address of the page with the key that shows the accounts. Anyone who has it can sign in as any of them. */
   link(options?: { account?: string; media?: string }): string
   close(): Promise<void>
 }
@@ -59,15 +59,15 @@ const SAFETY = {
   'Cache-Control': 'no-cache',
 }
 
-/** Serves the demo page, and hands `/v1` and `/d` on to the API, streaming both ways. For this machine only. */
+/** Serves the demo page and proxies `/v1` and `/d` to the API, streaming both ways. Listens on this machine only. */
 export async function startPageServer(o: PageOptions): Promise<PageServer> {
   const key = randomBytes(16).toString('base64url')
   const api = new URL(o.api)
   const agent = new Agent({ keepAlive: true })
   const serve = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
-    // Another web site may point its own name at 127.0.0.1; only the names of this machine are answered.
+    // Another site may point its own name at 127.0.0.1 (DNS rebinding), so only the names of this machine are accepted.
     if (!/^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/.test(incoming.headers.host ?? '')) return refuse(outgoing, 421)
-    // Cut, not parsed as a URL: `//[` is a legal request target and no URL.
+    // Cut, not parsed as a URL: `//[` is a legal request target and not a URL.
     const [path = '/'] = (incoming.url ?? '/').split('?', 1)
     if (/^\/(v1|d)\//.test(path)) return proxy(api, agent, incoming, outgoing)
     if (path === '/directory') return directory(o, key, incoming, outgoing)
@@ -85,7 +85,7 @@ export async function startPageServer(o: PageOptions): Promise<PageServer> {
   return {
     url,
     port,
-    // Behind the #, so that it is never sent, logged or handed to another site.
+    // In the fragment, which browsers neither send nor log nor put into the Referer.
     link: (options = {}) => `${url}/#${new URLSearchParams({ key, ...options })}`,
     async close() {
       agent.destroy()
@@ -98,7 +98,7 @@ function refuse(outgoing: ServerResponse, status: number): void {
   outgoing.writeHead(status, { ...SAFETY, 'Content-Type': 'text/plain' }).end(`${status}\n`)
 }
 
-/** What the page offers to begin with; the accounts only to those who came by the link. */
+/** The organizations, and with the key of the link also the accounts. */
 function directory(o: PageOptions, key: string, incoming: IncomingMessage, outgoing: ServerResponse): void {
   const given = Buffer.from(String(incoming.headers['x-page-key'] ?? ''))
   const wanted = Buffer.from(key)
@@ -116,7 +116,7 @@ async function file(path: string, incoming: IncomingMessage, outgoing: ServerRes
   outgoing.end(incoming.method === 'HEAD' ? undefined : bytes)
 }
 
-/** Headers that speak of one connection only (RFC 9110 §7.6.1). */
+/** Headers of a single connection (RFC 9110 §7.6.1). */
 const HOP = ['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade']
 
 function proxy(api: URL, agent: Agent, incoming: IncomingMessage, outgoing: ServerResponse): void {
@@ -130,12 +130,12 @@ function proxy(api: URL, agent: Agent, incoming: IncomingMessage, outgoing: Serv
     },
   )
   onward.on('error', () => {
-    // An answer that has begun is ended by its own pipeline; the API may refuse a body before it has read all of it.
+    // The pipeline of an answer that has begun ends it. The API may answer before it has read the whole body.
     if (outgoing.headersSent) return
-    const error = { code: 'SERVICE_UNAVAILABLE', message: 'The platform does not answer' }
+    const error = { code: 'SERVICE_UNAVAILABLE', message: 'The API does not answer' }
     outgoing.writeHead(503, { 'Content-Type': 'application/json' }).end(JSON.stringify({ error }))
   })
-  // The browser going away ends the request behind it, whichever way bytes were flowing.
+  // A browser that disconnects aborts the request to the API, in either direction.
   outgoing.on('close', () => onward.destroy())
   incoming.pipe(onward)
 }

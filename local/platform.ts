@@ -3,7 +3,7 @@ import { lifecycle } from '../lib/runtime/lifecycle.ts'
 import type { Demo } from './demo-file.ts'
 import { lockFolder } from './folder-lock.ts'
 import type { PageServer } from './page-server.ts'
-import { closeContents, makePrivate } from './private-folder.ts'
+import { makeContentsPrivate, makePrivate } from './private-folder.ts'
 import { openLogFile } from './program-log.ts'
 import { type PlatformOptions, startPrograms } from './programs.ts'
 
@@ -12,13 +12,13 @@ export interface Platform {
   page: PageServer
   folder: string
   logFile: string
-  /** Ends everything in reverse order; resolves when no process is left. */
+  /** Stops everything in reverse order; resolves when no process is left. */
   close(): Promise<void>
 }
 
 const STOP_MS = 20_000
 
-/** The whole platform in this process, on embedded parts. What has started partly is stopped again before this throws. */
+/** Starts the whole platform in this process, on embedded parts. Stops the parts that have started before it throws. */
 export async function startPlatform(options: PlatformOptions): Promise<Platform> {
   const folder = resolve(options.folder)
   await makePrivate(folder)
@@ -35,7 +35,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     return closed
   }
   try {
-    await closeContents(folder).catch((error: unknown) => log.warn({ err: error }, 'could not close all of the folder'))
+    await makeContentsPrivate(folder).catch((error: unknown) =>
+      log.warn({ err: error }, 'could not make all of the folder private'),
+    )
     const running = await startPrograms({ ...options, folder }, logs, life.onStop)
     return { ...running, folder, logFile: join(folder, 'keepsake.log'), close }
   } catch (error) {

@@ -4,7 +4,7 @@ import * as z from 'zod'
 import { closeServer, listenOnPort } from './http-server.ts'
 import { readIfThere, writePrivateFile } from './private-file.ts'
 
-/** Where the platform would like to listen when nobody says otherwise. */
+/** The default ports. */
 const WANTED = {
   public: 8080,
   internal: 8081,
@@ -22,8 +22,8 @@ export type Ports = Record<PortName, number>
 const Remembered = z.record(z.string(), z.int().min(1).max(65_535))
 
 /**
- * Ports that are free now: those that this folder had before, else the usual ones, else any. `public` may be demanded,
- * and is then not replaced by another. `usual: false` for tests, which must not get in each other's way.
+ * Chooses free ports: those of the folder's last start, else the default ones, else any. A `public` port that is
+ * requested is never replaced. `usual: false` skips the default ones, for tests that run at the same time.
  */
 export async function choosePorts(
   folder: string,
@@ -33,10 +33,10 @@ export async function choosePorts(
   const before = Remembered.parse(JSON.parse((await readIfThere(path)) ?? '{}'))
   const chosen: Partial<Ports> = {}
   for (const name of Object.keys(WANTED) as PortName[]) {
-    const demanded = name === 'public' ? options.public : undefined
+    const requested = name === 'public' ? options.public : undefined
     const taken = Object.values(chosen)
-    chosen[name] = demanded
-      ? await demand(demanded)
+    chosen[name] = requested
+      ? await requireFree(requested)
       : await firstFree([before[name], options.usual ? WANTED[name] : undefined], taken)
   }
   const ports = chosen as Ports
@@ -44,7 +44,7 @@ export async function choosePorts(
   return ports
 }
 
-async function demand(port: number): Promise<number> {
+async function requireFree(port: number): Promise<number> {
   if (await bind(port)) return port
   throw new Error(`Port ${port} is taken by another program`)
 }
@@ -58,14 +58,14 @@ async function firstFree(candidates: (number | undefined)[], taken: number[]): P
   return taken.includes(port) ? firstFree([], taken) : port
 }
 
-/** Below those that kernels hand out to whoever does not care (from 32,768 on Linux, from 49,152 elsewhere). */
+/** Below the ephemeral ports that kernels assign (from 32,768 on Linux, from 49,152 elsewhere). */
 const FIRST_PORT = 20_000
 const PORTS = 10_000
 let asked = 0
 
 /**
- * A port nobody listens on now and nobody is given by accident: it is likely to be free still when it is used, and
- * again after a restart. Processes look in different places, so that two that start at once do not find the same.
+ * A port that is free now and that the kernel assigns to no other program, so it is likely to be free still when it is
+ * used, and after a restart. Processes search from different ports, so two that start together find different ones.
  */
 export async function freePort(): Promise<number> {
   for (let left = PORTS; left > 0; left--) {
@@ -75,7 +75,7 @@ export async function freePort(): Promise<number> {
   throw new Error('This machine has no free port')
 }
 
-/** The port, if it could be had. */
+/** Resolves with the port if it is free. */
 async function bind(port: number): Promise<number | undefined> {
   const server = createServer()
   try {

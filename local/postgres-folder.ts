@@ -14,16 +14,16 @@ export const OWNER_FILE = 'keepsake.owner'
 
 export interface Wrapper {
   command: string[]
-  /** Who must own the data folder, when that is not us. */
+  /** The user that must own the data folder, if it is not the current one. */
   uid: number | undefined
 }
 
-/** Postgres refuses to run as root; a user namespace makes it believe that it does not, also below 0700 folders of root. */
+/** Postgres refuses to run as root. In a user namespace it does not see root and can still read root's 0700 folders. */
 export async function asOrdinaryUser(): Promise<Wrapper> {
   if (process.getuid?.() !== 0) return { command: [], uid: undefined }
   const unshare = ['unshare', '--user', '--map-user=1000', '--map-group=1000']
   if (await works([...unshare, 'true'])) return { command: unshare, uid: undefined }
-  // Containers may forbid namespaces; there root may still become somebody else.
+  // Containers may forbid namespaces, and still allow root to change to another user.
   const setpriv = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
   if (await works([...setpriv, 'true'])) return { command: setpriv, uid: 65_534 }
   throw new Error('Postgres cannot run as root here: neither unshare nor setpriv works. Start as an ordinary user.')
@@ -35,7 +35,7 @@ const works = ([command = '', ...args]: string[]) =>
     () => false,
   )
 
-/** Makes the cluster beside its place and moves it there whole: a kill on the way leaves nothing half-made. */
+/** Initialises a temporary folder and renames it, so a kill on the way leaves no incomplete data folder. */
 export async function initialise(dataDir: string, binaries: Binaries, wrap: Wrapper, fast: boolean): Promise<void> {
   const work = await mkdtemp(`${dataDir}.new-${process.pid}-`)
   try {
@@ -56,34 +56,34 @@ export async function initialise(dataDir: string, binaries: Binaries, wrap: Wrap
   }
 }
 
-/** Makes the parent of the folder, and removes what an initialisation that was killed left beside it, also at its very end. */
+/** Makes the parent folder, and removes the temporary folders of initialisations that were killed. */
 export async function removeAbandoned(dataDir: string): Promise<void> {
   await mkdir(dirname(dataDir), { recursive: true })
   const prefix = `${basename(dataDir)}.new-`
   for (const name of await readdir(dirname(dataDir))) {
     const pid = Number(name.slice(prefix.length).split('-')[0])
     if (!name.startsWith(prefix) || (await isAlive(pid))) continue
-    // Its initdb may be alive for another moment, and make files while we remove them.
+    // The initdb of a killed process may run for another moment and create files meanwhile.
     await rm(join(dirname(dataDir), name), { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
   }
 }
 
-/** When we are killed without warning, the kernel sends the program SIGINT: to Postgres a fast, clean shutdown. Linux only. */
+/** Linux only: when this process dies, the kernel sends SIGINT to the program, which is a fast shutdown to Postgres. */
 export async function dyingWithUs(): Promise<string[]> {
   const chain = ['setpriv', '--pdeathsig', 'INT']
   return (await works([...chain, 'true'])) ? chain : []
 }
 
-/** Ends the server of an owner that no longer lives, if it still runs. */
+/** Stops the server in the folder if the process that started it has died. */
 export async function stopPredecessor(dataDir: string, log: Log): Promise<void> {
   await chmod(dataDir, 0o700)
   const pid = Number((await readFile(join(dataDir, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n')[0])
   if (!pid || !(await isAlive(pid))) return
   const seen = await describeProcess(pid)
-  // The number may belong to another program by now; Postgres itself handles such a stale file.
+  // Another program may have this process id by now. Postgres itself handles the stale file.
   if (!seen?.command.includes(dataDir)) return
   const owner = Number(await readFile(join(dataDir, OWNER_FILE), 'utf8').catch(() => '0'))
-  // A server whose parent is still the one that wrote its name belongs to a living program.
+  // The process that started the server is still its parent, so it is alive.
   if (owner > 0 && seen.parent === owner) throw new Error(`${dataDir} is in use by process ${owner}`)
   log.warn({ pid }, 'stopping the Postgres server of a predecessor')
   process.kill(pid, 'SIGINT')

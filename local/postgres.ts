@@ -17,16 +17,16 @@ import {
 } from './postgres-folder.ts'
 
 export interface EmbeddedPostgresOptions {
-  /** Kept between starts; made when missing. One server at a time. */
+  /** Kept between starts; created if missing. One server at a time. */
   dataDir: string
   log: Log
-  /** A free one is chosen when left out. */
+  /** Default: a free one. */
   port?: number
-  /** For tests: trades safety of the data for speed. */
+  /** For tests: faster, and data is lost in a crash of the machine. */
   fast?: boolean
-  /** Another address to listen on, besides 127.0.0.1; who may come from there stands in its pg_hba.conf. */
+  /** Another address to listen on besides 127.0.0.1. The caller adds its clients to pg_hba.conf. */
   listen?: string
-  /** Other binaries than the embedded ones, e.g. /usr/lib/postgresql/15/bin. */
+  /** Binaries to use instead of the embedded ones, such as /usr/lib/postgresql/15/bin. */
   binaries?: Binaries
 }
 
@@ -39,8 +39,8 @@ export interface EmbeddedPostgres {
 }
 
 /**
- * A Postgres server of our own on 127.0.0.1, dead when we are dead. A folder left behind by a killed predecessor is
- * taken over; one whose owner still lives is refused.
+ * Starts a Postgres server on 127.0.0.1 that ends with this process. Takes over a folder whose owner was killed; throws
+ * for a folder whose owner is alive.
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const dataDir = resolve(options.dataDir)
@@ -53,7 +53,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   const mortal = await dyingWithUs()
   const password = await readFile(join(dataDir, PASSWORD_FILE), 'utf8')
 
-  // Somebody else may take a free port between our asking for it and the server's binding it: then we ask again.
+  // Another program may take the port before the server binds it; then try another port.
   for (let attempt = 1; ; attempt++) {
     const port = options.port ?? (await freePort())
     try {
@@ -83,7 +83,7 @@ function launch(
   ]
   return spawn(command, [...chain, '-D', dataDir, '-p', String(port), ...settings.flatMap((s) => ['-c', s])], {
     stdio: ['ignore', 'ignore', 'pipe'],
-    // A process group of its own, or Ctrl-C in the terminal would stop the server before its clients.
+    // In a process group of its own: Ctrl-C in the terminal would otherwise stop the server before its clients.
     detached: true,
   })
 }
@@ -102,7 +102,7 @@ async function untilReady(child: ChildProcess, url: string, log: Log): Promise<v
     lines.splice(0, lines.length - 50)
     if (/FATAL|PANIC/.test(text)) log.debug({ postgres: text.trim() }, 'embedded Postgres says')
   })
-  // Recovery after a crash can take a while; the limit is only against waiting for ever.
+  // Long enough for recovery after a crash.
   for (const end = Date.now() + 60_000; Date.now() < end; await sleep(25)) {
     if (failure) throw failure
     if (await answers(url)) return
@@ -119,8 +119,8 @@ async function answers(url: string): Promise<boolean> {
     await client.end()
     return true
   } catch (error) {
-    // 28P01: somebody answers who does not know our password, so it is not our server.
-    if ((error as { code?: string }).code === '28P01') throw new Error('another Postgres server has this port')
+    // 28P01, invalid password: the port belongs to another server.
+    if ((error as { code?: string }).code === '28P01') throw new Error('another Postgres server uses this port')
     return false
   }
 }

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { open, readFile, rename, rm } from 'node:fs/promises'
 
 /**
- * Replaces a file that only its owner may read. Whoever reads sees the old text or the new one, never half of either,
- * also after a power cut.
+ * Replaces a file that only its owner may read. A reader sees the old text or the new one, never a part, also after a
+ * power cut.
  */
 export async function writePrivateFile(path: string, text: string): Promise<void> {
   const draft = `${path}.${randomBytes(6).toString('hex')}`

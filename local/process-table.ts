@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
-/** Whether a process with this id exists (a zombie does not count where /proc can tell). */
+/** Whether a process with this id is running. Zombies do not count where /proc shows them. */
 export async function isAlive(pid: number): Promise<boolean> {
   try {
     process.kill(pid, 0)
@@ -19,7 +19,7 @@ export async function describeProcess(pid: number): Promise<{ parent: number; co
   try {
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
     const command = (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ')
-    // The name in parentheses may hold anything, so fields are counted from the last parenthesis.
+    // The name in parentheses may contain any character, so count fields from the last parenthesis.
     return { parent: Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]), command }
   } catch {
     return describeByPs(pid)
@@ -36,7 +36,7 @@ async function describeByPs(pid: number): Promise<{ parent: number; command: str
   }
 }
 
-/** Waits until the process is gone; false when it is still there after `ms`. */
+/** Waits until the process has ended; false if it still runs after `ms`. */
 export async function waitForExit(pid: number, ms: number): Promise<boolean> {
   for (const end = Date.now() + ms; Date.now() < end; await sleep(20)) {
     if (!(await isAlive(pid))) return true

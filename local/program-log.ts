@@ -6,12 +6,12 @@ const ROTATE_AT_BYTES = 50_000_000
 
 export interface LogFile {
   path: string
-  /** One log for each program, all in the same file. */
+  /** The log of one program; all programs write to the same file. */
   of(program: string): Log
   close(): void
 }
 
-/** `keepsake.log` in the folder, JSON lines; a long one is put aside at the start as `keepsake.log.1`. */
+/** Opens `keepsake.log` in the folder (JSON lines). A long one is first renamed to `keepsake.log.1`. */
 export function openLogFile(folder: string, level: string): LogFile {
   const path = join(folder, 'keepsake.log')
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0

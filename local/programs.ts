@@ -16,26 +16,26 @@ import { identityUsers, seed } from './seeds.ts'
 import { openSettings } from './settings.ts'
 
 export interface PlatformOptions {
-  /** Everything is kept here; made when missing. One platform at a time. */
+  /** The data folder; created if missing. One platform at a time. */
   folder: string
-  /** The API's public port: this one or none. Left out: the one of the last start, 8080, or a free one. */
+  /** The API's public port; the start fails if it is taken. Default: that of the last start, 8080, or a free one. */
   port?: number | undefined
-  /** False takes any free ports: for tests. */
+  /** False for tests: any free ports instead of the default ones. */
   usualPorts?: boolean
-  /** For tests: trades safety of the data for speed. */
+  /** For tests: faster, and data is lost in a crash of the machine. */
   fastDatabase?: boolean
-  /** For tests: more environment for the programs of Jobs, e.g. THREADS. */
+  /** For tests: more variables for the programs of Jobs, such as THREADS. */
   jobEnvironment?: Record<string, string>
   logLevel?: string
-  /** Told what is being started, in a few words for people. */
+  /** Called with the name of each part that starts, for display. */
   onStatus?: (text: string) => void
-  /** One of the programs can neither go on nor be repaired. */
+  /** Called when a program cannot continue. */
   onFatal?: (error: Error) => void
 }
 
 type OnStop = Lifecycle['onStop']
 
-/** Starts everything in the order in which it depends on each other, and registers how to stop it. */
+/** Starts the programs in the order of their dependencies and registers how to stop them. */
 export async function startPrograms(
   o: PlatformOptions,
   logs: LogFile,
@@ -45,7 +45,7 @@ export async function startPrograms(
   const say = o.onStatus ?? (() => {})
   const place = process.env['KEEPSAKE_FAILPOINT']
   armFailpoint(place)
-  // A killed predecessor leaves it behind; while it is there, everything is ready.
+  // The file says that the platform is ready; a killed predecessor could not remove it.
   await removeDemo(folder)
   const ports = await choosePorts(folder, { public: o.port, usual: o.usualPorts ?? true })
   const settings = await openSettings(folder, ports.identity)
@@ -122,16 +122,16 @@ export async function startPrograms(
   return { demo, page }
 }
 
-/** The places named so are in the programs of Jobs, which know nothing of our environment. */
+/** The failpoints called `job.…` are in the programs of Jobs, which do not inherit the environment. */
 const jobFailpoint = (place: string | undefined): Record<string, string> =>
   place?.startsWith('job.') ? { KEEPSAKE_FAILPOINT: place } : {}
 
 const fatally = (o: PlatformOptions, logs: LogFile) => (error: Error) => {
-  logs.of('local').fatal({ err: error }, 'cannot go on')
+  logs.of('local').fatal({ err: error }, 'cannot continue')
   o.onFatal?.(error)
 }
 
-/** `DATABASE_URL` names a server of one's own; otherwise there is one in the folder. */
+/** Uses the server of `DATABASE_URL` if it is set; otherwise starts one in the folder. */
 async function startDatabase(o: PlatformOptions, logs: LogFile, onStop: OnStop): Promise<string> {
   const given = process.env['DATABASE_URL']
   if (given) return given

@@ -23,20 +23,20 @@ import {
 } from './environment.ts'
 import type { LogFile } from './program-log.ts'
 
-/** What the programs find here in the place of a cluster's machinery. */
+/** What the programs need from this process, which replaces the machinery of a cluster. */
 export interface Host {
   folder: string
   parts: EnvironmentParts
   logs: LogFile
   onStop: Lifecycle['onStop']
-  /** Something can neither go on nor be repaired: the process should end, as a pod's would. */
+  /** Called when a program cannot continue: the process should end, as that of a pod would. */
   onFatal(error: Error): void
 }
 
-/** One is assumed where there is a driver; whether it can encode is found out by the Job itself. */
+/** One GPU where there is a driver. The Job itself tests whether it can encode. */
 const GPUS = existsSync('/dev/nvidia0') ? 1 : 0
 
-/** The cluster in this process. Jobs find the folder of objects through the secret that real ones find S3 through. */
+/** Opens the cluster in this process. Its Jobs read the store settings from the same Secret as real ones. */
 export function openCluster(
   { folder, parts, logs, onStop }: Host,
   extraEnv: Record<string, string> = {},
@@ -53,7 +53,7 @@ export function openCluster(
   return cluster
 }
 
-/** The API as `api/main.ts` starts it, from the same environment by the same schema. */
+/** Starts the API as `api/main.ts` does, from the same environment by the same schema. */
 export async function runApi({ parts, logs, onStop }: Host): Promise<RunningApi & { basePath: string }> {
   const config = loadConfig(ApiConfig, apiEnvironment(parts))
   const log = logs.of('api')
@@ -72,7 +72,7 @@ export async function runApi({ parts, logs, onStop }: Host): Promise<RunningApi 
   return { ...api, basePath: config.BASE_PATH }
 }
 
-/** The worker as `api/worker/main.ts` starts it, but for the cluster. */
+/** Starts the worker as `api/worker/main.ts` does, on the given cluster. */
 export async function runWorker({ parts, logs, onStop }: Host, cluster: LocalCluster): Promise<RunningWorker> {
   const config = loadConfig(WorkerConfig, workerEnvironment(parts))
   const log = logs.of('worker')
@@ -93,14 +93,14 @@ export async function runWorker({ parts, logs, onStop }: Host, cluster: LocalClu
   return worker
 }
 
-/** The operator as `operator/main.ts` starts it, but for the cluster. */
+/** Starts the operator as `operator/main.ts` does, on the given cluster. */
 export async function runOperator({ parts, logs, onStop, onFatal }: Host, cluster: LocalCluster): Promise<Operator> {
   const operator = await startOperator({
     config: loadConfig(OperatorConfig, operatorEnvironment(parts, GPUS)),
     cluster,
     log: logs.of('operator'),
     onFatal,
-    // A cluster spares its API server; here nobody else asks, and somebody is watching.
+    // Shorter than on a real cluster, whose API server serves many clients; here a person watches the progress.
     tuning: { progressIntervalMs: 1000 },
   })
   onStop('operator', () => operator.close())

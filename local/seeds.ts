@@ -12,7 +12,7 @@ interface Person {
   name: string
   email: string
   platformAdmin?: boolean
-  /** In which of the organizations, by position. */
+  /** The index of the organization, and the role in it. */
   member?: { of: number; role: Role }
 }
 
@@ -36,8 +36,8 @@ export const identityUsers = (settings: Settings): IdentityUser[] =>
   }))
 
 /**
- * Two organizations and their people, made where they are missing. May be repeated and interrupted at will; what an
- * administrator changed since stays changed.
+ * Creates two organizations and their members where they are missing. Can be repeated and interrupted; changes by an
+ * administrator are kept.
  */
 export async function seed(db: Database, settings: Settings): Promise<Pick<Demo, 'organizations' | 'accounts'>> {
   const organizations = await Promise.all(ORGANIZATIONS.map((name) => organizationCalled(db, name)))
@@ -66,7 +66,7 @@ export async function seed(db: Database, settings: Settings): Promise<Pick<Demo,
 }
 
 async function organizationCalled(db: Database, name: string): Promise<{ id: Uuid; name: string }> {
-  // The oldest: an administrator may have made another one of the same name.
+  // The oldest: an administrator may have created another one of the same name.
   const { rows } = await db.pool.query<{ id: Uuid }>(
     'select id from organizations where name = $1 order by created_at, id limit 1',
     [name],
@@ -75,7 +75,7 @@ async function organizationCalled(db: Database, name: string): Promise<{ id: Uui
   return { id, name }
 }
 
-/** The row that their first sign-in would make, so that their ids are known and roles can be given before. */
+/** Creates the row that the first sign-in would create, so that a role can be given before it. */
 const ensureUser = (db: Database, issuer: string, user: { id: Uuid; email: string; displayName: string }) =>
   db.inTransaction({}, (tx) =>
     upsertUser(tx, {

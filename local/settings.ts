@@ -13,17 +13,17 @@ const Settings = z.object({
   cursorKey: z.string(),
   progressKey: z.string(),
   clientSecret: z.string(),
-  /** What tokens name as their origin. Users are known by it, so it stays when the identity provider's port changes. */
+  /** The `iss` of tokens. It identifies users together with `sub`, so it is kept when the provider's port changes. */
   issuer: z.string(),
   accounts: z.record(z.enum(ACCOUNT_NAMES), z.object({ id: z.uuid(), password: z.string() })),
 })
 export type Settings = z.output<typeof Settings>
 
 const secret = () => randomBytes(32).toString('base64url')
-/** Easy to read aloud and to type: no character that looks like another. */
+/** Easy to read and to type: no two characters look alike. */
 const password = () => Array.from(randomBytes(16), (byte) => 'abcdefghjkmnpqrstuvwxyz23456789'[byte % 31]).join('')
 
-/** What a folder must never change: its secrets and who is in it. Made at the first start, kept from then on. */
+/** The secrets and accounts of a folder: created at the first start, never changed. */
 export async function openSettings(folder: string, identityPort: number): Promise<Settings> {
   const path = join(folder, 'settings.json')
   const kept = await readIfThere(path)

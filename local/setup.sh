@@ -1,5 +1,5 @@
 #!/bin/sh
-# Brings what a fresh machine lacks: system packages, then exactly the npm packages of the lock file.
+# Installs what is missing on a fresh machine: system packages, then the npm packages of the lock file.
 # Usage: local/setup.sh [--cluster] [extra-debian-package...]. Safe to run again; does nothing when nothing is missing.
 # --cluster: also what `npm run test:cluster` takes from Debian; Go is not among it, a release has too old a one.
 set -eu

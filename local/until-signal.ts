@@ -3,9 +3,9 @@ const IMPATIENT_MS = 1000
 type OnStop = (stop: () => Promise<unknown>) => void
 
 /**
- * A program of the command line: runs `work` until it is done or, if it resolves with `stay`, until Ctrl-C (or
- * SIGTERM), which also interrupts it on the way (`stopped` tells it so). Then stops what was registered, last first, and ends the process
- * with 0, or 1 when something failed. A second signal waits for nothing.
+ * Runs `work` of a command-line program until it is done or, if it resolves with `stay`, until Ctrl-C or SIGTERM. A
+ * signal also interrupts it before (`stopped` is aborted). Then calls what was registered, last first, and ends the
+ * process with 0, or with 1 when something failed. A second signal ends the process at once.
  */
 export async function runUntilSignal(
   work: (onStop: OnStop, stopped: AbortSignal) => Promise<'stay' | 'done'>,
@@ -17,7 +17,7 @@ export async function runUntilSignal(
   const interrupted = new Promise<'interrupted'>((resolve) => {
     for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       process.on(name, () => {
-        // npm hands on the Ctrl-C that the terminal has sent to everybody: two signals, one wish.
+        // The terminal sends Ctrl-C to all processes and npm forwards it, so one Ctrl-C arrives as two signals.
         if (stopped.aborted && performance.now() - since > IMPATIENT_MS) process.exit(1)
         if (!stopped.aborted) since = performance.now()
         stopping.abort()
@@ -27,7 +27,7 @@ export async function runUntilSignal(
   })
   let status = 0
   const fail = (error: unknown) => {
-    // What fails because things are being stopped under it is no failure to report.
+    // Errors after a signal are a consequence of the shutdown.
     if (stopped.aborted) return
     status = 1
     console.error(`\n${error instanceof Error ? error.message : String(error)}`)
@@ -45,8 +45,8 @@ export async function runUntilSignal(
   process.exit(status)
 }
 
-/** As in a pod: what is running is ended with the process, and the next start repairs what that leaves. */
+/** As in a pod: ends the process with everything in it. The next start repairs what was interrupted. */
 export function endAtOnce(error: Error): never {
-  console.error(`\nKeepsake cannot go on: ${error.message}`)
+  console.error(`\nKeepsake cannot continue: ${error.message}`)
   process.exit(1)
 }

@@ -7,22 +7,22 @@ import { isPlainObject, type Json } from './json.ts'
 import { refuseDuplicates } from './list-types.ts'
 import { CONTROLLER_UID, JOB_NAME, type StoredMeta } from './types.ts'
 
-/** Everything of an object but apiVersion, kind, metadata and status: `spec` for most kinds. */
+/** The fields of an object besides apiVersion, kind, metadata and status: `spec` for most kinds. */
 export type Body = Json
 
-/** What the API server knows about one resource. */
+/** The API server's rules for one resource. */
 export interface ResourceRules {
   resource: Resource
   apiVersion: string
-  /** Status is written through its own door only, as with a status subresource. */
+  /** Status is only written through the status subresource. */
   hasStatus: boolean
   hasGeneration: boolean
-  /** Deletion is a request that the kubelet carries out. */
+  /** The kubelet carries out deletions. */
   isDeletedGracefully?: boolean
   keepsForMs?: number
-  /** The body with defaults in it; Invalid when it, or the change from `old`, is not allowed. */
+  /** Returns the body with defaults. Throws Invalid when it, or the change from `old`, is not allowed. */
   admit(body: Body, metadata: StoredMeta, old: Body | undefined): Body
-  /** Invalid when `status` is not what the schema says. */
+  /** Throws Invalid when `status` does not match the schema. */
   checkStatus?(status: unknown): void
 }
 
@@ -43,7 +43,7 @@ export function parsed<S extends z.ZodType>(schema: S, value: unknown, path: str
   )
 }
 
-/** The rules of a custom resource, all of them read from its kind: zod schemas, list types and CEL rules on updates. */
+/** The rules of a custom resource, from its kind: zod schemas, list types and CEL rules on updates. */
 export function customResource(kind: Kind): ResourceRules {
   const specShape = z.toJSONSchema(kind.spec, { io: 'input', unrepresentable: 'any' })
   const statusShape = z.toJSONSchema(kind.status, { io: 'input', unrepresentable: 'any' })
@@ -61,7 +61,7 @@ export function customResource(kind: Kind): ResourceRules {
     },
     checkStatus(status) {
       const known = parsed(kind.status, status, 'status')
-      // A structural schema prunes nothing in server-side apply: an unknown field is an error there.
+      // In server-side apply an unknown field is an error; it is not pruned.
       if (!isDeepStrictEqual(known, status)) throw invalid('status: field not declared in schema')
       refuseDuplicates(statusShape, status, 'status')
     },
@@ -69,8 +69,8 @@ export function customResource(kind: Kind): ResourceRules {
 }
 
 /**
- * The zod schema has no word for what an update may not change, the CEL rules have. Rules without `oldSelf` repeat
- * what the schema refuses; one about updates that this cluster cannot obey must not pass for obeyed.
+ * The zod schema does not say what an update may change; the CEL rules do. Rules without `oldSelf` repeat the schema. A
+ * rule about updates that this cluster cannot evaluate is an error.
  */
 function immutableFields(kind: Kind): ReadonlySet<string> {
   const rules = (kind.spec.meta()?.['x-kubernetes-validations'] ?? []) as CelRule[]

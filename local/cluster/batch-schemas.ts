@@ -1,9 +1,9 @@
 import * as z from 'zod'
 
 /**
- * The parts of batch/v1 and v1 that this cluster acts on, with the API server's defaults. Loose, because a Job written
- * for a real cluster says more (security context, affinity, tolerations); what would change how the program runs and
- * cannot be had here is refused rather than ignored.
+ * The parts of batch/v1 and v1 that this cluster acts on, with the API server's defaults. The schemas are loose: a Job
+ * for a real cluster has more fields (security context, affinity, tolerations). A field that changes how the program
+ * runs and is not supported here is refused, not ignored.
  */
 const NAME = z.string().regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, 'must be a DNS label')
 const Quantity = z.union([z.string(), z.number()])
@@ -134,7 +134,7 @@ export const JobSpec = z
   }))
 export type JobSpec = z.infer<typeof JobSpec>
 
-/** metav1.MicroTime is parsed strictly: Date.toISOString() has three digits and is refused. */
+/** The API server requires six digits in a metav1.MicroTime: Date.toISOString() has three and is refused. */
 const MicroTime = z
   .string()
   .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)$/, 'must be a time with six fractional digits')

@@ -2,8 +2,8 @@ import type { KubeObject } from '../../lib/runtime/cluster.ts'
 import type { Change, Store } from './store.ts'
 
 /**
- * Garbage collection, background propagation: an object all of whose owners are gone is deleted, also when its owner
- * went before it came.
+ * Garbage collection with background propagation: deletes an object when all of its owners are gone, also when the
+ * owner was deleted before the object was created.
  */
 export function runCollector(store: Store): { close(): void } {
   let suspects: Change[] = []

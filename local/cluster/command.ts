@@ -9,12 +9,12 @@ export interface Command {
 export type ResolveCommand = (container: Container) => Command
 
 const REPOSITORY = fileURLToPath(new URL('../../', import.meta.url))
-/** `jobs/transcode/main.js`, wherever the image has it. */
+/** `jobs/transcode/main.js`, in any folder of the image. */
 const JOB_PROGRAM = /(?:^|\/)(jobs\/[\w/-]+)\.[jt]s$/
 
 /**
- * What stands in for the image: `node …/jobs/<name>/main.js` (the image's entry point `node` may be left out) runs the
- * program of this repository with this Node, so that nothing has to be built; anything else is run as it is.
+ * Replaces the image: `node …/jobs/<name>/main.js` (with or without `node`) runs the program of this repository with
+ * this Node, without a build. Any other command is run unchanged.
  */
 export const resolveFromRepository: ResolveCommand = ({ command = [], args = [] }) => {
   const words = [...command, ...args]

@@ -8,23 +8,23 @@ import { killGroup } from './pod-processes.ts'
 
 export interface Exit {
   exitCode: number
-  /** Number of the signal that killed it. */
+  /** The number of the signal that killed the process. */
   signal?: number
-  /** Why it could not be started at all. */
+  /** Why the process could not be started. */
   startError?: string
 }
 
 export interface ContainerProcess {
   pid: number | undefined
-  /** Resolves when the process, and everything in its group, is gone. */
+  /** Resolves when the process and its group have ended. */
   exited: Promise<Exit>
-  /** SIGTERM to the process alone, as process 1 of a container gets it. */
+  /** Sends SIGTERM to the process alone, as to process 1 of a container. */
   terminate(): void
-  /** SIGKILL to all of its group. */
+  /** Sends SIGKILL to the whole group. */
   kill(): void
 }
 
-/** Where a program is, looked for in the folders of `path` unless it names one itself. */
+/** The path of a program: as given if it has a folder, else searched in the folders of `path`. */
 function findProgram(name: string, path = process.env['PATH'] ?? '', cwd = '.'): string | undefined {
   const candidates = name.includes('/')
     ? [resolve(cwd, name)]
@@ -45,7 +45,7 @@ const nice = findProgram('nice')
 const groups = new Set<number>()
 let isWatchingExit = false
 
-/** Should this process leave without closing the cluster; SIGKILL is left to setpriv and the guard. */
+/** For a process that exits without closing the cluster. setpriv and the guard handle SIGKILL. */
 function killAtExit(group: number): void {
   groups.add(group)
   if (isWatchingExit) return
@@ -56,15 +56,15 @@ function killAtExit(group: number): void {
 }
 
 /**
- * Starts a container's program in a process group of its own, which does not outlive this process however that ends:
- * the kernel kills the program at once (where there is setpriv), a guard kills the whole group, ffmpeg included. Only
- * what leaves the group escapes, until the next cluster sweeps the folder.
+ * Starts a container's program in a process group of its own, which ends when this process ends in any way: the kernel
+ * kills the program (where there is setpriv), and a guard kills the group, ffmpeg included. A process that leaves the
+ * group survives until the next cluster cleans the folder up.
  */
 export function startContainer(
   { file, args }: Command,
   options: { env: Record<string, string>; cwd: string; niceness: number; output: Output },
 ): ContainerProcess {
-  // The wrappers would report it as an exit code, which looks as if the program had run.
+  // The wrappers would report this as an exit code, as if the program had run.
   if (!findProgram(file, options.env['PATH'], options.cwd))
     return neverStarted(new Error(`exec: "${file}": executable file not found`))
   const words = [
@@ -89,18 +89,18 @@ export function startContainer(
   }
 }
 
-/** Waits for the end of a pipe whose other end only this process holds. */
+/** Kills the group when its standard input ends, whose other end only this process holds. */
 const GUARD = 'read -r line; kill -s KILL -- "-$1"'
 
 function guard(group: number | undefined): () => void {
   if (group === undefined) return () => undefined
   const args = ['-c', GUARD, 'guard', String(group)]
   const child = spawn('/bin/sh', args, { detached: true, env: {}, stdio: ['pipe', 'ignore', 'ignore'] })
-  child.on('error', () => undefined) // no shell, no guard: setpriv and the sweep remain
+  child.on('error', () => undefined) // without a shell there is no guard; setpriv and the next start remain
   return () => void child.kill('SIGKILL')
 }
 
-/** Some mistakes (too long an environment, a NUL in an argument) are thrown instead of emitted. */
+/** spawn throws some errors (an environment that is too long, a NUL in an argument) instead of emitting them. */
 function trySpawn(
   words: readonly string[],
   options: { env: Record<string, string>; cwd: string },
@@ -120,18 +120,18 @@ const neverStarted = ({ message }: Error): ContainerProcess => ({
   kill: () => undefined,
 })
 
-/** Pipes that a detached grandchild holds open are not waited for longer than this. */
+/** How long to wait for pipes that a detached grandchild holds open. */
 const DRAIN_MS = 1000
 
 async function exitOf(child: ChildProcess): Promise<Exit> {
   const closed = new Promise<void>((resolve) => child.once('close', () => resolve()))
   const exit = await new Promise<Exit>((resolve) => {
-    // Stays on: a signal that cannot be sent later on is an 'error' as well.
+    // Not removed: a signal that cannot be sent later also emits 'error'.
     child.on('error', (error) => resolve({ exitCode: 128, startError: error.message }))
     child.once('exit', (code, signal) => resolve(signal ? killedBy(os.signals[signal]) : { exitCode: code ?? 1 }))
   })
   if (child.pid === undefined) return exit
-  // Like the end of process 1: whatever it has started ends with it.
+  // As when process 1 of a container ends: all other processes end.
   killGroup(child.pid)
   groups.delete(child.pid)
   let timer: NodeJS.Timeout | undefined

@@ -3,30 +3,30 @@ import type { Pod } from './types.ts'
 
 export type Secrets = Readonly<Record<string, Readonly<Record<string, string>>>>
 
-/** The container cannot be started as it is described; `message` is for its `waiting` state. */
+/** The container cannot be started as specified; `message` is for its `waiting` state. */
 export class ConfigError extends Error {
   override readonly name = 'CreateContainerConfigError'
 }
 
-/** Where the folders of the pod really are, by mount path: a process has no mounts of its own. */
+/** The real folders of the pod by mount path: a process has no mounts of its own. */
 export type Mounts = ReadonlyMap<string, string>
 
-/** `/work/x` becomes `<folder>/x` when `/work` is mounted; what lies below no mount stays. The longest mount wins. */
+/** `/work/x` becomes `<folder>/x` when `/work` is mounted; other paths are unchanged. The longest mount wins. */
 export function rewritePath(value: string, mounts: Mounts): string {
   const paths = [...mounts.keys()].sort((a, b) => b.length - a.length)
   const mount = paths.find((path) => value === path || value.startsWith(`${path}/`))
   return mount === undefined ? value : `${mounts.get(mount)}${value.slice(mount.length)}`
 }
 
-/** `$(NAME)` of a known variable is replaced, `$$(NAME)` is a literal, anything else stays: the rules of the API. */
+/** Replaces `$(NAME)` of a known variable; `$$(NAME)` is a literal; anything else is unchanged, as in Kubernetes. */
 export const expand = (text: string, env: Readonly<Record<string, string>>): string =>
   text.replace(/\$\$\(|\$\(([^)]+)\)/g, (whole, name: string | undefined) =>
     name === undefined ? '$(' : (env[name] ?? whole),
   )
 
 /**
- * The variables a container asks for, in the order of the API: `envFrom` first, then `env`, where later ones win and
- * may refer to earlier ones. Mount paths are replaced in `env` only: a secret may well name a folder of this machine.
+ * The variables of a container in the order of Kubernetes: `envFrom` first, then `env`; later ones win and may refer to
+ * earlier ones. Mount paths are replaced in `env` only, because a Secret may name a folder of this machine.
  */
 export function containerEnv(container: Container, pod: Pod, secrets: Secrets, mounts: Mounts): Record<string, string> {
   const env: Record<string, string> = {}

@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Json } from './json.ts'
 
-/** Which managers own which top-level fields of status. */
+/** The managers of each top-level field of status. */
 export type Ownership = ReadonlyMap<string, ReadonlySet<string>>
 
 /**
- * Server-side apply, forced, at the granularity of top-level fields: `manager` owns exactly the fields of `applied`;
- * a different value takes a field from its owners, an equal one shares it; what nobody owns any more disappears.
+ * Forced server-side apply on top-level fields: afterwards `manager` owns exactly the fields of `applied`. A different
+ * value takes a field from its owners, an equal value shares it, and a field without an owner is removed.
  */
 export function applyFields(
   current: Json,

@@ -3,17 +3,17 @@ import { join } from 'node:path'
 import { type FolderLock, lockFolder } from '../folder-lock.ts'
 import { environOf, listPids } from './pod-processes.ts'
 
-/** Every process of a pod, and what it started, carries this variable: that is how leftovers are recognised. */
+/** Every process of a pod inherits this variable, so leftover processes are found by it. */
 export const TERMINATION_LOG = 'TERMINATION_LOG'
 
 export const podsFolder = (folder: string): string => join(folder, 'pods')
 
-/** Referenced from here, or the garbage collector would give a lock back while its cluster still works. */
+/** Keeps the locks referenced: the garbage collector would otherwise release one while its cluster runs. */
 const held = new Set<FolderLock>()
 
 /**
- * Makes the folder ours: throws while another live process has it, and otherwise removes what a killed predecessor
- * left, processes first. Returns what gives it back.
+ * Locks the folder and removes the processes and files that a killed predecessor left. Throws while another live
+ * process holds it. Returns the function that releases it.
  */
 export function claimFolder(folder: string): () => void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -30,14 +30,14 @@ export function claimFolder(folder: string): () => void {
   }
 }
 
-/** What outlived the process that started it: grandchildren that detached themselves, or a machine without setpriv. */
+/** Kills processes that outlived the cluster: detached grandchildren, or any where there is no setpriv. */
 function killLeftovers(pods: string): void {
   for (const pid of listPids()) {
     if (!environOf(pid).some((entry) => entry.startsWith(`${TERMINATION_LOG}=${pods}/`))) continue
     try {
       process.kill(Number(pid), 'SIGKILL')
     } catch {
-      // It ended by itself in the meantime.
+      // The process has ended by itself.
     }
   }
 }

@@ -9,9 +9,9 @@ import { CONTROLLER_UID, JOB_TRACKING, type Job, type Pod, SUSPENDED, timerMs } 
 const RETRY_MS = 1000
 
 /**
- * Makes pods of Jobs and counts what becomes of them, as the Job controller of Kubernetes does: retries with backoff,
- * podFailurePolicy, deadlines, suspension, time to live. Level-based: it looks at the whole Job whenever anything of
- * it changed or a time has come.
+ * Creates the pods of Jobs and counts their results, as the Job controller of Kubernetes does: retries with backoff,
+ * podFailurePolicy, deadlines, suspension, time to live. Level-based: it reconciles the whole Job after every change of
+ * it and at every deadline.
  */
 export function runJobController(
   store: Store,
@@ -43,7 +43,7 @@ export function runJobController(
         if (job) sync(job, uid)
         else forget(uid)
       } catch (error) {
-        // A Job that this cluster cannot run must not end the process that hosts it.
+        // A Job that this cluster cannot run must not end the process.
         options.log?.error({ err: error, job: job?.metadata.name }, 'could not sync the Job')
         setAlarm(uid, RETRY_MS)
       }
@@ -61,7 +61,7 @@ export function runJobController(
       return
     }
     if (plan.hasNewFailure) lastFailures.set(uid, nowMs)
-    // Counters and finalizers change within one turn of the event loop: no pod is counted twice, none is missed.
+    // Counters and finalizers change in one turn of the event loop, so every pod is counted exactly once.
     if (!isDeepStrictEqual(plan.status, job.status ?? {})) {
       store.setStatus<Job>(JOBS, keyOf(job), plan.status)
       options.log?.debug({ job: job.metadata.name, status: plan.status }, 'job changed')
@@ -82,7 +82,7 @@ export function runJobController(
     )
   }
 
-  /** The Job is gone; the garbage collector deletes its pods, and nobody will count them. */
+  /** The Job is deleted: the garbage collector deletes its pods, which need not be counted any more. */
   function forget(uid: string): void {
     setAlarm(uid, undefined)
     lastFailures.delete(uid)

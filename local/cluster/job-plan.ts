@@ -14,10 +14,10 @@ import {
 
 export interface JobSeen {
   job: Job
-  /** Of this Job's uid, whatever their state. */
+  /** The pods of this Job's uid in any state. */
   pods: readonly Pod[]
   nowMs: number
-  /** When an attempt that counts failed last. */
+  /** When the last attempt that counts failed. */
   lastFailureMs: number | undefined
   backoffBaseMs: number
 }
@@ -27,15 +27,15 @@ export interface JobPlan {
   /** How many pods to create now. */
   create: number
   remove: Pod[]
-  /** The pods to remove are to carry SUSPENDED, so that their end is not held against the Job. */
+  /** Mark the pods to remove as SUSPENDED, so that their end does not count as a failure. */
   isSuspending: boolean
-  /** Pods that are counted, or never will be: they may disappear. */
+  /** Pods whose finalizer can be removed: they are counted, or never will be. */
   release: Pod[]
-  /** An attempt was counted as failed just now. */
+  /** An attempt was counted as failed in this plan. */
   hasNewFailure: boolean
-  /** Finished, and its time to live is over. */
+  /** The Job has finished and its time to live has passed. */
   isExpired: boolean
-  /** Look again then, even if nothing changes. */
+  /** When to plan again even if nothing changes. */
   wakeInMs: number | undefined
 }
 
@@ -47,7 +47,7 @@ interface Verdict {
 
 const MAX_BACKOFF_STEPS = 6
 
-/** What the Job controller of Kubernetes would do next. Total and pure: planning twice from one world gives one plan. */
+/** What the Job controller of Kubernetes would do next. Total and pure: the same input gives the same plan. */
 export function planJob(seen: JobSeen): JobPlan {
   const { job, pods, nowMs } = seen
   const uncounted = pods.filter((pod) => isTerminal(pod) && isTracked(pod))
@@ -79,7 +79,7 @@ export function planJob(seen: JobSeen): JobPlan {
   }
   if (job.spec.suspend) {
     const conditions = suspended(status.conditions, nowMs)
-    // Released at once, so that an attempt which ends because of the suspension is not held against the Job.
+    // Released at once, so that an attempt that ends because of the suspension does not count as a failure.
     const release = [...uncounted, ...running.filter(isTracked)]
     return {
       ...base,
@@ -147,7 +147,7 @@ function count(job: Job, uncounted: readonly Pod[]): Counts {
   return counts
 }
 
-/** The order of the lines is the order of precedence; a verdict, once announced, stays. */
+/** In the order of precedence. A verdict that was announced is never changed. */
 function verdictOf(job: Job, status: JobStatus, counts: Counts, nowMs: number): Verdict | undefined {
   const announced = conditionIn(status.conditions, 'FailureTarget')
   if (announced) return { type: 'Failed', reason: announced.reason ?? '', message: announced.message ?? '' }
@@ -166,7 +166,7 @@ function verdictOf(job: Job, status: JobStatus, counts: Counts, nowMs: number): 
   return undefined
 }
 
-/** Announced at once, final only when no pod runs any more. */
+/** A verdict is announced at once, and final when no pod runs any more. */
 function judged(
   list: readonly ObjectCondition[] | undefined,
   { type, reason, message }: Verdict,
@@ -181,7 +181,7 @@ function judged(
 const suspended = (list: readonly ObjectCondition[] | undefined, nowMs: number) =>
   setCondition(list, { type: 'Suspended', status: 'True', reason: 'JobSuspended', message: 'Job suspended' }, nowMs)
 
-/** Starting, and starting again after a suspension, starts the Job's deadline anew. */
+/** A start, also one after a suspension, restarts the Job's deadline. */
 function started(job: Job, nowMs: number): JobStatus {
   const status = job.status ?? {}
   if (job.spec.suspend) return status
@@ -207,7 +207,7 @@ const earliest = (...times: (number | undefined)[]): number | undefined => {
   return known.length > 0 ? Math.min(...known) : undefined
 }
 
-/** Zero counters are left out, as on the wire; `ready` and `terminating` are pointers there and stay. */
+/** Zero counters are omitted, as by the API server, but for `ready` and `terminating`, which are pointers there. */
 function compact(status: Omit<JobStatus, 'conditions'> & { conditions: ObjectCondition[] | undefined }): JobStatus {
   const { conditions, active, succeeded, failed, ...rest } = status
   return {

@@ -1,9 +1,9 @@
 export type Json = Record<string, unknown>
 
-/** What arrives on the other side of a wire: no undefined, no Date, nothing shared with the caller. */
+/** A copy as after transport in JSON: without undefined and Date, and without references to the original. */
 export const overTheWire = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T
 
-/** Makes everything below `value` read-only, so that no holder of a cached object can change another's. */
+/** Freezes `value` deeply, so that no user of a cached object can change it for the others. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   Object.freeze(value)

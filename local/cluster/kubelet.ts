@@ -5,9 +5,9 @@ import type { Store } from './store.ts'
 import { isTerminal, type Pod, type PodStatus } from './types.ts'
 
 export interface Kubelet {
-  /** What the pod wrote, as far as it is kept; undefined when there is no such pod or it has not started. */
+  /** The kept output of the pod; undefined when the pod does not exist or has not started. */
   logs(pod: ObjectKey): string | undefined
-  /** Starts nothing any more, stops what runs and resolves when the last process is gone. */
+  /** Starts no more pods, stops those that run and resolves when the last process has ended. */
   close(graceSeconds: number): Promise<void>
 }
 
@@ -17,7 +17,7 @@ interface Assigned {
   hasEnded: boolean
 }
 
-/** Runs the pods that were given to this node, as processes, and carries out the deletion of pods. */
+/** Runs the pods of this node as processes, and carries out deletions of pods. */
 export function runKubelet(store: Store, options: PodRunOptions & { log: Log | undefined }): Kubelet {
   const assigned = new Map<string, Assigned>()
   const due = new Set<string>()
@@ -59,7 +59,7 @@ export function runKubelet(store: Store, options: PodRunOptions & { log: Log | u
     const uid = pod.metadata.uid ?? ''
     const setStatus = (next: (pod: Pod) => PodStatus) => {
       const current = store.find<Pod>(PODS, key)
-      // While the cluster closes, pods end because of that: it is not to look as if they had failed.
+      // Pods that end because the cluster closes must not be recorded as failed.
       if (current?.metadata.uid === uid && !isClosing) store.setStatus<Pod>(PODS, key, next(current))
     }
     const run = runPod(pod, options, setStatus)
@@ -74,7 +74,7 @@ export function runKubelet(store: Store, options: PodRunOptions & { log: Log | u
     })
   }
 
-  /** The pod itself is gone soon; how it ended is asked for later. */
+  /** Logs how containers failed, because the pod object is deleted soon. */
   function reportFailures(key: ObjectKey): void {
     for (const { name, state } of store.find<Pod>(PODS, key)?.status?.containerStatuses ?? []) {
       if (!state?.terminated?.exitCode) continue
@@ -83,7 +83,7 @@ export function runKubelet(store: Store, options: PodRunOptions & { log: Log | u
     }
   }
 
-  /** No process is left: the object may go, after its Job has seen how it ended. */
+  /** No process is left: the object can be deleted after its Job has counted it. */
   function finishDeletion(pod: Pod, key: ObjectKey): void {
     if (!isTerminal(pod)) store.setStatus<Pod>(PODS, key, { ...pod.status, phase: 'Failed' })
     if (pod.metadata.deletionGracePeriodSeconds !== 0 || !pod.metadata.finalizers?.length) {

@@ -1,7 +1,7 @@
 import { ClusterError } from '../../lib/runtime/cluster.ts'
 import { isPlainObject, type Json } from './json.ts'
 
-/** Invalid when a list that the schema calls a map or a set holds the same key twice: zod does not look at that. */
+/** Throws Invalid when a list of type map or set has a key twice, which zod does not check. */
 export function refuseDuplicates(schema: unknown, value: unknown, path: string): void {
   if (!isPlainObject(schema)) return
   if (Array.isArray(value)) {
@@ -25,7 +25,7 @@ function refuseInList(schema: Json, list: readonly unknown[], path: string): voi
   }
 }
 
-/** Undefined: an ordinary list. Empty: a set. */
+/** Undefined for an ordinary list, empty for a set. */
 function keysOf(schema: Json): string[] | undefined {
   if (schema['x-kubernetes-list-type'] === 'set') return []
   const keys = schema['x-kubernetes-list-map-keys']

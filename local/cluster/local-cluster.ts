@@ -29,36 +29,36 @@ import { Store } from './store.ts'
 import { type Pod, setCondition } from './types.ts'
 
 export interface LocalClusterOptions {
-  /** For scratch folders of pods; belongs to one live process at a time. Default: a temporary one, removed at the end. */
+  /** For the folders of pods; one live process at a time. Default: a temporary folder, removed at the end. */
   folder?: string
-  /** Where the output of pods is kept in files; default: only in memory, until the pod is deleted. */
+  /** The folder for output of pods. Default: none; output is kept in memory until the pod is deleted. */
   logFolder?: string
-  /** The custom resources; default: all that Keepsake has. */
+  /** The custom resources. Default: those of Keepsake. */
   kinds?: readonly Kind[]
-  /** How many pods run at once; default: one core is left for everything else. */
+  /** How many pods run at once. Default: all cores but one. */
   maxPods?: number
   gpus?: number
-  /** Value of each priority class, for the order in which pending pods are started. */
+  /** The value of each priority class, which orders pending pods. */
   priorityClasses?: Readonly<Record<string, number>>
-  /** What `secretRef` and `secretKeyRef` find. */
+  /** The Secrets that `secretRef` and `secretKeyRef` refer to. */
   secrets?: Secrets
-  /** For every container; what its pod says wins. */
+  /** Variables of every container; those of the pod win. */
   extraEnv?: Readonly<Record<string, string>>
   resolveCommand?: ResolveCommand
-  /** Wait before the second attempt; doubles from there. Kubernetes has 10 s. */
+  /** Backoff before the second attempt, doubled for each further one. Kubernetes has 10 s. */
   backoffBaseMs?: number
-  /** 0 to 19: how far pods step back behind this process. */
+  /** The nice value of pods, 0 to 19. */
   niceness?: number
   memoryCheckMs?: number
-  /** How long close() lets pods end by themselves. */
+  /** How long close() waits for pods to end by themselves. */
   closeGraceSeconds?: number
   log?: Log
 }
 
 export interface LocalCluster extends Cluster {
-  /** What the pod has written so far; NotFound when it has not started or is deleted. */
+  /** The output of the pod so far; NotFound when it has not started or is deleted. */
   logs(pod: ObjectKey): string
-  /** As the Eviction API: marks the pod as disrupted, which a podFailurePolicy may ignore, and deletes it. */
+  /** As the Eviction API: marks the pod as disrupted, which a podFailurePolicy can ignore, and deletes it. */
   evict(pod: ObjectKey): Promise<void>
 }
 
@@ -68,8 +68,8 @@ interface ListOptions {
 }
 
 /**
- * A cluster inside this process: objects in memory under the rules of the API server, Jobs as child processes. Nothing
- * survives the process, no child either. One close() ends it all; afterwards every call is Unavailable.
+ * A cluster inside this process: objects in memory under the rules of the API server, Jobs as child processes. Objects
+ * and children end with the process. After close() every call fails with Unavailable.
  */
 export function openLocalCluster(options: LocalClusterOptions = {}): LocalCluster {
   const { log } = options
@@ -99,7 +99,7 @@ export function openLocalCluster(options: LocalClusterOptions = {}): LocalCluste
   const reflections = new Set<{ stop(): Promise<void> }>()
   let closing: Promise<void> | undefined
 
-  /** As over a network: never answers within the same turn, and what it answers with belongs to the caller. */
+  /** As over a network: answers in a later turn of the event loop, with a copy that belongs to the caller. */
   async function call<T>(work: (store: Store) => T): Promise<T> {
     await new Promise((done) => setImmediate(done))
     if (closing) throw closed()
@@ -107,7 +107,7 @@ export function openLocalCluster(options: LocalClusterOptions = {}): LocalCluste
   }
 
   async function close(): Promise<void> {
-    // First of all: nobody is to take the end of the node for the failure of what ran on it.
+    // First, so that the Job controller does not count the end of the node as a failure of its pods.
     await Promise.all([...reflections].map((r) => r.stop()))
     for (const controller of controllers) controller.close()
     await kubelet.close(options.closeGraceSeconds ?? 5)
@@ -169,7 +169,7 @@ function evict(store: Store, key: ObjectKey): void {
   store.delete(PODS, key)
 }
 
-/** A pod knows nothing of the machine's environment but what no program can do without. */
+/** Of the machine's environment a pod gets only the variables that every program needs. */
 function inheritedEnv(): Record<string, string> {
   const { PATH = '', LANG } = process.env
   return { PATH, HOME: homedir(), ...(LANG && { LANG }) }

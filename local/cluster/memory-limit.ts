@@ -19,7 +19,7 @@ export function bytesOf(quantity: string | number | undefined): number | undefin
   return digits === undefined || factor === undefined ? undefined : Number(digits) * factor
 }
 
-/** Looks every `everyMs` and calls `kill` once when the process group holds more than `limit` bytes. Linux only. */
+/** Checks every `everyMs` and calls `kill` once when the process group uses more than `limit` bytes. Linux only. */
 export function watchMemory(group: number, limit: number, everyMs: number, kill: () => void) {
   let exceeded = false
   const timer = setInterval(() => {

@@ -6,16 +6,16 @@ import { type StoredMeta, timeOf } from './types.ts'
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 const LABEL_KEY = /^([a-z0-9.-]{1,253}\/)?[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?$/
 const LABEL_VALUE = /^([A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?)?$/
-/** No vowels and nothing that looks alike, as the API server does it. */
+/** Without vowels and characters that look alike, as in names that the API server generates. */
 const ALPHABET = 'bcdfghjklmnpqrstvwxz2456789'
 
 export const randomSuffix = (): string => Array.from(randomBytes(5), (b) => ALPHABET[b % ALPHABET.length]).join('')
 
-/** Metadata of an object that comes into being: what the client may say of it, and what the server says. */
+/** Metadata of a new object: the client's fields, and those that the server sets. */
 export function newMetadata(given: StoredMeta, rules: ResourceRules, nowMs: number): StoredMeta {
   if (!given.namespace) throw invalid('metadata.namespace: Required value')
   if (given.resourceVersion) throw invalid('metadata.resourceVersion: must not be set on objects to be created')
-  // The prefix is judged like a name of its own that may end in a hyphen.
+  // The prefix is validated like a name that may end with a hyphen.
   if (given.generateName && !SUBDOMAIN.test(given.generateName.replace(/-$/, 'a'))) {
     throw invalid(`metadata.generateName: Invalid value: ${JSON.stringify(given.generateName)}`)
   }
@@ -33,7 +33,7 @@ export function newMetadata(given: StoredMeta, rules: ResourceRules, nowMs: numb
   }
 }
 
-/** Metadata after an update: what belongs to the server stays as it is, whatever the client sent. */
+/** Metadata after an update: fields of the server are unchanged, whatever the client sent. */
 export function updatedMetadata(given: StoredMeta, current: StoredMeta): StoredMeta {
   if (given.name !== current.name || (given.namespace ?? current.namespace) !== current.namespace) {
     throw invalid('metadata.name: Invalid value: field is immutable')
@@ -49,7 +49,7 @@ export function updatedMetadata(given: StoredMeta, current: StoredMeta): StoredM
   return { ...fixed, ...next }
 }
 
-/** What of the metadata is the client's, checked; empty lists and maps are left out, as on the wire. */
+/** The client's fields of the metadata, validated; empty lists and maps are omitted, as by the API server. */
 function clientMetadata({ labels, annotations, finalizers, ownerReferences }: StoredMeta): Partial<StoredMeta> {
   refuseBadLabels(labels ?? {})
   for (const owner of ownerReferences ?? []) {
@@ -70,7 +70,7 @@ function refuseBadLabels(labels: Record<string, unknown>): void {
   }
 }
 
-/** Invalid when the object says that it is of another kind than the path it was sent to. */
+/** Throws Invalid when the kind of the object is not that of the resource. */
 export function refuseOtherKind(object: KubeObject, rules: ResourceRules): void {
   if (object.kind !== undefined && object.kind !== rules.resource.kind) {
     throw invalid(`kind: ${object.kind} was sent to ${rules.resource.plural}`)

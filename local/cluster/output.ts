@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 
 const KEEP_BYTES = 256 * 1024
-/** Of a pod that has ended: there may be many, for as long as their Jobs are kept. */
+/** Kept of a pod that has ended: there may be many, as long as their Jobs are kept. */
 const KEEP_ENDED_BYTES = 32 * 1024
 const FILE_BYTES = 10 * 1024 * 1024
 
 const KEEP_FILES = 200
 
-/** Removes all but the newest files of output: they are left by every pod of every start. */
+/** Removes all but the newest output files: every pod of every start leaves one. */
 export function pruneOutput(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const paths = readdirSync(folder)
@@ -19,7 +19,7 @@ export function pruneOutput(folder: string): void {
   for (const { path } of byAge.slice(KEEP_FILES)) rmSync(path, { force: true })
 }
 
-/** What a pod wrote: its end in memory, and up to 10 MiB in a file when there is a folder for it. */
+/** The output of a pod: its end in memory, and up to 10 MiB in a file if there is a folder. */
 export interface Output {
   follow(stream: Readable): void
   /** The last bytes written, cut to `bytes`. */
@@ -32,7 +32,7 @@ export function openOutput(folder: string | undefined, name: string): Output {
   let size = 0
   let written = 0
   const file = folder ? createWriteStream(join(folder, `${name}.log`), { flags: 'a', mode: 0o600 }) : undefined
-  file?.on('error', () => undefined) // a full disk must not end the process; the end of the output is in memory anyway
+  file?.on('error', () => undefined) // a full disk must not end the process; the end of the output is also in memory
 
   function add(chunk: Buffer): void {
     kept.push(chunk)

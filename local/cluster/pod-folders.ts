@@ -5,9 +5,9 @@ import type { Mounts } from './environment.ts'
 import type { Pod } from './types.ts'
 
 export interface PodFolders {
-  /** Working directory of a container that names none. */
+  /** The working directory of a container that specifies none. */
   root: string
-  /** TMPDIR of the pod's programs, so that what they leave there goes with the pod. */
+  /** TMPDIR of the pod's programs, so that their temporary files are removed with the pod. */
   tmp: string
   mountsOf(container: Container): Mounts
   /** An existing empty file, as the kubelet provides it. */

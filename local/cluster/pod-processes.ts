@@ -1,16 +1,16 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** What Linux tells about its processes through /proc; on other systems there is nothing to see. */
+/** Processes as /proc of Linux shows them; empty on other systems. */
 interface ProcessStat {
   group: number
   rssPages: number
 }
 
-/** Undefined when the process is gone or the system has no /proc. */
+/** Undefined when the process has ended or the system has no /proc. */
 function statOf(pid: string): ProcessStat | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // The second field is the program's name in brackets and may hold anything, so count from the last bracket.
+    // The second field is the program's name in parentheses and may contain any character: count from the last one.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
     return { group: Number(fields[2]), rssPages: Number(fields[21]) }
   } catch {
@@ -26,7 +26,7 @@ export function listPids(): string[] {
   }
 }
 
-/** The environment a process was started with; empty when it is gone or belongs to somebody else. */
+/** The environment that a process was started with; empty when it has ended or belongs to another user. */
 export function environOf(pid: string): string[] {
   try {
     return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')
@@ -45,11 +45,11 @@ export function groupMemory(group: number): number {
   return members.reduce((bytes, stat) => bytes + (stat?.rssPages ?? 0) * PAGE_BYTES, 0)
 }
 
-/** Kills a whole process group; that it is gone already is what was wanted. */
+/** Kills a whole process group; does nothing when it has ended. */
 export function killGroup(group: number): void {
   try {
     process.kill(-group, 'SIGKILL')
   } catch {
-    // ESRCH: nobody is left. EPERM cannot be: the group consists of our own children.
+    // ESRCH: the group has ended. EPERM cannot occur: the group consists of our own children.
   }
 }

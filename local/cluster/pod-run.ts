@@ -18,7 +18,7 @@ export interface PodRunOptions {
   folder: string
   logFolder: string | undefined
   secrets: Secrets
-  /** What every container gets, below what its pod says. */
+  /** Variables of every container; those of the pod win. */
   baseEnv: Readonly<Record<string, string>>
   resolveCommand: ResolveCommand
   niceness: number
@@ -26,9 +26,9 @@ export interface PodRunOptions {
 }
 
 export interface PodRun {
-  /** Resolves when no process of the pod is left, its status is terminal and its folder is gone. */
+  /** Resolves when no process of the pod is left, its status is terminal and its folder is removed. */
   ended: Promise<void>
-  /** SIGTERM, and SIGKILL after so many seconds; asked again, it can only become earlier. */
+  /** Sends SIGTERM, and SIGKILL after so many seconds. A further call can only shorten that time. */
   stop(graceSeconds: number): void
   output: Output
 }
@@ -41,7 +41,7 @@ interface Prepared {
   terminationLog: string
 }
 
-/** Runs one pod to its end: folders, processes, deadline, memory limit, status. `setStatus` gets every step of it. */
+/** Runs one pod to its end: folders, processes, deadline, memory limit. `setStatus` is called with every new status. */
 export function runPod(pod: Pod, options: PodRunOptions, setStatus: (next: (pod: Pod) => PodStatus) => void): PodRun {
   const output = openOutput(options.logFolder, `${pod.metadata.namespace}_${pod.metadata.name}`)
   const states = new Map<string, ContainerState>()
@@ -75,7 +75,7 @@ export function runPod(pod: Pod, options: PodRunOptions, setStatus: (next: (pod:
     states.set(name, { terminated: terminated(exit, { startedMs, endedMs: Date.now(), message, isOutOfMemory }) })
   }
 
-  /** The API keeps such a pod waiting, visibly, until somebody deletes it or its deadline passes. */
+  /** As in Kubernetes, such a pod waits, visibly, until it is deleted or its deadline passes. */
   async function waitInVain(error: ConfigError): Promise<void> {
     for (const { name } of pod.spec.containers) {
       states.set(name, { waiting: { reason: error.name, message: error.message } })
@@ -102,7 +102,7 @@ export function runPod(pod: Pod, options: PodRunOptions, setStatus: (next: (pod:
     clearTimeout(deadline)
     output.close()
     setStatus((current) => finalStatus(current, states, Date.now(), isLate))
-    // A process that escaped its group may still write there; the sweep at the next start has the last word.
+    // A process that left its group may still write there; the next start removes it.
     await rm(root, { recursive: true, force: true, maxRetries: 3 }).catch(() => undefined)
   }
 
@@ -136,7 +136,7 @@ function limitMemory(running: ContainerProcess, limit: string | number | undefin
   return watchMemory(running.pid, bytes, everyMs, running.kill)
 }
 
-/** SIGTERM once to all, then SIGKILL at the earliest moment anybody asked for. */
+/** Sends SIGTERM once to all, then SIGKILL at the earliest time that a call asked for. */
 function openStopper() {
   const processes: ContainerProcess[] = []
   const stopped = Promise.withResolvers<void>()
@@ -157,7 +157,7 @@ function openStopper() {
         for (const p of processes) p.kill()
       }, timerMs(graceSeconds))
     },
-    /** Nothing is left to be killed; a timer would only keep this process alive. */
+    /** Clears the timer, which would keep this process alive. */
     close() {
       hasEnded = true
       clearTimeout(timer)

@@ -24,13 +24,13 @@ function reasonOf(exit: Exit, isOutOfMemory: boolean): Terminated['reason'] {
   return exit.exitCode === 0 ? 'Completed' : 'Error'
 }
 
-/** While the kubelet works on it: Pending until a container runs. */
+/** The status of a pod that has not ended: Pending until a container runs. */
 export function runningStatus(pod: Pod, states: States, nowMs: number): PodStatus {
   const isRunning = pod.spec.containers.some((c) => states.get(c.name)?.running)
   return withContainers(pod, states, nowMs, isRunning ? 'Running' : 'Pending')
 }
 
-/** When nothing of it runs any more; a pod whose containers never ran has failed. */
+/** The status of a pod that has ended. A pod whose containers never ran has failed. */
 export function finalStatus(pod: Pod, states: States, nowMs: number, isLate: boolean): PodStatus {
   const succeeded = !isLate && pod.spec.containers.every((c) => states.get(c.name)?.terminated?.exitCode === 0)
   const status = withContainers(pod, states, nowMs, succeeded ? 'Succeeded' : 'Failed')

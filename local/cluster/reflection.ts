@@ -14,8 +14,8 @@ const textOf = (key: ObjectKey) => `${key.namespace}/${key.name}`
 const keyOf = (object: KubeObject): string => `${object.metadata.namespace ?? ''}/${object.metadata.name}`
 
 /**
- * A cache that follows the store a turn of the event loop behind, as one across a network does: who writes and then
- * reads the cache sees the old object here too. What it hands out is frozen.
+ * A cache that follows the store one turn of the event loop later, as a cache across a network does: a reader that has
+ * just written still sees the old object. Its objects are frozen.
  */
 export function reflectStore<T extends KubeObject>(
   store: Store,
@@ -66,7 +66,7 @@ export function reflectStore<T extends KubeObject>(
     }
   }
 
-  /** One reader's mistake must not keep the others from hearing of the change. */
+  /** An error in one handler must not keep the others from being called. */
   function notify(call: () => void): void {
     try {
       call()

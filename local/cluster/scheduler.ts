@@ -9,11 +9,11 @@ export interface SchedulerOptions {
   /** How many pods run at once. */
   maxPods: number
   gpus: number
-  /** Value of each priority class; a class that is not here is 0. */
+  /** The value of each priority class; 0 for a class that is missing. */
   priorityClasses: Readonly<Record<string, number>>
 }
 
-/** Gives pending pods to the one node while there is room: highest priority first, then the oldest. */
+/** Binds pending pods to the one node while it has capacity: highest priority first, then the oldest. */
 export function runScheduler(store: Store, options: SchedulerOptions): { close(): void } {
   let scheduled: NodeJS.Immediate | undefined
   const stop = store.listen(({ resource }) => {

@@ -6,14 +6,14 @@ const SET_BASED = /^(\S+)\s+(in|notin)\s*\(([^)]*)\)$/
 const EQUALITY = /^([^\s=!]+)\s*(==|=|!=)\s*([^\s=!]*)$/
 const EXISTS = /^(!?)\s*([A-Za-z0-9][\w./-]*)$/
 
-/** Reads a label selector of the Kubernetes API (`a=b,c!=d,e in (f,g),h,!i`); Invalid when it cannot be read. */
+/** Parses a label selector (`a=b,c!=d,e in (f,g),h,!i`). Throws Invalid when it is malformed. */
 export function parseSelector(text: string | undefined): LabelTest {
   if (!text?.trim()) return () => true
   const tests = splitOutsideBrackets(text).map((part) => parseRequirement(part.trim()))
   return (labels) => tests.every((test) => test(labels))
 }
 
-/** Reads a field selector (`status.phase!=Succeeded,metadata.name=a`) of any path, where an API server knows a few. */
+/** Parses a field selector (`status.phase!=Succeeded,metadata.name=a`). Any path; an API server accepts a few. */
 export function parseFieldSelector(text: string | undefined): (object: KubeObject) => boolean {
   if (!text?.trim()) return () => true
   const tests = text.split(',').map((part) => {
@@ -24,7 +24,7 @@ export function parseFieldSelector(text: string | undefined): (object: KubeObjec
   return (object) => tests.every((test) => test(object))
 }
 
-/** What is not there is empty. */
+/** A missing field has an empty value. */
 function valueAt(object: KubeObject, path: string): string {
   let value: unknown = object
   for (const name of path.split('.')) value = (value as Record<string, unknown> | undefined)?.[name]

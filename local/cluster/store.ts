@@ -7,7 +7,7 @@ import { deepFreeze, isPlainObject, mergePatch, overTheWire } from './json.ts'
 import { newMetadata, refuseOtherKind, updatedMetadata } from './metadata.ts'
 import { type StoredMeta, timeOf } from './types.ts'
 
-/** `object` undefined: deleted. Objects are frozen: they may be kept, handed on and compared by identity. */
+/** `object` is undefined after a deletion. Objects are frozen: they can be kept, shared and compared by identity. */
 export interface Change {
   resource: Resource
   object: KubeObject | undefined
@@ -25,8 +25,8 @@ const resourceText = (r: Resource) => `${r.group}/${r.version}/${r.plural}`
 const metaOf = (object: KubeObject) => object.metadata as StoredMeta
 
 /**
- * The objects of the cluster and the rules of the API server, in memory. Every operation is synchronous, hence atomic;
- * listeners hear of a change after it is complete, in order, and must only take a note of it.
+ * The objects of the cluster and the rules of the API server, in memory. Every operation is synchronous, hence atomic.
+ * Listeners are called after a change is complete, in order, and must not change the store.
  */
 export class Store {
   readonly #tables = new Map<string, { rules: ResourceRules; entries: Map<string, Entry> }>()
@@ -38,7 +38,7 @@ export class Store {
     for (const r of rules) this.#tables.set(resourceText(r.resource), { rules: r, entries: new Map() })
   }
 
-  /** Calls back after every change, of every resource, until the returned function is called. */
+  /** Calls `listener` after every change of every resource, until the returned function is called. */
   listen(listener: Listener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -74,7 +74,7 @@ export class Store {
     return this.#put(rules, { ...identity(rules), ...admitted, metadata }, undefined, new Map()) as T
   }
 
-  /** Changes everything but status. `change` gets the current object and may return any JSON of the same shape. */
+  /** Changes everything but status. `change` gets the current object and returns JSON of the same shape. */
   update<T extends KubeObject>(resource: Resource, key: ObjectKey, change: (current: T) => unknown): T {
     const { rules, entry } = this.#entry(resource, key)
     const given = overTheWire(change(entry.object as T)) as KubeObject
@@ -89,7 +89,7 @@ export class Store {
     return this.#put(rules, next, entry, entry.owners) as T
   }
 
-  /** RFC 7386, guarded when the patch names a resourceVersion or uid. */
+  /** JSON merge patch (RFC 7386). A resourceVersion or uid in the patch is a precondition. */
   patch<T extends KubeObject>(resource: Resource, key: ObjectKey, patch: object): T {
     const { entry } = this.#entry(resource, key)
     const wanted = isPlainObject(patch) && isPlainObject((patch as Body)['metadata']) ? (patch as Body)['metadata'] : {}
@@ -98,7 +98,7 @@ export class Store {
     return this.update<T>(resource, key, (current) => mergePatch(current, patch))
   }
 
-  /** Conflict unless `object` carries the current resourceVersion. */
+  /** Throws Conflict unless `object` has the current resourceVersion. */
   replace<T extends KubeObject>(resource: Resource, object: T): T {
     const { name, namespace = '', resourceVersion, uid } = object.metadata
     if (!resourceVersion) throw invalid('metadata.resourceVersion: must be specified for an update')
@@ -106,7 +106,7 @@ export class Store {
     return this.update<T>(resource, { namespace, name }, () => object)
   }
 
-  /** For the cluster's own controllers: they own the whole status. */
+  /** For the cluster's own controllers, which own the whole status. */
   setStatus<T extends KubeObject>(resource: Resource, key: ObjectKey, status: T['status']): T {
     const { rules, entry } = this.#entry(resource, key)
     return this.#put(rules, { ...entry.object, status: overTheWire(status) }, entry, entry.owners) as T
@@ -129,7 +129,7 @@ export class Store {
     return this.#put(rules, { ...entry.object, status: value }, entry, owners) as T
   }
 
-  /** Removes the object, or marks it when finalizers or a kubelet have the last word. False: there was none. */
+  /** Removes the object, or marks it for deletion when finalizers or a kubelet remain. False when it does not exist. */
   delete(resource: Resource, key: ObjectKey, options: { uid?: string; graceSeconds?: number } = {}): boolean {
     const { rules, entries } = this.#table(resource)
     const entry = entries.get(keyText(key))
@@ -141,7 +141,7 @@ export class Store {
     if (rules.isDeletedGracefully) {
       const { terminationGracePeriodSeconds } = entry.object.spec as PodSpec
       const wanted = options.graceSeconds ?? terminationGracePeriodSeconds
-      // Asked again, a deletion may only become more urgent.
+      // A further call can only shorten the grace period.
       metadata.deletionGracePeriodSeconds = Math.min(metadata.deletionGracePeriodSeconds ?? wanted, wanted)
     }
     this.#put(rules, { ...entry.object, metadata }, entry, entry.owners)
@@ -174,7 +174,7 @@ export class Store {
     for (const listener of this.#listeners) listener(change)
   }
 
-  /** Events would otherwise pile up for as long as the process lives. */
+  /** Events would otherwise accumulate as long as the process runs. */
   #forgetOld(rules: ResourceRules, entries: ReadonlyMap<string, Entry>): void {
     if (rules.keepsForMs === undefined) return
     for (const { object } of entries.values()) {

@@ -6,7 +6,7 @@ const MESSAGE_BYTES = 4096
 const LOG_BYTES = 2048
 const LOG_LINES = 80
 
-/** What the container left to say: the end of its termination log, or of its output when it failed and wrote none. */
+/** The termination message: the end of the termination log, or of the output when it failed without one. */
 export function terminationMessage(path: string, container: Container, exitCode: number, output: Output): string {
   const message = readEnd(path, MESSAGE_BYTES)
   if (message !== '' || exitCode === 0 || container.terminationMessagePolicy !== 'FallbackToLogsOnError') return message
@@ -25,6 +25,6 @@ function readEnd(path: string, bytes: number): string {
       closeSync(file)
     }
   } catch {
-    return '' // the program removed it; it has nothing to say then
+    return '' // the program removed the file
   }
 }

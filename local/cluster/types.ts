@@ -1,7 +1,7 @@
 import type { KubeObject, ObjectMeta } from '../../lib/runtime/cluster.ts'
 import type { JobSpec, PodSpec } from './batch-schemas.ts'
 
-/** Metadata as the store keeps it: what the wire type leaves out is the store's own business. */
+/** Metadata as the store keeps it, with fields that the wire type does not have. */
 export interface StoredMeta extends ObjectMeta {
   generateName?: string
   deletionGracePeriodSeconds?: number
@@ -74,13 +74,13 @@ export interface Job extends KubeObject {
 
 export const CONTROLLER_UID = 'batch.kubernetes.io/controller-uid'
 export const JOB_NAME = 'batch.kubernetes.io/job-name'
-/** On a pod that its Job has not counted yet: without it a pod deleted meanwhile would be forgotten, as in Kubernetes. */
+/** The finalizer of a pod that its Job has not counted yet, as in Kubernetes: a deleted pod is still counted. */
 export const JOB_TRACKING = 'batch.kubernetes.io/job-tracking'
 
 /** Annotation of a pod that was deleted because its Job was suspended. */
 export const SUSPENDED = 'local.keepsake.dev/suspended'
 
-/** The API server keeps whole seconds, so do we: code that needs more would fail on a real cluster. */
+/** Whole seconds, as on a real API server: code that needs more would fail there. */
 export const timeOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`
 
 /** setTimeout fires at once when asked for more than this many milliseconds. */
@@ -92,7 +92,7 @@ export const isTerminal = (pod: Pod): boolean => pod.status?.phase === 'Succeede
 export const conditionIn = (list: readonly ObjectCondition[] | undefined, type: string) =>
   list?.find((c) => c.type === type)
 
-/** The list with this condition in it; `lastTransitionTime` moves only when the status flips. */
+/** The list with this condition; `lastTransitionTime` changes only when its status changes. */
 export function setCondition(
   list: readonly ObjectCondition[] | undefined,
   next: ObjectCondition,

@@ -5,20 +5,20 @@ export interface CheckedStream {
   renditions: { url: string; segments: number; bytes: number; seconds: number; decodedSeconds: number }[]
 }
 
-/** How far a stream's length may be from its source's: the last frame's duration, and what audio encoders add. */
+/** How much the duration may differ from the source's: the last frame's duration, and what audio encoders add. */
 const TOLERANCE_SECONDS = 0.3
 
 /**
- * Plays a stream the way a strict player would: every playlist and every segment of every rendition is fetched through
- * its link, then each rendition is decoded whole. Throws a sentence about the first thing that is wrong.
+ * Plays a stream as a strict player would: fetches every playlist and every segment of every rendition through its
+ * link, then decodes each rendition completely. Throws a sentence about the first error.
  */
 export async function checkStream(master: string, sourceSeconds: number): Promise<CheckedStream> {
   const playlists = variantsOf(await fetchText(master), master)
-  if (playlists.length === 0) throw new Error('The master playlist names no rendition')
+  if (playlists.length === 0) throw new Error('The master playlist lists no rendition')
   const renditions: CheckedStream['renditions'] = []
   for (const url of playlists) {
     const media = segmentsOf(await fetchText(url), url)
-    if (media.segments.length === 0) throw new Error(`A media playlist names no segment: ${url}`)
+    if (media.segments.length === 0) throw new Error(`A media playlist lists no segment: ${url}`)
     let bytes = 0
     for (const part of [...media.initialization, ...media.segments]) bytes += await fetchBytes(part)
     const decodedSeconds = await decode(url)
@@ -54,14 +54,14 @@ async function fetchBytes(url: string): Promise<number> {
 
 const linesOf = (playlist: string) => playlist.split(/\r?\n/)
 
-/** The addresses behind the EXT-X-STREAM-INF lines (RFC 8216 §4.3.4.2). */
+/** The URIs that follow the EXT-X-STREAM-INF lines (RFC 8216 §4.3.4.2). */
 export function variantsOf(master: string, base: string): string[] {
   const lines = linesOf(master)
   return lines.filter((_, i) => lines[i - 1]?.startsWith('#EXT-X-STREAM-INF:')).map((line) => new URL(line, base).href)
 }
 
 export function segmentsOf(playlist: string, base: string) {
-  if (!/^#EXT-X-ENDLIST$/m.test(playlist)) throw new Error(`The playlist has no end: ${base}`)
+  if (!/^#EXT-X-ENDLIST$/m.test(playlist)) throw new Error(`The playlist has no EXT-X-ENDLIST: ${base}`)
   const lines = linesOf(playlist)
   const durations = lines.flatMap((line) => /^#EXTINF:([\d.]+)/.exec(line)?.[1] ?? [])
   return {
@@ -71,9 +71,9 @@ export function segmentsOf(playlist: string, base: string) {
   }
 }
 
-/** Decodes everything and returns how long it lasted. Anything that ffmpeg complains about is a failure. */
+/** Decodes everything and returns the duration in seconds. Any complaint of ffmpeg is an error. */
 async function decode(url: string): Promise<number> {
-  // Segments redirect to the object store, and ffmpeg complains when a connection it keeps leads to another host.
+  // Segments may redirect to the object store, and ffmpeg reports an error when a kept connection changes its host.
   const args = [
     '-nostdin',
     '-v',
@@ -106,7 +106,7 @@ async function decode(url: string): Promise<number> {
   return Number(last ?? 0) / 1e6
 }
 
-/** What ffprobe says a file lasts. */
+/** The duration of a file in seconds, by ffprobe. */
 export async function durationOf(path: string): Promise<number> {
   const args = ['-v', 'error', '-show_entries', 'format=duration', '-of', 'default=nw=1:nk=1', path]
   const ffprobe = spawn('ffprobe', args, { stdio: ['ignore', 'pipe', 'ignore'] })

@@ -12,10 +12,10 @@ const MIME: Record<string, string> = {
 }
 
 export interface Client {
-  /** The `data` of an answer. Anything but success is an error that says what was asked and what came back. */
+  /** Returns the `data` of the answer. Throws an error with request and answer for anything but success. */
   call(method: string, path: string, body?: unknown): Promise<unknown>
   put(path: string, bytes: Buffer): Promise<void>
-  /** For the curl lines. */
+  /** The access token, for the printed curl commands. */
   readonly token: string
 }
 
@@ -27,7 +27,7 @@ export async function signIn(base: string, account: { email: string; password: s
   const Tokens = z.object({ access_token: z.string(), refresh_token: z.string() })
   let tokens = Tokens.parse(await send(base, 'POST', '/api/auth/login', { email, password }))
 
-  /** Encoding a long video may outlive an access token. */
+  /** The conversion of a long video may take longer than an access token is valid. */
   async function authorized<T>(work: (token: string) => Promise<T>): Promise<T> {
     try {
       return await work(tokens.access_token)
@@ -73,7 +73,7 @@ async function send(base: string, method: string, path: string, body?: unknown, 
 
 const Started = z.object({ upload_id: z.string(), total_chunks: z.int(), chunk_size_bytes: z.int() })
 
-/** Uploads a file in chunks, last ones first and several at once: the order does not matter. Returns the media's id. */
+/** Uploads a file in chunks, the last ones first and several at once, and returns the id of the media item. */
 export async function upload(
   client: Client,
   organization: string,
@@ -123,7 +123,7 @@ export const Media = z.object({
 })
 export type Media = z.output<typeof Media>
 
-/** Looks until the conversion is over, handing every look to `show`. Throws the reason when it failed. */
+/** Polls until the conversion has ended and calls `show` with every answer. Throws the reason when it failed. */
 export async function untilConverted(
   client: Client,
   organization: string,

@@ -5,12 +5,12 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** Seconds of the sample: long enough to see the progress, short enough to wait for. */
+/** Seconds of the sample: long enough to see progress, short enough to wait for. */
 export const SAMPLE_SECONDS = 20
 
 /**
- * A clip in 1080p with sound, made once and kept at `path`. A zoom into a fractal: detailed everywhere and moving, as
- * filmed things are, so that encoding it takes as long as one expects.
+ * Makes a clip in 1080p with sound at `path`, unless it exists. It zooms into a fractal: with detail and motion
+ * everywhere, it takes as long to encode as filmed video.
  */
 export async function sampleVideo(path: string): Promise<void> {
   if ((await stat(path).catch(() => undefined))?.isFile()) return

@@ -1,9 +1,9 @@
 const WIDTH = 28
 
-/** One line that is redrawn in place on a terminal, and printed now and then elsewhere. */
+/** A line that is redrawn in place on a terminal, and printed at intervals elsewhere. */
 export interface StatusLine {
   show(fraction: number, text: string): void
-  /** Leaves the last state standing. */
+  /** Prints the final state. */
   end(text: string): void
 }
 
@@ -12,7 +12,7 @@ export interface Terminal {
   statusLine(label: string): StatusLine
 }
 
-/** What a program shows until it is told to stop: work that is still going on then must not talk into the farewell. */
+/** Output of a program until `stopped` is aborted: work that still runs then prints nothing after the last message. */
 export function terminal(stopped: AbortSignal, out: NodeJS.WriteStream = process.stdout): Terminal {
   const write = (text: string) => void (stopped.aborted || out.write(text))
   return { say: (text) => write(`${text}\n`), statusLine: (label) => statusLine(label, out.isTTY, write) }

@@ -6,13 +6,13 @@ const Entry = z.object({ payload: z.record(z.string(), z.unknown()), expiresAt: 
 const File = z.record(z.string(), Entry)
 type Entry = { payload: AdapterPayload; expiresAt: number | null }
 
-/** Grants and refresh tokens, kept in one file: what was answered to a client is on disk before it gets the answer. */
+/** Grants and refresh tokens in one file. A change is on disk before the client is answered. */
 export interface GrantStore {
-  /** What oidc-provider calls with the name of each model. */
+  /** The adapter factory of oidc-provider: called with the name of each model. */
   adapter(model: string): Adapter
-  /** Ends every sign-in of an account: none of its refresh tokens works any more. */
+  /** Revokes every refresh token of an account. */
   revokeAll(accountId: string): Promise<void>
-  /** Waits for what is being written. */
+  /** Resolves when the running write has ended. */
   close(): Promise<void>
 }
 
@@ -22,7 +22,7 @@ export async function openGrantStore(path: string, now: () => number = Date.now)
   let running: Promise<void> = Promise.resolve()
   let next: Promise<void> | undefined
 
-  /** Resolves when everything that is in memory now is on disk. Those who ask during one write share the next. */
+  /** Resolves when the current state is on disk. Calls during a write share the next one. */
   function save(): Promise<void> {
     next ??= running
       .catch(() => undefined)
@@ -52,14 +52,14 @@ export async function openGrantStore(path: string, now: () => number = Date.now)
         entries.set(keyOf(id), { payload, expiresAt: expiresIn ? now() + expiresIn * 1000 : null })
         await save()
       },
-      // A copy: the caller decides by the state it read, whatever another request does meanwhile.
+      // A copy, so that another request does not change the state that the caller decides by.
       find: async (id) => structuredClone(live(keyOf(id))?.payload),
       findByUid: async () => undefined,
       findByUserCode: async () => undefined,
       async consume(id) {
         const entry = live(keyOf(id))
         if (!entry || entry.payload.consumed) {
-          // Two requests found the same token unused. One was first; the other is reuse like any other, so the family ends.
+          // Two requests found the same token unused. The second one is a reuse, so the family is revoked.
           const family = entry?.payload.grantId
           await drop((p, key) => family !== undefined && (p.grantId === family || key === `Grant:${family}`))
           throw new errors.InvalidGrant('refresh token already used')

@@ -7,7 +7,7 @@ export interface PasswordHash {
   key: Buffer
 }
 
-/** scrypt at the cost that OWASP recommends: about a tenth of a second each. */
+/** scrypt at the cost that OWASP recommends: about a tenth of a second. */
 export async function hashPassword(password: string, salt: Buffer = randomBytes(16)): Promise<PasswordHash> {
   const key = await new Promise<Buffer>((resolve, reject) => {
     scrypt(password.normalize('NFC'), salt, 32, COST, (error, derived) => (error ? reject(error) : resolve(derived)))
@@ -15,7 +15,7 @@ export async function hashPassword(password: string, salt: Buffer = randomBytes(
   return { salt, key }
 }
 
-/** Takes as long for somebody unknown (no hash) as for a wrong password, so that time does not tell them apart. */
+/** Takes as long without a hash (an unknown user) as for a wrong password, so the time reveals no account. */
 export async function verifyPassword(password: string, hash: PasswordHash | undefined): Promise<boolean> {
   const tried = await hashPassword(password, hash?.salt)
   return hash !== undefined && timingSafeEqual(tried.key, hash.key)

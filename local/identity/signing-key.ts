@@ -2,7 +2,7 @@ import { exportJWK, generateKeyPair, type JWK } from 'jose'
 import { newUuid } from '../../lib/contract/ids.ts'
 import { readIfThere, writePrivateFile } from '../private-file.ts'
 
-/** The RS256 key of this folder: made once and kept, so that tokens outlive a restart. */
+/** Reads the RS256 key of the folder, or creates it. It is kept, so tokens stay valid after a restart. */
 export async function signingKey(path: string): Promise<JWK> {
   const kept = await readIfThere(path)
   if (kept !== undefined) return JSON.parse(kept) as JWK

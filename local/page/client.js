@@ -1,4 +1,4 @@
-/** What the platform refused, in its own words. `code` is stable, see the API's documentation. */
+/** An error answer of the API. `code` is stable, see the API's documentation. */
 export class Refusal extends Error {
   constructor(status, code, message, retryAfter) {
     super(message)
@@ -30,13 +30,13 @@ async function send(method, path, body) {
   const headers = {
     ...(session && { Authorization: `Bearer ${session.access}` }),
     ...(body && { 'Content-Type': 'application/json' }),
-    // A repeat after a lost answer must not do it twice.
+    // A request that is repeated after a lost answer must take effect once.
     ...(method === 'POST' && { 'Idempotency-Key': crypto.randomUUID() }),
   }
   return fetch(`/v1${path}`, { method, headers, body: body && JSON.stringify(body), cache: 'no-cache' })
 }
 
-/** One renewal at a time: a refresh token works once, and its second use would end the session. */
+/** One refresh at a time: a refresh token works once, and a second use would end the session. */
 export function renew() {
   renewal ??= (async () => {
     const response = await send('POST', '/api/auth/refresh', { refresh_token: session?.refresh })
@@ -51,7 +51,7 @@ export function renew() {
   return renewal
 }
 
-/** The `data` of the answer. Throws Refusal; renews an expired access token without a word. */
+/** Returns the `data` of the answer. Throws Refusal. Refreshes an expired access token. */
 export async function call(method, path, body) {
   let response = await send(method, path, body)
   if (response.status === 401 && session) {
@@ -64,7 +64,7 @@ export async function call(method, path, body) {
 
 export const accessToken = () => session?.access
 
-/** Signed links name the API's own address; through our origin they need no cross-origin permission. */
+/** Signed links name the API's address; through the page's own origin they need no CORS. */
 export const link = (url) => (url ? new URL(url).pathname + new URL(url).search : null)
 
 export async function signIn(email, password) {
@@ -79,7 +79,7 @@ export async function signOut() {
   keep(null)
 }
 
-/** Name and e-mail out of the access token; the server checks tokens, this only shows them. */
+/** Name and e-mail from the access token, for display. The server verifies tokens. */
 export function whoAmI() {
   try {
     const bytes = Uint8Array.from(atob(session.access.split('.')[1].replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0))

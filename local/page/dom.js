@@ -1,6 +1,6 @@
 export const $ = (id) => document.getElementById(id)
 
-/** Tells those who listen instead of look. */
+/** Announces a text to screen readers. */
 export function announce(text) {
   $('announcer').textContent = text
 }

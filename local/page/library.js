@@ -21,7 +21,7 @@ let onSignedOut = () => {}
 
 export const currentOrganization = () => organization
 
-/** Shows the groups of whoever is signed in, out of those of this machine. */
+/** Shows the user's groups, out of those of this machine. */
 export async function openLibrary(directory, signedOut) {
   onSignedOut = signedOut
   const me = whoAmI()
@@ -41,13 +41,13 @@ export function closeLibrary() {
   $('library').hidden = true
 }
 
-/** Plays a media, if it is here and can be played. */
+/** Plays a media item if it exists and can be played. */
 export function play(mediaId) {
   const item = items.get(mediaId)
   if (item?.variants?.hls_master_url) openPlayer(item)
 }
 
-/** No operation lists one's groups yet: the link tells them, otherwise try those of this machine and keep what answers. */
+/** The API does not list a user's groups yet: take them from the link, otherwise try all and keep those that answer. */
 async function mine({ organizations: known, accounts }, email) {
   const account = accounts.find((a) => a.email === email)
   if (account) return known.filter((o) => account.organizations.includes(o.org_id))
@@ -76,7 +76,7 @@ async function page(after) {
   return call('GET', `/api/media/${organization.org_id}?${query}`)
 }
 
-/** Shows the newest page, and comes back: soon while something is being converted, later otherwise. */
+/** Shows the newest page, and schedules the next look: soon during a conversion, later otherwise. */
 export async function look() {
   clearTimeout(timer)
   const asked = organization
@@ -84,7 +84,7 @@ export async function look() {
   try {
     const newest = await page()
     if (asked !== organization) return
-    // Pages that were loaded further down stay; their cursor stays the one to go on with.
+    // Older pages that were loaded stay, and so does their cursor.
     if (cursor === undefined) showMore(newest)
     const fresh = newest.media.map((m) => m.media_id)
     for (const m of newest.media) items.set(m.media_id, m)
@@ -99,7 +99,7 @@ export async function look() {
   timer = setTimeout(look, document.hidden ? 15_000 : busy ? 1000 : 8000)
 }
 
-/** What is still being converted may lie on a page further down. */
+/** An item that is still being converted may be on an older page. */
 async function refreshOld(fresh) {
   const old = [...items.values()].filter((m) => m.upload_status === 'processing' && !fresh.includes(m.media_id))
   for (const m of old) {

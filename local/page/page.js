@@ -9,7 +9,7 @@ let directory = { accounts: [], organizations: [] }
 const hash = new URLSearchParams(location.hash.slice(1))
 if (hash.has('key')) {
   sessionStorage.setItem('keepsake.key', hash.get('key'))
-  history.replaceState(null, '', location.pathname) // the key is a credential: out of sight, out of the history
+  history.replaceState(null, '', location.pathname) // the key is a credential: not in the history
 }
 
 async function loadDirectory() {
@@ -55,7 +55,7 @@ async function enter(email, password) {
     await openLibrary(directory, showSignIn)
   } catch (error) {
     const wrong = error.status === 401 || error.status === 400
-    $('sign-in-error').textContent = wrong ? 'That e-mail and password do not belong together.' : error.message
+    $('sign-in-error').textContent = wrong ? 'The e-mail address or the password is wrong.' : error.message
     $('sign-in-error').hidden = false
     $('password').focus()
   } finally {

@@ -21,7 +21,7 @@ export function openPlayer(item) {
   void details(item)
 }
 
-/** Called with every fresh look at what is playing: more renditions may be there than when it began. */
+/** Called with every update of the item that is playing: more renditions may exist than at its start. */
 export function refreshPlayer(item) {
   const finished = playing.upload_status === 'processing' && item.upload_status === 'completed'
   playing = item
@@ -41,13 +41,13 @@ function load(item, from) {
   hls?.destroy()
   const source = link(item.variants.hls_master_url)
   if (!Hls.isSupported()) {
-    video.src = source // Safari on a phone plays HLS by itself
+    video.src = source // Safari on a phone plays HLS natively
     return
   }
   hls = new Hls({ ...HLS, startPosition: from })
   hls.on(Hls.Events.MANIFEST_PARSED, () => {
     offerQualities()
-    video.play().catch(() => {}) // a browser may want a click first
+    video.play().catch(() => {}) // a browser may require a click first
   })
   hls.on(Hls.Events.LEVEL_SWITCHED, showLevel)
   hls.on(Hls.Events.ERROR, (_, data) => {

@@ -1,7 +1,7 @@
 import Hls from '/hls.js'
 import { link } from './client.js'
 
-// One at a time, and only for tiles in sight: each costs the first segment of the smallest rendition.
+// One at a time, and only for visible tiles: each loads the first segment of the smallest rendition.
 let queue = Promise.resolve()
 const seen = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
@@ -11,10 +11,10 @@ const seen = new IntersectionObserver((entries) => {
   }
 })
 
-/** Draws a frame of the stream onto the canvas, once it comes into sight. Without one the placeholder stays. */
+/** Draws a frame of the stream onto the canvas when it becomes visible. Without a frame the placeholder stays. */
 export function posterFor(canvas, url) {
   canvas.streamUrl = url
-  // A hidden canvas has no box to come into sight; its frame has.
+  // A hidden canvas has no box to observe; its parent has.
   canvas.parentElement.poster = canvas
   seen.observe(canvas.parentElement)
 }
@@ -47,5 +47,5 @@ async function draw(frame) {
   }
 }
 
-/** How this page uses hls.js everywhere. */
+/** The settings of hls.js for the player and the posters. */
 export const HLS = { workerPath: '/hls.worker.js', enableWorker: true }

@@ -10,15 +10,15 @@ const pause = (ms, signal) =>
   })
 
 /**
- * One file on its way, in chunks, several at a time. `run()` may be called again after a failure: it asks the platform
- * what has arrived and sends the rest. `onProgress(sentBytes)` is called while bytes leave.
+ * The upload of one file in chunks, several at a time. `run()` can be called again after a failure: it asks the API
+ * which chunks have arrived and sends the rest. `onProgress(sentBytes)` is called while bytes are sent.
  */
 export function uploadOf(organization, file, onProgress) {
   const base = `/api/media/${organization}`
   let started
   let stop = new AbortController()
 
-  /** PUT with progress, which fetch cannot tell. */
+  /** PUT with progress, which fetch does not report. */
   function put(path, blob, onSent, signal) {
     return new Promise((resolve, reject) => {
       const request = new XMLHttpRequest()
@@ -86,7 +86,7 @@ export function uploadOf(organization, file, onProgress) {
     try {
       await Promise.all(Array.from({ length: AT_ONCE }, worker))
     } catch (error) {
-      stop.abort(error) // the others need not go on
+      stop.abort(error) // the other chunks need not be sent
       throw error
     }
     return call('POST', `${base}/merge`, { upload_id: started.upload_id })
@@ -103,7 +103,7 @@ export function uploadOf(organization, file, onProgress) {
   }
 }
 
-/** Whether trying again can help. */
+/** Whether a retry can help. */
 const mayPass = (error) => error.status === 0 || error.status === 429 || error.status >= 500 || error.code === 'CHECKSUM_MISMATCH'
 
 function parse(text) {

@@ -22,7 +22,7 @@ export function day(iso) {
     : then.toLocaleDateString([], { day: 'numeric', month: 'long', year: 'numeric' })
 }
 
-/** The same text, the same colour; for avatars and placeholders. */
+/** A hue for avatars and placeholders: always the same for the same text. */
 export function hue(text) {
   let sum = 7
   for (const c of text) sum = (sum * 31 + c.codePointAt(0)) % 3600

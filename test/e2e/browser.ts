@@ -124,7 +124,7 @@ t.test('the link offers the accounts, and does not stay in the address', async (
 t.test('a wrong password is refused in words', async (t: Test) => {
   await page.getByLabel('Password').fill('wrong')
   await page.getByRole('button', { name: 'Sign in' }).click()
-  t.match(await page.getByRole('alert').filter({ visible: true }).textContent(), /do not belong together/)
+  t.match(await page.getByRole('alert').filter({ visible: true }).textContent(), /address or the password is wrong/)
   consoleErrors.length = 0 // the browser reports the 401
 })
 

@@ -8,14 +8,31 @@ import { controlPlane } from '../support.ts'
 interface Document {
   apiVersion: string
   kind: string
-  metadata: { name: string; namespace?: string; annotations?: Record<string, string> }
-  spec?: PodSpec & { replicas?: number; template?: { metadata: { annotations?: object }; spec: PodSpec } }
+  metadata: { name: string; namespace?: string; annotations?: Record<string, string>; labels?: Record<string, string> }
+  spec?: PodSpec & NetworkPolicySpec & { replicas?: number; template?: PodTemplate }
+}
+interface PodTemplate {
+  metadata: { annotations?: object; labels?: Record<string, string> }
+  spec: PodSpec
+}
+interface NetworkPolicySpec {
+  podSelector?: { matchLabels: Record<string, string> }
+  policyTypes?: string[]
+  ingress?: object[]
+  egress?: object[]
 }
 interface PodSpec {
   serviceAccountName?: string
   automountServiceAccountToken?: boolean
   volumes?: object[]
-  containers?: { env?: { name: string; value?: string }[]; envFrom?: object[]; volumeMounts?: object[] }[]
+  containers?: Container[]
+}
+
+interface Container {
+  env?: { name: string; value?: string }[]
+  envFrom?: object[]
+  volumeMounts?: object[]
+  resources?: { requests?: Record<string, string>; limits?: Record<string, string> }
 }
 
 const plane = await controlPlane(t)
@@ -43,6 +60,62 @@ t.test('the API server accepts everything that the chart makes of each documente
     t.ok(lines.every((line) => line.endsWith('(server dry run)')))
     t.equal(lines.length, (await render('--values', file)).length, `${basename(file)}: all ${lines.length} objects`)
   }
+})
+
+/** The pods that the chart makes, by component, with their labels. */
+function podsOf(documents: readonly Document[]) {
+  return documents.flatMap(({ kind, metadata, spec }) => {
+    const pod = kind === 'Pod' ? { labels: metadata.labels, spec } : spec?.template
+    if (!pod) return []
+    const labels = kind === 'Pod' ? (metadata.labels ?? {}) : (spec?.template?.metadata.labels ?? {})
+    return [{ component: labels['app.kubernetes.io/component'] ?? '', labels, containers: pod.spec?.containers ?? [] }]
+  })
+}
+const COMPONENTS = ['api', 'migrate', 'operator', 'test', 'worker']
+
+t.test('every container says how much of the node it may fill', async (t) => {
+  const pods = podsOf(await render('--values', MINIMAL))
+  t.strictSame(pods.map(({ component }) => component).sort(), COMPONENTS)
+  for (const { component, containers } of pods) {
+    for (const { resources } of containers) {
+      for (const size of [resources?.requests, resources?.limits])
+        t.match(size?.['ephemeral-storage'], /Mi$/, component)
+    }
+  }
+})
+
+t.test('with network policies every pod has exactly one, which leaves egress alone unless told', async (t) => {
+  const rule = [{ ports: [{ port: 5432 }] }]
+  const policiesOf = async (...args: string[]) => {
+    const all = await render('--values', MINIMAL, '--set', 'networkPolicies.enabled=true', ...args)
+    const policies = all.filter(({ kind }) => kind === 'NetworkPolicy')
+    return podsOf(all).map(({ component, labels }) => {
+      const mine = policies.filter(({ spec }) =>
+        Object.entries(spec?.podSelector?.matchLabels ?? {}).every(([name, value]) => labels[name] === value),
+      )
+      t.equal(mine.length, 1, component)
+      return { component, spec: mine[0]?.spec, hook: mine[0]?.metadata.annotations?.['helm.sh/hook'] }
+    })
+  }
+  for (const { component, spec } of await policiesOf()) t.strictSame(spec?.policyTypes, ['Ingress'], component)
+  for (const told of COMPONENTS) {
+    for (const { component, spec } of await policiesOf(
+      '--set-json',
+      `networkPolicies.egress.${told}=${JSON.stringify(rule)}`,
+    )) {
+      const dns = {
+        ports: [
+          { port: 53, protocol: 'UDP' },
+          { port: 53, protocol: 'TCP' },
+        ],
+      }
+      t.strictSame(spec?.egress, component === told ? [dns, ...rule] : undefined, `${component}, told of ${told}`)
+    }
+  }
+  const silent = (await policiesOf()).filter(({ component }) => ['migrate', 'test'].includes(component))
+  for (const { component, spec } of silent) t.strictSame(spec?.ingress, [], `no pod calls ${component}`)
+  const hook = silent.find(({ component }) => component === 'migrate')?.hook
+  t.equal(hook, 'pre-install,pre-upgrade', 'it is there when the Job starts')
 })
 
 t.test('every pod of the chart is admitted where only restricted ones are', async (t) => {
@@ -81,9 +154,10 @@ t.test('every pod of the chart is admitted where only restricted ones are', asyn
 
 t.test('migrations need nothing that the release itself makes', async (t) => {
   const all = await render('--values', MINIMAL)
-  const hook = all.find(({ metadata }) => metadata.annotations?.['helm.sh/hook'] === 'pre-install,pre-upgrade')
+  const hook = all.find(({ kind, metadata }) => kind === 'Job' && metadata.annotations?.['helm.sh/hook'] !== undefined)
   const spec = hook?.spec?.template?.spec
-  t.match(hook, { kind: 'Job', metadata: { name: 'demo-keepsake-migrate' } })
+  const annotations = { 'helm.sh/hook': 'pre-install,pre-upgrade' }
+  t.match(hook, { kind: 'Job', metadata: { name: 'demo-keepsake-migrate', annotations } })
   t.notOk(spec?.serviceAccountName, 'the account of the release does not exist yet')
   t.notOk(spec?.volumes)
   const named = JSON.stringify(spec)
@@ -180,6 +254,7 @@ t.test('a mistake in the values is refused with the place where it is', async (t
     ['jobs.gpu.available=perhaps', /\/jobs\/gpu\/available/],
     ['image.digest=latest', /\/image\/digest/],
     ['watchNamespace=Media', /\/watchNamespace/],
+    ['networkPolicies.egress.wroker[0].ports[0].port=1', /'\/networkPolicies\/egress'.*'wroker'/],
     ['operator.logLevel=loud', /\/operator\/logLevel/],
     ['jobs.priorityClasses.names.urgent=x', /'\/jobs\/priorityClasses\/names'.*'urgent'/],
   ]

@@ -18,7 +18,7 @@ const REPOSITORY = fileURLToPath(new URL('../../../', import.meta.url))
 export const IMAGE_CACHE = join(homedir(), '.cache', 'keepsake', 'image')
 const REFERENCE = 'localhost/keepsake:dev'
 /** As .dockerignore lets them through, and what says how they are put together. */
-const SOURCES = ['Dockerfile', '.dockerignore', 'package.json', 'package-lock.json', 'tsconfig.json']
+const SOURCES = ['Dockerfile', '.dockerignore', '.npmrc', 'package.json', 'package-lock.json', 'tsconfig.json']
 const FOLDERS = ['api', 'crds', 'jobs', 'lib', 'operator']
 const KEPT_ARCHIVES = 3
 const MOST_LAYERS = 200
