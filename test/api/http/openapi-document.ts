@@ -39,6 +39,13 @@ t.test('every shape is a component with a name, and so is every set of values', 
   }
 })
 
+t.test('what is of several types is a component, but for what is of one type or null', async (t) => {
+  for (const [at, node] of nodes) {
+    const types = Array.isArray(node.type) ? node.type : (node.anyOf ?? node.oneOf ?? []).map((s: Json) => s.type)
+    if (types.filter((type: string) => type !== 'null').length > 1 && !COMPONENT.test(at)) t.fail(`${at} has no name`)
+  }
+})
+
 t.test('every body and every answer in JSON is a component', async (t) => {
   for (const [at, node] of nodes.filter(([at]) => /\/content\/application~1json$/.test(at))) {
     const isDocument = at.includes('/~1openapi.json/')
