@@ -102,6 +102,15 @@ t.test('answers may grow: no shape of an answer is closed', async (t) => {
   for (const [at, schema] of schemas) if (schema.additionalProperties === false) t.fail(`${at} is closed`)
 })
 
+t.test('no field that must be there is a component or null: openapi-generator for Java refuses the null', async (t) => {
+  for (const [at, schema] of schemas) {
+    for (const name of schema.required ?? []) {
+      const alternatives: Json[] = schema.properties[name].anyOf ?? []
+      if (alternatives.some((s) => s.type === 'null') && alternatives.some((s) => s.$ref)) t.fail(`${at} ${name}`)
+    }
+  }
+})
+
 t.test('ids in a path say how they are written', async (t) => {
   for (const [at, operation] of operations) {
     for (const parameter of operation.parameters ?? []) {
