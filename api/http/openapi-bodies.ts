@@ -5,9 +5,9 @@ import type { Route } from './route.ts'
 
 export const BINARY = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' } as const
 
-/** How the body of a request looks; `StartUploadRequest` unless its schema has a name of its own. */
+/** How the body of a request looks; `StartUploadBody` unless its schema has a name of its own. */
 export function requestBody(route: Route): { requestBody?: ZodOpenApiRequestBodyObject } {
-  const name = `${pascalCase(route.operationId)}Request`
+  const name = `${pascalCase(route.operationId)}Body`
   if (route.bodyKind === 'bytes') {
     return { requestBody: { required: true, content: { 'application/octet-stream': { schema: BINARY } } } }
   }

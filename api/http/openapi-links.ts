@@ -5,7 +5,8 @@ export interface Link {
   operationId: string
   description: string
   parameters: Record<string, string>
-  requestBody?: Record<string, string>
+  /** An expression: the body of the next request is the data of this answer, of which it takes what it knows. */
+  requestBody?: string
 }
 
 /**
@@ -37,6 +38,6 @@ function linkTo(to: Route, own: readonly string[], id: string): Link | undefined
     operationId: to.operationId,
     description: `The \`${id}\` of the answer, for \`${to.operationId}\``,
     parameters: Object.fromEntries(path),
-    ...(inBody && { requestBody: { [id]: value } }),
+    ...(inBody && { requestBody: '$response.body#/data' }),
   }
 }

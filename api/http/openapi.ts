@@ -87,7 +87,20 @@ function refine({ jsonSchema: schema, io }: ZodOpenApiOverrideContext): void {
     schema.format ??= narrow ? 'int32' : 'int64'
   }
   if (schema.type === 'number') schema.format ??= 'double'
-  if (io === 'output' && schema.additionalProperties === false) delete schema.additionalProperties
+  if (io === 'output' && schema.type === 'object') growable(schema)
+}
+
+/**
+ * Answers may get more fields. And openapi-generator's Java client refuses null for a component that is required, although
+ * the document allows it: such a field is described as one that may be missing too (docs/adr/0014-openapi-document.md).
+ */
+function growable(schema: ZodOpenApiOverrideContext['jsonSchema']): void {
+  if (schema.additionalProperties === false) delete schema.additionalProperties
+  const isNullable = (name: string) => {
+    const { anyOf = [] } = Object(schema.properties?.[name]) as { anyOf?: { $ref?: string; type?: string }[] }
+    return anyOf.some((one) => one.type === 'null') && anyOf.some((one) => one.$ref !== undefined)
+  }
+  if (schema.required) schema.required = schema.required.filter((name) => !isNullable(name))
 }
 
 function operation(route: Route, routes: readonly Route[]): ZodOpenApiOperationObject {

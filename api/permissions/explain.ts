@@ -16,13 +16,15 @@ export const PermissionReason = z
   .enum(REASONS)
   .meta({ id: 'PermissionReason', description: 'no_such_resource: the organization has no such row' })
 
+const PermissionFact = z.union([z.string(), z.boolean(), z.null()]).meta({ id: 'PermissionFact' })
+
 export const PermissionExplanation = z
   .object({
     allowed: z.boolean(),
     reason: PermissionReason,
     rule: z.string().meta({ description: 'For whom the action is allowed, in words' }),
     facts: z
-      .record(z.string(), z.union([z.string(), z.boolean(), z.null()]))
+      .record(z.string(), PermissionFact)
       .meta({ description: 'What the decision looked at: `role` in the organization, and each fact of the rule' }),
   })
   .meta({ id: 'PermissionExplanation' })

@@ -39,6 +39,13 @@ t.test('every shape is a component with a name, and so is every set of values', 
   }
 })
 
+t.test('what is of several types is a component, but for what is of one type or null', async (t) => {
+  for (const [at, node] of nodes) {
+    const types = Array.isArray(node.type) ? node.type : (node.anyOf ?? node.oneOf ?? []).map((s: Json) => s.type)
+    if (types.filter((type: string) => type !== 'null').length > 1 && !COMPONENT.test(at)) t.fail(`${at} has no name`)
+  }
+})
+
 t.test('every body and every answer in JSON is a component', async (t) => {
   for (const [at, node] of nodes.filter(([at]) => /\/content\/application~1json$/.test(at))) {
     const isDocument = at.includes('/~1openapi.json/')
@@ -93,6 +100,15 @@ t.test('every array says what is in it', async (t) => {
 
 t.test('answers may grow: no shape of an answer is closed', async (t) => {
   for (const [at, schema] of schemas) if (schema.additionalProperties === false) t.fail(`${at} is closed`)
+})
+
+t.test('no field that must be there is a component or null: openapi-generator for Java refuses the null', async (t) => {
+  for (const [at, schema] of schemas) {
+    for (const name of schema.required ?? []) {
+      const alternatives: Json[] = schema.properties[name].anyOf ?? []
+      if (alternatives.some((s) => s.type === 'null') && alternatives.some((s) => s.$ref)) t.fail(`${at} ${name}`)
+    }
+  }
 })
 
 t.test('ids in a path say how they are written', async (t) => {

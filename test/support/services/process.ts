@@ -51,8 +51,14 @@ export async function startProcess(
 }
 
 /** Runs a program to its end and gives what it wrote; throws that when it fails. */
-export async function runProgram(name: string, args: readonly string[], timeoutMs = 240_000): Promise<string> {
+export async function runProgram(
+  name: string,
+  args: readonly string[],
+  timeoutMs = 240_000,
+  more: Pick<SpawnOptions, 'env'> = {},
+): Promise<string> {
   const child = spawn((await programPath(name)) ?? name, args, {
+    ...more,
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: timeoutMs,
   })
