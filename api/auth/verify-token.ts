@@ -92,12 +92,12 @@ function claimsOf(payload: JWTPayload, issuer: string): Claims {
 
 /** What an access token or an ID token says of the session that it comes from. */
 export function sessionOf({ sid, auth_time: authTime, iat = 0 }: JWTPayload): Pick<Claims, 'sessionId' | 'authTime'> {
-  // Nobody signs in after the token was issued: that is a time in milliseconds, or not a time at all.
+  // A token is issued after its user has signed in. Any later time is wrong, e.g. in milliseconds.
   const isTime = typeof authTime === 'number' && authTime <= iat + TOLERANCE
   return { sessionId: isIdentifier(sid) ? sid : null, authTime: isTime ? authTime : undefined }
 }
 
-/** Compared byte by byte, so it must arrive in the database as it is, or not at all. */
+/** Whether the database can store and compare the value unchanged. */
 export const isIdentifier = (value: unknown): value is string =>
   typeof value === 'string' && value !== '' && value.length <= 255 && isKeepable(value) && value.search(CONTROL) < 0
 

@@ -1,6 +1,6 @@
 /**
- * Text that people wrote, made safe to keep. Everything that costs more than one pass over the text happens after its
- * length is known: Unicode normalization is quadratic in the combining marks of one run, and a body may have 256 KiB.
+ * Rules for text that users wrote. Unicode normalization is quadratic in the combining marks of one run, and a body may have
+ * 256 KiB, so the length and the runs are checked first.
  */
 export interface TextBounds {
   /** In code points, after normalization. */

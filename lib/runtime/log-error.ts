@@ -1,7 +1,7 @@
 /**
- * What may be logged of an error. Errors of databases and parsers quote what they were given, and that is names, addresses
- * and messages of people: a log is read by others than they are, and outlives their erasure. Kept is what tells an
- * operator where to look: the statement without its parameters, SQLSTATE, table, column, constraint, and the stack.
+ * An error without the values that it quotes. Errors of databases and parsers contain their input: names, addresses and
+ * messages of users, which logs must not keep. What an operator needs stays: the statement without its parameters,
+ * SQLSTATE, table, column, constraint, and the stack.
  */
 export interface LoggedError {
   type: string
@@ -43,7 +43,7 @@ const OWN_FIELDS = [
   'body',
 ]
 
-/** An error, its causes and its parts. Anything that is thrown and is no error is only named by its type. */
+/** The error, its causes and its parts, as a log line holds them. A thrown object that is not an error is reduced to its type. */
 export function loggable(error: unknown, depth = 0): unknown {
   if (!isErrorLike(error)) return typeof error === 'object' ? { type: 'object' } : error
   if (depth === DEEPEST) return { type: typeOf(error) }
@@ -54,7 +54,7 @@ export function loggable(error: unknown, depth = 0): unknown {
   return shown
 }
 
-/** The messages of an error and its causes in one line, fit for where a log line is. */
+/** The messages of an error and its causes as one text, without quoted values. */
 export function safeMessage(error: unknown, depth = 0): string {
   if (!isErrorLike(error)) return typeof error === 'object' ? 'an object was thrown' : String(error)
   const message = messageOf(error)

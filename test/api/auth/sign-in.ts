@@ -227,11 +227,11 @@ t.test('an identity provider that misbehaves', async (t) => {
   const first = (await signIn()).json.data
   const refreshed = Promise.withResolvers<unknown>()
   const asked = Promise.withResolvers<void>()
-  answer = async (req, res) => {
+  answer = (req, res) => {
     req.resume()
     asked.resolve()
-    const body = req.url === '/revoke' ? {} : await refreshed.promise
-    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    const body = req.url === '/revoke' ? Promise.resolve({}) : refreshed.promise
+    void body.then((reply) => res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(reply)))
   }
   const renewing = renew()
   await asked.promise

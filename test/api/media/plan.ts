@@ -116,7 +116,7 @@ const SAVED = [
   '()<>@,;:[]?={}.mp4',
 ]
 for (const name of SAVED) {
-  t.test(`the name ${name.slice(0, 20)} reaches whoever saves the file`, async (t) => {
+  t.test(`the name ${name.slice(0, 20)} is the name of the saved file`, async (t) => {
     const header = attachment(name)
     t.match(header, /^attachment; [\x20-\x7e]+$/, 'a header that every server may send')
     t.strictSame({ ...parse(header).parameters }['filename'], name)
