@@ -111,27 +111,11 @@ for (const route of ROUTES.filter((route) => !route.public && !isInOrganization(
   })
 }
 
-function fits(template: string, path: string): boolean {
-  const [wanted, given] = [template.split('/'), path.split('/')]
-  if (template.includes('{+'))
-    return (
-      given.length >= wanted.length &&
-      fits(template.replace(/\{\+.*/, ''), `${given.slice(0, wanted.length - 1).join('/')}/`)
-    )
-  return (
-    wanted.length === given.length &&
-    wanted.every((part, i) => part === given[i] || (part.startsWith('{') && given[i] !== ''))
-  )
-}
-
 for (const route of ROUTES) {
   t.test(`${route.operationId}: its address says which methods it answers`, async (t) => {
     const request = await seedOf(route)(ours)
     const path = pathFor(route, { ...request, query: {} })
-    const methods = ROUTES.filter(({ path: template }) => fits(template, path)).map(({ method }) =>
-      method.toUpperCase(),
-    )
-    t.ok(methods.includes(route.method.toUpperCase()))
+    const methods = ROUTES.filter((other) => other.path === route.path).map(({ method }) => method.toUpperCase())
     if (methods.includes('GET')) methods.push('HEAD')
     const allow = [...new Set([...methods, 'OPTIONS'])].sort().join(', ')
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter((method) => !methods.includes(method))) {

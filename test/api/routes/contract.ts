@@ -1,6 +1,5 @@
 import t, { type Test } from 'tap'
-import type { Route } from '../../../api/http/route.ts'
-import { isTagged } from '../../../api/http/route.ts'
+import { isTagged, type Route } from '../../../api/http/route.ts'
 import { LIMIT_CLASSES } from '../../../api/limits/classes.ts'
 import { isAction } from '../../../api/permissions/actions.ts'
 import { type Answer, startTestApi } from '../../support/api.ts'

@@ -1,6 +1,5 @@
 import t from 'tap'
-import type { Route } from '../../../api/http/route.ts'
-import { takesIdempotencyKey } from '../../../api/http/route.ts'
+import { type Route, takesIdempotencyKey } from '../../../api/http/route.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { type Answer, startTestApi } from '../../support/api.ts'
 import { isInOrganization, ROUTES, seedOf, send, sendTo, sidesOf, traces } from '../../support/route-table.ts'

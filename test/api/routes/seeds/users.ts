@@ -1,5 +1,6 @@
+import { aPerson } from '../../../support/api.ts'
 import type { Seeds } from './seed.ts'
 
 export const userSeeds: Seeds = {
-  getMe: ({ person }) => ({ as: person }),
+  getMe: async ({ api }) => ({ as: await aPerson(api) }),
 }
