@@ -27,8 +27,8 @@ export async function recordMedia({ tx, announce, audit }: Change, row: NewMedia
 }
 
 /**
- * For administrators, as keepsake_worker: a media item whose conversion failed is converted once more. The worker finds it
- * the way it finds everything that an interruption left: processing, and nothing in the cluster that works on it.
+ * For administrators, as keepsake_worker: a media item whose conversion failed is converted once more, as soon as its
+ * organization has a slot. A trigger wakes the worker.
  */
 export function retryMedia(db: Database, id: Uuid): Promise<{ generation: number }> {
   return db.inTransaction({}, async (tx) => {

@@ -45,7 +45,7 @@ const isProcessing = (c: ConversionKey) =>
 
 /**
  * Media items that are being converted and have not changed for a while, in the order of their ids. Videos that wait for a
- * place of their organization are not among them: no deadline applies to those.
+ * slot of their organization are not among them: no deadline applies to those.
  */
 export async function listProcessing(
   tx: Tx,
@@ -81,7 +81,7 @@ export function recordProgress(db: Database, key: ConversionKey, running: Runnin
       .set({
         ...move,
         ...changed,
-        // What runs has a place, also when an earlier version of the worker gave it none.
+        // What runs has a slot, also when an earlier version of the worker gave it none.
         conversionAdmittedAt: sql`coalesce(${media.conversionAdmittedAt}, now())`,
       })
       .where(eq(media.id, key.id))

@@ -1,28 +1,28 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
 
-/** A video that waits for one of its organization's places. */
+/** A video that waits for one of its organization's slots. */
 export interface WaitingVideo {
   id: Uuid
   createdAt: Date
 }
 
 export interface OrganizationSeen {
-  /** Conversions that have a place. */
+  /** Conversions that have a slot. */
   admitted: number
-  /** Oldest first. May be cut after as many as there are places. */
+  /** Oldest first. May be cut after as many as there are slots. */
   waiting: readonly WaitingVideo[]
 }
 
 /**
  * Which videos are admitted now, in the order in which their TranscodeJobs are to be made: the cluster serves them in that
- * order. Organizations take turns: all of them get their n-th place before any of them gets one more. Within a turn, and
+ * order. Organizations take turns: all of them get their n-th slot before any of them gets one more. Within a turn, and
  * within an organization, the oldest comes first.
  */
 export function admissionsOf(organizations: readonly OrganizationSeen[], maxPerOrganization: number): Uuid[] {
   const next = organizations.flatMap(({ admitted, waiting }) =>
-    waiting.slice(0, Math.max(0, maxPerOrganization - admitted)).map((video, i) => ({ ...video, place: admitted + i })),
+    waiting.slice(0, Math.max(0, maxPerOrganization - admitted)).map((video, i) => ({ ...video, slot: admitted + i })),
   )
-  return next.sort((a, b) => a.place - b.place || byAge(a, b)).map(({ id }) => id)
+  return next.sort((a, b) => a.slot - b.slot || byAge(a, b)).map(({ id }) => id)
 }
 
 const byAge = (a: WaitingVideo, b: WaitingVideo) =>

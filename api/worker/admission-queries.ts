@@ -10,7 +10,7 @@ const unfinished = sql`kind = 'video' and upload_status = 'processing' and delet
 const isAdmitted = sql`${unfinished} and conversion_admitted_at is not null`
 const isWaiting = sql`${unfinished} and conversion_admitted_at is null`
 
-/** Organizations with a free place and a video that waits for one. */
+/** Organizations with a free slot and a video that waits for one. */
 export async function listAdmissible(tx: Tx, maxPerOrganization: number): Promise<Uuid[]> {
   // From one organization to the next in the index, instead of through all the videos that wait.
   const { rows } = await tx.execute<{ orgId: Uuid }>(sql`
@@ -52,10 +52,16 @@ export async function findOrganizations(tx: Tx, orgIds: readonly Uuid[], limit: 
   }))
 }
 
-/** Deadlines count from here: what was waited for a place is no silence. */
+/** `updated_at` moves too: the sweep counts its deadlines from the admission and not from the upload. */
 export async function admitVideos(tx: Tx, ids: readonly Uuid[]): Promise<void> {
   await tx
     .update(media)
     .set({ conversionAdmittedAt: sql`now()`, updatedAt: sql`now()` })
     .where(inArray(media.id, [...ids]))
+}
+
+/** Videos that wait for a slot of their organization. */
+export async function countWaiting(tx: Tx): Promise<number> {
+  const { rows } = await tx.execute<{ n: number }>(sql`select count(*)::int as n from ${media} where ${isWaiting}`)
+  return rows[0]?.n ?? 0
 }

@@ -9,8 +9,8 @@ import { type ConversionDeps, startConversion } from './start-conversion.ts'
 
 export interface Admission {
   /**
-   * Gives free places to the videos that wait longest, in these organizations or in all, and starts their conversions.
-   * Returns those it started. One that cannot be started now keeps its place and is tried again.
+   * Gives free slots to the videos that wait longest, in these organizations or in all, and starts their conversions.
+   * Returns those it started. One that cannot be started now keeps its slot and is tried again.
    */
   fill(orgIds?: readonly Uuid[]): Promise<ReadonlySet<Uuid>>
   /** The same soon, in one organization or in all. */
@@ -27,7 +27,7 @@ export interface AdmissionOptions {
 
 const ALL = 'all organizations'
 
-/** Any number may run at once: places are given under a lock of the organization's row. */
+/** Any number of workers may run one each: a slot is given under a lock on the organization's row. */
 export function startAdmission(deps: ConversionDeps, options: AdmissionOptions): Admission {
   const { db, log } = deps
   const { maxPerOrganization, backoffMs } = options
@@ -46,8 +46,8 @@ export function startAdmission(deps: ConversionDeps, options: AdmissionOptions):
         await start(id)
         started.add(id)
       } catch (error) {
-        log.warn({ err: error, media: id }, 'an admitted conversion could not be started')
-        // Should we die before it succeeds, the sweep finds it admitted and without a TranscodeJob.
+        log.warn({ err: error, media: id }, 'could not start an admitted conversion')
+        // If this process dies first, the sweep finds the video admitted and without a TranscodeJob.
         starts.add(id)
       }
     }
@@ -57,13 +57,18 @@ export function startAdmission(deps: ConversionDeps, options: AdmissionOptions):
   const starts = keyedQueue({
     concurrency: 4,
     look: async (id) => void (await start(id as Uuid)),
-    onError: (error, id, attempt) => log.warn({ err: error, media: id, attempt }, 'conversion not started yet'),
+    onError: (error, id, attempt) =>
+      log.warn({ err: error, media: id, attempt }, 'could not start an admitted conversion; trying again later'),
     ...(backoffMs && { backoffMs }),
   })
   const fills = keyedQueue({
     concurrency: 2,
     look: async (key) => void (await fill(key === ALL ? undefined : [key as Uuid])),
-    onError: (error, key, attempt) => log.warn({ err: error, organization: key, attempt }, 'places not given yet'),
+    onError: (error, key, attempt) =>
+      log.warn(
+        { err: error, organization: key, attempt },
+        'could not fill the slots of an organization; trying again later',
+      ),
     ...(backoffMs && { backoffMs }),
   })
   return {
@@ -76,13 +81,13 @@ export function startAdmission(deps: ConversionDeps, options: AdmissionOptions):
   }
 }
 
-/** Videos that have a place from now on, in the order in which they are to be started. */
+/** Videos that have a slot from now on, in the order in which they are to be started. */
 async function admit(db: Database, max: number, orgIds: readonly Uuid[] | undefined): Promise<Uuid[]> {
   const candidates = orgIds ?? (await db.read({}, (tx) => listAdmissible(tx, max)))
   if (candidates.length === 0) return []
   return db.inTransaction({}, async (tx) => {
     await lockAdmissions(tx, candidates)
-    // A statement of its own: that of the lock still sees the places as they were before it waited.
+    // A separate statement: that of the lock sees the slots as they were before it waited.
     const admitted = admissionsOf(await findOrganizations(tx, candidates, max), max)
     if (admitted.length > 0) await admitVideos(tx, admitted)
     return admitted

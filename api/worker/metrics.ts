@@ -1,6 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import type { EventType } from '../../lib/contract/events.ts'
 import type { Database } from '../db/db.ts'
+import { countWaiting } from './admission-queries.ts'
 import type { Fact } from './facts.ts'
 import { measureOutbox } from './queries.ts'
 import type { RelayStep } from './relay.ts'
@@ -21,16 +22,18 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
   const register = new Registry()
   collectDefaultMetrics({ register })
   const registers = [register]
-  // Collected at the same moment, so they share one look at the outbox: neither shows what the scrape before has seen.
-  const outbox = sharedWhilePending(() =>
-    db.read({}, measureOutbox).catch(() => ({ unpublished: Number.NaN, oldestSeconds: Number.NaN })),
+  // Collected at the same moment, so they share one look at the database: none shows what the scrape before has seen.
+  const backlog = sharedWhilePending(() =>
+    db
+      .read({}, async (tx) => ({ ...(await measureOutbox(tx)), conversionsWaiting: await countWaiting(tx) }))
+      .catch(() => ({ unpublished: Number.NaN, oldestSeconds: Number.NaN, conversionsWaiting: Number.NaN })),
   )
   new Gauge({
     name: 'outbox_oldest_seconds',
     help: 'Age of the oldest event that is not published; NaN when the database does not answer',
     registers,
     async collect() {
-      this.set((await outbox()).oldestSeconds)
+      this.set((await backlog()).oldestSeconds)
     },
   })
   new Gauge({
@@ -38,7 +41,15 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
     help: 'Events that are not published; NaN when the database does not answer',
     registers,
     async collect() {
-      this.set((await outbox()).unpublished)
+      this.set((await backlog()).unpublished)
+    },
+  })
+  new Gauge({
+    name: 'conversions_waiting',
+    help: 'Videos that wait for a slot of their organization; NaN when the database does not answer',
+    registers,
+    async collect() {
+      this.set((await backlog()).conversionsWaiting)
     },
   })
   new Gauge({

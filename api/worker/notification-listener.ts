@@ -6,7 +6,7 @@ export interface NotificationListener {
   close(): Promise<void>
 }
 
-/** `outbox`: an event was appended. `conversions`: a place became free or wanted in the organization that is the payload. */
+/** `outbox`: an event was appended. `conversions`: a slot became free, or a video waits for one again; the payload is the organization. */
 const CHANNELS = ['outbox', 'conversions'] as const
 
 /** Called with what a notification carries; without anything when some may have been missed. */

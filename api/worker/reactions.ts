@@ -13,14 +13,14 @@ export function reactions(deps: ReactionDeps): (message: OutboxMessage) => Promi
   return async (message) => table[message.type]?.(message)
 }
 
-/** An image, which every phone can show as it is, is completed. A video is converted, or waits for a place. */
+/** An image, which every phone can show as it is, is completed. A video is converted, or waits for a slot. */
 async function convert(deps: ReactionDeps, mediaId: string): Promise<void> {
   const find = () => deps.db.read({}, (tx) => findConversion(tx, mediaId))
   const media = await find()
   if (media?.uploadStatus !== 'processing') return
   if (media.kind === 'image') return void (await completeConversion(deps.db, media, null))
   if (!media.conversionAdmittedAt && (await deps.admission.fill([media.orgId])).has(media.id)) return
-  // Without a place the event is done: the end of another conversion leads to the next admission.
+  // Without a slot there is nothing left to do for the event: the end of another conversion admits the next video.
   const now = await find()
   if (now?.uploadStatus === 'processing' && now.conversionAdmittedAt) await startConversion(deps, now)
 }

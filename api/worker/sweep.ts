@@ -54,7 +54,7 @@ export async function sweepConversions(deps: SweepDeps, options: SweepOptions, s
     after = page.at(-1)?.id
     if (page.length < limit) break
   }
-  // A place whose end was announced to no worker is given to the next one here.
+  // The backstop for slots whose notification no worker received.
   if (!signal?.aborted) await deps.admission.fill()
 }
 

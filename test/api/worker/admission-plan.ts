@@ -12,11 +12,11 @@ const organization = (admitted: number, ...waiting: string[]): OrganizationSeen 
 })
 
 const table: [string, number, OrganizationSeen[], string[]][] = [
-  ['nobody waits', 2, [organization(1)], []],
-  ['all places are free', 2, [organization(0, 'a@1', 'b@2', 'c@3')], ['a', 'b']],
-  ['one place is left', 2, [organization(1, 'a@1', 'b@2')], ['a']],
-  ['no place is left', 2, [organization(2, 'a@1')], []],
-  ['the cap was lowered below what has places', 2, [organization(5, 'a@1')], []],
+  ['nothing waits', 2, [organization(1)], []],
+  ['all slots are free', 2, [organization(0, 'a@1', 'b@2', 'c@3')], ['a', 'b']],
+  ['one slot is left', 2, [organization(1, 'a@1', 'b@2')], ['a']],
+  ['no slot is left', 2, [organization(2, 'a@1')], []],
+  ['the cap is below the number of conversions', 2, [organization(5, 'a@1')], []],
   ['a full organization does not stop another', 1, [organization(1, 'a@1'), organization(0, 'b@2')], ['b']],
   [
     'organizations take turns, however long the line of one is',
@@ -25,7 +25,7 @@ const table: [string, number, OrganizationSeen[], string[]][] = [
     ['a', 'x', 'b', 'y', 'c'],
   ],
   [
-    'who has fewer places comes first',
+    'the organization with fewer conversions comes first',
     3,
     [organization(2, 'a@1', 'b@2'), organization(0, 'x@8', 'y@9')],
     ['x', 'y', 'a'],

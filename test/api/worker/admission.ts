@@ -16,7 +16,7 @@ import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 
 const database = await testDatabase(t)
-const place = await testStore(t)
+const slot = await testStore(t)
 const cluster = testCluster(t)
 const world = await conversionWorld(database, place, cluster)
 const other = await conversionWorld(database, place, cluster)
@@ -67,7 +67,7 @@ const end = async (id: Uuid) => {
   await failConversion(db, { id, generation: 1 }, { code: 'CORRUPT_INPUT', message: 'over' })
   await remove(id)
 }
-/** How many videos have a place. */
+/** How many videos have a slot. */
 async function admitted(orgId = world.org): Promise<number> {
   const { rows } = await admin.query(
     `select count(*)::int as n from media where org_id = $1 and conversion_admitted_at is not null
@@ -106,7 +106,7 @@ t.test('a reaction that is repeated admits nothing twice', async (t) => {
   t.equal(await admitted(), 2)
 })
 
-t.test('the reaction for a newer video gives the place to the oldest', async (t) => {
+t.test('the reaction for a newer video gives the slot to the oldest', async (t) => {
   const { react } = worker(t, 1)
   const [oldest, newer] = await uploads(2)
   await react(newer as Uuid)
@@ -135,11 +135,11 @@ t.test('two workers never exceed the cap, and every video gets its turn', async 
   watching.abort()
   await watch
   t.ok(seen.length > 10)
-  t.ok(Math.max(...seen) <= max, `at most ${Math.max(...seen)} had a place`)
+  t.ok(Math.max(...seen) <= max, `at most ${Math.max(...seen)} had a slot`)
   t.equal(await admitted(), 0)
 })
 
-t.test('a worker that was overtaken while it gave a place does not lead over the cap', async (t) => {
+t.test('a worker that is overtaken while it admits a video does not exceed the cap', async (t) => {
   const [slow, fast] = [worker(t, 1), worker(t, 1)]
   const [newer] = (await uploads(1)) as [Uuid]
   const holder = await admin.connect()
@@ -211,7 +211,7 @@ t.test('after a connection that was lost everything is looked at', async (t) => 
   await eventually('a TranscodeJob', () => world.job(id))
 })
 
-t.test('a retry waits for a place like any other, and is woken at once', async (t) => {
+t.test('a retry waits for a slot like any other, and is woken at once', async (t) => {
   const { react, admission } = worker(t, 1)
   const [first, second] = (await uploads(2)) as [Uuid, Uuid]
   await react(first)
@@ -233,7 +233,7 @@ t.test('a retry waits for a place like any other, and is woken at once', async (
   await eventually('the second generation', () => world.job(first, 2))
 })
 
-t.test('a specification that the cluster refuses frees its place', async (t) => {
+t.test('a specification that the cluster refuses frees its slot', async (t) => {
   const invalid = async () => {
     throw new ClusterError('Invalid', 'no')
   }
@@ -246,7 +246,7 @@ t.test('a specification that the cluster refuses frees its place', async (t) => 
   t.ok(await world.job(second))
 })
 
-t.test('a cluster that is away keeps the place; the start is repeated', async (t) => {
+t.test('while the cluster is unavailable the video keeps its slot, and the start is repeated', async (t) => {
   let isAway = true
   const create: Cluster['create'] = async (...given) => {
     if (isAway) throw new ClusterError('Unavailable', 'away')
@@ -282,7 +282,7 @@ t.test('waiting counts toward no deadline', async (t) => {
 
   await end(first)
   await sweep()
-  t.ok(await world.job(second), 'the sweep gives the place whose end no worker was told of')
+  t.ok(await world.job(second), 'the sweep fills the slot whose notification was lost')
   t.ok(((await world.row(second))['updated_at'] as Date) >= (before as Date), 'its time begins now')
   await remove(second)
   const broken = { ...deps, cluster: { ...deps.cluster, create: async () => Promise.reject(new Error('away')) } }
@@ -302,7 +302,7 @@ t.test('a sweep makes the TranscodeJob of an admitted video, and none for one th
   t.match(await world.row(second), { conversion_admitted_at: null })
 })
 
-t.test('a video that was seen running has a place, whoever made its TranscodeJob', async (t) => {
+t.test('a video that was seen running has a slot, even when its TranscodeJob was made without one', async (t) => {
   const [id] = (await uploads(1)) as [Uuid]
   await recordProgress(db, { id, generation: 1 }, { startedAt: new Date(), attempts: 1, progress: null })
   t.equal(await admitted(), 1)

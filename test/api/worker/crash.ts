@@ -72,7 +72,7 @@ for (const place of [
 }
 
 for (const place of ['projector.committed', 'admission.committed:2']) {
-  t.test(`killed at ${place}, the next worker gives the place that became free to the video that waits`, async (t) => {
+  t.test(`killed at ${place}, the next worker gives the slot that became free to the video that waits`, async (t) => {
     const settings = { MAX_CONVERSIONS_PER_ORGANIZATION: '1' }
     const first = start(t, { ...settings, KEEPSAKE_FAILPOINT: place })
     const [one, two] = [await world.upload(), await world.upload()]

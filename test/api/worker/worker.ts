@@ -83,6 +83,7 @@ t.test('from the upload to the announcement, with two workers', async (t) => {
   t.match(metrics, /^outbox_unpublished 0$/m)
   t.match(metrics, /^outbox_oldest_seconds 0$/m)
   t.match(metrics, /^projector_waiting \d+$/m)
+  t.match(metrics, /^conversions_waiting 0$/m)
   t.match(metrics, /^process_cpu_seconds_total /m)
   t.equal(await statusOf(`${first?.metricsUrl}/`), 404)
   const published = async (type: string) => {
@@ -124,16 +125,17 @@ t.test('without its database it is alive, not ready, and still shows metrics', a
   t.equal(await statusOf(`${worker.healthUrl}/readyz`), 503)
   const metrics = await (await fetch(`${worker.metricsUrl}/metrics`)).text()
   t.match(metrics, /^outbox_unpublished Nan$/im)
+  t.match(metrics, /^conversions_waiting Nan$/im)
   t.match(metrics, /^outbox_oldest_seconds Nan$/im, 'in the first scrape as well')
 })
 
-t.test('both figures of the outbox are of the moment of the scrape, for one look at it', async (t) => {
+t.test('all figures of the backlog are of the moment of the scrape, for one look at it', async (t) => {
   let looks = 0
   const growing = {
     ...database.worker,
     read: async () => {
       looks++
-      return { unpublished: looks, oldestSeconds: looks * 100 }
+      return { unpublished: looks, oldestSeconds: looks * 100, conversionsWaiting: looks * 1000 }
     },
   }
   const metrics = openWorkerMetrics(growing as unknown as Database, () => 0)
@@ -141,6 +143,7 @@ t.test('both figures of the outbox are of the moment of the scrape, for one look
     const { body } = await metrics.text()
     t.match(body, new RegExp(`^outbox_unpublished ${look}$`, 'm'))
     t.match(body, new RegExp(`^outbox_oldest_seconds ${look}00$`, 'm'))
+    t.match(body, new RegExp(`^conversions_waiting ${look}000$`, 'm'))
   }
   t.equal(looks, 2)
 })
