@@ -39,7 +39,7 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
       tags,
       summary: 'Upload a whole file of at most 100 MiB',
       description:
-        'The type is decided by the first bytes of the file; what is neither an image nor a video of a known kind is refused. Conversion begins when the organization has a slot for it, mostly at once; the original can be fetched from the first moment. A file that does not fit into what is left of the caller’s storage (`GET /api/users/me`) is refused with `QUOTA_EXCEEDED`.',
+        'The type is decided by the first bytes of the file; what is neither an image nor a video of a known kind is refused. The conversion of a video begins at once, or after earlier ones of the organization have ended; the original can be fetched from the first moment. A file that does not fit into what is left of the caller’s storage (`GET /api/users/me`) is refused with `QUOTA_EXCEEDED`.',
       problems: ['CONFLICT', 'FILE_TOO_LARGE', 'UNSUPPORTED_CONTENT_TYPE', 'QUOTA_EXCEEDED'],
       limit: 'single-upload',
       action: 'media.upload',
