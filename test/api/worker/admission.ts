@@ -16,7 +16,7 @@ import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 
 const database = await testDatabase(t)
-const slot = await testStore(t)
+const place = await testStore(t)
 const cluster = testCluster(t)
 const world = await conversionWorld(database, place, cluster)
 const other = await conversionWorld(database, place, cluster)

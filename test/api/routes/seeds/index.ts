@@ -3,7 +3,8 @@ import { mediaLists, mediaSeeds } from './media.ts'
 import { pageSeeds } from './pages.ts'
 import { permissionSeeds } from './permissions.ts'
 import type { ListSeeds, Seeds } from './seed.ts'
+import { userSeeds } from './users.ts'
 
 /** One entry a feature. What its seeds are for: docs/testing.md. */
-export const SEEDS: Seeds = { ...authSeeds, ...mediaSeeds, ...pageSeeds, ...permissionSeeds }
+export const SEEDS: Seeds = { ...authSeeds, ...mediaSeeds, ...pageSeeds, ...permissionSeeds, ...userSeeds }
 export const LISTS: ListSeeds = { ...mediaLists }
