@@ -81,7 +81,7 @@ export function readForm(req: IncomingMessage): Promise<Form> {
   }
 
   parser.on('field', (name: string | undefined, value: string, _nameTruncated: boolean, valueTruncated: boolean) => {
-    if (!name || !FIELD_NAME.test(name)) return // unknown fields are ignored
+    if (!name || !FIELD_NAME.test(name)) return // ignore unknown fields
     const issue = issueOf(value, { isLong: valueTruncated, isSecond: fields.has(name) })
     if (issue) fail(invalid([{ field: `body.${name}`, issue }]))
     else fields.set(name, value)

@@ -73,7 +73,7 @@ export function sendProblem(res: Response, problem: Problem, requestId: string):
 export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
   // Express could not decode %-escapes of the path, so the address does not exist.
-  if (error instanceof URIError) return new Problem('NOT_FOUND', 'There is nothing at this address', { cause: error })
+  if (error instanceof URIError) return new Problem('NOT_FOUND', 'This address does not exist', { cause: error })
   if (isClientGone(error)) return new Problem('VALIDATION_ERROR', 'The request ended early', { cause: error })
   if (isOutage(error))
     return new Problem('SERVICE_UNAVAILABLE', 'Temporarily unavailable. Please try again.', {

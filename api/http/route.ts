@@ -34,8 +34,8 @@ export interface MultipartBody {
   file: { filename: string; mimeType: string; stream: Readable }
   /**
    * Resolves when the whole body has been read, with every text field of the form (also those behind the file).
-   * Rejects with a Problem on a malformed body, a second file, an oversized field. The handler awaits it after the end of
-   * the stream and before it records anything.
+   * Rejects with a Problem on a malformed body, a second file, an oversized field. The handler awaits it after the end
+   * of the stream and before it records anything.
    */
   finished(): Promise<Record<string, string>>
 }
@@ -84,7 +84,7 @@ export interface Reply<R> {
 
 interface Common {
   method: 'get' | 'post' | 'patch' | 'put' | 'delete'
-  /** With `{name}` placeholders, below the base path; a final `{+name}` takes the rest of the path, slashes included. */
+  /** Below the base path, with `{name}` placeholders; a final `{+name}` matches the rest of the path, with slashes. */
   path: `/${string}`
   operationId: string
   tags: string[]

@@ -13,8 +13,8 @@ export interface TextBounds {
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/
 
 /**
- * UAX #15 §13 (Stream-Safe Text Format): no text of any language has more than 30 non-starters in a row. Every character
- * with a combining class other than 0 has the general category M, so these expressions find all of them.
+ * UAX #15 §13 (Stream-Safe Text Format): no text of any language has more than 30 non-starters in a row. Every
+ * character with a combining class other than 0 has the general category M, so these expressions find all of them.
  */
 const MOST_MARKS = 30
 // The lookbehind starts one search per run; without it every mark would start one.

@@ -8,8 +8,8 @@ import { problemBody } from './problems.ts'
 export const MAX_HEADER_BYTES = 16 * 1024
 
 /**
- * The problem for a request that Node cannot read, by the code of its error (`HPE_…` are those of llhttp). Undefined if no
- * response is due: the connection broke, or the client keeps sending after its last request.
+ * The problem for a request that Node cannot read, by the code of its error (`HPE_…` are those of llhttp). Undefined if
+ * no response is due: the connection broke, or the client keeps sending after its last request.
  */
 export function unreadProblem({ code = '' }: { code?: string | undefined }): Problem | undefined {
   if (code === 'HPE_HEADER_OVERFLOW') {

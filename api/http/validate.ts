@@ -42,7 +42,7 @@ export function checkFields(schema: z.ZodType, fields: Record<string, string>): 
   if (details.length > 0) throw invalid(details)
 }
 
-export const notFound = () => new Problem('NOT_FOUND', 'The resource does not exist, or the caller may not see it')
+export const notFound = () => new Problem('NOT_FOUND', 'This address does not exist, or you do not have access to it')
 
 export const invalid = (details: FieldIssue[]) =>
   new Problem('VALIDATION_ERROR', 'The request is not valid', { details })
