@@ -20,7 +20,7 @@ export interface KeyCache {
 
 /** The identity provider's public keys. They stay valid for a day without the provider: its outage ends no sign-in. */
 export interface KeySource {
-  /** Finds the key of a token. Throws Problem AUTH_UNAVAILABLE without current keys, jose's error for an unknown key. */
+  /** Finds the key of a token. Throws Problem AUTH_UNAVAILABLE without current keys, jose's error without a match. */
   key: JWTVerifyGetKey
   /** The keys as the provider publishes them. Throws Problem AUTH_UNAVAILABLE. */
   published(): Promise<JSONWebKeySet>

@@ -21,9 +21,9 @@ export interface Database {
   /** The same, read only. */
   read<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T>
   /**
-   * Read only, for independent queries: all of them, with `begin` and `commit`, are one packet and one round trip. `work`
-   * must have sent its queries when it returns its promise, as `execute()` of a prepared query does and `await` of an
-   * unprepared one does not; a later query is refused.
+   * Read only, for independent queries: all of them, with `begin` and `commit`, are one packet and one round trip.
+   * `work` must have sent its queries when it returns its promise, as `execute()` of a prepared query does and `await`
+   * of an unprepared one does not; a later query is refused.
    */
   readAtOnce<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T>
   /** Throws when the database does not answer. */
@@ -76,8 +76,8 @@ export function openDatabase(o: DatabaseOptions): Database {
   })
   // An idle connection that breaks (server restart) must not end the process.
   pool.on('error', (error) => o.log.warn({ err: error }, 'idle database connection lost'))
-  // A connection that breaks between two queries of a transaction has no other error listener and would end the process.
-  // The next query of the transaction fails.
+  // A connection that breaks between two queries of a transaction has no other error listener and would end the
+  // process. The next query of the transaction fails.
   pool.on('connect', (client) => client.on('error', (error) => o.log.debug({ err: error }, 'database connection lost')))
 
   const gates = new WeakMap<pg.PoolClient, TransactionGate>()
@@ -105,8 +105,8 @@ export function openDatabase(o: DatabaseOptions): Database {
   }
 
   /**
-   * Connections are pipelined: `begin` and the first query leave together, and the caller does not wait for the `commit`
-   * of a transaction that changed nothing. A page with one query costs one round trip.
+   * Connections are pipelined: `begin` and the first query leave together, and the caller does not wait for the
+   * `commit` of a transaction that changed nothing. A page with one query costs one round trip.
    */
   async function read<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T> {
     const begin = beginStatement(scope, 'read only')

@@ -64,11 +64,11 @@ async function readHistory(client: pg.Client): Promise<Map<string, string>> {
 /** The pending migrations. Throws if an applied file was changed, or if a new file sorts before an applied one. */
 export function pendingOf(migrations: readonly Migration[], history: ReadonlyMap<string, string>): Migration[] {
   const changed = migrations.find((m) => history.has(m.name) && history.get(m.name) !== m.checksum)
-  if (changed) throw new Error(`Migration ${changed.name} was changed after it was applied; add a new migration instead`)
+  if (changed) throw new Error(`Migration ${changed.name} was changed after it was applied; add a new one instead`)
   const pending = migrations.filter((m) => !history.has(m.name))
   const newest = [...history.keys()].sort().at(-1)
   const late = pending.find((m) => newest !== undefined && m.name < newest)
-  if (late) throw new Error(`Migration ${late.name} sorts before ${newest}, which is already applied; give it a higher number`)
+  if (late) throw new Error(`Migration ${late.name} sorts before ${newest}, which is applied; give it a higher number`)
   // Applied migrations without a file belong to a newer build: an old pod that restarts during an upgrade has no work.
   return pending
 }

@@ -49,7 +49,7 @@ function resourceOf(action: Action, given: string | null | undefined) {
   const { on } = ruleOf(action)
   if (on === 'caller' || on === 'organization') return undefined
   const resource = RESOURCES[on]
-  if (!given) throw invalid([{ field: 'body.resource_id', issue: `is required: the action applies to a resource of kind ${on}` }])
+  if (!given) throw invalid([{ field: 'body.resource_id', issue: `is required: the action applies to one ${on}` }])
   const uuid = parseId(resource.id, given)
   if (!uuid) throw invalid([{ field: 'body.resource_id', issue: `is not an id of kind ${on}` }])
   return { ...resource, uuid, shown: formatId(resource.id, uuid) }

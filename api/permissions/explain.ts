@@ -8,7 +8,7 @@ export const ExplainPermission = z.object({
   action: text(1, 100).meta({ description: 'An action of docs/permissions.md', example: 'media.read_location' }),
   resource_id: text(1, 100)
     .nullish()
-    .meta({ description: 'The resource of the action; required unless the action applies to the caller or the organization' }),
+    .meta({ description: 'The resource of the action, unless it applies to the caller or the organization' }),
 })
 export type ExplainPermission = z.output<typeof ExplainPermission>
 
