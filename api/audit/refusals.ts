@@ -2,13 +2,14 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { Database } from '../db/db.ts'
 import { type AuditEntry, insertAudit } from './queries.ts'
 
-/** A refusal. Refusals with the same key must have the same `details` in what matters: only the first is written. */
+/** A refusal. Refusals with the same key must have equivalent `details`: only those of the first are written. */
 export type Refusal = Omit<AuditEntry, 'result'>
 
 export interface Refusals {
   /**
-   * Records a refusal. The first under a key is written before this resolves; repeats within ten minutes become one more
-   * entry with `details.repeated`, so that a scanner cannot flood the log. Never rejects, so the request is still refused.
+   * Records a refusal. The first under a key is written before this resolves; repeats within ten minutes become one
+   * more entry with `details.repeated`, so that a scanner cannot flood the log. Never rejects: the caller must still
+   * refuse the request.
    */
   record(key: string, refusal: Refusal): Promise<void>
   /** Writes the counted repeats. */

@@ -26,7 +26,7 @@ export interface Database {
    * of an unprepared one does not; a later query is refused.
    */
   readAtOnce<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T>
-  /** Throws when the database does not answer. */
+  /** Throws if the database does not respond. */
   check(): Promise<void>
   readonly pool: pg.Pool
   close(): Promise<void>

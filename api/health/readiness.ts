@@ -2,7 +2,7 @@ import type { Database } from '../db/db.ts'
 
 /** Whether this replica should receive requests. */
 export interface Readiness {
-  /** Throws while the server is stopping or the database does not answer. */
+  /** Throws while the server is stopping or the database does not respond. */
   ready(): Promise<void>
   /** Makes the replica not ready. */
   drain(): void

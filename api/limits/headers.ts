@@ -1,8 +1,8 @@
 import type { ScaledLimit, Standing } from './policy.ts'
 
 /**
- * `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-08: lists of names with `q` requests in `w`
- * seconds, and with `r` remaining requests, fully available again in `t` seconds.
+ * `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-08: lists of names with `q` requests in
+ * `w` seconds, and with `r` remaining requests, fully available again in `t` seconds.
  */
 export const policyHeader = (limits: Readonly<Record<string, ScaledLimit>>): string =>
   Object.entries(limits)

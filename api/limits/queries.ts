@@ -29,7 +29,7 @@ export function openSharedCounters(o: SharedOptions): SharedCounters {
 
   function away(error: unknown): undefined {
     // Concurrent requests fail together; log one line for all.
-    if (now() >= askAgainAt) log.warn({ err: error }, 'rate limits are not shared between replicas: Postgres did not respond')
+    if (now() >= askAgainAt) log.warn({ err: error }, 'rate limits are not shared: each replica counts alone')
     askAgainAt = now() + pauseMs
     return undefined
   }
