@@ -5,7 +5,7 @@ export interface Link {
   operationId: string
   description: string
   parameters: Record<string, string>
-  /** An expression: the body of the next request is the data of this answer, of which it takes what it knows. */
+  /** An expression: the body of the next request is the data of this response; unknown fields are ignored. */
   requestBody?: string
 }
 

@@ -91,8 +91,8 @@ function refine({ jsonSchema: schema, io }: ZodOpenApiOverrideContext): void {
 }
 
 /**
- * Answers may get more fields. And openapi-generator's Java client refuses null for a component that is required, although
- * the document allows it: such a field is described as one that may be missing too (docs/adr/0014-openapi-document.md).
+ * Responses may get more fields. Also, openapi-generator's Java client refuses null for a required component although
+ * the document allows it, so such a field is declared optional (docs/adr/0014-openapi-document.md).
  */
 function growable(schema: ZodOpenApiOverrideContext['jsonSchema']): void {
   if (schema.additionalProperties === false) delete schema.additionalProperties

@@ -172,7 +172,7 @@ t.test('what is pending depends on files and history alone', async (t) => {
       [],
     ],
     ['an error for a changed file', ['a'], [['a', 'x']], /changed/],
-    ['an error for a file that comes too late', ['a', 'b'], [['b', 'c']], /number it higher/],
+    ['an error for a file that comes too late', ['a', 'b'], [['b', 'c']], /give it a higher number/],
   ]
   for (const [name, files, history, expected] of cases) {
     const run = () =>
