@@ -14,18 +14,18 @@ import { userRoutes } from './users/routes.ts'
 
 export interface AppDeps extends ApiDeps {
   auth: AuthDeps
-  /** Throws while requests should go elsewhere. */
+  /** Throws while this replica must not receive requests. */
   ready(): Promise<void>
 }
 
 const TAGS = {
   Administration: 'For platform administrators.',
-  Authentication: 'Signing in through this server, deprecated in favour of the identity provider, and its public keys.',
-  Health: 'Whether the service can be used.',
-  Delivery: 'Fetching media through signed links.',
+  Authentication: 'Sign-in through this server (deprecated: use the identity provider), and the public signing keys.',
+  Health: 'State of the service.',
+  Delivery: 'Download of media through signed links.',
   Reference: 'This document.',
-  Storage: 'Uploading media into an organization, and finding them again.',
-  Users: 'The people who use the service.',
+  Storage: 'Upload of media items into an organization, and access to them.',
+  Users: 'Users of the service.',
 }
 
 /** The OpenAPI document of these routes. */
@@ -34,7 +34,7 @@ export const describeApi = (routes: readonly Route[], basePath: string) => {
   return openapi(routes, { title: 'Keepsake', version, description, server: basePath, tags: TAGS })
 }
 
-/** Every operation there is. Making the list touches none of the dependencies; only handling a request does. */
+/** All operations. Building the list uses no dependency; only the handlers do. */
 export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
   const { version } = packageJson
   const routes: Route[] = [

@@ -1,6 +1,6 @@
 import { runCommandLine } from './organizations/command-line.ts'
 
-/** `node api/cli.ts --help`: what administrators do that no endpoint offers. */
+/** `node api/cli.ts --help`: administration that no endpoint offers. */
 process.exitCode = await runCommandLine(process.argv.slice(2), {
   out: (text) => process.stdout.write(text),
   err: (text) => process.stderr.write(text),

@@ -2,10 +2,10 @@ import * as z from 'zod'
 import { flag, int, json } from '../lib/runtime/config.ts'
 import { StoreConfig } from '../lib/runtime/open-object-store.ts'
 
-/** base64url of at least 32 bytes, as `openssl rand -base64 32 | tr +/ -_` makes them. */
+/** base64url of at least 32 bytes, as `openssl rand -base64 32 | tr +/ -_` prints it. */
 const secret = z.string().regex(/^[A-Za-z0-9_-]{43,}={0,2}$/, 'must be base64url of at least 32 bytes')
 
-/** The keys that sign delivery links: `current` signs, all verify, so that a rotation breaks no link. */
+/** The keys of delivery links: the API signs with `current` and verifies with all, so a rotation breaks no link. */
 const LinkKeys = z
   .object({ current: z.string(), keys: z.record(z.string().regex(/^[a-z0-9]{1,8}$/), secret) })
   .refine((ring) => ring.keys[ring.current] !== undefined, 'current must name one of the keys')
@@ -16,7 +16,7 @@ export const ApiConfig = StoreConfig.extend({
   PORT: int(0, 65_535).default(8080),
   INTERNAL_PORT: int(0, 65_535).default(8081),
   METRICS_PORT: int(0, 65_535).default(9090),
-  PUBLIC_URL: z.url({ protocol: /^https?$/ }).describe('What clients put before the base path; no slash at the end'),
+  PUBLIC_URL: z.url({ protocol: /^https?$/ }).describe('Address of the API without base path and trailing slash'),
   BASE_PATH: z
     .string()
     .regex(/^(\/[a-z0-9-]+)+$/)
@@ -38,9 +38,9 @@ export const ApiConfig = StoreConfig.extend({
   CURSOR_KEY: secret,
   /** Multiplies every rate limit; 0 switches them off. */
   RATE_LIMIT_FACTOR: z.coerce.number().min(0).max(1_000_000).default(1),
-  /** Streamed request bodies (files, chunks) that arrive at once in this process. */
+  /** Streamed request bodies (files, chunks) that this process receives at the same time. */
   MAX_BODIES: int(1, 10_000).default(128),
-  /** What one user may store in all organizations together: originals, and what open uploads have announced. */
+  /** Bytes that one user may store in all organizations together: originals, and announced sizes of open uploads. */
   USER_QUOTA_BYTES: int(0, Number.MAX_SAFE_INTEGER).default(200 * 1024 ** 3),
   /** Upload sessions that one user may have open at a time. */
   MAX_OPEN_UPLOADS: int(1, 100_000).default(100),

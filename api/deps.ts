@@ -10,11 +10,11 @@ import type { Cursors } from './http/cursor.ts'
 export interface Links {
   /** The absolute signed URL that delivers this object. */
   url(key: string): string
-  /** Seconds a link lives at least, as clients are told. */
+  /** Minimum lifetime of a link in seconds, as reported to clients. */
   readonly expiresIn: number
 }
 
-/** What features are built from. Each takes what it uses by name. */
+/** The dependencies of the features. */
 export interface ApiDeps {
   db: Database
   store: ObjectStore

@@ -4,7 +4,7 @@ import { type AppDeps, apiRoutes } from './app.ts'
 import { describePermissions } from './permissions/document.ts'
 
 /** `node api/generate-permissions.ts` writes docs/permissions.md from the rules and the routes. */
-// A description needs no dependencies: whatever a route factory picks from here is never used.
+// No handler runs here, so the route factories never use what they read from this object.
 const nothing: object = new Proxy({}, { get: () => nothing })
 const text = describePermissions(apiRoutes(nothing as AppDeps, '/v1'))
 await writeFile(join(import.meta.dirname, '../docs/permissions.md'), text)

@@ -6,17 +6,17 @@ import { outbox } from './db/schema/outbox.ts'
 export interface NewEvent<T extends EventType> {
   orgId: Uuid
   aggregateId: Uuid
-  /** The aggregate's `version` after the change: consumers drop what is older than what they know. */
+  /** The aggregate's `version` after the change: consumers drop an event with an older version than theirs. */
   aggregateVersion: number
   type: T
   payload: EventPayload<T>
   traceparent: string | null
 }
 
-/** Announces a change in its own transaction; the relay publishes it once that has committed. */
+/** Appends an event in the transaction of its change; the relay publishes it after the commit. */
 export async function appendEvent<T extends EventType>(tx: Tx, event: NewEvent<T>): Promise<Uuid> {
   const id = newUuid()
-  // Checked here, where the mistake is made, and not in the relay, which could only choke on it.
+  // An invalid payload fails the change here; the relay could not publish it.
   const { area, payload } = EVENTS[event.type]
   await tx.insert(outbox).values({ ...event, id, area, payload: payload.parse(event.payload) })
   return id

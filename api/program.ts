@@ -11,7 +11,7 @@ import { startApi } from './server.ts'
 const config = loadConfig(ApiConfig)
 armFailpoint(config.KEEPSAKE_FAILPOINT)
 const log = openLog({ program: 'api', level: config.LOG_LEVEL })
-// Draining, then a minute for the last answers, then the connections; Kubernetes gives 90 s.
+// Drain, then up to one minute for running requests, then close the connections. Kubernetes allows 90 s.
 const life = lifecycle(log, { deadlineMs: (config.DRAIN_SECONDS + 70) * 1000, exit: true })
 
 const db = openDatabase({

@@ -22,7 +22,7 @@ export interface RunningApi {
   publicUrl: string
   internalUrl: string
   metricsUrl: string
-  /** Stops as a pod must: first seen as not ready, then closed to new connections, then after the last answer. */
+  /** Reports not ready, waits `DRAIN_SECONDS`, refuses new connections, and ends after the last response. */
   close(): Promise<void>
 }
 
@@ -36,7 +36,7 @@ export interface ApiParts {
 
 const FINISH_MS = 60_000
 
-/** Serves the API on its three ports: the public one, the cluster's own, and the metrics. Port 0 takes a free one. */
+/** Serves the API on three ports: public, cluster-internal and metrics. Port 0 selects a free port. */
 export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const { config, db, log, clock } = parts
   const auth = openAuth(parts)
@@ -88,7 +88,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
   let closed: Promise<void> | undefined
   async function close(): Promise<void> {
     state.drain()
-    // Load balancers learn of it by asking; until they have, new requests still come and are served.
+    // Load balancers notice at their next probe. Until then they send new requests, which are served.
     await sleep(config.DRAIN_SECONDS * 1000)
     const [main, ...others] = servers
     await main?.close(FINISH_MS)

@@ -4,8 +4,8 @@ import { auditLog } from '../db/schema/audit.ts'
 import type { Context } from '../http/route.ts'
 
 /**
- * Interface specification §6.3 with the kind of resource that each action is about; grows with the features.
- * ACCESS_DENIED is additive: what the permission service refused.
+ * Actions of interface specification §6.3, each with the kind of its resource; features add theirs. ACCESS_DENIED is an
+ * addition to the specification: refusals of the permission service.
  */
 export const AUDIT_ACTIONS = {
   LOGIN: 'session',
@@ -20,24 +20,24 @@ export const AUDIT_ACTIONS = {
 } as const
 export type AuditAction = keyof typeof AUDIT_ACTIONS
 
-/** Ids and operations, never names or addresses of people: the log outlives their erasure. */
+/** Ids and operations, never personal data: the log is kept after the erasure of a user. */
 export type AuditDetails = Record<string, string | number | boolean | null>
 
 export interface AuditEntry {
   orgId: Uuid | null
-  /** Null without a signed-in person: the command line, scheduled work. */
+  /** Null without a signed-in user: the command line, scheduled work. */
   actorId: Uuid | null
   action: AuditAction
-  /** Where it is another one than the action's own. */
+  /** Overrides the kind of the action. */
   resourceType?: string
   resourceId: Uuid | null
   result: 'success' | 'failure' | 'denied'
-  /** The request it happened in; null outside of one. */
+  /** The request; null without one. */
   context: Pick<Context, 'requestId' | 'ip' | 'userAgent'> | null
   details?: AuditDetails
 }
 
-/** Records an entry in the transaction of what it records: either both happened or neither. */
+/** Inserts an entry in the transaction of its change: both commit or neither. */
 export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<void> {
   const { context, details, resourceType = AUDIT_ACTIONS[entry.action], ...row } = entry
   await tx.insert(auditLog).values({

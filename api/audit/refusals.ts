@@ -2,22 +2,23 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { Database } from '../db/db.ts'
 import { type AuditEntry, insertAudit } from './queries.ts'
 
-/** What was refused. `details` must tell entries apart no further than `key` does. */
+/** A refusal. Refusals with the same key must have equivalent `details`: only those of the first are written. */
 export type Refusal = Omit<AuditEntry, 'result'>
 
 export interface Refusals {
   /**
-   * Records a refusal. The first under a key is written before this resolves; repeats within ten minutes become one more
-   * entry with `details.repeated`, so that a scanner cannot flood the log. Never rejects: a request is refused all the same.
+   * Records a refusal. The first under a key is written before this resolves; repeats within ten minutes become one
+   * more entry with `details.repeated`, so that a scanner cannot flood the log. Never rejects: the caller must still
+   * refuse the request.
    */
   record(key: string, refusal: Refusal): Promise<void>
-  /** Writes what has been counted. */
+  /** Writes the counted repeats. */
   close(): Promise<void>
 }
 
 export interface RefusalOptions {
   windowMs?: number
-  /** Keys remembered at once. */
+  /** Maximum number of keys in memory. */
   most?: number
 }
 
@@ -27,14 +28,14 @@ interface Counted {
   since: number
 }
 
-/** Without the request, which would stay in memory for as long as the entry does. */
+/** Copies the refusal without its request, which would otherwise stay in memory as long as the entry. */
 function detached(refusal: Refusal): Refusal {
   const { context } = refusal
   const kept = context && { requestId: context.requestId, ip: context.ip, userAgent: context.userAgent }
   return { ...refusal, context: kept }
 }
 
-/** Counts in memory: a process that is killed loses numbers of repeats, never that there was a refusal. */
+/** Counts in memory: a killed process loses the number of repeats, never the first entry of a refusal. */
 export function openRefusals(deps: { db: Database; log: Log }, options: RefusalOptions = {}): Refusals {
   const { windowMs = 600_000, most = 10_000 } = options
   // A Map keeps the order of insertion: the first entry is always the oldest.

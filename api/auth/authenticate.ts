@@ -23,11 +23,11 @@ export function authenticator(verifier: VerifierOptions, users: Users) {
     if (!warned && claims.authTime === undefined && claims.sessionId === null) {
       warned = true
       request.log.warn(
-        'tokens hold neither auth_time nor sid: signing out everywhere lasts until the next refresh only',
+        'tokens have neither auth_time nor sid: signing out on all devices lasts only until the next refresh',
       )
     }
     if (await users.isRevoked(claims)) {
-      request.log.info({ user_id: claims.userId }, 'token of an ended sign-in')
+      request.log.info({ user_id: claims.userId }, 'token refused: its sign-in has ended')
       throw unauthorized('revoked')
     }
     return {
@@ -38,10 +38,10 @@ export function authenticator(verifier: VerifierOptions, users: Users) {
   }
 }
 
-/** The client is told no more than that it is invalid; why is for whoever has configured the issuer or the audience. */
+/** The client learns only that the token is invalid; the log gets the reason, e.g. a wrong issuer or audience. */
 function logRefusal(error: unknown, log: Log): void {
   const cause = error instanceof Problem ? error.cause : undefined
-  // Expired ones come all the time, and what to do about them is said to the client.
+  // Expired tokens are common, and the response tells the client to refresh.
   if (!(cause instanceof errors.JOSEError) || cause instanceof errors.JWTExpired) return
   log.info({ reason: cause.message }, 'token refused')
 }

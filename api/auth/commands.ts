@@ -19,7 +19,7 @@ export interface AuthDeps {
   log: Log
   users: Users
   verifier: VerifierOptions
-  /** Undefined where people sign in at the identity provider itself: the proxied operations are then not there. */
+  /** Undefined where users sign in at the identity provider itself: the proxied operations are 404 then. */
   provider: IdentityProvider | undefined
 }
 
@@ -40,16 +40,16 @@ export async function login(deps: AuthDeps, context: Context, email: string, pas
       await record(deps, context, 'LOGIN', claims.userId)
       return replyOf(reply, claims)
     }
-    // Tokens count in seconds: whoever signs in within the second of a sign-out looks like somebody signed in before.
+    // Tokens count in seconds: a sign-in within the second of a sign-out looks older than the sign-out.
     if (tried === SAME_SECOND_TRIES) throw unauthorized('revoked')
     await sleep(1000)
   }
 }
 
-/** Changes a refresh token for new tokens. A session from before a sign-out gets none. */
+/** Exchanges a refresh token for new tokens. A session from before a sign-out gets none. */
 export async function refresh(deps: AuthDeps, context: Context, refreshToken: string): Promise<Session> {
   const provider = providerOf(deps)
-  // The old token is used up by asking: first see whether we can do our part.
+  // The request uses up the old token, so first check that this server can finish its part.
   await deps.db.check()
   const reply = await provider.refresh(refreshToken).catch(async (error: unknown) => {
     await recordRefusal(deps, context, 'TOKEN_REFRESH', error)
@@ -65,7 +65,7 @@ export async function refresh(deps: AuthDeps, context: Context, refreshToken: st
   return replyOf(reply, claims)
 }
 
-/** Ends every sign-in of the caller, on all devices, at once. */
+/** Immediately ends every sign-in of the caller, on all devices. */
 export async function logout(
   deps: AuthDeps,
   context: Context,
@@ -78,7 +78,7 @@ export async function logout(
     await context.remember(tx, 204, null)
   })
   deps.users.forget(actor.userId)
-  // Their tokens are refused from here on; that the provider forgets them too is a courtesy.
+  // This server refuses the tokens from now on; revoking them at the provider is best effort.
   if (refreshToken !== undefined) await deps.provider?.revoke(refreshToken)
 }
 
@@ -87,11 +87,11 @@ function providerOf(deps: AuthDeps): IdentityProvider {
   throw notFound()
 }
 
-/** What the new access token says; of its session also what the ID token says, which tells more with many providers. */
+/** Claims of the access token with the session claims of the ID token, which has more of them at many providers. */
 async function claimsOf(deps: AuthDeps, reply: TokenReply): Promise<Claims> {
   const claims = await verifyToken(reply.access_token, deps.verifier).catch((error: unknown) => {
     if (error instanceof Problem && error.code === 'AUTH_UNAVAILABLE') throw error
-    // Ours to set right (issuer, audience, token type): the person's password was good.
+    // The configuration is wrong (issuer, audience, token type); the user's password was correct.
     throw new Error('the identity provider issued a token that this server does not accept', { cause: error })
   })
   const said = idTokenSession(reply.id_token)
@@ -103,7 +103,7 @@ async function claimsOf(deps: AuthDeps, reply: TokenReply): Promise<Claims> {
   }
 }
 
-/** The token came straight from the provider, so its signature adds nothing. */
+/** The token came directly from the provider, so its signature need not be checked. */
 function idTokenSession(idToken: string | undefined): ReturnType<typeof sessionOf> | undefined {
   try {
     return idToken === undefined ? undefined : sessionOf(decodeJwt(idToken))
@@ -140,7 +140,7 @@ const entry = (context: Context, action: Action, userId: Uuid | null, result: 's
 const record = (deps: AuthDeps, context: Context, action: Action, userId: Uuid) =>
   deps.db.inTransaction({}, (tx) => insertAudit(tx, entry(context, action, userId, 'success')))
 
-/** Only what was refused: an identity provider that is away refuses nobody. */
+/** Records refusals only; an unavailable identity provider is not a refusal. */
 async function recordRefusal(deps: AuthDeps, context: Context, action: Action, error: unknown, userId?: Uuid) {
   if (!(error instanceof Problem) || error.status >= 500) return
   const refused = { ...entry(context, action, userId ?? null, 'denied'), details: { code: error.code } }

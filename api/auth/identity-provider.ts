@@ -7,7 +7,7 @@ import { unauthorized } from './verify-token.ts'
 const TIMEOUT_MS = 5000
 const SCOPE = 'openid offline_access api'
 
-/** What the token endpoint of an OpenID provider answers (RFC 6749 §5.1, OpenID Connect Core §3.1.3.3). */
+/** Response of the token endpoint of an OpenID provider (RFC 6749 §5.1, OpenID Connect Core §3.1.3.3). */
 const TokenReply = z.object({
   access_token: z.string().min(1),
   token_type: z.string(),
@@ -18,19 +18,19 @@ const TokenReply = z.object({
 })
 export type TokenReply = z.infer<typeof TokenReply>
 
-/** RFC 6749 §5.2, and what providers add for a second factor. */
+/** RFC 6749 §5.2, with the fields that providers add for a second factor. */
 const ErrorReply = z.object({
   error: z.string(),
   mfa_token: z.string().max(4096).optional(),
   challenge_id: z.string().max(4096).optional(),
 })
 
-/** The three things the deprecated sign-in operations ask of the identity provider. Passwords and tokens are never logged. */
+/** The identity provider, for the deprecated sign-in operations. Passwords and tokens are never logged. */
 export interface IdentityProvider {
   /** Throws Problem UNAUTHORIZED, MFA_REQUIRED, RATE_LIMITED or AUTH_UNAVAILABLE. */
   login(email: string, password: string): Promise<TokenReply>
   refresh(refreshToken: string): Promise<TokenReply>
-  /** Best effort: true if the provider said yes. */
+  /** Best effort; true if the provider has revoked the token. */
   revoke(refreshToken: string): Promise<boolean>
 }
 
@@ -59,7 +59,7 @@ export function identityProvider(o: ProviderOptions): IdentityProvider {
     if (reply.status !== 200) throw refusalOf(reply, o.log) ?? refused
     const parsed = TokenReply.safeParse(reply.body)
     if (parsed.success) return parsed.data
-    o.log.error('the identity provider answered without tokens')
+    o.log.error('the identity provider responded without tokens')
     throw unavailable()
   }
 
@@ -74,7 +74,7 @@ export function identityProvider(o: ProviderOptions): IdentityProvider {
         const { status } = await ask(o.revocationUrl, { token: refreshToken, token_type_hint: 'refresh_token' })
         return status === 200
       } catch (error) {
-        o.log.warn({ err: error }, 'could not revoke at the identity provider')
+        o.log.warn({ err: error }, 'could not revoke a refresh token at the identity provider')
         return false
       }
     },
@@ -82,16 +82,16 @@ export function identityProvider(o: ProviderOptions): IdentityProvider {
 }
 
 const unavailable = () =>
-  new Problem('AUTH_UNAVAILABLE', 'Signing in is not possible at the moment. Please try again.', { retryAfter: 5 })
+  new Problem('AUTH_UNAVAILABLE', 'Sign-in is temporarily unavailable. Please try again.', { retryAfter: 5 })
 
-// Our own registration is wrong: no client did anything bad, and a 401 would sign phones out.
+// The registration of this server at the provider is wrong. The client is not at fault, and a 401 would sign it out.
 const OUR_MISTAKES = ['invalid_client', 'unauthorized_client', 'unsupported_grant_type', 'invalid_scope']
 
-/** Says the same whether the account is unknown, locked, or the password wrong. */
+/** The same message for an unknown account, a locked account and a wrong password. */
 const wrongPassword = () =>
   new Problem('UNAUTHORIZED', 'Wrong e-mail address or password', { headers: { 'WWW-Authenticate': 'Bearer' } })
 
-/** What is not about the credentials that were sent; undefined for a plain refusal. */
+/** The problem if the refusal has another reason than wrong credentials; else undefined. */
 function refusalOf({ status, body, retryAfter }: UpstreamReply, log: Log): Problem | undefined {
   const reply = ErrorReply.safeParse(body).data
   if (status === 429) {

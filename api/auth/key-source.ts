@@ -12,23 +12,23 @@ const UNKNOWN_KID_MS = 30 * SECOND
 const NO_KEYS_MS = 2 * SECOND
 const STALE_MS = 24 * 3600 * SECOND
 
-/** The last good keys, kept where a restart finds them. */
+/** Stores the last valid keys, so that they survive a restart. */
 export interface KeyCache {
   load(): Promise<{ jwks: unknown; fetchedAt: Date } | undefined>
   save(jwks: JSONWebKeySet, fetchedAt: Date): Promise<void>
 }
 
-/** The identity provider's public keys. They outlive the provider by a day: it being away must not sign anybody out. */
+/** The identity provider's public keys. They stay valid for a day without the provider: its outage ends no sign-in. */
 export interface KeySource {
-  /** Finds the key of a token. Throws Problem AUTH_UNAVAILABLE if that cannot be known now, jose's error if there is none. */
+  /** Finds the key of a token. Throws Problem AUTH_UNAVAILABLE without current keys, jose's error without a match. */
   key: JWTVerifyGetKey
   /** The keys as the provider publishes them. Throws Problem AUTH_UNAVAILABLE. */
   published(): Promise<JSONWebKeySet>
-  /** What tokens are checked with now: another object after every fetch, undefined when it is too old to be believed. */
+  /** The keys in use: a new object after every fetch; undefined once they are too old. */
   current(): object | undefined
-  /** Since the keys were last fetched; undefined before the first time. */
+  /** Seconds since the last fetch; undefined before the first. */
   ageSeconds(): number | undefined
-  /** Takes the kept keys, asks for new ones, and goes on asking. Never fails: the provider may be away. */
+  /** Loads the stored keys, then fetches new ones periodically. Never fails, even if the provider is unavailable. */
   start(): Promise<void>
   stop(): void
 }
@@ -61,17 +61,17 @@ export function keySource(o: KeySourceOptions): KeySource {
       const request = { timeoutMs: o.timeoutMs ?? 5000, maxBytes: 256 * 1024, signal: stopping.signal }
       const { status, body } = await askUpstream(o.url, request)
       const jwks = status === 200 ? parseKeys(body) : undefined
-      if (!jwks) throw new UpstreamError(`the identity provider answered ${status} without a usable key`)
+      if (!jwks) throw new UpstreamError(`the identity provider responded ${status} without a usable key`)
       take(jwks, now())
       failed = false
-      await o.cache.save(jwks, o.clock.now()).catch((error) => o.log.warn({ err: error }, 'could not keep the keys'))
+      await o.cache.save(jwks, o.clock.now()).catch((error) => o.log.warn({ err: error }, 'could not store the keys'))
     } catch (error) {
       failed = true
       if (!stopping.signal.aborted) o.log.warn({ err: error, age: ageSeconds() }, 'could not fetch the signing keys')
     }
   }
 
-  /** Everybody who needs new keys shares one request, and nobody asks again before `atMostEveryMs` has passed. */
+  /** Concurrent callers share one request, and the next request is sent after `atMostEveryMs` at the earliest. */
   async function refetch(atMostEveryMs: number): Promise<void> {
     if (!inFlight && now() - triedAt < atMostEveryMs) return
     inFlight ??= fetchKeys().finally(() => {
@@ -103,7 +103,7 @@ export function keySource(o: KeySourceOptions): KeySource {
       } catch (error) {
         if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
       }
-      // A key made since the last look, or a forgery: a look at the newest keys tells, where one is to be had.
+      // Either a key newer than the last fetch or a forgery. The newest keys tell which.
       await refetch(UNKNOWN_KID_MS)
       if (failed) throw unavailable()
       return (await keys()).find(header, token)
@@ -114,11 +114,11 @@ export function keySource(o: KeySourceOptions): KeySource {
     async start() {
       const kept = await o.cache
         .load()
-        .catch((error) => void o.log.warn({ err: error }, 'could not load the kept keys'))
+        .catch((error) => void o.log.warn({ err: error }, 'could not load the stored signing keys'))
       const jwks = kept && parseKeys(kept.jwks)
       if (kept && jwks) take(jwks, kept.fetchedAt.getTime())
       const first = loop()
-      // With keys at hand nobody has to wait for newer ones.
+      // With stored keys the start need not wait for newer ones.
       if (!usable()) await first
     },
     stop() {
@@ -129,9 +129,9 @@ export function keySource(o: KeySourceOptions): KeySource {
 }
 
 const unavailable = () =>
-  new Problem('AUTH_UNAVAILABLE', 'Tokens cannot be checked at the moment. Please try again.', { retryAfter: 5 })
+  new Problem('AUTH_UNAVAILABLE', 'Tokens cannot be verified at the moment. Please try again.', { retryAfter: 5 })
 
-// 2048 bits are 342 characters; jose refuses shorter keys when it meets them, which would look like our bug.
+// 2048 bits are 342 characters. jose refuses shorter keys only on use, with an error that would become a 500.
 const RsaKey = z.object({
   kty: z.literal('RSA'),
   kid: z.string().max(256).optional(),
@@ -141,7 +141,7 @@ const RsaKey = z.object({
   e: z.string(),
 })
 
-/** The RS256 keys of a key set with their public members only; undefined if there is none. */
+/** The RS256 keys of a key set, with their public members only; undefined if there are none. */
 function parseKeys(body: unknown): JSONWebKeySet | undefined {
   const set = z.object({ keys: z.array(z.unknown()).max(100) }).safeParse(body).data
   const keys = (set?.keys ?? []).flatMap((key) => RsaKey.safeParse(key).data ?? [])

@@ -12,11 +12,11 @@ import { openUsers } from './users.ts'
 
 export interface Auth extends AuthDeps {
   authenticate: ServeOptions['authenticate']
-  /** Start it before requests come, stop it after the last. */
+  /** The caller starts it before the first request and stops it after the last. */
   keys: KeySource
 }
 
-/** Everything about who is asking, put together from the configuration. */
+/** Builds the authentication from the configuration. */
 export function openAuth(parts: { config: ApiConfig; db: Database; log: Log; clock: Clock }): Auth {
   const { config, db, log, clock } = parts
   const issuer = config.AUTH_ISSUER
@@ -39,7 +39,7 @@ export function openAuth(parts: { config: ApiConfig; db: Database; log: Log; clo
   }
 }
 
-/** Undefined where signing in by proxy is switched off or not configured. */
+/** Undefined if sign-in through this server is switched off or not configured. */
 function providerOf(config: ApiConfig, log: Log): IdentityProvider | undefined {
   const { AUTH_TOKEN_URL: tokenUrl, AUTH_CLIENT_ID: clientId, AUTH_CLIENT_SECRET: clientSecret } = config
   if (!config.AUTH_PROXY_ENABLED || !tokenUrl || !clientId || !clientSecret) return undefined

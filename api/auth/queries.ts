@@ -35,7 +35,7 @@ export async function findUser(tx: Tx, id: Uuid, sid: string | null): Promise<Us
 
 type UserClaims = Pick<Claims, 'userId' | 'issuer' | 'subject' | 'email' | 'displayName' | 'issuedAt'>
 
-/** Makes the row of somebody seen for the first time, or brings it up to date from a token newer than its last change. */
+/** Inserts the row of a new user, or updates it from a token that is newer than its last change. */
 export async function upsertUser(tx: Tx, claims: UserClaims): Promise<void> {
   const { userId: id, issuer, subject, email, displayName, issuedAt } = claims
   await tx
@@ -57,16 +57,16 @@ export async function upsertUser(tx: Tx, claims: UserClaims): Promise<void> {
         ...(displayName !== undefined && { displayName }),
         updatedAt: sql`now()`,
       },
-      // Two tokens of one person may disagree for as long as the older lives: the newer is right.
+      // Two valid tokens of one user may differ: the newer is right.
       setWhere: sql`${users.updatedAt} < to_timestamp(${issuedAt})`,
     })
 }
 
-/** Notes that a token of this session exists. The session is as old as the oldest of its tokens that was ever seen. */
+/** Records a token of this session. The session is as old as the oldest of its tokens that was ever seen. */
 export async function upsertSession(tx: Tx, o: { userId: Uuid; sid: string; issuedAt: number }): Promise<void> {
   await tx
     .insert(sessions)
-    // Not later than now, also where the provider's clock is ahead: a sign-out that follows must find it older.
+    // Not later than now, even if the provider's clock is ahead: a later sign-out must find the session older.
     .values({ userId: o.userId, sid: o.sid, firstSeenAt: sql`least(now(), to_timestamp(${o.issuedAt}))` })
     .onConflictDoUpdate({
       target: [sessions.userId, sessions.sid],
@@ -78,8 +78,8 @@ export async function upsertSession(tx: Tx, o: { userId: Uuid; sid: string; issu
 }
 
 /**
- * Forgets sessions of which no token was seen for 400 days: their refresh tokens must have expired by then, or a session
- * that a sign-out has ended would come back as a new one. Returns how many; call again while it returns `batch`.
+ * Deletes sessions without a token for 400 days: their refresh tokens must have expired by then, or a session that a
+ * sign-out has ended would reappear as a new one. Returns how many; call again while it returns `batch`.
  */
 export async function deleteOldSessions(tx: Tx, batch: number): Promise<number> {
   const old = sql`select ctid from ${sessions} where ${sessions.lastSeenAt} < now() - interval '400 days' limit ${batch}`
@@ -87,9 +87,9 @@ export async function deleteOldSessions(tx: Tx, batch: number): Promise<number> 
   return rowCount ?? 0
 }
 
-/** From this moment every token of an earlier sign-in is refused, and so is what its session is refreshed to. */
+/** From now on every token of an earlier sign-in is refused, including tokens that its session is refreshed to. */
 export async function endSignIns(tx: Tx, id: Uuid): Promise<void> {
-  // Two at once: the later moment stands, whichever commits last.
+  // Of two concurrent sign-outs the later time stands, whichever commits last.
   const tokensNotBefore = sql`greatest(${users.tokensNotBefore}, now())`
   await tx.update(users).set({ tokensNotBefore, updatedAt: sql`now()` }).where(eq(users.id, id))
 }

@@ -12,7 +12,7 @@ const example: Session = {
   id_token: null,
   session_id: 'ses_01j4p0f84wfhz8mpfz3mjs2qaf',
 }
-const deprecated = 'Deprecated: sign in at the identity provider itself.'
+const deprecated = 'Deprecated: sign in directly at the identity provider.'
 
 export const authRoutes = (deps: AuthDeps): Route[] => [
   publicRoute({
@@ -38,7 +38,7 @@ export const authRoutes = (deps: AuthDeps): Route[] => [
     path: '/api/auth/refresh',
     operationId: 'refreshTokens',
     tags,
-    summary: 'Get new tokens for a refresh token',
+    summary: 'Exchange a refresh token for new tokens',
     description: `${deprecated} A refresh token can be used once; using it again ends the whole session.`,
     deprecated: true,
     limit: 'refresh',
@@ -75,7 +75,7 @@ export const authRoutes = (deps: AuthDeps): Route[] => [
     tags,
     summary: 'The public keys of access tokens',
     limit: 'public',
-    description: 'Those of the identity provider as this server knows them, for others that check its tokens.',
+    description: 'The keys of the identity provider that this server uses, for other services that verify its tokens.',
     atRoot: true,
     unwrapped: true,
     problems: ['AUTH_UNAVAILABLE'],

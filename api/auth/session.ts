@@ -10,14 +10,14 @@ const seconds = () =>
 
 export const LoginBody = z.object({
   email: text(3, 320),
-  // Not trimmed and not normalised: what is right here is the identity provider's business.
+  // Neither trimmed nor normalized: the identity provider decides what a valid password is.
   password: verbatim(1024).meta({ format: 'password' }),
   device_id: text(1, 200).optional(),
   device_name: text(1, 200).optional(),
 })
 export const RefreshBody = z.object({ refresh_token: verbatim(8192) })
 export const LogoutBody = z.object({
-  refresh_token: verbatim(8192).optional().meta({ description: 'Also revoked at the identity provider' }),
+  refresh_token: verbatim(8192).optional().meta({ description: 'Is also revoked at the identity provider' }),
 })
 
 export const Session = z
@@ -35,5 +35,5 @@ export type Session = z.infer<typeof Session>
 
 const Key = z
   .looseObject({ kty: z.string(), kid: z.string().optional() })
-  .meta({ id: 'JsonWebKey', description: 'RFC 7517; other members by its `kty`' })
+  .meta({ id: 'JsonWebKey', description: 'RFC 7517; further members depend on `kty`' })
 export const Keys = z.object({ keys: z.array(Key) }).meta({ id: 'JsonWebKeySet', description: 'RFC 7517' })

@@ -5,18 +5,18 @@ import { verifyToken } from './verify-token.ts'
 const MOST = 10_000
 
 /**
- * Verifies as `verifyToken` does, but the signature of a token only once while the keys stay the same: an app sends one
- * token with hundreds of requests. Whether the sign-in has ended is not asked here, and must be asked every time.
+ * Verifies like `verifyToken`, but checks the signature of a token only once while the keys are unchanged: an app sends
+ * one token with hundreds of requests. The caller must check every time whether the sign-in has ended.
  */
 export function tokenCache(o: VerifierOptions): (token: string) => Promise<Claims> {
-  // By hash: what lies in memory should open nothing. A Map keeps the order of insertion: the first is the oldest.
+  // By hash, so that memory holds no usable token. A Map keeps the order of insertion: the first entry is the oldest.
   const known = new Map<string, { claims: Claims; since: number }>()
   let keys: unknown
 
   return async (token) => {
     const now = Math.floor(o.clock.now().getTime() / 1000)
     const current = o.keys.current()
-    // A key that the provider has withdrawn takes its tokens with it, and without keys nothing is known of any token.
+    // The tokens of a withdrawn key are invalid, and without keys no token can be verified.
     if (current !== keys) known.clear()
     keys = current
     const id = hash('sha256', token, 'base64')
@@ -24,7 +24,7 @@ export function tokenCache(o: VerifierOptions): (token: string) => Promise<Claim
     if (hit && now >= hit.since && now < hit.claims.validUntil) return hit.claims
     known.delete(id)
     const claims = await verifyToken(token, o)
-    // The keys may have been exchanged in the meantime: then it is the next request that remembers.
+    // If the keys have changed in the meantime, the next request fills the cache.
     if (current === undefined || o.keys.current() !== current || keys !== current) return claims
     const oldest = known.size >= MOST ? known.keys().next().value : undefined
     if (oldest !== undefined) known.delete(oldest)

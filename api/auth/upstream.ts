@@ -1,4 +1,4 @@
-/** Why the identity provider could not be asked. Its refusals are answers, not failures. */
+/** A failed request to the identity provider. A refusal by the provider is not a failure. */
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError'
 }
@@ -10,8 +10,8 @@ export interface UpstreamReply {
 }
 
 /**
- * One JSON request to the identity provider: no redirects, bounded in time and size. `body` is undefined when the
- * answer is not JSON. Throws UpstreamError when there is no answer, or one of 5xx.
+ * One JSON request to the identity provider: no redirects, bounded in time and size. `body` is undefined if the
+ * response is not JSON. Throws UpstreamError without a response or for 5xx.
  */
 export async function askUpstream(
   url: string,
@@ -26,11 +26,11 @@ export async function askUpstream(
       ...(options.form && { method: 'POST', body: options.form }),
     })
     const body = await readCapped(response, options.maxBytes)
-    if (response.status >= 500) throw new UpstreamError(`the identity provider answered ${response.status}`)
+    if (response.status >= 500) throw new UpstreamError(`the identity provider responded ${response.status}`)
     return { status: response.status, body: parsed(body), retryAfter: response.headers.get('retry-after') }
   } catch (cause) {
     if (cause instanceof UpstreamError) throw cause
-    throw new UpstreamError('the identity provider did not answer', { cause })
+    throw new UpstreamError('the identity provider did not respond', { cause })
   }
 }
 
@@ -40,7 +40,7 @@ async function readCapped(response: Response, maxBytes: number): Promise<string>
   for await (const chunk of response.body ?? []) {
     size += chunk.length
     // Leaving the loop cancels the rest.
-    if (size > maxBytes) throw new UpstreamError('the identity provider sent too much')
+    if (size > maxBytes) throw new UpstreamError('the response of the identity provider is too large')
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()

@@ -8,13 +8,13 @@ import type { Claims } from './verify-token.ts'
 const FRESH_MS = 5000
 const MOST = 10_000
 
-/** The people behind the tokens. */
+/** The users of the tokens. */
 export interface Users {
-  /** Whether this sign-in has been ended. What is known is at most five seconds old; a first sight makes the row. */
+  /** Whether this sign-in has ended, at most five seconds out of date. The first token of a user inserts the row. */
   isRevoked(claims: Claims): Promise<boolean>
-  /** The same by the database's word of now. */
+  /** The same, read from the database now. */
   isRevokedNow(claims: Claims): Promise<boolean>
-  /** After a sign-out on this server: ask the database again. */
+  /** After a sign-out on this server: drops the cached state. */
   forget(id: Uuid): void
 }
 
@@ -55,7 +55,7 @@ export function openUsers(db: Database, clock: Clock): Users {
     if (hit) return hit
     const state = look(claims)
     sessions.set(sid, state)
-    // A failure is not knowledge: the next request asks again.
+    // Failures are not cached: the next request reads again.
     state.catch(() => sessions.delete(sid))
     return state
   }
@@ -71,9 +71,9 @@ const changesUser = (claims: Claims, user: UserState) =>
   (claims.email !== undefined && claims.email !== user.email) ||
   (claims.displayName !== undefined && claims.displayName !== user.displayName)
 
-/** A session seen for the first time, or by an older token than before, or for the first time in a day. */
+/** True for a new session, an older token than before, or the first token in a day. */
 const changesSession = (claims: Claims, { sessionSince, sessionSeenToday }: UserState) =>
   sidOf(claims) !== null && (sessionSince === null || claims.issuedAt < sessionSince || !sessionSeenToday)
 
-/** The session whose age counts. A token that tells when its user signed in needs none, and costs no row. */
+/** The session whose age counts. A token with `auth_time` needs none, and costs no row. */
 const sidOf = (claims: Claims) => (claims.authTime === undefined ? claims.sessionId : null)

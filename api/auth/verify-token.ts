@@ -7,18 +7,18 @@ import { isKeepable } from '../http/text.ts'
 import type { KeySource } from './key-source.ts'
 import type { TokenAge } from './policy.ts'
 
-/** What a valid token says. */
+/** The claims of a valid token. */
 export interface Claims extends TokenAge {
   userId: Uuid
   issuer: string
   subject: string
-  /** Verified. Null: the token says that the user's address is not. Undefined: it says nothing that counts. */
+  /** Verified address. Null: the token calls the address unverified. Undefined: the token makes no valid statement. */
   email: string | null | undefined
   displayName: string | undefined
   roles: string[]
   /** `sid` */
   sessionId: string | null
-  /** From this moment on the token is refused. Unix seconds. */
+  /** The token is refused from this time on. Unix seconds. */
   validUntil: number
 }
 
@@ -30,7 +30,7 @@ export interface VerifierOptions {
   tokenType: string
 }
 
-/** Seconds that a token may be old, and that clocks may differ by. */
+/** Maximum age of a token, and maximum difference of the clocks, in seconds. */
 const OLDEST = 20 * 60
 const TOLERANCE = 30
 const LONGEST_TOKEN = 8 * 1024
@@ -39,8 +39,8 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const CONTROL = /[\u0000-\u001f\u007f]/g
 
 /**
- * Checks signature (RS256 only), issuer, audience, age, expiry and type. Throws Problem UNAUTHORIZED for a token that is
- * no good, AUTH_UNAVAILABLE when that cannot be known.
+ * Checks signature (RS256 only), issuer, audience, age, expiry and type. Throws Problem UNAUTHORIZED for an invalid
+ * token, AUTH_UNAVAILABLE if the token cannot be verified now.
  */
 export async function verifyToken(token: string, o: VerifierOptions): Promise<Claims> {
   if (token.length > LONGEST_TOKEN) throw unauthorized('invalid')
@@ -49,7 +49,7 @@ export async function verifyToken(token: string, o: VerifierOptions): Promise<Cl
       algorithms: ['RS256'],
       issuer: o.issuer,
       audience: o.audience,
-      // jose accepts a token without exp unless told otherwise.
+      // By default jose accepts a token without exp.
       requiredClaims: ['exp', 'iat', 'sub'],
       maxTokenAge: OLDEST,
       clockTolerance: TOLERANCE,
@@ -80,7 +80,7 @@ function claimsOf(payload: JWTPayload, issuer: string): Claims {
     userId: userIdOf(issuer, subject),
     issuer,
     subject,
-    // Providers also send "false", 0, or nothing: only the value that OpenID Connect Core §5.1 names is a promise.
+    // Providers also send "false", 0, or nothing. Only the boolean of OpenID Connect Core §5.1 is reliable.
     email: verified === true ? cleaned(email, 320) : verified === false ? null : undefined,
     displayName: cleaned(name, 200),
     roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
@@ -90,7 +90,7 @@ function claimsOf(payload: JWTPayload, issuer: string): Claims {
   }
 }
 
-/** What an access token or an ID token says of the session that it comes from. */
+/** The session claims of an access token or an ID token. */
 export function sessionOf({ sid, auth_time: authTime, iat = 0 }: JWTPayload): Pick<Claims, 'sessionId' | 'authTime'> {
   // A token is issued after its user has signed in. Any later time is wrong, e.g. in milliseconds.
   const isTime = typeof authTime === 'number' && authTime <= iat + TOLERANCE
@@ -106,7 +106,7 @@ const cleaned = (value: unknown, longest: number) =>
     ? value.toWellFormed().replace(CONTROL, '').trim().slice(0, longest).toWellFormed() || undefined
     : undefined
 
-/** The subject where it is a UUID, as the specification has it; else one derived from it (RFC 9562 version 8). */
+/** The subject if it is a UUID, as the specification requires; else a UUID derived from it (RFC 9562 version 8). */
 export function userIdOf(issuer: string, subject: string): Uuid {
   const lower = subject.toLowerCase()
   if (UUID.test(lower)) return lower

@@ -7,8 +7,8 @@ import { makeTransactionGate, type TransactionGate, type Tx } from './transactio
 export type { Tx }
 
 /**
- * On whose behalf a transaction runs; row-level security shows it nothing else. `org` for tenant tables, `user` for a
- * person's own memberships. `{}` sees only tables without tenants (and, as keepsake_worker, everything).
+ * Scope of a transaction; row-level security hides everything else. `org` for tenant tables, `user` for a user's own
+ * memberships. `{}` sees only tables without tenants (and, as keepsake_worker, everything).
  */
 export interface Scope {
   org?: Uuid
@@ -16,17 +16,17 @@ export interface Scope {
 }
 
 export interface Database {
-  /** Commits when `work` resolves, rolls back when it throws. Never wait for anything but the database inside. */
+  /** Commits when `work` resolves, rolls back when it throws. `work` must wait only for the database. */
   inTransaction<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T>
   /** The same, read only. */
   read<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T>
   /**
-   * The same for queries that do not wait for each other: all of them, with `begin` and `commit`, are one packet and one
-   * round trip. `work` must have asked when it returns its promise, as `execute()` of a prepared query does and `await`
-   * of an unprepared one does not; a query that comes later is refused.
+   * Read only, for independent queries: all of them, with `begin` and `commit`, are one packet and one round trip.
+   * `work` must have sent its queries when it returns its promise, as `execute()` of a prepared query does and `await`
+   * of an unprepared one does not; a later query is refused.
    */
   readAtOnce<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T>
-  /** Throws when the database does not answer. */
+  /** Throws if the database does not respond. */
   check(): Promise<void>
   readonly pool: pg.Pool
   close(): Promise<void>
@@ -34,7 +34,7 @@ export interface Database {
 
 export interface DatabaseOptions {
   url: string
-  /** The role every connection takes on: owns nothing, cannot bypass row-level security. */
+  /** The role of every connection: owns nothing, cannot bypass row-level security. */
   role: 'keepsake_api' | 'keepsake_worker'
   statementTimeoutMs: number
   maxConnections: number
@@ -43,12 +43,12 @@ export interface DatabaseOptions {
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** `begin` and the scope travel in one message: row-level security costs no extra round trip. */
+/** `begin` and the scope are one message, so row-level security costs no extra round trip. */
 function beginStatement(scope: Scope, mode: 'read only' | 'read write'): string {
   const parts = [`begin ${mode}`]
   for (const [name, value] of Object.entries(scope)) {
     if (value === undefined) continue
-    // The simple protocol has no parameters: nothing but a UUID may be put into the text.
+    // The simple protocol has no parameters, so only a UUID may be inserted into the text.
     if (!UUID.test(value)) throw new Error(`scope ${name} is not a uuid`)
     parts.push(`select set_config('app.${name === 'org' ? 'org' : 'user'}', '${value}', true)`)
   }
@@ -61,7 +61,7 @@ export function openDatabase(o: DatabaseOptions): Database {
     max: o.maxConnections,
     pipeline: true,
     connectionTimeoutMillis: 5_000,
-    // statement_timeout is the server's: when the network swallows packets, only these end the wait.
+    // The server enforces statement_timeout. If the network loses packets, only these two end the wait.
     keepAlive: true,
     query_timeout: o.statementTimeoutMs + 5_000,
     idleTimeoutMillis: 30_000,
@@ -74,14 +74,14 @@ export function openDatabase(o: DatabaseOptions): Database {
       '-c timezone=UTC',
     ].join(' '),
   })
-  // An idle connection that breaks (server restart) is an event, not a reason to crash the process.
+  // An idle connection that breaks (server restart) must not end the process.
   pool.on('error', (error) => o.log.warn({ err: error }, 'idle database connection lost'))
-  // One that breaks between two queries of a transaction belongs to nobody who listens, and would crash it; the next
-  // query fails, and that is how the transaction learns of it.
+  // A connection that breaks between two queries of a transaction has no other error listener and would end the
+  // process. The next query of the transaction fails.
   pool.on('connect', (client) => client.on('error', (error) => o.log.debug({ err: error }, 'database connection lost')))
 
   const gates = new WeakMap<pg.PoolClient, TransactionGate>()
-  /** Building drizzle's view of a connection costs more than a small query: once per connection is enough. */
+  /** Building drizzle's view of a connection costs more than a small query, so it happens once per connection. */
   function gateOf(client: pg.PoolClient): TransactionGate {
     const gate = gates.get(client) ?? makeTransactionGate(client)
     gates.set(client, gate)
@@ -105,8 +105,8 @@ export function openDatabase(o: DatabaseOptions): Database {
   }
 
   /**
-   * Connections are pipelined: `begin` and the first query leave together, and nobody waits for the `commit` of a
-   * transaction that changed nothing. A page that takes one query costs one round trip.
+   * Connections are pipelined: `begin` and the first query leave together, and the caller does not wait for the
+   * `commit` of a transaction that changed nothing. A page with one query costs one round trip.
    */
   async function read<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T> {
     const begin = beginStatement(scope, 'read only')
@@ -115,12 +115,12 @@ export function openDatabase(o: DatabaseOptions): Database {
     try {
       sendTogether(client)
       const begun = client.query(begin)
-      // Without the scope row-level security would answer "nothing there", which must not be mistaken for the truth.
+      // If `begin` fails, row-level security hides all rows, and an empty result must not count as the truth.
       const [result] = await Promise.all([gate.whileOpen(work), begun])
       commitAndRelease(client)
       return result
     } catch (error) {
-      // When it was `begin` that failed, `work` is still at it.
+      // If `begin` failed, `work` is still running.
       gate.close()
       await rollBack(client)
       throw error
@@ -133,7 +133,7 @@ export function openDatabase(o: DatabaseOptions): Database {
     sendTogether(client)
     const begun = client.query(begin)
     const asked = gateOf(client).untilReturn(work)
-    // After an error this rolls back: Postgres commits no transaction in which something failed.
+    // After an error this rolls back: Postgres does not commit a transaction in which a statement failed.
     commitAndRelease(client)
     const [result] = await Promise.all([asked, begun])
     return result
@@ -149,10 +149,10 @@ export function openDatabase(o: DatabaseOptions): Database {
   }
 }
 
-/** A connection that cannot even roll back is thrown away, or its open transaction would meet the next request. */
+/** Discards a connection that cannot roll back: the next request would continue its open transaction. */
 const rollBack = (client: pg.PoolClient): Promise<void> => endAndRelease(client, 'rollback')
 
-/** Nobody waits for it; a connection that fails here is thrown away. */
+/** Does not wait for the commit. Discards a connection that fails here. */
 const commitAndRelease = (client: pg.PoolClient): void => void endAndRelease(client, 'commit')
 
 async function endAndRelease(client: pg.PoolClient, statement: 'commit' | 'rollback'): Promise<void> {
@@ -162,7 +162,7 @@ async function endAndRelease(client: pg.PoolClient, statement: 'commit' | 'rollb
   )
 }
 
-/** What is asked before anything else can happen leaves in one packet. Where pg keeps its socket elsewhere, in several. */
+/** Queries sent in the same tick leave in one packet; in several, should pg keep its socket elsewhere. */
 function sendTogether(client: pg.PoolClient): void {
   const { connection } = client as { connection?: { stream?: Writable } }
   connection?.stream?.cork()

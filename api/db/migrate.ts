@@ -5,7 +5,7 @@ import pg from 'pg'
 import type { Log } from '../../lib/runtime/log.ts'
 import { redactUrlPassword } from './url.ts'
 
-/** Any number that nothing else locks: everybody who migrates waits for the same one. */
+/** Id of the advisory lock that serializes migrations; no other code locks this number. */
 const LOCK = 7_305_811_240
 const FOLDER = fileURLToPath(new URL('./migrations/', import.meta.url))
 
@@ -27,8 +27,8 @@ export async function listMigrations(folder = FOLDER): Promise<Migration[]> {
 }
 
 /**
- * Brings the database up to this build, each file in its own transaction. Safe when several start at once: one works,
- * the others wait and find it done. Refuses a database whose history differs from the files.
+ * Migrates the database to this build, each file in its own transaction. Safe with several concurrent runs: one
+ * migrates, the others wait and then have nothing to do. Refuses a database whose history differs from the files.
  */
 export async function migrate(options: { url: string; log: Log; folder?: string }): Promise<{ applied: string[] }> {
   const migrations = await listMigrations(options.folder)
@@ -36,7 +36,7 @@ export async function migrate(options: { url: string; log: Log; folder?: string 
   client.on('error', (error) => options.log.error({ err: error }, 'lost the database while migrating'))
   await client.connect()
   try {
-    // Held by the session, so it ends with us even when we are killed.
+    // The session holds the lock, so it ends with this process even if the process is killed.
     await client.query('select pg_advisory_lock($1)', [LOCK])
     await createRoles(client)
     await client.query(`create table if not exists schema_migrations (
@@ -61,15 +61,15 @@ async function readHistory(client: pg.Client): Promise<Map<string, string>> {
   return new Map(rows.map((r) => [r.name, r.checksum]))
 }
 
-/** What is still to do. Throws when the past was changed, or when a file now lies before one that has been applied. */
+/** The pending migrations. Throws if an applied file was changed, or if a new file sorts before an applied one. */
 export function pendingOf(migrations: readonly Migration[], history: ReadonlyMap<string, string>): Migration[] {
   const changed = migrations.find((m) => history.has(m.name) && history.get(m.name) !== m.checksum)
-  if (changed) throw new Error(`Migration ${changed.name} was changed after it had been applied; add a new one instead`)
+  if (changed) throw new Error(`Migration ${changed.name} was changed after it was applied; add a new one instead`)
   const pending = migrations.filter((m) => !history.has(m.name))
   const newest = [...history.keys()].sort().at(-1)
   const late = pending.find((m) => newest !== undefined && m.name < newest)
-  if (late) throw new Error(`Migration ${late.name} comes before ${newest}, which has been applied; number it higher`)
-  // Files that are unknown to us are a newer build's: an old pod that restarts meanwhile finds nothing to do.
+  if (late) throw new Error(`Migration ${late.name} sorts before ${newest}, which is applied; give it a higher number`)
+  // Applied migrations without a file belong to a newer build: an old pod that restarts during an upgrade has no work.
   return pending
 }
 
@@ -91,15 +91,15 @@ async function apply(client: pg.Client, migration: Migration): Promise<void> {
 export const DATABASE_ROLES = ['keepsake_api', 'keepsake_worker'] as const
 
 /**
- * Roles belong to the whole server, and the lock only to one database: two databases may be migrated at once, so the
- * one that comes second must take "exists already" for an answer. Whoever migrates may become each of them.
+ * Roles belong to the whole server, and the lock to one database: if two databases are migrated at the same time, the
+ * second run must accept that a role exists already. The migrating user may become each of the roles.
  */
 async function createRoles(client: pg.Client): Promise<void> {
   for (const role of DATABASE_ROLES) {
     await client.query(`do $$ begin
       if not exists (select from pg_roles where rolname = '${role}') then
         create role ${role} nologin nosuperuser nobypassrls nocreatedb nocreaterole;
-        -- Since version 16 the maker of a role may not become it unless that is granted as well.
+        -- Since version 16 the creator of a role may become it only if that is granted.
         if not (select rolsuper from pg_roles where rolname = current_user) then
           execute format('grant ${role} to %I', current_user);
         end if;
@@ -110,6 +110,6 @@ async function createRoles(client: pg.Client): Promise<void> {
       'select rolsuper or rolbypassrls as mighty from pg_roles where rolname = $1',
       [role],
     )
-    if (rows[0]?.mighty) throw new Error(`Role ${role} could bypass row-level security; take that right away first`)
+    if (rows[0]?.mighty) throw new Error(`Role ${role} can bypass row-level security; remove that right first`)
   }
 }

@@ -6,8 +6,8 @@ import type { Database } from './db.ts'
 export type OrganizationLookup = 'media'
 
 /**
- * The organization of a row, for requests whose path names none: row-level security shows nothing before it is known. It
- * tells that much of every row, so what the caller may see is decided after it and not by it.
+ * The organization of a row, for requests whose path names none: row-level security hides the row until the
+ * organization is known. This function returns the organization of any row, whatever the caller may see.
  */
 export async function organizationOf(db: Database, table: OrganizationLookup, id: Uuid): Promise<Uuid | undefined> {
   const { rows } = await db.read({}, (tx) =>

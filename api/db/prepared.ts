@@ -3,8 +3,8 @@ import type { Tx } from './db.ts'
 const known = new WeakMap<Tx, Map<string, unknown>>()
 
 /**
- * A query that is built once per connection, and parsed and planned there once: for the few that almost every request
- * asks. `name` must be unique in the program; what differs between calls is a placeholder, never part of the text.
+ * A query that is built, parsed and planned once per connection: for the few queries of almost every request. `name`
+ * must be unique in the program; values that differ between calls are placeholders, never part of the text.
  */
 export function prepared<Q>(tx: Tx, name: string, build: (name: string) => Q): Q {
   let queries = known.get(tx)

@@ -4,21 +4,21 @@ import type { Served } from '../http/access-log.ts'
 import type { Arrival } from '../limits/bodies.ts'
 
 export interface Metrics {
-  /** Counts a request that is over. */
+  /** Counts a completed request. */
   served(request: Served): void
-  /** Counts a request that its class of rate limits refused. */
+  /** Counts a request that a rate limit refused. */
   limited(limitClass: string): void
-  /** Counts a request that was refused because too many bodies arrive. */
+  /** Counts a request refused because too many bodies were arriving. */
   shed(arrival: Arrival): void
   /** Answers `GET /metrics` in Prometheus' text format, and nothing else. */
   listener: RequestListener
 }
 
-/** What is asked at every scrape. */
+/** Values that are read at every scrape. */
 export interface Gauges {
-  /** Seconds since the signing keys were fetched, undefined before the first time. */
+  /** Seconds since the signing keys were fetched, undefined before the first fetch. */
   keyAge(): number | undefined
-  /** Request bodies that are arriving. */
+  /** Request bodies in transit. */
   bodies(): Record<Arrival, number>
 }
 
@@ -27,14 +27,14 @@ export function openMetrics(gauges: Gauges): Metrics {
   collectDefaultMetrics({ register })
   const duration = new Histogram({
     name: 'http_request_duration_seconds',
-    help: 'Time from the first byte of a request to the last of its answer',
+    help: 'Time from the first byte of a request to the last byte of its response',
     labelNames: ['method', 'route', 'status'] as const,
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 300],
     registers: [register],
   })
   new Gauge({
     name: 'auth_signing_keys_age_seconds',
-    help: "Age of the identity provider's keys; after a day they are not used any more",
+    help: "Age of the identity provider's keys; keys older than a day are not used",
     registers: [register],
     collect() {
       this.set(gauges.keyAge() ?? Number.NaN)
@@ -51,13 +51,13 @@ export function openMetrics(gauges: Gauges): Metrics {
   })
   const limited = new Counter({
     name: 'rate_limited_requests_total',
-    help: 'Requests answered 429, by class of rate limits',
+    help: 'Requests refused with 429, by class of rate limits',
     labelNames: ['class'] as const,
     registers: [register],
   })
   const shed = new Counter({
     name: 'shed_requests_total',
-    help: 'Requests answered 503 because too many bodies were arriving, by kind',
+    help: 'Requests refused with 503 because too many bodies were arriving, by kind',
     labelNames: ['kind'] as const,
     registers: [register],
   })

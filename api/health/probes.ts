@@ -2,8 +2,8 @@ import type { RequestListener } from 'node:http'
 import type { Log } from '../../lib/runtime/log.ts'
 
 /**
- * What the cluster asks, on a port that only the cluster reaches. `/livez` says that the event loop turns: restarting
- * helps against nothing else. `/readyz` says whether to send requests here. Any other path is unknown.
+ * Probes on a port that only the cluster reaches. `/livez` succeeds while the event loop runs: a restart helps against
+ * no other failure. `/readyz` tells whether this replica should receive requests. Any other path is 404.
  */
 export function probes(ready: () => Promise<void>, log: Log): RequestListener {
   const answers: Record<string, () => Promise<void>> = { '/livez': async () => {}, '/readyz': ready }

@@ -1,17 +1,17 @@
 import type { Database } from '../db/db.ts'
 
-/** Whether requests should be sent here. */
+/** Whether this replica should receive requests. */
 export interface Readiness {
-  /** Throws while the server is stopping or the database does not answer. */
+  /** Throws while the server is stopping or the database does not respond. */
   ready(): Promise<void>
-  /** From now on not ready. */
+  /** Makes the replica not ready. */
   drain(): void
   draining(): boolean
 }
 
 const FRESH_MS = 1000
 
-/** Many probes and visitors share one look at the database per second: `/health` is public. */
+/** All probes and callers share one database check per second, because `/health` is public. */
 export function readiness(db: Pick<Database, 'check'>): Readiness {
   let stopping = false
   let last: { at: number; result: Promise<void> } | undefined

@@ -4,7 +4,7 @@ import { publicRoute, type Route } from '../http/route.ts'
 
 export interface HealthDeps {
   version: string
-  /** Throws when requests cannot be served: the server is stopping, or the database does not answer. */
+  /** Throws if requests cannot be served: the server is stopping, or the database does not respond. */
   ready(): Promise<void>
 }
 
@@ -16,8 +16,8 @@ export const healthRoutes = (deps: HealthDeps): Route[] => [
     path: '/health',
     operationId: 'getHealth',
     tags: ['Health'],
-    summary: 'Whether the service can be used',
-    description: '503 while the server stops or its database does not answer.',
+    summary: 'Get the state of the service',
+    description: '503 while the server stops or its database does not respond.',
     atRoot: true,
     limit: 'public',
     status: 200,

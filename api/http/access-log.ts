@@ -2,7 +2,7 @@ import type { RequestHandler } from 'express'
 import { type Log, redactUrl } from '../../lib/runtime/log.ts'
 import { stateOf } from './request.ts'
 
-/** What one request cost, once it is over. */
+/** The outcome of one request. */
 export interface Served {
   method: string
   /** The template of the route, or `unmatched`. */
@@ -11,14 +11,14 @@ export interface Served {
   seconds: number
 }
 
-/** One line per request, written when it is over, whether it was answered or the client went away. */
+/** Writes one line per request when it ends: after the response, or when the client disconnects. */
 export function accessLog(log: Log, onServed: (served: Served) => void): RequestHandler {
-  // Nothing below can hold a secret but the address, and that is cleaned here: looking through every field for what is
-  // called like one costs more than the line itself.
+  // Only the URL can hold a secret, and redactUrl() removes it. Searching all fields for secrets would cost more than
+  // writing the line.
   const lines = log.child({}, { redact: [] })
   return (req, res, next) => {
     const started = performance.now()
-    // Routers rewrite req.url while they look for the route.
+    // Routers rewrite req.url during matching.
     const { method, originalUrl } = req
     res.once('close', () => {
       const { requestId, route, userId } = stateOf(res)

@@ -5,20 +5,20 @@ import { sendProblem } from './problems.ts'
 import { stateOf } from './request.ts'
 
 export interface BodyLimits {
-  /** A body that arrives more slowly than this over one window is cut off. */
+  /** The server cuts off a body that arrives more slowly than this over one window. */
   bytesPerSecond: number
   windowMs: number
-  /** How long the rest of a body may still arrive after its request has been answered. */
+  /** How long the rest of a body may still arrive after the response. */
   lingerMs: number
 }
-/** How often per window we look whether the client or we are the slow side. */
+/** Samples per window. Each determines whether the client or this server is the slow side. */
 const SAMPLES = 10
 
 export const BODY_LIMITS: BodyLimits = { bytesPerSecond: 16 * 1024, windowMs: 30_000, lingerMs: 10_000 }
 
 /**
- * Watches bodies arrive. A client that sends drop by drop would hold a connection and its buffers for as long as the
- * request timeout. One that sends on although it has been refused gets a while to read its answer.
+ * Limits how slowly a body may arrive. A very slow client would hold a connection and its buffers until the request
+ * timeout. A client that keeps sending after a refusal gets `lingerMs` to read the response.
  */
 export function watchBodies(limits: BodyLimits): RequestHandler {
   return (req, res, next) => {
@@ -28,7 +28,7 @@ export function watchBodies(limits: BodyLimits): RequestHandler {
     let sample = 0
     const timer = setInterval(() => {
       if (req.complete) return clearInterval(timer)
-      // While our side does not take what has arrived, the client is not to blame.
+      // While this server does not read what has arrived, the client is not the slow side.
       if (req.readableLength >= req.readableHighWaterMark || req.isPaused()) {
         before = socket.bytesRead
         sample = 0
@@ -50,8 +50,8 @@ export function watchBodies(limits: BodyLimits): RequestHandler {
         res.set('Connection', 'close')
         sendProblem(res, new Problem('REQUEST_TIMEOUT', 'The request body arrived too slowly'), requestId)
       }
-      // The answer first, then the connection. Destroying the request instead of the socket: Node tells a request that has
-      // been answered nothing of its socket's end, and whoever still reads it would wait for ever.
+      // The response first, then the connection. Destroy the request, not the socket: once a request has its response,
+      // Node does not tell it that the socket has ended, and a handler that still reads it would wait forever.
       socket.end(() => req.destroy())
     }
     res.once('finish', () => {

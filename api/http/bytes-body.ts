@@ -5,18 +5,18 @@ import { requireType } from './json-body.ts'
 import { ClientGone } from './request.ts'
 import type { BytesBody } from './route.ts'
 
-/** What the HTTP layer needs of a body that streams, besides what the handler sees. */
+/** A streamed body: what the handler sees, and what the HTTP layer needs. */
 export interface Streamed<B> {
   body: B
-  /** Identifies what was sent, once all of it has been read; undefined before. */
+  /** Identifies the content; undefined until all of it has been read. */
   digest(): string | undefined
-  /** Reads the rest into nothing; resolves when the digest is known, rejects if the body turns out bad. */
+  /** Discards the rest; resolves when the digest is known, rejects if the body is invalid. */
   drain(): Promise<void>
-  /** The handler is done, whether it read everything or not: the rest must not reach it any more. */
+  /** Called when the handler has ended, even if it has not read everything: the rest no longer reaches it. */
   abandon(): void
 }
 
-/** The request's bytes as a stream of their own. `identified` says whether anybody will ask for the digest. */
+/** The request's bytes as a separate stream. `identified`: whether the digest is needed. */
 export function readBytes(req: IncomingMessage, identified: boolean): Streamed<BytesBody> {
   requireType(req, /^application\/octet-stream\s*(;|$)/i, 'application/octet-stream')
   const meter = identified ? hashing() : { stream: new PassThrough(), digest: () => undefined }
@@ -34,8 +34,9 @@ export function readBytes(req: IncomingMessage, identified: boolean): Streamed<B
 }
 
 /**
- * Destroying a request destroys its connection, and then nobody gets the answer. A handler therefore reads a stream
- * of its own: when it stops early, the request runs on into nothing; when the client goes away, the stream fails.
+ * Destroying a request destroys its connection, and the client gets no response. A handler therefore reads a separate
+ * stream: when the handler stops early, the rest of the request is discarded; when the client disconnects, the stream
+ * fails.
  */
 function detached(req: IncomingMessage, into: PassThrough | Transform): Readable {
   const onClose = () => {
@@ -47,13 +48,13 @@ function detached(req: IncomingMessage, into: PassThrough | Transform): Readable
     req.unpipe(into)
     req.resume()
   })
-  // An error of this stream that nobody listens to any more must not end the process.
+  // An error that occurs after the handler has removed its listeners must not end the process.
   into.on('error', () => {})
   req.pipe(into)
   return into
 }
 
-/** Passes bytes on and knows their SHA-256 when they have ended. */
+/** Passes bytes through; after the last one `digest` returns their SHA-256. */
 export function hashing(): { stream: Transform; digest(): string | undefined } {
   const hash = createHash('sha256')
   let digest: string | undefined

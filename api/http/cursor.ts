@@ -4,21 +4,21 @@ import type { Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 
-/** Everything that makes a list this list: a cursor made for one is refused by every other. */
+/** Identifies a list: a cursor of one list is invalid for every other. */
 export interface CursorScope {
   /** Name of the list, e.g. `media`. */
   list: string
   org?: Uuid
   /** Ids in the path besides the organization. */
   of?: Record<string, unknown>
-  /** Where every caller has a list of their own; leave out where all see the same. */
+  /** Set where each caller has a separate list; leave out where all callers see the same list. */
   caller?: Uuid
   filters?: Record<string, unknown>
 }
 
 /**
- * Where the next page begins: after the row with this key. `at` is what the list is sorted by: a time as ISO with
- * microseconds, as Postgres keeps it, or a position. `id` decides between rows of the same `at`.
+ * The next page begins after the row with this key. `at` is the sort key of the list: an ISO time with the microseconds
+ * that Postgres stores, or a position. `id` orders rows with the same `at`.
  */
 export interface CursorPosition {
   at: string | number
@@ -27,7 +27,7 @@ export interface CursorPosition {
 
 export interface Cursors {
   encode(scope: CursorScope, after: CursorPosition): string
-  /** Throws Problem INVALID_CURSOR for anything this server did not make for this list within 24 hours. */
+  /** Throws Problem INVALID_CURSOR unless the server issued the cursor for this list within the last 24 hours. */
   decode(scope: CursorScope, cursor: string): CursorPosition
 }
 
@@ -40,7 +40,7 @@ const Content = z.object({
   exp: z.int(),
 })
 
-/** Opaque, signed, bound to its list: clients can neither read a meaning into one nor make one up. */
+/** Cursors are opaque, signed and bound to their list, so that clients neither depend on the content nor forge one. */
 export function cursors(secret: string, clock: Clock): Cursors {
   const key = createSecretKey(createHmac('sha256', secret).update('keepsake-cursor').digest())
   const mac = (body: Buffer) => createHmac('sha256', key).update(body).digest().subarray(0, MAC_BYTES)
@@ -69,11 +69,11 @@ export function cursors(secret: string, clock: Clock): Cursors {
 }
 
 const invalid = () =>
-  new Problem('INVALID_CURSOR', 'The cursor is not valid for this list. Start again without one.', {
-    details: [{ field: 'query.cursor', issue: 'is unknown, expired, or of another list' }],
+  new Problem('INVALID_CURSOR', 'The cursor is not valid for this list. Start again without a cursor.', {
+    details: [{ field: 'query.cursor', issue: 'is unknown, expired, or belongs to another list' }],
   })
 
-/** The order in which filters were written, and those left out, make no difference. */
+/** The same for any order of the filters, and with or without undefined ones. */
 function fingerprint({ list, org, of, caller, filters }: CursorScope): string {
   const text = JSON.stringify([list, org ?? null, caller ?? null, sorted(filters), sorted(of)])
   return hash('sha256', text, 'base64url').slice(0, 16)

@@ -14,17 +14,17 @@ import { notFound } from './validate.ts'
 export interface HttpAppOptions extends ServeOptions {
   log: Log
   clock: Clock
-  /** The routes answer below this and at the root. */
+  /** The routes are served below this path and at the root. */
   basePath: string
-  /** Number of proxies in front whose X-Forwarded-For can be believed. */
+  /** Number of proxies in front whose X-Forwarded-For is trusted. */
   trustProxyHops: number
   onServed?: (served: Served) => void
-  /** Says that connections should not be reused: while the server stops. */
+  /** True while the server stops: the client must not reuse connections then. */
   closing?: () => boolean
   bodyLimits?: BodyLimits
 }
 
-/** Order is the whole point of this file: id, log, headers, routes, 404, problems. */
+/** The order matters: id, log, headers, routes, 404, problems. */
 export function httpApp(routes: readonly Route[], o: HttpAppOptions): Express {
   const app = express()
   app.disable('x-powered-by').disable('etag')
@@ -44,14 +44,14 @@ export function httpApp(routes: readonly Route[], o: HttpAppOptions): Express {
   return app
 }
 
-/** For JSON. What serves pages or media overrides the policy with its own. */
+/** For JSON. Routes that serve pages or media override the policy. */
 const safeHeaders = () =>
   helmet({
     contentSecurityPolicy: {
       useDefaults: false,
       directives: { 'default-src': ["'none'"], 'frame-ancestors': ["'none'"] },
     },
-    // Pages of other origins may show media: links are the credential, there are no cookies.
+    // Pages of other origins may show media: the links are the credentials, and there are no cookies.
     crossOriginResourcePolicy: { policy: 'cross-origin' },
   })
 

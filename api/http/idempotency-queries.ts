@@ -3,7 +3,7 @@ import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { idempotencyKeys as keys } from '../db/schema/idempotency.ts'
 
-/** What a key belongs to: the same text from another person, or for another operation, is another key. */
+/** The scope of a key: the same text from another user, or for another operation, is another key. */
 export interface KeyScope {
   userId: Uuid
   method: string
@@ -11,7 +11,7 @@ export interface KeyScope {
   key: string
 }
 export type KeyRow = Pick<typeof keys.$inferSelect, 'bodyHash' | 'state' | 'status' | 'response'> & {
-  /** Seconds until a running attempt counts as dead. */
+  /** Seconds until a running attempt counts as failed. */
   lockedSeconds: number
 }
 
@@ -28,8 +28,8 @@ const at = (scope: KeyScope) =>
 const heldBy = (scope: KeyScope, holder: Uuid) => and(at(scope), eq(keys.holder, holder), eq(keys.state, 'running'))
 
 /**
- * True if this attempt may run: the key is new, or older than a day, or its last attempt died with the same body (or
- * before its body was known). One statement, so of many at once exactly one gets true.
+ * True if this attempt may run: the key is new, or older than a day, or its last attempt failed with the same body (or
+ * before its body was known). One statement, so of several concurrent attempts exactly one gets true.
  */
 export async function claimKey(tx: Tx, scope: KeyScope, holder: Uuid, bodyHash: string | null): Promise<boolean> {
   const claimed = await tx
@@ -72,7 +72,7 @@ export async function extendKey(tx: Tx, scope: KeyScope, holder: Uuid): Promise<
   await tx.update(keys).set({ lockedUntil: LOCK }).where(heldBy(scope, holder))
 }
 
-/** False when somebody else has taken the key over in the meantime. */
+/** False if another attempt has taken over the key. */
 export async function finishKey(
   tx: Tx,
   scope: KeyScope,
@@ -87,12 +87,12 @@ export async function finishKey(
   return done.length > 0
 }
 
-/** The attempt came to nothing: the next one may begin at once, whatever its body, and nothing of this one is kept. */
+/** Removes a failed attempt: the next one may begin at once, with any body. */
 export async function deleteKey(tx: Tx, scope: KeyScope, holder: Uuid): Promise<void> {
   await tx.delete(keys).where(heldBy(scope, holder))
 }
 
-/** For the worker: forgets keys that are past their day. Returns how many; call again while it returns `batch`. */
+/** For the worker: deletes keys older than a day. Returns how many; call again while it returns `batch`. */
 export async function deleteOldIdempotencyKeys(tx: Tx, batch = 1000): Promise<number> {
   const old = sql`select ctid from ${keys} where ${keys.createdAt} < now() - ${LIFETIME} limit ${batch}`
   const result = await tx.execute(sql`delete from ${keys} where ctid = any(array(${old}))`)

@@ -18,7 +18,7 @@ import { invalid } from './validate.ts'
 const EXTEND_EVERY_MS = 20_000
 const VISIBLE_ASCII = /^[\x21-\x7e]{1,255}$/
 
-/** The answer of a success, as it is kept. Refusals are not: a repeat is refused again, or succeeds by then. */
+/** The stored response of a success. Refusals are not stored: a repeat runs again. */
 export interface Stored {
   bodyHash: string | null
   status: number
@@ -27,11 +27,11 @@ export interface Stored {
 
 /** One run of an operation under a key. */
 export interface Attempt {
-  /** Keeps the answer in the transaction of its effect. Throws if another attempt took over, so that nothing commits. */
+  /** Stores the response in the transaction of its effect. Throws if another attempt took over, so nothing commits. */
   remember(tx: Tx, status: number, data: unknown): Promise<void>
-  /** The handler has answered; keeps the answer unless it was remembered. */
+  /** Called when the handler has returned; stores the response unless `remember` has stored it. */
   succeeded(status: number, data: unknown): Promise<void>
-  /** The handler has thrown: nothing of the attempt stays. */
+  /** Called when the handler has thrown; deletes the attempt. */
   failed(): Promise<void>
 }
 
@@ -42,8 +42,8 @@ export function idempotencyKeyOf(header: string | undefined): string | undefined
 }
 
 /**
- * Begins an attempt, or finds the stored answer of an earlier one. `digest` is asked for when the attempt ends: the hash
- * of a streamed body is known only then. Throws Problem IDEMPOTENCY_IN_PROGRESS or IDEMPOTENCY_KEY_REUSED.
+ * Begins an attempt, or finds the stored response of an earlier one. `digest` is also called when the attempt ends: the
+ * hash of a streamed body is known only then. Throws Problem IDEMPOTENCY_IN_PROGRESS or IDEMPOTENCY_KEY_REUSED.
  */
 export async function beginAttempt(
   db: Database,
@@ -80,7 +80,7 @@ export function requireSameBody(before: string | null | undefined, now: string |
 
 const inProgress = (lockedSeconds: number) =>
   new Problem('IDEMPOTENCY_IN_PROGRESS', 'A request with this Idempotency-Key is still running', {
-    // Most attempts are over long before their lock runs out.
+    // Most attempts end long before their lock expires.
     retryAfter: Math.min(Math.max(lockedSeconds, 1), 5),
   })
 
@@ -100,8 +100,8 @@ function attempt(db: Database, log: Log, scope: KeyScope, holder: Uuid, digest: 
     try {
       await db.inTransaction({}, work)
     } catch (error) {
-      // The effect stands and the caller gets its answer; only a repeat would run again, after the lock.
-      log.warn({ err: error }, 'could not keep the answer of an idempotent request')
+      // The effect is committed and the caller gets the response; a repeat would run again after the lock expires.
+      log.warn({ err: error }, 'could not store the response of an idempotent request')
     }
   }
 
@@ -120,7 +120,7 @@ function attempt(db: Database, log: Log, scope: KeyScope, holder: Uuid, digest: 
   }
 }
 
-/** The same for the same JSON whatever the order of its keys, and for the same parameters. */
+/** Hash of the parameters and of the JSON body; independent of the order of its keys. */
 export function hashOf(params: unknown, query: unknown, body: unknown): string {
   return createHash('sha256')
     .update(JSON.stringify([canonical(params), canonical(query), canonical(body)]))

@@ -30,7 +30,7 @@ export interface OrganizationDeps {
   refusals: Refusals
 }
 
-/** What every request in an organization is told. */
+/** What every handler in an organization receives. */
 export interface Asked {
   actor: Actor
   orgId: Uuid
@@ -40,16 +40,16 @@ export interface Asked {
 /** Inside a transaction that changes nothing. */
 export interface Read<A extends Action> extends Asked, Permit<A> {
   tx: Tx
-  /** Asked for together with the first query, so it has to be awaited. `permit` needs no waiting after a query. */
+  /** To be awaited: its query leaves with the handler's first one. After that one, `permit` works without waiting. */
   member: Promise<Member>
 }
 
-/** What a change owes to others, bound to its transaction and to the request. */
+/** Event and audit entry of a change, bound to its transaction and to the request. */
 export interface Change {
   tx: Tx
-  /** Announces the change; `row` with its version after it. */
+  /** Announces the change; `row` has the version after the change. */
   announce<T extends EventType>(type: T, row: Versioned, payload: EventPayload<T>): Promise<void>
-  /** Records the change, with ids and operations alone. */
+  /** Records the change, with ids and operations only. */
   audit(action: AuditAction, row: { id: Uuid }, details?: AuditDetails): Promise<void>
 }
 export interface Versioned {
@@ -63,17 +63,17 @@ export interface Write<A extends Action> extends Asked, Permit<A>, Change {
   member: Member
 }
 
-/** Several transactions with something slow between them, such as the object store. */
+/** Several transactions with slow work between them, such as calls to the object store. */
 export interface Steps<A extends Action> extends Asked {
-  /** Throws unless the caller is a member who may: before anything is done outside of the database. */
+  /** Throws unless the caller is a member with permission; call it before any work outside the database. */
   check(): Promise<void>
   read<T>(work: (read: Read<A>) => Promise<T>): Promise<T>
   write<T>(work: (write: Write<A>) => Promise<T>): Promise<T>
-  /** The write whose result is the answer: kept under the request's Idempotency-Key in the same transaction. */
+  /** The write whose result is the response: stored under the Idempotency-Key in the same transaction. */
   answer<T>(work: (write: Write<A>) => Promise<T>): Promise<T>
 }
 
-/** An answer with another status than the declared one, e.g. 200 when a repeat changed nothing. */
+/** A response with another status than the declared one, e.g. 200 when a repeat changed nothing. */
 export class WithStatus<T> {
   readonly status: number
   readonly data: T
@@ -83,13 +83,13 @@ export class WithStatus<T> {
   }
 }
 
-/** The row, or the one 404: a row that is not there and one that is not for the caller look the same. */
+/** The row, or 404: a missing row and a row that the caller may not see get the same response. */
 export function found<T>(row: T | undefined): T {
   if (row !== undefined) return row
   throw notFound()
 }
 
-/** Changes outside of a request: the command line, tests. */
+/** Changes without a request: the command line, tests. */
 export const changesOf = (
   tx: Tx,
   who: { orgId: Uuid; actorId: Uuid | null; context: ChangeContext | null },
@@ -118,9 +118,9 @@ type Operation<
   R extends Maybe,
 > = Omit<Spec<P, Q, B, K, R>, 'handle' | 'action'> & {
   action: A
-  /** Where the path names no organization: the row that belongs to one. */
+  /** Set where the path names no organization: a row that belongs to one. */
   organization?: { of: OrganizationLookup; id(input: { params: Out<P>; body: Body<K, B> }): Uuid }
-  /** Members whom the rule refuses are answered 403 instead of 404. */
+  /** Members whom the rule refuses get 403 instead of 404. */
   isOpen?: boolean
 }
 type Given<P extends Shape, Q extends Shape, B extends Maybe, K extends BodyKind | undefined> = {
@@ -131,12 +131,11 @@ type Given<P extends Shape, Q extends Shape, B extends Maybe, K extends BodyKind
 }
 
 /**
- * Operations in an organization. Each proves membership, decides on the route's action and remembers the answer in the
- * transaction that acts: for those who are no members, for rows that are not there, and for what is not permitted there is
- * one 404.
+ * Operations in an organization. Each checks the membership, decides on the route's action and stores the response in
+ * the transaction of the change. Non-members, missing rows and refused actions get the same 404.
  */
 export function inOrganization(deps: OrganizationDeps) {
-  /** One GET. With `oneRoundTrip` the handler must ask all its queries before it first awaits. */
+  /** One GET. With `oneRoundTrip` the handler must send all its queries before its first `await`. */
   function read<A extends Action, P extends Shape, R extends z.ZodType, Q extends Shape = undefined>(
     spec: Omit<Operation<A, P, Q, undefined, undefined, R>, 'status'> & {
       oneRoundTrip?: boolean
@@ -170,7 +169,7 @@ export function inOrganization(deps: OrganizationDeps) {
     )
   }
 
-  /** Several transactions, and bodies that stream. */
+  /** Several transactions, and streamed bodies. */
   function steps<
     A extends Action,
     P extends Shape,
@@ -197,7 +196,7 @@ export function inOrganization(deps: OrganizationDeps) {
     })
   }
 
-  /** Finds the organization, runs the work in it, and records what was denied. */
+  /** Finds the organization, runs the work in it, and records denials. */
   function operation(
     rest: object,
     {
@@ -246,7 +245,7 @@ interface Deciding<A extends Action> {
   isOpen?: boolean
 }
 
-/** Membership and the handler's first queries leave together; what a stranger was about to see is thrown away. */
+/** The membership query and the handler's first queries leave together; the result for a non-member is discarded. */
 function reading<A extends Action, T>(
   db: Database,
   asked: Asked,
@@ -258,7 +257,7 @@ function reading<A extends Action, T>(
   const inside = async (tx: Tx) => {
     const member = findMembership(tx, asked.orgId, asked.actor.userId).then(gate.admit)
     const answer = work({ ...asked, ...gate, tx, member })
-    // Which of the two fails first must not matter: only the word about the membership counts then.
+    // If both fail, the membership's error counts, whichever came first.
     answer.catch(() => {})
     await member
     return answer
@@ -272,7 +271,7 @@ function writing<A extends Action, T>(
   asked: Asked,
   spec: Deciding<A>,
   work: (write: Write<A>) => Promise<T>,
-  /** Of the answer to remember; undefined when this is not the answer. */
+  /** Status of the response to store; undefined when the result is not the response. */
   status: number | undefined,
 ): Promise<T> {
   const gate = openGate<A>({ ...spec, ...asked })

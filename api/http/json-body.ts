@@ -6,7 +6,7 @@ export const JSON_LIMIT = 256 * 1024
 
 /**
  * The JSON document of a request; `{}` when it has no body. express.json() would read an oversized body to its end
- * before it answers; here the answer goes out at once and what still arrives is dropped.
+ * before it responds; this function refuses at once and discards the rest.
  */
 export async function readJson(req: IncomingMessage): Promise<unknown> {
   if (!hasBody(req)) return {}
@@ -17,7 +17,7 @@ export async function readJson(req: IncomingMessage): Promise<unknown> {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   } catch (cause) {
-    // The parser's message quotes the input, so it stays in the log.
+    // The parser's message quotes the input, so only the log gets it.
     throw new Problem('MALFORMED_JSON', 'The request body is not valid JSON in UTF-8', { cause })
   }
 }
@@ -25,7 +25,7 @@ export async function readJson(req: IncomingMessage): Promise<unknown> {
 export const hasBody = (req: IncomingMessage) =>
   req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length'] ?? 0) > 0
 
-/** 415 unless the body is of the type wanted and not compressed. */
+/** 415 unless the body has the wanted type and is not compressed. */
 export function requireType(req: IncomingMessage, wanted: RegExp, name: string): void {
   const encoding = req.headers['content-encoding']
   const type = req.headers['content-type'] ?? ''

@@ -4,9 +4,9 @@ import type { Route } from './route.ts'
 import { type ServeOptions, serve } from './serve.ts'
 
 /**
- * The routes as an Express router. Literal segments win over placeholders whatever the order of the list, and for every
- * method: an address belongs to one path alone. A known address with another method is 405; what matches nothing falls
- * through.
+ * The routes as an Express router. Literal segments take precedence over placeholders, independent of the order of the
+ * list and for every method: an address belongs to exactly one path. A known address with another method gets 405; an
+ * unknown address falls through.
  */
 export function mount(routes: readonly Route[], options: ServeOptions): Router {
   const router = Router({ caseSensitive: true, strict: true })
@@ -34,6 +34,6 @@ function refuseOtherMethods(operations: readonly Route[]): RequestHandler {
   const Allow = [...methods, 'OPTIONS'].sort().join(', ')
   return (req, res) => {
     if (req.method === 'OPTIONS') return void res.status(204).set({ Allow }).end()
-    throw new Problem('METHOD_NOT_ALLOWED', 'This address does not answer that method', { headers: { Allow } })
+    throw new Problem('METHOD_NOT_ALLOWED', 'This address does not support that method', { headers: { Allow } })
   }
 }

@@ -14,20 +14,20 @@ const FIELD_NAME = /^[a-z][a-z0-9_]{0,63}$/
 
 type Form = Streamed<MultipartBody>
 
-/** How far the reading of a form has come. */
+/** The state of reading a form. */
 type Step =
-  /** Before the file. */
+  /** The fields before the file. */
   | 'fields'
-  /** The file is being handed over. */
+  /** The handler is receiving the file. */
   | 'file'
-  /** The handler has been given all of the file, and the form goes on. */
+  /** The handler has received the whole file; the form continues. */
   | 'after file'
-  /** The form has ended, and the handler has not been given all of the file yet. */
+  /** The form has ended; the handler has not yet received the whole file. */
   | 'rest of file'
   | 'whole'
   | 'failed'
 
-/** What may happen to a form that has not failed, and where it leads. `parsed`: the closing boundary was read. */
+/** The transitions of a form that has not failed. `parsed`: the closing boundary was read. */
 const NEXT: Record<'began file' | 'read file' | 'parsed', Partial<Record<Step, Step>>> = {
   'began file': { fields: 'file' },
   'read file': { file: 'after file', 'rest of file': 'whole' },
@@ -35,14 +35,14 @@ const NEXT: Record<'began file' | 'read file' | 'parsed', Partial<Record<Step, S
 }
 
 /**
- * Reads a form up to its file, which must be called `file`, and hands that over while it arrives. Rejects with a
- * Problem when the form ends without one or is not a form. Nothing is held but the text fields.
+ * Reads a form up to its file, which must be called `file`, and streams the file to the handler. Rejects with a Problem
+ * when the form has no file or is malformed. Only the text fields are held in memory.
  */
 export function readForm(req: IncomingMessage): Promise<Form> {
   const parser = open(req)
   const begun = Promise.withResolvers<Form>()
   const whole = Promise.withResolvers<Record<string, string>>()
-  // Handlers that have failed by themselves do not ask for it.
+  // A handler that has failed never awaits it.
   whole.promise.catch(() => {})
 
   const fields = new Map<string, string>()
@@ -73,7 +73,7 @@ export function readForm(req: IncomingMessage): Promise<Form> {
   function stop(): void {
     req.off('close', onClose)
     req.unpipe(parser)
-    // What still arrives is read into nothing: an answer can only be seen by a client that is not stuck sending.
+    // Discard what still arrives: a client that is blocked in sending would not read the response.
     req.resume()
   }
   function onClose(): void {
@@ -81,20 +81,20 @@ export function readForm(req: IncomingMessage): Promise<Form> {
   }
 
   parser.on('field', (name: string | undefined, value: string, _nameTruncated: boolean, valueTruncated: boolean) => {
-    if (!name || !FIELD_NAME.test(name)) return // unknown fields are ignored
+    if (!name || !FIELD_NAME.test(name)) return // ignore unknown fields
     const issue = issueOf(value, { isLong: valueTruncated, isSecond: fields.has(name) })
     if (issue) fail(invalid([{ field: `body.${name}`, issue }]))
     else fields.set(name, value)
   })
   parser.on('file', (name, source, filename: string | undefined, _encoding, mimeType) => {
-    // busboy reports a form that breaks off inside the file here and nowhere else.
+    // Only here does busboy report a form that ends inside the file.
     source.on('error', (error) => fail(malformed(error)))
     if (isOver()) return void source.resume()
     if (name !== 'file' || !filename) return fail(missing())
     if (!isUnicode(filename)) return fail(invalid([{ field: 'body.file', issue: `has a file name that ${NOT_UTF8}` }]))
     const meter = hashing()
     file = meter.stream
-    // Small files are whole before the handler looks at them; should the rest of the form fail then, no one else listens.
+    // A small file is complete before the handler reads it; if the form fails then, this is the only error listener.
     file.on('error', () => {})
     advance('began file')
     pipeline(source, file, (error) => {
@@ -136,8 +136,8 @@ function issueOf(value: string, { isLong, isSecond }: { isLong: boolean; isSecon
 }
 
 /**
- * busboy writes U+FFFD in the place of bytes that are not UTF-8 and does not say so. Whoever sends that very character
- * sends text that was damaged before, and is refused as well.
+ * busboy silently replaces bytes that are not UTF-8 by U+FFFD. A client that sends U+FFFD itself sends text that was
+ * damaged before, and is refused too.
  */
 const isUnicode = (text: string) => text.isWellFormed() && !text.includes('\uFFFD')
 
@@ -153,12 +153,12 @@ function open(req: IncomingMessage): BusboyInstance {
 const missing = () => invalid([{ field: 'body.file', issue: 'is required' }])
 
 const malformed = (cause: unknown) =>
-  new Problem('VALIDATION_ERROR', 'The request body is not a whole multipart form', {
+  new Problem('VALIDATION_ERROR', 'The request body is not a complete multipart form', {
     cause,
     details: [{ field: 'body', issue: 'is malformed or ends early' }],
   })
 
-/** Independent of boundary and order: a repeat by another attempt of the same client is the same form. */
+/** Independent of boundary and order: a client's repeat of a form has the same digest. */
 function digestOf(fields: Map<string, string>, about: [filename: string, mimeType: string], file: string | undefined) {
   const parts = [...fields].map(([name, value]) => JSON.stringify([name, value])).sort()
   return createHash('sha256')

@@ -14,34 +14,35 @@ import {
 } from './unread-request.ts'
 
 export interface OpenServer {
-  /** Port 0 takes a free one. */
+  /** Port 0 selects a free port. */
   listen(host: string, port: number): Promise<void>
   url(): string
-  /** Accepts nothing new, lets running requests finish for as long as given, then cuts what is left. */
+  /** Accepts no new connections, waits up to `finishMs` for running requests, then closes all connections. */
   close(finishMs: number): Promise<void>
 }
 
-// A chunk of 64 MiB over a slow line takes minutes; headers do not. Idle connections outlive a load balancer's (60 s).
+// A chunk of 64 MiB over a slow line takes minutes; headers do not. Load balancers keep idle connections for 60 s;
+// this server must keep them longer.
 const LIMITS = {
   requestTimeout: 900_000,
   headersTimeout: 30_000,
   keepAliveTimeout: 75_000,
   maxHeaderSize: MAX_HEADER_BYTES,
   connectionsCheckingInterval: 5000,
-  // Checked below, so that its lack is answered with the problem envelope.
+  // Checked below, so that the response to a missing Host is the problem envelope.
   requireHostHeader: false,
 }
-/** A connection may have been made just before the end, with its request still under way. */
+/** A connection opened just before the end may have its request still in transit. */
 const UNUSED_MS = 500
 
 export interface ServerOptions {
   log: Log
-  /** In place of those of production. */
+  /** Overrides of the production limits. */
   limits?: Partial<typeof LIMITS>
   readers?: ReaderLimits
 }
 
-/** Serves HTTP/1.1. Whatever cannot be read as a request is answered with the problem envelope too. */
+/** Serves HTTP/1.1. The response to an unreadable request is the problem envelope too. */
 export function openServer(listener: RequestListener, { log, limits, readers }: ServerOptions): OpenServer {
   const serve: RequestListener = (req, res) => {
     const problem = missingHost(req)
@@ -49,14 +50,14 @@ export function openServer(listener: RequestListener, { log, limits, readers }: 
     else listener(req, res)
   }
   const server = createServer({ ...LIMITS, ...limits }, serve)
-  watchReaders(server, readers ?? READER_LIMITS, () => log.warn('an answer is read too slowly'))
-  // Node would answer an expectation that it does not know with 417 and nothing else. RFC 9110 §10.1.1 lets us ignore it.
+  watchReaders(server, readers ?? READER_LIMITS, () => log.warn('the client reads the response too slowly'))
+  // Node would respond to an unknown expectation with a bare 417. RFC 9110 §10.1.1 allows a server to ignore it.
   server.on('checkExpectation', serve)
   server.on('connect', (_req, socket) => {
-    const problem = new Problem('METHOD_NOT_ALLOWED', 'This server is no proxy', { headers: { Allow: '' } })
+    const problem = new Problem('METHOD_NOT_ALLOWED', 'This server is not a proxy', { headers: { Allow: '' } })
     refuseConnection(socket, problem, noted(log, problem, socket))
   })
-  // closeIdleConnections() keeps those that never sent anything: such a one would hold the end up for half a minute.
+  // closeIdleConnections() keeps connections that never sent anything: one would delay the end by half a minute.
   const running = new Map<Duplex, Set<ServerResponse>>()
   server.on('connection', (socket: Socket) => {
     running.set(socket, new Set())
@@ -69,12 +70,12 @@ export function openServer(listener: RequestListener, { log, limits, readers }: 
   })
   const refused = new WeakSet<Duplex>()
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    // What arrives after the first mistake is dropped.
+    // Ignore what arrives after the first error.
     if (refused.has(socket)) return
     refused.add(socket)
     afterEarlier([...(running.get(socket) ?? [])], (response) => {
       const problem = unreadProblem(error)
-      // A connection that was only opened in advance closes without a word.
+      // A connection that was opened in advance and never used closes without a response.
       const unused = (socket as Socket).bytesRead === 0
       if (!problem || unused || response?.headersSent || !socket.writable) return void socket.destroy()
       const known = response?.getHeader('x-request-id') as string | undefined
@@ -116,8 +117,8 @@ export function openServer(listener: RequestListener, { log, limits, readers }: 
 }
 
 /**
- * Calls back with the response whose request cannot be read to its end, if there is one. Responses to earlier requests on
- * the same connection go out first: a refusal in their place would be taken for their answer.
+ * Calls back with the response whose request cannot be read to its end, if there is one. Responses to earlier requests
+ * on the same connection go out first: the client would take an earlier refusal for one of them.
  */
 function afterEarlier(responses: ServerResponse[], then: (response?: ServerResponse) => void): void {
   const broken = responses.at(-1)?.req.complete ? undefined : responses.at(-1)
@@ -126,7 +127,7 @@ function afterEarlier(responses: ServerResponse[], then: (response?: ServerRespo
   else then(broken)
 }
 
-/** Logs a refusal that no access log sees, and returns the id of the request. */
+/** Logs a refusal that the access log does not see, and returns the id of the request. */
 function noted(
   log: Log,
   problem: Problem,

@@ -5,7 +5,7 @@ import type { Route } from './route.ts'
 
 export const BINARY = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' } as const
 
-/** How the body of a request looks; `StartUploadBody` unless its schema has a name of its own. */
+/** The request body of a route; named e.g. `StartUploadBody` unless its schema has a name. */
 export function requestBody(route: Route): { requestBody?: ZodOpenApiRequestBodyObject } {
   const name = `${pascalCase(route.operationId)}Body`
   if (route.bodyKind === 'bytes') {

@@ -5,13 +5,13 @@ export interface Link {
   operationId: string
   description: string
   parameters: Record<string, string>
-  /** An expression: the body of the next request is the data of this answer, of which it takes what it knows. */
+  /** An expression: the body of the next request is the data of this response; unknown fields are ignored. */
   requestBody?: string
 }
 
 /**
- * Where a client goes from what it has just made: every operation whose ids are those of the request's path and one more,
- * which is in the answer. `startUpload` leads to `putChunk`, `getUpload`, `abortUpload` and `mergeUpload`.
+ * Links from a created resource: every operation whose ids are those of the request's path and one id of the response.
+ * `startUpload` leads to `putChunk`, `getUpload`, `abortUpload` and `mergeUpload`.
  */
 export function linksOf(from: Route, routes: readonly Route[]): Record<string, Link> {
   if (from.method !== 'post' || !(from.response instanceof z.ZodObject)) return {}
@@ -36,7 +36,7 @@ function linkTo(to: Route, own: readonly string[], id: string): Link | undefined
   const path = needed.filter(isId).map((name) => [name, name === id ? value : `$request.path.${name}`])
   return {
     operationId: to.operationId,
-    description: `The \`${id}\` of the answer, for \`${to.operationId}\``,
+    description: `The \`${id}\` of the response, for \`${to.operationId}\``,
     parameters: Object.fromEntries(path),
     ...(inBody && { requestBody: '$response.body#/data' }),
   }

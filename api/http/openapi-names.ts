@@ -8,7 +8,7 @@ const made = new WeakMap<z.ZodType, Map<string, z.ZodType>>()
 /** `getMedia` → `GetMedia`. */
 export const pascalCase = (operationId: string) => operationId.charAt(0).toUpperCase() + operationId.slice(1)
 
-/** Makes a schema once per name: a document has one component of each name, and one schema behind it. */
+/** Makes a schema once per name: each component of the document has one name and one schema. */
 function once(schema: z.ZodType, name: string, make: () => z.ZodType): z.ZodType {
   const byName = made.get(schema) ?? new Map<string, z.ZodType>()
   made.set(schema, byName)
@@ -17,18 +17,18 @@ function once(schema: z.ZodType, name: string, make: () => z.ZodType): z.ZodType
   return known
 }
 
-/** The schema as a component: under the name it has, or else under this one. Generated clients call their types so. */
+/** The schema as a component: under its own name, or else under this one. Generated clients name their types so. */
 export const named = (schema: z.ZodType, name: string): z.ZodType =>
   idOf(schema) === undefined ? once(schema, name, () => schema.meta({ id: name })) : schema
 
 const Meta = z
   .object({
     request_id: z.string().meta({ description: 'Also in the header X-Request-Id' }),
-    timestamp: outputTime().meta({ description: 'When the answer was made' }),
+    timestamp: outputTime().meta({ description: 'When the response was created' }),
   })
   .meta({ id: 'Meta' })
 
-/** `{data, meta}`: `MediaResponse` around `Media`, and `ListMediaResponse` around data without a name of its own. */
+/** `{data, meta}`: `MediaResponse` around `Media`, and `ListMediaResponse` around unnamed data. */
 export function envelopeOf(data: z.ZodType, operationId: string): z.ZodType {
   const own = idOf(data)
   const name = `${own ?? pascalCase(operationId)}Response`

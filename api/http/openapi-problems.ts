@@ -4,7 +4,7 @@ import { type HeaderName, headersOf } from './openapi-headers.ts'
 import { ProblemBody, problemBody } from './problems.ts'
 import { type Route, takesIdempotencyKey } from './route.ts'
 
-/** What any request can meet, whatever it asks for: the first three before a route is looked for. */
+/** Problems of every request; the first three occur before routing. */
 const EVERYWHERE: ProblemCode[] = [
   'MALFORMED_REQUEST',
   'REQUEST_TIMEOUT',
@@ -14,7 +14,7 @@ const EVERYWHERE: ProblemCode[] = [
   'SERVICE_UNAVAILABLE',
 ]
 
-/** Every way an operation can be refused: what it declares, and what follows from its shape. */
+/** All problems of an operation: those it declares, and those that follow from its shape. */
 export function problemsOf(route: Route): ProblemCode[] {
   const { bodyKind = route.body ? 'json' : undefined } = route
   const codes: ProblemCode[] = [...EVERYWHERE, ...(route.problems ?? [])]
@@ -28,19 +28,19 @@ export function problemsOf(route: Route): ProblemCode[] {
   return Object.keys(PROBLEMS).filter((code) => codes.includes(code as ProblemCode)) as ProblemCode[]
 }
 
-/** One response per status, with an example of each code that comes with it. */
+/** One response per status, with an example of each of its codes. */
 export function problemResponses(route: Route): Record<string, ZodOpenApiResponseObject> {
   const byStatus = Map.groupBy(problemsOf(route), (code) => statusOf(code, route))
   return Object.fromEntries([...byStatus].map(([status, of]) => [String(status), responseOf(of)]))
 }
 
-/** FILE_TOO_LARGE has two: 413 where the file itself arrives, 422 where its size is only announced. */
+/** FILE_TOO_LARGE has two statuses: 413 where the file itself arrives, 422 where its size is only announced. */
 const statusOf = (code: ProblemCode, { bodyKind }: Route) =>
   code === 'FILE_TOO_LARGE' && bodyKind !== 'multipart' && bodyKind !== 'bytes' ? 422 : PROBLEMS[code]
 
 const responses = new Map<string, ZodOpenApiResponseObject>()
 
-/** A component, as operations share most of their problems: `RateLimited`, `ValidationErrorOrMalformedJson`. */
+/** A shared component, e.g. `RateLimited` or `ValidationErrorOrMalformedJson`. */
 function responseOf(codes: readonly ProblemCode[]): ZodOpenApiResponseObject {
   const id = codes.map(pascalOf).join('Or')
   const known = responses.get(id) ?? {

@@ -18,29 +18,29 @@ export interface DocumentInfo {
   title: string
   version: string
   description: string
-  /** The base path: addresses in the document are below it. */
+  /** The base path of all addresses in the document. */
   server: string
-  /** What the tags of the routes are about. */
+  /** Descriptions of the tags. */
   tags: Record<string, string>
 }
 export type OpenApiDocument = ReturnType<typeof createDocument>
 
-/** What holds for every address, and so for no operation in particular. */
+/** Rules that apply to every operation. */
 const CONVENTIONS = `
-Answers are \`{data, meta}\`; refusals are \`{error}\` with a stable \`code\`. Every answer names its request in
-\`X-Request-Id\`; a request may bring an id of its own there (\`req_…\`).
+A successful response is \`{data, meta}\`; a refusal is \`{error}\` with a stable \`code\`. Every response has the id of
+its request in \`X-Request-Id\`; the client may set this header to an id of its own (\`req_…\`).
 
-Later versions of v1 only add: fields to answers, optional fields to requests, values to enums, codes to problems.
-Clients must ignore fields that they do not know, and must bear values that they do not know.
+Later versions of v1 only add: fields to responses, optional fields to requests, values to enums, codes to problems.
+Clients must ignore unknown fields and accept unknown values.
 
-An address that does not exist, or not for the caller, is answered 404. An address that exists answers 405 with
-\`Allow\` to other methods, 204 with \`Allow\` to OPTIONS, and HEAD where it answers GET. Address and headers together
-may have 16 KiB (431), a JSON body 256 KiB (413). Unknown fields of a query or a body are ignored.
+The server responds 404 if an address does not exist or the caller may not see it. To an unsupported method it responds
+405 with \`Allow\`, to OPTIONS 204 with \`Allow\`; HEAD is supported wherever GET is. The address and the headers
+together may have 16 KiB (431), a JSON body 256 KiB (413). The server ignores unknown fields of a query or a body.
 
-Text is kept in Unicode's normal form NFC and without white space around it. It holds no control characters but newline
-and tab, and at most 30 combining marks in a row.`
+The server stores text in Unicode's normal form NFC, without surrounding white space. Text may contain no control
+characters except newline and tab, and at most 30 combining marks in a row.`
 
-/** OpenAPI 3.1 of all routes: whatever a route declares is in it, and nothing else. */
+/** The OpenAPI 3.1 document of all routes. It contains exactly what the routes declare. */
 export function openapi(routes: readonly Route[], info: DocumentInfo): OpenApiDocument {
   const paths: Record<string, Record<string, ZodOpenApiOperationObject>> = {}
   for (const route of routes) {
@@ -78,7 +78,7 @@ export function openapi(routes: readonly Route[], info: DocumentInfo): OpenApiDo
 
 const MOST_INT32 = 2 ** 31 - 1
 
-/** What generated clients need besides the schema: how wide a number is, and that answers may get more fields. */
+/** Adds what generated clients need: the width of numbers, and that responses may get more fields. */
 function refine({ jsonSchema: schema, io }: ZodOpenApiOverrideContext): void {
   if (schema.type === 'integer') {
     const narrow =
@@ -91,8 +91,8 @@ function refine({ jsonSchema: schema, io }: ZodOpenApiOverrideContext): void {
 }
 
 /**
- * Answers may get more fields. And openapi-generator's Java client refuses null for a component that is required, although
- * the document allows it: such a field is described as one that may be missing too (docs/adr/0014-openapi-document.md).
+ * Responses may get more fields. Also, openapi-generator's Java client refuses null for a required component although
+ * the document allows it, so such a field is declared optional (docs/adr/0014-openapi-document.md).
  */
 function growable(schema: ZodOpenApiOverrideContext['jsonSchema']): void {
   if (schema.additionalProperties === false) delete schema.additionalProperties
@@ -126,11 +126,11 @@ function operation(route: Route, routes: readonly Route[]): ZodOpenApiOperationO
   }
 }
 
-/** What the permission service is asked, and for whom the answer is yes. */
+/** The action of the operation, and the callers for whom it is allowed. */
 const permissionOf = (action: Action) => ({ action, allowed: saysOf(ruleOf(action).allow) })
 
 const EXAMPLE_META = { request_id: 'req_01j4p0f84wfhz8mpfz3mjs2qaf', timestamp: '2026-11-21T09:30:00.000Z' }
-const NOT_MODIFIED = 'Not modified: the client has it already (If-None-Match)'
+const NOT_MODIFIED = 'Not modified: the client has the current response (If-None-Match)'
 
 function successResponses(route: Route, routes: readonly Route[]): Record<string, ZodOpenApiResponseObject> {
   const headers = successHeaders(route)

@@ -4,13 +4,13 @@ import type { CursorPosition, CursorScope, Cursors } from './cursor.ts'
 /** The `data` of a list, as `listOf` describes it. */
 export type Listed<N extends string, V> = { [K in N]: V[] } & { next_cursor: string | null; has_more: boolean }
 
-/** What to ask the database for: rows behind `after` in the order of the list, at most `limit`. */
+/** The rows of one page: those behind `after` in the order of the list, at most `limit`. */
 export interface PageWanted {
   after: CursorPosition | undefined
   limit: number
 }
 
-/** Shows one page. `list` must sort by what `at` says of a row; by default `createdAt` with all its digits, then `id`. */
+/** Renders one page. `list` must sort by `at(row)`, by default `createdAt` with all its digits, then by `id`. */
 export type Page = <N extends string, T extends { id: Uuid; createdAt: string }, V>(
   name: N,
   list: (wanted: PageWanted) => Promise<readonly T[]>,
@@ -24,7 +24,7 @@ export function pageOf(cursors: Cursors, scope: Omit<CursorScope, 'filters'>, qu
   const bound = { ...scope, filters }
   return async (name, list, show, at = (row) => row.createdAt) => {
     const after = cursor === undefined ? undefined : cursors.decode(bound, cursor)
-    // One more than is shown tells whether there is another page.
+    // One extra row shows whether there is another page.
     const rows = await list({ after, limit: limit + 1 })
     const shown = rows.slice(0, limit)
     const last = rows.length > limit ? shown.at(-1) : undefined

@@ -2,36 +2,36 @@ import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 
 export interface ReaderLimits {
-  /** A client that takes an answer more slowly than this over one whole window is cut off. */
+  /** The server cuts off a client that reads a response more slowly than this over one whole window. */
   bytesPerSecond: number
   windowMs: number
 }
 
 /**
- * Two minutes: a player that is paused reads nothing, and needs no more than a request for the rest, by `Range`, when it
- * goes on. A player that plays takes far more than this, in bursts that are seconds apart.
+ * Two minutes: a paused player reads nothing, and when it continues it only needs to request the rest by `Range`. A
+ * playing player reads far more than this, in bursts that are seconds apart.
  */
 export const READER_LIMITS: ReaderLimits = { bytesPerSecond: 16 * 1024, windowMs: 120_000 }
 
-/** How often per window we look. */
+/** Samples per window. */
 const SAMPLES = 10
 
 /** The window of a connection so far. */
 export interface Reading {
-  /** Bytes the client had taken when the window began. */
+  /** Bytes that the client had read when the window began. */
   taken: number
   samples: number
 }
 
-/** What is seen of a connection: the bytes that the client has taken since the beginning, and those that wait for it. */
+/** A sample of a connection: the bytes that the client has read since the start, and those that wait for it. */
 export interface Seen {
   taken: number
   waiting: number
 }
 
 /**
- * Judges a connection at each sample. While nothing waits for the client it is not the slow side, and its window begins
- * anew. `slow`: bytes waited throughout a window, in which it took too few.
+ * Judges a connection at each sample. While nothing waits for the client, the client is not the slow side, and its
+ * window restarts. `slow`: bytes waited throughout a window in which the client read too few.
  */
 export function judgeReader(
   before: Reading | undefined,
@@ -46,15 +46,15 @@ export function judgeReader(
   return seen.taken - before.taken < enough ? 'slow' : { taken: seen.taken, samples: 0 }
 }
 
-/** Bytes that have been written and are still in this process wait for the client; the others the kernel has taken. */
+/** Written bytes that are still in this process wait for the client; the kernel has taken the others. */
 const look = ({ bytesWritten, writableLength }: Socket): Seen => ({
   taken: bytesWritten - writableLength,
   waiting: writableLength,
 })
 
 /**
- * Cuts connections whose clients take their answers drop by drop: each would hold an answer's buffers, and its connection
- * to the store, for as long as it likes. One timer for all, so that a request costs nothing.
+ * Closes connections whose clients read their responses very slowly: each would hold the buffers of a response, and its
+ * connection to the object store, without limit. One timer for all connections, so that a request costs nothing.
  */
 export function watchReaders(server: Server, limits: ReaderLimits, onCut: () => void): void {
   const open = new Map<Socket, Reading | undefined>()

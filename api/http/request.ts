@@ -4,12 +4,12 @@ import type { Clock } from '../../lib/runtime/clock.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Context } from './route.ts'
 
-/** What is known about a request from its first to its last line of code. */
+/** What all code knows about the current request. */
 export interface RequestState {
   requestId: string
   log: Log
   clock: Clock
-  /** Aborted when the client goes away. */
+  /** Aborted when the client disconnects. */
   signal: AbortSignal
   /** Template of the matched route: metrics and logs must not have one series per id. */
   route?: string
@@ -22,7 +22,7 @@ const STATE = Symbol('request state')
 const REQUEST_ID = idPattern('request')
 const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
 
-/** First middleware: gives every request its id, its logger, and a signal that fires when the client goes away. */
+/** First middleware: gives every request its id, its logger, and a signal that fires when the client disconnects. */
 export function begin(log: Log, clock: Clock): RequestHandler {
   return (req, res, next) => {
     const given = req.get('x-request-id')
@@ -33,7 +33,7 @@ export function begin(log: Log, clock: Clock): RequestHandler {
   }
 }
 
-/** Most requests log nothing of their own and wait for nothing that could be aborted: both are made when asked for. */
+/** Most requests neither log nor wait for anything abortable, so the logger and the signal are created on first use. */
 function newState(requestId: string, log: Log, clock: Clock, res: Response): RequestState {
   let own: Log | undefined
   let signal: AbortSignal | undefined
@@ -63,15 +63,15 @@ function abortedWith(res: Response): AbortSignal {
 
 export const stateOf = (res: Response) => (res.locals as Record<symbol, unknown>)[STATE] as RequestState
 
-/** The client closed the connection before it had sent everything or got its answer: nobody's mistake, nobody to tell. */
+/** The client closed the connection before it had sent everything or received the response. Not a failure. */
 export class ClientGone extends Error {
   override readonly name = 'ClientGone'
   constructor() {
-    super('the client went away')
+    super('the client disconnected')
   }
 }
 
-/** What a handler is told about its request. */
+/** What a handler learns about its request. */
 export function contextOf(req: Request, res: Response, remember: Context['remember']): Context {
   const state = stateOf(res)
   const traceparent = req.get('traceparent')

@@ -6,23 +6,23 @@ import type { Stored } from './idempotency.ts'
 import { ClientGone, stateOf } from './request.ts'
 import { isTagged, type RawReply, type Reply, type Route } from './route.ts'
 
-/** Operations of a deprecated area say since when (RFC 9745) and until when (RFC 8594). */
+/** Headers of deprecated operations: deprecated since (RFC 9745), removed at (RFC 8594). */
 export const DEPRECATION = {
   Deprecation: `@${Date.UTC(2026, 10, 1) / 1000}`,
   Sunset: new Date(Date.UTC(2027, 10, 1)).toUTCString(),
 }
 
 /**
- * What goes out: the data through the response schema, which drops every field that is not declared. An answer that does
- * not fit is our bug: it fails in tests and development; in production it is logged and the client served.
+ * Passes the data through the response schema, which drops undeclared fields. Data that does not fit is a bug of this
+ * server: the request fails in tests and development; in production the server logs it and responds anyway.
  */
 export function render(route: Route, data: unknown, strict: boolean, res: Response): unknown {
   if (!route.response) return null
   const result = route.response.safeParse(data)
   if (result.success) return result.data
-  const error = new Error(`the answer of ${route.operationId} does not fit its schema`, { cause: result.error })
+  const error = new Error(`the response of ${route.operationId} does not fit its schema`, { cause: result.error })
   if (strict) throw error
-  stateOf(res).log.error({ err: error }, 'answer does not fit its schema')
+  stateOf(res).log.error({ err: error }, 'response does not fit its schema')
   return data
 }
 
@@ -32,7 +32,7 @@ export function sendReply(req: Request, res: Response, route: Route, reply: Repl
   res.set(reply.headers ?? {})
   const tagged = isTagged(route) ? (reply.etag ?? text) : undefined
   if (tagged !== undefined) {
-    // Links in the data change with their window of 15 minutes, and the tag with them: 304 leaves no client with dead links.
+    // Links in the data change every 15 minutes, and the tag with them: after a 304 the client's links are still valid.
     const tag = hash('sha256', `${stateOf(res).userId} ${tagged}`, 'base64url').slice(0, 22)
     res.set('ETag', `W/"${tag}"`)
     res.vary('Authorization')
@@ -50,23 +50,23 @@ function sendData(res: Response, route: Route, status: number, data: string): vo
   sendJson(res, route.unwrapped ? data : `{"data":${data},"meta":${JSON.stringify(meta)}}`)
 }
 
-/** As text, which leaves in one write with its headers; `res.json` makes a buffer of it first. */
+/** Sends text, which leaves in one write with its headers; `res.json` makes a buffer of it first. */
 function sendJson(res: Response, text: string): void {
   const length = Buffer.byteLength(text)
   res.setHeader('Content-Type', 'application/json; charset=utf-8')
   res.setHeader('Content-Length', length)
   if (res.req.method === 'HEAD') return void res.end()
-  // Pure ASCII is the same bytes in latin1, which need no encoding.
+  // Pure ASCII has the same bytes in latin1, which needs no encoding.
   res.end(text, length === text.length ? 'latin1' : 'utf8')
 }
 
-/** The kept answer of an earlier request with the same Idempotency-Key. */
+/** Sends the stored response of an earlier request with the same Idempotency-Key. */
 export function sendStored(res: Response, route: Route, stored: Stored): void {
   res.set({ 'Idempotency-Replayed': 'true', 'Cache-Control': 'no-store' })
   sendData(res, route, stored.status, JSON.stringify(stored.data))
 }
 
-/** Streams with backpressure; stops reading when the client goes away; cuts the connection when the source breaks. */
+/** Streams with backpressure. Stops reading if the client disconnects; closes the connection if the source fails. */
 export async function sendRaw(req: Request, res: Response, reply: RawReply): Promise<void> {
   const { body, status, headers } = reply
   if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
@@ -78,7 +78,7 @@ export async function sendRaw(req: Request, res: Response, reply: RawReply): Pro
     body.on('error', () => {}).destroy()
     return void res.status(status).set(headers).end()
   }
-  // A source that fails before its first byte can still be answered properly.
+  // If the source fails before its first byte, the client can still get a problem envelope.
   await readableOrEnded(body)
   res.status(status).set(headers)
   await pipeline(body, res).catch((error: unknown) => {

@@ -8,39 +8,39 @@ import type { Tx } from '../db/db.ts'
 import type { LimitClass } from '../limits/classes.ts'
 import type { Action } from '../permissions/actions.ts'
 
-/** What every handler knows about the request it serves. */
+/** What every handler knows about its request. */
 export interface Context {
   requestId: string
-  /** Client address as far as the configured number of proxies can be trusted. */
+  /** Client address, according to the configured number of trusted proxies. */
   ip: string
   userAgent: string | null
   traceparent: string | null
-  /** Aborted when the client goes away. */
+  /** Aborted when the client disconnects. */
   signal: AbortSignal
   log: Log
   /** Notes that the permission service has decided on this request. */
   decided(): void
   /**
-   * Saves the answer under the request's Idempotency-Key inside the transaction of its effect, so that a repeat is
-   * answered without doing it twice. A no-op without a key. Commands of POST operations call it last in their transaction.
+   * Stores the response under the request's Idempotency-Key in the transaction of its effect, so that a repeat has no
+   * second effect. A no-op without a key. Commands of POST operations call it last in their transaction.
    */
   remember(tx: Tx, status: number, data: unknown): Promise<void>
 }
 
-/** A multipart form whose file is handed over while it arrives. */
+/** A multipart form whose file is streamed to the handler. */
 export interface MultipartBody {
   /** Text fields that came before the file. */
   fields: Record<string, string>
   file: { filename: string; mimeType: string; stream: Readable }
   /**
    * Resolves when the whole body has been read, with every text field of the form (also those behind the file).
-   * Rejects with a Problem on a malformed body, a second file, an oversized field. Await it after the stream ended and
-   * before anything is recorded.
+   * Rejects with a Problem on a malformed body, a second file, an oversized field. The handler awaits it after the end
+   * of the stream and before it records anything.
    */
   finished(): Promise<Record<string, string>>
 }
 
-/** A body that is bytes. */
+/** A binary body. */
 export interface BytesBody {
   stream: Readable
   headers: IncomingHttpHeaders
@@ -48,10 +48,10 @@ export interface BytesBody {
   length: number | undefined
 }
 
-/** How the request body arrives. `json` is parsed and validated, the others are streamed to the handler. */
+/** How the request body arrives. `json` is parsed and validated; the others are streamed to the handler. */
 export type BodyKind = 'json' | 'multipart' | 'bytes'
 
-/** A reply that is not an envelope: media, playlists, the OpenAPI document, pages. */
+/** A reply without the envelope: media, playlists, the OpenAPI document, pages. */
 export interface RawReply {
   status: number
   headers: Record<string, string>
@@ -76,43 +76,43 @@ export interface Reply<R> {
   status?: number
   headers?: Record<string, string>
   /**
-   * What the weak entity tag is made of, where the rendered data would cost too much: everything the body depends on.
-   * Left out, the tag of a GET is a hash of the data, so that no change of what is rendered leaves a client with old data.
+   * Input of the weak entity tag where hashing the rendered data would cost too much: everything the body depends on.
+   * By default the tag of a GET is a hash of the rendered data, so that every change of it changes the tag.
    */
   etag?: string
 }
 
 interface Common {
   method: 'get' | 'post' | 'patch' | 'put' | 'delete'
-  /** With `{name}` placeholders, below the base path; a final `{+name}` takes the rest of the path, slashes included. */
+  /** Below the base path, with `{name}` placeholders; a final `{+name}` matches the rest of the path, with slashes. */
   path: `/${string}`
   operationId: string
   tags: string[]
   summary: string
   description?: string
-  /** Request headers that the handler reads, for the document: nothing checks them but the handler. */
+  /** Request headers that the handler reads, for the document. Only the handler checks them. */
   headers?: z.ZodObject
-  /** Other statuses of success, with the same data, and what they mean: 200 for a merge that has been done before. */
+  /** Other statuses of success, with the same data, and their meaning: 200 for a merge that was complete before. */
   alsoStatus?: Record<number, string>
-  /** Problems this operation can answer with, besides those its shape implies (400, 401, 429, 500, 503). */
+  /** Problems of this operation besides those that its shape implies (400, 401, 429, 500, 503). */
   problems?: ProblemCode[]
   deprecated?: boolean
-  /** Also answered at the host root, as RFC 8615 wants of /.well-known. */
+  /** Also served at the host root, as RFC 8615 requires for /.well-known. */
   atRoot?: boolean
   /** The class of rate limits that this operation counts against; `general` otherwise. */
   limit?: LimitClass
-  /** What the permission service is asked (api/permissions/actions.ts). Public operations have none. */
+  /** The action that the permission service decides on (api/permissions/actions.ts). Public operations have none. */
   action?: Action
 }
 
-/** Raw replies for the document: the content types of a success, each status with its meaning, headers by status. */
+/** Raw replies in the document: the content types of a success, each status with its meaning, headers by status. */
 export interface RawAnswers {
   contentTypes: string[]
   statuses: Record<number, string>
   headers?: Record<number, Record<string, { description: string; schema: { type: 'string' } }>>
 }
 
-/** One HTTP operation as data: Express, OpenAPI, the docs and the tests all read this and nothing else. */
+/** One HTTP operation as data, the only source for Express, OpenAPI, the docs and the tests. */
 export interface Route extends Common {
   public: boolean
   params?: z.ZodObject
@@ -125,18 +125,18 @@ export interface Route extends Common {
   response?: z.ZodType
   /** Set for raw replies: content types for the document. */
   raw?: RawAnswers
-  /** Not wrapped in the envelope (JWKS, openapi.json, album status). */
+  /** True for responses without the envelope (JWKS, openapi.json, album status). */
   unwrapped?: boolean
   examples?: { request?: unknown; response?: unknown }
-  /** Whom the body names, for a class of limits that counts by account. */
+  /** The account that the body names, for a class of limits that counts by account. */
   account?(body: unknown): string
   handle(input: AuthedInput<unknown, unknown, unknown>): Promise<Reply<unknown> | RawReply>
 }
 
-/** Whether answers have an entity tag, and 304 for a client that has the answer already: every GET of a signed-in caller. */
+/** Whether responses have an entity tag, and 304 for a client with the current one: every GET of a signed-in caller. */
 export const isTagged = (route: Pick<Route, 'method' | 'public'>) => route.method === 'get' && !route.public
 
-/** Whether a repeat under an Idempotency-Key gets the first answer: every POST of a signed-in caller. */
+/** Whether a repeat under an Idempotency-Key gets the first response: every POST of a signed-in caller. */
 export const takesIdempotencyKey = (route: Pick<Route, 'method' | 'public'>) => route.method === 'post' && !route.public
 
 export type Out<T extends z.ZodType | undefined> = T extends z.ZodType ? z.output<T> : Record<never, never>
@@ -165,7 +165,7 @@ export interface Spec<
   handle(input: AuthedInput<Out<P>, Out<Q>, Body<K, B>>): Promise<R extends z.ZodType ? Reply<z.input<R>> : Reply<null>>
 }
 
-/** An operation that needs a bearer token and answers with the envelope. Those in an organization: `inOrganization`. */
+/** An operation with a bearer token and the envelope. For those in an organization see `inOrganization`. */
 export function route<
   P extends z.ZodObject | undefined = undefined,
   Q extends z.ZodObject | undefined = undefined,
@@ -203,7 +203,7 @@ type RawSpec<P extends z.ZodObject | undefined, Q extends z.ZodObject | undefine
   handle(input: Input<Out<P>, Out<Q>, Record<never, never>>): Promise<RawReply>
 }
 
-/** A public operation that answers with bytes of its own making: delivery, documents, pages. */
+/** A public operation that makes the bytes of its response itself: delivery, documents, pages. */
 export function rawRoute<P extends z.ZodObject | undefined = undefined, Q extends z.ZodObject | undefined = undefined>(
   spec: RawSpec<P, Q>,
 ): Route {

@@ -10,18 +10,18 @@ import {
 } from '../../lib/contract/ids.ts'
 import { isKeepable, tidyText } from './text.ts'
 
-/** Marks an issue that means "no such thing" (404) rather than "badly written" (400). */
+/** Marks an issue that means 404 (no such resource) instead of 400 (invalid). */
 export const NOT_FOUND_ISSUE = 'not-found'
 
 const exampleOf = (kind: IdKind) => formatId(kind, '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e')
 
 const givenId = (kind: IdKind) => ({
-  description: `Identifier of the ${kind}: with its prefix, or as a bare UUID`,
+  description: `Identifier of the ${kind}, with its prefix or as a bare UUID`,
   pattern: givenIdPattern(kind).source,
   example: exampleOf(kind),
 })
 
-/** An id in the path: `med_…` or a bare UUID, handed on as UUID. Anything else names nothing, hence 404. */
+/** An id in the path: `med_…` or a bare UUID, parsed to a UUID. Anything else is 404. */
 export const pathId = (kind: IdKind) =>
   z
     .string()
@@ -29,11 +29,11 @@ export const pathId = (kind: IdKind) =>
     .transform((value, ctx): Uuid => {
       const id = parseId(kind, value)
       if (id) return id
-      ctx.addIssue({ code: 'custom', message: 'names nothing', params: { means: NOT_FOUND_ISSUE } })
+      ctx.addIssue({ code: 'custom', message: 'does not exist', params: { means: NOT_FOUND_ISSUE } })
       return z.NEVER
     })
 
-/** An id in a body or a query: the same forms, handed on as UUID. Anything else is a 400 that names the field. */
+/** An id in a body or a query: the same forms, parsed to a UUID. Anything else is a 400 that names the field. */
 export const bodyId = (kind: IdKind) =>
   z
     .string()
@@ -45,17 +45,17 @@ export const bodyId = (kind: IdKind) =>
       return z.NEVER
     })
 
-/** An id in an answer. Make the value with `formatId(kind, uuid)`. */
+/** An id in a response. Make the value with `formatId(kind, uuid)`. */
 export const outputId = (kind: IdKind) =>
   z
     .string()
     .regex(idPattern(kind))
     .meta({ example: exampleOf(kind) })
 
-/** A time in an answer: always `YYYY-MM-DDTHH:mm:ss.sssZ`. Make the value with `timestamp(date)`. */
+/** A time in a response: always `YYYY-MM-DDTHH:mm:ss.sssZ`. Make the value with `timestamp(date)`. */
 export const outputTime = () =>
   z.iso.datetime({ precision: 3 }).meta({ pattern: OUTPUT_TIME, example: '2026-11-21T09:30:00.000Z' })
-// What format date-time leaves open: milliseconds and UTC. zod's own pattern knows every leap year.
+// Fixes what the format date-time leaves open: milliseconds and UTC. zod's own pattern spells out leap years.
 const OUTPUT_TIME = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$'
 
 /** `YYYY-MM-DDTHH:mm:ss.sssZ`; null stays null. */
@@ -65,17 +65,17 @@ export function timestamp(date: Date | null): string | null {
   return date?.toISOString() ?? null
 }
 
-/** A time in a request: RFC 3339 with any offset, handed on as Date. */
+/** A time in a request: RFC 3339 with any offset, parsed to a Date. */
 export const inputTime = () =>
   z.iso
     .datetime({ offset: true })
     .meta({ example: '2026-11-21T09:30:00Z' })
     .transform((text) => new Date(text))
 
-/** How wide a whole number is, for the types of generated clients. */
+/** The width of an integer, for the types of generated clients. */
 const formatOf = ({ maximum = 0 }: Record<string, number>) => (maximum < 2 ** 31 ? 'int32' : 'int64')
 
-/** In the document a number, although it arrives as text. */
+/** Describes text as an integer: the value arrives as text, and clients should treat it as a number. */
 const asInteger =
   (shown: Record<string, number>) =>
   ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => {
@@ -83,7 +83,7 @@ const asInteger =
     Object.assign(jsonSchema, { type: 'integer', format: formatOf(shown), ...shown })
   }
 
-/** A whole number written in a query or a path. Anything else, or one out of range, is a 400. */
+/** An integer in a query or a path. Anything else, or an integer out of range, is a 400. */
 export const wholeNumber = (min: number, max: number) =>
   z
     .string()
@@ -102,14 +102,14 @@ export const pageQuery = (bounds: { default: number; max: number }) =>
       .pipe(z.int().min(1, 'must be at least 1').max(bounds.max, `must be at most ${bounds.max}`))
       .prefault(String(bounds.default))
       .meta({
-        description: 'How many items to return at most',
+        description: 'Maximum number of items to return',
         override: asInteger({ minimum: 1, maximum: bounds.max, default: bounds.default }),
       }),
     cursor: z
       .string()
       .max(2048)
       .optional()
-      .meta({ description: '`next_cursor` of the page before; valid for 24 hours and for the same list only' }),
+      .meta({ description: '`next_cursor` of the previous page; valid for 24 hours and for the same list only' }),
   })
 
 /** The `data` of a list: `{<plural>: [...], next_cursor, has_more}`; the component `MediaList` for items `Media`. */
@@ -120,7 +120,7 @@ export const listOf = <N extends string, S extends z.ZodType>(plural: N, item: S
   return list
 }
 
-/** One schema for one list, however many operations answer with it: the document knows it by its name. */
+/** One schema per list, shared by all its operations: the document identifies it by its name. */
 const lists = new WeakMap<z.ZodType, Record<string, z.ZodType>>()
 
 const newList = <N extends string, S extends z.ZodType>(plural: N, item: S) => {
@@ -133,7 +133,7 @@ const newList = <N extends string, S extends z.ZodType>(plural: N, item: S) => {
   return name === undefined ? list : list.meta({ id: `${name}List` })
 }
 
-/** The same for JSON Schema: no character that is forbidden, and `min` of them between white space that is cut off. */
+/** The pattern of `text` for JSON Schema: no forbidden character, and at least `min` after trimming. */
 export const textPattern = (min: number) => {
   const space = '\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff'
   const any = '(?:\\r\\n|[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f])'
@@ -142,7 +142,7 @@ export const textPattern = (min: number) => {
   return min === 1 ? `^${any}*${visible}${any}*$` : `^${any}*${visible}${any}{${min - 2},}${visible}${any}*$`
 }
 
-/** Text that people wrote: NFC, trimmed, without control characters, `min` to `max` code points. */
+/** Text written by users: NFC, trimmed, without control characters, `min` to `max` code points. */
 export const text = (min: number, max: number) =>
   z
     .string()
@@ -153,11 +153,11 @@ export const text = (min: number, max: number) =>
     })
     .meta({ minLength: min, maxLength: max, pattern: textPattern(min) })
 
-/** Text that is handed on exactly as it came: passwords, tokens. Only what no store could keep is refused. */
+/** Text that stays unchanged: passwords, tokens. Only characters that no store can keep are refused. */
 export const verbatim = (max: number) =>
   z
     .string()
     .min(1)
     .max(max)
-    .refine(isKeepable, 'holds characters that are not allowed')
+    .refine(isKeepable, 'contains characters that are not allowed')
     .meta({ pattern: '^[^\\u0000]*$' })

@@ -28,32 +28,32 @@ import {
 import { type Checked, checkFields, checkInput, checkParams } from './validate.ts'
 
 export interface ServeOptions {
-  /** Where idempotency keys are kept. */
+  /** Stores the idempotency keys. */
   db: Database
   /** Turns the Authorization header into an actor, or throws a Problem. */
   authenticate(authorization: string | undefined, request: { log: Log }): Promise<Actor>
-  /** Where refusals of the permission service are recorded. */
+  /** Records refusals of the permission service. */
   refusals: Refusals
   /**
-   * In tests and development: what the document does not promise fails instead of being logged. That is an answer that does
-   * not fit its schema, a Problem that the route does not declare, and a success that the permission service never saw.
+   * Set in tests and development: deviations from the document fail the request instead of being logged. These are a
+   * response that does not fit its schema, an undeclared Problem, and a success without a permission decision.
    */
   checkResponses: boolean
-  /** How often callers may ask; left out, as often as they like. */
+  /** Rate limits; no limits if left out. */
   limits?: Limits | undefined
-  /** How many bodies arrive at once; left out, any number. */
+  /** Limits the bodies that arrive at the same time; no limit if left out. */
   bodies?: Bodies | undefined
 }
 
-const NOBODY: Actor = { userId: '', platformAdmin: false, sessionId: null }
+const NO_ACTOR: Actor = { userId: '', platformAdmin: false, sessionId: null }
 
-/** One operation as an Express handler. The order is the point: who, which, what, once, and only then the work. */
+/** One operation as an Express handler. The order matters: actor, limits, input, idempotency key, then the work. */
 export function serve(route: Route, options: ServeOptions): RequestHandler {
   return async (req, res) => {
     const state = stateOf(res)
     state.route = route.path
     if (route.deprecated) res.set(DEPRECATION)
-    const actor = route.public ? NOBODY : await identify(req, res, options)
+    const actor = route.public ? NO_ACTOR : await identify(req, res, options)
     if (!route.public) state.userId = actor.userId
     const caller = { ip: req.ip ?? '', userId: actor.userId }
     await options.limits?.take(limitOf(route), caller, res)
@@ -72,7 +72,7 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
   }
 }
 
-/** Whoever is refused counts by address: guessing tokens, and asking without one, must stay cheap for us. */
+/** A refused request counts against its address: requests with no token or a guessed one must stay cheap to refuse. */
 async function identify(req: Request, res: Response, { authenticate, limits }: ServeOptions): Promise<Actor> {
   try {
     return await authenticate(req.get('authorization'), stateOf(res))
@@ -83,10 +83,10 @@ async function identify(req: Request, res: Response, { authenticate, limits }: S
   }
 }
 
-/** What arrived. A streamed body is only begun. */
+/** The validated input. A streamed body has only begun. */
 interface Received extends Checked {
   streamed: Streamed<MultipartBody | BytesBody> | undefined
-  /** Identifies what was sent under a key; undefined while a streamed body is still arriving. */
+  /** Identifies the content of the request; undefined while a streamed body is still arriving. */
   digest(): string | undefined
 }
 
@@ -112,7 +112,7 @@ const restJoined = (params: Record<string, string | string[]>) =>
     Object.entries(params).map(([name, value]) => [name, Array.isArray(value) ? value.join('/') : value]),
   )
 
-/** A form whose text fields are checked before the handler hears that it is whole. */
+/** A form whose `finished` also checks the text fields. */
 function checkedForm(route: Route, form: Streamed<MultipartBody>): Streamed<MultipartBody> {
   const { body: schema } = route
   if (!schema) return form
@@ -143,7 +143,7 @@ async function run(r: Run): Promise<void> {
 }
 
 async function replay({ res, route, input }: Run, stored: Stored): Promise<void> {
-  // Whether it is the same request shows only when all of it has been read.
+  // The digest, which shows whether this is the same request, is known only after the whole body has been read.
   await input.streamed?.drain()
   requireSameBody(stored.bodyHash, input.digest())
   sendStored(res, route, stored)
@@ -175,15 +175,15 @@ async function answer(r: Run, attempt: Attempt | undefined): Promise<void> {
   sendReply(req, res, route, made, data)
 }
 
-/** A success without a decision is a hole: the handler forgot to ask. */
+/** A success without a permission decision is a bug: the handler never called `permit`. */
 function requireDecision(route: Route, options: ServeOptions, res: Response): void {
   if (route.public || stateOf(res).isDecided) return
-  const error = new Error(`${route.operationId} was answered without a decision on ${route.action}`)
+  const error = new Error(`${route.operationId} succeeded without a decision on ${route.action}`)
   if (options.checkResponses) throw error
   stateOf(res).log.error({ err: error }, 'no decision of the permission service')
 }
 
-/** The document must not promise less than the code does. */
+/** Reports a Problem that the document does not declare. */
 function declared(route: Route, options: ServeOptions, res: Response, error: unknown): unknown {
   if (!(error instanceof Problem) || problemsOf(route).includes(error.code)) return error
   const undeclared = new Error(`${route.operationId} does not declare ${error.code}`, { cause: error })

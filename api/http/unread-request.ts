@@ -8,8 +8,8 @@ import { problemBody } from './problems.ts'
 export const MAX_HEADER_BYTES = 16 * 1024
 
 /**
- * What to answer when Node cannot read a request, by the code of its error (`HPE_…` are those of llhttp). Undefined when
- * there is nothing to answer: the connection broke, or the client sends on after its last request.
+ * The problem for a request that Node cannot read, by the code of its error (`HPE_…` are those of llhttp). Undefined if
+ * no response is due: the connection broke, or the client keeps sending after its last request.
  */
 export function unreadProblem({ code = '' }: { code?: string | undefined }): Problem | undefined {
   if (code === 'HPE_HEADER_OVERFLOW') {
@@ -25,7 +25,7 @@ export function unreadProblem({ code = '' }: { code?: string | undefined }): Pro
   return new Problem('MALFORMED_REQUEST', 'The request is not valid HTTP/1.1')
 }
 
-/** RFC 9112 §3.2: a request of HTTP/1.1 names its host. Node would answer without the problem envelope. */
+/** RFC 9112 §3.2: an HTTP/1.1 request must have a Host header. Node would refuse without the problem envelope. */
 export function missingHost(req: IncomingMessage): Problem | undefined {
   if (req.headers.host !== undefined || req.httpVersion !== '1.1') return undefined
   return new Problem('MALFORMED_REQUEST', 'The request has no Host header')
@@ -33,10 +33,10 @@ export function missingHost(req: IncomingMessage): Problem | undefined {
 
 export const newRequestId = () => formatId('request', newUuid())
 
-/** How long a refused client may go on sending before the connection is cut: cut at once, it could not read the answer. */
+/** How long a refused client may keep sending. If the connection closed at once, it could not read the response. */
 const LINGER_MS = 2000
 
-/** Answers a request that no middleware has seen, and closes the connection. */
+/** Responds to a request that no middleware has seen, and closes the connection. */
 export function refuse(res: ServerResponse, problem: Problem, requestId: string): void {
   const { headers, body } = answerOf(problem, requestId)
   res.writeHead(problem.status, headers).end(body)

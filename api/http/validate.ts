@@ -11,14 +11,14 @@ export interface Checked {
   body: unknown
 }
 
-/** Parameters of the path. Those that are ids and do not parse name nothing: 404, before anything else is looked at. */
+/** Parses the parameters of the path. An id that does not parse is 404, before any other check. */
 export function checkParams(route: Route, params: unknown) {
   const result = (route.params ?? Nothing).safeParse(params)
   if (result.error?.issues.some(meansNotFound)) throw notFound()
   return result
 }
 
-/** Parses everything the client sent and reports every mistake in one answer. Unknown fields are ignored. */
+/** Parses all input and reports all errors in one response. Ignores unknown fields. */
 export function checkInput(
   route: Route,
   params: z.ZodSafeParseResult<unknown>,
@@ -42,7 +42,7 @@ export function checkFields(schema: z.ZodType, fields: Record<string, string>): 
   if (details.length > 0) throw invalid(details)
 }
 
-export const notFound = () => new Problem('NOT_FOUND', 'There is nothing at this address, or not for you')
+export const notFound = () => new Problem('NOT_FOUND', 'This address does not exist, or you do not have access to it')
 
 export const invalid = (details: FieldIssue[]) =>
   new Problem('VALIDATION_ERROR', 'The request is not valid', { details })
@@ -52,7 +52,7 @@ const parseBody = (route: Route, body: unknown) => (route.body ?? z.unknown()).s
 const meansNotFound = (issue: z.core.$ZodIssue) =>
   issue.code === 'custom' && (issue.params as { means?: unknown } | undefined)?.means === NOT_FOUND_ISSUE
 
-/** At most this many, so that a hostile array does not become a hostile answer. */
+/** Bounds the response to a hostile array. */
 const MOST_ISSUES = 100
 
 function issuesOf(where: string, error: z.ZodError | undefined): FieldIssue[] {
@@ -62,11 +62,11 @@ function issuesOf(where: string, error: z.ZodError | undefined): FieldIssue[] {
   })
 }
 
-/** zod's own words, but for those that repeat what was sent. */
+/** zod's own message, unless it would repeat the input. */
 function messageOf(issue: z.core.$ZodIssue): string {
   if (issue.code === 'invalid_type' && issue.input === undefined && /received undefined$/.test(issue.message)) {
     return 'is required'
   }
-  if (issue.code === 'unrecognized_keys') return 'holds unknown fields'
+  if (issue.code === 'unrecognized_keys') return 'contains unknown fields'
   return issue.message
 }

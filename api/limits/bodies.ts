@@ -4,15 +4,15 @@ import { hasBody } from '../http/json-body.ts'
 import type { BodyKind } from '../http/route.ts'
 import { openSlots, type Slots } from './slots.ts'
 
-/** Bodies that are read at once. Beyond that a request is refused, so that this process is never killed for its memory. */
+/** Bounds the bodies read at the same time and refuses further ones, so that the process stays in its memory limit. */
 export interface Bodies {
-  /** Takes a slot for the body of this request until its answer is over. Throws Problem SERVICE_UNAVAILABLE. */
+  /** Takes a slot for the body of this request until its response ends. Throws Problem SERVICE_UNAVAILABLE. */
   enter(route: { bodyKind?: BodyKind; body?: unknown }, req: IncomingMessage, res: ServerResponse): void
-  /** Slots that are taken, for metrics. */
+  /** Slots in use, for metrics. */
   taken(): Record<Arrival, number>
 }
 
-/** Documents are small, so uploads must not keep them waiting: each kind has slots of its own. */
+/** Each kind has its own slots, so that uploads do not delay the small documents. */
 export type Arrival = 'document' | 'stream'
 
 /** A document has at most 256 KiB: 64 MiB when all of them are that large. */

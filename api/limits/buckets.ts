@@ -2,21 +2,21 @@ import { type ScaledLimit, type Standing, takeToken } from './policy.ts'
 
 export interface Buckets {
   take(key: string): Standing
-  /** How many keys are remembered. */
+  /** Number of keys in memory. */
   size(): number
 }
 
 const MOST_KEYS = 20_000
 
 /**
- * The token buckets of one limit in this process. Bounded: beyond `mostKeys` the bucket that was used longest ago is
- * forgotten, and counts as full. A client that is being refused uses its own all the time, so it cannot be that one.
+ * The token buckets of one limit in this process. Bounded: beyond `mostKeys` the least recently used bucket is dropped
+ * and counts as full. A client that is being refused uses its bucket all the time, so its bucket stays.
  */
 export function openBuckets(limit: ScaledLimit, now: () => number, mostKeys = MOST_KEYS): Buckets {
-  // A Map keeps the order of insertion: every use inserts anew, so the first key is the one unused for longest.
+  // A Map keeps the order of insertion and every use reinserts, so the first key is the least recently used.
   const fullAt = new Map<string, number>()
 
-  /** Two at a time, so that keys go faster than they come. */
+  /** Deletes up to two full buckets per request, so that keys are deleted faster than added. */
   function forgetFull(at: number): void {
     let looked = 0
     for (const [key, moment] of fullAt) {

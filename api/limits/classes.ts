@@ -1,23 +1,23 @@
-/** How many requests are let through, and whose are counted together. */
+/** How many requests are allowed, and which are counted together. */
 export interface Limit {
   /** Requests that a caller may make on average in each `seconds`. */
   quota: number
   seconds: number
-  /** Requests that may come at once after a pause; the whole quota unless said. */
+  /** Requests allowed at once after a pause; by default the whole quota. */
   burst?: number
   /**
-   * `caller`: the user, or the address of a request without a token. `address`: always the address. `account`: the address
-   * and the account that the body names, which is known only after the body has been read.
+   * `caller`: the user, or the address of a request without a token. `address`: always the address. `account`: the
+   * address and the account that the body names, which is known only after the body has been read.
    */
   per: 'caller' | 'address' | 'account'
 }
 
 export interface LimitRules {
-  /** By the name that the `RateLimit` header shows. A request must pass all of them, in this order. */
+  /** By their names in the `RateLimit` header. A request must pass all of them, in this order. */
   limits: Readonly<Record<string, Limit>>
-  /** Counted exactly, over all replicas, in Postgres. The others are counted by each replica for itself. */
+  /** Counted exactly, over all replicas, in Postgres. Each replica counts the others separately. */
   shared?: true
-  /** Requests of one user that may be in progress at the same time in one replica. */
+  /** Requests of one user that one replica serves at the same time. */
   atOnce?: number
 }
 
@@ -28,15 +28,15 @@ const DAY = 86_400
 const one = (name: string, limit: Limit) => ({ limits: { [name]: limit } })
 
 /**
- * Every class of operations and what it allows. An operation belongs to one class, named by its route, and counts against
- * that class alone. Sources: interface specification §4 and the decisions on limits.
+ * Every class of operations with its limits. An operation belongs to one class, named by its route, and counts only
+ * against that class. Sources: interface specification §4 and the decisions on limits.
  */
 const OPERATIONS = {
   /** Every operation with a token that names no other class. */
   general: one('general', { quota: 600, seconds: MINUTE, burst: 60, per: 'caller' }),
-  /** What is open to everyone and costs little: health, keys, the API document. */
+  /** Public and inexpensive: health, keys, the API document. */
   public: one('public', { quota: 300, seconds: MINUTE, burst: 100, per: 'address' }),
-  /** Signed links. A grid of thumbnails, or a family behind one address, must never notice it. */
+  /** Signed links. A grid of thumbnails, or a family behind one address, must stay far below the limit. */
   delivery: one('delivery', { quota: 6000, seconds: MINUTE, burst: 600, per: 'address' }),
   'single-upload': one('single-upload', { quota: 3000, seconds: TEN_MINUTES, per: 'caller' }),
   'upload-init': one('upload-init', { quota: 1000, seconds: HOUR, per: 'caller' }),
@@ -44,7 +44,7 @@ const OPERATIONS = {
   login: {
     shared: true,
     limits: {
-      // First: whatever accounts a client names, it cannot fill the table of counters.
+      // First, so that a client that names many accounts cannot fill the table of counters.
       'login-address': { quota: 100, seconds: HOUR, per: 'address' },
       login: { quota: 5, seconds: MINUTE, per: 'account' },
       'login-hour': { quota: 20, seconds: HOUR, per: 'account' },
@@ -61,18 +61,18 @@ const OPERATIONS = {
       'invitation-day': { quota: 100, seconds: DAY, per: 'caller' },
     },
   },
-  /** Answering an invitation, and looking one up by its slug: a slug is short enough to be guessed. */
+  /** Responses to an invitation, and look-ups by slug: a slug is short enough to guess. */
   respond: one('respond', { quota: 10, seconds: MINUTE, per: 'address' }),
   export: { shared: true, ...one('export', { quota: 10, seconds: DAY, per: 'caller' }) },
   anonymize: { shared: true, ...one('anonymize', { quota: 5, seconds: HOUR, per: 'caller' }) },
 } satisfies Record<string, LimitRules>
 
-/** What a route names. */
+/** The class that a route names. */
 export type LimitClass = keyof typeof OPERATIONS
 export const LIMIT_CLASSES: Readonly<Record<LimitClass, LimitRules>> = OPERATIONS
 
 /**
- * Requests whose token is missing or refused. Generous, because an app that wakes up with an expired token sends all its
- * requests once in vain, and must learn from a 401 that it has to refresh.
+ * Requests whose token is missing or refused. Generous, because an app that resumes with an expired token sends all its
+ * requests once, and must get a 401 to learn that it has to refresh.
  */
 export const UNAUTHORIZED: LimitRules = one('unauthorized', { quota: 600, seconds: MINUTE, burst: 120, per: 'address' })

@@ -7,20 +7,20 @@ import { countedAddress, type ScaledLimit, type Standing, scaled, scaledAtOnce, 
 import type { SharedCounters } from './queries.ts'
 import { openSlotsByKey } from './slots.ts'
 
-/** Who makes a request, as far as it is known. */
+/** The caller of a request, as far as known. */
 export interface Caller {
   ip: string
   /** Empty without a token. */
   userId: string
-  /** Whom the body names, where the class counts by account. */
+  /** The account that the body names, where the class counts by account. */
   account?: string
 }
 
-/** Refusals are Problem RATE_LIMITED. Each call puts `RateLimit-Policy` and `RateLimit` on the answer. */
+/** Each call throws Problem RATE_LIMITED for a refusal and sets `RateLimit-Policy` and `RateLimit` on the response. */
 export interface Limits {
   /** Counts a request before its body is read. */
   take(name: LimitClass, caller: Caller, res: ServerResponse): Promise<void>
-  /** Counts it again once the body has said which account it is about. */
+  /** Counts it again once the account in the body is known. */
   takeForAccount(name: LimitClass, caller: Caller, res: ServerResponse): Promise<void>
   /** Counts a request whose token was missing or refused. */
   takeUnauthorized(caller: Caller, res: ServerResponse): Promise<void>
@@ -29,9 +29,9 @@ export interface Limits {
 export interface LimitsOptions {
   /** Multiplies every number; 0 switches all limits off. */
   factor: number
-  /** Where the scarce classes are counted. */
+  /** Counts the shared classes. */
   shared: SharedCounters
-  /** Milliseconds of a clock that is never set. */
+  /** Milliseconds of a monotonic clock. */
   now: () => number
   onRefused(name: string): void
 }
@@ -45,7 +45,7 @@ export function openLimits(o: LimitsOptions): Limits | undefined {
   const unauthorized = openClass('unauthorized', UNAUTHORIZED, o)
   const named = (name: LimitClass): OpenClass => {
     const found = classes.get(name)
-    if (!found) throw new Error(`there is no class ${name} of limits`)
+    if (!found) throw new Error(`there is no limit class ${name}`)
     return found
   }
   return {
@@ -81,11 +81,11 @@ function openClass(className: string, rules: LimitRules, o: LimitsOptions) {
   }
 
   return {
-    /** What is known before the body, and what only after it. */
+    /** Limits that count before the body is read, and those that count after it. */
     early: counters.filter(({ limit }) => limit.per !== 'account'),
     late: counters.filter(({ limit }) => limit.per === 'account'),
 
-    /** Takes one of the slots of a class that has them, until the answer is over in whatever way. */
+    /** Takes a slot of a class with `atOnce` until the response ends or its connection closes. */
     enter(caller: Caller, res: ServerResponse): void {
       if (rules.atOnce === undefined || res.closed) return
       const leave = slots.enter(callerKey(caller))
@@ -107,8 +107,8 @@ function openClass(className: string, rules: LimitRules, o: LimitsOptions) {
 }
 
 /**
- * This process counts first: what it refuses costs no round trip, so that a flood of one client never becomes one of
- * Postgres; and where Postgres does not answer, its word stands.
+ * This process counts first: its refusals cost no round trip, so the flood of one client does not reach Postgres. If
+ * Postgres does not respond, the count of this process decides.
  */
 function openCounter(name: string, limit: ScaledLimit, rules: LimitRules, o: LimitsOptions): Counter {
   const buckets = openBuckets(limit, o.now)

@@ -1,15 +1,15 @@
 import type { Limit, LimitRules } from './classes.ts'
 
-/** A limit as it applies here, with its numbers multiplied by the configured factor. */
+/** A limit with its numbers multiplied by the configured factor. */
 export type ScaledLimit = Required<Limit>
 
-/** Where a caller stands after a request. */
+/** State of a caller's limit after a request. */
 export interface Standing {
-  /** 0 when the request is let through, else the milliseconds after which one would be. */
+  /** 0 if the request is allowed, else the milliseconds until a request will be. */
   retryAfterMs: number
-  /** Requests that would be let through now. */
+  /** Requests that are allowed now. */
   remaining: number
-  /** Milliseconds until everything is available again. */
+  /** Milliseconds until the limit is fully available again. */
   resetMs: number
 }
 
@@ -22,13 +22,13 @@ export function scaled(limit: Limit, factor: number): ScaledLimit {
 export const scaledAtOnce = ({ atOnce }: LimitRules, factor: number) =>
   atOnce === undefined ? Number.POSITIVE_INFINITY : scale(atOnce, factor)
 
-/** Below this many milliseconds two moments are one: numbers with a fraction do not add up exactly. */
+/** Times that differ by less are equal (milliseconds): floating-point sums are inexact. */
 const EPSILON = 1e-6
 
 /**
- * A bucket of `burst` tokens that fills at `quota` per `seconds`, of which each request takes one (the generic cell rate
- * algorithm, ITU-T I.371). All there is to remember of it is `fullAt`, the moment when it will be full again; one that is
- * full needs no memory at all. Moments are milliseconds of one clock.
+ * A bucket of `burst` tokens that refills at `quota` per `seconds`; each request takes one (the generic cell rate
+ * algorithm, ITU-T I.371). Its only state is `fullAt`, the time when it will be full again; a full bucket needs no
+ * state. Times are milliseconds of one clock.
  */
 export function takeToken(
   limit: ScaledLimit,
@@ -47,14 +47,14 @@ export function takeToken(
   return { standing: { retryAfterMs: 0, remaining, resetMs: after - now }, fullAt: after }
 }
 
-/** Of two counts of the same requests the one that leaves less. */
+/** Of two counts of the same requests, the one that leaves fewer. */
 export const stricter = (a: Standing, b: Standing): Standing =>
   a.retryAfterMs > b.retryAfterMs || (a.retryAfterMs === b.retryAfterMs && a.remaining < b.remaining) ? a : b
 
 /**
- * What an address is counted as: itself for IPv4, its /64 for IPv6, of which one customer has at least one whole. Accepts
- * what proxies write into X-Forwarded-For: brackets, ports, zones, IPv4 mapped into IPv6. Anything else counts as the text
- * that it is.
+ * The key under which an address is counted: IPv4 the address, IPv6 its /64, as a customer has at least one whole /64.
+ * Accepts the forms that proxies write into X-Forwarded-For: brackets, ports, zones, IPv4 mapped into IPv6. Other text
+ * is its own key.
  */
 export function countedAddress(ip: string): string {
   const bare = /^\[(.*)\](?::\d+)?$/.exec(ip)?.[1] ?? /^([\d.]+):\d+$/.exec(ip)?.[1] ?? ip

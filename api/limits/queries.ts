@@ -7,7 +7,7 @@ import { rateLimits } from '../db/schema/limits.ts'
 import type { ScaledLimit, Standing } from './policy.ts'
 
 export interface SharedCounters {
-  /** Counts one request under a key. Undefined when Postgres does not say in time where the caller stands. */
+  /** Counts one request under a key. Undefined if Postgres does not respond in time. */
   counter(name: string, limit: ScaledLimit): (key: string) => Promise<Standing | undefined>
 }
 
@@ -15,21 +15,21 @@ export interface SharedOptions {
   pool: pg.Pool
   log: Log
   now: () => number
-  /** How long a request waits for Postgres at most. */
+  /** Maximum time that a request waits for Postgres. */
   timeoutMs?: number
-  /** How long Postgres is not asked again after it failed, so that an outage delays few requests. */
+  /** Time after a failure during which requests skip Postgres, so that an outage delays few of them. */
   pauseMs?: number
 }
 
-/** Counts over all replicas: so many requests in a window that begins with the first one. */
+/** Counts over all replicas: `quota` requests in a window that begins with the first one. */
 export function openSharedCounters(o: SharedOptions): SharedCounters {
   const { pool, log, now, timeoutMs = 500, pauseMs = 5000 } = o
   let askAgainAt = Number.NEGATIVE_INFINITY
   let isTidied = false
 
   function away(error: unknown): undefined {
-    // Requests that were under way together fail together; one line says it.
-    if (now() >= askAgainAt) log.warn({ err: error }, 'rate limits are not shared: counting in this process alone')
+    // Concurrent requests fail together; log one line for all.
+    if (now() >= askAgainAt) log.warn({ err: error }, 'rate limits are not shared: each replica counts alone')
     askAgainAt = now() + pauseMs
     return undefined
   }
@@ -44,7 +44,7 @@ export function openSharedCounters(o: SharedOptions): SharedCounters {
         keyPrefix: name,
         points: quota,
         duration: seconds,
-        // One of them is enough to delete what has expired.
+        // One limiter is enough to delete the expired rows of all.
         clearExpiredByTimeout: !isTidied,
       })
       isTidied = true
@@ -60,7 +60,7 @@ export function openSharedCounters(o: SharedOptions): SharedCounters {
   }
 }
 
-/** Keys are made of addresses of people; the table needs to tell them apart, not to know them. */
+/** Keys contain personal data (addresses, accounts), and the table needs only distinct values. */
 const keyOf = (key: string) => hash('sha256', key, 'base64url')
 
 const standingOf = ({ remainingPoints, msBeforeNext }: RateLimiterRes): Standing => ({
@@ -75,7 +75,7 @@ const refusalOf = ({ msBeforeNext }: RateLimiterRes): Standing => ({
   resetMs: msBeforeNext,
 })
 
-/** The query itself goes on, and counts if it comes through after all. */
+/** Stops waiting after `ms`; the query continues, and counts if it succeeds. */
 async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {

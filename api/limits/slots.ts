@@ -1,6 +1,6 @@
-/** What can be held a limited number of times at once. */
+/** A counting semaphore. */
 export interface Slots {
-  /** What gives the slot back, which may be called again without effect; undefined when all are taken. */
+  /** Returns a function that releases the slot (further calls have no effect); undefined if all slots are taken. */
   enter(): (() => void) | undefined
   taken(): number
 }
@@ -21,7 +21,7 @@ export function openSlots(most: number): Slots {
   }
 }
 
-/** The same for each key. Remembers only keys of which a slot is taken. */
+/** One semaphore per key. Stores only keys with a taken slot. */
 export function openSlotsByKey(most: number): { enter(key: string): (() => void) | undefined; size(): number } {
   const all = new Map<string, Slots>()
   return {

@@ -10,21 +10,21 @@ import { retryMedia } from '../media/commands.ts'
 import { addMember, changeRole, createOrganization } from './commands.ts'
 import { ROLES, type Role } from './policy.ts'
 
-/** Compiled, as in the image, it has another ending. */
+/** The extension differs in the image, which has compiled files. */
 const PROGRAM = `api/cli${extname(import.meta.filename)}`
 const HELP = `Usage: node ${PROGRAM} COMMAND
 
-  org create NAME                        make an organization
-  member add ORG USER [--role ROLE]      add a user (ROLE: owner, admin or member; member when left out)
-  member role ORG USER ROLE              change what a member may do
-  media retry MEDIA                      convert a media once more whose conversion failed
+  org create NAME                        create an organization
+  member add ORG USER [--role ROLE]      add a user (ROLE: owner, admin or member; default: member)
+  member role ORG USER ROLE              change the role of a member
+  media retry MEDIA                      repeat the failed conversion of a media item
 
-ORG and MEDIA are ids. USER is an id, the e-mail address of a user who has signed in and whose identity provider calls it
-verified, or the subject that the identity provider AUTH_ISSUER gives a user, who need not have signed in yet.
+ORG and MEDIA are ids. USER is one of: an id; the e-mail address of a user who has signed in, if the identity provider
+has verified it; the subject of a user at the identity provider AUTH_ISSUER, even before the first sign-in.
 
-Prints what was done as JSON. Exit status: 0 done, or nothing was left to do; 1 an error, e.g. no database;
-2 not understood; 3 refused, e.g. there is no such organization.
-Environment: DATABASE_URL, and AUTH_ISSUER to name users by subject.
+Prints the result as JSON. Exit status: 0 success, also without a change; 1 error, e.g. no database;
+2 invalid usage; 3 refused, e.g. unknown organization.
+Environment: DATABASE_URL; AUTH_ISSUER, to identify users by subject.
 `
 
 class UsageError extends Error {}
@@ -34,7 +34,7 @@ interface Session {
   issuer: string | undefined
 }
 interface Command {
-  /** Names of the arguments, for the count and the message. */
+  /** Names of the required arguments. */
   args: readonly string[]
   options?: readonly string[]
   run(session: Session, args: string[], options: { role?: string | undefined }): Promise<object>
@@ -80,13 +80,13 @@ const shown = (m: { orgId: Uuid; userId: Uuid; role: Role }) => ({
 
 function id(kind: IdKind, text: string): Uuid {
   const uuid = parseId(kind, text)
-  if (uuid === undefined) throw new UsageError(`${text} is no id of kind ${kind}`)
+  if (uuid === undefined) throw new UsageError(`${text} is not an id of kind ${kind}`)
   return uuid
 }
 
 function asRole(text: string): Role {
   const role = ROLES.find((known) => known === text)
-  if (!role) throw new UsageError(`${text} is no role; there are ${ROLES.join(', ')}`)
+  if (!role) throw new UsageError(`${text} is not a role; the roles are ${ROLES.join(', ')}`)
   return role
 }
 
@@ -114,7 +114,7 @@ export interface Terminal {
   err(text: string): void
 }
 
-/** Runs one command of an administrator and returns the exit status; the help text says which there are. */
+/** Runs one command of an administrator and returns the exit status; see the help text for both. */
 export async function runCommandLine(
   argv: readonly string[],
   terminal: Terminal,
@@ -144,7 +144,7 @@ async function execute(
   const log = openLog({ program: 'cli', level: 'error', fd: 2 })
   const db = openDatabase({
     url: config.DATABASE_URL,
-    // The API's own role may read memberships and not change them: that it cannot is the point of it.
+    // The role of the API may only read memberships.
     role: 'keepsake_worker',
     statementTimeoutMs: 10_000,
     maxConnections: 1,

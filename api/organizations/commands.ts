@@ -18,7 +18,7 @@ import {
   updateRole,
 } from './queries.ts'
 
-/** What administrators do from the command line, as keepsake_worker: the API's own role may only read memberships. */
+/** Commands of administrators run as keepsake_worker: the role of the API may only read memberships. */
 const BY_ADMIN = { actorId: null, context: null, result: 'success' } as const
 
 export function createOrganization(db: Database, name: string): Promise<{ orgId: Uuid; name: string }> {
@@ -44,11 +44,11 @@ export interface AddMember {
   /** `usr_…`, a UUID, an e-mail address, or the subject at the identity provider. */
   user: string
   role: Role
-  /** Whose subject that is. */
+  /** The identity provider of the subject. */
   issuer: string | undefined
 }
 
-/** Adding somebody who has the role already is success; another role is a CONFLICT, since it would be a change. */
+/** Succeeds if the user has the role already. Another role is a CONFLICT: `changeRole` changes roles. */
 export function addMember(db: Database, command: AddMember): Promise<Member & { added: boolean }> {
   return db.inTransaction({}, async (tx) => {
     await lockOrFail(tx, command.orgId)
@@ -57,7 +57,7 @@ export function addMember(db: Database, command: AddMember): Promise<Member & { 
     const member = { orgId: command.orgId, userId, role: command.role }
     const known = await findMembership(tx, command.orgId, userId)
     if (known?.role === command.role) return { ...known, added: false }
-    if (known) throw new Problem('CONFLICT', `That user is a member already, as ${known.role}; change the role instead`)
+    if (known) throw new Problem('CONFLICT', `The user is already a member, as ${known.role}; change the role instead`)
     await insertMembership(tx, member)
     await insertAudit(tx, {
       ...BY_ADMIN,
@@ -78,10 +78,10 @@ export function changeRole(db: Database, command: AddMember): Promise<Member> {
     const userId = await findUser(tx, command.user, command.issuer)
     if (!userId) throw new Problem('NOT_FOUND', 'There is no such user')
     const known = await findMembership(tx, orgId, userId)
-    if (!known) throw new Problem('NOT_FOUND', 'That user is no member of this organization')
+    if (!known) throw new Problem('NOT_FOUND', 'The user is not a member of this organization')
     if (known.role === role) return known
     if (leavesNoOwner({ from: known.role, to: role, owners: await countOwners(tx, orgId) })) {
-      throw new Problem('CONFLICT', 'An organization keeps at least one owner; make somebody else owner first')
+      throw new Problem('CONFLICT', 'An organization needs at least one owner; make another member an owner first')
     }
     await updateRole(tx, { orgId, userId, role })
     await insertAudit(tx, {
@@ -109,11 +109,11 @@ async function findUser(tx: Tx, text: string, issuer: string | undefined): Promi
   return issuer === undefined ? undefined : findUserById(tx, userIdOf(issuer, text))
 }
 
-/** Somebody who has not signed in yet is known by nothing but the subject that the identity provider gives them. */
+/** A user who has not signed in yet is known only by the subject at the identity provider. */
 async function makeUser(tx: Tx, subject: string, issuer: string | undefined): Promise<Uuid> {
   if (!isIdentifier(subject)) throw new Problem('VALIDATION_ERROR', 'A subject has 1 to 255 characters')
   if (issuer === undefined) {
-    throw new Problem('VALIDATION_ERROR', 'Nobody like that has signed in: set AUTH_ISSUER to add them by subject')
+    throw new Problem('VALIDATION_ERROR', 'No such user has signed in; set AUTH_ISSUER to add a user by subject')
   }
   const id = userIdOf(issuer, subject)
   await ensureUser(tx, { id, issuer, subject })
@@ -122,10 +122,10 @@ async function makeUser(tx: Tx, subject: string, issuer: string | undefined): Pr
 
 async function userByEmail(tx: Tx, email: string): Promise<Uuid> {
   const [user, another] = await findUsersByEmail(tx, email)
-  if (another) throw new Problem('CONFLICT', 'Several users have this e-mail address; name one by id')
+  if (another) throw new Problem('CONFLICT', 'Several users have this e-mail address; use the id of one')
   if (user) return user
   throw new Problem(
     'NOT_FOUND',
-    'No user with this verified e-mail address has signed in yet; name the user by subject',
+    'No user with this verified e-mail address has signed in yet; use the subject of the user',
   )
 }

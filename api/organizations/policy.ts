@@ -1,10 +1,10 @@
-/** Roles in order of power: each may do what those after it may. */
+/** Roles, highest first: each includes the permissions of those after it. */
 export const ROLES = ['owner', 'admin', 'member'] as const
 export type Role = (typeof ROLES)[number]
 
-/** Whether someone with this role may do what `needed` may. */
+/** Whether the member's role includes the permissions of `needed`. */
 export const hasRole = (member: { role: Role }, needed: Role) => ROLES.indexOf(member.role) <= ROLES.indexOf(needed)
 
-/** An organization always keeps an owner, or nobody could ever manage it again. */
+/** True if the change removes the last owner, without whom no member could manage the organization. */
 export const leavesNoOwner = (change: { from: Role; to: Role; owners: number }) =>
   change.from === 'owner' && change.to !== 'owner' && change.owners <= 1

@@ -12,7 +12,7 @@ export interface Member {
   role: Role
 }
 
-/** Whether, and as what, a user belongs to an organization. Looked up per request: leaving takes effect at once. */
+/** The membership of a user. Looked up per request, so that the end of a membership takes effect immediately. */
 export async function findMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise<Member | undefined> {
   const query = prepared(tx, 'find_membership', (name) =>
     tx
@@ -31,7 +31,7 @@ export async function insertOrganization(tx: Tx, name: string): Promise<Uuid> {
   return id
 }
 
-/** Locked until the transaction ends: changes of its members happen one after another. */
+/** Locks the organization until the transaction ends, so that changes of its members are serialized. */
 export async function lockOrganization(tx: Tx, id: Uuid): Promise<{ name: string } | undefined> {
   const [row] = await tx
     .select({ name: organizations.name })
@@ -61,7 +61,7 @@ export async function findUserById(tx: Tx, id: Uuid): Promise<Uuid | undefined> 
   return row?.id
 }
 
-/** Addresses are not unique: two identity providers may both know one. */
+/** E-mail addresses are not unique: two identity providers may have the same one. */
 export async function findUsersByEmail(tx: Tx, email: string): Promise<Uuid[]> {
   const rows = await tx
     .select({ id: users.id })
@@ -71,7 +71,7 @@ export async function findUsersByEmail(tx: Tx, email: string): Promise<Uuid[]> {
   return rows.map((r) => r.id)
 }
 
-/** Makes the row that the first sign-in of this person will find; nothing when it is there. */
+/** Inserts the row that the first sign-in of the user will find; no effect if it exists. */
 export async function ensureUser(tx: Tx, user: { id: Uuid; issuer: string; subject: string }): Promise<void> {
   await tx
     .insert(users)

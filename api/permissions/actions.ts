@@ -4,14 +4,14 @@ import { userActions } from '../users/policy.ts'
 import { permissionActions } from './policy.ts'
 import type { ActionRule } from './rule.ts'
 
-/** Everything that can be asked of the permission service; a feature adds the actions of its `policy.ts`. */
+/** All actions of the permission service; a feature adds the actions of its `policy.ts`. */
 export const ACTIONS = { ...authActions, ...mediaActions, ...permissionActions, ...userActions } as const
 
 export type Action = keyof typeof ACTIONS
-/** What a row must tell for the rule of this action. */
+/** The fields of a row that the rule of this action needs. */
 export type ResourceOf<A extends Action> = (typeof ACTIONS)[A] extends ActionRule<infer R> ? R : never
 
 export const isAction = (text: string): text is Action => Object.hasOwn(ACTIONS, text)
 
-/** The rule without the type of its resource: for code that serves all actions. */
+/** The rule without the type of its resource, for code that handles all actions. */
 export const ruleOf = (action: Action) => ACTIONS[action] as ActionRule<never>

@@ -10,7 +10,7 @@ import { type Action, isAction, ruleOf } from './actions.ts'
 import type { ExplainPermission, PermissionExplanation } from './explain.ts'
 import { explain, type ResourceKind, saysOf } from './rule.ts'
 
-/** How a dry run finds what an action is about; a feature adds its rows. */
+/** How a dry run finds the resource of an action; a feature adds its tables. */
 const RESOURCES: Record<Exclude<ResourceKind, 'caller' | 'organization'>, Resource> = {
   media: { id: 'media', find: findMedia },
   upload: { id: 'upload', find: findUpload },
@@ -21,8 +21,8 @@ interface Resource {
 }
 
 /**
- * Why a user may or may not do something, by the rules that decide on requests, without doing it. The user's roles
- * on the platform are claims of a token that is not at hand, so they count as missing.
+ * Explains why a user may or may not do something: applies the rules that decide on requests, without performing the
+ * action. Platform roles are claims of the user's token, which is not available here, so they count as missing.
  */
 export function explainPermission(
   db: Database,
@@ -49,8 +49,8 @@ function resourceOf(action: Action, given: string | null | undefined) {
   const { on } = ruleOf(action)
   if (on === 'caller' || on === 'organization') return undefined
   const resource = RESOURCES[on]
-  if (!given) throw invalid([{ field: 'body.resource_id', issue: `is required: the action is about a ${on}` }])
+  if (!given) throw invalid([{ field: 'body.resource_id', issue: `is required: the action applies to one ${on}` }])
   const uuid = parseId(resource.id, given)
-  if (!uuid) throw invalid([{ field: 'body.resource_id', issue: `is not an id of a ${on}` }])
+  if (!uuid) throw invalid([{ field: 'body.resource_id', issue: `is not an id of kind ${on}` }])
   return { ...resource, uuid, shown: formatId(resource.id, uuid) }
 }

@@ -2,8 +2,8 @@ import type { Uuid } from '../../lib/contract/ids.ts'
 import { hasRole } from '../organizations/policy.ts'
 import { fact } from './rule.ts'
 
-/** What rules of several features are made of. A fact of one feature stands in its own `policy.ts`. */
-export const signedIn = fact('signed_in', 'everyone who is signed in', () => true)
+/** Facts that several features use. A fact of one feature belongs in its `policy.ts`. */
+export const signedIn = fact('signed_in', 'signed-in users', () => true)
 
 export const platformAdmin = fact('platform_admin', 'platform administrators (`ROLE_ADMIN`)', (a) => a.platformAdmin)
 

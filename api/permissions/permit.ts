@@ -7,7 +7,7 @@ import type { Member } from '../organizations/queries.ts'
 import { ACTIONS, type Action, type ResourceOf } from './actions.ts'
 import { type ActionRule, type Asking, decide, type Reason } from './rule.ts'
 
-/** A refusal of the permission service. The client sees that there is nothing; the audit log is told why. */
+/** A refusal of the permission service. The client gets 404; the audit log gets the reason. */
 export class Denied extends Problem {
   readonly action: Action
   readonly reason: Reason
@@ -15,7 +15,7 @@ export class Denied extends Problem {
 
   constructor(action: Action, reason: Reason, resourceId: Uuid | null, isOpen: boolean) {
     const { message } = notFound()
-    super(isOpen ? 'FORBIDDEN' : 'NOT_FOUND', isOpen ? 'This is not for you to do' : message)
+    super(isOpen ? 'FORBIDDEN' : 'NOT_FOUND', isOpen ? 'You do not have permission to do this' : message)
     this.action = action
     this.reason = reason
     this.resourceId = resourceId
@@ -23,14 +23,14 @@ export class Denied extends Problem {
 }
 
 export interface Permit<A extends Action> {
-  /** The row, if the caller may do to it what the route is for. Throws Denied. */
+  /** Returns the row if the caller may perform the route's action on it. Throws Denied. */
   permit<T extends ResourceOf<A>>(row: T): T
-  /** Whether the caller may do something else, which then shapes the answer. */
+  /** Whether the caller may perform another action; for the content of the response. */
   can<B extends Action>(action: B, row: ResourceOf<B>): boolean
 }
 
 export interface Gate<A extends Action> extends Permit<A> {
-  /** Must be called once, before anything is permitted. Throws Denied for those who are no members. */
+  /** Must be called once, before `permit` and `can`. Throws Denied for non-members. */
   admit(member: Member | undefined): Member
 }
 
@@ -38,16 +38,16 @@ export interface GateOptions {
   action: Action
   actor: { userId: Uuid; platformAdmin: boolean }
   context: Pick<Context, 'decided'>
-  /** Members who are refused learn that there is something: 403 instead of 404. */
+  /** Refused members get 403 instead of 404. */
   isOpen?: boolean
 }
 
-/** The decisions of one transaction: on the membership and the rows that it read or locked itself. */
+/** The decisions of one transaction, on the membership and the rows that the transaction read or locked. */
 export function openGate<A extends Action>({ action, actor, context, isOpen = false }: GateOptions): Gate<A> {
   let asking: Asking | undefined
   const known = () => {
     if (asking) return asking
-    throw new Error(`a decision on ${action} was asked for before the membership was known`)
+    throw new Error(`a decision on ${action} was requested before the membership was known`)
   }
   const check = (row: unknown) => {
     const rule = ACTIONS[action] as ActionRule
@@ -72,7 +72,7 @@ export function openGate<A extends Action>({ action, actor, context, isOpen = fa
 
 const idOf = (row: unknown): Uuid | null => (row as { id?: Uuid } | undefined)?.id ?? null
 
-/** Decides what concerns the caller alone. Throws Denied, which has been recorded. */
+/** Decides on actions of kind `caller`. Records a refusal and throws Denied. */
 export async function permitCaller(
   action: Action,
   { actor, context }: Pick<AuthedInput<unknown, unknown, unknown>, 'actor' | 'context'>,
@@ -86,7 +86,7 @@ export async function permitCaller(
   })
 }
 
-/** Runs `work`; what it denies reaches the audit log before the error goes on. */
+/** Runs `work`; records its denials in the audit log before it rethrows them. */
 export async function recordingDenials<T>(
   o: { refusals: Refusals; actor: { userId: Uuid }; context: Context; orgId: Uuid | null },
   work: () => Promise<T>,
@@ -99,7 +99,7 @@ export async function recordingDenials<T>(
   }
 }
 
-// The key leaves organization and resource out: a scanner may name any number of them.
+// The key omits organization and resource: a scanner may name any number of them.
 const recordDenial = (
   { refusals, actor, context, orgId }: Parameters<typeof recordingDenials>[0],
   { action, reason, resourceId }: Denied,

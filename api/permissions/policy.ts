@@ -2,5 +2,5 @@ import { platformAdmin } from './facts.ts'
 import { onCaller } from './rule.ts'
 
 export const permissionActions = {
-  'permission.explain': onCaller('ask why a user may or may not do something', platformAdmin),
+  'permission.explain': onCaller('explain why a user may or may not do something', platformAdmin),
 } as const

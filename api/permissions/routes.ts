@@ -12,9 +12,9 @@ export const permissionRoutes = ({ db }: ApiDeps): Route[] => [
     path: '/admin/permissions/explain',
     operationId: 'explainPermission',
     tags: ['Administration'],
-    summary: 'Ask why a user may or may not do something',
+    summary: 'Explain why a user may or may not do something',
     description:
-      'For platform administrators (`ROLE_ADMIN`); to others the address does not exist. A dry run of the rules of docs/permissions.md: nothing is done, and the question is recorded in the audit log.',
+      'For platform administrators (`ROLE_ADMIN`); other callers get 404. A dry run of the rules of docs/permissions.md: it performs no action and adds an entry to the audit log.',
     action: 'permission.explain',
     problems: ['NOT_FOUND'],
     body: ExplainPermission,

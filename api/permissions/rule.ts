@@ -1,7 +1,7 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Role } from '../organizations/policy.ts'
 
-/** Who asks. `role` is the membership in the organization in question; null without one. */
+/** The caller. `role` is the role in the organization of the request; null for a non-member. */
 export interface Asking {
   userId: Uuid
   role: Role | null
@@ -9,7 +9,7 @@ export interface Asking {
   platformAdmin: boolean
 }
 
-/** What a rule looks at: one thing that is true or false of the caller and, where `R` says so, of the resource. */
+/** A predicate on the caller and, depending on `R`, on the resource. */
 export interface Fact<R> {
   readonly name: string
   /** Completes the sentence "Allowed for …". */
@@ -17,7 +17,7 @@ export interface Fact<R> {
   readonly holds: (asking: Asking, resource: R) => boolean
 }
 
-/** Facts, joined. Without effects: what decides must not be able to act. */
+/** A combination of facts, without effects. */
 export type Rule<R> = Fact<R> | { readonly join: 'or' | 'and'; readonly of: readonly Rule<R>[] }
 
 export const fact = <R = unknown>(name: string, says: string, holds: Fact<R>['holds']): Fact<R> => ({
@@ -48,35 +48,35 @@ export function factsOf<R>(rule: Rule<R>): Fact<R>[] {
 }
 
 /**
- * What a rule is about. `caller`: the signed-in person, in no organization. `organization`: the organization alone. The
- * others name the kind of row that the rule also looks at.
+ * The subject of a rule. `caller`: the signed-in user, outside of organizations. `organization`: the organization only.
+ * The others name the kind of row that the rule also checks.
  */
 export type ResourceKind = 'caller' | 'organization' | 'media' | 'upload'
 
 export interface ActionRule<R = unknown> {
   readonly on: ResourceKind
-  /** What the action does, for people: `see a media item`. */
+  /** Human-readable description: `see a media item`. */
   readonly does: string
   readonly allow: Rule<R>
 }
 
-/** In no organization. */
+/** An action outside of organizations. */
 export const onCaller = (does: string, allow: Rule<undefined>): ActionRule<undefined> => ({ on: 'caller', does, allow })
-/** In an organization, decided by the caller's membership alone. */
+/** An action in an organization; only the caller's membership decides. */
 export const onOrganization = (does: string, allow: Rule<undefined>): ActionRule<undefined> => ({
   on: 'organization',
   does,
   allow,
 })
-/** On one row of an organization. */
+/** An action on one row of an organization. */
 export const on = <R>(kind: Exclude<ResourceKind, 'caller' | 'organization'>, does: string, allow: Rule<R>) =>
   ({ on: kind, does, allow }) satisfies ActionRule<R>
 
-/** Why a decision is what it is. `no_such_resource` only in a dry run: where there is no row, nothing is decided. */
+/** Reason of a decision. `no_such_resource` occurs only in a dry run: requests decide only on existing rows. */
 export const REASONS = ['allowed', 'not_a_member', 'no_such_resource', 'rule_not_met'] as const
 export type Reason = (typeof REASONS)[number]
 
-/** Interface specification §5.5. Only members may do anything in an organization, whatever the rule says. */
+/** Interface specification §5.5. Only members may act in an organization, independent of the rule. */
 export function decide<R>(action: ActionRule<R>, asking: Asking, resource: R): Reason {
   if (action.on !== 'caller' && asking.role === null) return 'not_a_member'
   return holds(action.allow, asking, resource) ? 'allowed' : 'rule_not_met'
@@ -84,11 +84,11 @@ export function decide<R>(action: ActionRule<R>, asking: Asking, resource: R): R
 
 export interface Explanation {
   reason: Reason
-  /** The role, and each fact of the rule with what it came to. */
+  /** The role, and each fact of the rule with its value. */
   facts: Record<string, string | boolean | null>
 }
 
-/** The same decision with everything that it looked at. `resource` is undefined when there is no such row. */
+/** The same decision with its input. `resource` is undefined if the row does not exist. */
 export function explain(action: ActionRule<never>, asking: Asking, resource: unknown): Explanation {
   const rule = action.allow as Rule<unknown>
   const isMissing = resource === undefined && action.on !== 'caller' && action.on !== 'organization'

@@ -14,7 +14,7 @@ const TYPES: Record<string, string> = {
   '.png': 'image/png',
 }
 
-/** Nothing from elsewhere, nothing inline: the page works from our own files alone. */
+/** No external and no inline resources: the page loads only files of this server. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -58,7 +58,7 @@ const CACHED = 'public, max-age=3600'
 const tags = ['Reference']
 const raw = (...contentTypes: string[]) => ({ contentTypes, statuses: { 200: 'OK' } })
 
-/** The OpenAPI document and a page to read and try it. */
+/** The OpenAPI document, and an interactive page for it. */
 export const referenceRoutes = (document: () => OpenApiDocument): Route[] => [
   rawRoute({
     method: 'get',
@@ -83,7 +83,7 @@ export const referenceRoutes = (document: () => OpenApiDocument): Route[] => [
     tags,
     limit: 'public',
     summary: 'This document as an interactive page',
-    description: 'Swagger UI, served by this server alone: nothing is loaded from elsewhere.',
+    description: 'Swagger UI. The page loads no external resources.',
     raw: raw('text/html'),
     handle: async () => ({
       status: 200,

@@ -1,6 +1,6 @@
 /**
- * Mirrors `migrations/*.sql`, which decide; a test compares the two. One file per feature; columns are camelCase here and
- * snake_case there.
+ * Mirrors `migrations/*.sql`, which are authoritative; a test compares the two. One file per feature; columns are
+ * camelCase here and snake_case there.
  */
 export * from './audit.ts'
 export * from './idempotency.ts'

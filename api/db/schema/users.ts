@@ -12,7 +12,7 @@ export const users = pgTable('users', {
   updatedAt: time().notNull().defaultNow(),
 })
 
-/** Kept by triggers alone. */
+/** Only triggers write this table. */
 export const userStorage = pgTable('user_storage', {
   userId: uuid().primaryKey(),
   mediaBytes: bytes().notNull().default(0),

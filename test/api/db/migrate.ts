@@ -140,7 +140,7 @@ t.test('refuses a migration that was changed after it had been applied', async (
   await cp(FOLDER, folder, { recursive: true })
   await migrate({ url, log, folder })
   await writeFile(join(folder, '0001_foundation.sql'), '-- another past')
-  await t.rejects(migrate({ url, log, folder }), /0001_foundation.sql was changed after it had been applied/)
+  await t.rejects(migrate({ url, log, folder }), /0001_foundation.sql was changed after it was applied/)
 })
 
 t.test('a migration that fails leaves nothing behind and can be repaired', async (t) => {
@@ -172,7 +172,7 @@ t.test('what is pending depends on files and history alone', async (t) => {
       [],
     ],
     ['an error for a changed file', ['a'], [['a', 'x']], /changed/],
-    ['an error for a file that comes too late', ['a', 'b'], [['b', 'c']], /number it higher/],
+    ['an error for a file that comes too late', ['a', 'b'], [['b', 'c']], /give it a higher number/],
   ]
   for (const [name, files, history, expected] of cases) {
     const run = () =>

@@ -73,7 +73,7 @@ async function dribble(res: ServerResponse): Promise<void> {
 }
 const ask = (socket: Socket, path: string) =>
   socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
-const cuts = () => logged.filter((line) => line['msg'] === 'an answer is read too slowly').length
+const cuts = () => logged.filter((line) => line['msg'] === 'the client reads the response too slowly').length
 
 t.test('a client that reads one byte after another is cut off', async (t) => {
   const socket = connect({

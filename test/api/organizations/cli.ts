@@ -63,7 +63,7 @@ t.test('adds somebody who has never signed in by their subject, once', async (t)
   t.match(again, { code: 0, out: { added: false } })
   t.equal((await sql(`select from audit_log where action = 'MEMBER_INVITE' and resource_id = $1`, [userId])).length, 1)
   const other = await cli(['member', 'add', org, 'subject-1'])
-  t.match(other, { code: 3, err: /member already, as owner/ })
+  t.match(other, { code: 3, err: /already a member, as owner/ })
 })
 
 t.test('adds somebody by e-mail address or id once they are known', async (t) => {
@@ -142,8 +142,8 @@ const WRONG: [string, string[], number, RegExp][] = [
   ['too many words', ['org', 'create', 'a', 'b'], 2, /needs NAME/],
   ['an unknown option', ['org', 'create', 'a', '--force'], 2, /force/],
   ['an option of another command', ['org', 'create', 'a', '--role', 'owner'], 2, /takes no --role/],
-  ['an unknown role', ['member', 'add', org, 'u', '--role', 'king'], 2, /no role/],
-  ['an id that is none', ['member', 'add', 'nonsense', 'u'], 2, /no id of kind organization/],
+  ['an unknown role', ['member', 'add', org, 'u', '--role', 'king'], 2, /not a role/],
+  ['an id that is none', ['member', 'add', 'nonsense', 'u'], 2, /not an id of kind organization/],
   ['an unknown organization', ['member', 'add', formatId('organization', newUuid()), 'u'], 3, /no such organization/],
   ['an unknown e-mail address', ['member', 'add', org, 'who@x.example'], 3, /No user with this verified e-mail/],
   ['an unknown id', ['member', 'add', org, formatId('user', newUuid())], 3, /no such user/],
