@@ -13,14 +13,14 @@ export interface Admission {
    * Returns those it started. One that cannot be started now keeps its slot and is tried again.
    */
   fill(orgIds?: readonly Uuid[]): Promise<ReadonlySet<Uuid>>
-  /** The same soon, in one organization or in all. */
+  /** Schedules a `fill` of one organization or of all. */
   wake(orgId?: Uuid): void
-  /** Resolves when what is under way is done. */
+  /** Resolves when the work in progress is done. */
   stop(): Promise<void>
 }
 
 export interface AdmissionOptions {
-  /** How many conversions of one organization have a TranscodeJob at a time. */
+  /** How many conversions of one organization may have a TranscodeJob at a time. */
   maxPerOrganization: number
   backoffMs?: (attempts: number) => number
 }

@@ -5,7 +5,7 @@ import { type ConversionDeps, startConversion } from './start-conversion.ts'
 
 export type ReactionDeps = ConversionDeps & { admission: Pick<Admission, 'fill'> }
 
-/** What follows an event inside our own system. Each may run twice for the same event. */
+/** What the worker itself does after an event. A reaction may run twice for the same event. */
 export function reactions(deps: ReactionDeps): (message: OutboxMessage) => Promise<void> {
   const table: { [T in EventType]?: (message: OutboxMessage) => Promise<void> } = {
     MediaUploaded: ({ aggregateId }) => convert(deps, aggregateId),
