@@ -34,8 +34,8 @@ export async function showMe(db: Database, quotas: Quotas, userId: Uuid): Promis
 }
 
 /**
- * Throws QUOTA_EXCEEDED when `more` would exceed the user's quotas. A call before a change only saves work; a call after
- * the change, in the same transaction and with nothing more to add, is exact.
+ * Throws QUOTA_EXCEEDED when `more` would exceed the user's quotas. A call before a change only saves work; a call
+ * after the change, in the same transaction and with nothing more to add, is exact.
  */
 export async function requireQuota(
   tx: Tx,

@@ -24,10 +24,10 @@ export const WorkerConfig = BusConfig.extend({
     .describe('How many videos of one organization may have a TranscodeJob at a time; the others wait in Postgres'),
   STUCK_MARGIN_SECONDS: int(0, 604_800)
     .default(86_400)
-    .describe('How long a TranscodeJob may wait for a node, besides the time of its attempts'),
+    .describe('How long a TranscodeJob may wait for a node, in addition to the time of its attempts'),
   GIVE_UP_SECONDS: int(0, 2_592_000)
     .default(259_200)
-    .describe('An admitted video whose TranscodeJob could not be made in this time fails'),
+    .describe('An admitted video fails when the worker cannot create its TranscodeJob within this time'),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   KEEPSAKE_FAILPOINT: z.string().optional(),
 })

@@ -24,7 +24,7 @@ export type Fact = { mediaId: Uuid; prefix: string } & (
   | { state: 'failed'; error: ConversionError; run: Run }
 )
 
-/** Returns one fact per media item. Other inputs have none: any client with the permission may create a TranscodeJob. */
+/** Returns one fact per media item. Other inputs have none: any client with permission may create a TranscodeJob. */
 export function factsOf(job: TranscodeJobSeen): Fact[] {
   return job.spec.inputs.flatMap((input) => {
     const mediaId = parseId('media', input.id)

@@ -22,7 +22,7 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
   const register = new Registry()
   collectDefaultMetrics({ register })
   const registers = [register]
-  // Collected at the same moment, so they share one look at the database: none shows what the scrape before has seen.
+  // A scrape collects these gauges at the same moment, so they share one read; none shows data of an earlier scrape.
   const backlog = sharedWhilePending(() =>
     db
       .read({}, async (tx) => ({ ...(await measureOutbox(tx)), conversionsWaiting: await countWaiting(tx) }))

@@ -6,7 +6,10 @@ export interface NotificationListener {
   close(): Promise<void>
 }
 
-/** `outbox`: an event was appended. `conversions`: a slot became free, or a video waits for one again; the payload is the organization. */
+/**
+ * `outbox`: an event was appended. `conversions`: a slot became free, or a video waits for one again; the payload is the
+ * organization.
+ */
 const CHANNELS = ['outbox', 'conversions'] as const
 
 /** Receives the payload of a notification, or nothing when notifications may have been missed. */

@@ -127,8 +127,8 @@ export function startProjector(deps: ProjectorDeps, options: ProjectorOptions = 
 type FactDeps = Pick<ProjectorDeps, 'db' | 'store' | 'log'>
 
 /**
- * Applies a fact to its media item. Returns false when the media item stays unchanged: it is deleted or finished, or the
- * fact is known or about an earlier generation. When `isLastAttempt`, an unusable manifest fails the conversion.
+ * Applies a fact to its media item. Returns false when the media item stays unchanged: it is deleted or finished, or
+ * the fact is known or about an earlier generation. When `isLastAttempt`, an unusable manifest fails the conversion.
  */
 export async function projectFact(deps: FactDeps, fact: Fact, isLastAttempt: boolean): Promise<boolean> {
   if (fact.state === 'queued') return false

@@ -7,8 +7,8 @@ export type OutboxRow = typeof outbox.$inferSelect
 
 /**
  * Claims up to `limit` due rows for `leaseSeconds`: until then no other relay gets them, afterwards any relay can. Only
- * the oldest unpublished row of an aggregate can be claimed, so its events leave in order. `attempts` in the rows counts
- * this attempt and identifies the lease.
+ * the oldest unpublished row of an aggregate can be claimed, so its events leave in order. `attempts` in the rows
+ * counts this attempt and identifies the lease.
  */
 export async function claimDue(tx: Tx, o: { limit: number; leaseSeconds: number }): Promise<OutboxRow[]> {
   // A common table expression with FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.

@@ -13,7 +13,7 @@ export function reactions(deps: ReactionDeps): (message: OutboxMessage) => Promi
   return async (message) => table[message.type]?.(message)
 }
 
-/** An image, which every phone can show as it is, is completed. A video is converted, or waits for a slot. */
+/** Completes an image, which every phone can show as it is. Converts a video, or lets it wait for a slot. */
 async function convert(deps: ReactionDeps, mediaId: string): Promise<void> {
   const find = () => deps.db.read({}, (tx) => findConversion(tx, mediaId))
   const media = await find()

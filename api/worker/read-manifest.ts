@@ -4,7 +4,7 @@ import { manifestKey } from '../../lib/contract/object-keys.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
 
 const MAX_BYTES = 256 * 1024
-/** The manifest comes from a pod that has read an untrusted file: a name that a link contains must not leave the prefix. */
+/** The manifest comes from a pod that has read an untrusted file: a name in a link must not leave the prefix. */
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*\.m3u8$/
 
 /** The manifest is missing or unusable. A retry helps only if a job writes it in the meantime. */

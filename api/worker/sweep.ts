@@ -36,12 +36,12 @@ export interface SweepOptions {
   idleSeconds: number
   /** How long a conversion may wait to run, silently, in addition to the time of all its attempts. */
   marginSeconds: number
-  /** A media item whose conversion cannot be started within this time fails. */
+  /** A media item fails when the sweep cannot start its conversion within this time. */
   giveUpSeconds: number
   batch?: number
 }
 
-/** Compares Postgres with the cluster and repairs what an interruption left. Any number of workers may do it at once. */
+/** Compares Postgres with the cluster and repairs what an interruption left. Any number of workers may sweep at once. */
 export async function sweepConversions(deps: SweepDeps, options: SweepOptions, signal?: AbortSignal): Promise<void> {
   const limit = options.batch ?? 200
   let after: Uuid | undefined
