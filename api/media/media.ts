@@ -72,7 +72,7 @@ const Camera = z.object({ make: z.string().nullable(), model: z.string().nullabl
 
 const Location = z
   .object({ latitude: z.number().min(-90).max(90), longitude: z.number().min(-180).max(180) })
-  .meta({ id: 'Location', description: 'Shown only to the uploader and to owners and administrators of the organization' })
+  .meta({ id: 'Location', description: 'Only for the uploader and for owners and administrators of the organization' })
 
 /** A media item as lists and details show it. */
 export const Media = z
@@ -86,7 +86,8 @@ export const Media = z
     upload_status: UploadStatus,
     created_at: outputTime(),
     original_url: z.string().meta({
-      description: 'The unchanged original, as an attachment. It contains all that the camera wrote, including the location.',
+      description:
+        'The unchanged original, as an attachment. It contains all that the camera wrote, also the location.',
     }),
     expires_in: z.int().min(1).max(86_400).meta({ description: 'Minimum number of seconds for which the links work' }),
     variants: Variants,

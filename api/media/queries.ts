@@ -30,8 +30,8 @@ const listed = {
   hlsMaster: media.hlsMaster,
   conversionState: media.conversionState,
   conversionProgress: media.conversionProgress,
-  // As text with all six digits: a JavaScript Date has only milliseconds, and a cursor truncated to them would repeat or
-  // skip rows of the same millisecond.
+  // As text with all six digits: a JavaScript Date has only milliseconds, and a cursor truncated to them would repeat
+  // or skip rows of the same millisecond.
   createdAt: sql<string>`to_char(${media.createdAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
 }
 export type ListedMedia = Pick<MediaRow, Exclude<keyof typeof listed, 'createdAt'>> & { createdAt: string }
@@ -120,7 +120,7 @@ export async function insertIntent(tx: Tx, orgId: Uuid, mediaId: Uuid): Promise<
   await tx.insert(objectIntents).values({ orgId, mediaId })
 }
 
-/** Removes the intent as the row is inserted. False when the intent was abandoned: then the caller must not insert it. */
+/** Removes the intent as the row is inserted. False when the intent was abandoned: then the caller must not insert. */
 export async function settleIntent(tx: Tx, mediaId: Uuid): Promise<boolean> {
   const { rowCount } = await tx
     .delete(objectIntents)

@@ -11,8 +11,8 @@ const image = (mimeType: string): Sniffed => ({ mimeType, kind: 'image' })
 const video = (mimeType: string): Sniffed => ({ mimeType, kind: 'video' })
 
 /**
- * Detects the type of a file from its first bytes alone; the type that the client declares does not count. Undefined for
- * all files but the images and videos listed here: for documents, scripts, archives, playlists, drawings.
+ * Detects the type of a file from its first bytes alone; the type that the client declares does not count. Undefined
+ * for all files but the images and videos listed here: for documents, scripts, archives, playlists, drawings.
  */
 export function sniff(head: Buffer): Sniffed | undefined {
   const at = (offset: number, text: string) => head.toString('latin1', offset, offset + text.length) === text

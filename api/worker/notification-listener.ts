@@ -7,8 +7,8 @@ export interface NotificationListener {
 }
 
 /**
- * `outbox`: an event was appended. `conversions`: a slot became free, or a video waits for one again; the payload is the
- * organization.
+ * `outbox`: an event was appended. `conversions`: a slot became free, or a video waits for one again; the payload is
+ * the organization.
  */
 const CHANNELS = ['outbox', 'conversions'] as const
 

@@ -98,7 +98,8 @@ export function startProjector(deps: ProjectorDeps, options: ProjectorOptions = 
   const queue = keyedQueue({
     concurrency,
     look,
-    onError: (error, name, attempt) => log.warn({ err: error, transcodeJob: name, attempt }, 'could not record a TranscodeJob; retrying'),
+    onError: (error, name, attempt) =>
+      log.warn({ err: error, transcodeJob: name, attempt }, 'could not record a TranscodeJob; retrying'),
     ...(backoffMs && { backoffMs }),
   })
   const reflection = deps.cluster.reflect<TranscodeJobObject>(

@@ -41,7 +41,7 @@ export interface SweepOptions {
   batch?: number
 }
 
-/** Compares Postgres with the cluster and repairs what an interruption left. Any number of workers may sweep at once. */
+/** Compares Postgres with the cluster and repairs what an interruption left. Any number of workers may do so. */
 export async function sweepConversions(deps: SweepDeps, options: SweepOptions, signal?: AbortSignal): Promise<void> {
   const limit = options.batch ?? 200
   let after: Uuid | undefined

@@ -6,7 +6,10 @@ const Link = z.object({ token: z.string().max(64), path: z.string().max(512) })
 
 const Conditions = z.object({
   Range: z.string().optional().meta({ description: 'RFC 9110 §14.2; one range of bytes', example: 'bytes=0-1048575' }),
-  'If-Range': z.string().optional().meta({ description: 'RFC 9110 §13.1.5: the range only if this is still the entity tag' }),
+  'If-Range': z
+    .string()
+    .optional()
+    .meta({ description: 'RFC 9110 §13.1.5: the range only if this is still the entity tag' }),
   'If-None-Match': z.string().optional().meta({ description: 'RFC 9110 §13.1.2: 304 if this is still the entity tag' }),
 })
 

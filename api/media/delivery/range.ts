@@ -5,8 +5,8 @@ export interface Span {
 }
 
 /**
- * Reads a Range header (RFC 9110 §14.2) for a resource of `size` bytes. `whole`: there is none, or one that a server may
- * ignore (several ranges, other units, invalid syntax). `unsatisfiable`: the range lies outside the resource.
+ * Reads a Range header (RFC 9110 §14.2) for a resource of `size` bytes. `whole`: there is none, or one that a server
+ * may ignore (several ranges, other units, invalid syntax). `unsatisfiable`: the range lies outside the resource.
  */
 export function parseRange(header: string | undefined, size: number): Span | 'whole' | 'unsatisfiable' {
   const [, first, last] = /^bytes=\s*(\d{0,15})-(\d{0,15})\s*$/i.exec(header ?? '') ?? []
