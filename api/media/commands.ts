@@ -6,11 +6,11 @@ import type { MediaRow } from '../db/schema/media.ts'
 import type { Change } from '../http/in-organization.ts'
 import { findStatus, insertMedia, type NewMedia, restartConversion } from './queries.ts'
 
-/** A media item comes into being: its row, its announcement and its audit entry, all or none. */
+/** Creates a media item: its row, its event and its audit entry, all or none. */
 export async function recordMedia({ tx, announce, audit }: Change, row: NewMedia): Promise<MediaRow> {
   const made = await insertMedia(tx, row)
   if (!made) {
-    throw new Problem('CONFLICT', `There is a ${row.kind} with this live_photo_pair_id already`, {
+    throw new Problem('CONFLICT', `A ${row.kind} with this live_photo_pair_id already exists`, {
       details: [{ field: 'body.live_photo_pair_id', issue: 'pairs one image with one video' }],
     })
   }
@@ -27,15 +27,15 @@ export async function recordMedia({ tx, announce, audit }: Change, row: NewMedia
 }
 
 /**
- * For administrators, as keepsake_worker: a media item whose conversion failed is converted once more, as soon as its
- * organization has a slot. A trigger wakes the worker.
+ * For administrators, as keepsake_worker: queues the failed conversion of a media item again. It starts as soon as the
+ * organization has a slot; a trigger wakes the worker.
  */
 export function retryMedia(db: Database, id: Uuid): Promise<{ generation: number }> {
   return db.inTransaction({}, async (tx) => {
     const restarted = await restartConversion(tx, id)
     if (!restarted) {
       const status = await findStatus(tx, id)
-      if (!status) throw new Problem('NOT_FOUND', 'There is no such media')
+      if (!status) throw new Problem('NOT_FOUND', 'There is no such media item')
       throw new Problem('INVALID_STATE_TRANSITION', `Only a failed conversion can be retried; this one is ${status}`)
     }
     await insertAudit(tx, {

@@ -1,12 +1,12 @@
 import type { ConversionProgress, MediaRow } from '../db/schema/media.ts'
 
 export interface Run {
-  /** When it began; a resource that was made anew begins later than its forerunner. */
+  /** When the run began; a resource that was created again begins later than its predecessor. */
   startedAt: Date | null
   attempts: number
 }
 
-/** What the cluster says of a conversion that is under way. */
+/** What the cluster says about a running conversion. */
 export interface RunningConversion extends Run {
   progress: ConversionProgress | null
 }
@@ -17,9 +17,9 @@ export type ConversionSeen = Pick<
 >
 
 /**
- * The columns to change, or undefined when this is no news. News of a run arrive repeated and out of order, from several
- * workers: only a later run, a later attempt or a higher percentage counts, so clients never see a bar go back within one
- * attempt.
+ * Returns the columns to change, or undefined when the row stays unchanged. Reports of a run arrive repeated and out of
+ * order, from several workers: only a later run, a later attempt or a higher percentage counts, so clients never see
+ * the progress go back within one attempt.
  */
 export function progressMove(row: ConversionSeen, now: RunningConversion): ConversionSeen | undefined {
   const next: ConversionSeen = {

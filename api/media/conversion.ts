@@ -22,7 +22,7 @@ const seen = {
   updatedAt: media.updatedAt,
 }
 
-/** Undefined for a media that has been deleted: whatever becomes of its conversion, nobody wants to know. */
+/** Undefined for a deleted media item: the result of its conversion does not matter any more. */
 export async function findConversion(tx: Tx, id: Uuid) {
   const [row] = await tx
     .select(seen)
@@ -32,7 +32,7 @@ export async function findConversion(tx: Tx, id: Uuid) {
 }
 export type Conversion = NonNullable<Awaited<ReturnType<typeof findConversion>>>
 
-/** Which conversion of which media: a generation that is over cannot be moved any more. */
+/** Identifies the conversion of a media item: an earlier generation cannot change the row any more. */
 export type ConversionKey = Pick<Conversion, 'id' | 'generation'>
 
 const isProcessing = (c: ConversionKey) =>
@@ -44,8 +44,8 @@ const isProcessing = (c: ConversionKey) =>
   )
 
 /**
- * Media items that are being converted and have not changed for a while, in the order of their ids. Videos that wait for a
- * slot of their organization are not among them: no deadline applies to those.
+ * Media items in conversion that have not changed for a while, in order of id. Videos that wait for a slot of their
+ * organization are not included: no deadline applies to them.
  */
 export async function listProcessing(
   tx: Tx,
@@ -69,10 +69,10 @@ export async function listProcessing(
 
 const changed = { version: sql`${media.version} + 1`, updatedAt: sql`now()` }
 
-/** Notes how far a conversion is. False when that is no news, or when it is over. */
+/** Records the progress of a conversion. Returns false when the row stays unchanged or the conversion is over. */
 export function recordProgress(db: Database, key: ConversionKey, running: RunningConversion): Promise<boolean> {
   return db.inTransaction({}, async (tx) => {
-    // Locked, since what may be written depends on what is there.
+    // Locked, because what may be written depends on the current row.
     const [row] = await tx.select(seen).from(media).where(isProcessing(key)).for('update')
     const move = row && progressMove(row, running)
     if (!move) return false
@@ -81,7 +81,7 @@ export function recordProgress(db: Database, key: ConversionKey, running: Runnin
       .set({
         ...move,
         ...changed,
-        // What runs has a slot, also when an earlier version of the worker gave it none.
+        // A running conversion has a slot, even if an earlier version of the worker gave it none.
         conversionAdmittedAt: sql`coalesce(${media.conversionAdmittedAt}, now())`,
       })
       .where(eq(media.id, key.id))
@@ -89,7 +89,7 @@ export function recordProgress(db: Database, key: ConversionKey, running: Runnin
   })
 }
 
-/** Lets clients play what is there already. False when they can, or when the conversion is over. */
+/** Lets clients play what has been converted so far. Returns false when they already can or the conversion is over. */
 export function recordPlayable(
   db: Database,
   key: ConversionKey,
@@ -99,13 +99,13 @@ export function recordPlayable(
     const { rowCount } = await tx
       .update(media)
       .set({ outputPrefix: found.prefix, hlsMaster: found.hlsMaster, ...changed })
-      // What an earlier generation made is whole, and stays until this one is.
+      // The output of an earlier generation is complete, and stays until this one is.
       .where(and(isProcessing(key), isNull(media.outputPrefix)))
     return rowCount === 1
   })
 }
 
-/** A short conversion may end before it was ever seen running. */
+/** A short conversion may end before any worker has seen it running. */
 const ended = (run: Run | undefined) => ({
   ...changed,
   conversionFinishedAt: sql`now()`,
@@ -117,8 +117,8 @@ const ended = (run: Run | undefined) => ({
 })
 
 /**
- * Ends a conversion well and announces it. However often and by however many this is called, there is one
- * MediaTranscoded per generation: whoever moves the row may append it. Without `result` nothing was to be converted.
+ * Completes a conversion and announces it. Any number of workers may call this repeatedly: only the transaction that
+ * moves the row appends MediaTranscoded, once per generation. Without `result` there was nothing to convert.
  */
 export function completeConversion(
   db: Database,
@@ -156,9 +156,9 @@ export function completeConversion(
   })
 }
 
-/** Object keys under the names of `variants`: a link would be a credential, and dead before most consumers read it. */
+/** Object keys under the names of `variants`: a link is a credential, and expires before most consumers read it. */
 const variantsOf = (row: typeof media.$inferSelect) => ({
-  // As in the API: an original may hold a location, so it never stands in for a derivative.
+  // As in the API: an original may contain a location, so it never replaces a derivative.
   image_url: null,
   image_webp_url: null,
   hls_master_url: row.outputPrefix && row.hlsMaster ? row.outputPrefix + row.hlsMaster : null,
@@ -166,7 +166,7 @@ const variantsOf = (row: typeof media.$inferSelect) => ({
   asset_identifier: row.assetIdentifier,
 })
 
-/** Ends a conversion badly: the original is still delivered, half a stream is not. False when it was over already. */
+/** Fails a conversion: the API still delivers the original, but no partial stream. False when it was over already. */
 export function failConversion(db: Database, key: ConversionKey, error: ConversionError, run?: Run): Promise<boolean> {
   return db.inTransaction({}, async (tx) => {
     const { rowCount } = await tx
@@ -176,7 +176,7 @@ export function failConversion(db: Database, key: ConversionKey, error: Conversi
         uploadStatus: 'failed',
         conversionState: 'failed',
         conversionError: error,
-        // Without a manifest only a part can have been playable.
+        // Without a manifest, only a partial stream can have been playable.
         outputPrefix: sql`case when ${media.manifest} is not null then ${media.outputPrefix} end`,
         hlsMaster: sql`case when ${media.manifest} is not null then ${media.hlsMaster} end`,
       })

@@ -5,25 +5,25 @@ import { UPLOAD_LIMITS } from './uploads/plan.ts'
 
 export const UploadStatus = z
   .enum(['processing', 'completed', 'failed'])
-  .meta({ id: 'UploadStatus', description: 'failed: the conversion gave up; the original stays deliverable' })
+  .meta({ id: 'UploadStatus', description: 'failed: the conversion failed; the original can still be fetched' })
 
 /** Size of a whole file. */
 export const FileSize = z.int().min(0).max(UPLOAD_LIMITS.fileBytes)
-/** What a picture can measure at most, far above what any codec here takes. */
+/** The largest width or height, far above what any supported codec accepts. */
 const Pixels = z.int().min(1).max(65_536)
 
-/** Links live for at least `expires_in` seconds; a key whose result does not exist is null. */
+/** Links work for at least `expires_in` seconds; a key whose result does not exist is null. */
 export const Variants = z
   .object({
     image_url: z.string().nullable(),
     image_webp_url: z.string().nullable(),
     hls_master_url: z.string().nullable().meta({
-      description: 'HLS master playlist. There as soon as one rendition can be played, also while `processing`',
+      description: 'HLS master playlist. Present as soon as one rendition can be played, even while `processing`',
     }),
     live_photo_video_url: z.string().nullable(),
     asset_identifier: z.string().nullable(),
   })
-  .meta({ id: 'Variants', description: 'What was made of the original; null for what does not exist' })
+  .meta({ id: 'Variants', description: 'Derivatives of the original; null for one that does not exist' })
 
 export const ConversionProgress = z
   .object({
@@ -32,7 +32,7 @@ export const ConversionProgress = z
     eta_sec: z.number().min(0).nullable(),
     stage: z.string().nullable(),
   })
-  .meta({ id: 'ConversionProgress', description: 'How far the conversion is' })
+  .meta({ id: 'ConversionProgress', description: 'Progress of the conversion' })
 
 export const ConversionError = z
   .object({
@@ -50,7 +50,7 @@ const Rendition = z
       .int()
       .min(1)
       .max(2 ** 31 - 1)
-      .meta({ description: 'Bits per second at most, sound included' }),
+      .meta({ description: 'Peak bits per second, audio included' }),
     codecs: z.string(),
     frame_rate: z.number().min(0),
   })
@@ -72,30 +72,31 @@ const Camera = z.object({ make: z.string().nullable(), model: z.string().nullabl
 
 const Location = z
   .object({ latitude: z.number().min(-90).max(90), longitude: z.number().min(-180).max(180) })
-  .meta({ id: 'Location', description: 'Shown to the uploader and to admins of the organization only' })
+  .meta({ id: 'Location', description: 'Only for the uploader and for owners and administrators of the organization' })
 
-/** A media as lists and details show it. */
+/** A media item as lists and details show it. */
 export const Media = z
   .object({
     media_id: outputId('media'),
     org_id: outputId('organization'),
     uploader_id: outputId('user'),
     original_filename: z.string(),
-    mime_type: z.string().meta({ description: 'By the first bytes of the file, not by what the client said' }),
+    mime_type: z.string().meta({ description: 'Detected from the first bytes of the file, not taken from the client' }),
     file_size_bytes: FileSize,
     upload_status: UploadStatus,
     created_at: outputTime(),
     original_url: z.string().meta({
-      description: 'The untouched original, as an attachment. It holds whatever the camera wrote, also the place.',
+      description:
+        'The unchanged original, as an attachment. It contains all that the camera wrote, also the location.',
     }),
-    expires_in: z.int().min(1).max(86_400).meta({ description: 'Seconds for which the links work at least' }),
+    expires_in: z.int().min(1).max(86_400).meta({ description: 'Minimum number of seconds for which the links work' }),
     variants: Variants,
-    conversion_progress: ConversionProgress.nullable().meta({ description: 'Null when none is running' }),
+    conversion_progress: ConversionProgress.nullable().meta({ description: 'Null when no conversion is running' }),
   })
   .meta({ id: 'Media' })
 export type Media = z.input<typeof Media>
 
-/** The answer to a whole upload. */
+/** The answer to an upload of a whole file. */
 export const UploadedMedia = z
   .object({
     media_id: outputId('media'),
@@ -113,7 +114,7 @@ export const MediaMetadata = z
   .object({
     media_id: outputId('media'),
     captured_at: outputTime().nullable(),
-    width: Pixels.nullable().meta({ description: 'Pixels, as shown' }),
+    width: Pixels.nullable().meta({ description: 'Pixels, as displayed' }),
     height: Pixels.nullable(),
     duration_sec: z.number().min(0).nullable(),
     orientation: z.int().min(1).max(8).nullable().meta({ description: 'As in EXIF: 1 is upright' }),
@@ -128,21 +129,21 @@ export type MediaMetadata = z.input<typeof MediaMetadata>
 const MIME = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,63}\/([a-z0-9][a-z0-9!#$&^_.+-]{0,63}|\*)$/
 
 const NAME = '[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,63}'
-/** For JSON Schema: as requests may write it, before white space and capitals are gone. */
+/** For JSON Schema: what requests may contain, before the API trims and lowercases it. */
 const givenMime = (subtype: string) => `^\\s*${NAME}/${subtype}\\s*$`
 
-/** `video/mp4`, or `image/*` for all of a kind. */
+/** `video/mp4`, or `image/*` for all types of a kind. */
 export const MimeFilter = z
   .string()
   .overwrite((text) => text.trim().toLowerCase())
   .regex(MIME, 'must look like video/mp4 or image/*')
   .meta({
     pattern: givenMime(`(?:${NAME}|\\*)`),
-    description: 'A type, or all of a kind: `image/*`',
+    description: 'A type, or all types of a kind: `image/*`',
     example: 'video/*',
   })
 
-/** A type as a client names it; the first bytes decide. */
+/** The type that a client declares; the first bytes of the file decide. */
 export const MimeType = z
   .string()
   .max(127)
@@ -155,7 +156,7 @@ const GUID = '[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}'
 const PairId = z.guid().toLowerCase()
 const PAIR_ID = { description: 'The same UUID for the image and the video of a Live Photo' }
 const AssetIdentifier = text(1, 255)
-const ASSET = { description: 'Identifier that the phone gave to both' }
+const ASSET = { description: 'Identifier that the phone gave to both the image and the video' }
 
 /** What pairs the two halves of a Live Photo. */
 export const PairingFields = {
@@ -166,7 +167,7 @@ export const PairingFields = {
 const orEmpty = <T extends z.ZodType>(schema: T) =>
   z.preprocess((value) => (value === '' ? undefined : value), schema.optional())
 
-/** In the document plain text, which may be empty. */
+/** In the OpenAPI document: plain text, which may be empty. */
 const emptyOr =
   (pattern: string) =>
   ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => {
@@ -174,7 +175,7 @@ const emptyOr =
     Object.assign(jsonSchema, { type: 'string', pattern })
   }
 
-/** The same in a form, which sends what is not filled in as empty text. */
+/** The same fields in a form, which sends an empty field as empty text. */
 export const PairingForm = {
   live_photo_pair_id: orEmpty(PairId).meta({ ...PAIR_ID, override: emptyOr(`^(?:${GUID})?$`) }),
   asset_identifier: orEmpty(AssetIdentifier).meta({ ...ASSET, override: emptyOr(`^$|${textPattern(1)}`) }),

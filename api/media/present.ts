@@ -29,7 +29,7 @@ export function toMedia(row: ListedMedia | MediaRow, links: Links): Media {
   }
 }
 
-/** Cut as a Date cuts what it reads. */
+/** Truncates, as Date does. */
 const toMilliseconds = (isoWithMicroseconds: string) => `${isoWithMicroseconds.slice(0, 23)}Z`
 
 const progressOf = (row: Pick<MediaRow, 'uploadStatus' | 'conversionProgress'>) =>
@@ -45,7 +45,7 @@ export const toUploadedMedia = (row: MediaRow): UploadedMedia => ({
   created_at: timestamp(row.createdAt),
 })
 
-/** EXIF's numbers for turning clockwise by so many degrees. */
+/** EXIF orientation by degrees of clockwise rotation. */
 const ORIENTATION: Record<number, number> = { 0: 1, 90: 6, 180: 3, 270: 8 }
 
 export function toMetadata(row: MediaRow, mayLocate: boolean): MediaMetadata {

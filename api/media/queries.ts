@@ -8,14 +8,14 @@ import type { CursorPosition } from '../http/cursor.ts'
 const org = sql.placeholder('org')
 const thisMedia = and(eq(media.orgId, org), isNull(media.deletedAt), eq(media.id, sql.placeholder('id')))
 
-/** A media of the organization that has not been deleted. */
+/** A media item of the organization that has not been deleted. */
 export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<MediaRow | undefined> {
   const query = prepared(tx, 'find_media', (name) => tx.select().from(media).where(thisMedia).prepare(name))
   const [row] = await query.execute({ org: orgId, id })
   return row
 }
 
-/** Columns that a list shows: what the manifest says of every rendition is left in the table. */
+/** Columns that a list shows: without the manifest, which describes every rendition. */
 const listed = {
   id: media.id,
   orgId: media.orgId,
@@ -30,8 +30,8 @@ const listed = {
   hlsMaster: media.hlsMaster,
   conversionState: media.conversionState,
   conversionProgress: media.conversionProgress,
-  // As text with all six digits: JavaScript's dates end at milliseconds, and a cursor cut there would repeat or skip rows
-  // of the same one.
+  // As text with all six digits: a JavaScript Date has only milliseconds, and a cursor truncated to them would repeat
+  // or skip rows of the same millisecond.
   createdAt: sql<string>`to_char(${media.createdAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
 }
 export type ListedMedia = Pick<MediaRow, Exclude<keyof typeof listed, 'createdAt'>> & { createdAt: string }
@@ -65,8 +65,8 @@ export async function listMedia(tx: Tx, o: ListOptions): Promise<ListedMedia[]> 
   })
 }
 
-// Equality only: each has an index in the order of the page, so a type that is rare costs no more than one that is not. A
-// kind is what stands before the slash in its types (sniff.ts).
+// Equality only: each filter has an index in the order of the page, so a rare type costs no more than a common one. A
+// kind is the part before the slash of its types (sniff.ts).
 const OF_TYPE = {
   any: undefined,
   kind: eq(media.kind, sql.placeholder('type')),
@@ -75,7 +75,7 @@ const OF_TYPE = {
 const AFTER = sql`(${media.createdAt}, ${media.id}) <
   (${sql.placeholder('createdAt')}::timestamptz, ${sql.placeholder('id')}::uuid)`
 
-/** What delivery needs to know of a media before it hands anything out. */
+/** What delivery needs to know about a media item before it sends a file. */
 export async function findDelivered(tx: Tx, orgId: Uuid, id: Uuid) {
   const query = prepared(tx, 'find_delivered', (name) =>
     tx
@@ -102,7 +102,7 @@ export type NewMedia = Pick<
   | 'assetIdentifier'
 >
 
-/** Undefined when the organization has an image or a video of this uploader with the same pair id already. */
+/** Undefined when this uploader already has an image or a video with the same pair id in the organization. */
 export async function insertMedia(tx: Tx, row: NewMedia): Promise<MediaRow | undefined> {
   const [made] = await tx
     .insert(media)
@@ -115,12 +115,12 @@ export async function insertMedia(tx: Tx, row: NewMedia): Promise<MediaRow | und
   return made
 }
 
-/** Says that an object is about to be written for a media that has no row yet. */
+/** Records that the API is about to write an object for a media item that has no row yet. */
 export async function insertIntent(tx: Tx, orgId: Uuid, mediaId: Uuid): Promise<void> {
   await tx.insert(objectIntents).values({ orgId, mediaId })
 }
 
-/** The object has its row now. False when the intent was abandoned meanwhile: then no row may be made. */
+/** Removes the intent as the row is inserted. False when the intent was abandoned: then the caller must not insert. */
 export async function settleIntent(tx: Tx, mediaId: Uuid): Promise<boolean> {
   const { rowCount } = await tx
     .delete(objectIntents)
@@ -128,7 +128,7 @@ export async function settleIntent(tx: Tx, mediaId: Uuid): Promise<boolean> {
   return rowCount === 1
 }
 
-/** From its commit on nobody can make a row for the object; then it can be deleted, and after that the intent. */
+/** After its commit no request can insert a row for the object. Then delete the object, and after it the intent. */
 export async function abandonIntent(tx: Tx, mediaId: Uuid): Promise<void> {
   await tx.update(objectIntents).set({ abandonedAt: sql`now()` }).where(eq(objectIntents.mediaId, mediaId))
 }
@@ -137,7 +137,7 @@ export async function deleteIntent(tx: Tx, mediaId: Uuid): Promise<void> {
   await tx.delete(objectIntents).where(eq(objectIntents.mediaId, mediaId))
 }
 
-/** Abandons those that no living request can still hold, and returns them with those abandoned before. */
+/** Abandons intents that no running request can still hold, and returns them with those abandoned before. */
 export async function abandonOldIntents(tx: Tx, olderThanSeconds: number, limit: number) {
   const old = tx
     .select({ mediaId: objectIntents.mediaId })
@@ -160,7 +160,7 @@ export async function mediaExists(tx: Tx, id: Uuid): Promise<boolean> {
   return (await tx.$count(media, eq(media.id, id))) > 0
 }
 
-/** Sends a media whose conversion failed through it once more, as a new generation. Undefined if it has not failed. */
+/** Queues the conversion of a failed media item again, as a new generation. Undefined if it has not failed. */
 export async function restartConversion(tx: Tx, id: Uuid) {
   const [row] = await tx
     .update(media)

@@ -13,7 +13,7 @@ const InOrg = z.object({ org_id: pathId('organization') })
 const OneMedia = InOrg.extend({ media_id: pathId('media') })
 const tags = ['Storage']
 
-/** Everything below /api/media, and the links that come of it. */
+/** All routes below /api/media, and the route that serves their links. */
 export function mediaRoutes(deps: ApiDeps): Route[] {
   const { links } = deps
   const { read } = inOrganization(deps)
@@ -24,8 +24,8 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       path: '/api/media/{org_id}',
       operationId: 'listMedia',
       tags,
-      summary: 'List the media of an organization, newest first',
-      description: 'Every member sees every media item: to upload into an organization is to share with it.',
+      summary: 'List the media items of an organization, newest first',
+      description: 'Every member sees every media item: an upload is shared with the whole organization.',
       action: 'media.list',
       params: InOrg,
       query: pageQuery({ default: 20, max: 100 }).extend({ mime_type: MimeFilter.optional() }),
@@ -45,7 +45,7 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Show one media item',
       description:
-        'Any member of the organization may. While `upload_status` is `processing`, show a placeholder or the original; a video can often be played long before it is `completed`.',
+        'For all members of the organization. While `upload_status` is `processing`, show a placeholder or the original; a video is often playable long before it is `completed`.',
       action: 'media.read',
       params: OneMedia,
       response: Media,
@@ -58,10 +58,10 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       path: '/api/media/{org_id}/{media_id}/metadata',
       operationId: 'getMediaMetadata',
       tags,
-      summary: 'Show what the file says of itself, and how its conversion goes',
+      summary: 'Show the metadata of a file and the state of its conversion',
       action: 'media.read',
       description:
-        'Size, duration, camera and place as the file holds them, null where it does not; the state of the conversion and the renditions that can be played.',
+        'Dimensions, duration, camera and location from the file, null where it does not contain them; the state of the conversion and the playable renditions.',
       params: OneMedia,
       response: MediaMetadata,
       oneRoundTrip: true,

@@ -1,4 +1,4 @@
-/** How many of the first bytes are enough to tell what a file is. */
+/** How many of the first bytes suffice to detect the type of a file. */
 export const SNIFF_BYTES = 4096
 
 export type MediaKind = 'image' | 'video'
@@ -11,8 +11,8 @@ const image = (mimeType: string): Sniffed => ({ mimeType, kind: 'image' })
 const video = (mimeType: string): Sniffed => ({ mimeType, kind: 'video' })
 
 /**
- * What a file is, by its first bytes alone: what a client says of it is only its opinion. Undefined for everything that
- * is not an image or a video of the list: documents, scripts, archives, playlists, drawings.
+ * Detects the type of a file from its first bytes alone; the type that the client declares does not count. Undefined
+ * for all files but the images and videos listed here: for documents, scripts, archives, playlists, drawings.
  */
 export function sniff(head: Buffer): Sniffed | undefined {
   const at = (offset: number, text: string) => head.toString('latin1', offset, offset + text.length) === text
@@ -39,9 +39,9 @@ const BRANDS: readonly (readonly [RegExp, Sniffed])[] = [
   [/^3g2[a-c]$/, video('video/3gpp2')],
   [/^(isom|iso[2-9a-c]|mp4[12]|avc1|mmp4|MSNV|XAVC|dash|cmfc|hvc1|hev1|av01|NDSC|NDSM|niko)$/, video('video/mp4')],
 ]
-/** Brands that say only "look at the others": a HEIC file may begin with mif1. */
+/** Brands that do not decide the type when others do: a HEIC file may begin with mif1. */
 const GENERIC = /^(mif1|msf1|isom|iso[2-9a-c]|mp4[12])$/
-/** Sound, raw sensor data, JPEG 2000, documents in the same box format: none of ours, whatever else they claim. */
+/** Audio, raw sensor data, JPEG 2000 and documents in the same box format: refused, whatever other brands they list. */
 const REFUSED = /^(M4A |M4B |M4P |F4A |F4B |crx |jp2 |jpx |jpm |jxl |caqv)$/
 
 function byBrands(head: Buffer): Sniffed | undefined {
@@ -58,13 +58,13 @@ function byBrands(head: Buffer): Sniffed | undefined {
 const firstKnown = (brands: readonly string[]) =>
   brands.map((brand) => BRANDS.find(([pattern]) => pattern.test(brand))?.[1]).find((known) => known !== undefined)
 
-/** Matroska's restricted form. The document type stands in the header, within its first bytes. */
+/** WebM is a restricted form of Matroska. The document type is within the first bytes of the header. */
 function isWebm(head: Buffer): boolean {
   const docType = head.subarray(0, 64).indexOf(Buffer.from([0x42, 0x82, 0x84]))
   return docType > 0 && head.toString('latin1', docType + 3, docType + 7) === 'webm'
 }
 
-/** Films made before QuickTime had file types begin with some other box; two that fit tell them from chance. */
+/** QuickTime files older than `ftyp` begin with another box; a second known box rules out coincidence. */
 function isOldQuickTime(head: Buffer): boolean {
   const first = boxAt(head, 0)
   if (!first) return false

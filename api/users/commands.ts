@@ -34,8 +34,8 @@ export async function showMe(db: Database, quotas: Quotas, userId: Uuid): Promis
 }
 
 /**
- * Throws QUOTA_EXCEEDED when the user's quotas would not hold with `more` added. Before a change it spares the work;
- * exact it is after the change, in the same transaction and with nothing more to add.
+ * Throws QUOTA_EXCEEDED when `more` would exceed the user's quotas. A call before a change only saves work; a call
+ * after the change, in the same transaction and with nothing more to add, is exact.
  */
 export async function requireQuota(
   tx: Tx,
@@ -52,16 +52,16 @@ export async function requireQuota(
   throw new Problem('QUOTA_EXCEEDED', message, { details })
 }
 
-/** For programs: which quota it is. */
+/** Names of the quotas for clients. */
 const QUOTA_CODES: Record<QuotaName, string> = { storedBytes: 'storage', openUploads: 'open_uploads' }
 
 const WORDS: Record<QuotaName, { message: string; issue: string }> = {
   storedBytes: {
-    message: 'There is not enough room left in your storage',
-    issue: 'does not fit into what is left of the quota',
+    message: 'Your storage does not have enough free space',
+    issue: 'exceeds the remaining quota',
   },
   openUploads: {
     message: 'You have too many open uploads. Finish or abort some of them.',
-    issue: 'would be one open upload too many',
+    issue: 'would exceed the number of open uploads',
   },
 }

@@ -5,7 +5,7 @@ export const userActions = {
   'user.read_self': onCaller('see their own account', signedIn),
 } as const
 
-/** What one user has in all organizations together. */
+/** The usage of one user in all organizations together. */
 export interface Usage {
   /** Originals, those in the trash included, and the announced bytes of open uploads. */
   storedBytes: number
@@ -13,7 +13,7 @@ export interface Usage {
   openUploads: number
 }
 
-/** What one user may have. */
+/** The limits of one user in all organizations together. */
 export interface Quotas {
   storedBytes: number
   openUploads: number
@@ -21,7 +21,7 @@ export interface Quotas {
 
 export type QuotaName = keyof Quotas
 
-/** The first quota that would not hold with `more` added to what the user has. What is not added to cannot be exceeded. */
+/** Returns the first quota that `more` would exceed. Checks only the quotas that `more` names. */
 export function exceededQuota(usage: Usage, quotas: Quotas, more: Partial<Usage>): QuotaName | undefined {
   const names = ['storedBytes', 'openUploads'] as const
   return names.find((name) => {

@@ -7,13 +7,13 @@ import { userStorage, users } from '../db/schema/users.ts'
 import type { Usage } from './policy.ts'
 
 const user = sql.placeholder('user')
-// Without a row there was never anything.
+// A user without a row has never stored anything.
 const usage = {
   storedBytes: sql<number>`coalesce(${userStorage.mediaBytes} + ${userStorage.uploadBytes}, 0)`.mapWith(Number),
   openUploads: sql<number>`coalesce(${userStorage.openUploads}, 0)`.mapWith(Number),
 }
 
-/** Undefined for a user without a row, which the first sign-in makes. */
+/** Undefined for a user without a row; the first sign-in inserts it. */
 export async function findAccount(tx: Tx, userId: Uuid) {
   const query = prepared(tx, 'find_account', (name) =>
     tx
@@ -27,7 +27,7 @@ export async function findAccount(tx: Tx, userId: Uuid) {
   return row
 }
 
-/** In a transaction in the scope of this user: row-level security shows them no other organizations. */
+/** Call in a transaction in the scope of this user: row-level security hides all other organizations. */
 export async function listOwnOrganizations(tx: Tx, userId: Uuid) {
   const query = prepared(tx, 'list_own_organizations', (name) =>
     tx
@@ -47,8 +47,8 @@ export async function listOwnOrganizations(tx: Tx, userId: Uuid) {
 }
 
 /**
- * After a change of what the user stores in the same transaction this is exact: the change holds the user's counters
- * until the commit, and waited for those who changed them before.
+ * Exact after a change of the user's storage in the same transaction: the change locks the user's counters until the
+ * commit, and has waited for the transactions that changed them before.
  */
 export async function findUsage(tx: Tx, userId: Uuid): Promise<Usage> {
   const query = prepared(tx, 'find_usage', (name) =>

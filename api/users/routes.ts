@@ -28,7 +28,7 @@ export const userRoutes = ({ db, config }: ApiDeps): Route[] => [
     tags: ['Users'],
     summary: 'Show the caller’s own account',
     description:
-      'The first call of an app: who is signed in, their organizations with the role in each, and how much of their storage is used. The list is empty for a user who belongs to no organization yet.',
+      'An app calls this first. The answer shows the signed-in user, their organizations with the role in each, and how much of their storage is used. The list is empty for a user who belongs to no organization yet.',
     action: 'user.read_self',
     problems: ['NOT_FOUND'],
     status: 200,

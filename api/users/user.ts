@@ -18,7 +18,7 @@ export const UserStorage = z
     used_bytes: z.int().min(0).meta({
       description: 'Originals, those in the trash included, and the announced size of uploads that are open or merging',
     }),
-    quota_bytes: z.int().min(0).meta({ description: 'What does not fit in is refused with QUOTA_EXCEEDED' }),
+    quota_bytes: z.int().min(0).meta({ description: 'The API refuses an upload that exceeds it with QUOTA_EXCEEDED' }),
   })
   .meta({ id: 'UserStorage' })
 

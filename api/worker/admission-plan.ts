@@ -9,14 +9,14 @@ export interface WaitingVideo {
 export interface OrganizationSeen {
   /** Conversions that have a slot. */
   admitted: number
-  /** Oldest first. May be cut after as many as there are slots. */
+  /** Oldest first. May be truncated to the number of slots. */
   waiting: readonly WaitingVideo[]
 }
 
 /**
- * Which videos are admitted now, in the order in which their TranscodeJobs are to be made: the cluster serves them in that
- * order. Organizations take turns: all of them get their n-th slot before any of them gets one more. Within a turn, and
- * within an organization, the oldest comes first.
+ * Returns the videos to admit now, in the order in which to create their TranscodeJobs; the cluster serves them in that
+ * order. Organizations take turns: every organization gets its n-th slot before any gets one more. Within a turn, and
+ * within an organization, the oldest video comes first.
  */
 export function admissionsOf(organizations: readonly OrganizationSeen[], maxPerOrganization: number): Uuid[] {
   const next = organizations.flatMap(({ admitted, waiting }) =>

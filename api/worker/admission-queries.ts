@@ -5,14 +5,14 @@ import { media } from '../db/schema/media.ts'
 import { organizations } from '../db/schema/organizations.ts'
 import type { OrganizationSeen } from './admission-plan.ts'
 
-// Literally as in the predicates of the indexes media_admitted and media_waiting, or the planner does not take them.
+// Must match the predicates of the indexes media_admitted and media_waiting literally: the planner requires it.
 const unfinished = sql`kind = 'video' and upload_status = 'processing' and deleted_at is null`
 const isAdmitted = sql`${unfinished} and conversion_admitted_at is not null`
 const isWaiting = sql`${unfinished} and conversion_admitted_at is null`
 
 /** Organizations with a free slot and a video that waits for one. */
 export async function listAdmissible(tx: Tx, maxPerOrganization: number): Promise<Uuid[]> {
-  // From one organization to the next in the index, instead of through all the videos that wait.
+  // Skips from one organization to the next in the index instead of scanning all waiting videos.
   const { rows } = await tx.execute<{ orgId: Uuid }>(sql`
     with recursive waiting (org_id) as (
       (select org_id from ${media} where ${isWaiting} order by org_id limit 1)
@@ -26,18 +26,18 @@ export async function listAdmissible(tx: Tx, maxPerOrganization: number): Promis
   return rows.map(({ orgId }) => orgId)
 }
 
-/** Until the transaction ends, no other one admits videos of these organizations. Takes the locks in the order of ids. */
+/** Keeps other transactions from admitting videos of these organizations until this one ends. Locks in order of id. */
 export async function lockAdmissions(tx: Tx, orgIds: readonly Uuid[]): Promise<void> {
   await tx
     .select({ id: organizations.id })
     .from(organizations)
     .where(inArray(organizations.id, [...orgIds]))
     .orderBy(organizations.id)
-    // Rows that refer to the organization are inserted meanwhile.
+    // Not `for update`, which would block inserts of rows that refer to the organization.
     .for('no key update')
 }
 
-/** At most `limit` of the videos that wait in each organization. */
+/** Counts the admitted videos of each organization and lists at most `limit` of the waiting ones. */
 export async function findOrganizations(tx: Tx, orgIds: readonly Uuid[], limit: number): Promise<OrganizationSeen[]> {
   const { rows } = await tx.execute<{ admitted: number; waiting: { id: Uuid; createdAt: string }[] }>(sql`
     select

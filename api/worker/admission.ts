@@ -9,18 +9,18 @@ import { type ConversionDeps, startConversion } from './start-conversion.ts'
 
 export interface Admission {
   /**
-   * Gives free slots to the videos that wait longest, in these organizations or in all, and starts their conversions.
-   * Returns those it started. One that cannot be started now keeps its slot and is tried again.
+   * Gives free slots to the videos that have waited longest, in these organizations or in all, and starts their
+   * conversions. Returns the videos that it started. A video that cannot be started now keeps its slot and is retried.
    */
   fill(orgIds?: readonly Uuid[]): Promise<ReadonlySet<Uuid>>
-  /** The same soon, in one organization or in all. */
+  /** Schedules a `fill` of one organization or of all. */
   wake(orgId?: Uuid): void
-  /** Resolves when what is under way is done. */
+  /** Resolves when the work in progress is done. */
   stop(): Promise<void>
 }
 
 export interface AdmissionOptions {
-  /** How many conversions of one organization have a TranscodeJob at a time. */
+  /** How many conversions of one organization may have a TranscodeJob at a time. */
   maxPerOrganization: number
   backoffMs?: (attempts: number) => number
 }
@@ -81,13 +81,13 @@ export function startAdmission(deps: ConversionDeps, options: AdmissionOptions):
   }
 }
 
-/** Videos that have a slot from now on, in the order in which they are to be started. */
+/** Admits videos and returns them in the order in which to start them. */
 async function admit(db: Database, max: number, orgIds: readonly Uuid[] | undefined): Promise<Uuid[]> {
   const candidates = orgIds ?? (await db.read({}, (tx) => listAdmissible(tx, max)))
   if (candidates.length === 0) return []
   return db.inTransaction({}, async (tx) => {
     await lockAdmissions(tx, candidates)
-    // A separate statement: that of the lock sees the slots as they were before it waited.
+    // A separate statement: the locking statement sees the slots as they were before it waited.
     const admitted = admissionsOf(await findOrganizations(tx, candidates, max), max)
     if (admitted.length > 0) await admitVideos(tx, admitted)
     return admitted

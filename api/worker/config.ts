@@ -13,21 +13,21 @@ export const WorkerConfig = BusConfig.extend({
   DATABASE_CONNECTIONS: int(2, 200).default(10),
   NAMESPACE: z
     .string()
-    .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'is not a name of a namespace')
-    .describe('Where TranscodeJobs are made'),
+    .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be the name of a namespace')
+    .describe('Where the worker creates TranscodeJobs'),
   POLL_MS: int(50, 60_000).default(1000),
-  LEASE_SECONDS: int(1, 600).default(30).describe('How long an event stays with the worker that took it'),
+  LEASE_SECONDS: int(1, 600).default(30).describe('How long a worker leases an event'),
   SWEEP_SECONDS: int(1, 3600).default(120),
-  SWEEP_IDLE_SECONDS: int(0, 3600).default(30).describe('Media that changed since are left alone by the sweep'),
+  SWEEP_IDLE_SECONDS: int(0, 3600).default(30).describe('The sweep skips media items that changed within this time'),
   MAX_CONVERSIONS_PER_ORGANIZATION: int(1, 10_000)
     .default(8)
-    .describe('Videos of one organization that have a TranscodeJob at a time; the others wait in Postgres'),
+    .describe('How many videos of one organization may have a TranscodeJob at a time; the others wait in Postgres'),
   STUCK_MARGIN_SECONDS: int(0, 604_800)
     .default(86_400)
-    .describe('How long a TranscodeJob may wait for a node, besides the time of its attempts'),
+    .describe('How long a TranscodeJob may wait for a node, in addition to the time of its attempts'),
   GIVE_UP_SECONDS: int(0, 2_592_000)
     .default(259_200)
-    .describe('An admitted video whose TranscodeJob could not be made in this time fails'),
+    .describe('An admitted video fails when the worker cannot create its TranscodeJob within this time'),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   KEEPSAKE_FAILPOINT: z.string().optional(),
 })

@@ -10,13 +10,13 @@ import { parseId, type Uuid } from '../../lib/contract/ids.ts'
 import type { ConversionError } from '../db/schema/media.ts'
 import type { Run, RunningConversion } from '../media/conversion-plan.ts'
 
-/** As much of a TranscodeJob as tells what became of its inputs. */
+/** The part of a TranscodeJob that determines the state of its inputs. */
 export interface TranscodeJobSeen {
   spec: Pick<TranscodeJobSpec, 'inputs'>
   status?: TranscodeJobStatus
 }
 
-/** What a TranscodeJob says about one media, in our own words. The prefix tells which generation it speaks of. */
+/** What a TranscodeJob says about one media item, in the API's terms. The prefix identifies the generation. */
 export type Fact = { mediaId: Uuid; prefix: string } & (
   | { state: 'queued' }
   | ({ state: 'running'; playable: boolean } & RunningConversion)
@@ -24,7 +24,7 @@ export type Fact = { mediaId: Uuid; prefix: string } & (
   | { state: 'failed'; error: ConversionError; run: Run }
 )
 
-/** One fact per input. Inputs that are no media of ours say nothing: anybody with the right may make a TranscodeJob. */
+/** Returns one fact per media item. Other inputs have none: any client with permission may create a TranscodeJob. */
 export function factsOf(job: TranscodeJobSeen): Fact[] {
   return job.spec.inputs.flatMap((input) => {
     const mediaId = parseId('media', input.id)
@@ -34,14 +34,14 @@ export function factsOf(job: TranscodeJobSeen): Fact[] {
 
 type State = Fact extends infer F ? (F extends Fact ? Omit<F, 'mediaId' | 'prefix'> : never) : never
 
-/** The order of the lines is the order of precedence: an input that is done stays done when others fail. */
+/** The checks stand in order of precedence: an input that is done stays done when others fail. */
 function stateOf(input: TranscodeInput, status: TranscodeJobStatus): State {
   const condition = succeededOf(status)
   const run = runOf(status)
   const output = status.outputs?.find((o) => o.id === input.id)
   if (output?.state === 'Succeeded') return { state: 'succeeded', run }
   if (output?.state === 'Failed') return { state: 'failed', error: errorOf(output.reason, output.message), run }
-  // The manifest is the commit, whether or not the status came to name it.
+  // The manifest is the commit, even when the status does not list the output.
   if (condition?.status === 'True') return { state: 'succeeded', run }
   if (condition?.status === 'False')
     return { state: 'failed', error: errorOf(condition.reason, condition.message), run }
@@ -70,10 +70,10 @@ function runningOf(input: TranscodeInput, status: TranscodeJobStatus): State {
   }
 }
 
-/** Says to people what is about their file, and of our own trouble only that it was ours. */
+/** Tells the uploader what is wrong with the file; for a fault of the platform, only that the file is not the cause. */
 function errorOf(reason: string | undefined, message: TranscodeOutput['message']): ConversionError {
   const code = conversionErrorOf(reason)
-  if (code === 'INTERNAL') return { code, message: 'The conversion failed for a reason that does not lie in the file' }
-  if (code === 'TIMEOUT') return { code, message: 'The conversion took longer than it may' }
+  if (code === 'INTERNAL') return { code, message: 'The conversion failed for a reason unrelated to the file' }
+  if (code === 'TIMEOUT') return { code, message: 'The conversion exceeded its time limit' }
   return { code, message: message || 'The file cannot be converted' }
 }

@@ -1,27 +1,27 @@
 import { backoffSeconds } from './backoff.ts'
 
 export interface KeyedQueue {
-  /** Looks at a key soon. A key that waits is not entered twice; one that is being looked at is looked at again. */
+  /** Enqueues a key. A key that already waits is not enqueued twice; a key in progress is looked at again. */
   add(key: string): void
-  /** Keys waiting or being looked at. */
+  /** Number of keys that wait, for a retry too, or are in progress. */
   size(): number
-  /** Resolves when what is being looked at is done; what waits is forgotten. */
+  /** Drops the waiting keys and resolves when the keys in progress are done. */
   stop(): Promise<void>
 }
 
 export interface KeyedQueueOptions {
   concurrency: number
-  /** May ask to be called again later. */
+  /** Returns `againAfterMs` to be called again after that time. */
   look(key: string): Promise<{ againAfterMs: number } | undefined>
   /** `attempt` counts failures in a row, from 1. */
   onError(error: unknown, key: string, attempt: number): void
-  /** Milliseconds before a key that failed for the n-th time in a row is looked at again. */
+  /** Milliseconds between the n-th failure in a row of a key and its retry. */
   backoffMs?: (attempts: number) => number
 }
 
 /**
- * A set of keys to look at, not a list of what happened: ten changes are one entry, no key is looked at twice at once,
- * and a failure comes back later and later.
+ * Holds a set of keys to look at, not a list of changes: ten changes of a key are one entry. The queue never looks at a
+ * key twice at once and retries failures with a growing delay.
  */
 export function keyedQueue(o: KeyedQueueOptions): KeyedQueue {
   const { backoffMs = (n) => Math.min(60, backoffSeconds(n)) * 1000 } = o

@@ -17,12 +17,12 @@ export interface WorkerMetrics {
   text(): Promise<{ contentType: string; body: string }>
 }
 
-/** `waiting` is asked at every scrape: resources whose state is not written down yet. */
+/** Every scrape calls `waiting`, which counts the resources whose state is not recorded yet. */
 export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMetrics {
   const register = new Registry()
   collectDefaultMetrics({ register })
   const registers = [register]
-  // Collected at the same moment, so they share one look at the database: none shows what the scrape before has seen.
+  // A scrape collects these gauges at the same moment, so they share one read; none shows data of an earlier scrape.
   const backlog = sharedWhilePending(() =>
     db
       .read({}, async (tx) => ({ ...(await measureOutbox(tx)), conversionsWaiting: await countWaiting(tx) }))
@@ -30,7 +30,7 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
   )
   new Gauge({
     name: 'outbox_oldest_seconds',
-    help: 'Age of the oldest event that is not published; NaN when the database does not answer',
+    help: 'Age of the oldest unpublished event; NaN when the database does not answer',
     registers,
     async collect() {
       this.set((await backlog()).oldestSeconds)
@@ -38,7 +38,7 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
   })
   new Gauge({
     name: 'outbox_unpublished',
-    help: 'Events that are not published; NaN when the database does not answer',
+    help: 'Unpublished events; NaN when the database does not answer',
     registers,
     async collect() {
       this.set((await backlog()).unpublished)
@@ -54,7 +54,7 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
   })
   new Gauge({
     name: 'projector_waiting',
-    help: 'TranscodeJobs whose state is not written down yet',
+    help: 'TranscodeJobs whose state is not recorded yet',
     registers,
     collect() {
       this.set(waiting())
@@ -68,25 +68,25 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
   })
   const failed = new Counter({
     name: 'relay_failed_total',
-    help: 'Attempts to publish that failed, by the step that did',
+    help: 'Failed attempts to publish, by the step that failed',
     labelNames: ['type', 'step'],
     registers,
   })
   const projected = new Counter({
     name: 'projector_written_total',
-    help: 'States of conversions written down',
+    help: 'Conversion states recorded',
     labelNames: ['state'],
     registers,
   })
   const repaired = new Counter({
     name: 'sweep_repaired_total',
-    help: 'Conversions that the sweep had to repair; more than a few mean that something is lost regularly',
+    help: 'Conversions that the sweep had to repair; more than a few mean regular losses',
     labelNames: ['repair'],
     registers,
   })
   const swept = new Gauge({
     name: 'sweep_last_success_timestamp_seconds',
-    help: 'When the last sweep ended',
+    help: 'When the last successful sweep ended',
     registers,
   })
   return {
@@ -99,7 +99,7 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
   }
 }
 
-/** Whoever calls while an answer is under way gets that one. */
+/** Callers share a pending answer. */
 function sharedWhilePending<T>(ask: () => Promise<T>): () => Promise<T> {
   let pending: Promise<T> | undefined
   return () => {

@@ -6,10 +6,13 @@ export interface NotificationListener {
   close(): Promise<void>
 }
 
-/** `outbox`: an event was appended. `conversions`: a slot became free, or a video waits for one again; the payload is the organization. */
+/**
+ * `outbox`: an event was appended. `conversions`: a slot became free, or a video waits for one again; the payload is
+ * the organization.
+ */
 const CHANNELS = ['outbox', 'conversions'] as const
 
-/** Called with what a notification carries; without anything when some may have been missed. */
+/** Receives the payload of a notification, or nothing when notifications may have been missed. */
 export type OnNotify = (payload?: string) => void
 
 export interface ListenOptions {

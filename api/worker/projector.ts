@@ -31,34 +31,34 @@ export interface ProjectorDeps {
 }
 
 export interface ProjectorOptions {
-  /** The progress of one media is written at most this often. */
+  /** Shortest time between two records of the progress of one media item. */
   progressMs?: number
   concurrency?: number
-  /** How often a manifest may turn out to be of no use before it is believed; outages of the store do not count. */
+  /** After this many attempts an unusable manifest fails the conversion; outages of the store do not count. */
   manifestAttempts?: number
   backoffMs?: (attempts: number) => number
 }
 
 export interface Projector {
-  /** Looks at one resource again, whatever was seen of it before. */
+  /** Looks at one resource again, even if it is unchanged. */
   lookAgain(name: string): void
   reflection: Reflection<TranscodeJobObject>
-  /** Resources that are not written down yet. */
+  /** Number of resources whose state is not recorded yet. */
   waiting(): number
   stop(): Promise<void>
 }
 
 /**
- * Writes down what the cluster says of conversions. The watch may repeat itself, skip steps, start over, and come from
- * several workers: every move is guarded by the state and generation of the media, so each happens once.
+ * Records what the cluster says about conversions. The watch may repeat itself, skip steps and start over, and several
+ * workers may watch: the state and generation of the media item guard every move, so each happens once.
  */
 export function startProjector(deps: ProjectorDeps, options: ProjectorOptions = {}): Projector {
   const { log } = deps
   const { progressMs = 2000, concurrency = 4, backoffMs } = options
-  /** What was last written down of a resource: a list that starts over costs no queries. */
+  /** The last recorded state per resource: a list that starts over costs no queries. */
   const projected = new Map<string, { text: string; atMs: number }>()
 
-  /** How often a resource said that it is done and the manifest was of no use. */
+  /** How often a resource reported success and its manifest was unusable. */
   const unusable = new Map<string, number>()
   const forget = (name: string) => {
     projected.delete(name)
@@ -73,7 +73,7 @@ export function startProjector(deps: ProjectorDeps, options: ProjectorOptions = 
     const last = projected.get(name)
     if (last?.text === text) return
     const nowMs = deps.clock.now().getTime()
-    // Only what is still under way can wait; a verdict is written at once.
+    // Only the progress of a running conversion can wait; the end of one is recorded at once.
     const waitMs = last && facts.some((f) => f.state === 'running') ? last.atMs + progressMs - nowMs : 0
     if (waitMs > 0) return { againAfterMs: Math.min(waitMs, progressMs) }
     await projectAll(name, facts)
@@ -98,7 +98,8 @@ export function startProjector(deps: ProjectorDeps, options: ProjectorOptions = 
   const queue = keyedQueue({
     concurrency,
     look,
-    onError: (error, name, attempt) => log.warn({ err: error, transcodeJob: name, attempt }, 'not written down yet'),
+    onError: (error, name, attempt) =>
+      log.warn({ err: error, transcodeJob: name, attempt }, 'could not record a TranscodeJob; retrying'),
     ...(backoffMs && { backoffMs }),
   })
   const reflection = deps.cluster.reflect<TranscodeJobObject>(
@@ -106,7 +107,7 @@ export function startProjector(deps: ProjectorDeps, options: ProjectorOptions = 
     {
       onSet: (job) => queue.add(job.metadata.name),
       onDelete: (job) => queue.add(job.metadata.name),
-      onError: (error, retryInMs) => log.debug({ err: error, retryInMs }, 'watching TranscodeJobs was interrupted'),
+      onError: (error, retryInMs) => log.debug({ err: error, retryInMs }, 'the watch of TranscodeJobs was interrupted'),
     },
     { namespace: deps.namespace },
   )
@@ -127,8 +128,8 @@ export function startProjector(deps: ProjectorDeps, options: ProjectorOptions = 
 type FactDeps = Pick<ProjectorDeps, 'db' | 'store' | 'log'>
 
 /**
- * Moves a media to where a fact says it is. False when that is no news: the media is gone or finished, or the fact
- * speaks of a generation that is over. When `isLastAttempt`, a manifest that cannot be used fails the conversion.
+ * Applies a fact to its media item. Returns false when the media item stays unchanged: it is deleted or finished, or
+ * the fact is known or about an earlier generation. When `isLastAttempt`, an unusable manifest fails the conversion.
  */
 export async function projectFact(deps: FactDeps, fact: Fact, isLastAttempt: boolean): Promise<boolean> {
   if (fact.state === 'queued') return false
@@ -158,7 +159,7 @@ async function moveTo(
   }
 }
 
-/** The report runs ahead of nothing: the playlist has been uploaded before. But a link to nothing would be worse than none. */
+/** The job uploads the playlist before it reports it. Checked all the same: a dead link would be worse than none. */
 async function makePlayable({ db, store }: FactDeps, media: Conversion, prefix: string): Promise<boolean> {
   if (media.outputPrefix !== null) return false
   const key = masterKey(prefix)
@@ -178,7 +179,7 @@ async function complete(
     return await completeConversion(deps.db, media, { prefix, manifest }, run)
   } catch (error) {
     if (!(error instanceof ManifestError) || !isLastAttempt) throw error
-    deps.log.error({ err: error, media: media.id }, 'a conversion that succeeded left no manifest that can be used')
+    deps.log.error({ err: error, media: media.id }, 'a conversion that succeeded left no usable manifest')
     const message = 'The result of the conversion could not be used'
     return failConversion(deps.db, media, { code: 'INTERNAL', message })
   }

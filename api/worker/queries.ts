@@ -6,8 +6,8 @@ import { outbox } from '../db/schema/outbox.ts'
 export type OutboxRow = typeof outbox.$inferSelect
 
 /**
- * Takes up to `limit` rows that are due, for `leaseSeconds`: until then nobody else gets them, afterwards anybody does.
- * Of one aggregate only the oldest unpublished row can be taken, so its events leave in order. `attempts` in the rows
+ * Claims up to `limit` due rows for `leaseSeconds`: until then no other relay gets them, afterwards any relay can. Only
+ * the oldest unpublished row of an aggregate can be claimed, so its events leave in order. `attempts` in the rows
  * counts this attempt and identifies the lease.
  */
 export async function claimDue(tx: Tx, o: { limit: number; leaseSeconds: number }): Promise<OutboxRow[]> {
@@ -47,7 +47,7 @@ export async function markPublished(tx: Tx, id: Uuid): Promise<void> {
     .where(and(eq(outbox.id, id), isNull(outbox.publishedAt)))
 }
 
-/** Puts a row off. Does nothing when the lease was lost: then whoever holds it now decides. */
+/** Postpones a row. Does nothing when the lease was lost: the relay that holds it now decides. */
 export async function markFailed(
   tx: Tx,
   row: Pick<OutboxRow, 'id' | 'attempts'>,
@@ -62,7 +62,7 @@ export async function markFailed(
     .where(and(eq(outbox.id, row.id), eq(outbox.attempts, row.attempts), isNull(outbox.publishedAt)))
 }
 
-/** How much waits to be published, and for how long the oldest has. */
+/** The number of unpublished events and the age of the oldest. */
 export async function measureOutbox(tx: Tx): Promise<{ unpublished: number; oldestSeconds: number }> {
   const [row] = await tx
     .select({
@@ -74,7 +74,7 @@ export async function measureOutbox(tx: Tx): Promise<{ unpublished: number; olde
   return row ?? { unpublished: 0, oldestSeconds: 0 }
 }
 
-/** Forgets what was published more than a week ago. Returns how many; call again while it returns `batch`. */
+/** Deletes events published more than a week ago. Returns how many; call again while it returns `batch`. */
 export async function deleteOldEvents(tx: Tx, batch: number): Promise<number> {
   const old = sql`select ctid from ${outbox} where ${outbox.publishedAt} < now() - interval '7 days' limit ${batch}`
   const { rowCount } = await tx.execute(sql`delete from ${outbox} where ctid = any(array(${old}))`)

@@ -5,7 +5,7 @@ import { type ConversionDeps, startConversion } from './start-conversion.ts'
 
 export type ReactionDeps = ConversionDeps & { admission: Pick<Admission, 'fill'> }
 
-/** What follows an event inside our own system. Each may run twice for the same event. */
+/** What the worker itself does after an event. A reaction may run twice for the same event. */
 export function reactions(deps: ReactionDeps): (message: OutboxMessage) => Promise<void> {
   const table: { [T in EventType]?: (message: OutboxMessage) => Promise<void> } = {
     MediaUploaded: ({ aggregateId }) => convert(deps, aggregateId),
@@ -13,7 +13,7 @@ export function reactions(deps: ReactionDeps): (message: OutboxMessage) => Promi
   return async (message) => table[message.type]?.(message)
 }
 
-/** An image, which every phone can show as it is, is completed. A video is converted, or waits for a slot. */
+/** Completes an image, which every phone can show as it is. Converts a video, or lets it wait for a slot. */
 async function convert(deps: ReactionDeps, mediaId: string): Promise<void> {
   const find = () => deps.db.read({}, (tx) => findConversion(tx, mediaId))
   const media = await find()

@@ -4,22 +4,22 @@ import { manifestKey } from '../../lib/contract/object-keys.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
 
 const MAX_BYTES = 256 * 1024
-/** The manifest comes from a pod that has read a stranger's file: what links are made of may not lead out of the prefix. */
+/** The manifest comes from a pod that has read an untrusted file: a name in a link must not leave the prefix. */
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*\.m3u8$/
 
-/** There is no manifest, or none that can be used. Repeating helps only if somebody writes it after all. */
+/** The manifest is missing or unusable. A retry helps only if a job writes it in the meantime. */
 export class ManifestError extends Error {
   override readonly name = 'ManifestError'
 }
 
-/** What a conversion made, checked. Throws ManifestError; anything else thrown is an outage of the store. */
+/** Reads and checks the manifest of a conversion. Throws ManifestError; any other error is an outage of the store. */
 export async function readManifest(store: ObjectStore, mediaId: Uuid, prefix: string): Promise<Manifest> {
   const key = manifestKey(prefix)
   const parsed = Manifest.safeParse(parseJson(await readText(store, key), key))
   if (!parsed.success) throw new ManifestError(`${key} does not fit its schema: ${parsed.error.message}`)
   const manifest = parsed.data
-  if (manifest.id !== formatId('media', mediaId)) throw new ManifestError(`${key} speaks of another media`)
-  if (!FILE_NAME.test(manifest.hls.master)) throw new ManifestError(`${key} names a file outside of its prefix`)
+  if (manifest.id !== formatId('media', mediaId)) throw new ManifestError(`${key} belongs to another media item`)
+  if (!FILE_NAME.test(manifest.hls.master)) throw new ManifestError(`${key} names a file outside its prefix`)
   return manifest
 }
 

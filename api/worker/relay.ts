@@ -12,35 +12,35 @@ export interface RelayDeps {
   db: Database
   bus: Pick<EventBus, 'publish'>
   log: Log
-  /** What must follow an event inside our own system. It may be called again for the same event. */
+  /** What the worker itself must do after an event. The relay may call it again for the same event. */
   react(message: OutboxMessage): Promise<void>
   onPublished?(type: EventType): void
   onFailed?(type: string, step: RelayStep): void
 }
 
 export interface RelayOptions {
-  /** Events on their way at once. One that hangs takes one place, not the relay. */
+  /** Events in flight at once. An event that hangs occupies one slot and does not stop the relay. */
   concurrency?: number
   pollMs?: number
-  /** A claimed event belongs to nobody else for this long; must cover both steps. */
+  /** No other relay claims a claimed event for this long; must cover both steps. */
   leaseSeconds?: number
   stepMs?: number
-  /** Seconds before an event that failed for the n-th time is tried again. */
+  /** Seconds between the n-th failure of an event and its retry. */
   backoff?: (attempts: number) => number
 }
 
 export interface Relay {
-  /** There may be something to do. */
+  /** Looks for due events now instead of at the next poll. */
   wake(): void
-  /** Claims nothing more and resolves when what has been claimed is settled. */
+  /** Stops claiming and resolves when all claimed events are settled. */
   stop(): Promise<void>
 }
 
 export type RelayStep = 'decode' | 'react' | 'publish' | 'mark'
 
 /**
- * Carries committed events out: claims them by lease, reacts, publishes, marks them. At least once; of one aggregate in
- * the order of its versions, as long as leases are kept. Any number may run against one database.
+ * Delivers committed events: claims them by lease, reacts, publishes and marks them. Delivers at least once, and the
+ * events of an aggregate in the order of its versions as long as leases hold. Any number may run against one database.
  */
 export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
   const { db, log } = deps
@@ -60,7 +60,7 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
       return rows
     } catch (error) {
       outages += 1
-      log.warn({ err: error, outages }, 'could not ask for events')
+      log.warn({ err: error, outages }, 'could not claim events')
       return []
     }
   }
@@ -69,14 +69,14 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
     while (!isStopping) {
       const rows = await claim()
       for (const row of rows) start(row)
-      // What was claimed may have freed the next event of its aggregate by now; only nothing is a reason to wait.
+      // A claimed event may have freed the next one of its aggregate by now: wait only after an empty claim.
       if (rows.length === 0) await wakeup.wait(Math.min(5000, pollMs * 2 ** Math.min(outages, 5)))
     }
     await Promise.all(running.values())
   }
 
   function start(row: OutboxRow): void {
-    // Our own lease ended while we are still at it: once is enough.
+    // This relay's own lease ended while it still delivers the event: one delivery at a time is enough.
     if (running.has(row.id)) return
     const work = deliver(row).finally(() => {
       running.delete(row.id)
@@ -85,7 +85,7 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
     running.set(row.id, work)
   }
 
-  /** Never rejects: a row that could not even be put off is free again when its lease ends. */
+  /** Never rejects: a row that cannot be postponed is free again when its lease ends. */
   async function deliver(row: OutboxRow): Promise<void> {
     let step: RelayStep = 'decode'
     try {
@@ -110,14 +110,14 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
   async function putOff(row: OutboxRow, step: RelayStep, error: unknown): Promise<void> {
     const retrySeconds = backoff(row.attempts)
     const about = { err: error, event: row.id, type: row.type, aggregate: row.aggregateId, step, attempt: row.attempts }
-    // An event that cannot be read will not become readable by itself: later events of its aggregate wait for a person.
+    // A retry here cannot decode the event: later events of its aggregate wait until an administrator acts.
     const level = step === 'decode' || row.attempts >= 5 ? 'error' : 'warn'
     log[level]({ ...about, retrySeconds: Math.round(retrySeconds) }, 'event not published')
     const message = `${step}: ${safeMessage(error)}`
     try {
       await db.inTransaction({}, (tx) => markFailed(tx, row, { message, retrySeconds }))
     } catch (failure) {
-      log.warn({ err: failure, event: row.id }, 'could not put an event off; its lease will end')
+      log.warn({ err: failure, event: row.id }, 'could not postpone an event; its lease will end')
     }
   }
 
@@ -135,7 +135,7 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
 const isEventType = (type: string): type is EventType => Object.hasOwn(EVENTS, type)
 
 function messageOf({ type, ...row }: OutboxRow): OutboxMessage {
-  // Perhaps a newer version's, whose relay knows it: so it is tried again, as everything is.
+  // A newer version may have appended it, whose relay knows the type: it is retried like every other failure.
   if (!isEventType(type)) throw new Error(`There is no event type ${type}`)
   return { ...row, type }
 }

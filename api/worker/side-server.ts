@@ -6,7 +6,7 @@ export interface SideServer {
   close(): Promise<void>
 }
 
-/** Serves what only the cluster asks for. Port 0 takes a free one. Closing cuts what is still open. */
+/** Serves requests from inside the cluster. Port 0 picks a free port. Closing drops open connections. */
 export async function serveAside(listener: RequestListener, host: string, port: number): Promise<SideServer> {
   const server = createServer({ requestTimeout: 30_000, headersTimeout: 10_000 }, listener)
   await new Promise<void>((resolve, reject) => {

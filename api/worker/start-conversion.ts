@@ -13,7 +13,7 @@ export interface ConversionDeps {
   log: Log
 }
 
-/** After this there is a TranscodeJob for the video. Call it only for one that has been admitted. */
+/** Creates the TranscodeJob of a video unless it exists. Call it only for an admitted video. */
 export async function startConversion(deps: ConversionDeps, media: Conversion): Promise<void> {
   try {
     await deps.cluster.create(TRANSCODE_JOBS, transcodeJobFor(media, deps.namespace))
@@ -21,7 +21,7 @@ export async function startConversion(deps: ConversionDeps, media: Conversion): 
   } catch (error) {
     if (isClusterError(error, 'AlreadyExists')) return
     if (!isClusterError(error, 'Invalid')) throw error
-    // The same specification would be refused again: a bug or a CRD that does not fit, but never the uploader's fault.
+    // The cluster would refuse the same specification again: a bug or a mismatched CRD, never the uploader's fault.
     deps.log.error({ err: error, media: media.id }, 'the cluster refuses the specification of a TranscodeJob')
     await failConversion(deps.db, media, { code: 'INTERNAL', message: 'The conversion could not be started' })
   }

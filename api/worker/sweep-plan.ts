@@ -4,24 +4,25 @@ export interface ResourceSeen {
   creationTimestamp: string | undefined
   spec: Pick<TranscodeJobSpec, 'attemptDeadlineSeconds' | 'maxAttempts' | 'suspend'>
   status: TranscodeJobStatus | undefined
-  /** It bears the name, but its inputs are others: whatever becomes of it says nothing about the media. */
+  /** The resource has the name but other inputs: its state says nothing about the media item. */
   isForeign: boolean
 }
 
 /**
- * What to do about a media that has been processing for a while. `project`: the cluster is done and nobody wrote it
- * down. `create`: nothing works on it. `replace`: what has its name works on something else. `give-up`: something does, but
- * without a sign of life for longer than all of its attempts could take, and neither does the queue before it move.
+ * What to do about a media item that has been processing for a while. `project`: the cluster is done and no worker
+ * recorded it. `create`: no resource works on it. `replace`: the resource with its name works on something else.
+ * `give-up`: its resource has shown no sign of life for longer than all of its attempts could take, and neither has the
+ * queue before it.
  */
 export type Repair = 'wait' | 'project' | 'create' | 'replace' | 'give-up'
 
 export interface RepairSeen {
   resource: ResourceSeen | undefined
-  /** The manifest is there: a resource that has been cleaned up since finished its work. */
+  /** The manifest exists: a resource finished its work and has been cleaned up since. */
   isCommitted: boolean
   marginSeconds: number
   now: Date
-  /** All resources that are known: asked for only where it matters. */
+  /** All known resources; called only where they matter. */
   others?: () => Iterable<Pick<ResourceSeen, 'creationTimestamp' | 'status'>>
 }
 
@@ -38,8 +39,8 @@ export function repairOf(seen: RepairSeen): Repair {
 }
 
 /**
- * When one that came no later than this one, which waits for its place, was last at work. What came later does not
- * count: a resource that all others overtake waits for something else.
+ * When the resources created no later than this pending one last worked, in milliseconds since the epoch. Later ones do
+ * not count: a resource that all others overtake waits for something else.
  */
 function lastMoveOfQueue(resource: ResourceSeen, others: Iterable<Pick<ResourceSeen, 'creationTimestamp' | 'status'>>) {
   const created = Date.parse(resource.creationTimestamp ?? '')

@@ -32,16 +32,16 @@ export interface SweepDeps {
 }
 
 export interface SweepOptions {
-  /** Media that changed since are left to those who are at it. */
+  /** The sweep skips media items that changed within this time: another worker may be busy with them. */
   idleSeconds: number
-  /** What a conversion may be silent for, besides the time of all its attempts: waiting for a place to run. */
+  /** How long a conversion may wait to run, silently, in addition to the time of all its attempts. */
   marginSeconds: number
-  /** A media that nothing can be started for in this time fails. */
+  /** A media item fails when the sweep cannot start its conversion within this time. */
   giveUpSeconds: number
   batch?: number
 }
 
-/** Compares what Postgres says with the cluster and repairs what an interruption left. Any number may do it at once. */
+/** Compares Postgres with the cluster and repairs what an interruption left. Any number of workers may do so. */
 export async function sweepConversions(deps: SweepDeps, options: SweepOptions, signal?: AbortSignal): Promise<void> {
   const limit = options.batch ?? 200
   let after: Uuid | undefined
@@ -58,7 +58,7 @@ export async function sweepConversions(deps: SweepDeps, options: SweepOptions, s
   if (!signal?.aborted) await deps.admission.fill()
 }
 
-/** One media that cannot be repaired now does not keep the others from it. */
+/** A media item that cannot be repaired now does not hold up the others. */
 async function repairOrReport(deps: SweepDeps, options: SweepOptions, media: Conversion): Promise<void> {
   try {
     await repair(deps, options, media)
@@ -67,7 +67,7 @@ async function repairOrReport(deps: SweepDeps, options: SweepOptions, media: Con
     deps.log.warn({ err: error, media: media.id, idleSeconds }, 'could not repair a conversion')
     if (idleSeconds < options.giveUpSeconds) return
     await timeOut(deps, media).catch((e: unknown) =>
-      deps.log.error({ err: e, media: media.id }, 'could not give it up'),
+      deps.log.error({ err: e, media: media.id }, 'could not give up a conversion'),
     )
   }
 }
@@ -94,7 +94,7 @@ async function repair(deps: SweepDeps, options: SweepOptions, media: Conversion)
 
 const keyOf = (deps: SweepDeps, name: string) => ({ namespace: deps.namespace, name })
 
-/** The reflection may be behind; what it does not know is asked for. */
+/** The reflection may lag behind: a resource that it lacks is read from the API server. */
 async function findJob(deps: SweepDeps, name: string): Promise<TranscodeJobObject | undefined> {
   const key = keyOf(deps, name)
   return deps.projector.reflection.get(key) ?? (await deps.cluster.get<TranscodeJobObject>(TRANSCODE_JOBS, key))
@@ -106,7 +106,7 @@ async function projectJob(deps: SweepDeps, job: TranscodeJobObject): Promise<voi
   else for (const fact of factsOf(job)) await projectFact(deps, fact, false)
 }
 
-/** The resource is gone, what it made is there. If that turns out to be of no use, it is made again. */
+/** The resource is gone, but its manifest exists. If the manifest is unusable, the conversion starts again. */
 async function projectCommitted(deps: SweepDeps, media: Conversion, prefix: string): Promise<void> {
   const fact: Fact = { mediaId: media.id, prefix, state: 'succeeded' }
   await projectFact(deps, fact, false).catch(async (error: unknown) => {
@@ -119,16 +119,16 @@ async function giveUp(deps: SweepDeps, media: Conversion, job: TranscodeJobObjec
   const { reason, message } = succeededOf(job?.status) ?? {}
   deps.log.error(
     { media: media.id, transcodeJob: job?.metadata.name, reason, message },
-    'its TranscodeJob stands still',
+    'a TranscodeJob makes no progress',
   )
-  // The row first: if we die in between, what the resource still says is no news any more.
+  // The row first: if the worker dies in between, what the resource still says changes nothing.
   await timeOut(deps, media)
   if (job) await remove(deps, job)
 }
 
-/** If it takes its time to go, the next sweep finds its name free. */
+/** If the deletion takes long, the next sweep finds the name free. */
 async function replace(deps: SweepDeps, media: Conversion, job: TranscodeJobObject): Promise<void> {
-  deps.log.warn({ media: media.id, transcodeJob: job.metadata.name }, 'a TranscodeJob has the name of another one')
+  deps.log.warn({ media: media.id, transcodeJob: job.metadata.name }, 'replacing a TranscodeJob that has other inputs')
   await remove(deps, job)
   await startConversion(deps, media)
 }
@@ -137,21 +137,21 @@ async function remove(deps: SweepDeps, { metadata: { name, uid } }: TranscodeJob
   try {
     await deps.cluster.delete(TRANSCODE_JOBS, keyOf(deps, name), uid ? { uid } : {})
   } catch (error) {
-    // Somebody was faster: this one is gone, and its name belongs to another.
+    // Another worker was faster: this resource is gone, and its name belongs to a new one.
     if (!isClusterError(error, 'Conflict')) throw error
   }
 }
 
 async function timeOut(deps: SweepDeps, media: Conversion): Promise<void> {
-  deps.log.error({ media: media.id, generation: media.generation }, 'giving a conversion up: no sign of life')
-  await failConversion(deps.db, media, { code: 'TIMEOUT', message: 'The conversion took longer than it may' })
+  deps.log.error({ media: media.id, generation: media.generation }, 'giving up a conversion: no sign of life')
+  await failConversion(deps.db, media, { code: 'TIMEOUT', message: 'The conversion exceeded its time limit' })
 }
 
 const queueOf = ({ projector }: SweepDeps) =>
   projector.reflection.list().map(({ metadata, status }) => ({ creationTimestamp: metadata.creationTimestamp, status }))
 
 function seenOf(job: TranscodeJobObject, mediaId: Uuid, prefix: string): ResourceSeen {
-  // As the API server does; a resource that it has not defaulted would have no deadline.
+  // Applies the defaults as the API server does: a resource without them would have no deadline.
   const spec = TranscodeJobSpec.parse(job.spec)
   const isForeign = !factsOf(job).some((fact) => fact.mediaId === mediaId && fact.prefix === prefix)
   return { creationTimestamp: job.metadata.creationTimestamp, spec, status: job.status, isForeign }
@@ -160,7 +160,7 @@ function seenOf(job: TranscodeJobObject, mediaId: Uuid, prefix: string): Resourc
 const BATCH = 1000
 const PAUSE_MS = 50
 
-/** Removes what has had its time: published events, idempotency keys, uploads nobody finished. */
+/** Removes what has expired: published events, idempotency keys, sign-in sessions and unfinished uploads. */
 export async function cleanUp(deps: Pick<SweepDeps, 'db' | 'store' | 'log'>, signal: AbortSignal): Promise<void> {
   const { db, store, log } = deps
   await deleteInBatches(db, (tx) => deleteOldEvents(tx, BATCH), signal)
@@ -169,7 +169,7 @@ export async function cleanUp(deps: Pick<SweepDeps, 'db' | 'store' | 'log'>, sig
   if (!signal.aborted) await expireUploads(db, store, { log })
 }
 
-/** Short transactions with a breath in between: vacuum and everybody else get their turn. */
+/** Short transactions with pauses in between, so that they hold up neither vacuum nor other transactions. */
 async function deleteInBatches(db: Database, work: (tx: Tx) => Promise<number>, signal: AbortSignal): Promise<void> {
   while (!signal.aborted && (await db.inTransaction({}, work)) === BATCH) await sleep(PAUSE_MS)
 }

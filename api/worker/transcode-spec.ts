@@ -10,11 +10,11 @@ export interface VideoToConvert {
   generation: number
 }
 
-/** One name per generation of a media: whoever creates it a second time is told that it exists. */
+/** One name per generation of a media item: a second creation fails with AlreadyExists. */
 export const transcodeJobName = (video: Pick<VideoToConvert, 'id' | 'generation'>) =>
   `tj-${suffixOf(video.id)}-${video.generation}`
 
-/** The resource that converts a video. What it leaves out are the defaults of the CRD. */
+/** The resource that converts a video. The CRD's defaults fill the omitted fields. */
 export function transcodeJobFor(
   video: VideoToConvert,
   namespace: string,

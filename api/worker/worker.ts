@@ -21,7 +21,7 @@ import { cleanUp, type SweepOptions, sweepConversions } from './sweep.ts'
 
 export interface WorkerParts {
   config: WorkerConfig
-  /** As keepsake_worker. */
+  /** Connected as keepsake_worker. */
   db: Database
   store: ObjectStore
   bus: EventBus
@@ -33,17 +33,17 @@ export interface WorkerParts {
 export interface RunningWorker {
   healthUrl: string
   metricsUrl: string
-  /** Takes nothing new on, finishes what it has begun. What was opened by others stays open. */
+  /** Takes on no new work and finishes what it has begun. Leaves open what the caller opened. */
   close(): Promise<void>
 }
 
-/** Starts everything the worker does. Any number may run at once; one that dies loses nothing. */
+/** Starts all parts of the worker. Any number of workers may run at once; one that dies loses nothing. */
 export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
   const { config, db, log } = parts
   const state = readiness(db)
   let projector: Projector | undefined
   const metrics = openWorkerMetrics(db, () => projector?.waiting() ?? 0)
-  // First of all what can fail: a port that is taken must not leave loops behind.
+  // The parts that can fail start first: a port in use must not leave loops running.
   const health = await serveAside(probes(state.ready, log), config.HOST, config.HEALTH_PORT)
   let metricsServer: SideServer
   try {
@@ -104,7 +104,7 @@ type SweepParts = WorkerParts & {
   admission: Admission
 }
 
-/** Long enough for a first list, short enough to repair what can be repaired without the cluster. */
+/** Long enough for a first list of TranscodeJobs; after it, the sweep repairs what it can without the cluster. */
 const SYNC_MS = 30_000
 
 function startSweep(parts: SweepParts): { stop(): Promise<void> } {
@@ -130,10 +130,10 @@ function startSweep(parts: SweepParts): { stop(): Promise<void> } {
 
   async function loop(): Promise<void> {
     await Promise.race([parts.projector.reflection.synced().catch(() => {}), pause(SYNC_MS)])
-    // Whoever was at it before we started may have died in the middle: the first time everything is looked at.
+    // An earlier worker may have died in the middle of its work: the first sweep skips nothing.
     for (let idleSeconds = 0; !signal.aborted; idleSeconds = config.SWEEP_IDLE_SECONDS) {
       await sweepOnce(idleSeconds)
-      // Spread, so that several workers do not always sweep together.
+      // Jitter, so that several workers do not always sweep together.
       await pause(config.SWEEP_SECONDS * 1000 * (0.9 + 0.2 * Math.random()))
     }
   }

@@ -16,7 +16,7 @@ export interface DeliveryDeps {
   keys: KeyRing
 }
 
-/** Outputs by the ending of their name. Everything else below a media, its manifest above all, is not for clients. */
+/** Outputs by file extension. Clients get nothing else below a media item, in particular not its manifest. */
 const TYPES: Record<string, string> = {
   m3u8: 'application/vnd.apple.mpegurl',
   ts: 'video/mp2t',
@@ -29,7 +29,7 @@ const SEGMENTS = new Set(['ts', 'm4s'])
 const PRESIGNED_SECONDS = 300
 const PLAYLIST_SECONDS = 60
 
-/** Players on other sites may read this; nothing in it may run, be framed, or be taken for something else. */
+/** Players on other sites may read a file; nothing in it may run, be framed or be taken for another type. */
 const COMMON = {
   'Access-Control-Allow-Origin': '*',
   'Access-Control-Expose-Headers': 'Accept-Ranges, Content-Length, Content-Range, ETag',
@@ -39,11 +39,11 @@ const COMMON = {
   'X-Content-Type-Options': 'nosniff',
 }
 
-/** One answer for everything that is wrong with a link: it tells nobody what exists. */
+/** One answer for everything that is wrong with a link: it does not reveal what exists. */
 const notHere = (cause?: unknown) =>
   new Problem('NOT_FOUND', 'There is nothing at this address, or the link has expired', { cause })
 
-/** Delivers one object to whoever holds a valid link, for as long as its media is there. */
+/** Delivers one object to any client with a valid link, as long as its media item exists. */
 export async function deliver(
   deps: DeliveryDeps,
   o: { token: string; path: string; headers: IncomingHttpHeaders; signal: AbortSignal },
@@ -51,7 +51,7 @@ export async function deliver(
   const now = deps.clock.now().getTime() / 1000
   const wanted = openToken(deps.keys, o.token, o.path, now)
   if (!wanted) throw notHere()
-  // Asked every time: a deleted media is gone at once, whatever links are about.
+  // Asked for every request: a deleted media item is gone at once, even for valid links.
   const media = await deps.db.readAtOnce({ org: wanted.orgId }, (tx) => findDelivered(tx, wanted.orgId, wanted.mediaId))
   if (!media) throw notHere()
   const ending = wanted.name.split('.').at(-1) ?? ''
@@ -71,16 +71,16 @@ export async function deliver(
   return stream(deps.store, wanted.key, headers, o)
 }
 
-/** Shared caches must not keep what a link opens for one person; a private one may, until the link ends. */
+/** Shared caches must not store what a link opens for one person; a private cache may, until the link expires. */
 function cacheControl(wanted: Delivered, ending: string, secondsLeft: number, status: string): string {
-  // The first master names one rendition: kept, it would hide those that follow from everybody who played early.
+  // The first master playlist lists one rendition: a cached copy would hide the later ones from an early player.
   if (ending === 'm3u8' && status === 'processing') return 'private, no-cache'
   if (ending === 'm3u8') return `private, max-age=${Math.min(PLAYLIST_SECONDS, secondsLeft)}`
   const immutable = wanted.name === 'original' ? '' : ', immutable'
   return `private, max-age=${secondsLeft}${immutable}`
 }
 
-/** Half the time that the other link lives: whoever follows a kept redirect must still find it open. */
+/** Cached for half the lifetime of the presigned link, so that a cached redirect never leads to an expired one. */
 const redirect = (url: string): RawReply => ({
   status: 302,
   headers: { ...COMMON, Location: url, 'Cache-Control': `private, max-age=${PRESIGNED_SECONDS / 2}` },
@@ -103,7 +103,7 @@ async function stream(
   })
   if (!early) return { status: 200, headers: { ...headers, ...described(found.info) }, body: found.body }
   if (found.info.etag !== known.etag) {
-    // Replaced between the two questions: the range was chosen for another representation.
+    // Replaced between the two requests: the range was chosen for another representation.
     found.body.destroy()
     throw new Problem('SERVICE_UNAVAILABLE', 'The file has just changed. Please try again.', { retryAfter: 1 })
   }
@@ -119,7 +119,7 @@ async function stream(
   }
 }
 
-/** What can be said without the bytes; or which of them are wanted; or undefined for all of them. */
+/** Returns a response that needs no bytes, the range of bytes to send, or undefined for all bytes. */
 function beforeReading(info: ObjectInfo, headers: Record<string, string>, asked: IncomingHttpHeaders) {
   if (isNoneMatch(asked['if-none-match'], info.etag)) {
     const { 'Content-Length': _, ...tags } = described(info)

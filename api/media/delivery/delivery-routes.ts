@@ -6,17 +6,20 @@ const Link = z.object({ token: z.string().max(64), path: z.string().max(512) })
 
 const Conditions = z.object({
   Range: z.string().optional().meta({ description: 'RFC 9110 §14.2; one range of bytes', example: 'bytes=0-1048575' }),
-  'If-Range': z.string().optional().meta({ description: 'RFC 9110 §13.1.5: the range only if this is still the tag' }),
-  'If-None-Match': z.string().optional().meta({ description: 'RFC 9110 §13.1.2: 304 if this is still the tag' }),
+  'If-Range': z
+    .string()
+    .optional()
+    .meta({ description: 'RFC 9110 §13.1.5: the range only if this is still the entity tag' }),
+  'If-None-Match': z.string().optional().meta({ description: 'RFC 9110 §13.1.2: 304 if this is still the entity tag' }),
 })
 
 const shown = (description: string) => ({ description, schema: { type: 'string' } }) as const
-const TAG = { ETag: shown('Names these bytes') }
+const TAG = { ETag: shown('Entity tag of these bytes') }
 const FILE = { ...TAG, 'Accept-Ranges': shown('`bytes`'), 'Content-Disposition': shown('For an original') }
 const RANGE = { 'Content-Range': shown('RFC 9110 §14.4') }
-const LOCATION = { Location: shown('A link of the object store') }
+const LOCATION = { Location: shown('A presigned link of the object store') }
 
-/** Getting files out: whoever holds a link may. */
+/** Serves files to any client with a link. */
 export function deliveryRoutes(deps: DeliveryDeps): Route[] {
   return [
     rawRoute({
@@ -27,7 +30,7 @@ export function deliveryRoutes(deps: DeliveryDeps): Route[] {
       limit: 'delivery',
       summary: 'Fetch what a signed link points to',
       description:
-        'Links are made by the operations that show media; they open one media for about an hour, and close when it is deleted. Ranges and conditional requests are answered. Segments may be redirected to the object store. A client that takes less than 16 KiB a second for two minutes, while there is more for it, is disconnected: a player that was paused asks for the rest by `Range`.',
+        'The operations that show media items make the links. A link opens one media item for about an hour, and stops working when the media item is deleted. Ranges and conditional requests are supported. The API may redirect a segment to the object store. It disconnects a client that takes less than 16 KiB a second for two minutes while there is more to send: a paused player then requests the rest with `Range`.',
       problems: ['NOT_FOUND'],
       params: Link,
       headers: Conditions,
@@ -35,10 +38,10 @@ export function deliveryRoutes(deps: DeliveryDeps): Route[] {
         contentTypes: ['application/vnd.apple.mpegurl', 'video/*', 'image/*', 'application/octet-stream'],
         statuses: {
           200: 'The file',
-          206: 'The range asked for',
-          302: 'Where the segment can be fetched for some minutes',
-          304: 'Not changed',
-          416: 'Nothing of the file lies in that range',
+          206: 'The requested range',
+          302: 'Redirects to the segment in the object store; the link works for some minutes',
+          304: 'Not modified',
+          416: 'The range lies outside the file',
         },
         headers: { 200: FILE, 206: { ...FILE, ...RANGE }, 302: LOCATION, 304: TAG, 416: RANGE },
       },

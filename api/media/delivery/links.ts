@@ -4,16 +4,16 @@ import type { Links } from '../../deps.ts'
 import { expiryAt, type KeyRing, LINK_SECONDS, signToken } from './token.ts'
 
 const NIL = '00000000-0000-0000-0000-000000000000'
-/** Ids have one length, and so has the prefix that a link is signed for. */
+/** Ids have a fixed length, and so does the prefix that a link is signed for. */
 const PREFIX = new RegExp(`^${mediaPrefix('[0-9a-f-]{36}', '[0-9a-f-]{36}')}$`)
 const PREFIX_LENGTH = mediaPrefix(NIL, NIL).length
 const MOST_TOKENS = 10_000
 
-/** Signed links below `baseUrl` (no slash at its end). */
+/** Makes signed links below `baseUrl` (without a trailing slash). */
 export function openLinks(options: { baseUrl: string; keys: KeyRing; clock: Clock }): Links {
   const now = () => Math.floor(options.clock.now().getTime() / 1000)
   const tokenFor = remembering((prefix, expires) => {
-    if (!PREFIX.test(prefix)) throw new Error('only objects of a media can be delivered')
+    if (!PREFIX.test(prefix)) throw new Error('only objects of a media item can be delivered')
     return signToken(options.keys, prefix, expires)
   })
   return {
@@ -24,7 +24,7 @@ export function openLinks(options: { baseUrl: string; keys: KeyRing; clock: Cloc
   }
 }
 
-/** Within a quarter of an hour every link of a media has the same token, and signing is what a page of them costs most. */
+/** All links of a media item within a quarter of an hour share a token: signing is the main cost of a page of links. */
 function remembering(sign: (prefix: string, expires: number) => string) {
   const tokens = new Map<string, string>()
   let of = 0

@@ -5,8 +5,8 @@ export interface Span {
 }
 
 /**
- * Reads a Range header (RFC 9110 §14.2) for a resource of `size` bytes. `whole`: there is none, or none that must be
- * obeyed (several ranges, other units, nonsense). `unsatisfiable`: nothing of it lies within.
+ * Reads a Range header (RFC 9110 §14.2) for a resource of `size` bytes. `whole`: there is none, or one that a server
+ * may ignore (several ranges, other units, invalid syntax). `unsatisfiable`: the range lies outside the resource.
  */
 export function parseRange(header: string | undefined, size: number): Span | 'whole' | 'unsatisfiable' {
   const [, first, last] = /^bytes=\s*(\d{0,15})-(\d{0,15})\s*$/i.exec(header ?? '') ?? []
@@ -27,7 +27,7 @@ export const isNoneMatch = (header: string | undefined, etag: string) =>
 
 const strip = (tag: string) => tag.trim().replace(/^W\//, '')
 
-/** Whether If-Range lets the range count: it must name this very representation (strong comparison, or its date). */
+/** Whether If-Range permits the range: it must name this exact representation (strong comparison, or its date). */
 export function mayUseRange(ifRange: string | undefined, etag: string, lastModified: Date): boolean {
   if (ifRange === undefined) return true
   const condition = ifRange.trim()

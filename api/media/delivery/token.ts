@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 
-/** The keys by name: `current` signs, every one of them verifies. */
+/** The keys by name: `current` signs, all of them verify. */
 export interface KeyRing {
   current: string
   keys: Readonly<Record<string, string>>
@@ -10,7 +10,7 @@ export interface KeyRing {
 const WINDOW_SECONDS = 15 * 60
 export const LINK_SECONDS = 3600
 
-/** Links made within a quarter of an hour are the same text, so that caches meet them again. Unix seconds. */
+/** Links made within a quarter of an hour are identical, so that caches can reuse them. Unix seconds. */
 export const expiryAt = (nowSeconds: number) => Math.ceil((nowSeconds + LINK_SECONDS) / WINDOW_SECONDS) * WINDOW_SECONDS
 
 /** `{kid}.{expiry in base 36}.{mac}`: opens everything below one prefix until it expires. */
@@ -26,26 +26,26 @@ export interface Delivered {
   mediaId: Uuid
   /** Key of the object. */
   key: string
-  /** What is asked for, below the media's prefix, e.g. `v1/master.m3u8`. */
+  /** Its name below the prefix of the media item, e.g. `v1/master.m3u8`. */
   name: string
   /** Unix seconds. */
   expires: number
 }
 
 const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
-// Nothing that a client could use to climb or to hide: no dot at the beginning, no escapes, no empty segments.
+// Excludes path traversal and hidden files: no leading dot, no escapes, no empty segments.
 const SEGMENT = '[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}'
 const PATH = new RegExp(`^(org/(${UUID})/media/(${UUID})/)(original|v[1-9][0-9]{0,8}(?:/${SEGMENT}){1,3})$`)
 const TOKEN = /^([a-z0-9]{1,8})\.([0-9a-z]{1,9})\.([A-Za-z0-9_-]{22})$/
 
-/** What a token and a path together open at this moment; undefined for anything forged, expired, cut or climbing. */
+/** What a token and a path open together now; undefined if forged, expired or truncated, and for path traversal. */
 export function openToken(ring: KeyRing, token: string, path: string, nowSeconds: number): Delivered | undefined {
   const [, kid, exp, given] = TOKEN.exec(token) ?? []
   const [, prefix, orgId, mediaId, name] = PATH.exec(path) ?? []
   if (!kid || !exp || !given || !prefix || !orgId || !mediaId || !name) return undefined
   const key = Object.hasOwn(ring.keys, kid) ? ring.keys[kid] : undefined
   if (key === undefined) return undefined
-  // Compared as text: base64url has several ways to write the same 16 bytes, and only ours counts.
+  // Compared as text: base64url has several spellings of the same 16 bytes, and only the signer's is valid.
   if (!timingSafeEqual(Buffer.from(given), Buffer.from(mac(key, kid, exp, prefix)))) return undefined
   const expires = Number.parseInt(exp, 36)
   return expires > nowSeconds ? { orgId, mediaId, key: path, name, expires } : undefined

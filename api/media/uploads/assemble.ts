@@ -14,7 +14,7 @@ export class ChunkLost extends Error {
   }
 }
 
-/** The store has forgotten the whole upload. */
+/** The store no longer has the upload. */
 export class UploadLost extends Error {
   override readonly name = 'UploadLost'
   readonly problem = new Problem('UPLOAD_EXPIRED', 'The upload has ended. Start another one.')
@@ -26,9 +26,9 @@ interface Work {
   takenOver: boolean
 }
 
-/** Makes the object from the chunks. Done twice it is the same object. Throws ChunkLost or UploadLost. */
+/** Makes the object from the chunks. A second call makes the same object. Throws ChunkLost or UploadLost. */
 export async function makeObject(store: ObjectStore, work: Work, signal: AbortSignal): Promise<void> {
-  // Whoever had the merge before may have got this far: completing again would fail, or copy everything once more.
+  // The predecessor may have made the object: completing it again would fail, or copy everything once more.
   if (work.takenOver && (await isMade(store, work.upload))) return
   if (work.upload.multipartId) await complete(store, work, work.upload.multipartId)
   else await join(store, work, signal)
@@ -50,8 +50,8 @@ async function complete(store: ObjectStore, { upload, chunks }: Work, multipartI
     if (error.code === 'InvalidPart')
       throw new ChunkLost(await lostParts(store, key, multipartId, chunks), { cause: error })
     if (error.code !== 'NotFound') throw error
-    // Gone because it was completed, by us before an answer got lost or by the one we took over from; or for good.
-    if (!(await isMade(store, upload))) throw new UploadLost('the store has forgotten the upload', { cause: error })
+    // Gone because it was completed, by this merge before an answer got lost or by its predecessor; or gone for good.
+    if (!(await isMade(store, upload))) throw new UploadLost('the store no longer has the upload', { cause: error })
   }
 }
 
@@ -68,11 +68,11 @@ async function lostObjects(store: ObjectStore, { orgId, id }: UploadSession, chu
 
 function differing(chunks: readonly Chunk[], etagOf: (chunk: Chunk) => string | undefined): readonly Chunk[] {
   const lost = chunks.filter((c) => etagOf(c) !== c.etag)
-  // What was replaced again meanwhile looks right by now; sending everything again is better than never ending.
+  // A chunk replaced in the meantime looks intact by now; requesting all chunks again is better than an endless loop.
   return lost.length > 0 ? lost : chunks
 }
 
-/** One object after the other through this process, never more than a buffer of it in memory. */
+/** Streams one object after the other through this process, with at most one buffer in memory. */
 async function join(store: ObjectStore, { upload, chunks }: Work, signal: AbortSignal): Promise<void> {
   async function* content() {
     for (const chunk of chunks) yield* stagedChunk(store, chunk, signal)

@@ -14,7 +14,7 @@ import { type Chunk, countChunks, extendOpenUpload, findUpload, type UploadSessi
 import { isOpen, notOpen, permittedUpload, planOf, type UploadDeps } from './session.ts'
 import type { ReceivedChunk } from './upload.ts'
 
-/** Takes one chunk, in any order, again and again: the last one wins until the merge. Recorded only when all is right. */
+/** Receives one chunk, in any order and repeatedly: the last one wins until the merge. Records it after all checks. */
 export async function receiveChunk(
   deps: UploadDeps,
   steps: Steps<'upload.send'>,
@@ -50,7 +50,7 @@ export async function receiveChunk(
   }
 }
 
-/** What the store calls the chunk; undefined when it has forgotten the upload. */
+/** Returns the entity tag of the stored chunk; undefined when the store no longer has the upload. */
 async function storeChunk(
   store: ObjectStore,
   upload: UploadSession,
@@ -58,9 +58,9 @@ async function storeChunk(
 ): Promise<string | undefined> {
   const { index, size, check, signal } = o
   const { orgId, mediaId, multipartId } = upload
-  // The bytes of the request are ours alone, and nobody looks back at them.
+  // No other code reads the buffers of the request, and this code reads each only once.
   const options = { size, signal, release: freeBuffer }
-  // Errors of the body travel through `check` into the store, and come back to us as what the store throws.
+  // Errors of the body pass through `check` into the store, which throws them.
   const feeding = pipeline(o.body.stream, check).catch(() => {})
   try {
     if (multipartId) {
@@ -86,11 +86,11 @@ function recordChunk({ write }: Steps<'upload.send'>, chunk: Chunk): Promise<num
   })
 }
 
-/** The session ended while the chunk was on its way: what was staged for it has nobody to remove it but us. */
+/** The session ended while the chunk was in transit: only this request can remove the object staged for it. */
 async function tooLate({ db, store }: UploadDeps, before: UploadSession, index: number): Promise<Problem> {
   const { orgId, id } = before
   const now = found(await db.read({ org: orgId }, (tx) => findUpload(tx, orgId, id)))
-  // A merge that is still running may need what lies there; it cleans up itself.
+  // A merge that is still running may need the object, and removes it afterwards.
   if (before.layout === 'staged' && now.state !== 'merging') {
     await store.delete(stagedChunkKey(orgId, id, index))
   }

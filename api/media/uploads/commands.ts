@@ -14,7 +14,7 @@ import type { StartedUpload, StartUpload, Upload } from './upload.ts'
 
 const SIZE = 'body.file_size_bytes'
 
-/** Begins a session. Its media id is fixed now, so that a merge that runs twice makes the same media item. */
+/** Starts a session. Its media id is fixed now, so that a merge that runs twice makes the same media item. */
 export async function startUpload(
   { store, quotas }: UploadDeps,
   { read, answer, actor, orgId }: Steps<'media.upload'>,
@@ -90,7 +90,7 @@ export async function getUpload(request: Read<'upload.read'>, uploadId: Uuid): P
   }
 }
 
-/** Ends a session and frees what it holds. Ending what has ended without a media item is success. */
+/** Aborts a session and frees its storage. Succeeds too when the session has already ended without a media item. */
 export async function endUpload(
   deps: UploadDeps,
   { write, context }: Steps<'upload.abort'>,

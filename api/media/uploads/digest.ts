@@ -3,7 +3,7 @@ import { Transform } from 'node:stream'
 import * as z from 'zod'
 import { type FieldIssue, Problem } from '../../../lib/contract/problem.ts'
 
-/** What a client says of a body before it sends it. */
+/** What a client announces about a body before it sends it. */
 export interface Expected {
   size: number
   /** Raw digests. */
@@ -15,7 +15,7 @@ const OTHER = '(?!sha-256=)[a-z0-9*_.-]+=:[A-Za-z0-9+/=]*:'
 const SHA256 = 'sha-256=:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=:'
 const ENTRY = `\\s*(?:${OTHER}|${SHA256})\\s*`
 
-/** The headers as the document describes them; read below. */
+/** The headers as the OpenAPI document describes them; the functions below parse them. */
 export const ChunkDigests = z.object({
   'Repr-Digest': z
     .string()
@@ -37,11 +37,11 @@ export function parseContentMd5(header: string | undefined): Buffer | undefined 
   return base64Of(header.trim(), 16) ?? refuse('header.Content-MD5', 'must be the base64 of an MD5 digest')
 }
 
-/** SHA-256 in `Repr-Digest: sha-256=:…:` (RFC 9530); digests by other algorithms are ignored, as it demands. */
+/** SHA-256 in `Repr-Digest: sha-256=:…:` (RFC 9530); ignores other algorithms, as the RFC requires. */
 export function parseReprDigest(header: string | undefined): Buffer | undefined {
   if (header === undefined) return undefined
   const entries = header.split(',').map((entry) => /^\s*([a-z0-9*_.-]+)=:([A-Za-z0-9+/=]*):\s*$/.exec(entry))
-  if (entries.some((entry) => entry === null)) return refuse('header.Repr-Digest', 'is not written as RFC 9530 says')
+  if (entries.some((entry) => entry === null)) return refuse('header.Repr-Digest', 'must have the syntax of RFC 9530')
   const sha256 = entries.find((entry) => entry?.[1] === 'sha-256')?.[2]
   if (sha256 === undefined) return undefined
   return base64Of(sha256, 32) ?? refuse('header.Repr-Digest', 'must hold the base64 of a SHA-256 digest')
@@ -57,8 +57,8 @@ function refuse(field: string, issue: string): never {
 }
 
 /**
- * Passes on exactly what was announced, or fails with a Problem. The last bytes are held back until everything has been
- * checked: a store that was promised a length must not see the end of a body that is wrong.
+ * Passes on exactly what was announced, or fails with a Problem. Holds back the last bytes until all checks have passed:
+ * a store that expects a certain length must not see the end of a wrong body.
  */
 export function checking(expected: Expected): { stream: Transform; sha256(): string } {
   const sha256 = createHash('sha256')
@@ -67,7 +67,7 @@ export function checking(expected: Expected): { stream: Transform; sha256(): str
   let held: Buffer | undefined
   let digest = ''
   const stream = new Transform({
-    // One buffer after the other: a stream of bytes joins what waits in it, which copies all of it once more.
+    // One buffer after the other: a byte stream joins its waiting buffers, which copies all of them once more.
     readableObjectMode: true,
     readableHighWaterMark: 1,
     transform(chunk: Buffer, _encoding, done) {
@@ -95,6 +95,6 @@ export function checking(expected: Expected): { stream: Transform; sha256(): str
 export const wrongLength = (bytes: number) => invalid('body', `must be ${bytes} bytes long`)
 
 export const mismatch = (field: string) =>
-  new Problem('CHECKSUM_MISMATCH', 'What arrived is not what the checksum says', {
+  new Problem('CHECKSUM_MISMATCH', 'The bytes that arrived do not match the checksum', {
     details: badField(field, 'does not match the bytes that arrived'),
   })

@@ -1,8 +1,8 @@
 /**
- * Gives the memory of a buffer back at once; the buffer is empty afterwards. Node copies every piece of a request's body
- * into memory of its own, at most 64 KiB of it, and the collector lets some 64 MiB of such garbage lie before it looks:
- * that, and not what is in flight, is what uploads would cost. Only for a buffer that nobody else reads any more. One
- * that shares its memory with others (a view, Node's pool) is left alone.
+ * Frees the memory of a buffer at once; the buffer is empty afterwards. Node copies every piece of a request's body, at
+ * most 64 KiB, into separate memory, and about 64 MiB of such garbage accumulate before the collector runs: without this
+ * function, that garbage and not the bytes in flight would be the memory cost of uploads. Call it only for a buffer that
+ * no other code reads any more. It leaves a buffer that shares its memory (a view, Node's pool) unchanged.
  */
 export function freeBuffer({ buffer, byteLength }: Buffer): void {
   const ownsItsMemory = byteLength > 0 && buffer.byteLength === byteLength

@@ -8,7 +8,7 @@ import { mismatch } from './digest.ts'
 import { UPLOAD_LIMITS } from './plan.ts'
 import type { UploadSession } from './queries.ts'
 
-/** What the merged object is by its own bytes, or why it is refused. `checksum` is what the merge itself announced. */
+/** Detects the type of the merged object from its bytes, or refuses it. `checksum` is the one in the merge request. */
 export async function inspectObject(
   store: ObjectStore,
   upload: UploadSession,
@@ -18,14 +18,14 @@ export async function inspectObject(
   const key = originalKey(upload.orgId, upload.mediaId)
   const sniffed = sniff(await firstBytes(store, key, signal))
   if (!sniffed) {
-    const message = 'The file is neither an image nor a video of a known kind'
+    const message = 'The file is not an image or a video of a supported type'
     return { refusal: new Problem('UNSUPPORTED_MEDIA', message) }
   }
   if (sniffed.kind === 'image' && upload.fileSizeBytes > UPLOAD_LIMITS.imageBytes) {
-    return { refusal: new Problem('UNSUPPORTED_MEDIA', 'An image has at most 200 MiB') }
+    return { refusal: new Problem('UNSUPPORTED_MEDIA', 'An image must be at most 200 MiB') }
   }
   const wanted = [upload.checksumSha256, checksum].filter((one) => one !== null)
-  // Reading everything again costs time: only where the client asked for it.
+  // Reading the whole object again takes time: only when the client sent a checksum.
   const sha256 = wanted.length === 0 ? null : await digestOf(store, key, signal)
   return wanted.every((one) => one === sha256) ? { sniffed, sha256 } : { refusal: mismatch('body.checksum_sha256') }
 }

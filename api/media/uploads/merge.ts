@@ -30,20 +30,20 @@ const WAIT_MS = 10_000
 const POLL_MS = 200
 const RENEW_MS = 10_000
 
-/** The right to merge, which lasts as long as the lease is renewed. */
+/** The right to merge, valid as long as the lease is renewed. */
 interface Claim {
   upload: UploadSession
   chunks: Chunk[]
   holder: Uuid
   /** The predecessor may have made the object before it died. */
   takenOver: boolean
-  /** What this merge says of the bytes. */
+  /** The checksum in the request of this merge. */
   checksum: string | null
 }
 
 /**
- * Makes one media item of an upload, however many requests ask for it: one does the work and answers 201, the others wait
- * for it and get the same answer with 200.
+ * Makes one media item from an upload, however many requests ask for it: one does the work and answers 201, the others
+ * wait for it and give the same answer with 200.
  */
 export async function mergeUpload(
   deps: UploadDeps,
@@ -66,7 +66,7 @@ export async function mergeUpload(
   }
 }
 
-/** A repeat that announces other bytes than were merged is told so. */
+/** Refuses a repeated merge whose checksum does not match the merged bytes. */
 async function requireDigest(
   { store }: UploadDeps,
   { orgId, mediaId }: UploadSession,
@@ -74,7 +74,7 @@ async function requireDigest(
   signal: AbortSignal,
 ): Promise<void> {
   const digest = await digestOf(store, originalKey(orgId, mediaId), signal).catch((error: unknown) => {
-    // Purged since: there are no bytes left to differ.
+    // The object has been purged since: no bytes are left to compare.
     if (error instanceof StoreError && error.code === 'NotFound') return checksum
     throw error
   })
@@ -112,7 +112,7 @@ function incomplete({ totalChunks }: UploadSession, chunks: readonly Chunk[]): P
   })
 }
 
-/** Undefined when another request took over meanwhile: it has, or will have, the answer. */
+/** Undefined when another request took over: that request has, or will have, the answer. */
 async function carryOut(
   deps: UploadDeps,
   steps: Steps<'upload.merge'>,
@@ -128,7 +128,7 @@ async function carryOut(
     if ('refusal' in found) return await giveUp(deps, log, claim, found.refusal)
     const data = await commit(steps, claim, found)
     failpoint('merge.committed')
-    // Its objects are of no use to anybody now, and nobody has to wait until they are gone.
+    // The staged objects have no further use, and the client need not wait for their removal.
     if (data) void tryReleaseStorage(deps, { ...claim.upload, state: 'completed' }, log)
     return data
   } catch (error) {
@@ -143,7 +143,7 @@ async function carryOut(
   }
 }
 
-/** Renews while the work goes on; the signal fires when the lease was lost all the same. */
+/** Renews the lease while the work goes on; the signal fires when the lease was lost all the same. */
 function holdLease({ db }: UploadDeps, { upload, holder }: Claim, log: Log) {
   const lost = new AbortController()
   const renew = async () => {
@@ -185,10 +185,10 @@ async function commit(
   }
 }
 
-/** Rolls back: what another request answers must not be remembered as the answer of this one. */
+/** Rolls the transaction back: the answer of another request must not be remembered as the answer of this one. */
 class LeaseLost extends Error {}
 
-/** No merge of these bytes can ever succeed: the session ends, and the object goes. */
+/** Ends the session and removes the object, because no merge of these bytes can succeed. */
 async function giveUp(deps: UploadDeps, log: Log, { upload, holder }: Claim, problem: Problem): Promise<undefined> {
   const ours = await deps.db.inTransaction({ org: upload.orgId }, (tx) => endMerge(tx, upload.id, holder, 'aborted'))
   if (!ours) return undefined
@@ -196,7 +196,7 @@ async function giveUp(deps: UploadDeps, log: Log, { upload, holder }: Claim, pro
   throw problem
 }
 
-/** The store does not have a chunk as it was recorded: it has to be sent again. */
+/** Reopens the session: the store does not have a chunk as recorded, so the client has to send it again. */
 async function reopen({ db }: UploadDeps, { upload, holder }: Claim, { chunks }: ChunkLost): Promise<undefined> {
   const problem = await db.inTransaction({ org: upload.orgId }, async (tx) => {
     if (!(await endMerge(tx, upload.id, holder, 'open'))) return undefined

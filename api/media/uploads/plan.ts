@@ -1,4 +1,4 @@
-/** What S3 demands of every part but the last. */
+/** The minimum that S3 requires of every part but the last. */
 const MIN_PART_BYTES = 5 * 1024 * 1024
 
 export const UPLOAD_LIMITS = {
@@ -7,7 +7,7 @@ export const UPLOAD_LIMITS = {
   imageBytes: 200 * 1024 * 1024,
   chunkBytes: 64 * 1024 * 1024,
   chunks: 10_000,
-  /** With chunks too small for parts, the merge copies all of them. */
+  /** For chunks too small for parts, because the merge copies all of them. */
   stagedBytes: 512 * 1024 * 1024,
   defaultChunkBytes: 8 * 1024 * 1024,
 } as const
@@ -20,12 +20,12 @@ export interface ChunkPlan {
 export interface Refusal {
   field: 'file_size_bytes' | 'chunk_size_bytes'
   issue: string
-  /** The file can never be taken, however it is cut. */
+  /** The API refuses the file with any chunk size. */
   tooLarge: boolean
 }
 
 /**
- * How a file is cut. `multipart`: every chunk becomes a part of the final object at once. `staged`: chunks are too small
+ * Plans the chunks of a file. `multipart`: every chunk becomes a part of the final object at once. `staged`: chunks are too small
  * for parts, so they wait as objects until the merge.
  */
 export function planUpload(o: {
@@ -41,7 +41,7 @@ export function planUpload(o: {
   }
   const totalChunks = Math.ceil(fileBytes / chunkBytes)
   if (totalChunks > UPLOAD_LIMITS.chunks) {
-    return refuse('chunk_size_bytes', `would make ${totalChunks} chunks; the most is ${UPLOAD_LIMITS.chunks}`)
+    return refuse('chunk_size_bytes', `would make ${totalChunks} chunks; the maximum is ${UPLOAD_LIMITS.chunks}`)
   }
   const layout = totalChunks === 1 || chunkBytes >= MIN_PART_BYTES ? 'multipart' : 'staged'
   if (layout === 'staged' && fileBytes > UPLOAD_LIMITS.stagedBytes) {
@@ -65,7 +65,7 @@ export function rangesOf(indexes: readonly number[]): [number, number][] {
   return ranges
 }
 
-/** Those that are not there, the first `limit` of them. */
+/** The first `limit` indexes that have not arrived. */
 export function missingOf(totalChunks: number, received: ReadonlySet<number>, limit = 100): number[] {
   const missing: number[] = []
   for (let index = 0; index < totalChunks && missing.length < limit; index++) {
@@ -83,7 +83,7 @@ export interface MergeFacts {
   totalChunks: number
 }
 
-/** What somebody who asks for the merge gets to do. */
+/** What a request for the merge does. */
 export type MergeMove = 'answer' | 'wait' | 'start' | 'take-over' | 'refuse-expired' | 'refuse-incomplete'
 
 export function mergeMove(facts: MergeFacts): MergeMove {

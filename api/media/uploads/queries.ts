@@ -5,7 +5,7 @@ import { type UploadRow, uploadChunks, uploads } from '../../db/schema/uploads.t
 
 const LEASE_SECONDS = 30
 
-/** A session, with what only the database's clock can say of it. */
+/** A session, with the facts that depend on the database's clock. */
 export type UploadSession = UploadRow & { pastExpiry: boolean; leaseExpired: boolean }
 
 export type NewUpload = Pick<
@@ -26,7 +26,7 @@ export type NewUpload = Pick<
   | 'assetIdentifier'
 >
 
-/** Open for a day after the last chunk, and for a week altogether. */
+/** The session stays open for a day after its last chunk, and for a week in total. */
 export async function insertUpload(tx: Tx, row: NewUpload): Promise<void> {
   await tx
     .insert(uploads)
@@ -52,8 +52,8 @@ export async function findUpload(
 }
 
 /**
- * The gate that every chunk passes before it counts: true while the session is open, and then locks it, so that no merge
- * can begin between this and the record.
+ * Every chunk passes this check before it is recorded. Returns true while the session is open, and then locks it, so
+ * that no merge can begin before the chunk is recorded.
  */
 export async function extendOpenUpload(tx: Tx, id: Uuid): Promise<boolean> {
   const { rowCount } = await tx
@@ -105,7 +105,7 @@ export async function listChunks(tx: Tx, uploadId: Uuid): Promise<Chunk[]> {
     .orderBy(asc(uploadChunks.chunkIndex))
 }
 
-/** Forgets a chunk that the store does not have as recorded, unless it was sent again since. */
+/** Deletes the record of a chunk that the store does not have as recorded, unless the chunk was sent again since. */
 export async function deleteChunk(tx: Tx, chunk: Chunk): Promise<void> {
   const { uploadId, chunkIndex, etag } = chunk
   await tx
@@ -115,7 +115,7 @@ export async function deleteChunk(tx: Tx, chunk: Chunk): Promise<void> {
     )
 }
 
-/** Call with the row locked. From now on the session is the holder's until the lease runs out. */
+/** Call with the row locked. The session then belongs to the holder until the lease expires. */
 export async function startMerge(tx: Tx, id: Uuid, holder: Uuid): Promise<void> {
   await tx
     .update(uploads)
@@ -131,7 +131,7 @@ export async function startMerge(tx: Tx, id: Uuid, holder: Uuid): Promise<void> 
 const heldBy = (id: Uuid, holder: Uuid) =>
   and(eq(uploads.id, id), eq(uploads.state, 'merging'), eq(uploads.mergeLeaseHolder, holder))
 
-/** False when somebody else has taken over. */
+/** False when another request has taken over. */
 export async function renewLease(tx: Tx, id: Uuid, holder: Uuid): Promise<boolean> {
   const { rowCount } = await tx
     .update(uploads)
@@ -140,12 +140,12 @@ export async function renewLease(tx: Tx, id: Uuid, holder: Uuid): Promise<boolea
   return rowCount === 1
 }
 
-/** Lets the next one who asks take over at once. */
+/** Lets the next request take over at once. */
 export async function dropLease(tx: Tx, id: Uuid, holder: Uuid): Promise<void> {
   await tx.update(uploads).set({ mergeLeaseUntil: sql`clock_timestamp()` }).where(heldBy(id, holder))
 }
 
-/** Ends a merge. False when it is no longer the holder's to end: then nothing may follow from it. */
+/** Ends a merge. False when the holder has lost the lease: then the caller must not act on the merge. */
 export async function endMerge(
   tx: Tx,
   id: Uuid,
@@ -167,7 +167,7 @@ export async function abortUpload(tx: Tx, id: Uuid): Promise<void> {
     .where(and(eq(uploads.id, id), eq(uploads.state, 'open')))
 }
 
-/** Ends the sessions whose time is over, also those whose merge died and was never asked for again. */
+/** Ends expired sessions, including those whose merge died and was never requested again. */
 export async function expireUploadRows(tx: Tx): Promise<number> {
   const { rowCount } = await tx
     .update(uploads)
@@ -179,14 +179,14 @@ export async function expireUploadRows(tx: Tx): Promise<number> {
   return rowCount ?? 0
 }
 
-/** Sessions that are over and may still have something in the store. */
+/** Ended sessions that may still have objects in the store. */
 export async function listUnreleased(tx: Tx, limit: number): Promise<UploadRow[]> {
   return (
     tx
       .select()
       .from(uploads)
       .where(sql`${uploads.state} in ('completed', 'aborted', 'expired') and ${uploads.storageReleasedAt} is null`)
-      // Not by age: a hundred that cannot be cleaned must not hide the rest for ever.
+      // Not by age: a hundred that cannot be cleaned up must not hide the others forever.
       .orderBy(sql`random()`)
       .limit(limit)
   )

@@ -11,7 +11,7 @@ interface Deps {
   store: ObjectStore
 }
 
-/** Removes what a session that is over kept in the store, all but the media that came of it. Safe to repeat. */
+/** Removes what an ended session kept in the store, except the original of its media item. Safe to repeat. */
 export async function releaseStorage({ db, store }: Deps, upload: UploadRow): Promise<void> {
   const { orgId, mediaId, multipartId } = upload
   const key = originalKey(orgId, mediaId)
@@ -23,7 +23,7 @@ export async function releaseStorage({ db, store }: Deps, upload: UploadRow): Pr
   await db.inTransaction({ org: orgId }, (tx) => markReleased(tx, upload.id))
 }
 
-/** The same where the answer to somebody does not depend on it: what fails is left to housekeeping. */
+/** The same for a request whose answer does not depend on it: housekeeping repeats what fails. */
 export async function tryReleaseStorage(deps: Deps, upload: UploadRow, log: Log): Promise<void> {
   try {
     await releaseStorage(deps, upload)
@@ -32,12 +32,12 @@ export async function tryReleaseStorage(deps: Deps, upload: UploadRow, log: Log)
   }
 }
 
-/** No request lives this long: a hundred MiB at the slowest speed that is tolerated take less. */
+/** No request lasts this long: 100 MiB at the slowest tolerated speed take less. */
 const INTENT_SECONDS = 3 * 3600
 
 /**
- * Housekeeping, as keepsake_worker, every few minutes: ends the sessions whose time is over and removes from the store
- * what ended, failed or killed uploads left. Safe in several processes at once; one that cannot be cleaned now does not
+ * Housekeeping, as keepsake_worker, every few minutes: ends expired sessions and removes from the store what ended,
+ * failed or killed uploads left. Safe in several processes at once; an upload that cannot be cleaned up now does not
  * hold up the others.
  */
 export async function expireUploads(
@@ -69,7 +69,7 @@ async function attempt(log: Log, what: object, work: () => Promise<void>): Promi
     await work()
     return true
   } catch (error) {
-    log.warn({ err: error, ...what }, 'could not remove what an upload left; trying again later')
+    log.warn({ err: error, ...what }, 'could not remove what an upload left; retrying later')
     return false
   }
 }

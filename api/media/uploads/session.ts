@@ -10,7 +10,7 @@ import { findUpload, type UploadSession } from './queries.ts'
 export interface UploadDeps {
   db: Database
   store: ObjectStore
-  /** What one user may have. */
+  /** The limits of one user. */
   quotas: Quotas
 }
 
@@ -22,7 +22,7 @@ export const planOf = (upload: UploadSession) => ({
 
 type UploadAction = 'upload.read' | 'upload.send' | 'upload.merge' | 'upload.abort'
 
-/** The session, if the caller may do to it what the route is for. */
+/** The session, if the caller is permitted the action of the route. */
 export async function permittedUpload(
   { tx, orgId, permit }: Pick<Read<UploadAction>, 'tx' | 'orgId' | 'permit'>,
   id: Uuid,
@@ -31,7 +31,7 @@ export async function permittedUpload(
   return permit(found(await findUpload(tx, orgId, id, options)))
 }
 
-/** Why a session that is not open any more takes no chunk and cannot be aborted. */
+/** Why a session that is no longer open accepts no chunk and cannot be aborted. */
 export function notOpen(upload: UploadSession): Problem {
   if (upload.state === 'merging') {
     return new Problem('CONFLICT', 'The upload is being merged', { retryAfter: 2 })

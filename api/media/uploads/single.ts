@@ -21,16 +21,16 @@ import type { UploadDeps } from './session.ts'
 
 export const SingleFields = z.object(PairingForm)
 
-/** Streams one file into the store and makes a media item of it. Whatever goes wrong, no object stays behind. */
+/** Streams one file into the store and makes a media item from it. A failed upload leaves no object behind. */
 export async function uploadSingle(
   deps: UploadDeps,
   { write, answer, actor, orgId, context }: Steps<'media.upload'>,
   body: MultipartBody,
 ): Promise<UploadedMedia> {
   const id = newUuid()
-  // The intent is there before the object: should we die in between, housekeeping knows where to look.
+  // The intent precedes the object: if the process dies in between, housekeeping finds the object through it.
   await write(async ({ tx }) => {
-    // Nothing is read for a user whose storage is full.
+    // The API reads no file for a user whose storage is full.
     await requireQuota(tx, actor.userId, deps.quotas, { storedBytes: 1 }, 'body.file')
     await insertIntent(tx, orgId, id)
   })
@@ -50,7 +50,7 @@ export async function uploadSingle(
       livePhotoPairId: fields.live_photo_pair_id ?? null,
       assetIdentifier: fields.asset_identifier ?? null,
     }
-    // Membership is asked again: the upload may have taken minutes.
+    // `answer` checks the membership again: the upload may have taken minutes.
     const uploaded = await answer((change) => commit(change, row, deps.quotas))
     failpoint('upload.committed')
     return uploaded
@@ -68,8 +68,8 @@ async function commit(change: Change, row: NewMedia, quotas: Quotas): Promise<Up
 }
 
 /**
- * Removes the object of an upload that failed, unless it did not fail after all: when only the answer to our commit was
- * lost, the row is there. What cannot be removed now is left to housekeeping.
+ * Removes the object of a failed upload, unless the row exists: then only the answer to the commit was lost.
+ * Housekeeping removes what cannot be removed now.
  */
 async function forget({ db, store }: UploadDeps, orgId: Uuid, id: Uuid, context: Context): Promise<void> {
   try {
@@ -85,7 +85,7 @@ async function forget({ db, store }: UploadDeps, orgId: Uuid, id: Uuid, context:
   }
 }
 
-/** Looks at the first bytes before anything is stored. */
+/** Detects the type from the first bytes before anything is stored. */
 async function open(stream: Readable) {
   const chunks = stream[Symbol.asyncIterator]() as AsyncIterableIterator<Buffer>
   const head: Buffer[] = []
@@ -97,15 +97,15 @@ async function open(stream: Readable) {
     size += value.length
   }
   const sniffed = sniff(Buffer.concat(head).subarray(0, SNIFF_BYTES))
-  if (!sniffed)
-    throw new Problem('UNSUPPORTED_CONTENT_TYPE', 'The file is neither an image nor a video of a known kind')
+  if (!sniffed) throw new Problem('UNSUPPORTED_CONTENT_TYPE', 'The file is not an image or a video of a supported type')
   const hash = createHash('sha256')
   let digest = ''
   async function* content() {
     let total = 0
     for await (const chunk of follow(head, chunks)) {
       total += chunk.length
-      if (total > UPLOAD_LIMITS.singleBytes) throw new Problem('FILE_TOO_LARGE', 'A single upload has at most 100 MiB')
+      if (total > UPLOAD_LIMITS.singleBytes)
+        throw new Problem('FILE_TOO_LARGE', 'A single upload must be at most 100 MiB')
       hash.update(chunk)
       yield chunk
     }

@@ -27,7 +27,7 @@ const EXAMPLE = {
   chunk_size_bytes: 8_388_608,
 }
 
-/** Getting files in: whole, or in chunks. */
+/** Uploads of whole files, and of files in chunks. */
 export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps & Pick<ApiDeps, 'config'>): Route[] {
   const deps = { ...all, quotas: quotasOf(all.config) }
   const { read, steps } = inOrganization(deps)
@@ -39,7 +39,7 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
       tags,
       summary: 'Upload a whole file of at most 100 MiB',
       description:
-        'The type is decided by the first bytes of the file; what is neither an image nor a video of a known kind is refused. The conversion of a video begins at once, or after earlier ones of the organization have ended; the original can be fetched from the first moment. A file that does not fit into what is left of the caller’s storage (`GET /api/users/me`) is refused with `QUOTA_EXCEEDED`.',
+        'The API detects the type from the first bytes of the file, and refuses a file that is not an image or a video of a supported type. The conversion of a video begins at once, or after earlier ones of the organization have ended; the original can be fetched immediately. The API refuses a file that exceeds the caller’s remaining storage (`GET /api/users/me`) with `QUOTA_EXCEEDED`.',
       problems: ['CONFLICT', 'FILE_TOO_LARGE', 'UNSUPPORTED_CONTENT_TYPE', 'QUOTA_EXCEEDED'],
       limit: 'single-upload',
       action: 'media.upload',
@@ -55,9 +55,9 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
       path: '/api/media/{org_id}/upload',
       operationId: 'startUpload',
       tags,
-      summary: 'Begin an upload in chunks',
+      summary: 'Start an upload in chunks',
       description:
-        'At most 10 GiB in 10,000 chunks of 1 byte to 64 MiB; chunks of less than 5 MiB are taken for files of at most 512 MiB. The session ends 24 hours after its last chunk, and 7 days after its start. `file_size_bytes` counts against the caller’s storage from now on; `QUOTA_EXCEEDED` says that it does not fit in (`details[].quota` is `storage`), or that the caller has too many open uploads (`open_uploads`), of which one must be merged or aborted first.',
+        'At most 10 GiB in 10,000 chunks of 1 byte to 64 MiB; chunks of less than 5 MiB are accepted for files of at most 512 MiB. The session ends 24 hours after its last chunk, and at the latest 7 days after its start. `file_size_bytes` counts against the caller’s storage from now on. `QUOTA_EXCEEDED` means that the file exceeds the remaining storage (`details[].quota` is `storage`), or that the caller has too many open uploads (`open_uploads`) and must merge or abort one first.',
       problems: ['FILE_TOO_LARGE', 'QUOTA_EXCEEDED'],
       limit: 'upload-init',
       action: 'media.upload',
@@ -75,7 +75,7 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
       tags,
       summary: 'Send one chunk',
       description:
-        'In any order, several at once. The index counts from 0; every chunk has `chunk_size_bytes` bytes but the last, which has the rest. Sending one again replaces it. `Repr-Digest: sha-256=:…:` or `Content-MD5` are checked when sent.',
+        'Chunks may arrive in any order, several at once. The index starts at 0; every chunk has `chunk_size_bytes` bytes except the last, which has the rest. Sending a chunk again replaces it. The API checks `Repr-Digest: sha-256=:…:` and `Content-MD5` when sent.',
       problems: ['CONFLICT', 'UPLOAD_EXPIRED', 'CHECKSUM_MISMATCH', 'UNSUPPORTED_CONTENT_TYPE'],
       limit: 'chunk',
       action: 'upload.send',
@@ -94,9 +94,9 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
       path: '/api/media/{org_id}/upload/{upload_id}',
       operationId: 'getUpload',
       tags,
-      summary: 'See what has arrived, to resume an upload',
+      summary: 'Show which chunks have arrived, to resume an upload',
       action: 'upload.read',
-      description: 'Only whoever started the upload can see it.',
+      description: 'Only the user who started the upload can see it.',
       params: OneUpload,
       response: Upload,
       handle: (request) => getUpload(request, request.params.upload_id),
@@ -110,7 +110,7 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
       problems: ['CONFLICT'],
       action: 'upload.abort',
       description:
-        'Aborting an upload that has been aborted or has expired is a success; one that is being merged, or has been, is 409.',
+        'Aborting an upload that has been aborted or has expired succeeds. While it is being merged, and after, the answer is 409.',
       params: OneUpload,
       status: 204,
       handle: (request) => endUpload(deps, request, request.params.upload_id),
@@ -120,9 +120,9 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
       path: '/api/media/{org_id}/merge',
       operationId: 'mergeUpload',
       tags,
-      summary: 'Make one media of all chunks',
+      summary: 'Make one media item from all chunks',
       description:
-        'However often it is asked for, there is one media: 201 the first time, 200 with the same body after that. `details[].missing` lists up to 100 chunks that have not arrived.',
+        'Repeated requests make only one media item: the answer is 201 the first time, and 200 with the same body after that. `details[].missing` lists up to 100 chunks that have not arrived.',
       problems: ['CONFLICT', 'UPLOAD_INCOMPLETE', 'UPLOAD_EXPIRED', 'CHECKSUM_MISMATCH', 'UNSUPPORTED_MEDIA'],
       action: 'upload.merge',
       params: InOrg,

@@ -21,7 +21,7 @@ export const StartUpload = z.object({
     .max(UPLOAD_LIMITS.chunkBytes, 'must be at most 64 MiB')
     .default(UPLOAD_LIMITS.defaultChunkBytes),
   checksum_sha256: Checksum.nullish().meta({
-    description: 'SHA-256 of the whole file; the merge is refused when it differs',
+    description: 'SHA-256 of the whole file; the API refuses the merge when it differs',
   }),
   ...PairingFields,
 })
@@ -70,12 +70,12 @@ export type Upload = z.input<typeof Upload>
 export const MergeUpload = z.object({
   upload_id: bodyId('upload'),
   checksum_sha256: Checksum.nullish().meta({
-    description: 'SHA-256 of the whole file, checked besides the one given at the start',
+    description: 'SHA-256 of the whole file, checked in addition to the one given at the start',
   }),
 })
 export type MergeUpload = z.output<typeof MergeUpload>
 
-/** The same to everybody who asks, however late: what happened since is told by GET media. */
+/** The same for every request, however late; GET media shows what has happened since. */
 export const MergedMedia = z
   .object({ media_id: outputId('media'), upload_status: z.literal('processing') })
   .meta({ id: 'MergedMedia' })

@@ -9,7 +9,7 @@ const id = formatId('media', media)
 const inputOf = (text: string) => ({ id: text, type: 'video' as const, sourceKey: 'a/o', outputPrefix: `out/${text}/` })
 const of = (status: TranscodeJobStatus | undefined) =>
   factsOf({ spec: { inputs: [inputOf(id)] }, ...(status && { status }) })[0]
-const INTERNAL = 'The conversion failed for a reason that does not lie in the file'
+const INTERNAL = 'The conversion failed for a reason unrelated to the file'
 
 const table: [string, TranscodeJobStatus | undefined, object][] = [
   ['a new resource waits', undefined, { state: 'queued' }],
@@ -60,7 +60,7 @@ const table: [string, TranscodeJobStatus | undefined, object][] = [
     failed('DeadlineExceeded', 'pod x'),
     {
       state: 'failed',
-      error: { code: 'TIMEOUT', message: 'The conversion took longer than it may' },
+      error: { code: 'TIMEOUT', message: 'The conversion exceeded its time limit' },
     },
   ],
   [
