@@ -1,16 +1,17 @@
 import { sql } from 'drizzle-orm'
 import t from 'tap'
 import { formatId, newUuid } from '../../lib/contract/ids.ts'
+import { startApiOn } from '../support/api.ts'
+import { ask } from '../support/ask.ts'
 import { testDatabase } from '../support/database.ts'
 import { eventually } from '../support/eventually.ts'
 import { startTestIdentity } from '../support/identity.ts'
-import { ask, readableLog } from '../support/serve.ts'
-import { startTestApi } from '../support/start-api.ts'
+import { readableLog } from '../support/readable-log.ts'
 
 const database = await testDatabase(t)
 const { admin } = database
 const identity = await startTestIdentity(t)
-const api = await startTestApi(t, { database, identity, settings: { TRUST_PROXY_HOPS: '1' } })
+const api = await startApiOn(t, { database, identity, settings: { TRUST_PROXY_HOPS: '1' } })
 
 /** What must never be in a log. */
 const NAME = 'Anneliese Müller-Lüdenscheidt'

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t from 'tap'
+import { apiSettings } from '../support/api.ts'
+import { ask } from '../support/ask.ts'
 import { testDatabase } from '../support/database.ts'
 import { startTestIdentity } from '../support/identity.ts'
-import { ask } from '../support/serve.ts'
-import { apiSettings } from '../support/start-api.ts'
 
 const program = join(import.meta.dirname, '../../api/main.ts')
 

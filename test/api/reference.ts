@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import { chromium } from 'playwright-core'
 import t from 'tap'
+import { startApiOn } from '../support/api.ts'
 import { testDatabase } from '../support/database.ts'
 import { startTestIdentity } from '../support/identity.ts'
-import { startTestApi } from '../support/start-api.ts'
 
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync)
 
@@ -11,7 +11,7 @@ t.test(
   'the reference page works in a browser from our own files alone',
   { skip: !executablePath && 'no Chromium' },
   async (t) => {
-    const api = await startTestApi(t, { database: await testDatabase(t), identity: await startTestIdentity(t) })
+    const api = await startApiOn(t, { database: await testDatabase(t), identity: await startTestIdentity(t) })
     const browser = await chromium.launch({
       executablePath: executablePath ?? '',
       args: ['--no-sandbox'],

@@ -1,14 +1,14 @@
 import { connect } from 'node:net'
 import t from 'tap'
+import { startApiOn } from '../support/api.ts'
+import { ask, askRaw } from '../support/ask.ts'
 import { testDatabase } from '../support/database.ts'
 import { eventually } from '../support/eventually.ts'
 import { startTestIdentity } from '../support/identity.ts'
-import { ask, askRaw } from '../support/serve.ts'
-import { startTestApi } from '../support/start-api.ts'
 
 const database = await testDatabase(t)
 const identity = await startTestIdentity(t)
-const api = await startTestApi(t, { database, identity })
+const api = await startApiOn(t, { database, identity })
 const portOf = (url: string) => Number(new URL(url).port)
 const internal = portOf(api.internalUrl)
 const metrics = portOf(api.metricsUrl)
@@ -84,7 +84,7 @@ t.test('is not ready without its database, and says 503 without saying why', asy
     ...database,
     db: { ...database.db, check: () => Promise.reject(new Error('the password is swordfish')) },
   }
-  const other = await startTestApi(t, { database: broken, identity })
+  const other = await startApiOn(t, { database: broken, identity })
   const r = await ask(other.port, { path: '/health' })
   t.match(r, { status: 503, json: { error: { code: 'SERVICE_UNAVAILABLE' } }, headers: { 'retry-after': '5' } })
   t.notMatch(r.text, /swordfish/)
@@ -94,7 +94,7 @@ t.test('is not ready without its database, and says 503 without saying why', asy
 })
 
 t.test('stops as it should: not ready at once, serving while it drains, running requests to their end', async (t) => {
-  const stopping = await startTestApi(t, { database, identity, settings: { DRAIN_SECONDS: '3' } })
+  const stopping = await startApiOn(t, { database, identity, settings: { DRAIN_SECONDS: '3' } })
   const { port } = stopping
   const idle = connect(port, '127.0.0.1')
   const ended = new Promise((resolve) => idle.once('close', resolve))

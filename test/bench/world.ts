@@ -2,9 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
+import { apiSettings } from '../support/api.ts'
 import { type TestDatabase, testDatabase } from '../support/database.ts'
 import { startTestIdentity } from '../support/identity.ts'
-import { apiSettings } from '../support/start-api.ts'
 import { type Child, startChild } from './children.ts'
 
 export interface World {

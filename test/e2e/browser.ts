@@ -10,7 +10,11 @@ import t, { type Test } from 'tap'
 import { type Platform, startPlatform } from '../../local/platform.ts'
 import { slowEncoderPath } from '../support/slow-ffmpeg.ts'
 
-/** The demo page in a real Chromium against the whole platform. `SCREENSHOTS=folder` keeps what it looked like. */
+/**
+ * The demo page in a real Chromium against the whole platform. `SCREENSHOTS=folder` keeps what it looked like. Takes over
+ * 20 s: videos are converted and played while the page is watched.
+ */
+
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 const FLAGS = [
   ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-sync'],

@@ -12,6 +12,11 @@ import { processesOf, readDemo, startProcess } from '../support/platform-process
 import { readableByOthers } from '../support/rights.ts'
 import { slowEncoderPath } from '../support/slow-ffmpeg.ts'
 
+/**
+ * The platform as one process, started, stopped and killed. Takes over 20 s: four starts of everything, and a conversion that
+ * is cut off and done again.
+ */
+
 const run = promisify(execFile)
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-platform-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))

@@ -10,6 +10,8 @@ import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../local/postgr
 import { binariesPackage, findBinaries } from '../../local/postgres-files.ts'
 import { isAlive, waitForExit } from '../../local/process-table.ts'
 
+/** The embedded Postgres. Takes over 20 s: it is initialised, killed and recovered several times. */
+
 const log = openLog({ program: 'test', level: 'fatal', fd: 2 })
 const CHILD = join(import.meta.dirname, '../support/postgres-child.ts')
 

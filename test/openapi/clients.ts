@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { fakeMp4, formOf, startMediaApi } from '../support/media-api.ts'
+import { fakeMp4, formOf, startTestApi } from '../support/api.ts'
 import { runProgram } from '../support/services/process.ts'
 import { skipping } from './skipping.ts'
 import { ensureGenerator } from './tools.ts'
@@ -25,7 +25,7 @@ const MADE_UP = /Inner$|^Inline|\d{3}Response$|(All|Any|One)Of|Value$/
 
 await skipping(t, async () => {
   const { mvn, java, jar } = await ensureGenerator()
-  const api = await startMediaApi(t)
+  const api = await startTestApi(t)
   const { owner } = api.people
   const form = formOf(fakeMp4(1000))
   const { media_id } = (await api.call(owner, 'POST', `/api/media/${api.org}/single`, { form })).data
@@ -60,7 +60,7 @@ await skipping(t, async () => {
     await runProgram('tsc', ['-p', client])
     await writeFile(join(client, 'compiled', 'package.json'), '{"type":"commonjs"}')
     const { Configuration, StorageApi } = createRequire(import.meta.url)(join(client, 'compiled', 'index.js'))
-    const storage = new StorageApi(new Configuration({ basePath: `${api.url}/v1`, accessToken: owner.token }))
+    const storage = new StorageApi(new Configuration({ basePath: `${api.publicUrl}/v1`, accessToken: owner.token }))
     const { data } = await storage.listMedia({ orgId: api.org })
     t.match(data.media, [{ mediaId: media_id, fileSizeBytes: LARGE, uploadStatus: 'processing' }])
   })
@@ -76,7 +76,7 @@ await skipping(t, async () => {
     await runProgram(mvn, ['-q', '-B', '-f', client, ...build, `-Dmdep.outputFile=${classPath}`], FETCH_MS)
     const classes = `${join(client, 'target/classes')}:${await readFile(classPath, 'utf8')}`
     const token = { env: { ...process.env, TOKEN: owner.token } }
-    const shown = await runProgram(java, ['-cp', classes, 'ListMedia', `${api.url}/v1`, api.org], FETCH_MS, token)
+    const shown = await runProgram(java, ['-cp', classes, 'ListMedia', `${api.publicUrl}/v1`, api.org], FETCH_MS, token)
     t.match(shown.trim(), new RegExp(`^${media_id} ${LARGE} unknown_default_open_api queued$`, 'm'))
   })
 })

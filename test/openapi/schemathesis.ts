@@ -5,7 +5,7 @@ import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import document from '../../api/openapi.json' with { type: 'json' }
-import { fakeMp4, formOf, type MediaApi, startMediaApi } from '../support/media-api.ts'
+import { fakeMp4, formOf, startTestApi, type TestApi } from '../support/api.ts'
 import { skipping } from './skipping.ts'
 import { ensureSchemathesis } from './tools.ts'
 
@@ -20,14 +20,14 @@ const EXAMPLES = 25
 
 await skipping(t, async () => {
   const { python, packages } = await ensureSchemathesis()
-  const api = await startMediaApi(t)
+  const api = await startTestApi(t)
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-schemathesis-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   const config = join(folder, 'schemathesis.toml')
   await writeFile(config, await configFor(api))
 
   const program = ['-c', 'from schemathesis.cli import schemathesis; schemathesis(prog_name="schemathesis")']
-  const options = ['--url', `${api.url}/v1`, '-H', `Authorization: Bearer ${api.people.owner.token}`]
+  const options = ['--url', `${api.publicUrl}/v1`, '-H', `Authorization: Bearer ${api.people.owner.token}`]
   const bounds = ['--generation-deterministic', '--max-examples', String(EXAMPLES), '--continue-on-failure']
   const args = [...program, '--no-color', '--config-file', config, 'run', DOCUMENT, ...options, ...bounds]
   const env = {
@@ -44,7 +44,7 @@ await skipping(t, async () => {
 })
 
 /** What exists, for the placeholders of the settings. */
-async function configFor(api: MediaApi): Promise<string> {
+async function configFor(api: TestApi): Promise<string> {
   const { owner, another } = api.people
   const media = await api.call(owner, 'POST', `/api/media/${api.org}/single`, { form: formOf(fakeMp4(1000)) })
   const json = { filename: 'a.mp4', mime_type: 'video/mp4', file_size_bytes: 10, chunk_size_bytes: 5 }

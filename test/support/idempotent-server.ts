@@ -1,7 +1,8 @@
 import { openDatabase } from '../../api/db/db.ts'
 import { armFailpoint } from '../../lib/runtime/failpoint.ts'
 import { idempotentRoutes } from './idempotent-routes.ts'
-import { PEOPLE, readableLog, serveRoutes } from './serve.ts'
+import { readableLog } from './readable-log.ts'
+import { PEOPLE, serveRoutes } from './serve.ts'
 
 // A program that dies where KEEPSAKE_FAILPOINT says. Prints its port.
 armFailpoint(process.env['KEEPSAKE_FAILPOINT'])

@@ -1,6 +1,3 @@
-export * from './ask.ts'
-export { readableLog } from './readable-log.ts'
-
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { openRefusals } from '../../api/audit/refusals.ts'

@@ -4,7 +4,7 @@ import { type KeyCache, keySource } from '../../../api/auth/key-source.ts'
 import { verifyToken } from '../../../api/auth/verify-token.ts'
 import type { KeyServerMode, TestIdentity } from '../../support/identity.ts'
 import { startTestIdentity } from '../../support/identity.ts'
-import { readableLog } from '../../support/serve.ts'
+import { readableLog } from '../../support/readable-log.ts'
 
 const { log } = readableLog()
 const MINUTE = 60_000

@@ -8,10 +8,10 @@ import t from 'tap'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { openLog } from '../../../lib/runtime/log.ts'
 import { startIdentityProvider } from '../../../local/identity-provider.ts'
+import { startApiOn } from '../../support/api.ts'
+import { ask } from '../../support/ask.ts'
 import { testDatabase } from '../../support/database.ts'
 import { startTestIdentity } from '../../support/identity.ts'
-import { ask } from '../../support/serve.ts'
-import { startTestApi } from '../../support/start-api.ts'
 
 const database = await testDatabase(t)
 const { admin } = database
@@ -34,7 +34,7 @@ const settings = {
   AUTH_CLIENT_ID: provider.clientId,
   AUTH_CLIENT_SECRET: provider.clientSecret,
 }
-const api = await startTestApi(t, { database, identity: provider, settings })
+const api = await startApiOn(t, { database, identity: provider, settings })
 
 const post = (path: string, body: unknown, token?: string, port = api.port) =>
   ask(port, { method: 'POST', path, body, headers: token ? { authorization: `Bearer ${token}` } : {} })
@@ -137,7 +137,7 @@ t.test('publishes the signing keys, also at the root, unwrapped', async (t) => {
 })
 
 t.test('switched off, the operations are not there; signing out still is', async (t) => {
-  const off = await startTestApi(t, {
+  const off = await startApiOn(t, {
     database,
     identity: provider,
     settings: { ...settings, AUTH_PROXY_ENABLED: 'false' },
@@ -158,7 +158,7 @@ t.test('an identity provider that misbehaves', async (t) => {
     await new Promise((resolve) => server.close(resolve))
   })
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const api = await startTestApi(t, {
+  const api = await startApiOn(t, {
     database,
     identity,
     settings: { ...settings, AUTH_TOKEN_URL: `${url}/token`, AUTH_REVOCATION_URL: `${url}/revoke` },

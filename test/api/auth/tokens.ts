@@ -11,7 +11,8 @@ import { route } from '../../../api/http/route.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { testDatabase } from '../../support/database.ts'
 import { startTestIdentity, type TokenOptions } from '../../support/identity.ts'
-import { readableLog, serveRoutes } from '../../support/serve.ts'
+import { readableLog } from '../../support/readable-log.ts'
+import { serveRoutes } from '../../support/serve.ts'
 
 const identity = await startTestIdentity(t)
 const { db, admin } = await testDatabase(t)

@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import t from 'tap'
 import { deleteOldIdempotencyKeys } from '../../../api/http/idempotency-queries.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
+import { ask } from '../../support/ask.ts'
 import { testDatabase } from '../../support/database.ts'
 import { idempotentRoutes } from '../../support/idempotent-routes.ts'
-import { ask, PEOPLE, serveRoutes } from '../../support/serve.ts'
+import { PEOPLE, serveRoutes } from '../../support/serve.ts'
 
 const { db, worker, admin, url } = await testDatabase(t)
 await admin.query('create table effects (id uuid primary key, title text not null)')

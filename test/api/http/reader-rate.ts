@@ -6,7 +6,7 @@ import t from 'tap'
 import { openServer } from '../../../api/http/open-server.ts'
 import { judgeReader, type Reading, type Seen } from '../../../api/http/reader-rate.ts'
 import { eventually } from '../../support/eventually.ts'
-import { readableLog } from '../../support/serve.ts'
+import { readableLog } from '../../support/readable-log.ts'
 
 const limits = { bytesPerSecond: 1000, windowMs: 1000 }
 

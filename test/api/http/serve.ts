@@ -15,8 +15,9 @@ import {
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { StoreError } from '../../../lib/runtime/object-store.ts'
+import { ask } from '../../support/ask.ts'
 import { eventually } from '../../support/eventually.ts'
-import { ask, noDatabase, PEOPLE, serveRoutes } from '../../support/serve.ts'
+import { noDatabase, PEOPLE, serveRoutes } from '../../support/serve.ts'
 
 const Thing = z.object({ media_id: outputId('media'), title: z.string(), created_at: outputTime() })
 const id = newUuid()

@@ -9,7 +9,9 @@ import { publicRoute } from '../../../api/http/route.ts'
 import { unreadProblem } from '../../../api/http/unread-request.ts'
 import { idPattern } from '../../../lib/contract/ids.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
-import { askRaw, noDatabase, readableLog } from '../../support/serve.ts'
+import { askRaw } from '../../support/ask.ts'
+import { readableLog } from '../../support/readable-log.ts'
+import { noDatabase } from '../../support/serve.ts'
 
 const REQUEST_ID = idPattern('request')
 let release = () => {}

@@ -3,10 +3,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
+import { startApiOn } from '../../support/api.ts'
+import { ask } from '../../support/ask.ts'
 import { testDatabase } from '../../support/database.ts'
 import { startTestIdentity } from '../../support/identity.ts'
-import { ask } from '../../support/serve.ts'
-import { startTestApi } from '../../support/start-api.ts'
 
 const database = await testDatabase(t)
 const identity = await startTestIdentity(t)
@@ -30,7 +30,7 @@ const settings = {
   TRUST_PROXY_HOPS: '1',
   RATE_LIMIT_FACTOR: '1',
 }
-const api = await startTestApi(t, { database, identity, settings })
+const api = await startApiOn(t, { database, identity, settings })
 
 const login = (email: string, ip: string) =>
   ask(api.port, {

@@ -8,10 +8,11 @@ import { openBodies } from '../../../api/limits/bodies.ts'
 import { openLimits } from '../../../api/limits/limits.ts'
 import { openSharedCounters } from '../../../api/limits/queries.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
+import type { Answer } from '../../support/ask.ts'
 import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
-import { type Answer, noDatabase, serveRoutes } from '../../support/serve.ts'
+import { noDatabase, serveRoutes } from '../../support/serve.ts'
 import { tcpProxy } from '../../support/tcp-proxy.ts'
 
 const database = await testDatabase(t)

@@ -6,7 +6,7 @@ import t from 'tap'
 import { request } from 'undici'
 import { checking } from '../../../api/media/uploads/digest.ts'
 import { freeBuffer } from '../../../api/media/uploads/free-buffer.ts'
-import { startMediaApi } from '../../support/media-api.ts'
+import { startTestApi } from '../../support/api.ts'
 
 const MIB = 1024 * 1024
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
@@ -60,7 +60,7 @@ t.test('the check takes no more in than its reader takes out', async (t) => {
 })
 
 t.test('what has been stored of a chunk does not wait in memory for the collector', async (t) => {
-  const { url, org, people, keys } = await startMediaApi(t)
+  const { publicUrl: url, org, people, keys } = await startTestApi(t)
   const base = `${url}/api/media/${org}/upload`
   const headers = { authorization: `Bearer ${people.member.token}` }
   const size = 48 * MIB

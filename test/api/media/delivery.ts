@@ -4,13 +4,13 @@ import t from 'tap'
 import { openLinks } from '../../../api/media/delivery/links.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { outputPrefix } from '../../../lib/contract/object-keys.ts'
-import { fakeMp4, formOf, pathOf, startMediaApi, uuidOf } from '../../support/media-api.ts'
+import { fakeMp4, formOf, pathOf, startTestApi, uuidOf } from '../../support/api.ts'
 
 // Stands still: a link may be made at the very end of its quarter of an hour, and then lives to the second.
 const started = Date.now()
 let skewMs = 0
 const clock = { now: () => new Date(started + skewMs) }
-const api = await startMediaApi(t, { clock })
+const api = await startTestApi(t, { clock })
 const { people, org, call, store } = api
 const sql = (text: string, values: unknown[] = []) => api.database.admin.query(text, values).then((r) => r.rows)
 const orgId = uuidOf('organization', org)
@@ -35,7 +35,7 @@ const get = (path: string, headers: Record<string, string> = {}, method = 'GET')
 /** fetch() tidies paths before it sends them; attackers do not. */
 const raw = (path: string) =>
   new Promise<{ status: number; body: string }>((resolve, reject) => {
-    const { hostname, port } = new URL(api.url)
+    const { hostname, port } = new URL(api.publicUrl)
     const req = request({ hostname, port, path, agent: false }, (res) => {
       let body = ''
       res.setEncoding('utf8').on('data', (d) => {
@@ -227,7 +227,7 @@ t.test('where the store has a door of its own, segments are redirected to it', a
     ...store,
     presignGet: (key: string) => Promise.resolve(`https://store.example/${key}?X-Amz-Signature=s`),
   }
-  const redirecting = await startMediaApi(t, { store: presigning })
+  const redirecting = await startTestApi(t, { store: presigning })
   const { data } = await redirecting.call(redirecting.people.member, 'POST', `/api/media/${redirecting.org}/single`, {
     form: formOf(BYTES),
   })

@@ -4,10 +4,10 @@ import * as schema from '../../../api/db/schema/index.ts'
 import { type ListOptions, listMedia } from '../../../api/media/queries.ts'
 import { sniff } from '../../../api/media/sniff.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
+import { startApiOn } from '../../support/api.ts'
+import { ask } from '../../support/ask.ts'
 import { testDatabase } from '../../support/database.ts'
 import { startTestIdentity } from '../../support/identity.ts'
-import { ask } from '../../support/serve.ts'
-import { startTestApi } from '../../support/start-api.ts'
 
 const ROWS = 20_000
 const LIMIT = 20
@@ -109,7 +109,7 @@ t.test('a kind is what stands before the slash in the types of its files', async
 
 t.test('the pages of a filter are together what the filter lets through, deleted media aside', async (t) => {
   const identity = await startTestIdentity(t)
-  const api = await startTestApi(t, { database: { admin, ...database }, identity })
+  const api = await startApiOn(t, { database: { admin, ...database }, identity })
   const authorization = `Bearer ${await identity.token({ sub: user })}`
   for (const [filter, where] of [
     ['video/webm', `mime_type = 'video/webm'`],

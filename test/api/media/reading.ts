@@ -2,9 +2,9 @@ import t from 'tap'
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import type { Manifest } from '../../../lib/contract/manifest.ts'
 import { outputPrefix } from '../../../lib/contract/object-keys.ts'
-import { fakeMp4, formOf, pathOf, startMediaApi, uuidOf } from '../../support/media-api.ts'
+import { fakeMp4, formOf, pathOf, startTestApi, uuidOf } from '../../support/api.ts'
 
-const api = await startMediaApi(t)
+const api = await startTestApi(t)
 const { people, org, otherOrg, call } = api
 const sql = (text: string, values: unknown[] = []) => api.database.admin.query(text, values).then((r) => r.rows)
 const orgId = uuidOf('organization', org)

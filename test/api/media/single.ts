@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { newUuid } from '../../../lib/contract/ids.ts'
+import { fakeMp4, formOf, startTestApi, uuidOf } from '../../support/api.ts'
 import { eventually } from '../../support/eventually.ts'
-import { fakeMp4, formOf, startMediaApi, uuidOf } from '../../support/media-api.ts'
 
-const api = await startMediaApi(t)
+const api = await startTestApi(t)
 const { people, org, call } = api
 const upload = (form: FormData, who = people.member, headers = {}) =>
   call(who, 'POST', `/api/media/${org}/single`, { form, headers })
@@ -149,7 +149,7 @@ for (const [name, given, kept] of NAMES) {
 
 t.test('an upload that breaks off leaves nothing', async (t) => {
   await leavesNothing(t, async () => {
-    const { hostname, port } = new URL(api.url)
+    const { hostname, port } = new URL(api.publicUrl)
     const socket = connect(Number(port), hostname)
     const head = `--x\r\nContent-Disposition: form-data; name="file"; filename="a.mp4"\r\nContent-Type: video/mp4\r\n\r\n`
     socket.write(

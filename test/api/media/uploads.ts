@@ -6,9 +6,11 @@ import { expireUploads } from '../../../api/media/uploads/release.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { originalKey } from '../../../lib/contract/object-keys.ts'
 import { openLog } from '../../../lib/runtime/log.ts'
-import { type Answer, fakeMp4, type Person, startMediaApi, uuidOf } from '../../support/media-api.ts'
+import { type Answer, fakeMp4, type Person, startTestApi, uuidOf } from '../../support/api.ts'
 
-const api = await startMediaApi(t)
+/** Uploads in chunks, in both layouts. Takes over 20 s: parts have at least 5 MiB, and races are run for each. */
+
+const api = await startTestApi(t)
 const { people, org, call, store } = api
 const { member } = people
 const log = openLog({ program: 'test', level: 'fatal', fd: 2 })
@@ -286,7 +288,7 @@ for (const [name, chunkBytes, size] of LAYOUTS) {
 
 t.test('a chunk whose body ends early is not recorded', async (t) => {
   const session = await begin(fakeMp4(3000), 1000)
-  const { hostname, port } = new URL(api.url)
+  const { hostname, port } = new URL(api.publicUrl)
   const socket = connect(Number(port), hostname)
   socket.write(
     `PUT /v1/api/media/${org}/upload/${session.id}/0 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${member.token}\r\n` +

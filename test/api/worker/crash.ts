@@ -9,7 +9,8 @@ import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { workerProcesses } from '../../support/worker-process.ts'
 
-// The worker as it runs in a pod, killed where it hurts most; Postgres, the API server and the store live on.
+// The worker as it runs in a pod, killed where it hurts most; Postgres, the API server and the store live on. Takes over
+// 20 s: each case starts two workers as processes.
 const database = await testDatabase(t)
 const place = await testStore(t)
 const server = await startApiServer()

@@ -9,6 +9,10 @@ import { eventually } from '../../support/eventually.ts'
 import { slowEncoderPath } from '../../support/slow-ffmpeg.ts'
 import { progressReceiver, transcodeBench } from '../../support/transcode-run.ts'
 
+/**
+ * A job that is interrupted at every step. Takes over 20 s: each case encodes for real, is killed, and encodes again.
+ */
+
 const run = promisify(execFile)
 
 type Bench = Awaited<ReturnType<typeof transcodeBench>>

@@ -5,6 +5,8 @@ import { privateCa } from '../../support/private-ca.ts'
 import { startRadosGateway } from '../../support/services/radosgw.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
+/** The job on S3 over TLS. Takes over 20 s: it starts a Ceph cluster and converts a video. */
+
 const { ca, files } = privateCa(t.testdir())
 const gateway = await startRadosGateway('127.0.0.1', files)
 if (!gateway) {

@@ -6,6 +6,8 @@ import { parseMediaPlaylist } from '../../../jobs/transcode/media-playlist.ts'
 import { type ClipName, clip } from '../../support/clips.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
+/** Conversions of many kinds of video. Takes over 20 s: every one is encoded and decoded again for real. */
+
 const run = promisify(execFile)
 
 /** Decodes a published stream as a player would, beginning with its master playlist, and counts its frames. */

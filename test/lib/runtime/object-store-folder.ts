@@ -13,6 +13,8 @@ import { objectStoreContract } from '../../support/object-store-contract.ts'
 import { readableByOthers } from '../../support/rights.ts'
 import { growthOfFourParts } from '../../support/streaming-memory.ts'
 
+/** The store in a folder. Takes over 20 s: its writers are killed at every step, and it is sent 64 MiB parts. */
+
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-folder-store-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))
 const textType = { contentType: 'text/plain' }

@@ -8,6 +8,8 @@ import { objectStoreContract, zeros } from '../../support/object-store-contract.
 import { startRadosGateway } from '../../support/services/radosgw.ts'
 import { growthOfFourParts } from '../../support/streaming-memory.ts'
 
+/** The store on S3. Takes over 20 s: it starts a Ceph cluster, and sends 64 MiB parts to see what stays in memory. */
+
 const textType = { contentType: 'text/plain' }
 const MIB = 1024 * 1024
 

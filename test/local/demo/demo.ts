@@ -10,6 +10,8 @@ import { eventually } from '../../support/eventually.ts'
 import { processesOf } from '../../support/platform-process.ts'
 import { slowEncoderPath } from '../../support/slow-ffmpeg.ts'
 
+/** `make demo`, as a user runs it. Takes over 20 s: each case starts the whole platform and converts a video. */
+
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-demo-test-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))
 const clip = join(folder, 'clip.mp4')
