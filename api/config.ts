@@ -41,7 +41,7 @@ export const ApiConfig = StoreConfig.extend({
   /** Streamed request bodies (files, chunks) that this process receives at the same time. */
   MAX_BODIES: int(1, 10_000).default(128),
   /** Bytes that one user may store in all organizations together: originals, and announced sizes of open uploads. */
-  USER_QUOTA_BYTES: int(0, Number.MAX_SAFE_INTEGER).default(200 * 1024 ** 3),
+  USER_QUOTA_BYTES: int(0, 2 ** 50).default(200 * 1024 ** 3),
   /** Upload sessions that one user may have open at a time. */
   MAX_OPEN_UPLOADS: int(1, 100_000).default(100),
   CHECK_RESPONSES: flag.default(false),

@@ -2,23 +2,31 @@ import * as z from 'zod'
 import { outputId, outputTime } from '../http/schemas.ts'
 import { ROLES } from '../organizations/policy.ts'
 
+const RoleName = z.enum(ROLES).meta({ id: 'Role', description: 'Of a member in an organization' })
+
 /** An organization as one of its members sees it in their own account. */
 export const OwnOrganization = z
   .object({
     org_id: outputId('organization'),
     name: z.string(),
-    role: z.enum(ROLES),
+    role: RoleName,
     joined_at: outputTime(),
   })
   .meta({ id: 'OwnOrganization' })
 
+/** Up to a pebibyte: far above what one person stores, and far below what a double cannot count. */
+const Bytes = z
+  .int()
+  .min(0)
+  .max(2 ** 50)
+
 /** What one user stores, in all organizations together. */
 export const UserStorage = z
   .object({
-    used_bytes: z.int().min(0).meta({
+    used_bytes: Bytes.meta({
       description: 'Originals, those in the trash included, and the announced size of uploads that are open or merging',
     }),
-    quota_bytes: z.int().min(0).meta({ description: 'The API refuses an upload that exceeds it with QUOTA_EXCEEDED' }),
+    quota_bytes: Bytes.meta({ description: 'The API refuses an upload that exceeds it with QUOTA_EXCEEDED' }),
   })
   .meta({ id: 'UserStorage' })
 
