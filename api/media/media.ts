@@ -86,8 +86,7 @@ export const Media = z
     upload_status: UploadStatus,
     created_at: outputTime(),
     original_url: z.string().meta({
-      description:
-        'The unchanged original, as an attachment. It contains all that the camera wrote, also the location.',
+      description: 'The unchanged original, as an attachment. It contains all that the camera wrote, the location too.',
     }),
     expires_in: z.int().min(1).max(86_400).meta({ description: 'Minimum number of seconds for which the links work' }),
     variants: Variants,

@@ -57,8 +57,8 @@ function refuse(field: string, issue: string): never {
 }
 
 /**
- * Passes on exactly what was announced, or fails with a Problem. Holds back the last bytes until all checks have passed:
- * a store that expects a certain length must not see the end of a wrong body.
+ * Passes on exactly what was announced, or fails with a Problem. Holds back the last bytes until all checks have
+ * passed: a store that expects a certain length must not see the end of a wrong body.
  */
 export function checking(expected: Expected): { stream: Transform; sha256(): string } {
   const sha256 = createHash('sha256')

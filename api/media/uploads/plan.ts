@@ -25,8 +25,8 @@ export interface Refusal {
 }
 
 /**
- * Plans the chunks of a file. `multipart`: every chunk becomes a part of the final object at once. `staged`: chunks are too small
- * for parts, so they wait as objects until the merge.
+ * Plans the chunks of a file. `multipart`: every chunk becomes a part of the final object at once. `staged`: chunks are
+ * too small for parts, so they wait as objects until the merge.
  */
 export function planUpload(o: {
   fileBytes: number

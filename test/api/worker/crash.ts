@@ -107,6 +107,6 @@ t.test('an outbox that was emptied before the resource was made is no loss eithe
 t.test('a configuration that is wrong is named at once, all of it', async (t) => {
   const worker = start(t, { NAMESPACE: 'No Name', POLL_MS: 'often' })
   t.equal(await worker.ended, 1)
-  t.match(worker.output(), /NAMESPACE: is not a name of a namespace/)
+  t.match(worker.output(), /NAMESPACE: must be the name of a namespace/)
   t.match(worker.output(), /POLL_MS: /)
 })
