@@ -138,7 +138,8 @@ t.test('a claimed event is nobody else’s until its lease ends, and then anybod
     held.resolve()
     return release.promise
   }
-  const first = relay({ react }, { leaseSeconds: 60, pollMs: 600_000, stepMs: 600_000 })
+  // One place, and it is taken: a claim still on its way when the relay is stopped must not take the next event too.
+  const first = relay({ react }, { concurrency: 1, leaseSeconds: 60, pollMs: 600_000, stepMs: 600_000 })
   await held.promise
   const stopping = first.stop()
   const leftMs = (await rowOf(id)).next_attempt_at.getTime() - Date.now()
