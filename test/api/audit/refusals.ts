@@ -63,6 +63,6 @@ t.test('however many keys, memory holds only the latest, and nothing counted is 
 t.test('a database that is away refuses no less', async (t) => {
   const away = { ...db, inTransaction: () => Promise.reject(new Error('away')) }
   const refusals = openRefusals({ db: away, log })
-  await refusals.record('d', refusal())
-  await refusals.close()
+  await t.resolves(refusals.record('d', refusal()))
+  await t.resolves(refusals.close())
 })
