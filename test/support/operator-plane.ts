@@ -15,6 +15,7 @@ import type { RawTranscodeJob } from '../../operator/transcode-job/caches.ts'
 import { OWNER_UID } from '../../operator/transcode-job/child.ts'
 import { PROGRESS_MANAGER } from '../../operator/transcode-job/progress.ts'
 import type { TestCluster } from '../cluster/driver/cluster.ts'
+import { established } from './established.ts'
 import { eventually } from './eventually.ts'
 import { OPERATOR, operatorAccounts } from './operator-account.ts'
 import { type OperatorProcess, startOperatorProcess } from './operator-process.ts'
@@ -53,7 +54,7 @@ interface StoredEvent extends KubeObject {
  */
 export async function operatorPlane(t: Test, plane: TestCluster) {
   await plane.kubectl('apply', '--server-side', '-f', CRD)
-  await plane.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=30s')
+  await established(plane.kubectl, 'crd', '--all')
   // The garbage collector looks for new kinds every half minute; a new one knows them at once.
   await plane.faults?.stopControllers()
   await plane.faults?.startControllers()

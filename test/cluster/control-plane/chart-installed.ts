@@ -1,6 +1,7 @@
 import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
+import { established } from '../../support/established.ts'
 import { CHART, INSTALLABLE, MINIMAL, NAMESPACE, withHelm } from '../chart-support/chart.ts'
 import { type Right, rights } from '../chart-support/rights.ts'
 import { clientOf } from '../chart-support/token-client.ts'
@@ -17,7 +18,7 @@ const HOLIDAY = {
 const plane = await controlPlane(t)
 const { helm, folder } = await withHelm(t, plane)
 await helm('install', 'demo', CHART, ...INSTALLABLE)
-await plane.kubectl('wait', '--for=condition=Established', CRD)
+await established(plane.kubectl, CRD)
 
 /** One SubjectAccessReview each: what the API server would answer to the account. */
 async function review(table: readonly Right[]): Promise<boolean[]> {
@@ -130,7 +131,7 @@ t.test('an upgrade of the release upgrades the definitions', async (t) => {
   await writeFile(file, text.replaceAll('gpuGivenUp:', 'gpuRefused:'))
   await helm('install', 'demo', old, ...INSTALLABLE)
   t.notMatch(await plane.kubectl('get', CRD, '-o', 'yaml'), /gpuGivenUp/)
-  await plane.kubectl('wait', '--for=condition=Established', CRD)
+  await established(plane.kubectl, CRD)
   await plane.kubectlIn(JSON.stringify(HOLIDAY), 'create', '-f', '-')
   await helm('upgrade', 'demo', CHART, ...INSTALLABLE)
   const now = await plane.kubectl('get', CRD, '-o', 'yaml')

@@ -2,6 +2,7 @@ import { KubeConfig } from '@kubernetes/client-node'
 import t from 'tap'
 import { openKubeCluster } from '../../../lib/runtime/kube-cluster.ts'
 import { clusterContract } from '../../support/cluster-contract.ts'
+import { established } from '../../support/established.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { controlPlane } from '../support.ts'
 
@@ -9,7 +10,7 @@ import { controlPlane } from '../support.ts'
 t.setTimeout(900_000)
 const plane = await controlPlane(t)
 await plane.kubectl('apply', '--server-side', '-f', 'crds/transcodejobs.yaml')
-await plane.kubectl('wait', '--for=condition=Established', '-f', 'crds/transcodejobs.yaml', '--timeout=30s')
+await established(plane.kubectl, '-f', 'crds/transcodejobs.yaml')
 const config = new KubeConfig()
 config.loadFromFile(plane.kubeconfig)
 clusterContract(t, () => openKubeCluster({ log: quietLog(), config }), { runsJobs: false })

@@ -175,7 +175,7 @@ t.test('drain and taint', async (t) => {
     [other, 'DeletionByTaintManager'],
   ] as const) {
     t.test(`a pod that is taken away by ${why} is replaced, and it was no attempt`, async (t) => {
-      await one.told('med-1', new RegExp(`^Warning Interrupted: .* no attempt: ${why}`))
+      await one.told('med-1', new RegExp(`^Warning Interrupted: .* does not count as an attempt: ${why}`))
       await p.plane.kubectl('taint', 'node', 'node-1', 'lost-').catch(() => {})
       await eventually(
         'another pod',

@@ -2,6 +2,7 @@ import { KubeConfig } from '@kubernetes/client-node'
 import t from 'tap'
 import { openKubeCluster } from '../../../lib/runtime/kube-cluster.ts'
 import { clusterContract } from '../../support/cluster-contract.ts'
+import { established } from '../../support/established.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { nodeCluster } from '../support.ts'
 
@@ -9,7 +10,7 @@ import { nodeCluster } from '../support.ts'
 t.setTimeout(900_000)
 const cluster = await nodeCluster(t)
 await cluster.kubectl('apply', '--server-side', '--force-conflicts', '-f', 'crds/transcodejobs.yaml')
-await cluster.kubectl('wait', '--for=condition=Established', '-f', 'crds/transcodejobs.yaml', '--timeout=30s')
+await established(cluster.kubectl, '-f', 'crds/transcodejobs.yaml')
 const namespace = `contract-${Date.now()}`
 await cluster.kubectl('create', 'namespace', namespace)
 t.teardown(() => cluster.kubectl('delete', 'namespace', namespace, '--wait=false'))
