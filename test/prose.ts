@@ -10,6 +10,7 @@ const PLACES = [
   'charts',
   'docs',
   'README.md',
+  'local',
   'api/*.ts',
   // Applied migrations never change, so api/db/migrations is left out.
   'api/db/*.ts',
@@ -19,9 +20,12 @@ const PLACES = [
   'api/health',
   'api/http',
   'api/limits',
+  'api/media',
   'api/organizations',
   'api/permissions',
   'api/reference',
+  'api/users',
+  'api/worker',
 ]
 const TEXT = '*.{ts,js,css,html,md,yaml,yml,json,tpl,txt,sql}'
 
