@@ -40,42 +40,58 @@ export function openRefusals(deps: { db: Database; log: Log }, options: RefusalO
   const { windowMs = 600_000, most = 10_000 } = options
   // A Map keeps the order of insertion: the first entry is always the oldest.
   const counted = new Map<string, Counted>()
-  const timer = setInterval(() => void writeOld(), Math.min(windowMs, 60_000)).unref()
+  let inBackground = Promise.resolve()
+  const writeOld = () => {
+    inBackground = inBackground.then(() => writeRepeats(take(isOld)))
+  }
+  const timer = setInterval(writeOld, Math.min(windowMs, 60_000)).unref()
 
-  async function write(refusal: Refusal, repeated: number): Promise<void> {
+  /** False if the entry could not be written. */
+  async function write(refusal: Refusal, repeated: number): Promise<boolean> {
     const details = repeated === 0 ? refusal.details : { ...refusal.details, repeated }
     const entry: AuditEntry = { ...refusal, result: 'denied', ...(details && { details }) }
-    await deps.db
-      .inTransaction({}, (tx) => insertAudit(tx, entry))
-      .catch((error: unknown) => deps.log.error({ err: error, action: entry.action }, 'could not record a refusal'))
+    try {
+      await deps.db.inTransaction({}, (tx) => insertAudit(tx, entry))
+      return true
+    } catch (error) {
+      deps.log.error({ err: error, action: entry.action, repeated }, 'could not record a refusal')
+      return false
+    }
   }
 
-  async function close(key: string, one: Counted): Promise<void> {
-    counted.delete(key)
-    if (one.repeated > 0) await write(one.refusal, one.repeated)
+  // The map changes only between awaits: an entry that was taken out of it is counted on by no other call.
+  function take(isOver: (one: Counted, key: string) => boolean): Counted[] {
+    const taken = [...counted].filter(([key, one]) => isOver(one, key))
+    for (const [key] of taken) counted.delete(key)
+    return taken.map(([, one]) => one)
   }
 
-  async function writeOld(now = performance.now()): Promise<void> {
-    const old = [...counted].filter(([, one]) => now - one.since >= windowMs)
-    for (const [key, one] of old) await close(key, one)
+  async function writeRepeats(taken: readonly Counted[]): Promise<void> {
+    for (const { refusal, repeated } of taken) if (repeated > 0) await write(refusal, repeated)
   }
+
+  const isOld = ({ since }: Counted) => performance.now() - since >= windowMs
 
   return {
     async record(key, refusal) {
       const known = counted.get(key)
-      if (known && performance.now() - known.since < windowMs) {
+      if (known && !isOld(known)) {
         known.repeated += 1
         return
       }
-      if (known) await close(key, known)
-      const [oldest] = counted.size >= most ? counted : []
-      counted.set(key, { refusal: detached(refusal), repeated: 0, since: performance.now() })
-      if (oldest) await close(...oldest)
-      await write(refusal, 0)
+      const [oldest] = counted.keys()
+      const given = known ? key : counted.size >= most ? oldest : undefined
+      const taken = given === undefined ? [] : take((_, one) => one === given)
+      const first: Counted = { refusal: detached(refusal), repeated: 0, since: performance.now() }
+      counted.set(key, first)
+      await writeRepeats(taken)
+      // Without its first entry a refusal would never be told: the next one becomes the first.
+      if (!(await write(refusal, 0)) && counted.get(key) === first) counted.delete(key)
     },
     async close() {
       clearInterval(timer)
-      for (const [key, one] of [...counted]) await close(key, one)
+      await inBackground
+      await writeRepeats(take(() => true))
     },
   }
 }

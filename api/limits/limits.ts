@@ -114,15 +114,40 @@ function openCounter(name: string, limit: ScaledLimit, rules: LimitRules, o: Lim
   const buckets = openBuckets(limit, o.now)
   if (!rules.shared) return { name, limit, take: buckets.take }
   const askPostgres = o.shared.counter(name, limit)
+  const windows = openWindowEnds(o.now)
   return {
     name,
     limit,
     async take(key) {
       const here = buckets.take(key)
-      if (here.retryAfterMs > 0) return here
+      // The bucket refills before the window in Postgres ends: a client told so would only be refused again.
+      if (here.retryAfterMs > 0) return notBefore(here, windows.leftMs(key))
       const everywhere = await askPostgres(key)
+      if (everywhere) windows.note(key, everywhere.resetMs)
       return everywhere ? stricter(here, everywhere) : here
     },
+  }
+}
+
+const notBefore = (standing: Standing, ms: number): Standing => ({
+  ...standing,
+  retryAfterMs: Math.max(standing.retryAfterMs, ms),
+  resetMs: Math.max(standing.resetMs, ms),
+})
+
+const MOST_WINDOWS = 20_000
+
+/** When the window of each key ends in Postgres, as it last said; bounded, and a key that was dropped counts as ended. */
+function openWindowEnds(now: () => number) {
+  const ends = new Map<string, number>()
+  return {
+    note(key: string, resetMs: number): void {
+      ends.delete(key)
+      const oldest = ends.size >= MOST_WINDOWS ? ends.keys().next().value : undefined
+      if (oldest !== undefined) ends.delete(oldest)
+      ends.set(key, now() + resetMs)
+    },
+    leftMs: (key: string) => Math.max(0, (ends.get(key) ?? 0) - now()),
   }
 }
 

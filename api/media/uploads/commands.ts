@@ -7,7 +7,7 @@ import { timestamp } from '../../http/schemas.ts'
 import { requireQuota } from '../../users/commands.ts'
 import { cleanFilename } from '../filename.ts'
 import { planUpload, rangesOf } from './plan.ts'
-import { abortUpload, insertUpload, listChunks } from './queries.ts'
+import { abortUpload, findUpload, insertUpload, listChunks } from './queries.ts'
 import { tryReleaseStorage } from './release.ts'
 import { notOpen, permittedUpload, type UploadDeps } from './session.ts'
 import type { StartedUpload, StartUpload, Upload } from './upload.ts'
@@ -16,7 +16,7 @@ const SIZE = 'body.file_size_bytes'
 
 /** Starts a session. Its media id is fixed now, so that a merge that runs twice makes the same media item. */
 export async function startUpload(
-  { store, quotas }: UploadDeps,
+  { db, store, quotas }: UploadDeps,
   { read, answer, actor, orgId }: Steps<'media.upload'>,
   request: StartUpload,
 ): Promise<StartedUpload> {
@@ -60,8 +60,21 @@ export async function startUpload(
       }
     })
   } catch (error) {
-    if (multipartId) await store.abortMultipart(key, multipartId).catch(() => {})
+    if (multipartId) await abandon({ db, store }, { orgId, id, key, multipartId })
     throw error
+  }
+}
+
+/** Aborts what the store holds, unless the session exists after all: then only the answer to the commit was lost. */
+async function abandon(
+  { db, store }: Pick<UploadDeps, 'db' | 'store'>,
+  { orgId, id, key, multipartId }: { orgId: Uuid; id: Uuid; key: string; multipartId: string },
+): Promise<void> {
+  try {
+    const session = await db.read({ org: orgId }, (tx) => findUpload(tx, orgId, id))
+    if (!session) await store.abortMultipart(key, multipartId)
+  } catch {
+    // The lifecycle rule of the bucket ends what is left here.
   }
 }
 

@@ -228,7 +228,10 @@ t.test('sign-ins are counted by address and account, and by address alone', asyn
   const first = await ann()
   t.equal(first.headers['ratelimit'], '"login-address";r=99;t=3600, "login";r=4;t=60, "login-hour";r=19;t=3600')
   t.equal(first.headers['ratelimit-policy'], '"login-address";q=100;w=3600, "login";q=5;w=60, "login-hour";q=20;w=3600')
-  t.equal((await many(10, ann)).passed, 4)
+  const more = await many(10, ann)
+  t.equal(more.passed, 4)
+  // The bucket of the process has another token after 12 s, the window in Postgres ends after a minute.
+  t.ok(Number(more.last.headers['retry-after']) > 40, `come back after ${more.last.headers['retry-after']} s`)
   t.equal((await login(server, 'ANN@example.org', '198.51.100.1')).status, 429, 'in whatever case')
   t.equal((await login(server, 'ann@example.org', '198.51.100.2')).status, 204, 'from elsewhere')
   t.equal((await login(server, 'bob@example.org', '198.51.100.1')).status, 204, 'another account')
