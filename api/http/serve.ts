@@ -135,6 +135,12 @@ interface Run {
 }
 
 async function run(r: Run): Promise<void> {
+  const { route, options, req, res, actor } = r
+  // Before a stored response is looked for: what a caller may no longer ask is not replayed either.
+  if (route.action && ruleOf(route.action).on === 'caller') {
+    const context = contextOf(req, res, async () => {})
+    await permitCaller(route.action, { actor, context }, options.refusals)
+  }
   if (r.key === undefined) return answer(r, undefined)
   const scope = { userId: r.actor.userId, method: r.route.method, route: r.route.path, key: r.key }
   const begun = await beginAttempt(r.options.db, stateOf(r.res).log, scope, r.input.digest)
@@ -165,7 +171,6 @@ async function answer(r: Run, attempt: Attempt | undefined): Promise<void> {
   const { params, query, body } = input
   const context = contextOf(req, res, remember)
   const given = { context, params, query, body, headers: req.headers, actor } as AuthedInput<unknown, unknown, unknown>
-  if (route.action && ruleOf(route.action).on === 'caller') await permitCaller(route.action, given, options.refusals)
   const reply = await route.handle(given)
   requireDecision(route, options, res)
   if (route.raw) return sendRaw(req, res, reply as RawReply)
