@@ -26,7 +26,7 @@ export interface TestIdentity {
   /** Where the tokens of an account are asked for, and given back. */
   tokenUrl: string
   revocationUrl: string
-  /** Lets somebody sign in with a password; answers with a refresh token of theirs. */
+  /** Lets a user sign in with a password; returns a refresh token of the user. */
   account(account: Account): string
   /** A token that the API accepts, unless changed by the options. */
   token(options?: TokenOptions): Promise<string>

@@ -36,7 +36,7 @@ export function listSeedOf(route: Route): ListSeed {
   return seed
 }
 
-/** Two organizations, each with somebody in it. */
+/** Two organizations with one member each. */
 export const sidesOf = (api: TestApi): { ours: Side; theirs: Side } => ({
   ours: { api, org: api.org, person: api.people.member },
   theirs: { api, org: api.otherOrg, person: api.people.stranger },

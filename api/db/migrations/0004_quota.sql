@@ -34,7 +34,7 @@ create trigger conversions_notify after update of upload_status, deleted_at on m
 -- ---------------------------------------------------------------- storage of a user, in all organizations
 
 -- Kept by triggers alone, in the transaction of the change, so it equals the sums over media and uploads at any time.
--- Whoever changes what a user stores holds the user's row until the commit: a check after the change is exact.
+-- A transaction that changes what a user stores locks the row of the user until its commit: a check after the change is exact.
 create table user_storage (
   user_id uuid primary key references users on delete cascade,
   -- Originals, those in the trash included.

@@ -70,7 +70,7 @@ for (const route of listed) {
     t.strictSame((await pagesOf(t, route, request, { ...filter, limit: '2' })).flat(), whole, 'also under a filter')
   })
 
-  t.test(`${operationId}: what comes while somebody pages neither hides an item nor shows one twice`, async (t) => {
+  t.test(`${operationId}: an item that is added while a client pages neither hides another nor appears twice`, async (t) => {
     const request = await seedOf(route)(ours)
     const before = (await pagesOf(t, route, request, { limit: String(most) })).flat()
     const late: string[] = []
