@@ -95,7 +95,8 @@ function openClass(className: string, rules: LimitRules, o: LimitsOptions) {
 
     async count(some: readonly Counter[], caller: Caller, res: ServerResponse): Promise<void> {
       for (const { name, limit, take } of some) {
-        const standing = await take(keyOf(limit.per, caller))
+        const counted = take(keyOf(limit.per, caller))
+        const standing = counted instanceof Promise ? await counted : counted
         const earlier = res.getHeader('RateLimit')
         const shown = standingHeader(name, standing)
         res.setHeader('RateLimit', earlier === undefined ? shown : `${String(earlier)}, ${shown}`)

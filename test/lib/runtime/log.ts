@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process'
+import { openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
+import { setImmediate as turn } from 'node:timers/promises'
 import { DrizzleQueryError } from 'drizzle-orm'
 import pg from 'pg'
 import t from 'tap'
@@ -146,4 +148,40 @@ t.test('a program that crashes says why in its log, and prints nothing past it',
     t.match(JSON.parse(stdout), { level: 'fatal', msg: 'crashed', err: { message: 'Failed query: select $1' } }, crash)
     t.notMatch(stdout, /ann@/)
   }
+})
+
+t.test('the lines of one turn leave together, in order; a warning leaves at once', async (t) => {
+  const file = join(t.testdir(), 'log')
+  const written = () =>
+    readFileSync(file, 'utf8')
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line).msg)
+  const log = openLog({ program: 'test', fd: openSync(file, 'w') })
+  log.info('one')
+  log.child({ request_id: 1 }).info('two')
+  t.strictSame(written(), [])
+  log.warn('three')
+  t.strictSame(written(), ['one', 'two', 'three'])
+  log.info('four')
+  await turn()
+  t.strictSame(written(), ['one', 'two', 'three', 'four'])
+})
+
+t.test('a program that exits has written all its lines', async (t) => {
+  const program = `
+    import { openLog } from '${join(import.meta.dirname, '../../../lib/runtime/log.ts')}'
+    const log = openLog({ program: 'ending' })
+    log.info('one')
+    log.child({}).info('two')
+    process.exit(3)`
+  const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' })
+  t.equal(status, 3)
+  t.strictSame(
+    stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line).msg),
+    ['one', 'two'],
+  )
 })
