@@ -148,7 +148,10 @@ async function run(r: Run): Promise<void> {
   else await attempt(r, begun)
 }
 
-async function replay({ res, route, input }: Run, stored: Stored): Promise<void> {
+async function replay(r: Run, stored: Stored): Promise<void> {
+  const { res, route, input } = r
+  // `handle`, which asks for the membership, does not run: without this a removed member would read the response.
+  await route.readmit?.(inputOf(r, async () => {}))
   // The digest, which shows whether this is the same request, is known only after the whole body has been read.
   await input.streamed?.drain()
   requireSameBody(stored.bodyHash, input.digest())
@@ -165,19 +168,22 @@ async function attempt(r: Run, attempt: Attempt): Promise<void> {
 }
 
 async function answer(r: Run, attempt: Attempt | undefined): Promise<void> {
-  const { route, options, req, res, actor, input } = r
+  const { route, options, req, res } = r
   const shown = (data: unknown) => render(route, data, options.checkResponses, res)
   const remember: Context['remember'] = async (tx, status, data) => attempt?.remember(tx, status, shown(data))
-  const { params, query, body } = input
-  const context = contextOf(req, res, remember)
-  const given = { context, params, query, body, headers: req.headers, actor } as AuthedInput<unknown, unknown, unknown>
-  const reply = await route.handle(given)
+  const reply = await route.handle(inputOf(r, remember))
   requireDecision(route, options, res)
   if (route.raw) return sendRaw(req, res, reply as RawReply)
   const made = reply as Reply<unknown>
   const data = shown(made.data)
   await attempt?.succeeded(made.status ?? route.status, data)
   sendReply(req, res, route, made, data)
+}
+
+function inputOf({ req, res, actor, input }: Run, remember: Context['remember']) {
+  const { params, query, body } = input
+  const context = contextOf(req, res, remember)
+  return { context, params, query, body, headers: req.headers, actor } as AuthedInput<unknown, unknown, unknown>
 }
 
 /** A success without a permission decision is a bug: the handler never called `permit`. */
