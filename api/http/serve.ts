@@ -47,7 +47,7 @@ export interface ServeOptions {
 
 const NO_ACTOR: Actor = { userId: '', platformAdmin: false, sessionId: null }
 
-/** One operation as an Express handler. The order matters: actor, limits, input, idempotency key, then the work. */
+/** One operation as an Express handler. The order matters: actor, limits, right, input, idempotency key, then the work. */
 export function serve(route: Route, options: ServeOptions): RequestHandler {
   return async (req, res) => {
     const state = stateOf(res)
@@ -57,6 +57,9 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     if (!route.public) state.userId = actor.userId
     const caller = { ip: req.ip ?? '', userId: actor.userId }
     await options.limits?.take(limitOf(route), caller, res)
+    // Before the input: a 400 would show a caller without the right that the operation exists. And before a stored
+    // response is looked for: what a caller may no longer ask is not replayed either.
+    await requireRight(route, options, { req, res, actor })
     const key = takesIdempotencyKey(route) ? idempotencyKeyOf(req.get('idempotency-key')) : undefined
     options.bodies?.enter(route, req, res)
     const input = await readInput(route, req, key !== undefined)
@@ -81,6 +84,19 @@ async function identify(req: Request, res: Response, { authenticate, limits }: S
     if (isRefusal) await limits?.takeUnauthorized({ ip: req.ip ?? '', userId: '' }, res)
     throw error
   }
+}
+
+/** Decides on an action of kind `caller`: it needs nothing of the input. */
+async function requireRight(
+  route: Route,
+  options: ServeOptions,
+  { req, res, actor }: { req: Request; res: Response; actor: Actor },
+): Promise<void> {
+  if (!route.action || ruleOf(route.action).on !== 'caller') return
+  const context = contextOf(req, res, async () => {})
+  await permitCaller(route.action, { actor, context }, options.refusals).catch((error: unknown) => {
+    throw declared(route, options, res, error)
+  })
 }
 
 /** The validated input. A streamed body has only begun. */
@@ -135,12 +151,6 @@ interface Run {
 }
 
 async function run(r: Run): Promise<void> {
-  const { route, options, req, res, actor } = r
-  // Before a stored response is looked for: what a caller may no longer ask is not replayed either.
-  if (route.action && ruleOf(route.action).on === 'caller') {
-    const context = contextOf(req, res, async () => {})
-    await permitCaller(route.action, { actor, context }, options.refusals)
-  }
   if (r.key === undefined) return answer(r, undefined)
   const scope = { userId: r.actor.userId, method: r.route.method, route: r.route.path, key: r.key }
   const begun = await beginAttempt(r.options.db, stateOf(r.res).log, scope, r.input.digest)
