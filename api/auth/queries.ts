@@ -11,8 +11,10 @@ import type { Claims } from './verify-token.ts'
 export interface UserState extends SignOuts {
   email: string | null
   displayName: string | null
-  /** Whether a token of the session was seen within a day; null where there is no such session. */
+  /** Whether a token of the sign-in was seen within a day; null where it is not recorded. */
   sessionSeenToday: boolean | null
+  /** The database's clock, which also dates the sign-outs. Unix seconds. */
+  now: number
 }
 
 const state = {
@@ -21,14 +23,15 @@ const state = {
   notBefore: sql<number>`extract(epoch from ${users.tokensNotBefore})::float8`,
   sessionSince: sql<number | null>`extract(epoch from ${sessions.firstSeenAt})::float8`,
   sessionSeenToday: sql<boolean | null>`${sessions.lastSeenAt} > now() - interval '1 day'`,
+  now: sql<number>`extract(epoch from now())::float8`,
 }
 
-/** A user, and one of their sessions. */
-export async function findUser(tx: Tx, id: Uuid, sid: string | null): Promise<UserState | undefined> {
+/** A user, and one of their recorded sign-ins (`signInOf`). */
+export async function findUser(tx: Tx, id: Uuid, signIn: string | null): Promise<UserState | undefined> {
   const [row] = await tx
     .select(state)
     .from(users)
-    .leftJoin(sessions, and(eq(sessions.userId, users.id), eq(sessions.sid, sid ?? '')))
+    .leftJoin(sessions, and(eq(sessions.userId, users.id), eq(sessions.sid, signIn ?? '')))
     .where(eq(users.id, id))
   return row
 }
@@ -62,12 +65,12 @@ export async function upsertUser(tx: Tx, claims: UserClaims): Promise<void> {
     })
 }
 
-/** Records a token of this session. The session is as old as the oldest of its tokens that was ever seen. */
-export async function upsertSession(tx: Tx, o: { userId: Uuid; sid: string; issuedAt: number }): Promise<void> {
+/** Records a token of this sign-in, which is as old as the oldest of its tokens that was ever seen. */
+export async function upsertSession(tx: Tx, o: { userId: Uuid; signIn: string; since: number }): Promise<void> {
   await tx
     .insert(sessions)
-    // Not later than now, even if the provider's clock is ahead: a later sign-out must find the session older.
-    .values({ userId: o.userId, sid: o.sid, firstSeenAt: sql`least(now(), to_timestamp(${o.issuedAt}))` })
+    // Not later than now, even if the provider's clock is ahead: a later sign-out must find the sign-in older.
+    .values({ userId: o.userId, sid: o.signIn, firstSeenAt: sql`least(now(), to_timestamp(${o.since}))` })
     .onConflictDoUpdate({
       target: [sessions.userId, sessions.sid],
       set: {

@@ -1,7 +1,7 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import type { Database } from '../db/db.ts'
-import { isEnded } from './policy.ts'
+import { isEnded, isRecorded, signInOf } from './policy.ts'
 import { findUser, type UserState, upsertSession, upsertUser } from './queries.ts'
 import type { Claims } from './verify-token.ts'
 
@@ -20,43 +20,49 @@ export interface Users {
 
 export function openUsers(db: Database, clock: Clock): Users {
   // A Map keeps the order of insertion: the first entry is always the oldest.
-  const seen = new Map<Uuid, { at: number; sessions: Map<string | null, Promise<UserState>> }>()
+  const seen = new Map<Uuid, { at: number; signIns: Map<string | null, Promise<UserState>> }>()
 
   async function look(claims: Claims): Promise<UserState> {
-    const { userId, issuedAt } = claims
-    const sid = sidOf(claims)
-    const known = await db.read({}, (tx) => findUser(tx, userId, sid))
+    const { userId } = claims
+    const signIn = nameOf(claims)
+    const known = await db.read({}, (tx) => findUser(tx, userId, signIn))
     if (known && !changesUser(claims, known) && !changesSession(claims, known)) return known
     return db.inTransaction({}, async (tx) => {
+      const find = async () => {
+        const user = await findUser(tx, userId, signIn)
+        if (user) return user
+        throw new Error('a user row vanished while it was being read')
+      }
       if (!known || changesUser(claims, known)) await upsertUser(tx, claims)
-      if (sid !== null) await upsertSession(tx, { userId, sid, issuedAt })
-      const made = await findUser(tx, userId, sid)
-      if (!made) throw new Error('a user row vanished while it was being read')
-      return made
+      const user = known ?? (await find())
+      if (signIn !== null && changesSession(claims, user)) {
+        await upsertSession(tx, { userId, signIn, since: sinceOf(claims) })
+      }
+      return find()
     })
   }
 
-  function sessionsOf(userId: Uuid): Map<string | null, Promise<UserState>> {
+  function signInsOf(userId: Uuid): Map<string | null, Promise<UserState>> {
     const now = clock.now().getTime()
     const hit = seen.get(userId)
-    if (hit && now - hit.at < FRESH_MS) return hit.sessions
+    if (hit && now - hit.at < FRESH_MS) return hit.signIns
     seen.delete(userId)
     const oldest = seen.size >= MOST ? seen.keys().next().value : undefined
     if (oldest !== undefined) seen.delete(oldest)
-    const sessions = new Map<string | null, Promise<UserState>>()
-    seen.set(userId, { at: now, sessions })
-    return sessions
+    const signIns = new Map<string | null, Promise<UserState>>()
+    seen.set(userId, { at: now, signIns })
+    return signIns
   }
 
   function cached(claims: Claims): Promise<UserState> {
-    const sessions = sessionsOf(claims.userId)
-    const sid = sidOf(claims)
-    const hit = sessions.get(sid)
+    const signIns = signInsOf(claims.userId)
+    const signIn = nameOf(claims)
+    const hit = signIns.get(signIn)
     if (hit) return hit
     const state = look(claims)
-    sessions.set(sid, state)
+    signIns.set(signIn, state)
     // Failures are not cached: the next request reads again.
-    state.catch(() => sessions.delete(sid))
+    state.catch(() => signIns.delete(signIn))
     return state
   }
 
@@ -71,9 +77,11 @@ const changesUser = (claims: Claims, user: UserState) =>
   (claims.email !== undefined && claims.email !== user.email) ||
   (claims.displayName !== undefined && claims.displayName !== user.displayName)
 
-/** True for a new session, an older token than before, or the first token in a day. */
-const changesSession = (claims: Claims, { sessionSince, sessionSeenToday }: UserState) =>
-  sidOf(claims) !== null && (sessionSince === null || claims.issuedAt < sessionSince || !sessionSeenToday)
+/** True for a sign-in to record that is new, an older token than before, or the first token in a day. */
+const changesSession = (claims: Claims, { sessionSince, sessionSeenToday, now }: UserState) =>
+  sessionSince === null
+    ? isRecorded(claims, claims.sessionId, now)
+    : sinceOf(claims) < sessionSince || !sessionSeenToday
 
-/** The session whose age counts. A token with `auth_time` needs none, and costs no row. */
-const sidOf = (claims: Claims) => (claims.authTime === undefined ? claims.sessionId : null)
+const nameOf = (claims: Claims) => signInOf(claims, claims.sessionId)
+const sinceOf = ({ authTime, issuedAt }: Claims) => authTime ?? issuedAt

@@ -187,7 +187,7 @@ export function inOrganization(deps: OrganizationDeps) {
       const { db } = deps
       const kit: Steps<A> = {
         ...asked,
-        check: () => reading(db, asked, spec, async () => {}),
+        check: () => checking(db, asked, spec),
         read: (work) => reading(db, asked, spec, work),
         write: (work) => writing(db, asked, spec, work, undefined),
         answer: (work) => writing(db, asked, spec, work, spec.status),
@@ -199,35 +199,35 @@ export function inOrganization(deps: OrganizationDeps) {
   /** Finds the organization, runs the work in it, and records denials. */
   function operation(
     rest: object,
-    {
-      action,
-      organization,
-      operationId,
-      params,
-    }: Pick<
+    spec: Pick<
       Operation<Action, Shape, Shape, Maybe, BodyKind | undefined, Maybe>,
-      'action' | 'organization' | 'operationId' | 'params'
+      'action' | 'organization' | 'operationId' | 'params' | 'isOpen'
     >,
     work: (asked: Asked, input: AuthedInput<unknown, unknown, unknown>) => Promise<unknown>,
   ): Route {
+    const { action, organization, operationId, params } = spec
     if (!organization && !params?.shape['org_id']) throw new Error(`${operationId} names no organization`)
-    return route({
+    const inside = async <T>(input: AuthedInput<unknown, unknown, unknown>, act: (asked: Asked) => Promise<T>) => {
+      const { actor, context } = input
+      const named = (input.params as { org_id?: Uuid }).org_id
+      const orgId = organization
+        ? await organizationOf(deps.db, organization.of, organization.id(input as never))
+        : named
+      if (orgId === undefined) throw notFound()
+      const asked = { actor, orgId, context }
+      return recordingDenials({ ...asked, refusals: deps.refusals }, () => act(asked))
+    }
+    const made = route({
       ...(rest as Spec<undefined, undefined, undefined, undefined, undefined>),
       action,
       async handle(input) {
-        const { actor, context } = input
-        const named = (input.params as { org_id?: Uuid }).org_id
-        const orgId = organization
-          ? await organizationOf(deps.db, organization.of, organization.id(input as never))
-          : named
-        if (orgId === undefined) throw notFound()
-        const asked = { actor, orgId, context }
-        const data = await recordingDenials({ ...asked, refusals: deps.refusals }, () => work(asked, input))
+        const data = await inside(input, (asked) => work(asked, input))
         return data instanceof WithStatus
           ? { data: data.data as null, status: data.status }
           : { data: (data ?? null) as null }
       },
     })
+    return { ...made, readmit: (input) => inside(input, (asked) => checking(deps.db, asked, spec)) }
   }
 
   return { read, write, steps }
@@ -265,6 +265,10 @@ function reading<A extends Action, T>(
   const scope = { org: asked.orgId }
   return oneRoundTrip ? db.readAtOnce(scope, inside) : db.read(scope, inside)
 }
+
+/** Throws Denied unless the caller is a member, and may perform the action if it needs no row. */
+const checking = <A extends Action>(db: Database, asked: Asked, spec: Deciding<A>): Promise<void> =>
+  reading(db, asked, spec, async () => {})
 
 function writing<A extends Action, T>(
   db: Database,

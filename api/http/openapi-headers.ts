@@ -34,8 +34,11 @@ export const HEADERS = {
 export type HeaderName = keyof typeof HEADERS
 
 /** References to these headers, and to those of every response. */
-export function headersOf(...names: HeaderName[]) {
-  const all: HeaderName[] = ['X-Request-Id', 'RateLimit-Policy', 'RateLimit', ...names]
+export const headersOf = (...names: HeaderName[]) => unlimitedHeadersOf('RateLimit-Policy', 'RateLimit', ...names)
+
+/** The same for a response to a request that counted against no limit. */
+export function unlimitedHeadersOf(...names: HeaderName[]) {
+  const all: HeaderName[] = ['X-Request-Id', ...names]
   return Object.fromEntries(all.map((name) => [name, { $ref: `#/components/headers/${name}` as const }]))
 }
 

@@ -1,14 +1,16 @@
 import type { ZodOpenApiResponseObject } from 'zod-openapi'
 import { PROBLEMS, Problem, type ProblemCode } from '../../lib/contract/problem.ts'
-import { type HeaderName, headersOf } from './openapi-headers.ts'
+import { type HeaderName, headersOf, unlimitedHeadersOf } from './openapi-headers.ts'
 import { ProblemBody, problemBody } from './problems.ts'
 import { type Route, takesIdempotencyKey } from './route.ts'
 
-/** Problems of every request; the first three occur before routing. */
+/** Problems of a request that could not be read: there is no route yet, and no limit. */
+const UNREAD: ProblemCode[] = ['MALFORMED_REQUEST', 'HEADERS_TOO_LARGE']
+
+/** Problems of every request. REQUEST_TIMEOUT may also follow the limits: of a body that arrives too slowly. */
 const EVERYWHERE: ProblemCode[] = [
-  'MALFORMED_REQUEST',
+  ...UNREAD,
   'REQUEST_TIMEOUT',
-  'HEADERS_TOO_LARGE',
   'RATE_LIMITED',
   'INTERNAL_ERROR',
   'SERVICE_UNAVAILABLE',
@@ -43,10 +45,11 @@ const responses = new Map<string, ZodOpenApiResponseObject>()
 /** A shared component, e.g. `RateLimited` or `ValidationErrorOrMalformedJson`. */
 function responseOf(codes: readonly ProblemCode[]): ZodOpenApiResponseObject {
   const id = codes.map(pascalOf).join('Or')
+  const isUnread = codes.every((code) => UNREAD.includes(code))
   const known = responses.get(id) ?? {
     id,
     description: codes.map((code) => `\`${code}\``).join(' or '),
-    headers: headersOf(...codes.flatMap(headerOf)),
+    headers: isUnread ? unlimitedHeadersOf() : headersOf(...codes.flatMap(headerOf)),
     content: { 'application/json': { schema: ProblemBody, examples: examplesOf(codes) } },
   }
   responses.set(id, known)

@@ -130,6 +130,8 @@ export interface Route extends Common {
   examples?: { request?: unknown; response?: unknown }
   /** The account that the body names, for a class of limits that counts by account. */
   account?(body: unknown): string
+  /** Operations in an organization: throws Denied for a caller who may no longer act in it. For stored responses. */
+  readmit?(input: AuthedInput<unknown, unknown, unknown>): Promise<void>
   handle(input: AuthedInput<unknown, unknown, unknown>): Promise<Reply<unknown> | RawReply>
 }
 

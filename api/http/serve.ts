@@ -47,7 +47,7 @@ export interface ServeOptions {
 
 const NO_ACTOR: Actor = { userId: '', platformAdmin: false, sessionId: null }
 
-/** One operation as an Express handler. The order matters: actor, limits, input, idempotency key, then the work. */
+/** One operation as an Express handler. The order matters: actor, limits, right, input, idempotency key, then the work. */
 export function serve(route: Route, options: ServeOptions): RequestHandler {
   return async (req, res) => {
     const state = stateOf(res)
@@ -57,6 +57,9 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     if (!route.public) state.userId = actor.userId
     const caller = { ip: req.ip ?? '', userId: actor.userId }
     await options.limits?.take(limitOf(route), caller, res)
+    // Before the input: a 400 would show a caller without the right that the operation exists. And before a stored
+    // response is looked for: what a caller may no longer ask is not replayed either.
+    await requireRight(route, options, { req, res, actor })
     const key = takesIdempotencyKey(route) ? idempotencyKeyOf(req.get('idempotency-key')) : undefined
     options.bodies?.enter(route, req, res)
     const input = await readInput(route, req, key !== undefined)
@@ -81,6 +84,19 @@ async function identify(req: Request, res: Response, { authenticate, limits }: S
     if (isRefusal) await limits?.takeUnauthorized({ ip: req.ip ?? '', userId: '' }, res)
     throw error
   }
+}
+
+/** Decides on an action of kind `caller`: it needs nothing of the input. */
+async function requireRight(
+  route: Route,
+  options: ServeOptions,
+  { req, res, actor }: { req: Request; res: Response; actor: Actor },
+): Promise<void> {
+  if (!route.action || ruleOf(route.action).on !== 'caller') return
+  const context = contextOf(req, res, async () => {})
+  await permitCaller(route.action, { actor, context }, options.refusals).catch((error: unknown) => {
+    throw declared(route, options, res, error)
+  })
 }
 
 /** The validated input. A streamed body has only begun. */
@@ -135,12 +151,6 @@ interface Run {
 }
 
 async function run(r: Run): Promise<void> {
-  const { route, options, req, res, actor } = r
-  // Before a stored response is looked for: what a caller may no longer ask is not replayed either.
-  if (route.action && ruleOf(route.action).on === 'caller') {
-    const context = contextOf(req, res, async () => {})
-    await permitCaller(route.action, { actor, context }, options.refusals)
-  }
   if (r.key === undefined) return answer(r, undefined)
   const scope = { userId: r.actor.userId, method: r.route.method, route: r.route.path, key: r.key }
   const begun = await beginAttempt(r.options.db, stateOf(r.res).log, scope, r.input.digest)
@@ -148,7 +158,10 @@ async function run(r: Run): Promise<void> {
   else await attempt(r, begun)
 }
 
-async function replay({ res, route, input }: Run, stored: Stored): Promise<void> {
+async function replay(r: Run, stored: Stored): Promise<void> {
+  const { res, route, input } = r
+  // `handle`, which asks for the membership, does not run: without this a removed member would read the response.
+  await route.readmit?.(inputOf(r, async () => {}))
   // The digest, which shows whether this is the same request, is known only after the whole body has been read.
   await input.streamed?.drain()
   requireSameBody(stored.bodyHash, input.digest())
@@ -165,19 +178,22 @@ async function attempt(r: Run, attempt: Attempt): Promise<void> {
 }
 
 async function answer(r: Run, attempt: Attempt | undefined): Promise<void> {
-  const { route, options, req, res, actor, input } = r
+  const { route, options, req, res } = r
   const shown = (data: unknown) => render(route, data, options.checkResponses, res)
   const remember: Context['remember'] = async (tx, status, data) => attempt?.remember(tx, status, shown(data))
-  const { params, query, body } = input
-  const context = contextOf(req, res, remember)
-  const given = { context, params, query, body, headers: req.headers, actor } as AuthedInput<unknown, unknown, unknown>
-  const reply = await route.handle(given)
+  const reply = await route.handle(inputOf(r, remember))
   requireDecision(route, options, res)
   if (route.raw) return sendRaw(req, res, reply as RawReply)
   const made = reply as Reply<unknown>
   const data = shown(made.data)
   await attempt?.succeeded(made.status ?? route.status, data)
   sendReply(req, res, route, made, data)
+}
+
+function inputOf({ req, res, actor, input }: Run, remember: Context['remember']) {
+  const { params, query, body } = input
+  const context = contextOf(req, res, remember)
+  return { context, params, query, body, headers: req.headers, actor } as AuthedInput<unknown, unknown, unknown>
 }
 
 /** A success without a permission decision is a bug: the handler never called `permit`. */

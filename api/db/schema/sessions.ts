@@ -5,6 +5,7 @@ export const sessions = pgTable(
   'sessions',
   {
     userId: uuid().notNull(),
+    /** The claim `sid`, or `auth_time …` (`signInOf` in api/auth/policy.ts). */
     sid: text().notNull(),
     firstSeenAt: time().notNull(),
     lastSeenAt: time().notNull().defaultNow(),

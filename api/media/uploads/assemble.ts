@@ -30,7 +30,7 @@ interface Work {
 export async function makeObject(store: ObjectStore, work: Work, signal: AbortSignal): Promise<void> {
   // The predecessor may have made the object: completing it again would fail, or copy everything once more.
   if (work.takenOver && (await isMade(store, work.upload))) return
-  if (work.upload.multipartId) await complete(store, work, work.upload.multipartId)
+  if (work.upload.multipartId) await complete(store, work, work.upload.multipartId, signal)
   else await join(store, work, signal)
 }
 
@@ -41,8 +41,15 @@ async function isMade(store: ObjectStore, upload: UploadSession): Promise<boolea
 
 const partsOf = (chunks: readonly Chunk[]) => chunks.map((c) => ({ partNumber: c.chunkIndex + 1, etag: c.etag }))
 
-async function complete(store: ObjectStore, { upload, chunks }: Work, multipartId: string): Promise<void> {
+async function complete(
+  store: ObjectStore,
+  { upload, chunks }: Work,
+  multipartId: string,
+  signal: AbortSignal,
+): Promise<void> {
   const key = originalKey(upload.orgId, upload.mediaId)
+  // Without the lease a successor may have reopened the session: the parts may have been replaced since.
+  signal.throwIfAborted()
   try {
     await store.completeMultipart(key, multipartId, partsOf(chunks))
   } catch (error) {

@@ -39,7 +39,7 @@ export async function receiveChunk(
   failpoint('chunk.stored')
   const chunk = { orgId: upload.orgId, uploadId, chunkIndex: index, sizeBytes: size, sha256: sha256() }
   const received = etag === undefined ? undefined : await recordChunk(steps, { ...chunk, etag })
-  if (received === undefined) throw await tooLate(deps, upload, index)
+  if (received === undefined) throw await tooLate(deps, upload, { index, isStored: etag !== undefined })
   return {
     upload_id: formatId('upload', upload.id),
     chunk_index: index,
@@ -86,12 +86,20 @@ function recordChunk({ write }: Steps<'upload.send'>, chunk: Chunk): Promise<num
   })
 }
 
-/** The session ended while the chunk was in transit: only this request can remove the object staged for it. */
-async function tooLate({ db, store }: UploadDeps, before: UploadSession, index: number): Promise<Problem> {
+/** The session was not open when the chunk had arrived. If it has ended, only this request can remove the object. */
+async function tooLate(
+  { db, store }: UploadDeps,
+  before: UploadSession,
+  { index, isStored }: { index: number; isStored: boolean },
+): Promise<Problem> {
   const { orgId, id } = before
   const now = found(await db.read({ org: orgId }, (tx) => findUpload(tx, orgId, id)))
+  // A merge that failed has reopened the session since: the object may be the chunk that another request recorded.
+  if (isStored && isOpen(now)) {
+    return new Problem('CONFLICT', 'The upload was being merged, and is open again', { retryAfter: 1 })
+  }
   // A merge that is still running may need the object, and removes it afterwards.
-  if (before.layout === 'staged' && now.state !== 'merging') {
+  if (isStored && before.layout === 'staged' && now.state !== 'merging') {
     await store.delete(stagedChunkKey(orgId, id, index))
   }
   return notOpen(now)

@@ -11,12 +11,14 @@ import type { Sniffed } from '../sniff.ts'
 import { ChunkLost, makeObject, UploadLost } from './assemble.ts'
 import { mismatch } from './digest.ts'
 import { digestOf, inspectObject } from './inspect.ts'
+import { holdLease } from './lease.ts'
 import { mergeMove, missingOf } from './plan.ts'
 import {
   type Chunk,
   deleteChunk,
   dropLease,
   endMerge,
+  LEASE_SECONDS,
   listChunks,
   renewLease,
   startMerge,
@@ -35,6 +37,8 @@ interface Claim {
   upload: UploadSession
   chunks: Chunk[]
   holder: Uuid
+  /** Monotonic milliseconds, before the lease began. */
+  since: number
   /** The predecessor may have made the object before it died. */
   takenOver: boolean
   /** The checksum in the request of this merge. */
@@ -52,6 +56,7 @@ export async function mergeUpload(
 ): Promise<MergedMedia | WithStatus<MergedMedia>> {
   const { signal } = steps.context
   for (const end = Date.now() + WAIT_MS; ; await sleep(POLL_MS, undefined, { signal })) {
+    const since = performance.now()
     const outcome = await claimMerge(steps, uploadId)
     if (outcome === 'wait') {
       if (Date.now() < end) continue
@@ -61,7 +66,7 @@ export async function mergeUpload(
       if (checksum !== null) await requireDigest(deps, outcome.merged, checksum, signal)
       return new WithStatus(200, answerOf(outcome.merged))
     }
-    const data = await carryOut(deps, steps, { ...outcome, checksum })
+    const data = await carryOut(deps, steps, { ...outcome, since, checksum })
     if (data) return data
   }
 }
@@ -89,7 +94,7 @@ const answerOf = (upload: UploadSession): MergedMedia => ({
 function claimMerge(
   { write }: Steps<'upload.merge'>,
   uploadId: Uuid,
-): Promise<Omit<Claim, 'checksum'> | { merged: UploadSession } | 'wait'> {
+): Promise<Omit<Claim, 'since' | 'checksum'> | { merged: UploadSession } | 'wait'> {
   return write(async (request) => {
     const { tx } = request
     const upload = await permittedUpload(request, uploadId, { lock: true })
@@ -120,7 +125,7 @@ async function carryOut(
 ): Promise<MergedMedia | undefined> {
   failpoint('merge.claimed')
   const { log } = steps.context
-  const lease = holdLease(deps, claim, log)
+  const lease = leaseOf(deps, claim, log)
   try {
     await makeObject(deps.store, claim, lease.signal)
     failpoint('merge.object-completed')
@@ -143,20 +148,15 @@ async function carryOut(
   }
 }
 
-/** Renews the lease while the work goes on; the signal fires when the lease was lost all the same. */
-function holdLease({ db }: UploadDeps, { upload, holder }: Claim, log: Log) {
-  const lost = new AbortController()
-  const renew = async () => {
-    try {
-      const held = await db.inTransaction({ org: upload.orgId }, (tx) => renewLease(tx, upload.id, holder))
-      if (!held) lost.abort(new Error('the lease of the merge was lost'))
-    } catch (error) {
-      log.warn({ err: error, upload: upload.id }, 'could not renew the lease of a merge')
-    }
-  }
-  const timer = setInterval(() => void renew(), RENEW_MS)
-  return { signal: lost.signal, stop: () => clearInterval(timer) }
-}
+const leaseOf = ({ db }: UploadDeps, { upload, holder, since }: Claim, log: Log) =>
+  holdLease({
+    renew: () => db.inTransaction({ org: upload.orgId }, (tx) => renewLease(tx, upload.id, holder)),
+    onFailure: (error) => log.warn({ err: error, upload: upload.id }, 'could not renew the lease of a merge'),
+    now: () => performance.now(),
+    since,
+    leaseMs: LEASE_SECONDS * 1000,
+    renewMs: RENEW_MS,
+  })
 
 async function commit(
   steps: Steps<'upload.merge'>,

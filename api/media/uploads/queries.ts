@@ -3,7 +3,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { type UploadRow, uploadChunks, uploads } from '../../db/schema/uploads.ts'
 
-const LEASE_SECONDS = 30
+export const LEASE_SECONDS = 30
 
 /** A session, with the facts that depend on the database's clock. */
 export type UploadSession = UploadRow & { pastExpiry: boolean; leaseExpired: boolean }

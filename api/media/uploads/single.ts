@@ -6,6 +6,7 @@ import { originalKey } from '../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { ObjectInfo, ObjectStore } from '../../../lib/runtime/object-store.ts'
+import { isLockTimeout } from '../../db/errors.ts'
 import type { Change, Steps } from '../../http/in-organization.ts'
 import type { Context, MultipartBody } from '../../http/route.ts'
 import { requireQuota } from '../../users/commands.ts'
@@ -51,12 +52,29 @@ export async function uploadSingle(
       assetIdentifier: fields.asset_identifier ?? null,
     }
     // `answer` checks the membership again: the upload may have taken minutes.
-    const uploaded = await answer((change) => commit(change, row, deps.quotas))
+    const uploaded = await patiently(() => answer((change) => commit(change, row, deps.quotas)))
     failpoint('upload.committed')
     return uploaded
   } catch (error) {
     await forget(deps, orgId, id, context)
     throw error
+  }
+}
+
+const COMMIT_TRIES = 5
+
+/**
+ * Commits of one user's uploads queue for the user's counters in `user_storage`, and many at once wait longer than
+ * `lock_timeout`. The bytes are stored by then: one more wait costs less than to send the file again. Bounded, because
+ * each wait holds a connection.
+ */
+async function patiently<T>(work: () => Promise<T>): Promise<T> {
+  for (let tried = 1; ; tried++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (tried === COMMIT_TRIES || !isLockTimeout(error)) throw error
+    }
   }
 }
 

@@ -122,7 +122,7 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
       tags,
       summary: 'Make one media item from all chunks',
       description:
-        'Repeated requests make only one media item: the answer is 201 the first time, and 200 with the same body after that. `details[].missing` lists up to 100 chunks that have not arrived.',
+        'Repeated requests make only one media item: the answer is 201 the first time, and 200 with the same body after that. `details[].missing` lists up to 100 chunks that have not arrived. If the file does not match a checksum given at the start or in this request (`CHECKSUM_MISMATCH`), or is not of a supported type (`UNSUPPORTED_MEDIA`), the API aborts the upload and deletes its chunks: start another one. A repeat with a wrong checksum after a successful merge is refused and changes nothing.',
       problems: ['CONFLICT', 'UPLOAD_INCOMPLETE', 'UPLOAD_EXPIRED', 'CHECKSUM_MISMATCH', 'UNSUPPORTED_MEDIA'],
       action: 'upload.merge',
       params: InOrg,

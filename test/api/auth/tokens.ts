@@ -303,6 +303,24 @@ t.test('no provider whose clock is ahead keeps a session open that was seen befo
   await refused(t, ahead, 'revoked')
 })
 
+t.test('nor a sign-in whose auth_time is ahead; a new sign-in is accepted at once', async (t) => {
+  const sub = newUuid()
+  const of = (auth_time: number, claims: Record<string, unknown> = {}) =>
+    identity.token({ sub, claims: { auth_time, iat: auth_time, sid: 's', ...claims } })
+  const [first, second] = [now() + 20, now() + 25]
+  t.equal((await send(await of(first))).status, 200)
+  await db.inTransaction({}, (tx) => endSignIns(tx, sub))
+  auth.users.forget(sub)
+  await refused(t, await of(first), 'revoked')
+  await refused(t, await of(first, { iat: first + 5, sid: undefined }), 'revoked', 'refreshed since')
+  t.equal((await send(await of(second))).status, 200, 'the password was asked for again')
+  auth.users.forget(sub)
+  t.equal((await send(await of(second, { iat: second + 1 }))).status, 200, 'and refreshed')
+  await db.inTransaction({}, (tx) => endSignIns(tx, sub))
+  auth.users.forget(sub)
+  await refused(t, await of(second), 'revoked', 'the next sign-out ends it as well')
+})
+
 t.test('a session is written down once, and only where its age counts', async (t) => {
   const sub = newUuid()
   const of = async (sid: unknown, claims: Record<string, unknown> = {}) => {

@@ -136,6 +136,24 @@ t.test('every request can be too long, malformed, too slow, and one too many', a
   }
 })
 
+t.test('limits stand in every answer, except where the request could not be read', async (t) => {
+  const UNREAD = ['MALFORMED_REQUEST', 'HEADERS_TOO_LARGE']
+  const unread = new Set<string>()
+  for (const [at, { responses }] of operations) {
+    for (const [status, response] of Object.entries<Json>(responses)) {
+      const { headers, content } = response.$ref
+        ? (document.components.responses as Json)[response.$ref.split('/').at(-1)]
+        : response
+      const codes = Object.keys(content?.['application/json']?.examples ?? {})
+      const isUnread = codes.length > 0 && codes.every((code) => UNREAD.includes(code))
+      if (isUnread) unread.add(status)
+      for (const name of ['RateLimit', 'RateLimit-Policy'])
+        t.equal(name in headers, !isUnread, `${at} ${status} ${name}`)
+    }
+  }
+  t.strictSame([...unread].sort(), ['400', '431'])
+})
+
 t.test('no two paths are the same but for the names in them', async (t) => {
   const shapes = Object.keys(document.paths).map((path) => path.replace(/\{[^}]+\}/g, '{}'))
   t.equal(new Set(shapes).size, shapes.length)

@@ -133,6 +133,55 @@ t.test('one byte more than 100 MiB is refused while it streams and leaves nothin
   })
 })
 
+/** Refuses the first inserts of a media item with an error of Postgres; resolves with the number of inserts tried. */
+async function refusing(times: number, error: string, work: () => Promise<void>): Promise<number> {
+  const { admin } = api.database
+  await admin.query(`create sequence tries`)
+  await admin.query(`grant usage on sequence tries to keepsake_api`)
+  await admin.query(`create function refuse_insert() returns trigger language plpgsql as $$
+    begin
+      if nextval('tries') <= ${times} then raise exception using errcode = '${error}'; end if;
+      return new;
+    end $$`)
+  await admin.query(`create trigger refuse_insert before insert on media for each row execute function refuse_insert()`)
+  try {
+    await work()
+    return Number((await admin.query('select last_value from tries')).rows[0].last_value)
+  } finally {
+    await admin.query('drop function refuse_insert cascade')
+    await admin.query('drop sequence tries')
+  }
+}
+
+t.test('an upload waits more than once for the counters of its user', async (t) => {
+  const tries = await refusing(2, 'lock_not_available', async () => {
+    const headers = { 'idempotency-key': newUuid() }
+    const bytes = fakeMp4(5000)
+    const made = await upload(formOf(bytes), people.member, headers)
+    t.equal(made.status, 201)
+    t.equal((await call(people.member, 'GET', `/api/media/${org}/${made.data.media_id}`)).status, 200)
+    t.strictSame((await upload(formOf(bytes), people.member, headers)).data, made.data, 'the answer was kept once')
+  })
+  t.equal(tries, 3)
+})
+
+t.test('but not for ever, and then leaves nothing', async (t) => {
+  const tries = await refusing(1000, 'lock_not_available', () =>
+    leavesNothing(t, async () => {
+      const { status, code } = await upload(formOf(fakeMp4(5000)))
+      t.strictSame([status, code], [503, 'SERVICE_UNAVAILABLE'])
+    }),
+  )
+  t.equal(tries, 5)
+})
+
+t.test('nor after another refusal of the database', async (t) => {
+  const tries = await refusing(1, 'check_violation', () =>
+    leavesNothing(t, async () => t.equal((await upload(formOf(fakeMp4(5000)))).status, 500)),
+  )
+  t.equal(tries, 1)
+})
+
 const NAMES: [string, string, string][] = [
   ['a path is cut to its last part', '../../etc/passwd.mp4', 'passwd.mp4'],
   ['a Windows path too', 'C:\\Users\\me\\clip.mp4', 'clip.mp4'],

@@ -69,6 +69,34 @@ const keysOf = async (session: Session) => {
   ]
 }
 
+/** Calls `then` when the chunk of the request is stored, and `last` before the API next looks at the database. */
+async function whenStored(
+  then: () => Promise<unknown>,
+  last: () => Promise<unknown>,
+  request: () => Promise<Answer>,
+): Promise<Answer> {
+  const { db } = api.database
+  const { put, putPart } = store
+  const { read } = db
+  const stored = async <T>(result: Promise<T>): Promise<T> => {
+    const info = await result
+    await then()
+    db.read = async (scope, work) => {
+      await last()
+      return read(scope, work)
+    }
+    return info
+  }
+  store.put = (...o) => stored(put.apply(store, o))
+  store.putPart = (...o) => stored(putPart.apply(store, o))
+  try {
+    return await request()
+  } finally {
+    Object.assign(store, { put, putPart })
+    db.read = read
+  }
+}
+
 /** One layout each: parts of five MiB, and staged chunks of a few KiB. */
 const LAYOUTS: [string, number, number][] = [
   ['parts', 5 * 1024 * 1024, 11 * 1024 * 1024 + 17],
@@ -269,6 +297,24 @@ for (const [name, chunkBytes, size] of LAYOUTS) {
       t.strictSame(merges.map((m) => m.status).sort(), [200, 200, 201])
       t.ok((await contentOf(merges[0]?.data.media_id)).equals(bytes))
     }
+  })
+
+  t.test(`${name}: a chunk that comes too late for a session that a merge reopens costs it nothing`, async (t) => {
+    const bytes = fakeMp4(size)
+    const session = await begin(bytes, chunkBytes)
+    for (let i = 0; i < session.total; i++) await session.put(i)
+    const before = await keysOf(session)
+    const setState = (state: string) =>
+      sql('update uploads set state = $2 where id = $1', [uuidOf('upload', session.id), state])
+    const late = await whenStored(
+      () => setState('merging'),
+      () => setState('open'),
+      () => session.put(1),
+    )
+    t.strictSame([late.status, late.code, late.headers.get('retry-after')], [409, 'CONFLICT', '1'])
+    t.strictSame(await keysOf(session), before, 'the chunk recorded before is still there')
+    t.equal((await session.put(1)).status, 200)
+    t.ok((await contentOf((await session.merge()).data.media_id)).equals(bytes))
   })
 
   t.test(`${name}: a chunk that the store lost has to be sent again`, async (t) => {

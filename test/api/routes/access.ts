@@ -104,8 +104,16 @@ for (const route of ROUTES.filter((route) => !route.public && !isInOrganization(
   t.test(`${route.operationId} is not there for those who may not`, async (t) => {
     const request = await seedOf(route)(ours)
     const before = await traces(api)
-    const { status, code } = await send(t, route, { ...request, as: api.people.member })
-    t.strictSame([status, code], [404, 'NOT_FOUND'])
+    const asked = { ...request, as: api.people.member }
+    const strays: [what: string, SeededRequest][] = [
+      ['the same request', asked],
+      ['a body that does not fit', { ...asked, json: 7 }],
+      ['a key that is none', { ...asked, headers: { 'idempotency-key': 'a b' } }],
+    ]
+    for (const [what, stray] of strays) {
+      const { status, code } = await send(t, route, stray)
+      t.strictSame([status, code], [404, 'NOT_FOUND'], what)
+    }
     t.strictSame(await traces(api), before, 'nothing was changed')
     t.ok(succeeds((await send(t, route, request)).status))
   })

@@ -71,6 +71,24 @@ for (const route of ROUTES.filter(takesIdempotencyKey)) {
     t.equal(await keptUnder(key), 1)
   })
 
+  if (isInOrganization(route)) {
+    t.test(`${route.operationId}: a caller who has left the organization is replayed nothing`, async (t) => {
+      const [request, key] = [await seedOf(route)(ours), newUuid()]
+      const first = await send(t, route, keyed(request, key))
+      t.equal(first.status, route.status)
+      const { rows } = await api.database.admin.query('delete from memberships where user_id = $1 returning *', [
+        ours.person.id,
+      ])
+      const left = await send(t, route, keyed(request, key))
+      for (const { org_id, user_id, role } of rows) {
+        await api.database.admin.query('insert into memberships values ($1, $2, $3)', [org_id, user_id, role])
+      }
+      t.strictSame([left.status, left.code, isReplayed(left)], [404, 'NOT_FOUND', false])
+      const back = await send(t, route, keyed(request, key))
+      t.strictSame([back.status, back.data, isReplayed(back)], [first.status, first.data, true], 'a member again')
+    })
+  }
+
   t.test(`${route.operationId}: a key is one person’s`, async (t) => {
     if (!isInOrganization(route)) return void t.pass('the caller is all that matters')
     const key = newUuid()

@@ -70,23 +70,26 @@ for (const route of listed) {
     t.strictSame((await pagesOf(t, route, request, { ...filter, limit: '2' })).flat(), whole, 'also under a filter')
   })
 
-  t.test(`${operationId}: an item that is added while a client pages neither hides another nor appears twice`, async (t) => {
-    const request = await seedOf(route)(ours)
-    const before = (await pagesOf(t, route, request, { limit: String(most) })).flat()
-    const late: string[] = []
-    const pages = await pagesOf(t, route, request, { limit: '2' }, async () => {
-      if (late.length < 5) late.push(await add(ours))
-    })
-    const seen = pages.flat()
-    t.equal(new Set(seen).size, seen.length, 'none twice')
-    t.strictSame(
-      seen.filter((id) => !late.includes(id)),
-      before,
-      'none missing, in the same order',
-    )
-    const after = (await pagesOf(t, route, request, { limit: String(most) })).flat()
-    t.strictSame(new Set(after), new Set([...before, ...late]))
-  })
+  t.test(
+    `${operationId}: an item that is added while a client pages neither hides another nor appears twice`,
+    async (t) => {
+      const request = await seedOf(route)(ours)
+      const before = (await pagesOf(t, route, request, { limit: String(most) })).flat()
+      const late: string[] = []
+      const pages = await pagesOf(t, route, request, { limit: '2' }, async () => {
+        if (late.length < 5) late.push(await add(ours))
+      })
+      const seen = pages.flat()
+      t.equal(new Set(seen).size, seen.length, 'none twice')
+      t.strictSame(
+        seen.filter((id) => !late.includes(id)),
+        before,
+        'none missing, in the same order',
+      )
+      const after = (await pagesOf(t, route, request, { limit: String(most) })).flat()
+      t.strictSame(new Set(after), new Set([...before, ...late]))
+    },
+  )
 
   t.test(`${operationId}: limits are whole numbers within bounds`, async (t) => {
     const request = await seedOf(route)(ours)
