@@ -1,5 +1,6 @@
 import type { TranscodeJob } from '../../crds/transcode-job.ts'
 import { isOwnedBy, type Job, type Pod } from './batch.ts'
+import { endingOf } from './ending.ts'
 import { disruptionOf, hasRun } from './evidence.ts'
 import { type ShapeConfig, shapeOf } from './shape.ts'
 
@@ -20,8 +21,10 @@ export function attemptsOf({ resource, job, pods, config }: Seen): number {
   if (!job || !isOwnedBy(job, resource.metadata.uid)) return recorded
   const before = shapeOf(job, config).attemptsBefore
   // A Job that is ending or deleted removes its pods; it may count all of them or none, so its count is not used.
-  const isEnding = job.metadata.deletionTimestamp !== undefined || job.spec.activeDeadlineSeconds !== undefined
-  if (isEnding) return Math.max(recorded, before + pods.filter(isAttempt).length)
+  const ending = endingOf(job)
+  const isEnding =
+    ending || job.metadata.deletionTimestamp !== undefined || job.spec.activeDeadlineSeconds !== undefined
+  if (isEnding) return Math.max(recorded, ending?.attempts ?? 0, before + pods.filter(isAttempt).length)
   const known = before + countedOrRunning(job, pods)
   return pods.some(isUncounted) ? Math.max(recorded, known) : known
 }

@@ -1,5 +1,6 @@
 import { attemptsOf, vanishedFailures } from './attempts.ts'
 import { isOwnedBy, type Job, jobCondition, type Pod } from './batch.ts'
+import { type Ending, endingOf } from './ending.ts'
 import {
   disruptionOf,
   failureOf,
@@ -30,11 +31,13 @@ export function judge(seen: Evidence): Verdict {
   if (resource.spec.suspend && !isOver && !job.metadata.deletionTimestamp) {
     return { status: 'Unknown', phase: 'Suspended', reason: 'Suspended', message: 'Suspended by spec.suspend' }
   }
+  const ending = endingOf(job)
+  if (ending) return judgeEnding(seen, ending, isOver)
   if (isOutgrown(resource, shapeOf(job, config))) return judgeOutgrown(seen, isOver)
   if (isOutOfMemory(seen)) return judgeOutOfMemory(seen, job, isOver)
-  const outdated = judgeOutdated(seen, job, isOver)
-  if (outdated) return outdated
   if (isOver) return judgeFailed(seen, job)
+  const outdated = judgeOutdated(seen, job)
+  if (outdated) return outdated
   if (job.metadata.deletionTimestamp) return pending('Creating', 'The Job is being deleted; a new one will follow')
   return judgeRunning(seen, job)
 }
@@ -52,6 +55,14 @@ function judgeComplete({ resource, pods }: Evidence): Verdict {
   return { status: 'True', phase: 'Succeeded', reason: 'Succeeded', message: `${n} of ${n} inputs converted` }
 }
 
+/** What the operator decided when it ended this Job, whatever its pods show by now. */
+function judgeEnding(seen: Evidence, { next, reason, message }: Ending, isOver: boolean): Verdict {
+  if (next === 'Fail') return isOver ? failed(reason, message) : { ...running(reason, message), endJob: next }
+  const verdict = { ...pending(reason, message), endJob: next }
+  if (!isGone(seen, isOver)) return verdict
+  return next === 'StartOver' ? { ...verdict, startOver: true } : { ...verdict, remake: true, lookAgainMs: 1000 }
+}
+
 /** The status already has the reason to replace this Job; it keeps that reason until the Job has ended. */
 function judgeOutgrown(seen: Evidence, isOver: boolean): Verdict {
   const { resource } = seen
@@ -61,7 +72,7 @@ function judgeOutgrown(seen: Evidence, isOver: boolean): Verdict {
     reason: 'Retrying',
     message: gpuGivenUp ?? `The next Job gets ${memory} of memory`,
   }
-  if (!isOver) return { ...pending(reason, message), endJob: true }
+  if (!isOver) return { ...pending(reason, message), endJob: 'StartOver' }
   return { ...pending(reason, message), ...(isGone(seen, isOver) && { startOver: true }) }
 }
 
@@ -86,7 +97,7 @@ function judgeOutOfMemory(seen: Evidence, job: Job, isOver: boolean): Verdict {
     }
   }
   const message = more === undefined ? `${what}, which is the maximum` : what
-  return isOver ? failed('OOMKilled', message) : { ...running('OOMKilled', message), endJob: true }
+  return isOver ? failed('OOMKilled', message) : { ...running('OOMKilled', message), endJob: 'Fail' }
 }
 
 /** Replaced Jobs, without those replaced by one of another shape. */

@@ -9,6 +9,7 @@ import {
 import { attemptsOf } from './attempts.ts'
 import { isJobFinished, isOwnedBy, type Job, type JobSpec, jobCondition, type Pod } from './batch.ts'
 import { type ChildConfig, childJob, childName } from './child.ts'
+import { endingAnnotation, endingOf } from './ending.ts'
 import { lastEnded, outputsOf, resultOf } from './evidence.ts'
 import { judge } from './judge.ts'
 import { finalProgress, type ProgressFields } from './progress.ts'
@@ -40,7 +41,7 @@ export type JobChange = Pick<JobSpec, 'suspend' | 'parallelism' | 'activeDeadlin
 /** The actions to take, in the order of the fields. An empty plan means that nothing needs to change. */
 export interface Plan {
   createJob?: Job
-  patchJob?: { name: string; spec: JobChange }
+  patchJob?: { name: string; spec: JobChange; annotations?: Record<string, string> }
   /** Written before the final status, so that success is never visible below 100 percent. */
   progress?: ProgressFields
   status?: TranscodeJobStatus
@@ -67,10 +68,10 @@ export function plan(seen: Observed): Plan {
   const quietMs = quietFor(seen, verdict)
   const createJob = job ? undefined : childJob(resource, currentNumber(resource), seen.config)
   const gone = [...leftovers, ...((verdict.startOver || verdict.remake) && job ? [job] : [])]
-  const change = changeOf(seen, verdict)
+  const patchJob = patchOf(seen, verdict)
   return {
     ...(createJob && { createJob }),
-    ...(job && change && { patchJob: { name: job.metadata.name, spec: change } }),
+    ...(patchJob && { patchJob }),
     ...(quietMs === 0 && words(seen, verdict, status)),
     ...(gone.length > 0 && { deleteJobs: gone }),
     events: eventsFor(resource, verdict),
@@ -128,16 +129,26 @@ function planFinished({ resource, job, leftovers, now }: Observed): Plan {
   }
 }
 
-/** The changes that the Job needs because the resource, or the Job itself, was edited. */
-function changeOf({ resource, job }: Observed, { endJob }: Verdict): JobChange | undefined {
+/** The changes that the Job needs because the resource, or the Job itself, was edited, or because it must end. */
+function patchOf(seen: Observed, verdict: Verdict): Plan['patchJob'] {
+  const { resource, job } = seen
   if (!job || isJobFinished(job) || !isOwnedBy(job, resource.metadata.uid)) return undefined
   const { suspend } = resource.spec
-  const wanted: JobChange = {
+  const annotations = endingFor(seen, verdict)
+  const spec: JobChange = {
     ...((job.spec.suspend ?? false) !== suspend && { suspend }),
     ...((job.spec.parallelism ?? 1) !== 1 && { parallelism: 1 }),
-    ...(endJob && job.spec.activeDeadlineSeconds === undefined && { activeDeadlineSeconds: 1 }),
+    ...(annotations && { activeDeadlineSeconds: 1 }),
   }
-  return Object.keys(wanted).length > 0 ? wanted : undefined
+  if (Object.keys(spec).length === 0) return undefined
+  return { name: job.metadata.name, spec, ...(annotations && { annotations }) }
+}
+
+/** The annotation that goes with the end of the Job; undefined when the Job needs no end, or is ending. */
+function endingFor(seen: Observed, { endJob, reason, message }: Verdict): Record<string, string> | undefined {
+  const { job } = seen
+  if (!endJob || (job && endingOf(job) && job.spec.activeDeadlineSeconds !== undefined)) return undefined
+  return endingAnnotation({ next: endJob, reason, message: message.slice(0, 1024), attempts: attemptsOf(seen) })
 }
 
 function statusFor(seen: Observed, verdict: Verdict): TranscodeJobStatus {

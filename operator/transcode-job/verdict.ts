@@ -2,6 +2,7 @@ import type { Condition } from '../../crds/kind.ts'
 import type { TranscodeJob, TranscodeJobStatus } from '../../crds/transcode-job.ts'
 import type { Job, Pod } from './batch.ts'
 import type { ChildConfig } from './child.ts'
+import type { Ending } from './ending.ts'
 import { livePod } from './evidence.ts'
 
 export interface Evidence {
@@ -19,8 +20,8 @@ export type Verdict = Pick<Condition, 'status' | 'reason' | 'message'> & {
   startOver?: true
   /** Delete this Job, whose pods have ended, and create it again under the same name with the current configuration. */
   remake?: true
-  /** End this Job and its pod gracefully. The next Job must not start before the pod has ended. */
-  endJob?: true
+  /** End this Job and its pod gracefully, for this to follow. The next Job must not start before the pod has ended. */
+  endJob?: Ending['next']
   /** The shape of the next Job, recorded in status first. */
   learned?: Pick<TranscodeJobStatus, 'memory' | 'gpuGivenUp'>
   /** Reconcile again after this time, which alone may change the verdict. */

@@ -1,9 +1,8 @@
-import { succeededOf } from '../../crds/transcode-job.ts'
-import { type Job, jobCondition, type Pod } from './batch.ts'
+import type { Job, Pod } from './batch.ts'
 import { configurationOf, madeOf } from './child.ts'
 import { hasRun, livePod, NO_POD_MS, startOfJob } from './evidence.ts'
 import { shapeOf } from './shape.ts'
-import { type Evidence, isGone, pending, type Verdict } from './verdict.ts'
+import { type Evidence, pending, type Verdict } from './verdict.ts'
 
 const NO_IMAGE = ['ImagePullBackOff', 'ErrImagePull', 'ErrImageNeverPull', 'InvalidImageName', 'ImageInspectError']
 const NO_CONTAINER = ['CreateContainerConfigError', 'CreateContainerError', 'RunContainerError']
@@ -59,39 +58,21 @@ export function judgeWithoutPod({ now }: Evidence, job: Job): Verdict {
   return pending('PodNotCreated', `The Job has created no pod since ${since}; ${where}`)
 }
 
-const OUTDATED = 'Outdated'
-
 /**
  * Replaces a Job whose pod cannot start and whose configuration differs from the operator's: an administrator has
- * probably fixed the cause, and a Job's template is immutable. The verdict is recorded before the Job is ended, so that
- * a later reconcile knows that the operator ended it.
+ * probably fixed the cause, and a Job's template is immutable.
  */
-export function judgeOutdated(seen: Evidence, job: Job, isOver: boolean): Verdict | undefined {
-  const told = succeededOf(seen.resource.status)
-  const isTold = told?.reason === OUTDATED
-  const waits = isOver ? undefined : waitsInVain(seen, job)
-  if (isTold && (waits || isEnding(job, isOver))) {
-    return {
-      ...pending(OUTDATED, told.message),
-      endJob: true,
-      ...(isGone(seen, isOver) && { remake: true, lookAgainMs: 1000 }),
-    }
-  }
+export function judgeOutdated(seen: Evidence, job: Job): Verdict | undefined {
+  const waits = waitsInVain(seen, job)
   const made = madeOf(job)
   if (!waits || made === undefined || made === configurationOf(seen.config)) return undefined
   const message = `${waits.reason}: ${waits.message}`.slice(0, 900)
   const why = `${message}; the configuration has changed since, so a new Job replaces this one`
-  return { ...pending(OUTDATED, why), lookAgainMs: 10 }
+  return { ...pending('Outdated', why), endJob: 'Remake' }
 }
 
 function waitsInVain(seen: Evidence, job: Job): Verdict | undefined {
   const live = livePod(seen.pods)
   const waits = live && !hasRun(live) ? judgeWaiting(seen, job, live) : undefined
   return waits?.reason === QUEUED.reason ? undefined : waits
-}
-
-/** Whether the operator is ending this Job, or has ended it and no other cause did. */
-function isEnding(job: Job, isOver: boolean): boolean {
-  if (job.spec.activeDeadlineSeconds === undefined) return false
-  return !isOver || jobCondition(job, 'Failed')?.reason === 'DeadlineExceeded'
 }

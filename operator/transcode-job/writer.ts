@@ -54,10 +54,12 @@ export function writerFor(object: RawTranscodeJob, { cluster, written, check }: 
       return undefined
     },
 
-    async patchJob(patch: NonNullable<Plan['patchJob']>): Promise<void> {
+    /** One write, so that a Job never ends without the annotation that says why. */
+    async patchJob({ name: jobName, spec, annotations }: NonNullable<Plan['patchJob']>): Promise<void> {
       check()
+      const change = { ...(annotations && { metadata: { annotations } }), spec }
       failpoint('operator.patch-job')
-      await cluster.patch(JOBS, { namespace, name: patch.name }, { spec: patch.spec }).catch(undefinedIfGone)
+      await cluster.patch(JOBS, { namespace, name: jobName }, change).catch(undefinedIfGone)
       failpoint('operator.job-patched')
     },
 

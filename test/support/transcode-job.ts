@@ -57,6 +57,11 @@ export const aJob = (resource: TranscodeJob, status: Job['status'] = {}, spec: o
   const job = childJob(resource, (resource.status?.restarts ?? 0) + 1, childConfig)
   return { ...job, metadata: { ...job.metadata, uid: 'job-uid' }, spec: { ...job.spec, ...spec }, status }
 }
+/** The Job after the patch that a plan has for it, if any. */
+export function patched(job: Job, { patchJob }: Plan): Job {
+  const annotations = { ...job.metadata.annotations, ...patchJob?.annotations }
+  return { ...job, metadata: { ...job.metadata, annotations }, spec: { ...job.spec, ...patchJob?.spec } }
+}
 export const complete = (): NonNullable<Job['status']> => ({
   conditions: [{ type: 'Complete', status: 'True' }],
   startTime: '2026-01-01T00:00:01Z',

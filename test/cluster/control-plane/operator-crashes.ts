@@ -192,6 +192,37 @@ t.test('out of memory while no operator is there, and the Job has already made a
   t.match(await w.status('med-1'), { attempts: 2 })
 })
 
+t.test('out of memory at the limit, and the pod that shows it is gone before the next operator looks', async (t) => {
+  t.jobs = 4
+  const most = { LEADER_ELECTION: 'false', JOB_MEMORY: '1Gi', JOB_MEMORY_MAX: '1Gi' }
+  for (const point of ['job-patched', 'apply-status', 'status-applied']) {
+    t.test(`killed at operator.${point}`, side(), async (t) => {
+      const w = await p.world(t)
+      const before = w.operator(most)
+      await w.submit('med-1')
+      const pod = await w.run('med-1')
+      await w.says('med-1', 'Running')
+      await kill(before)
+      const dying = w.operator({ ...most, KEEPSAKE_FAILPOINT: `operator.${point}` })
+      await w.endPod(pod, { exitCode: 137, reason: 'OOMKilled' })
+      t.equal(await dying.ended, 'SIGKILL', 'as the failpoint does it')
+      // As the Job controller does when its cache still shows the pod as running.
+      await w.kubectl('delete', 'pod', pod.metadata.name)
+      await eventually('the end of the Job', async () => {
+        const [job] = await w.jobs()
+        return job?.status?.conditions?.some((c) => c.type === 'Failed' && c.reason === 'DeadlineExceeded')
+      })
+      w.operator(most)
+      const message = 'Attempt 1 of 3 needed more than 1Gi of memory, which is the maximum'
+      t.match(await w.says('med-1', /^OOMKilled: /), { message })
+      t.match(await w.becomes('med-1', (status) => status.phase === 'Failed'), {
+        attempts: 1,
+        conditions: [{ status: 'False', reason: 'OOMKilled', message }],
+      })
+    })
+  }
+})
+
 t.test('an operator killed again and again while 40 resources come in', async (t) => {
   const w = await p.world(t)
   const names = Array.from({ length: 40 }, (_, i) => `med-${i}`)

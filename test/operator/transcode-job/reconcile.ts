@@ -1,14 +1,15 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { isFinished, succeededOf, TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
 import type { JobResult } from '../../../lib/contract/job-result.ts'
 import { ClusterError, JOBS, type KubeObject, PODS } from '../../../lib/runtime/cluster.ts'
 import type { KubeEvent } from '../../../operator/runtime/events.ts'
 import type { Job, Pod } from '../../../operator/transcode-job/batch.ts'
 import { openCaches, type RawTranscodeJob } from '../../../operator/transcode-job/caches.ts'
-import { childName } from '../../../operator/transcode-job/child.ts'
+import { type ChildConfig, childName } from '../../../operator/transcode-job/child.ts'
 import { isConclusive, NO_POD_MS } from '../../../operator/transcode-job/evidence.ts'
 import { reconcileTranscodeJob } from '../../../operator/transcode-job/reconcile.ts'
+import { trimJob } from '../../../operator/transcode-job/trim.ts'
 import { type Fault, storeCluster } from '../../support/store-cluster.ts'
 import { aJob, aTranscodeJob, childConfig, newTranscodeJob } from '../../support/transcode-job.ts'
 
@@ -16,7 +17,7 @@ const key = { namespace: 'media', name: 'med-1' }
 const made: JobResult = { ok: true, accelerator: 'cpu', outputs: [{ id: 'm1', state: 'Succeeded' }] }
 
 /** A cluster with one TranscodeJob and a reconciler; the test plays kubelet and Job controller. */
-function world(change: { metadata?: object; spec?: object } = {}) {
+function world({ config, ...change }: { metadata?: object; spec?: object; config?: Partial<ChildConfig> } = {}) {
   const api = storeCluster()
   const { cluster, store } = api
   const events: KubeEvent[] = []
@@ -33,7 +34,7 @@ function world(change: { metadata?: object; spec?: object } = {}) {
   const reconcile = reconcileTranscodeJob({
     cluster,
     caches,
-    config: childConfig,
+    config: { ...childConfig, ...config },
     events: { record: (_, event) => void events.push(event), flush: async () => {} },
     mayWrite: () => leads,
     now: () => time.now,
@@ -375,6 +376,55 @@ t.test('a Job that could not start any pod is replaced, and the old one goes', a
   t.equal(w.store.all(JOBS).length, 1)
   t.not(w.theJob().metadata.name, first)
   t.match(w.seen()?.status, { restarts: 1, attempts: 0, jobName: w.theJob().metadata.name, phase: 'Pending' })
+})
+
+/** An attempt that needs more memory than any may have, in a Job whose controller sees its end before the pod's. */
+async function outOfMemory(t: Test, w: World, lost?: Fault): Promise<void> {
+  w.addPod('p1')
+  w.setPod('p1', 'Running', running)
+  await w.settle()
+  // The patch of the Job, and then the status.
+  if (lost) w.failWrite(w.writes.length + 2, lost)
+  w.setPod('p1', 'Failed', { terminated: { exitCode: 137, reason: 'OOMKilled' } })
+  await w.once()
+  t.equal(w.theJob().spec.activeDeadlineSeconds, 1)
+  w.store.delete(PODS, { namespace: 'media', name: 'p1' }, { graceSeconds: 0 })
+}
+
+for (const lost of [undefined, 'before', 'after'] as const) {
+  const what = lost ? `, also when the status is lost ${lost} it is written` : ''
+  t.test(`a Job that takes the evidence along as it ends is judged by what ended it${what}`, async (t) => {
+    const w = world({ config: { memoryMax: childConfig.memory } })
+    await w.settle()
+    await outOfMemory(t, w, lost)
+    t.equal(w.errors.length, lost ? 1 : 0)
+    await w.settle()
+    t.match(w.seen()?.status, { phase: 'Running', attempts: 1, conditions: [{ reason: 'OOMKilled' }] })
+    const reason = 'DeadlineExceeded'
+    w.setJob({ conditions: [{ type: 'Failed', status: 'True', reason, message: 'said Kubernetes' }], failed: 1 })
+    await w.settle()
+    t.match(w.seen()?.status, { phase: 'Failed', attempts: 1 })
+    t.match(succeededOf(w.seen()?.status), { status: 'False', reason: 'OOMKilled', message: /which is the maximum$/ })
+    // Without an answer to the write, the operator cannot know that the event is due.
+    t.strictSame(
+      w.events.map((e) => e.reason),
+      lost === 'after' ? ['JobCreated'] : ['JobCreated', 'OOMKilled'],
+    )
+  })
+}
+
+t.test('a Job that ends while the cache still shows it as it was keeps its reason', async (t) => {
+  const w = world({ config: { memoryMax: childConfig.memory } })
+  await w.settle()
+  const before = w.theJob()
+  await outOfMemory(t, w)
+  await turn()
+  await turn()
+  await reconcilerOf(w, { jobs: { ...w.caches.jobs, get: () => trimJob(before) } })()
+  t.not(w.reason(), 'OOMKilled', 'nothing shows it')
+  await w.settle()
+  t.equal(w.reason(), 'OOMKilled')
+  t.match(w.seen()?.status, { attempts: 1 })
 })
 
 t.test('a Job that somebody deleted is made again', async (t) => {
