@@ -5,6 +5,7 @@ import type { Database, Tx } from '../db/db.ts'
 import { type ConversionError, media } from '../db/schema/media.ts'
 import { appendEvent } from '../outbox.ts'
 import { progressMove, type Run, type RunningConversion } from './conversion-plan.ts'
+import { variantKeys } from './variants.ts'
 
 const seen = {
   id: media.id,
@@ -126,11 +127,7 @@ export function completeConversion(
   result: { prefix: string; manifest: Manifest } | null,
   run?: Run,
 ): Promise<boolean> {
-  const made = result && {
-    outputPrefix: result.prefix,
-    hlsMaster: result.manifest.hls.master,
-    manifest: result.manifest,
-  }
+  const made = result && { outputPrefix: result.prefix, manifest: result.manifest, ...madeOf(result.manifest) }
   return db.inTransaction({}, async (tx) => {
     const [row] = await tx
       .update(media)
@@ -156,13 +153,23 @@ export function completeConversion(
   })
 }
 
+/** The columns that a manifest fills. */
+function madeOf(manifest: Manifest) {
+  const { images } = manifest
+  return {
+    hlsMaster: manifest.type === 'video' ? manifest.hls.master : null,
+    imageFile: manifest.type === 'image' ? (manifest.images.jpeg?.file ?? null) : null,
+    imageIsOriginal: manifest.type === 'image' && manifest.images.jpeg === null,
+    webpFile: images?.webp.file ?? null,
+    thumbFile: images?.thumb.file ?? null,
+    placeholder: images?.placeholder ?? null,
+    capturedAt: manifest.source.capturedAt === null ? null : new Date(manifest.source.capturedAt),
+  }
+}
+
 /** Object keys under the names of `variants`: a link is a credential, and expires before most consumers read it. */
 const variantsOf = (row: typeof media.$inferSelect) => ({
-  // As in the API: an original may contain a location, so it never replaces a derivative.
-  image_url: null,
-  image_webp_url: null,
-  hls_master_url: row.outputPrefix && row.hlsMaster ? row.outputPrefix + row.hlsMaster : null,
-  live_photo_video_url: null,
+  ...variantKeys(row),
   asset_identifier: row.assetIdentifier,
 })
 

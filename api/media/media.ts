@@ -15,8 +15,15 @@ const Pixels = z.int().min(1).max(65_536)
 /** Links work for at least `expires_in` seconds; a key whose result does not exist is null. */
 export const Variants = z
   .object({
-    image_url: z.string().nullable(),
-    image_webp_url: z.string().nullable(),
+    image_url: z.string().nullable().meta({
+      description: 'A JPEG, or the original where every browser shows it and it contains no location. Null for a video',
+    }),
+    image_webp_url: z.string().nullable().meta({
+      description: 'WebP whose long side is at most 2048 pixels; of a video, a frame',
+    }),
+    image_thumb_url: z.string().nullable().meta({
+      description: 'WebP for grids, whose long side is at most 512 pixels; of a video, a frame',
+    }),
     hls_master_url: z.string().nullable().meta({
       description: 'HLS master playlist. Present as soon as one rendition can be played, even while `processing`',
     }),
@@ -90,6 +97,9 @@ export const Media = z
     }),
     expires_in: z.int().min(1).max(86_400).meta({ description: 'Minimum number of seconds for which the links work' }),
     variants: Variants,
+    placeholder: z.string().nullable().meta({
+      description: 'Thumbhash in base64: a blurred picture that a client draws before it loads any other',
+    }),
     conversion_progress: ConversionProgress.nullable().meta({ description: 'Null when no conversion is running' }),
   })
   .meta({ id: 'Media' })

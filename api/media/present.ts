@@ -1,10 +1,12 @@
 import { formatId } from '../../lib/contract/ids.ts'
+import type { Manifest } from '../../lib/contract/manifest.ts'
 import { originalKey } from '../../lib/contract/object-keys.ts'
 import type { MediaRow } from '../db/schema/media.ts'
 import type { Links } from '../deps.ts'
 import { timestamp } from '../http/schemas.ts'
 import type { Media, MediaMetadata, UploadedMedia } from './media.ts'
 import type { ListedMedia } from './queries.ts'
+import { variantKeys } from './variants.ts'
 
 export function toMedia(row: ListedMedia | MediaRow, links: Links): Media {
   return {
@@ -18,14 +20,22 @@ export function toMedia(row: ListedMedia | MediaRow, links: Links): Media {
     created_at: typeof row.createdAt === 'string' ? toMilliseconds(row.createdAt) : timestamp(row.createdAt),
     original_url: links.url(originalKey(row.orgId, row.id)),
     expires_in: links.expiresIn,
-    variants: {
-      image_url: null,
-      image_webp_url: null,
-      hls_master_url: row.outputPrefix && row.hlsMaster ? links.url(row.outputPrefix + row.hlsMaster) : null,
-      live_photo_video_url: null,
-      asset_identifier: row.assetIdentifier,
-    },
+    variants: toVariants(row, links),
+    placeholder: row.placeholder,
     conversion_progress: progressOf(row),
+  }
+}
+
+function toVariants(row: ListedMedia | MediaRow, links: Links): Media['variants'] {
+  const keys = variantKeys(row)
+  const url = (key: string | null) => (key === null ? null : links.url(key))
+  return {
+    image_url: url(keys.image_url),
+    image_webp_url: url(keys.image_webp_url),
+    image_thumb_url: url(keys.image_thumb_url),
+    hls_master_url: url(keys.hls_master_url),
+    live_photo_video_url: url(keys.live_photo_video_url),
+    asset_identifier: row.assetIdentifier,
   }
 }
 
@@ -48,18 +58,24 @@ export const toUploadedMedia = (row: MediaRow): UploadedMedia => ({
 /** EXIF orientation by degrees of clockwise rotation. */
 const ORIENTATION: Record<number, number> = { 0: 1, 90: 6, 180: 3, 270: 8 }
 
+const orientationOf = (manifest: Manifest): number | null =>
+  manifest.type === 'image'
+    ? manifest.source.orientation
+    : (ORIENTATION[((manifest.source.rotation % 360) + 360) % 360] ?? null)
+
 export function toMetadata(row: MediaRow, mayLocate: boolean): MediaMetadata {
-  const source = row.manifest?.source
+  const { manifest } = row
+  const source = manifest?.source
   return {
     media_id: formatId('media', row.id),
     captured_at: source?.capturedAt ? new Date(source.capturedAt).toISOString() : null,
     width: source?.width ?? null,
     height: source?.height ?? null,
-    duration_sec: source?.durationSec ?? null,
-    orientation: source ? (ORIENTATION[((source.rotation % 360) + 360) % 360] ?? null) : null,
+    duration_sec: manifest?.type === 'video' ? manifest.source.durationSec : null,
+    orientation: manifest ? orientationOf(manifest) : null,
     camera: { make: source?.camera.make ?? null, model: source?.camera.model ?? null },
     location: (mayLocate && source?.location) || null,
-    exif: {},
+    exif: manifest?.type === 'image' ? manifest.source.exif : {},
     conversion: {
       state: row.conversionState,
       attempts: row.conversionAttempts,
@@ -67,7 +83,7 @@ export function toMetadata(row: MediaRow, mayLocate: boolean): MediaMetadata {
       finished_at: timestamp(row.conversionFinishedAt),
       error: row.conversionError,
       progress: progressOf(row),
-      renditions: (row.manifest?.hls.renditions ?? []).map((r) => ({
+      renditions: (manifest?.type === 'video' ? manifest.hls.renditions : []).map((r) => ({
         name: r.name,
         width: r.width,
         height: r.height,

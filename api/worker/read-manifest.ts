@@ -5,7 +5,7 @@ import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
 
 const MAX_BYTES = 256 * 1024
 /** The manifest comes from a pod that has read an untrusted file: a name in a link must not leave the prefix. */
-const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*\.m3u8$/
+const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*\.(m3u8|jpg|webp)$/
 
 /** The manifest is missing or unusable. A retry helps only if a job writes it in the meantime. */
 export class ManifestError extends Error {
@@ -19,9 +19,16 @@ export async function readManifest(store: ObjectStore, mediaId: Uuid, prefix: st
   if (!parsed.success) throw new ManifestError(`${key} does not fit its schema: ${parsed.error.message}`)
   const manifest = parsed.data
   if (manifest.id !== formatId('media', mediaId)) throw new ManifestError(`${key} belongs to another media item`)
-  if (!FILE_NAME.test(manifest.hls.master)) throw new ManifestError(`${key} names a file outside its prefix`)
+  if (!filesOf(manifest).every((name) => FILE_NAME.test(name)))
+    throw new ManifestError(`${key} names a file outside its prefix`)
   return manifest
 }
+
+const filesOf = (manifest: Manifest): string[] => [
+  ...(manifest.type === 'video' ? [manifest.hls.master] : []),
+  ...(manifest.type === 'image' && manifest.images.jpeg ? [manifest.images.jpeg.file] : []),
+  ...(manifest.images ? [manifest.images.webp.file, manifest.images.thumb.file] : []),
+]
 
 async function readText(store: ObjectStore, key: string): Promise<string> {
   try {

@@ -2,7 +2,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TranscodeInput, TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { EXIT } from '../../lib/contract/job-result.ts'
-import type { Manifest } from '../../lib/contract/manifest.ts'
+import type { VideoManifest } from '../../lib/contract/manifest.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
@@ -35,7 +35,7 @@ export interface ConvertTools {
  * Turns one uploaded video into HLS and commits it with manifest.json, written last. File names are fixed, so an
  * attempt after a crash overwrites the files of the previous one. A bad input leaves no files behind.
  */
-export async function convertVideo(tools: ConvertTools, input: TranscodeInput): Promise<Manifest> {
+export async function convertVideo(tools: ConvertTools, input: TranscodeInput): Promise<VideoManifest> {
   const { store, scratch, spec, signal, progress } = tools
   const sourcePath = join(scratch, 'source')
   progress.at('Downloading', 0)
@@ -125,7 +125,7 @@ async function commit(
   source: ProbedSource,
   { videos, audio }: EncodedLadder,
   made: { publisher: Publisher; accelerator: Accelerator; wallSeconds: number },
-): Promise<Manifest> {
+): Promise<VideoManifest> {
   const hasAudio = audio !== null
   const described = videos.map((video) => ({
     video,
@@ -139,7 +139,7 @@ async function commit(
   failpoint('job.uploaded')
   signal.throwIfAborted()
   const seconds = presentationSeconds(source)
-  const manifest: Manifest = {
+  const manifest: VideoManifest = {
     version: 1,
     id: input.id,
     type: 'video',

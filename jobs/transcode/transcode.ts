@@ -2,7 +2,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TranscodeInput, TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { EXIT, type OutputResult } from '../../lib/contract/job-result.ts'
-import type { Manifest } from '../../lib/contract/manifest.ts'
+import type { VideoManifest } from '../../lib/contract/manifest.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store.ts'
@@ -56,7 +56,7 @@ function acceleratorChoice(wanted: TranscodeSpec['accelerator'], { signal, progr
       progress.accelerator(chosen)
       return chosen
     },
-    used({ accelerator, acceleratorReason }: Manifest): void {
+    used({ accelerator, acceleratorReason }: VideoManifest): void {
       chosen = { kind: accelerator, reason: acceleratorReason ?? '' }
     },
   }

@@ -14,7 +14,7 @@ import {
   type TranscodeProgress,
 } from '../../crds/transcode-job.ts'
 import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
-import type { Manifest } from '../../lib/contract/manifest.ts'
+import type { VideoManifest } from '../../lib/contract/manifest.ts'
 import { manifestKey, masterKey, originalKey, outputPrefix } from '../../lib/contract/object-keys.ts'
 import type { Cluster } from '../../lib/runtime/cluster.ts'
 import { openFolderStore } from '../../lib/runtime/object-store-folder.ts'
@@ -155,7 +155,7 @@ export function running(percent: number, change: Partial<TranscodeJobStatus> & {
   return { ...status, progress }
 }
 
-export const aManifest = (id: Uuid): Manifest => ({
+export const aManifest = (id: Uuid): VideoManifest => ({
   version: 1,
   id: formatId('media', id),
   type: 'video',

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TranscodeInput, TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { type JobResult, parseJobResult } from '../../lib/contract/job-result.ts'
-import { Manifest } from '../../lib/contract/manifest.ts'
+import { VideoManifest } from '../../lib/contract/manifest.ts'
 import { ProgressReport } from '../../lib/contract/progress.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store.ts'
 import { openFolderStore } from '../../lib/runtime/object-store-folder.ts'
@@ -92,9 +92,9 @@ export async function transcodeBench(t: { teardown(f: () => unknown): unknown })
       const { body } = await store.get(prefix + name)
       return (await body.toArray()).join('')
     },
-    manifest: async (prefix = PREFIX): Promise<Manifest> => {
+    manifest: async (prefix = PREFIX): Promise<VideoManifest> => {
       const { body } = await store.get(`${prefix}manifest.json`)
-      return Manifest.parse(JSON.parse((await body.toArray()).join('')))
+      return VideoManifest.parse(JSON.parse((await body.toArray()).join('')))
     },
     /** All objects below the prefix as files, for a player that reads files. */
     checkout: async (prefix = PREFIX): Promise<string> => {

@@ -1,4 +1,5 @@
-import { integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import { sql } from 'drizzle-orm'
+import { boolean, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
 import type { ConversionErrorCode } from '../../../lib/contract/conversion-error.ts'
 import type { Manifest } from '../../../lib/contract/manifest.ts'
 import { bytes, time } from './columns.ts'
@@ -32,6 +33,17 @@ export const media = pgTable('media', {
   outputPrefix: text(),
   hlsMaster: text(),
   manifest: jsonb().$type<Manifest>(),
+  imageFile: text(),
+  imageIsOriginal: boolean().notNull().default(false),
+  webpFile: text(),
+  thumbFile: text(),
+  placeholder: text(),
+  capturedAt: time(),
+  takenAt: time().notNull().generatedAlwaysAs(sql`coalesce(captured_at, created_at)`),
+  pairedMediaId: uuid(),
+  listed: boolean()
+    .notNull()
+    .generatedAlwaysAs(sql`deleted_at is null and not (kind = 'video' and paired_media_id is not null)`),
   generation: integer().notNull().default(1),
   conversionState: text({ enum: ['queued', 'running', 'succeeded', 'failed'] })
     .notNull()

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
-import type { Manifest } from '../../../lib/contract/manifest.ts'
+import type { VideoManifest } from '../../../lib/contract/manifest.ts'
 import { outputPrefix } from '../../../lib/contract/object-keys.ts'
 import { fakeMp4, formOf, pathOf, startTestApi, uuidOf } from '../../support/api.ts'
 
@@ -32,7 +32,7 @@ async function aMedia(o: Made = {}): Promise<string> {
   return formatId('media', id)
 }
 
-const manifest: Manifest = {
+const manifest: VideoManifest = {
   version: 1,
   id: 'm',
   type: 'video',
@@ -95,6 +95,7 @@ t.test('a media that is being converted shows its original and how far it is', a
     image_url: null,
     image_webp_url: null,
     hls_master_url: null,
+    image_thumb_url: null,
     live_photo_video_url: null,
     asset_identifier: null,
   })
