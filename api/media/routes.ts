@@ -6,7 +6,7 @@ import { listOf, pageQuery, pathId } from '../http/schemas.ts'
 import { deliveryRoutes } from './delivery/delivery-routes.ts'
 import { Media, MediaMetadata, MimeFilter } from './media.ts'
 import { toMedia, toMetadata } from './present.ts'
-import { findMedia, listMedia } from './queries.ts'
+import { findListed, findMedia, listMedia } from './queries.ts'
 import { uploadRoutes } from './uploads/upload-routes.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
@@ -51,7 +51,7 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       response: Media,
       oneRoundTrip: true,
       handle: async ({ tx, orgId, params, permit }) =>
-        toMedia(permit(found(await findMedia(tx, orgId, params.media_id))), links),
+        toMedia(permit(found(await findListed(tx, orgId, params.media_id))), links),
     }),
     read({
       method: 'get',
