@@ -4,10 +4,13 @@ import { insertAudit } from '../audit/queries.ts'
 import type { Database } from '../db/db.ts'
 import type { MediaRow } from '../db/schema/media.ts'
 import type { Change } from '../http/in-organization.ts'
+import { lockPairing, pair } from './pairing.ts'
 import { findStatus, insertMedia, type NewMedia, restartConversion } from './queries.ts'
 
-/** Creates a media item: its row, its event and its audit entry, all or none. */
-export async function recordMedia({ tx, announce, audit }: Change, row: NewMedia): Promise<MediaRow> {
+/** Creates a media item: its row, its pairing, its events and its audit entry, all or none. */
+export async function recordMedia(change: Change, row: NewMedia): Promise<MediaRow> {
+  const { tx, announce, audit } = change
+  await lockPairing(tx, row)
   const made = await insertMedia(tx, row)
   if (!made) {
     throw new Problem('CONFLICT', `A ${row.kind} with this live_photo_pair_id already exists`, {
@@ -23,7 +26,7 @@ export async function recordMedia({ tx, announce, audit }: Change, row: NewMedia
     file_size: row.fileSizeBytes,
   })
   await audit('MEDIA_UPLOAD', made, { mime_type: row.mimeType, file_size_bytes: row.fileSizeBytes })
-  return made
+  return pair(change, made)
 }
 
 /**

@@ -1,19 +1,30 @@
-import { and, desc, eq, inArray, isNull, sql } from 'drizzle-orm'
+import { type AnyColumn, and, desc, eq, getTableColumns, inArray, isNull, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
-import { type MediaRow, media, objectIntents } from '../db/schema/media.ts'
+import { type MediaRow, media, mediaMonthChanges, mediaMonths, objectIntents } from '../db/schema/media.ts'
 import type { CursorPosition } from '../http/cursor.ts'
+import type { MediaSort } from './sorts.ts'
 
 const org = sql.placeholder('org')
 const thisMedia = and(eq(media.orgId, org), isNull(media.deletedAt), eq(media.id, sql.placeholder('id')))
 
+/**
+ * A look-up by primary key for a row that has a counterpart, and nothing for others. Null for a video, because images
+ * have no HLS. Names are written out: in a query of one table drizzle leaves out the table, and here that matters.
+ */
+export const livePhotoVideo = sql<string | null>`(select half.output_prefix || half.hls_master from media half
+  where half.id = media.paired_media_id and half.deleted_at is null)`
+
 /** A media item of the organization that has not been deleted. */
-export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<MediaRow | undefined> {
-  const query = prepared(tx, 'find_media', (name) => tx.select().from(media).where(thisMedia).prepare(name))
+export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<FoundMedia | undefined> {
+  const columns = { ...getTableColumns(media), livePhotoVideo }
+  const query = prepared(tx, 'find_media', (name) => tx.select(columns).from(media).where(thisMedia).prepare(name))
   const [row] = await query.execute({ org: orgId, id })
   return row
 }
+
+export type FoundMedia = MediaRow & { livePhotoVideo: string | null }
 
 /** Columns that a list shows: without the manifest, which describes every rendition. */
 const listed = {
@@ -35,14 +46,30 @@ const listed = {
   placeholder: media.placeholder,
   conversionState: media.conversionState,
   conversionProgress: media.conversionProgress,
-  // As text with all six digits: a JavaScript Date has only milliseconds, and a cursor truncated to them would repeat
-  // or skip rows of the same millisecond.
-  createdAt: sql<string>`to_char(${media.createdAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+  capturedAt: media.capturedAt,
+  createdAt: microseconds(media.createdAt),
+  takenAt: microseconds(media.takenAt),
+  livePhotoVideo,
 }
-export type ListedMedia = Pick<MediaRow, Exclude<keyof typeof listed, 'createdAt'>> & { createdAt: string }
+type OtherwiseListed = 'createdAt' | 'takenAt' | 'livePhotoVideo'
+export type ListedMedia = Pick<MediaRow, Exclude<keyof typeof listed, OtherwiseListed>> & {
+  createdAt: string
+  takenAt: string
+  livePhotoVideo: string | null
+}
+
+// Text with all six digits: a JavaScript Date has only milliseconds, and a cursor truncated to them would repeat or skip
+// rows of the same millisecond.
+function microseconds(at: AnyColumn) {
+  return sql<string>`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+}
+
+/** A media item whose file says no time is sorted by its upload among the others. */
+const SORTED_BY = { created_at: media.createdAt, captured_at: media.takenAt }
 
 export interface ListOptions {
   orgId: Uuid
+  sort: MediaSort
   mimeType: string | undefined
   after: CursorPosition | undefined
   limit: number
@@ -52,12 +79,13 @@ export interface ListOptions {
 export async function listMedia(tx: Tx, o: ListOptions): Promise<ListedMedia[]> {
   const type = o.mimeType === undefined ? 'any' : o.mimeType.endsWith('/*') ? 'kind' : 'one'
   const page = o.after ? 'next' : 'first'
-  const query = prepared(tx, `list_media_${type}_${page}`, (name) =>
+  const by = SORTED_BY[o.sort]
+  const query = prepared(tx, `list_media_${o.sort}_${type}_${page}`, (name) =>
     tx
       .select(listed)
       .from(media)
-      .where(and(eq(media.orgId, org), LISTED, OF_TYPE[type], page === 'next' ? AFTER : undefined))
-      .orderBy(desc(media.createdAt), desc(media.id))
+      .where(and(eq(media.orgId, org), LISTED, OF_TYPE[type], page === 'next' ? AFTER[o.sort] : undefined))
+      .orderBy(desc(by), desc(media.id))
       .limit(sql.placeholder('limit'))
       .prepare(name),
   )
@@ -65,7 +93,7 @@ export async function listMedia(tx: Tx, o: ListOptions): Promise<ListedMedia[]> 
     org: o.orgId,
     limit: o.limit,
     type: type === 'kind' ? o.mimeType?.slice(0, -'/*'.length) : o.mimeType,
-    createdAt: o.after?.at,
+    at: o.after?.at,
     id: o.after?.id,
   })
 }
@@ -80,8 +108,20 @@ const OF_TYPE = {
   kind: eq(media.kind, sql.placeholder('type')),
   one: eq(media.mimeType, sql.placeholder('type')),
 }
-const AFTER = sql`(${media.createdAt}, ${media.id}) <
-  (${sql.placeholder('createdAt')}::timestamptz, ${sql.placeholder('id')}::uuid)`
+const after = (by: AnyColumn) => sql`(${by}, ${media.id}) <
+  (${sql.placeholder('at')}::timestamptz, ${sql.placeholder('id')}::uuid)`
+const AFTER = { created_at: after(media.createdAt), captured_at: after(media.takenAt) }
+
+/** How many listed media items each month (UTC) has, newest first. See migration 0008 for the two tables. */
+export async function listMonths(tx: Tx, orgId: Uuid): Promise<{ month: string; count: number }[]> {
+  const { rows } = await tx.execute<{ month: string; count: number }>(sql`
+    select to_char(month, 'YYYY-MM') as month, sum(change)::int as count from (
+      select month, media_count as change from ${mediaMonths} where org_id = ${orgId}
+      union all
+      select month, change from ${mediaMonthChanges} where org_id = ${orgId}
+    ) changes group by changes.month having sum(change) > 0 order by changes.month desc`)
+  return rows
+}
 
 /** What delivery needs to know about a media item before it sends a file. */
 export async function findDelivered(tx: Tx, orgId: Uuid, id: Uuid) {
