@@ -82,7 +82,7 @@ export function toMetadata(row: MediaRow, mayLocate: boolean): MediaMetadata {
       attempts: row.conversionAttempts,
       started_at: timestamp(row.conversionStartedAt),
       finished_at: timestamp(row.conversionFinishedAt),
-      error: row.conversionError,
+      error: row.conversionError && { code: row.conversionError.code, message: row.conversionError.message },
       progress: progressOf(row),
       renditions: (manifest?.type === 'video' ? manifest.hls.renditions : []).map((r) => ({
         name: r.name,

@@ -1,4 +1,17 @@
-import { type AnyColumn, and, desc, eq, getTableColumns, inArray, isNull, sql } from 'drizzle-orm'
+import {
+  type AnyColumn,
+  and,
+  asc,
+  desc,
+  eq,
+  getTableColumns,
+  inArray,
+  isNull,
+  lte,
+  or,
+  type SQL,
+  sql,
+} from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
@@ -208,9 +221,52 @@ export async function mediaExists(tx: Tx, id: Uuid): Promise<boolean> {
   return (await tx.$count(media, eq(media.id, id))) > 0
 }
 
-/** Queues the conversion of a failed media item again, as a new generation. Undefined if it has not failed. */
-export async function restartConversion(tx: Tx, id: Uuid) {
-  const [row] = await tx
+const isFailed = and(eq(media.uploadStatus, 'failed'), isNull(media.deletedAt))
+
+/** Of a media item and, if it is half of a Live Photo, of its other half. */
+const isHalfOf = (id: Uuid) => or(eq(media.id, id), eq(media.pairedMediaId, id))
+
+/** `reason` is the cluster's or the code. The other half of such a Live Photo counts if it failed too, for any reason. */
+function hasFailedFor(reason: string): SQL | undefined {
+  return sql`(${reason} in (${media.conversionError} ->> 'reason', ${media.conversionError} ->> 'code')
+    or exists (select from media half where half.id = media.paired_media_id and half.upload_status = 'failed'
+      and half.deleted_at is null
+      and ${reason} in (half.conversion_error ->> 'reason', half.conversion_error ->> 'code')))`
+}
+
+/** Why conversions failed, and how many; the most frequent first. */
+export async function countFailures(tx: Tx): Promise<{ reason: string; code: string; count: number }[]> {
+  const { rows } = await tx.execute<{ reason: string; code: string; count: number }>(sql`
+    select coalesce(conversion_error ->> 'reason', conversion_error ->> 'code') as reason,
+      conversion_error ->> 'code' as code, count(*)::int as count
+    from ${media} where ${isFailed} group by 1, 2 order by 3 desc, 1, 2`)
+  return rows
+}
+
+export const countFailedFor = (tx: Tx, reason: string): Promise<number> =>
+  tx.$count(media, and(isFailed, hasFailedFor(reason)))
+
+/** Queues the failed conversion of a media item again, and that of its other half; returns those that had failed. */
+export const restartConversion = (tx: Tx, id: Uuid) => restartFailed(tx, { where: isHalfOf(id), limit: 2 })
+
+/** Queues some conversions again that failed for a reason before a moment. */
+export const restartFailedFor = (tx: Tx, o: { reason: string; before: Date; limit: number }) =>
+  restartFailed(tx, {
+    where: and(hasFailedFor(o.reason), lte(sql`coalesce(${media.conversionFinishedAt}, ${media.updatedAt})`, o.before)),
+    limit: o.limit,
+  })
+
+/** Each as a new generation. Locked in order of id, so that two administrators at once do not wait for each other. */
+async function restartFailed(tx: Tx, o: { where: SQL | undefined; limit: number }) {
+  const chosen = await tx
+    .select({ id: media.id })
+    .from(media)
+    .where(and(isFailed, o.where))
+    .orderBy(asc(media.id))
+    .limit(o.limit)
+    .for('update')
+  if (chosen.length === 0) return []
+  return tx
     .update(media)
     .set({
       generation: sql`${media.generation} + 1`,
@@ -225,9 +281,13 @@ export async function restartConversion(tx: Tx, id: Uuid) {
       conversionAdmittedAt: null,
       updatedAt: sql`now()`,
     })
-    .where(and(eq(media.id, id), isNull(media.deletedAt), eq(media.uploadStatus, 'failed')))
-    .returning({ orgId: media.orgId, generation: media.generation })
-  return row
+    .where(
+      inArray(
+        media.id,
+        chosen.map((row) => row.id),
+      ),
+    )
+    .returning({ id: media.id, orgId: media.orgId, generation: media.generation })
 }
 
 export async function findStatus(tx: Tx, id: Uuid): Promise<MediaRow['uploadStatus'] | undefined> {
@@ -236,4 +296,10 @@ export async function findStatus(tx: Tx, id: Uuid): Promise<MediaRow['uploadStat
     .from(media)
     .where(and(eq(media.id, id), isNull(media.deletedAt)))
   return row?.status
+}
+
+/** The clock that all times of rows come from. */
+export async function readNow(tx: Tx): Promise<Date> {
+  const { rows } = await tx.execute<{ now: Date }>(sql`select now() as now`)
+  return new Date(rows[0]?.now ?? Number.NaN)
 }

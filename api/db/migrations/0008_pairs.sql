@@ -1,4 +1,5 @@
--- Live Photos: where the other half of a new file is found. Months of a gallery and how many media items each has.
+-- Live Photos: where the other half of a new file is found. Failed conversions. Months of a gallery and how many media
+-- items each has.
 
 -- ---------------------------------------------------------------- Live Photos
 
@@ -7,6 +8,11 @@ create index media_unpaired_asset on media (org_id, uploader_id, asset_identifie
   where asset_identifier is not null and paired_media_id is null and deleted_at is null;
 -- No file is half of two Live Photos. It also serves the foreign key: without it each purge would read the whole table.
 create unique index media_paired on media (paired_media_id) where paired_media_id is not null;
+
+-- ---------------------------------------------------------------- failed conversions
+
+-- What an administrator retries together: few rows, whatever the size of the table.
+create index media_failed on media (id) where upload_status = 'failed' and deleted_at is null;
 
 -- ---------------------------------------------------------------- months
 

@@ -7,6 +7,8 @@ import { bytes, time } from './columns.ts'
 export interface ConversionError {
   code: ConversionErrorCode
   message: string
+  /** What the cluster called it, for administrators: see `media retry`. Never shown to clients. */
+  reason?: string
 }
 export interface ConversionProgress {
   percent: number

@@ -119,7 +119,7 @@ t.test('sends a failed media through the conversion once more, and only that', a
     [id, orgId, user],
   )
   const media = formatId('media', id)
-  t.match(await cli(['media', 'retry', media]), { code: 0, out: { media_id: media, generation: 2 } })
+  t.match(await cli(['media', 'retry', media]), { code: 0, out: { retried: [{ media_id: media, generation: 2 }] } })
   t.match(await sql('select * from media where id = $1', [id]), [
     {
       upload_status: 'processing',
