@@ -1,17 +1,4 @@
-import {
-  type AnyColumn,
-  and,
-  asc,
-  desc,
-  eq,
-  getTableColumns,
-  inArray,
-  isNull,
-  lte,
-  or,
-  type SQL,
-  sql,
-} from 'drizzle-orm'
+import { type AnyColumn, and, asc, desc, eq, getTableColumns, inArray, isNull, or, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
@@ -250,9 +237,12 @@ export const countFailedFor = (tx: Tx, reason: string): Promise<number> =>
 export const restartConversion = (tx: Tx, id: Uuid) => restartFailed(tx, { where: isHalfOf(id), limit: 2 })
 
 /** Queues some conversions again that failed for a reason before a moment. */
-export const restartFailedFor = (tx: Tx, o: { reason: string; before: Date; limit: number }) =>
+export const restartFailedFor = (tx: Tx, o: { reason: string; before: string; limit: number }) =>
   restartFailed(tx, {
-    where: and(hasFailedFor(o.reason), lte(sql`coalesce(${media.conversionFinishedAt}, ${media.updatedAt})`, o.before)),
+    where: and(
+      hasFailedFor(o.reason),
+      sql`coalesce(${media.conversionFinishedAt}, ${media.updatedAt}) <= ${o.before}::timestamptz`,
+    ),
     limit: o.limit,
   })
 
@@ -298,8 +288,10 @@ export async function findStatus(tx: Tx, id: Uuid): Promise<MediaRow['uploadStat
   return row?.status
 }
 
-/** The clock that all times of rows come from. */
-export async function readNow(tx: Tx): Promise<Date> {
-  const { rows } = await tx.execute<{ now: Date }>(sql`select now() as now`)
-  return new Date(rows[0]?.now ?? Number.NaN)
+/** The clock that all times of rows come from, with all its digits. */
+export async function readNow(tx: Tx): Promise<string> {
+  const { rows } = await tx.execute<{ now: string }>(sql`select now()::text as now`)
+  const [row] = rows
+  if (!row) throw new Error('the database does not know the time')
+  return row.now
 }

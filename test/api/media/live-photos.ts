@@ -3,11 +3,13 @@ import t, { type Test } from 'tap'
 import { changesOf } from '../../../api/http/in-organization.ts'
 import { recordMedia } from '../../../api/media/commands.ts'
 import { completeConversion, recordPlayable } from '../../../api/media/conversion.ts'
+import { lockPairing } from '../../../api/media/pairing.ts'
 import { livePhotoOf, lockNamesOf, lookupsOf } from '../../../api/media/pairing-plan.ts'
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { outputPrefix } from '../../../lib/contract/object-keys.ts'
 import { fakeMp4, formOf, type Person, pathOf, startTestApi, uuidOf } from '../../support/api.ts'
 import { aManifest } from '../../support/conversion-world.ts'
+import { eventually } from '../../support/eventually.ts'
 
 const api = await startTestApi(t)
 const { people, org, otherOrg, call } = api
@@ -71,6 +73,18 @@ async function isAlone(t: Test, ...ids: string[]) {
   for (const id of ids) t.match(await rowOf(id), { paired_media_id: null, listed: true, version: 1 })
   t.strictSame(await eventsOf(ids), [])
 }
+
+/** As it comes to be recorded, without its keys. */
+const aVideo = () => ({
+  id: newUuid(),
+  orgId,
+  uploaderId: people.member.id,
+  originalFilename: 'v',
+  mimeType: 'video/mp4',
+  kind: 'video' as const,
+  fileSizeBytes: 1,
+  sha256: null,
+})
 
 const SENT: [name: string, ways: ['single' | 'chunks', 'single' | 'chunks']][] = [
   ['whole', ['single', 'single']],
@@ -301,6 +315,25 @@ t.test('four files at the same instant with the same pair id: one image and one 
   }
 })
 
+t.test('a merge that waits for a single upload with the same key holds nothing that the upload needs', async (t) => {
+  const keys = { pair: randomUUID() }
+  const merge = await inChunks('image', keys)
+  const row = { ...aVideo(), livePhotoPairId: keys.pair as Uuid, assetIdentifier: null }
+  const waiting = () =>
+    sql(`select from pg_locks where locktype = 'advisory' and not granted and database =
+    (select oid from pg_database where datname = current_database())`)
+  let merged: ReturnType<typeof merge> | undefined
+  await api.database.db.inTransaction({ org: orgId }, async (tx) => {
+    await lockPairing(tx, row)
+    merged = merge()
+    await eventually('the merge to wait', async () => (await waiting()).length === 1)
+    await recordMedia(changesOf(tx, { orgId, actorId: people.member.id, context: null }), row)
+  })
+  const answer = await merged
+  t.equal(answer?.status, 201)
+  await isLivePhoto(t, answer?.data.media_id, formatId('media', row.id), null)
+})
+
 t.test('six of a phone that exports three times at the same instant make three Live Photos', async (t) => {
   const keys = { asset: randomUUID() }
   const kinds = ['image', 'video', 'video', 'image', 'image', 'video'] as const
@@ -318,19 +351,7 @@ t.test('six of a phone that exports three times at the same instant make three L
 t.test('a transaction that dies after the pairing leaves neither pair nor event, and the next try pairs', async (t) => {
   const asset = randomUUID()
   const image = await send('single', 'image', { asset })
-  const id = newUuid()
-  const row = {
-    id,
-    orgId,
-    uploaderId: people.member.id,
-    originalFilename: 'v',
-    mimeType: 'video/mp4',
-    kind: 'video' as const,
-    fileSizeBytes: 1,
-    sha256: null,
-    livePhotoPairId: null,
-    assetIdentifier: asset,
-  }
+  const row = { ...aVideo(), livePhotoPairId: null, assetIdentifier: asset }
   const attempt = (dies: boolean) =>
     api.database.db.inTransaction({ org: orgId }, async (tx) => {
       const made = await recordMedia(changesOf(tx, { orgId, actorId: people.member.id, context: null }), row)
@@ -340,7 +361,7 @@ t.test('a transaction that dies after the pairing leaves neither pair nor event,
   await t.rejects(attempt(true), /is gone/)
   await isAlone(t, image)
   await attempt(false)
-  await isLivePhoto(t, image, formatId('media', id), asset)
+  await isLivePhoto(t, image, formatId('media', row.id), asset)
 })
 
 t.test('a Live Photo is one item, and plays as soon as its video can be played', async (t) => {
