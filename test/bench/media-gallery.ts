@@ -80,13 +80,18 @@ async function timesOf(client: Client, world: World, organizations: readonly Uui
   for (let round = 0; round <= ROUNDS; round++) {
     for (const [a, { path }] of ASKED.entries()) {
       for (const o of round % 2 ? [1, 0] : [0, 1]) {
-        const started = performance.now()
-        for (let n = 0; n < REQUESTS; n++) await ask(client, world, organizations[o] as Uuid, path)
-        if (round > 0) times[a]?.[o]?.push((performance.now() - started) / REQUESTS)
+        const took = await timeOf(() => ask(client, world, organizations[o] as Uuid, path))
+        if (round > 0) times[a]?.[o]?.push(took)
       }
     }
   }
   return times.map((of) => of.map(median))
+}
+
+async function timeOf(request: () => Promise<unknown>): Promise<number> {
+  const started = performance.now()
+  for (let n = 0; n < REQUESTS; n++) await request()
+  return (performance.now() - started) / REQUESTS
 }
 
 /** The months of the large organization counted anew, from nothing but an index; milliseconds. */
