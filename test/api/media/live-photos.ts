@@ -289,16 +289,14 @@ t.test('halves that arrive at the same instant find each other, however they are
       ...(round % 3 !== 0 && { pair: randomUUID() }),
       ...(round % 3 !== 1 && { asset: randomUUID() }),
     }
-    const whole = (kind: Kind) => async () => () => single(kind, keys)
-    const chunked = (kind: Kind) => () => inChunks(kind, keys)
-    const ways = [whole, chunked]
-    const ready = await Promise.all([ways[round % 2]?.('image')(), ways[(round >> 1) % 2]?.('video')()])
-    const answers = await Promise.all(ready.map((go) => go?.()))
+    const ready = async (way: number, kind: Kind) => (way % 2 ? inChunks(kind, keys) : () => single(kind, keys))
+    const sends = [await ready(round, 'image'), await ready(round >> 1, 'video')]
+    const answers = await Promise.all(sends.map((go) => go()))
     t.strictSame(
-      answers.map((a) => a?.status),
+      answers.map((a) => a.status),
       [201, 201],
     )
-    const [image, video] = answers.map((a) => a?.data.media_id as string) as [string, string]
+    const [image, video] = answers.map((a) => a.data.media_id as string) as [string, string]
     await isLivePhoto(t, image, video, keys.asset ?? null)
   }
 })
