@@ -4,7 +4,8 @@ import { type AuditDetails, insertAudit } from '../audit/queries.ts'
 import type { Database, Tx } from '../db/db.ts'
 import type { MediaRow } from '../db/schema/media.ts'
 import type { Change } from '../http/in-organization.ts'
-import { lockPairing, pair } from './pairing.ts'
+import { pair } from './pairing.ts'
+import { lockPairing } from './pairing-queries.ts'
 import { findStatus, insertMedia, type NewMedia, readNow, restartConversion, restartFailedFor } from './queries.ts'
 
 /** Creates a media item: its row, its pairing, its events and its audit entry, all or none. */
