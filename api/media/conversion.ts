@@ -1,10 +1,11 @@
-import { and, asc, eq, gt, isNotNull, isNull, ne, or, sql } from 'drizzle-orm'
+import { and, asc, eq, getTableColumns, gt, isNotNull, isNull, ne, or, sql } from 'drizzle-orm'
 import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import type { Manifest } from '../../lib/contract/manifest.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { type ConversionError, media } from '../db/schema/media.ts'
 import { appendEvent } from '../outbox.ts'
 import { progressMove, type Run, type RunningConversion } from './conversion-plan.ts'
+import { type FoundMedia, livePhotoVideo } from './queries.ts'
 import { variantKeys } from './variants.ts'
 
 const seen = {
@@ -139,7 +140,7 @@ export function completeConversion(
         conversionError: null,
       })
       .where(isProcessing(key))
-      .returning()
+      .returning({ ...getTableColumns(media), livePhotoVideo })
     if (!row) return false
     await appendEvent(tx, {
       orgId: row.orgId,
@@ -163,12 +164,19 @@ function madeOf(manifest: Manifest) {
     webpFile: images?.webp.file ?? null,
     thumbFile: images?.thumb.file ?? null,
     placeholder: images?.placeholder ?? null,
-    capturedAt: manifest.source.capturedAt === null ? null : new Date(manifest.source.capturedAt),
+    capturedAt: momentOf(manifest.source.capturedAt),
   }
 }
 
+/** Null for a time that RFC 3339 cannot say in UTC, such as an offset before the first year. */
+function momentOf(text: string | null): Date | null {
+  const moment = new Date(text ?? '')
+  const year = moment.getUTCFullYear()
+  return year >= 1 && year <= 9999 ? moment : null
+}
+
 /** Object keys under the names of `variants`: a link is a credential, and expires before most consumers read it. */
-const variantsOf = (row: typeof media.$inferSelect) => ({
+const variantsOf = (row: FoundMedia) => ({
   ...variantKeys(row),
   asset_identifier: row.assetIdentifier,
 })

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { CONVERSION_ERROR_CODES } from '../../lib/contract/conversion-error.ts'
 import { outputId, outputTime, text, textPattern } from '../http/schemas.ts'
+import { MEDIA_SORTS } from './sorts.ts'
 import { UPLOAD_LIMITS } from './uploads/plan.ts'
 
 export const UploadStatus = z
@@ -27,7 +28,9 @@ export const Variants = z
     hls_master_url: z.string().nullable().meta({
       description: 'HLS master playlist. Present as soon as one rendition can be played, even while `processing`',
     }),
-    live_photo_video_url: z.string().nullable(),
+    live_photo_video_url: z.string().nullable().meta({
+      description: 'HLS master playlist of the video of a Live Photo, as soon as it can be played. Null for the video',
+    }),
     asset_identifier: z.string().nullable(),
   })
   .meta({ id: 'Variants', description: 'Derivatives of the original; null for one that does not exist' })
@@ -92,6 +95,7 @@ export const Media = z
     file_size_bytes: FileSize,
     upload_status: UploadStatus,
     created_at: outputTime(),
+    captured_at: outputTime().nullable().meta({ description: 'When it was taken; null where the file does not say' }),
     original_url: z.string().meta({
       description: 'The unchanged original, as an attachment. It contains all that the camera wrote, the location too.',
     }),
@@ -104,6 +108,23 @@ export const Media = z
   })
   .meta({ id: 'Media' })
 export type Media = z.input<typeof Media>
+
+/** Months are those of UTC, and of the order `captured_at`. */
+export const MediaMonths = z
+  .object({
+    months: z.array(
+      z
+        .object({
+          month: z.string().meta({ pattern: '^\\d{4}-\\d{2}$', example: '2026-05' }),
+          count: z
+            .int()
+            .min(1)
+            .max(2 ** 31 - 1),
+        })
+        .meta({ id: 'MediaMonth' }),
+    ),
+  })
+  .meta({ id: 'MediaMonths' })
 
 /** The answer to an upload of a whole file. */
 export const UploadedMedia = z
@@ -151,6 +172,12 @@ export const MimeFilter = z
     description: 'A type, or all types of a kind: `image/*`',
     example: 'video/*',
   })
+
+/** Orders of a list, newest first. */
+export const MediaOrder = z
+  .enum(MEDIA_SORTS)
+  .default('created_at')
+  .meta({ id: 'MediaSort', description: '`captured_at`: media items without one are sorted by `created_at`' })
 
 /** The type that a client declares; the first bytes of the file decide. */
 export const MimeType = z

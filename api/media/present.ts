@@ -5,10 +5,10 @@ import type { MediaRow } from '../db/schema/media.ts'
 import type { Links } from '../deps.ts'
 import { timestamp } from '../http/schemas.ts'
 import type { Media, MediaMetadata, UploadedMedia } from './media.ts'
-import type { ListedMedia } from './queries.ts'
+import type { FoundMedia, ListedMedia } from './queries.ts'
 import { variantKeys } from './variants.ts'
 
-export function toMedia(row: ListedMedia | MediaRow, links: Links): Media {
+export function toMedia(row: ListedMedia | FoundMedia, links: Links): Media {
   return {
     media_id: formatId('media', row.id),
     org_id: formatId('organization', row.orgId),
@@ -18,6 +18,7 @@ export function toMedia(row: ListedMedia | MediaRow, links: Links): Media {
     file_size_bytes: row.fileSizeBytes,
     upload_status: row.uploadStatus,
     created_at: typeof row.createdAt === 'string' ? toMilliseconds(row.createdAt) : timestamp(row.createdAt),
+    captured_at: timestamp(row.capturedAt),
     original_url: links.url(originalKey(row.orgId, row.id)),
     expires_in: links.expiresIn,
     variants: toVariants(row, links),
@@ -26,7 +27,7 @@ export function toMedia(row: ListedMedia | MediaRow, links: Links): Media {
   }
 }
 
-function toVariants(row: ListedMedia | MediaRow, links: Links): Media['variants'] {
+function toVariants(row: ListedMedia | FoundMedia, links: Links): Media['variants'] {
   const keys = variantKeys(row)
   const url = (key: string | null) => (key === null ? null : links.url(key))
   return {
@@ -68,7 +69,7 @@ export function toMetadata(row: MediaRow, mayLocate: boolean): MediaMetadata {
   const source = manifest?.source
   return {
     media_id: formatId('media', row.id),
-    captured_at: source?.capturedAt ? new Date(source.capturedAt).toISOString() : null,
+    captured_at: timestamp(row.capturedAt),
     width: source?.width ?? null,
     height: source?.height ?? null,
     duration_sec: manifest?.type === 'video' ? manifest.source.durationSec : null,
@@ -81,7 +82,7 @@ export function toMetadata(row: MediaRow, mayLocate: boolean): MediaMetadata {
       attempts: row.conversionAttempts,
       started_at: timestamp(row.conversionStartedAt),
       finished_at: timestamp(row.conversionFinishedAt),
-      error: row.conversionError,
+      error: row.conversionError && { code: row.conversionError.code, message: row.conversionError.message },
       progress: progressOf(row),
       renditions: (manifest?.type === 'video' ? manifest.hls.renditions : []).map((r) => ({
         name: r.name,

@@ -1,19 +1,30 @@
-import { and, desc, eq, inArray, isNull, sql } from 'drizzle-orm'
+import { type AnyColumn, and, asc, desc, eq, getTableColumns, inArray, isNull, or, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
-import { type MediaRow, media, objectIntents } from '../db/schema/media.ts'
+import { type MediaRow, media, mediaMonthChanges, mediaMonths, objectIntents } from '../db/schema/media.ts'
 import type { CursorPosition } from '../http/cursor.ts'
+import type { MediaSort } from './sorts.ts'
 
 const org = sql.placeholder('org')
 const thisMedia = and(eq(media.orgId, org), isNull(media.deletedAt), eq(media.id, sql.placeholder('id')))
 
+/**
+ * A look-up by primary key for a row that has a counterpart, and nothing for others. Null for a video, because images
+ * have no HLS. Names are written out: in a query of one table drizzle leaves out the table, and here that matters.
+ */
+export const livePhotoVideo = sql<string | null>`(select half.output_prefix || half.hls_master from media half
+  where half.id = media.paired_media_id and half.deleted_at is null)`
+
 /** A media item of the organization that has not been deleted. */
-export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<MediaRow | undefined> {
-  const query = prepared(tx, 'find_media', (name) => tx.select().from(media).where(thisMedia).prepare(name))
+export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<FoundMedia | undefined> {
+  const columns = { ...getTableColumns(media), livePhotoVideo }
+  const query = prepared(tx, 'find_media', (name) => tx.select(columns).from(media).where(thisMedia).prepare(name))
   const [row] = await query.execute({ org: orgId, id })
   return row
 }
+
+export type FoundMedia = MediaRow & { livePhotoVideo: string | null }
 
 /** Columns that a list shows: without the manifest, which describes every rendition. */
 const listed = {
@@ -35,11 +46,26 @@ const listed = {
   placeholder: media.placeholder,
   conversionState: media.conversionState,
   conversionProgress: media.conversionProgress,
-  // As text with all six digits: a JavaScript Date has only milliseconds, and a cursor truncated to them would repeat
-  // or skip rows of the same millisecond.
-  createdAt: sql<string>`to_char(${media.createdAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+  capturedAt: media.capturedAt,
+  createdAt: microseconds(media.createdAt),
+  takenAt: microseconds(media.takenAt),
+  livePhotoVideo,
 }
-export type ListedMedia = Pick<MediaRow, Exclude<keyof typeof listed, 'createdAt'>> & { createdAt: string }
+type OtherwiseListed = 'createdAt' | 'takenAt' | 'livePhotoVideo'
+export type ListedMedia = Pick<MediaRow, Exclude<keyof typeof listed, OtherwiseListed>> & {
+  createdAt: string
+  takenAt: string
+  livePhotoVideo: string | null
+}
+
+// Text with all six digits: a JavaScript Date has only milliseconds, and a cursor truncated to them would repeat or skip
+// rows of the same millisecond.
+function microseconds(at: AnyColumn) {
+  return sql<string>`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+}
+
+/** A media item whose file says no time is sorted by its upload among the others. */
+const SORTED_BY = { created_at: media.createdAt, captured_at: media.takenAt }
 
 /**
  * What a list shows of a media item that has not been deleted. Half the columns of `findMedia`, and without the
@@ -53,6 +79,7 @@ export async function findListed(tx: Tx, orgId: Uuid, id: Uuid): Promise<ListedM
 
 export interface ListOptions {
   orgId: Uuid
+  sort: MediaSort
   mimeType: string | undefined
   after: CursorPosition | undefined
   limit: number
@@ -62,12 +89,13 @@ export interface ListOptions {
 export async function listMedia(tx: Tx, o: ListOptions): Promise<ListedMedia[]> {
   const type = o.mimeType === undefined ? 'any' : o.mimeType.endsWith('/*') ? 'kind' : 'one'
   const page = o.after ? 'next' : 'first'
-  const query = prepared(tx, `list_media_${type}_${page}`, (name) =>
+  const by = SORTED_BY[o.sort]
+  const query = prepared(tx, `list_media_${o.sort}_${type}_${page}`, (name) =>
     tx
       .select(listed)
       .from(media)
-      .where(and(eq(media.orgId, org), LISTED, OF_TYPE[type], page === 'next' ? AFTER : undefined))
-      .orderBy(desc(media.createdAt), desc(media.id))
+      .where(and(eq(media.orgId, org), LISTED, OF_TYPE[type], page === 'next' ? AFTER[o.sort] : undefined))
+      .orderBy(desc(by), desc(media.id))
       .limit(sql.placeholder('limit'))
       .prepare(name),
   )
@@ -75,7 +103,7 @@ export async function listMedia(tx: Tx, o: ListOptions): Promise<ListedMedia[]> 
     org: o.orgId,
     limit: o.limit,
     type: type === 'kind' ? o.mimeType?.slice(0, -'/*'.length) : o.mimeType,
-    createdAt: o.after?.at,
+    at: o.after?.at,
     id: o.after?.id,
   })
 }
@@ -90,8 +118,20 @@ const OF_TYPE = {
   kind: eq(media.kind, sql.placeholder('type')),
   one: eq(media.mimeType, sql.placeholder('type')),
 }
-const AFTER = sql`(${media.createdAt}, ${media.id}) <
-  (${sql.placeholder('createdAt')}::timestamptz, ${sql.placeholder('id')}::uuid)`
+const after = (by: AnyColumn) => sql`(${by}, ${media.id}) <
+  (${sql.placeholder('at')}::timestamptz, ${sql.placeholder('id')}::uuid)`
+const AFTER = { created_at: after(media.createdAt), captured_at: after(media.takenAt) }
+
+/** How many listed media items each month (UTC) has, newest first. See migration 0008 for the two tables. */
+export async function listMonths(tx: Tx, orgId: Uuid): Promise<{ month: string; count: number }[]> {
+  const { rows } = await tx.execute<{ month: string; count: number }>(sql`
+    select to_char(month, 'YYYY-MM') as month, sum(change)::int as count from (
+      select month, media_count as change from ${mediaMonths} where org_id = ${orgId}
+      union all
+      select month, change from ${mediaMonthChanges} where org_id = ${orgId}
+    ) changes group by changes.month having sum(change) > 0 order by changes.month desc`)
+  return rows
+}
 
 /** What delivery needs to know about a media item before it sends a file. */
 export async function findDelivered(tx: Tx, orgId: Uuid, id: Uuid) {
@@ -178,9 +218,55 @@ export async function mediaExists(tx: Tx, id: Uuid): Promise<boolean> {
   return (await tx.$count(media, eq(media.id, id))) > 0
 }
 
-/** Queues the conversion of a failed media item again, as a new generation. Undefined if it has not failed. */
-export async function restartConversion(tx: Tx, id: Uuid) {
-  const [row] = await tx
+const isFailed = and(eq(media.uploadStatus, 'failed'), isNull(media.deletedAt))
+
+/** Of a media item and, if it is half of a Live Photo, of its other half. */
+const isHalfOf = (id: Uuid) => or(eq(media.id, id), eq(media.pairedMediaId, id))
+
+/** `reason` is the cluster's or the code. The other half of such a Live Photo counts if it failed too, for any reason. */
+function hasFailedFor(reason: string): SQL | undefined {
+  return sql`(${reason} in (${media.conversionError} ->> 'reason', ${media.conversionError} ->> 'code')
+    or exists (select from media half where half.id = media.paired_media_id and half.upload_status = 'failed'
+      and half.deleted_at is null
+      and ${reason} in (half.conversion_error ->> 'reason', half.conversion_error ->> 'code')))`
+}
+
+/** Why conversions failed, and how many; the most frequent first. */
+export async function countFailures(tx: Tx): Promise<{ reason: string; code: string; count: number }[]> {
+  const { rows } = await tx.execute<{ reason: string; code: string; count: number }>(sql`
+    select coalesce(conversion_error ->> 'reason', conversion_error ->> 'code') as reason,
+      conversion_error ->> 'code' as code, count(*)::int as count
+    from ${media} where ${isFailed} group by 1, 2 order by 3 desc, 1, 2`)
+  return rows
+}
+
+export const countFailedFor = (tx: Tx, reason: string): Promise<number> =>
+  tx.$count(media, and(isFailed, hasFailedFor(reason)))
+
+/** Queues the failed conversion of a media item again, and that of its other half; returns those that had failed. */
+export const restartConversion = (tx: Tx, id: Uuid) => restartFailed(tx, { where: isHalfOf(id), limit: 2 })
+
+/** Queues some conversions again that failed for a reason before a moment. */
+export const restartFailedFor = (tx: Tx, o: { reason: string; before: string; limit: number }) =>
+  restartFailed(tx, {
+    where: and(
+      hasFailedFor(o.reason),
+      sql`coalesce(${media.conversionFinishedAt}, ${media.updatedAt}) <= ${o.before}::timestamptz`,
+    ),
+    limit: o.limit,
+  })
+
+/** Each as a new generation. Locked in order of id, so that two administrators at once do not wait for each other. */
+async function restartFailed(tx: Tx, o: { where: SQL | undefined; limit: number }) {
+  const chosen = await tx
+    .select({ id: media.id })
+    .from(media)
+    .where(and(isFailed, o.where))
+    .orderBy(asc(media.id))
+    .limit(o.limit)
+    .for('update')
+  if (chosen.length === 0) return []
+  return tx
     .update(media)
     .set({
       generation: sql`${media.generation} + 1`,
@@ -195,9 +281,13 @@ export async function restartConversion(tx: Tx, id: Uuid) {
       conversionAdmittedAt: null,
       updatedAt: sql`now()`,
     })
-    .where(and(eq(media.id, id), isNull(media.deletedAt), eq(media.uploadStatus, 'failed')))
-    .returning({ orgId: media.orgId, generation: media.generation })
-  return row
+    .where(
+      inArray(
+        media.id,
+        chosen.map((row) => row.id),
+      ),
+    )
+    .returning({ id: media.id, orgId: media.orgId, generation: media.generation })
 }
 
 export async function findStatus(tx: Tx, id: Uuid): Promise<MediaRow['uploadStatus'] | undefined> {
@@ -206,4 +296,12 @@ export async function findStatus(tx: Tx, id: Uuid): Promise<MediaRow['uploadStat
     .from(media)
     .where(and(eq(media.id, id), isNull(media.deletedAt)))
   return row?.status
+}
+
+/** The clock that all times of rows come from, with all its digits. */
+export async function readNow(tx: Tx): Promise<string> {
+  const { rows } = await tx.execute<{ now: string }>(sql`select now()::text as now`)
+  const [row] = rows
+  if (!row) throw new Error('the database does not know the time')
+  return row.now
 }

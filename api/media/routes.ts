@@ -4,9 +4,9 @@ import { found, inOrganization } from '../http/in-organization.ts'
 import type { Route } from '../http/route.ts'
 import { listOf, pageQuery, pathId } from '../http/schemas.ts'
 import { deliveryRoutes } from './delivery/delivery-routes.ts'
-import { Media, MediaMetadata, MimeFilter } from './media.ts'
+import { Media, MediaMetadata, MediaMonths, MediaOrder, MimeFilter } from './media.ts'
 import { toMedia, toMetadata } from './present.ts'
-import { findListed, findMedia, listMedia } from './queries.ts'
+import { findListed, findMedia, listMedia, listMonths } from './queries.ts'
 import { uploadRoutes } from './uploads/upload-routes.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
@@ -25,18 +25,34 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       operationId: 'listMedia',
       tags,
       summary: 'List the media items of an organization, newest first',
-      description: 'Every member sees every media item: an upload is shared with the whole organization.',
+      description:
+        'Every member sees every media item: an upload is shared with the whole organization. A Live Photo appears once, as its image.',
       action: 'media.list',
       params: InOrg,
-      query: pageQuery({ default: 20, max: 100 }).extend({ mime_type: MimeFilter.optional() }),
+      query: pageQuery({ default: 20, max: 100 }).extend({ sort: MediaOrder, mime_type: MimeFilter.optional() }),
       response: listOf('media', Media),
       oneRoundTrip: true,
       handle: ({ tx, orgId, query, page }) =>
         page(
           'media',
-          (wanted) => listMedia(tx, { orgId, mimeType: query.mime_type, ...wanted }),
+          (wanted) => listMedia(tx, { orgId, sort: query.sort, mimeType: query.mime_type, ...wanted }),
           (row) => toMedia(row, links),
+          (row) => (query.sort === 'captured_at' ? row.takenAt : row.createdAt),
         ),
+    }),
+    // Before the media items, whose path it also fits.
+    read({
+      method: 'get',
+      path: '/api/media/{org_id}/months',
+      operationId: 'listMediaMonths',
+      tags,
+      summary: 'Count the media items of each month, newest month first',
+      description:
+        'The months of `captured_at`, in UTC, with what `GET /api/media/{org_id}?sort=captured_at` lists. Months without media items are left out.',
+      action: 'media.list',
+      params: InOrg,
+      response: MediaMonths,
+      handle: async ({ tx, orgId }) => ({ months: await listMonths(tx, orgId) }),
     }),
     read({
       method: 'get',

@@ -11,6 +11,8 @@ export interface WithVariants {
   imageIsOriginal: boolean
   webpFile: string | null
   thumbFile: string | null
+  /** Object key of the master playlist of the video half of a Live Photo; null for the video itself. */
+  livePhotoVideo: string | null
 }
 
 /**
@@ -24,6 +26,6 @@ export function variantKeys(row: WithVariants) {
     image_webp_url: below(row.webpFile),
     image_thumb_url: below(row.thumbFile),
     hls_master_url: below(row.hlsMaster),
-    live_photo_video_url: null,
+    live_photo_video_url: row.livePhotoVideo,
   }
 }

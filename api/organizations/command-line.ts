@@ -6,7 +6,8 @@ import { Problem } from '../../lib/contract/problem.ts'
 import { loadConfig } from '../../lib/runtime/config.ts'
 import { openLog } from '../../lib/runtime/log.ts'
 import { type Database, openDatabase } from '../db/db.ts'
-import { retryMedia } from '../media/commands.ts'
+import { retryFailed, retryMedia } from '../media/commands.ts'
+import { countFailedFor, countFailures } from '../media/queries.ts'
 import { addMember, changeRole, createOrganization } from './commands.ts'
 import { ROLES, type Role } from './policy.ts'
 
@@ -17,7 +18,11 @@ const HELP = `Usage: node ${PROGRAM} COMMAND
   org create NAME                        create an organization
   member add ORG USER [--role ROLE]      add a user (ROLE: owner, admin or member; default: member)
   member role ORG USER ROLE              change the role of a member
-  media retry MEDIA                      repeat the failed conversion of a media item
+  media retry MEDIA                      repeat the failed conversion of a media item, or of both halves of a Live Photo
+  media retry --reason REASON [--dry-run]
+                                         repeat all conversions that failed for a reason, e.g. StoreUnavailable or
+                                         INTERNAL; or only count them
+  media failures                         count the failed conversions by reason
 
 ORG and MEDIA are ids. USER is one of: an id; the e-mail address of a user who has signed in, if the identity provider
 has verified it; the subject of a user at the identity provider AUTH_ISSUER, even before the first sign-in.
@@ -37,7 +42,12 @@ interface Command {
   /** Names of the required arguments. */
   args: readonly string[]
   options?: readonly string[]
-  run(session: Session, args: string[], options: { role?: string | undefined }): Promise<object>
+  run(session: Session, args: string[], options: Options): Promise<object>
+}
+interface Options {
+  role?: string | undefined
+  reason?: string | undefined
+  'dry-run'?: boolean | undefined
 }
 
 const COMMANDS: Record<string, Command> = {
@@ -65,9 +75,23 @@ const COMMANDS: Record<string, Command> = {
   'media retry': {
     args: ['MEDIA'],
     async run({ db }, [media = '']) {
-      const mediaId = id('media', media)
-      const { generation } = await retryMedia(db, mediaId)
-      return { media_id: formatId('media', mediaId), upload_status: 'processing', generation }
+      const restarted = await retryMedia(db, id('media', media))
+      return { retried: restarted.map((r) => ({ media_id: formatId('media', r.id), generation: r.generation })) }
+    },
+  },
+  // The form of `media retry` without a media item.
+  'media retry --reason': {
+    args: [],
+    options: ['reason', 'dry-run'],
+    async run({ db }, _, { reason = '', 'dry-run': isDryRun }) {
+      if (isDryRun) return { reason, would_retry: await db.read({}, (tx) => countFailedFor(tx, reason)) }
+      return { reason, retried: await retryFailed(db, reason) }
+    },
+  },
+  'media failures': {
+    args: [],
+    async run({ db }) {
+      return { failures: await db.read({}, countFailures) }
     },
   },
 }
@@ -91,9 +115,14 @@ function asRole(text: string): Role {
 }
 
 function understand(argv: readonly string[]) {
-  let parsed: { values: { role?: string; help?: boolean }; positionals: string[] }
+  let parsed: { values: Options & { help?: boolean }; positionals: string[] }
   try {
-    const options = { role: { type: 'string' }, help: { type: 'boolean', short: 'h' } } as const
+    const options = {
+      role: { type: 'string' },
+      reason: { type: 'string' },
+      'dry-run': { type: 'boolean' },
+      help: { type: 'boolean', short: 'h' },
+    } as const
     parsed = parseArgs({ args: [...argv], allowPositionals: true, options })
   } catch (error) {
     throw new UsageError((error as Error).message)
@@ -102,12 +131,17 @@ function understand(argv: readonly string[]) {
   if (values.help) return undefined
   const [area = '', verb = '', ...args] = positionals
   const name = `${area} ${verb}`.trim()
-  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  const form = values.reason === undefined ? name : `${name} --reason`
+  const command = commandOf(form) ?? commandOf(name)
   if (!command) throw new UsageError(name === '' ? 'no command given' : `there is no command "${name}"`)
-  if (args.length !== command.args.length) throw new UsageError(`${name} needs ${command.args.join(' ')}`)
-  if (values.role !== undefined && !command.options?.includes('role')) throw new UsageError(`${name} takes no --role`)
+  if (args.length !== command.args.length)
+    throw new UsageError(`${form} needs ${command.args.join(' ') || 'no argument'}`)
+  const strange = Object.keys(values).find((option) => !command.options?.includes(option))
+  if (strange !== undefined) throw new UsageError(`${name} takes no --${strange}`)
   return { command, args, options: values }
 }
+
+const commandOf = (name: string) => (Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined)
 
 export interface Terminal {
   out(text: string): void

@@ -5,7 +5,7 @@ import {
   type TranscodeJobStatus,
   type TranscodeOutput,
 } from '../../crds/transcode-job.ts'
-import { conversionErrorOf } from '../../lib/contract/conversion-error.ts'
+import { type ConversionErrorCode, conversionErrorOf } from '../../lib/contract/conversion-error.ts'
 import { parseId, type Uuid } from '../../lib/contract/ids.ts'
 import type { ConversionError } from '../db/schema/media.ts'
 import type { Run, RunningConversion } from '../media/conversion-plan.ts'
@@ -40,11 +40,11 @@ function stateOf(input: TranscodeInput, status: TranscodeJobStatus): State {
   const run = runOf(status)
   const output = status.outputs?.find((o) => o.id === input.id)
   if (output?.state === 'Succeeded') return { state: 'succeeded', run }
-  if (output?.state === 'Failed') return { state: 'failed', error: errorOf(output.reason, output.message), run }
+  if (output?.state === 'Failed') return { state: 'failed', error: errorOf(input, output.reason, output.message), run }
   // The manifest is the commit, even when the status does not list the output.
   if (condition?.status === 'True') return { state: 'succeeded', run }
   if (condition?.status === 'False')
-    return { state: 'failed', error: errorOf(condition.reason, condition.message), run }
+    return { state: 'failed', error: errorOf(input, condition.reason, condition.message), run }
   return status.phase === 'Running' ? runningOf(input, status) : { state: 'queued' }
 }
 
@@ -71,9 +71,22 @@ function runningOf(input: TranscodeInput, status: TranscodeJobStatus): State {
 }
 
 /** Tells the uploader what is wrong with the file; for a fault of the platform, only that the file is not the cause. */
-function errorOf(reason: string | undefined, message: TranscodeOutput['message']): ConversionError {
+function errorOf(
+  { type }: Pick<TranscodeInput, 'type'>,
+  reason: string | undefined,
+  message: TranscodeOutput['message'],
+): ConversionError {
   const code = conversionErrorOf(reason)
-  if (code === 'INTERNAL') return { code, message: 'The conversion failed for a reason unrelated to the file' }
-  if (code === 'TIMEOUT') return { code, message: 'The conversion exceeded its time limit' }
-  return { code, message: message || 'The file cannot be converted' }
+  const isOurs = code === 'INTERNAL' || code === 'TIMEOUT'
+  return { code, message: (!isOurs && message) || wordsFor(code, type), ...(reason && { reason }) }
+}
+
+/** For a person who has never heard of codecs; also where the message did not fit into the result of the Job. */
+function wordsFor(code: ConversionErrorCode, type: TranscodeInput['type']): string {
+  if (code === 'INTERNAL') return 'The conversion failed for a reason unrelated to the file'
+  if (code === 'TIMEOUT') return 'The conversion exceeded its time limit'
+  const file = type === 'image' ? 'picture' : 'video'
+  if (code === 'LIMIT_EXCEEDED') return `The ${file} is too large to be converted`
+  if (code === 'UNSUPPORTED_CODEC') return `The format of the ${file} is not supported`
+  return 'The file is damaged'
 }

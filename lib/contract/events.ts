@@ -24,6 +24,15 @@ export const EVENTS = {
       variants: z.record(z.string(), z.string().nullable()),
     }),
   },
+  /** `media_id` is the image, `paired_media_id` the video; the identifier is null where only a pair id joined them. */
+  LivePhotoPaired: {
+    area: 'media',
+    payload: z.object({
+      media_id: z.string(),
+      asset_identifier: z.string().nullable(),
+      paired_media_id: z.string(),
+    }),
+  },
 } as const satisfies Record<string, { area: string; payload: z.ZodType }>
 export type EventType = keyof typeof EVENTS
 export type EventPayload<T extends EventType> = z.infer<(typeof EVENTS)[T]['payload']>

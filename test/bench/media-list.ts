@@ -83,7 +83,7 @@ async function queryOfAPage({ database, orgId }: World): Promise<{ sql: string; 
   const seen: { sql: string; params: unknown[] }[] = []
   const logger = { logQuery: (sql: string, params: unknown[]) => void seen.push({ sql, params }) }
   const tx = drizzle(database.admin, { schema, casing: 'snake_case', logger })
-  await listMedia(tx, { orgId, mimeType: undefined, after: undefined, limit: LIMIT })
+  await listMedia(tx, { orgId, sort: 'created_at', mimeType: undefined, after: undefined, limit: LIMIT })
   const [query] = seen
   if (seen.length !== 1 || query?.params.length !== 2) throw new Error('a page is not one query of two parameters')
   return query

@@ -23,6 +23,7 @@ export function sample(type: EventType = 'MediaUploaded', filename = 'clip.mp4')
       file_size: 1,
     },
     MediaTranscoded: { media_id: 'med_x', variants: { hls_master_url: null } },
+    LivePhotoPaired: { media_id: 'med_x', asset_identifier: null, paired_media_id: 'med_y' },
   }
   const event = toCloudEvent({
     id: newUuid(),

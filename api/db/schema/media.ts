@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { boolean, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import { boolean, date, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
 import type { ConversionErrorCode } from '../../../lib/contract/conversion-error.ts'
 import type { Manifest } from '../../../lib/contract/manifest.ts'
 import { bytes, time } from './columns.ts'
@@ -7,6 +7,8 @@ import { bytes, time } from './columns.ts'
 export interface ConversionError {
   code: ConversionErrorCode
   message: string
+  /** What the cluster called it, for administrators: see `media retry`. Never shown to clients. */
+  reason?: string
 }
 export interface ConversionProgress {
   percent: number
@@ -60,6 +62,18 @@ export const media = pgTable('media', {
   deletedBy: uuid(),
 })
 export type MediaRow = typeof media.$inferSelect
+
+/** Only triggers write this table and the next one. */
+export const mediaMonths = pgTable('media_months', {
+  orgId: uuid().notNull(),
+  month: date().notNull(),
+  mediaCount: bytes().notNull(),
+})
+export const mediaMonthChanges = pgTable('media_month_changes', {
+  orgId: uuid().notNull(),
+  month: date().notNull(),
+  change: bytes().notNull(),
+})
 
 export const objectIntents = pgTable('object_intents', {
   mediaId: uuid().primaryKey(),

@@ -7,6 +7,7 @@ import type { Log } from '../../../lib/runtime/log.ts'
 import { StoreError } from '../../../lib/runtime/object-store.ts'
 import { type Steps, WithStatus } from '../../http/in-organization.ts'
 import { recordMedia } from '../commands.ts'
+import { lockPairing } from '../pairing-queries.ts'
 import type { Sniffed } from '../sniff.ts'
 import { ChunkLost, makeObject, UploadLost } from './assemble.ts'
 import { mismatch } from './digest.ts'
@@ -165,6 +166,8 @@ async function commit(
 ): Promise<MergedMedia | undefined> {
   try {
     return await steps.answer(async (change) => {
+      // Before the end of the upload, which locks the counters of its user: a single upload takes both in this order.
+      await lockPairing(change.tx, upload)
       if (!(await endMerge(change.tx, upload.id, holder, 'completed'))) throw new LeaseLost()
       await recordMedia(change, {
         id: upload.mediaId,

@@ -114,8 +114,8 @@ t.test('a stream is shown as soon as it can be played, also while it is being co
 t.test('metadata tell the place to the uploader and to administrators only', async (t) => {
   const id = await aMedia()
   await sql(
-    `update media set manifest = $2, upload_status = 'completed', conversion_state = 'succeeded',
-     conversion_attempts = 1, conversion_started_at = now(), conversion_finished_at = now() where id = $1`,
+    `update media set manifest = $2, captured_at = '2019-07-01T12:00:00+02:00', upload_status = 'completed',
+     conversion_state = 'succeeded', conversion_attempts = 1, conversion_started_at = now(), conversion_finished_at = now() where id = $1`,
     [uuidOf('media', id), manifest],
   )
   const path = `/api/media/${org}/${id}/metadata`

@@ -119,7 +119,7 @@ t.test('sends a failed media through the conversion once more, and only that', a
     [id, orgId, user],
   )
   const media = formatId('media', id)
-  t.match(await cli(['media', 'retry', media]), { code: 0, out: { media_id: media, generation: 2 } })
+  t.match(await cli(['media', 'retry', media]), { code: 0, out: { retried: [{ media_id: media, generation: 2 }] } })
   t.match(await sql('select * from media where id = $1', [id]), [
     {
       upload_status: 'processing',
@@ -134,6 +134,83 @@ t.test('sends a failed media through the conversion once more, and only that', a
   t.match(await cli(['media', 'retry', formatId('media', newUuid())]), { code: 3, err: /no such media/ })
 })
 
+/** A failed conversion. */
+async function aFailure(kind: 'image' | 'video', error: object | null, paired?: string) {
+  const user = (await sql(`select id from users limit 1`))[0].id
+  const id = newUuid()
+  const status = error === null ? ['completed', 'succeeded'] : ['failed', 'failed']
+  await sql(
+    `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes, upload_status,
+     conversion_state, conversion_error, conversion_finished_at)
+     values ($1, $2, $3, 'f', $4, $5, 1, $6, $7, $8, now())`,
+    [id, orgId, user, kind === 'image' ? 'image/jpeg' : 'video/mp4', kind, ...status, error],
+  )
+  if (paired)
+    await sql('update media set paired_media_id = case id when $1 then $2::uuid else $1 end where id in ($1, $2)', [
+      id,
+      paired,
+    ])
+  return id
+}
+const generations = async (...ids: string[]) => {
+  const rows = await sql('select id, generation, upload_status from media where id = any($1)', [ids])
+  return ids.map((id) => {
+    const row = rows.find((r) => r.id === id)
+    return `${row.generation} ${row.upload_status}`
+  })
+}
+const ours = (reason: string) => ({ code: 'INTERNAL', message: 'm', reason })
+const damaged = { code: 'CORRUPT_INPUT', message: 'm', reason: 'CorruptInput' }
+
+t.test('a retry of either half of a Live Photo repeats both that failed, and no half that did not', async (t) => {
+  const image = await aFailure('image', ours('StoreUnavailable'))
+  const video = await aFailure('video', damaged, image)
+  const { out } = await cli(['media', 'retry', formatId('media', image)])
+  t.strictSame(
+    out.retried.map((r: { media_id: string }) => r.media_id).sort(),
+    [image, video].map((id) => formatId('media', id)).sort(),
+  )
+  t.strictSame(await generations(image, video), ['2 processing', '2 processing'])
+
+  const fine = await aFailure('image', null)
+  const broken = await aFailure('video', damaged, fine)
+  t.match(await cli(['media', 'retry', formatId('media', fine)]), {
+    out: { retried: [{ media_id: formatId('media', broken) }] },
+  })
+  t.strictSame(await generations(fine, broken), ['1 completed', '2 processing'])
+  t.match(await cli(['media', 'retry', formatId('media', fine)]), { code: 3, err: /this one is completed/ })
+})
+
+t.test('all that failed for one reason are repeated by one command, and nothing else', async (t) => {
+  const wrongBucket = await Promise.all(Array.from({ length: 230 }, () => aFailure('image', ours('NoSuchBucket'))))
+  const [image, other] = [await aFailure('image', damaged), await aFailure('video', damaged)]
+  const half = await aFailure('video', ours('NoSuchBucket'), image)
+  const withoutReason = await aFailure('video', { code: 'INTERNAL', message: 'an earlier version' })
+  const deleted = await aFailure('video', ours('NoSuchBucket'))
+  await sql('update media set deleted_at = now() where id = $1', [deleted])
+
+  t.strictSame((await cli(['media', 'failures'])).out.failures, [
+    { reason: 'NoSuchBucket', code: 'INTERNAL', count: 231 },
+    { reason: 'CorruptInput', code: 'CORRUPT_INPUT', count: 2 },
+    { reason: 'INTERNAL', code: 'INTERNAL', count: 1 },
+  ])
+  const retry = ['media', 'retry', '--reason', 'NoSuchBucket']
+  t.strictSame((await cli([...retry, '--dry-run'])).out, { reason: 'NoSuchBucket', would_retry: 232 })
+  t.strictSame(await generations(half), ['1 failed'], 'a dry run changes nothing')
+  const both = await Promise.all([cli(retry), cli(retry)])
+  t.equal(both[0].out.retried + both[1].out.retried, 232, 'two administrators at once repeat each once')
+  t.strictSame(new Set(await generations(...wrongBucket, image, half)), new Set(['2 processing']))
+  t.strictSame(await generations(other, withoutReason, deleted), ['1 failed', '1 failed', '1 failed'])
+  t.equal((await cli(retry)).out.retried, 0)
+  const audited = await sql(`select resource_id from audit_log where action = 'ADMIN_ACTION' and resource_type = 'media'
+    and details ->> 'operation' = 'retry conversion' and details ->> 'reason' = 'NoSuchBucket'`)
+  t.equal(audited.length, 232)
+  t.equal(new Set(audited.map((a) => a.resource_id)).size, 232)
+
+  t.strictSame((await cli(['media', 'retry', '--reason', 'INTERNAL'])).out, { reason: 'INTERNAL', retried: 1 })
+  t.strictSame(await generations(withoutReason, other), ['2 processing', '1 failed'])
+})
+
 const WRONG: [string, string[], number, RegExp][] = [
   ['nothing', [], 2, /no command given/],
   ['an unknown command', ['org', 'explode'], 2, /there is no command "org explode"/],
@@ -142,6 +219,9 @@ const WRONG: [string, string[], number, RegExp][] = [
   ['too many words', ['org', 'create', 'a', 'b'], 2, /needs NAME/],
   ['an unknown option', ['org', 'create', 'a', '--force'], 2, /force/],
   ['an option of another command', ['org', 'create', 'a', '--role', 'owner'], 2, /takes no --role/],
+  ['a reason and a media item', ['media', 'retry', 'med_x', '--reason', 'INTERNAL'], 2, /needs no argument/],
+  ['a reason for another command', ['media', 'failures', '--reason', 'INTERNAL'], 2, /takes no --reason/],
+  ['a dry run of one', ['media', 'retry', 'med_x', '--dry-run'], 2, /takes no --dry-run/],
   ['an unknown role', ['member', 'add', org, 'u', '--role', 'king'], 2, /not a role/],
   ['an id that is none', ['member', 'add', 'nonsense', 'u'], 2, /not an id of kind organization/],
   ['an unknown organization', ['member', 'add', formatId('organization', newUuid()), 'u'], 3, /no such organization/],

@@ -7,8 +7,8 @@ import { failed, running, succeeded } from '../../support/conversion-world.ts'
 const media = newUuid()
 const id = formatId('media', media)
 const inputOf = (text: string) => ({ id: text, type: 'video' as const, sourceKey: 'a/o', outputPrefix: `out/${text}/` })
-const of = (status: TranscodeJobStatus | undefined) =>
-  factsOf({ spec: { inputs: [inputOf(id)] }, ...(status && { status }) })[0]
+const of = (status: TranscodeJobStatus | undefined, type: 'video' | 'image' = 'video') =>
+  factsOf({ spec: { inputs: [{ ...inputOf(id), type }] }, ...(status && { status }) })[0]
 const INTERNAL = 'The conversion failed for a reason unrelated to the file'
 
 const table: [string, TranscodeJobStatus | undefined, object][] = [
@@ -82,6 +82,22 @@ const table: [string, TranscodeJobStatus | undefined, object][] = [
 ]
 for (const [name, status, expected] of table) {
   t.test(name, async (t) => t.match(of(status), { mediaId: media, prefix: `out/${id}/`, ...expected }))
+}
+
+const WORDS: [reason: string, type: 'video' | 'image', message: string][] = [
+  ['LimitExceeded', 'image', 'The picture is too large to be converted'],
+  ['LimitExceeded', 'video', 'The video is too large to be converted'],
+  ['UnsupportedFormat', 'image', 'The format of the picture is not supported'],
+  ['UnsupportedCodec', 'video', 'The format of the video is not supported'],
+  ['CorruptInput', 'image', 'The file is damaged'],
+  ['Truncated', 'video', 'The file is damaged'],
+  ['DeadlineExceeded', 'image', 'The conversion exceeded its time limit'],
+  ['StoreUnavailable', 'image', INTERNAL],
+]
+for (const [reason, type, message] of WORDS) {
+  t.test(`${reason} of ${type} without a message is said in words, and kept for administrators`, async (t) => {
+    t.match(of(failed(reason, ''), type), { state: 'failed', error: { message, reason } })
+  })
 }
 
 t.test('every input has its fact, and what is no media has none', async (t) => {

@@ -35,6 +35,10 @@ const ofUpload = async (side: Side) => ({
 
 export const mediaSeeds: Seeds = {
   listMedia: inOrg,
+  listMediaMonths: async (side) => {
+    await aMedia(side)
+    return inOrg(side)
+  },
   getMedia: ofMedia,
   getMediaMetadata: ofMedia,
   uploadSingle: (side) => ({ ...inOrg(side), form: formOf(fakeMp4(1000)) }),

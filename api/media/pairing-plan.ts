@@ -1,0 +1,42 @@
+import type { Uuid } from '../../lib/contract/ids.ts'
+
+/** What decides whether two files are the halves of a Live Photo. */
+export interface Half {
+  id: Uuid
+  orgId: Uuid
+  uploaderId: Uuid
+  kind: 'image' | 'video'
+  livePhotoPairId: Uuid | null
+  assetIdentifier: string | null
+}
+
+/** Where the counterpart of a half can be: the one of the first look-up that finds any. */
+export type Lookup =
+  | { by: 'pair'; pairId: Uuid }
+  /** `unlessPairId`: a candidate with another pair id than this one belongs to another Live Photo. */
+  | { by: 'asset'; asset: string; unlessPairId: Uuid | null }
+
+/** The pair id wins: the client made it for this purpose, and phones repeat an asset identifier in each export. */
+export function lookupsOf({ livePhotoPairId, assetIdentifier }: Half): Lookup[] {
+  const lookups: Lookup[] = []
+  if (livePhotoPairId !== null) lookups.push({ by: 'pair', pairId: livePhotoPairId })
+  if (assetIdentifier !== null) lookups.push({ by: 'asset', asset: assetIdentifier, unlessPairId: livePhotoPairId })
+  return lookups
+}
+
+/** The names of the locks under which a half looks for its counterpart: the same for both halves. */
+export function lockNamesOf(
+  half: Pick<Half, 'orgId' | 'uploaderId' | 'livePhotoPairId' | 'assetIdentifier'>,
+): string[] {
+  const { orgId, uploaderId, livePhotoPairId, assetIdentifier } = half
+  const keys = { pair: livePhotoPairId, asset: assetIdentifier }
+  return Object.entries(keys).flatMap(([kind, key]) =>
+    key === null ? [] : [JSON.stringify(['pairing', orgId, uploaderId, kind, key])],
+  )
+}
+
+/** The public item is the image. Undefined for two files of one kind. */
+export function livePhotoOf<T extends Pick<Half, 'kind'>>(a: T, b: T): { image: T; video: T } | undefined {
+  if (a.kind === b.kind) return undefined
+  return a.kind === 'image' ? { image: a, video: b } : { image: b, video: a }
+}
