@@ -58,8 +58,18 @@ export const media = pgTable('media', {
   updatedAt: time().notNull().defaultNow(),
   deletedAt: time(),
   deletedBy: uuid(),
+  purgingAt: time(),
+  purgeLeaseUntil: time(),
 })
 export type MediaRow = typeof media.$inferSelect
+
+export const purgedMedia = pgTable('purged_media', {
+  mediaId: uuid().primaryKey(),
+  orgId: uuid().notNull(),
+  purgedAt: time().notNull().defaultNow(),
+  looks: integer().notNull().default(0),
+  nextLookAt: time().notNull(),
+})
 
 export const objectIntents = pgTable('object_intents', {
   mediaId: uuid().primaryKey(),
