@@ -1,6 +1,5 @@
 import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
-import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import { isUniqueViolation } from '../../db/errors.ts'
 import type { MediaRow } from '../../db/schema/media.ts'
 import { type Change, found, type Write } from '../../http/in-organization.ts'
@@ -16,7 +15,6 @@ export async function deleteMedia(request: Write<'media.delete'>, id: Uuid): Pro
   if (move === 'not-found') found(undefined)
   if (move !== 'delete') return
   for (const row of await markDeleted(tx, locked.all, actor.userId)) await recordDeletion(request, row)
-  failpoint('media.deleted')
 }
 
 async function recordDeletion({ announce, audit }: Change, row: MediaRow): Promise<void> {
@@ -35,10 +33,8 @@ export async function restoreMedia(request: Write<'media.restore'>, id: Uuid) {
   const locked = found(await lockWithCounterpart(tx, orgId, id))
   const move = RESTORE_MOVES[deletionStateOf(permit(locked.row))]
   if (move === 'refuse') throw new Problem('RESTORE_WINDOW_EXPIRED', 'It is too late to restore this media item')
-  if (move === 'restore') {
-    for (const row of await restored(request, locked.all)) await audit('MEDIA_DELETE', row, { operation: 'restore' })
-    failpoint('media.restored')
-  }
+  const moved = move === 'restore' ? await restored(request, locked.all) : []
+  for (const row of moved) await audit('MEDIA_DELETE', row, { operation: 'restore' })
   return found(await findMedia(tx, orgId, id))
 }
 

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { completeConversion, failConversion, findConversion, recordPlayable } from '../../../api/media/conversion.ts'
+import { deletionStateOf } from '../../../api/media/deletion/plan.ts'
 import { lockWithCounterpart, markDeleted, markRestored } from '../../../api/media/deletion/queries.ts'
 import { startAdmission } from '../../../api/worker/admission.ts'
 import { startProjector } from '../../../api/worker/projector.ts'
@@ -42,7 +43,9 @@ const remove = (...ids: Uuid[]) =>
   })
 const restore = (id: Uuid) =>
   database.db.inTransaction({ org }, async (tx) => {
-    await markRestored(tx, (await lockWithCounterpart(tx, org, id))?.all ?? [])
+    const { row, all = [] } = (await lockWithCounterpart(tx, org, id)) ?? {}
+    // The 30 days aside, which the races below ignore.
+    if (row && deletionStateOf({ ...row, isPastRestore: false }) === 'in-trash') await markRestored(tx, all)
   })
 const age = (by: string) => admin.query('update media set deleted_at = deleted_at - $1::interval', [by])
 const expireLeases = () => admin.query(`update media set purge_lease_until = now() where purge_lease_until is not null`)
