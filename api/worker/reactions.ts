@@ -16,7 +16,7 @@ export function reactions(deps: ReactionDeps): (message: OutboxMessage) => Promi
   return async (message) => table[message.type]?.(message)
 }
 
-/** Nobody waits for the result any more, and other conversions can use the node. */
+/** The conversion of a deleted video has no use, and other conversions can use the node. */
 async function stop(deps: ReactionDeps, mediaId: Uuid): Promise<void> {
   const video = await deps.db.read({}, (tx) => findInterrupted(tx, mediaId))
   if (video) await stopConversion(deps, video)

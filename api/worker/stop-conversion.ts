@@ -25,7 +25,7 @@ export async function listUnfinished({ cluster, namespace }: StopDeps): Promise<
 }
 
 /**
- * Deletes those of the resources whose media items are all deleted: nobody waits for their results. A resource that
+ * Deletes those of the resources whose media items are all deleted, since their results have no use. A resource that
  * also converts another media item goes on. Returns whether one of `jobs` works on one of `ids`.
  */
 export async function stopConversions(

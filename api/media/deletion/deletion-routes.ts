@@ -56,7 +56,7 @@ export function deletionRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Delete a media item',
       description:
-        'The media item disappears at once for everybody, with its links, and stays in the trash for 30 days; then it is purged. It counts against the uploader’s storage until then. Deleting either half of a Live Photo deletes both. Deleting it again succeeds.',
+        'The media item and its links stop working at once for all members, and it stays in the trash for 30 days; then it is purged. It counts against the uploader’s storage until then. Deleting either half of a Live Photo deletes both. Deleting it again succeeds.',
       action: 'media.delete',
       params: OneMedia,
       status: 204,
