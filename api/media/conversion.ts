@@ -34,6 +34,16 @@ export async function findConversion(tx: Tx, id: Uuid) {
 }
 export type Conversion = NonNullable<Awaited<ReturnType<typeof findConversion>>>
 
+/** A video that was deleted during its conversion. */
+export async function findInterrupted(tx: Tx, id: Uuid): Promise<ConversionKey | undefined> {
+  const isInterrupted = and(eq(media.kind, 'video'), eq(media.uploadStatus, 'processing'), isNotNull(media.deletedAt))
+  const [row] = await tx
+    .select({ id: media.id, generation: media.generation })
+    .from(media)
+    .where(and(eq(media.id, id), isInterrupted))
+  return row
+}
+
 /** Identifies the conversion of a media item: an earlier generation cannot change the row any more. */
 export type ConversionKey = Pick<Conversion, 'id' | 'generation'>
 

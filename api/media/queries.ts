@@ -27,7 +27,7 @@ export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<FoundMed
 export type FoundMedia = MediaRow & { livePhotoVideo: string | null }
 
 /** Columns that a list shows: without the manifest, which describes every rendition. */
-const listed = {
+export const listed = {
   id: media.id,
   orgId: media.orgId,
   uploaderId: media.uploaderId,

@@ -3,6 +3,7 @@ import type { ApiDeps } from '../deps.ts'
 import { found, inOrganization } from '../http/in-organization.ts'
 import type { Route } from '../http/route.ts'
 import { listOf, pageQuery, pathId } from '../http/schemas.ts'
+import { deletionRoutes } from './deletion/deletion-routes.ts'
 import { deliveryRoutes } from './delivery/delivery-routes.ts'
 import { Media, MediaMetadata, MediaMonths, MediaOrder, MimeFilter } from './media.ts'
 import { toMedia, toMetadata } from './present.ts'
@@ -86,6 +87,7 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
         return toMetadata(row, can('media.read_location', row))
       },
     }),
+    ...deletionRoutes(deps),
     ...deliveryRoutes({ ...deps, keys: deps.config.LINK_KEYS }),
   ]
 }

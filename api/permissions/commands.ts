@@ -3,6 +3,7 @@ import type { Database, Tx } from '../db/db.ts'
 import { changesOf } from '../http/in-organization.ts'
 import type { AuthedInput } from '../http/route.ts'
 import { invalid } from '../http/validate.ts'
+import { findMediaOrTrash } from '../media/deletion/queries.ts'
 import { findMedia } from '../media/queries.ts'
 import { findUpload } from '../media/uploads/queries.ts'
 import { findMembership } from '../organizations/queries.ts'
@@ -14,6 +15,11 @@ import { explain, type ResourceKind, saysOf } from './rule.ts'
 const RESOURCES: Record<Exclude<ResourceKind, 'caller' | 'organization'>, Resource> = {
   media: { id: 'media', find: findMedia },
   upload: { id: 'upload', find: findUpload },
+}
+/** Actions on rows that other actions do not find. */
+const FINDS: Partial<Record<Action, Resource['find']>> = {
+  'media.delete': findMediaOrTrash,
+  'media.restore': findMediaOrTrash,
 }
 interface Resource {
   id: IdKind
@@ -52,5 +58,5 @@ function resourceOf(action: Action, given: string | null | undefined) {
   if (!given) throw invalid([{ field: 'body.resource_id', issue: `is required: the action applies to one ${on}` }])
   const uuid = parseId(resource.id, given)
   if (!uuid) throw invalid([{ field: 'body.resource_id', issue: `is not an id of kind ${on}` }])
-  return { ...resource, uuid, shown: formatId(resource.id, uuid) }
+  return { ...resource, find: FINDS[action] ?? resource.find, uuid, shown: formatId(resource.id, uuid) }
 }

@@ -14,6 +14,7 @@ import type { WorkerConfig } from './config.ts'
 import { openWorkerMetrics, type WorkerMetrics } from './metrics.ts'
 import { listenForNotifications } from './notification-listener.ts'
 import { type Projector, startProjector } from './projector.ts'
+import { purgeDue, sweepPurged } from './purge.ts'
 import { reactions } from './reactions.ts'
 import { startRelay } from './relay.ts'
 import { type SideServer, serveAside } from './side-server.ts'
@@ -122,6 +123,8 @@ function startSweep(parts: SweepParts): { stop(): Promise<void> } {
     try {
       await sweepConversions({ ...parts, onRepaired: metrics.onRepaired }, options, signal)
       await cleanUp(parts, signal)
+      await purgeDue(parts, { signal })
+      await sweepPurged(parts, { signal })
       metrics.onSwept()
     } catch (error) {
       log.warn({ err: error }, 'the sweep was interrupted')

@@ -33,6 +33,22 @@ export const EVENTS = {
       paired_media_id: z.string(),
     }),
   },
+  MediaDeleted: {
+    area: 'media',
+    payload: z.object({
+      media_id: z.string(),
+      org_id: z.string(),
+      uploader_id: z.string(),
+      deleted_at: z.iso.datetime(),
+    }),
+  },
+  MediaPurged: {
+    area: 'media',
+    payload: z.object({
+      media_id: z.string(),
+      org_id: z.string(),
+    }),
+  },
 } as const satisfies Record<string, { area: string; payload: z.ZodType }>
 export type EventType = keyof typeof EVENTS
 export type EventPayload<T extends EventType> = z.infer<(typeof EVENTS)[T]['payload']>
@@ -73,6 +89,9 @@ export interface OutboxMessage {
   traceparent: string | null
 }
 
+/** Names the JSON Schema of a payload: `docs/events/<type>.json` has it as its `$id`. A version never changes its meaning. */
+export const schemaUri = (type: EventType) => `https://keepsake.dev/schemas/memory/v1/${type}.json`
+
 export function toCloudEvent(m: OutboxMessage): CloudEvent {
   return {
     specversion: '1.0',
@@ -82,6 +101,7 @@ export function toCloudEvent(m: OutboxMessage): CloudEvent {
     subject: `${m.area}/${m.aggregateId}`,
     time: m.createdAt.toISOString(),
     datacontenttype: 'application/json',
+    dataschema: schemaUri(m.type),
     ...(m.traceparent && { traceparent: m.traceparent }),
     org_id: formatId('organization', m.orgId),
     aggregate_version: m.aggregateVersion,

@@ -173,7 +173,22 @@ export function folderMultipart(at: Layout) {
     }
   }
 
-  return { create, putPart, listParts, complete, abort }
+  /** Aborts the uploads of all keys below a prefix and returns their number. */
+  async function abortBelow(prefix: string): Promise<number> {
+    let count = 0
+    for (const folder of [at.uploads, at.completing]) {
+      for (const id of await readdir(folder)) {
+        const text = await readFile(join(folder, id, 'upload.json'), 'utf8').catch(absent)
+        const key = text === undefined ? undefined : (JSON.parse(text) as Upload).key
+        if (!key?.startsWith(prefix)) continue
+        await abort(key, id)
+        count++
+      }
+    }
+    return count
+  }
+
+  return { create, putPart, listParts, complete, abort, abortBelow }
 }
 
 /** As in S3: the MD5 of the parts' digests, a hyphen and the number of parts. */

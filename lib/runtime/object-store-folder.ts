@@ -100,7 +100,8 @@ export function openFolderStore(options: { folder: string }): ObjectStore {
 
   async function deletePrefix(prefix: string): Promise<number> {
     checkFolderPrefix(prefix)
-    let count = 0
+    // Uploads first: one that completes meanwhile leaves an object, which the second step finds.
+    let count = await disk(multipart.abortBelow(prefix))
     for await (const key of keysBelow(at.objects, prefix, '')) if (await remove(key)) count++
     return count
   }

@@ -17,10 +17,20 @@ export interface S3Options {
   idleMs?: number
 }
 
-/** Exposes listParts, which the client has but its type declares as protected. */
+/** Exposes listParts, which the client has but its type declares as protected, and the ids of versions. */
 class ClientWithParts extends Client {
   parts(bucket: string, key: string, uploadId: string) {
     return this.listParts(bucket, key, uploadId)
+  }
+
+  /** The first page of all versions and delete markers below a prefix. */
+  async versions(bucket: string, prefix: string): Promise<{ name: string; versionId?: string }[]> {
+    const page = { Delimiter: '', MaxKeys: 1000, IncludeVersion: true }
+    const { objects } = await this.listObjectsQuery(bucket, prefix, '', page)
+    // The declared type lacks versionId.
+    return objects.flatMap(({ name, versionId }: (typeof objects)[number] & { versionId?: string }) =>
+      name === undefined ? [] : [{ name, ...(versionId !== undefined && { versionId }) }],
+    )
   }
 }
 

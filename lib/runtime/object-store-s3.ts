@@ -103,17 +103,35 @@ export function openS3Store(options: S3Options): ObjectStore {
 
   async function deletePrefix(prefix: string): Promise<number> {
     checkFolderPrefix(prefix)
-    let count = 0
-    for (;;) {
-      // Always the first page: its objects are deleted before the next request.
-      const page = await again(() => client.listObjectsV2Query(bucket, prefix, '', '', 1000, ''))
-      const keys = page.objects.flatMap(({ name }) => (name === undefined ? [] : [name]))
-      if (keys.length === 0) return count
-      const refused = (await again(() => client.removeObjects(bucket, keys))).filter(Boolean)
-      if (refused.length > 0) throw new StoreError('Unavailable', `${refused.length} objects could not be deleted`)
-      count += keys.length
+    // Uploads first: one that completes meanwhile leaves an object, which the second step finds.
+    return (await abortBelow(prefix)) + (await deleteVersions(prefix))
+  }
+
+  async function abortBelow(prefix: string): Promise<number> {
+    for (let count = 0; ; ) {
+      // Always the first page: its uploads are aborted before the next request.
+      const { uploads } = await again(() => client.listIncompleteUploadsQuery(bucket, prefix, '', '', ''))
+      if (uploads.length === 0) return count
+      for (const { key, uploadId } of uploads) await abort(key, uploadId)
+      count += uploads.length
     }
   }
+
+  /** A bucket without versions lists each object as its only version, `null`. */
+  async function deleteVersions(prefix: string): Promise<number> {
+    for (let count = 0; ; ) {
+      const versions = await again(() => client.versions(bucket, prefix))
+      if (versions.length === 0) return count
+      const refused = (await again(() => client.removeObjects(bucket, versions))).filter(Boolean)
+      if (refused.length > 0) throw new StoreError('Unavailable', `${refused.length} objects could not be deleted`)
+      count += versions.length
+    }
+  }
+
+  const abort = (key: string, uploadId: string) =>
+    again(() => client.abortMultipartUpload(bucket, key, uploadId)).catch((error: unknown) => {
+      if (!(error instanceof StoreError && error.code === 'NotFound')) throw error
+    })
 
   const store: ObjectStore = {
     put,
@@ -163,9 +181,7 @@ export function openS3Store(options: S3Options): ObjectStore {
     },
     async abortMultipart(key, uploadId) {
       checkKey(key)
-      await again(() => client.abortMultipartUpload(bucket, key, uploadId)).catch((error: unknown) => {
-        if (!(error instanceof StoreError && error.code === 'NotFound')) throw error
-      })
+      await abort(key, uploadId)
     },
 
     async download(key, path, signal) {

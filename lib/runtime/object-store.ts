@@ -81,7 +81,11 @@ export interface ObjectStore {
   list(prefix: string): AsyncIterable<ListedObject>
   /** Succeeds also when the object does not exist. */
   delete(key: string): Promise<void>
-  /** Deletes all objects below the prefix, which must end in `/`, and returns their number. */
+  /**
+   * Deletes everything below the prefix, which must end in `/`: objects, in a bucket with versions all of those and the
+   * delete markers, and multipart uploads that were not completed. Returns how many it deleted, so that 0 means that
+   * the prefix was empty.
+   */
   deletePrefix(prefix: string): Promise<number>
 
   createMultipart(key: string, options: { contentType: string }): Promise<string>

@@ -24,6 +24,8 @@ export function sample(type: EventType = 'MediaUploaded', filename = 'clip.mp4')
     },
     MediaTranscoded: { media_id: 'med_x', variants: { hls_master_url: null } },
     LivePhotoPaired: { media_id: 'med_x', asset_identifier: null, paired_media_id: 'med_y' },
+    MediaDeleted: { media_id: 'med_x', org_id: 'org_x', uploader_id: 'usr_x', deleted_at: '2026-01-02T03:04:05.678Z' },
+    MediaPurged: { media_id: 'med_x', org_id: 'org_x' },
   }
   const event = toCloudEvent({
     id: newUuid(),

@@ -233,6 +233,20 @@ export function objectStoreContract(t: Test, store: ObjectStore): void {
     t.strictSame(await keysOf(store, at), [])
   })
 
+  t.test('deletes below a prefix what was replaced and uploads that were not completed as well', async (t) => {
+    const at = fresh()
+    const begin = (key: string) => store.createMultipart(at + key, textType)
+    const [one, two, outside] = [await begin('a/x'), await begin('a/b/y'), await begin('ab/x')]
+    await store.putPart(`${at}a/x`, one, 1, Readable.from([Buffer.from('part')]), { size: 4 })
+    for (const body of ['old', 'new']) await store.put(`${at}a/z`, body, textType)
+    t.ok((await store.deletePrefix(`${at}a/`)) >= 3)
+    t.equal(await store.deletePrefix(`${at}a/`), 0, 'nothing is left')
+    await refused(t, store.listParts(`${at}a/x`, one), 'NotFound')
+    await refused(t, store.listParts(`${at}a/b/y`, two), 'NotFound')
+    t.strictSame(await store.listParts(`${at}ab/x`, outside), [], 'what is not below it stays')
+    await store.abortMultipart(`${at}ab/x`, outside)
+  })
+
   t.test('deletes one object, and only below a whole prefix', async (t) => {
     const at = fresh()
     for (const key of ['org/1/a', 'org/1/b/c', 'org/10/a', 'org/1']) await store.put(at + key, 'x', textType)

@@ -60,6 +60,8 @@ export const media = pgTable('media', {
   updatedAt: time().notNull().defaultNow(),
   deletedAt: time(),
   deletedBy: uuid(),
+  purgingAt: time(),
+  purgeLeaseUntil: time(),
 })
 export type MediaRow = typeof media.$inferSelect
 
@@ -73,6 +75,14 @@ export const mediaMonthChanges = pgTable('media_month_changes', {
   orgId: uuid().notNull(),
   month: date().notNull(),
   change: bytes().notNull(),
+})
+
+export const purgedMedia = pgTable('purged_media', {
+  mediaId: uuid().primaryKey(),
+  orgId: uuid().notNull(),
+  purgedAt: time().notNull().defaultNow(),
+  looks: integer().notNull().default(0),
+  nextLookAt: time().notNull(),
 })
 
 export const objectIntents = pgTable('object_intents', {

@@ -13,8 +13,9 @@ import {
 } from '../../../api/permissions/rule.ts'
 
 const me = 'me'
-const mine = { id: '1', uploaderId: me }
-const theirs = { id: '2', uploaderId: 'you' }
+const rowOf = (uploaderId: string) => ({ id: '1', uploaderId, deletedAt: null, deletedBy: null })
+const mine = rowOf(me)
+const theirs = rowOf('you')
 const ROLES = ['owner', 'admin', 'member', null] as const
 
 /** Roles, `platform` for ROLE_ADMIN, and `uploader` for the uploader of the row while a member. */
@@ -26,6 +27,10 @@ const TABLE: Record<Action, readonly (string | null)[]> = {
   'media.list': ['owner', 'admin', 'member'],
   'media.read': ['owner', 'admin', 'member'],
   'media.read_location': ['owner', 'admin', 'uploader'],
+  'media.delete': ['owner', 'admin', 'uploader'],
+  'media.restore': ['owner', 'admin', 'uploader'],
+  'media.list_trash': ['owner', 'admin', 'member'],
+  'media.list_all_trash': ['owner', 'admin'],
   'upload.read': ['uploader'],
   'upload.send': ['uploader'],
   'upload.merge': ['uploader'],

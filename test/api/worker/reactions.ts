@@ -21,7 +21,7 @@ const refusing = (reason: ClusterErrorReason): Pick<Cluster, 'create'> => ({
   },
 })
 async function react(message: OutboxMessage, on: Pick<Cluster, 'create'> = cluster): Promise<void> {
-  const deps = { db, cluster: on, namespace: NAMESPACE, log: quietLog() }
+  const deps = { db, cluster: { ...cluster, ...on }, namespace: NAMESPACE, log: quietLog() }
   const admission = startAdmission(deps, { maxPerOrganization: 100 })
   await reactions({ ...deps, admission })(message).finally(() => admission.stop())
 }

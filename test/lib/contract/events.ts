@@ -41,6 +41,7 @@ t.test('an outbox row becomes a whole CloudEvent', async (t) => {
     subject: `media/${m.aggregateId}`,
     time: '2026-01-02T03:04:05.678Z',
     datacontenttype: 'application/json',
+    dataschema: 'https://keepsake.dev/schemas/memory/v1/MediaUploaded.json',
     org_id: formatId('organization', m.orgId),
     aggregate_version: 3,
     data: payload,

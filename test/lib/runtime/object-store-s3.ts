@@ -1,6 +1,7 @@
 import { createServer, type RequestListener } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Client } from 'minio'
 import t, { type Test } from 'tap'
 import type { ObjectStore } from '../../../lib/runtime/object-store.ts'
 import { openS3Store } from '../../../lib/runtime/object-store-s3.ts'
@@ -85,6 +86,31 @@ if (gateway) {
   const store = openS3Store(gateway.s3)
   t.teardown(() => store.close())
   objectStoreContract(t, store)
+
+  t.test('in a bucket with versions, deletes them all below a prefix, and the delete markers', async (t) => {
+    const s3 = await gateway.makeBucket('with-versions')
+    const { hostname, port } = new URL(s3.endpoint)
+    const { accessKey, secretKey, region } = s3
+    const client = new Client({ endPoint: hostname, port: Number(port), useSSL: false, accessKey, secretKey, region })
+    await client.setBucketVersioning(s3.bucket, { Status: 'Enabled' })
+    const versioned = openS3Store(s3)
+    t.teardown(() => versioned.close())
+    const versionsBelow = async (prefix: string) => {
+      const names: unknown[] = []
+      for await (const { name } of client.listObjects(s3.bucket, prefix, true, { IncludeVersion: true }))
+        names.push(name)
+      return names
+    }
+    for (const body of ['one', 'two', 'three']) await versioned.put('m/1/original', body, textType)
+    await versioned.put('m/1/v1/master', 'x', textType)
+    await versioned.delete('m/1/v1/master')
+    await versioned.put('m/10/original', 'x', textType)
+    t.equal((await versionsBelow('m/1/')).length, 5, 'three versions, one more and its delete marker')
+    t.equal(await versioned.deletePrefix('m/1/'), 5)
+    t.strictSame(await versionsBelow('m/1/'), [])
+    t.equal(await versioned.deletePrefix('m/1/'), 0)
+    t.equal((await versionsBelow('m/10/')).length, 1)
+  })
 
   t.test('signs links that anybody may GET, for one object and for a while', async (t) => {
     await store.put('signed/a', 'hello', textType)

@@ -23,6 +23,13 @@ const aWholeUpload = async (side: Side): Promise<string> => {
   return id
 }
 
+const aDeletedMedia = async (side: Side): Promise<string> => {
+  const { api, org, person } = side
+  const id = await aMedia(side)
+  await made(api.call(person, 'DELETE', `/api/media/${org}/${id}`))
+  return id
+}
+
 const inOrg = ({ org, person }: Side) => ({ as: person, params: { org_id: org } })
 const ofMedia = async (side: Side) => ({
   as: side.person,
@@ -41,6 +48,12 @@ export const mediaSeeds: Seeds = {
   },
   getMedia: ofMedia,
   getMediaMetadata: ofMedia,
+  deleteMedia: ofMedia,
+  restoreMedia: async (side) => ({
+    as: side.person,
+    params: { org_id: side.org, media_id: await aDeletedMedia(side) },
+  }),
+  listTrash: inOrg,
   uploadSingle: (side) => ({ ...inOrg(side), form: formOf(fakeMp4(1000)) }),
   startUpload: (side) => ({ ...inOrg(side), json: upload() }),
   putChunk: async (side) => {
@@ -60,4 +73,5 @@ export const mediaSeeds: Seeds = {
 
 export const mediaLists: ListSeeds = {
   listMedia: { add: aMedia, filter: { mime_type: 'video/*' } },
+  listTrash: { add: aDeletedMedia },
 }
