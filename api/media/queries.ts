@@ -183,6 +183,9 @@ export async function restartConversion(tx: Tx, id: Uuid) {
       conversionError: null,
       conversionProgress: null,
       conversionAdmittedAt: null,
+      conversionBatch: null,
+      conversionPriority: null,
+      conversionRegrouped: 0,
       updatedAt: sql`now()`,
     })
     .where(and(eq(media.id, id), isNull(media.deletedAt), eq(media.uploadStatus, 'failed')))

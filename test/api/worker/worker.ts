@@ -84,6 +84,7 @@ t.test('from the upload to the announcement, with two workers', async (t) => {
   t.match(metrics, /^outbox_oldest_seconds 0$/m)
   t.match(metrics, /^projector_waiting \d+$/m)
   t.match(metrics, /^conversions_waiting 0$/m)
+  t.match(metrics, /^images_waiting 0$/m)
   t.match(metrics, /^process_cpu_seconds_total /m)
   t.equal(await statusOf(`${first?.metricsUrl}/`), 404)
   const published = async (type: string) => {
@@ -126,6 +127,7 @@ t.test('without its database it is alive, not ready, and still shows metrics', a
   const metrics = await (await fetch(`${worker.metricsUrl}/metrics`)).text()
   t.match(metrics, /^outbox_unpublished Nan$/im)
   t.match(metrics, /^conversions_waiting Nan$/im)
+  t.match(metrics, /^images_waiting Nan$/im)
   t.match(metrics, /^outbox_oldest_seconds Nan$/im, 'in the first scrape as well')
 })
 
