@@ -27,8 +27,9 @@ export async function recordMedia({ tx, announce, audit }: Change, row: NewMedia
 }
 
 /**
- * For administrators, as keepsake_worker: queues the failed conversion of a media item again. It starts as soon as the
- * organization has a slot; a trigger wakes the worker.
+ * For administrators, as keepsake_worker: queues the failed conversion of a media item again, or the first one of an
+ * image that an earlier version did not convert. It starts as soon as the organization has a slot; a trigger wakes the
+ * worker.
  */
 export function retryMedia(db: Database, id: Uuid): Promise<{ generation: number }> {
   return db.inTransaction({}, async (tx) => {

@@ -1,4 +1,4 @@
-import { and, desc, eq, inArray, isNull, sql } from 'drizzle-orm'
+import { and, desc, eq, inArray, isNull, or, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
@@ -168,7 +168,12 @@ export async function mediaExists(tx: Tx, id: Uuid): Promise<boolean> {
   return (await tx.$count(media, eq(media.id, id))) > 0
 }
 
-/** Queues the conversion of a failed media item again, as a new generation. Undefined if it has not failed. */
+const isUnconverted = and(eq(media.kind, 'image'), eq(media.uploadStatus, 'completed'), isNull(media.webpFile))
+
+/**
+ * Queues the conversion of a failed media item again, as a new generation, or that of an image which was uploaded before
+ * images were converted. Undefined if it is neither.
+ */
 export async function restartConversion(tx: Tx, id: Uuid) {
   const [row] = await tx
     .update(media)
@@ -188,7 +193,7 @@ export async function restartConversion(tx: Tx, id: Uuid) {
       conversionRegrouped: 0,
       updatedAt: sql`now()`,
     })
-    .where(and(eq(media.id, id), isNull(media.deletedAt), eq(media.uploadStatus, 'failed')))
+    .where(and(eq(media.id, id), isNull(media.deletedAt), or(eq(media.uploadStatus, 'failed'), isUnconverted)))
     .returning({ orgId: media.orgId, generation: media.generation })
   return row
 }

@@ -17,7 +17,8 @@ const HELP = `Usage: node ${PROGRAM} COMMAND
   org create NAME                        create an organization
   member add ORG USER [--role ROLE]      add a user (ROLE: owner, admin or member; default: member)
   member role ORG USER ROLE              change the role of a member
-  media retry MEDIA                      repeat the failed conversion of a media item
+  media retry MEDIA                      repeat the failed conversion of a media item, or convert an image
+                                         that was uploaded before images were converted
 
 ORG and MEDIA are ids. USER is one of: an id; the e-mail address of a user who has signed in, if the identity provider
 has verified it; the subject of a user at the identity provider AUTH_ISSUER, even before the first sign-in.

@@ -134,6 +134,23 @@ t.test('sends a failed media through the conversion once more, and only that', a
   t.match(await cli(['media', 'retry', formatId('media', newUuid())]), { code: 3, err: /no such media/ })
 })
 
+t.test('converts an image that an earlier version completed without converting it, and only such a one', async (t) => {
+  const user = (await sql(`select id from users limit 1`))[0].id
+  const [old, converted] = [newUuid(), newUuid()]
+  await sql(
+    `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes, upload_status,
+     conversion_state, webp_file) values
+     ($1, $3, $4, 'f', 'image/png', 'image', 1, 'completed', 'succeeded', null),
+     ($2, $3, $4, 'f', 'image/png', 'image', 1, 'completed', 'succeeded', 'image.webp')`,
+    [old, converted, orgId, user],
+  )
+  t.match(await cli(['media', 'retry', formatId('media', old)]), { code: 0, out: { generation: 2 } })
+  t.match(await sql('select * from media where id = $1', [old]), [
+    { upload_status: 'processing', conversion_state: 'queued', conversion_batch: null },
+  ])
+  t.match(await cli(['media', 'retry', formatId('media', converted)]), { code: 3, err: /this one is completed/ })
+})
+
 const WRONG: [string, string[], number, RegExp][] = [
   ['nothing', [], 2, /no command given/],
   ['an unknown command', ['org', 'explode'], 2, /there is no command "org explode"/],

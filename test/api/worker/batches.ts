@@ -102,6 +102,13 @@ async function convert(ids: readonly Uuid[]): Promise<void> {
   await world.setBatchStatus(await batchOf(ids[0] as Uuid), succeeded(...ids))
   for (const id of ids) await becomes(id, 'completed')
 }
+/** Deletes the TranscodeJob of the batch of an image; the workers have seen it. */
+async function removeJob(id: Uuid, workers: Awaited<ReturnType<typeof worker>>[]): Promise<void> {
+  const key = world.batchKey(await batchOf(id))
+  for (const { projector } of workers) await eventually('it to be seen', () => projector.reflection.get(key))
+  await cluster.delete(TRANSCODE_JOBS, key)
+  for (const { projector } of workers) await eventually('it to be gone', () => !projector.reflection.get(key))
+}
 /** Notifications that are sent before this are lost. */
 const listening = () =>
   eventually('a listener', async () => {
@@ -318,12 +325,12 @@ t.test(
 )
 
 t.test('of a batch that was cleaned up, what is committed is recorded and the rest converted again', async (t) => {
-  const { batches, sweep } = await worker(t)
-  const ids = await backfill(12)
+  const mine = await worker(t)
+  const { batches, sweep } = mine
+  const ids = (await backfill(12)).sort()
   await batches.fill()
   for (const id of ids.slice(0, 5)) await world.writeImage(id)
-  await cluster.delete(TRANSCODE_JOBS, world.batchKey(await batchOf(ids[1] as Uuid)))
-  await eventually('it to be gone', async () => (await jobs()).length === 0)
+  await removeJob(ids[1] as Uuid, [mine])
   await sweep()
   await sweep()
   const completed = await Promise.all(ids.map(async (id) => (await statusOf(id)) === 'completed'))
@@ -400,35 +407,29 @@ for (const reason of ['OOMKilled', 'DeadlineExceeded']) {
 
     const seen = new Set([ids.join()])
     const poisoned: number[] = []
-    while ((await statusOf(poison)) === 'processing') {
+    const end = async (members: Uuid[]) => {
+      if (!members.includes(poison)) return convert(members)
+      poisoned.push(members.length)
+      await world.setBatchStatus(await batchOf(poison), failed(reason))
+      await eventually('the batch to be over', async () => {
+        const rows = await Promise.all(members.map((id) => world.row(id)))
+        return rows.every((row) => row['conversion_batch'] === null || row.upload_status === 'failed')
+      })
+    }
+    const isOver = async () =>
+      (await admin.query(`select from media where upload_status = 'processing'`)).rowCount === 0
+    while (!(await isOver())) {
       await batches.fill()
-      for (const members of (await jobs()).map(membersOf)) {
-        if (seen.has(members.join())) continue
+      const made = (await jobs()).map(membersOf).filter((members) => !seen.has(members.join()))
+      for (const members of made) {
         seen.add(members.join())
-        if (!members.includes(poison)) {
-          await convert(members)
-          continue
-        }
-        poisoned.push(members.length)
-        const batch = await batchOf(poison)
-        await world.setBatchStatus(batch, failed(reason))
-        await eventually('the batch to be over', async () => {
-          const rows = await Promise.all(members.map((id) => world.row(id)))
-          return rows.every((row) => row['conversion_batch'] === null || row.upload_status === 'failed')
-        })
+        await end(members)
       }
       // What earlier Jobs still say is not about the batches after them.
       for (const job of await jobs()) projector.lookAgain(job.metadata.name)
       await eventually('nothing to record', () => projector.waiting() === 0)
     }
     t.strictSame(poisoned, [8, 1])
-    while ((await admin.query(`select from media where upload_status = 'processing'`)).rowCount) {
-      await batches.fill()
-      for (const members of (await jobs()).map(membersOf)) {
-        if (!seen.has(members.join())) await convert(members)
-        seen.add(members.join())
-      }
-    }
     t.equal(seen.size, 1 + 4 + 8)
     for (const id of ids.filter((id) => id !== poison)) {
       t.equal(await statusOf(id), 'completed')
