@@ -140,63 +140,81 @@ t.test('interactive batches come first, then organizations take turns', async (t
   )
 })
 
+interface Photo extends WaitingImage {
+  orgId: string
+  isInteractive: boolean
+  arrivedAt: number
+  batchedAt?: number
+  doneAt?: number
+}
+
+/** Organizations whose photos are converted by a cluster with three nodes; a full batch takes five steps. */
+function simulation(photos: readonly Photo[]) {
+  const byId = new Map(photos.map((photo) => [photo.id, photo]))
+  const photosOf = (batch: PlannedBatch) => batch.ids.map((id) => byId.get(id) as Photo)
+  let running: (PlannedBatch & { endsAt: number })[] = []
+  let queue: PlannedBatch[] = []
+  const count = (orgId: string, priority: BatchPriority) =>
+    [...running, ...queue].filter((batch) => batch.orgId === orgId && batch.priority === priority).length
+
+  function finish(now: number): void {
+    const ended = running.filter((batch) => batch.endsAt <= now)
+    for (const photo of ended.flatMap(photosOf)) photo.doneAt = now
+    running = running.filter((batch) => batch.endsAt > now)
+  }
+  function plan(now: number): PlannedBatch[] {
+    const waiting = photos.filter((photo) => photo.arrivedAt <= now && photo.batchedAt === undefined)
+    const planned = [...new Set(waiting.map(({ orgId }) => orgId))].flatMap((orgId) => {
+      const mine = waiting.filter((photo) => photo.orgId === orgId)
+      const interactive = mine.filter((photo) => photo.isInteractive).map((photo) => ({ running: 0, waiting: [photo] }))
+      const counts = { interactive: count(orgId, 'interactive'), backfill: count(orgId, 'backfill') }
+      const others = mine.filter((photo) => !photo.isInteractive).slice(0, waitingNeeded(LIMITS))
+      return batchesOf(organization({ orgId, interactive, running: counts, waiting: others }), LIMITS).batches
+    })
+    for (const photo of planned.flatMap(photosOf)) photo.batchedAt = now
+    return planned
+  }
+  /** Returns the batches that were formed. */
+  function step(now: number): PlannedBatch[] {
+    finish(now)
+    const planned = plan(now)
+    queue = inTurns([...queue, ...planned])
+    const next = queue.splice(0, 3 - running.length)
+    running.push(...next.map((batch) => ({ ...batch, endsAt: now + 1 + Math.ceil(batch.ids.length / 16) })))
+    return planned
+  }
+  return { step, count }
+}
+
 t.test('5,000 photos of a first backup do not hold up the others', async (t) => {
-  type Queued = WaitingImage & { orgId: string; interactive: boolean; at: number; done?: number; started?: number }
-  const all: Queued[] = []
-  const add = (orgId: string, n: number, at: number, interactive = false) => {
-    for (const one of images(n, {}, `${orgId}-${at}-`)) all.push({ ...one, orgId, interactive, at })
+  const photos: Photo[] = []
+  const add = (orgId: string, n: number, arrivedAt: number, isInteractive = false) => {
+    for (const one of images(n, {}, `${orgId}-${arrivedAt}-${isInteractive}-`)) {
+      photos.push({ ...one, orgId, isInteractive, arrivedAt })
+    }
   }
   add('backup', 5000, 0)
   for (let k = 0; k < 20; k++) add(`small${k}`, 70, 5 * k)
   for (let k = 0; k < 40; k++) add('backup', 1, 3 * k, true)
-
-  let running: (PlannedBatch & { endsAt: number })[] = []
-  const ofOrg = (orgId: string, priority: BatchPriority) =>
-    running.filter((batch) => batch.orgId === orgId && batch.priority === priority).length
-  const counts: number[] = []
+  const { step, count } = simulation(photos)
   let formed = 0
-  // A cluster with three nodes: what has no node waits in the order of creation, interactive first.
-  let queue: PlannedBatch[] = []
-  const step = (now: number) => {
-    const finished = running.filter((batch) => batch.endsAt <= now)
-    for (const id of finished.flatMap(({ ids }) => ids)) for (const one of all) if (one.id === id) one.done = now
-    running = running.filter((batch) => batch.endsAt > now)
-    const waiting = all.filter((one) => one.at <= now && one.started === undefined)
-    const planned = [...new Set(waiting.map(({ orgId }) => orgId))].flatMap((orgId) => {
-      const mine = waiting.filter((one) => one.orgId === orgId)
-      const inQueue = (priority: BatchPriority) =>
-        queue.filter((batch) => batch.orgId === orgId && batch.priority === priority).length
-      const seen = organization({
-        orgId,
-        interactive: mine.filter((one) => one.interactive).map((one) => ({ running: 0, waiting: [one] })),
-        running: {
-          interactive: ofOrg(orgId, 'interactive') + inQueue('interactive'),
-          backfill: ofOrg(orgId, 'backfill') + inQueue('backfill'),
-        },
-        waiting: mine.filter((one) => !one.interactive).slice(0, waitingNeeded(LIMITS)),
-      })
-      return batchesOf(seen, LIMITS).batches
-    })
-    formed += planned.length
-    for (const id of planned.flatMap(({ ids }) => ids)) for (const one of all) if (one.id === id) one.started = now
-    queue = inTurns([...queue, ...planned])
-    while (running.length < 3 && queue.length > 0) {
-      const next = queue.shift() as PlannedBatch
-      running.push({ ...next, endsAt: now + 1 + Math.ceil(next.ids.length / 16) })
-    }
-    counts.push(ofOrg('backup', 'backfill'))
-  }
+  let most = 0
   let now = 0
-  for (; all.some((one) => one.done === undefined) && now < 5000; now++) step(now)
+  for (; now < 5000 && photos.some((photo) => photo.doneAt === undefined); now++) {
+    formed += step(now).length
+    most = Math.max(most, count('backup', 'backfill'))
+  }
 
   t.ok(now < 5000, 'everything is converted')
-  t.ok(Math.max(...counts) <= LIMITS.backfill)
-  t.ok(all.length / formed > 30, `${formed} batches`)
-  const longest = (of: (one: Queued) => boolean) =>
-    Math.max(...all.filter(of).map((one) => (one.done as number) - one.at))
-  t.ok(longest((one) => one.interactive) <= 8, `${longest((one) => one.interactive)} steps for a photo`)
-  t.ok(longest((one) => one.orgId.startsWith('small')) < now / 4, 'the others are done long before the backup')
-  const order = all.filter((one) => one.orgId === 'backup' && !one.interactive).map((one) => one.started as number)
+  t.equal(most, LIMITS.backfill)
+  t.ok(photos.length / formed > 30, `${formed} batches`)
+  const longest = (of: (photo: Photo) => boolean) =>
+    Math.max(...photos.filter(of).map((photo) => (photo.doneAt as number) - photo.arrivedAt))
+  const own = longest((photo) => photo.isInteractive)
+  t.ok(own <= 8, `${own} steps for a photo that someone waits for`)
+  const others = longest((photo) => photo.orgId.startsWith('small'))
+  t.ok(others < now / 4, `${others} of ${now} steps for the other organizations`)
+  const order = photos.filter((photo) => photo.orgId === 'backup' && !photo.isInteractive).map((p) => p.batchedAt ?? 0)
   t.strictSame(
     order,
     [...order].sort((a, b) => a - b),

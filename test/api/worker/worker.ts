@@ -137,7 +137,12 @@ t.test('all figures of the backlog are of the moment of the scrape, for one look
     ...database.worker,
     read: async () => {
       looks++
-      return { unpublished: looks, oldestSeconds: looks * 100, conversionsWaiting: looks * 1000 }
+      return {
+        unpublished: looks,
+        oldestSeconds: looks * 100,
+        conversionsWaiting: looks * 1000,
+        imagesWaiting: looks * 10,
+      }
     },
   }
   const metrics = openWorkerMetrics(growing as unknown as Database, () => 0)
@@ -146,6 +151,7 @@ t.test('all figures of the backlog are of the moment of the scrape, for one look
     t.match(body, new RegExp(`^outbox_unpublished ${look}$`, 'm'))
     t.match(body, new RegExp(`^outbox_oldest_seconds ${look}00$`, 'm'))
     t.match(body, new RegExp(`^conversions_waiting ${look}000$`, 'm'))
+    t.match(body, new RegExp(`^images_waiting ${look}0$`, 'm'))
   }
   t.equal(looks, 2)
 })
