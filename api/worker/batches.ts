@@ -34,19 +34,24 @@ const RETRY_MS = 1000
 /** Any number of workers may run one each: a batch is formed under a lock on the organization's row. */
 export function startBatches(deps: BatchesDeps, { backoffMs, ...limits }: BatchesOptions): Batches {
   const { db, log } = deps
-  const started = new Set<Uuid>()
+  const started = new Map<Uuid, Promise<void>>()
   const timers = new Map<Uuid, NodeJS.Timeout>()
   let isStopped = false
 
-  async function start(batch: Uuid): Promise<void> {
-    // Otherwise each of 64 events would send all 64 inputs to the API server, to hear that they are there.
-    if (started.has(batch)) return
-    await startBatch(deps, batch)
-    started.add(batch)
-    for (const oldest of started) {
+  // Otherwise each of 64 events would send all 64 inputs to the API server, to hear that they are there.
+  function start(batch: Uuid): Promise<void> {
+    const known = started.get(batch)
+    if (known) return known
+    const starting = startBatch(deps, batch).catch((error: unknown) => {
+      started.delete(batch)
+      throw error
+    })
+    started.set(batch, starting)
+    for (const oldest of started.keys()) {
       if (started.size <= REMEMBERED) break
       started.delete(oldest)
     }
+    return starting
   }
 
   /** If this process dies before, the next event of the organization or the sweep does it. */
@@ -59,12 +64,19 @@ export function startBatches(deps: BatchesDeps, { backoffMs, ...limits }: Batche
     timers.set(orgId, setTimeout(wake, ms))
   }
 
+  // Thousands of events of one organization must not hold all connections while they wait for its row.
+  const formOf = joined(async (orgId: Uuid) => {
+    const formed = await formBatches(db, orgId, limits)
+    for (const { priority, ids } of formed.batches) deps.onBatched?.(priority, ids.length)
+    return formed
+  })
+
   async function decide(orgIds: readonly Uuid[] | undefined): Promise<Uuid[]> {
     const candidates = orgIds ?? (await db.read({}, listWaitingOrganizations))
     const formed: FormedBatch[] = []
     for (const orgId of candidates) {
       try {
-        const { batches, againAfterMs } = await formBatches(db, orgId, limits)
+        const { batches, againAfterMs } = await formOf(orgId)
         formed.push(...batches)
         if (againAfterMs !== undefined) wakeLater(orgId, againAfterMs)
       } catch (error) {
@@ -74,7 +86,6 @@ export function startBatches(deps: BatchesDeps, { backoffMs, ...limits }: Batche
         wakeLater(orgId, RETRY_MS)
       }
     }
-    for (const { priority, ids } of formed) deps.onBatched?.(priority, ids.length)
     return inTurns(formed).map(({ id }) => id)
   }
 
@@ -107,4 +118,30 @@ async function formBatches(db: Database, orgId: Uuid, limits: BatchLimits) {
     }
     return { ...plan, batches }
   })
+}
+
+/** Never runs twice at once for a key: calls during a run share the next one, which sees whatever they have committed. */
+function joined<T>(run: (key: string) => Promise<T>): (key: string) => Promise<T> {
+  const current = new Map<string, Promise<T>>()
+  const next = new Map<string, Promise<T>>()
+
+  function begin(key: string): Promise<T> {
+    const running = run(key).finally(() => current.delete(key))
+    current.set(key, running)
+    return running
+  }
+  function follow(key: string, running: Promise<T>): Promise<T> {
+    const following = running
+      .catch(() => {})
+      .then(() => {
+        next.delete(key)
+        return begin(key)
+      })
+    next.set(key, following)
+    return following
+  }
+  return (key) => {
+    const running = current.get(key)
+    return next.get(key) ?? (running ? follow(key, running) : begin(key))
+  }
 }

@@ -193,6 +193,7 @@ t.test('two workers never put an image into two batches, and every image gets it
     }
     await Promise.all(workers.flatMap(({ batches }) => [batches.fill([world.org]), batches.fill()]))
   }
+  t.equal((await jobs()).length, seen.length)
   t.strictSame(
     seen.map((members) => members.length),
     [64, 64, 12],
