@@ -36,7 +36,7 @@ async function convertVideo(deps: ReactionDeps, media: Conversion): Promise<void
 async function convertImage(deps: ReactionDeps, media: Conversion): Promise<void> {
   if (!media.conversionBatch) await deps.batches.fill([media.orgId])
   const now = media.conversionBatch ? media : await findProcessing(deps, media.id)
-  // Also for a batch that another event formed: whoever formed it may have died before it was started.
+  // Also for a batch that another event formed: the worker that formed it may have died before it started it.
   if (now?.conversionBatch) await deps.batches.start(now.conversionBatch)
 }
 
