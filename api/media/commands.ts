@@ -32,7 +32,8 @@ export async function recordMedia(change: Change, row: NewMedia): Promise<MediaR
 
 /**
  * For administrators, as keepsake_worker: queues the failed conversion of a media item again, and that of the other half
- * of a Live Photo. A video starts as soon as the organization has a slot; a trigger wakes the worker.
+ * of a Live Photo; or the first conversion of an image that an earlier version did not convert. It starts as soon as the
+ * organization has a slot; a trigger wakes the worker.
  */
 export function retryMedia(db: Database, id: Uuid): Promise<Restarted[]> {
   return db.inTransaction({}, async (tx) => {

@@ -1,4 +1,4 @@
-import { and, asc, eq, getTableColumns, gt, isNotNull, isNull, ne, or, sql } from 'drizzle-orm'
+import { and, asc, eq, getTableColumns, gt, isNotNull, isNull, or, sql } from 'drizzle-orm'
 import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import type { Manifest } from '../../lib/contract/manifest.ts'
 import type { Database, Tx } from '../db/db.ts'
@@ -21,6 +21,7 @@ const seen = {
   conversionStartedAt: media.conversionStartedAt,
   conversionProgress: media.conversionProgress,
   conversionAdmittedAt: media.conversionAdmittedAt,
+  conversionBatch: media.conversionBatch,
   updatedAt: media.updatedAt,
 }
 
@@ -57,7 +58,7 @@ const isProcessing = (c: ConversionKey) =>
 
 /**
  * Media items in conversion that have not changed for a while, in order of id. Videos that wait for a slot of their
- * organization are not included: no deadline applies to them.
+ * organization and images that wait for a batch are not included: no deadline applies to them.
  */
 export async function listProcessing(
   tx: Tx,
@@ -70,7 +71,10 @@ export async function listProcessing(
       and(
         eq(media.uploadStatus, 'processing'),
         isNull(media.deletedAt),
-        or(ne(media.kind, 'video'), isNotNull(media.conversionAdmittedAt)),
+        or(
+          and(eq(media.kind, 'video'), isNotNull(media.conversionAdmittedAt)),
+          and(eq(media.kind, 'image'), isNotNull(media.conversionBatch)),
+        ),
         sql`${media.updatedAt} <= now() - make_interval(secs => ${o.idleSeconds})`,
         o.after === undefined ? undefined : gt(media.id, o.after),
       ),
@@ -206,6 +210,28 @@ export function failConversion(db: Database, key: ConversionKey, error: Conversi
         hlsMaster: sql`case when ${media.manifest} is not null then ${media.hlsMaster} end`,
       })
       .where(isProcessing(key))
+    return rowCount === 1
+  })
+}
+
+/**
+ * Lets an image wait for another batch, because its own failed as a whole. Returns false when the image has left the
+ * batch already or its conversion is over.
+ */
+export function leaveBatch(db: Database, key: ConversionKey, batch: Uuid): Promise<boolean> {
+  return db.inTransaction({}, async (tx) => {
+    const { rowCount } = await tx
+      .update(media)
+      .set({
+        ...changed,
+        conversionBatch: null,
+        conversionPriority: null,
+        conversionRegrouped: sql`${media.conversionRegrouped} + 1`,
+        conversionAdmittedAt: null,
+        conversionState: 'queued',
+        conversionProgress: null,
+      })
+      .where(and(isProcessing(key), eq(media.conversionBatch, batch)))
     return rowCount === 1
   })
 }

@@ -219,6 +219,13 @@ export async function mediaExists(tx: Tx, id: Uuid): Promise<boolean> {
 }
 
 const isFailed = and(eq(media.uploadStatus, 'failed'), isNull(media.deletedAt))
+/** Uploaded before images were converted. */
+const isUnconverted = and(
+  eq(media.kind, 'image'),
+  eq(media.uploadStatus, 'completed'),
+  isNull(media.webpFile),
+  isNull(media.deletedAt),
+)
 
 /** Of a media item and, if it is half of a Live Photo, of its other half. */
 const isHalfOf = (id: Uuid) => or(eq(media.id, id), eq(media.pairedMediaId, id))
@@ -243,13 +250,18 @@ export async function countFailures(tx: Tx): Promise<{ reason: string; code: str
 export const countFailedFor = (tx: Tx, reason: string): Promise<number> =>
   tx.$count(media, and(isFailed, hasFailedFor(reason)))
 
-/** Queues the failed conversion of a media item again, and that of its other half; returns those that had failed. */
-export const restartConversion = (tx: Tx, id: Uuid) => restartFailed(tx, { where: isHalfOf(id), limit: 2 })
+/**
+ * Queues the failed conversion of a media item again, and that of its other half, or the conversion of an image that was
+ * uploaded before images were converted. Returns those that it queued.
+ */
+export const restartConversion = (tx: Tx, id: Uuid) =>
+  restart(tx, { where: and(isHalfOf(id), or(isFailed, isUnconverted)), limit: 2 })
 
 /** Queues some conversions again that failed for a reason before a moment. */
 export const restartFailedFor = (tx: Tx, o: { reason: string; before: string; limit: number }) =>
-  restartFailed(tx, {
+  restart(tx, {
     where: and(
+      isFailed,
       hasFailedFor(o.reason),
       sql`coalesce(${media.conversionFinishedAt}, ${media.updatedAt}) <= ${o.before}::timestamptz`,
     ),
@@ -257,11 +269,11 @@ export const restartFailedFor = (tx: Tx, o: { reason: string; before: string; li
   })
 
 /** Each as a new generation. Locked in order of id, so that two administrators at once do not wait for each other. */
-async function restartFailed(tx: Tx, o: { where: SQL | undefined; limit: number }) {
+async function restart(tx: Tx, o: { where: SQL | undefined; limit: number }) {
   const chosen = await tx
     .select({ id: media.id })
     .from(media)
-    .where(and(isFailed, o.where))
+    .where(o.where)
     .orderBy(asc(media.id))
     .limit(o.limit)
     .for('update')
@@ -279,6 +291,9 @@ async function restartFailed(tx: Tx, o: { where: SQL | undefined; limit: number 
       conversionError: null,
       conversionProgress: null,
       conversionAdmittedAt: null,
+      conversionBatch: null,
+      conversionPriority: null,
+      conversionRegrouped: 0,
       updatedAt: sql`now()`,
     })
     .where(

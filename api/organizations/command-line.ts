@@ -18,7 +18,8 @@ const HELP = `Usage: node ${PROGRAM} COMMAND
   org create NAME                        create an organization
   member add ORG USER [--role ROLE]      add a user (ROLE: owner, admin or member; default: member)
   member role ORG USER ROLE              change the role of a member
-  media retry MEDIA                      repeat the failed conversion of a media item, or of both halves of a Live Photo
+  media retry MEDIA                      repeat the failed conversion of a media item, or of both halves of a Live Photo;
+                                         or convert an image that was uploaded before images were converted
   media retry --reason REASON [--dry-run]
                                          repeat all conversions that failed for a reason, e.g. StoreUnavailable or
                                          INTERNAL; or only count them

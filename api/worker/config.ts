@@ -22,6 +22,9 @@ export const WorkerConfig = BusConfig.extend({
   MAX_CONVERSIONS_PER_ORGANIZATION: int(1, 10_000)
     .default(8)
     .describe('How many videos of one organization may have a TranscodeJob at a time; the others wait in Postgres'),
+  MAX_BACKFILL_BATCHES_PER_ORGANIZATION: int(1, 10_000)
+    .default(2)
+    .describe('How many backfill batches of images may have a TranscodeJob at a time, per organization'),
   STUCK_MARGIN_SECONDS: int(0, 604_800)
     .default(86_400)
     .describe('How long a TranscodeJob may wait for a node, in addition to the time of its attempts'),

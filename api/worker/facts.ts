@@ -12,39 +12,46 @@ import type { Run, RunningConversion } from '../media/conversion-plan.ts'
 
 /** The part of a TranscodeJob that determines the state of its inputs. */
 export interface TranscodeJobSeen {
+  metadata: { name: string }
   spec: Pick<TranscodeJobSpec, 'inputs'>
   status?: TranscodeJobStatus
 }
 
-/** What a TranscodeJob says about one media item, in the API's terms. The prefix identifies the generation. */
+/**
+ * What a TranscodeJob says about one media item, in the API's terms. The prefix identifies the generation. `sharedBy`:
+ * the name of a TranscodeJob that failed as a whole, with other inputs, and says nothing about this one.
+ */
 export type Fact = { mediaId: Uuid; prefix: string } & (
   | { state: 'queued' }
   | ({ state: 'running'; playable: boolean } & RunningConversion)
   | { state: 'succeeded'; run?: Run }
-  | { state: 'failed'; error: ConversionError; run: Run }
+  | { state: 'failed'; error: ConversionError; run: Run; sharedBy: string | null }
 )
 
 /** Returns one fact per media item. Other inputs have none: any client with permission may create a TranscodeJob. */
 export function factsOf(job: TranscodeJobSeen): Fact[] {
   return job.spec.inputs.flatMap((input) => {
     const mediaId = parseId('media', input.id)
-    return mediaId ? [{ mediaId, prefix: input.outputPrefix, ...stateOf(input, job.status ?? {}) }] : []
+    return mediaId ? [{ mediaId, prefix: input.outputPrefix, ...stateOf(input, job) }] : []
   })
 }
 
 type State = Fact extends infer F ? (F extends Fact ? Omit<F, 'mediaId' | 'prefix'> : never) : never
 
 /** The checks stand in order of precedence: an input that is done stays done when others fail. */
-function stateOf(input: TranscodeInput, status: TranscodeJobStatus): State {
+function stateOf(input: TranscodeInput, { metadata, spec, status = {} }: TranscodeJobSeen): State {
   const condition = succeededOf(status)
   const run = runOf(status)
   const output = status.outputs?.find((o) => o.id === input.id)
   if (output?.state === 'Succeeded') return { state: 'succeeded', run }
-  if (output?.state === 'Failed') return { state: 'failed', error: errorOf(input, output.reason, output.message), run }
+  if (output?.state === 'Failed')
+    return { state: 'failed', error: errorOf(input, output.reason, output.message), run, sharedBy: null }
   // The manifest is the commit, even when the status does not list the output.
   if (condition?.status === 'True') return { state: 'succeeded', run }
-  if (condition?.status === 'False')
-    return { state: 'failed', error: errorOf(input, condition.reason, condition.message), run }
+  if (condition?.status === 'False') {
+    const error = errorOf(input, condition.reason, condition.message)
+    return { state: 'failed', error, run, sharedBy: spec.inputs.length > 1 ? metadata.name : null }
+  }
   return status.phase === 'Running' ? runningOf(input, status) : { state: 'queued' }
 }
 
@@ -54,7 +61,8 @@ const runOf = ({ attempts, startTime }: TranscodeJobStatus): Run => ({
 })
 
 function runningOf(input: TranscodeInput, status: TranscodeJobStatus): State {
-  const { progress } = status
+  // The progress of a batch says nothing about one image, and would be written to each of its members.
+  const progress = input.type === 'image' ? undefined : status.progress
   return {
     state: 'running',
     ...runOf(status),

@@ -2,6 +2,8 @@ import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import type { EventType } from '../../lib/contract/events.ts'
 import type { Database } from '../db/db.ts'
 import { countWaiting } from './admission-queries.ts'
+import type { BatchPriority } from './batch-plan.ts'
+import { countWaitingImages } from './batch-queries.ts'
 import type { Fact } from './facts.ts'
 import { measureOutbox } from './queries.ts'
 import type { RelayStep } from './relay.ts'
@@ -12,9 +14,17 @@ export interface WorkerMetrics {
   onFailed(type: string, step: RelayStep): void
   onProjected(state: Fact['state']): void
   onRepaired(repair: Repair): void
+  onBatched(priority: BatchPriority, images: number): void
   onSwept(): void
   /** Prometheus' text format. */
   text(): Promise<{ contentType: string; body: string }>
+}
+
+const UNKNOWN = {
+  unpublished: Number.NaN,
+  oldestSeconds: Number.NaN,
+  conversionsWaiting: Number.NaN,
+  imagesWaiting: Number.NaN,
 }
 
 /** Every scrape calls `waiting`, which counts the resources whose state is not recorded yet. */
@@ -25,8 +35,12 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
   // A scrape collects these gauges at the same moment, so they share one read; none shows data of an earlier scrape.
   const backlog = sharedWhilePending(() =>
     db
-      .read({}, async (tx) => ({ ...(await measureOutbox(tx)), conversionsWaiting: await countWaiting(tx) }))
-      .catch(() => ({ unpublished: Number.NaN, oldestSeconds: Number.NaN, conversionsWaiting: Number.NaN })),
+      .read({}, async (tx) => ({
+        ...(await measureOutbox(tx)),
+        conversionsWaiting: await countWaiting(tx),
+        imagesWaiting: await countWaitingImages(tx),
+      }))
+      .catch(() => UNKNOWN),
   )
   new Gauge({
     name: 'outbox_oldest_seconds',
@@ -50,6 +64,14 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
     registers,
     async collect() {
       this.set((await backlog()).conversionsWaiting)
+    },
+  })
+  new Gauge({
+    name: 'images_waiting',
+    help: 'Images that wait for a batch of their organization; NaN when the database does not answer',
+    registers,
+    async collect() {
+      this.set((await backlog()).imagesWaiting)
     },
   })
   new Gauge({
@@ -84,6 +106,18 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
     labelNames: ['repair'],
     registers,
   })
+  const batches = new Counter({
+    name: 'image_batches_total',
+    help: 'Batches of images formed',
+    labelNames: ['priority'],
+    registers,
+  })
+  const batched = new Counter({
+    name: 'batched_images_total',
+    help: 'Images put into a batch; one whose batch failed as a whole counts again',
+    labelNames: ['priority'],
+    registers,
+  })
   const swept = new Gauge({
     name: 'sweep_last_success_timestamp_seconds',
     help: 'When the last successful sweep ended',
@@ -94,6 +128,10 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
     onFailed: (type, step) => failed.inc({ type, step }),
     onProjected: (state) => projected.inc({ state }),
     onRepaired: (repair) => repaired.inc({ repair }),
+    onBatched: (priority, images) => {
+      batches.inc({ priority })
+      batched.inc({ priority }, images)
+    },
     onSwept: () => swept.setToCurrentTime(),
     text: async () => ({ body: await register.metrics(), contentType: register.contentType }),
   }

@@ -7,10 +7,10 @@ export interface NotificationListener {
 }
 
 /**
- * `outbox`: an event was appended. `conversions`: a slot became free, or a video waits for one again; the payload is
- * the organization.
+ * `outbox`: an event was appended. `conversions`: a slot became free, or a video waits for one again. `images`: a batch
+ * may be over, or an image waits again. The payload of the latter two is the organization.
  */
-const CHANNELS = ['outbox', 'conversions'] as const
+const CHANNELS = ['outbox', 'conversions', 'images'] as const
 
 /** Receives the payload of a notification, or nothing when notifications may have been missed. */
 export type OnNotify = (payload?: string) => void

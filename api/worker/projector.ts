@@ -1,5 +1,5 @@
 import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
-import { masterKey, outputPrefix } from '../../lib/contract/object-keys.ts'
+import { manifestKey, masterKey, outputPrefix } from '../../lib/contract/object-keys.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import type { Cluster, KubeObject, Reflection } from '../../lib/runtime/cluster.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
@@ -11,12 +11,14 @@ import {
   completeConversion,
   failConversion,
   findConversion,
+  leaveBatch,
   recordPlayable,
   recordProgress,
 } from '../media/conversion.ts'
 import { type Fact, factsOf, type TranscodeJobSeen } from './facts.ts'
 import { keyedQueue } from './keyed-queue.ts'
 import { ManifestError, readManifest } from './read-manifest.ts'
+import { batchJobName } from './transcode-spec.ts'
 
 export type TranscodeJobObject = KubeObject & TranscodeJobSeen
 
@@ -84,15 +86,18 @@ export function startProjector(deps: ProjectorDeps, options: ProjectorOptions = 
   async function projectAll(name: string, facts: readonly Fact[]): Promise<void> {
     const failures = unusable.get(name) ?? 0
     const isLastAttempt = failures + 1 >= (options.manifestAttempts ?? 6)
-    try {
-      for (const fact of facts) {
+    const errors: unknown[] = []
+    for (const fact of facts) {
+      try {
         if (await projectFact(deps, fact, isLastAttempt)) deps.onProjected?.(fact.state)
+      } catch (error) {
+        // The other members of a batch do not wait for this one.
+        errors.push(error)
       }
-    } catch (error) {
-      if (error instanceof ManifestError) unusable.set(name, failures + 1)
-      throw error
     }
-    unusable.delete(name)
+    if (errors.some((error) => error instanceof ManifestError)) unusable.set(name, failures + 1)
+    else unusable.delete(name)
+    if (errors.length > 0) throw errors[0]
   }
 
   const queue = keyedQueue({
@@ -128,8 +133,8 @@ export function startProjector(deps: ProjectorDeps, options: ProjectorOptions = 
 type FactDeps = Pick<ProjectorDeps, 'db' | 'store' | 'log'>
 
 /**
- * Applies a fact to its media item. Returns false when the media item stays unchanged: it is deleted or finished, or
- * the fact is known or about an earlier generation. When `isLastAttempt`, an unusable manifest fails the conversion.
+ * Applies a fact to its media item. Returns false when there is no new state: the media item is deleted or finished, or
+ * waits for another batch, or the fact is known or about an earlier generation. When `isLastAttempt`, an unusable manifest fails the conversion.
  */
 export async function projectFact(deps: FactDeps, fact: Fact, isLastAttempt: boolean): Promise<boolean> {
   if (fact.state === 'queued') return false
@@ -155,8 +160,29 @@ async function moveTo(
     case 'succeeded':
       return complete(deps, media, fact, isLastAttempt)
     case 'failed':
+      if (fact.sharedBy && media.kind === 'image') return regroup(deps, media, fact)
       return failConversion(deps.db, media, fact.error, fact.run)
   }
+}
+
+/**
+ * A batch failed as a whole: one image may have ended the pod of 63 others. Images that were converted before are
+ * complete, the others wait for a smaller batch. Returns whether the conversion is over.
+ */
+async function regroup(deps: FactDeps, media: Conversion, fact: Extract<Fact, { state: 'failed' }>): Promise<boolean> {
+  const batch = media.conversionBatch
+  // Batches of one generation share its prefix: only this says that the fact is about the present one.
+  if (!batch || batchJobName(batch) !== fact.sharedBy) return false
+  if (await deps.store.head(manifestKey(fact.prefix))) {
+    try {
+      return await complete(deps, media, { ...fact, state: 'succeeded' }, false)
+    } catch (error) {
+      if (!(error instanceof ManifestError)) throw error
+    }
+  }
+  deps.log.warn({ media: media.id, transcodeJob: fact.sharedBy, reason: fact.error.code }, 'regrouping an image')
+  await leaveBatch(deps.db, media, batch)
+  return false
 }
 
 /** The job uploads the playlist before it reports it. Checked all the same: a dead link would be worse than none. */

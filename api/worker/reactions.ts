@@ -1,11 +1,16 @@
 import type { EventType, OutboxMessage } from '../../lib/contract/events.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
-import { completeConversion, findConversion, findInterrupted } from '../media/conversion.ts'
+import { type Conversion, findConversion, findInterrupted } from '../media/conversion.ts'
 import type { Admission } from './admission.ts'
+import type { Batches } from './batches.ts'
 import { type ConversionDeps, startConversion } from './start-conversion.ts'
 import { type StopDeps, stopConversion } from './stop-conversion.ts'
 
-export type ReactionDeps = ConversionDeps & StopDeps & { admission: Pick<Admission, 'fill'> }
+export type ReactionDeps = ConversionDeps &
+  StopDeps & {
+    admission: Pick<Admission, 'fill'>
+    batches: Pick<Batches, 'fill' | 'start'>
+  }
 
 /** What the worker itself does after an event. A reaction may run twice for the same event. */
 export function reactions(deps: ReactionDeps): (message: OutboxMessage) => Promise<void> {
@@ -22,14 +27,29 @@ async function stop(deps: ReactionDeps, mediaId: Uuid): Promise<void> {
   if (video) await stopConversion(deps, video)
 }
 
-/** Completes an image, which every phone can show as it is. Converts a video, or lets it wait for a slot. */
-async function convert(deps: ReactionDeps, mediaId: string): Promise<void> {
-  const find = () => deps.db.read({}, (tx) => findConversion(tx, mediaId))
-  const media = await find()
-  if (media?.uploadStatus !== 'processing') return
-  if (media.kind === 'image') return void (await completeConversion(deps.db, media, null))
+async function convert(deps: ReactionDeps, mediaId: Uuid): Promise<void> {
+  const media = await findProcessing(deps, mediaId)
+  if (media?.kind === 'video') await convertVideo(deps, media)
+  else if (media?.kind === 'image') await convertImage(deps, media)
+}
+
+/** Converts a video, or lets it wait for a slot. */
+async function convertVideo(deps: ReactionDeps, media: Conversion): Promise<void> {
   if (!media.conversionAdmittedAt && (await deps.admission.fill([media.orgId])).has(media.id)) return
   // Without a slot there is nothing left to do for the event: the end of another conversion admits the next video.
-  const now = await find()
-  if (now?.uploadStatus === 'processing' && now.conversionAdmittedAt) await startConversion(deps, now)
+  const now = await findProcessing(deps, media.id)
+  if (now?.conversionAdmittedAt) await startConversion(deps, now)
+}
+
+/** Converts an image with others, or lets it wait for a batch. */
+async function convertImage(deps: ReactionDeps, media: Conversion): Promise<void> {
+  if (!media.conversionBatch) await deps.batches.fill([media.orgId])
+  const now = media.conversionBatch ? media : await findProcessing(deps, media.id)
+  // Also for a batch that another event formed: the worker that formed it may have died before it started it.
+  if (now?.conversionBatch) await deps.batches.start(now.conversionBatch)
+}
+
+async function findProcessing({ db }: ReactionDeps, mediaId: Uuid): Promise<Conversion | undefined> {
+  const media = await db.read({}, (tx) => findConversion(tx, mediaId))
+  return media?.uploadStatus === 'processing' ? media : undefined
 }

@@ -9,15 +9,17 @@ import type { ObjectStore } from '../../lib/runtime/object-store.ts'
 import { deleteOldSessions } from '../auth/queries.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { deleteOldIdempotencyKeys } from '../http/idempotency-queries.ts'
-import { type Conversion, completeConversion, failConversion, listProcessing } from '../media/conversion.ts'
+import { type Conversion, failConversion, listProcessing } from '../media/conversion.ts'
 import { expireUploads } from '../media/uploads/release.ts'
 import type { Admission } from './admission.ts'
+import { isBatchUnfinished } from './batch-queries.ts'
+import type { Batches } from './batches.ts'
 import { type Fact, factsOf } from './facts.ts'
 import { type Projector, projectFact, type TranscodeJobObject } from './projector.ts'
 import { deleteOldEvents } from './queries.ts'
-import { startConversion } from './start-conversion.ts'
+import { startBatch, startConversion } from './start-conversion.ts'
 import { type Repair, type ResourceSeen, repairOf } from './sweep-plan.ts'
-import { transcodeJobName } from './transcode-spec.ts'
+import { batchJobName, transcodeJobName } from './transcode-spec.ts'
 
 export interface SweepDeps {
   db: Database
@@ -26,6 +28,7 @@ export interface SweepDeps {
   namespace: string
   projector: Pick<Projector, 'reflection' | 'lookAgain'>
   admission: Pick<Admission, 'fill'>
+  batches: Pick<Batches, 'fill'>
   log: Log
   clock: Clock
   onRepaired?(repair: Repair): void
@@ -55,6 +58,7 @@ export async function sweepConversions(deps: SweepDeps, options: SweepOptions, s
     if (page.length < limit) break
   }
   // The backstop for slots whose notification no worker received.
+  if (!signal?.aborted) await deps.batches.fill()
   if (!signal?.aborted) await deps.admission.fill()
 }
 
@@ -73,24 +77,28 @@ async function repairOrReport(deps: SweepDeps, options: SweepOptions, media: Con
 }
 
 async function repair(deps: SweepDeps, options: SweepOptions, media: Conversion): Promise<void> {
-  if (media.kind === 'image') {
-    await completeConversion(deps.db, media, null)
-    return
-  }
   const prefix = outputPrefix(media.orgId, media.id, media.generation)
-  const job = await findJob(deps, transcodeJobName(media))
+  const job = await findJob(deps, jobNameOf(media))
   const isCommitted = !job && (await deps.store.head(manifestKey(prefix))) !== undefined
   const seen = { resource: job && seenOf(job, media.id, prefix), isCommitted, marginSeconds: options.marginSeconds }
   const move = repairOf({ ...seen, now: deps.clock.now(), others: () => queueOf(deps) })
   if (move === 'wait') return
   deps.onRepaired?.(move)
   deps.log.info({ media: media.id, move }, 'repairing a conversion')
-  if (move === 'create') await startConversion(deps, media)
+  if (move === 'create') await start(deps, media)
   else if (move === 'give-up') await giveUp(deps, media, job)
   else if (move === 'replace' && job) await replace(deps, media, job)
   else if (job) await projectJob(deps, job)
   else await projectCommitted(deps, media, prefix)
 }
+
+/** A listed image has a batch. */
+const jobNameOf = (media: Conversion) =>
+  media.conversionBatch ? batchJobName(media.conversionBatch) : transcodeJobName(media)
+
+/** For an image, with all members of its batch; the sweep finds the resource there when it comes to the others. */
+const start = (deps: SweepDeps, media: Conversion) =>
+  media.conversionBatch ? startBatch(deps, media.conversionBatch) : startConversion(deps, media)
 
 const keyOf = (deps: SweepDeps, name: string) => ({ namespace: deps.namespace, name })
 
@@ -111,7 +119,7 @@ async function projectCommitted(deps: SweepDeps, media: Conversion, prefix: stri
   const fact: Fact = { mediaId: media.id, prefix, state: 'succeeded' }
   await projectFact(deps, fact, false).catch(async (error: unknown) => {
     deps.log.warn({ err: error, media: media.id }, 'a manifest without a resource cannot be used')
-    await startConversion(deps, media)
+    await start(deps, media)
   })
 }
 
@@ -123,14 +131,16 @@ async function giveUp(deps: SweepDeps, media: Conversion, job: TranscodeJobObjec
   )
   // The row first: if the worker dies in between, what the resource still says changes nothing.
   await timeOut(deps, media)
-  if (job) await remove(deps, job)
+  const { conversionBatch: batch } = media
+  const isShared = batch !== null && (await deps.db.read({}, (tx) => isBatchUnfinished(tx, batch)))
+  if (job && !isShared) await remove(deps, job)
 }
 
 /** If the deletion takes long, the next sweep finds the name free. */
 async function replace(deps: SweepDeps, media: Conversion, job: TranscodeJobObject): Promise<void> {
   deps.log.warn({ media: media.id, transcodeJob: job.metadata.name }, 'replacing a TranscodeJob that has other inputs')
   await remove(deps, job)
-  await startConversion(deps, media)
+  await start(deps, media)
 }
 
 async function remove(deps: SweepDeps, { metadata: { name, uid } }: TranscodeJobObject): Promise<void> {

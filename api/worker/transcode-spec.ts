@@ -1,46 +1,61 @@
 import { API_VERSION } from '../../crds/kind.ts'
-import { TRANSCODE_JOBS, type TranscodeInput } from '../../crds/transcode-job.ts'
+import { TRANSCODE_JOBS, type TranscodeInput, type TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { formatId, suffixOf, type Uuid } from '../../lib/contract/ids.ts'
 import { originalKey, outputPrefix } from '../../lib/contract/object-keys.ts'
 import type { KubeObject } from '../../lib/runtime/cluster.ts'
+import type { BatchPriority } from './batch-plan.ts'
 
-export interface VideoToConvert {
+export interface MediaToConvert {
   id: Uuid
   orgId: Uuid
   generation: number
 }
 
+/** Members of a batch in order of id. */
+export interface BatchToConvert {
+  id: Uuid
+  orgId: Uuid
+  priority: BatchPriority
+  members: readonly MediaToConvert[]
+}
+
+type TranscodeJobToCreate = KubeObject & { spec: Pick<TranscodeJobSpec, 'inputs'> & Partial<TranscodeJobSpec> }
+
 /** One name per generation of a media item: a second creation fails with AlreadyExists. */
-export const transcodeJobName = (video: Pick<VideoToConvert, 'id' | 'generation'>) =>
+export const transcodeJobName = (video: Pick<MediaToConvert, 'id' | 'generation'>) =>
   `tj-${suffixOf(video.id)}-${video.generation}`
 
+/** One name per batch, whose members never change once this resource may exist. */
+export const batchJobName = (batch: Uuid) => `tj-${suffixOf(batch)}`
+
 /** The resource that converts a video. The CRD's defaults fill the omitted fields. */
-export function transcodeJobFor(
-  video: VideoToConvert,
-  namespace: string,
-): KubeObject & { spec: { inputs: TranscodeInput[] } } {
-  const id = formatId('media', video.id)
-  return {
-    apiVersion: API_VERSION,
-    kind: TRANSCODE_JOBS.kind,
-    metadata: {
-      name: transcodeJobName(video),
-      namespace,
-      labels: {
-        'app.kubernetes.io/managed-by': 'keepsake-worker',
-        'media.keepsake.dev/org': formatId('organization', video.orgId),
-      },
-      annotations: { 'media.keepsake.dev/media': id },
-    },
-    spec: {
-      inputs: [
-        {
-          id,
-          type: 'video',
-          sourceKey: originalKey(video.orgId, video.id),
-          outputPrefix: outputPrefix(video.orgId, video.id, video.generation),
-        },
-      ],
-    },
-  }
+export function transcodeJobFor(video: MediaToConvert, namespace: string): TranscodeJobToCreate {
+  const name = transcodeJobName(video)
+  const annotations = { 'media.keepsake.dev/media': formatId('media', video.id) }
+  return resource({ name, namespace, annotations }, video.orgId, { inputs: [inputOf(video, 'video')] })
 }
+
+/** The resource that converts a batch of images. */
+export function batchJobFor(batch: BatchToConvert, namespace: string): TranscodeJobToCreate {
+  const inputs = batch.members.map((image) => inputOf(image, 'image'))
+  return resource({ name: batchJobName(batch.id), namespace }, batch.orgId, { inputs, priority: batch.priority })
+}
+
+function resource(
+  metadata: { name: string; namespace: string; annotations?: Record<string, string> },
+  orgId: Uuid,
+  spec: TranscodeJobToCreate['spec'],
+): TranscodeJobToCreate {
+  const labels = {
+    'app.kubernetes.io/managed-by': 'keepsake-worker',
+    'media.keepsake.dev/org': formatId('organization', orgId),
+  }
+  return { apiVersion: API_VERSION, kind: TRANSCODE_JOBS.kind, metadata: { ...metadata, labels }, spec }
+}
+
+const inputOf = ({ id, orgId, generation }: MediaToConvert, type: TranscodeInput['type']): TranscodeInput => ({
+  id: formatId('media', id),
+  type,
+  sourceKey: originalKey(orgId, id),
+  outputPrefix: outputPrefix(orgId, id, generation),
+})

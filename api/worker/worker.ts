@@ -10,6 +10,7 @@ import type { Database } from '../db/db.ts'
 import { probes } from '../health/probes.ts'
 import { readiness } from '../health/readiness.ts'
 import { type Admission, startAdmission } from './admission.ts'
+import { type Batches, startBatches } from './batches.ts'
 import type { WorkerConfig } from './config.ts'
 import { openWorkerMetrics, type WorkerMetrics } from './metrics.ts'
 import { listenForNotifications } from './notification-listener.ts'
@@ -57,23 +58,28 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
   const deps = { ...parts, namespace: config.NAMESPACE, ...metrics }
   projector = startProjector(deps)
   const admission = startAdmission(deps, { maxPerOrganization: config.MAX_CONVERSIONS_PER_ORGANIZATION })
+  const batches = startBatches(deps, {
+    interactive: config.MAX_CONVERSIONS_PER_ORGANIZATION,
+    backfill: config.MAX_BACKFILL_BATCHES_PER_ORGANIZATION,
+  })
   const relay = startRelay(
-    { ...deps, react: reactions({ ...deps, admission }) },
+    { ...deps, react: reactions({ ...deps, admission, batches }) },
     { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS },
   )
   const channels = {
     outbox: () => relay.wake(),
     conversions: (orgId?: string) => admission.wake(orgId as Uuid | undefined),
+    images: (orgId?: string) => batches.wake(orgId as Uuid | undefined),
   }
   const listener = listenForNotifications({ url: config.DATABASE_URL, channels, log })
-  const sweep = startSweep({ ...deps, config, projector, metrics, admission })
+  const sweep = startSweep({ ...deps, config, projector, metrics, admission, batches })
   log.info({ healthUrl: health.url, metricsUrl: metricsServer.url, namespace: config.NAMESPACE }, 'working')
 
   async function close(): Promise<void> {
     state.drain()
     await Promise.all([listener.close(), sweep.stop()])
     await relay.stop()
-    await admission.stop()
+    await Promise.all([admission.stop(), batches.stop()])
     await projector?.stop()
     await Promise.all([health.close(), metricsServer.close()])
   }
@@ -103,6 +109,7 @@ type SweepParts = WorkerParts & {
   projector: Projector
   metrics: WorkerMetrics
   admission: Admission
+  batches: Batches
 }
 
 /** Long enough for a first list of TranscodeJobs; after it, the sweep repairs what it can without the cluster. */

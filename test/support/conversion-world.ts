@@ -5,7 +5,7 @@ import { changesOf } from '../../api/http/in-organization.ts'
 import { recordMedia } from '../../api/media/commands.ts'
 import { findConversion } from '../../api/media/conversion.ts'
 import { startConversion } from '../../api/worker/start-conversion.ts'
-import { transcodeJobName } from '../../api/worker/transcode-spec.ts'
+import { batchJobName, transcodeJobName } from '../../api/worker/transcode-spec.ts'
 import {
   SUCCEEDED,
   TRANSCODE_JOBS,
@@ -14,7 +14,7 @@ import {
   type TranscodeProgress,
 } from '../../crds/transcode-job.ts'
 import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
-import type { VideoManifest } from '../../lib/contract/manifest.ts'
+import { IMAGE_FILES, type ImageManifest, type VideoManifest } from '../../lib/contract/manifest.ts'
 import { manifestKey, masterKey, originalKey, outputPrefix } from '../../lib/contract/object-keys.ts'
 import type { Cluster } from '../../lib/runtime/cluster.ts'
 import { openFolderStore } from '../../lib/runtime/object-store-folder.ts'
@@ -57,18 +57,24 @@ export async function conversionWorld(
   await admin.query(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [org, user])
   const deps = { db: worker, cluster, namespace: NAMESPACE, log: quietLog() }
 
-  async function upload(mimeType = 'video/mp4'): Promise<Uuid> {
+  async function upload(mimeType = 'video/mp4', { by = user, bytes = 5 } = {}): Promise<Uuid> {
     const id = newUuid()
     await store.put(originalKey(org, id), 'bytes', { contentType: mimeType })
     const kind = mimeType.startsWith('video/') ? 'video' : 'image'
-    const file = { originalFilename: 'holiday', mimeType, kind, fileSizeBytes: 5, sha256: null } as const
-    const row = { id, orgId: org, uploaderId: user, ...file, livePhotoPairId: null, assetIdentifier: null }
+    const file = { originalFilename: 'holiday', mimeType, kind, fileSizeBytes: bytes, sha256: null } as const
+    const row = { id, orgId: org, uploaderId: by, ...file, livePhotoPairId: null, assetIdentifier: null }
     const context = { requestId: 'req_test', ip: '127.0.0.1', userAgent: null, traceparent: null }
     await db.inTransaction({ org }, (tx) => recordMedia(changesOf(tx, { orgId: org, actorId: user, context }), row))
     return id
   }
 
   const prefixOf = (id: Uuid, generation = 1) => outputPrefix(org, id, generation)
+  async function batchIdOf(id: Uuid): Promise<Uuid | null> {
+    const { rows } = await admin.query('select conversion_batch as batch from media where id = $1', [id])
+    return rows[0]?.batch ?? null
+  }
+  const batchKey = (batch: Uuid) => ({ namespace: NAMESPACE, name: batchJobName(batch) })
+
   const nameOf = (id: Uuid, generation = 1) => transcodeJobName({ id, generation })
   const keyOf = (id: Uuid, generation = 1) => ({ namespace: NAMESPACE, name: nameOf(id, generation) })
 
@@ -88,6 +94,23 @@ export async function conversionWorld(
     },
     job: (id: Uuid, generation = 1) =>
       cluster.get<TranscodeJob & { metadata: { name: string } }>(TRANSCODE_JOBS, keyOf(id, generation)),
+    /** The id of the batch of an image. */
+    batchIdOf,
+    batchKey,
+    /** The TranscodeJob of the batch of an image. */
+    async batchOf(id: Uuid) {
+      const batch = await batchIdOf(id)
+      return batch
+        ? cluster.get<TranscodeJob & { metadata: { name: string } }>(TRANSCODE_JOBS, batchKey(batch))
+        : undefined
+    },
+    setBatchStatus: (batch: Uuid, status: TranscodeJobStatus) =>
+      cluster.applyStatus(TRANSCODE_JOBS, batchKey(batch), status, 'test'),
+    /** What a job program leaves when it is done with an image. */
+    async writeImage(id: Uuid, generation = 1): Promise<void> {
+      const manifest = JSON.stringify(anImageManifest(id))
+      await store.put(manifestKey(prefixOf(id, generation)), manifest, { contentType: 'application/json' })
+    },
     jobs: () => cluster.list(TRANSCODE_JOBS, { namespace: NAMESPACE }),
     setStatus: (id: Uuid, status: TranscodeJobStatus, generation = 1) =>
       cluster.applyStatus(TRANSCODE_JOBS, keyOf(id, generation), status, 'test'),
@@ -127,12 +150,12 @@ const verdict = (status: 'True' | 'False', reason: string, message: string) => [
   { type: SUCCEEDED, status, reason, message, observedGeneration: 1, lastTransitionTime: T0 },
 ]
 
-export const succeeded = (id: Uuid): TranscodeJobStatus => ({
+export const succeeded = (...ids: Uuid[]): TranscodeJobStatus => ({
   phase: 'Succeeded',
   attempts: 1,
   startTime: T0,
   conditions: verdict('True', 'Succeeded', 'done'),
-  outputs: [{ id: formatId('media', id), state: 'Succeeded' }],
+  outputs: ids.map((id) => ({ id: formatId('media', id), state: 'Succeeded' })),
 })
 
 export const failed = (reason: string, message = 'because'): TranscodeJobStatus => ({
@@ -197,3 +220,31 @@ export const aManifest = (id: Uuid): VideoManifest => ({
   },
   encode: { wallSeconds: 4, speed: 3 },
 })
+
+const anImageManifest = (id: Uuid): ImageManifest => {
+  const image = (file: string) => ({ file, width: 4, height: 3, bytes: 100 })
+  return {
+    version: 1,
+    id: formatId('media', id),
+    type: 'image',
+    createdAt: '2026-05-01T10:00:00.000Z',
+    source: {
+      format: 'jpeg',
+      width: 4,
+      height: 3,
+      orientation: 1,
+      isAnimated: false,
+      capturedAt: null,
+      camera: { make: null, model: null },
+      location: null,
+      exif: {},
+    },
+    images: {
+      jpeg: image(IMAGE_FILES.jpeg),
+      webp: image(IMAGE_FILES.webp),
+      thumb: image(IMAGE_FILES.thumb),
+      placeholder: 'AAAA',
+    },
+    encode: { wallSeconds: 1 },
+  }
+}

@@ -141,8 +141,8 @@ async function aFailure(kind: 'image' | 'video', error: object | null, paired?: 
   const status = error === null ? ['completed', 'succeeded'] : ['failed', 'failed']
   await sql(
     `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes, upload_status,
-     conversion_state, conversion_error, conversion_finished_at)
-     values ($1, $2, $3, 'f', $4, $5, 1, $6, $7, $8, now())`,
+     conversion_state, conversion_error, conversion_finished_at, webp_file)
+     values ($1, $2, $3, 'f', $4, $5, 1, $6, $7, $8, now(), case when $6 = 'completed' then 'image.webp' end)`,
     [id, orgId, user, kind === 'image' ? 'image/jpeg' : 'video/mp4', kind, ...status, error],
   )
   if (paired)
@@ -209,6 +209,23 @@ t.test('all that failed for one reason are repeated by one command, and nothing 
 
   t.strictSame((await cli(['media', 'retry', '--reason', 'INTERNAL'])).out, { reason: 'INTERNAL', retried: 1 })
   t.strictSame(await generations(withoutReason, other), ['2 processing', '1 failed'])
+})
+
+t.test('converts an image that an earlier version completed without converting it, and only such a one', async (t) => {
+  const user = (await sql(`select id from users limit 1`))[0].id
+  const [old, converted] = [newUuid(), newUuid()]
+  await sql(
+    `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes, upload_status,
+     conversion_state, webp_file) values
+     ($1, $3, $4, 'f', 'image/png', 'image', 1, 'completed', 'succeeded', null),
+     ($2, $3, $4, 'f', 'image/png', 'image', 1, 'completed', 'succeeded', 'image.webp')`,
+    [old, converted, orgId, user],
+  )
+  t.match(await cli(['media', 'retry', formatId('media', old)]), { code: 0, out: { retried: [{ generation: 2 }] } })
+  t.match(await sql('select * from media where id = $1', [old]), [
+    { upload_status: 'processing', conversion_state: 'queued', conversion_batch: null },
+  ])
+  t.match(await cli(['media', 'retry', formatId('media', converted)]), { code: 3, err: /this one is completed/ })
 })
 
 const WRONG: [string, string[], number, RegExp][] = [

@@ -2,6 +2,7 @@ import t from 'tap'
 import { retryMedia } from '../../../api/media/commands.ts'
 import { completeConversion, failConversion, recordProgress } from '../../../api/media/conversion.ts'
 import { type AdmissionOptions, startAdmission } from '../../../api/worker/admission.ts'
+import { startBatches } from '../../../api/worker/batches.ts'
 import { listenForNotifications } from '../../../api/worker/notification-listener.ts'
 import { startProjector } from '../../../api/worker/projector.ts'
 import { reactions } from '../../../api/worker/reactions.ts'
@@ -32,9 +33,10 @@ interface Teardown {
 function worker(t: Teardown, max: number, on: Partial<Cluster> = {}, options: Partial<AdmissionOptions> = {}) {
   const deps = { ...base, cluster: { ...cluster, ...on } }
   const admission = startAdmission(deps, { maxPerOrganization: max, backoffMs: () => 10, ...options })
-  t.teardown(() => admission.stop())
+  const batches = startBatches(deps, { interactive: max, backfill: max })
+  t.teardown(async () => void (await Promise.all([admission.stop(), batches.stop()])))
   const react = (id: Uuid, orgId = world.org) =>
-    reactions({ ...deps, admission })({
+    reactions({ ...deps, admission, batches })({
       id: newUuid(),
       orgId,
       area: 'media',
@@ -45,7 +47,7 @@ function worker(t: Teardown, max: number, on: Partial<Cluster> = {}, options: Pa
       createdAt: new Date(),
       traceparent: null,
     })
-  return { admission, react, deps }
+  return { admission, react, deps: { ...deps, batches } }
 }
 
 async function uploads(n: number, of = world): Promise<Uuid[]> {

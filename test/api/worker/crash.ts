@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { KubeConfig } from '@kubernetes/client-node'
 import t from 'tap'
+import { formatId } from '../../../lib/contract/ids.ts'
 import { openKubeCluster } from '../../../lib/runtime/kube-cluster.ts'
 import { startApiServer } from '../../support/api-server.ts'
 import { conversionWorld, succeeded, testStore } from '../../support/conversion-world.ts'
@@ -93,6 +94,46 @@ for (const place of ['projector.committed', 'admission.committed:2']) {
     second.child.kill('SIGTERM')
     t.equal(await second.ended, 0, 'it stops cleanly')
     t.equal(await world.count(two, 'MediaTranscoded'), 1)
+  })
+}
+
+for (const place of ['batch.committed', 'reactions.created', 'projector.committed']) {
+  t.test(`killed at ${place}, the next worker finishes the batch of an image: one TranscodeJob`, async (t) => {
+    const before = (await world.jobs()).length
+    const ids = [await world.upload('image/jpeg'), await world.upload('image/heic')] as const
+    const finish = async () => {
+      for (const id of ids) {
+        await eventually('a TranscodeJob', () => world.batchOf(id), WAIT)
+        await world.writeImage(id)
+      }
+      for (const id of ids) {
+        const batch = await world.batchIdOf(id)
+        const inputs = (await world.batchOf(id))?.spec.inputs.map((input) => input.id)
+        const members = ids.filter((one) => inputs?.includes(formatId('media', one)))
+        if (batch) await world.setBatchStatus(batch, succeeded(...members))
+      }
+    }
+    const first = start(t, { KEEPSAKE_FAILPOINT: place })
+    if (place.startsWith('projector')) await finish()
+    const end = await Promise.race([first.ended, sleep(WAIT, 'still running', { ref: false })])
+    t.equal(end, 'SIGKILL', end === 'SIGKILL' ? 'it died' : first.output().slice(-2000))
+    const decided = await Promise.all(ids.map((id) => world.batchIdOf(id)))
+    t.ok(decided.some(Boolean), 'a batch was committed')
+
+    const second = start(t)
+    if (!place.startsWith('projector')) await finish()
+    for (const id of ids) {
+      await eventually('the end', async () => (await world.row(id)).upload_status === 'completed', WAIT)
+      t.equal(await world.count(id, 'MediaTranscoded'), 1)
+    }
+    await eventually('an empty outbox', async () => (await unpublished()) === 0, WAIT)
+    second.child.kill('SIGTERM')
+    t.equal(await second.ended, 0, 'it stops cleanly')
+    for (const [i, id] of ids.entries()) {
+      if (decided[i]) t.equal(await world.batchIdOf(id), decided[i], 'a batch that was decided stays')
+    }
+    const batches = new Set(await Promise.all(ids.map((id) => world.batchIdOf(id))))
+    t.equal((await world.jobs()).length, before + batches.size)
   })
 }
 

@@ -8,7 +8,7 @@ const media = newUuid()
 const id = formatId('media', media)
 const inputOf = (text: string) => ({ id: text, type: 'video' as const, sourceKey: 'a/o', outputPrefix: `out/${text}/` })
 const of = (status: TranscodeJobStatus | undefined, type: 'video' | 'image' = 'video') =>
-  factsOf({ spec: { inputs: [{ ...inputOf(id), type }] }, ...(status && { status }) })[0]
+  factsOf({ metadata: { name: 'tj-1' }, spec: { inputs: [{ ...inputOf(id), type }] }, ...(status && { status }) })[0]
 const INTERNAL = 'The conversion failed for a reason unrelated to the file'
 
 const table: [string, TranscodeJobStatus | undefined, object][] = [
@@ -104,7 +104,34 @@ t.test('every input has its fact, and what is no media has none', async (t) => {
   const other = newUuid()
   const inputs = [id, 'holiday', formatId('media', other)].map(inputOf)
   t.strictSame(
-    factsOf({ spec: { inputs } }).map((f) => f.mediaId),
+    factsOf({ metadata: { name: 'tj-1' }, spec: { inputs } }).map((f) => f.mediaId),
     [media, other],
   )
+})
+
+t.test('what a batch says of an image that has no result of its own is about the batch', async (t) => {
+  const [good, bad, unknown] = [newUuid(), newUuid(), newUuid()]
+  const inputs = [good, bad, unknown].map((one) => ({ ...inputOf(formatId('media', one)), type: 'image' as const }))
+  const status: TranscodeJobStatus = {
+    ...failed('OOMKilled', 'pod x'),
+    outputs: [
+      { id: formatId('media', good), state: 'Succeeded' },
+      { id: formatId('media', bad), state: 'Failed', reason: 'CorruptInput', message: 'broken' },
+    ],
+  }
+  const facts = factsOf({ metadata: { name: 'tj-batch' }, spec: { inputs }, status })
+  t.match(facts, [
+    { mediaId: good, state: 'succeeded' },
+    { mediaId: bad, state: 'failed', sharedBy: null, error: { code: 'CORRUPT_INPUT' } },
+    { mediaId: unknown, state: 'failed', sharedBy: 'tj-batch', error: { code: 'INTERNAL' } },
+  ])
+  const alone = factsOf({ metadata: { name: 'tj-batch' }, spec: { inputs: inputs.slice(2) }, status })
+  t.match(alone, [{ mediaId: unknown, state: 'failed', sharedBy: null }], 'alone there is no one else to blame')
+})
+
+t.test('the progress of a batch is not written to its images', async (t) => {
+  const inputs = [{ ...inputOf(id), type: 'image' as const }]
+  const of = (percent: number) => factsOf({ metadata: { name: 'tj-1' }, spec: { inputs }, status: running(percent) })
+  t.match(of(40), [{ state: 'running', progress: null, attempts: 1 }])
+  t.strictSame(of(40), of(50))
 })

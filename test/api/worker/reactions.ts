@@ -1,5 +1,6 @@
 import t from 'tap'
 import { startAdmission } from '../../../api/worker/admission.ts'
+import { startBatches } from '../../../api/worker/batches.ts'
 import { reactions } from '../../../api/worker/reactions.ts'
 import { transcodeJobName } from '../../../api/worker/transcode-spec.ts'
 import type { OutboxMessage } from '../../../lib/contract/events.ts'
@@ -23,7 +24,10 @@ const refusing = (reason: ClusterErrorReason): Pick<Cluster, 'create'> => ({
 async function react(message: OutboxMessage, on: Pick<Cluster, 'create'> = cluster): Promise<void> {
   const deps = { db, cluster: { ...cluster, ...on }, namespace: NAMESPACE, log: quietLog() }
   const admission = startAdmission(deps, { maxPerOrganization: 100 })
-  await reactions({ ...deps, admission })(message).finally(() => admission.stop())
+  const batches = startBatches(deps, { interactive: 100, backfill: 2 })
+  await reactions({ ...deps, admission, batches })(message).finally(() =>
+    Promise.all([admission.stop(), batches.stop()]),
+  )
 }
 const uploaded = (id: Uuid): OutboxMessage => ({
   id: newUuid(),
@@ -67,18 +71,28 @@ t.test('names are short enough for a Job and its pods', async (t) => {
 })
 
 for (const mimeType of ['image/jpeg', 'image/png', 'image/webp', 'image/gif', 'image/heic', 'image/avif']) {
-  t.test(`${mimeType} is completed and announced once`, async (t) => {
+  t.test(`${mimeType} gets one TranscodeJob, however often its event comes`, async (t) => {
+    await admin.query('delete from media')
+    const before = (await world.jobs()).length
     const id = await world.upload(mimeType)
     await Promise.all([react(uploaded(id)), react(uploaded(id))])
     await react(uploaded(id))
-    t.match(await world.row(id), { upload_status: 'completed', conversion_state: 'succeeded', hls_master: null })
-    const { rows } = await admin.query(
-      `select payload from outbox where aggregate_id = $1 and type = 'MediaTranscoded'`,
-      [id],
-    )
-    t.match(rows, [{ payload: { variants: { image_url: null, image_webp_url: null, hls_master_url: null } } }])
-    t.equal(rows.length, 1)
-    t.equal(await world.job(id), undefined)
+    t.match(await world.row(id), { upload_status: 'processing', conversion_state: 'queued' })
+    t.match(await world.batchOf(id), {
+      metadata: { labels: { 'media.keepsake.dev/org': formatId('organization', world.org) } },
+      spec: {
+        priority: 'interactive',
+        inputs: [
+          {
+            id: formatId('media', id),
+            type: 'image',
+            sourceKey: originalKey(world.org, id),
+            outputPrefix: world.prefixOf(id),
+          },
+        ],
+      },
+    })
+    t.equal((await world.jobs()).length, before + 1)
   })
 }
 

@@ -2,6 +2,7 @@ import t from 'tap'
 import { retryMedia } from '../../../api/media/commands.ts'
 import { failConversion, findConversion } from '../../../api/media/conversion.ts'
 import { startAdmission } from '../../../api/worker/admission.ts'
+import { startBatches } from '../../../api/worker/batches.ts'
 import { startProjector } from '../../../api/worker/projector.ts'
 import { startConversion } from '../../../api/worker/start-conversion.ts'
 import { cleanUp, type SweepDeps, type SweepOptions, sweepConversions } from '../../../api/worker/sweep.ts'
@@ -40,8 +41,9 @@ async function sweeper(t: { teardown(fn: () => Promise<void>): void }, change: P
   await projector.reflection.synced()
   const repairs: string[] = []
   const admission = startAdmission({ ...base, ...change }, { maxPerOrganization: 100, backoffMs: () => 10 })
-  t.teardown(() => admission.stop())
-  const deps: SweepDeps = { ...base, projector, admission, onRepaired: (r) => repairs.push(r), ...change }
+  const batches = startBatches({ ...base, ...change }, { interactive: 100, backfill: 100, backoffMs: () => 10 })
+  t.teardown(async () => void (await Promise.all([admission.stop(), batches.stop()])))
+  const deps: SweepDeps = { ...base, projector, admission, batches, onRepaired: (r) => repairs.push(r), ...change }
   const sweep = (options: Partial<SweepOptions> = {}) =>
     sweepConversions(deps, { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, batch: 3, ...options })
   return { sweep, repairs, projector }
@@ -195,14 +197,6 @@ t.test('a cluster that is away delays; one that is away for days fails the media
   await sweep()
   t.match(await world.row(first), { upload_status: 'failed', conversion_error: { code: 'TIMEOUT' } })
   t.equal((await world.row(second)).upload_status, 'processing')
-})
-
-t.test('an image is completed', async (t) => {
-  const id = await world.upload('image/jpeg')
-  const { sweep } = await sweeper(t)
-  await Promise.all([sweep(), sweep()])
-  t.equal((await world.row(id)).upload_status, 'completed')
-  t.equal(await world.count(id, 'MediaTranscoded'), 1)
 })
 
 t.test('a deleted media is nobody’s work', async (t) => {

@@ -84,6 +84,7 @@ t.test('from the upload to the announcement, with two workers', async (t) => {
   t.match(metrics, /^outbox_oldest_seconds 0$/m)
   t.match(metrics, /^projector_waiting \d+$/m)
   t.match(metrics, /^conversions_waiting 0$/m)
+  t.match(metrics, /^images_waiting 0$/m)
   t.match(metrics, /^process_cpu_seconds_total /m)
   t.equal(await statusOf(`${first?.metricsUrl}/`), 404)
   const published = async (type: string) => {
@@ -126,6 +127,7 @@ t.test('without its database it is alive, not ready, and still shows metrics', a
   const metrics = await (await fetch(`${worker.metricsUrl}/metrics`)).text()
   t.match(metrics, /^outbox_unpublished Nan$/im)
   t.match(metrics, /^conversions_waiting Nan$/im)
+  t.match(metrics, /^images_waiting Nan$/im)
   t.match(metrics, /^outbox_oldest_seconds Nan$/im, 'in the first scrape as well')
 })
 
@@ -135,7 +137,12 @@ t.test('all figures of the backlog are of the moment of the scrape, for one look
     ...database.worker,
     read: async () => {
       looks++
-      return { unpublished: looks, oldestSeconds: looks * 100, conversionsWaiting: looks * 1000 }
+      return {
+        unpublished: looks,
+        oldestSeconds: looks * 100,
+        conversionsWaiting: looks * 1000,
+        imagesWaiting: looks * 10,
+      }
     },
   }
   const metrics = openWorkerMetrics(growing as unknown as Database, () => 0)
@@ -144,6 +151,7 @@ t.test('all figures of the backlog are of the moment of the scrape, for one look
     t.match(body, new RegExp(`^outbox_unpublished ${look}$`, 'm'))
     t.match(body, new RegExp(`^outbox_oldest_seconds ${look}00$`, 'm'))
     t.match(body, new RegExp(`^conversions_waiting ${look}000$`, 'm'))
+    t.match(body, new RegExp(`^images_waiting ${look}0$`, 'm'))
   }
   t.equal(looks, 2)
 })
