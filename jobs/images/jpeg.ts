@@ -32,6 +32,9 @@ export function readJpeg({ head, size }: Bytes): ImageHeader {
   const isBuffered = frame.isProgressive || head[scan + 4] !== frame.components
   const end = endOfImage(head, scan)
   if (end === undefined && head.length === size) throw truncated()
+  // Decoders paint what is missing grey. Each block of 64 samples has two codes of at least one bit.
+  const isEmpty = !frame.isProgressive && end !== undefined && (end - scan) * 8 < (2 * frame.samples) / 64
+  if (isEmpty) throw corrupt('The image is much larger than its data')
   return {
     ...blank,
     format: 'jpeg',
