@@ -58,6 +58,9 @@ t.test('only tags that say nothing about the owner are kept', (t) => {
 })
 
 t.test('an orientation that EXIF does not know counts as upright', (t) => {
-  t.strictSame([0, 9, 2.5, '6', 6].map((Orientation) => orientationOf({ ...none, image: { Orientation } })), [1, 1, 1, 1, 6])
+  t.strictSame(
+    [0, 9, 2.5, '6', 6].map((Orientation) => orientationOf({ ...none, image: { Orientation } })),
+    [1, 1, 1, 1, 6],
+  )
   t.end()
 })

@@ -34,8 +34,12 @@ const samples: Record<string, Buffer> = {
   progressive: await quarters(120, 100).jpeg({ progressive: true }).toBuffer(),
   png: await quarters(120, 100).withExif(PHONE).png().toBuffer(),
   webp: await quarters(120, 100).withExif(PHONE).webp().toBuffer(),
-  animatedWebp: await sharp([picture, await sharp(picture).negate().toBuffer()], frames).webp().toBuffer(),
-  gif: await sharp([picture, await sharp(picture).negate().toBuffer()], frames).gif().toBuffer(),
+  animatedWebp: await sharp([picture, await sharp(picture).negate().toBuffer()], frames)
+    .webp()
+    .toBuffer(),
+  gif: await sharp([picture, await sharp(picture).negate().toBuffer()], frames)
+    .gif()
+    .toBuffer(),
   avif: await quarters(120, 100).withExif(PHONE).avif({ effort: 0 }).toBuffer(),
   heif: await heic(picture, { rows: 2, columns: 2, exif: await tiffOf(PHONE, 6), irot: 3, gainMap: true }),
 }
@@ -61,7 +65,11 @@ t.test('a file cut off anywhere is refused', async (t) => {
     }
     reasons.set(await refusal(bytes.subarray(0, -1)), 1)
     const known = ['Truncated', 'CorruptInput', 'UnsupportedFormat']
-    t.strictSame([...reasons.keys()].filter((r) => !known.includes(r ?? '')), [], name)
+    t.strictSame(
+      [...reasons.keys()].filter((r) => !known.includes(r ?? '')),
+      [],
+      name,
+    )
   }
 })
 
@@ -74,7 +82,11 @@ t.test('a file with any byte changed is read or refused, and never breaks the pr
       changed[at] = (changed[at] ?? 0) ^ 0xff
       reasons.add(await refusal(changed))
     }
-    t.strictSame([...reasons].filter((r) => !known.includes(r)), [], name)
+    t.strictSame(
+      [...reasons].filter((r) => !known.includes(r)),
+      [],
+      name,
+    )
   }
 })
 
@@ -129,7 +141,11 @@ t.test('the original is shown only where it says nothing', async (t) => {
   t.equal(await shown(await xmp('<xmp:Rating>5</xmp:Rating>').jpeg().toBuffer()), true)
   t.equal(await shown(await xmp('<photoshop:City>Bonn</photoshop:City>').jpeg().toBuffer()), false)
   t.equal(await shown(await xmp('<exif:GPSLatitude>48,8N</exif:GPSLatitude>').webp().toBuffer()), false)
-  const iptc = Buffer.concat([plain.subarray(0, 2), Buffer.from('\xff\xed\0\x10Photoshop 3.0\0', 'latin1'), plain.subarray(2)])
+  const iptc = Buffer.concat([
+    plain.subarray(0, 2),
+    Buffer.from('\xff\xed\0\x10Photoshop 3.0\0', 'latin1'),
+    plain.subarray(2),
+  ])
   t.equal(await shown(iptc), false, 'IPTC')
   t.equal(await shown(Buffer.concat([plain, plain])), false, 'a second picture behind the first')
   const png = await quarters(20, 20).png().toBuffer()
