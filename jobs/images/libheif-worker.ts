@@ -16,7 +16,8 @@ interface Pixels {
 }
 
 /** A CommonJS package without types. */
-const libheif = createRequire(import.meta.url)('libheif-js/wasm-bundle.js') as {
+const require = createRequire(import.meta.url)
+const libheif = require('libheif-js/wasm-bundle.js') as {
   HeifDecoder: new () => { decode(bytes: Buffer): HeifImage[] }
 }
 const { from, to } = workerData as { from: string; to: string }

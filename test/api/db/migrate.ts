@@ -38,7 +38,12 @@ const columnsOf = (url: string) =>
      from information_schema.columns where table_schema = 'public' and table_name <> 'schema_migrations' order by 1`,
   ).then((rows) => rows.map((r) => r.column))
 
-const TYPES: Record<string, string> = { 'timestamp with time zone': 'timestamptz', bigint: 'int8', integer: 'int4', boolean: 'bool' }
+const TYPES: Record<string, string> = {
+  'timestamp with time zone': 'timestamptz',
+  bigint: 'int8',
+  integer: 'int4',
+  boolean: 'bool',
+}
 
 function columnsOfSchema(): string[] {
   const casing = new CasingCache('snake_case')

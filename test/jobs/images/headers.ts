@@ -11,6 +11,8 @@ import { readHeader } from '../../../jobs/images/read-header.ts'
 import { sniff } from '../../../jobs/images/sniff.ts'
 import { chunk, heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
 
+/** Takes over 20 s: thousands of broken files are written and read. */
+
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-headers-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))
 
