@@ -26,7 +26,7 @@ module.exports = {
     only(
       'jobs-stay-small',
       '^jobs/',
-      '^(jobs|lib|crds)/|node_modules/(zod|fluent-ffmpeg|@types/fluent-ffmpeg|sharp)/',
+      '^(jobs|lib|crds)/|node_modules/(zod|fluent-ffmpeg|@types/fluent-ffmpeg|sharp|exif-reader|libheif-js|thumbhash)/',
       'no Postgres, no Kubernetes in an ffmpeg pod',
     ),
     only(
@@ -71,6 +71,7 @@ module.exports = {
       to: { path: '/routes\\.ts$' },
     },
     adapter('only-the-adapter-imports-ffmpeg', 'fluent-ffmpeg', '^jobs/ffmpeg'),
+    adapter('only-the-adapter-imports-libheif', 'libheif-js', '^jobs/images/libheif-worker'),
     adapter('only-the-adapter-imports-s3', 'minio', '^lib/runtime/object-store-s3'),
     adapter('only-the-adapter-imports-nats', 'nats', '^lib/runtime/event-bus-nats'),
     adapter('only-the-adapter-imports-kubernetes', '@kubernetes/client-node', '^lib/runtime/kube'),

@@ -38,8 +38,8 @@ RUN set -eu; root=/rootfs; heif=$(find /usr/lib -name vips-heif.so); \
     for folder in bin lib lib64 sbin; do mkdir -p "$root/usr/$folder"; ln -s "usr/$folder" "$root/$folder"; done; \
     mkdir -p "$root/etc/ssl/certs" "$root/var/lib/dpkg/status.d" "$root/app"; \
     mkdir -m 1777 "$root/tmp" "$root/work"; \
-    # setpriv lets ffmpeg die with the program that started it; vips-heif reads what iPhones take.
-    set -- /usr/local/bin/node /usr/bin/ffmpeg /usr/bin/ffprobe /usr/bin/vips /usr/bin/vipsthumbnail /usr/bin/setpriv "$heif"; \
+    # setpriv lets ffmpeg die with the program that started it; prlimit limits vips; vips-heif reads what iPhones take.
+    set -- /usr/local/bin/node /usr/bin/ffmpeg /usr/bin/ffprobe /usr/bin/vips /usr/bin/vipsthumbnail /usr/bin/setpriv /usr/bin/prlimit "$heif"; \
     for file in "$@"; do echo "$file"; ldd "$file"; done >/tmp/loaded; \
     grep -o '/[^ ]*' /tmp/loaded >/tmp/paths; sort -u -o /tmp/paths /tmp/paths; \
     while read -r file; do \

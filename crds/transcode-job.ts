@@ -36,7 +36,7 @@ export const TranscodeInput = z
       .describe('Unique in this resource, e.g. the id of the media item; status.outputs refers to it'),
     type: z
       .enum(['video', 'image', 'motion'])
-      .describe('Type of the original. This version converts video; an input of another type fails'),
+      .describe('Type of the original. motion, the moving part of a Live Photo, is converted like video'),
     sourceKey: z
       .string()
       .min(1)
@@ -203,7 +203,7 @@ export const transcodeJobKind: Kind<typeof TranscodeJobSpec, typeof TranscodeJob
   shortNames: ['tj'],
   categories: ['keepsake'],
   description:
-    'Converts uploaded videos into HLS streams that play everywhere. Runs Jobs and reports progress in the status.',
+    'Converts uploaded videos into HLS streams and images into JPEG and WebP, which play and show everywhere. Runs Jobs and reports progress in the status.',
   spec: TranscodeJobSpec,
   status: TranscodeJobStatus.describe('State of the conversion, written by the operator'),
   columns: [

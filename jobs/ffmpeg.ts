@@ -2,7 +2,7 @@ import { promisify } from 'node:util'
 import fluent from 'fluent-ffmpeg'
 import { EXIT } from '../lib/contract/job-result.ts'
 import { TransientError } from './failure.ts'
-import { runTool } from './ffmpeg-process.ts'
+import { runTool } from './tool-process.ts'
 
 /**
  * The only adapter to ffmpeg. fluent-ffmpeg is archived and splits option strings on spaces, so it is used only to list

@@ -5,13 +5,15 @@ import { EXIT } from '../../lib/contract/job-result.ts'
 import type { VideoManifest } from '../../lib/contract/manifest.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
-import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
-import { badInput, PermanentError, TransientError } from '../failure.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store.ts'
+import { PermanentError, TransientError } from '../failure.ts'
 import type { Accelerator } from './accelerator.ts'
+import { download } from './download.ts'
 import type { Preset } from './encode-pass.ts'
 import { ladderOf } from './ladder.ts'
 import { type EncodedLadder, type LadderRun, runLadder } from './ladder-run.ts'
 import { describeSource, findManifest, writeManifest } from './manifest.ts'
+import { publishPoster } from './poster.ts'
 import { type ProbedSource, probe } from './probe.ts'
 import type { InputProgress } from './progress.ts'
 import { openPublisher, PLAYLIST_TYPE, type Publisher } from './publisher.ts'
@@ -39,7 +41,7 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
   const { store, scratch, spec, signal, progress } = tools
   const sourcePath = join(scratch, 'source')
   progress.at('Downloading', 0)
-  await download(store, input.sourceKey, sourcePath, signal)
+  await download(store, input.sourceKey, sourcePath, { maxBytes: LIMITS.bytes, signal })
   progress.at('Probing', 0)
   const source = await probe(sourcePath, signal)
   const folder = join(scratch, 'hls')
@@ -55,26 +57,10 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
     const { ladder, accelerator } = await encode(tools, source, sourcePath, folder, publisher)
     const wallSeconds = (performance.now() - startedAt) / 1000
     progress.at('Publishing', 0)
-    return await commit(tools, input, source, ladder, { publisher, accelerator, wallSeconds })
+    const images = await publishPoster({ ...tools, prefix: input.outputPrefix, source, sourcePath, folder: scratch })
+    return await commit(tools, input, source, ladder, { publisher, accelerator, wallSeconds, images })
   } catch (error) {
     if (error instanceof PermanentError) await withdraw(tools, input.outputPrefix, publisher)
-    throw error
-  }
-}
-
-async function download(store: ObjectStore, key: string, path: string, signal: AbortSignal): Promise<void> {
-  const missing = async (cause?: unknown) => {
-    // A missing bucket answers the same as a missing object. `check` throws for it: an administrator can fix that.
-    await store.check()
-    return new PermanentError(EXIT.inputMissing, 'InputMissing', 'The uploaded file no longer exists', { cause })
-  }
-  const info = await store.head(key)
-  if (!info) throw await missing()
-  if (info.size > LIMITS.bytes) throw badInput('LimitExceeded', 'The file is larger than 10 GiB')
-  try {
-    await store.download(key, path, signal)
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'NotFound') throw await missing(error)
     throw error
   }
 }
@@ -124,7 +110,12 @@ async function commit(
   input: TranscodeInput,
   source: ProbedSource,
   { videos, audio }: EncodedLadder,
-  made: { publisher: Publisher; accelerator: Accelerator; wallSeconds: number },
+  made: {
+    publisher: Publisher
+    accelerator: Accelerator
+    wallSeconds: number
+    images: VideoManifest['images']
+  },
 ): Promise<VideoManifest> {
   const hasAudio = audio !== null
   const described = videos.map((video) => ({
@@ -153,6 +144,7 @@ async function commit(
       durationSec: seconds,
       renditions: described.map((d) => manifestEntry(d.video, d.master, hasAudio)),
     },
+    ...(made.images && { images: made.images }),
     encode: { wallSeconds: made.wallSeconds, speed: seconds / Math.max(0.001, made.wallSeconds) },
   }
   await writeManifest(store, input.outputPrefix, manifest)

@@ -1,7 +1,7 @@
 import { AUDIO_RATE, decodesOnGpu, type EncodePass } from './encode-pass.ts'
 import type { Rendition } from './ladder.ts'
 import { toText } from './rational.ts'
-import { presentationSeconds } from './source.ts'
+import { presentationSeconds, type Source } from './source.ts'
 
 /**
  * The filters of one pass. The frame rate is made constant before the split, so that frame n is the same picture in
@@ -10,7 +10,11 @@ import { presentationSeconds } from './source.ts'
 export function filterGraph(pass: EncodePass): string {
   const { renditions } = pass
   const step = Math.min(...renditions.map((r) => r.step))
-  const common = [...timing(pass), ...(step > 1 ? [`framestep=${step}`] : []), ...toneMap(pass)]
+  const common = [
+    ...timing(pass),
+    ...(step > 1 ? [`framestep=${step}`] : []),
+    ...toneMap(pass.source.hdr, renditions.at(-1)),
+  ]
   const branches = renditions.map((r, i) => `[s${i}]${[...halving(r, step), ...scaling(pass, r)].join(',')}[v${i}]`)
   const split = `split=${renditions.length}${renditions.map((_, i) => `[s${i}]`).join('')}`
   const video = `[0:${pass.source.video.index}]${[...common, split].join(',')};${branches.join(';')}`
@@ -30,11 +34,10 @@ function timing({ source }: EncodePass): string[] {
  * Runs once for all renditions, at the size of the largest: tone mapping works in floating point and costs more than
  * encoding. The input colours are explicit, because files often lack one of the three tags.
  */
-function toneMap({ source, renditions }: EncodePass): string[] {
-  const top = renditions.at(-1)
-  if (!source.hdr || !top) return []
+export function toneMap(hdr: Source['hdr'], size: { width: number; height: number } | undefined): string[] {
+  if (!hdr || !size) return []
   return [
-    `zscale=w=${top.width}:h=${top.height}:tin=${source.hdr}:pin=2020:min=2020_ncl:t=linear:npl=203`,
+    `zscale=w=${size.width}:h=${size.height}:tin=${hdr}:pin=2020:min=2020_ncl:t=linear:npl=203`,
     'format=gbrpf32le',
     'zscale=p=bt709',
     'tonemap=hable:desat=0',

@@ -1,4 +1,4 @@
-import { VideoManifest } from '../../lib/contract/manifest.ts'
+import { Manifest, type VideoManifest } from '../../lib/contract/manifest.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store.ts'
 import type { Source } from './source.ts'
@@ -8,22 +8,22 @@ export async function findManifest(
   store: ObjectStore,
   prefix: string,
   signal: AbortSignal,
-): Promise<VideoManifest | undefined> {
+): Promise<Manifest | undefined> {
   const key = manifestKey(prefix)
   if (!(await store.head(key))) return undefined
   const { body } = await store.get(key, undefined, signal)
   let text = ''
   for await (const chunk of body) text += String(chunk)
   try {
-    return VideoManifest.safeParse(JSON.parse(text)).data
+    return Manifest.safeParse(JSON.parse(text)).data
   } catch {
     return undefined
   }
 }
 
 /** The last write of a conversion: its existence is the commit. */
-export async function writeManifest(store: ObjectStore, prefix: string, manifest: VideoManifest): Promise<void> {
-  const text = JSON.stringify(VideoManifest.parse(manifest))
+export async function writeManifest(store: ObjectStore, prefix: string, manifest: Manifest): Promise<void> {
+  const text = JSON.stringify(Manifest.parse(manifest))
   await store.put(manifestKey(prefix), text, { contentType: 'application/json', size: Buffer.byteLength(text) })
 }
 

@@ -2,14 +2,15 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TranscodeInput, TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { EXIT, type OutputResult } from '../../lib/contract/job-result.ts'
-import type { VideoManifest } from '../../lib/contract/manifest.ts'
+import type { Manifest } from '../../lib/contract/manifest.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store.ts'
-import { type Failure, failureOf, PermanentError } from '../failure.ts'
+import { type Failure, failureOf } from '../failure.ts'
 import type { JobOutcome } from '../run-job.ts'
 import { type Accelerator, chooseAccelerator } from './accelerator.ts'
 import { convertVideo } from './convert.ts'
+import { convertImage } from './convert-image.ts'
 import type { Preset } from './encode-pass.ts'
 import { findManifest } from './manifest.ts'
 import type { ProgressTracker } from './progress.ts'
@@ -29,7 +30,8 @@ export interface TranscodeTools {
 interface Done {
   output: OutputResult
   failure?: Failure
-  accelerator?: Accelerator
+  /** Images have none. */
+  accelerator?: Accelerator | undefined
 }
 
 /**
@@ -56,8 +58,8 @@ function acceleratorChoice(wanted: TranscodeSpec['accelerator'], { signal, progr
       progress.accelerator(chosen)
       return chosen
     },
-    used({ accelerator, acceleratorReason }: VideoManifest): void {
-      chosen = { kind: accelerator, reason: acceleratorReason ?? '' }
+    used(accelerator: Accelerator | undefined): void {
+      chosen = accelerator ?? chosen
     },
   }
 }
@@ -74,24 +76,22 @@ async function transcodeOne(
   const progress = tools.progress.input(index, input.id)
   const convert = async () => {
     await mkdir(scratch)
+    // An image needs neither ffmpeg nor the test of the GPU.
+    if (input.type === 'image') return convertImage({ store, scratch, signal, log, progress }, input)
     const chosen = await accelerator.get()
     const manifest = await convertVideo({ ...tools, scratch, spec, progress, accelerator: chosen }, input)
-    accelerator.used(manifest)
+    accelerator.used(acceleratorOf(manifest))
     return manifest
   }
   try {
     signal.throwIfAborted()
-    if (input.type !== 'video') {
-      const message = `Inputs of type ${input.type} are not converted by this version`
-      throw new PermanentError(EXIT.badSpec, 'UnsupportedInputType', message)
-    }
     const earlier = await findManifest(store, input.outputPrefix, signal)
     const manifest = earlier ?? (await convert())
     progress.finished()
-    log.info({ id: input.id, speed: manifest.encode.speed }, 'converted')
+    log.info({ id: input.id, seconds: manifest.encode.wallSeconds }, 'converted')
     return {
       output: { id: input.id, state: 'Succeeded', manifestKey: manifestKey(input.outputPrefix) },
-      accelerator: { kind: manifest.accelerator, reason: manifest.acceleratorReason ?? '' },
+      accelerator: acceleratorOf(manifest),
     }
   } catch (error) {
     if (signal.aborted) throw error
@@ -103,6 +103,9 @@ async function transcodeOne(
     await rm(scratch, { recursive: true, force: true })
   }
 }
+
+const acceleratorOf = (manifest: Manifest): Accelerator | undefined =>
+  manifest.type === 'video' ? { kind: manifest.accelerator, reason: manifest.acceleratorReason ?? '' } : undefined
 
 /** A retry is useful while at least one failure is not permanent; the retry skips the inputs that succeeded. */
 function summarize(done: readonly Done[]): JobOutcome {

@@ -3,7 +3,16 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 
 /** `npm run bench` runs every benchmark, one after another; `npm run bench -- media-list` only that. */
-const ALL = ['media-list', 'media-filter', 'media-gallery', 'chunks', 'single-uploads', 'transcode', 'operator']
+const ALL = [
+  'media-list',
+  'media-filter',
+  'media-gallery',
+  'chunks',
+  'single-uploads',
+  'transcode',
+  'images',
+  'operator',
+]
 const given = process.argv.slice(2)
 const unknown = given.filter((name) => !ALL.includes(name))
 if (unknown.length > 0) throw new Error(`there is no benchmark ${unknown.join(', ')}; there are ${ALL.join(', ')}`)

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TranscodeInput, TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { type JobResult, parseJobResult } from '../../lib/contract/job-result.ts'
-import { VideoManifest } from '../../lib/contract/manifest.ts'
+import { ImageManifest, VideoManifest } from '../../lib/contract/manifest.ts'
 import { ProgressReport } from '../../lib/contract/progress.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store.ts'
 import { openFolderStore } from '../../lib/runtime/object-store-folder.ts'
@@ -40,6 +40,21 @@ export async function transcodeBench(t: { teardown(f: () => unknown): unknown })
     const sourceKey = `org/o/media/${id}/original`
     await store.upload(path, sourceKey, { contentType: 'video/mp4' })
     return { id, type: 'video', sourceKey, outputPrefix: prefix }
+  }
+
+  /** Every picture as an input of one job, each with a prefix of its own. */
+  const imagesOf = (pictures: Readonly<Record<string, Buffer>>): Promise<TranscodeInput[]> =>
+    Promise.all(
+      Object.entries(pictures).map(async ([id, bytes]) => {
+        const sourceKey = `org/o/media/${id}/original`
+        await store.put(sourceKey, bytes, { contentType: 'application/octet-stream' })
+        return { id, type: 'image' as const, sourceKey, outputPrefix: `${PREFIX}${id}/` }
+      }),
+    )
+
+  const bytes = async (name: string, prefix = PREFIX): Promise<Buffer> => {
+    const { body } = await store.get(prefix + name)
+    return Buffer.concat(await body.toArray())
   }
 
   function start(
@@ -78,6 +93,10 @@ export async function transcodeBench(t: { teardown(f: () => unknown): unknown })
     folder,
     store,
     inputOf,
+    imagesOf,
+    bytes,
+    imageManifest: async (id: string) =>
+      ImageManifest.parse(JSON.parse((await bytes('manifest.json', `${PREFIX}${id}/`)).toString())),
     start,
     run: (...args: Parameters<typeof start>) => start(...args).finished,
     prefix: PREFIX,

@@ -3,6 +3,7 @@ import { completeConversion, failConversion, findConversion, recordPlayable } fr
 import { deletionStateOf } from '../../../api/media/deletion/plan.ts'
 import { lockWithCounterpart, markDeleted, markRestored } from '../../../api/media/deletion/queries.ts'
 import { startAdmission } from '../../../api/worker/admission.ts'
+import { startBatches } from '../../../api/worker/batches.ts'
 import { startProjector } from '../../../api/worker/projector.ts'
 import { purgeDue, sweepPurged } from '../../../api/worker/purge.ts'
 import { nextLook } from '../../../api/worker/purge-plan.ts'
@@ -280,10 +281,12 @@ async function aWorker(t: { teardown(fn: () => Promise<void>): void }) {
   await projector.reflection.synced()
   const admission = startAdmission(base, { maxPerOrganization: 1, backoffMs: () => 10 })
   t.teardown(() => admission.stop())
-  const deps = { ...base, projector, admission }
+  const batches = startBatches(base, { interactive: 100, backfill: 100, backoffMs: () => 10 })
+  t.teardown(() => batches.stop())
+  const deps = { ...base, projector, admission, batches }
   return {
     admission,
-    react: reactions({ ...base, admission }),
+    react: reactions({ ...base, admission, batches }),
     sweep: () => sweepConversions(deps, { idleSeconds: 0, marginSeconds: 3600, giveUpSeconds: 72 * 3600 }),
   }
 }

@@ -33,13 +33,13 @@ t.test('bad inputs fail alone, each with its reason, and leave nothing behind', 
   t.strictSame(await bench.leftovers(), [])
 })
 
-t.test('an upload that is gone, and one of another type, are told apart', async (t) => {
+t.test('an upload that is gone, and one that is no image, are told apart', async (t) => {
   const bench = await transcodeBench(t)
   const input = await bench.inputOf(await clip('tiny'))
   const gone = await bench.run([{ ...input, sourceKey: 'org/o/nothing' }])
   t.match(gone, { exit: 11, result: { outputs: [{ reason: 'InputMissing' }] } })
   const image = await bench.run([{ ...input, type: 'image' }])
-  t.match(image, { exit: 10, result: { outputs: [{ reason: 'UnsupportedInputType' }] } })
+  t.match(image, { exit: 12, result: { outputs: [{ reason: 'UnsupportedFormat' }] } })
   t.strictSame(await bench.keys(), [])
 })
 

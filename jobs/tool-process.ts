@@ -5,16 +5,42 @@ import { EXIT } from '../lib/contract/job-result.ts'
 import { loadConfig } from '../lib/runtime/config.ts'
 import { TransientError } from './failure.ts'
 
+/** Limits that the kernel enforces. Without `prlimit` (outside Linux) only the time limit of `ToolRun` applies. */
+export interface KernelLimits {
+  /** Private memory. Pages of files do not count: the kernel can drop them. */
+  memoryBytes: number
+  cpuSeconds: number
+  /** Size of each file that the tool writes. */
+  fileBytes: number
+}
+
 export interface ToolRun {
-  tool: 'ffmpeg' | 'ffprobe'
+  tool: 'ffmpeg' | 'ffprobe' | 'vips'
   args: readonly string[]
   signal: AbortSignal
   limitMs: number
+  limits?: KernelLimits
+  /** The working directory, so that arguments can be names instead of paths. */
+  folder?: string
+  variables?: Readonly<Record<string, string>>
   onStdoutLine: (line: string) => void
   onStderrLine: (line: string) => void
 }
 
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find((path) => existsSync(path))
+const PRLIMIT = ['/usr/bin/prlimit', '/bin/prlimit'].find((path) => existsSync(path))
+
+/** Signals that a process brings upon itself: by a fault, or by exceeding a limit. */
+const OWN_SIGNALS = new Set(['SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGILL', 'SIGSEGV', 'SIGTRAP', 'SIGXCPU', 'SIGXFSZ'])
+
+/** The tool crashed. The caller decides whether the input caused it. */
+export class ToolCrashed extends TransientError {
+  readonly by: string
+  constructor(tool: string, by: string) {
+    super(EXIT.transient, 'Killed', `${tool} crashed with ${by}`)
+    this.by = by
+  }
+}
 
 /** The job's environment holds the bucket keys; a decoder of untrusted bytes must not inherit them. */
 const environment = () =>
@@ -26,11 +52,9 @@ const environment = () =>
  */
 export function runTool(run: ToolRun): Promise<number> {
   run.signal.throwIfAborted()
-  // After kill -9 on the parent, an encoder would keep running for up to an hour; pdeathsig makes the kernel end it.
-  const [command, args] = SETPRIV
-    ? [SETPRIV, ['--pdeathsig', 'KILL', '--', run.tool, ...run.args]]
-    : [run.tool, [...run.args]]
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: environment() })
+  const [command = run.tool, ...args] = [...wrappers(run), run.tool, ...run.args]
+  const env = { ...environment(), ...run.variables }
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env, cwd: run.folder })
   const kill = () => child.kill('SIGKILL')
   const deadline = setTimeout(kill, run.limitMs)
   run.signal.addEventListener('abort', kill, { once: true })
@@ -50,9 +74,20 @@ export function runTool(run: ToolRun): Promise<number> {
   })
 }
 
+/** The programs that prepare the process and then become the tool. */
+function wrappers({ limits }: ToolRun): string[] {
+  // After kill -9 on the parent, an encoder would keep running for up to an hour; pdeathsig makes the kernel end it.
+  const dying = SETPRIV ? [SETPRIV, '--pdeathsig', 'KILL', '--'] : []
+  if (!limits || !PRLIMIT) return dying
+  const { memoryBytes, cpuSeconds, fileBytes } = limits
+  const limited = [`--data=${memoryBytes}`, `--cpu=${cpuSeconds}`, `--fsize=${fileBytes}`, '--core=0', '--']
+  return [...dying, PRLIMIT, ...limited]
+}
+
 /** The cause of an end that says nothing about the input; undefined when the exit code is the tool's own. */
 function troubleOf(run: ToolRun, code: number | null, killedBy: string | null, isLate: boolean): unknown {
   if (run.signal.aborted) return run.signal.reason
+  if (killedBy !== null && OWN_SIGNALS.has(killedBy)) return new ToolCrashed(run.tool, killedBy)
   if (killedBy !== null || code === null) return isLate ? timeout(run) : killed(run.tool, killedBy)
   return SETPRIV && (code === 126 || code === 127) ? missing(run.tool) : undefined
 }

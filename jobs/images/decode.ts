@@ -1,0 +1,121 @@
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { IMAGE_FILES, WEBP_LONG_SIDE } from '../../lib/contract/manifest.ts'
+import { badInput } from '../failure.ts'
+import type { ImageHeader } from './header.ts'
+import { decodeWithLibheif } from './libheif.ts'
+import { isSrgbProfile } from './policy.ts'
+import { DecoderMissing, runVips } from './vips.ts'
+
+export interface Decoding {
+  /** Holds the upload as `source`; receives all other files. */
+  folder: string
+  header: ImageHeader
+  /** As in EXIF, 1 to 8: the turn that remains to be done. */
+  orientation: number
+  /** Make a JPEG in full size. */
+  needsJpeg: boolean
+  signal: AbortSignal
+}
+
+/** No image is this large; vips then keeps the size. */
+const UNLIMITED = 1_000_000
+const JPEG = `${IMAGE_FILES.jpeg}[Q=82,strip,background=255]`
+/** Up to here vips may turn a picture in memory; larger ones are turned through a file. */
+const TURN_IN_MEMORY_BYTES = 128 * 1024 ** 2
+
+/**
+ * Decodes the upload once, in a process of its own. Writes `image.jpg` where it is needed, and returns the name of the
+ * file from which smaller pictures are made: upright and sRGB.
+ */
+export async function decode(decoding: Decoding): Promise<string> {
+  try {
+    return await decodeFrom(decoding, { name: 'source', isUpload: true })
+  } catch (error) {
+    if (!(error instanceof DecoderMissing)) throw error
+    if (decoding.header.format !== 'heif') {
+      throw badInput('UnsupportedFormat', 'The image is of a kind that cannot be decoded', { cause: error })
+    }
+    await decodeWithLibheif({ ...decoding, from: 'source', to: 'pixels.ppm' })
+    return decodeFrom(decoding, { name: 'pixels.ppm', isUpload: false })
+  }
+}
+
+interface From {
+  name: string
+  isUpload: boolean
+}
+
+async function decodeFrom(decoding: Decoding, from: From): Promise<string> {
+  const { header, orientation, needsJpeg } = decoding
+  if (!needsJpeg) return thumbnail(decoding, from, 'small.v', WEBP_LONG_SIDE)
+  const canTurn = header.format === 'jpeg' && header.width * header.height * 3 <= TURN_IN_MEMORY_BYTES
+  if (!header.mayBeTransparent && (orientation === 1 || canTurn)) {
+    await thumbnail(decoding, from, JPEG, UNLIMITED)
+    return IMAGE_FILES.jpeg
+  }
+  return turnThroughFiles(decoding, await thumbnail(decoding, from, 'pixels.v', UNLIMITED, false))
+}
+
+/** Reads row by row where the format allows it, converts the colours, and shrinks. */
+async function thumbnail(decoding: Decoding, from: From, to: string, side: number, turns = true): Promise<string> {
+  const { folder, header, orientation, signal } = decoding
+  const size = [String(side), '--height', String(side), '--size', 'down']
+  const turn = turns && orientation !== 1 ? [] : ['--no-rotate']
+  const args = [
+    'thumbnail',
+    from.name,
+    to,
+    ...size,
+    ...turn,
+    '--fail-on',
+    'error',
+    ...(await colours(folder, header, from)),
+  ]
+  await runVips({ args, folder, isUpload: from.isUpload, signal })
+  return to
+}
+
+/** Converts colours only where there is something to convert, because it costs as much as decoding. */
+async function colours(folder: string, header: ImageHeader, { isUpload }: From): Promise<string[]> {
+  if (header.isDisplayP3) return ['--import-profile', 'p3', '--export-profile', 'srgb']
+  if (header.isCmyk && !header.profile) return ['--import-profile', 'cmyk', '--export-profile', 'srgb']
+  if (isSrgbProfile(header.profile)) return []
+  if (isUpload) return ['--export-profile', 'srgb']
+  // The other decoder's pixels no longer carry the profile.
+  await writeFile(join(folder, 'profile.icc'), header.profile ?? '')
+  return ['--import-profile', 'profile.icc', '--export-profile', 'srgb']
+}
+
+/** A turn and, for mirrored pictures, a flip after it. */
+const TURNS: Readonly<Record<number, readonly (readonly [string, string])[]>> = {
+  2: [['flip', 'horizontal']],
+  3: [['rot', 'd180']],
+  4: [['flip', 'vertical']],
+  5: [
+    ['rot', 'd90'],
+    ['flip', 'horizontal'],
+  ],
+  6: [['rot', 'd90']],
+  7: [
+    ['rot', 'd90'],
+    ['flip', 'vertical'],
+  ],
+  8: [['rot', 'd270']],
+}
+
+/** Pictures in files are mapped and not held, so that the largest are turned in little memory. */
+async function turnThroughFiles({ folder, header, orientation, signal }: Decoding, pixels: string): Promise<string> {
+  const steps = [...(TURNS[orientation] ?? [])]
+  const last = header.mayBeTransparent ? undefined : steps.pop()
+  let from = pixels
+  for (const [i, [operation, how]] of steps.entries()) {
+    const to = `turned-${i}.v`
+    await runVips({ args: [operation, from, to, how], folder, isUpload: false, signal })
+    await rm(join(folder, from))
+    from = to
+  }
+  const args = last ? [last[0], from, JPEG, last[1]] : ['copy', from, JPEG]
+  await runVips({ args, folder, isUpload: false, signal })
+  return header.mayBeTransparent ? from : IMAGE_FILES.jpeg
+}

@@ -1,0 +1,67 @@
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import sharp, { type Sharp } from 'sharp'
+import { rgbaToThumbHash } from 'thumbhash'
+import {
+  IMAGE_FILES,
+  type ImageManifest,
+  type ManifestImage,
+  THUMB_LONG_SIDE,
+  WEBP_LONG_SIDE,
+} from '../../lib/contract/manifest.ts'
+import { IMAGE_LIMITS } from './read-header.ts'
+
+/** Never sees an upload: only files that a decoder in another process wrote, and pixels. */
+sharp.block({ operation: ['VipsForeignLoad'] })
+sharp.unblock({ operation: ['VipsForeignLoadJpegFile', 'VipsForeignLoadVipsFile'] })
+sharp.cache(false)
+sharp.concurrency(1)
+
+/** Higher efforts cost several times as much and save a few percent of the bytes. */
+const EFFORT = 2
+const PLACEHOLDER_SIDE = 100
+
+interface Pixels {
+  data: Buffer
+  width: number
+  height: number
+  channels: 3 | 4
+}
+
+type Derived = Pick<ImageManifest['images'], 'webp' | 'thumb' | 'placeholder'>
+
+/** Makes both WebPs and the placeholder from an upright sRGB picture. None of them carries any metadata. */
+export async function derive(picture: string | Pixels, folder: string): Promise<Derived> {
+  const { data, info } = await within(open(picture), WEBP_LONG_SIDE)
+    .toColourspace('srgb')
+    .raw({ depth: 'uchar' })
+    .toBuffer({ resolveWithObject: true })
+  const channels = info.channels as 3 | 4
+  const small = () => sharp(data, { raw: { width: info.width, height: info.height, channels } })
+  const webp = await save(small().webp({ quality: 80, effort: EFFORT }), folder, IMAGE_FILES.webp)
+  const reduced = within(small(), THUMB_LONG_SIDE).webp({ quality: 75, effort: EFFORT })
+  const thumb = await save(reduced, folder, IMAGE_FILES.thumb)
+  const tiny = await within(small(), PLACEHOLDER_SIDE).ensureAlpha().raw().toBuffer({ resolveWithObject: true })
+  const hash = rgbaToThumbHash(tiny.info.width, tiny.info.height, tiny.data)
+  return { webp, thumb, placeholder: Buffer.from(hash).toString('base64') }
+}
+
+const open = (picture: string | Pixels): Sharp =>
+  typeof picture === 'string'
+    ? sharp(picture, { limitInputPixels: IMAGE_LIMITS.pixels, sequentialRead: true })
+    : sharp(picture.data, { raw: picture })
+
+const within = (picture: Sharp, side: number) =>
+  picture.resize({ width: side, height: side, fit: 'inside', withoutEnlargement: true })
+
+async function save(picture: Sharp, folder: string, file: string): Promise<ManifestImage> {
+  const { width, height, size } = await picture.toFile(join(folder, file))
+  return { file, width, height, bytes: size }
+}
+
+/** Describes the JPEG that the decoder made. */
+export async function describeJpeg(folder: string): Promise<ManifestImage> {
+  const path = join(folder, IMAGE_FILES.jpeg)
+  const [{ width, height }, { size }] = await Promise.all([sharp(path).metadata(), stat(path)])
+  return { file: IMAGE_FILES.jpeg, width, height, bytes: size }
+}

@@ -1,0 +1,56 @@
+import readExif from 'exif-reader'
+
+type Tags = Readonly<Record<string, unknown>>
+
+/** The directories of an EXIF block. */
+export interface Exif {
+  image: Tags
+  photo: Tags
+  gps: Tags
+}
+
+const NONE: Exif = { image: {}, photo: {}, gps: {} }
+/** Cameras write some hundred entries, and in HEIF up to a megabyte with a maker note. */
+const MAX_BYTES = 1024 * 1024
+const MAX_ENTRIES = 512
+const SIZES = [0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8]
+const DIRECTORIES = [0x8769, 0x8825, 0xa005]
+
+/** Reads a TIFF block as EXIF. A block that is broken or absurd counts as none; `isReadable` tells them apart. */
+export function parseExif(tiff: Buffer | null): Exif & { isReadable: boolean } {
+  if (!tiff) return { ...NONE, isReadable: true }
+  try {
+    const block = tiff.subarray(0, MAX_BYTES)
+    if (!isModest(block)) return { ...NONE, isReadable: false }
+    const { Image = {}, Photo = {}, GPSInfo = {} } = readExif(block)
+    return { image: Image ?? {}, photo: Photo ?? {}, gps: GPSInfo ?? {}, isReadable: true }
+  } catch {
+    return { ...NONE, isReadable: false }
+  }
+}
+
+/**
+ * The reader makes an array of every value. Thousands of entries that all point at the same 64 KiB would become
+ * gigabytes, so the values together may not be larger than the block.
+ */
+function isModest(block: Buffer): boolean {
+  const isBig = block.toString('latin1', 0, 2) === 'MM'
+  const u16 = (at: number) => (isBig ? block.readUInt16BE(at) : block.readUInt16LE(at))
+  const u32 = (at: number) => (isBig ? block.readUInt32BE(at) : block.readUInt32LE(at))
+  const directories = new Set([u32(4)])
+  let [bytes, entries] = [0, 0]
+  // A set also yields what is added to it on the way, each directory once.
+  for (const at of directories) {
+    if (at === 0 || at + 2 > block.length) continue
+    const count = Math.min(u16(at), Math.floor((block.length - at - 2) / 12))
+    entries += count
+    if (entries > MAX_ENTRIES) return false
+    for (let entry = at + 2; entry < at + 2 + 12 * count; entry += 12) {
+      bytes += (SIZES[u16(entry + 2)] ?? 0) * u32(entry + 4)
+      if (DIRECTORIES.includes(u16(entry))) directories.add(u32(entry + 8))
+    }
+    const next = at + 2 + 12 * count
+    if (next + 4 <= block.length) directories.add(u32(next))
+  }
+  return bytes <= block.length
+}

@@ -1,0 +1,55 @@
+import { type Bytes, blank, corrupt, type ImageHeader, truncated } from './header.ts'
+
+/** Chunks that say nothing about a place. Everything else, text above all, may. */
+const PLAIN = new Set(
+  'IHDR PLTE IDAT IEND tRNS cHRM gAMA sBIT sRGB bKGD hIST pHYs sPLT tIME acTL fcTL fdAT eXIf iCCP'.split(' '),
+)
+const MAX_CHUNKS = 1_000_000
+const CHANNELS: Readonly<Record<number, number>> = { 0: 1, 2: 3, 3: 1, 4: 2, 6: 4 }
+
+interface Found {
+  exif: Buffer | null
+  profile: Buffer | null
+  isAnimated: boolean
+  isPlain: boolean
+}
+
+/** Reads the chunks of a PNG (W3C PNG, third edition). `inflate` opens the profile, within a limit. Pure. */
+export function readPng({ head, size }: Bytes, inflate: (data: Buffer) => Buffer | null): ImageHeader {
+  if (head.length < 33) throw truncated()
+  if (head.readUInt32BE(8) !== 13 || head.toString('latin1', 12, 16) !== 'IHDR') throw corrupt()
+  const [width, height] = [head.readUInt32BE(16), head.readUInt32BE(20)]
+  const [depth = 0, kind = 0, , , interlace = 0] = head.subarray(24)
+  const channels = CHANNELS[kind]
+  if (channels === undefined) throw corrupt()
+  const found: Found = { exif: null, profile: null, isAnimated: false, isPlain: true }
+  const end = readChunks(head, found, inflate)
+  if (end === undefined && head.length === size) throw truncated()
+  return {
+    ...blank,
+    format: 'png',
+    width,
+    height,
+    ...found,
+    mayBeTransparent: true,
+    // An interlaced picture is complete only after its last pass.
+    memoryBytes: interlace === 0 ? 0 : width * height * Math.max(3, channels) * (depth === 16 ? 2 : 1),
+    isPlain: found.isPlain && end === size,
+  }
+}
+
+function readChunks(head: Buffer, found: Found, inflate: (data: Buffer) => Buffer | null): number | undefined {
+  let at = 8
+  for (let n = 0; n < MAX_CHUNKS && at + 12 <= head.length; n++) {
+    const length = head.readUInt32BE(at)
+    const type = head.toString('latin1', at + 4, at + 8)
+    const data = head.subarray(at + 8, at + 8 + length)
+    if (type === 'eXIf') found.exif ??= data
+    else if (type === 'acTL') found.isAnimated = data.length >= 4 && data.readUInt32BE(0) > 1
+    else if (type === 'iCCP') found.profile = inflate(data.subarray(data.indexOf(0) + 2)) ?? Buffer.alloc(0)
+    else if (!PLAIN.has(type)) found.isPlain = false
+    at += 12 + length
+    if (type === 'IEND') return at
+  }
+  return undefined
+}

@@ -1,0 +1,37 @@
+import type { ImageHeader } from './header.ts'
+
+/** Fields of XMP that name a place, in any of the common vocabularies. */
+const PLACE = /GPS|Location|City|Country|State|Sublocation|ProvinceState|geo:|LatLong/i
+
+/** Larger ones hide behind a reference to further segments, which are not looked at. */
+const MAX_XMP = 65_000
+
+/**
+ * Whether clients may be shown the untouched original: a format of browsers, upright, in colours that they show right,
+ * and without a place. What is not understood is not shown. Pure.
+ */
+export function mayShowOriginal(
+  header: ImageHeader,
+  exif: { orientation: number; hasGps: boolean; isReadable: boolean },
+): boolean {
+  const isUpright = exif.orientation === 1 && !header.isTurnedByContainer
+  const isSrgb = !header.isDisplayP3 && !header.isCmyk && isSrgbProfile(header.profile)
+  const isSilent = exif.isReadable && !exif.hasGps && header.isPlain && header.xmp.every(namesNoPlace)
+  return header.format !== 'heif' && isUpright && isSrgb && isSilent
+}
+
+const namesNoPlace = (xmp: Buffer) =>
+  xmp.length <= MAX_XMP && !PLACE.test(xmp.toString('latin1')) && !xmp.includes('HasExtendedXMP')
+
+/** No profile means sRGB. Profiles name themselves in ASCII or UTF-16. */
+export const isSrgbProfile = (profile: Buffer | null): boolean =>
+  profile === null || /s\0?R\0?G\0?B/.test(profile.toString('latin1'))
+
+/**
+ * The turn that makes the picture upright. HEIF and AVIF say it by `irot` and `imir`, which the decoder obeys; EXIF
+ * then repeats it and must not turn the picture again. A HEIC without either is turned by EXIF. AVIF is not: no browser
+ * turns it. Pure.
+ */
+export function effectiveOrientation({ format, isTurnedByContainer }: ImageHeader, exif: number): number {
+  return isTurnedByContainer || format === 'avif' || format === 'gif' ? 1 : exif
+}

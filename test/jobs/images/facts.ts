@@ -1,0 +1,66 @@
+import t from 'tap'
+import { factsOf, orientationOf } from '../../../jobs/images/facts.ts'
+
+const none = { image: {}, photo: {}, gps: {} }
+const noon = new Date(Date.UTC(2024, 4, 17, 12, 20, 30))
+const gpsAt = (hours: number, minutes: number, day = '2024:05:17') => ({
+  GPSDateStamp: day,
+  GPSTimeStamp: [hours, minutes, 12.5],
+})
+
+t.test('the time of capture has the offset that is known best', (t) => {
+  const at = (photo: object, gps: object = {}, image: object = {}) =>
+    factsOf({ image: { ...image }, photo: { ...photo }, gps: { ...gps } }).capturedAt
+  const DateTimeOriginal = noon
+  t.equal(at({ DateTimeOriginal, OffsetTimeOriginal: '+05:30' }, gpsAt(9, 0)), '2024-05-17T12:20:30+05:30')
+  t.equal(at({ DateTimeOriginal, OffsetTime: '-03:00' }), '2024-05-17T12:20:30-03:00')
+  t.equal(at({ DateTimeOriginal, OffsetTimeOriginal: '   :  ' }), '2024-05-17T12:20:30Z', 'an empty offset')
+  t.equal(at({ DateTimeOriginal }, gpsAt(10, 18)), '2024-05-17T12:20:30+02:00', 'by GPS')
+  t.equal(at({ DateTimeOriginal }, gpsAt(6, 36)), '2024-05-17T12:20:30+05:45', 'by GPS, in Nepal')
+  t.equal(at({ DateTimeOriginal }, gpsAt(0, 20, '2024:05:18')), '2024-05-17T12:20:30-12:00', 'by GPS, a day ahead')
+  t.equal(at({ DateTimeOriginal }, gpsAt(12, 0, '2024:05:01')), '2024-05-17T12:20:30Z', 'a GPS that is days off')
+  t.equal(at({ DateTimeOriginal }), '2024-05-17T12:20:30Z', 'no zone known')
+  t.equal(at({}, gpsAt(9, 5)), '2024-05-17T09:05:12Z', 'the time of the GPS alone')
+  t.equal(at({}, {}, { DateTime: noon }), '2024-05-17T12:20:30Z')
+  t.equal(at({ DateTimeOriginal: new Date(Number.NaN) }), null)
+  t.equal(at({ DateTimeOriginal: new Date(Date.UTC(1970, 0, 1)) }), null, 'a camera without a clock')
+  t.equal(at({}), null)
+  t.end()
+})
+
+t.test('a place is a place on earth', (t) => {
+  const at = (gps: object) => factsOf({ ...none, gps: { ...gps } }).location
+  const north = { GPSLatitude: [48, 8, 6.36], GPSLatitudeRef: 'N' }
+  t.strictSame(at({ ...north, GPSLongitude: [11, 34, 55.2], GPSLongitudeRef: 'W' }), {
+    latitude: 48.1351,
+    longitude: -11.582,
+  })
+  t.equal(at({ ...north, GPSLongitude: [200, 0, 0] }), null)
+  t.equal(at({ ...north }), null)
+  t.equal(at({ GPSLatitude: [0, 0, 0], GPSLongitude: [0, 0, 0] }), null, 'a phone without a fix')
+  t.equal(at({ GPSLatitude: [Number.NaN, 0, 0], GPSLongitude: [1, 0, 0] }), null)
+  t.end()
+})
+
+t.test('only tags that say nothing about the owner are kept', (t) => {
+  const photo = {
+    ...{ ExposureTime: 1 / 120, FNumber: 1.78, ISOSpeedRatings: 64, FocalLength: 6.86, Flash: 1 },
+    ...{ LensModel: 'Lens\0\u202e 26mm', BodySerialNumber: '42', CameraOwnerName: 'Jo', UserComment: 'at home' },
+  }
+  t.strictSame(factsOf({ ...none, photo }).exif, {
+    ...{ ExposureTime: '1/120', FNumber: 'f/1.78', ISOSpeedRatings: '64', FocalLength: '6.86 mm', Flash: 'fired' },
+    LensModel: 'Lens 26mm',
+  })
+  t.strictSame(factsOf({ ...none, photo: { ExposureTime: Number.NaN, ISOSpeedRatings: 'x' } }).exif, {})
+  const camera = factsOf({ ...none, image: { Make: Buffer.from('Acmé'), Model: 'x'.repeat(500) } }).camera
+  t.strictSame(camera, { make: 'Acmé', model: 'x'.repeat(128) })
+  t.end()
+})
+
+t.test('an orientation that EXIF does not know counts as upright', (t) => {
+  t.strictSame(
+    [0, 9, 2.5, '6', 6].map((Orientation) => orientationOf({ ...none, image: { Orientation } })),
+    [1, 1, 1, 1, 6],
+  )
+  t.end()
+})

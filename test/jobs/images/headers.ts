@@ -1,0 +1,157 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import sharp from 'sharp'
+import t from 'tap'
+import { PermanentError } from '../../../jobs/failure.ts'
+import { parseExif } from '../../../jobs/images/exif.ts'
+import type { ImageHeader } from '../../../jobs/images/header.ts'
+import { mayShowOriginal } from '../../../jobs/images/policy.ts'
+import { readHeader } from '../../../jobs/images/read-header.ts'
+import { sniff } from '../../../jobs/images/sniff.ts'
+import { chunk, heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
+
+/** Takes over 20 s: thousands of broken files are written and read. */
+
+const folder = await mkdtemp(join(tmpdir(), 'keepsake-headers-'))
+t.teardown(() => rm(folder, { recursive: true, force: true }))
+
+async function headerOf(bytes: Buffer): Promise<ImageHeader> {
+  const path = join(folder, 'picture')
+  await writeFile(path, bytes)
+  return readHeader(path)
+}
+
+/** `undefined` when the file is taken. */
+const refusal = (bytes: Buffer): Promise<string | undefined> =>
+  headerOf(bytes).then(
+    () => undefined,
+    (error: unknown) => (error instanceof PermanentError ? error.reason : String(error)),
+  )
+
+const picture = await quarters(120, 100).png().toBuffer()
+const frames = { join: { animated: true } }
+const samples: Record<string, Buffer> = {
+  jpeg: await quarters(120, 100).withExif(PHONE).withIccProfile('p3').jpeg().toBuffer(),
+  progressive: await quarters(120, 100).jpeg({ progressive: true }).toBuffer(),
+  png: await quarters(120, 100).withExif(PHONE).png().toBuffer(),
+  webp: await quarters(120, 100).withExif(PHONE).webp().toBuffer(),
+  animatedWebp: await sharp([picture, await sharp(picture).negate().toBuffer()], frames)
+    .webp()
+    .toBuffer(),
+  gif: await sharp([picture, await sharp(picture).negate().toBuffer()], frames)
+    .gif()
+    .toBuffer(),
+  avif: await quarters(120, 100).withExif(PHONE).avif({ effort: 0 }).toBuffer(),
+  heif: await heic(picture, { rows: 2, columns: 2, exif: await tiffOf(PHONE, 6), irot: 3, gainMap: true }),
+}
+
+t.test('a header says what the file is', async (t) => {
+  for (const [name, bytes] of Object.entries(samples)) {
+    const isStanding = name === 'heif'
+    const size = isStanding ? { width: 100, height: 120 } : { width: 120, height: 100 }
+    t.match(await headerOf(bytes), { ...size, isAnimated: ['gif', 'animatedWebp'].includes(name) }, name)
+  }
+  for (const name of ['jpeg', 'png', 'webp', 'avif', 'heif']) {
+    t.match(parseExif((await headerOf(samples[name] ?? Buffer.alloc(0))).exif).image, { Make: 'Acme' }, name)
+  }
+})
+
+t.test('a file cut off anywhere is refused', async (t) => {
+  for (const [name, bytes] of Object.entries(samples)) {
+    const step = Math.max(1, Math.floor(bytes.length / 400))
+    const reasons = new Map<string | undefined, number>()
+    for (let end = 0; end < bytes.length; end += step) {
+      const reason = await refusal(bytes.subarray(0, end))
+      reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
+    }
+    reasons.set(await refusal(bytes.subarray(0, -1)), 1)
+    const known = ['Truncated', 'CorruptInput', 'UnsupportedFormat']
+    t.strictSame(
+      [...reasons.keys()].filter((r) => !known.includes(r ?? '')),
+      [],
+      name,
+    )
+  }
+})
+
+t.test('a file with any byte changed is read or refused, and never breaks the program', async (t) => {
+  const known = ['Truncated', 'CorruptInput', 'UnsupportedFormat', 'LimitExceeded', undefined]
+  for (const [name, bytes] of Object.entries(samples)) {
+    const reasons = new Set<string | undefined>()
+    for (let at = 0; at < Math.min(bytes.length, 1500); at += 3) {
+      const changed = Buffer.from(bytes)
+      changed[at] = (changed[at] ?? 0) ^ 0xff
+      reasons.add(await refusal(changed))
+    }
+    t.strictSame(
+      [...reasons].filter((r) => !known.includes(r)),
+      [],
+      name,
+    )
+  }
+})
+
+t.test('the format is what the first bytes say, whatever the rest says', (t) => {
+  t.equal(sniff(Buffer.from('\xff\xd8\xff\xe0', 'latin1')), 'jpeg')
+  t.equal(sniff(Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>')), undefined)
+  t.equal(sniff(Buffer.from('\0\0\0\x1cftypmif1\0\0\0\0mif1heicmiaf', 'latin1')), 'heif')
+  t.equal(sniff(Buffer.from('\0\0\0\x1cftypmif1\0\0\0\0mif1avifmiaf', 'latin1')), 'avif')
+  t.equal(sniff(Buffer.from('\0\0\0\x18ftypisom\0\0\0\0isommp42', 'latin1')), undefined)
+  t.equal(sniff(Buffer.alloc(0)), undefined)
+  t.end()
+})
+
+/** A TIFF block whose entries all point at the same long value, or at their own directory. */
+function exifBomb(entries: number, type: number, count: number, tag = 0x9286): Buffer {
+  const block = Buffer.alloc(65_000)
+  block.write('II*\0', 'latin1')
+  block.writeUInt32LE(8, 4)
+  block.writeUInt16LE(entries, 8)
+  for (let i = 0; i < entries; i++) {
+    block.writeUInt16LE(tag, 10 + 12 * i)
+    block.writeUInt16LE(type, 12 + 12 * i)
+    block.writeUInt32LE(count, 14 + 12 * i)
+    block.writeUInt32LE(8, 18 + 12 * i)
+  }
+  block.writeUInt32LE(8, 10 + 12 * entries)
+  return block
+}
+
+t.test('EXIF that would grow is not read', (t) => {
+  t.equal(parseExif(exifBomb(5000, 1, 60_000)).isReadable, false)
+  t.equal(parseExif(exifBomb(400, 3, 30_000)).isReadable, false)
+  t.equal(parseExif(exifBomb(1, 4, 0xffff_ffff)).isReadable, false)
+  t.match(parseExif(exifBomb(3, 4, 1, 0x8769)), { isReadable: true }, 'a directory that names itself')
+  t.match(parseExif(exifBomb(0, 1, 1)), { isReadable: true }, 'a chain that names itself')
+  t.equal(parseExif(Buffer.from('no TIFF')).isReadable, false)
+  t.equal(parseExif(null).isReadable, true)
+  t.end()
+})
+
+t.test('the original is shown only where it says nothing', async (t) => {
+  const upright = { orientation: 1, hasGps: false, isReadable: true }
+  const shown = async (bytes: Buffer, exif = upright) => mayShowOriginal(await headerOf(bytes), exif)
+  const plain = await quarters(20, 20).jpeg().toBuffer()
+  t.equal(await shown(plain), true)
+  t.equal(await shown(await quarters(20, 20).withIccProfile('srgb').jpeg().toBuffer()), true)
+  t.equal(await shown(await quarters(20, 20).withIccProfile('p3').jpeg().toBuffer()), false)
+  t.equal(await shown(plain, { ...upright, orientation: 3 }), false)
+  t.equal(await shown(plain, { ...upright, hasGps: true }), false)
+  t.equal(await shown(plain, { ...upright, isReadable: false }), false)
+  const xmp = (text: string) => quarters(20, 20).withXmp(`<x:xmpmeta xmlns:x="adobe:ns:meta/">${text}</x:xmpmeta>`)
+  t.equal(await shown(await xmp('<xmp:Rating>5</xmp:Rating>').jpeg().toBuffer()), true)
+  t.equal(await shown(await xmp('<photoshop:City>Bonn</photoshop:City>').jpeg().toBuffer()), false)
+  t.equal(await shown(await xmp('<exif:GPSLatitude>48,8N</exif:GPSLatitude>').webp().toBuffer()), false)
+  const iptc = Buffer.concat([
+    plain.subarray(0, 2),
+    Buffer.from('\xff\xed\0\x10Photoshop 3.0\0', 'latin1'),
+    plain.subarray(2),
+  ])
+  t.equal(await shown(iptc), false, 'IPTC')
+  t.equal(await shown(Buffer.concat([plain, plain])), false, 'a second picture behind the first')
+  const png = await quarters(20, 20).png().toBuffer()
+  const text = Buffer.concat([png.subarray(0, 33), chunk('tEXt', Buffer.from('Comment\0at home')), png.subarray(33)])
+  t.strictSame([await shown(png), await shown(text)], [true, false], 'a text in a PNG')
+  t.equal(await shown(samples['heif'] ?? plain), false, 'no browser shows it')
+})
