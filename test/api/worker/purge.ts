@@ -403,11 +403,30 @@ t.test('restored after its conversion failed, a video is failed', async (t) => {
   t.pass('as if it had never been deleted')
 })
 
-t.test('an image that was deleted before it was completed is completed after its restore', async (t) => {
+t.test('an image that was deleted while it waited is converted after its restore', async (t) => {
   const { sweep } = await aWorker(t)
   const id = await world.upload('image/jpeg')
   await remove(id)
+  await sweep()
+  t.equal(await world.batchIdOf(id), null, 'nothing converts what is deleted')
   await restore(id)
   await sweep()
-  t.equal((await world.row(id)).upload_status, 'completed')
+  t.ok(await world.batchOf(id))
+})
+
+t.test('an image whose conversion ended while it was deleted is completed after its restore', async (t) => {
+  const { sweep } = await aWorker(t)
+  const id = await world.upload('image/jpeg')
+  await sweep()
+  const batch = await world.batchIdOf(id)
+  await remove(id)
+  await world.writeImage(id)
+  await world.setBatchStatus(batch ?? '', succeeded(id))
+  await sweep()
+  t.equal((await world.row(id)).upload_status, 'processing')
+  await restore(id)
+  await eventually('the image is completed', async () => {
+    await sweep()
+    return (await world.row(id)).upload_status === 'completed'
+  })
 })
