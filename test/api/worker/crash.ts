@@ -53,9 +53,11 @@ for (const place of [
       t.equal(end, 'SIGKILL', end === 'SIGKILL' ? 'it died' : first.output().slice(-2000))
       const isCommitted = place === 'projector.committed'
       t.equal((await world.row(id)).upload_status, isCommitted ? 'completed' : 'processing')
-      t.ok((await unpublished()) > 0 || place === 'projector.read', 'something was left to do')
+      // After the commit the relay may be as fast as the death of its process.
+      t.ok((await unpublished()) > 0 || place.startsWith('projector'), 'something was left to do')
 
       const second = start(t)
+      await eventually('the next worker', async () => second.output().includes('"msg":"working"'), WAIT)
       await eventually('a TranscodeJob', () => world.job(id), WAIT)
       if (!place.startsWith('projector')) {
         await world.writeOutput(id)
