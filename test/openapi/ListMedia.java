@@ -10,7 +10,7 @@ public class ListMedia {
     client.setBasePath(args[0]);
     client.setBearerToken(System.getenv("TOKEN"));
     StorageApi storage = new StorageApi(client);
-    for (Media media : storage.listMedia(args[1], null, null, null, null).getData().getMedia()) {
+    for (Media media : storage.listMedia(args[1], null, null, null, null, null).getData().getMedia()) {
       Long size = media.getFileSizeBytes();
       MediaMetadata metadata = storage.getMediaMetadata(args[1], media.getMediaId(), null).getData();
       System.out.println(
