@@ -47,7 +47,9 @@ export function failureOf(error: unknown): Failure {
   const transient = (code: number, reason: string): Failure => ({ code, reason, message, permanent: false })
   if (isOutOfSpace(error)) return transient(EXIT.noSpace, 'NoSpace')
   if (error instanceof TransientError) return transient(error.code, error.reason)
-  if (error instanceof StoreError) return transient(EXIT.transient, 'StoreUnavailable')
+  if (error instanceof StoreError) {
+    return transient(EXIT.transient, error.code === 'BadConfiguration' ? 'BadConfiguration' : 'StoreUnavailable')
+  }
   return transient(EXIT.transient, 'Internal')
 }
 

@@ -46,6 +46,7 @@ export function openCluster(
     logFolder: join(folder, 'jobs'),
     gpus: GPUS,
     extraEnv,
+    hide: [folder],
     secrets: { [STORE_SECRET]: storeEnvironment(parts.objects) },
     log: logs.of('cluster'),
   })

@@ -1,20 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import { constants, createReadStream, createWriteStream, mkdirSync } from 'node:fs'
-import { access, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises'
+import { constants, createReadStream, mkdirSync } from 'node:fs'
+import { access, open, readdir, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { addAbortSignal } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { failpoint } from './failpoint.ts'
 import { type ObjectInfo, type ObjectStore, type PutOptions, StoreError } from './object-store.ts'
-import {
-  type Body,
-  disk,
-  FILE_MODE,
-  FOLDER_MODE,
-  readContent,
-  readSeal,
-  writeSealed,
-} from './object-store-folder-file.ts'
+import { saveBody } from './object-store-file.ts'
+import { type Body, disk, FOLDER_MODE, readContent, readSeal, writeSealed } from './object-store-folder-file.ts'
 import { absent, folderMultipart } from './object-store-folder-multipart.ts'
 import {
   layout,
@@ -108,13 +100,7 @@ export function openFolderStore(options: { folder: string }): ObjectStore {
 
   async function download(key: string, path: string, signal?: AbortSignal): Promise<ObjectInfo> {
     const { info, body } = await get(key, undefined, signal)
-    const half = `${path}.${randomUUID()}`
-    try {
-      await pipeline(body, createWriteStream(half, { flags: 'wx', mode: FILE_MODE }))
-      await rename(half, path)
-    } finally {
-      await rm(half, { force: true })
-    }
+    await saveBody(body, path)
     return info
   }
 

@@ -1,5 +1,5 @@
 import { Client } from 'minio'
-import type { Connections } from './object-store-s3-http.ts'
+import type { Connections } from './object-store-http.ts'
 
 export interface S3Options {
   endpoint: string

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs'
 import type { ObjectInfo, ObjectStore, PartInfo, Release } from './object-store.ts'
-import { type Body, wrongLength } from './object-store-s3-http.ts'
+import { type Body, wrongLength } from './object-store-http.ts'
+import type { Again } from './object-store-retry.ts'
 import { openSpill } from './object-store-s3-spill.ts'
 
 /** Maximum bytes of one PUT. */
@@ -16,9 +17,6 @@ interface Options {
   size: number | undefined
   signal: AbortSignal | undefined
 }
-
-/** Retries idempotent work. */
-type Again = <T>(work: () => Promise<T>, signal?: AbortSignal) => Promise<T>
 
 interface StreamOptions extends Options {
   release?: Release | undefined

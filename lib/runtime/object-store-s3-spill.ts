@@ -3,7 +3,8 @@ import { type FileHandle, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import type { Release } from './object-store.ts'
-import { asStoreError, type Body, chunksOf } from './object-store-s3-http.ts'
+import { type Body, chunksOf } from './object-store-http.ts'
+import { asStoreError } from './object-store-s3-http.ts'
 
 const PREFIX = 'keepsake-part-'
 const PIECE = 64 * 1024

@@ -1,11 +1,8 @@
-import { randomUUID } from 'node:crypto'
-import { createReadStream, createWriteStream } from 'node:fs'
-import { rename, rm, stat } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
 import { addAbortSignal, Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
-import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type ObjectInfo,
   type ObjectStore,
@@ -14,6 +11,8 @@ import {
   type Release,
   StoreError,
 } from './object-store.ts'
+import { saveBody } from './object-store-file.ts'
+import type { Body } from './object-store-http.ts'
 import {
   checkContentType,
   checkFolderPrefix,
@@ -23,8 +22,9 @@ import {
   checkPrefix,
   checkRange,
 } from './object-store-key.ts'
+import { retrying } from './object-store-retry.ts'
 import { connect, type S3Options } from './object-store-s3-client.ts'
-import { asStoreError, type Body, mayPass, openConnections, S3Refusal } from './object-store-s3-http.ts'
+import { asStoreError, mayPass, openS3Connections, S3Refusal } from './object-store-s3-http.ts'
 import { putInParts, SINGLE_PUT_MAX, uploadInParts } from './object-store-s3-parts.ts'
 import { removeLeftSpills } from './object-store-s3-spill.ts'
 
@@ -35,7 +35,7 @@ export function openS3Store(options: S3Options): ObjectStore {
   const { bucket, scratch = tmpdir() } = options
   // Only tidying: a folder that cannot be used is found out, visibly, by the first body that needs it.
   const tidied = removeLeftSpills(scratch).catch(() => undefined)
-  const wire = openConnections(new URL(options.endpoint), { idleMs: options.idleMs ?? 60_000, ca: options.ca })
+  const wire = openS3Connections(new URL(options.endpoint), { idleMs: options.idleMs ?? 60_000, ca: options.ca })
   const client = connect(options, options.endpoint, wire)
   const forClients = options.publicEndpoint ? connect(options, options.publicEndpoint, wire) : client
   const sign = (method: string, key: string, query: Record<string, string> = {}) =>
@@ -185,15 +185,9 @@ export function openS3Store(options: S3Options): ObjectStore {
     },
 
     async download(key, path, signal) {
-      const half = `${path}.${randomUUID()}`
-      try {
-        const { info, body } = await get(key, undefined, signal)
-        await pipeline(body, createWriteStream(half, { flags: 'wx' }), signal ? { signal } : {})
-        await rename(half, path)
-        return info
-      } finally {
-        await rm(half, { force: true })
-      }
+      const { info, body } = await get(key, undefined, signal)
+      await saveBody(body, path, signal)
+      return info
     },
     async upload(path, key, { contentType, signal }) {
       checkKey(key)
@@ -249,15 +243,4 @@ const rethrow = (error: unknown): never => {
 }
 
 /** Makes up to three attempts: the server may close a kept-alive connection just as the client sends a request. */
-async function again<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await work()
-    } catch (error) {
-      signal?.throwIfAborted()
-      const known = asStoreError(error)
-      if (!mayPass(known) || attempt === 3) throw known
-      await sleep(100 * 4 ** (attempt - 1), undefined, signal ? { signal } : {})
-    }
-  }
-}
+const again = retrying({ asStoreError, mayPass, pausesMs: [100, 400] })

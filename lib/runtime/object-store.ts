@@ -43,7 +43,8 @@ export interface PutPartOptions {
 
 /**
  * Why a store refused. `NotFound`: no such object or upload. `InvalidPart`: complete named a part or etag that does not
- * exist. `BadDigest`, `IncompleteBody`, `EntityTooSmall` as in S3. `Unavailable`: retry later.
+ * exist. `BadDigest`, `IncompleteBody`, `EntityTooSmall` as in S3. `Unavailable`: retry later. `BadConfiguration`: an
+ * administrator must correct the store's settings first.
  */
 export type StoreErrorCode =
   | 'NotFound'
@@ -52,6 +53,7 @@ export type StoreErrorCode =
   | 'IncompleteBody'
   | 'EntityTooSmall'
   | 'Unavailable'
+  | 'BadConfiguration'
 
 export class StoreError extends Error {
   override readonly name = 'StoreError'
@@ -63,8 +65,8 @@ export class StoreError extends Error {
 }
 
 /**
- * The object store: one bucket, flat keys (`org/…/media/…/original`). A folder and S3 implement it; both pass
- * `test/support/object-store-contract.ts`. No method holds a whole object in memory. Objects become visible atomically.
+ * The object store: one bucket, flat keys (`org/…/media/…/original`). A folder, S3 and the store proxy of
+ * Jobs implement it; all pass `test/support/object-store-contract.ts`. No method holds a whole object in memory. Objects become visible atomically.
  * An error of a body is rethrown unchanged. A refused body is not destroyed, so that the HTTP request can still be
  * answered; only an abort destroys it. Every other failure is a StoreError.
  */

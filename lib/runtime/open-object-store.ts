@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import * as z from 'zod'
 import type { ObjectStore } from './object-store.ts'
 import { openFolderStore } from './object-store-folder.ts'
+import { openProxyStore } from './object-store-proxy.ts'
 import { openS3Store } from './object-store-s3.ts'
 
 const PEM = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
@@ -16,8 +17,11 @@ function areCertificates(text: string): boolean {
 }
 
 const Fields = z.object({
-  STORE_KIND: z.enum(['folder', 's3']),
+  /** `proxy`: the part of a store that a Job's store proxy grants; it needs no credential. */
+  STORE_KIND: z.enum(['folder', 's3', 'proxy']),
   STORE_FOLDER: z.string().min(1).optional(),
+  /** The Unix socket of the store proxy. */
+  STORE_SOCKET: z.string().min(1).optional(),
   S3_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
   /** The endpoint for clients, when it differs from S3_ENDPOINT. */
   S3_PUBLIC_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
@@ -34,6 +38,7 @@ type Fields = z.output<typeof Fields>
 
 const needed = {
   folder: ['STORE_FOLDER'],
+  proxy: ['STORE_SOCKET'],
   s3: ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY', 'S3_SECRET_KEY'],
 } as const
 
@@ -47,12 +52,13 @@ export const StoreConfig = Fields.superRefine((config, ctx) => {
 
 /** Opens the store that the configuration names. Does not contact it yet: see `check`. */
 export function openObjectStore(config: Fields): ObjectStore {
-  const need = (field: (typeof needed)['folder' | 's3'][number]): string => {
+  const need = (field: (typeof needed)[keyof typeof needed][number]): string => {
     const value = config[field]
     if (value === undefined) throw new Error(`Bad configuration: ${field} is needed for ${config.STORE_KIND}`)
     return value
   }
   if (config.STORE_KIND === 'folder') return openFolderStore({ folder: need('STORE_FOLDER') })
+  if (config.STORE_KIND === 'proxy') return openProxyStore({ socket: need('STORE_SOCKET') })
   return openS3Store({
     endpoint: need('S3_ENDPOINT'),
     publicEndpoint: config.S3_PUBLIC_ENDPOINT,

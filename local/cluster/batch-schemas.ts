@@ -44,10 +44,18 @@ const Container = z.looseObject({
 })
 export type Container = z.infer<typeof Container>
 
+/** A native sidecar: an init container that runs beside the others and is restarted when it ends. */
+const Sidecar = Container.extend({
+  restartPolicy: z.literal(
+    'Always',
+    'only init containers with restartPolicy Always are supported by the local cluster',
+  ),
+})
+
 export const PodSpec = z
   .looseObject({
     containers: z.array(Container).min(1),
-    initContainers: z.array(z.unknown()).max(0, 'init containers are not supported by the local cluster').optional(),
+    initContainers: z.array(Sidecar).optional(),
     restartPolicy: z.literal('Never', 'only restartPolicy Never is supported by the local cluster'),
     volumes: z
       .array(
@@ -64,11 +72,12 @@ export const PodSpec = z
   })
   .superRefine((spec, ctx) => {
     const volumes = new Set(spec.volumes?.map((v) => v.name))
-    for (const [i, container] of spec.containers.entries()) {
-      for (const mount of container.volumeMounts ?? []) {
-        if (volumes.has(mount.name)) continue
-        const path = ['containers', i, 'volumeMounts']
-        ctx.addIssue({ code: 'custom', path, message: `Not found: ${JSON.stringify(mount.name)}` })
+    for (const list of ['initContainers', 'containers'] as const) {
+      for (const [i, container] of (spec[list] ?? []).entries()) {
+        const lost = container.volumeMounts?.filter((mount) => !volumes.has(mount.name)) ?? []
+        const path = [list, i, 'volumeMounts']
+        for (const { name } of lost)
+          ctx.addIssue({ code: 'custom', path, message: `Not found: ${JSON.stringify(name)}` })
       }
     }
   })

@@ -3,6 +3,7 @@ import { accessSync, constants } from 'node:fs'
 import { constants as os } from 'node:os'
 import { delimiter, join, resolve } from 'node:path'
 import type { Command } from './command.ts'
+import type { Isolation } from './isolation.ts'
 import type { Output } from './output.ts'
 import { killGroup } from './pod-processes.ts'
 
@@ -62,16 +63,22 @@ function killAtExit(group: number): void {
  */
 export function startContainer(
   { file, args }: Command,
-  options: { env: Record<string, string>; cwd: string; niceness: number; output: Output },
+  options: {
+    env: Record<string, string>
+    cwd: string
+    niceness: number
+    output: Output
+    isolation?: { by: Isolation; root: string } | undefined
+  },
 ): ContainerProcess {
+  const { isolation } = options
   // The wrappers would report this as an exit code, as if the program had run.
   if (!findProgram(file, options.env['PATH'], options.cwd))
     return neverStarted(new Error(`exec: "${file}": executable file not found`))
   const words = [
     ...(nice && options.niceness > 0 ? [nice, '-n', String(options.niceness)] : []),
     ...(setpriv ? [setpriv, '--pdeathsig', 'KILL', '--'] : []),
-    file,
-    ...args,
+    ...(isolation ? isolation.by.wrap([file, ...args], isolation.root) : [file, ...args]),
   ]
   const child = trySpawn(words, options)
   if (child instanceof Error) return neverStarted(child)

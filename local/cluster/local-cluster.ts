@@ -19,6 +19,7 @@ import { runCollector } from './collector.ts'
 import { type ResolveCommand, resolveFromRepository } from './command.ts'
 import type { Secrets } from './environment.ts'
 import { claimFolder } from './folder.ts'
+import { openIsolation } from './isolation.ts'
 import { runJobController } from './job-controller.ts'
 import { runKubelet } from './kubelet.ts'
 import { pruneOutput } from './output.ts'
@@ -44,6 +45,8 @@ export interface LocalClusterOptions {
   secrets?: Secrets
   /** Variables of every container; those of the pod win. */
   extraEnv?: Readonly<Record<string, string>>
+  /** Existing folders that containers without a Secret do not see, as far as the system permits. */
+  hide?: readonly string[]
   resolveCommand?: ResolveCommand
   /** Backoff before the second attempt, doubled for each further one. Kubernetes has 10 s. */
   backoffBaseMs?: number
@@ -93,6 +96,7 @@ export function openLocalCluster(options: LocalClusterOptions = {}): LocalCluste
     baseEnv: { ...inheritedEnv(), ...options.extraEnv },
     resolveCommand: options.resolveCommand ?? resolveFromRepository,
     niceness: options.niceness ?? 5,
+    isolation: openIsolation(options.hide ?? [], log),
     memoryCheckMs: options.memoryCheckMs ?? 1000,
     log,
   })

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Container } from './batch-schemas.ts'
 import type { Mounts } from './environment.ts'
-import type { Pod } from './types.ts'
+import { allContainers, type Pod } from './types.ts'
 
 export interface PodFolders {
   /** The working directory of a container that specifies none. */
@@ -22,7 +22,7 @@ export function makePodFolders(pod: Pod, root: string): PodFolders {
   for (const path of [tmp, ...(pod.spec.volumes ?? []).map((v) => volume(v.name))]) {
     mkdirSync(path, { recursive: true, mode: 0o700 })
   }
-  for (const container of pod.spec.containers) writeFileSync(terminationLogOf(container), '', { mode: 0o600 })
+  for (const container of allContainers(pod)) writeFileSync(terminationLogOf(container), '', { mode: 0o600 })
   return {
     root,
     tmp,

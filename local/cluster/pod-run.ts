@@ -1,18 +1,20 @@
 import { rm } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Container } from './batch-schemas.ts'
 import type { Command, ResolveCommand } from './command.ts'
 import { type ContainerProcess, startContainer } from './container-process.ts'
 import { ConfigError, containerEnv, expand, rewritePath, type Secrets } from './environment.ts'
 import { podsFolder, TERMINATION_LOG } from './folder.ts'
+import type { Isolation } from './isolation.ts'
 import { bytesOf, watchMemory } from './memory-limit.ts'
 import { type Output, openOutput } from './output.ts'
 import { makePodFolders, type PodFolders } from './pod-folders.ts'
 import { finalStatus, runningStatus, terminated } from './pod-status.ts'
 import { terminationMessage } from './termination-message.ts'
-import { type ContainerState, type Pod, type PodStatus, timeOf, timerMs } from './types.ts'
+import { allContainers, type ContainerState, type Pod, type PodStatus, timeOf, timerMs } from './types.ts'
 
 export interface PodRunOptions {
   folder: string
@@ -22,6 +24,8 @@ export interface PodRunOptions {
   baseEnv: Readonly<Record<string, string>>
   resolveCommand: ResolveCommand
   niceness: number
+  /** For containers without a Secret. */
+  isolation: Isolation | undefined
   memoryCheckMs: number
 }
 
@@ -33,12 +37,17 @@ export interface PodRun {
   output: Output
 }
 
+/** Kubernetes restarts a container at once the first time, and then with a growing pause. */
+const SIDECAR_RESTART_MS = 200
+const SIDECAR_GRACE_MS = 6000
+
 interface Prepared {
   container: Container
   command: Command
   cwd: string
   env: Record<string, string>
   terminationLog: string
+  isolation: { by: Isolation; root: string } | undefined
 }
 
 /** Runs one pod to its end: folders, processes, deadline, memory limit. `setStatus` is called with every new status. */
@@ -57,12 +66,12 @@ export function runPod(pod: Pod, options: PodRunOptions, setStatus: (next: (pod:
 
   const report = () => setStatus((current) => runningStatus(current, states, Date.now()))
 
-  async function runContainer(prepared: Prepared): Promise<void> {
+  async function runContainer(prepared: Prepared, onStart: (process: ContainerProcess) => void): Promise<void> {
     const { name, resources } = prepared.container
     const startedMs = Date.now()
     const running = startContainer(prepared.command, { ...prepared, niceness: options.niceness, output })
     failpoint('local-cluster.container-started')
-    stopper.add(running)
+    onStart(running)
     if (running.pid !== undefined) {
       states.set(name, { running: { startedAt: timeOf(startedMs) } })
       report()
@@ -75,9 +84,34 @@ export function runPod(pod: Pod, options: PodRunOptions, setStatus: (next: (pod:
     states.set(name, { terminated: terminated(exit, { startedMs, endedMs: Date.now(), message, isOutOfMemory }) })
   }
 
+  /** Runs a sidecar, and again when it ends, until `stop` is called. */
+  function runSidecar(prepared: Prepared): { stop(): Promise<void> } {
+    const stopping = new AbortController()
+    let current: ContainerProcess | undefined
+    const loop = async () => {
+      while (!stopping.signal.aborted) {
+        await runContainer(prepared, (process) => {
+          current = process
+          stopper.addSidecar(process)
+        })
+        await sleep(SIDECAR_RESTART_MS, undefined, { signal: stopping.signal }).catch(() => undefined)
+      }
+    }
+    const ended = loop()
+    return {
+      async stop() {
+        stopping.abort()
+        current?.terminate()
+        const late = setTimeout(() => current?.kill(), SIDECAR_GRACE_MS)
+        await ended
+        clearTimeout(late)
+      },
+    }
+  }
+
   /** As in Kubernetes, such a pod waits, visibly, until it is deleted or its deadline passes. */
   async function waitInVain(error: ConfigError): Promise<void> {
-    for (const { name } of pod.spec.containers) {
+    for (const { name } of allContainers(pod)) {
       states.set(name, { waiting: { reason: error.name, message: error.message } })
     }
     report()
@@ -88,8 +122,11 @@ export function runPod(pod: Pod, options: PodRunOptions, setStatus: (next: (pod:
     report()
     try {
       const folders = makePodFolders(pod, root)
-      const prepared = pod.spec.containers.map((container) => prepare(pod, container, folders, options))
-      await Promise.all(prepared.map(runContainer))
+      const ready = (container: Container) => prepare(pod, container, folders, options)
+      const [beside, prepared] = [(pod.spec.initContainers ?? []).map(ready), pod.spec.containers.map(ready)]
+      const sidecars = beside.map(runSidecar)
+      await Promise.all(prepared.map((container) => runContainer(container, stopper.add)))
+      await Promise.all(sidecars.map((sidecar) => sidecar.stop()))
     } catch (error) {
       await waitInVain(error instanceof ConfigError ? error : new ConfigError(String(error), { cause: error }))
     }
@@ -127,8 +164,12 @@ function prepare(pod: Pod, container: Container, folders: PodFolders, options: P
     cwd: workingDir ? rewritePath(workingDir, mounts) : folders.root,
     env,
     terminationLog,
+    isolation: options.isolation && !hasSecret(container) ? { by: options.isolation, root: folders.root } : undefined,
   }
 }
+
+const hasSecret = ({ env = [], envFrom = [] }: Container) =>
+  [...env.map((e) => e.valueFrom?.secretKeyRef), ...envFrom.map((e) => e.secretRef)].some(Boolean)
 
 function limitMemory(running: ContainerProcess, limit: string | number | undefined, everyMs: number) {
   const bytes = bytesOf(limit)
@@ -139,6 +180,7 @@ function limitMemory(running: ContainerProcess, limit: string | number | undefin
 /** Sends SIGTERM once to all, then SIGKILL at the earliest time that a call asked for. */
 function openStopper() {
   const processes: ContainerProcess[] = []
+  const sidecars: ContainerProcess[] = []
   const stopped = Promise.withResolvers<void>()
   let timer: NodeJS.Timeout | undefined
   let killAt = Number.POSITIVE_INFINITY
@@ -146,6 +188,8 @@ function openStopper() {
   return {
     stopped: stopped.promise,
     add: (process: ContainerProcess) => void processes.push(process),
+    /** A sidecar gets its SIGTERM after the others have ended. */
+    addSidecar: (process: ContainerProcess) => void sidecars.push(process),
     stop(graceSeconds: number): void {
       if (killAt === Number.POSITIVE_INFINITY) for (const p of processes) p.terminate()
       stopped.resolve()
@@ -154,7 +198,7 @@ function openStopper() {
       killAt = at
       clearTimeout(timer)
       timer = setTimeout(() => {
-        for (const p of processes) p.kill()
+        for (const p of [...processes, ...sidecars]) p.kill()
       }, timerMs(graceSeconds))
     },
     /** Clears the timer, which would keep this process alive. */

@@ -1,5 +1,14 @@
+import type { Container } from './batch-schemas.ts'
 import type { Exit } from './container-process.ts'
-import { type ContainerState, type Pod, type PodStatus, setCondition, type Terminated, timeOf } from './types.ts'
+import {
+  type ContainerState,
+  type ContainerStatus,
+  type Pod,
+  type PodStatus,
+  setCondition,
+  type Terminated,
+  timeOf,
+} from './types.ts'
 
 type States = ReadonlyMap<string, ContainerState>
 
@@ -40,11 +49,8 @@ export function finalStatus(pod: Pod, states: States, nowMs: number, isLate: boo
 }
 
 function withContainers(pod: Pod, states: States, nowMs: number, phase: PodStatus['phase']): PodStatus {
-  const containerStatuses = pod.spec.containers.map(({ name, image = '' }) => {
-    const state = states.get(name) ?? { waiting: { reason: 'ContainerCreating' } }
-    const isRunning = state.running !== undefined
-    return { name, image, ready: isRunning, started: isRunning, restartCount: 0, state }
-  })
+  const containerStatuses = pod.spec.containers.map((c) => statusOf(c, states))
+  const sidecars = pod.spec.initContainers?.map((c) => statusOf(c, states))
   const isReady = phase === 'Running' && containerStatuses.every((c) => c.ready)
   const ready = { type: 'Ready', status: isReady ? 'True' : 'False' } as const
   return {
@@ -53,5 +59,12 @@ function withContainers(pod: Pod, states: States, nowMs: number, phase: PodStatu
     startTime: pod.status?.startTime ?? timeOf(nowMs),
     conditions: setCondition(pod.status?.conditions, ready, nowMs),
     containerStatuses,
+    ...(sidecars && { initContainerStatuses: sidecars }),
   }
+}
+
+function statusOf({ name, image = '' }: Container, states: States): ContainerStatus {
+  const state = states.get(name) ?? { waiting: { reason: 'ContainerCreating' } }
+  const isRunning = state.running !== undefined
+  return { name, image, ready: isRunning, started: isRunning, restartCount: 0, state }
 }

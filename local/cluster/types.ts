@@ -1,5 +1,5 @@
 import type { KubeObject, ObjectMeta } from '../../lib/runtime/cluster.ts'
-import type { JobSpec, PodSpec } from './batch-schemas.ts'
+import type { Container, JobSpec, PodSpec } from './batch-schemas.ts'
 
 /** Metadata as the store keeps it, with fields that the wire type does not have. */
 export interface StoredMeta extends ObjectMeta {
@@ -47,6 +47,7 @@ export interface PodStatus {
   startTime?: string
   conditions?: ObjectCondition[]
   containerStatuses?: ContainerStatus[]
+  initContainerStatuses?: ContainerStatus[]
 }
 
 export interface Pod extends KubeObject {
@@ -86,6 +87,9 @@ export const timeOf = (ms: number): string => `${new Date(ms).toISOString().slic
 /** setTimeout fires at once when asked for more than this many milliseconds. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 export const timerMs = (seconds: number): number => Math.min(Math.ceil(seconds * 1000), LONGEST_TIMER_MS)
+
+/** The sidecars first, in the order in which they start. */
+export const allContainers = ({ spec }: Pod): Container[] => [...(spec.initContainers ?? []), ...spec.containers]
 
 export const isTerminal = (pod: Pod): boolean => pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed'
 

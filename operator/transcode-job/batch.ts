@@ -62,6 +62,7 @@ export interface Pod extends KubeObject {
     message?: string
     conditions?: JobCondition[]
     containerStatuses?: ContainerStatus[]
+    initContainerStatuses?: ContainerStatus[]
   }
 }
 

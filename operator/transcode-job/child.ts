@@ -3,6 +3,7 @@ import { API_VERSION, GROUP } from '../../crds/kind.ts'
 import { type TranscodeJob, type TranscodeJobSpec, transcodeJobKind } from '../../crds/transcode-job.ts'
 import { PERMANENT_EXITS } from '../../lib/contract/job-result.ts'
 import { progressToken } from '../../lib/contract/progress.ts'
+import { grantFor } from '../../lib/contract/store-proxy.ts'
 import type { Job } from './batch.ts'
 import { nextShape, type Shape, type ShapeConfig, shapeAnnotations } from './shape.ts'
 
@@ -32,6 +33,8 @@ export interface ChildConfig extends ShapeConfig {
 }
 
 export const CONTAINER = 'media'
+/** The sidecar that holds the object store's credentials. */
+export const STORE_PROXY = 'store-proxy'
 export const MANAGED_BY = 'app.kubernetes.io/managed-by'
 export const OPERATOR = 'keepsake-operator'
 /** Label of Jobs and pods: uid of the custom resource, whose name may be too long for a label. */
@@ -56,7 +59,13 @@ export function configurationOf(config: ChildConfig): string {
 export const madeOf = ({ metadata }: Job): string | undefined => metadata.annotations?.[CONFIGURATION]
 
 const MAX_NAME = 63
+/** Decodes uploads. */
 const USER = 10001
+/** Holds the store's credentials: another user, so that nothing of it is open to a decoder. */
+const PROXY_USER = 10002
+/** The folder of the store proxy's socket, in both containers. */
+const STORE_FOLDER = '/store'
+const STORE_SOCKET = `${STORE_FOLDER}/socket`
 
 /**
  * Name of the Job with this number. It depends on nothing else, so creating it twice is a no-op. It includes the uid,
@@ -141,13 +150,13 @@ function podSpec(resource: TranscodeJob, jobName: string, config: ChildConfig, {
     },
     ...(Object.keys(nodeSelector).length > 0 && { nodeSelector }),
     ...(tolerations.length > 0 && { tolerations }),
+    initContainers: [storeProxy(resource, config)],
     containers: [
       {
         name: CONTAINER,
         image: config.image,
         command: ['node', 'jobs/transcode/main.js'], // relative to the image's folder
         env: podEnv(resource, jobName, config, gpu),
-        envFrom: [{ secretRef: { name: config.storeSecret } }],
         resources: {
           requests: { cpu: config.cpu, memory, 'ephemeral-storage': config.scratch },
           limits: {
@@ -157,20 +166,57 @@ function podSpec(resource: TranscodeJob, jobName: string, config: ChildConfig, {
           },
         },
         terminationMessagePolicy: 'FallbackToLogsOnError',
-        securityContext: {
-          allowPrivilegeEscalation: false,
-          readOnlyRootFilesystem: true,
-          capabilities: { drop: ['ALL'] },
-        },
+        securityContext: restricted,
         volumeMounts: [
           { name: 'work', mountPath: '/work' },
           { name: 'tmp', mountPath: '/tmp' },
+          // Connecting to a socket changes no file. The decoder can neither replace the socket nor fill the folder.
+          { name: 'store', mountPath: STORE_FOLDER, readOnly: true },
         ],
       },
     ],
     volumes: [
       { name: 'work', emptyDir: { sizeLimit: config.scratch } },
       { name: 'tmp', emptyDir: { sizeLimit: '256Mi' } },
+      { name: 'store', emptyDir: { sizeLimit: '1Mi' } },
+      { name: 'proxy-tmp', emptyDir: { sizeLimit: '64Mi' } },
+    ],
+  }
+}
+
+const restricted = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ['ALL'] },
+}
+
+/**
+ * A native sidecar: the kubelet starts it before the program, restarts it when it ends, ends it after the program, and
+ * does not count it for the outcome of the pod.
+ */
+function storeProxy({ spec }: TranscodeJob, { image, storeSecret, logLevel }: ChildConfig) {
+  const env = {
+    STORE_GRANT: JSON.stringify(grantFor(spec.inputs)),
+    STORE_SOCKET,
+    LOG_LEVEL: logLevel,
+    SCRATCH_FOLDER: '/tmp',
+  }
+  return {
+    name: STORE_PROXY,
+    image,
+    restartPolicy: 'Always',
+    // A small young generation keeps little of what streams through.
+    command: ['node', '--max-semi-space-size=2', 'jobs/store-proxy/main.js'],
+    env: entries(env),
+    envFrom: [{ secretRef: { name: storeSecret } }],
+    resources: {
+      requests: { cpu: '50m', memory: '96Mi', 'ephemeral-storage': '64Mi' },
+      limits: { memory: '256Mi', 'ephemeral-storage': '64Mi' },
+    },
+    securityContext: { ...restricted, runAsUser: PROXY_USER, runAsGroup: PROXY_USER },
+    volumeMounts: [
+      { name: 'store', mountPath: STORE_FOLDER },
+      { name: 'proxy-tmp', mountPath: '/tmp' },
     ],
   }
 }
@@ -186,6 +232,8 @@ function podEnv(resource: TranscodeJob, jobName: string, config: ChildConfig, gp
       segmentSeconds,
       accelerator: resource.status?.gpuGivenUp ? 'cpu' : accelerator,
     }),
+    STORE_KIND: 'proxy',
+    STORE_SOCKET,
     PROGRESS_URL: config.progressUrl,
     PROGRESS_TOKEN: token,
     LOG_LEVEL: config.logLevel,
@@ -193,5 +241,7 @@ function podEnv(resource: TranscodeJob, jobName: string, config: ChildConfig, gp
     // Without `video`, CUDA works but NVENC does not.
     ...(gpu && { NVIDIA_DRIVER_CAPABILITIES: 'compute,video,utility' }),
   }
-  return Object.entries(env).map(([key, value]) => ({ name: key, value }))
+  return entries(env)
 }
+
+const entries = (env: Readonly<Record<string, string>>) => Object.entries(env).map(([name, value]) => ({ name, value }))

@@ -44,9 +44,13 @@ const TELLING = ['PodScheduled', 'DisruptionTarget', 'Ready', 'ContainersReady']
 
 /** A pod with only the fields that the plan reads. */
 export function trimPod({ metadata, status }: Pod): Pod {
-  const { phase, reason, message, conditions, containerStatuses } = status ?? {}
+  const { phase, reason, message, conditions, containerStatuses, initContainerStatuses } = status ?? {}
   const telling = conditions?.filter((c) => TELLING.includes(c.type))
   const containers = containerStatuses?.map(trimContainer)
+  // Of the sidecar the plan reads only why it cannot start.
+  const waiting = initContainerStatuses?.flatMap(({ name, state }) =>
+    state?.waiting ? [{ name, state: { waiting: state.waiting } }] : [],
+  )
   // Only for failed pods does the plan read finalizers; for others their removal would be a change without effect.
   const held = phase === 'Failed' && metadata.finalizers?.length && { finalizers: metadata.finalizers }
   return {
@@ -57,6 +61,7 @@ export function trimPod({ metadata, status }: Pod): Pod {
       ...(message && { message }),
       ...(telling && { conditions: telling }),
       ...(containers && { containerStatuses: containers }),
+      ...(waiting?.length && { initContainerStatuses: waiting }),
     },
   }
 }

@@ -11,7 +11,9 @@ export const QUEUED = pending('Queued', 'Waiting for the pod to start')
 
 /** What a pod that has not started waits for, where the kubelet or the scheduler reports it. */
 export function judgeWaiting(seen: Evidence, job: Job, pod: Pod): Verdict | undefined {
-  const waiting = pod.status?.containerStatuses?.map((c) => c.state?.waiting).find((w) => w?.reason)
+  const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {}
+  // The sidecar first: until it starts, the program's own container reports only PodInitializing.
+  const waiting = [...initContainerStatuses, ...containerStatuses].map((c) => c.state?.waiting).find((w) => w?.reason)
   const reason = waiting?.reason ?? ''
   if (NO_IMAGE.includes(reason)) return pending('ImagePullBackOff', waiting?.message ?? reason)
   if (NO_CONTAINER.includes(reason)) return pending(reason, waiting?.message ?? reason)

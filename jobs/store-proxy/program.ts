@@ -1,0 +1,42 @@
+import { rm } from 'node:fs/promises'
+import * as z from 'zod'
+import { StoreGrant } from '../../lib/contract/store-proxy.ts'
+import { ConfigError, json, loadConfig } from '../../lib/runtime/config.ts'
+import { lifecycle } from '../../lib/runtime/lifecycle.ts'
+import { openLog } from '../../lib/runtime/log.ts'
+import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
+import { openObjectStore, StoreConfig } from '../../lib/runtime/open-object-store.ts'
+import { socketAddress } from '../../lib/runtime/unix-socket.ts'
+import { startStoreProxy } from './server.ts'
+
+/**
+ * The sidecar of a Job: it alone holds the object store's credentials, and serves what STORE_GRANT names at the socket
+ * STORE_SOCKET. The kubelet ends it after the container that converts.
+ */
+const log = openLog({ program: 'store-proxy' })
+const { STORE_GRANT, STORE_SOCKET } = loadConfig(
+  z.object({ STORE_GRANT: json(StoreGrant), STORE_SOCKET: z.string().min(1) }),
+)
+const life = lifecycle(log, { deadlineMs: 5000, signals: true, exit: true })
+
+/** The wrong settings of a store are the result of every request, so that the Job reports them in its own status. */
+function openStore(): ObjectStore | StoreError {
+  try {
+    const store = openObjectStore(loadConfig(StoreConfig))
+    life.onStop('object store', () => store.close())
+    return store
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    log.error({ err: error }, 'cannot open the store')
+    return new StoreError('BadConfiguration', error.message)
+  }
+}
+
+const store = openStore()
+// Left by a killed predecessor. The folder is shared with nobody but the container that converts, which cannot write.
+await rm(STORE_SOCKET, { force: true })
+// Connecting needs the right to write. The folder's group, which both containers are in, becomes that of the socket.
+process.umask(0o117)
+const proxy = await startStoreProxy({ address: socketAddress(STORE_SOCKET), grant: STORE_GRANT, store, log })
+life.onStop('store proxy', () => proxy.close())
+log.debug({ socket: STORE_SOCKET }, 'ready')

@@ -1,0 +1,206 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
+import { NamedParts, OBJECT_HEADER, type Refusal, type StoreGrant } from '../../lib/contract/store-proxy.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
+import { permits, type Target } from './grant.ts'
+
+interface Call {
+  store: ObjectStore
+  request: IncomingMessage
+  response: ServerResponse
+  /** An argument of the query; throws `Refused` when it is missing. */
+  the(name: string): string
+}
+
+interface Operation {
+  action: 'read' | 'write'
+  on: 'key' | 'prefix' | 'nothing'
+  /** The answer, as JSON; undefined when the operation has answered itself. */
+  run(call: Call): Promise<object | undefined>
+}
+
+/** A request that the grant does not permit, or that this server does not know. */
+class Refused extends Error {}
+
+const DONE = {}
+const typeOf = ({ headers }: IncomingMessage) => ({
+  contentType: headers['content-type'] ?? 'application/octet-stream',
+})
+const lengthOf = ({ headers }: IncomingMessage): number | undefined =>
+  headers['content-length'] === undefined ? undefined : Number(headers['content-length'])
+
+const OPERATIONS: Readonly<Record<string, Operation>> = {
+  /** Tells that this server runs, without a request to the store. */
+  'GET /ping': { action: 'read', on: 'nothing', run: async () => DONE },
+  'GET /check': {
+    action: 'read',
+    on: 'nothing',
+    async run({ store }) {
+      await store.check()
+      return DONE
+    },
+  },
+  'GET /info': {
+    action: 'read',
+    on: 'key',
+    run: async ({ store, the }) => ({ object: (await store.head(the('key'))) ?? null }),
+  },
+  'GET /object': { action: 'read', on: 'key', run: sendObject },
+  'PUT /object': {
+    action: 'write',
+    on: 'key',
+    run({ store, request, the }) {
+      const size = lengthOf(request)
+      return store.put(the('key'), request, { ...typeOf(request), ...(size !== undefined && { size }) })
+    },
+  },
+  'DELETE /object': {
+    action: 'write',
+    on: 'key',
+    async run({ store, the }) {
+      await store.delete(the('key'))
+      return DONE
+    },
+  },
+  'GET /list': { action: 'read', on: 'prefix', run: sendList },
+  'DELETE /list': {
+    action: 'write',
+    on: 'prefix',
+    run: async ({ store, the }) => ({ deleted: await store.deletePrefix(the('prefix')) }),
+  },
+  'POST /uploads': {
+    action: 'write',
+    on: 'key',
+    run: async ({ store, request, the }) => ({ uploadId: await store.createMultipart(the('key'), typeOf(request)) }),
+  },
+  'PUT /part': {
+    action: 'write',
+    on: 'key',
+    run({ store, request, the }) {
+      const contentMd5 = request.headers['content-md5']
+      const options = { size: lengthOf(request) ?? 0, ...(typeof contentMd5 === 'string' && { contentMd5 }) }
+      return store.putPart(the('key'), the('uploadId'), Number(the('partNumber')), request, options)
+    },
+  },
+  'GET /parts': {
+    action: 'write',
+    on: 'key',
+    run: ({ store, the }) => store.listParts(the('key'), the('uploadId')),
+  },
+  'POST /upload': {
+    action: 'write',
+    on: 'key',
+    async run({ store, request, the }) {
+      const parts = NamedParts.parse(JSON.parse(await text(request)))
+      return store.completeMultipart(the('key'), the('uploadId'), parts)
+    },
+  },
+  'DELETE /upload': {
+    action: 'write',
+    on: 'key',
+    async run({ store, the }) {
+      await store.abortMultipart(the('key'), the('uploadId'))
+      return DONE
+    },
+  },
+}
+
+const RANGE = /^bytes=(\d+)-(\d*)$/
+
+async function sendObject({ store, request, response, the }: Call): Promise<undefined> {
+  const [, start, end] = RANGE.exec(request.headers.range ?? '') ?? []
+  const range = start === undefined ? undefined : { start: Number(start), ...(end && { end: Number(end) }) }
+  const { info, body } = await store.get(the('key'), range)
+  const from = Math.min(range?.start ?? 0, info.size)
+  const to = Math.min((range?.end ?? info.size) + (range?.end === undefined ? 0 : 1), info.size)
+  response.writeHead(200, { 'content-length': Math.max(0, to - from), [OBJECT_HEADER]: JSON.stringify(info) })
+  await pipeline(body, response)
+  return undefined
+}
+
+async function sendList({ store, response, the }: Call): Promise<undefined> {
+  response.writeHead(200)
+  for await (const { key, size, etag, lastModified } of store.list(the('prefix'))) {
+    const line = `${JSON.stringify({ key, size, etag, lastModified })}\n`
+    if (!response.write(line)) await once(response, 'drain', { signal: AbortSignal.timeout(60_000) })
+  }
+  response.end()
+  return undefined
+}
+
+export interface StoreProxy {
+  /** Ends the connections; a request in progress fails. */
+  close(): Promise<void>
+}
+
+/**
+ * Serves the granted part of a store over HTTP at a Unix socket. The client is whatever runs in the Job's container, a
+ * decoder that a stranger's file has taken over included: nothing beyond the grant, no credential and no signed link
+ * ever leaves this server.
+ */
+export async function startStoreProxy(options: {
+  /** A path that does not exist, in a folder that only the Job's containers can reach. */
+  address: string
+  grant: StoreGrant
+  /** A StoreError instead of a store answers every request. */
+  store: ObjectStore | StoreError
+  log: Log
+}): Promise<StoreProxy> {
+  const { grant, store, log, address } = options
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '/', 'http://store')
+    const operation = OPERATIONS[`${request.method} ${url.pathname}`]
+    if (!operation) throw new Refused('The store proxy does not know this request')
+    if (store instanceof StoreError) throw store
+    const the = (name: string) => {
+      const value = url.searchParams.get(name)
+      if (value === null) throw new Refused(`The request lacks ${name}`)
+      return value
+    }
+    const target: Target =
+      operation.on === 'nothing' ? 'nothing' : operation.on === 'key' ? { key: the('key') } : { prefix: the('prefix') }
+    if (!permits(grant, target, operation.action)) {
+      log.warn({ operation: `${request.method} ${url.pathname}`, target }, 'refused')
+      throw new Refused('This Job has no right to that object')
+    }
+    const answer = await operation.run({ store, request, response, the })
+    if (answer) response.end(JSON.stringify(answer))
+  }
+
+  const server = createServer((request, response) => {
+    serve(request, response).catch((error: unknown) => {
+      // After the head was sent, only a broken connection tells the client that the body is not whole.
+      if (response.headersSent || response.destroyed) return void response.destroy()
+      const { status, refusal } = answerOf(error)
+      if (status === 500) log.error({ err: error }, 'failed')
+      // An unread body follows on this connection.
+      response.writeHead(status, { connection: 'close' }).end(JSON.stringify(refusal))
+    })
+  })
+  // A conversion may pause for longer than Node waits for a request's body.
+  server.requestTimeout = 0
+  server.keepAliveTimeout = 10 * 60_000
+  server.listen(address)
+  await once(server, 'listening')
+  return {
+    async close() {
+      server.close()
+      server.closeAllConnections()
+      await once(server, 'close').catch(() => undefined)
+    },
+  }
+}
+
+function answerOf(error: unknown): { status: number; refusal: Refusal } {
+  if (error instanceof StoreError) {
+    const { code, message } = error
+    return { status: code === 'NotFound' ? 404 : code === 'Unavailable' ? 503 : 400, refusal: { code, message } }
+  }
+  const isTheirs = error instanceof Refused || error instanceof TypeError || error instanceof RangeError
+  const message = isTheirs ? error.message : 'The store proxy failed'
+  return { status: isTheirs ? 403 : 500, refusal: { code: isTheirs ? 'Refused' : 'Unavailable', message } }
+}
