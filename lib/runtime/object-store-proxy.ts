@@ -40,12 +40,17 @@ class ProxyGone extends StoreError {
   }
 }
 
+/** The grant does not permit the request. A repetition changes nothing. */
+class ProxyRefusal extends StoreError {}
+
 const asStoreError = (error: unknown): StoreError => (error instanceof StoreError ? error : new ProxyGone(error))
 
 const refusal: Errors['ofAnswer'] = (status, text) => {
   const said = parsed(Refusal, text)
   if (!said) return new StoreError('Unavailable', `The store proxy answered ${status}`)
-  return new StoreError(said.code === 'Refused' ? 'Unavailable' : said.code, said.message)
+  return said.code === 'Refused'
+    ? new ProxyRefusal('Unavailable', said.message)
+    : new StoreError(said.code, said.message)
 }
 
 function parsed<S extends z.ZodType>(schema: S, text: string): z.output<S> | undefined {
@@ -73,7 +78,11 @@ export function openProxyStore({ socket, idleMs = IDLE_MS }: { socket: string; i
   })
   const again = retrying({ asStoreError, mayPass: (e) => e instanceof ProxyGone, pausesMs: STARTING_MS })
   /** The proxy cannot repeat what it streams to the store, so the caller, which has a file, repeats it. */
-  const whole = retrying({ asStoreError, mayPass: (e) => e.code === 'Unavailable', pausesMs: [100, 400, 1600] })
+  const whole = retrying({
+    asStoreError,
+    mayPass: (e) => e.code === 'Unavailable' && !(e instanceof ProxyRefusal),
+    pausesMs: STARTING_MS.slice(0, 6),
+  })
 
   const exchange = (operation: string, query: Query, options: Exchange) =>
     connections.exchange(`http://store/${operation}?${new URLSearchParams(query)}`, options)

@@ -93,6 +93,13 @@ export function aPod(n: number, status: NonNullable<Pod['status']>): Pod {
 export const pendingPod = (n: number) => aPod(n, { phase: 'Pending' })
 export const waitingPod = (n: number, reason: string) =>
   aPod(n, { phase: 'Pending', containerStatuses: container({ waiting: { reason, message: `${reason}!` } }) })
+/** Its sidecar cannot start; the kubelet reports no cause for the container of the program. */
+export const sidecarWaitingPod = (n: number, reason: string) =>
+  aPod(n, {
+    phase: 'Pending',
+    initContainerStatuses: [{ name: 'store-proxy', state: { waiting: { reason, message: `${reason}!` } } }],
+    containerStatuses: container({ waiting: { reason: 'PodInitializing' } }),
+  })
 /** For which no node has room. */
 export const unschedulablePod = (n: number) =>
   aPod(n, {

@@ -18,6 +18,7 @@ const SUBJECT = {
   uid: 'uid-1',
   jobName: 'tj-med-1-49a88c84',
 } as const
+const RESTRICTED = { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } }
 /** Change it on purpose or not at all: the Pod Security Standard `restricted` accepts exactly this. */
 const WHOLE = {
   apiVersion: 'batch/v1',
@@ -84,6 +85,30 @@ const WHOLE = {
           fsGroup: 10001,
           seccompProfile: { type: 'RuntimeDefault' },
         },
+        initContainers: [
+          {
+            name: 'store-proxy',
+            image: 'keepsake:1',
+            restartPolicy: 'Always',
+            command: ['node', '--max-semi-space-size=2', 'jobs/store-proxy/main.js'],
+            env: [
+              { name: 'STORE_GRANT', value: '{"read":["org/o/media/m1/original"],"write":["org/o/media/m1/v1/"]}' },
+              { name: 'STORE_SOCKET', value: '/store/socket' },
+              { name: 'LOG_LEVEL', value: 'info' },
+              { name: 'SCRATCH_FOLDER', value: '/tmp' },
+            ],
+            envFrom: [{ secretRef: { name: 'object-store' } }],
+            resources: {
+              requests: { cpu: '50m', memory: '96Mi', 'ephemeral-storage': '64Mi' },
+              limits: { memory: '256Mi', 'ephemeral-storage': '64Mi' },
+            },
+            securityContext: { ...RESTRICTED, runAsUser: 10002, runAsGroup: 10002 },
+            volumeMounts: [
+              { name: 'store', mountPath: '/store' },
+              { name: 'proxy-tmp', mountPath: '/tmp' },
+            ],
+          },
+        ],
         containers: [
           {
             name: 'media',
@@ -95,31 +120,31 @@ const WHOLE = {
                 value:
                   '{"inputs":[{"id":"m1","type":"video","sourceKey":"org/o/media/m1/original","outputPrefix":"org/o/media/m1/v1/"}],"renditions":["360p","720p","1080p"],"segmentSeconds":6,"accelerator":"auto"}',
               },
+              { name: 'STORE_KIND', value: 'proxy' },
+              { name: 'STORE_SOCKET', value: '/store/socket' },
               { name: 'PROGRESS_URL', value: 'http://operator:8090/progress' },
               { name: 'PROGRESS_TOKEN', value: progressToken(childConfig.progressKey, SUBJECT) },
               { name: 'LOG_LEVEL', value: 'info' },
               { name: 'WORK_FOLDER', value: '/work' },
             ],
-            envFrom: [{ secretRef: { name: 'object-store' } }],
             resources: {
               requests: { cpu: '2', memory: '2Gi', 'ephemeral-storage': '20Gi' },
               limits: { memory: '2Gi', 'ephemeral-storage': '20Gi' },
             },
             terminationMessagePolicy: 'FallbackToLogsOnError',
-            securityContext: {
-              allowPrivilegeEscalation: false,
-              readOnlyRootFilesystem: true,
-              capabilities: { drop: ['ALL'] },
-            },
+            securityContext: RESTRICTED,
             volumeMounts: [
               { name: 'work', mountPath: '/work' },
               { name: 'tmp', mountPath: '/tmp' },
+              { name: 'store', mountPath: '/store', readOnly: true },
             ],
           },
         ],
         volumes: [
           { name: 'work', emptyDir: { sizeLimit: '20Gi' } },
           { name: 'tmp', emptyDir: { sizeLimit: '256Mi' } },
+          { name: 'store', emptyDir: { sizeLimit: '1Mi' } },
+          { name: 'proxy-tmp', emptyDir: { sizeLimit: '64Mi' } },
         ],
       },
     },

@@ -15,6 +15,7 @@ import {
   planFor,
   planTime,
   runningPod,
+  sidecarWaitingPod,
   unschedulablePod,
   waitingPod,
 } from '../../support/transcode-job.ts'
@@ -67,6 +68,7 @@ const isOutdated = (pods: Pod[], config: object, job = aJob(resource)) =>
 t.test('what a pod may wait for in vain', async (t) => {
   t.ok(isOutdated([unschedulable], { cpu: '1' }), 'room')
   t.ok(isOutdated([waitingPod(1, 'CreateContainerConfigError')], { storeSecret: 'other' }), 'a Secret')
+  t.ok(isOutdated([sidecarWaitingPod(1, 'CreateContainerConfigError')], { storeSecret: 'other' }), 'its sidecar too')
   t.notOk(isOutdated([pendingPod(1)], { image: 'other' }), 'one that merely starts')
   t.notOk(isOutdated([boundAt(planTime)], { image: 'other' }), 'one that its node is just starting')
   t.ok(isOutdated([boundAt(new Date(0))], { image: 'other' }), 'one that its node does not start')

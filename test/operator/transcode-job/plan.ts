@@ -18,6 +18,7 @@ import {
   planFor,
   planTime,
   runningPod,
+  sidecarWaitingPod,
   unschedulablePod,
   waitingPod,
 } from '../../support/transcode-job.ts'
@@ -63,6 +64,11 @@ const verdicts: [string, Partial<Observed>, object, object?][] = [
   ['a pod that waits', { job, pods: [pendingPod(1)] }, { status: 'Unknown', reason: 'Queued' }],
   ['a pod that no node takes', { job, pods: [unschedulable] }, { reason: 'Unschedulable', message: '0/3 nodes' }],
   ['an image that cannot be pulled', { job, pods: [waitingPod(1, 'ErrImagePull')] }, { reason: 'ImagePullBackOff' }],
+  [
+    'an image that cannot be pulled, of which only the sidecar tells',
+    { job, pods: [sidecarWaitingPod(1, 'ErrImagePull')] },
+    { reason: 'ImagePullBackOff', message: 'ErrImagePull!' },
+  ],
   [
     'a secret that is missing',
     { job, pods: [waitingPod(1, 'CreateContainerConfigError')] },

@@ -1,0 +1,173 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { failureOf } from '../../../jobs/failure.ts'
+import { openFolderStore } from '../../../lib/runtime/object-store-folder.ts'
+import { openProxyStore } from '../../../lib/runtime/object-store-proxy.ts'
+import { socketAddress } from '../../../lib/runtime/unix-socket.ts'
+import { eventually } from '../../support/eventually.ts'
+
+/** The sidecar as a process, between a store in a folder and a client that may be anything. */
+
+const SOURCE = 'org/o/media/m/original'
+const OUTPUT = 'org/o/media/m/v1/'
+const GRANT = JSON.stringify({ read: [SOURCE], write: [OUTPUT] })
+const plain = { contentType: 'text/plain' }
+
+async function open(t: Test, { long = '', env = {} }: { long?: string; env?: Record<string, string> } = {}) {
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-sidecar-'))
+  const behind = openFolderStore({ folder: join(folder, 'objects') })
+  const at = join(folder, long)
+  await mkdir(at, { recursive: true })
+  const socket = join(at, 'socket')
+  const processes = new Set<ChildProcess>()
+  const start = () => {
+    const child = spawn(process.execPath, ['jobs/store-proxy/main.ts'], {
+      env: {
+        PATH: process.env['PATH'],
+        STORE_KIND: 'folder',
+        STORE_FOLDER: join(folder, 'objects'),
+        STORE_GRANT: GRANT,
+        STORE_SOCKET: socket,
+        LOG_LEVEL: 'silent',
+        ...env,
+      },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+    processes.add(child)
+    return child
+  }
+  const client = openProxyStore({ socket })
+  t.teardown(async () => {
+    await client.close()
+    for (const child of processes) {
+      if (child.exitCode !== null || child.signalCode !== null) continue
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+    await behind.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+  return { folder, behind, socket, start, client }
+}
+
+/** A request as a decoder that somebody has taken over could send it. */
+function raw(socket: string, method: string, path: string, headers: Record<string, string> = {}, body = '') {
+  return new Promise<{ status: number; body: string }>((resolve, reject) => {
+    const sent = request({ socketPath: socketAddress(socket), method, path, headers }, (answer) => {
+      text(answer).then((body) => resolve({ status: answer.statusCode ?? 0, body }), reject)
+    })
+    sent.once('error', reject)
+    sent.end(body)
+  })
+}
+
+t.test('a Job reads its source and writes its output, and reaches nothing else', async (t) => {
+  const w = await open(t)
+  await w.behind.put(SOURCE, 'the source', plain)
+  await w.behind.put('org/other/media/x/original', 'a stranger', plain)
+  w.start()
+  t.equal(await text((await w.client.get(SOURCE)).body), 'the source', 'also asked before the proxy has started')
+  await w.client.put(`${OUTPUT}manifest.json`, '{}', plain)
+  t.match(await w.behind.head(`${OUTPUT}manifest.json`), { size: 2 })
+
+  const refused = { name: 'StoreError', code: 'Unavailable', message: 'This Job has no right to that object' }
+  const other = 'org/other/media/x/original'
+  const attempts: (() => Promise<unknown>)[] = [
+    () => w.client.put(other, 'mine', plain),
+    () => w.client.put(other, Readable.from([Buffer.from('mine')]), plain),
+    () => w.client.put(SOURCE, 'forged', plain),
+    () => w.client.delete(SOURCE),
+    () => w.client.delete(other),
+    () => w.client.deletePrefix('org/'),
+    () => w.client.createMultipart(other, plain),
+    () => w.client.completeMultipart(other, 'x', [{ partNumber: 1, etag: 'x' }]),
+    () => w.client.get(other),
+    () => w.client.head(other),
+    () => w.client.list('')[Symbol.asyncIterator]().next(),
+  ]
+  for (const [n, attempt] of attempts.entries()) {
+    t.match(await attempt().catch((error: unknown) => error), refused, `attempt ${n}`)
+  }
+  t.equal(await text((await w.behind.get(other)).body), 'a stranger')
+  t.equal(await text((await w.behind.get(SOURCE)).body), 'the source')
+  t.equal(await w.client.presignGet(`${OUTPUT}x`, 60), undefined, 'and gets no link to anything')
+})
+
+t.test('what no client of ours would send is refused, and the proxy goes on', async (t) => {
+  const w = await open(t)
+  await w.behind.put('org/other/a', 'a stranger', plain)
+  w.start()
+  await w.client.check()
+  const at = encodeURIComponent
+  const requests: [method: string, path: string, headers?: Record<string, string>, body?: string][] = [
+    ['GET', `/object?key=${at(`${OUTPUT}../../../../other/a`)}`],
+    ['GET', `/object?key=${at(OUTPUT)}%2e%2e%2f%2e%2e%2f%2e%2e%2f%2e%2e%2fother%2fa`],
+    // The first of two is the one that is looked at, and the one that is used.
+    ['GET', `/object?key=${at('org/other/a')}&key=${at(`${OUTPUT}x`)}`],
+    ['GET', '/object'],
+    ['GET', '/object?key='],
+    ['GET', '/list'],
+    ['GET', '/list?prefix='],
+    ['DELETE', '/list?prefix=org%2F'],
+    ['GET', '//org/other/a'],
+    ['GET', 'http://elsewhere/object?key=org/other/a'],
+    ['PATCH', '/object?key=x'],
+    ['PUT', `/part?key=${at(`${OUTPUT}x`)}&uploadId=..%2f..%2f&partNumber=1`, {}, 'x'],
+    ['PUT', `/part?key=${at(`${OUTPUT}x`)}&uploadId=x&partNumber=-1`, {}, 'x'],
+    ['POST', `/upload?key=${at(`${OUTPUT}x`)}&uploadId=x`, {}, 'not json'],
+    ['GET', `/object?key=${at(`${OUTPUT}x`)}`, { range: 'bytes=9-1' }],
+  ]
+  for (const [method, path, headers, body] of requests) {
+    const answer = await raw(w.socket, method, path, headers, body)
+    t.ok(answer.status >= 400, `${method} ${path}: ${answer.status}`)
+    t.notMatch(answer.body, /stranger|objects/, 'nothing is given away, not even a path')
+  }
+  await t.resolves(w.client.check())
+})
+
+t.test('wrong settings are the result of the Job, without their values', async (t) => {
+  const w = await open(t, { env: { STORE_KIND: 's3', S3_ENDPOINT: 'no-url', S3_SECRET_KEY: 'sesame' } })
+  w.start()
+  const error = await w.client.head(SOURCE).catch((e: unknown) => e)
+  t.match(failureOf(error), { code: 20, reason: 'BadConfiguration', message: /S3_ENDPOINT[\s\S]*S3_BUCKET/ })
+  t.notMatch(failureOf(error).message, /sesame|no-url/)
+})
+
+t.test('a proxy that dies in the middle costs a repetition and not the attempt', async (t) => {
+  const w = await open(t)
+  const size = 24 * 1024 * 1024
+  await writeFile(join(w.folder, 'file'), Buffer.alloc(size, 7))
+  const first = w.start()
+  await w.client.check()
+  const upload = w.client.upload(join(w.folder, 'file'), `${OUTPUT}720p_001.ts`, { contentType: 'video/mp2t' })
+  first.kill('SIGKILL')
+  await once(first, 'exit')
+  t.ok(await stat(w.socket), 'its socket is left')
+  w.start()
+  t.match(await upload, { size })
+  t.match(await w.behind.head(`${OUTPUT}720p_001.ts`), { size })
+})
+
+t.test('the socket is open to the group and to nobody else, and ends with the proxy', async (t) => {
+  const w = await open(t)
+  const proxy = w.start()
+  await w.client.check()
+  t.equal((await stat(w.socket)).mode & 0o777, 0o660)
+  proxy.kill('SIGTERM')
+  const [code] = await once(proxy, 'exit')
+  t.equal(code, 0)
+})
+
+t.test('a path that is too long for a socket is no obstacle', async (t) => {
+  const w = await open(t, { long: 'a-folder-with-a-long-name/'.repeat(6) })
+  w.start()
+  await t.resolves(w.client.check())
+  await eventually('the socket', () => stat(w.socket).catch(() => undefined))
+})
