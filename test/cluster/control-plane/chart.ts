@@ -118,6 +118,44 @@ t.test('with network policies every pod has exactly one, which leaves egress alo
   t.equal(hook, 'pre-install,pre-upgrade', 'it is there when the Job starts')
 })
 
+t.test('the pods of conversions are shut in, unless an administrator says otherwise', async (t) => {
+  const policies = async (...args: string[]) =>
+    (await render('--values', MINIMAL, ...args)).filter(({ kind }) => kind === 'NetworkPolicy')
+  const [policy, ...others] = await policies()
+  t.equal(others.length, 0, 'the other programs have none')
+  t.equal(policy?.metadata.name, 'demo-keepsake-jobs')
+  t.strictSame(policy?.spec?.podSelector?.matchLabels, {
+    'app.kubernetes.io/name': 'keepsake',
+    'app.kubernetes.io/component': 'transcode',
+    'app.kubernetes.io/managed-by': 'keepsake-operator',
+  })
+  t.strictSame(policy?.spec?.policyTypes, ['Ingress', 'Egress'])
+  t.equal(policy?.spec?.ingress, undefined, 'nobody may call them')
+  const [dns, operator, store, ...more] = policy?.spec?.egress ?? []
+  t.match(dns, {
+    ports: [{ port: 53 }, { port: 53 }],
+    to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }, { ipBlock: {} }],
+  })
+  t.match(operator, { ports: [{ port: 8090 }], to: [{ podSelector: {}, namespaceSelector: {} }] })
+  t.strictSame(store, {
+    to: [
+      { ipBlock: { cidr: '0.0.0.0/0', except: ['169.254.0.0/16'] } },
+      { ipBlock: { cidr: '::/0', except: ['fe80::/10', 'fd00:ec2::254/128'] } },
+    ],
+  })
+  t.equal(more.length, 0)
+
+  const named = { cidrs: ['10.1.2.3/32'], ports: [9000] }
+  const set = ['--set-json', `networkPolicies.objectStore=${JSON.stringify(named)}`]
+  const extra = ['--set-json', 'networkPolicies.egress.jobs=[{"ports":[{"port":443}]}]']
+  const [tight] = await policies(...set, ...extra)
+  t.strictSame(tight?.spec?.egress?.slice(2), [
+    { to: [{ ipBlock: { cidr: '10.1.2.3/32' } }], ports: [{ port: 9000 }] },
+    { ports: [{ port: 443 }] },
+  ])
+  t.strictSame(await policies('--set', 'networkPolicies.jobs=false'), [])
+})
+
 t.test('every pod of the chart is admitted where only restricted ones are', async (t) => {
   await plane.kubectlIn(
     await helm('template', 'demo', CHART, '--values', MINIMAL, '--show-only', 'templates/rbac.yaml'),

@@ -2,7 +2,7 @@ import t from 'tap'
 import { succeededOf } from '../../../crds/transcode-job.ts'
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { eventually } from '../../support/eventually.ts'
-import { faultsIn } from '../node-support/faults.ts'
+import { failPrograms, storeFaults } from '../node-support/faults.ts'
 import { openGround } from '../node-support/ground.ts'
 import { holdEncoder } from '../node-support/pod-processes.ts'
 import { verdict } from '../node-support/verdict.ts'
@@ -14,7 +14,8 @@ t.setTimeout(900_000)
 const ground = await openGround(t)
 
 t.test('every exit code of the contract reaches status', { buffered: true }, async (t) => {
-  const w = await openWorld(t, ground, 'exits', { store: faultsIn(ground.address) })
+  const w = await openWorld(t, ground, 'exits', { store: storeFaults(ground.address) })
+  await failPrograms(t, w)
   const cases: [name: string, source: SourceName, exit: number, reason: string][] = [
     ['fine', 'short', EXIT.ok, 'Succeeded'],
     ['bad-spec', 'short', EXIT.badSpec, 'BadSpec'],
