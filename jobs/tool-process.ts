@@ -42,7 +42,7 @@ export class ToolCrashed extends TransientError {
   }
 }
 
-/** The job's environment holds the bucket keys; a decoder of untrusted bytes must not inherit them. */
+/** The job's environment holds its progress token, and outside a pod perhaps more: not for a decoder of uploads. */
 const environment = () =>
   loadConfig(z.object({ PATH: z.string().default('/usr/bin:/bin'), LD_LIBRARY_PATH: z.string().optional() }))
 

@@ -28,7 +28,7 @@ export async function decodeWithLibheif({ folder, header, from, to, signal }: Li
     throw tooLarge('The image is too large for the decoder of this machine')
   const worker = new Worker(new URL(`./libheif-worker${extname(import.meta.url)}`, import.meta.url), {
     workerData: { from: join(folder, from), to: join(folder, to) },
-    // The environment holds credentials.
+    // As for the decoders that run as processes.
     env: {},
     resourceLimits: { maxOldGenerationSizeMb: 512 },
   })

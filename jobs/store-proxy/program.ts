@@ -33,7 +33,7 @@ function openStore(): ObjectStore | StoreError {
 }
 
 const store = openStore()
-// Left by a killed predecessor. The folder is shared with nobody but the container that converts, which cannot write.
+// A killed predecessor leaves its socket. Only this container can write to the folder.
 await rm(STORE_SOCKET, { force: true })
 // Connecting needs the right to write. The folder's group, which both containers are in, becomes that of the socket.
 process.umask(0o117)

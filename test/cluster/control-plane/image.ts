@@ -51,6 +51,7 @@ t.test('every program finds all of its modules, and says what it is not told', a
     ['operator/main.js', /Bad configuration:[\s\S]*JOB_IMAGE/],
     ['api/db/main.js', /Bad configuration:[\s\S]*DATABASE_URL/],
     ['api/cli.js', /no command given/],
+    ['jobs/store-proxy/main.js', /Bad configuration:[\s\S]*STORE_GRANT/],
     ['jobs/transcode/main.js', /Bad configuration:[\s\S]*JOB_SPEC/],
   ]
   for (const [program, complaint] of programs) {
