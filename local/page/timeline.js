@@ -18,7 +18,6 @@ export function newTimeline() {
     for (const record of records.values()) record.count = 0
     for (const { month, count } of months) recordOf(month).count = count
     for (const record of [...records.values()]) if (record.count === 0) forget(record)
-    order = [...records.values()].sort((a, b) => (a.month < b.month ? 1 : -1))
     for (const record of order) compare(record)
   }
 
@@ -27,12 +26,18 @@ export function newTimeline() {
     if (known) return known
     const record = { month, count: 0, items: [], found: undefined, next: undefined, mark: undefined, isWhole: false, doubts: 0 }
     records.set(month, record)
+    sort()
     return record
+  }
+
+  function sort() {
+    order = [...records.values()].sort((a, b) => (a.month < b.month ? 1 : -1))
   }
 
   function forget(record) {
     for (const m of record.items) monthById.delete(m.media_id)
     records.delete(record.month)
+    sort()
   }
 
   /** Another member may have added or deleted something. Twice, because the two answers are of different moments. */
@@ -173,7 +178,7 @@ export function newTimeline() {
 
   return {
     setMonths, startFor, receive, restart, put, drop, find, neighbour, trim,
-    months: () => order.map((r) => ({ month: r.month, count: r.count, places: placesOf(r), items: r.items })),
+    months: () => order.map((r) => ({ month: r.month, count: r.count || r.items.length, places: placesOf(r), items: r.items })),
     total: () => order.reduce((sum, r) => sum + r.count, 0),
   }
 }
