@@ -1,9 +1,12 @@
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync } from 'node:fs'
 import { rm, stat } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import { checkLivePhoto, checkPhoto } from './demo/check-pictures.ts'
 import { checkStream, durationOf } from './demo/check-stream.ts'
-import { type Client, type Media, signIn, untilConverted, upload } from './demo/client.ts'
+import { type Client, library, type Media, signIn, untilConverted, upload } from './demo/client.ts'
+import { type Samples, samplePhotos } from './demo/sample-photos.ts'
 import { SAMPLE_SECONDS, sampleVideo } from './demo/sample-video.ts'
 import { megabytes, type Terminal, terminal } from './demo/terminal.ts'
 import { type Platform, startPlatform } from './platform.ts'
@@ -12,13 +15,18 @@ import { endAtOnce, runUntilSignal } from './until-signal.ts'
 // Files that this process and its children create are readable by this user only.
 process.umask(0o077)
 
-/** `make demo`: takes a video through the whole platform. `VIDEO=path` uses yours, `CHECK=1` plays it and exits. */
+/**
+ * `make demo`: takes photos, a Live Photo and a video through the whole platform. `VIDEO=path` uses your video, `CHECK=1`
+ * checks what became of all of them and exits.
+ */
+const SAMPLES = join('.keepsake', 'samples')
 const isCheck = /^(1|true|yes)$/i.test(process.env['CHECK'] ?? '')
 
 await runUntilSignal(async (onStop, stopped) => {
   const out = terminal(stopped)
   const video = await chooseVideo(out)
   const seconds = await durationOf(video)
+  const samples = await samplePhotos(SAMPLES)
   // A check must neither depend on the data of earlier runs nor leave any.
   const folder = isCheck ? mkdtempSync(join(tmpdir(), 'keepsake-demo-')) : '.keepsake'
   if (isCheck) onStop(() => rm(folder, { recursive: true, force: true }))
@@ -39,15 +47,18 @@ await runUntilSignal(async (onStop, stopped) => {
   const client = await signIn(demo.base_url, member)
   out.say(`Signed in as ${member.name}, member of ${organization.name}\n`)
 
-  const mediaId = await showUpload(out, client, organization.org_id, video)
-  const media = await showConversion(out, client, organization.org_id, mediaId)
+  const org = organization.org_id
+  const pictures = await showPictures(out, client, org, samples)
+  const mediaId = await showUpload(out, client, org, video)
+  const media = await showConversion(out, client, org, mediaId)
   const master = media.variants.hls_master_url
   if (!master) throw new Error('The video is converted, but there is no link to its stream')
-  if (isCheck) {
+  if (isCheck && pictures) {
+    await checkPictures(out, client, org, pictures, samples)
     await check(out, master, seconds)
     return 'done'
   }
-  farewell(out, platform, client, organization.org_id, media)
+  farewell(out, platform, client, org, media)
   return 'stay'
 })
 
@@ -58,7 +69,7 @@ async function chooseVideo(out: Terminal): Promise<string> {
     if (!(await stat(path).catch(() => undefined))?.isFile()) throw new Error(`VIDEO=${own} is not a file`)
     return path
   }
-  const path = join('.keepsake', 'samples', 'fractal-journey.mp4')
+  const path = join(SAMPLES, 'fractal-journey.mp4')
   out.say(`Sample video: ${SAMPLE_SECONDS} s in 1080p (made once)`)
   await sampleVideo(path)
   return path
@@ -88,6 +99,69 @@ async function showUpload(out: Terminal, client: Client, organization: string, v
   })
   line.end(`${megabytes((await stat(video)).size)} in chunks, last ones first: ${mediaId}`)
   return mediaId
+}
+
+/** Ids of the photos, and of both halves of the Live Photo. */
+interface Pictures {
+  photos: string[]
+  live: { image: string; video: string }
+}
+
+/**
+ * Uploads the photos and the Live Photo, and waits until all of them are converted. Undefined when an earlier run has
+ * uploaded them.
+ */
+async function showPictures(
+  out: Terminal,
+  client: Client,
+  organization: string,
+  { photos, live }: Samples,
+): Promise<Pictures | undefined> {
+  const line = out.statusLine('Photos')
+  const known = new Set((await library(client, organization)).media.map((m) => m.original_filename))
+  if ([...photos, live.image].every((path) => known.has(basename(path)))) {
+    line.end('uploaded by an earlier run')
+    return undefined
+  }
+  const total = photos.length + 2
+  let sent = 0
+  const send = async (path: string, pairId?: string) => {
+    const id = await upload(client, organization, path, () => {}, pairId)
+    line.show(++sent / (2 * total), `${sent} of ${total} files uploaded`)
+    return id
+  }
+  const pairId = randomUUID()
+  const ids: Pictures = {
+    photos: await inOrder(photos, (path) => send(path)),
+    live: { image: await send(live.image, pairId), video: await send(live.video, pairId) },
+  }
+  let ready = 0
+  for (const id of [...ids.photos, ids.live.image, ids.live.video]) {
+    await untilConverted(client, organization, id, () => {})
+    line.show((total + ++ready) / (2 * total), `${ready} of ${total} files converted`)
+  }
+  line.end(`${photos.length} photos and a Live Photo (${basename(live.image)} with ${basename(live.video)})`)
+  return ids
+}
+
+async function inOrder<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  for (const item of items) results.push(await work(item))
+  return results
+}
+
+async function checkPictures(out: Terminal, client: Client, organization: string, ids: Pictures, samples: Samples) {
+  const { media, total } = await library(client, organization)
+  const wanted = ids.photos.length + 2
+  if (total !== wanted) throw new Error(`The months count ${total} media items, not ${wanted}`)
+  for (const id of ids.photos) {
+    const photo = media.find((m) => m.media_id === id)
+    if (!photo) throw new Error(`The list lacks ${id}`)
+    await checkPhoto(photo)
+  }
+  out.say(`Checked    ${ids.photos.length} photos: placeholder, image, WebP and thumbnail, without EXIF`)
+  await checkLivePhoto(ids.live, media, await durationOf(samples.live.video))
+  out.say('Checked    Live Photo: one media item, and its motion plays')
 }
 
 async function showConversion(out: Terminal, client: Client, organization: string, mediaId: string): Promise<Media> {
@@ -130,7 +204,10 @@ function farewell(
   media: Media,
 ): void {
   out.say(`
-Watch it:  ${page.link({ account: 'member', media: media.media_id })}
+Photos:    ${page.link({ account: 'member' })}
+           Months with their counts. Rest the pointer on the photo that says Live; on a phone, hold it.
+           Drop a folder of your own photos onto the page. What you delete is in the trash, with the days that are left.
+Video:     ${page.link({ account: 'member', media: media.media_id })}
 
 Continue by hand (the token expires in 15 minutes; more accounts in ${folder}/demo.json):
 

@@ -12,8 +12,6 @@ export interface PageAccount {
   name: string
   email: string
   password: string
-  /** Ids of their organizations. */
-  organizations: string[]
 }
 
 export interface PageOptions {
@@ -21,7 +19,6 @@ export interface PageOptions {
   port: number
   /** The API's public address; the page reaches it through its own origin, so the API needs no CORS. */
   api: string
-  organizations: { org_id: string; name: string }[]
   accounts: PageAccount[]
   log: Log
 }
@@ -35,11 +32,16 @@ export interface PageServer {
 }
 
 const require = createRequire(import.meta.url)
-const SCRIPTS = ['page', 'dom', 'client', 'library', 'upload-list', 'upload', 'player', 'poster', 'words']
-const PARTS = [...SCRIPTS.map((name) => `${name}.js`), 'style.css', 'icon.svg']
+const SCRIPTS = [
+  ...['page', 'client', 'dom', 'words', 'item', 'picture', 'hls-settings'],
+  ...['library', 'timeline', 'grid', 'grid-layout', 'scrubber', 'tile', 'live-photo', 'viewer', 'player', 'trash'],
+  ...['upload-list', 'upload-queue', 'upload-plan', 'upload-memory', 'upload', 'folder'],
+]
+const PARTS = [...SCRIPTS.map((name) => `${name}.js`), 'style.css', 'gallery.css', 'icon.svg']
 const FILES: Record<string, string> = {
   '/': join(import.meta.dirname, 'page/index.html'),
   ...Object.fromEntries(PARTS.map((name) => [`/${name}`, join(import.meta.dirname, 'page', name)])),
+  '/thumbhash.js': require.resolve('thumbhash'),
   '/hls.js': require.resolve('hls.js/dist/hls.min.mjs'),
   '/hls.worker.js': require.resolve('hls.js/dist/hls.worker.js'),
 }
@@ -98,13 +100,13 @@ function refuse(outgoing: ServerResponse, status: number): void {
   outgoing.writeHead(status, { ...SAFETY, 'Content-Type': 'text/plain' }).end(`${status}\n`)
 }
 
-/** The organizations, and with the key of the link also the accounts. */
+/** The accounts, for those who came by the link. */
 function directory(o: PageOptions, key: string, incoming: IncomingMessage, outgoing: ServerResponse): void {
   const given = Buffer.from(String(incoming.headers['x-page-key'] ?? ''))
   const wanted = Buffer.from(key)
   const known = given.length === wanted.length && timingSafeEqual(given, wanted)
   outgoing.writeHead(200, { ...SAFETY, 'Content-Type': 'application/json', 'Cache-Control': 'no-store' })
-  outgoing.end(JSON.stringify({ accounts: known ? o.accounts : [], organizations: o.organizations }))
+  outgoing.end(JSON.stringify({ accounts: known ? o.accounts : [] }))
 }
 
 async function file(path: string, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {

@@ -87,7 +87,6 @@ export async function startPrograms(
   const page = await startPageServer({
     port: ports.page,
     api: api.publicUrl,
-    organizations: seeds.organizations,
     accounts: pageAccounts(seeds),
     log: logs.of('page'),
   })
@@ -165,6 +164,6 @@ function pageAccounts({ organizations, accounts }: Pick<Demo, 'organizations' | 
     const at = organizations.find((o) => o.org_id === mine[0]?.org_id)?.name
     const role = mine[0]?.role ?? 'member'
     const label = `${role.replace(/^./, (c) => c.toUpperCase())} of ${at}`
-    return { label, name, email, password, organizations: mine.map((o) => o.org_id) }
+    return { label, name, email, password }
   })
 }

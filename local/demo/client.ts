@@ -5,6 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
 
 const MIME: Record<string, string> = {
+  '.jpg': 'image/jpeg',
+  '.png': 'image/png',
+  '.heic': 'image/heic',
   '.mov': 'video/quicktime',
   '.webm': 'video/webm',
   '.mkv': 'video/x-matroska',
@@ -79,6 +82,8 @@ export async function upload(
   organization: string,
   path: string,
   onProgress: (sent: number, total: number) => void,
+  /** The same UUID for the photo and the video of a Live Photo. */
+  pairId?: string,
 ): Promise<string> {
   const { size } = await stat(path)
   const base = `/api/media/${organization}`
@@ -88,6 +93,7 @@ export async function upload(
       mime_type: MIME[extname(path).toLowerCase()] ?? 'video/mp4',
       file_size_bytes: size,
       chunk_size_bytes: (size < 200_000_000 ? 5 : 32) * 1024 * 1024,
+      ...(pairId && { live_photo_pair_id: pairId }),
     }),
   )
   const file = await open(path)
@@ -112,14 +118,25 @@ export async function upload(
   return z.object({ media_id: z.string() }).parse(merged).media_id
 }
 
+const Url = z.string().nullable()
 export const Media = z.object({
   media_id: z.string(),
+  original_filename: z.string(),
+  mime_type: z.string(),
+  captured_at: z.string().nullable(),
+  placeholder: z.string().nullable(),
   upload_status: z.enum(['processing', 'completed', 'failed']),
   original_url: z.string(),
   conversion_progress: z
     .object({ percent: z.number(), speed: z.string().nullable(), eta_sec: z.number().nullable() })
     .nullable(),
-  variants: z.object({ hls_master_url: z.string().nullable() }),
+  variants: z.object({
+    image_url: Url,
+    image_webp_url: Url,
+    image_thumb_url: Url,
+    hls_master_url: Url,
+    live_photo_video_url: Url,
+  }),
 })
 export type Media = z.output<typeof Media>
 
@@ -138,8 +155,21 @@ export async function untilConverted(
       const about = await client.call('GET', `/api/media/${organization}/${mediaId}/metadata`)
       const Failure = z.object({ conversion: z.object({ error: z.object({ code: z.string(), message: z.string() }) }) })
       const { code, message } = Failure.parse(about).conversion.error
-      throw new Error(`The video could not be converted: ${message} (${code})`)
+      throw new Error(`${media.original_filename} could not be converted: ${message} (${code})`)
     }
     await sleep(500)
   }
 }
+
+/** The newest media items as a client sees them, and how many there are in all. */
+export async function library(client: Client, organization: string): Promise<{ media: Media[]; total: number }> {
+  const base = `/api/media/${organization}`
+  const [list, { months }] = await Promise.all([
+    client
+      .call('GET', `${base}?sort=captured_at&limit=100`)
+      .then((data) => z.object({ media: z.array(Media) }).parse(data)),
+    client.call('GET', `${base}/months`).then((data) => Months.parse(data)),
+  ])
+  return { media: list.media, total: months.reduce((sum, { count }) => sum + count, 0) }
+}
+const Months = z.object({ months: z.array(z.object({ count: z.int() })) })

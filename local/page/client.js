@@ -20,10 +20,14 @@ function keep(tokens) {
   else sessionStorage.removeItem(KEPT)
 }
 
-export async function refusalOf(response) {
-  const body = await response.json().catch(() => ({}))
-  const { code = 'UNKNOWN', message = `The platform answered ${response.status}`, retry_after } = body.error ?? {}
-  return new Refusal(response.status, code, message, retry_after)
+async function refusalOf(response) {
+  return refusalFrom(response.status, await response.json().catch(() => ({})))
+}
+
+/** The error of an answer whose body has been parsed. */
+export function refusalFrom(status, body) {
+  const { code = 'UNKNOWN', message = `The platform answered ${status}`, retry_after } = body?.error ?? {}
+  return new Refusal(status, code, message, retry_after)
 }
 
 async function send(method, path, body) {
@@ -77,14 +81,4 @@ export async function signOut() {
   const refresh_token = session?.refresh
   await call('POST', '/api/auth/logout', { refresh_token }).catch(() => {})
   keep(null)
-}
-
-/** Name and e-mail from the access token, for display. The server verifies tokens. */
-export function whoAmI() {
-  try {
-    const bytes = Uint8Array.from(atob(session.access.split('.')[1].replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0))
-    return JSON.parse(new TextDecoder().decode(bytes))
-  } catch {
-    return {}
-  }
 }

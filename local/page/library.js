@@ -1,200 +1,199 @@
-import { call, link, Refusal, whoAmI } from './client.js'
-import { $, announce, showProblem } from './dom.js'
-import { openPlayer, playingNow, refreshPlayer } from './player.js'
-import { posterFor } from './poster.js'
-import { day, hue, plural, seconds, size } from './words.js'
+import { call, Refusal } from './client.js'
+import { $, announce, showProblem, toast } from './dom.js'
+import { newGrid } from './grid.js'
+import { nameOf } from './item.js'
+import { newScrubber } from './scrubber.js'
+import { newTimeline } from './timeline.js'
+import { restore } from './trash.js'
+import { openViewer, refreshViewer, setUpViewer } from './viewer.js'
+import { plural } from './words.js'
 
-const FAILURES = {
-  UNSUPPORTED_CODEC: 'This kind of video cannot be converted.',
-  CORRUPT_INPUT: 'The file is damaged.',
-  LIMIT_EXCEEDED: 'The video is too long or too large.',
-  TIMEOUT: 'The conversion took too long.',
-  INTERNAL: 'Something went wrong on our side.',
-}
-const items = new Map()
-const tiles = new Map()
-let organizations = []
+const PAGE = 100
+/** Media items in memory; the pictures of those that are out of sight are not. */
+const KEPT = 4000
+/** Media items that are watched one by one while they are converted. */
+const WATCHED = 12
+
+let timeline = newTimeline()
 let organization
-let cursor
+let me
 let timer
+let loading
 let onSignedOut = () => {}
 
-export const currentOrganization = () => organization
+const does = {
+  find: (id) => timeline.find(id),
+  neighbour: (id, step) => timeline.neighbour(id, step),
+  load: (missing) => load(missing),
+  refresh,
+  remove,
+  canRemove: (m) => m.uploader_id === me?.user_id || ['owner', 'admin'].includes(organization?.role),
+  open: (id) => openViewer(timeline.find(id)),
+  closed: (id) => grid.focus(id),
+}
+const grid = newGrid($('months'), does)
+const scrubber = newScrubber(grid)
+setUpViewer(does)
 
-/** Shows the user's groups, out of those of this machine. */
-export async function openLibrary(directory, signedOut) {
+export function openLibrary(user, signedOut) {
+  me = user
   onSignedOut = signedOut
-  const me = whoAmI()
-  $('sign-in').hidden = true
-  $('library').hidden = false
-  $('who').textContent = me.name ?? me.email ?? ''
-  organizations = await mine(directory, me.email)
-  $('organization').replaceChildren(...organizations.map((o) => new Option(o.name, o.org_id)))
-  if (organizations[0]) await switchTo(organizations[0])
-  else showProblem(new Error('You are not a member of any group yet.'))
 }
 
 export function closeLibrary() {
   clearTimeout(timer)
   organization = undefined
-  clear()
-  $('library').hidden = true
+  timeline = newTimeline()
+  grid.clear()
 }
 
-/** Plays a media item if it exists and can be played. */
-export function play(mediaId) {
-  const item = items.get(mediaId)
-  if (item?.variants?.hls_master_url) openPlayer(item)
-}
-
-/** The API does not list a user's groups yet: take them from the link, otherwise try all and keep those that answer. */
-async function mine({ organizations: known, accounts }, email) {
-  const account = accounts.find((a) => a.email === email)
-  if (account) return known.filter((o) => account.organizations.includes(o.org_id))
-  const answers = await Promise.allSettled(known.map((o) => call('GET', `/api/media/${o.org_id}?limit=1`)))
-  return known.filter((_, i) => answers[i].status === 'fulfilled')
-}
-
-function clear() {
-  items.clear()
-  tiles.clear()
-  $('grid').replaceChildren()
-}
-
-async function switchTo(chosen) {
+export async function showLibraryOf(chosen) {
+  closeLibrary()
   organization = chosen
-  clear()
-  $('organization').value = chosen.org_id
-  $('organization-name').textContent = chosen.name
-  $('drop-name').textContent = chosen.name
-  cursor = undefined
+  $('summary').textContent = ''
+  $('empty').hidden = true
   await look()
 }
 
-async function page(after) {
-  const query = new URLSearchParams({ limit: '24', ...(after && { cursor: after }) })
-  return call('GET', `/api/media/${organization.org_id}?${query}`)
+/** Opens a media item by its id, wherever in the library it is. */
+export async function openById(id) {
+  const known = timeline.find(id)
+  const item = known ?? (await call('GET', `/api/media/${organization.org_id}/${id}`).catch(() => undefined))
+  if (item) openViewer(item)
 }
 
-/** Shows the newest page, and schedules the next look: soon during a conversion, later otherwise. */
+/** Asks for the months and for what was uploaded last, and schedules the next look: soon during a conversion. */
 export async function look() {
   clearTimeout(timer)
   const asked = organization
   if (!asked) return
+  let busy = false
   try {
-    const newest = await page()
+    const base = `/api/media/${asked.org_id}`
+    const [{ months }, latest] = await Promise.all([call('GET', `${base}/months`), call('GET', `${base}?limit=50`)])
     if (asked !== organization) return
-    // Older pages that were loaded stay, and so does their cursor.
-    if (cursor === undefined) showMore(newest)
-    const fresh = newest.media.map((m) => m.media_id)
-    for (const m of newest.media) items.set(m.media_id, m)
-    await refreshOld(fresh)
+    timeline.setMonths(months)
+    for (const m of latest.media) take(m)
+    busy = latest.media.some((m) => m.upload_status === 'processing')
+    const watched = watchedItems(latest.media)
+    busy ||= watched.length > 0
+    for (const m of watched) await refresh(m)
+    if (asked !== organization) return
     showProblem()
+    summarize(latest.media)
     render()
   } catch (error) {
+    if (asked !== organization) return
     if (error instanceof Refusal && error.status === 401) return onSignedOut()
     showProblem(error)
   }
-  const busy = [...items.values()].some((m) => m.upload_status === 'processing')
   timer = setTimeout(look, document.hidden ? 15_000 : busy ? 1000 : 8000)
 }
 
-/** An item that is still being converted may be on an older page. */
-async function refreshOld(fresh) {
-  const old = [...items.values()].filter((m) => m.upload_status === 'processing' && !fresh.includes(m.media_id))
-  for (const m of old) {
-    items.set(m.media_id, await call('GET', `/api/media/${m.org_id}/${m.media_id}`))
-  }
+function take(m) {
+  timeline.put(m)
+  refreshViewer(m)
 }
 
-function showMore(list) {
-  cursor = list.has_more ? list.next_cursor : null
-  $('more').hidden = !list.has_more
+/** What is on the screen and being converted, unless it is among the latest uploads. */
+function watchedItems(latest) {
+  const known = new Set(latest.map((m) => m.media_id))
+  const tiles = [...$('months').querySelectorAll('.tile:is([data-state=processing], [data-state=playable])')]
+  return tiles.map((tile) => timeline.find(tile.dataset.media)).filter((m) => m && !known.has(m.media_id)).slice(0, WATCHED)
 }
 
+function summarize(latest) {
+  const total = timeline.total()
+  const busy = latest.filter((m) => m.upload_status === 'processing').length
+  const working = busy ? `, ${busy === 50 ? 'many' : busy} being converted` : ''
+  $('summary').textContent = total === 0 ? '' : plural(total, 'memory', 'memories') + working
+  $('empty').hidden = total > 0
+  $('months').hidden = total === 0
+}
+
+let frame
+/** Draws what is near the window, and loads what is missing there. */
 function render() {
-  const all = [...items.values()].sort((a, b) => b.created_at.localeCompare(a.created_at))
-  for (const [i, m] of all.entries()) {
-    const tile = tiles.get(m.media_id) ?? newTile(m)
-    update(tile, m)
-    if ($('grid').children[i] !== tile) $('grid').insertBefore(tile, $('grid').children[i] ?? null)
-  }
-  const busy = all.filter((m) => m.upload_status === 'processing').length
-  $('empty').hidden = all.length > 0
-  $('summary').textContent =
-    all.length === 0 ? '' : plural(all.length, 'memory', 'memories') + (busy ? `, ${busy} being converted` : '')
-  const playing = playingNow()
-  if (playing && items.has(playing.media_id)) refreshPlayer(items.get(playing.media_id))
+  frame = undefined
+  if (!organization || $('photos').hidden) return
+  const { missing, near } = grid.render(timeline.months())
+  scrubber.update()
+  if (missing) load(missing).catch(() => {})
+  else timeline.trim(KEPT, near)
+}
+const renderSoon = () => {
+  frame ??= requestAnimationFrame(render)
+}
+export const showPhotos = render
+
+/** Loads pages until the media item at this place is known. One walk at a time; the last place asked for wins. */
+let wanted
+function load(place) {
+  wanted = place
+  loading ??= walk(organization).finally(() => {
+    loading = undefined
+  })
+  return loading
 }
 
-function newTile(m) {
-  const tile = $('tile').content.firstElementChild.cloneNode(true)
-  tile.dataset.media = m.media_id
-  const name = m.original_filename ?? m.media_id
-  tile.querySelector('.name').textContent = name
-  tile.querySelector('.name').title = name
-  tile.querySelector('.facts').textContent = `${day(m.created_at)} · ${size(m.file_size_bytes)}`
-  tile.querySelector('.download').ariaLabel = `Download the original of ${name}`
-  const frame = tile.querySelector('.frame')
-  frame.style.setProperty('--hue', hue(m.media_id))
-  frame.addEventListener('click', () => openPlayer(items.get(m.media_id)))
-  tiles.set(m.media_id, tile)
-  return tile
-}
-
-function update(tile, m) {
-  const name = m.original_filename ?? m.media_id
-  const playable = Boolean(m.variants?.hls_master_url)
-  const before = tile.dataset.state
-  const state = m.upload_status === 'processing' && playable ? 'playable' : m.upload_status
-  const percent = Math.round(m.conversion_progress?.percent ?? 0)
-  tile.dataset.state = state
-  tile.classList.toggle('working', m.upload_status === 'processing')
-  tile.classList.toggle('playable', playable)
-  tile.classList.toggle('failed', m.upload_status === 'failed')
-  tile.querySelector('.meter span').style.width = `${percent}%`
-  tile.querySelector('.state').textContent = describe(m, playable, percent)
-  tile.querySelector('.download').href = link(m.original_url)
-  const frame = tile.querySelector('.frame')
-  frame.disabled = !playable
-  frame.ariaLabel = playable ? `Play ${name}` : `${name}: ${describe(m, playable, percent)}`
-  if (m.upload_status === 'failed' && before !== 'failed') void explain(tile, m)
-  if (playable && !tile.dataset.poster) {
-    tile.dataset.poster = 'asked'
-    posterFor(tile.querySelector('.poster'), m.variants.hls_master_url)
-  }
-  if (before && before !== state) {
-    announce({ playable: `${name} can be played`, completed: `${name} is ready`, failed: `${name} failed` }[state] ?? '')
+async function walk(asked) {
+  for (let tried = 0; wanted && asked === organization; ) {
+    const { month, index } = wanted
+    const start = timeline.startFor(month, index)
+    if (!start) return
+    const query = new URLSearchParams({ limit: PAGE, sort: 'captured_at', ...(start.cursor && { cursor: start.cursor }) })
+    try {
+      const page = await call('GET', `/api/media/${asked.org_id}?${query}`)
+      if (asked !== organization) return
+      timeline.receive(start, page)
+      tried = 0
+      renderSoon()
+    } catch (error) {
+      if (error.code === 'INVALID_CURSOR' && tried++ === 0) timeline.restart()
+      else if (error.status === 429) await new Promise((resolve) => setTimeout(resolve, (error.retryAfter ?? 1) * 1000))
+      else throw error
+    }
   }
 }
 
-function describe(m, playable, percent) {
-  if (m.upload_status === 'failed') return tiles.get(m.media_id)?.dataset.reason ?? 'Could not be converted'
-  if (m.upload_status === 'completed') return playable ? '' : 'Ready'
-  const { speed, eta_sec: eta } = m.conversion_progress ?? {}
-  if (!m.conversion_progress) return 'Waiting to be converted'
-  const parts = [percent === 0 && 'Preparing', `${percent} %`, speed && `${Number.parseFloat(speed)}×`, eta && `${seconds(eta)} left`]
-  return (playable ? 'Playable · ' : '') + parts.filter(Boolean).join(' · ')
+/** The present state of a media item, with new links. One that is gone leaves the grid. */
+async function refresh(m) {
+  try {
+    const fresh = await call('GET', `/api/media/${m.org_id}/${m.media_id}`)
+    take(fresh)
+    renderSoon()
+    return fresh
+  } catch (error) {
+    if (error.status === 404) {
+      timeline.drop(m.media_id)
+      renderSoon()
+    }
+    throw error
+  }
 }
 
-async function explain(tile, m) {
-  const meta = await call('GET', `/api/media/${m.org_id}/${m.media_id}/metadata`).catch(() => undefined)
-  const { code, message } = meta?.conversion?.error ?? {}
-  tile.dataset.reason = FAILURES[code] ?? message ?? 'Could not be converted'
-  tile.querySelector('.state').textContent = tile.dataset.reason
-}
-
-$('organization').addEventListener('change', () => {
-  void switchTo(organizations.find((o) => o.org_id === $('organization').value))
-})
-$('more').addEventListener('click', async () => {
-  const asked = organization
-  const list = await page(cursor).catch(showProblem)
-  if (!list || asked !== organization) return
-  for (const m of list.media) items.set(m.media_id, m)
-  showMore(list)
+/** Deletes a media item, and offers to take that back. */
+async function remove(id) {
+  const m = timeline.find(id)
+  if (!m) return false
+  try {
+    await call('DELETE', `/api/media/${m.org_id}/${id}`)
+  } catch (error) {
+    toast(error.message)
+    return false
+  }
+  timeline.drop(id)
   render()
-})
+  const undo = async () => {
+    await restore(m).then(() => announce(`${nameOf(m)} is back`), (error) => toast(error.message))
+    await look()
+  }
+  toast(`${nameOf(m)} is in the trash`, { label: 'Undo', run: undo })
+  return true
+}
+
+addEventListener('scroll', renderSoon, { passive: true })
+new ResizeObserver(renderSoon).observe($('months'))
 document.addEventListener('visibilitychange', () => {
   if (!document.hidden) void look()
 })

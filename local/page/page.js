@@ -1,10 +1,15 @@
-import { isSignedIn, signIn, signOut } from './client.js'
-import { $ } from './dom.js'
-import { closeLibrary, openLibrary, play } from './library.js'
+import { call, isSignedIn, signIn, signOut } from './client.js'
+import { $, showProblem } from './dom.js'
+import { closeLibrary, look, openById, openLibrary, showLibraryOf, showPhotos } from './library.js'
+import { openTrash } from './trash.js'
+import { forgetUploads } from './upload-memory.js'
+import { endUploads, uploadTo } from './upload-list.js'
+import { closeViewer } from './viewer.js'
 import { hue } from './words.js'
-import './upload-list.js'
 
-let directory = { accounts: [], organizations: [] }
+let accounts = []
+let organizations = []
+let organization
 
 const hash = new URLSearchParams(location.hash.slice(1))
 if (hash.has('key')) {
@@ -12,14 +17,14 @@ if (hash.has('key')) {
   history.replaceState(null, '', location.pathname) // the key is a credential: not in the history
 }
 
-async function loadDirectory() {
+async function loadAccounts() {
   const key = sessionStorage.getItem('keepsake.key') ?? ''
   const response = await fetch('/directory', { headers: { 'X-Page-Key': key } })
-  if (response.ok) directory = await response.json()
-  $('accounts').hidden = directory.accounts.length === 0
-  $('accounts-hint').hidden = directory.accounts.length > 0
-  $('account-list').replaceChildren(...directory.accounts.map(accountButton))
-  if (directory.accounts[0]) choose(directory.accounts[0])
+  if (response.ok) accounts = (await response.json()).accounts
+  $('accounts').hidden = accounts.length === 0
+  $('accounts-hint').hidden = accounts.length > 0
+  $('account-list').replaceChildren(...accounts.map(accountButton))
+  if (accounts[0]) choose(accounts[0])
 }
 
 function avatar(name) {
@@ -52,7 +57,7 @@ async function enter(email, password) {
   $('sign-in-error').hidden = true
   try {
     await signIn(email, password)
-    await openLibrary(directory, showSignIn)
+    await open()
   } catch (error) {
     const wrong = error.status === 401 || error.status === 400
     $('sign-in-error').textContent = wrong ? 'The e-mail address or the password is wrong.' : error.message
@@ -63,9 +68,52 @@ async function enter(email, password) {
   }
 }
 
+/** The person's groups come from the API; nothing about them is known to the page. */
+async function open() {
+  const me = await call('GET', '/api/users/me')
+  organizations = me.organizations
+  $('sign-in').hidden = true
+  $('library').hidden = false
+  $('who').textContent = me.display_name ?? me.email ?? ''
+  $('who-avatar').replaceChildren(avatar(me.display_name ?? me.email ?? '?'))
+  $('organization').replaceChildren(...organizations.map((o) => new Option(o.name, o.org_id)))
+  $('organization-label').hidden = organizations.length < 2
+  openLibrary(me, showSignIn)
+  if (organizations[0]) await switchTo(organizations[0])
+  else showProblem(new Error('You are not a member of any group yet.'))
+}
+
+async function switchTo(chosen) {
+  organization = chosen
+  $('organization').value = chosen.org_id
+  for (const id of ['organization-name', 'drop-name']) $(id).textContent = chosen.name
+  uploadTo(chosen)
+  scrollTo({ top: 0 })
+  await Promise.all([showLibraryOf(chosen), showView()])
+}
+
+/** `#trash` is the trash, everything else the photos. */
+async function showView() {
+  const isTrash = location.hash === '#trash'
+  const changed = $('trash').hidden === isTrash
+  $('photos').hidden = isTrash
+  $('trash').hidden = !isTrash
+  for (const [id, isHere] of [['to-photos', !isTrash], ['to-trash', isTrash]]) {
+    if (isHere) $(id).setAttribute('aria-current', 'page')
+    else $(id).removeAttribute('aria-current')
+  }
+  if (!organization) return
+  if (isTrash) return openTrash(organization)
+  if (!changed) return
+  showPhotos()
+  await look()
+}
+
 function showSignIn() {
+  closeViewer()
   closeLibrary()
-  for (const dialog of document.querySelectorAll('dialog[open]')) dialog.close()
+  organization = undefined
+  $('library').hidden = true
   $('sign-in').hidden = false
   $('email').focus()
 }
@@ -75,13 +123,23 @@ $('sign-in-form').addEventListener('submit', (event) => {
   void enter($('email').value, $('password').value)
 })
 $('sign-out').addEventListener('click', async () => {
+  endUploads()
+  forgetUploads()
   await signOut()
+  history.replaceState(null, '', location.pathname)
   showSignIn()
 })
+$('organization').addEventListener('change', () => {
+  void switchTo(organizations.find((o) => o.org_id === $('organization').value))
+})
+addEventListener('hashchange', () => void showView())
 
-await loadDirectory()
-const wanted = directory.accounts.find((a) => a.label.toLowerCase().startsWith(hash.get('account') ?? '-'))
-if (isSignedIn()) await openLibrary(directory, showSignIn).catch(showSignIn)
+await loadAccounts()
+const wanted = accounts.find((a) => a.label.toLowerCase().startsWith(hash.get('account') ?? '-'))
+if (isSignedIn()) await open().catch(showSignIn)
 else if (wanted) await enter(wanted.email, wanted.password)
 else showSignIn()
-if (hash.has('media')) play(hash.get('media'))
+if (hash.has('media') && organization) {
+  history.replaceState(null, '', location.pathname)
+  await openById(hash.get('media'))
+}

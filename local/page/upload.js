@@ -1,7 +1,10 @@
-import { accessToken, call, Refusal, renew } from './client.js'
+import { accessToken, call, Refusal, refusalFrom, renew } from './client.js'
+import { forget, recall, remember } from './upload-memory.js'
 
+/** Files up to this size are sent whole: one request instead of three. */
+const WHOLE = 8 * 1024 * 1024
 const CHUNK = 8 * 1024 * 1024
-const AT_ONCE = 3
+const AT_ONCE = 2
 const ATTEMPTS = 6
 const pause = (ms, signal) =>
   new Promise((resolve, reject) => {
@@ -10,78 +13,85 @@ const pause = (ms, signal) =>
   })
 
 /**
- * The upload of one file in chunks, several at a time. `run()` can be called again after a failure: it asks the API
- * which chunks have arrived and sends the rest. `onProgress(sentBytes)` is called while bytes are sent.
+ * The upload of one file. `run()` resolves to the id of the media item, and can be called again after a failure, also
+ * after a reload of the page: what has arrived is not sent again. `onProgress(sentBytes)` is called while bytes are sent,
+ * `onWait(seconds)` when the API asks to wait. `key` names the file in the memory of uploads.
  */
-export function uploadOf(organization, file, onProgress) {
-  const base = `/api/media/${organization}`
-  let started
+export function uploadOf({ org, file, type, pairId, key, onProgress, onWait }) {
+  const base = `/api/media/${org}`
+  const pairing = pairId ? { live_photo_pair_id: pairId } : {}
   let stop = new AbortController()
-
-  /** PUT with progress, which fetch does not report. */
-  function put(path, blob, onSent, signal) {
-    return new Promise((resolve, reject) => {
-      const request = new XMLHttpRequest()
-      const abort = () => request.abort()
-      request.open('PUT', `/v1${path}`)
-      request.setRequestHeader('Authorization', `Bearer ${accessToken()}`)
-      request.setRequestHeader('Content-Type', 'application/octet-stream')
-      request.upload.onprogress = (event) => onSent(event.loaded)
-      request.onload = () => {
-        const error = request.status < 300 ? undefined : parse(request.responseText).error
-        if (request.status < 300) resolve()
-        else reject(new Refusal(request.status, error?.code, error?.message ?? `The platform answered ${request.status}`, error?.retry_after))
-      }
-      request.onerror = () => reject(new Refusal(0, 'OFFLINE', 'The platform cannot be reached'))
-      request.onabort = () => reject(signal.reason ?? new DOMException('stopped', 'AbortError'))
-      request.onloadend = () => signal.removeEventListener('abort', abort)
-      signal.addEventListener('abort', abort, { once: true })
-      request.send(blob)
-    })
-  }
-
-  async function sendChunk(index, onSent, signal) {
-    const blob = file.slice(index * started.chunk_size_bytes, (index + 1) * started.chunk_size_bytes)
-    for (let attempt = 1; ; attempt++) {
-      try {
-        await put(`${base}/upload/${started.upload_id}/${index}`, blob, onSent, signal)
-        onSent(blob.size)
-        return
-      } catch (error) {
-        onSent(0)
-        signal.throwIfAborted()
-        if (error.status === 401) await renew()
-        else if (attempt === ATTEMPTS || !mayPass(error)) throw error
-        await pause(error.retryAfter ? error.retryAfter * 1000 : 300 * 2 ** attempt, signal)
-      }
-    }
-  }
-
-  async function missing() {
-    const state = await call('GET', `${base}/upload/${started.upload_id}`)
-    const has = (i) => state.received_ranges.some(([first, last]) => i >= first && i <= last)
-    return Array.from({ length: started.total_chunks }, (_, i) => i).filter((i) => !has(i))
-  }
+  const note = (more) => remember(key, { ...recall(key), ...(pairId && { pairId }), ...more })
 
   async function run() {
     stop = new AbortController()
     const { signal } = stop
-    const isRepeat = started !== undefined
-    started ??= await call('POST', `${base}/upload`, {
-      filename: file.name,
-      mime_type: file.type || 'video/mp4',
-      file_size_bytes: file.size,
-      chunk_size_bytes: CHUNK,
-    })
+    const { mediaId } = recall(key)
+    if (mediaId && (await exists(mediaId))) return mediaId
+    if (mediaId) forget(key)
+    const id = file.size <= WHOLE ? await sendWhole(signal) : await sendInChunks(signal)
+    note({ mediaId: id })
+    return id
+  }
+
+  const exists = (mediaId) =>
+    patiently(() => call('GET', `${base}/${mediaId}`), stop.signal).then(
+      () => true,
+      (error) => {
+        if (error.status === 404) return false
+        throw error
+      },
+    )
+
+  async function sendWhole(signal) {
+    // The key is kept before the request: when its answer is lost, a repeat gets that answer and makes nothing new.
+    const { once = crypto.randomUUID() } = recall(key)
+    note({ once })
+    const form = new FormData()
+    for (const [name, value] of Object.entries(pairing)) form.append(name, value)
+    form.append('file', new Blob([file], { type }), file.name)
+    const headers = { 'Idempotency-Key': once }
+    const answer = await patiently(() => send('POST', `${base}/single`, form, { headers, onSent: onProgress, signal }), signal)
+    return answer.data.media_id
+  }
+
+  async function sendInChunks(signal) {
+    const { uploadId } = recall(key)
+    const known = uploadId && (await patiently(() => call('GET', `${base}/upload/${uploadId}`), signal).catch(ifGone))
+    if (known?.status === 'completed') return known.media_id
+    // An open one goes on; one that is being merged is merged again, which changes nothing.
+    const started = known && ['open', 'merging'].includes(known.status) ? known : await start(signal)
+    await sendMissing(started, signal)
+    const merged = await patiently(() => call('POST', `${base}/merge`, { upload_id: started.upload_id }), signal)
+    return merged.media_id
+  }
+
+  async function start(signal) {
+    const body = { filename: file.name, mime_type: type, file_size_bytes: file.size, chunk_size_bytes: CHUNK, ...pairing }
+    const started = await patiently(() => call('POST', `${base}/upload`, body), signal)
+    note({ uploadId: started.upload_id })
+    return { ...started, received_ranges: [] }
+  }
+
+  async function sendMissing(started, signal) {
+    const sizeOf = (i) => Math.min(started.chunk_size_bytes, file.size - i * started.chunk_size_bytes)
+    const has = (i) => started.status === 'merging' || started.received_ranges.some(([first, last]) => i >= first && i <= last)
     const all = Array.from({ length: started.total_chunks }, (_, i) => i)
-    const queue = isRepeat ? await missing() : all
-    const sent = new Map(all.filter((i) => !queue.includes(i)).map((i) => [i, sizeOf(i)]))
-    const tell = (i) => (bytes) => {
-      sent.set(i, Math.min(bytes, sizeOf(i)))
-      onProgress([...sent.values()].reduce((a, b) => a + b, 0))
-    }
+    const queue = all.filter((i) => !has(i))
+    const sent = new Map(all.filter(has).map((i) => [i, sizeOf(i)]))
     const worker = async () => {
-      for (let i = queue.shift(); i !== undefined; i = queue.shift()) await sendChunk(i, tell(i), signal)
+      for (let i = queue.shift(); i !== undefined; i = queue.shift()) {
+        const from = i * started.chunk_size_bytes
+        const onSent = (bytes) => {
+          sent.set(i, Math.min(bytes, sizeOf(i)))
+          onProgress([...sent.values()].reduce((a, b) => a + b, 0))
+        }
+        const headers = { 'Content-Type': 'application/octet-stream' }
+        const path = `${base}/upload/${started.upload_id}/${i}`
+        const blob = file.slice(from, from + sizeOf(i))
+        await patiently(() => send('PUT', path, blob, { headers, onSent, signal }), signal)
+        onSent(sizeOf(i))
+      }
     }
     try {
       await Promise.all(Array.from({ length: AT_ONCE }, worker))
@@ -89,22 +99,74 @@ export function uploadOf(organization, file, onProgress) {
       stop.abort(error) // the other chunks need not be sent
       throw error
     }
-    return call('POST', `${base}/merge`, { upload_id: started.upload_id })
   }
 
-  const sizeOf = (i) => Math.min(started.chunk_size_bytes, file.size - i * started.chunk_size_bytes)
+  /** Repeats what a repeat can help. A request that came too soon is no failure: it waits as long as the API asks. */
+  async function patiently(work, signal) {
+    for (let attempt = 1; ; ) {
+      try {
+        return await work()
+      } catch (error) {
+        signal.throwIfAborted()
+        if (error.status === 401) await renew()
+        else if (error.status !== 429 && (attempt === ATTEMPTS || !mayPass(error))) throw error
+        if (error.status !== 429) attempt++
+        const seconds = error.retryAfter ?? (error.status === 401 ? 0 : 0.3 * 2 ** attempt)
+        if (seconds > 3) onWait(Math.ceil(seconds))
+        await pause(seconds * 1000, signal)
+      }
+    }
+  }
 
   return {
     run,
     async cancel() {
       stop.abort(new DOMException('cancelled', 'AbortError'))
-      if (started) await call('DELETE', `${base}/upload/${started.upload_id}`).catch(() => {})
+      const { uploadId, mediaId } = recall(key)
+      forget(key)
+      if (uploadId && !mediaId) await call('DELETE', `${base}/upload/${uploadId}`).catch(() => {})
     },
+    /** Stops sending and keeps what has arrived. */
+    pause: () => stop.abort(new DOMException('stopped', 'AbortError')),
   }
 }
 
-/** Whether a retry can help. */
-const mayPass = (error) => error.status === 0 || error.status === 429 || error.status >= 500 || error.code === 'CHECKSUM_MISMATCH'
+const ifGone = (error) => {
+  if (error.status !== 404) throw error
+}
+
+/** A request with progress, which fetch does not report. */
+function send(method, path, body, { headers, onSent, signal }) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest()
+    const abort = () => request.abort()
+    request.open(method, `/v1${path}`)
+    request.setRequestHeader('Authorization', `Bearer ${accessToken()}`)
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
+    request.upload.onprogress = (event) => onSent(event.loaded)
+    request.onload = () => {
+      const answer = parse(request.responseText)
+      if (request.status < 300) return resolve(answer)
+      onSent(0)
+      reject(refusalFrom(request.status, answer))
+    }
+    request.onerror = () => {
+      onSent(0)
+      reject(new Refusal(0, 'OFFLINE', 'The platform cannot be reached'))
+    }
+    request.onabort = () => reject(signal.reason ?? new DOMException('stopped', 'AbortError'))
+    request.onloadend = () => signal.removeEventListener('abort', abort)
+    signal.addEventListener('abort', abort, { once: true })
+    request.send(body)
+  })
+}
+
+/** Whether a retry can help. A failed fetch is a TypeError without a status. */
+const mayPass = (error) =>
+  error.status === 0 ||
+  error.status >= 500 ||
+  ['CHECKSUM_MISMATCH', 'IDEMPOTENCY_IN_PROGRESS'].includes(error.code) ||
+  error instanceof TypeError
 
 function parse(text) {
   try {

@@ -11,16 +11,29 @@ export function seconds(count) {
   return minutes < 60 ? `${minutes} min ${Math.round(count % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }
 
-export const clock = (count) =>
-  `${Math.floor(count / 60)}:${String(Math.floor(count % 60)).padStart(2, '0')}`
-
-export function day(iso) {
-  const then = new Date(iso)
-  const today = new Date().toDateString() === then.toDateString()
-  return today
-    ? `Today, ${then.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })}`
-    : then.toLocaleDateString([], { day: 'numeric', month: 'long', year: 'numeric' })
+export function clock(count) {
+  const whole = Math.round(count)
+  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60]
+  const rest = String(whole % 60).padStart(2, '0')
+  return hours ? `${hours}:${String(minutes).padStart(2, '0')}:${rest}` : `${minutes}:${rest}`
 }
+
+// The API groups months by UTC, so the page shows the times of capture in UTC as well: a photo must not stand under May
+// and say 1 June. Where the camera wrote no offset, this is the time on its clock.
+const UTC = { timeZone: 'UTC' }
+
+/** `2026-05` as `May 2026`. */
+export const monthName = (month) =>
+  new Date(`${month}-01T00:00:00Z`).toLocaleDateString([], { ...UTC, month: 'long', year: 'numeric' })
+
+export const day = (iso) =>
+  new Date(iso).toLocaleDateString([], { ...UTC, day: 'numeric', month: 'long', year: 'numeric' })
+
+export const moment = (iso) =>
+  new Date(iso).toLocaleString([], {
+    ...{ ...UTC, weekday: 'long', day: 'numeric', month: 'long', year: 'numeric' },
+    ...{ hour: '2-digit', minute: '2-digit' },
+  })
 
 /** A hue for avatars and placeholders: always the same for the same text. */
 export function hue(text) {
@@ -29,4 +42,12 @@ export function hue(text) {
   return sum % 360
 }
 
-export const plural = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`
+export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString()} ${count === 1 ? one : many}`
+
+const DAY_MS = 86_400_000
+
+/** How long a deleted media item can still be restored. Rounded up: on the last day there is still one day. */
+export function daysLeft(purgeAt, now = Date.now()) {
+  const days = Math.ceil((Date.parse(purgeAt) - now) / DAY_MS)
+  return days < 1 ? 'Ending today' : `${plural(days, 'day')} left`
+}

@@ -50,15 +50,21 @@ async function isClean(t: Test): Promise<void> {
   )
 }
 
-t.test('CHECK=1 plays the stream to its end and leaves nothing', async (t: Test) => {
-  const { ended, output } = demo(t, clip)
-  t.equal(await ended, 0, output())
-  t.match(output(), /Upload .* in chunks, last ones first: med_/)
-  t.match(output(), /Conversion .* completed in .* s, playable after .* s/)
-  t.match(output(), /Checked +360p\.m3u8: 2 segments, .* 7\.\d+ s decoded/)
-  t.match(output(), 'The stream plays: 1 rendition of 7.00 s')
-  await isClean(t)
-})
+t.test(
+  'CHECK=1 checks the photos and the Live Photo, plays the stream to its end, and leaves nothing',
+  async (t: Test) => {
+    const { ended, output } = demo(t, clip)
+    t.equal(await ended, 0, output())
+    t.match(output(), /Photos .* 5 photos and a Live Photo \(IMG_2107\.(HEIC|JPG) with IMG_2107\.MOV\)/)
+    t.match(output(), 'Checked    5 photos: placeholder, image, WebP and thumbnail, without EXIF')
+    t.match(output(), 'Checked    Live Photo: one media item, and its motion plays')
+    t.match(output(), /Upload .* in chunks, last ones first: med_/)
+    t.match(output(), /Conversion .* completed in .* s, playable after .* s/)
+    t.match(output(), /Checked +360p\.m3u8: 2 segments, .* 7\.\d+ s decoded/)
+    t.match(output(), 'The stream plays: 1 rendition of 7.00 s')
+    await isClean(t)
+  },
+)
 
 t.test('a failure is a sentence and exit status 1', async (t: Test) => {
   const broken = join(folder, 'broken.mp4')

@@ -1,0 +1,118 @@
+import { uploadOf } from './upload.js'
+import { recall } from './upload-memory.js'
+import { keyOf, planUpload } from './upload-plan.js'
+
+const FILES_AT_ONCE = 3
+
+/**
+ * Uploads any number of files, a few at a time. Each is {name, size, sent, state, note}, where the state is waiting,
+ * sending, done, failed or cancelled. `onChange()` follows every change; `onDone(job)` each file that has arrived.
+ */
+export function newUploadQueue({ onChange, onDone }) {
+  let jobs = []
+  let skipped = []
+  let running = 0
+
+  /** `entries`: {path, file}. Files that are on their way already are not added again. */
+  function add(org, entries) {
+    const plan = planUpload(entries)
+    skipped.push(...plan.skipped)
+    const pairs = new Map()
+    const present = new Set(jobs.filter((j) => j.state !== 'cancelled').map((j) => j.key))
+    for (const entry of plan.accepted) {
+      const key = keyOf(org, entry)
+      if (entry.stem) pairs.set(entry.stem, pairs.get(entry.stem) ?? recall(key).pairId)
+      if (!present.has(key)) jobs.push(newJob(org, key, entry))
+    }
+    // Both halves of a Live Photo get the same id, also when one of them was uploaded before a reload.
+    for (const [stem, known] of pairs) pairs.set(stem, known ?? crypto.randomUUID())
+    for (const job of jobs) if (job.stem && job.state === 'waiting') job.pairId ??= pairs.get(job.stem)
+    next()
+  }
+
+  const newJob = (org, key, { file, type, stem, path }) => ({
+    ...{ org, key, file, type, stem, path, name: file.name, size: file.size },
+    ...{ sent: 0, state: 'waiting', note: '', since: 0 },
+  })
+
+  function next() {
+    for (let job = waiting(); job && running < FILES_AT_ONCE; job = waiting()) void start(job)
+    onChange()
+  }
+  const waiting = () => jobs.find((j) => j.state === 'waiting')
+
+  async function start(job) {
+    running++
+    Object.assign(job, { state: 'sending', note: '', since: performance.now() })
+    job.upload = uploadOf({
+      ...{ org: job.org, file: job.file, type: job.type, pairId: job.pairId, key: job.key },
+      onProgress(bytes) {
+        job.sent = Math.min(bytes, job.size)
+        job.note = ''
+        onChange()
+      },
+      onWait(seconds) {
+        job.note = `Continues in ${seconds} s`
+        onChange()
+      },
+    })
+    try {
+      await job.upload.run()
+      Object.assign(job, { state: 'done', sent: job.size, file: undefined })
+      onDone(job)
+    } catch (error) {
+      if (job.state !== 'cancelled') fail(job, error)
+    } finally {
+      running--
+      next()
+    }
+  }
+
+  function fail(job, error) {
+    Object.assign(job, { state: 'failed', sent: 0, note: error.message, code: error.code })
+    // The others would be refused as well.
+    if (error.code !== 'QUOTA_EXCEEDED') return
+    for (const other of jobs) if (other.state === 'waiting') Object.assign(other, { state: 'failed', note: error.message })
+  }
+
+  function cancel(job) {
+    job.state = 'cancelled'
+    void job.upload?.cancel()
+    next()
+  }
+
+  function retry(which = (job) => job.state === 'failed') {
+    for (const job of jobs) if (job.state === 'failed' && which(job)) job.state = 'waiting'
+    next()
+  }
+
+  /** Stops everything. What has arrived stays, and goes on when the same files are added again. */
+  function stop() {
+    for (const job of jobs) if (job.state === 'waiting') job.state = 'cancelled'
+    for (const job of jobs.filter((j) => j.state === 'sending')) {
+      job.state = 'cancelled'
+      job.upload.pause()
+    }
+    clear()
+  }
+
+  /** Forgets what has ended. */
+  function clear() {
+    jobs = jobs.filter((j) => j.state === 'sending' || j.state === 'waiting')
+    skipped = []
+    onChange()
+  }
+
+  function summary() {
+    const of = (state) => jobs.filter((j) => j.state === state)
+    const counted = jobs.filter((j) => j.state !== 'cancelled')
+    const sum = (key) => counted.reduce((total, j) => total + j[key], 0)
+    return {
+      total: counted.length, bytes: sum('size'), sent: sum('sent'), done: of('done').length,
+      sending: of('sending'), failed: of('failed'), waiting: of('waiting').length, skipped,
+      isBusy: jobs.some((j) => j.state === 'sending' || j.state === 'waiting'),
+    }
+  }
+
+  return { add, cancel, retry, stop, clear, summary }
+}

@@ -1,0 +1,223 @@
+import { link } from './client.js'
+import { $, wantsLessMotion } from './dom.js'
+import { describe, detailsOf, isPlayable, kindOf, nameOf, reasonOf } from './item.js'
+import { playLivePhoto } from './live-photo.js'
+import { drawPlaceholder } from './picture.js'
+import { playedSeconds, playVideo, stopVideo } from './player.js'
+import { clock, moment, size } from './words.js'
+
+const dialog = $('viewer')
+let shown
+let does
+let stopMotion = () => {}
+
+/** `given`: {find, neighbour(id, step), refresh(m), remove(id), canRemove(m), closed(id)}. */
+export function setUpViewer(given) {
+  does = given
+}
+
+export const isShown = (id) => shown?.media_id === id
+
+/** Opens a media item: plays a video, shows a photo. The page's address names it, so the back button closes it. */
+export function openViewer(m) {
+  if (!dialog.open) {
+    history.pushState({ viewer: true }, '', `#${new URLSearchParams({ media: m.media_id })}`)
+    dialog.showModal()
+  }
+  show(m)
+}
+
+export function closeViewer() {
+  if (!dialog.open) return
+  if (history.state?.viewer) history.back()
+  dialog.close()
+}
+
+/** Called with every update of media items: more renditions may exist than at the start. */
+export function refreshViewer(m) {
+  if (!isShown(m.media_id)) return
+  const before = shown
+  shown = m
+  say(m)
+  const finished = before.upload_status !== m.upload_status || isPlayable(before) !== isPlayable(m)
+  if (finished) load(m, isPlayable(before) ? playedSeconds() : 0)
+}
+
+function show(m) {
+  shown = m
+  history.replaceState(history.state, '', `#${new URLSearchParams({ media: m.media_id })}`)
+  $('viewer-title').textContent = nameOf(m)
+  $('viewer-facts').replaceChildren()
+  $('viewer-remove').hidden = !does.canRemove(m)
+  say(m)
+  load(m, 0)
+  for (const [id, step] of [['viewer-previous', -1], ['viewer-next', 1]]) {
+    const { item, missing } = does.neighbour(m.media_id, step)
+    $(id).disabled = !item && !missing
+    // The next picture is there before it is asked for.
+    if (item?.variants.image_webp_url && kindOf(item) !== 'video') new Image().src = link(item.variants.image_webp_url)
+  }
+}
+
+function say(m) {
+  const note = describe(m)
+  const early = m.upload_status === 'processing' && isPlayable(m)
+  $('viewer-note').hidden = note === ''
+  $('viewer-note').textContent = early ? `${note}. Better quality follows when it is converted` : note
+  $('viewer-download').href = link(m.original_url)
+  $('viewer-download').ariaLabel = `Download the original of ${nameOf(m)}`
+  $('viewer-when').textContent = m.captured_at ? moment(m.captured_at) : `Added ${moment(m.created_at)}`
+}
+
+function load(m, from) {
+  stop()
+  const stage = $('viewer-stage')
+  stage.dataset.kind = kindOf(m)
+  $('viewer-live').hidden = kindOf(m) !== 'live'
+  const hasPicture = showPicture(m)
+  $('viewer-nothing').hidden = hasPicture || isPlayable(m)
+  $('viewer-nothing').textContent = m.upload_status === 'failed' ? 'No preview' : 'The preview follows'
+  if (isPlayable(m)) playVideo(m, from, () => does.refresh(m))
+  else if (kindOf(m) === 'live' && !wantsLessMotion()) playLive(m)
+  void details(m)
+}
+
+function stop() {
+  stopMotion()
+  stopVideo()
+  $('viewer-picture').hidden = true
+  $('viewer-picture').removeAttribute('src')
+  $('viewer-blur').hidden = true
+}
+
+/** The blur at once, then the thumbnail that the grid has loaded, then the photo itself. */
+function showPicture(m) {
+  const { image_webp_url: large, image_url: full, image_thumb_url: small } = m.variants
+  const best = large ?? full ?? small
+  if (isPlayable(m)) return true
+  $('viewer-blur').hidden = !drawPlaceholder($('viewer-blur'), m.placeholder)
+  if (!best) return !$('viewer-blur').hidden
+  const picture = $('viewer-picture')
+  picture.alt = `${nameOf(m)}`
+  picture.hidden = false
+  picture.src = link(small ?? best)
+  const whole = new Image()
+  whole.src = link(best)
+  whole.decode().then(
+    () => {
+      if (!isShown(m.media_id)) return
+      picture.src = whole.src
+      picture.dataset.loaded = m.media_id
+    },
+    () => void (isShown(m.media_id) && again(m)),
+  )
+  return true
+}
+
+/** A link that has expired: once more with new ones. */
+async function again(m) {
+  const fresh = await does.refresh(m).catch(() => undefined)
+  const url = fresh && (fresh.variants.image_webp_url ?? fresh.variants.image_url)
+  if (url && isShown(m.media_id)) $('viewer-picture').src = link(url)
+}
+
+function playLive(m) {
+  stopMotion = playLivePhoto($('viewer-stage'), m, does.refresh)
+}
+
+/** The lines below the picture: what the file says of itself. */
+async function details(m) {
+  const meta = await detailsOf(m).catch(() => undefined)
+  if (!meta || !isShown(m.media_id)) return
+  const { camera, exif, location } = meta
+  const renditions = meta.conversion.renditions.map((r) => r.name).join(', ')
+  const facts = [
+    ['Length', meta.duration_sec && clock(meta.duration_sec)],
+    ['Dimensions', meta.width && `${meta.width} × ${meta.height}`],
+    ['Size', size(m.file_size_bytes)],
+    ['Camera', [camera.make, camera.model].filter(Boolean).join(' ')],
+    ['Exposure', exposureOf(exif)],
+    ['Lens', exif.LensModel],
+    ['Place', location && `${location.latitude.toFixed(4)}, ${location.longitude.toFixed(4)}`],
+    ['Streams', renditions],
+    ['Not converted', m.upload_status === 'failed' && reasonOf(m)?.long],
+  ]
+  $('viewer-facts').replaceChildren(...facts.filter(([, value]) => value).flatMap(([name, value]) => fact(name, value)))
+  say(m)
+}
+
+const EXPOSURE = {
+  ExposureTime: (text) => `${text} s`,
+  FNumber: (text) => text,
+  ISOSpeedRatings: (text) => `ISO ${text}`,
+  FocalLength: (text) => text,
+}
+const exposureOf = (exif) =>
+  Object.entries(EXPOSURE).flatMap(([tag, show]) => (exif[tag] ? [show(exif[tag])] : [])).join(' · ')
+
+function fact(name, value) {
+  const [dt, dd] = ['dt', 'dd'].map((tag) => document.createElement(tag))
+  dt.textContent = name
+  dd.textContent = value
+  return [dt, dd]
+}
+
+async function go(step) {
+  const from = shown
+  const { item, missing } = does.neighbour(from.media_id, step)
+  const next = item ?? (missing && (await does.load(missing).then(() => does.neighbour(from.media_id, step).item, () => {})))
+  if (next && shown === from && dialog.open) show(next)
+}
+
+/** Deletes what is shown, and shows the next one. */
+async function remove() {
+  const m = shown
+  const next = does.neighbour(m.media_id, 1).item ?? does.neighbour(m.media_id, -1).item
+  if (!(await does.remove(m.media_id))) return
+  if (!isShown(m.media_id)) return
+  if (next) show(does.find(next.media_id) ?? next)
+  else closeViewer()
+}
+
+$('viewer-previous').addEventListener('click', () => void go(-1))
+$('viewer-next').addEventListener('click', () => void go(1))
+$('viewer-remove').addEventListener('click', () => void remove())
+$('viewer-live').addEventListener('click', () => playLive(shown))
+$('viewer-close').addEventListener('click', closeViewer)
+$('viewer-info').addEventListener('click', () => {
+  const isOpen = dialog.classList.toggle('informed')
+  $('viewer-info').ariaExpanded = String(isOpen)
+})
+dialog.addEventListener('keydown', (event) => {
+  // Arrows also move through a video and a list of qualities that have the focus.
+  if (event.target.closest('video, select')) return
+  if (event.key === 'ArrowLeft') void go(-1)
+  if (event.key === 'ArrowRight') void go(1)
+  if (event.key === 'Delete' && !$('viewer-remove').hidden) void remove()
+})
+dialog.addEventListener('cancel', (event) => {
+  event.preventDefault()
+  closeViewer()
+})
+dialog.addEventListener('close', () => {
+  const id = shown?.media_id
+  stop()
+  shown = undefined
+  if ($('toast').parentElement === dialog) document.body.append($('toast'))
+  does.closed(id)
+})
+addEventListener('popstate', () => {
+  if (dialog.open && !history.state?.viewer) dialog.close()
+})
+
+let touch
+const stage = $('viewer-stage')
+stage.addEventListener('touchstart', ({ touches: [first], touches }) => {
+  touch = touches.length === 1 ? { x: first.clientX, y: first.clientY } : undefined
+}, { passive: true })
+stage.addEventListener('touchend', ({ changedTouches: [last], target }) => {
+  if (!touch || target.closest('video')) return
+  const [dx, dy] = [last.clientX - touch.x, last.clientY - touch.y]
+  if (Math.abs(dx) > 50 && Math.abs(dx) > 2 * Math.abs(dy)) void go(dx < 0 ? 1 : -1)
+  else if (dy > 90 && dy > 2 * Math.abs(dx)) closeViewer()
+})
