@@ -45,8 +45,10 @@ function readBlocks(head: Buffer): Blocks {
 
 /** Returns where the next block begins. */
 function readFrame(head: Buffer, at: number, found: Blocks): number {
+  const data = at + 11 + tableSize(head[at + 9] ?? 0)
+  if (head[data] === 0) throw corrupt('The image lacks its pixels')
   found.frames += 1
-  return skipSubBlocks(head, at + 11 + tableSize(head[at + 9] ?? 0))
+  return skipSubBlocks(head, data)
 }
 
 function readExtension(head: Buffer, at: number, found: Blocks): number {

@@ -9,6 +9,7 @@ import type { ImageHeader } from '../../../jobs/images/header.ts'
 import { mayShowOriginal } from '../../../jobs/images/policy.ts'
 import { readHeader } from '../../../jobs/images/read-header.ts'
 import { sniff } from '../../../jobs/images/sniff.ts'
+import { boundariesOf } from '../../support/boundaries.ts'
 import { exifBomb } from '../../support/image-bombs.ts'
 import { chunk, heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
 
@@ -47,6 +48,9 @@ const samples: Record<string, Buffer> = {
   heif: await heic(picture, { rows: 2, columns: 2, exif: await tiffOf(PHONE, 6), irot: 3, gainMap: true }),
 }
 
+/** Before the magic is complete, the format is unknown. */
+const CUT = ['Truncated', 'CorruptInput', 'UnsupportedFormat']
+
 t.test('a header says what the file is', async (t) => {
   for (const [name, bytes] of Object.entries(samples)) {
     const isStanding = name === 'heif'
@@ -67,12 +71,27 @@ t.test('a file cut off anywhere is refused', async (t) => {
       reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
     }
     reasons.set(await refusal(bytes.subarray(0, -1)), 1)
-    const known = ['Truncated', 'CorruptInput', 'UnsupportedFormat']
     t.strictSame(
-      [...reasons.keys()].filter((r) => !known.includes(r ?? '')),
+      [...reasons.keys()].filter((r) => !CUT.includes(r ?? '')),
       [],
       name,
     )
+  }
+})
+
+t.test('a file cut off at a boundary of its parts, or one byte beside it, is refused', async (t) => {
+  const formats: Record<string, string> = { progressive: 'jpeg', animatedWebp: 'webp', avif: 'heif' }
+  for (const [name, bytes] of Object.entries(samples)) {
+    const found = boundariesOf[formats[name] ?? name]?.(bytes) ?? []
+    t.ok(found.length >= 4, `${name} has ${found.length} parts`)
+    const ends = new Set(found.flatMap((at) => [at - 1, at, at + 1]))
+    const accepted: unknown[] = []
+    for (const end of ends) {
+      if (end < 0 || end >= bytes.length) continue
+      const reason = await refusal(bytes.subarray(0, end))
+      if (!CUT.includes(reason ?? '')) accepted.push([end, reason])
+    }
+    t.strictSame(accepted, [], name)
   }
 })
 
