@@ -9,7 +9,14 @@ export interface Exif {
   gps: Tags
 }
 
-const NONE: Exif = { image: {}, photo: {}, gps: {} }
+/** What is known of a whole block. */
+interface Block extends Exif {
+  isReadable: boolean
+  /** The names of all tags in all directories, those of the thumbnail too. Unknown ones are numbers. */
+  names: readonly string[]
+}
+
+const NONE: Block = { image: {}, photo: {}, gps: {}, isReadable: true, names: [] }
 /** Cameras write some hundred entries, and in HEIF up to a megabyte with a maker note. */
 const MAX_BYTES = 1024 * 1024
 const MAX_ENTRIES = 512
@@ -17,13 +24,15 @@ const SIZES = [0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8]
 const DIRECTORIES = [0x8769, 0x8825, 0xa005]
 
 /** Reads a TIFF block as EXIF. A block that is broken or absurd counts as none; `isReadable` tells them apart. */
-export function parseExif(tiff: Buffer | null): Exif & { isReadable: boolean } {
-  if (!tiff) return { ...NONE, isReadable: true }
+export function parseExif(tiff: Buffer | null): Block {
+  if (!tiff) return NONE
   try {
     const block = tiff.subarray(0, MAX_BYTES)
     if (!isModest(block)) return { ...NONE, isReadable: false }
-    const { Image = {}, Photo = {}, GPSInfo = {} } = readExif(block)
-    return { image: Image ?? {}, photo: Photo ?? {}, gps: GPSInfo ?? {}, isReadable: true }
+    const { bigEndian: _, ...directories } = readExif(block)
+    const names = Object.values(directories).flatMap((tags) => Object.keys(tags ?? {}))
+    const { Image, Photo, GPSInfo } = directories
+    return { image: Image ?? {}, photo: Photo ?? {}, gps: GPSInfo ?? {}, isReadable: true, names }
   } catch {
     return { ...NONE, isReadable: false }
   }

@@ -1,4 +1,4 @@
-import { type Bytes, blank, corrupt, type ImageHeader, truncated } from './header.ts'
+import { type Bytes, blank, corrupt, type ImageHeader, tooLarge, truncated } from './header.ts'
 
 const MAX_BLOCKS = 1_000_000
 /** Application extensions that control how the animation repeats. Others hold XMP, for example. */
@@ -8,7 +8,7 @@ const PLAIN = new Set(['NETSCAPE2.0', 'ANIMEXTS1.0'])
 export function readGif({ head, size }: Bytes): ImageHeader {
   if (head.length < 13) throw truncated()
   const [width, height] = [head.readUInt16LE(6), head.readUInt16LE(8)]
-  const { frames, end, isPlain } = readBlocks(head)
+  const { frames, end, isPlain, comments } = readBlocks(head)
   if (end === undefined && head.length === size) throw truncated()
   if (frames === 0) throw corrupt('The image is empty')
   return {
@@ -18,27 +18,45 @@ export function readGif({ head, size }: Bytes): ImageHeader {
     height,
     isAnimated: frames > 1,
     mayBeTransparent: true,
-    memoryBytes: width * height * 8,
+    memoryBytes: width * height * 9.2,
+    xmp: comments,
     isPlain: isPlain && end === size,
   }
 }
 
-function readBlocks(head: Buffer): { frames: number; end: number | undefined; isPlain: boolean } {
+interface Blocks {
+  frames: number
+  end: number | undefined
+  isPlain: boolean
+  comments: Buffer[]
+}
+
+function readBlocks(head: Buffer): Blocks {
   let at = 13 + tableSize(head[10] ?? 0)
-  let frames = 0
-  let isPlain = true
-  for (let n = 0; n < MAX_BLOCKS && at < head.length; n++) {
+  const found: Blocks = { frames: 0, end: undefined, isPlain: true, comments: [] }
+  for (let n = 0; at < head.length; n++) {
+    if (n >= MAX_BLOCKS) throw tooLarge('The image has too many frames')
     const kind = head[at]
-    if (kind === 0x3b) return { frames, end: at + 1, isPlain }
-    if (kind === 0x2c) {
-      frames += 1
-      at = skipSubBlocks(head, at + 11 + tableSize(head[at + 9] ?? 0))
-    } else if (kind === 0x21) {
-      if (head[at + 1] === 0xff && !PLAIN.has(head.toString('latin1', at + 3, at + 14))) isPlain = false
-      at = skipSubBlocks(head, at + 2)
-    } else throw corrupt()
+    if (kind === 0x3b) return { ...found, end: at + 1 }
+    at = kind === 0x2c ? readFrame(head, at, found) : readExtension(head, at, found)
   }
-  return { frames, end: undefined, isPlain }
+  return found
+}
+
+/** Returns where the next block begins. */
+function readFrame(head: Buffer, at: number, found: Blocks): number {
+  const data = at + 11 + tableSize(head[at + 9] ?? 0)
+  if (head[data] === 0) throw corrupt('The image lacks its pixels')
+  found.frames += 1
+  return skipSubBlocks(head, data)
+}
+
+function readExtension(head: Buffer, at: number, found: Blocks): number {
+  if (head[at] !== 0x21) throw corrupt()
+  const next = skipSubBlocks(head, at + 2)
+  if (head[at + 1] === 0xff && !PLAIN.has(head.toString('latin1', at + 3, at + 14))) found.isPlain = false
+  if (head[at + 1] === 0xfe) found.comments.push(head.subarray(at + 2, next))
+  return next
 }
 
 const tableSize = (flags: number) => (flags & 0x80 ? 3 * 2 ** ((flags & 7) + 1) : 0)

@@ -16,6 +16,7 @@ export function readHeif(bytes: Bytes, format: 'heif' | 'avif'): ImageHeader {
   const boxes = boxesIn(head, 0, size)
   const box = boxes.find((b) => b.type === 'meta')
   if (!box || box.data.length < 4) throw head.length === size ? truncated() : corrupt()
+  if (box.at + box.data.length === head.length && head.length < size) throw tooLarge('The image describes too much')
   const meta = readMeta(box)
   refuseMissingBytes(meta, size)
   const item = meta.items.get(meta.primary)
@@ -33,7 +34,7 @@ export function readHeif(bytes: Bytes, format: 'heif' | 'avif'): ImageHeader {
     height,
     isTurnedByContainer: property(item, 'irot') !== undefined || property(item, 'imir') !== undefined,
     isAnimated: brand === 'avis' || brand === 'hevc' || brand === 'msf1',
-    memoryBytes: width * height * 4.5 * (depthOf(item, codedOf(meta)) > 8 ? 2 : 1),
+    memoryBytes: memoryOf(meta, item, size),
     mayBeTransparent: [...meta.items.values()].some(isAlpha),
     exif: exifOf(meta, bytes),
     xmp: describing(meta, (i) => i.type === 'mime').flatMap((i) => contentOf(i, meta, bytes) ?? []),
@@ -63,6 +64,27 @@ function sizeOf(item: Item): { width: number; height: number } {
 function codedOf(meta: Meta): Item | undefined {
   const [first] = meta.references.find((r) => r.type === 'dimg' && r.from === meta.primary)?.to ?? []
   return first === undefined ? meta.items.get(meta.primary) : meta.items.get(first)
+}
+
+/**
+ * Bytes per pixel of 8 bits that libheif and its decoders were measured to hold at once, rounded up: the planes, the
+ * decoder's own copy of them, and the pixels made of them. The file itself is held too.
+ */
+const HELD = { hvc1: { subsampled: 5.7, full: 9 }, av01: { subsampled: 6.6, full: 12.9 }, alpha: 2.3 }
+
+function memoryOf(meta: Meta, item: Item, size: number): number {
+  const coded = codedOf(meta)
+  const { width, height } = sizeOf(item)
+  const held = HELD[coded?.type === 'av01' ? 'av01' : 'hvc1'][isSubsampled(coded) ? 'subsampled' : 'full']
+  const alpha = [...meta.items.values()].some(isAlpha) ? HELD.alpha : 0
+  return size + width * height * (held + alpha) * (depthOf(item, coded) > 8 ? 2 : 1)
+}
+
+/** Colours at half the resolution in both directions, or none at all. */
+function isSubsampled(coded: Item | undefined): boolean {
+  const av1 = property(coded, 'av1C')?.[2]
+  if (av1 !== undefined) return (av1 & 0x10) !== 0 || (av1 & 0x0c) === 0x0c
+  return ((property(coded, 'hvcC')?.[16] ?? 3) & 3) < 2
 }
 
 function depthOf(item: Item, coded: Item | undefined): number {

@@ -1,9 +1,11 @@
-import { type Bytes, blank, corrupt, type ImageHeader, truncated } from './header.ts'
+import { type Bytes, blank, corrupt, type ImageHeader, tooLarge, truncated } from './header.ts'
 
 const EXIF = 'Exif\0\0'
 const XMP = 'http://ns.adobe.com/xap/1.0/\0'
 const ICC = 'ICC_PROFILE\0'
 const MAX_SEGMENTS = 4096
+/** Encoders write about ten. The decoder works through the whole picture for each of them. */
+const MAX_SCANS = 100
 
 interface Frame {
   width: number
@@ -30,7 +32,7 @@ export function readJpeg({ head, size }: Bytes): ImageHeader {
   if (!frame) throw corrupt()
   // A second scan makes the decoder keep the coefficients of the whole picture, two bytes each.
   const isBuffered = frame.isProgressive || head[scan + 4] !== frame.components
-  const end = endOfImage(head, scan)
+  const end = endOfImage(head, scan, found)
   if (end === undefined && head.length === size) throw truncated()
   // Decoders paint what is missing grey. Each block of 64 samples has two codes of at least one bit.
   const isEmpty = !frame.isProgressive && end !== undefined && (end - scan) * 8 < (2 * frame.samples) / 64
@@ -77,6 +79,7 @@ function readSegment(marker: number, data: Buffer, found: Found): void {
   const isFrame = marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker)
   if (isFrame) found.frame ??= frameOf(marker, data)
   else if (marker >= 0xe0 && marker <= 0xef) readApplication(marker - 0xe0, data, found)
+  else if (marker === 0xfe) found.isPlain = false
 }
 
 function frameOf(marker: number, data: Buffer): Frame {
@@ -101,14 +104,19 @@ function readApplication(n: number, data: Buffer, found: Found): void {
   if (n === 1 && begins(EXIF)) found.exif ??= data.subarray(EXIF.length)
   else if (n === 1 && begins(XMP)) found.xmp.push(data.subarray(XMP.length))
   else if (n === 2 && begins(ICC)) found.profile.push(data.subarray(ICC.length + 2))
-  else if (!(n === 0 || (n === 14 && begins('Adobe')))) found.isPlain = false
+  else if (!(n === 0 && (begins('JFIF\0') || begins('JFXX\0'))) && !(n === 14 && begins('Adobe'))) found.isPlain = false
 }
 
 /** Where the end marker ends. Entropy-coded data holds 0xff only before 0 and restart markers. */
-function endOfImage(head: Buffer, scan: number): number | undefined {
+function endOfImage(head: Buffer, scan: number, found: Found): number | undefined {
+  let scans = 0
   let at = scan
   while (at !== -1 && at + 1 < head.length) {
-    if (head[at + 1] === 0xd9) return at + 2
+    const marker = head[at + 1] ?? 0
+    if (marker === 0xd9) return at + 2
+    if (marker === 0xda && ++scans > MAX_SCANS) throw tooLarge('The image consists of too many scans')
+    // Between scans only tables are expected.
+    if (marker >= 0xe0 && marker <= 0xfe) found.isPlain = false
     at = head.indexOf(0xff, at + stepAt(head, at))
   }
   return undefined

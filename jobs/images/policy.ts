@@ -3,6 +3,26 @@ import type { ImageHeader } from './header.ts'
 /** Fields of XMP that name a place, in any of the common vocabularies. */
 const PLACE = /GPS|Location|City|Country|State|Sublocation|ProvinceState|geo:|LatLong/i
 
+/**
+ * The tags of EXIF that say nothing about a place or a person. Maker notes, comments, titles and unknown tags may, and a
+ * GPS directory does.
+ */
+const SILENT_TAGS = new Set(
+  `ImageWidth ImageLength BitsPerSample Compression PhotometricInterpretation Make Model Orientation SamplesPerPixel
+  XResolution YResolution PlanarConfiguration ResolutionUnit Software DateTime YCbCrCoefficients YCbCrSubSampling
+  YCbCrPositioning ReferenceBlackWhite WhitePoint PrimaryChromaticities Rating RatingPercent ExifTag ExposureTime FNumber
+  ExposureProgram ISOSpeedRatings SensitivityType StandardOutputSensitivity RecommendedExposureIndex ISOSpeed ExifVersion
+  DateTimeOriginal DateTimeDigitized OffsetTime OffsetTimeOriginal OffsetTimeDigitized ComponentsConfiguration
+  CompressedBitsPerPixel ShutterSpeedValue ApertureValue BrightnessValue ExposureBiasValue MaxApertureValue
+  SubjectDistance MeteringMode LightSource Flash FocalLength SubSecTime SubSecTimeOriginal SubSecTimeDigitized
+  FlashpixVersion ColorSpace PixelXDimension PixelYDimension InteroperabilityTag FlashEnergy FocalPlaneXResolution
+  FocalPlaneYResolution FocalPlaneResolutionUnit ExposureIndex SensingMethod FileSource SceneType CustomRendered
+  ExposureMode WhiteBalance DigitalZoomRatio FocalLengthIn35mmFilm SceneCaptureType GainControl Contrast Saturation
+  Sharpness SubjectDistanceRange LensSpecification LensMake LensModel CompositeImage Gamma InteroperabilityIndex
+  InteroperabilityVersion RelatedImageWidth RelatedImageLength JPEGInterchangeFormat
+  JPEGInterchangeFormatLength`.split(/\s+/),
+)
+
 /** Larger ones hide behind a reference to further segments, which are not looked at. */
 const MAX_XMP = 65_000
 
@@ -12,11 +32,12 @@ const MAX_XMP = 65_000
  */
 export function mayShowOriginal(
   header: ImageHeader,
-  exif: { orientation: number; hasGps: boolean; isReadable: boolean },
+  exif: { orientation: number; isReadable: boolean; names: readonly string[] },
 ): boolean {
   const isUpright = exif.orientation === 1 && !header.isTurnedByContainer
   const isSrgb = !header.isDisplayP3 && !header.isCmyk && isSrgbProfile(header.profile)
-  const isSilent = exif.isReadable && !exif.hasGps && header.isPlain && header.xmp.every(namesNoPlace)
+  const namesNothing = exif.isReadable && exif.names.every((name) => SILENT_TAGS.has(name))
+  const isSilent = namesNothing && header.isPlain && header.xmp.every(namesNoPlace)
   return header.format !== 'heif' && isUpright && isSrgb && isSilent
 }
 

@@ -19,6 +19,8 @@ export const IMAGE_LIMITS = {
 /** How much of a file is looked through. Files beyond that are converted, but not shown as they are. */
 const LOOK_BYTES = 64 * 1024 ** 2
 const MAX_PROFILE = 4 * 1024 ** 2
+/** More does not fit into a JPEG. */
+const MAX_EMBEDDED_PROFILE = 16 * 1024 ** 2
 
 /** Reads what a file says of itself and refuses what no decoder shall see, before one does. */
 export async function readHeader(path: string): Promise<ImageHeader> {
@@ -27,10 +29,26 @@ export async function readHeader(path: string): Promise<ImageHeader> {
   if (bytes.size > IMAGE_LIMITS.bytes) throw tooLarge('The image is larger than 512 MiB')
   const format = sniff(bytes.head)
   if (!format) throw badInput('UnsupportedFormat', 'The file is not an image of a supported format')
-  const header = parse(format, bytes)
+  const header = withOwnBytes(withoutBomb(parse(format, bytes)))
+  // The decoder comes next and needs the memory now, not after a later garbage collection.
+  ;(bytes.head.buffer as ArrayBuffer).transfer(0)
   refuseAbsurd(header)
   return header
 }
+
+function withoutBomb(header: ImageHeader): ImageHeader {
+  const size = header.profile?.length ?? 0
+  if (size > MAX_EMBEDDED_PROFILE) throw tooLarge('The colour profile of the image is larger than 16 MiB')
+  return header
+}
+
+/** Copies what is needed later, because a part of a buffer keeps all of it. */
+const withOwnBytes = (header: ImageHeader): ImageHeader => ({
+  ...header,
+  exif: header.exif && Buffer.from(header.exif),
+  xmp: header.xmp.map((xmp) => Buffer.from(xmp)),
+  profile: header.profile && Buffer.from(header.profile),
+})
 
 async function beginning(path: string): Promise<Bytes> {
   const file = await open(path)

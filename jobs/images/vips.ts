@@ -57,6 +57,7 @@ export async function runVips({ args, folder, isUpload, signal }: VipsRun): Prom
     throw error instanceof ToolCrashed ? explainCrash(error, isUpload) : error
   })
   if (code !== 0) throw explain(tail.join('\n'), isUpload)
+  if (isUpload && DAMAGED.test(tail.join('\n'))) throw corrupt('The image is damaged')
 }
 
 /** GLib aborts where memory runs out; the kernel ends what needs too much time or disk. */
@@ -67,6 +68,11 @@ function explainCrash(error: ToolCrashed, isUpload: boolean): Error {
   return isUpload ? badInput('CorruptInput', 'The image cannot be decoded', { cause: error }) : error
 }
 
+/**
+ * The decoder of JPEG paints what is missing grey and ends well. Such a picture would pass for the whole one, so it is
+ * refused, and people get the original. Other warnings, such as bytes between segments, lose nothing.
+ */
+const DAMAGED = /premature end|bad Huffman code|bad arithmetic code|instead of RST/i
 const NO_MEMORY = /out of memory|unable to allocate|cannot allocate|memory allocation|insufficient memory|bad_alloc/i
 const NO_SPACE = /No space left on device|Disk quota exceeded/
 const NO_DECODER =

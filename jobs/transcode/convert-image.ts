@@ -39,8 +39,7 @@ export async function convertImage(tools: ImageTools, input: TranscodeInput): Pr
   const exif = parseExif(header.exif)
   const written = orientationOf(exif)
   const orientation = effectiveOrientation(header, written)
-  const hasGps = Object.keys(exif.gps).length > 0 || exif.image['GPSTag'] !== undefined
-  const needsJpeg = !mayShowOriginal(header, { orientation: written, hasGps, isReadable: exif.isReadable })
+  const needsJpeg = !mayShowOriginal(header, { ...exif, orientation: written })
 
   progress.at('Encoding', 0)
   const picture = await decode({ folder, header, orientation, needsJpeg, signal })

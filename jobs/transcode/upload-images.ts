@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { EXIT } from '../../lib/contract/job-result.ts'
 import type { ManifestImage } from '../../lib/contract/manifest.ts'
+import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store.ts'
 import { TransientError } from '../failure.ts'
 
@@ -22,6 +23,7 @@ export async function uploadImages(
     const image = images[kind as keyof typeof TYPES]
     if (!image) continue
     const info = await store.upload(join(folder, image.file), prefix + image.file, { contentType, signal })
+    failpoint('job.image-uploaded')
     if (info.size === image.bytes) continue
     const message = `${image.file} arrived with ${info.size} of ${image.bytes} bytes`
     throw new TransientError(EXIT.transient, 'StoreUnavailable', message)

@@ -9,6 +9,8 @@ import type { ImageHeader } from '../../../jobs/images/header.ts'
 import { mayShowOriginal } from '../../../jobs/images/policy.ts'
 import { readHeader } from '../../../jobs/images/read-header.ts'
 import { sniff } from '../../../jobs/images/sniff.ts'
+import { boundariesOf } from '../../support/boundaries.ts'
+import { exifBomb } from '../../support/image-bombs.ts'
 import { chunk, heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
 
 /** Takes over 20 s: thousands of broken files are written and read. */
@@ -46,6 +48,9 @@ const samples: Record<string, Buffer> = {
   heif: await heic(picture, { rows: 2, columns: 2, exif: await tiffOf(PHONE, 6), irot: 3, gainMap: true }),
 }
 
+/** Before the magic is complete, the format is unknown. */
+const CUT = ['Truncated', 'CorruptInput', 'UnsupportedFormat']
+
 t.test('a header says what the file is', async (t) => {
   for (const [name, bytes] of Object.entries(samples)) {
     const isStanding = name === 'heif'
@@ -66,12 +71,27 @@ t.test('a file cut off anywhere is refused', async (t) => {
       reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
     }
     reasons.set(await refusal(bytes.subarray(0, -1)), 1)
-    const known = ['Truncated', 'CorruptInput', 'UnsupportedFormat']
     t.strictSame(
-      [...reasons.keys()].filter((r) => !known.includes(r ?? '')),
+      [...reasons.keys()].filter((r) => !CUT.includes(r ?? '')),
       [],
       name,
     )
+  }
+})
+
+t.test('a file cut off at a boundary of its parts, or one byte beside it, is refused', async (t) => {
+  const formats: Record<string, string> = { progressive: 'jpeg', animatedWebp: 'webp', avif: 'heif' }
+  for (const [name, bytes] of Object.entries(samples)) {
+    const found = boundariesOf[formats[name] ?? name]?.(bytes) ?? []
+    t.ok(found.length >= 4, `${name} has ${found.length} parts`)
+    const ends = new Set(found.flatMap((at) => [at - 1, at, at + 1]))
+    const accepted: unknown[] = []
+    for (const end of ends) {
+      if (end < 0 || end >= bytes.length) continue
+      const reason = await refusal(bytes.subarray(0, end))
+      if (!CUT.includes(reason ?? '')) accepted.push([end, reason])
+    }
+    t.strictSame(accepted, [], name)
   }
 })
 
@@ -102,22 +122,6 @@ t.test('the format is what the first bytes say, whatever the rest says', (t) => 
   t.end()
 })
 
-/** A TIFF block whose entries all point at the same long value, or at their own directory. */
-function exifBomb(entries: number, type: number, count: number, tag = 0x9286): Buffer {
-  const block = Buffer.alloc(65_000)
-  block.write('II*\0', 'latin1')
-  block.writeUInt32LE(8, 4)
-  block.writeUInt16LE(entries, 8)
-  for (let i = 0; i < entries; i++) {
-    block.writeUInt16LE(tag, 10 + 12 * i)
-    block.writeUInt16LE(type, 12 + 12 * i)
-    block.writeUInt32LE(count, 14 + 12 * i)
-    block.writeUInt32LE(8, 18 + 12 * i)
-  }
-  block.writeUInt32LE(8, 10 + 12 * entries)
-  return block
-}
-
 t.test('EXIF that would grow is not read', (t) => {
   t.equal(parseExif(exifBomb(5000, 1, 60_000)).isReadable, false)
   t.equal(parseExif(exifBomb(400, 3, 30_000)).isReadable, false)
@@ -130,14 +134,16 @@ t.test('EXIF that would grow is not read', (t) => {
 })
 
 t.test('the original is shown only where it says nothing', async (t) => {
-  const upright = { orientation: 1, hasGps: false, isReadable: true }
+  const upright = { orientation: 1, isReadable: true, names: ['Make', 'ExifTag', 'FNumber'] }
   const shown = async (bytes: Buffer, exif = upright) => mayShowOriginal(await headerOf(bytes), exif)
   const plain = await quarters(20, 20).jpeg().toBuffer()
   t.equal(await shown(plain), true)
   t.equal(await shown(await quarters(20, 20).withIccProfile('srgb').jpeg().toBuffer()), true)
   t.equal(await shown(await quarters(20, 20).withIccProfile('p3').jpeg().toBuffer()), false)
   t.equal(await shown(plain, { ...upright, orientation: 3 }), false)
-  t.equal(await shown(plain, { ...upright, hasGps: true }), false)
+  for (const name of ['GPSTag', 'GPSLatitude', 'MakerNote', 'UserComment', 'ImageDescription', 'XMLPacket', '59932']) {
+    t.equal(await shown(plain, { ...upright, names: [...upright.names, name] }), false, name)
+  }
   t.equal(await shown(plain, { ...upright, isReadable: false }), false)
   const xmp = (text: string) => quarters(20, 20).withXmp(`<x:xmpmeta xmlns:x="adobe:ns:meta/">${text}</x:xmpmeta>`)
   t.equal(await shown(await xmp('<xmp:Rating>5</xmp:Rating>').jpeg().toBuffer()), true)

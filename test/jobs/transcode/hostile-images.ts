@@ -8,6 +8,7 @@ import sharp from 'sharp'
 import t from 'tap'
 import { blackPng, chunk, heic, quarters } from '../../support/pictures.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
+import { watchMemory } from '../../support/tree-memory.ts'
 
 /** Images that want more than they may have. Takes over 20 s: the largest that are allowed are among them. */
 
@@ -70,6 +71,58 @@ t.test('what is no image, too much, or broken is refused, and the others are con
   t.strictSame(await bench.leftovers(), [])
 })
 
+/**
+ * Files without the bytes of their picture after a share of them, but with a proper end. Not AVIF: to its decoder any
+ * bytes are a picture.
+ */
+async function closedEarly(): Promise<Record<string, Buffer>> {
+  const noise = { type: 'gaussian', mean: 128, sigma: 30 } as const
+  const made = { create: { width: 400, height: 300, channels: 3, background: '#888', noise } } as const
+  const picture = () => sharp(made)
+  const [jpeg, progressive, png, webp, lossless, gif] = await Promise.all([
+    picture().jpeg().toBuffer(),
+    picture().jpeg({ progressive: true }).toBuffer(),
+    picture().png().toBuffer(),
+    picture().webp().toBuffer(),
+    picture().webp({ lossless: true }).toBuffer(),
+    picture().gif().toBuffer(),
+  ])
+  const grid = await heic(await picture().png().toBuffer(), { rows: 5, columns: 7 })
+  const share = (bytes: Buffer) => bytes.subarray(0, Math.floor(bytes.length * 0.6))
+  const riff = (bytes: Buffer) => {
+    const cut = Buffer.from(share(bytes).subarray(0, Math.floor(bytes.length * 0.3) * 2))
+    cut.writeUInt32LE(cut.length - 8, 4)
+    cut.writeUInt32LE(cut.length - 20, 16)
+    return cut
+  }
+  const idat = png.indexOf('IDAT')
+  const data = png.subarray(idat + 4, idat + 4 + png.readUInt32BE(idat - 4))
+  const blank = (bytes: Buffer) => Buffer.concat([share(bytes), Buffer.alloc(bytes.length - share(bytes).length)])
+  return {
+    jpeg: Buffer.concat([share(jpeg), Buffer.from([0xff, 0xd9])]),
+    progressive: Buffer.concat([progressive.subarray(0, -400), Buffer.from([0xff, 0xd9])]),
+    png: Buffer.concat([png.subarray(0, idat - 4), chunk('IDAT', share(data)), chunk('IEND', Buffer.alloc(0))]),
+    webp: riff(webp),
+    lossless: riff(lossless),
+    gif: Buffer.concat([
+      gif.subarray(0, gif.lastIndexOf(Buffer.from([0x2c, 0, 0, 0, 0])) + 11),
+      Buffer.from([0, 0x3b]),
+    ]),
+    heic: blank(grid),
+  }
+}
+
+t.test('a picture that ends early in a file that ends properly is refused', async (t) => {
+  const bench = await transcodeBench(t)
+  const files = await closedEarly()
+  const { result } = await bench.run(await bench.imagesOf(files))
+  t.strictSame(
+    Object.fromEntries(result?.outputs?.map((o) => [o.id, o.reason ?? o.state]) ?? []),
+    Object.fromEntries(Object.keys(files).map((id) => [id, CORRUPT])),
+  )
+  for (const id of Object.keys(files)) t.strictSame(await bench.keys(`${bench.prefix}${id}/`), [], id)
+})
+
 t.test('the largest baseline JPEG is turned within the limits of memory', async (t) => {
   const bench = await transcodeBench(t)
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-large-'))
@@ -85,8 +138,12 @@ t.test('the largest baseline JPEG is turned within the limits of memory', async 
     upright: bytes,
     turned: Buffer.concat([bytes.subarray(0, 2), app1, bytes.subarray(2)]),
   })
-  const { exit, output } = await bench.run(inputs)
+  const job = bench.start(inputs)
+  const peak = watchMemory(job.process.pid ?? 0)
+  const { exit, output } = await job.finished
   t.equal(exit, 0, output.slice(-2000))
+  const { held } = peak()
+  t.ok(held > 0 && held < 512 * 1024 ** 2, `${Math.round(held / 1024 ** 2)} MiB in all processes`)
   t.match((await bench.imageManifest('turned')).images.jpeg, { width: 12_500, height: 16_000 })
   t.equal((await bench.imageManifest('upright')).images.jpeg, null)
 })
