@@ -46,7 +46,8 @@ const restore = (id: Uuid) =>
   database.db.inTransaction({ org }, async (tx) => {
     const { row, all = [] } = (await lockWithCounterpart(tx, org, id)) ?? {}
     // The 30 days aside, which the races below ignore.
-    if (row && deletionStateOf({ ...row, isPastRestore: false }) === 'in-trash') await markRestored(tx, all)
+    if (row && deletionStateOf({ ...row, isPastRestore: false }) === 'in-trash')
+      await markRestored(tx, all, { givesUpPairId: false })
   })
 const age = (by: string) => admin.query('update media set deleted_at = deleted_at - $1::interval', [by])
 const expireLeases = () => admin.query(`update media set purge_lease_until = now() where purge_lease_until is not null`)
