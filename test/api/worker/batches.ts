@@ -1,6 +1,7 @@
 import t from 'tap'
 import { openDatabase } from '../../../api/db/db.ts'
-import { retryMedia } from '../../../api/media/commands.ts'
+import { retryFailed, retryMedia } from '../../../api/media/commands.ts'
+import { countFailures } from '../../../api/media/queries.ts'
 import { startAdmission } from '../../../api/worker/admission.ts'
 import { type BatchesOptions, startBatches } from '../../../api/worker/batches.ts'
 import { listenForNotifications } from '../../../api/worker/notification-listener.ts'
@@ -480,6 +481,46 @@ t.test('a retry begins without a batch, as the next generation', async (t) => {
   t.match(await world.row(id), { conversion_regrouped: 0, generation: 2 })
   t.match((await world.batchOf(id))?.spec.inputs, [{ outputPrefix: world.prefixOf(id, 2) }])
 })
+
+t.test(
+  'images and videos that failed for one reason are listed and queued together, and the images batched',
+  async (t) => {
+    const { batches } = await worker(t)
+    const ids = await backfill(30)
+    const video = await world.converting()
+    await batches.fill()
+    const message = 'The uploaded file no longer exists'
+    const outputs = ids.map((id) => ({
+      id: formatId('media', id),
+      state: 'Failed' as const,
+      reason: 'InputMissing',
+      message,
+    }))
+    await world.setBatchStatus(await batchOf(ids[0] as Uuid), { ...failed('SomeInputsFailed'), outputs })
+    await world.setStatus(video, failed('InputMissing'))
+    for (const id of [...ids, video]) await becomes(id, 'failed')
+    t.strictSame(await db.read({}, countFailures), [{ reason: 'InputMissing', code: 'INTERNAL', count: 31 }])
+
+    const listener = listenForNotifications({
+      url,
+      channels: { images: (org) => org && batches.wake(org as Uuid) },
+      log,
+    })
+    t.teardown(() => listener.close())
+    await listening()
+    t.equal(await retryFailed(db, 'InputMissing'), 31)
+    await eventually('one batch of all images', async () => (await world.batchOf(ids[0] as Uuid)) !== undefined)
+    const batch = await world.batchOf(ids[0] as Uuid)
+    t.strictSame(membersOf(batch), [...ids].sort())
+    for (const id of ids) await world.writeImage(id, 2)
+    await world.setBatchStatus(await batchOf(ids[0] as Uuid), succeeded(...ids))
+    for (const id of ids) {
+      await becomes(id, 'completed')
+      t.match(await world.row(id), { generation: 2, output_prefix: world.prefixOf(id, 2), conversion_error: null })
+    }
+    t.strictSame(await db.read({}, countFailures), [])
+  },
+)
 
 t.test('a specification that the cluster refuses fails the members and frees the slot', async (t) => {
   const { batches } = await worker(t, { create: async () => Promise.reject(new ClusterError('Invalid', 'no')) })
