@@ -11,6 +11,7 @@ const ALL = [
   'single-uploads',
   'transcode',
   'images',
+  'backfill',
   'operator',
 ]
 const given = process.argv.slice(2)
