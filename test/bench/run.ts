@@ -7,6 +7,7 @@ const ALL = [
   'media-list',
   'media-filter',
   'media-gallery',
+  'media-rows',
   'chunks',
   'single-uploads',
   'transcode',
