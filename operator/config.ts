@@ -41,6 +41,8 @@ export const OperatorConfig = z.object({
   /** How long a TranscodeJob with `accelerator: auto` waits for a free GPU. */
   GPU_WAIT_SECONDS: int(0, 86_400).default(300),
   JOB_CPU: Quantity.default('2'),
+  /** CPU request of TranscodeJobs with priority backfill, which thus give way to others on a busy node. */
+  JOB_CPU_BACKFILL: Quantity.default('500m'),
   JOB_MEMORY: Quantity.default('2Gi'),
   /** The operator doubles the memory after each attempt that ran out of it, up to this limit. */
   JOB_MEMORY_MAX: Quantity.default('8Gi'),

@@ -171,6 +171,7 @@ const childConfig = (config: OperatorConfig, progressUrl: string, gpuNodes: GpuN
   },
   gpuWaitSeconds: config.GPU_WAIT_SECONDS,
   cpu: config.JOB_CPU,
+  cpuBackfill: config.JOB_CPU_BACKFILL,
   memory: config.JOB_MEMORY,
   memoryMax: config.JOB_MEMORY_MAX,
   scratch: config.JOB_SCRATCH,

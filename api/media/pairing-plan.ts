@@ -24,10 +24,11 @@ export function lookupsOf({ livePhotoPairId, assetIdentifier }: Half): Lookup[] 
   return lookups
 }
 
+/** What a counterpart is looked for by. */
+export type Keyed = Pick<Half, 'orgId' | 'uploaderId' | 'livePhotoPairId' | 'assetIdentifier'>
+
 /** The names of the locks under which a half looks for its counterpart: the same for both halves. */
-export function lockNamesOf(
-  half: Pick<Half, 'orgId' | 'uploaderId' | 'livePhotoPairId' | 'assetIdentifier'>,
-): string[] {
+export function lockNamesOf(half: Keyed): string[] {
   const { orgId, uploaderId, livePhotoPairId, assetIdentifier } = half
   const keys = { pair: livePhotoPairId, asset: assetIdentifier }
   return Object.entries(keys).flatMap(([kind, key]) =>

@@ -1,17 +1,17 @@
 import { and, asc, eq, isNull, or, type SQL, sql } from 'drizzle-orm'
 import type { Tx } from '../db/db.ts'
 import { type MediaRow, media } from '../db/schema/media.ts'
-import { type Half, type Lookup, lockNamesOf } from './pairing-plan.ts'
+import { type Half, type Keyed, type Lookup, lockNamesOf } from './pairing-plan.ts'
 
 /**
  * Makes uploads of two halves that commit at the same time queue: neither would see the other's row. Held until the end
  * of the transaction; call it before anything that locks the uploader's counters in `user_storage`, which each upload
  * takes after this.
  */
-export async function lockPairing(tx: Tx, half: Parameters<typeof lockNamesOf>[0]): Promise<void> {
-  const names = lockNamesOf(half)
+export async function lockPairing(tx: Tx, ...halves: Keyed[]): Promise<void> {
+  const names = halves.flatMap(lockNamesOf)
   if (names.length === 0) return
-  // In order of the numbers, so that two transactions with the same two keys cannot wait for each other.
+  // In order of the numbers, so that two transactions with the same keys cannot wait for each other.
   await tx.execute(sql`
     select pg_advisory_xact_lock(number) from (
       select distinct hashtextextended(name, 0) as number

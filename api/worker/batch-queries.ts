@@ -120,6 +120,7 @@ export async function findBatch(tx: Tx, batch: Uuid) {
       orgId: media.orgId,
       generation: media.generation,
       priority: media.conversionPriority,
+      fileSizeBytes: media.fileSizeBytes,
       isUnfinished: sql<boolean>`(${media.uploadStatus} = 'processing' and ${media.deletedAt} is null)`,
     })
     .from(media)

@@ -5,6 +5,7 @@ import { countWaiting } from './admission-queries.ts'
 import type { BatchPriority } from './batch-plan.ts'
 import { countWaitingImages } from './batch-queries.ts'
 import type { Fact } from './facts.ts'
+import { oldestPurgeSeconds } from './purge-queries.ts'
 import { measureOutbox } from './queries.ts'
 import type { RelayStep } from './relay.ts'
 import type { Repair } from './sweep-plan.ts'
@@ -15,6 +16,9 @@ export interface WorkerMetrics {
   onProjected(state: Fact['state']): void
   onRepaired(repair: Repair): void
   onBatched(priority: BatchPriority, images: number): void
+  onPurged(mediaItems: number): void
+  onObjectsDeleted(objects: number): void
+  onPurgeFailed(): void
   onSwept(): void
   /** Prometheus' text format. */
   text(): Promise<{ contentType: string; body: string }>
@@ -25,6 +29,7 @@ const UNKNOWN = {
   oldestSeconds: Number.NaN,
   conversionsWaiting: Number.NaN,
   imagesWaiting: Number.NaN,
+  oldestPurgeSeconds: Number.NaN,
 }
 
 /** Every scrape calls `waiting`, which counts the resources whose state is not recorded yet. */
@@ -39,6 +44,7 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
         ...(await measureOutbox(tx)),
         conversionsWaiting: await countWaiting(tx),
         imagesWaiting: await countWaitingImages(tx),
+        oldestPurgeSeconds: await oldestPurgeSeconds(tx),
       }))
       .catch(() => UNKNOWN),
   )
@@ -72,6 +78,14 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
     registers,
     async collect() {
       this.set((await backlog()).imagesWaiting)
+    },
+  })
+  new Gauge({
+    name: 'purge_oldest_due_seconds',
+    help: 'How long the purge of the oldest deleted media item has been due; 0 when none is, NaN when the database does not answer',
+    registers,
+    async collect() {
+      this.set((await backlog()).oldestPurgeSeconds)
     },
   })
   new Gauge({
@@ -118,6 +132,17 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
     labelNames: ['priority'],
     registers,
   })
+  const purged = new Counter({ name: 'purged_media_total', help: 'Deleted media items purged', registers })
+  const purgedObjects = new Counter({
+    name: 'purged_objects_total',
+    help: 'Objects deleted by purges, with their versions, delete markers and open uploads',
+    registers,
+  })
+  const purgeFailed = new Counter({
+    name: 'purge_failed_total',
+    help: 'Failed attempts to purge a media item, or to look at its prefix again',
+    registers,
+  })
   const swept = new Gauge({
     name: 'sweep_last_success_timestamp_seconds',
     help: 'When the last successful sweep ended',
@@ -132,6 +157,9 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
       batches.inc({ priority })
       batched.inc({ priority }, images)
     },
+    onPurged: (mediaItems) => purged.inc(mediaItems),
+    onObjectsDeleted: (objects) => purgedObjects.inc(objects),
+    onPurgeFailed: () => purgeFailed.inc(),
     onSwept: () => swept.setToCurrentTime(),
     text: async () => ({ body: await register.metrics(), contentType: register.contentType }),
   }

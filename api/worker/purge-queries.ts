@@ -73,6 +73,15 @@ export async function deletePurged(tx: Tx, rows: readonly PurgedRow[], firstLook
   )
 }
 
+/** How long the oldest media item has been due for its purge, in seconds; 0 when none is. */
+export async function oldestPurgeSeconds(tx: Tx): Promise<number> {
+  const { rows } = await tx.execute<{ seconds: number }>(sql`
+    select greatest(0, coalesce(extract(epoch from now() - min(deleted_at)) - ${PURGE_AFTER_HOURS}::int * 3600, 0))::float8
+      as seconds
+    from ${media} where deleted_at is not null`)
+  return rows[0]?.seconds ?? 0
+}
+
 /** Claims purged media items at whose prefix it is time to look again. */
 export async function claimLooks(tx: Tx, o: { limit: number; leaseSeconds: number }) {
   const due = tx

@@ -16,9 +16,17 @@ import {
 } from './purge-queries.ts'
 import { listUnfinished, type StopDeps, stopConversions } from './stop-conversion.ts'
 
-export interface PurgeDeps extends StopDeps {
+export interface PurgeDeps extends StopDeps, PurgeReports {
   store: ObjectStore
   log: Log
+}
+
+/** What metrics count. */
+export interface PurgeReports {
+  onPurged?(mediaItems: number): void
+  /** Versions, delete markers and open uploads count as well. */
+  onObjectsDeleted?(objects: number): void
+  onPurgeFailed?(): void
 }
 
 export interface PurgeOptions {
@@ -67,14 +75,24 @@ async function purgeGroup(deps: PurgeDeps, ids: readonly Uuid[]): Promise<number
     return still.length
   })
   failpoint('purge.committed')
+  deps.onPurged?.(purged)
   return purged
 }
 
-async function emptyPrefix({ store }: PurgeDeps, { orgId, id }: Pick<PurgedRow, 'orgId' | 'id'>): Promise<void> {
+async function emptyPrefix(deps: PurgeDeps, { orgId, id }: Pick<PurgedRow, 'orgId' | 'id'>): Promise<void> {
   const prefix = mediaPrefix(orgId, id)
-  const deleted = await store.deletePrefix(prefix)
+  const deleted = await deleteBelow(deps, prefix)
   failpoint('purge.objects-deleted')
-  if (deleted > 0 && (await store.deletePrefix(prefix)) > 0) throw new Error(`something still writes below ${prefix}`)
+  if (deleted > 0 && (await deleteBelow(deps, prefix)) > 0) throw new Error(`something still writes below ${prefix}`)
+}
+
+async function deleteBelow(
+  { store, onObjectsDeleted }: Pick<PurgeDeps, 'store' | 'onObjectsDeleted'>,
+  prefix: string,
+): Promise<number> {
+  const deleted = await store.deletePrefix(prefix)
+  onObjectsDeleted?.(deleted)
+  return deleted
 }
 
 async function recordPurge(tx: Parameters<typeof findPurging>[0], row: PurgedRow): Promise<void> {
@@ -96,7 +114,7 @@ export async function sweepPurged(deps: Omit<PurgeDeps, keyof StopDeps> & Pick<S
     for (const { mediaId, orgId, looks: done } of looks) {
       if (signal?.aborted) return deleted
       deleted += await attempt(deps, { media: mediaId }, async () => {
-        const found = await deps.store.deletePrefix(mediaPrefix(orgId, mediaId))
+        const found = await deleteBelow(deps, mediaPrefix(orgId, mediaId))
         failpoint('purge.looked')
         if (found > 0) deps.log.warn({ media: mediaId, found }, 'deleted what was written after a purge')
         // Who wrote once may write again: the looks start over.
@@ -110,10 +128,15 @@ export async function sweepPurged(deps: Omit<PurgeDeps, keyof StopDeps> & Pick<S
 }
 
 /** What cannot be purged now does not hold up the others. */
-async function attempt({ log }: Pick<PurgeDeps, 'log'>, what: object, work: () => Promise<number>): Promise<number> {
+async function attempt(
+  { log, onPurgeFailed }: Pick<PurgeDeps, 'log' | 'onPurgeFailed'>,
+  what: object,
+  work: () => Promise<number>,
+): Promise<number> {
   try {
     return await work()
   } catch (error) {
+    onPurgeFailed?.()
     log.warn({ err: error, ...what }, 'could not purge a media item; trying again later')
     return 0
   }

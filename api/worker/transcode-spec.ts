@@ -11,12 +11,16 @@ export interface MediaToConvert {
   generation: number
 }
 
+export interface ImageToConvert extends MediaToConvert {
+  fileSizeBytes: number
+}
+
 /** Members of a batch in order of id. */
 export interface BatchToConvert {
   id: Uuid
   orgId: Uuid
   priority: BatchPriority
-  members: readonly MediaToConvert[]
+  members: readonly ImageToConvert[]
 }
 
 type TranscodeJobToCreate = KubeObject & { spec: Pick<TranscodeJobSpec, 'inputs'> & Partial<TranscodeJobSpec> }
@@ -38,7 +42,26 @@ export function transcodeJobFor(video: MediaToConvert, namespace: string): Trans
 /** The resource that converts a batch of images. */
 export function batchJobFor(batch: BatchToConvert, namespace: string): TranscodeJobToCreate {
   const inputs = batch.members.map((image) => inputOf(image, 'image'))
-  return resource({ name: batchJobName(batch.id), namespace }, batch.orgId, { inputs, priority: batch.priority })
+  const attemptDeadlineSeconds = deadlineOf(batch.members)
+  // Nothing about an image runs on a GPU, which `auto` would take from a video.
+  const spec = { inputs, priority: batch.priority, accelerator: 'cpu', attemptDeadlineSeconds } as const
+  return resource({ name: batchJobName(batch.id), namespace }, batch.orgId, spec)
+}
+
+/** For the image of the container, a node that has just started, and a store that is slow to answer. */
+const START_SECONDS = 600
+/** The processor time that a decoder may take for one image; most need a second. */
+const IMAGE_SECONDS = 60
+/** Download, and the upload of what was made. */
+const MIB_SECONDS = 2
+
+/**
+ * Someone waits for an interactive batch, and a pod that hangs is replaced only after its deadline: the two hours that a
+ * video may take would be too long. One that was too short costs little, because the next attempt skips what is done.
+ */
+function deadlineOf(images: readonly ImageToConvert[]): number {
+  const bytes = images.reduce((sum, image) => sum + image.fileSizeBytes, 0)
+  return START_SECONDS + images.length * IMAGE_SECONDS + Math.ceil(bytes / 2 ** 20) * MIB_SECONDS
 }
 
 function resource(

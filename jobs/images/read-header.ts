@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises'
 import { inflateSync } from 'node:zlib'
+import { sizeText } from '../../lib/contract/size.ts'
 import { badInput, PermanentError } from '../failure.ts'
 import { readGif } from './gif.ts'
 import { type Bytes, corrupt, type ImageFormat, type ImageHeader, tooLarge } from './header.ts'
@@ -26,7 +27,7 @@ const MAX_EMBEDDED_PROFILE = 16 * 1024 ** 2
 export async function readHeader(path: string): Promise<ImageHeader> {
   const bytes = await beginning(path)
   if (bytes.size === 0) throw badInput('CorruptInput', 'The file is empty')
-  if (bytes.size > IMAGE_LIMITS.bytes) throw tooLarge('The image is larger than 512 MiB')
+  if (bytes.size > IMAGE_LIMITS.bytes) throw tooLarge(`The image is larger than ${sizeText(IMAGE_LIMITS.bytes)}`)
   const format = sniff(bytes.head)
   if (!format) throw badInput('UnsupportedFormat', 'The file is not an image of a supported format')
   const header = withOwnBytes(withoutBomb(parse(format, bytes)))

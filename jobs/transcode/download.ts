@@ -1,4 +1,5 @@
 import { EXIT } from '../../lib/contract/job-result.ts'
+import { sizeText } from '../../lib/contract/size.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
 import { badInput, PermanentError } from '../failure.ts'
 
@@ -17,7 +18,7 @@ export async function download(
   const info = await store.head(key)
   if (!info) throw await missing()
   if (info.size > maxBytes) {
-    throw badInput('LimitExceeded', `The file is larger than ${maxBytes / 1024 ** 2} MiB`)
+    throw badInput('LimitExceeded', `The file is larger than ${sizeText(maxBytes)}`)
   }
   try {
     await store.download(key, path, signal)

@@ -1,4 +1,5 @@
 import { stat } from 'node:fs/promises'
+import { sizeText } from '../../lib/contract/size.ts'
 import { badInput } from '../failure.ts'
 import { runFfprobe } from '../ffmpeg.ts'
 import { guardedInput } from '../ffmpeg-input.ts'
@@ -25,7 +26,7 @@ export type ProbedSource = Source & { videoSeconds: number }
  */
 export async function probe(path: string, signal: AbortSignal): Promise<ProbedSource> {
   const { size } = await stat(path)
-  if (size > LIMITS.bytes) throw badInput('LimitExceeded', 'The file is larger than 10 GiB')
+  if (size > LIMITS.bytes) throw badInput('LimitExceeded', `The file is larger than ${sizeText(LIMITS.bytes)}`)
   if (size === 0) throw badInput('CorruptInput', 'The file is empty')
   const source = toSource(await readDocument(path, signal))
   const claimed = source.videoSeconds

@@ -17,6 +17,8 @@ export interface ChildConfig extends ShapeConfig {
   progressUrl: string
   progressKey: string
   cpu: string
+  /** Of a backfill: cgroups weigh processes by their request, so it gives way where a node is busy. */
+  cpuBackfill: string
   /** The maximum for an attempt after others ran out of memory. */
   memoryMax: string
   /** How long `auto` waits for a node with a free GPU before it falls back to the CPU. */
@@ -48,10 +50,10 @@ const CONFIGURATION = `${GROUP}/configuration`
 
 /** A digest of all configuration that can keep a pod from starting. */
 export function configurationOf(config: ChildConfig): string {
-  const { image, storeSecret, serviceAccount, cpu, memory, scratch, priorityClasses, nodeSelector, tolerations } =
-    config
+  const { image, storeSecret, serviceAccount, cpu, cpuBackfill, memory, scratch } = config
+  const { priorityClasses, nodeSelector, tolerations } = config
   const where = [priorityClasses, nodeSelector, tolerations]
-  const said = JSON.stringify([image, storeSecret, serviceAccount, cpu, memory, scratch, ...where])
+  const said = JSON.stringify([image, storeSecret, serviceAccount, cpu, cpuBackfill, memory, scratch, ...where])
   return hash('sha256', said).slice(0, 16)
 }
 
@@ -158,7 +160,7 @@ function podSpec(resource: TranscodeJob, jobName: string, config: ChildConfig, {
         command: ['node', 'jobs/transcode/main.js'], // relative to the image's folder
         env: podEnv(resource, jobName, config, gpu),
         resources: {
-          requests: { cpu: config.cpu, memory, 'ephemeral-storage': config.scratch },
+          requests: { cpu: cpuOf(spec, config), memory, 'ephemeral-storage': config.scratch },
           limits: {
             memory,
             'ephemeral-storage': config.scratch,
@@ -220,6 +222,9 @@ function storeProxy({ spec }: TranscodeJob, { image, storeSecret, logLevel }: Ch
     ],
   }
 }
+
+const cpuOf = ({ priority }: Pick<TranscodeJobSpec, 'priority'>, { cpu, cpuBackfill }: ChildConfig) =>
+  priority === 'backfill' ? cpuBackfill : cpu
 
 function podEnv(resource: TranscodeJob, jobName: string, config: ChildConfig, gpu: boolean) {
   const { inputs, renditions, segmentSeconds, accelerator } = resource.spec

@@ -7,11 +7,13 @@ const ALL = [
   'media-list',
   'media-filter',
   'media-gallery',
+  'media-rows',
   'chunks',
   'single-uploads',
   'transcode',
   'images',
   'store-proxy',
+  'backfill',
   'operator',
 ]
 const given = process.argv.slice(2)

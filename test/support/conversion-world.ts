@@ -221,7 +221,7 @@ export const aManifest = (id: Uuid): VideoManifest => ({
   encode: { wallSeconds: 4, speed: 3 },
 })
 
-const anImageManifest = (id: Uuid): ImageManifest => {
+export const anImageManifest = (id: Uuid): ImageManifest => {
   const image = (file: string) => ({ file, width: 4, height: 3, bytes: 100 })
   return {
     version: 1,

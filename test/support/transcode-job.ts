@@ -12,6 +12,7 @@ export const childConfig: ChildConfig = {
   progressKey: 'k'.repeat(32),
   gpuAvailable: false,
   cpu: '2',
+  cpuBackfill: '500m',
   memory: '2Gi',
   memoryMax: '8Gi',
   gpuWaitSeconds: 300,

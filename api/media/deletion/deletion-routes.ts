@@ -69,8 +69,8 @@ export function deletionRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Restore a deleted media item',
       description:
-        'Within 30 days, by the user who deleted it or by an owner or administrator of the organization; later the answer is `RESTORE_WINDOW_EXPIRED`. Restoring either half of a Live Photo restores both. Restoring what is not deleted changes nothing. `CONFLICT` means that another file has taken its place in a Live Photo.',
-      problems: ['RESTORE_WINDOW_EXPIRED', 'CONFLICT'],
+        'Within 30 days, by the user who deleted it or by an owner or administrator of the organization; later the answer is `RESTORE_WINDOW_EXPIRED`. Restoring either half of a Live Photo restores both. A half whose counterpart has been uploaded meanwhile is paired with it. Restoring what is not deleted changes nothing.',
+      problems: ['RESTORE_WINDOW_EXPIRED'],
       action: 'media.restore',
       params: OneMedia,
       status: 200,

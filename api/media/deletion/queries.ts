@@ -3,6 +3,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { type MediaRow, media } from '../../db/schema/media.ts'
 import type { PageWanted } from '../../http/page.ts'
+import type { Half, Keyed } from '../pairing-plan.ts'
 import { type ListedMedia, listed } from '../queries.ts'
 import { RESTORE_DAYS } from './plan.ts'
 
@@ -14,6 +15,15 @@ const inAnyState = {
   isPastRestore: sql<boolean>`coalesce(${media.deletedAt} <= now() - make_interval(days => ${RESTORE_DAYS}), false)`,
 }
 
+const isEither = (orgId: Uuid, id: Uuid) =>
+  and(eq(media.orgId, orgId), or(eq(media.id, id), eq(media.pairedMediaId, id)))
+
+export interface Locked {
+  row: MediaSeen
+  /** With the counterpart. */
+  all: MediaSeen[]
+}
+
 /** The counterpart joined or left while this transaction waited for its lock. Nothing was changed: start again. */
 export class PairChanged extends Error {}
 
@@ -21,22 +31,37 @@ export class PairChanged extends Error {}
  * The media item and, of a Live Photo, its counterpart: locked in order of id, so that two transactions on the halves of
  * one Live Photo never wait for each other.
  */
-export async function lockWithCounterpart(
-  tx: Tx,
-  orgId: Uuid,
-  id: Uuid,
-): Promise<{ row: MediaSeen; all: MediaSeen[] } | undefined> {
-  const all = await tx
-    .select(inAnyState)
-    .from(media)
-    .where(and(eq(media.orgId, orgId), or(eq(media.id, id), eq(media.pairedMediaId, id))))
-    .orderBy(asc(media.id))
-    .for('update')
+export async function lockWithCounterpart(tx: Tx, orgId: Uuid, id: Uuid): Promise<Locked | undefined> {
+  const all = await tx.select(inAnyState).from(media).where(isEither(orgId, id)).orderBy(asc(media.id)).for('update')
   const row = all.find((one) => one.id === id)
   if (!row) return undefined
   // To lock the counterpart now could break the order.
   if (row.pairedMediaId !== null && !all.some((one) => one.id === row.pairedMediaId)) throw new PairChanged()
   return { row, all }
+}
+
+/** What pairs the media item and its counterpart with others. Not locked: call `lockPairing` before the rows. */
+export async function findKeys(tx: Tx, orgId: Uuid, id: Uuid): Promise<Keyed[]> {
+  const { uploaderId, livePhotoPairId, assetIdentifier } = media
+  return tx
+    .select({ orgId: media.orgId, uploaderId, livePhotoPairId, assetIdentifier })
+    .from(media)
+    .where(isEither(orgId, id))
+}
+
+/** Whether another file has the pair id of one of these deleted halves by now. Call with `lockPairing` held. */
+export async function isPairIdTaken(tx: Tx, halves: readonly Half[]): Promise<boolean> {
+  const places = halves.flatMap(({ orgId, uploaderId, kind, livePhotoPairId: pairId }) =>
+    pairId === null
+      ? []
+      : and(
+          eq(media.orgId, orgId),
+          eq(media.uploaderId, uploaderId),
+          eq(media.livePhotoPairId, pairId),
+          eq(media.kind, kind),
+        ),
+  )
+  return places.length > 0 && (await tx.$count(media, and(or(...places), isNull(media.deletedAt)))) > 0
 }
 
 const anyOf = (rows: readonly { id: Uuid }[]) =>
@@ -56,9 +81,14 @@ export async function markDeleted(tx: Tx, rows: readonly MediaRow[], by: Uuid): 
 
 /**
  * Call with the rows locked. A conversion that the deletion interrupted begins to wait again: its slot has been given
- * away, and its resource may be gone. A result that exists already counts as soon as a worker looks.
+ * away, and its resource may be gone. A result that exists already counts as soon as a worker looks. What gives up its
+ * pair id, because another file has it, stays paired as it is.
  */
-export async function markRestored(tx: Tx, rows: readonly MediaRow[]): Promise<MediaRow[]> {
+export async function markRestored(
+  tx: Tx,
+  rows: readonly MediaRow[],
+  o: { givesUpPairId: boolean },
+): Promise<MediaRow[]> {
   const ifUnfinished = (change: SQL, column: SQL) =>
     sql`case when ${media.uploadStatus} = 'processing' then ${change} else ${column} end`
   return tx
@@ -66,6 +96,7 @@ export async function markRestored(tx: Tx, rows: readonly MediaRow[]): Promise<M
     .set({
       deletedAt: null,
       deletedBy: null,
+      ...(o.givesUpPairId && { livePhotoPairId: null }),
       version: sql`${media.version} + 1`,
       updatedAt: sql`now()`,
       conversionState: ifUnfinished(sql`'queued'`, sql`${media.conversionState}`),

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
 import { originalKey } from '../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
+import { sizeText } from '../../../lib/contract/size.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store.ts'
 import { SNIFF_BYTES, type Sniffed, sniff } from '../sniff.ts'
 import { mismatch } from './digest.ts'
@@ -22,7 +23,9 @@ export async function inspectObject(
     return { refusal: new Problem('UNSUPPORTED_MEDIA', message) }
   }
   if (sniffed.kind === 'image' && upload.fileSizeBytes > UPLOAD_LIMITS.imageBytes) {
-    return { refusal: new Problem('UNSUPPORTED_MEDIA', 'An image must be at most 200 MiB') }
+    return {
+      refusal: new Problem('UNSUPPORTED_MEDIA', `An image must be at most ${sizeText(UPLOAD_LIMITS.imageBytes)}`),
+    }
   }
   const wanted = [upload.checksumSha256, checksum].filter((one) => one !== null)
   // Reading the whole object again takes time: only when the client sent a checksum.

@@ -1,3 +1,5 @@
+import { sizeText } from '../../../lib/contract/size.ts'
+
 /** The minimum that S3 requires of every part but the last. */
 const MIN_PART_BYTES = 5 * 1024 * 1024
 
@@ -35,9 +37,10 @@ export function planUpload(o: {
 }): (ChunkPlan & { layout: 'multipart' | 'staged' }) | Refusal {
   const { fileBytes, chunkBytes } = o
   const refuse = (field: Refusal['field'], issue: string, tooLarge = false) => ({ field, issue, tooLarge })
-  if (fileBytes > UPLOAD_LIMITS.fileBytes) return refuse('file_size_bytes', 'must be at most 10 GiB', true)
+  if (fileBytes > UPLOAD_LIMITS.fileBytes)
+    return refuse('file_size_bytes', `must be at most ${sizeText(UPLOAD_LIMITS.fileBytes)}`, true)
   if (o.mimeType.startsWith('image/') && fileBytes > UPLOAD_LIMITS.imageBytes) {
-    return refuse('file_size_bytes', 'must be at most 200 MiB for an image', true)
+    return refuse('file_size_bytes', `must be at most ${sizeText(UPLOAD_LIMITS.imageBytes)} for an image`, true)
   }
   const totalChunks = Math.ceil(fileBytes / chunkBytes)
   if (totalChunks > UPLOAD_LIMITS.chunks) {
@@ -45,7 +48,8 @@ export function planUpload(o: {
   }
   const layout = totalChunks === 1 || chunkBytes >= MIN_PART_BYTES ? 'multipart' : 'staged'
   if (layout === 'staged' && fileBytes > UPLOAD_LIMITS.stagedBytes) {
-    return refuse('chunk_size_bytes', 'must be at least 5 MiB for a file of more than 512 MiB')
+    const [least, most] = [sizeText(MIN_PART_BYTES), sizeText(UPLOAD_LIMITS.stagedBytes)]
+    return refuse('chunk_size_bytes', `must be at least ${least} for a file of more than ${most}`)
   }
   return { fileBytes, chunkBytes, totalChunks, layout }
 }

@@ -4,6 +4,7 @@ import * as z from 'zod'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { originalKey } from '../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
+import { sizeText } from '../../../lib/contract/size.ts'
 import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { ObjectInfo, ObjectStore } from '../../../lib/runtime/object-store.ts'
 import { isLockTimeout } from '../../db/errors.ts'
@@ -123,7 +124,7 @@ async function open(stream: Readable) {
     for await (const chunk of follow(head, chunks)) {
       total += chunk.length
       if (total > UPLOAD_LIMITS.singleBytes)
-        throw new Problem('FILE_TOO_LARGE', 'A single upload must be at most 100 MiB')
+        throw new Problem('FILE_TOO_LARGE', `A single upload must be at most ${sizeText(UPLOAD_LIMITS.singleBytes)}`)
       hash.update(chunk)
       yield chunk
     }

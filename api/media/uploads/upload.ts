@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { sizeText } from '../../../lib/contract/size.ts'
 import { bodyId, outputId, outputTime, text } from '../../http/schemas.ts'
 import { FileSize, MimeType, PairingFields } from '../media.ts'
 import { UPLOAD_LIMITS } from './plan.ts'
@@ -18,7 +19,7 @@ export const StartUpload = z.object({
   chunk_size_bytes: z
     .int()
     .min(1, 'must be at least 1')
-    .max(UPLOAD_LIMITS.chunkBytes, 'must be at most 64 MiB')
+    .max(UPLOAD_LIMITS.chunkBytes, `must be at most ${sizeText(UPLOAD_LIMITS.chunkBytes)}`)
     .default(UPLOAD_LIMITS.defaultChunkBytes),
   checksum_sha256: Checksum.nullish().meta({
     description: 'SHA-256 of the whole file; the API refuses the merge when it differs',

@@ -248,17 +248,6 @@ t.test('a half that was paired while the deletion waited is not forgotten', asyn
   for (const id of Object.values(photo)) t.equal((await show(member, id)).status, 404)
 })
 
-t.test('what has taken the place of a deleted half since is in the way of its restore', async (t) => {
-  const fields = { live_photo_pair_id: '0b7c3a52-52e1-4b0f-8a0e-0a1b2c3d4e5f' }
-  const old = await upload(member, fields)
-  await del(member, old)
-  const fresh = await upload(member, fields)
-  t.match(await restore(member, old), { status: 409, code: 'CONFLICT' })
-  t.ok((await trash(member)).includes(old))
-  await del(member, fresh)
-  t.equal((await restore(member, old)).status, 200)
-})
-
 t.test('many deletions and restores at the same instant: each event has its own version, none is lost', async (t) => {
   const id = await upload()
   const answers = await Promise.all(

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { openDatabase } from '../../../api/db/db.ts'
-import { retryMedia } from '../../../api/media/commands.ts'
+import { retryFailed, retryMedia } from '../../../api/media/commands.ts'
+import { countFailures } from '../../../api/media/queries.ts'
 import { startAdmission } from '../../../api/worker/admission.ts'
 import { type BatchesOptions, startBatches } from '../../../api/worker/batches.ts'
 import { listenForNotifications } from '../../../api/worker/notification-listener.ts'
@@ -73,14 +74,14 @@ async function person(): Promise<Uuid> {
   await admin.query('insert into users (id, issuer, subject) values ($1, $2, $3)', [id, 'test', id])
   return id
 }
-/** Images that have waited for a while. */
+/** Images that have waited for a while. In one statement: what an upload announces is of no matter here. */
 async function photos(n: number, { by = world.user, bytes = 5, of = world } = {}): Promise<Uuid[]> {
-  const ids: Uuid[] = []
-  while (ids.length < n) {
-    const some = Math.min(10, n - ids.length)
-    ids.push(...(await Promise.all(Array.from({ length: some }, () => of.upload('image/jpeg', { by, bytes })))))
-  }
-  await admin.query(`update media set created_at = created_at - interval '1 minute' where id = any($1)`, [ids])
+  const ids = Array.from({ length: n }, () => newUuid())
+  await admin.query(
+    `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes, created_at)
+     select id, $2, $3, 'f', 'image/jpeg', 'image', $4, now() - interval '1 minute' from unnest($1::uuid[]) id`,
+    [ids, of.org, by, bytes],
+  )
   return ids
 }
 /** Photos of someone who uploads many, so that nobody waits for each of them. */
@@ -98,9 +99,14 @@ const batchOf = async (id: Uuid) => (await world.batchIdOf(id)) as Uuid
 const becomes = (id: Uuid, status: string) => eventually(`${status}`, async () => (await statusOf(id)) === status)
 /** The batch of an image does its work. */
 async function convert(ids: readonly Uuid[]): Promise<void> {
-  for (const id of ids) await world.writeImage(id)
+  await Promise.all(ids.map((id) => world.writeImage(id)))
   await world.setBatchStatus(await batchOf(ids[0] as Uuid), succeeded(...ids))
-  for (const id of ids) await becomes(id, 'completed')
+  await eventually('all completed', async () => {
+    const { rowCount } = await admin.query(`select from media where id = any($1) and upload_status <> 'completed'`, [
+      ids,
+    ])
+    return rowCount === 0
+  })
 }
 /** Deletes the TranscodeJob of the batch of an image; the workers have seen it. */
 async function removeJob(id: Uuid, workers: Awaited<ReturnType<typeof worker>>[]): Promise<void> {
@@ -475,6 +481,46 @@ t.test('a retry begins without a batch, as the next generation', async (t) => {
   t.match(await world.row(id), { conversion_regrouped: 0, generation: 2 })
   t.match((await world.batchOf(id))?.spec.inputs, [{ outputPrefix: world.prefixOf(id, 2) }])
 })
+
+t.test(
+  'images and videos that failed for one reason are listed and queued together, and the images batched',
+  async (t) => {
+    const { batches } = await worker(t)
+    const ids = await backfill(30)
+    const video = await world.converting()
+    await batches.fill()
+    const message = 'The uploaded file no longer exists'
+    const outputs = ids.map((id) => ({
+      id: formatId('media', id),
+      state: 'Failed' as const,
+      reason: 'InputMissing',
+      message,
+    }))
+    await world.setBatchStatus(await batchOf(ids[0] as Uuid), { ...failed('SomeInputsFailed'), outputs })
+    await world.setStatus(video, failed('InputMissing'))
+    for (const id of [...ids, video]) await becomes(id, 'failed')
+    t.strictSame(await db.read({}, countFailures), [{ reason: 'InputMissing', code: 'INTERNAL', count: 31 }])
+
+    const listener = listenForNotifications({
+      url,
+      channels: { images: (org) => org && batches.wake(org as Uuid) },
+      log,
+    })
+    t.teardown(() => listener.close())
+    await listening()
+    t.equal(await retryFailed(db, 'InputMissing'), 31)
+    await eventually('one batch of all images', async () => (await world.batchOf(ids[0] as Uuid)) !== undefined)
+    const batch = await world.batchOf(ids[0] as Uuid)
+    t.strictSame(membersOf(batch), [...ids].sort())
+    for (const id of ids) await world.writeImage(id, 2)
+    await world.setBatchStatus(await batchOf(ids[0] as Uuid), succeeded(...ids))
+    for (const id of ids) {
+      await becomes(id, 'completed')
+      t.match(await world.row(id), { generation: 2, output_prefix: world.prefixOf(id, 2), conversion_error: null })
+    }
+    t.strictSame(await db.read({}, countFailures), [])
+  },
+)
 
 t.test('a specification that the cluster refuses fails the members and frees the slot', async (t) => {
   const { batches } = await worker(t, { create: async () => Promise.reject(new ClusterError('Invalid', 'no')) })

@@ -4,6 +4,7 @@ import { deletionStateOf } from '../../../api/media/deletion/plan.ts'
 import { lockWithCounterpart, markDeleted, markRestored } from '../../../api/media/deletion/queries.ts'
 import { startAdmission } from '../../../api/worker/admission.ts'
 import { startBatches } from '../../../api/worker/batches.ts'
+import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
 import { startProjector } from '../../../api/worker/projector.ts'
 import { purgeDue, sweepPurged } from '../../../api/worker/purge.ts'
 import { nextLook } from '../../../api/worker/purge-plan.ts'
@@ -46,7 +47,8 @@ const restore = (id: Uuid) =>
   database.db.inTransaction({ org }, async (tx) => {
     const { row, all = [] } = (await lockWithCounterpart(tx, org, id)) ?? {}
     // The 30 days aside, which the races below ignore.
-    if (row && deletionStateOf({ ...row, isPastRestore: false }) === 'in-trash') await markRestored(tx, all)
+    if (row && deletionStateOf({ ...row, isPastRestore: false }) === 'in-trash')
+      await markRestored(tx, all, { givesUpPairId: false })
   })
 const age = (by: string) => admin.query('update media set deleted_at = deleted_at - $1::interval', [by])
 const expireLeases = () => admin.query(`update media set purge_lease_until = now() where purge_lease_until is not null`)
@@ -429,4 +431,25 @@ t.test('an image whose conversion ended while it was deleted is completed after 
     await sweep()
     return (await world.row(id)).upload_status === 'completed'
   })
+})
+
+t.test('metrics count what was purged and what could not be, and how long the oldest has been due', async (t) => {
+  const metrics = openWorkerMetrics(db, () => 0)
+  const figure = async (name: string) =>
+    Number(new RegExp(`^${name} (.+)$`, 'm').exec((await metrics.text()).body)?.[1])
+  const [due, stuck] = [await aWholeVideo(), await aWholeVideo()]
+  t.equal(await figure('purge_oldest_due_seconds'), 0, 'nothing is deleted')
+  await remove(due)
+  await remove(stuck)
+  t.equal(await figure('purge_oldest_due_seconds'), 0, 'nothing is due')
+  await age('30 days 3 hours')
+  const late = await figure('purge_oldest_due_seconds')
+  t.ok(late >= 2 * 3600 && late < 3 * 3600, `${late} s`)
+  const deletePrefix: ObjectStore['deletePrefix'] = (prefix) =>
+    prefix === mediaPrefix(org, stuck) ? Promise.reject(new Error('refused')) : store.deletePrefix(prefix)
+  t.equal(await purgeDue({ ...base, ...metrics, store: { ...store, deletePrefix } }), 1)
+  t.equal(await figure('purged_media_total'), 1)
+  t.equal(await figure('purged_objects_total'), 6, 'with the open upload')
+  t.equal(await figure('purge_failed_total'), 1)
+  t.ok((await figure('purge_oldest_due_seconds')) >= late, 'what is stuck stays due, also while it is claimed')
 })

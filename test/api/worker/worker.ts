@@ -128,6 +128,7 @@ t.test('without its database it is alive, not ready, and still shows metrics', a
   t.match(metrics, /^outbox_unpublished Nan$/im)
   t.match(metrics, /^conversions_waiting Nan$/im)
   t.match(metrics, /^images_waiting Nan$/im)
+  t.match(metrics, /^purge_oldest_due_seconds Nan$/im)
   t.match(metrics, /^outbox_oldest_seconds Nan$/im, 'in the first scrape as well')
 })
 
@@ -142,6 +143,7 @@ t.test('all figures of the backlog are of the moment of the scrape, for one look
         oldestSeconds: looks * 100,
         conversionsWaiting: looks * 1000,
         imagesWaiting: looks * 10,
+        oldestPurgeSeconds: looks * 10_000,
       }
     },
   }
@@ -152,6 +154,7 @@ t.test('all figures of the backlog are of the moment of the scrape, for one look
     t.match(body, new RegExp(`^outbox_oldest_seconds ${look}00$`, 'm'))
     t.match(body, new RegExp(`^conversions_waiting ${look}000$`, 'm'))
     t.match(body, new RegExp(`^images_waiting ${look}0$`, 'm'))
+    t.match(body, new RegExp(`^purge_oldest_due_seconds ${look}0000$`, 'm'))
   }
   t.equal(looks, 2)
 })

@@ -268,7 +268,8 @@ t.test('the processors of an attempt may be a number', async (t) => {
     const env = all.flatMap((d) => d.spec?.template?.spec.containers?.[0]?.env ?? [])
     t.equal(env.find(({ name }) => name === 'JOB_CPU')?.value, cpu)
   }
-  await t.rejects(render('--values', MINIMAL, '--set', 'jobs.cpu=0'), /jobs\/cpu/)
+  for (const name of ['cpu', 'cpuBackfill'])
+    await t.rejects(render('--values', MINIMAL, '--set', `jobs.${name}=0`), new RegExp(`jobs/${name}`))
 })
 
 t.test('nothing secret is a value, and nothing made is a Secret', async (t) => {

@@ -155,7 +155,9 @@ interface Built {
   spec: {
     template: {
       metadata: object
-      spec: { containers: { env: { name: string; value: string }[]; resources: { limits: object } }[] }
+      spec: {
+        containers: { env: { name: string; value: string }[]; resources: { requests: object; limits: object } }[]
+      }
     }
   }
 }
@@ -244,6 +246,17 @@ t.test('priority becomes a PriorityClass where one is configured', async (t) => 
     priorityClassName: 'media-now',
   })
   t.notOk('priorityClassName' in build({}, { priorityClasses }).spec.template.spec)
+})
+
+t.test('only a backfill asks for less of the processors, and none for less of anything else', async (t) => {
+  const resourcesOf = (priority: 'interactive' | 'normal' | 'backfill', config = {}) =>
+    build({ spec: { priority } }, { cpuBackfill: '100m', ...config }).spec.template.spec.containers[0]?.resources
+  const normal = resourcesOf('normal')
+  t.match(normal, { requests: { cpu: '2' } })
+  t.strictSame(resourcesOf('interactive'), normal)
+  t.strictSame(resourcesOf('backfill'), { ...normal, requests: { ...normal?.requests, cpu: '100m' } })
+  const made = ['100m', '200m'].map((cpuBackfill) => madeOf(build({}, { cpuBackfill })))
+  t.not(made[0], made[1], 'a pod that waits in vain follows when that is mended')
 })
 
 t.test('pods run as the account of the configuration, without its token', async (t) => {
