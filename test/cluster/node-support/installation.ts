@@ -2,6 +2,7 @@ import type { Test } from 'tap'
 import { TRANSCODE_JOBS, type TranscodeJob } from '../../../crds/transcode-job.ts'
 import {
   type Client,
+  library,
   type Media,
   Media as MediaSchema,
   signIn,
@@ -27,8 +28,9 @@ export interface Installation {
 
 export interface Phone {
   client: Client
-  /** In chunks, the last one first. Gives the media's id. */
-  upload(path: string): Promise<string>
+  /** In chunks, the last one first. Gives the media's id. `pairId` is that of a Live Photo. */
+  upload(path: string, pairId?: string): Promise<string>
+  library(): ReturnType<typeof library>
   media(id: string): Promise<Media>
   untilConverted(id: string): Promise<Media>
 }
@@ -59,7 +61,8 @@ async function phoneOf(services: Services): Promise<Phone> {
   const client = await signIn(`${API_URL}/v1`, account).catch(() => signIn(`${API_URL}/v1`, account))
   return {
     client,
-    upload: (path) => upload(client, organization, path, () => {}),
+    upload: (path, pairId) => upload(client, organization, path, () => {}, pairId),
+    library: () => library(client, organization),
     media: async (id) => MediaSchema.parse(await client.call('GET', `/api/media/${organization}/${id}`)),
     untilConverted: (id) => untilConverted(client, organization, id, () => {}),
   }

@@ -1,10 +1,15 @@
+import { randomUUID } from 'node:crypto'
+import { copyFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { succeededOf } from '../../../crds/transcode-job.ts'
+import { succeededOf, TRANSCODE_JOBS, type TranscodeJob } from '../../../crds/transcode-job.ts'
 import { PODS } from '../../../lib/runtime/cluster.ts'
+import { checkLivePhoto, checkPhoto } from '../../../local/demo/check-pictures.ts'
 import { checkStream, durationOf } from '../../../local/demo/check-stream.ts'
 import { clip } from '../../support/clips.ts'
 import { eventually } from '../../support/eventually.ts'
+import { heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
 import { longClip } from '../node-support/clips.ts'
 import { heldEncode, install, resourceFor } from '../node-support/installation.ts'
 import { eventsIn } from '../node-support/jetstream.ts'
@@ -129,6 +134,40 @@ t.test('a video uploaded in chunks becomes a film that plays, and kubectl shows 
     ['MediaUploaded', 'MediaTranscoded'],
     'each of them once',
   )
+})
+
+t.test('photos, one a HEIC and one half of a Live Photo, become pictures in one batch or two', async (t) => {
+  const folder = t.testdir()
+  const picture = await quarters(1600, 1200).withExif(PHONE).jpeg().toBuffer()
+  const files: Record<string, Buffer> = {
+    'IMG_1.JPG': picture,
+    'IMG_2.JPG': picture,
+    'IMG_3.PNG': await quarters(800, 600).png().toBuffer(),
+    'IMG_4.HEIC': await heic(await quarters(500, 380).png().toBuffer(), { irot: 1, exif: await tiffOf(PHONE) }),
+    'IMG_5.JPG': picture,
+  }
+  for (const [name, bytes] of Object.entries(files)) await writeFile(join(folder, name), bytes)
+  const pairId = randomUUID()
+  const motion = join(folder, 'IMG_5.MOV')
+  await copyFile(short, motion)
+  const [image, video, ...others] = await Promise.all([
+    phone.upload(join(folder, 'IMG_5.JPG'), pairId),
+    phone.upload(motion, pairId),
+    ...['IMG_1.JPG', 'IMG_2.JPG', 'IMG_3.PNG', 'IMG_4.HEIC'].map((name) => phone.upload(join(folder, name))),
+  ])
+  for (const id of [...others, image]) await checkPhoto(await phone.untilConverted(id))
+  await phone.untilConverted(video)
+  const { media } = await phone.library()
+  await checkLivePhoto({ image, video }, media, await durationOf(motion))
+  t.ok(others.every((id) => media.some((m) => m.media_id === id)))
+
+  const all = await namespace.kube.list<TranscodeJob>(TRANSCODE_JOBS, { namespace: namespace.name })
+  const batches = all.filter((r) => r.spec.inputs.every((i) => i.type === 'image'))
+  t.equal(batches.flatMap((r) => r.spec.inputs).length, 5)
+  t.ok(batches.length <= 2, `${batches.length} TranscodeJobs for five photos`)
+  const pods = (await Promise.all(batches.map((r) => namespace.podsOf(r.metadata.name)))).flat()
+  t.equal(pods.length, batches.length)
+  for (const pod of pods) t.notMatch(JSON.stringify(pod.spec.containers), /secretRef|secretKeyRef|S3_/, 'no key')
 })
 
 t.test('suspend takes the pod away, and lifting it finishes the work', async (t) => {
