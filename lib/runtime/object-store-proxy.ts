@@ -28,7 +28,7 @@ import {
   checkPrefix,
   checkRange,
 } from './object-store-key.ts'
-import { retrying } from './object-store-retry.ts'
+import { type Again, retrying } from './object-store-retry.ts'
 import { uploadInParts } from './object-store-s3-parts.ts'
 import { socketAddress } from './unix-socket.ts'
 
@@ -77,12 +77,13 @@ export function openProxyStore({ socket, idleMs = IDLE_MS }: { socket: string; i
     socketPath: socketAddress(socket),
   })
   const again = retrying({ asStoreError, mayPass: (e) => e instanceof ProxyGone, pausesMs: STARTING_MS })
-  /** The proxy cannot repeat what it streams to the store, so the caller, which has a file, repeats it. */
-  const whole = retrying({
+  const busy = retrying({
     asStoreError,
-    mayPass: (e) => e.code === 'Unavailable' && !(e instanceof ProxyRefusal),
-    pausesMs: STARTING_MS.slice(0, 6),
+    mayPass: (e) => e.code === 'Unavailable' && !(e instanceof ProxyRefusal || e instanceof ProxyGone),
+    pausesMs: [100, 400],
   })
+  /** The proxy cannot repeat what it streams to the store, so the caller, which has a file, repeats it. */
+  const whole: Again = (work, signal) => again(() => busy(work, signal), signal)
 
   const exchange = (operation: string, query: Query, options: Exchange) =>
     connections.exchange(`http://store/${operation}?${new URLSearchParams(query)}`, options)
@@ -178,9 +179,16 @@ export function openProxyStore({ socket, idleMs = IDLE_MS }: { socket: string; i
     },
 
     async download(key, path, signal) {
-      const { info, body } = await get(key, undefined, signal)
-      await saveBody(body, path, signal)
-      return info
+      for (let attempt = 1; ; attempt++) {
+        try {
+          const { info, body } = await get(key, undefined, signal)
+          await saveBody(body, path, signal)
+          return info
+        } catch (error) {
+          // The proxy ended, or its connection to the store did.
+          if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET' || signal?.aborted || attempt === 3) throw error
+        }
+      }
     },
     async upload(path, key, { contentType, signal }) {
       checkKey(key)

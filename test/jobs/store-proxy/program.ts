@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -153,6 +153,35 @@ t.test('a proxy that dies in the middle costs a repetition and not the attempt',
   w.start()
   t.match(await upload, { size })
   t.match(await w.behind.head(`${OUTPUT}720p_001.ts`), { size })
+})
+
+t.test('a proxy that dies in the middle of a download costs a repetition as well', async (t) => {
+  const w = await open(t)
+  const bytes = Buffer.alloc(64 * 1024 * 1024, 7)
+  await w.behind.put(SOURCE, bytes, plain)
+  const first = w.start()
+  const { body } = await w.client.get(SOURCE)
+  const [error] = await Promise.all([
+    once(
+      body.on('data', () => first.kill('SIGKILL')),
+      'error',
+    ),
+  ])
+  t.match(error, [{ code: 'ECONNRESET' }], 'a body that is not whole says so')
+  const second = w.start()
+  await w.client.check()
+  const download = w.client.download(SOURCE, join(w.folder, 'source'))
+  const begun = async () => (await readdir(w.folder)).some((name) => name.startsWith('source.'))
+  await eventually('a download in progress', begun, 10_000, 1)
+  second.kill('SIGKILL')
+  await once(second, 'exit')
+  w.start()
+  await download
+  t.ok(bytes.equals(await readFile(join(w.folder, 'source'))))
+  t.notOk(
+    (await readdir(w.folder)).some((name) => name.startsWith('source.')),
+    'no half file is left',
+  )
 })
 
 t.test('the socket is open to the group and to nobody else, and ends with the proxy', async (t) => {
