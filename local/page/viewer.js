@@ -132,6 +132,8 @@ async function details(m) {
   const { camera, exif, location } = meta
   const renditions = meta.conversion.renditions.map((r) => r.name).join(', ')
   const facts = [
+    ['Name', nameOf(m)],
+    [m.captured_at ? 'Taken' : 'Added', moment(m.captured_at ?? m.created_at)],
     ['Length', meta.duration_sec && clock(meta.duration_sec)],
     ['Dimensions', meta.width && `${meta.width} × ${meta.height}`],
     ['Size', size(m.file_size_bytes)],
