@@ -1,4 +1,4 @@
-import { accessToken, call, Refusal, refusalFrom, renew } from './client.js'
+import { accessToken, call, offline, refusalFrom, renew } from './client.js'
 import { forget, recall, remember } from './upload-memory.js'
 
 /** Files up to this size are sent whole: one request instead of three. */
@@ -152,7 +152,7 @@ function send(method, path, body, { headers, onSent, signal }) {
     }
     request.onerror = () => {
       onSent(0)
-      reject(new Refusal(0, 'OFFLINE', 'The platform cannot be reached'))
+      reject(offline())
     }
     request.onabort = () => reject(signal.reason ?? new DOMException('stopped', 'AbortError'))
     request.onloadend = () => signal.removeEventListener('abort', abort)
@@ -161,12 +161,11 @@ function send(method, path, body, { headers, onSent, signal }) {
   })
 }
 
-/** Whether a retry can help. A failed fetch is a TypeError without a status. */
+/** Whether a retry can help. */
 const mayPass = (error) =>
   error.status === 0 ||
   error.status >= 500 ||
-  ['CHECKSUM_MISMATCH', 'IDEMPOTENCY_IN_PROGRESS'].includes(error.code) ||
-  error instanceof TypeError
+  ['CHECKSUM_MISMATCH', 'IDEMPOTENCY_IN_PROGRESS'].includes(error.code)
 
 function parse(text) {
   try {

@@ -222,9 +222,31 @@ t.test('a file that is lost on the way is sent again', async (t: Test) => {
   await page.unroute('**/single')
 })
 
+t.test('a large file goes on after a reload, without what has arrived', async (t: Test) => {
+  const large = Buffer.concat([
+    Buffer.from('\0\0\0\x18ftypisom\0\0\x02\0isomiso2', 'latin1'),
+    Buffer.alloc(20_000_000, 9),
+  ])
+  await writeFile(join(folder, 'large.mp4'), large)
+  await page.route('**/upload/*/2', (route) => route.abort('connectionreset'))
+  await page.locator('#files').setInputFiles(join(folder, 'large.mp4'))
+  const [first, second] = [0, 1].map((i) => page.waitForResponse((r) => r.url().endsWith(`/${i}`) && r.ok()))
+  await Promise.all([first, second])
+  page.once('dialog', (dialog) => void dialog.accept()) // the page warns of an upload that is not finished
+  await page.reload()
+  await page.unroute('**/upload/*/2')
+  const sent: string[] = []
+  page.on('request', (r) => void (r.method() === 'PUT' && sent.push(new URL(r.url()).pathname.split('/').at(-1) ?? '')))
+  await page.locator('#files').setInputFiles(join(folder, 'large.mp4'))
+  await tile('large.mp4').waitFor()
+  t.strictSame(sent, ['2'])
+})
+
 t.test('a video that cannot be converted says why', async (t: Test) => {
   await tile('broken.mp4').locator('.state', { hasText: 'The file is damaged.' }).waitFor()
   await tile('broken.mp4').locator('.frame').click()
+  t.equal(await page.locator('#viewer-note').textContent(), 'The file is damaged.')
+  await page.getByRole('button', { name: 'Details' }).click()
   await page.locator('#viewer-facts', { hasText: 'Not converted' }).waitFor()
   t.ok(await page.getByRole('link', { name: 'Download the original of broken.mp4' }).isVisible())
   await shoot('6-failed')

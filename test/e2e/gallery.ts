@@ -197,6 +197,29 @@ t.test('the same folder dropped after a reload uploads nothing twice', async (t:
   t.equal(await page.locator('#summary').textContent(), '3 memories')
 })
 
+t.test('a picture whose link has expired is asked for again with a new one', async (t: Test) => {
+  let refused = 0
+  await page.route('**/thumb.webp', (route) => (refused++ === 0 ? route.fulfill({ status: 403 }) : route.continue()))
+  await page.reload()
+  await until(`document.querySelectorAll('.tile .thumb.loaded').length === 3`)
+  t.equal(refused, 4)
+  await page.unroute('**/thumb.webp')
+  under.consoleErrors.length = 0 // the browser reports the 403
+})
+
+t.test('a person in two groups switches between them', async (t: Test) => {
+  await query(`insert into memberships (org_id, user_id, role)
+    select o.id, u.id, 'member' from organizations o, users u
+    where o.name = 'Lake House Friends' and u.email = 'member@keepsake.example'`)
+  await page.reload()
+  await page.getByLabel('Group').selectOption({ label: 'Lake House Friends' })
+  await page.getByRole('heading', { level: 1, name: 'Lake House Friends' }).waitFor()
+  await page.getByText('Nothing here yet').waitFor()
+  t.equal(await page.locator('.tile').count(), 0)
+  await page.getByLabel('Group').selectOption({ label: 'Class of 1994' })
+  await until(`document.querySelectorAll('.tile').length === 3`)
+})
+
 t.test('months count what there is, and only what is near the window is loaded', async (t: Test) => {
   await fill(OLD)
   await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
@@ -217,9 +240,7 @@ t.test('months count what there is, and only what is near the window is loaded',
 
 /** Photos of two months of 2019, without files: a library that is larger than a window. */
 async function fill(rows: number): Promise<void> {
-  const client = new pg.Client({ connectionString: database })
-  await client.connect()
-  await client.query(
+  await query(
     `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes, upload_status,
         conversion_state, placeholder, captured_at, created_at)
       select gen_random_uuid(), org_id, uploader_id, 'OLD_' || n || '.jpg', 'image/jpeg', 'image', 1000, 'completed',
@@ -229,6 +250,12 @@ async function fill(rows: number): Promise<void> {
         generate_series(1, $1::int) n`,
     [rows],
   )
+}
+
+async function query(sql: string, values: unknown[] = []): Promise<void> {
+  const client = new pg.Client({ connectionString: database })
+  await client.connect()
+  await client.query(sql, values)
   await client.end()
 }
 
