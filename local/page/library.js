@@ -131,8 +131,11 @@ export const showPhotos = render
 let wanted
 function load(place) {
   wanted = place
-  loading ??= walk(organization).finally(() => {
+  const asked = organization
+  loading ??= walk(asked).finally(() => {
     loading = undefined
+    // What the next organization wanted meanwhile.
+    if (asked !== organization) renderSoon()
   })
   return loading
 }

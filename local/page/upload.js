@@ -44,8 +44,10 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onWait }) {
     )
 
   async function sendWhole(signal) {
-    // The key is kept before the request: when its answer is lost, a repeat gets that answer and makes nothing new.
-    const { once = crypto.randomUUID() } = recall(key)
+    // The key is kept before the request: when its answer is lost, a repeat gets that answer and makes nothing new. With
+    // another pair id it would be another request.
+    const known = recall(key)
+    const once = known.pairId === pairId && known.once ? known.once : crypto.randomUUID()
     note({ once })
     const form = new FormData()
     for (const [name, value] of Object.entries(pairing)) form.append(name, value)

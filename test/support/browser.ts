@@ -13,7 +13,7 @@ const FLAGS = [
   ...['--disable-background-networking', '--disable-component-update', '--autoplay-policy=no-user-gesture-required'],
 ]
 /** Waiting costs a test that passes nothing. */
-const PATIENCE_MS = 25_000
+const PATIENCE_MS = 120_000
 
 /** Why no browser can be started on this machine; undefined if one can. */
 export const noBrowser = existsSync(CHROMIUM)
