@@ -10,7 +10,7 @@ help: ## Show this list
 setup: ## Install the system packages and npm packages that are missing
 	@local/setup.sh
 
-demo: setup ## Watch a video go through the platform (VIDEO=path uses your own, CHECK=1 plays it and exits)
+demo: setup ## Watch photos and a video go through the platform (VIDEO=path uses your own, CHECK=1 checks them and exits)
 	@exec node local/demo.ts
 
 start: setup ## Run the platform on this machine; data stays in .keepsake

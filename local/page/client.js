@@ -8,6 +8,8 @@ export class Refusal extends Error {
   }
 }
 
+export const offline = () => new Refusal(0, 'OFFLINE', 'The platform cannot be reached')
+
 const KEPT = 'keepsake.session'
 let session = JSON.parse(sessionStorage.getItem(KEPT) ?? 'null')
 let renewal
@@ -37,7 +39,10 @@ async function send(method, path, body) {
     // A request that is repeated after a lost answer must take effect once.
     ...(method === 'POST' && { 'Idempotency-Key': crypto.randomUUID() }),
   }
-  return fetch(`/v1${path}`, { method, headers, body: body && JSON.stringify(body), cache: 'no-cache' })
+  const request = fetch(`/v1${path}`, { method, headers, body: body && JSON.stringify(body), cache: 'no-cache' })
+  return request.catch(() => {
+    throw offline()
+  })
 }
 
 /** One refresh at a time: a refresh token works once, and a second use would end the session. */

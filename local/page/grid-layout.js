@@ -30,6 +30,10 @@ export function placesBetween(section, { columns, side, gap }, top, bottom) {
   return { from: first * columns, to: Math.min(section.places, last * columns), above: first }
 }
 
+/** Where the row of a place begins. */
+export const topOf = (section, { columns, side, gap }, index) =>
+  section.top + HEADING + Math.floor(index / columns) * (side + gap)
+
 export const isWithin = (section, top, bottom) => section.top < bottom && section.top + section.height > top
 
 /** The month at a height: the last that begins at it or above it. */

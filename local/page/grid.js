@@ -1,5 +1,5 @@
 import { $, copyOf } from './dom.js'
-import { gridFor, isWithin, layOut, monthAt, placesBetween } from './grid-layout.js'
+import { gridFor, isWithin, layOut, monthAt, placesBetween, topOf } from './grid-layout.js'
 import { newTile, releaseTile, updateTile } from './tile.js'
 import { monthName, plural } from './words.js'
 
@@ -119,7 +119,15 @@ export function newGrid(root, does) {
       const section = layout.find((s) => s.month === month)
       if (section) scrollTo({ top: scrollY + root.getBoundingClientRect().top + section.top - $('bar').offsetHeight })
     },
-    focus(id) {
+    /** Scrolls to a media item that is out of sight, and gives it the focus: it was the last one in the viewer. */
+    reveal(id, months, draw) {
+      const at = months.findIndex((month) => month.items.some((m) => m.media_id === id))
+      if (at < 0) return
+      const index = months[at].items.findIndex((m) => m.media_id === id)
+      const inGrid = topOf(layout[at], grid, index)
+      const y = inGrid + root.getBoundingClientRect().top
+      if (y < $('bar').offsetHeight || y + grid.side > innerHeight) scrollTo({ top: scrollY + y - (innerHeight - grid.side) / 2, behavior: 'instant' })
+      draw()
       tiles.get(id)?.querySelector('.frame').focus({ preventScroll: true })
     },
   }

@@ -1,4 +1,4 @@
-import { call, Refusal } from './client.js'
+import { call } from './client.js'
 import { $, announce, showProblem, toast } from './dom.js'
 import { newGrid } from './grid.js'
 import { nameOf } from './item.js'
@@ -29,7 +29,7 @@ const does = {
   remove,
   canRemove: (m) => m.uploader_id === me?.user_id || ['owner', 'admin'].includes(organization?.role),
   open: (id) => openViewer(timeline.find(id)),
-  closed: (id) => grid.focus(id),
+  closed: (id) => void grid.reveal(id, timeline.months(), render),
 }
 const grid = newGrid($('months'), does)
 const scrubber = newScrubber(grid)
@@ -84,8 +84,9 @@ export async function look() {
     render()
   } catch (error) {
     if (asked !== organization) return
-    if (error instanceof Refusal && error.status === 401) return onSignedOut()
-    showProblem(error)
+    if (error.status === 401) return onSignedOut()
+    // Too many requests, e.g. of a long way through the months: the next look comes later anyway.
+    if (error.status !== 429) showProblem(error)
   }
   timer = setTimeout(look, document.hidden ? 15_000 : busy ? 1000 : 8000)
 }
@@ -130,8 +131,11 @@ export const showPhotos = render
 let wanted
 function load(place) {
   wanted = place
-  loading ??= walk(organization).finally(() => {
+  const asked = organization
+  loading ??= walk(asked).finally(() => {
     loading = undefined
+    // What the next organization wanted meanwhile.
+    if (asked !== organization) renderSoon()
   })
   return loading
 }

@@ -72,8 +72,8 @@ export function playOnHover(target, frame, itemOf, refresh) {
     if (pointerType === 'mouse' && !matchMedia('(prefers-reduced-motion: reduce)').matches) start()
   })
   target.addEventListener('pointerdown', ({ pointerType }) => {
-    if (pointerType === 'mouse') return
     target.dataset.held = ''
+    if (pointerType === 'mouse') return
     holding = setTimeout(() => {
       target.dataset.held = 'yes'
       start()

@@ -102,6 +102,8 @@ async function showView() {
     if (isHere) $(id).setAttribute('aria-current', 'page')
     else $(id).removeAttribute('aria-current')
   }
+  // Undo belongs to the photos; the trash has a button for each.
+  $('toast').hidden = true
   if (!organization) return
   if (isTrash) return openTrash(organization)
   if (!changed) return

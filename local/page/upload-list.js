@@ -57,8 +57,16 @@ function render() {
   $('uploads-stop').hidden = !s.isBusy
   $('uploads-skipped').hidden = s.skipped.length === 0
   $('uploads-skipped').textContent = skippedText(s.skipped)
+  hideWhenDone(s)
   showRows([...s.sending, ...s.failed.slice(0, ROWS)])
   tell(s)
+}
+
+let hiding
+/** What went well need not be closed by hand. */
+function hideWhenDone({ isBusy, failed, skipped }) {
+  clearTimeout(hiding)
+  if (!isBusy && failed.length === 0 && skipped.length === 0) hiding = setTimeout(queue.clear, 6000)
 }
 
 function titleOf({ isBusy, done, total, failed }) {

@@ -1,4 +1,4 @@
-import { accessToken, call, Refusal, refusalFrom, renew } from './client.js'
+import { accessToken, call, offline, refusalFrom, renew } from './client.js'
 import { forget, recall, remember } from './upload-memory.js'
 
 /** Files up to this size are sent whole: one request instead of three. */
@@ -44,8 +44,10 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onWait }) {
     )
 
   async function sendWhole(signal) {
-    // The key is kept before the request: when its answer is lost, a repeat gets that answer and makes nothing new.
-    const { once = crypto.randomUUID() } = recall(key)
+    // The key is kept before the request: when its answer is lost, a repeat gets that answer and makes nothing new. With
+    // another pair id it would be another request.
+    const known = recall(key)
+    const once = known.pairId === pairId && known.once ? known.once : crypto.randomUUID()
     note({ once })
     const form = new FormData()
     for (const [name, value] of Object.entries(pairing)) form.append(name, value)
@@ -152,7 +154,7 @@ function send(method, path, body, { headers, onSent, signal }) {
     }
     request.onerror = () => {
       onSent(0)
-      reject(new Refusal(0, 'OFFLINE', 'The platform cannot be reached'))
+      reject(offline())
     }
     request.onabort = () => reject(signal.reason ?? new DOMException('stopped', 'AbortError'))
     request.onloadend = () => signal.removeEventListener('abort', abort)
@@ -161,12 +163,11 @@ function send(method, path, body, { headers, onSent, signal }) {
   })
 }
 
-/** Whether a retry can help. A failed fetch is a TypeError without a status. */
+/** Whether a retry can help. */
 const mayPass = (error) =>
   error.status === 0 ||
   error.status >= 500 ||
-  ['CHECKSUM_MISMATCH', 'IDEMPOTENCY_IN_PROGRESS'].includes(error.code) ||
-  error instanceof TypeError
+  ['CHECKSUM_MISMATCH', 'IDEMPOTENCY_IN_PROGRESS'].includes(error.code)
 
 function parse(text) {
   try {

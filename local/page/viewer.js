@@ -4,7 +4,7 @@ import { describe, detailsOf, isPlayable, kindOf, nameOf, reasonOf } from './ite
 import { playLivePhoto } from './live-photo.js'
 import { drawPlaceholder } from './picture.js'
 import { playedSeconds, playVideo, stopVideo } from './player.js'
-import { clock, moment, size } from './words.js'
+import { clock, momentOf, size } from './words.js'
 
 const dialog = $('viewer')
 let shown
@@ -66,7 +66,7 @@ function say(m) {
   $('viewer-note').textContent = early ? `${note}. Better quality follows when it is converted` : note
   $('viewer-download').href = link(m.original_url)
   $('viewer-download').ariaLabel = `Download the original of ${nameOf(m)}`
-  $('viewer-when').textContent = m.captured_at ? moment(m.captured_at) : `Added ${moment(m.created_at)}`
+  $('viewer-when').textContent = `${m.captured_at ? '' : 'Added '}${momentOf(m)}`
 }
 
 function load(m, from) {
@@ -132,6 +132,8 @@ async function details(m) {
   const { camera, exif, location } = meta
   const renditions = meta.conversion.renditions.map((r) => r.name).join(', ')
   const facts = [
+    ['Name', nameOf(m)],
+    [m.captured_at ? 'Taken' : 'Added', momentOf(m)],
     ['Length', meta.duration_sec && clock(meta.duration_sec)],
     ['Dimensions', meta.width && `${meta.width} × ${meta.height}`],
     ['Size', size(m.file_size_bytes)],

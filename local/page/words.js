@@ -29,11 +29,15 @@ export const monthName = (month) =>
 export const day = (iso) =>
   new Date(iso).toLocaleDateString([], { ...UTC, day: 'numeric', month: 'long', year: 'numeric' })
 
-export const moment = (iso) =>
-  new Date(iso).toLocaleString([], {
-    ...{ ...UTC, weekday: 'long', day: 'numeric', month: 'long', year: 'numeric' },
-    ...{ hour: '2-digit', minute: '2-digit' },
-  })
+const MOMENT = {
+  ...{ weekday: 'long', day: 'numeric', month: 'long', year: 'numeric' },
+  ...{ hour: '2-digit', minute: '2-digit' },
+}
+/** When it was taken; where the file does not say, when it was added, by the viewer's clock. */
+export const momentOf = (m) =>
+  m.captured_at
+    ? new Date(m.captured_at).toLocaleString([], { ...MOMENT, ...UTC })
+    : new Date(m.created_at).toLocaleString([], MOMENT)
 
 /** A hue for avatars and placeholders: always the same for the same text. */
 export function hue(text) {

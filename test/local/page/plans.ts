@@ -3,7 +3,7 @@ import t from 'tap'
 /** The decisions of the page that need no browser: where tiles lie, which files are uploaded, and what things are called. */
 
 const load = (name: string) => import(new URL(`../../../local/page/${name}.js`, import.meta.url).href)
-const { gridFor, layOut, monthAt, placesBetween } = await load('grid-layout')
+const { gridFor, layOut, monthAt, placesBetween, topOf } = await load('grid-layout')
 const { keyOf, planUpload } = await load('upload-plan')
 const { clock, daysLeft, monthName, size } = await load('words')
 
@@ -35,6 +35,8 @@ t.test('only rows near the window have places, and together they are all of them
   }
   t.equal(seen.size, 100)
   t.strictSame(placesBetween(second, grid, 0, 100), { from: 0, to: 0, above: 0 })
+  const { above } = placesBetween(second, grid, topOf(second, grid, 6) + 1, topOf(second, grid, 6) + 2)
+  t.equal(above, Math.floor(6 / grid.columns), 'a place is in the row that begins at its top')
   t.equal(monthAt([first, second], -50).month, '2026-05')
   t.equal(monthAt([first, second], second.top).month, '2026-04')
 })

@@ -1,0 +1,281 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import pg from 'pg'
+import sharp from 'sharp'
+import t, { type Test } from 'tap'
+import { browserFolder, noBrowser, openPage, type PageUnderTest } from '../support/browser.ts'
+import { clip } from '../support/clips.ts'
+import { emptyDatabase } from '../support/database.ts'
+import { PHONE } from '../support/pictures.ts'
+
+/**
+ * Photos on the demo page, in a real Chromium against the whole platform. `SCREENSHOTS=folder` keeps what it looked like.
+ * Takes over 20 s: photos and the motion of a Live Photo are converted while the page is watched.
+ */
+
+if (noBrowser) {
+  t.plan(0, noBrowser)
+  process.exit()
+}
+
+const HTML_NAME = '<img src=x onerror=boom()>.jpg'
+const OLD = 450
+const folder = await browserFolder(t)
+const database = await emptyDatabase(t)
+process.env['DATABASE_URL'] = database
+let under: PageUnderTest
+let page: PageUnderTest['page']
+const until = (condition: string) => under.until(condition)
+
+/** A photo of one colour, taken at a time on the camera's clock. */
+const photo = (colour: string, takenAt: string) =>
+  sharp({ create: { width: 900, height: 600, channels: 3, background: colour } })
+    .withExif({ ...PHONE, IFD2: { ...PHONE['IFD2'], DateTimeOriginal: takenAt } })
+    .jpeg()
+    .toBuffer()
+
+/** A folder as people have it: folders in it, a Live Photo, and more other files than one read of a folder returns. */
+async function makeTrip(): Promise<string> {
+  const trip = join(folder, 'trip')
+  await mkdir(join(trip, 'day 1'), { recursive: true })
+  await writeFile(join(trip, 'day 1', 'IMG_0001.JPG'), await photo('#c33', '2024:05:17 12:20:30'))
+  await writeFile(join(trip, 'day 1', 'IMG_0001.MOV'), await sampleMotion())
+  await writeFile(join(trip, HTML_NAME), await photo('#3a3', '2024:05:18 09:00:00'))
+  await writeFile(
+    join(trip, 'zoo.png'),
+    await sharp(await photo('#33c', '2023:11:02 10:00:00'))
+      .keepExif()
+      .png()
+      .toBuffer(),
+  )
+  for (let i = 0; i < 120; i++) await writeFile(join(trip, `note ${i}.txt`), 'Dear all')
+  await writeFile(join(trip, '.DS_Store'), 'x')
+  return trip
+}
+
+const sampleMotion = async () => readFile(await clip('portrait'))
+
+t.before(async () => {
+  under = await openPage({ folder })
+  page = under.page
+})
+t.teardown(() => under?.close())
+
+/** Drops a folder as the desktop would: the browser makes the entries that the page walks through. */
+async function drop(path: string): Promise<void> {
+  const data = { items: [], files: [path], dragOperationsMask: 1 }
+  for (const type of ['dragEnter', 'dragOver', 'drop'] as const) {
+    await under.devtools.send('Input.dispatchDragEvent', { type, x: 600, y: 500, data })
+    if (type === 'dragOver') await under.shoot('g1-drop')
+  }
+}
+
+const months = () =>
+  page.evaluate<[string, string][]>(
+    `[...document.querySelectorAll('.month')].map((m) => [m.dataset.month, m.querySelector('.count').textContent])`,
+  )
+const tile = (name: string) => page.locator('.tile', { has: page.getByRole('button', { name }) })
+
+t.test('a folder that is dropped is uploaded with all folders in it, and says what it skipped', async (t: Test) => {
+  const trip = await makeTrip()
+  await under.signIn()
+  await page.getByText('Nothing here yet').waitFor()
+  await drop(trip)
+  await page.getByRole('heading', { name: '4 files uploaded' }).waitFor()
+  t.match(await page.locator('#uploads-skipped').textContent(), /note \d+\.txt, .* and 117 other files$/)
+  t.notMatch(await page.locator('#uploads-skipped').textContent(), /DS_Store/)
+  await page.locator('#uploads-close').click()
+})
+
+t.test('photos stand under the months in which they were taken, blurred at once', async (t: Test) => {
+  await until(`document.querySelectorAll('.tile[data-state=completed]').length === 3`)
+  await until(`document.querySelectorAll('.tile .thumb.loaded').length === 3`)
+  await until(`document.querySelectorAll('.month').length === 2`)
+  t.strictSame(await months(), [
+    ['2024-05', '2 items'],
+    ['2023-11', '1 item'],
+  ])
+  t.equal(await page.locator('#summary').textContent(), '3 memories')
+  t.equal(await page.locator('.tile .blur:not([hidden])').count(), 3)
+  const blur = await page.evaluate<number[]>(`(() => {
+    const canvas = document.querySelector('[data-month="2023-11"] .blur')
+    return [...canvas.getContext('2d').getImageData(5, 5, 1, 1).data]
+  })()`)
+  t.ok((blur[2] ?? 0) > 150 && (blur[0] ?? 255) < 100, `blue: ${blur}`)
+  await under.shoot('g2-months')
+})
+
+t.test('HTML in the name of a file stays text', async (t: Test) => {
+  await tile(HTML_NAME).locator('.frame').click()
+  t.equal(await page.locator('#viewer-title').textContent(), HTML_NAME)
+  t.equal(await page.evaluate(`document.querySelectorAll('img[src=x]').length`), 0)
+  await page.keyboard.press('Escape')
+})
+
+t.test('a Live Photo is one tile, and moves while the pointer rests on it', async (t: Test) => {
+  await until(`document.querySelector('.tile[data-kind=live] .badge')?.textContent === 'Live'`)
+  t.equal(await page.locator('.tile').count(), 3)
+  const live = page.locator('.tile[data-kind=live] .frame')
+  await live.hover()
+  await until(`document.querySelector('.tile .moving video.motion')?.currentTime > 0`)
+  await under.shoot('g3-live')
+  await page.mouse.move(0, 0)
+  await until(`!document.querySelector('.tile video')`)
+  await live.hover()
+  await until(`document.querySelector('.tile .moving')`)
+  await until(`!document.querySelector('.tile video')`)
+  t.equal(await page.locator('.tile .moving').count(), 0, 'shows the still again at the end')
+})
+
+t.test('a finger that holds a Live Photo plays it, and does not open it', async (t: Test) => {
+  await page.mouse.move(0, 0)
+  const box = await page.locator('.tile[data-kind=live]').boundingBox()
+  const touchPoints = [{ x: (box?.x ?? 0) + 40, y: (box?.y ?? 0) + 40 }]
+  await under.devtools.send('Input.dispatchTouchEvent', { type: 'touchStart', touchPoints })
+  await until(`document.querySelector('.tile .moving')`)
+  await under.devtools.send('Input.dispatchTouchEvent', { type: 'touchEnd', touchPoints: [] })
+  await until(`!document.querySelector('.tile video')`)
+  t.notOk(await page.locator('#viewer').isVisible())
+})
+
+t.test('the viewer goes through the photos by keys, and says what the file says', async (t: Test) => {
+  await page.locator('.tile .frame').first().click()
+  await until(`document.querySelector('#viewer-picture').naturalWidth === 900`)
+  await page.getByRole('button', { name: 'Details' }).click()
+  await page.locator('#viewer-facts', { hasText: 'Dimensions' }).waitFor()
+  const facts = await page.locator('#viewer-facts').textContent()
+  t.match(facts, /Dimensions900 × 600.*CameraAcme Phone 3.*Exposure1\/120 s · f\/1\.8.*Place48\.1351, -11\.5820/)
+  await under.shoot('g4-viewer')
+  await page.keyboard.press('ArrowRight')
+  await until(`document.querySelector('#viewer-title').textContent === 'IMG_0001.JPG'`)
+  await until(`document.querySelector('#viewer-stage.moving')`)
+  await page.keyboard.press('ArrowRight')
+  await until(`document.querySelector('#viewer-title').textContent === 'zoo.png'`)
+  t.ok(await page.locator('#viewer-next').isDisabled())
+  await page.goBack()
+  await until(`!document.querySelector('#viewer').open`)
+})
+
+t.test('what is deleted can be taken back at once', async (t: Test) => {
+  await tile('zoo.png').hover()
+  await page.getByRole('button', { name: 'Delete zoo.png' }).click()
+  await until(`document.querySelectorAll('.month').length === 1`)
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await until(`document.querySelectorAll('.month').length === 2`)
+  t.strictSame((await months()).at(-1), ['2023-11', '1 item'])
+  await tile('zoo.png').waitFor()
+})
+
+t.test('the trash says how many days are left, and gives a Live Photo back whole', async (t: Test) => {
+  await page.locator('.tile[data-kind=live] .frame').click()
+  await page.locator('#viewer-remove').click()
+  await until(`document.querySelector('#viewer-title').textContent === 'zoo.png'`)
+  await page.keyboard.press('Escape')
+  await page.getByRole('link', { name: 'Trash' }).click()
+  const card = page.locator('.trashed')
+  await card.waitFor()
+  t.equal(await card.locator('.name').textContent(), 'IMG_0001.JPG')
+  t.equal(await card.locator('.left').textContent(), '30 days left')
+  t.ok(await card.locator('.blur').isVisible(), 'blurred: its links do not work')
+  await under.shoot('g5-trash')
+  await page.getByRole('button', { name: 'Restore IMG_0001.JPG' }).click()
+  await page.getByText('The trash is empty').waitFor()
+  await page.getByRole('link', { name: 'Photos', exact: true }).click()
+  await until(`document.querySelector('.tile[data-kind=live]')`)
+  t.strictSame((await months())[0], ['2024-05', '2 items'])
+})
+
+t.test('the same folder dropped after a reload uploads nothing twice', async (t: Test) => {
+  await page.reload()
+  await page.locator('.tile').first().waitFor()
+  let uploads = 0
+  page.on('request', (request) => void (/\/(single|merge)$/.test(request.url()) && uploads++))
+  await drop(join(folder, 'trip'))
+  await page.getByRole('heading', { name: '4 files uploaded' }).waitFor()
+  t.equal(uploads, 0)
+  await page.locator('#uploads-close').click()
+  t.equal(await page.locator('#summary').textContent(), '3 memories')
+})
+
+t.test('a picture whose link has expired is asked for again with a new one', async (t: Test) => {
+  let refused = 0
+  await page.route('**/thumb.webp', (route) => (refused++ === 0 ? route.fulfill({ status: 403 }) : route.continue()))
+  await page.reload()
+  await until(`document.querySelectorAll('.tile .thumb.loaded').length === 3`)
+  t.equal(refused, 4)
+  await page.unroute('**/thumb.webp')
+  under.consoleErrors.length = 0 // the browser reports the 403
+})
+
+t.test('a person in two groups switches between them', async (t: Test) => {
+  await query(`insert into memberships (org_id, user_id, role)
+    select o.id, u.id, 'member' from organizations o, users u
+    where o.name = 'Lake House Friends' and u.email = 'member@keepsake.example'`)
+  await page.reload()
+  await page.getByLabel('Group').selectOption({ label: 'Lake House Friends' })
+  await page.getByRole('heading', { level: 1, name: 'Lake House Friends' }).waitFor()
+  await page.getByText('Nothing here yet').waitFor()
+  t.equal(await page.locator('.tile').count(), 0)
+  await page.getByLabel('Group').selectOption({ label: 'Class of 1994' })
+  await until(`document.querySelectorAll('.tile').length === 3`)
+})
+
+t.test('months count what there is, and only what is near the window is loaded', async (t: Test) => {
+  await fill(OLD)
+  await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+  await until(`document.querySelectorAll('.month').length === 4`)
+  t.strictSame((await months()).slice(2), [
+    ['2019-07', '300 items'],
+    ['2019-03', '150 items'],
+  ])
+  t.equal(await page.locator('#summary').textContent(), '453 memories')
+  t.ok((await page.locator('.tile').count()) < 150)
+  const height = await page.evaluate('document.documentElement.scrollHeight')
+  await page.getByLabel('Jump to a month').selectOption('2019-03')
+  await until(`document.querySelectorAll('[data-month="2019-03"] .tile').length > 0`)
+  t.equal(await page.locator('[data-month="2024-05"] .tile').count(), 0, 'what is out of sight has no elements')
+  t.equal(await page.evaluate('document.documentElement.scrollHeight'), height, 'nothing moved')
+  await under.shoot('g6-jump')
+})
+
+/** Photos of two months of 2019, without files: a library that is larger than a window. */
+async function fill(rows: number): Promise<void> {
+  await query(
+    `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes, upload_status,
+        conversion_state, placeholder, captured_at, created_at)
+      select gen_random_uuid(), org_id, uploader_id, 'OLD_' || n || '.jpg', 'image/jpeg', 'image', 1000, 'completed',
+        'succeeded', placeholder, make_timestamptz(2019, case when n % 3 = 0 then 3 else 7 end, 1 + n % 28, 12, 0, 0, 'UTC'),
+        now() - interval '1 year'
+      from (select org_id, uploader_id, placeholder from media where kind = 'image' limit 1) one,
+        generate_series(1, $1::int) n`,
+    [rows],
+  )
+}
+
+async function query(sql: string, values: unknown[] = []): Promise<void> {
+  const client = new pg.Client({ connectionString: database })
+  await client.connect()
+  await client.query(sql, values)
+  await client.end()
+}
+
+t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {
+  for (const [width, colorScheme] of [
+    [390, 'light'],
+    [360, 'dark'],
+  ] as const) {
+    await page.emulateMedia({ colorScheme })
+    await page.setViewportSize({ width, height: 800 })
+    await page.evaluate('scrollTo(0, 0)')
+    await page.locator('.tile').first().waitFor()
+    await under.shoot(`g7-phone-${width}`)
+    const overflow = 'document.documentElement.scrollWidth - document.documentElement.clientWidth'
+    t.equal(await page.evaluate(overflow), 0, `${width}`)
+  }
+})
+
+t.test('all of it without an error in the console and without a request to anywhere else', (t: Test) => {
+  t.strictSame(under.consoleErrors, [])
+  t.strictSame(under.elsewhere, [])
+  t.end()
+})

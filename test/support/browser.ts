@@ -1,0 +1,98 @@
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Browser, type CDPSession, chromium, type Page } from 'playwright-core'
+import { type Platform, startPlatform } from '../../local/platform.ts'
+import type { PlatformOptions } from '../../local/programs.ts'
+
+const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
+const FLAGS = [
+  ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-sync'],
+  ...['--disable-background-networking', '--disable-component-update', '--autoplay-policy=no-user-gesture-required'],
+]
+/** Waiting costs a test that passes nothing. */
+const PATIENCE_MS = 120_000
+
+/** Why no browser can be started on this machine; undefined if one can. */
+export const noBrowser = existsSync(CHROMIUM)
+  ? undefined
+  : `${CHROMIUM} is not installed (set CHROMIUM to a browser of yours)`
+
+export interface PageUnderTest {
+  platform: Platform
+  page: Page
+  devtools: CDPSession
+  folder: string
+  /** Errors that the browser reported. */
+  consoleErrors: string[]
+  /** Addresses outside of the page's own origin that it asked for. */
+  elsewhere: string[]
+  /** Waits for a condition in the page. Playwright's own waiting evaluates text there, which the page's policy forbids. */
+  until(condition: string): Promise<void>
+  /** Keeps a picture of the page in the folder that `SCREENSHOTS` names. */
+  shoot(name: string): Promise<void>
+  signIn(): Promise<void>
+  close(): Promise<void>
+}
+
+/** The demo page in a real Chromium, against a whole platform of its own. `script` runs in the page before its own. */
+export async function openPage(options: {
+  folder: string
+  platform?: Partial<PlatformOptions>
+  script?: string
+}): Promise<PageUnderTest> {
+  const { folder } = options
+  const shots = process.env['SCREENSHOTS'] ?? join(folder, 'screenshots')
+  await mkdir(shots, { recursive: true })
+  const [platform, browser] = await Promise.all([
+    startPlatform({ folder: join(folder, 'data'), usualPorts: false, fastDatabase: true, ...options.platform }),
+    chromium.launch({ executablePath: CHROMIUM, args: FLAGS, timeout: PATIENCE_MS }),
+  ])
+  const consoleErrors: string[] = []
+  const elsewhere: string[] = []
+  const page = await newPage(browser, options.script)
+  page.on('console', (message) => void (message.type() === 'error' && consoleErrors.push(message.text())))
+  page.on('pageerror', (error) => void consoleErrors.push(error.message))
+  page.on('request', (request) => {
+    const { origin, protocol } = new URL(request.url())
+    if (protocol !== 'blob:' && origin !== platform.page.url) elsewhere.push(request.url())
+  })
+  return {
+    ...{ platform, page, folder, consoleErrors, elsewhere },
+    devtools: await page.context().newCDPSession(page),
+    until: (condition) => until(page, condition),
+    shoot: async (name) => void (await page.screenshot({ path: join(shots, `${name}.png`) })),
+    async signIn() {
+      await page.goto(platform.page.link({ account: 'member' }))
+      await page.getByRole('heading', { level: 1, name: 'Class of 1994' }).waitFor()
+    },
+    async close() {
+      await browser.close()
+      await platform.close()
+    },
+  }
+}
+
+async function newPage(browser: Browser, script = ''): Promise<Page> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, colorScheme: 'light' })
+  const page = await context.newPage()
+  page.setDefaultTimeout(PATIENCE_MS)
+  await context.addInitScript({ content: script })
+  return page
+}
+
+async function until(page: Page, condition: string): Promise<void> {
+  const holds = () => page.evaluate<boolean>(`Boolean(${condition})`)
+  for (const end = Date.now() + PATIENCE_MS; !(await holds()); await sleep(20)) {
+    if (Date.now() > end) throw new Error(`Never became true: ${condition}`)
+  }
+}
+
+/** A folder that is removed when the test file has closed its page. */
+export async function browserFolder(t: { teardown(done: () => Promise<void>): void }): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-browser-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
