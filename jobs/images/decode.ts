@@ -1,6 +1,7 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { IMAGE_FILES, WEBP_LONG_SIDE } from '../../lib/contract/manifest.ts'
+import type { Log } from '../../lib/runtime/log.ts'
 import { badInput } from '../failure.ts'
 import type { ImageHeader } from './header.ts'
 import { decodeWithLibheif } from './libheif.ts'
@@ -16,7 +17,11 @@ export interface Decoding {
   /** Make a JPEG in full size. */
   needsJpeg: boolean
   signal: AbortSignal
+  log: Log
 }
+
+/** A machine without the decoder says so once in a job, and not for each of 64 inputs. */
+let hasSaidFallback = false
 
 /** No image is this large; vips then keeps the size. */
 const UNLIMITED = 1_000_000
@@ -36,6 +41,8 @@ export async function decode(decoding: Decoding): Promise<string> {
     if (decoding.header.format !== 'heif') {
       throw badInput('UnsupportedFormat', 'The image is of a kind that cannot be decoded', { cause: error })
     }
+    if (!hasSaidFallback) decoding.log.warn({ reason: error.message }, 'vips cannot decode HEIC here; libheif-js does')
+    hasSaidFallback = true
     await decodeWithLibheif({ ...decoding, from: 'source', to: 'pixels.ppm' })
     return decodeFrom(decoding, { name: 'pixels.ppm', isUpload: false })
   }

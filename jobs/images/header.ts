@@ -13,7 +13,7 @@ export interface ImageHeader {
   isAnimated: boolean
   /** Bytes that a decoder needs at once: little where it reads row by row, the whole picture where it cannot. */
   memoryBytes: number
-  /** A TIFF block, without its `Exif\0\0`. */
+  /** A TIFF block, without its `Exif\0\0`. A file with two of them is not plain. */
   exif: Buffer | null
   xmp: readonly Buffer[]
   /** An ICC profile. */

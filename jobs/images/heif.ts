@@ -39,13 +39,23 @@ export function readHeif(bytes: Bytes, format: 'heif' | 'avif'): ImageHeader {
     exif: exifOf(meta, bytes),
     xmp: describing(meta, (i) => i.type === 'mime').flatMap((i) => contentOf(i, meta, bytes) ?? []),
     ...colours,
-    isPlain: boxes.every((b) => PLAIN.has(b.type)) && [...meta.items.values()].every((i) => isPlainItem(i)),
+    isPlain:
+      boxes.every((b) => PLAIN.has(b.type)) &&
+      [...meta.items.values()].every((i) => isPlainItem(i)) &&
+      isDescribedOnce(meta, bytes),
   }
 }
 
 const isPlainItem = ({ type, contentType }: Item) =>
   [...CODED, 'grid', 'iovl', 'iden', 'Exif', 'tmap'].includes(type) ||
   (type === 'mime' && contentType === 'application/rdf+xml')
+
+/** At most one EXIF, and all of what describes the picture in the part of the file that was read. */
+function isDescribedOnce(meta: Meta, bytes: Bytes): boolean {
+  const exif = describing(meta, (i) => i.type === 'Exif')
+  const texts = describing(meta, (i) => i.type === 'mime')
+  return exif.length <= 1 && [...exif, ...texts].every((i) => contentOf(i, meta, bytes) !== undefined)
+}
 
 const ALPHA = ['urn:mpeg:mpegB:cicp:systems:auxiliary:alpha', 'urn:mpeg:hevc:2015:auxid:1']
 const isAlpha = (item: Item) =>

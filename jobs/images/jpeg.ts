@@ -101,7 +101,7 @@ function frameOf(marker: number, data: Buffer): Frame {
 
 function readApplication(n: number, data: Buffer, found: Found): void {
   const begins = (text: string) => data.subarray(0, text.length).toString('latin1') === text
-  if (n === 1 && begins(EXIF)) found.exif ??= data.subarray(EXIF.length)
+  if (n === 1 && begins(EXIF) && !found.exif) found.exif = data.subarray(EXIF.length)
   else if (n === 1 && begins(XMP)) found.xmp.push(data.subarray(XMP.length))
   else if (n === 2 && begins(ICC)) found.profile.push(data.subarray(ICC.length + 2))
   else if (!(n === 0 && (begins('JFIF\0') || begins('JFXX\0'))) && !(n === 14 && begins('Adobe'))) found.isPlain = false

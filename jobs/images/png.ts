@@ -15,7 +15,7 @@ interface Found {
 }
 
 /** Reads the chunks of a PNG (W3C PNG, third edition). `inflate` opens the profile, within a limit. Pure. */
-export function readPng({ head, size }: Bytes, inflate: (data: Buffer) => Buffer | null): ImageHeader {
+export function readPng({ head, size }: Bytes, inflate: Inflate): ImageHeader {
   if (head.length < 33) throw truncated()
   if (head.readUInt32BE(8) !== 13 || head.toString('latin1', 12, 16) !== 'IHDR') throw corrupt()
   const [width, height] = [head.readUInt32BE(16), head.readUInt32BE(20)]
@@ -38,18 +38,23 @@ export function readPng({ head, size }: Bytes, inflate: (data: Buffer) => Buffer
   }
 }
 
-function readChunks(head: Buffer, found: Found, inflate: (data: Buffer) => Buffer | null): number | undefined {
+type Inflate = (data: Buffer) => Buffer | null
+
+function readChunks(head: Buffer, found: Found, inflate: Inflate): number | undefined {
   let at = 8
   for (let n = 0; n < MAX_CHUNKS && at + 12 <= head.length; n++) {
     const length = head.readUInt32BE(at)
     const type = head.toString('latin1', at + 4, at + 8)
-    const data = head.subarray(at + 8, at + 8 + length)
-    if (type === 'eXIf') found.exif ??= data
-    else if (type === 'acTL') found.isAnimated = data.length >= 4 && data.readUInt32BE(0) > 1
-    else if (type === 'iCCP') found.profile = inflate(data.subarray(data.indexOf(0) + 2)) ?? Buffer.alloc(0)
-    else if (!PLAIN.has(type)) found.isPlain = false
+    readChunk(type, head.subarray(at + 8, at + 8 + length), found, inflate)
     at += 12 + length
     if (type === 'IEND') return at
   }
   return undefined
+}
+
+function readChunk(type: string, data: Buffer, found: Found, inflate: Inflate): void {
+  if (type === 'eXIf' && !found.exif) found.exif = data
+  else if (type === 'acTL') found.isAnimated = data.length >= 4 && data.readUInt32BE(0) > 1
+  else if (type === 'iCCP') found.profile = inflate(data.subarray(data.indexOf(0) + 2)) ?? Buffer.alloc(0)
+  else if (type === 'eXIf' || !PLAIN.has(type)) found.isPlain = false
 }

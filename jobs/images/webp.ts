@@ -44,11 +44,12 @@ export function readWebp({ head, size }: Bytes): ImageHeader {
 }
 
 function readChunk(type: string, data: Buffer, found: Found): void {
-  if (type === 'EXIF') found.exif ??= data.toString('latin1', 0, 6) === 'Exif\0\0' ? data.subarray(6) : data
+  if (type === 'EXIF' && !found.exif)
+    found.exif = data.toString('latin1', 0, 6) === 'Exif\0\0' ? data.subarray(6) : data
   else if (type === 'XMP ') found.xmp.push(data)
   else if (type === 'ICCP') found.profile = data
   else if (type === 'ANMF') found.frames += 1
-  else if (!PLAIN.has(type)) found.isPlain = false
+  else if (type === 'EXIF' || !PLAIN.has(type)) found.isPlain = false
   found.size ??= sizeOf(type, data)
 }
 

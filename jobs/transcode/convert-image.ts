@@ -29,7 +29,7 @@ export interface ImageTools {
  * before everything is made, so a bad input leaves no files behind.
  */
 export async function convertImage(tools: ImageTools, input: TranscodeInput): Promise<ImageManifest> {
-  const { store, scratch: folder, signal, progress } = tools
+  const { store, scratch: folder, signal, log, progress } = tools
   const source = join(folder, 'source')
   progress.at('Downloading', 0)
   await download(store, input.sourceKey, source, { maxBytes: IMAGE_LIMITS.bytes, signal })
@@ -42,7 +42,7 @@ export async function convertImage(tools: ImageTools, input: TranscodeInput): Pr
   const needsJpeg = !mayShowOriginal(header, { ...exif, orientation: written })
 
   progress.at('Encoding', 0)
-  const picture = await decode({ folder, header, orientation, needsJpeg, signal })
+  const picture = await decode({ folder, header, orientation, needsJpeg, signal, log })
   const jpeg = needsJpeg ? await describeJpeg(folder) : null
   const derived = await derive(join(folder, picture), folder)
   const wallSeconds = (performance.now() - startedAt) / 1000

@@ -39,7 +39,7 @@ export function exifBomb(entries: number, type: number, count: number, tag = 0x9
 }
 
 /** Frames that all say the same: a few pixels in the corner of a canvas. */
-function gif(width: number, height: number, frames: number, frameSide = 1): Buffer {
+export function gif(width: number, height: number, frames: number, frameSide = 1): Buffer {
   const head = Buffer.from('GIF89a\0\0\0\0\x80\0\0\0\0\0\xff\xff\xff', 'latin1')
   head.writeUInt16LE(width, 6)
   head.writeUInt16LE(height, 8)

@@ -5,12 +5,13 @@ import sharp from 'sharp'
 import t from 'tap'
 import { PermanentError } from '../../../jobs/failure.ts'
 import { parseExif } from '../../../jobs/images/exif.ts'
+import { orientationOf } from '../../../jobs/images/facts.ts'
 import type { ImageHeader } from '../../../jobs/images/header.ts'
 import { mayShowOriginal } from '../../../jobs/images/policy.ts'
 import { readHeader } from '../../../jobs/images/read-header.ts'
 import { sniff } from '../../../jobs/images/sniff.ts'
 import { boundariesOf } from '../../support/boundaries.ts'
-import { exifBomb } from '../../support/image-bombs.ts'
+import { exifBomb, segment, withSegments } from '../../support/image-bombs.ts'
 import { chunk, heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
 
 /** Takes over 20 s: thousands of broken files are written and read. */
@@ -160,4 +161,75 @@ t.test('the original is shown only where it says nothing', async (t) => {
   const text = Buffer.concat([png.subarray(0, 33), chunk('tEXt', Buffer.from('Comment\0at home')), png.subarray(33)])
   t.strictSame([await shown(png), await shown(text)], [true, false], 'a text in a PNG')
   t.equal(await shown(samples['heif'] ?? plain), false, 'no browser shows it')
+})
+
+/** As the conversion decides it, from the bytes alone. */
+async function isShown(bytes: Buffer): Promise<boolean> {
+  const header = await headerOf(bytes)
+  const exif = parseExif(header.exif)
+  return mayShowOriginal(header, { ...exif, orientation: orientationOf(exif) })
+}
+
+t.test('an original is not shown for anything in which a place may hide', async (t) => {
+  const plain = await quarters(40, 30).jpeg().toBuffer()
+  const film = Buffer.from('\0\0\0\x18ftypmp42\0\0\0\0mp42isom\0\0\0\x10moov+48.1-11.5/', 'latin1')
+  const exif = (tiff: Buffer) => segment(0xe1, 'Exif\0\0', tiff)
+  const silent = await tiffOf({
+    IFD0: { Make: 'Acme' },
+    IFD2: { FNumber: '18/10', DateTimeOriginal: '2024:05:17 12:20:30' },
+  })
+  const png = await quarters(40, 30).png().toBuffer()
+  const webp = await quarters(40, 30).webp().toBuffer()
+  const gif = await quarters(40, 30).gif().toBuffer()
+  const comment = (text: string) =>
+    Buffer.concat([gif.subarray(0, -1), Buffer.from([0x21, 0xfe, text.length]), Buffer.from(`${text}\0;`)])
+  const avif = await quarters(40, 30).avif({ effort: 0 }).toBuffer()
+  const movie = segment(
+    0xe1,
+    'http://ns.adobe.com/xap/1.0/\0<x:xmpmeta GCamera:MicroVideo="1" xmlns:x="adobe:ns:meta/"/>',
+  )
+  const scans = await quarters(40, 30).jpeg({ progressive: true }).toBuffer()
+  const between = scans.lastIndexOf(Buffer.from([0xff, 0xda]))
+  const note = segment(0xe1, 'http://ns.adobe.com/xap/1.0/\0<exif:GPSLatitude>48,8N</exif:GPSLatitude>')
+  const rows: Record<string, [Buffer, boolean]> = {
+    'a plain JPEG': [plain, true],
+    'a plain progressive JPEG': [scans, true],
+    'EXIF of the camera alone': [withSegments(plain, exif(silent)), true],
+    'a plain PNG': [png, true],
+    'a plain WebP': [webp, true],
+    'a plain GIF': [gif, true],
+    'a GIF with the name of its program': [comment('Made with a paint program'), true],
+    'a plain AVIF': [avif, true],
+    'EXIF with GPS': [withSegments(plain, exif(await tiffOf(PHONE))), false],
+    'a maker note': [withSegments(plain, exif(exifBomb(1, 7, 30, 0x927c))), false],
+    'a comment in EXIF': [withSegments(plain, exif(exifBomb(1, 7, 30, 0x9286))), false],
+    'a title in EXIF': [withSegments(plain, exif(exifBomb(1, 2, 30, 0x010e))), false],
+    'a tag that nobody knows': [withSegments(plain, exif(exifBomb(1, 7, 30, 0xea1c))), false],
+    'EXIF that cannot be read': [withSegments(plain, exif(exifBomb(65_535, 1, 60_000))), false],
+    'a second EXIF behind a silent one': [withSegments(plain, exif(silent), exif(await tiffOf(PHONE))), false],
+    'a second EXIF in a PNG': [
+      Buffer.concat([png.subarray(0, 33), chunk('eXIf', silent), chunk('eXIf', silent), png.subarray(33)]),
+      false,
+    ],
+    IPTC: [
+      withSegments(plain, segment(0xed, 'Photoshop 3.0\x008BIM\x04\x04\0\0\0\0\0\x09\x1c\x02\x5a\0\x04Bonn')),
+      false,
+    ],
+    'a comment of JPEG': [withSegments(plain, segment(0xfe, 'at home in Bonn')), false],
+    'pictures behind it (MPF)': [Buffer.concat([withSegments(plain, segment(0xe2, 'MPF\0II*\0')), plain]), false],
+    'an index of pictures alone (MPF)': [withSegments(plain, segment(0xe2, 'MPF\0II*\0')), false],
+    'a segment before the second scan': [
+      Buffer.concat([scans.subarray(0, between), note, scans.subarray(between)]),
+      false,
+    ],
+    'an APP0 of Canon (CIFF)': [withSegments(plain, segment(0xe0, 'II\x1a\0\0\0HEAPJPGM')), false],
+    'a Motion Photo': [Buffer.concat([withSegments(plain, movie), film]), false],
+    'a Motion Photo without XMP (Samsung)': [Buffer.concat([plain, film, Buffer.from('SEFHSEFT')]), false],
+    'a film behind a PNG': [Buffer.concat([png, film]), false],
+    'a film behind a WebP': [Buffer.concat([webp, film]), false],
+    'a film behind a GIF': [Buffer.concat([gif, film]), false],
+    'a film in a box of an AVIF': [Buffer.concat([avif, Buffer.from('\0\0\0\x10mpvd+48.1-11', 'latin1')]), false],
+    'a place in a comment of GIF': [comment('GPS 48.1,-11.5'), false],
+  }
+  for (const [what, [bytes, expected]] of Object.entries(rows)) t.equal(await isShown(bytes), expected, what)
 })

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { deflateSync } from 'node:zlib'
 import sharp from 'sharp'
 import t from 'tap'
-import { blackPng, chunk, heic, quarters } from '../../support/pictures.ts'
+import { arrangement, blackPng, chunk, heic, quarters } from '../../support/pictures.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 import { watchMemory } from '../../support/tree-memory.ts'
 
@@ -165,9 +165,16 @@ t.test('a vips without HEIF leaves the work to libheif in a thread', async (t) =
   await writeFile(join(bin, 'vips'), `#!/bin/sh\n${refuses}\nexec ${stdout.trim()} "$@"\n`, { mode: 0o755 })
   const p3 = (await sharp(await quarters(16, 16).withIccProfile('p3').jpeg().toBuffer()).metadata()).icc
   const picture = await quarters(500, 380).png().toBuffer()
-  const inputs = await bench.imagesOf({ a: await heic(picture, { irot: 3, ...(p3 && { profile: p3 }) }) })
+  const turned = await heic(picture, { irot: 3, ...(p3 && { profile: p3 }) })
+  const inputs = await bench.imagesOf({ a: turned, b: turned })
   const { exit, output } = await bench.run(inputs, {}, { PATH: `${bin}:${process.env['PATH']}` })
   t.equal(exit, 0, output)
-  t.match((await bench.imageManifest('a')).images.jpeg, { width: 380, height: 500 })
+  for (const id of ['a', 'b']) {
+    t.match((await bench.imageManifest(id)).images.jpeg, { width: 380, height: 500 })
+    t.strictSame(await arrangement(await bench.bytes('image.jpg', `${bench.prefix}${id}/`)), [2, 0, 3, 1])
+  }
+  const said = output.split('\n').filter((line) => line.includes('libheif-js does'))
+  t.equal(said.length, 1, 'said once in a job')
+  t.match(said[0], /"level":"warn".*not a known file format/)
   await t.resolves(access(join(bin, 'vips')))
 })

@@ -1,0 +1,178 @@
+import sharp, { type Sharp } from 'sharp'
+import t from 'tap'
+import { thumbHashToApproximateAspectRatio } from 'thumbhash'
+import { heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
+import { transcodeBench } from '../../support/transcode-run.ts'
+
+/** Kinds of pixels and shapes, one job for all of them, and what people see of each. */
+
+type Colour = readonly [red: number, green: number, blue: number]
+
+interface Kind {
+  source: Buffer
+  width: number
+  height: number
+  /** In the middle of the left and of the right half, on white. */
+  left: Colour
+  right: Colour
+  tolerance?: number
+  /** Bytes of the original are shown; everything else gets a JPEG. */
+  isShown?: boolean
+}
+
+const ORANGE: Colour = [220, 120, 40]
+const TEAL: Colour = [30, 140, 150]
+const WHITE: Colour = [255, 255, 255]
+const [WIDTH, HEIGHT] = [80, 40]
+
+/** The left half in one colour, the right half in another. Alpha 255 is opaque. */
+function halves(left: readonly number[], right: readonly number[], width = WIDTH, height = HEIGHT): Sharp {
+  const channels = left.length as 3 | 4
+  const row = Buffer.concat(Array.from({ length: width }, (_, x) => Buffer.from(x * 2 < width ? left : right)))
+  return sharp(Buffer.concat(Array.from({ length: height }, () => row)), { raw: { width, height, channels } })
+}
+
+/** Bytes behind the end forbid to show the original, so that a JPEG is made. */
+const withTail = (file: Buffer) => Buffer.concat([file, Buffer.from('a film')])
+
+const plain = () => halves(ORANGE, TEAL)
+/** Nothing to see on the left, half of the colour on the right. */
+const sheer = () => halves([...ORANGE, 0], [...TEAL, 128])
+const SHEER = { left: WHITE, right: TEAL.map((c) => Math.round((c + 255) / 2)) as unknown as Colour }
+
+async function kinds(): Promise<Record<string, Kind>> {
+  const size = { width: WIDTH, height: HEIGHT }
+  const opaque = { ...size, left: ORANGE, right: TEAL }
+  const transparent = { ...size, ...SHEER }
+  const grey = { ...size, left: [90, 90, 90], right: [200, 200, 200] } as const
+  const greys = () => halves(grey.left, grey.right).toColourspace('b-w')
+  const p3 = () => plain().withIccProfile('p3')
+  const inP3 = { ...opaque, isShown: false }
+  const png = await plain().png().toBuffer()
+  const profile = (await sharp(await p3().png().toBuffer()).metadata()).icc
+  // The numbers of a picture in Display P3, without a conversion: what a HEIC in P3 stores.
+  const wide = await sharp(await p3().png().toBuffer(), { ignoreIcc: true })
+    .png()
+    .toBuffer()
+  const frames = await Promise.all([plain().png().toBuffer(), plain().negate().png().toBuffer()])
+  const animated = () => sharp(frames, { join: { animated: true } })
+  const one = { rows: 1, columns: 1 }
+  const cmyk = await plain().toColourspace('cmyk').withIccProfile('cmyk').jpeg({ quality: 95 }).toBuffer()
+  const thin = (width: number, height: number) => halves(TEAL, TEAL, width, height)
+  return {
+    'jpeg-grey': { source: await greys().jpeg().toBuffer(), ...grey, isShown: true },
+    'jpeg-cmyk': { source: cmyk, ...opaque, tolerance: 30 },
+    'jpeg-p3': { source: await p3().jpeg({ quality: 95 }).toBuffer(), ...inP3 },
+    'png-p3': { source: await p3().png().toBuffer(), ...inP3 },
+    'webp-p3': { source: await p3().webp({ lossless: true }).toBuffer(), ...inP3 },
+    'heic-p3': { source: await heic(wide, { ...one, tile: 128, ...(profile && { profile }) }), ...inP3 },
+    'heic-p3-nclx': { source: await heic(wide, { ...one, tile: 128, primaries: 12 }), ...inP3 },
+    'heic-ten-bit': { source: await heic(png, { ...one, tile: 128, tenBit: true }), ...opaque },
+    'png-16': { source: withTail(await plain().toColourspace('rgb16').png().toBuffer()), ...opaque },
+    'png-16-shown': { source: await plain().toColourspace('rgb16').png().toBuffer(), ...opaque, isShown: true },
+    'png-grey-16': { source: withTail(await greys().toColourspace('grey16').png().toBuffer()), ...grey },
+    'png-palette': { source: withTail(await plain().png({ palette: true }).toBuffer()), ...opaque },
+    'png-palette-alpha': { source: withTail(await sheer().png({ palette: true }).toBuffer()), ...transparent },
+    'png-alpha': { source: withTail(await sheer().png().toBuffer()), ...transparent },
+    'png-alpha-16': { source: withTail(await sheer().toColourspace('rgb16').png().toBuffer()), ...transparent },
+    'png-alpha-turned': {
+      source: await sheer().withMetadata({ orientation: 2 }).png().toBuffer(),
+      ...size,
+      left: SHEER.right,
+      right: SHEER.left,
+    },
+    'webp-alpha': { source: withTail(await sheer().webp({ lossless: true }).toBuffer()), ...transparent },
+    'avif-alpha': { source: await sheer().withExif(PHONE).avif({ effort: 0, quality: 90 }).toBuffer(), ...transparent },
+    'webp-animated': { source: withTail(await animated().webp({ lossless: true }).toBuffer()), ...opaque },
+    'gif-animated': { source: withTail(await animated().gif().toBuffer()), ...opaque },
+    'gif-shown': { source: await animated().gif().toBuffer(), ...opaque, isShown: true },
+    'jpeg-1x1': { source: withTail(await thin(1, 1).jpeg().toBuffer()), width: 1, height: 1, left: TEAL, right: TEAL },
+    'png-1x1': { source: withTail(await thin(1, 1).png().toBuffer()), width: 1, height: 1, left: TEAL, right: TEAL },
+    'webp-1x1': { source: withTail(await thin(1, 1).webp().toBuffer()), width: 1, height: 1, left: TEAL, right: TEAL },
+    'gif-1x1': { source: withTail(await thin(1, 1).gif().toBuffer()), width: 1, height: 1, left: TEAL, right: TEAL },
+    'jpeg-tall': {
+      source: withTail(await thin(1, 20_000).jpeg().toBuffer()),
+      width: 1,
+      height: 20_000,
+      left: TEAL,
+      right: TEAL,
+    },
+    'png-wide': {
+      source: withTail(await thin(20_000, 1).png().toBuffer()),
+      width: 20_000,
+      height: 1,
+      left: TEAL,
+      right: TEAL,
+    },
+    'png-tall-turned': {
+      source: await thin(1, 20_000).withMetadata({ orientation: 6 }).png().toBuffer(),
+      width: 20_000,
+      height: 1,
+      left: TEAL,
+      right: TEAL,
+    },
+  }
+}
+
+async function coloursOf(picture: Buffer): Promise<{ left: Colour; right: Colour }> {
+  const { data, info } = await sharp(picture)
+    .flatten({ background: '#fff' })
+    .toColourspace('srgb')
+    .raw()
+    .toBuffer({ resolveWithObject: true })
+  const at = (share: number) => {
+    const i = (Math.floor(info.height / 2) * info.width + Math.floor(share * info.width)) * info.channels
+    return [data[i], data[i + 1], data[i + 2]] as unknown as Colour
+  }
+  return { left: at(0.25), right: at(0.75) }
+}
+
+const distance = (a: Colour, b: Colour) => Math.max(...a.map((v, i) => Math.abs(v - (b[i] ?? 0))))
+const fits = (size: { width: number; height: number }, side: number) => {
+  const scale = Math.min(1, side / Math.max(size.width, size.height))
+  return { width: Math.max(1, Math.round(size.width * scale)), height: Math.max(1, Math.round(size.height * scale)) }
+}
+
+t.test('every kind of pixels and every shape looks as it should', async (t) => {
+  const bench = await transcodeBench(t)
+  const all = await kinds()
+  const inputs = await bench.imagesOf(Object.fromEntries(Object.entries(all).map(([id, { source }]) => [id, source])))
+  const { exit, output, result } = await bench.run(inputs)
+  t.equal(exit, 0, 'converted', { output: output.slice(-2000), outputs: result?.outputs?.filter((o) => o.reason) })
+  for (const [id, kind] of Object.entries(all)) {
+    const { width, height, left, right, tolerance = 8, isShown = false } = kind
+    const { images, source } = await bench.imageManifest(id)
+    t.match(source, { width, height }, id)
+    t.equal(images.jpeg === null, isShown, `${id}: ${isShown ? 'shown as it is' : 'gets a JPEG'}`)
+    for (const image of [images.jpeg, images.webp, images.thumb]) {
+      if (!image) continue
+      const picture = await bench.bytes(image.file, `${bench.prefix}${id}/`)
+      const side = { 'image.webp': 2048, 'thumb.webp': 512 }[image.file] ?? 1e6
+      const seen = await coloursOf(picture)
+      t.match(
+        await sharp(picture).metadata(),
+        { ...fits(kind, side), space: /^(srgb|b-w)$/ },
+        `${id}: size of ${image.file}`,
+      )
+      const off = Math.max(distance(seen.left, left), distance(seen.right, right))
+      t.ok(off <= tolerance, `${id}: colours of ${image.file}`, { seen, left, right })
+    }
+  }
+})
+
+t.test('the placeholder has the shape of the upright picture', async (t) => {
+  const bench = await transcodeBench(t)
+  const picture = await quarters(400, 200).png().toBuffer()
+  const lying = (orientation: number) => quarters(400, 200).withMetadata({ orientation }).jpeg().toBuffer()
+  const inputs = await bench.imagesOf({
+    lying: await lying(1),
+    standing: await lying(6),
+    mirrored: await lying(7),
+    heic: await heic(picture, { rows: 4, columns: 7, irot: 3, exif: await tiffOf(PHONE, 6) }),
+  })
+  t.equal((await bench.run(inputs)).exit, 0)
+  for (const [id, isWide] of Object.entries({ lying: true, standing: false, mirrored: false, heic: false })) {
+    const { placeholder } = (await bench.imageManifest(id)).images
+    t.equal(thumbHashToApproximateAspectRatio(Buffer.from(placeholder, 'base64')) > 1, isWide, id)
+  }
+})
