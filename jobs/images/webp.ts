@@ -34,7 +34,7 @@ export function readWebp({ head, size }: Bytes): ImageHeader {
     ...found.size,
     isAnimated: found.frames > 1,
     // The decoder's picture and a copy of it, measured without loss and with transparency.
-    memoryBytes: found.size.width * found.size.height * 9.6,
+    memoryBytes: found.size.width * found.size.height * 12,
     mayBeTransparent: true,
     exif: found.exif,
     xmp: found.xmp,
