@@ -10,6 +10,8 @@ import { hue } from './words.js'
 let accounts = []
 let organizations = []
 let organization
+/** How far the photos were scrolled when the trash was opened. */
+let left = 0
 
 const hash = new URLSearchParams(location.hash.slice(1))
 if (hash.has('key')) {
@@ -88,6 +90,7 @@ async function switchTo(chosen) {
   $('organization').value = chosen.org_id
   for (const id of ['organization-name', 'drop-name']) $(id).textContent = chosen.name
   uploadTo(chosen)
+  left = 0
   scrollTo({ top: 0 })
   await Promise.all([showLibraryOf(chosen), showView()])
 }
@@ -96,6 +99,7 @@ async function switchTo(chosen) {
 async function showView() {
   const isTrash = location.hash === '#trash'
   const changed = $('trash').hidden === isTrash
+  if (changed && isTrash) left = scrollY
   $('photos').hidden = isTrash
   $('trash').hidden = !isTrash
   for (const [id, isHere] of [['to-photos', !isTrash], ['to-trash', isTrash]]) {
@@ -105,9 +109,11 @@ async function showView() {
   // Undo belongs to the photos; the trash has a button for each.
   $('toast').hidden = true
   if (!organization) return
+  if (isTrash && changed) scrollTo({ top: 0, behavior: 'instant' })
   if (isTrash) return openTrash(organization)
   if (!changed) return
   showPhotos()
+  scrollTo({ top: left, behavior: 'instant' })
   await look()
 }
 
