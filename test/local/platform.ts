@@ -115,7 +115,8 @@ t.test('the first start', async (t: Test) => {
 })
 
 t.test('the next start has the same people, passwords, tokens and ports', async (t: Test) => {
-  const platform = startProcess(t, folder, { PATH: await slowEncoderPath(folder, 0.2) })
+  // Outside the platform's folder, which the programs of Jobs do not see.
+  const platform = startProcess(t, folder, { PATH: await slowEncoderPath(t.testdir(), 0.2) })
   const demo = await platform.ready()
   t.strictSame(withoutRun(demo), withoutRun(first))
   const org = demo.organizations[0]?.org_id
