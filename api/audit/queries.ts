@@ -15,6 +15,11 @@ export const AUDIT_ACTIONS = {
   MEDIA_UPLOAD: 'media',
   MEDIA_DELETE: 'media',
   MEMBER_INVITE: 'user',
+  EVENT_CREATE: 'event',
+  EVENT_INVITE: 'invitation',
+  EVENT_ACTION: 'event',
+  EVENT_ACTIVATE: 'event',
+  EVENT_ARCHIVE: 'event',
   ADMIN_ACTION: 'user',
   ACCESS_DENIED: 'permission',
 } as const

@@ -1,11 +1,18 @@
 import { authActions } from '../auth/policy.ts'
+import { eventActions } from '../events/policy.ts'
 import { mediaActions } from '../media/policy.ts'
 import { userActions } from '../users/policy.ts'
 import { permissionActions } from './policy.ts'
 import type { ActionRule } from './rule.ts'
 
 /** All actions of the permission service; a feature adds the actions of its `policy.ts`. */
-export const ACTIONS = { ...authActions, ...mediaActions, ...permissionActions, ...userActions } as const
+export const ACTIONS = {
+  ...authActions,
+  ...eventActions,
+  ...mediaActions,
+  ...permissionActions,
+  ...userActions,
+} as const
 
 export type Action = keyof typeof ACTIONS
 /** The fields of a row that the rule of this action needs. */

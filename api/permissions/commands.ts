@@ -1,5 +1,6 @@
 import { formatId, type IdKind, parseId, type Uuid } from '../../lib/contract/ids.ts'
 import type { Database, Tx } from '../db/db.ts'
+import { findEvent } from '../events/queries.ts'
 import { changesOf } from '../http/in-organization.ts'
 import type { AuthedInput } from '../http/route.ts'
 import { invalid } from '../http/validate.ts'
@@ -13,6 +14,7 @@ import { explain, type ResourceKind, saysOf } from './rule.ts'
 
 /** How a dry run finds the resource of an action; a feature adds its tables. */
 const RESOURCES: Record<Exclude<ResourceKind, 'caller' | 'organization'>, Resource> = {
+  event: { id: 'event', find: (tx, orgId, id) => findEvent(tx, orgId, id) },
   media: { id: 'media', find: findMedia },
   upload: { id: 'upload', find: findUpload },
 }

@@ -49,6 +49,53 @@ export const EVENTS = {
       org_id: z.string(),
     }),
   },
+  EventCreated: {
+    area: 'event',
+    payload: z.object({ event_id: z.string(), org_id: z.string(), owner_id: z.string(), title: z.string() }),
+  },
+  EventActivated: {
+    area: 'event',
+    payload: z.object({
+      event_id: z.string(),
+      org_id: z.string(),
+      owner_id: z.string(),
+      title: z.string(),
+      activated_at: z.iso.datetime(),
+    }),
+  },
+  EventArchived: {
+    area: 'event',
+    payload: z.object({ event_id: z.string(), org_id: z.string(), archived_at: z.iso.datetime() }),
+  },
+  /** The aggregate is the user. */
+  MemberJoined: {
+    area: 'organization',
+    payload: z.object({ org_id: z.string(), user_id: z.string(), joined_at: z.iso.datetime() }),
+  },
+  /** Names no address of the invitee: `invited_user_id` is null unless the invitation names a user. */
+  InvitationCreated: {
+    area: 'invitation',
+    payload: z.object({
+      invitation_id: z.string(),
+      event_id: z.string(),
+      org_id: z.string(),
+      invited_by: z.string(),
+      invited_user_id: z.string().nullable(),
+    }),
+  },
+  /**
+   * The invitee is to be told. The sender mints the link of that generation when it sends. It drops the event when the
+   * invitation has another generation by then, or is no longer pending.
+   */
+  InvitationDue: {
+    area: 'invitation',
+    payload: z.object({
+      invitation_id: z.string(),
+      event_id: z.string(),
+      org_id: z.string(),
+      generation: z.int().positive(),
+    }),
+  },
 } as const satisfies Record<string, { area: string; payload: z.ZodType }>
 export type EventType = keyof typeof EVENTS
 export type EventPayload<T extends EventType> = z.infer<(typeof EVENTS)[T]['payload']>

@@ -9,6 +9,8 @@ export const PREFIXES = {
   user: 'usr',
   media: 'med',
   upload: 'upl',
+  event: 'evt',
+  invitation: 'inv',
   audit: 'aud',
   session: 'ses',
   request: 'req',

@@ -10,7 +10,9 @@ export interface Sample {
   event: CloudEvent
 }
 
-export function sample(type: EventType = 'MediaUploaded', filename = 'clip.mp4'): Sample {
+type SampleType = Extract<EventType, `Media${string}` | 'LivePhotoPaired'>
+
+export function sample(type: SampleType = 'MediaUploaded', filename = 'clip.mp4'): Sample {
   const org = newUuid()
   const aggregate = newUuid()
   const payloads = {

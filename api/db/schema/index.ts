@@ -3,7 +3,9 @@
  * camelCase here and snake_case there.
  */
 export * from './audit.ts'
+export * from './events.ts'
 export * from './idempotency.ts'
+export * from './invitations.ts'
 export * from './limits.ts'
 export * from './media.ts'
 export * from './organizations.ts'

@@ -40,6 +40,7 @@ const columnsOf = (url: string) =>
 
 const TYPES: Record<string, string> = {
   'timestamp with time zone': 'timestamptz',
+  'double precision': 'float8',
   bigint: 'int8',
   integer: 'int4',
   boolean: 'bool',

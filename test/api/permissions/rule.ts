@@ -13,16 +13,30 @@ import {
 } from '../../../api/permissions/rule.ts'
 
 const me = 'me'
-const rowOf = (uploaderId: string) => ({ id: '1', uploaderId, deletedAt: null, deletedBy: null })
+const rowOf = (by: string) => ({
+  id: '1',
+  uploaderId: by,
+  ownerId: by,
+  status: 'active',
+  deletedAt: null,
+  deletedBy: null,
+})
 const mine = rowOf(me)
 const theirs = rowOf('you')
 const ROLES = ['owner', 'admin', 'member', null] as const
 
-/** Roles, `platform` for ROLE_ADMIN, and `uploader` for the uploader of the row while a member. */
+/** Roles, `platform` for ROLE_ADMIN, and `uploader` for the uploader or owner of the row while a member. */
 const TABLE: Record<Action, readonly (string | null)[]> = {
   'session.end_all': ['owner', 'admin', 'member', null],
   'user.read_self': ['owner', 'admin', 'member', null],
   'permission.explain': ['platform'],
+  'event.create': ['owner', 'admin', 'member'],
+  'event.list': ['owner', 'admin', 'member'],
+  'event.list_drafts': ['owner', 'admin'],
+  'event.read': ['owner', 'admin', 'member'],
+  'event.update': ['owner', 'admin', 'uploader'],
+  'event.activate': ['owner', 'admin', 'uploader'],
+  'event.archive': ['owner', 'admin', 'uploader'],
   'media.upload': ['owner', 'admin', 'member'],
   'media.list': ['owner', 'admin', 'member'],
   'media.read': ['owner', 'admin', 'member'],
