@@ -141,6 +141,7 @@ export async function imageBombs(): Promise<Record<string, Bomb>> {
     'exif-entries': [exif(exifBomb(65_535, 1, 60_000)), null],
     'gif-frames': [gif(1, 1, 100_000), null],
     'gif-more-frames': [gif(1, 1, 1_000_001), 'LimitExceeded'],
+    'gif-comments': [insert(gif(1, 1, 1), 19, Buffer.from('\x21\xfe\0'.repeat(999_000), 'latin1')), null],
     'gif-canvas': [gif(65_535, 65_535, 1), 'LimitExceeded'],
     'gif-wide-canvas': [gif(7600, 7600, 20_000), null],
     'gif-frame-beyond': [gif(16, 16, 1, 65_535), 'LimitExceeded'],
