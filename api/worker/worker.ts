@@ -14,6 +14,7 @@ import { type Batches, startBatches } from './batches.ts'
 import type { WorkerConfig } from './config.ts'
 import { openWorkerMetrics, type WorkerMetrics } from './metrics.ts'
 import { listenForNotifications } from './notification-listener.ts'
+import { pairLeftHalves } from './pair-left.ts'
 import { type Projector, startProjector } from './projector.ts'
 import { purgeDue, sweepPurged } from './purge.ts'
 import { reactions } from './reactions.ts'
@@ -115,10 +116,14 @@ type SweepParts = WorkerParts & {
 /** Long enough for a first list of TranscodeJobs; after it, the sweep repairs what it can without the cluster. */
 const SYNC_MS = 30_000
 
+/** By then no API of the version before runs any more. */
+const UPGRADE_MS = 15 * 60_000
+
 function startSweep(parts: SweepParts): { stop(): Promise<void> } {
   const { config, log, metrics } = parts
   const stopped = new AbortController()
   const { signal } = stopped
+  const startedAt = performance.now()
   const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {})
 
   async function sweepOnce(idleSeconds: number): Promise<void> {
@@ -129,6 +134,7 @@ function startSweep(parts: SweepParts): { stop(): Promise<void> } {
     }
     try {
       await sweepConversions({ ...parts, onRepaired: metrics.onRepaired }, options, signal)
+      if (performance.now() - startedAt < UPGRADE_MS) await pairLeftHalves(parts.db, signal)
       await cleanUp(parts, signal)
       await purgeDue(parts, { signal })
       await sweepPurged(parts, { signal })

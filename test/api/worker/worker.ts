@@ -100,12 +100,16 @@ t.test('from the upload to the announcement, with two workers', async (t) => {
 
 t.test('the first sweep repairs what was left, and closing leaves nothing behind', async (t) => {
   const id = await world.upload()
+  const image = await world.upload('image/jpeg')
+  // As an API of an earlier version leaves the halves of a Live Photo.
+  await database.admin.query(`update media set asset_identifier = 'A' where id = any ($1)`, [[id, image]])
   await database.admin.query('update outbox set published_at = now()')
   const worker = await startWorker(parts)
   await eventually('a TranscodeJob', () => world.job(id))
   await eventually('a sweep', async () =>
     /sweep_last_success_timestamp_seconds [1-9]/.test(await (await fetch(`${worker.metricsUrl}/metrics`)).text()),
   )
+  t.equal((await world.row(image))['paired_media_id'], id)
   await Promise.all([worker.close(), worker.close()])
   await t.rejects(fetch(worker.healthUrl))
   await world.upload()
