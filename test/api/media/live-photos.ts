@@ -257,7 +257,9 @@ t.test('a third file with the pair id is refused and leaves no trace', async (t)
   const [image, video] = [await send('single', 'image', keys), await send('single', 'video', keys)]
   const before = (await sql('select count(*)::int as n from media'))[0].n
   for (const kind of ['image', 'video'] as const) {
-    t.match(await single(kind, keys), { status: 409, code: 'CONFLICT' })
+    const refused = await single(kind, keys)
+    t.match(refused, { status: 409, code: 'CONFLICT' })
+    t.equal(refused.body.error.message, `Another ${kind} has this live_photo_pair_id`)
     t.match(await (await inChunks(kind, keys))(), { status: 409, code: 'CONFLICT' })
   }
   t.equal((await sql('select count(*)::int as n from media'))[0].n, before)
