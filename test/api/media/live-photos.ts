@@ -388,6 +388,10 @@ t.test('a Live Photo is one item, and plays as soon as its video can be played',
   await api.store.put(`${prefix}master.m3u8`, '#EXTM3U\n', { contentType: 'application/vnd.apple.mpegurl' })
   await sql(`update media set manifest = '{}' where id = $1`, [videoId])
   t.equal((await call(undefined, 'GET', pathOf(link))).status, 200)
+
+  t.equal((await call(people.member, 'DELETE', `/api/media/${org}/${image}`)).status, 204)
+  const [trashed] = (await call(people.member, 'GET', `/api/media/${org}/trash?limit=1`)).data.media
+  t.match(trashed, { media_id: image, variants: { live_photo_video_url: link } }, 'it is a Live Photo in the trash too')
 })
 
 t.test('the end of the image conversion names the video that can be played by then', async (t) => {
