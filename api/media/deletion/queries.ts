@@ -147,3 +147,10 @@ export async function listTrash(tx: Tx, o: { orgId: Uuid; of: Uuid | undefined }
     .orderBy(desc(media.deletedAt), desc(media.id))
     .limit(o.limit)
 }
+
+/** Delivered at the commit. What became of the conversions in the meantime is not in the rows: a worker looks. */
+export async function wakeConversions(tx: Tx, restored: readonly MediaRow[]): Promise<void> {
+  for (const { id, uploadStatus } of restored) {
+    if (uploadStatus === 'processing') await tx.execute(sql`select pg_notify('restored', ${id})`)
+  }
+}
