@@ -11,7 +11,7 @@ const Account = z.object({
   organizations: z.array(z.object({ org_id: z.string(), role: z.enum(['owner', 'admin', 'member']) })),
 })
 
-/** `demo.json`: everything an HTTP client needs. The file exists while the platform is ready. */
+/** `demo.json`: everything an HTTP client or an administrator needs. The file exists while the platform is ready. */
 export const Demo = z.object({
   version: z.literal(1),
   /** Of the process that runs the platform. */
@@ -26,6 +26,8 @@ export const Demo = z.object({
   worker_metrics_url: z.url(),
   operator_url: z.url(),
   operator_metrics_url: z.url(),
+  /** The `DATABASE_URL` of the command line; it contains the password. */
+  database_url: z.url(),
   /** The demo page; the link signs in, so it is a secret like the passwords. */
   page_url: z.url(),
   page_link: z.url(),

@@ -74,5 +74,6 @@ export const operatorEnvironment = (p: EnvironmentParts, gpus: number): Environm
   JOB_IMAGE: 'keepsake',
   STORE_SECRET,
   JOB_MEMORY: '4Gi',
+  JOB_PRIORITY_CLASSES: JSON.stringify({ interactive: 'interactive', backfill: 'backfill' }),
   GPU_AVAILABLE: String(gpus > 0),
 })

@@ -103,6 +103,7 @@ export async function startPrograms(
     worker_metrics_url: worker.metricsUrl,
     operator_url: operator.healthUrl,
     operator_metrics_url: new URL(operator.metricsUrl).origin,
+    database_url: database,
     page_url: page.url,
     page_link: page.link(),
     identity_provider: {

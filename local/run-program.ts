@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { ApiConfig } from '../api/config.ts'
 import { openDatabase } from '../api/db/db.ts'
@@ -36,6 +37,9 @@ export interface Host {
 /** One GPU where there is a driver. The Job itself tests whether it can encode. */
 const GPUS = existsSync('/dev/nvidia0') ? 1 : 0
 
+/** As the chart's values: a photo of a person who waits goes before a first backup. */
+const PRIORITIES = { interactive: 1000, backfill: -1000 }
+
 /** Opens the cluster in this process. Its Jobs read the store settings from the same Secret as real ones. */
 export function openCluster(
   { folder, parts, logs, onStop }: Host,
@@ -45,6 +49,9 @@ export function openCluster(
     folder: join(folder, 'cluster'),
     logFolder: join(folder, 'jobs'),
     gpus: GPUS,
+    // At least two, so that photos need not wait until a film is converted.
+    maxPods: Math.max(2, availableParallelism() - 1),
+    priorityClasses: PRIORITIES,
     extraEnv,
     hide: [folder],
     secrets: { [STORE_SECRET]: storeEnvironment(parts.objects) },

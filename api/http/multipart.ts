@@ -86,11 +86,12 @@ export function readForm(req: IncomingMessage): Promise<Form> {
     if (issue) fail(invalid([{ field: `body.${name}`, issue }]))
     else fields.set(name, value)
   })
-  parser.on('file', (name, source, filename: string | undefined, _encoding, mimeType) => {
+  parser.on('file', (name, source, given: string | undefined, _encoding, mimeType) => {
     // Only here does busboy report a form that ends inside the file.
     source.on('error', (error) => fail(malformed(error)))
     if (isOver()) return void source.resume()
-    if (name !== 'file' || !filename) return fail(missing())
+    if (name !== 'file' || !given) return fail(missing())
+    const filename = unescaped(given)
     if (!isUnicode(filename)) return fail(invalid([{ field: 'body.file', issue: `has a file name that ${NOT_UTF8}` }]))
     const meter = hashing()
     file = meter.stream
@@ -157,6 +158,9 @@ const malformed = (cause: unknown) =>
     cause,
     details: [{ field: 'body', issue: 'is malformed or ends early' }],
   })
+
+/** Clients write these three characters of a file name in this way, and no others, because a quotation mark ends it. */
+const unescaped = (filename: string) => filename.replace(/%(?:22|0D|0A)/g, decodeURIComponent)
 
 /** Independent of boundary and order: a client's repeat of a form has the same digest. */
 function digestOf(fields: Map<string, string>, about: [filename: string, mimeType: string], file: string | undefined) {

@@ -14,7 +14,7 @@ export async function recordMedia(change: Change, row: NewMedia): Promise<MediaR
   await lockPairing(tx, row)
   const made = await insertMedia(tx, row)
   if (!made) {
-    throw new Problem('CONFLICT', `A ${row.kind} with this live_photo_pair_id already exists`, {
+    throw new Problem('CONFLICT', `Another ${row.kind} has this live_photo_pair_id`, {
       details: [{ field: 'body.live_photo_pair_id', issue: 'pairs one image with one video' }],
     })
   }

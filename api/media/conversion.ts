@@ -62,7 +62,7 @@ const isProcessing = (c: ConversionKey) =>
  */
 export async function listProcessing(
   tx: Tx,
-  o: { idleSeconds: number; after: Uuid | undefined; limit: number },
+  o: { idleSeconds: number; after: Uuid | undefined; limit: number; only?: Uuid },
 ): Promise<Conversion[]> {
   return tx
     .select(seen)
@@ -77,6 +77,7 @@ export async function listProcessing(
         ),
         sql`${media.updatedAt} <= now() - make_interval(secs => ${o.idleSeconds})`,
         o.after === undefined ? undefined : gt(media.id, o.after),
+        o.only === undefined ? undefined : eq(media.id, o.only),
       ),
     )
     .orderBy(asc(media.id))

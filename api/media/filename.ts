@@ -4,7 +4,7 @@ import { fitText } from '../http/text.ts'
 const LONGEST = 255
 // Control characters end headers and log lines; the others change the text direction: `gpj.exe` reads `exe.jpg`.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is its purpose
-const UNWANTED = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
+const UNWANTED = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 
 /** The last segment of a path that a client sent, safe to display and to put into a header. Never used as a path. */
 export function cleanFilename(given: string): string {

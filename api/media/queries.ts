@@ -278,6 +278,7 @@ async function restart(tx: Tx, o: { where: SQL | undefined; limit: number }) {
     .limit(o.limit)
     .for('update')
   if (chosen.length === 0) return []
+  const ids = [...chosen, ...(await lockFailedHalves(tx, chosen))].map(({ id }) => id)
   return tx
     .update(media)
     .set({
@@ -296,13 +297,19 @@ async function restart(tx: Tx, o: { where: SQL | undefined; limit: number }) {
       conversionRegrouped: 0,
       updatedAt: sql`now()`,
     })
-    .where(
-      inArray(
-        media.id,
-        chosen.map((row) => row.id),
-      ),
-    )
+    .where(inArray(media.id, ids))
     .returning({ id: media.id, orgId: media.orgId, generation: media.generation })
+}
+
+/** The other halves that failed too: as soon as the first is queued, its reason would not find them any more. */
+async function lockFailedHalves(tx: Tx, chosen: readonly { id: Uuid }[]): Promise<{ id: Uuid }[]> {
+  const ids = chosen.map(({ id }) => id)
+  return tx
+    .select({ id: media.id })
+    .from(media)
+    .where(and(isFailed, inArray(media.pairedMediaId, ids)))
+    .orderBy(asc(media.id))
+    .for('update')
 }
 
 export async function findStatus(tx: Tx, id: Uuid): Promise<MediaRow['uploadStatus'] | undefined> {

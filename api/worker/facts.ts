@@ -86,8 +86,12 @@ function errorOf(
 ): ConversionError {
   const code = conversionErrorOf(reason)
   const isOurs = code === 'INTERNAL' || code === 'TIMEOUT'
-  return { code, message: (!isOurs && message) || wordsFor(code, type), ...(reason && { reason }) }
+  const said = isOurs ? undefined : message && keepable(message)
+  return { code, message: said || wordsFor(code, type), ...(reason && { reason }) }
 }
+
+/** The message comes from a pod that has read an untrusted file. One that Postgres refuses could never be recorded. */
+const keepable = (message: string) => message.replaceAll('\0', '').toWellFormed()
 
 /** For a person who has never heard of codecs; also where the message did not fit into the result of the Job. */
 function wordsFor(code: ConversionErrorCode, type: TranscodeInput['type']): string {

@@ -8,9 +8,10 @@ export interface NotificationListener {
 
 /**
  * `outbox`: an event was appended. `conversions`: a slot became free, or a video waits for one again. `images`: a batch
- * may be over, or an image waits again. The payload of the latter two is the organization.
+ * may be over, or an image waits again. The payload of the latter two is the organization. `restored`: a media item whose
+ * conversion was not over came back from the trash; the payload is its id.
  */
-const CHANNELS = ['outbox', 'conversions', 'images'] as const
+const CHANNELS = ['outbox', 'conversions', 'images', 'restored'] as const
 
 /** Receives the payload of a notification, or nothing when notifications may have been missed. */
 export type OnNotify = (payload?: string) => void

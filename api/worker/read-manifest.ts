@@ -2,6 +2,7 @@ import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import { Manifest } from '../../lib/contract/manifest.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
+import { isKeepable } from '../http/text.ts'
 
 const MAX_BYTES = 256 * 1024
 /** The manifest comes from a pod that has read an untrusted file: a name in a link must not leave the prefix. */
@@ -47,9 +48,15 @@ async function readText(store: ObjectStore, key: string): Promise<string> {
 }
 
 function parseJson(text: string, key: string): unknown {
+  const kept = (name: string, value: unknown) => {
+    // Every attempt to record it would fail, and the media item would keep its slot forever.
+    if (!isKeepable(name) || (typeof value === 'string' && !isKeepable(value)))
+      throw new ManifestError(`${key} contains text that Postgres cannot store`)
+    return value
+  }
   try {
-    return JSON.parse(text)
+    return JSON.parse(text, kept)
   } catch (cause) {
-    throw new ManifestError(`${key} is not JSON`, { cause })
+    throw cause instanceof ManifestError ? cause : new ManifestError(`${key} is not JSON`, { cause })
   }
 }

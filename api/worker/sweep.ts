@@ -62,6 +62,13 @@ export async function sweepConversions(deps: SweepDeps, options: SweepOptions, s
   if (!signal?.aborted) await deps.admission.fill()
 }
 
+/** The same for one media item, now: its conversion may have ended while it was in the trash. */
+export async function repairConversion(deps: SweepDeps, options: SweepOptions, id: Uuid): Promise<void> {
+  const at = { idleSeconds: 0, after: undefined, limit: 1, only: id }
+  const [media] = await deps.db.read({}, (tx) => listProcessing(tx, at))
+  if (media) await repairOrReport(deps, options, media)
+}
+
 /** A media item that cannot be repaired now does not hold up the others. */
 async function repairOrReport(deps: SweepDeps, options: SweepOptions, media: Conversion): Promise<void> {
   try {

@@ -14,12 +14,13 @@ import { type Batches, startBatches } from './batches.ts'
 import type { WorkerConfig } from './config.ts'
 import { openWorkerMetrics, type WorkerMetrics } from './metrics.ts'
 import { listenForNotifications } from './notification-listener.ts'
+import { pairLeftHalves } from './pair-left.ts'
 import { type Projector, startProjector } from './projector.ts'
 import { purgeDue, sweepPurged } from './purge.ts'
 import { reactions } from './reactions.ts'
 import { startRelay } from './relay.ts'
 import { type SideServer, serveAside } from './side-server.ts'
-import { cleanUp, type SweepOptions, sweepConversions } from './sweep.ts'
+import { cleanUp, repairConversion, type SweepOptions, sweepConversions } from './sweep.ts'
 
 export interface WorkerParts {
   config: WorkerConfig
@@ -70,9 +71,11 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
     outbox: () => relay.wake(),
     conversions: (orgId?: string) => admission.wake(orgId as Uuid | undefined),
     images: (orgId?: string) => batches.wake(orgId as Uuid | undefined),
+    // The sweep is the backstop for those that were missed.
+    restored: (id?: string) => id && sweep.repair(id),
   }
-  const listener = listenForNotifications({ url: config.DATABASE_URL, channels, log })
   const sweep = startSweep({ ...deps, config, projector, metrics, admission, batches })
+  const listener = listenForNotifications({ url: config.DATABASE_URL, channels, log })
   log.info({ healthUrl: health.url, metricsUrl: metricsServer.url, namespace: config.NAMESPACE }, 'working')
 
   async function close(): Promise<void> {
@@ -115,20 +118,28 @@ type SweepParts = WorkerParts & {
 /** Long enough for a first list of TranscodeJobs; after it, the sweep repairs what it can without the cluster. */
 const SYNC_MS = 30_000
 
-function startSweep(parts: SweepParts): { stop(): Promise<void> } {
+/** By then no API of the version before runs any more. */
+const UPGRADE_MS = 15 * 60_000
+
+function startSweep(parts: SweepParts): { repair(id: Uuid): void; stop(): Promise<void> } {
   const { config, log, metrics } = parts
   const stopped = new AbortController()
   const { signal } = stopped
+  const startedAt = performance.now()
   const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {})
 
+  const repairs = new Set<Promise<void>>()
+  const deps = { ...parts, onRepaired: metrics.onRepaired }
+  const optionsFor = (idleSeconds: number): SweepOptions => ({
+    idleSeconds,
+    marginSeconds: config.STUCK_MARGIN_SECONDS,
+    giveUpSeconds: config.GIVE_UP_SECONDS,
+  })
+
   async function sweepOnce(idleSeconds: number): Promise<void> {
-    const options: SweepOptions = {
-      idleSeconds,
-      marginSeconds: config.STUCK_MARGIN_SECONDS,
-      giveUpSeconds: config.GIVE_UP_SECONDS,
-    }
     try {
-      await sweepConversions({ ...parts, onRepaired: metrics.onRepaired }, options, signal)
+      await sweepConversions(deps, optionsFor(idleSeconds), signal)
+      if (performance.now() - startedAt < UPGRADE_MS) await pairLeftHalves(parts.db, signal)
       await cleanUp(parts, signal)
       await purgeDue(parts, { signal })
       await sweepPurged(parts, { signal })
@@ -150,9 +161,15 @@ function startSweep(parts: SweepParts): { stop(): Promise<void> } {
 
   const done = loop()
   return {
+    repair(id) {
+      const work = repairConversion(deps, optionsFor(0), id)
+        .catch((error: unknown) => log.warn({ err: error, media: id }, 'could not look at a restored media item'))
+        .finally(() => repairs.delete(work))
+      repairs.add(work)
+    },
     async stop() {
       stopped.abort()
-      await done
+      await Promise.all([done, ...repairs])
     },
   }
 }

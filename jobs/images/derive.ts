@@ -20,6 +20,8 @@ sharp.concurrency(1)
 /** Higher efforts cost several times as much and save a few percent of the bytes. */
 const EFFORT = 2
 const PLACEHOLDER_SIDE = 100
+/** Of the picture that is hashed: a thumbhash of fewer pixels shows waves instead of colours. */
+const LEAST_PLACEHOLDER_SIDE = 8
 
 interface Pixels {
   data: Buffer
@@ -41,7 +43,13 @@ export async function derive(picture: string | Pixels, folder: string): Promise<
   const webp = await save(small().webp({ quality: 80, effort: EFFORT }), folder, IMAGE_FILES.webp)
   const reduced = within(small(), THUMB_LONG_SIDE).webp({ quality: 75, effort: EFFORT })
   const thumb = await save(reduced, folder, IMAGE_FILES.thumb)
-  const tiny = await within(small(), PLACEHOLDER_SIDE).ensureAlpha().raw().toBuffer({ resolveWithObject: true })
+  const scale = Math.min(1, PLACEHOLDER_SIDE / Math.max(info.width, info.height))
+  const side = (pixels: number) => Math.max(LEAST_PLACEHOLDER_SIDE, Math.round(pixels * scale))
+  const tiny = await small()
+    .resize({ width: side(info.width), height: side(info.height), fit: 'fill' })
+    .ensureAlpha()
+    .raw()
+    .toBuffer({ resolveWithObject: true })
   const hash = rgbaToThumbHash(tiny.info.width, tiny.info.height, tiny.data)
   return { webp, thumb, placeholder: Buffer.from(hash).toString('base64') }
 }

@@ -86,7 +86,7 @@ function degrees(value: unknown, reference: unknown, negative: string): number |
 const numbersOf = (value: unknown): number[] =>
   Array.isArray(value) && value.every((n) => typeof n === 'number' && Number.isFinite(n)) ? value : []
 
-/** Text without control characters, or null. Old cameras write Latin-1, new ones UTF-8. */
+/** Text without control characters and halves of characters, or null. Old cameras write Latin-1, new ones UTF-8. */
 function textOf(value: unknown): string | null {
   const text = Buffer.isBuffer(value) ? decode(value.subarray(0, 1024)) : value
   if (typeof text !== 'string') return null
@@ -94,7 +94,9 @@ function textOf(value: unknown): string | null {
     text
       .replace(/\p{Cc}|\p{Cf}/gu, '')
       .trim()
-      .slice(0, 128) || null
+      .slice(0, 128)
+      // The cut may leave half of a character, which Postgres refuses.
+      .replace(/\p{Cs}/gu, '') || null
   )
 }
 

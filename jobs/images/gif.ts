@@ -1,6 +1,8 @@
 import { type Bytes, blank, corrupt, type ImageHeader, tooLarge, truncated } from './header.ts'
 
 const MAX_BLOCKS = 1_000_000
+/** Each becomes an object. Encoders write one. */
+const MAX_COMMENTS = 1000
 /** Application extensions that control how the animation repeats. Others hold XMP, for example. */
 const PLAIN = new Set(['NETSCAPE2.0', 'ANIMEXTS1.0'])
 
@@ -55,7 +57,9 @@ function readExtension(head: Buffer, at: number, found: Blocks): number {
   if (head[at] !== 0x21) throw corrupt()
   const next = skipSubBlocks(head, at + 2)
   if (head[at + 1] === 0xff && !PLAIN.has(head.toString('latin1', at + 3, at + 14))) found.isPlain = false
-  if (head[at + 1] === 0xfe) found.comments.push(head.subarray(at + 2, next))
+  if (head[at + 1] !== 0xfe) return next
+  if (found.comments.length < MAX_COMMENTS) found.comments.push(head.subarray(at + 2, next))
+  else found.isPlain = false
   return next
 }
 

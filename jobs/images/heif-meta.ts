@@ -18,6 +18,8 @@ export interface Item {
 }
 
 const MAX_ITEMS = 8192
+/** Of all items together: places in the file, properties, or references. Pictures of 4096 tiles need four a tile. */
+const MAX_LINKS = 16 * MAX_ITEMS
 
 /** Reads a `meta` box. Pure. */
 export function readMeta(meta: Box): Meta {
@@ -57,17 +59,28 @@ function itemsOf(iinf: Buffer | undefined): Map<number, Item> {
 
 type Cursor = ReturnType<typeof cursor>
 
+/** Adds up counts. An entry of a list may take no bytes, so that the length of the file limits nothing. */
+function counter() {
+  let total = 0
+  return (count: number): number => {
+    total += count
+    if (total > MAX_LINKS) throw corrupt('The image has too many parts')
+    return count
+  }
+}
+
 function readProperties(iprp: Buffer | undefined, items: Map<number, Item>): void {
   const boxes = boxesIn(iprp ?? Buffer.alloc(0))
   const ipco = boxes.find((b) => b.type === 'ipco')
   const properties = ipco ? boxesIn(ipco.data, ipco.at) : []
+  const counted = counter()
   for (const box of boxes.filter((b) => b.type === 'ipma')) {
     const entry = cursor(box.data)
     const idBytes = entry.number(1) < 1 ? 2 : 4
     const indexBytes = entry.number(3) % 2 === 1 ? 2 : 1
     for (let i = countOf(entry, 4); i > 0; i--) {
       const item = items.get(entry.number(idBytes))
-      const indices = Array.from({ length: entry.number(1) }, () => entry.number(indexBytes))
+      const indices = Array.from({ length: counted(entry.number(1)) }, () => entry.number(indexBytes))
       // The highest bit says that readers must know the property.
       const own = indices.flatMap((n) => properties[(n & (indexBytes === 2 ? 0x7fff : 0x7f)) - 1] ?? [])
       item?.properties.push(...own)
@@ -89,12 +102,13 @@ function readLocations(iloc: Buffer | undefined, items: Map<number, Item>): void
   const [sizes, more] = [entry.number(1), entry.number(1)]
   const bytes = { offset: sizes >> 4, length: sizes & 15, base: more >> 4, index: version > 0 ? more & 15 : 0 }
   const idBytes = version < 2 ? 2 : 4
+  const counted = counter()
   for (let i = countOf(entry, idBytes); i > 0; i--) {
     const item = items.get(entry.number(idBytes))
     const inIdat = version > 0 && (entry.number(2) & 15) === 1
     entry.number(2)
     const base = entry.number(bytes.base)
-    const extents = Array.from({ length: countOf(entry, 2) }, () => {
+    const extents = Array.from({ length: counted(entry.number(2)) }, () => {
       entry.number(bytes.index)
       return { inIdat, offset: base + entry.number(bytes.offset), length: entry.number(bytes.length) }
     })
@@ -105,10 +119,11 @@ function readLocations(iloc: Buffer | undefined, items: Map<number, Item>): void
 function referencesOf(iref: Buffer | undefined): Meta['references'] {
   if (!iref) return []
   const width = iref[0] === 0 ? 2 : 4
+  const counted = counter()
   return boxesIn(iref.subarray(4)).map((box) => {
     const entry = cursor(box.data)
     const from = entry.number(width)
-    const to = Array.from({ length: entry.number(2) }, () => entry.number(width))
+    const to = Array.from({ length: counted(entry.number(2)) }, () => entry.number(width))
     return { type: box.type, from, to }
   })
 }

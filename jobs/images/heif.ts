@@ -4,6 +4,8 @@ import { type Item, type Meta, readMeta } from './heif-meta.ts'
 
 /** Phones make at most 200 tiles; a decoder starts anew for every one. */
 const MAX_TILES = 4096
+/** What describes a picture, all together. Items may lie over each other, so the file's length limits nothing. */
+const MAX_DESCRIBING = 4 * 1024 ** 2
 const CODED = ['hvc1', 'av01']
 const PLAIN = new Set(['ftyp', 'meta', 'mdat', 'free', 'skip'])
 
@@ -37,7 +39,7 @@ export function readHeif(bytes: Bytes, format: 'heif' | 'avif'): ImageHeader {
     memoryBytes: memoryOf(meta, item, size),
     mayBeTransparent: [...meta.items.values()].some(isAlpha),
     exif: exifOf(meta, bytes),
-    xmp: describing(meta, (i) => i.type === 'mime').flatMap((i) => contentOf(i, meta, bytes) ?? []),
+    xmp: textsOf(meta, bytes) ?? [],
     ...colours,
     isPlain:
       boxes.every((b) => PLAIN.has(b.type)) &&
@@ -52,10 +54,20 @@ const isPlainItem = ({ type, contentType }: Item) =>
 
 /** At most one EXIF, and all of what describes the picture in the part of the file that was read. */
 function isDescribedOnce(meta: Meta, bytes: Bytes): boolean {
-  const exif = describing(meta, (i) => i.type === 'Exif')
-  const texts = describing(meta, (i) => i.type === 'mime')
-  return exif.length <= 1 && [...exif, ...texts].every((i) => contentOf(i, meta, bytes) !== undefined)
+  const [exif, ...more] = describing(meta, (i) => i.type === 'Exif')
+  if (more.length > 0 || textsOf(meta, bytes) === undefined) return false
+  return exif === undefined || contentOf(exif, meta, bytes) !== undefined
 }
+
+/** Undefined when a text is missing, or when they are too long to be looked through. */
+function textsOf(meta: Meta, bytes: Bytes): Buffer[] | undefined {
+  const items = describing(meta, (i) => i.type === 'mime')
+  if (items.reduce((sum, item) => sum + lengthOf(item), 0) > MAX_DESCRIBING) return undefined
+  const texts = items.flatMap((i) => contentOf(i, meta, bytes) ?? [])
+  return texts.length === items.length ? texts : undefined
+}
+
+const lengthOf = ({ extents }: Item) => extents.reduce((sum, { length }) => sum + length, 0)
 
 const ALPHA = ['urn:mpeg:mpegB:cicp:systems:auxiliary:alpha', 'urn:mpeg:hevc:2015:auxid:1']
 const isAlpha = (item: Item) =>
@@ -153,8 +165,10 @@ function refuseMissingBytes({ items, idat }: Meta, size: number): void {
 
 const describing = (meta: Meta, is: (item: Item) => boolean): Item[] => [...meta.items.values()].filter(is)
 
-/** The bytes of an item in one piece; undefined when it lies beyond the part of the file that was read. */
-function contentOf({ extents }: Item, { idat }: Meta, { head }: Bytes): Buffer | undefined {
+/** The bytes of an item in one piece; undefined when they are many, or beyond the part of the file that was read. */
+function contentOf(item: Item, { idat }: Meta, { head }: Bytes): Buffer | undefined {
+  const { extents } = item
+  if (lengthOf(item) > MAX_DESCRIBING) return undefined
   const parts = extents.map(({ inIdat, offset, length }) => (inIdat ? idat : head).subarray(offset, offset + length))
   const isWhole = extents.every(({ length }, i) => parts[i]?.length === length)
   if (!isWhole || extents.length === 0 || extents.length > 16) return undefined

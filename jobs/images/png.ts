@@ -55,6 +55,8 @@ function readChunks(head: Buffer, found: Found, inflate: Inflate): number | unde
 function readChunk(type: string, data: Buffer, found: Found, inflate: Inflate): void {
   if (type === 'eXIf' && !found.exif) found.exif = data
   else if (type === 'acTL') found.isAnimated = data.length >= 4 && data.readUInt32BE(0) > 1
-  else if (type === 'iCCP') found.profile = inflate(data.subarray(data.indexOf(0) + 2)) ?? Buffer.alloc(0)
-  else if (type === 'eXIf' || !PLAIN.has(type)) found.isPlain = false
+  // Each may unpack to megabytes, and decoders ignore all but the first.
+  else if (type === 'iCCP' && !found.profile)
+    found.profile = inflate(data.subarray(data.indexOf(0) + 2)) ?? Buffer.alloc(0)
+  else if (type === 'eXIf' || type === 'iCCP' || !PLAIN.has(type)) found.isPlain = false
 }

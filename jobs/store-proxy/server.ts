@@ -94,7 +94,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     action: 'write',
     on: 'key',
     async run({ store, request, the }) {
-      const parts = NamedParts.parse(JSON.parse(await text(request)))
+      const parts = NamedParts.parse(JSON.parse(await shortText(request)))
       return store.completeMultipart(the('key'), the('uploadId'), parts)
     },
   },
@@ -106,6 +106,14 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
       return DONE
     },
   },
+}
+
+/** 10,000 parts with their etags. */
+const LONGEST_BODY = 2 * 1024 ** 2
+
+async function shortText(request: IncomingMessage): Promise<string> {
+  if ((lengthOf(request) ?? Number.POSITIVE_INFINITY) > LONGEST_BODY) throw new Refused('The body is too long')
+  return text(request)
 }
 
 const RANGE = /^bytes=(\d+)-(\d*)$/

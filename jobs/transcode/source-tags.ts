@@ -34,4 +34,6 @@ const clean = (text: string | undefined): string | null =>
   text
     ?.replace(/\p{Cc}/gu, '')
     .trim()
-    .slice(0, 128) || null
+    .slice(0, 128)
+    // The cut may leave half of a character, which Postgres refuses.
+    .replace(/\p{Cs}/gu, '') || null

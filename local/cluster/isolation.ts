@@ -9,15 +9,22 @@ export interface Isolation {
 }
 
 /**
- * In namespaces of its own: empties each folder but for the pod's, which it keeps open meanwhile. `-c`, because the path
- * of the descriptor must not be resolved: it leads below what is hidden by then.
+ * In namespaces of its own: empties each folder but for the pod's, which it keeps open meanwhile, and makes the file
+ * systems of the machine read-only, this checkout and the user's home included. `-c`, because the path of the descriptor
+ * must not be resolved: it leads below what is hidden by then.
  */
 const SCRIPT = `set -e
 root=$1; shift
 exec 3<"$root"
-while [ "$1" != -- ]; do mount -t tmpfs -o mode=700,size=1m none "$1"; shift; done
+hides=
+while [ "$1" != -- ]; do hides=1; mount -t tmpfs -o mode=700,size=1m none "$1"; shift; done
 shift
 mkdir -p "$root"; mount -c --bind /proc/self/fd/3 "$root"; cd "$root"; exec 3<&-
+if [ -n "$hides" ]; then
+  while read -r _ at _; do
+    case $at in "$root"|/proc|/proc/*|/sys|/sys/*|/dev|/dev/*) ;; *) mount -o remount,bind,ro "$at" 2>/dev/null || : ;; esac
+  done </proc/self/mounts
+fi
 exec "$@"`
 
 /**

@@ -1,7 +1,7 @@
 import { $, announce, copyOf } from './dom.js'
 import { chosen, droppedFiles } from './folder.js'
 import { look } from './library.js'
-import { newUploadQueue } from './upload-queue.js'
+import { mayRetry, newUploadQueue } from './upload-queue.js'
 import { plural, seconds, size } from './words.js'
 
 /** Rows of failed files; the rest is counted. */
@@ -52,7 +52,7 @@ function render() {
   bar.hidden = !s.isBusy
   bar.value = s.bytes ? (s.sent / s.bytes) * 100 : 0
   $('uploads-text').textContent = textOf(s)
-  $('uploads-retry').hidden = s.failed.length < 2
+  $('uploads-retry').hidden = s.failed.filter(mayRetry).length < 2
   $('uploads-close').hidden = s.isBusy
   $('uploads-stop').hidden = !s.isBusy
   $('uploads-skipped').hidden = s.skipped.length === 0
@@ -113,7 +113,9 @@ function showRows(jobs) {
     row.querySelector('.text').textContent = rowText(job)
     row.querySelector('progress').value = (job.sent / job.size) * 100
     row.querySelector('progress').hidden = isFailed
-    row.querySelector('.retry').hidden = !isFailed
+    row.querySelector('.retry').hidden = !mayRetry(job)
+    row.querySelector('.cancel').textContent = isFailed ? 'Remove' : 'Cancel'
+    row.querySelector('.cancel').ariaLabel = `${isFailed ? 'Remove' : 'Cancel'} ${job.name}`
   }
 }
 
@@ -128,7 +130,6 @@ function newRow(job) {
   row.querySelector('.name').title = job.path
   row.querySelector('progress').ariaLabel = `Upload of ${job.name}`
   row.querySelector('.retry').ariaLabel = `Try ${job.name} again`
-  row.querySelector('.cancel').ariaLabel = `Cancel ${job.name}`
   row.querySelector('.retry').addEventListener('click', () => queue.retry((other) => other === job))
   row.querySelector('.cancel').addEventListener('click', () => queue.cancel(job))
   return row

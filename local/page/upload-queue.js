@@ -3,6 +3,11 @@ import { recall } from './upload-memory.js'
 import { keyOf, planUpload } from './upload-plan.js'
 
 const FILES_AT_ONCE = 3
+/** Refusals of the file itself: sending it again changes nothing. */
+const FINAL = ['UNSUPPORTED_CONTENT_TYPE', 'UNSUPPORTED_MEDIA', 'FILE_TOO_LARGE']
+
+/** Whether it failed for a reason that another attempt may not meet. */
+export const mayRetry = (job) => job.state === 'failed' && !FINAL.includes(job.code)
 
 /**
  * Uploads any number of files, a few at a time. Each is {name, size, sent, state, note}, where the state is waiting,
@@ -43,7 +48,7 @@ export function newUploadQueue({ onChange, onDone }) {
 
   async function start(job) {
     running++
-    Object.assign(job, { state: 'sending', note: '', since: performance.now() })
+    Object.assign(job, { state: 'sending', note: '', code: undefined, since: performance.now() })
     job.upload = uploadOf({
       ...{ org: job.org, file: job.file, type: job.type, pairId: job.pairId, key: job.key },
       onProgress(bytes) {
@@ -81,8 +86,8 @@ export function newUploadQueue({ onChange, onDone }) {
     next()
   }
 
-  function retry(which = (job) => job.state === 'failed') {
-    for (const job of jobs) if (job.state === 'failed' && which(job)) job.state = 'waiting'
+  function retry(which = () => true) {
+    for (const job of jobs) if (mayRetry(job) && which(job)) job.state = 'waiting'
     next()
   }
 

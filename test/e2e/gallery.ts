@@ -176,6 +176,7 @@ t.test('the trash says how many days are left, and gives a Live Photo back whole
   await card.waitFor()
   t.equal(await card.locator('.name').textContent(), 'IMG_0001.JPG')
   t.equal(await card.locator('.left').textContent(), '30 days left')
+  t.match(await card.locator('.facts').textContent(), /^Live Photo · /)
   t.ok(await card.locator('.blur').isVisible(), 'blurred: its links do not work')
   await under.shoot('g5-trash')
   await page.getByRole('button', { name: 'Restore IMG_0001.JPG' }).click()

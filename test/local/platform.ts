@@ -83,6 +83,12 @@ t.test('the first start', async (t: Test) => {
     for (const [url, status] of addresses) t.equal(await reaches(url), status, url)
   })
 
+  await t.test('the command line runs with the database of demo.json', async (t) => {
+    const env = { ...process.env, DATABASE_URL: first.database_url }
+    const { stdout } = await run(process.execPath, ['api/cli.ts', 'media', 'failures'], { env })
+    t.strictSame(JSON.parse(stdout), { failures: [] })
+  })
+
   await t.test('every account signs in and sees its own organization only', async (t) => {
     const [one, two] = first.organizations
     for (const name of Object.keys(first.accounts) as (keyof Demo['accounts'])[]) {
@@ -166,4 +172,4 @@ t.test('after kill -9 it starts again, with nothing lost and nobody left', async
 })
 
 /** All but what each run has of its own. */
-const withoutRun = ({ pid: _, page_link: __, ...rest }: Demo) => rest
+const withoutRun = ({ pid: _, page_link: __, database_url: ___, ...rest }: Demo) => rest

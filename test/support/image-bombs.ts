@@ -1,6 +1,6 @@
 import { deflateSync } from 'node:zlib'
 import sharp from 'sharp'
-import { chunk, heic, quarters } from './pictures.ts'
+import { box, chunk, full, heic, quarters, u16, u32 } from './pictures.ts'
 
 const MIB = 1024 ** 2
 
@@ -93,6 +93,25 @@ function claimingMuch(file: Buffer, bytes: number): Buffer {
   return copy
 }
 
+/** A HEIC of items without pixels, whose places in the file all cover the same bytes. */
+function items(type: string, count: number, { bytes, extents }: { bytes: number; extents: number }): Buffer {
+  const entry = (i: number) => full('infe', 2, 0, u16(i + 1, 0), Buffer.from(`${i === 0 ? 'hvc1' : type}\0\0`))
+  // A field of no bytes says 0.
+  const extent = bytes === 0 ? Buffer.alloc(0) : u32(0, bytes)
+  const place = (i: number) =>
+    Buffer.concat([u16(i + 1, 0, extents), ...repeat(bytes === 0 ? 0 : extents, () => extent)])
+  const meta = full(
+    'meta',
+    0,
+    0,
+    full('pitm', 0, 0, u16(1)),
+    full('iinf', 0, 0, u16(count), ...repeat(count, entry)),
+    full('iloc', 0, 0, Buffer.from([bytes === 0 ? 0 : 0x44, 0]), u16(count), ...repeat(count, place)),
+    box('iprp', box('ipco', full('ispe', 0, 0, u32(64, 64))), full('ipma', 0, 0, u32(1), u16(1), Buffer.from([1, 1]))),
+  )
+  return Buffer.concat([box('ftyp', Buffer.from('heic\0\0\0\0mif1heic')), meta, box('mdat', Buffer.alloc(bytes))])
+}
+
 /** Small files that would cost a naive reader gigabytes or hours, and why each is refused. */
 export async function imageBombs(): Promise<Record<string, Bomb>> {
   const picture = () => quarters(64, 48)
@@ -122,6 +141,7 @@ export async function imageBombs(): Promise<Record<string, Bomb>> {
     'exif-entries': [exif(exifBomb(65_535, 1, 60_000)), null],
     'gif-frames': [gif(1, 1, 100_000), null],
     'gif-more-frames': [gif(1, 1, 1_000_001), 'LimitExceeded'],
+    'gif-comments': [insert(gif(1, 1, 1), 19, Buffer.from('\x21\xfe\0'.repeat(999_000), 'latin1')), null],
     'gif-canvas': [gif(65_535, 65_535, 1), 'LimitExceeded'],
     'gif-wide-canvas': [gif(7600, 7600, 20_000), null],
     'gif-frame-beyond': [gif(16, 16, 1, 65_535), 'LimitExceeded'],
@@ -138,6 +158,9 @@ export async function imageBombs(): Promise<Record<string, Bomb>> {
     ],
     'avif-two-sizes': [claimingLittle(await large().avif({ effort: 0 }).toBuffer()), 'CorruptInput'],
     'heic-meta': [claimingMuch(small, 65 * MIB), 'LimitExceeded'],
+    'heic-places': [items('hvc1', 4000, { bytes: 0, extents: 8192 }), 'CorruptInput'],
+    'heic-texts': [items('mime', 4000, { bytes: MIB, extents: 1 }), 'CorruptInput'],
+    'heic-exif': [items('Exif', 2, { bytes: 60 * MIB, extents: 16 }), 'CorruptInput'],
     'heic-two-sizes': [claimingLittle(small), 'CorruptInput'],
   }
 }

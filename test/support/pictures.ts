@@ -63,17 +63,17 @@ export async function tiffOf(exif: Exif, orientation = 1): Promise<Buffer> {
   return (await sharp(jpeg).metadata()).exif?.subarray(6) ?? Buffer.alloc(0)
 }
 
-const box = (type: string, ...parts: Buffer[]) => {
+export const box = (type: string, ...parts: Buffer[]) => {
   const body = Buffer.concat(parts)
   const header = Buffer.alloc(8)
   header.writeUInt32BE(body.length + 8)
   header.write(type, 4, 'latin1')
   return Buffer.concat([header, body])
 }
-const full = (type: string, version: number, flags: number, ...parts: Buffer[]) =>
+export const full = (type: string, version: number, flags: number, ...parts: Buffer[]) =>
   box(type, Buffer.from([version, 0, 0, flags]), ...parts)
-const u16 = (...values: number[]) => Buffer.concat(values.map((v) => Buffer.from([v >> 8, v & 255])))
-const u32 = (...values: number[]) => {
+export const u16 = (...values: number[]) => Buffer.concat(values.map((v) => Buffer.from([v >> 8, v & 255])))
+export const u32 = (...values: number[]) => {
   const buffer = Buffer.alloc(4 * values.length)
   for (const [i, v] of values.entries()) buffer.writeUInt32BE(v, 4 * i)
   return buffer

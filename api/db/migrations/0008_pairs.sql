@@ -19,10 +19,16 @@ create index media_failed on media (id) where upload_status = 'failed' and delet
 -- The owner of the tables is subject to their policies as well, and would read and update nothing below.
 alter table media no force row level security;
 
--- Videos that an earlier version converted.
-update media set captured_at = (manifest -> 'source' ->> 'capturedAt')::timestamptz
-  where captured_at is null and manifest -> 'source' ->> 'capturedAt' is not null
-    and extract(year from (manifest -> 'source' ->> 'capturedAt')::timestamptz) between 1 and 9999;
+-- Videos that an earlier version converted. The offset is taken off by hand: files may say up to 23:59, and a cast to
+-- timestamptz fails from 16:00.
+update media set captured_at = moment
+  from (
+    select id, (rtrim(regexp_replace(said, '[+-]\d\d:\d\d$', ''), 'Z')::timestamp
+      - coalesce(substring(said from '[+-]\d\d:\d\d$'), '0')::interval) at time zone 'UTC' as moment
+    from (select id, manifest -> 'source' ->> 'capturedAt' as said from media where captured_at is null) taken
+    where said is not null
+  ) moments
+  where media.id = moments.id and extract(year from moment at time zone 'UTC') between 1 and 9999;
 
 -- The number of listed media items of an organization in a month (UTC) is the sum over both tables. Counting the index
 -- instead takes time in proportion to the organization.

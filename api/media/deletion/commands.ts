@@ -16,6 +16,7 @@ import {
   markDeleted,
   markRestored,
   PairChanged,
+  wakeConversions,
 } from './queries.ts'
 
 /** Moves a media item, and the counterpart of a Live Photo, to the trash. A repeat changes nothing. */
@@ -65,6 +66,7 @@ async function restore(change: Change, { row, all }: Locked): Promise<void> {
   const { tx, audit } = change
   const restored = await markRestored(tx, all, { givesUpPairId: await isPairIdTaken(tx, all) })
   for (const one of restored) await audit('MEDIA_DELETE', one, { operation: 'restore' })
+  await wakeConversions(tx, restored)
   // With the keys that it was uploaded with: without its pair id it would take a half of another Live Photo.
   if (row.pairedMediaId === null) await pair(change, row)
 }

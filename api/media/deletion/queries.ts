@@ -120,6 +120,9 @@ export type TrashedRow = ListedMedia & { deletedAt: string; purgeAt: Date }
 
 const trashed = {
   ...listed,
+  // Both halves of a Live Photo are deleted together, so `listed` would find none to play.
+  livePhotoVideo: sql<string | null>`(select half.output_prefix || half.hls_master from media half
+    where half.id = media.paired_media_id)`,
   deletedAt: sql<string>`to_char(${media.deletedAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
   purgeAt: sql<Date>`${media.deletedAt} + make_interval(days => ${RESTORE_DAYS})`.mapWith(media.deletedAt),
 }
@@ -143,4 +146,11 @@ export async function listTrash(tx: Tx, o: { orgId: Uuid; of: Uuid | undefined }
     .where(sql`${media.id} in (${ids})`)
     .orderBy(desc(media.deletedAt), desc(media.id))
     .limit(o.limit)
+}
+
+/** Delivered at the commit. What became of the conversions in the meantime is not in the rows: a worker looks. */
+export async function wakeConversions(tx: Tx, restored: readonly MediaRow[]): Promise<void> {
+  for (const { id, uploadStatus } of restored) {
+    if (uploadStatus === 'processing') await tx.execute(sql`select pg_notify('restored', ${id})`)
+  }
 }

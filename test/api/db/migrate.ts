@@ -149,6 +149,17 @@ t.test('refuses a migration that was changed after it had been applied', async (
   await t.rejects(migrate({ url, log, folder }), /0001_foundation.sql was changed after it was applied/)
 })
 
+t.test('accepts the earlier version of a migration that was corrected because it failed on some data', async (t) => {
+  const migrations = await listMigrations()
+  const corrected = migrations.find((m) => m.name === '0008_pairs.sql')
+  const earlier = '7338e67730dd1a8f899215efc987521a0daf43c98e79f59a0d6f0412af919249'
+  t.not(corrected?.checksum, earlier)
+  const history = new Map(migrations.map((m) => [m.name, m === corrected ? earlier : m.checksum]))
+  t.strictSame(pendingOf(migrations, history), [])
+  history.set('0009_batches.sql', earlier)
+  t.throws(() => pendingOf(migrations, history), /0009_batches.sql was changed/)
+})
+
 t.test('a migration that fails leaves nothing behind and can be repaired', async (t) => {
   const url = await emptyDatabase(t)
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-migrations-'))

@@ -257,7 +257,9 @@ t.test('a third file with the pair id is refused and leaves no trace', async (t)
   const [image, video] = [await send('single', 'image', keys), await send('single', 'video', keys)]
   const before = (await sql('select count(*)::int as n from media'))[0].n
   for (const kind of ['image', 'video'] as const) {
-    t.match(await single(kind, keys), { status: 409, code: 'CONFLICT' })
+    const refused = await single(kind, keys)
+    t.match(refused, { status: 409, code: 'CONFLICT' })
+    t.equal(refused.body.error.message, `Another ${kind} has this live_photo_pair_id`)
     t.match(await (await inChunks(kind, keys))(), { status: 409, code: 'CONFLICT' })
   }
   t.equal((await sql('select count(*)::int as n from media'))[0].n, before)
@@ -386,6 +388,10 @@ t.test('a Live Photo is one item, and plays as soon as its video can be played',
   await api.store.put(`${prefix}master.m3u8`, '#EXTM3U\n', { contentType: 'application/vnd.apple.mpegurl' })
   await sql(`update media set manifest = '{}' where id = $1`, [videoId])
   t.equal((await call(undefined, 'GET', pathOf(link))).status, 200)
+
+  t.equal((await call(people.member, 'DELETE', `/api/media/${org}/${image}`)).status, 204)
+  const [trashed] = (await call(people.member, 'GET', `/api/media/${org}/trash?limit=1`)).data.media
+  t.match(trashed, { media_id: image, variants: { live_photo_video_url: link } }, 'it is a Live Photo in the trash too')
 })
 
 t.test('the end of the image conversion names the video that can be played by then', async (t) => {

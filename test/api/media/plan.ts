@@ -85,6 +85,7 @@ const NAMES: [string, string][] = [
   ['C:\\x\\y.mov', 'y.mov'],
   ['a\u0000b\r\nc.mp4', 'abc.mp4'],
   ['\u202egpj.exe', 'gpj.exe'],
+  ['\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u2066\u2067\u2068\u2069gpj.exe', 'gpj.exe'],
   ['..', 'file'],
   ['', 'file'],
   ['/', 'file'],

@@ -186,6 +186,9 @@ const NAMES: [string, string, string][] = [
   ['a path is cut to its last part', '../../etc/passwd.mp4', 'passwd.mp4'],
   ['a Windows path too', 'C:\\Users\\me\\clip.mp4', 'clip.mp4'],
   ['direction marks go', 'a\u202egpj.mp4', 'agpj.mp4'],
+  ['quotation marks stay', 'the "big" day.mp4', 'the "big" day.mp4'],
+  ['line breaks go', 'a\r\nb.mp4', 'ab.mp4'],
+  ['other percent signs stay', '100 %41 %2F%.mp4', '100 %41 %2F%.mp4'],
   ['300 characters become 255, the ending stays', `${'x'.repeat(300)}.mp4`, `${'x'.repeat(251)}.mp4`],
   ['emoji and umlauts stay', 'Fête 👨‍👩‍👧 ä.mp4', 'Fête 👨‍👩‍👧 ä.mp4'],
 ]

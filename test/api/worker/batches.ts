@@ -522,6 +522,28 @@ t.test(
   },
 )
 
+t.test('however many conversions are retried, a Live Photo is retried as one', async (t) => {
+  const ids = Array.from({ length: 300 }, () => newUuid()).sort()
+  const [videos, images] = [ids.slice(0, 150), ids.slice(150)]
+  // All videos come before all images, in the order in which they are queued.
+  await admin.query(
+    `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes, upload_status,
+       conversion_state, conversion_finished_at, conversion_error, paired_media_id)
+     select half.id, $1, $2, 'f', half.kind || '/x', half.kind, 1, 'failed', 'failed', now(),
+       json_build_object('code', 'INTERNAL', 'message', 'No', 'reason', half.reason)::jsonb, half.counterpart
+     from (
+       select video as id, 'video' as kind, 'NeverStarted' as reason, image as counterpart
+       from unnest($3::uuid[], $4::uuid[]) pairs (video, image)
+       union all
+       select image, 'image', 'Killed', video from unnest($3::uuid[], $4::uuid[]) pairs (video, image)
+     ) half`,
+    [world.org, world.user, videos, images],
+  )
+  t.teardown(() => admin.query(`update media set deleted_at = now() where id = any ($1)`, [ids]))
+  t.equal(await retryFailed(db, 'NeverStarted'), 300)
+  t.strictSame(await db.read({}, countFailures), [])
+})
+
 t.test('a specification that the cluster refuses fails the members and frees the slot', async (t) => {
   const { batches } = await worker(t, { create: async () => Promise.reject(new ClusterError('Invalid', 'no')) })
   const ids = await backfill(12)

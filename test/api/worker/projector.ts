@@ -283,6 +283,10 @@ const useless: [string, (id: Uuid) => Promise<void>][] = [
   ['does not fit', (id) => world.writeOutput(id, 1, { hls: {} })],
   ['speaks of another media', (id) => world.writeOutput(id, 1, { id: formatId('media', newUuid()) })],
   ['leads elsewhere', (id) => world.writeOutput(id, 1, { hls: { ...aManifest(id).hls, master: '../../x.m3u8' } })],
+  ...['\0', '\ud83d'].map((text): (typeof useless)[number] => [
+    `Postgres cannot keep (${JSON.stringify(text)})`,
+    (id) => world.writeOutput(id, 1, { source: { ...aManifest(id).source, camera: { make: text, model: null } } }),
+  ]),
   [
     'is huge',
     async (id) => void (await store.put(manifestKey(world.prefixOf(id)), ' '.repeat(300_000), { contentType: 'a/b' })),
@@ -298,6 +302,19 @@ for (const [what, prepare] of useless) {
     t.equal(await world.count(id, 'MediaTranscoded'), 0)
   })
 }
+
+t.test('a failure whose message Postgres cannot keep is recorded', async (t) => {
+  const id = await world.converting()
+  const output = {
+    id: formatId('media', id),
+    state: 'Failed' as const,
+    reason: 'CorruptInput',
+    message: 'No\0 vi\ud83ddeo',
+  }
+  project(t)
+  await show(id, { ...failed('CorruptInput'), outputs: [output] })
+  t.match((await until(id, 'failed')).conversion_error, { code: 'CORRUPT_INPUT', message: 'No vi\ufffddeo' })
+})
 
 t.test('the database going away in the middle is survived', async (t) => {
   const ids = await Promise.all(Array.from({ length: 10 }, () => world.converting()))

@@ -1,7 +1,10 @@
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { eq, sql } from 'drizzle-orm'
 import t from 'tap'
 import type { Database } from '../../../api/db/db.ts'
+import { media } from '../../../api/db/schema/media.ts'
+import { wakeConversions } from '../../../api/media/deletion/queries.ts'
 import { WorkerConfig } from '../../../api/worker/config.ts'
 import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
 import { startWorker } from '../../../api/worker/worker.ts'
@@ -98,14 +101,37 @@ t.test('from the upload to the announcement, with two workers', async (t) => {
   await eventually('five conversions counted', async () => (await published('MediaTranscoded')) === 5)
 })
 
+t.test('a media item whose conversion ended while it was in the trash is completed when it is restored', async (t) => {
+  const worker = await startWorker(parts)
+  t.teardown(() => worker.close())
+  const { admin } = database
+  const id = await world.upload()
+  await eventually('a TranscodeJob', () => world.job(id), 30_000)
+  await admin.query('update media set deleted_at = now(), deleted_by = uploader_id where id = $1', [id])
+  await world.writeOutput(id)
+  await world.setStatus(id, succeeded(id))
+  const isIdle = async () => /^projector_waiting 0$/m.test(await (await fetch(`${worker.metricsUrl}/metrics`)).text())
+  await eventually('the projector has seen it', isIdle)
+  t.equal((await world.row(id))['upload_status'], 'processing', 'the result of what is deleted does not count')
+  await database.worker.inTransaction({}, async (tx) => {
+    await tx.execute(sql`update media set deleted_at = null, deleted_by = null where id = ${id}`)
+    await wakeConversions(tx, await tx.select().from(media).where(eq(media.id, id)))
+  })
+  await eventually('completed', async () => (await world.row(id))['upload_status'] === 'completed')
+})
+
 t.test('the first sweep repairs what was left, and closing leaves nothing behind', async (t) => {
   const id = await world.upload()
+  const image = await world.upload('image/jpeg')
+  // As an API of an earlier version leaves the halves of a Live Photo.
+  await database.admin.query(`update media set asset_identifier = 'A' where id = any ($1)`, [[id, image]])
   await database.admin.query('update outbox set published_at = now()')
   const worker = await startWorker(parts)
   await eventually('a TranscodeJob', () => world.job(id))
   await eventually('a sweep', async () =>
     /sweep_last_success_timestamp_seconds [1-9]/.test(await (await fetch(`${worker.metricsUrl}/metrics`)).text()),
   )
+  t.equal((await world.row(image))['paired_media_id'], id)
   await Promise.all([worker.close(), worker.close()])
   await t.rejects(fetch(worker.healthUrl))
   await world.upload()

@@ -139,7 +139,7 @@ t.test('the pods of conversions are shut in, unless an administrator says otherw
   t.match(operator, { ports: [{ port: 8090 }], to: [{ podSelector: {}, namespaceSelector: {} }] })
   t.strictSame(store, {
     to: [
-      { ipBlock: { cidr: '0.0.0.0/0', except: ['169.254.0.0/16'] } },
+      { ipBlock: { cidr: '0.0.0.0/0', except: ['169.254.0.0/16', '168.63.129.16/32', '100.100.100.200/32'] } },
       { ipBlock: { cidr: '::/0', except: ['fe80::/10', 'fd00:ec2::254/128'] } },
     ],
   })

@@ -7,6 +7,7 @@ import { PermanentError } from '../../../jobs/failure.ts'
 import { parseExif } from '../../../jobs/images/exif.ts'
 import { orientationOf } from '../../../jobs/images/facts.ts'
 import type { ImageHeader } from '../../../jobs/images/header.ts'
+import { readPng } from '../../../jobs/images/png.ts'
 import { mayShowOriginal } from '../../../jobs/images/policy.ts'
 import { readHeader } from '../../../jobs/images/read-header.ts'
 import { sniff } from '../../../jobs/images/sniff.ts'
@@ -232,4 +233,16 @@ t.test('an original is not shown for anything in which a place may hide', async 
     'a place in a comment of GIF': [comment('GPS 48.1,-11.5'), false],
   }
   for (const [what, [bytes, expected]] of Object.entries(rows)) t.equal(await isShown(bytes), expected, what)
+})
+
+t.test('only the first profile of a PNG is unpacked', async (t) => {
+  const profiles = Array.from({ length: 1000 }, () => chunk('iCCP', Buffer.from('icc\0\0packed')))
+  const head = Buffer.concat([picture.subarray(0, 33), ...profiles, picture.subarray(33)])
+  let unpacked = 0
+  const header = readPng({ head, size: head.length }, (data) => {
+    unpacked += 1
+    return data
+  })
+  t.equal(unpacked, 1)
+  t.match(header, { profile: Buffer.from('packed'), isPlain: false })
 })

@@ -122,6 +122,8 @@ t.test('what no client of ours would send is refused, and the proxy goes on', as
     ['PUT', `/part?key=${at(`${OUTPUT}x`)}&uploadId=..%2f..%2f&partNumber=1`, {}, 'x'],
     ['PUT', `/part?key=${at(`${OUTPUT}x`)}&uploadId=x&partNumber=-1`, {}, 'x'],
     ['POST', `/upload?key=${at(`${OUTPUT}x`)}&uploadId=x`, {}, 'not json'],
+    ['POST', `/upload?key=${at(`${OUTPUT}x`)}&uploadId=x`, {}, ' '.repeat(3_000_000)],
+    ['POST', `/upload?key=${at(`${OUTPUT}x`)}&uploadId=x`, { 'transfer-encoding': 'chunked' }, '[]'],
     ['GET', `/object?key=${at(`${OUTPUT}x`)}`, { range: 'bytes=9-1' }],
   ]
   for (const [method, path, headers, body] of requests) {

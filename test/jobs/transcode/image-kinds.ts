@@ -1,6 +1,6 @@
 import sharp, { type Sharp } from 'sharp'
 import t from 'tap'
-import { thumbHashToApproximateAspectRatio } from 'thumbhash'
+import { thumbHashToApproximateAspectRatio, thumbHashToRGBA } from 'thumbhash'
 import { heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
@@ -174,5 +174,31 @@ t.test('the placeholder has the shape of the upright picture', async (t) => {
   for (const [id, isWide] of Object.entries({ lying: true, standing: false, mirrored: false, heic: false })) {
     const { placeholder } = (await bench.imageManifest(id)).images
     t.equal(thumbHashToApproximateAspectRatio(Buffer.from(placeholder, 'base64')) > 1, isWide, id)
+  }
+})
+
+t.test('the placeholder of a picture of a few pixels has the colour of the picture everywhere', async (t) => {
+  const bench = await transcodeBench(t)
+  const background = { r: ORANGE[0], g: ORANGE[1], b: ORANGE[2] }
+  const sizes: Record<string, readonly [number, number]> = {
+    dot: [1, 1],
+    square: [3, 3],
+    line: [4000, 1],
+    column: [1, 300],
+  }
+  const files: Record<string, Buffer> = {}
+  for (const [id, [width, height]] of Object.entries(sizes)) {
+    files[id] = await sharp({ create: { width, height, channels: 3, background } })
+      .png()
+      .toBuffer()
+  }
+  t.equal((await bench.run(await bench.imagesOf(files))).exit, 0)
+  for (const id of Object.keys(sizes)) {
+    const { placeholder } = (await bench.imageManifest(id)).images
+    const { rgba } = thumbHashToRGBA(Buffer.from(placeholder, 'base64'))
+    const off = ORANGE.map((value, c) =>
+      Math.max(...rgba.filter((_, i) => i % 4 === c).map((v) => Math.abs(v - value))),
+    )
+    t.ok(Math.max(...off) < 24, id, { off })
   }
 })

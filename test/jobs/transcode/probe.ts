@@ -168,6 +168,7 @@ t.test('names of cameras are cut and cleaned', async (t) => {
     make: `A[31m${'x'.repeat(123)}`,
     model: null,
   })
+  t.equal(cameraOf({ model: `${'x'.repeat(127)}📷` }).model, 'x'.repeat(127), 'no half of a pair')
 })
 
 async function written(text: string): Promise<string> {

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { eventually } from '../../support/eventually.ts'
@@ -80,6 +81,8 @@ t.test('the program sees neither the folders of the platform nor what others hol
       if cat "$file" >/dev/null 2>&1 || ls "$file/" >/dev/null 2>&1; then echo "OPEN $file"; else echo closed; fi
     done
     umount ${folder} 2>/dev/null && echo OPEN umount
+    touch ${process.cwd()}/package.json 2>/dev/null && echo OPEN checkout
+    touch ${tmpdir()}/left-by-a-job 2>/dev/null && echo OPEN temporary folder
     echo own > $SHARED/own && cat $SHARED/own; tr '\\0' '\\n' < /proc/self/environ | grep KEY`
   await c.create('a', `${looks}; true`, { pod: sidecar(holds, secret), container: shared })
   const { pods } = await c.over('a')
