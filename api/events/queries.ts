@@ -1,5 +1,5 @@
 import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
-import { unionAll } from 'drizzle-orm/pg-core'
+import { type PgUpdateSetSource, unionAll } from 'drizzle-orm/pg-core'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { afterCursor, microseconds } from '../db/keyset.ts'
@@ -13,6 +13,7 @@ import {
 } from '../db/schema/events.ts'
 import { users } from '../db/schema/users.ts'
 import type { PageWanted } from '../http/page.ts'
+import type { columnsOf } from './plan.ts'
 
 /**
  * An event in whatever state. The lock order is event, invitation, participant: a transaction that changes what belongs
@@ -92,23 +93,25 @@ export interface ListEventsOptions extends PageWanted {
   allDrafts: boolean
 }
 
-// Written out instead of passed: the planner compares these with the predicates of the partial indexes.
-const isPublished = sql`${events.status} <> 'draft'`
-const isOwnDraft = and(sql`${events.status} = 'draft'`, eq(events.ownerId, caller))
-const hasStatus = eq(events.status, sql.placeholder('status'))
+// Written out instead of passed: the planner compares it with the predicate of the partial index.
+const has = (status: EventStatus) => sql`${events.status} = ${sql.raw(`'${status}'`)}`
+const OWN_DRAFTS = and(has('draft'), eq(events.ownerId, caller))
+const PUBLISHED = [has('active'), has('archived')]
 
-/** The rows of each kind of list. With two parts a page merges one page of each, and no draft of others is read. */
+/** The parts of each kind of list. A page merges one page of each part, so that it reads no draft of others in vain. */
 const PARTS = {
-  all: [undefined],
-  visible: [isPublished, isOwnDraft],
-  status: [hasStatus],
-  ownDrafts: [isOwnDraft],
+  all: [has('draft'), ...PUBLISHED],
+  visible: [OWN_DRAFTS, ...PUBLISHED],
+  own_draft: [OWN_DRAFTS],
+  draft: [has('draft')],
+  active: [has('active')],
+  archived: [has('archived')],
 } satisfies Record<string, Parts>
-type Parts = [SQL | undefined, second?: SQL | undefined]
+type Parts = [SQL | undefined, ...SQL[]]
 
 function kindOf({ status, allDrafts }: ListEventsOptions): keyof typeof PARTS {
   if (status === undefined) return allDrafts ? 'all' : 'visible'
-  return status === 'draft' && !allDrafts ? 'ownDrafts' : 'status'
+  return status === 'draft' && !allDrafts ? 'own_draft' : status
 }
 
 const newestFirst = [desc(events.createdAt), desc(events.id)]
@@ -125,8 +128,9 @@ export async function listEvents(tx: Tx, o: ListEventsOptions): Promise<ShownEve
         .where(and(eq(events.orgId, org), part, position))
         .orderBy(...newestFirst)
         .limit(limit)
-    const [first, second] = PARTS[kind] as Parts
-    const rows = second ? unionAll(pageOf(first), pageOf(second)) : pageOf(first)
+    const [first, ...others]: Parts = PARTS[kind]
+    const [second, ...rest] = others.map(pageOf)
+    const rows = second ? unionAll(pageOf(first), second, ...rest) : pageOf(first)
     return tx
       .select(shown)
       .from(rows.as('events'))
@@ -138,7 +142,6 @@ export async function listEvents(tx: Tx, o: ListEventsOptions): Promise<ShownEve
     org: o.orgId,
     caller: o.callerId,
     limit: o.limit,
-    status: o.status,
     at: o.after?.at,
     id: o.after?.id,
   })
@@ -174,17 +177,9 @@ export async function listParticipants(
 export const countParticipants = (tx: Tx, eventId: Uuid): Promise<number> =>
   tx.$count(eventParticipants, eq(eventParticipants.eventId, eventId))
 
-export type NewEvent = Pick<EventRow, 'id' | 'orgId' | 'ownerId' | 'title' | 'startAt'> & EventColumns
-
-/** Columns that requests change; undefined leaves one as it is. */
-export interface EventColumns
-  extends Partial<
-    Record<'title', string | undefined> &
-      Record<'description' | 'locationName', string | null | undefined> &
-      Record<'startAt', Date | undefined> &
-      Record<'endAt', Date | null | undefined> &
-      Record<'latitude' | 'longitude', number | null | undefined>
-  > {}
+type NewEvent = Pick<EventRow, 'id' | 'orgId' | 'ownerId' | 'title' | 'startAt'> & EventColumns
+/** Columns that requests set; undefined leaves one as it is. */
+type EventColumns = Partial<ReturnType<typeof columnsOf>>
 
 /** A draft whose owner takes part in it. */
 export async function insertEvent(tx: Tx, row: NewEvent): Promise<EventRow> {
@@ -197,7 +192,7 @@ export async function insertEvent(tx: Tx, row: NewEvent): Promise<EventRow> {
 }
 
 /** Call with the event locked. */
-async function setEvent(tx: Tx, id: Uuid, columns: EventColumns | Record<string, unknown>): Promise<EventRow> {
+async function setEvent(tx: Tx, id: Uuid, columns: PgUpdateSetSource<typeof events>): Promise<EventRow> {
   const [row] = await tx
     .update(events)
     .set({ ...columns, version: sql`${events.version} + 1`, updatedAt: sql`now()` })

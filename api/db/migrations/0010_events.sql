@@ -22,10 +22,10 @@ create table events (
   check ((latitude is null) = (longitude is null)),
   check (latitude between -90 and 90 and longitude between -180 and 180)
 );
-create index events_of_org on events (org_id, created_at desc, id desc);
+-- For every list: a page of several states merges one page of each. An index without the state would not do: Postgres
+-- would take it for a page of one state too, and read all events of the others on the way.
 create index events_of_org_by_status on events (org_id, status, created_at desc, id desc);
--- Members who are no administrators see the drafts of their own alone: a page merges these two.
-create index events_published on events (org_id, created_at desc, id desc) where status <> 'draft';
+-- Members who are no administrators see the drafts of their own alone.
 create index events_drafts_of_owner on events (org_id, owner_id, created_at desc, id desc) where status = 'draft';
 
 -- Every known user whom an event concerns. Those who leave the organization are deleted in the same transaction.

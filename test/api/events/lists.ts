@@ -127,6 +127,7 @@ interface Plan {
 }
 const nodesOf = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
 const LIMIT = 21
+const BY_STATUS = 'events_of_org_by_status'
 
 /** The plan that Postgres keeps for the prepared query of a page, as the role of the API. */
 async function planOf(options: ListEventsOptions): Promise<Plan[]> {
@@ -149,7 +150,7 @@ async function planOf(options: ListEventsOptions): Promise<Plan[]> {
   }
 }
 
-t.test('a page reads the events that it shows and no others, whatever drafts of others lie between', async (t) => {
+t.test('a page reads no more than one page of each state, whatever drafts of others lie between', async (t) => {
   const org = await anOrganization()
   // Newest are the drafts of others; one in a thousand is the caller's.
   await sql(
@@ -176,12 +177,12 @@ t.test('a page reads the events that it shows and no others, whatever drafts of 
     [org],
   )
   const pages: [status: ListEventsOptions['status'], allDrafts: boolean, indexes: string[]][] = [
-    [undefined, true, ['events_of_org']],
-    [undefined, false, ['events_published', 'events_drafts_of_owner']],
-    ['draft', true, ['events_of_org_by_status']],
+    [undefined, true, [BY_STATUS, BY_STATUS, BY_STATUS]],
+    [undefined, false, ['events_drafts_of_owner', BY_STATUS, BY_STATUS]],
+    ['draft', true, [BY_STATUS]],
     ['draft', false, ['events_drafts_of_owner']],
-    ['active', false, ['events_of_org_by_status']],
-    ['archived', false, ['events_of_org_by_status']],
+    ['active', false, [BY_STATUS]],
+    ['archived', false, [BY_STATUS]],
   ]
   for (const [status, allDrafts, indexes] of pages) {
     for (const from of [undefined, after as { at: string; id: Uuid }]) {
@@ -194,7 +195,9 @@ t.test('a page reads the events that it shows and no others, whatever drafts of 
         name,
       )
       t.ok(
-        nodes.every((node) => node['Actual Rows'] <= LIMIT && !node['Rows Removed by Filter']),
+        nodes.every(
+          (node) => !node['Relation Name'] || (node['Actual Rows'] <= LIMIT && !node['Rows Removed by Filter']),
+        ),
         name,
       )
       t.ok(
