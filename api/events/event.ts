@@ -1,13 +1,12 @@
 import * as z from 'zod'
-import { EVENT_STATUSES, PARTICIPANT_STATUSES } from '../db/schema/events.ts'
 import { inputTime, outputId, outputTime, text } from '../http/schemas.ts'
 import type { EventChanges } from './plan.ts'
 
 export const EventStatus = z
-  .enum(EVENT_STATUSES)
+  .enum(['draft', 'active', 'archived'])
   .meta({ id: 'EventStatus', description: 'draft → active → archived; an archived event is read-only' })
 
-const ParticipantStatus = z.enum(PARTICIPANT_STATUSES).meta({ id: 'ParticipantStatus' })
+const ParticipantStatus = z.enum(['invited', 'accepted', 'declined']).meta({ id: 'ParticipantStatus' })
 
 const BOUNDS = [
   { name: 'latitude', most: 90 },

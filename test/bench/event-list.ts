@@ -85,27 +85,26 @@ async function requireFullPage(side: Side, page: Page): Promise<void> {
   if (!isFull) throw new Error(`the page "${page.name}" is not full`)
 }
 
-/** Milliseconds per request of each page, by database: the medians of the rounds. */
-async function timesOf(sides: readonly Side[]): Promise<number[][]> {
-  const times = PAGES.map(() => sides.map((): number[] => []))
-  // The first round only warms up.
-  for (let round = 0; round <= ROUNDS; round++) {
-    for (const [p, page] of PAGES.entries()) {
-      const order = [...sides.entries()]
-      for (const [s, side] of round % 2 ? order.reverse() : order) {
-        await become(side, page)
-        const started = performance.now()
-        for (let n = 0; n < REQUESTS; n++) await (await ask(side, page)).dump()
-        if (round > 0) times[p]?.[s]?.push((performance.now() - started) / REQUESTS)
-      }
-    }
+/** Milliseconds per request of each page in each database, in this order: the medians of the rounds. */
+async function timesOf(sides: readonly Side[]): Promise<number[]> {
+  const cells = PAGES.flatMap((page) => sides.map((side) => ({ page, side, times: [] as number[] })))
+  for (const { side, page } of cells) await timeOf(side, page)
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const { side, page, times } of round % 2 ? cells.toReversed() : cells) times.push(await timeOf(side, page))
   }
-  return times.map((sidesOfPage) => sidesOfPage.map(median))
+  return cells.map(({ times }) => median(times))
 }
 
-function table(times: readonly number[][]): string {
+async function timeOf(side: Side, page: Page): Promise<number> {
+  await become(side, page)
+  const started = performance.now()
+  for (let n = 0; n < REQUESTS; n++) await (await ask(side, page)).dump()
+  return (performance.now() - started) / REQUESTS
+}
+
+function table(times: readonly number[]): string {
   const lines = PAGES.map(({ name }, p) => {
-    const [small = 0, large = 0] = times[p] ?? []
+    const [small = 0, large = 0] = times.slice(2 * p)
     const verdict = `${(large / small).toFixed(2)}, ${large / small <= TARGET ? 'met' : 'MISSED'}`
     return `| ${name} | ${small.toFixed(2)} | ${large.toFixed(2)} | ${verdict} |`
   })

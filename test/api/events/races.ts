@@ -227,14 +227,14 @@ t.test('many who create events while they leave: nobody takes part without being
 
 t.test('everything at once, many times: each step happens once, and nothing changes after the archive', async (t) => {
   const id = await create()
-  const answers = await Promise.all(
-    Array.from({ length: 30 }, (_, i) =>
-      [() => activate(id), () => archive(id), () => change(id, { title: `Title ${i}` })][i % 3]?.(),
-    ),
-  )
-  for (const answer of answers) t.ok([200, 422].includes(answer?.status ?? 0), `${answer?.status} ${answer?.code}`)
+  const activations = Array.from({ length: 10 }, () => () => activate(id))
+  const archives = Array.from({ length: 10 }, () => () => archive(id))
+  const changes = Array.from({ length: 10 }, (_, i) => () => change(id, { title: `Title ${i}` }))
+  const inTurns = activations.flatMap((one, i) => [one, archives[i] ?? one, changes[i] ?? one])
+  const answers = await Promise.all(inTurns.map((request) => request()))
+  for (const { status, code } of answers) t.ok([200, 422].includes(status), `${status} ${code}`)
   await archive(id)
-  const changed = answers.filter((answer, i) => i % 3 === 2 && answer?.status === 200).length
+  const changed = answers.filter((answer, i) => i % 3 === 2 && answer.status === 200).length
   const [row] = await sql('select version, status from events where id = $1', [uuidOf('event', id)])
   t.strictSame(row, { version: 3 + changed, status: 'archived' })
   t.strictSame(await published(id), ['EventCreated', 'EventActivated', 'EventArchived'])
