@@ -3,6 +3,7 @@ import packageJson from '../package.json' with { type: 'json' }
 import type { AuthDeps } from './auth/commands.ts'
 import { authRoutes } from './auth/routes.ts'
 import type { ApiDeps } from './deps.ts'
+import { eventRoutes } from './events/routes.ts'
 import { healthRoutes } from './health/routes.ts'
 import { type HttpAppOptions, httpApp } from './http/http-app.ts'
 import { openapi } from './http/openapi.ts'
@@ -21,6 +22,7 @@ export interface AppDeps extends ApiDeps {
 const TAGS = {
   Administration: 'For platform administrators.',
   Authentication: 'Sign-in through this server (deprecated: use the identity provider), and the public signing keys.',
+  Events: 'Events of an organization, and the users who take part in them.',
   Health: 'State of the service.',
   Delivery: 'Download of media through signed links.',
   Reference: 'This document.',
@@ -40,6 +42,7 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
   const routes: Route[] = [
     ...healthRoutes({ version, ready: () => deps.ready() }),
     ...authRoutes(deps.auth),
+    ...eventRoutes(deps),
     ...mediaRoutes(deps),
     ...permissionRoutes(deps),
     ...userRoutes(deps),

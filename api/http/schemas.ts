@@ -71,6 +71,10 @@ export const inputTime = () =>
     .datetime({ offset: true })
     .meta({ example: '2026-11-21T09:30:00Z' })
     .transform((text) => new Date(text))
+    .refine((time) => time >= FIRST_TIME && time <= LAST_TIME, 'must be between the years 1 and 9999')
+// Postgres has no year 0, and responses write years with four digits.
+const FIRST_TIME = new Date('0001-01-01T00:00:00Z')
+const LAST_TIME = new Date('9999-12-31T23:59:59.999Z')
 
 /** The width of an integer, for the types of generated clients. */
 const formatOf = ({ maximum = 0 }: Record<string, number>) => (maximum < 2 ** 31 ? 'int32' : 'int64')

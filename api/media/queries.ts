@@ -1,6 +1,7 @@
-import { type AnyColumn, and, asc, desc, eq, getTableColumns, inArray, isNull, or, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { afterCursor, microseconds } from '../db/keyset.ts'
 import { prepared } from '../db/prepared.ts'
 import { type MediaRow, media, mediaMonthChanges, mediaMonths, objectIntents } from '../db/schema/media.ts'
 import type { CursorPosition } from '../http/cursor.ts'
@@ -58,12 +59,6 @@ export type ListedMedia = Pick<MediaRow, Exclude<keyof typeof listed, OtherwiseL
   livePhotoVideo: string | null
 }
 
-// Text with all six digits: a JavaScript Date has only milliseconds, and a cursor truncated to them would repeat or skip
-// rows of the same millisecond.
-function microseconds(at: AnyColumn) {
-  return sql<string>`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
-}
-
 /** A media item whose file says no time is sorted by its upload among the others. */
 const SORTED_BY = { created_at: media.createdAt, captured_at: media.takenAt }
 
@@ -118,9 +113,7 @@ const OF_TYPE = {
   kind: eq(media.kind, sql.placeholder('type')),
   one: eq(media.mimeType, sql.placeholder('type')),
 }
-const after = (by: AnyColumn) => sql`(${by}, ${media.id}) <
-  (${sql.placeholder('at')}::timestamptz, ${sql.placeholder('id')}::uuid)`
-const AFTER = { created_at: after(media.createdAt), captured_at: after(media.takenAt) }
+const AFTER = { created_at: afterCursor(media.createdAt, media.id), captured_at: afterCursor(media.takenAt, media.id) }
 
 /** How many listed media items each month (UTC) has, newest first. See migration 0008 for the two tables. */
 export async function listMonths(tx: Tx, orgId: Uuid): Promise<{ month: string; count: number }[]> {

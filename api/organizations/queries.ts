@@ -25,6 +25,19 @@ export async function findMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise
   return row
 }
 
+/**
+ * Whether the user is still a member; if so, the membership cannot end before this transaction does. For a transaction
+ * that records what ends with the membership. Call it last: the membership comes last in the lock order.
+ */
+export async function holdMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise<boolean> {
+  const held = await tx
+    .select({ userId: memberships.userId })
+    .from(memberships)
+    .where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
+    .for('share')
+  return held.length > 0
+}
+
 export async function insertOrganization(tx: Tx, name: string): Promise<Uuid> {
   const id = newUuid()
   await tx.insert(organizations).values({ id, name })

@@ -8,6 +8,7 @@ const ALL = [
   'media-filter',
   'media-gallery',
   'media-rows',
+  'event-list',
   'chunks',
   'single-uploads',
   'transcode',

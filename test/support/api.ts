@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ApiConfig } from '../../api/config.ts'
 import { type RunningApi, startApi } from '../../api/server.ts'
-import { formatId, newUuid, parseId, type Uuid } from '../../lib/contract/ids.ts'
+import { formatId, type IdKind, newUuid, parseId, type Uuid } from '../../lib/contract/ids.ts'
 import { type Clock, systemClock } from '../../lib/runtime/clock.ts'
 import { loadConfig } from '../../lib/runtime/config.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store.ts'
@@ -207,7 +207,7 @@ const bodyOf = (o: CallOptions) => {
 /** The path of a signed link: the test's server has another address than the links say. */
 export const pathOf = (link: string) => new URL(link).pathname.replace(/^\/v1/, '')
 
-export const uuidOf = (kind: 'media' | 'upload' | 'organization', id: string): Uuid => {
+export const uuidOf = (kind: IdKind, id: string): Uuid => {
   const uuid = parseId(kind, id)
   if (!uuid) throw new Error(`${id} is no ${kind}`)
   return uuid

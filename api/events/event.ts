@@ -1,0 +1,121 @@
+import * as z from 'zod'
+import { inputTime, outputId, outputTime, text } from '../http/schemas.ts'
+import type { EventChanges } from './plan.ts'
+
+export const EventStatus = z
+  .enum(['draft', 'active', 'archived'])
+  .meta({ id: 'EventStatus', description: 'draft → active → archived; an archived event is read-only' })
+
+const ParticipantStatus = z.enum(['invited', 'accepted', 'declined']).meta({ id: 'ParticipantStatus' })
+
+const BOUNDS = [
+  { name: 'latitude', most: 90 },
+  { name: 'longitude', most: 180 },
+]
+
+/** A list of two, not a tuple: generators of clients know no tuples. */
+const LocationGeo = z
+  .array(z.number().min(-180).max(180))
+  .length(2, 'must have two numbers: [latitude, longitude]')
+  .check(({ value, issues }) => {
+    for (const [i, { name, most }] of BOUNDS.entries()) {
+      const given = value[i]
+      if (given === undefined || Math.abs(given) <= most) continue
+      issues.push({
+        code: 'custom',
+        path: [i],
+        message: `the ${name} must be between -${most} and ${most}`,
+        input: given,
+      })
+    }
+  })
+  .meta({
+    id: 'LocationGeo',
+    description:
+      '`[latitude, longitude]` in degrees (WGS 84), **latitude first**. GeoJSON has the REVERSE order: swap the two numbers when converting. The latitude is between -90 and 90, the longitude between -180 and 180',
+    example: [35.6586, 139.7454],
+  })
+
+const Title = text(1, 200)
+const optional = {
+  description: text(0, 5000).nullish(),
+  end_at: inputTime().nullish().meta({ description: 'Not before `start_at`' }),
+  location_name: text(0, 300).nullish(),
+  location_geo: LocationGeo.nullish(),
+}
+
+export const BEFORE_START = 'must not be before start_at'
+
+export const CreateEvent = z
+  .object({ title: Title, start_at: inputTime(), ...optional })
+  .refine(({ start_at, end_at }) => !end_at || end_at >= start_at, { path: ['end_at'], message: BEFORE_START })
+export type CreateEvent = z.output<typeof CreateEvent>
+
+/** Which of the fields a request sets; unknown ones do not count. */
+export const fieldsOf = (changes: EventChanges): string[] =>
+  Object.entries(changes).flatMap(([name, value]) => (value === undefined ? [] : [name]))
+
+export const UpdateEvent = z
+  .object({ title: Title.optional(), start_at: inputTime().optional(), ...optional })
+  .refine((changes) => fieldsOf(changes).length > 0, 'names no field that can be changed')
+  .meta({ minProperties: 1 })
+
+/** The fixed set of the specification; the heart is the one with the variation selector. */
+const ReactionEmoji = z.enum(['❤️', '😂', '🎉', '😢', '👏', '🔥']).meta({ id: 'ReactionEmoji' })
+const Count = z
+  .int()
+  .min(0)
+  .max(2 ** 31 - 1)
+
+/** Zero until there are reactions. */
+export const NO_REACTIONS = Object.fromEntries(ReactionEmoji.options.map((emoji) => [emoji, 0])) as Record<
+  z.output<typeof ReactionEmoji>,
+  number
+>
+
+const ReactionCounts = z.record(ReactionEmoji, Count).meta({
+  id: 'ReactionCounts',
+  description: 'By emoji; always all six',
+  example: NO_REACTIONS,
+  // A map for generated clients: names of required fields would make them look for fields.
+  override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => void delete jsonSchema['required'],
+})
+
+export const Event = z
+  .object({
+    event_id: outputId('event'),
+    org_id: outputId('organization'),
+    owner_id: outputId('user'),
+    host_name: z.string().nullable().meta({ description: 'Display name of the owner' }),
+    title: z.string(),
+    description: z.string().nullable(),
+    start_at: outputTime(),
+    end_at: outputTime().nullable(),
+    location_name: z.string().nullable(),
+    location_geo: LocationGeo.nullable(),
+    status: EventStatus,
+    created_at: outputTime(),
+    updated_at: outputTime(),
+    activated_at: outputTime().nullable(),
+    archived_at: outputTime().nullable(),
+    participant_count: Count.meta({ description: 'Those who have accepted, the owner included' }),
+    my_participation: ParticipantStatus.nullable().meta({ description: 'Null unless the caller is invited' }),
+    album_id: z.string().nullable().meta({ description: 'The album of the event, if there is one' }),
+    reaction_counts: ReactionCounts,
+  })
+  .meta({ id: 'Event' })
+export type Event = z.input<typeof Event>
+
+export const Participant = z
+  .object({
+    user_id: outputId('user'),
+    display_name: z.string().nullable(),
+    status: ParticipantStatus,
+    joined_at: outputTime().nullable().meta({ description: 'When the user accepted' }),
+  })
+  .meta({ id: 'Participant' })
+export type Participant = z.input<typeof Participant>
+
+export const ParticipantTotal = Count.meta({
+  description: 'Length of the whole list, the invited and declined included',
+})

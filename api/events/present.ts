@@ -1,0 +1,33 @@
+import { formatId } from '../../lib/contract/ids.ts'
+import { timestamp } from '../http/schemas.ts'
+import { type Event, NO_REACTIONS, type Participant } from './event.ts'
+import type { ListedParticipant, ShownEvent } from './queries.ts'
+
+export const toEvent = (row: ShownEvent): Event => ({
+  event_id: formatId('event', row.id),
+  org_id: formatId('organization', row.orgId),
+  owner_id: formatId('user', row.ownerId),
+  host_name: row.hostName,
+  title: row.title,
+  description: row.description,
+  start_at: timestamp(row.startAt),
+  end_at: timestamp(row.endAt),
+  location_name: row.locationName,
+  location_geo: row.latitude === null || row.longitude === null ? null : [row.latitude, row.longitude],
+  status: row.status,
+  created_at: timestamp(new Date(row.createdAt)),
+  updated_at: timestamp(row.updatedAt),
+  activated_at: timestamp(row.activatedAt),
+  archived_at: timestamp(row.archivedAt),
+  participant_count: row.participantCount,
+  my_participation: row.participation,
+  album_id: null,
+  reaction_counts: NO_REACTIONS,
+})
+
+export const toParticipant = (row: ListedParticipant): Participant => ({
+  user_id: formatId('user', row.id),
+  display_name: row.displayName,
+  status: row.status,
+  joined_at: timestamp(row.joinedAt),
+})
