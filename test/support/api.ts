@@ -207,7 +207,7 @@ const bodyOf = (o: CallOptions) => {
 /** The path of a signed link: the test's server has another address than the links say. */
 export const pathOf = (link: string) => new URL(link).pathname.replace(/^\/v1/, '')
 
-export const uuidOf = (kind: 'media' | 'upload' | 'organization', id: string): Uuid => {
+export const uuidOf = (kind: 'media' | 'upload' | 'organization' | 'invitation', id: string): Uuid => {
   const uuid = parseId(kind, id)
   if (!uuid) throw new Error(`${id} is no ${kind}`)
   return uuid

@@ -1,4 +1,5 @@
 import { authSeeds } from './auth.ts'
+import { invitationLists, invitationSeeds } from './invitations.ts'
 import { mediaLists, mediaSeeds } from './media.ts'
 import { pageSeeds } from './pages.ts'
 import { permissionSeeds } from './permissions.ts'
@@ -6,5 +7,12 @@ import type { ListSeeds, Seeds } from './seed.ts'
 import { userSeeds } from './users.ts'
 
 /** One entry a feature. What its seeds are for: docs/testing.md. */
-export const SEEDS: Seeds = { ...authSeeds, ...mediaSeeds, ...pageSeeds, ...permissionSeeds, ...userSeeds }
-export const LISTS: ListSeeds = { ...mediaLists }
+export const SEEDS: Seeds = {
+  ...authSeeds,
+  ...invitationSeeds,
+  ...mediaSeeds,
+  ...pageSeeds,
+  ...permissionSeeds,
+  ...userSeeds,
+}
+export const LISTS: ListSeeds = { ...invitationLists, ...mediaLists }
