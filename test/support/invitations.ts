@@ -34,15 +34,19 @@ export function invitationWorld(api: TestApi) {
   const event = (status: 'draft' | 'active' | 'archived' = 'active', owner = api.people.member) =>
     anEvent(api, { org: api.org, orgId, owner, status })
   const pathOfList = (at: MadeEvent) => `/api/orgs/${at.org}/events/${at.wireId}/invitations`
-  const tryInvite = (at: MadeEvent, json: unknown = { email: newEmail() }, as: Person | undefined = api.people.member) =>
-    api.call(as, 'POST', pathOfList(at), { json })
+  const tryInvite = (
+    at: MadeEvent,
+    json: unknown = { email: newEmail() },
+    as: Person | undefined = api.people.member,
+  ) => api.call(as, 'POST', pathOfList(at), { json })
 
   return {
     orgId,
     event,
     newEmail,
     tryInvite,
-    list: (at: MadeEvent, as: Person = api.people.member, query = '') => api.call(as, 'GET', `${pathOfList(at)}${query}`),
+    list: (at: MadeEvent, as: Person = api.people.member, query = '') =>
+      api.call(as, 'GET', `${pathOfList(at)}${query}`),
     async invite(at: MadeEvent, json?: unknown, as?: Person) {
       const answer = await tryInvite(at, json, as)
       if (answer.status !== 201) throw new Error(`not invited: ${answer.status} ${JSON.stringify(answer.body)}`)

@@ -15,7 +15,18 @@ t.test('a slug is read in either case, and nothing else is a slug', async (t) =>
   t.equal(parseSlug('k7m2qx9a'), 'K7M2QX9A')
   t.equal(parseSlug('K7m2Qx9a'), 'K7M2QX9A')
   for (const confused of ['0', 'O', 'o', '1', 'I', 'i', 'L', 'l']) t.equal(parseSlug(`K7M2QX9${confused}`), undefined)
-  for (const text of ['', 'K7M2QX9', 'K7M2QX9AA', 'K7M2QX9 ', ' K7M2QX9A', 'K7M2QX9A\n', 'K7M2-X9A', 'ßM2QX9A', 'ſ7M2QX9A', '\u212a7M2QX9A']) {
+  for (const text of [
+    '',
+    'K7M2QX9',
+    'K7M2QX9AA',
+    'K7M2QX9 ',
+    ' K7M2QX9A',
+    'K7M2QX9A\n',
+    'K7M2-X9A',
+    'ßM2QX9A',
+    'ſ7M2QX9A',
+    '\u212a7M2QX9A',
+  ]) {
     t.equal(parseSlug(text), undefined, JSON.stringify(text))
   }
 })
