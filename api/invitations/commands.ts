@@ -174,7 +174,7 @@ async function mayStillInvite(
   return decide(invitationActions['event.invite'], asking, event) === 'allowed'
 }
 
-/** Somebody who is neither a member nor invited by user id is in the list of invitations only. */
+/** A user who is neither a member nor invited by user id is in the list of invitations only. */
 async function stayAway({ tx, orgId, actor }: Write<'invitation.respond'>, event: EventRow): Promise<void> {
   if (await lockMembership(tx, orgId, actor.userId)) {
     await markDeclined(tx, { eventId: event.id, userId: actor.userId, orgId })

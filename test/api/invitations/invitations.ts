@@ -185,7 +185,7 @@ t.test('the invitee accepts without a token, and becomes a member and a particip
   }
 })
 
-t.test('whoever has the token responds, once', async (t) => {
+t.test('a user who has the token responds, once', async (t) => {
   const at = await world.event()
   const made = await world.invite(at)
   const guest = await aPerson(api)
