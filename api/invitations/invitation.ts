@@ -34,7 +34,7 @@ export const targetOf = ({ email, phone_number, uuid }: z.output<typeof NewInvit
 })
 
 export const Response = z.object({
-  response: z.enum(['accept', 'decline']),
+  response: z.enum(['accept', 'decline']).meta({ id: 'InvitationResponse' }),
   message: text(1, 1000).nullish().meta({ description: 'From the invitee to the inviter' }),
   token: verbatim(1024).nullish().meta({
     description:
@@ -99,7 +99,7 @@ export const Invitation = z
     invitation_id: outputId('invitation'),
     slug: Slug,
     status: State,
-    channel: z.enum(CHANNELS),
+    channel: z.enum(CHANNELS).meta({ id: 'InvitationChannel' }),
     invitee: Invitee,
     invited_by: outputId('user').meta({ description: 'Who made the current link' }),
     created_at: outputTime(),
@@ -133,7 +133,7 @@ export const Answer = z
   .object({
     invitation_id: outputId('invitation'),
     event_id: outputId('event'),
-    status: z.enum(['accepted', 'declined']),
+    status: z.enum(['accepted', 'declined']).meta({ id: 'AnsweredInvitationState' }),
     responded_at: outputTime(),
   })
   .meta({ id: 'InvitationAnswer' })

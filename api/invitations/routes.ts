@@ -109,7 +109,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       limit: 'respond',
       summary: 'Accept or decline an invitation',
       description:
-        'The caller is signed in, and is the invitee or presents the token of the invitation link. Of several responses one counts. Accepting makes the caller a participant of the event and, if necessary, a member of the organization. A member is refused with INVALID_STATE_TRANSITION only where the invitation cannot make one: the inviter has left the organization, or the service makes no members this way. The organization’s id is then in `GET /api/users/me`.',
+        'The caller is signed in, and is the invitee or presents the token of the invitation link. Of several responses one counts. Accepting makes the caller a participant of the event and, if necessary, a member of the organization. A caller who is not a member gets INVALID_STATE_TRANSITION where accepting cannot make one: the inviter may no longer invite, or the service makes no members this way. Afterwards `GET /api/users/me` lists the organization.',
       action: 'invitation.respond',
       organization: { of: 'invitations', id: ({ params }) => params.invitation_id },
       problems: ['EVENT_ARCHIVED', 'INVITATION_EXPIRED', 'INVITATION_ALREADY_USED', 'INVALID_STATE_TRANSITION'],
