@@ -8,6 +8,7 @@ import { healthRoutes } from './health/routes.ts'
 import { type HttpAppOptions, httpApp } from './http/http-app.ts'
 import { openapi } from './http/openapi.ts'
 import type { Route } from './http/route.ts'
+import { invitationRoutes } from './invitations/routes.ts'
 import { mediaRoutes } from './media/routes.ts'
 import { permissionRoutes } from './permissions/routes.ts'
 import { referenceRoutes } from './reference/routes.ts'
@@ -25,6 +26,7 @@ const TAGS = {
   Events: 'Events of an organization, and the users who take part in them.',
   Health: 'State of the service.',
   Delivery: 'Download of media through signed links.',
+  Invitations: 'People are invited to events, and respond.',
   Reference: 'This document.',
   Storage: 'Upload of media items into an organization, and access to them.',
   Users: 'Users of the service.',
@@ -43,6 +45,7 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
     ...healthRoutes({ version, ready: () => deps.ready() }),
     ...authRoutes(deps.auth),
     ...eventRoutes(deps),
+    ...invitationRoutes(deps),
     ...mediaRoutes(deps),
     ...permissionRoutes(deps),
     ...userRoutes(deps),

@@ -17,6 +17,12 @@ export const ApiConfig = StoreConfig.extend({
   INTERNAL_PORT: int(0, 65_535).default(8081),
   METRICS_PORT: int(0, 65_535).default(9090),
   PUBLIC_URL: z.url({ protocol: /^https?$/ }).describe('Address of the API without base path and trailing slash'),
+  /** Invitation links lead there: `{APP_URL}/i/{slug}`. PUBLIC_URL otherwise. */
+  APP_URL: z.url({ protocol: /^https?$/ }).optional(),
+  /** Whether a new invitation comes with a QR code. */
+  INVITATION_QR: flag.default(true),
+  /** Whether accepting an invitation makes a member of the organization. */
+  JOIN_ORG_ON_ACCEPT: flag.default(true),
   BASE_PATH: z
     .string()
     .regex(/^(\/[a-z0-9-]+)+$/)

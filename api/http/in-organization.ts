@@ -8,7 +8,7 @@ import type { Database, Tx } from '../db/db.ts'
 import { type OrganizationLookup, organizationOf } from '../db/organization-of.ts'
 import { findMembership, type Member } from '../organizations/queries.ts'
 import { appendEvent } from '../outbox.ts'
-import type { Action } from '../permissions/actions.ts'
+import type { Action, MemberFor } from '../permissions/actions.ts'
 import { openGate, type Permit, recordingDenials } from '../permissions/permit.ts'
 import type { Cursors } from './cursor.ts'
 import { type Page, pageOf } from './page.ts'
@@ -41,7 +41,7 @@ export interface Asked {
 export interface Read<A extends Action> extends Asked, Permit<A> {
   tx: Tx
   /** To be awaited: its query leaves with the handler's first one. After that one, `permit` works without waiting. */
-  member: Promise<Member>
+  member: Promise<MemberFor<A, Member>>
 }
 
 /** Event and audit entry of a change, bound to its transaction and to the request. */
@@ -60,7 +60,7 @@ export interface Versioned {
 
 /** Inside the transaction of a change. */
 export interface Write<A extends Action> extends Asked, Permit<A>, Change {
-  member: Member
+  member: MemberFor<A, Member>
 }
 
 /** Several transactions with slow work between them, such as calls to the object store. */

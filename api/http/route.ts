@@ -128,6 +128,8 @@ export interface Route extends Common {
   /** True for responses without the envelope (JWKS, openapi.json, album status). */
   unwrapped?: boolean
   examples?: { request?: unknown; response?: unknown }
+  /** For a response with a credential: see `completed`. */
+  completion?: { of: z.ZodType; complete(data: unknown): Promise<unknown> }
   /** The account that the body names, for a class of limits that counts by account. */
   account?(body: unknown): string
   /** Operations in an organization: throws Denied for a caller who may no longer act in it. For stored responses. */
@@ -211,3 +213,16 @@ export function rawRoute<P extends z.ZodObject | undefined = undefined, Q extend
 ): Route {
   return { ...(spec as unknown as Route), public: true, status: 200 }
 }
+
+/**
+ * Adds a credential to what an operation makes. Only `of`, the data of the handler, is stored under an Idempotency-Key;
+ * `complete` makes the response of it, for the first request and again for each repeat.
+ */
+export const completed = <S extends z.ZodType, R extends z.ZodType>(
+  made: Route,
+  o: { of: S; response: R; complete(data: z.output<S>): Promise<z.input<R>> },
+): Route => ({
+  ...made,
+  response: o.response,
+  completion: { of: o.of, complete: (data) => o.complete(o.of.parse(data)) },
+})

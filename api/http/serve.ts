@@ -165,8 +165,18 @@ async function replay(r: Run, stored: Stored): Promise<void> {
   // The digest, which shows whether this is the same request, is known only after the whole body has been read.
   await input.streamed?.drain()
   requireSameBody(stored.bodyHash, input.digest())
-  sendStored(res, route, stored)
+  const data = route.completion ? await shownOf(r, stored.data) : stored.data
+  sendStored(res, route, { ...stored, data })
 }
+
+/** The response of what the handler returned. */
+async function shownOf({ route, options, res }: Run, data: unknown): Promise<unknown> {
+  return render(route, (await route.completion?.complete(data)) ?? data, options.checkResponses, res)
+}
+
+/** What is stored of it under an Idempotency-Key. */
+const keptOf = ({ route, options, res }: Run, data: unknown): unknown =>
+  route.completion ? route.completion.of.parse(data) : render(route, data, options.checkResponses, res)
 
 async function attempt(r: Run, attempt: Attempt): Promise<void> {
   try {
@@ -179,14 +189,13 @@ async function attempt(r: Run, attempt: Attempt): Promise<void> {
 
 async function answer(r: Run, attempt: Attempt | undefined): Promise<void> {
   const { route, options, req, res } = r
-  const shown = (data: unknown) => render(route, data, options.checkResponses, res)
-  const remember: Context['remember'] = async (tx, status, data) => attempt?.remember(tx, status, shown(data))
+  const remember: Context['remember'] = async (tx, status, data) => attempt?.remember(tx, status, keptOf(r, data))
   const reply = await route.handle(inputOf(r, remember))
   requireDecision(route, options, res)
   if (route.raw) return sendRaw(req, res, reply as RawReply)
   const made = reply as Reply<unknown>
-  const data = shown(made.data)
-  await attempt?.succeeded(made.status ?? route.status, data)
+  const data = await shownOf(r, made.data)
+  await attempt?.succeeded(made.status ?? route.status, route.completion ? keptOf(r, made.data) : data)
   sendReply(req, res, route, made, data)
 }
 

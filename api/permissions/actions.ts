@@ -1,5 +1,6 @@
 import { authActions } from '../auth/policy.ts'
 import { eventActions } from '../events/policy.ts'
+import { invitationActions } from '../invitations/policy.ts'
 import { mediaActions } from '../media/policy.ts'
 import { userActions } from '../users/policy.ts'
 import { permissionActions } from './policy.ts'
@@ -9,6 +10,7 @@ import type { ActionRule } from './rule.ts'
 export const ACTIONS = {
   ...authActions,
   ...eventActions,
+  ...invitationActions,
   ...mediaActions,
   ...permissionActions,
   ...userActions,
@@ -17,6 +19,9 @@ export const ACTIONS = {
 export type Action = keyof typeof ACTIONS
 /** The fields of a row that the rule of this action needs. */
 export type ResourceOf<A extends Action> = (typeof ACTIONS)[A] extends ActionRule<infer R> ? R : never
+
+/** `M`, the caller's membership; undefined for a guest, where the action admits guests. */
+export type MemberFor<A extends Action, M> = (typeof ACTIONS)[A] extends { guests: true } ? M | undefined : M
 
 export const isAction = (text: string): text is Action => Object.hasOwn(ACTIONS, text)
 

@@ -4,6 +4,7 @@ import { findEvent } from '../events/queries.ts'
 import { changesOf } from '../http/in-organization.ts'
 import type { AuthedInput } from '../http/route.ts'
 import { invalid } from '../http/validate.ts'
+import { findInvitation } from '../invitations/queries.ts'
 import { findMediaOrTrash } from '../media/deletion/queries.ts'
 import { findMedia } from '../media/queries.ts'
 import { findUpload } from '../media/uploads/queries.ts'
@@ -15,8 +16,16 @@ import { explain, type ResourceKind, saysOf } from './rule.ts'
 /** How a dry run finds the resource of an action; a feature adds its tables. */
 const RESOURCES: Record<Exclude<ResourceKind, 'caller' | 'organization'>, Resource> = {
   event: { id: 'event', find: (tx, orgId, id) => findEvent(tx, orgId, id) },
+  invitation: {
+    id: 'invitation',
+    // A token is presented with a request only.
+    find: async (tx, orgId, id, userId) => {
+      const row = await findInvitation(tx, { orgId, id, userId })
+      return row && { ...row, isPresented: false }
+    },
+  },
   media: { id: 'media', find: findMedia },
-  upload: { id: 'upload', find: findUpload },
+  upload: { id: 'upload', find: (tx, orgId, id) => findUpload(tx, orgId, id) },
 }
 /** Actions on rows that other actions do not find. */
 const FINDS: Partial<Record<Action, Resource['find']>> = {
@@ -25,7 +34,7 @@ const FINDS: Partial<Record<Action, Resource['find']>> = {
 }
 interface Resource {
   id: IdKind
-  find(tx: Tx, orgId: Uuid, id: Uuid): Promise<unknown>
+  find(tx: Tx, orgId: Uuid, id: Uuid, userId: Uuid): Promise<unknown>
 }
 
 /**
@@ -41,7 +50,7 @@ export function explainPermission(
   const wanted = resourceOf(action, resourceId)
   return db.inTransaction({ org: orgId }, async (tx) => {
     const member = await findMembership(tx, orgId, userId)
-    const row = wanted && (await wanted.find(tx, orgId, wanted.uuid))
+    const row = wanted && (await wanted.find(tx, orgId, wanted.uuid, userId))
     const { reason, facts } = explain(ruleOf(action), { userId, role: member?.role ?? null, platformAdmin: false }, row)
     const allowed = reason === 'allowed'
     const { audit } = changesOf(tx, { orgId, actorId: actor.userId, context })

@@ -4,8 +4,8 @@ import type { Refusals } from '../audit/refusals.ts'
 import type { AuthedInput, Context } from '../http/route.ts'
 import { notFound } from '../http/validate.ts'
 import type { Member } from '../organizations/queries.ts'
-import { ACTIONS, type Action, type ResourceOf } from './actions.ts'
-import { type ActionRule, type Asking, decide, type Reason } from './rule.ts'
+import { ACTIONS, type Action, type MemberFor, type ResourceOf, ruleOf } from './actions.ts'
+import { type ActionRule, type Asking, decide, needsMembership, type Reason } from './rule.ts'
 
 /** A refusal of the permission service. The client gets 404; the audit log gets the reason. */
 export class Denied extends Problem {
@@ -30,8 +30,8 @@ export interface Permit<A extends Action> {
 }
 
 export interface Gate<A extends Action> extends Permit<A> {
-  /** Must be called once, before `permit` and `can`. Throws Denied for non-members. */
-  admit(member: Member | undefined): Member
+  /** Must be called once, before `permit` and `can`. Throws Denied for non-members, unless the action admits guests. */
+  admit(member: Member | undefined): MemberFor<A, Member>
 }
 
 export interface GateOptions {
@@ -57,10 +57,10 @@ export function openGate<A extends Action>({ action, actor, context, isOpen = fa
   }
   return {
     admit(member) {
-      if (!member) throw new Denied(action, 'not_a_member', null, false)
-      asking = { ...actor, role: member.role }
+      if (!member && needsMembership(ruleOf(action))) throw new Denied(action, 'not_a_member', null, false)
+      asking = { ...actor, role: member?.role ?? null }
       if (ACTIONS[action].on === 'organization') check(undefined)
-      return member
+      return member as MemberFor<A, Member>
     },
     permit(row) {
       check(row)

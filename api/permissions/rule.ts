@@ -51,13 +51,15 @@ export function factsOf<R>(rule: Rule<R>): Fact<R>[] {
  * The subject of a rule. `caller`: the signed-in user, outside of organizations. `organization`: the organization only.
  * The others name the kind of row that the rule also checks.
  */
-export type ResourceKind = 'caller' | 'organization' | 'media' | 'upload' | 'event'
+export type ResourceKind = 'caller' | 'organization' | 'media' | 'upload' | 'event' | 'invitation'
 
 export interface ActionRule<R = unknown> {
   readonly on: ResourceKind
   /** Human-readable description: `see a media item`. */
   readonly does: string
   readonly allow: Rule<R>
+  /** Set where the rule alone decides: the caller need not be a member of the organization. */
+  readonly guests?: true
 }
 
 /** An action outside of organizations. */
@@ -71,14 +73,20 @@ export const onOrganization = (does: string, allow: Rule<undefined>): ActionRule
 /** An action on one row of an organization. */
 export const on = <R>(kind: Exclude<ResourceKind, 'caller' | 'organization'>, does: string, allow: Rule<R>) =>
   ({ on: kind, does, allow }) satisfies ActionRule<R>
+/** The same for callers who need not be members. */
+export const onForGuests = <R>(...[kind, does, allow]: Parameters<typeof on<R>>) =>
+  ({ on: kind, does, allow, guests: true }) as const satisfies ActionRule<R>
 
 /** Reason of a decision. `no_such_resource` occurs only in a dry run: requests decide only on existing rows. */
 export const REASONS = ['allowed', 'not_a_member', 'no_such_resource', 'rule_not_met'] as const
 export type Reason = (typeof REASONS)[number]
 
-/** Interface specification §5.5. Only members may act in an organization, independent of the rule. */
+/** Whether the action is refused to everyone who is not a member, whatever its rule says. */
+export const needsMembership = (action: Pick<ActionRule, 'on' | 'guests'>) => action.on !== 'caller' && !action.guests
+
+/** Interface specification §5.5. Only members may act in an organization, except where an action admits guests. */
 export function decide<R>(action: ActionRule<R>, asking: Asking, resource: R): Reason {
-  if (action.on !== 'caller' && asking.role === null) return 'not_a_member'
+  if (needsMembership(action) && asking.role === null) return 'not_a_member'
   return holds(action.allow, asking, resource) ? 'allowed' : 'rule_not_met'
 }
 
@@ -93,7 +101,10 @@ export function explain(action: ActionRule<never>, asking: Asking, resource: unk
   const rule = action.allow as Rule<unknown>
   const isMissing = resource === undefined && action.on !== 'caller' && action.on !== 'organization'
   if (isMissing) {
-    return { reason: asking.role === null ? 'not_a_member' : 'no_such_resource', facts: { role: asking.role } }
+    return {
+      reason: needsMembership(action) && asking.role === null ? 'not_a_member' : 'no_such_resource',
+      facts: { role: asking.role },
+    }
   }
   const facts = factsOf(rule).map((one) => [one.name, one.holds(asking, resource)] as const)
   return {

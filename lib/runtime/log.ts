@@ -3,9 +3,11 @@ import { loggable, safeMessage } from './log-error.ts'
 
 export type Log = Logger
 
-/** `/d/{token}/…` links are bearer credentials: a log that holds one can be replayed until it expires. */
+/** `/d/{token}/…` and `/q/{token}/…` are bearer credentials: a log that holds one can be replayed until it expires. */
 export const redactUrl = (url: string) =>
-  url.replace(/\/d\/[^/?#]+/g, '/d/[redacted]').replace(/([?&](?:X-Amz-[A-Za-z-]+|token|code)=)[^&#]*/g, '$1[redacted]')
+  url
+    .replace(/\/([dq])\/[^/?#]+/g, '/$1/[redacted]')
+    .replace(/([?&#](?:X-Amz-[A-Za-z-]+|token|code|t)=)[^&#]*/g, '$1[redacted]')
 
 const SECRET_FIELDS = [
   'authorization',

@@ -20,6 +20,8 @@ const document = describeApi(ROUTES, '/v1')
 
 /** Whether the operation belongs to an organization: strangers must not learn that anything is there. */
 export const isInOrganization = (route: Route) => route.action !== undefined && ruleOf(route.action).on !== 'caller'
+/** Whether the caller may be someone who is not a member. */
+export const admitsGuests = (route: Route) => route.action !== undefined && ruleOf(route.action).guests === true
 export const isList = (route: Route) => route.query !== undefined && 'cursor' in route.query.shape
 export const listed = ROUTES.filter(isList)
 

@@ -40,15 +40,22 @@ const TOKEN = /^([a-z0-9]{1,8})\.([0-9a-z]{1,9})\.([A-Za-z0-9_-]{22})$/
 
 /** What a token and a path open together now; undefined if forged, expired or truncated, and for path traversal. */
 export function openToken(ring: KeyRing, token: string, path: string, nowSeconds: number): Delivered | undefined {
-  const [, kid, exp, given] = TOKEN.exec(token) ?? []
   const [, prefix, orgId, mediaId, name] = PATH.exec(path) ?? []
-  if (!kid || !exp || !given || !prefix || !orgId || !mediaId || !name) return undefined
+  if (!prefix || !orgId || !mediaId || !name) return undefined
+  const expires = expiryOf(ring, token, prefix, nowSeconds)
+  return expires === undefined ? undefined : { orgId, mediaId, key: path, name, expires }
+}
+
+/** When a token for exactly this prefix expires, in Unix seconds; undefined if it is forged or has expired. */
+export function expiryOf(ring: KeyRing, token: string, prefix: string, nowSeconds: number): number | undefined {
+  const [, kid, exp, given] = TOKEN.exec(token) ?? []
+  if (!kid || !exp || !given) return undefined
   const key = Object.hasOwn(ring.keys, kid) ? ring.keys[kid] : undefined
   if (key === undefined) return undefined
   // Compared as text: base64url has several spellings of the same 16 bytes, and only the signer's is valid.
   if (!timingSafeEqual(Buffer.from(given), Buffer.from(mac(key, kid, exp, prefix)))) return undefined
   const expires = Number.parseInt(exp, 36)
-  return expires > nowSeconds ? { orgId, mediaId, key: path, name, expires } : undefined
+  return expires > nowSeconds ? expires : undefined
 }
 
 const mac = (key: string, kid: string, exp: string, prefix: string) =>

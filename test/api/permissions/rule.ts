@@ -17,6 +17,11 @@ const rowOf = (by: string) => ({
   id: '1',
   uploaderId: by,
   ownerId: by,
+  invitedBy: by,
+  userId: by,
+  email: null,
+  callerEmail: null,
+  isPresented: false,
   status: 'active',
   deletedAt: null,
   deletedBy: null,
@@ -25,7 +30,10 @@ const mine = rowOf(me)
 const theirs = rowOf('you')
 const ROLES = ['owner', 'admin', 'member', null] as const
 
-/** Roles, `platform` for ROLE_ADMIN, and `uploader` for the uploader or owner of the row while a member. */
+/**
+ * Roles, `platform` for ROLE_ADMIN, `uploader` for the uploader, owner or inviter of the row while a member, and `guest`
+ * for the invitee of the row, member or not.
+ */
 const TABLE: Record<Action, readonly (string | null)[]> = {
   'session.end_all': ['owner', 'admin', 'member', null],
   'user.read_self': ['owner', 'admin', 'member', null],
@@ -37,6 +45,10 @@ const TABLE: Record<Action, readonly (string | null)[]> = {
   'event.update': ['owner', 'admin', 'uploader'],
   'event.activate': ['owner', 'admin', 'uploader'],
   'event.archive': ['owner', 'admin', 'uploader'],
+  'event.invite': ['owner', 'admin', 'uploader'],
+  'event.list_invitations': ['owner', 'admin', 'uploader'],
+  'invitation.respond': ['guest'],
+  'invitation.reissue': ['owner', 'admin', 'uploader'],
   'media.upload': ['owner', 'admin', 'member'],
   'media.list': ['owner', 'admin', 'member'],
   'media.read': ['owner', 'admin', 'member'],
@@ -59,7 +71,8 @@ for (const action of Object.keys(ACTIONS) as Action[]) {
           const allowed =
             TABLE[action].includes(role) ||
             (platformAdmin && TABLE[action].includes('platform')) ||
-            (role !== null && row === mine && TABLE[action].includes('uploader'))
+            (role !== null && row === mine && TABLE[action].includes('uploader')) ||
+            (row === mine && TABLE[action].includes('guest'))
           const reason = decide(ruleOf(action), { userId: me, role, platformAdmin }, row as never)
           t.equal(reason === 'allowed', allowed, `${role} ${platformAdmin} ${row.uploaderId}`)
         }

@@ -1,5 +1,6 @@
 import { authSeeds } from './auth.ts'
 import { eventLists, eventSeeds } from './events.ts'
+import { invitationLists, invitationSeeds } from './invitations.ts'
 import { mediaLists, mediaSeeds } from './media.ts'
 import { pageSeeds } from './pages.ts'
 import { permissionSeeds } from './permissions.ts'
@@ -10,9 +11,10 @@ import { userSeeds } from './users.ts'
 export const SEEDS: Seeds = {
   ...authSeeds,
   ...eventSeeds,
+  ...invitationSeeds,
   ...mediaSeeds,
   ...pageSeeds,
   ...permissionSeeds,
   ...userSeeds,
 }
-export const LISTS: ListSeeds = { ...eventLists, ...mediaLists }
+export const LISTS: ListSeeds = { ...eventLists, ...invitationLists, ...mediaLists }

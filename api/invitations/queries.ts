@@ -1,0 +1,283 @@
+import { and, desc, eq, getTableColumns, inArray, isNotNull, isNull, notInArray, type SQL, sql } from 'drizzle-orm'
+import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
+import type { Tx } from '../db/db.ts'
+import { eventParticipants, events } from '../db/schema/events.ts'
+import { type InvitationRow, invitations } from '../db/schema/invitations.ts'
+import { memberships } from '../db/schema/organizations.ts'
+import { users } from '../db/schema/users.ts'
+import type { PageWanted } from '../http/page.ts'
+
+/** Whole seconds, as the token says them. */
+const IN_ONE_HOUR = sql`date_trunc('second', now()) + interval '1 hour'`
+const isExpired = sql<boolean>`${invitations.tokenExpiresAt} <= now()`
+
+export type FoundInvitation = InvitationRow & {
+  /** Owner of the event. */
+  ownerId: Uuid
+  isExpired: boolean
+  /** Verified e-mail address of the user of the request, in lower case. */
+  callerEmail: string | null
+}
+
+/** An invitation as one user finds it. Lock the event first: see `findEvent`. */
+export async function findInvitation(
+  tx: Tx,
+  { orgId, id, userId, lock = false }: { orgId: Uuid; id: Uuid; userId: Uuid; lock?: boolean },
+): Promise<FoundInvitation | undefined> {
+  const query = tx
+    .select({
+      ...getTableColumns(invitations),
+      ownerId: events.ownerId,
+      isExpired,
+      callerEmail: sql<string | null>`(select lower(email) from users where users.id = ${userId})`,
+    })
+    .from(invitations)
+    .innerJoin(events, eq(events.id, invitations.eventId))
+    .where(and(eq(invitations.orgId, orgId), eq(invitations.id, id)))
+  const [row] = await (lock ? query.for('update', { of: invitations }) : query)
+  return row
+}
+
+/** The invitation and its organization. The only look-up that works outside of an organization. */
+export async function findBySlug(tx: Tx, slug: string): Promise<{ id: Uuid; orgId: Uuid } | undefined> {
+  const { rows } = await tx.execute<{ id: Uuid | null; org: Uuid | null }>(
+    sql`select id, organization_of_invitations(id) as org from invitation_of_slug(${slug}) as id`,
+  )
+  const [found] = rows
+  return found?.id && found.org ? { id: found.id, orgId: found.org } : undefined
+}
+
+/** What anyone with the slug may see; undefined while the event is a draft. */
+export async function findShown(tx: Tx, orgId: Uuid, id: Uuid) {
+  const [row] = await tx
+    .select({ id: invitations.id, title: events.title, hostName: users.displayName })
+    .from(invitations)
+    .innerJoin(events, eq(events.id, invitations.eventId))
+    .innerJoin(users, eq(users.id, events.ownerId))
+    .where(
+      and(
+        eq(invitations.orgId, orgId),
+        eq(invitations.id, id),
+        sql`${invitations.status} <> 'revoked' and ${events.status} <> 'draft'`,
+      ),
+    )
+  return row
+}
+
+/** What a QR code is made of; undefined unless this generation of the invitation can still be used. */
+export async function findLive(tx: Tx, orgId: Uuid, id: Uuid, generation: number) {
+  const [row] = await tx
+    .select({ slug: invitations.slug, tokenExpiresAt: invitations.tokenExpiresAt })
+    .from(invitations)
+    .where(
+      and(
+        eq(invitations.orgId, orgId),
+        eq(invitations.id, id),
+        eq(invitations.generation, generation),
+        eq(invitations.status, 'pending'),
+        sql`not ${isExpired}`,
+      ),
+    )
+  return row
+}
+
+export type ListedInvitation = Awaited<ReturnType<typeof listInvitations>>[number]
+
+/** Newest first. */
+export async function listInvitations(tx: Tx, o: { orgId: Uuid; eventId: Uuid } & PageWanted) {
+  const next =
+    o.after && sql`(${invitations.createdAt}, ${invitations.id}) < (${o.after.at}::timestamptz, ${o.after.id}::uuid)`
+  return tx
+    .select({
+      ...getTableColumns(invitations),
+      isExpired,
+      // The name of a user who belongs to another organization is not for this one.
+      displayName: sql<string | null>`case when ${memberships.userId} is not null then ${users.displayName} end`,
+      // Text with all six digits, for the cursor.
+      createdAt: sql<string>`to_char(${invitations.createdAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+    })
+    .from(invitations)
+    .leftJoin(users, eq(users.id, invitations.userId))
+    .leftJoin(memberships, and(eq(memberships.orgId, o.orgId), eq(memberships.userId, invitations.userId)))
+    .where(and(eq(invitations.orgId, o.orgId), eq(invitations.eventId, o.eventId), next))
+    .orderBy(desc(invitations.createdAt), desc(invitations.id))
+    .limit(o.limit)
+}
+
+export type NewInvitation = Pick<
+  InvitationRow,
+  'orgId' | 'eventId' | 'slug' | 'email' | 'phoneNumber' | 'userId' | 'message' | 'invitedBy'
+>
+
+/** Undefined when the slug is taken, or when the same invitee has a pending invitation to the event. */
+export async function insertInvitation(tx: Tx, row: NewInvitation): Promise<InvitationRow | undefined> {
+  const [made] = await tx
+    .insert(invitations)
+    .values({ ...row, id: newUuid(), tokenExpiresAt: IN_ONE_HOUR })
+    .onConflictDoNothing()
+    .returning()
+  return made
+}
+
+export async function hasPending(
+  tx: Tx,
+  { eventId, email, phoneNumber, userId }: Pick<NewInvitation, 'eventId' | 'email' | 'phoneNumber' | 'userId'>,
+): Promise<boolean> {
+  const to = email ? eq(invitations.email, email) : phoneNumber ? eq(invitations.phoneNumber, phoneNumber) : undefined
+  const invitee = to ?? eq(invitations.userId, userId ?? '')
+  return (
+    (await tx.$count(invitations, and(eq(invitations.eventId, eventId), eq(invitations.status, 'pending'), invitee))) >
+    0
+  )
+}
+
+const changed = { version: sql`${invitations.version} + 1`, updatedAt: sql`now()` }
+
+/** Another generation: every token of an earlier one is invalid from the commit on. */
+export async function renewInvitation(
+  tx: Tx,
+  id: Uuid,
+  { invitedBy, isTold }: { invitedBy: Uuid; isTold: boolean },
+): Promise<InvitationRow> {
+  const generation = sql`${invitations.generation} + 1`
+  const [row] = await tx
+    .update(invitations)
+    .set({
+      ...changed,
+      generation,
+      tokenExpiresAt: IN_ONE_HOUR,
+      invitedBy,
+      ...(isTold && { toldGeneration: generation }),
+    })
+    .where(eq(invitations.id, id))
+    .returning()
+  return required(row)
+}
+
+export async function answerInvitation(
+  tx: Tx,
+  id: Uuid,
+  answer: Pick<InvitationRow, 'responseMessage'> & { status: 'accepted' | 'declined'; respondedBy: Uuid },
+): Promise<InvitationRow & { respondedAt: Date }> {
+  const [row] = await tx
+    .update(invitations)
+    .set({ ...changed, ...answer, respondedAt: sql`now()` })
+    .where(eq(invitations.id, id))
+    .returning()
+  const { respondedAt, ...rest } = required(row)
+  return { ...rest, respondedAt: required(respondedAt) }
+}
+
+/**
+ * Takes every pending invitation of the event that no one was told of, and gives those whose token has expired another
+ * one. Of several transactions, each invitation is returned to one.
+ */
+export async function takeUntold(tx: Tx, eventId: Uuid): Promise<InvitationRow[]> {
+  const generation = sql`${invitations.generation} + (${isExpired})::int`
+  return tx
+    .update(invitations)
+    .set({
+      ...changed,
+      generation,
+      toldGeneration: generation,
+      tokenExpiresAt: sql`case when ${isExpired} then ${IN_ONE_HOUR} else ${invitations.tokenExpiresAt} end`,
+    })
+    .where(and(eq(invitations.eventId, eventId), eq(invitations.status, 'pending'), isNull(invitations.toldGeneration)))
+    .returning()
+}
+
+/** Addresses of the event's invitations, other than these, that were told or answered. */
+export async function listTold(tx: Tx, eventId: Uuid, except: Uuid[]) {
+  return tx
+    .select({ userId: invitations.userId, email: invitations.email })
+    .from(invitations)
+    .where(
+      and(eq(invitations.eventId, eventId), isNotNull(invitations.toldGeneration), notInArray(invitations.id, except)),
+    )
+}
+
+export async function findEmails(tx: Tx, userIds: Uuid[]): Promise<Map<Uuid, string>> {
+  if (userIds.length === 0) return new Map()
+  const rows = await tx
+    .select({ id: users.id, email: sql<string>`lower(${users.email})` })
+    .from(users)
+    .where(and(inArray(users.id, userIds), isNotNull(users.email)))
+  return new Map(rows.map(({ id, email }) => [id, email]))
+}
+
+/** The membership, which cannot end before this transaction does. */
+export async function lockMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise<boolean> {
+  const rows = await tx
+    .select({ userId: memberships.userId })
+    .from(memberships)
+    .where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
+    .for('share')
+  return rows.length > 0
+}
+
+/** Makes the membership, or locks the one that another transaction has just made. */
+export async function joinOrganization(tx: Tx, orgId: Uuid, userId: Uuid): Promise<{ isNew: boolean; joinedAt: Date }> {
+  const [row] = await tx
+    .insert(memberships)
+    .values({ orgId, userId, role: 'member' })
+    .onConflictDoUpdate({ target: [memberships.orgId, memberships.userId], set: { role: sql`${memberships.role}` } })
+    .returning({ isNew: sql<boolean>`xmax = 0`, joinedAt: memberships.joinedAt })
+  return required(row)
+}
+
+export async function isParticipating(tx: Tx, eventId: Uuid, userId: Uuid): Promise<boolean> {
+  const accepted = and(
+    eq(eventParticipants.eventId, eventId),
+    eq(eventParticipants.userId, userId),
+    eq(eventParticipants.status, 'accepted'),
+  )
+  return (await tx.$count(eventParticipants, accepted)) > 0
+}
+
+interface Participation {
+  eventId: Uuid
+  userId: Uuid
+  orgId: Uuid
+}
+const participation = [eventParticipants.eventId, eventParticipants.userId]
+const now = sql`now()`
+
+/** Who has accepted stays so. */
+export const markInvited = (tx: Tx, who: Participation) =>
+  upsertParticipant(tx, who, { status: 'invited', joinedAt: null }, sql`${eventParticipants.status} = 'declined'`)
+
+/** The time of the first acceptance stays. */
+export const markAccepted = (tx: Tx, who: Participation) =>
+  upsertParticipant(tx, who, { status: 'accepted', joinedAt: now }, sql`${eventParticipants.status} <> 'accepted'`)
+
+/** Declining one invitation does not end what another one began. */
+export const markDeclined = (tx: Tx, who: Participation) =>
+  upsertParticipant(tx, who, { status: 'declined', joinedAt: null }, sql`${eventParticipants.status} = 'invited'`)
+
+async function upsertParticipant(
+  tx: Tx,
+  who: Participation,
+  set: { status: 'invited' | 'accepted' | 'declined'; joinedAt: SQL | null },
+  setWhere: SQL,
+): Promise<void> {
+  await tx
+    .insert(eventParticipants)
+    .values({ ...who, ...set })
+    .onConflictDoUpdate({ target: participation, set, setWhere })
+}
+
+/** The same for a user who is not a member, and has a row only if invited by user id. */
+export async function declineInvited(tx: Tx, eventId: Uuid, userId: Uuid): Promise<void> {
+  const invited = and(
+    eq(eventParticipants.eventId, eventId),
+    eq(eventParticipants.userId, userId),
+    eq(eventParticipants.status, 'invited'),
+  )
+  await tx.update(eventParticipants).set({ status: 'declined' }).where(invited)
+}
+
+/** A row that the transaction has locked cannot be missing. */
+function required<T>(row: T | undefined | null): T {
+  if (row !== undefined && row !== null) return row
+  throw new Error('a locked row vanished')
+}

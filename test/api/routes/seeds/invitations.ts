@@ -1,0 +1,60 @@
+import { randomInt } from 'node:crypto'
+import { aPerson, pathOf, uuidOf } from '../../../support/api.ts'
+import { anEvent, type MadeEvent } from '../../../support/events.ts'
+import { type ListSeeds, made, type Seeds, type Side } from './seed.ts'
+
+const ownEvent = ({ api, org, person }: Side) =>
+  anEvent(api, { org, orgId: uuidOf('organization', org), owner: person })
+
+const newAddress = () => ({ email: `guest-${randomInt(2 ** 40)}@example.org` })
+
+const invitationsOf = ({ org, wireId }: MadeEvent) => `/api/orgs/${org}/events/${wireId}/invitations`
+
+const anInvitation = async (side: Side, json: object = newAddress()) =>
+  made(side.api.call(side.person, 'POST', invitationsOf(await ownEvent(side)), { json }))
+
+const inEvent = async (side: Side) => ({
+  as: side.person,
+  params: { org_id: side.org, event_id: (await ownEvent(side)).wireId },
+})
+
+export const invitationSeeds: Seeds = {
+  createInvitation: async (side) => ({ ...(await inEvent(side)), json: newAddress() }),
+  listInvitations: async (side) => {
+    const event = listedEvents.get(side.org) ?? (await ownEvent(side))
+    listedEvents.set(side.org, event)
+    return { as: side.person, params: { org_id: side.org, event_id: event.wireId } }
+  },
+  reissueInvitation: async (side) => ({
+    as: side.person,
+    params: { invitation_id: (await anInvitation(side)).invitation_id },
+  }),
+  respondToInvitation: async (side) => {
+    const invitee = await aPerson(side.api)
+    const { invitation_id } = await anInvitation(side, { uuid: invitee.wireId })
+    return {
+      as: invitee,
+      params: { invitation_id },
+      json: { response: 'accept', message: `Hello ${randomInt(2 ** 40)}` },
+    }
+  },
+  getInvitationBySlug: async (side) => ({ params: { slug: (await anInvitation(side)).slug.toLowerCase() } }),
+  getInvitationQrCode: async (side) => {
+    const [, , token = '', ...path] = pathOf((await anInvitation(side)).qr_png_url).split('/')
+    return { params: { token, path: path.join('/') } }
+  },
+}
+
+/** The event of each side whose list the suite pages through. */
+const listedEvents = new Map<string, MadeEvent>()
+
+export const invitationLists: ListSeeds = {
+  listInvitations: {
+    add: async (side) => {
+      const event = listedEvents.get(side.org) ?? (await ownEvent(side))
+      listedEvents.set(side.org, event)
+      const { api, person } = side
+      return (await made(api.call(person, 'POST', invitationsOf(event), { json: newAddress() }))).invitation_id
+    },
+  },
+}
