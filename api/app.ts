@@ -8,6 +8,7 @@ import { type HttpAppOptions, httpApp } from './http/http-app.ts'
 import { openapi } from './http/openapi.ts'
 import type { Route } from './http/route.ts'
 import { mediaRoutes } from './media/routes.ts'
+import { organizationRoutes } from './organizations/routes.ts'
 import { permissionRoutes } from './permissions/routes.ts'
 import { referenceRoutes } from './reference/routes.ts'
 import { userRoutes } from './users/routes.ts'
@@ -23,6 +24,7 @@ const TAGS = {
   Authentication: 'Sign-in through this server (deprecated: use the identity provider), and the public signing keys.',
   Health: 'State of the service.',
   Delivery: 'Download of media through signed links.',
+  Organizations: 'Members of an organization.',
   Reference: 'This document.',
   Storage: 'Upload of media items into an organization, and access to them.',
   Users: 'Users of the service.',
@@ -41,6 +43,7 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
     ...healthRoutes({ version, ready: () => deps.ready() }),
     ...authRoutes(deps.auth),
     ...mediaRoutes(deps),
+    ...organizationRoutes(deps),
     ...permissionRoutes(deps),
     ...userRoutes(deps),
     ...referenceRoutes(() => document()),

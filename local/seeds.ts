@@ -1,7 +1,7 @@
 import { upsertUser } from '../api/auth/queries.ts'
 import type { Database } from '../api/db/db.ts'
 import { addMember, createOrganization } from '../api/organizations/commands.ts'
-import type { Role } from '../api/organizations/policy.ts'
+import type { Role } from '../api/organizations/roles.ts'
 import { findMembership } from '../api/organizations/queries.ts'
 import { formatId, type Uuid } from '../lib/contract/ids.ts'
 import type { Demo } from './demo-file.ts'

@@ -1,6 +1,7 @@
 import { authActions } from '../auth/policy.ts'
 import { eventActions } from '../events/policy.ts'
 import { mediaActions } from '../media/policy.ts'
+import { organizationActions } from '../organizations/policy.ts'
 import { userActions } from '../users/policy.ts'
 import { permissionActions } from './policy.ts'
 import type { ActionRule } from './rule.ts'
@@ -10,6 +11,7 @@ export const ACTIONS = {
   ...authActions,
   ...eventActions,
   ...mediaActions,
+  ...organizationActions,
   ...permissionActions,
   ...userActions,
 } as const

@@ -16,6 +16,8 @@ import { explain, type ResourceKind, saysOf } from './rule.ts'
 const RESOURCES: Record<Exclude<ResourceKind, 'caller' | 'organization'>, Resource> = {
   event: { id: 'event', find: (tx, orgId, id) => findEvent(tx, orgId, id) },
   media: { id: 'media', find: findMedia },
+  // A member is named by the user.
+  membership: { id: 'user', find: findMembership },
   upload: { id: 'upload', find: findUpload },
 }
 /** Actions on rows that other actions do not find. */

@@ -30,7 +30,7 @@ export interface Permit<A extends Action> {
 }
 
 export interface Gate<A extends Action> extends Permit<A> {
-  /** Must be called once, before `permit` and `can`. Throws Denied for non-members. */
+  /** Must be called before `permit` and `can`; they use the latest membership. Throws Denied for non-members. */
   admit(member: Member | undefined): Member
 }
 

@@ -1,10 +1,18 @@
 import { authSeeds } from './auth.ts'
 import { mediaLists, mediaSeeds } from './media.ts'
+import { organizationLists, organizationSeeds } from './organizations.ts'
 import { pageSeeds } from './pages.ts'
 import { permissionSeeds } from './permissions.ts'
 import type { ListSeeds, Seeds } from './seed.ts'
-import { userSeeds } from './users.ts'
+import { userLists, userSeeds } from './users.ts'
 
 /** One entry a feature. What its seeds are for: docs/testing.md. */
-export const SEEDS: Seeds = { ...authSeeds, ...mediaSeeds, ...pageSeeds, ...permissionSeeds, ...userSeeds }
-export const LISTS: ListSeeds = { ...mediaLists }
+export const SEEDS: Seeds = {
+  ...authSeeds,
+  ...mediaSeeds,
+  ...organizationSeeds,
+  ...pageSeeds,
+  ...permissionSeeds,
+  ...userSeeds,
+}
+export const LISTS: ListSeeds = { ...mediaLists, ...organizationLists, ...userLists }
