@@ -1,20 +1,14 @@
-import { aPerson, type Person, uuidOf } from '../../../support/api.ts'
+import { type Person, uuidOf } from '../../../support/api.ts'
+import { aMember } from '../../../support/organizations.ts'
 import type { ListSeeds, Seeds, Side } from './seed.ts'
 
-/** A new member of the organization. */
-export async function aMember({ api, org }: Side, role = 'member'): Promise<Person> {
-  const person = await aPerson(api)
-  await api.database.admin.query('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [
-    uuidOf('organization', org),
-    person.id,
-    role,
-  ])
-  return person
-}
+/** A new member of the side's organization. */
+export const aMemberOf = ({ api, org }: Side, role = 'member'): Promise<Person> =>
+  aMember(api, uuidOf('organization', org), { role })
 
 const ofMember = async (side: Side) => ({
-  as: await aMember(side, 'owner'),
-  params: { org_id: side.org, user_id: (await aMember(side)).wireId },
+  as: await aMemberOf(side, 'owner'),
+  params: { org_id: side.org, user_id: (await aMemberOf(side)).wireId },
 })
 
 export const organizationSeeds: Seeds = {
@@ -25,7 +19,7 @@ export const organizationSeeds: Seeds = {
 
 export const organizationLists: ListSeeds = {
   listMembers: {
-    add: async (side) => (await aMember(side)).id,
+    add: async (side) => (await aMemberOf(side)).id,
     filter: { joined_year: String(new Date().getUTCFullYear()) },
   },
 }
