@@ -8,6 +8,7 @@ const ALL = [
   'media-filter',
   'media-gallery',
   'media-rows',
+  'members',
   'chunks',
   'single-uploads',
   'transcode',

@@ -43,7 +43,8 @@ end $$;
 do $$
 declare
   place text := quote_ident(current_schema()) || '.memberships';
-  caller text := $c$nullif(current_setting('app.user', true), '')::uuid$c$;
+  -- As a subquery, it is evaluated once and not for each row.
+  caller text := $c$(select nullif(current_setting('app.user', true), '')::uuid)$c$;
   own text := format('select org_id, joined_at from %s where user_id = %s', place, caller);
   definer text := 'language sql stable security definer set search_path = pg_catalog, pg_temp';
 begin
@@ -68,14 +69,17 @@ begin
           order by m.user_id limit wanted
       ) following order by following.user_id limit wanted
     )
-    select page.user_id, own.org_id, own.joined_at from page cross join own
-      join %3$s m on m.org_id = own.org_id and m.user_id = page.user_id
+    -- `offset 0` keeps the planner from reading all members of all these organizations instead.
+    select page.user_id, own.org_id, own.joined_at from page
+      cross join lateral (select m.org_id from %3$s m where m.user_id = page.user_id offset 0) of_user
+      join own on own.org_id = of_user.org_id
   $q$ $f$, definer, own, place, caller);
 
   -- How many users the caller is connected with.
   execute format($f$create function count_connected_members() returns bigint %1$s as $q$
-    select count(distinct m.user_id) from (%2$s) own
-      join %3$s m on m.org_id = own.org_id and m.user_id <> %4$s
+    select count(*) from (
+      select distinct m.user_id from (%2$s) own join %3$s m on m.org_id = own.org_id and m.user_id <> %4$s
+    ) connected
   $q$ $f$, definer, own, place, caller);
 end $$;
 revoke execute on function shared_organizations(uuid), connected_members(uuid, integer), count_connected_members()
