@@ -91,13 +91,6 @@ export async function findOrganizationName(tx: Tx, orgId: Uuid): Promise<string 
   return row?.name
 }
 
-const listed = {
-  id: memberships.userId,
-  displayName: users.displayName,
-  role: memberships.role,
-  // With all digits, for cursors.
-  createdAt: sql<string>`to_char(${memberships.joinedAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
-}
 export interface ListedMember {
   id: Uuid
   displayName: string | null
@@ -108,15 +101,17 @@ export interface ListedMember {
 
 export interface MemberFilter {
   orgId: Uuid
+  userId?: Uuid
   /** Part of the name. */
-  query: string | undefined
-  joinedYear: number | undefined
+  query?: string | undefined
+  joinedYear?: number | undefined
 }
 
-function matching({ orgId, query, joinedYear }: MemberFilter) {
+function matching({ orgId, userId, query, joinedYear }: MemberFilter) {
   const year = joinedYear === undefined ? undefined : boundsOfYear(joinedYear)
   return and(
     eq(memberships.orgId, orgId),
+    userId === undefined ? undefined : eq(memberships.userId, userId),
     year &&
       sql`${memberships.joinedAt} >= ${year.from}::timestamptz and ${memberships.joinedAt} < ${year.to}::timestamptz`,
     query === undefined ? undefined : sql`searchable(${users.displayName}) like searchable(${containing(query)})`,
@@ -124,16 +119,32 @@ function matching({ orgId, query, joinedYear }: MemberFilter) {
 }
 
 /** The latest to join first. */
-export async function listMembers(tx: Tx, { after, limit, ...filter }: MemberFilter & PageWanted) {
+export async function listMembers(
+  tx: Tx,
+  { after, limit, ...filter }: MemberFilter & PageWanted,
+): Promise<ListedMember[]> {
   const behind =
     after && sql`(${memberships.joinedAt}, ${memberships.userId}) < (${after.at}::timestamptz, ${after.id}::uuid)`
-  return tx
-    .select(listed)
-    .from(memberships)
-    .innerJoin(users, eq(users.id, memberships.userId))
+  const { orgId, userId, role, joinedAt } = memberships
+  const all = tx.select({ orgId, userId, role, joinedAt }).from(memberships)
+  const searched = filter.query === undefined ? all : all.innerJoin(users, eq(users.id, userId))
+  // Row-level security makes the planner expect few members: without the subquery it reads the names of all of them.
+  const page = searched
     .where(and(matching(filter), behind))
-    .orderBy(desc(memberships.joinedAt), desc(memberships.userId))
+    .orderBy(desc(joinedAt), desc(userId))
     .limit(limit)
+    .as('page')
+  return tx
+    .select({
+      id: page.userId,
+      displayName: users.displayName,
+      role: page.role,
+      // With all digits, for cursors.
+      createdAt: sql<string>`to_char(${page.joinedAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+    })
+    .from(page)
+    .innerJoin(users, eq(users.id, page.userId))
+    .orderBy(desc(page.joinedAt), desc(page.userId))
 }
 
 export async function countMembers(tx: Tx, filter: MemberFilter): Promise<number> {
@@ -145,11 +156,7 @@ export async function countMembers(tx: Tx, filter: MemberFilter): Promise<number
 }
 
 export async function findListedMember(tx: Tx, orgId: Uuid, userId: Uuid): Promise<ListedMember | undefined> {
-  const [row] = await tx
-    .select(listed)
-    .from(memberships)
-    .innerJoin(users, eq(users.id, memberships.userId))
-    .where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
+  const [row] = await listMembers(tx, { orgId, userId, after: undefined, limit: 1 })
   return row
 }
 
