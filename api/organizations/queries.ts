@@ -46,8 +46,8 @@ export async function lockOrganization(tx: Tx, id: Uuid): Promise<{ name: string
 
 /**
  * Locks the memberships of these users and of all owners, in order of id, so that no two transactions wait for each
- * other. Every change of a role and every end of a membership calls it first: whoever takes the second of two owners
- * away waits for the first change, and sees it. Rows that the organization lacks are left out.
+ * other. Every change of a role and every end of a membership calls it first: a transaction that removes the second of two
+ * owners waits for the first change, and sees it. Rows that the organization lacks are left out.
  */
 export async function lockMembers(tx: Tx, orgId: Uuid, userIds: readonly Uuid[]): Promise<Member[]> {
   return tx
