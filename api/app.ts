@@ -10,6 +10,7 @@ import { openapi } from './http/openapi.ts'
 import type { Route } from './http/route.ts'
 import { invitationRoutes } from './invitations/routes.ts'
 import { mediaRoutes } from './media/routes.ts'
+import { organizationRoutes } from './organizations/routes.ts'
 import { permissionRoutes } from './permissions/routes.ts'
 import { referenceRoutes } from './reference/routes.ts'
 import { userRoutes } from './users/routes.ts'
@@ -27,6 +28,7 @@ const TAGS = {
   Health: 'State of the service.',
   Delivery: 'Download of media through signed links.',
   Invitations: 'People are invited to events, and respond.',
+  Organizations: 'Members of an organization.',
   Reference: 'This document.',
   Storage: 'Upload of media items into an organization, and access to them.',
   Users: 'Users of the service.',
@@ -47,6 +49,7 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
     ...eventRoutes(deps),
     ...invitationRoutes(deps),
     ...mediaRoutes(deps),
+    ...organizationRoutes(deps),
     ...permissionRoutes(deps),
     ...userRoutes(deps),
     ...referenceRoutes(() => document()),

@@ -61,6 +61,8 @@ export interface Versioned {
 /** Inside the transaction of a change. */
 export interface Write<A extends Action> extends Asked, Permit<A>, Change {
   member: MemberFor<A, Member>
+  /** For a change of memberships: decides from now on for the caller's membership as the transaction has locked it. */
+  admit(member: Member | undefined): MemberFor<A, Member>
 }
 
 /** Several transactions with slow work between them, such as calls to the object store. */

@@ -21,17 +21,34 @@ const givenId = (kind: IdKind) => ({
   example: exampleOf(kind),
 })
 
-/** An id in the path: `med_…` or a bare UUID, parsed to a UUID. Anything else is 404. */
-export const pathId = (kind: IdKind) =>
+const inPath = <T>(meta: z.core.GlobalMeta, parse: (text: string) => T | undefined) =>
   z
     .string()
-    .meta(givenId(kind))
-    .transform((value, ctx): Uuid => {
-      const id = parseId(kind, value)
-      if (id) return id
+    .meta(meta)
+    .transform((value, ctx): T => {
+      const parsed = parse(value)
+      if (parsed !== undefined) return parsed
       ctx.addIssue({ code: 'custom', message: 'does not exist', params: { means: NOT_FOUND_ISSUE } })
       return z.NEVER
     })
+
+/** An id in the path: `med_…` or a bare UUID, parsed to a UUID. Anything else is 404. */
+export const pathId = (kind: IdKind) => inPath(givenId(kind), (text) => parseId(kind, text))
+
+/** A user in the path: an id, or `me` for the caller. Parsed to a function of the caller. */
+export const pathUser = () =>
+  inPath(
+    {
+      ...givenId('user'),
+      description: 'Identifier of the user, with its prefix or as a bare UUID, or `me`',
+      pattern: `^me$|${givenIdPattern('user').source}`,
+    },
+    (text) => {
+      const id = parseId('user', text)
+      if (id === undefined && text !== 'me') return undefined
+      return (caller: { userId: Uuid }): Uuid => id ?? caller.userId
+    },
+  )
 
 /** An id in a body or a query: the same forms, parsed to a UUID. Anything else is a 400 that names the field. */
 export const bodyId = (kind: IdKind) =>
@@ -52,11 +69,17 @@ export const outputId = (kind: IdKind) =>
     .regex(idPattern(kind))
     .meta({ example: exampleOf(kind) })
 
+/** An id in a response of the social connections area, which shows bare UUIDs (interface specification §2.1). */
+export const outputUuid = () => z.guid().meta({ example: '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e' })
+
 /** A time in a response: always `YYYY-MM-DDTHH:mm:ss.sssZ`. Make the value with `timestamp(date)`. */
 export const outputTime = () =>
   z.iso.datetime({ precision: 3 }).meta({ pattern: OUTPUT_TIME, example: '2026-11-21T09:30:00.000Z' })
 // Fixes what the format date-time leaves open: milliseconds and UTC. zod's own pattern spells out leap years.
 const OUTPUT_TIME = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$'
+
+/** A date in a response: `YYYY-MM-DD`, in UTC. */
+export const outputDate = () => z.iso.date().meta({ pattern: '^\\d{4}-\\d{2}-\\d{2}$', example: '2026-11-21' })
 
 /** `YYYY-MM-DDTHH:mm:ss.sssZ`; null stays null. */
 export function timestamp(date: Date): string
@@ -123,6 +146,14 @@ export const listOf = <N extends string, S extends z.ZodType>(plural: N, item: S
   lists.set(item, { ...lists.get(item), [plural]: list })
   return list
 }
+
+/** How many items all pages of a list have together. */
+export const totalCount = () =>
+  z
+    .int()
+    .min(0)
+    .max(2 ** 31 - 1)
+    .meta({ description: 'On all pages together, with the same filters' })
 
 /** One schema per list, shared by all its operations: the document identifies it by its name. */
 const lists = new WeakMap<z.ZodType, Record<string, z.ZodType>>()

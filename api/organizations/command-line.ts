@@ -9,7 +9,7 @@ import { type Database, openDatabase } from '../db/db.ts'
 import { retryFailed, retryMedia } from '../media/commands.ts'
 import { countFailedFor, countFailures } from '../media/queries.ts'
 import { addMember, changeRole, createOrganization } from './commands.ts'
-import { ROLES, type Role } from './policy.ts'
+import { ROLES, type Role } from './roles.ts'
 
 /** The extension differs in the image, which has compiled files. */
 const PROGRAM = `api/cli${extname(import.meta.filename)}`

@@ -3,22 +3,28 @@ import { Problem } from '../../lib/contract/problem.ts'
 import { insertAudit } from '../audit/queries.ts'
 import { isIdentifier, userIdOf } from '../auth/verify-token.ts'
 import type { Database, Tx } from '../db/db.ts'
+import { found, type Write } from '../http/in-organization.ts'
 import { tidyText } from '../http/text.ts'
-import { leavesNoOwner, type Role } from './policy.ts'
+import { leavesNoOwner } from './policy.ts'
 import {
-  countOwners,
+  deleteMembership,
   ensureUser,
+  findListedMember,
   findMembership,
   findUserById,
   findUsersByEmail,
   insertMembership,
   insertOrganization,
+  type ListedMember,
+  lockMembers,
   lockOrganization,
+  lockParticipations,
   type Member,
   updateRole,
 } from './queries.ts'
+import type { Role } from './roles.ts'
 
-/** Commands of administrators run as keepsake_worker: the role of the API may only read memberships. */
+/** Commands of administrators run as keepsake_worker: the role of the API changes no organization. */
 const BY_ADMIN = { actorId: null, context: null, result: 'success' } as const
 
 export function createOrganization(db: Database, name: string): Promise<{ orgId: Uuid; name: string }> {
@@ -77,12 +83,12 @@ export function changeRole(db: Database, command: AddMember): Promise<Member> {
     await lockOrFail(tx, orgId)
     const userId = await findUser(tx, command.user, command.issuer)
     if (!userId) throw new Problem('NOT_FOUND', 'There is no such user')
-    const known = await findMembership(tx, orgId, userId)
+    // Members change roles as well, through the API, which cannot lock the organization.
+    const locked = await lockMembers(tx, orgId, [userId])
+    const known = locked.find((member) => member.userId === userId)
     if (!known) throw new Problem('NOT_FOUND', 'The user is not a member of this organization')
     if (known.role === role) return known
-    if (leavesNoOwner({ from: known.role, to: role, owners: await countOwners(tx, orgId) })) {
-      throw new Problem('CONFLICT', 'An organization needs at least one owner; make another member an owner first')
-    }
+    requireOwner(locked, { from: known.role, to: role })
     await updateRole(tx, { orgId, userId, role })
     await insertAudit(tx, {
       ...BY_ADMIN,
@@ -94,6 +100,52 @@ export function changeRole(db: Database, command: AddMember): Promise<Member> {
     })
     return { orgId, userId, role }
   })
+}
+
+/** Throws CONFLICT if the change leaves no owner. `locked` is the result of `lockMembers`. */
+function requireOwner(locked: readonly Member[], change: { from: Role; to: Role | null }): void {
+  const owners = locked.filter(({ role }) => role === 'owner').length
+  if (!leavesNoOwner({ ...change, owners })) return
+  throw new Problem('CONFLICT', 'An organization needs at least one owner; make another member an owner first')
+}
+
+type MemberChange = Pick<Write<'member.change_role' | 'member.remove'>, 'tx' | 'orgId' | 'actor' | 'admit'>
+
+/** The caller decides as the member that they are now: a role may have ended while this transaction waited. */
+async function lockForChange({ tx, orgId, actor, admit }: MemberChange, userId: Uuid) {
+  const locked = await lockMembers(tx, orgId, [actor.userId, userId])
+  const find = (id: Uuid) => locked.find((member) => member.userId === id)
+  admit(find(actor.userId))
+  return { locked, target: { ...found(find(userId)), id: userId } }
+}
+
+/** For a member with permission. No effect if the user has the role already. */
+export async function changeMember(
+  request: Write<'member.change_role'>,
+  { userId, role }: { userId: Uuid; role: Role },
+): Promise<ListedMember> {
+  const { tx, orgId, permit, audit } = request
+  const { locked, target } = await lockForChange(request, userId)
+  permit(target)
+  permit({ ...target, role })
+  if (target.role !== role) {
+    requireOwner(locked, { from: target.role, to: role })
+    await updateRole(tx, { orgId, userId, role })
+    await audit('ADMIN_ACTION', { id: userId }, { operation: 'change role', from: target.role, to: role })
+  }
+  return found(await findListedMember(tx, orgId, userId))
+}
+
+/** Ends a membership, and with it what the user takes part in. Uploads stay: they were shared with the organization. */
+export async function removeMember(request: Write<'member.remove'>, userId: Uuid): Promise<void> {
+  const { tx, orgId, actor, permit, audit } = request
+  await lockParticipations(tx, orgId, userId)
+  const { locked, target } = await lockForChange(request, userId)
+  permit(target)
+  requireOwner(locked, { from: target.role, to: null })
+  await deleteMembership(tx, { orgId, userId })
+  const operation = userId === actor.userId ? 'leave' : 'remove member'
+  await audit('ADMIN_ACTION', { id: userId }, { operation, role: target.role })
 }
 
 async function lockOrFail(tx: Tx, orgId: Uuid): Promise<void> {

@@ -1,10 +1,13 @@
-import { and, eq, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, inArray, or, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
+import { eventParticipants } from '../db/schema/events.ts'
 import { memberships, organizations } from '../db/schema/organizations.ts'
 import { users } from '../db/schema/users.ts'
-import type { Role } from './policy.ts'
+import type { PageWanted } from '../http/page.ts'
+import { boundsOfYear, containing } from './policy.ts'
+import type { Role } from './roles.ts'
 
 export interface Member {
   orgId: Uuid
@@ -54,8 +57,31 @@ export async function lockOrganization(tx: Tx, id: Uuid): Promise<{ name: string
   return row
 }
 
-export async function countOwners(tx: Tx, orgId: Uuid): Promise<number> {
-  return tx.$count(memberships, and(eq(memberships.orgId, orgId), eq(memberships.role, 'owner')))
+/**
+ * Locks the memberships of these users and of all owners, in order of id, so that no two transactions wait for each
+ * other. Every change of a role and every end of a membership calls it first: a transaction that removes the second of two
+ * owners waits for the first change, and sees it. Rows that the organization lacks are left out.
+ */
+export async function lockMembers(tx: Tx, orgId: Uuid, userIds: readonly Uuid[]): Promise<Member[]> {
+  return tx
+    .select({ orgId: memberships.orgId, userId: memberships.userId, role: memberships.role })
+    .from(memberships)
+    .where(and(eq(memberships.orgId, orgId), or(eq(memberships.role, 'owner'), inArray(memberships.userId, userIds))))
+    .orderBy(asc(memberships.userId))
+    .for('update')
+}
+
+/**
+ * Locks what the trigger `end_participation` deletes. Call it before `lockMembers`: the lock order is participant, then
+ * membership, and the trigger alone would take them the other way round.
+ */
+export async function lockParticipations(tx: Tx, orgId: Uuid, userId: Uuid): Promise<void> {
+  await tx
+    .select({ id: eventParticipants.eventId })
+    .from(eventParticipants)
+    .where(and(eq(eventParticipants.orgId, orgId), eq(eventParticipants.userId, userId)))
+    .orderBy(asc(eventParticipants.eventId))
+    .for('update')
 }
 
 export async function insertMembership(tx: Tx, member: Member): Promise<void> {
@@ -67,6 +93,84 @@ export async function updateRole(tx: Tx, { orgId, userId, role }: Member): Promi
     .update(memberships)
     .set({ role })
     .where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
+}
+
+export async function deleteMembership(tx: Tx, { orgId, userId }: Omit<Member, 'role'>): Promise<void> {
+  await tx.delete(memberships).where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
+}
+
+export async function findOrganizationName(tx: Tx, orgId: Uuid): Promise<string | undefined> {
+  const [row] = await tx.select({ name: organizations.name }).from(organizations).where(eq(organizations.id, orgId))
+  return row?.name
+}
+
+export interface ListedMember {
+  id: Uuid
+  displayName: string | null
+  role: Role
+  /** When the user joined. */
+  createdAt: string
+}
+
+export interface MemberFilter {
+  orgId: Uuid
+  userId?: Uuid
+  /** Part of the name. */
+  query?: string | undefined
+  joinedYear?: number | undefined
+}
+
+function matching({ orgId, userId, query, joinedYear }: MemberFilter) {
+  const year = joinedYear === undefined ? undefined : boundsOfYear(joinedYear)
+  return and(
+    eq(memberships.orgId, orgId),
+    userId === undefined ? undefined : eq(memberships.userId, userId),
+    year &&
+      sql`${memberships.joinedAt} >= ${year.from}::timestamptz and ${memberships.joinedAt} < ${year.to}::timestamptz`,
+    query === undefined ? undefined : sql`searchable(${users.displayName}) like searchable(${containing(query)})`,
+  )
+}
+
+/** The latest to join first. */
+export async function listMembers(
+  tx: Tx,
+  { after, limit, ...filter }: MemberFilter & PageWanted,
+): Promise<ListedMember[]> {
+  const behind =
+    after && sql`(${memberships.joinedAt}, ${memberships.userId}) < (${after.at}::timestamptz, ${after.id}::uuid)`
+  const { orgId, userId, role, joinedAt } = memberships
+  const all = tx.select({ orgId, userId, role, joinedAt }).from(memberships)
+  const searched = filter.query === undefined ? all : all.innerJoin(users, eq(users.id, userId))
+  // Row-level security makes the planner expect few members: without the subquery it reads the names of all of them.
+  const page = searched
+    .where(and(matching(filter), behind))
+    .orderBy(desc(joinedAt), desc(userId))
+    .limit(limit)
+    .as('page')
+  return tx
+    .select({
+      id: page.userId,
+      displayName: users.displayName,
+      role: page.role,
+      // With all digits, for cursors.
+      createdAt: sql<string>`to_char(${page.joinedAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+    })
+    .from(page)
+    .innerJoin(users, eq(users.id, page.userId))
+    .orderBy(desc(page.joinedAt), desc(page.userId))
+}
+
+export async function countMembers(tx: Tx, filter: MemberFilter): Promise<number> {
+  const count = tx.select({ count: sql<number>`count(*)`.mapWith(Number) }).from(memberships)
+  // Without a name to compare, an index is enough.
+  const joined = filter.query === undefined ? count : count.innerJoin(users, eq(users.id, memberships.userId))
+  const [row] = await joined.where(matching(filter))
+  return row?.count ?? 0
+}
+
+export async function findListedMember(tx: Tx, orgId: Uuid, userId: Uuid): Promise<ListedMember | undefined> {
+  const [row] = await listMembers(tx, { orgId, userId, after: undefined, limit: 1 })
+  return row
 }
 
 export async function findUserById(tx: Tx, id: Uuid): Promise<Uuid | undefined> {

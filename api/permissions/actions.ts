@@ -2,6 +2,7 @@ import { authActions } from '../auth/policy.ts'
 import { eventActions } from '../events/policy.ts'
 import { invitationActions } from '../invitations/policy.ts'
 import { mediaActions } from '../media/policy.ts'
+import { organizationActions } from '../organizations/policy.ts'
 import { userActions } from '../users/policy.ts'
 import { permissionActions } from './policy.ts'
 import type { ActionRule } from './rule.ts'
@@ -12,6 +13,7 @@ export const ACTIONS = {
   ...eventActions,
   ...invitationActions,
   ...mediaActions,
+  ...organizationActions,
   ...permissionActions,
   ...userActions,
 } as const

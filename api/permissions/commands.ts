@@ -25,6 +25,8 @@ const RESOURCES: Record<Exclude<ResourceKind, 'caller' | 'organization'>, Resour
     },
   },
   media: { id: 'media', find: findMedia },
+  // A member is named by the user.
+  membership: { id: 'user', find: findMembership },
   upload: { id: 'upload', find: (tx, orgId, id) => findUpload(tx, orgId, id) },
 }
 /** Actions on rows that other actions do not find. */

@@ -30,7 +30,10 @@ export interface Permit<A extends Action> {
 }
 
 export interface Gate<A extends Action> extends Permit<A> {
-  /** Must be called once, before `permit` and `can`. Throws Denied for non-members, unless the action admits guests. */
+  /**
+   * Must be called before `permit` and `can`; they use the latest membership. Throws Denied for non-members, unless the
+   * action admits guests.
+   */
   admit(member: Member | undefined): MemberFor<A, Member>
 }
 

@@ -1,5 +1,5 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
-import type { Role } from '../organizations/policy.ts'
+import type { Role } from '../organizations/roles.ts'
 
 /** The caller. `role` is the role in the organization of the request; null for a non-member. */
 export interface Asking {
@@ -51,7 +51,7 @@ export function factsOf<R>(rule: Rule<R>): Fact<R>[] {
  * The subject of a rule. `caller`: the signed-in user, outside of organizations. `organization`: the organization only.
  * The others name the kind of row that the rule also checks.
  */
-export type ResourceKind = 'caller' | 'organization' | 'media' | 'upload' | 'event' | 'invitation'
+export type ResourceKind = 'caller' | 'organization' | 'media' | 'upload' | 'event' | 'invitation' | 'membership'
 
 export interface ActionRule<R = unknown> {
   readonly on: ResourceKind

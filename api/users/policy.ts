@@ -3,6 +3,9 @@ import { onCaller } from '../permissions/rule.ts'
 
 export const userActions = {
   'user.read_self': onCaller('see their own account', signedIn),
+  // A user who shares no organization with the caller does not exist for them.
+  'user.read_connections': onCaller('see through which organizations they are connected with a user', signedIn),
+  'user.list_connected': onCaller('list all users that they are connected with', signedIn),
 } as const
 
 /** The usage of one user in all organizations together. */

@@ -57,3 +57,37 @@ export async function findUsage(tx: Tx, userId: Uuid): Promise<Usage> {
   const [row] = await query.execute({ user: userId })
   return row ?? { storedBytes: 0, openUploads: 0 }
 }
+
+/** A user and one organization that they share with the caller. */
+export interface SharedRow {
+  userId: Uuid
+  displayName: string | null
+  orgId: Uuid
+  orgName: string
+}
+
+// The functions of migration 0011 find what row-level security hides from the caller. They know the caller from the
+// scope of the transaction, so all of these need one in the scope of the user.
+const sharedColumns = sql`u.id as "userId", u.display_name as "displayName", o.id as "orgId", o.name as "orgName"`
+
+export async function findSharedOrganizations(tx: Tx, userId: Uuid): Promise<SharedRow[]> {
+  const { rows } = await tx.execute<SharedRow & Record<string, unknown>>(sql`
+    select ${sharedColumns} from shared_organizations(${userId}::uuid) shared
+      join users u on u.id = ${userId}::uuid join organizations o on o.id = shared.org_id
+      order by shared.joined_at, shared.org_id`)
+  return rows
+}
+
+/** The users after this one in order of id, at most `limit`; one row for each organization that they share. */
+export async function listConnectedMembers(tx: Tx, o: { after: Uuid; limit: number }): Promise<SharedRow[]> {
+  const { rows } = await tx.execute<SharedRow & Record<string, unknown>>(sql`
+    select ${sharedColumns} from connected_members(${o.after}::uuid, ${o.limit}::integer) shared
+      join users u on u.id = shared.user_id join organizations o on o.id = shared.org_id
+      order by shared.user_id, shared.joined_at, shared.org_id`)
+  return rows
+}
+
+export async function countConnectedMembers(tx: Tx): Promise<number> {
+  const { rows } = await tx.execute<{ count: string }>(sql`select count_connected_members() as count`)
+  return Number(rows[0]?.count)
+}

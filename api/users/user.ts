@@ -1,8 +1,6 @@
 import * as z from 'zod'
-import { outputId, outputTime } from '../http/schemas.ts'
-import { ROLES } from '../organizations/policy.ts'
-
-const RoleName = z.enum(ROLES).meta({ id: 'Role', description: 'Of a member in an organization' })
+import { listOf, outputId, outputTime, outputUuid, totalCount } from '../http/schemas.ts'
+import { RoleName } from '../organizations/member.ts'
 
 /** An organization as one of its members sees it in their own account. */
 export const OwnOrganization = z
@@ -41,3 +39,24 @@ export const Me = z
   })
   .meta({ id: 'Me' })
 export type Me = z.input<typeof Me>
+
+const SharedOrganization = z
+  .object({ org_id: outputUuid(), org_name: z.string() })
+  .meta({ id: 'SharedOrganization', description: 'An organization that has both users as members' })
+
+/** Another user, as the caller is connected with them: through common organizations, and nothing else. */
+export const Connection = z
+  .object({
+    user_id: outputUuid(),
+    display_name: z.string().nullable(),
+    connected_via: z
+      .array(SharedOrganization)
+      .meta({ description: 'Shared with the caller, in the order in which the caller joined them' }),
+  })
+  .meta({ id: 'Connection' })
+export type Connection = z.input<typeof Connection>
+
+export const ConnectedMembers = listOf('members', Connection)
+  .extend({ total_count: totalCount() })
+  .meta({ id: 'ConnectedMembers' })
+export type ConnectedMembers = z.input<typeof ConnectedMembers>

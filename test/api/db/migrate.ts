@@ -92,12 +92,23 @@ t.test('works for an owner who is no superuser, who can then take on both roles'
   await migratesAsPlainOwner(t, await emptyDatabase(t))
 })
 
+t.test('works for a role that may not make extensions: names are searched without an index', async (t) => {
+  const url = await emptyDatabase(t)
+  const owned = await plainOwner(t, url, async (role, database) => {
+    await query(url, `create database ${database}`)
+    await query(withDatabase(url, database), `grant create, usage on schema public to ${role}`)
+  })
+  t.ok((await migrate({ url: owned.href, log })).applied.length > 0)
+  t.strictSame(await query(owned.href, `select from pg_extension where extname = 'pg_trgm'`), [])
+  t.match(await query(owned.href, `select searchable(E'ZOE\\u0308') as name`), [{ name: 'zoë' }])
+})
+
 /** Names of roles are the server's, so this takes a role of its own and gives back what it made. */
-async function migratesAsPlainOwner(t: Test, url: string): Promise<void> {
+async function plainOwner(t: Test, url: string, make: (role: string, database: string) => Promise<void>): Promise<URL> {
   const name = `owner_${process.pid}`
   const database = `owned_${process.pid}`
   await query(url, `create role ${name} login createrole password 'p'`)
-  await query(url, `create database ${database} owner ${name}`)
+  await make(name, database)
   t.teardown(async () => {
     await query(url, `drop database ${database} with (force)`)
     await query(url, `drop owned by ${name}`)
@@ -111,6 +122,13 @@ async function migratesAsPlainOwner(t: Test, url: string): Promise<void> {
   const owned = new URL(withDatabase(url, database))
   owned.username = name
   owned.password = 'p'
+  return owned
+}
+
+async function migratesAsPlainOwner(t: Test, url: string): Promise<void> {
+  const owned = await plainOwner(t, url, async (role, database) => {
+    await query(url, `create database ${database} owner ${role}`)
+  })
   t.ok((await migrate({ url: owned.href, log })).applied.length > 0)
   for (const role of ['keepsake_api', 'keepsake_worker']) {
     owned.searchParams.set('options', `-c role=${role}`)

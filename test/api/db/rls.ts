@@ -52,6 +52,37 @@ t.test('a person sees their own memberships without naming an organization', asy
   t.strictSame(rows, [{ org_id: orgA }])
 })
 
+t.test('a person learns of others only what an organization of both shows', async (t) => {
+  const [friend, stranger, shared, foreign] = [newUuid(), newUuid(), newUuid(), newUuid()]
+  await admin.query(`insert into users (id, issuer, subject) values ('${friend}', 'i', 'f'), ('${stranger}', 'i', 'x')`)
+  await admin.query(`insert into organizations (id, name) values ('${shared}', 'S'), ('${foreign}', 'F')`)
+  await admin.query(`insert into memberships (org_id, user_id, role) values ('${shared}', '${user}', 'member'),
+    ('${shared}', '${friend}', 'member'), ('${foreign}', '${friend}', 'owner'), ('${foreign}', '${stranger}', 'owner')`)
+  const nil = '00000000-0000-0000-0000-000000000000'
+  const ask = async (scope: { org?: string; user?: string }) =>
+    db.read(scope, async (tx) => [
+      (await tx.execute(sql`select user_id, org_id from connected_members(${nil}, 10)`)).rows,
+      (await tx.execute(sql`select org_id from shared_organizations(${friend})`)).rows,
+      (await tx.execute(sql`select org_id from shared_organizations(${stranger})`)).rows,
+      (await tx.execute(sql`select count_connected_members()::int as n`)).rows,
+    ])
+  t.strictSame(await ask({ user }), [[{ user_id: friend, org_id: shared }], [{ org_id: shared }], [], [{ n: 1 }]])
+  const nothing = [[], [], [], [{ n: 0 }]]
+  for (const scope of [{}, { org: shared }, { org: foreign }, { user: newUuid() }]) {
+    t.strictSame(await ask(scope), nothing, JSON.stringify(scope))
+  }
+  const rows = await db.read({ user }, (tx) => tx.execute(sql`select user_id from memberships`))
+  t.ok(
+    rows.rows.every(({ user_id: id }) => id === user),
+    'the table itself shows no one else',
+  )
+  for (const call of ['count_connected_members()', `shared_organizations('${friend}')`]) {
+    const attempt = worker.read({}, (tx) => tx.execute(sql.raw(`select * from ${call}`)))
+    await t.rejects(attempt, { cause: { code: '42501' } }, 'they are for the API alone')
+  }
+  await admin.query(`delete from organizations where id in ('${shared}', '${foreign}')`)
+})
+
 t.test('rows cannot be put into another organization', async (t) => {
   const insert = db.inTransaction({ org: orgA }, (tx) => tx.execute(sql.raw(insertMedia(orgB, newUuid()))))
   await t.rejects(insert, { cause: { message: /row-level security/ } })

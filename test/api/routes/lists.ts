@@ -17,12 +17,13 @@ const asking = (request: SeededRequest, query: Query): SeededRequest => ({
   query: { ...request.query, ...query },
 })
 
+/** The social connections area shows bare UUIDs. */
+const ID = /^([a-z]{3}_[0-9a-z]{26}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$/
+
 /** The ids of a page's items: what an item shows first that looks like an id names it. */
 function idsOf({ data }: Answer): string[] {
   const items = Object.values(data as Record<string, unknown>).find(Array.isArray) as Record<string, unknown>[]
-  return items.map(
-    (item) => Object.values(item).find((value) => /^[a-z]{3}_[0-9a-z]{26}$/.test(String(value))) as string,
-  )
+  return items.map((item) => Object.values(item).find((value) => ID.test(String(value))) as string)
 }
 
 const largestLimit = (route: Route) => {

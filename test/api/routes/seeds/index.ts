@@ -2,10 +2,11 @@ import { authSeeds } from './auth.ts'
 import { eventLists, eventSeeds } from './events.ts'
 import { invitationLists, invitationSeeds } from './invitations.ts'
 import { mediaLists, mediaSeeds } from './media.ts'
+import { organizationLists, organizationSeeds } from './organizations.ts'
 import { pageSeeds } from './pages.ts'
 import { permissionSeeds } from './permissions.ts'
 import type { ListSeeds, Seeds } from './seed.ts'
-import { userSeeds } from './users.ts'
+import { userLists, userSeeds } from './users.ts'
 
 /** One entry a feature. What its seeds are for: docs/testing.md. */
 export const SEEDS: Seeds = {
@@ -13,8 +14,9 @@ export const SEEDS: Seeds = {
   ...eventSeeds,
   ...invitationSeeds,
   ...mediaSeeds,
+  ...organizationSeeds,
   ...pageSeeds,
   ...permissionSeeds,
   ...userSeeds,
 }
-export const LISTS: ListSeeds = { ...eventLists, ...invitationLists, ...mediaLists }
+export const LISTS: ListSeeds = { ...eventLists, ...invitationLists, ...mediaLists, ...organizationLists, ...userLists }
