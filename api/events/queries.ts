@@ -16,7 +16,7 @@ import type { PageWanted } from '../http/page.ts'
 import type { columnsOf } from './plan.ts'
 
 /**
- * An event in whatever state. The lock order is event, invitation, participant: a transaction that changes what belongs
+ * An event in whatever state. The lock order is event, invitation, membership, participant, as the trigger end_participation has it: a transaction that changes what belongs
  * to an event locks the event `for share` first, and one that changes the event itself `for update`. So an archive waits
  * for changes in progress, and those that come after it see it.
  */

@@ -6,7 +6,7 @@ import { refuseArchived } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import { found, type Write } from '../http/in-organization.ts'
 import { notFound } from '../http/validate.ts'
-import { findMembership, findUserById } from '../organizations/queries.ts'
+import { findMembership, findUserById, holdMembership } from '../organizations/queries.ts'
 import { decide } from '../permissions/rule.ts'
 import { announceDue, tellInvitees } from './notify.ts'
 import { invitationActions, requireOpen, requireUnanswered } from './policy.ts'
@@ -19,7 +19,6 @@ import {
   insertInvitation,
   isParticipating,
   joinOrganization,
-  lockMembership,
   markAccepted,
   markDeclined,
   markInvited,
@@ -145,7 +144,7 @@ async function takePart(
   joinOnAccept: boolean,
 ): Promise<void> {
   const { tx, orgId, actor } = request
-  if (!(await lockMembership(tx, orgId, actor.userId))) {
+  if (!(await holdMembership(tx, orgId, actor.userId))) {
     if (!joinOnAccept || !(await mayStillInvite(request, event, invitation))) {
       throw new Problem('INVALID_STATE_TRANSITION', 'This invitation cannot make you a member. Ask for another one.')
     }
@@ -176,7 +175,7 @@ async function mayStillInvite(
 
 /** A user who is neither a member nor invited by user id is in the list of invitations only. */
 async function stayAway({ tx, orgId, actor }: Write<'invitation.respond'>, event: EventRow): Promise<void> {
-  if (await lockMembership(tx, orgId, actor.userId)) {
+  if (await holdMembership(tx, orgId, actor.userId)) {
     await markDeclined(tx, { eventId: event.id, userId: actor.userId, orgId })
   } else await declineInvited(tx, event.id, actor.userId)
 }

@@ -205,16 +205,6 @@ export async function findEmails(tx: Tx, userIds: Uuid[]): Promise<Map<Uuid, str
   return new Map(rows.map(({ id, email }) => [id, email]))
 }
 
-/** The membership, which cannot end before this transaction does. */
-export async function lockMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise<boolean> {
-  const rows = await tx
-    .select({ userId: memberships.userId })
-    .from(memberships)
-    .where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
-    .for('share')
-  return rows.length > 0
-}
-
 /** Makes the membership, or locks the one that another transaction has just made. */
 export async function joinOrganization(tx: Tx, orgId: Uuid, userId: Uuid): Promise<{ isNew: boolean; joinedAt: Date }> {
   const [row] = await tx

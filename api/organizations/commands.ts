@@ -18,7 +18,6 @@ import {
   type ListedMember,
   lockMembers,
   lockOrganization,
-  lockParticipations,
   type Member,
   updateRole,
 } from './queries.ts'
@@ -139,7 +138,6 @@ export async function changeMember(
 /** Ends a membership, and with it what the user takes part in. Uploads stay: they were shared with the organization. */
 export async function removeMember(request: Write<'member.remove'>, userId: Uuid): Promise<void> {
   const { tx, orgId, actor, permit, audit } = request
-  await lockParticipations(tx, orgId, userId)
   const { locked, target } = await lockForChange(request, userId)
   permit(target)
   requireOwner(locked, { from: target.role, to: null })

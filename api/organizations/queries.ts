@@ -2,7 +2,6 @@ import { and, asc, desc, eq, inArray, or, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
-import { eventParticipants } from '../db/schema/events.ts'
 import { memberships, organizations } from '../db/schema/organizations.ts'
 import { users } from '../db/schema/users.ts'
 import type { PageWanted } from '../http/page.ts'
@@ -30,7 +29,7 @@ export async function findMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise
 
 /**
  * Whether the user is still a member; if so, the membership cannot end before this transaction does. For a transaction
- * that records what ends with the membership. Call it last: the membership comes last in the lock order.
+ * that records what ends with the membership.
  */
 export async function holdMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise<boolean> {
   const held = await tx
@@ -68,19 +67,6 @@ export async function lockMembers(tx: Tx, orgId: Uuid, userIds: readonly Uuid[])
     .from(memberships)
     .where(and(eq(memberships.orgId, orgId), or(eq(memberships.role, 'owner'), inArray(memberships.userId, userIds))))
     .orderBy(asc(memberships.userId))
-    .for('update')
-}
-
-/**
- * Locks what the trigger `end_participation` deletes. Call it before `lockMembers`: the lock order is participant, then
- * membership, and the trigger alone would take them the other way round.
- */
-export async function lockParticipations(tx: Tx, orgId: Uuid, userId: Uuid): Promise<void> {
-  await tx
-    .select({ id: eventParticipants.eventId })
-    .from(eventParticipants)
-    .where(and(eq(eventParticipants.orgId, orgId), eq(eventParticipants.userId, userId)))
-    .orderBy(asc(eventParticipants.eventId))
     .for('update')
 }
 

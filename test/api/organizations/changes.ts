@@ -305,17 +305,14 @@ t.test('a member who leaves while their invitation is accepted waits for it, and
   const { org, owner, member } = await aClub()
   const event = await anEvent(org.id, owner)
   await takePart(org.id, event, member)
-  // The order of an accepted response: the participant first, then the membership.
+  // The order of an accepted response: the membership first, then the participant.
   const [left] = await atOnce(
     api,
+    { text: 'select from memberships where org_id = $1 and user_id = $2 for share', values: [org.id, member.id] },
+    [() => remove(member, org, 'me')],
     {
       text: 'select from event_participants where event_id = $1 and user_id = $2 for update',
       values: [event, member.id],
-    },
-    [() => remove(member, org, 'me')],
-    {
-      text: 'select from memberships where org_id = $1 and user_id = $2 for key share',
-      values: [org.id, member.id],
     },
   )
   t.equal(left?.status, 204)
