@@ -11,6 +11,7 @@ import {
   events,
   type ParticipantStatus,
 } from '../db/schema/events.ts'
+import { memberships } from '../db/schema/organizations.ts'
 import { users } from '../db/schema/users.ts'
 import type { PageWanted } from '../http/page.ts'
 import type { columnsOf } from './plan.ts'
@@ -155,7 +156,7 @@ export interface ListedParticipant {
   joinedAt: Date | null
 }
 
-/** The latest invited first. */
+/** The latest invited first. Names are those of members: an invited user of another organization has none here. */
 export async function listParticipants(
   tx: Tx,
   { eventId, after, limit: most }: PageWanted & { eventId: Uuid },
@@ -165,7 +166,8 @@ export async function listParticipants(
     tx
       .select({ id: userId, createdAt: microseconds(createdAt), displayName: users.displayName, status, joinedAt })
       .from(eventParticipants)
-      .innerJoin(users, eq(users.id, userId))
+      .leftJoin(memberships, and(eq(memberships.orgId, eventParticipants.orgId), eq(memberships.userId, userId)))
+      .leftJoin(users, eq(users.id, memberships.userId))
       .where(and(eq(eventParticipants.eventId, sql.placeholder('event')), after && afterCursor(createdAt, userId)))
       .orderBy(desc(createdAt), desc(userId))
       .limit(limit)

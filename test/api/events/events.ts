@@ -208,6 +208,16 @@ for (const { state, see, manage } of MAY) {
   })
 }
 
+t.test('an invited user of another organization is listed without a name', async (t) => {
+  await sql(`update users set display_name = 'Known only elsewhere' where id = $1`, [stranger.id])
+  const id = await create()
+  await takesPart(id, stranger, 'invited')
+  const { data } = await participants(member, id)
+  const invited = data.participants.find((p: { user_id: string }) => p.user_id === stranger.wireId)
+  t.match(invited, { display_name: null, status: 'invited' })
+  t.notMatch(JSON.stringify((await show(member, id)).data), /Known only elsewhere/)
+})
+
 t.test('those who have accepted are counted, and everybody sees their own answer', async (t) => {
   const id = await create()
   await activate(member, id)
