@@ -185,8 +185,9 @@ export async function startStoreProxy(options: {
       if (response.headersSent || response.destroyed) return void response.destroy()
       const { status, refusal } = answerOf(error)
       if (status === 500) log.error({ err: error }, 'failed')
-      // An unread body follows on this connection.
-      response.writeHead(status, { connection: 'close' }).end(JSON.stringify(refusal))
+      // Not `connection: close`: a client that still sends its body would find a closed socket (EPIPE) before it finds
+      // the answer. Node reads the rest of the body and drops it.
+      response.writeHead(status).end(JSON.stringify(refusal))
     })
   })
   // A conversion may pause for longer than Node waits for a request's body.

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -99,6 +100,28 @@ t.test('a Job reads its source and writes its output, and reaches nothing else',
   t.equal(await text((await w.behind.get(SOURCE)).body), 'the source')
   t.equal(await w.client.presignGet(`${OUTPUT}x`, 60), undefined, 'and gets no link to anything')
 })
+
+t.test(
+  'a refusal leaves the connection open, so that a client in the middle of its body finds the answer',
+  async (t) => {
+    const w = await open(t)
+    w.start()
+    await w.client.check()
+    const socket = connect(socketAddress(w.socket)).setEncoding('utf8')
+    t.teardown(() => socket.destroy())
+    let answers = ''
+    socket.on('data', (text: string) => {
+      answers += text
+    })
+    const body = Buffer.alloc(1_000_000)
+    socket.write(`PUT /object?key=org%2Fother HTTP/1.1\r\nhost: store\r\ncontent-length: ${body.length}\r\n\r\n`)
+    await eventually('the refusal', () => answers.includes('no right to that object'))
+    t.match(answers, /^HTTP\/1.1 403 /)
+    socket.write(body)
+    socket.write('GET /ping HTTP/1.1\r\nhost: store\r\n\r\n')
+    await eventually('the next answer', () => answers.includes('HTTP/1.1 200 '))
+  },
+)
 
 t.test('what no client of ours would send is refused, and the proxy goes on', async (t) => {
   const w = await open(t)
