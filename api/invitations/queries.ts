@@ -53,7 +53,9 @@ export async function findShown(tx: Tx, orgId: Uuid, id: Uuid) {
     .select({ id: invitations.id, title: events.title, hostName: users.displayName })
     .from(invitations)
     .innerJoin(events, eq(events.id, invitations.eventId))
-    .innerJoin(users, eq(users.id, events.ownerId))
+    // Strangers see this: not even the members see the name of an owner who has left.
+    .leftJoin(memberships, and(eq(memberships.orgId, events.orgId), eq(memberships.userId, events.ownerId)))
+    .leftJoin(users, eq(users.id, memberships.userId))
     .where(
       and(
         eq(invitations.orgId, orgId),
