@@ -17,9 +17,10 @@ import type { PageWanted } from '../http/page.ts'
 import type { columnsOf } from './plan.ts'
 
 /**
- * An event in whatever state. The lock order is event, invitation, membership, participant, as the trigger end_participation has it: a transaction that changes what belongs
- * to an event locks the event `for share` first, and one that changes the event itself `for update`. So an archive waits
- * for changes in progress, and those that come after it see it.
+ * An event in whatever state. The lock order is event, invitation, membership, participant, as the trigger
+ * end_participation has it: a transaction that changes what belongs to an event locks the event `for share` first, and one
+ * that changes the event itself `for update`. So an archive waits for changes in progress, and those that come after it
+ * see it.
  */
 export async function findEvent(
   tx: Tx,
@@ -27,11 +28,14 @@ export async function findEvent(
   id: Uuid,
   { lock }: { lock?: 'share' | 'update' } = {},
 ): Promise<EventRow | undefined> {
-  const query = tx
-    .select()
-    .from(events)
-    .where(and(eq(events.orgId, orgId), eq(events.id, id)))
-  const [row] = await (lock ? query.for(lock) : query)
+  const query = prepared(tx, `find_event_${lock ?? 'unlocked'}`, (name) => {
+    const found = tx
+      .select()
+      .from(events)
+      .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id'))))
+    return (lock ? found.for(lock) : found).prepare(name)
+  })
+  const [row] = await query.execute({ org: orgId, id })
   return row
 }
 
