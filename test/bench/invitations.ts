@@ -61,7 +61,6 @@ async function measure(world: World): Promise<string> {
   const lines: string[] = []
   for (const operation of OPERATIONS) {
     const statements = await statementsOf(world, operation)
-    if (process.env['BENCH_SHOW']) console.log(JSON.stringify(statements, null, 1))
     const env = { DATABASE_URL: world.database.url, BARE_STATEMENTS: JSON.stringify(statements) }
     const bare = await startChild('bare-replay-child.ts', world.folder, env)
     try {
@@ -178,7 +177,10 @@ function recordStatements(): { seen: Statement[]; stop(): void } {
     seen.push({ text, ...(name && { name }), ...(Array.isArray(all) && { values: all }) })
     return Reflect.apply(query, this, args)
   } as typeof query
-  return { seen, stop: () => void (pg.Client.prototype.query = query) }
+  const stop = () => {
+    pg.Client.prototype.query = query
+  }
+  return { seen, stop }
 }
 
 function byTransaction(statements: Statement[]): Statement[][] {
