@@ -33,7 +33,7 @@ export interface PageServer {
 
 const require = createRequire(import.meta.url)
 const SCRIPTS = [
-  ...['page', 'client', 'dom', 'words', 'item', 'picture', 'hls-settings', 'sign-in', 'views', 'dialogs', 'pager'],
+  ...['page', 'client', 'dom', 'words', 'item', 'picture', 'hls-settings', 'sign-in', 'views', 'ids', 'dialogs', 'pager'],
   ...['library', 'timeline', 'grid', 'grid-layout', 'scrubber', 'tile', 'live-photo', 'viewer', 'player', 'trash'],
   ...['upload-list', 'upload-queue', 'upload-plan', 'upload-memory', 'upload', 'folder'],
   ...['events', 'event-view', 'event-form', 'event-words', 'invite', 'refusal-words'],

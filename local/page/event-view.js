@@ -8,7 +8,7 @@ import { inviteTo, showLinkOf } from './invite.js'
 import { newPager } from './pager.js'
 import { inWords } from './refusal-words.js'
 
-const LOOK_MS = 10_000
+const LOOK_MS = 5000
 
 /** What is shown: the event, its group, and the lists below it. */
 let at
@@ -111,6 +111,8 @@ function render() {
   sayIn('event-description', event.description)
   sayIn('event-note', words.NOTES[event.status])
   for (const action of ['edit', 'activate', 'archive', 'invite']) $(`event-${action}`).hidden = !can[action]
+  // The next step of a draft is to activate it.
+  $('event-invite').classList.toggle('primary', !can.activate)
   renderParticipants()
   renderInvitations(can)
 }
@@ -118,7 +120,7 @@ function render() {
 function renderParticipants() {
   const people = at.participants.items()
   $('participants-count').textContent = String(at.participants.total() ?? people.length)
-  $('participant-groups').replaceChildren(...words.groupsOf(people).map(groupElement))
+  $('participant-groups').replaceChildren(...words.groupsOf(people, at.event).map(groupElement))
   $('participants-more').hidden = !at.participants.hasMore()
 }
 
@@ -154,7 +156,7 @@ function invitationElement(invitation, reissue) {
   const name = words.inviteeOf(invitation)
   item.dataset.status = invitation.status
   item.querySelector('.name').textContent = name
-  item.querySelector('.text').textContent = words.invitationState(invitation, Date.now())
+  item.querySelector('.text').textContent = words.invitationState(invitation, at.event, Date.now())
   const button = item.querySelector('.new-link')
   button.hidden = !(reissue && words.mayReissue(invitation))
   button.ariaLabel = `New link for ${name}`

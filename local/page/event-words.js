@@ -1,3 +1,4 @@
+import { uuidOf } from './ids.js'
 import { plural } from './words.js'
 
 /** What the page says about events, and what it offers to whom. No browser is needed here. */
@@ -94,10 +95,20 @@ const ORDER = [
   ['declined', 'Declined'],
 ]
 /** The participants in groups, those who come first. */
-export const groupsOf = (participants) =>
-  ORDER.map(([status, title]) => ({ status, title, people: participants.filter((p) => p.status === status) })).filter(
-    ({ people }) => people.length > 0,
-  )
+export function groupsOf(participants, { status: state }) {
+  const groups = ORDER.map(([status, title]) => ({ status, title, people: participants.filter((p) => p.status === status) }))
+  if (state === 'archived') groups[0].title = 'Took part'
+  return groups.filter(({ people }) => people.length > 0)
+}
+
+/** Members who can be invited, and what the others are already. The viewer is left out. */
+export function candidatesOf(members, participants, viewerId) {
+  const known = new Map(participants.map(({ user_id, status }) => [uuidOf(user_id), status]))
+  const words = { accepted: 'Going', invited: 'Invited' }
+  return members
+    .filter((member) => uuidOf(member.user_id) !== uuidOf(viewerId))
+    .map((member) => ({ ...member, already: words[known.get(uuidOf(member.user_id))] }))
+}
 
 export const inviteeOf = ({ invitee }) =>
   invitee.display_name ?? invitee.email ?? invitee.phone_number ?? 'A person with an account'
@@ -105,7 +116,9 @@ export const inviteeOf = ({ invitee }) =>
 const INVITATION_STATES = { accepted: 'Accepted', declined: 'Declined', expired: 'Link expired', revoked: 'Withdrawn' }
 
 /** The state of an invitation; while it is open, how long its link works. */
-export function invitationState({ status, token_expires_at }, now) {
+export function invitationState({ status, token_expires_at }, event, now) {
+  const isOpen = status === 'pending' || status === 'expired'
+  if (isOpen && event.status === 'archived') return 'Not answered'
   return status === 'pending' ? `Open · ${linkLeft(token_expires_at, now).toLowerCase()}` : INVITATION_STATES[status]
 }
 

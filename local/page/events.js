@@ -53,7 +53,7 @@ function render() {
   const events = Object.fromEntries(STATUSES.map((status) => [status, lists[status].items()]))
   const sections = sectionsOf(events, Date.now())
   const coming = sections.find(({ title }) => title === 'Coming up')?.events.length ?? 0
-  $('events-summary').textContent = coming ? `${plural(coming, 'event')} coming up` : ''
+  $('events-summary').textContent = [organization.name, coming && `${plural(coming, 'event')} coming up`].filter(Boolean).join(' · ')
   $('events-empty').hidden = sections.length > 0
   $('event-sections').replaceChildren(...sections.map(sectionElement))
 }

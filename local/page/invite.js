@@ -1,7 +1,7 @@
 import { call, link, newAttempts } from './client.js'
 import { sayIn } from './dialogs.js'
 import { $, announce, avatar, copyOf } from './dom.js'
-import { linkLeft, NAMELESS } from './event-words.js'
+import { candidatesOf, linkLeft, NAMELESS } from './event-words.js'
 import { fieldWords, inWords } from './refusal-words.js'
 import { demoKey } from './sign-in.js'
 
@@ -15,8 +15,8 @@ let shown
 let timer
 
 /** Asks whom to invite to an event, and shows the link that was made. */
-export function inviteTo({ event, org, path, me, onInvited }) {
-  inviting = { event, org, path, me, onInvited }
+export function inviteTo({ event, org, path, me, participants, onInvited }) {
+  inviting = { event, org, path, me, participants, onInvited }
   $('invite-form').reset()
   choose(undefined)
   show('form')
@@ -46,7 +46,7 @@ async function search() {
   const query = new URLSearchParams({ limit: '20', ...(text && { query: text }) })
   try {
     const { members } = await call('GET', `/api/organizations/${inviting.org.org_id}/members?${query}`)
-    if (mine === searching) showMembers(members.filter((m) => !inviting.me.user_id.endsWith(m.user_id)))
+    if (mine === searching) showMembers(candidatesOf(members, inviting.participants.items(), inviting.me.user_id))
   } catch (error) {
     if (mine === searching) sayIn('invite-error', inWords(error))
   }
@@ -62,7 +62,8 @@ function memberElement(found) {
   const button = item.querySelector('button')
   button.prepend(avatar(found.display_name ?? '?'))
   item.querySelector('.name').textContent = found.display_name ?? NAMELESS
-  item.querySelector('.since').textContent = `Joined ${found.joined_at.slice(0, 4)}`
+  item.querySelector('.since').textContent = found.already ?? `Joined ${found.joined_at.slice(0, 4)}`
+  button.disabled = Boolean(found.already)
   button.ariaPressed = String(found.user_id === member?.user_id)
   button.addEventListener('click', () => {
     choose(found)
@@ -73,6 +74,7 @@ function memberElement(found) {
 
 function choose(found) {
   member = found
+  sayIn('invite-error')
   $('invite-chosen').textContent = found ? `${found.display_name ?? NAMELESS} will be invited.` : ''
 }
 

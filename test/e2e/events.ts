@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import pg from 'pg'
 import t, { type Test } from 'tap'
 import { browserFolder, noBrowser, openPage, type PageUnderTest } from '../support/browser.ts'
 import { emptyDatabase } from '../support/database.ts'
@@ -18,12 +19,16 @@ if (noBrowser) {
 const TITLE = 'Reunion <img src=x onerror=boom()>'
 const MESSAGE = '<b>Long time</b> no see'
 const folder = await browserFolder(t)
-process.env['DATABASE_URL'] = await emptyDatabase(t)
+const database = await emptyDatabase(t)
+process.env['DATABASE_URL'] = database
+// Both people come from one address, and are quicker than people.
+process.env['RATE_LIMIT_FACTOR'] = '3'
 let under: PageUnderTest
 /** Ann is Mira, who hosts; Bob is Ines, of another group. */
 let ann: PageUnderTest['page']
 let bob: PageUnderTest['page']
 let inviteUrl: string
+let tomasUrl: string
 /** Addresses that Bob's browser asked for. */
 const asked: string[] = []
 
@@ -111,11 +116,13 @@ t.test('a member is found by a part of the name, and invited', async (t: Test) =
   await under.shoot('e4-invite')
   await button(ann, 'Make the link').click()
   await ann.getByRole('heading', { name: 'Tomás Silva is invited' }).waitFor()
+  tomasUrl = await ann.getByLabel('Link', { exact: true }).inputValue()
+  await ann.locator('.invitation-row', { hasText: 'Tomás Silva' }).waitFor()
   await button(ann, 'Invite someone else').click()
-  await button(ann, /Tomás Silva/).click()
-  await button(ann, 'Make the link').click()
-  await under.until(`/is invited already/.test(document.querySelector('#invite-error').textContent)`)
-  under.consoleErrors.length = 0 // the browser reports the 409
+  const tomas = ann.locator('#invite-members .account', { hasText: 'Tomás Silva' })
+  await tomas.waitFor()
+  t.ok(await tomas.isDisabled())
+  t.match(await tomas.textContent(), /Invited$/)
 })
 
 t.test('a link and its QR code lead to the same place', async (t: Test) => {
@@ -139,6 +146,16 @@ t.test('a link and its QR code lead to the same place', async (t: Test) => {
   await ann.getByText('b***@example.org').waitFor()
   t.match(await ann.locator('.invitation-row', { hasText: 'b***' }).locator('.text').textContent(), /^Open · .* left$/)
   await under.shoot('e6-event')
+})
+
+t.test('a person who is invited already gets no second link', async () => {
+  await button(ann, 'Invite').click()
+  await ann.getByText('E-mail', { exact: true }).filter({ visible: true }).click()
+  await ann.getByLabel('E-mail address').fill('BOB@example.org')
+  await button(ann, 'Make the link').click()
+  await under.until(`/is invited already/.test(document.querySelector('#invite-error').textContent)`)
+  under.consoleErrors.length = 0 // the browser reports the 409
+  await ann.keyboard.press('Escape')
 })
 
 t.test('a new link ends the previous one', async (t: Test) => {
@@ -209,7 +226,7 @@ t.test('the host sees the guest without doing anything', async (t: Test) => {
   await under.shoot('e12-host')
 })
 
-t.test('a link that was used says so, and one that never was too', async (t: Test) => {
+t.test('a link that was used says so, and one that never was too', async () => {
   await bob.goto('about:blank')
   await bob.goto(inviteUrl)
   await button(bob, 'Accept').click()
@@ -219,6 +236,26 @@ t.test('a link that was used says so, and one that never was too', async (t: Tes
   await under.shoot('e13-unknown', bob)
   under.consoleErrors.length = 0 // the browser reports both
 })
+
+t.test('a link that has expired says so', async (t: Test) => {
+  await button(bob, 'Sign in').waitFor({ state: 'hidden' })
+  await bob.goto(tomasUrl)
+  await button(bob, 'Not you?').click()
+  await signInAs(bob, under.platform.demo.accounts.admin)
+  await query(`update invitations set token_expires_at = date_trunc('second', now()) where status = 'pending'`)
+  await button(bob, 'Decline').click()
+  await bob.getByRole('heading', { name: 'The link has expired' }).waitFor()
+  t.match(await bob.locator('#result-text').textContent(), /Ask Mira Okafor for a new one/)
+  under.consoleErrors.length = 0 // the browser reports the 422
+  await ann.locator('.invitation-row', { hasText: 'Link expired' }).waitFor()
+})
+
+async function query(sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: database })
+  await client.connect()
+  await client.query(sql)
+  await client.end()
+}
 
 t.test('the back button leads from an event to the list and on', async (t: Test) => {
   await ann.getByRole('link', { name: 'All events' }).click()
@@ -263,6 +300,9 @@ t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => 
   }
   await ann.emulateMedia({ colorScheme: 'light' })
   await ann.setViewportSize({ width: 1280, height: 860 })
+  await bob.setViewportSize({ width: 360, height: 800 })
+  await under.shoot('e15-phone-landing', bob)
+  t.equal(await bob.evaluate(overflow), 0, 'landing page')
 })
 
 t.test('an archived event is read-only', async (t: Test) => {
@@ -274,6 +314,29 @@ t.test('an archived event is read-only', async (t: Test) => {
     t.equal(await button(ann, name).filter({ visible: true }).count(), 0, String(name))
   }
   await under.shoot('e17-archived')
+})
+
+t.test('an invitation to an archived event cannot be answered', async () => {
+  await bob.reload()
+  await button(bob, 'Accept').click()
+  await bob.getByRole('heading', { name: 'The event is archived' }).waitFor()
+  under.consoleErrors.length = 0 // the browser reports the 422
+})
+
+t.test('a person in two groups has room for both on a phone', async (t: Test) => {
+  await bob.evaluate('sessionStorage.clear()')
+  await bob.goto(under.platform.page.link({ account: 'member of lake' }))
+  await bob.getByRole('heading', { level: 1 }).filter({ visible: true }).waitFor()
+  await bob.getByRole('link', { name: 'Events' }).click()
+  await bob.getByLabel('Group').selectOption({ label: 'Class of 1994' })
+  await bob.locator('.event-card').waitFor()
+  await under.shoot('e18-phone-groups', bob)
+  t.equal(await bob.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth'), 0)
+  await bob.locator('.event-card').click()
+  await bob.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+  await bob.getByLabel('Group').selectOption({ label: 'Lake House Friends' })
+  await bob.getByText('No events yet').waitFor()
+  t.equal(new URL(bob.url()).hash, '#events')
 })
 
 t.test('HTML in what people write stays text', async (t: Test) => {
@@ -293,6 +356,18 @@ t.test('no token is in an address that was asked for, or in the log', async (t: 
   t.match(log, /\/respond/, 'requests are in the log')
   t.notOk(log.includes(token) || log.includes(token.split('.')[2] ?? token))
   t.notOk(log.includes(member().password))
+})
+
+t.test('an address that asks too often is told when to come back', async (t: Test) => {
+  const { pathname } = new URL(inviteUrl)
+  const lookUp = `${under.platform.demo.base_url}/api/invitations/by-slug/${pathname.split('/').at(-1)}`
+  const statuses = await Promise.all(Array.from({ length: 40 }, async () => (await fetch(lookUp)).status))
+  t.ok(statuses.includes(429))
+  await bob.goto(`${under.platform.page.url}${pathname}`)
+  await bob.getByRole('heading', { name: 'Too many tries' }).waitFor()
+  t.match(await bob.locator('#result-text').textContent(), /Try again in \d+ seconds?\.$/)
+  t.ok(await button(bob, 'Try again').isVisible())
+  under.consoleErrors.length = 0 // the browser reports the 429
 })
 
 t.test('all of it without an error in the console and without a request to anywhere else', (t: Test) => {
