@@ -69,7 +69,8 @@ export async function openPage(options: {
     ...{ platform, page, folder, consoleErrors, elsewhere, openAnother },
     devtools: await page.context().newCDPSession(page),
     until: (condition, of = page) => until(of, condition),
-    shoot: async (name, of = page) => void (await of.screenshot({ path: join(shots, `${name}.png`) })),
+    shoot: async (name, of = page) =>
+      void (await of.screenshot({ path: join(shots, `${name}.png`), animations: 'disabled' })),
     async signIn() {
       await page.goto(platform.page.link({ account: 'member' }))
       await page.getByRole('heading', { level: 1, name: 'Class of 1994' }).waitFor()
