@@ -6,17 +6,9 @@ export function closeDialogs() {
   for (const dialog of SHEETS) if (dialog.open) dialog.close()
 }
 
+// A click beside a dialog does not close it: what was typed would be lost.
 for (const dialog of SHEETS) {
   for (const button of dialog.querySelectorAll('[data-close]')) button.addEventListener('click', () => dialog.close())
-  // Only the dialog itself is hit outside of its content. A text that is selected by dragging may end there, so the press
-  // must have begun there.
-  let pressed
-  dialog.addEventListener('pointerdown', (event) => {
-    pressed = event.target
-  })
-  dialog.addEventListener('click', (event) => {
-    if (event.target === dialog && pressed === dialog) dialog.close()
-  })
 }
 
 /** Asks before something that cannot be taken back. `run` does it; a refusal stays in the dialog, in the words of `say`. */

@@ -14,6 +14,8 @@ const LOOK_MS = 5000
 let at
 let timer
 let asked = 0
+/** Counts the looks: what an earlier one saw is not shown over what a later one saw. */
+let looks = 0
 
 /**
  * Shows an event. Its link does not say to which group it belongs, so the groups of the person are asked one after the
@@ -74,17 +76,19 @@ async function look() {
   clearTimeout(timer)
   const mine = at
   if (!mine) return
+  const turn = ++looks
+  const isOld = () => mine !== at || turn !== looks
   try {
     const [event] = await Promise.all([
       call('GET', mine.path),
       mine.participants.again(),
       allowed().seeInvitations && mine.invitations.again().catch(ifNoMoreAdministrator(mine)),
     ])
-    if (mine !== at) return
+    if (isOld()) return
     at.event = event
     render()
   } catch (error) {
-    if (mine !== at) return
+    if (isOld()) return
     if (error.status === 404) return showGone(inWords(error))
     if (error.status !== 429) toast(inWords(error))
   }
@@ -109,7 +113,8 @@ function render() {
   sayIn('event-place', words.placeOf(event))
   sayIn('event-host', `${words.hostOf(event)} · ${org.name}`)
   sayIn('event-description', event.description)
-  sayIn('event-note', words.NOTES[event.status])
+  sayIn('event-note', words.noteOn(event))
+  document.title = `${event.title} · Keepsake`
   for (const action of ['edit', 'activate', 'archive', 'invite']) $(`event-${action}`).hidden = !can[action]
   // The next step of a draft is to activate it.
   $('event-invite').classList.toggle('primary', !can.activate)

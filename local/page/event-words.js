@@ -83,10 +83,15 @@ export function placeOf({ location_name, location_geo }) {
   return location_geo ? location_geo.map((degrees) => degrees.toFixed(4)).join(', ') : ''
 }
 
-export const NOTES = {
+const NOTES = {
   draft: 'A draft: only its host and the administrators of the group can see it. Activate it when it is ready.',
-  active: '',
   archived: 'This event is archived. It can be read, and nothing in it changes any more.',
+}
+
+/** What the viewer should know first; empty if there is nothing. */
+export function noteOn({ status, my_participation }) {
+  if (status !== 'active') return NOTES[status]
+  return my_participation === 'invited' ? 'You are invited. Answer with the link that you were sent, or ask the host for it.' : ''
 }
 
 const ORDER = [

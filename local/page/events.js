@@ -99,6 +99,12 @@ export function fillSheet(sheet, event) {
   sheet.style.setProperty('--hue', hue(event.event_id))
 }
 
-const create = () =>
+function create() {
+  // A person without a group has no list either.
+  if (!lists) return
   editEvent({ org: organization, onSaved: (event) => location.assign(linkToEvent(event.event_id)) })
+}
 for (const id of ['new-event', 'first-event']) $(id).addEventListener('click', create)
+document.addEventListener('visibilitychange', () => {
+  if (lists && !document.hidden) void load(Object.values(lists).map((list) => list.again()))
+})

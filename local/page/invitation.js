@@ -27,6 +27,8 @@ async function start() {
   try {
     shown = await call('GET', `/api/invitations/by-slug/${encodeURIComponent(slug)}`)
   } catch (error) {
+    // The session of this tab has ended; it is not needed to see the invitation.
+    if (error.status === 401 && !isSignedIn()) return start()
     return showResult(lookUpProblem(error), start)
   }
   $('from').textContent = shown.host_name ? `${shown.host_name} invites you to` : 'You are invited to'
@@ -84,7 +86,7 @@ async function sendOnce() {
     const path = `/api/invitations/${shown.invitation_id}/respond`
     const { status, event_id } = await call('POST', path, { ...attempt.body, ...(token && { token }) }, attempt.key)
     const outcome = { status, event_id, user: me.user_id }
-    keep({ outcome, attempt: undefined })
+    keep({ outcome, attempt: undefined, token: undefined })
     showOutcome(outcome)
   } catch (error) {
     if (error.status === 401) return showSignIn()

@@ -79,6 +79,7 @@ async function showView() {
 }
 
 function mark(name) {
+  document.title = 'Keepsake'
   for (const section of SECTIONS) $(section).hidden = section !== name
   for (const link of Object.values(LINKS)) $(link).removeAttribute('aria-current')
   $(LINKS[name]).setAttribute('aria-current', 'page')

@@ -6,6 +6,8 @@ import { call } from './client.js'
  */
 export function newPager(path, name, query = {}) {
   let pages = []
+  /** Counts the loads: of an old and a new state of the list, the new one stays. */
+  let turn = 0
   const last = () => pages.at(-1)
   const load = (cursor) => call('GET', `${path}?${new URLSearchParams({ ...query, ...(cursor && { cursor }) })}`)
   return {
@@ -13,13 +15,16 @@ export function newPager(path, name, query = {}) {
     hasMore: () => last()?.has_more ?? false,
     total: () => last()?.total,
     async more() {
-      pages = [...pages, await load(last()?.next_cursor)]
+      turn++
+      const page = await load(last()?.next_cursor)
+      pages = [...pages, page]
     },
     async again() {
+      const mine = ++turn
       const fresh = []
       do fresh.push(await load(fresh.at(-1)?.next_cursor))
       while (fresh.length < pages.length && fresh.at(-1).has_more)
-      pages = fresh
+      if (mine === turn) pages = fresh
     },
   }
 }

@@ -50,6 +50,9 @@ async function signInAs(page: typeof ann, { email, password }: { email: string; 
   await button(page, 'Sign in').click()
 }
 
+/** As if Ann had come back to her window. */
+const lookAgain = () => ann.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+
 t.test('a group without events says what they are for', async (t: Test) => {
   await under.signIn()
   await ann.getByRole('link', { name: 'Events' }).click()
@@ -247,7 +250,45 @@ t.test('a link that has expired says so', async (t: Test) => {
   await bob.getByRole('heading', { name: 'The link has expired' }).waitFor()
   t.match(await bob.locator('#result-text').textContent(), /Ask Mira Okafor for a new one/)
   under.consoleErrors.length = 0 // the browser reports the 422
+  await lookAgain()
   await ann.locator('.invitation-row', { hasText: 'Link expired' }).waitFor()
+})
+
+t.test('a new link can be declined, which the host sees', async () => {
+  await button(ann, 'New link for Tomás Silva').click()
+  await ann.getByRole('heading', { name: 'New link for Tomás Silva' }).waitFor()
+  const href = (await ann.locator('#link-try').getAttribute('href')) ?? ''
+  await button(ann, 'Done').click()
+  await under.until(`!document.querySelector('#link-try').hasAttribute('href')`)
+  await bob.goto(href)
+  await button(bob, 'Decline').click()
+  await bob.getByRole('heading', { name: 'You declined' }).waitFor()
+  await lookAgain()
+  await ann.locator('.invitation-row', { hasText: 'Declined' }).waitFor()
+  await ann.locator('[data-status=declined] .person', { hasText: 'Tomás Silva' }).waitFor()
+  await under.shoot('e12-declined')
+})
+
+t.test('the demo offers its accounts on the landing page', async (t: Test) => {
+  await bob.evaluate('sessionStorage.clear()')
+  const key = new URLSearchParams(new URL(under.platform.page.link()).hash.slice(1)).get('key')
+  await bob.goto(`${inviteUrl}&key=${key}`)
+  await button(bob, /Jonas Weber/).click()
+  await under.shoot('e13-accounts', bob)
+  await button(bob, 'Sign in').click()
+  await bob.getByText('You answer as').waitFor()
+  t.equal(await bob.locator('#as-name').textContent(), 'Jonas Weber')
+})
+
+t.test('an event that is not for the viewer cannot be shown', async (t: Test) => {
+  for (const id of ['evt_00000000000000000000000000', '%3Cb%3E']) {
+    await bob.goto(`${under.platform.page.url}/#event=${id}`)
+    await bob.getByRole('heading', { name: 'This event cannot be shown' }).waitFor()
+  }
+  t.notOk(await bob.locator('#event-shown').isVisible())
+  under.consoleErrors.length = 0 // the browser reports the 404
+  await bob.goto(inviteUrl)
+  await button(bob, 'Accept').waitFor()
 })
 
 async function query(sql: string): Promise<void> {

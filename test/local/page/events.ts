@@ -112,6 +112,14 @@ t.test('places, hosts and counts', async (t) => {
   t.equal(words.going({ participant_count: 1, status: 'archived' }), '1 participant')
 })
 
+t.test('what a viewer should know first', async (t) => {
+  const note = (status: string, my_participation: string | null) => words.noteOn({ status, my_participation })
+  t.match(note('draft', 'accepted'), /draft.*Activate/)
+  t.match(note('archived', 'invited'), /archived/)
+  t.match(note('active', 'invited'), /link/)
+  t.strictSame([note('active', 'accepted'), note('active', null)], ['', ''])
+})
+
 t.test('participants in groups', async (t) => {
   const people = ['invited', 'accepted', 'invited'].map((status, i) => ({ user_id: i, status }))
   const groups = (status: string) =>
