@@ -33,11 +33,11 @@ export interface PageServer {
 
 const require = createRequire(import.meta.url)
 const SCRIPTS = [
-  ...['page', 'client', 'dom', 'words', 'item', 'picture', 'hls-settings', 'sign-in', 'views', 'ids', 'dialogs', 'pager'],
+  ...['page', 'client', 'dom', 'words', 'item', 'picture', 'hls-settings'],
   ...['library', 'timeline', 'grid', 'grid-layout', 'scrubber', 'tile', 'live-photo', 'viewer', 'player', 'trash'],
   ...['upload-list', 'upload-queue', 'upload-plan', 'upload-memory', 'upload', 'folder'],
-  ...['events', 'event-view', 'event-form', 'event-words', 'invite', 'refusal-words'],
-  ...['link-token', 'invitation', 'invitation-words'],
+  ...['sign-in', 'views', 'ids', 'dialogs', 'pager', 'refusal-words'],
+  ...['events', 'event-view', 'event-form', 'event-words', 'invite', 'link-token', 'invitation', 'invitation-words'],
 ]
 const PARTS = [...SCRIPTS.map((name) => `${name}.js`), 'style.css', 'gallery.css', 'events.css', 'icon.svg']
 const FILES: Record<string, string> = {

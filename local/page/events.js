@@ -94,8 +94,8 @@ function card(event) {
 /** The month and the day, on a colour that the event keeps. */
 export function fillSheet(sheet, event) {
   const { month, day } = sheetOf(event)
-  sheet.querySelector('.month').textContent = month
-  sheet.querySelector('.day').textContent = day
+  sheet.querySelector('.sheet-month').textContent = month
+  sheet.querySelector('.sheet-day').textContent = day
   sheet.style.setProperty('--hue', hue(event.event_id))
 }
 
