@@ -17,9 +17,10 @@ import type { PageWanted } from '../http/page.ts'
 import type { columnsOf } from './plan.ts'
 
 /**
- * An event in whatever state. The lock order is event, invitation, membership, participant, as the trigger end_participation has it: a transaction that changes what belongs
- * to an event locks the event `for share` first, and one that changes the event itself `for update`. So an archive waits
- * for changes in progress, and those that come after it see it.
+ * An event in whatever state. The lock order is event, invitation, membership, participant, as the trigger
+ * end_participation has it: a transaction that changes what belongs to an event locks the event `for share` first, and one
+ * that changes the event itself `for update`. So an archive waits for changes in progress, and those that come after it
+ * see it.
  */
 export async function findEvent(
   tx: Tx,
@@ -27,11 +28,14 @@ export async function findEvent(
   id: Uuid,
   { lock }: { lock?: 'share' | 'update' } = {},
 ): Promise<EventRow | undefined> {
-  const query = tx
-    .select()
-    .from(events)
-    .where(and(eq(events.orgId, orgId), eq(events.id, id)))
-  const [row] = await (lock ? query.for(lock) : query)
+  const query = prepared(tx, `find_event_${lock ?? 'unlocked'}`, (name) => {
+    const found = tx
+      .select()
+      .from(events)
+      .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id'))))
+    return (lock ? found.for(lock) : found).prepare(name)
+  })
+  const [row] = await query.execute({ org: orgId, id })
   return row
 }
 
@@ -47,7 +51,9 @@ const shown = {
   id: events.id,
   orgId: events.orgId,
   ownerId: events.ownerId,
-  hostName: sql<string | null>`(select display_name from users where users.id = events.owner_id)`,
+  // An owner who has left has no name here any more.
+  hostName: sql<string | null>`(select u.display_name from memberships m join users u on u.id = m.user_id
+    where m.org_id = events.org_id and m.user_id = events.owner_id)`,
   title: events.title,
   description: events.description,
   startAt: events.startAt,

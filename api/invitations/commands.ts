@@ -19,6 +19,7 @@ import {
   insertInvitation,
   isParticipating,
   joinOrganization,
+  lockEventOf,
   markAccepted,
   markDeclined,
   markInvited,
@@ -185,8 +186,7 @@ async function lockInvitation(
   { tx, orgId, actor }: Pick<Write<'invitation.respond'>, 'tx' | 'orgId' | 'actor'>,
   id: Uuid,
 ): Promise<{ event: EventRow; invitation: FoundInvitation }> {
-  const wanted = { orgId, id, userId: actor.userId }
-  const { eventId } = found(await findInvitation(tx, wanted))
-  const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
-  return { event, invitation: found(await findInvitation(tx, { ...wanted, lock: true })) }
+  const event = found(await lockEventOf(tx, orgId, id))
+  const invitation = found(await findInvitation(tx, { orgId, id, userId: actor.userId, lock: true }))
+  return { event, invitation }
 }

@@ -156,7 +156,10 @@ export const Shown = z
   .object({
     invitation_id: outputId('invitation'),
     title: z.string().meta({ description: 'Of the event', example: 'Class reunion' }),
-    host_name: z.string().nullable().meta({ description: 'Display name of the event’s owner', example: 'Ann' }),
+    host_name: z
+      .string()
+      .nullable()
+      .meta({ description: 'Display name of the event’s owner; null after the owner has left', example: 'Ann' }),
   })
   .meta({ id: 'InvitationShown' })
 

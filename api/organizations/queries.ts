@@ -32,12 +32,15 @@ export async function findMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise
  * that records what ends with the membership.
  */
 export async function holdMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise<boolean> {
-  const held = await tx
-    .select({ userId: memberships.userId })
-    .from(memberships)
-    .where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
-    .for('share')
-  return held.length > 0
+  const query = prepared(tx, 'hold_membership', (name) =>
+    tx
+      .select({ userId: memberships.userId })
+      .from(memberships)
+      .where(and(eq(memberships.orgId, sql.placeholder('org')), eq(memberships.userId, sql.placeholder('user'))))
+      .for('share')
+      .prepare(name),
+  )
+  return (await query.execute({ org: orgId, user: userId })).length > 0
 }
 
 export async function insertOrganization(tx: Tx, name: string): Promise<Uuid> {

@@ -10,6 +10,7 @@ const ALL = [
   'media-rows',
   'event-list',
   'members',
+  'invitations',
   'chunks',
   'single-uploads',
   'transcode',
