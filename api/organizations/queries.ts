@@ -73,8 +73,11 @@ export async function lockMembers(tx: Tx, orgId: Uuid, userIds: readonly Uuid[])
     .for('update')
 }
 
-export async function insertMembership(tx: Tx, member: Member): Promise<void> {
-  await tx.insert(memberships).values(member)
+/** When the member joined. */
+export async function insertMembership(tx: Tx, member: Member): Promise<Date> {
+  const [made] = await tx.insert(memberships).values(member).returning({ joinedAt: memberships.joinedAt })
+  if (!made) throw new Error('a membership was not inserted')
+  return made.joinedAt
 }
 
 export async function updateRole(tx: Tx, { orgId, userId, role }: Member): Promise<void> {
