@@ -6,6 +6,7 @@ import { refuseArchived } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import { found, type Write } from '../http/in-organization.ts'
 import { notFound } from '../http/validate.ts'
+import { announceJoined } from '../organizations/commands.ts'
 import { findMembership, findUserById, holdMembership } from '../organizations/queries.ts'
 import { decide } from '../permissions/rule.ts'
 import { announceDue, tellInvitees } from './notify.ts'
@@ -157,9 +158,7 @@ async function takePart(
 async function join({ tx, orgId, actor, announce, audit }: Write<'invitation.respond'>): Promise<void> {
   const { isNew, joinedAt } = await joinOrganization(tx, orgId, actor.userId)
   if (!isNew) return
-  const ids = { org_id: formatId('organization', orgId), user_id: formatId('user', actor.userId) }
-  // A membership has no versions.
-  await announce('MemberJoined', { id: actor.userId, orgId, version: 1 }, { ...ids, joined_at: joinedAt.toISOString() })
+  await announceJoined(announce, { orgId, userId: actor.userId }, joinedAt)
   await audit('MEMBER_INVITE', { id: actor.userId }, { operation: 'accept' })
 }
 

@@ -9,6 +9,7 @@ import { newPager } from './pager.js'
 import { inWords } from './refusal-words.js'
 
 const LOOK_MS = 5000
+const HIDDEN_MS = 60_000
 
 /** What is shown: the event, its group, and the lists below it. */
 let at
@@ -86,13 +87,22 @@ async function look() {
     ])
     if (isOld()) return
     at.event = event
-    render()
+    renderIfChanged()
   } catch (error) {
     if (isOld()) return
     if (error.status === 404) return showGone(inWords(error))
     if (error.status !== 429) toast(inWords(error))
   }
-  timer = setTimeout(look, LOOK_MS)
+  timer = setTimeout(look, document.hidden ? HIDDEN_MS : LOOK_MS)
+}
+
+/** A button that is replaced while it is pressed gets no click, and one that has the focus loses it. */
+function renderIfChanged() {
+  const minute = Math.floor(Date.now() / 60_000)
+  const state = JSON.stringify([at.event, at.org.role, at.participants.items(), at.invitations.items(), minute])
+  if (state === at.drawn) return
+  at.drawn = state
+  render()
 }
 
 const ifNoMoreAdministrator = (mine) => (error) => {
@@ -172,14 +182,16 @@ function invitationElement(invitation, reissue) {
 const REISSUE = { INVALID_STATE_TRANSITION: 'This invitation was answered meanwhile.' }
 
 async function renew(button, { invitation_id }, name) {
+  const { event } = at
   button.disabled = true
   try {
-    showLinkOf(await call('POST', `/api/invitations/${invitation_id}/reissue`), { name, event: at.event, isNew: false })
-    await look()
+    showLinkOf(await call('POST', `/api/invitations/${invitation_id}/reissue`), { name, event, isNew: false })
   } catch (error) {
     toast(inWords(error, REISSUE))
-    await look()
+  } finally {
+    button.disabled = false
   }
+  await look()
 }
 
 /** Archived in one window while another one still offers to activate. */

@@ -18,6 +18,8 @@ let timer
 export function inviteTo({ event, org, path, me, participants, onInvited }) {
   inviting = { event, org, path, me, participants, onInvited }
   $('invite-form').reset()
+  // Those of the last time may be invited by now.
+  $('invite-members').replaceChildren()
   choose(undefined)
   show('form')
   showChannel()
@@ -54,7 +56,7 @@ async function search() {
 
 function showMembers(members) {
   $('invite-members').replaceChildren(...members.map(memberElement))
-  $('invite-nobody').hidden = members.length > 0
+  $('invite-none').hidden = members.length > 0
 }
 
 function memberElement(found) {

@@ -380,6 +380,29 @@ t.test('a person in two groups has room for both on a phone', async (t: Test) =>
   t.equal(new URL(bob.url()).hash, '#events')
 })
 
+t.test('a long list is continued, and stays as long when it is looked at again', async (t: Test) => {
+  await query(`insert into events (id, org_id, owner_id, title, start_at, status, activated_at)
+    select gen_random_uuid(), org_id, owner_id, 'Evening ' || n, now() + n * interval '1 day', 'active', now()
+    from events, generate_series(1, 60) n`)
+  await query(`insert into event_participants (event_id, user_id, org_id, status, joined_at)
+    select id, owner_id, org_id, 'accepted', now() from events where title like 'Evening %'`)
+  await ann.getByRole('link', { name: 'All events' }).click()
+  const more = ann.getByRole('button', { name: 'Show more' }).filter({ visible: true })
+  await more.click()
+  const evenings = `document.querySelectorAll('.event-section')[0].querySelectorAll('.event-card').length`
+  await under.until(`${evenings} === 60`)
+  await under.until(`/60 events coming up/.test(document.querySelector('#events-summary').textContent)`)
+  t.equal(await more.count(), 0)
+  const asked = ann.waitForResponse((response) => response.url().includes('cursor='))
+  await lookAgain()
+  await asked
+  await under.until(`${evenings} === 60`)
+  t.match(await ann.locator('.event-card .name').first().textContent(), 'Evening 1')
+  await under.shoot('e19-many')
+  await ann.goBack()
+  await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+})
+
 t.test('HTML in what people write stays text', async (t: Test) => {
   t.equal(await ann.evaluate(`document.querySelectorAll('img[src=x], #event b').length`), 0)
   t.equal(await bob.evaluate(`document.querySelectorAll('img[src=x]').length`), 0)
