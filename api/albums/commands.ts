@@ -166,10 +166,10 @@ export async function reorderMedia(
   const { tx } = request
   await lockForChange(request, id, archive)
   const moves = movesOf(await listPlaces(tx, id), wanted)
+  if (moves?.length === 0) return
   if (!moves || !(await moveItems(tx, id, moves))) {
     throw new Problem('REORDER_MISMATCH', 'The order must name each media item of the album once; load the album again')
   }
-  if (moves.length === 0) return
   const row = await updateAlbum(tx, id)
   await record(request, row, { change: 'media_reordered' }, { operation: 'reorder', moved: moves.length })
 }

@@ -16,7 +16,7 @@ import type { EventStatus } from '../db/schema/events.ts'
 import { media } from '../db/schema/media.ts'
 import type { PageWanted } from '../http/page.ts'
 import { type ListedMedia, listed } from '../media/queries.ts'
-import type { Placed } from './plan.ts'
+import { type Place, type Placed, STEP } from './plan.ts'
 import { type Audience, audienceOf } from './policy.ts'
 
 const org = sql.placeholder('org')
@@ -257,10 +257,10 @@ export async function insertItem(
   albumId: Uuid,
   given: Pick<AlbumMediaRow, 'mediaId' | 'caption' | 'addedBy'>,
 ): Promise<AlbumRow | undefined> {
-  const album = await setAlbum(tx, albumId, { nextPosition: sql`${albums.nextPosition} + 1` })
+  const album = await setAlbum(tx, albumId, { nextPosition: sql`${albums.nextPosition} + ${STEP}` })
   const { rowCount } = await tx
     .insert(albumMedia)
-    .values({ ...given, albumId, orgId: album.orgId, position: album.nextPosition - 1, listed: true })
+    .values({ ...given, albumId, orgId: album.orgId, position: album.nextPosition - STEP, listed: true })
     .onConflictDoNothing({ target: [albumMedia.albumId, albumMedia.mediaId] })
   return rowCount === 1 ? album : undefined
 }
@@ -305,11 +305,12 @@ export async function setCover(tx: Tx, albumId: Uuid, mediaId: Uuid | null): Pro
   return rowCount === 1
 }
 
-export const listPlaces = (tx: Tx, albumId: Uuid): Promise<Placed[]> =>
+/** In the order of the album, with the deleted ones. */
+export const listPlaces = (tx: Tx, albumId: Uuid): Promise<Place[]> =>
   tx
-    .select({ mediaId: albumMedia.mediaId, position: albumMedia.position })
+    .select({ mediaId: albumMedia.mediaId, position: albumMedia.position, listed: albumMedia.listed })
     .from(albumMedia)
-    .where(and(eq(albumMedia.albumId, albumId), LISTED))
+    .where(eq(albumMedia.albumId, albumId))
     .orderBy(asc(albumMedia.position))
 
 /** False, and nothing moved, when one is not in the album any more: it was purged, or is the video of a Live Photo now. */
@@ -322,5 +323,10 @@ export async function moveItems(tx: Tx, albumId: Uuid, moves: readonly Placed[])
     update album_media i set position = move.position
       from unnest(${ids}, ${positions}) as move (media_id, position)
       where i.album_id = ${albumId} and i.media_id = move.media_id`)
+  const last = Math.max(...moves.map(({ position }) => position))
+  await tx
+    .update(albums)
+    .set({ nextPosition: sql`greatest(${albums.nextPosition}, ${last + STEP})` })
+    .where(eq(albums.id, albumId))
   return true
 }
