@@ -89,6 +89,8 @@ const LAST_PAGE = { next_cursor: null, has_more: false }
 const AlbumItems = listOf('media', AlbumMedia).extend({ total: AlbumMediaTotal }).meta({ id: 'AlbumMediaPage' })
 
 const FOR_MANAGERS = 'For the owner of the album and the owners and administrators of the organization.'
+const NOT_THE_MEDIA =
+  'What an album keeps from others is its selection, its order and its captions, not the media items themselves: every member of the organization can see those.'
 const READ_ONLY = 'An album in `ARCHIVE` (`ALBUM_ARCHIVED`), or of an archived event (`EVENT_ARCHIVED`), is read-only.'
 const CHANGE_PROBLEMS = ['EVENT_ARCHIVED', 'ALBUM_ARCHIVED'] as const
 
@@ -105,7 +107,8 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Create an album, as a draft',
       description:
-        'For every member, who becomes its owner. An event that the caller can see may be named, unless it is archived; it can have one album (409 `CONFLICT`). Only the owner of the album and the owners and administrators of the organization can see it until its owner sets its status to `PUBLIC`.',
+        'For every member, who becomes its owner. An event that the caller can see may be named, unless it is archived; it can have one album (409 `CONFLICT`). Only the owner of the album and the owners and administrators of the organization can see it until its owner sets its status to `PUBLIC`. ' +
+        NOT_THE_MEDIA,
       problems: ['EVENT_ARCHIVED', 'CONFLICT'],
       action: 'album.create',
       params: InOrg,
@@ -140,6 +143,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       operationId: 'getAlbum',
       tags,
       summary: 'Show one album',
+      description: `For those who can see it: see \`status\` and \`visibility\`. ${NOT_THE_MEDIA}`,
       action: 'album.read',
       params: OneAlbum,
       response: Album,
