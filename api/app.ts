@@ -1,5 +1,6 @@
 import type { Express } from 'express'
 import packageJson from '../package.json' with { type: 'json' }
+import { albumRoutes } from './albums/routes.ts'
 import type { AuthDeps } from './auth/commands.ts'
 import { authRoutes } from './auth/routes.ts'
 import type { ApiDeps } from './deps.ts'
@@ -22,6 +23,7 @@ export interface AppDeps extends ApiDeps {
 }
 
 const TAGS = {
+  Albums: 'Albums of an organization, and the media items in them.',
   Administration: 'For platform administrators.',
   Authentication: 'Sign-in through this server (deprecated: use the identity provider), and the public signing keys.',
   Events: 'Events of an organization, and the users who take part in them.',
@@ -46,6 +48,7 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
   const routes: Route[] = [
     ...healthRoutes({ version, ready: () => deps.ready() }),
     ...authRoutes(deps.auth),
+    ...albumRoutes(deps),
     ...eventRoutes(deps),
     ...invitationRoutes(deps),
     ...mediaRoutes(deps),

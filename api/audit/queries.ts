@@ -22,6 +22,8 @@ export const AUDIT_ACTIONS = {
   EVENT_ACTION: 'event',
   EVENT_ACTIVATE: 'event',
   EVENT_ARCHIVE: 'event',
+  ALBUM_CREATE: 'album',
+  ALBUM_ACTION: 'album',
   ADMIN_ACTION: 'user',
   ACCESS_DENIED: 'permission',
 } as const

@@ -1,9 +1,19 @@
 import { formatId } from '../../lib/contract/ids.ts'
 import { timestamp } from '../http/schemas.ts'
+import type { Permit } from '../permissions/permit.ts'
 import { type Event, NO_REACTIONS, type Participant } from './event.ts'
 import type { ListedParticipant, ShownEvent } from './queries.ts'
 
-export const toEvent = (row: ShownEvent): Event => ({
+type Can = Permit<'event.read'>['can']
+
+/** The album of the event is named only to those who may see it. */
+function albumIdOf({ album, participation, status }: ShownEvent, can: Can): string | null {
+  if (album === null) return null
+  const seen = { ...album, isParticipant: participation === 'accepted', eventStatus: status }
+  return can('album.read', seen) ? formatId('album', album.id) : null
+}
+
+export const toEvent = (row: ShownEvent, can: Can): Event => ({
   event_id: formatId('event', row.id),
   org_id: formatId('organization', row.orgId),
   owner_id: formatId('user', row.ownerId),
@@ -21,7 +31,7 @@ export const toEvent = (row: ShownEvent): Event => ({
   archived_at: timestamp(row.archivedAt),
   participant_count: row.participantCount,
   my_participation: row.participation,
-  album_id: null,
+  album_id: albumIdOf(row, can),
   reaction_counts: NO_REACTIONS,
 })
 

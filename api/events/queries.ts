@@ -4,6 +4,7 @@ import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { afterCursor, microseconds } from '../db/keyset.ts'
 import { prepared } from '../db/prepared.ts'
+import { type AlbumRow, albums } from '../db/schema/albums.ts'
 import {
   type EventRow,
   type EventStatus,
@@ -18,9 +19,9 @@ import type { columnsOf } from './plan.ts'
 
 /**
  * An event in whatever state. The lock order is event, invitation, membership, participant, as the trigger
- * end_participation has it: a transaction that changes what belongs to an event locks the event `for share` first, and one
- * that changes the event itself `for update`. So an archive waits for changes in progress, and those that come after it
- * see it.
+ * end_participation has it, and event, album, media (api/albums/queries.ts): a transaction that changes what belongs
+ * to an event locks the event `for share` first, and one that changes the event itself `for update`. So an archive waits
+ * for changes in progress, and those that come after it see it.
  */
 export async function findEvent(
   tx: Tx,
@@ -70,13 +71,21 @@ const shown = {
     where p.event_id = events.id and p.status = 'accepted')`,
   participation: sql<ParticipantStatus | null>`(select p.status from event_participants p
     where p.event_id = events.id and p.user_id = ${caller})`,
+  /** Null without an album. */
+  album: {
+    id: albums.id,
+    ownerId: albums.ownerId,
+    status: albums.status,
+    visibility: albums.visibility,
+  },
 }
-type OtherwiseShown = 'hostName' | 'createdAt' | 'participantCount' | 'participation'
+type OtherwiseShown = 'hostName' | 'createdAt' | 'participantCount' | 'participation' | 'album'
 export type ShownEvent = Pick<EventRow, Exclude<keyof typeof shown, OtherwiseShown>> & {
   hostName: string | null
   createdAt: string
   participantCount: number
   participation: ParticipantStatus | null
+  album: Pick<AlbumRow, 'id' | 'ownerId' | 'status' | 'visibility'> | null
 }
 
 /** An event as this caller sees it. Whether the caller may see it at all is decided on `ownerId` and `status`. */
@@ -85,6 +94,7 @@ export async function findShown(tx: Tx, orgId: Uuid, id: Uuid, callerId: Uuid): 
     tx
       .select(shown)
       .from(events)
+      .leftJoin(albums, eq(albums.eventId, events.id))
       .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id'))))
       .prepare(name),
   )
@@ -141,6 +151,7 @@ export async function listEvents(tx: Tx, o: ListEventsOptions): Promise<ShownEve
     return tx
       .select(shown)
       .from(rows.as('events'))
+      .leftJoin(albums, eq(albums.eventId, events.id))
       .orderBy(...newestFirst)
       .limit(limit)
       .prepare(name)

@@ -1,3 +1,4 @@
+import { albumActions } from '../albums/policy.ts'
 import { authActions } from '../auth/policy.ts'
 import { eventActions } from '../events/policy.ts'
 import { invitationActions } from '../invitations/policy.ts'
@@ -9,6 +10,7 @@ import type { ActionRule } from './rule.ts'
 
 /** All actions of the permission service; a feature adds the actions of its `policy.ts`. */
 export const ACTIONS = {
+  ...albumActions,
   ...authActions,
   ...eventActions,
   ...invitationActions,

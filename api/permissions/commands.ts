@@ -1,4 +1,5 @@
 import { formatId, type IdKind, parseId, type Uuid } from '../../lib/contract/ids.ts'
+import { findAlbum } from '../albums/queries.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { findEvent } from '../events/queries.ts'
 import { changesOf } from '../http/in-organization.ts'
@@ -15,6 +16,7 @@ import { explain, type ResourceKind, saysOf } from './rule.ts'
 
 /** How a dry run finds the resource of an action; a feature adds its tables. */
 const RESOURCES: Record<Exclude<ResourceKind, 'caller' | 'organization'>, Resource> = {
+  album: { id: 'album', find: (tx, orgId, id, callerId) => findAlbum(tx, { orgId, id, callerId }) },
   event: { id: 'event', find: (tx, orgId, id) => findEvent(tx, orgId, id) },
   invitation: {
     id: 'invitation',

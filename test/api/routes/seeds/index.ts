@@ -1,3 +1,4 @@
+import { albumLists, albumSeeds } from './albums.ts'
 import { authSeeds } from './auth.ts'
 import { eventLists, eventSeeds } from './events.ts'
 import { invitationLists, invitationSeeds } from './invitations.ts'
@@ -10,6 +11,7 @@ import { userLists, userSeeds } from './users.ts'
 
 /** One entry a feature. What its seeds are for: docs/testing.md. */
 export const SEEDS: Seeds = {
+  ...albumSeeds,
   ...authSeeds,
   ...eventSeeds,
   ...invitationSeeds,
@@ -19,4 +21,11 @@ export const SEEDS: Seeds = {
   ...permissionSeeds,
   ...userSeeds,
 }
-export const LISTS: ListSeeds = { ...eventLists, ...invitationLists, ...mediaLists, ...organizationLists, ...userLists }
+export const LISTS: ListSeeds = {
+  ...albumLists,
+  ...eventLists,
+  ...invitationLists,
+  ...mediaLists,
+  ...organizationLists,
+  ...userLists,
+}
