@@ -20,6 +20,10 @@ export const AUDIT_ACTIONS = {
   EVENT_ACTION: 'event',
   EVENT_ACTIVATE: 'event',
   EVENT_ARCHIVE: 'event',
+  COMMENT_CREATE: 'comment',
+  COMMENT_DELETE: 'comment',
+  REACTION_CREATE: 'reaction',
+  REACTION_DELETE: 'reaction',
   ADMIN_ACTION: 'user',
   ACCESS_DENIED: 'permission',
 } as const

@@ -1,6 +1,7 @@
 import { formatId } from '../../lib/contract/ids.ts'
 import { timestamp } from '../http/schemas.ts'
-import { type Event, NO_REACTIONS, type Participant } from './event.ts'
+import { toCounts, toOwnReaction } from '../reactions/reaction.ts'
+import type { Event, Participant } from './event.ts'
 import type { ListedParticipant, ShownEvent } from './queries.ts'
 
 export const toEvent = (row: ShownEvent): Event => ({
@@ -22,7 +23,8 @@ export const toEvent = (row: ShownEvent): Event => ({
   participant_count: row.participantCount,
   my_participation: row.participation,
   album_id: null,
-  reaction_counts: NO_REACTIONS,
+  reaction_counts: toCounts(row.reactionCounts),
+  my_reaction: toOwnReaction(row.myReaction),
 })
 
 export const toParticipant = (row: ListedParticipant): Participant => ({

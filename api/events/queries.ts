@@ -14,12 +14,15 @@ import {
 import { memberships } from '../db/schema/organizations.ts'
 import { users } from '../db/schema/users.ts'
 import type { PageWanted } from '../http/page.ts'
+import { ownReaction, reactionCounts } from '../reactions/counts.ts'
+import type { Counts, OwnReactionRow } from '../reactions/reaction.ts'
 import type { columnsOf } from './plan.ts'
 
 /**
- * An event in whatever state. The lock order is event, invitation, membership, participant, as the trigger end_participation has it: a transaction that changes what belongs
- * to an event locks the event `for share` first, and one that changes the event itself `for update`. So an archive waits
- * for changes in progress, and those that come after it see it.
+ * An event in whatever state. The lock order is event, album, comment, media item, and event, invitation, membership,
+ * participant, as the trigger end_participation has it: a transaction that changes what belongs to an event locks the
+ * event `for share` first, and one that changes the event itself `for update`. So an archive waits for changes in
+ * progress, and those that come after it see it.
  */
 export async function findEvent(
   tx: Tx,
@@ -38,6 +41,8 @@ export async function findEvent(
 const org = sql.placeholder('org')
 const caller = sql.placeholder('caller')
 const limit = sql.placeholder('limit')
+
+const reactedTo = { type: 'meta', event: sql`events.id`, id: sql`events.id` } as const
 
 /**
  * What callers see of an event. Counts are counted, so they cannot drift; each subquery is a look-up in an index for the
@@ -64,13 +69,17 @@ const shown = {
     where p.event_id = events.id and p.status = 'accepted')`,
   participation: sql<ParticipantStatus | null>`(select p.status from event_participants p
     where p.event_id = events.id and p.user_id = ${caller})`,
+  reactionCounts: reactionCounts(reactedTo),
+  myReaction: ownReaction(reactedTo, sql`${caller}`),
 }
-type OtherwiseShown = 'hostName' | 'createdAt' | 'participantCount' | 'participation'
+type OtherwiseShown = 'hostName' | 'createdAt' | 'participantCount' | 'participation' | 'reactionCounts' | 'myReaction'
 export type ShownEvent = Pick<EventRow, Exclude<keyof typeof shown, OtherwiseShown>> & {
   hostName: string | null
   createdAt: string
   participantCount: number
   participation: ParticipantStatus | null
+  reactionCounts: Partial<Counts> | null
+  myReaction: OwnReactionRow
 }
 
 /** An event as this caller sees it. Whether the caller may see it at all is decided on `ownerId` and `status`. */

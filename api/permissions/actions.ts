@@ -1,8 +1,10 @@
 import { authActions } from '../auth/policy.ts'
+import { commentActions } from '../comments/policy.ts'
 import { eventActions } from '../events/policy.ts'
 import { invitationActions } from '../invitations/policy.ts'
 import { mediaActions } from '../media/policy.ts'
 import { organizationActions } from '../organizations/policy.ts'
+import { reactionActions } from '../reactions/policy.ts'
 import { userActions } from '../users/policy.ts'
 import { permissionActions } from './policy.ts'
 import type { ActionRule } from './rule.ts'
@@ -10,11 +12,13 @@ import type { ActionRule } from './rule.ts'
 /** All actions of the permission service; a feature adds the actions of its `policy.ts`. */
 export const ACTIONS = {
   ...authActions,
+  ...commentActions,
   ...eventActions,
   ...invitationActions,
   ...mediaActions,
   ...organizationActions,
   ...permissionActions,
+  ...reactionActions,
   ...userActions,
 } as const
 

@@ -51,7 +51,16 @@ export function factsOf<R>(rule: Rule<R>): Fact<R>[] {
  * The subject of a rule. `caller`: the signed-in user, outside of organizations. `organization`: the organization only.
  * The others name the kind of row that the rule also checks.
  */
-export type ResourceKind = 'caller' | 'organization' | 'media' | 'upload' | 'event' | 'invitation' | 'membership'
+export type ResourceKind =
+  | 'caller'
+  | 'organization'
+  | 'media'
+  | 'upload'
+  | 'event'
+  | 'invitation'
+  | 'membership'
+  | 'comment'
+  | 'reaction'
 
 export interface ActionRule<R = unknown> {
   readonly on: ResourceKind

@@ -11,6 +11,8 @@ export const PREFIXES = {
   upload: 'upl',
   event: 'evt',
   invitation: 'inv',
+  comment: 'cmt',
+  reaction: 'rxn',
   audit: 'aud',
   session: 'ses',
   request: 'req',

@@ -3,6 +3,7 @@
  * camelCase here and snake_case there.
  */
 export * from './audit.ts'
+export * from './comments.ts'
 export * from './events.ts'
 export * from './idempotency.ts'
 export * from './invitations.ts'
@@ -10,6 +11,7 @@ export * from './limits.ts'
 export * from './media.ts'
 export * from './organizations.ts'
 export * from './outbox.ts'
+export * from './reactions.ts'
 export * from './sessions.ts'
 export * from './signing-keys.ts'
 export * from './uploads.ts'

@@ -5,7 +5,7 @@ import { type ListSeeds, made, type Seeds, type Side } from './seed.ts'
 
 const event = () => ({ title: randomUUID(), start_at: '2027-05-08T16:00:00Z' })
 
-const anEvent = async ({ api, org, person }: Side): Promise<string> =>
+export const anEvent = async ({ api, org, person }: Side): Promise<string> =>
   (await made(api.call(person, 'POST', `/api/orgs/${org}/events`, { json: event() }))).event_id
 
 const anActiveEvent = async (side: Side): Promise<string> => {

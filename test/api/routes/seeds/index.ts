@@ -1,22 +1,33 @@
 import { authSeeds } from './auth.ts'
+import { commentLists, commentSeeds } from './comments.ts'
 import { eventLists, eventSeeds } from './events.ts'
 import { invitationLists, invitationSeeds } from './invitations.ts'
 import { mediaLists, mediaSeeds } from './media.ts'
 import { organizationLists, organizationSeeds } from './organizations.ts'
 import { pageSeeds } from './pages.ts'
 import { permissionSeeds } from './permissions.ts'
+import { reactionSeeds } from './reactions.ts'
 import type { ListSeeds, Seeds } from './seed.ts'
 import { userLists, userSeeds } from './users.ts'
 
 /** One entry a feature. What its seeds are for: docs/testing.md. */
 export const SEEDS: Seeds = {
   ...authSeeds,
+  ...commentSeeds,
   ...eventSeeds,
   ...invitationSeeds,
   ...mediaSeeds,
   ...organizationSeeds,
   ...pageSeeds,
   ...permissionSeeds,
+  ...reactionSeeds,
   ...userSeeds,
 }
-export const LISTS: ListSeeds = { ...eventLists, ...invitationLists, ...mediaLists, ...organizationLists, ...userLists }
+export const LISTS: ListSeeds = {
+  ...commentLists,
+  ...eventLists,
+  ...invitationLists,
+  ...mediaLists,
+  ...organizationLists,
+  ...userLists,
+}
