@@ -50,8 +50,8 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
   const routes: Route[] = [
     ...healthRoutes({ version, ready: () => deps.ready() }),
     ...authRoutes(deps.auth),
-    ...commentRoutes(deps),
     ...eventRoutes(deps),
+    ...commentRoutes(deps),
     ...invitationRoutes(deps),
     ...mediaRoutes(deps),
     ...organizationRoutes(deps),

@@ -20,6 +20,8 @@ export const AUDIT_ACTIONS = {
   EVENT_ACTION: 'event',
   EVENT_ACTIVATE: 'event',
   EVENT_ARCHIVE: 'event',
+  ALBUM_CREATE: 'album',
+  ALBUM_ACTION: 'album',
   COMMENT_CREATE: 'comment',
   COMMENT_DELETE: 'comment',
   REACTION_CREATE: 'reaction',

@@ -34,7 +34,7 @@ export interface PlaceOfOne extends Place {
   id: Uuid
 }
 
-type Reading = Pick<Read<'comment.read'>, 'tx' | 'orgId' | 'actor' | 'permit'>
+type Reading = Pick<Read<'comment.read'>, 'tx' | 'orgId' | 'actor' | 'permit' | 'can'>
 
 /** The thread, unless the caller cannot see it. The comments on a deleted comment can still be read. */
 export async function openThread(request: Reading, { eventId, target }: Place) {

@@ -16,7 +16,7 @@ export const commentActions = {
   'comment.delete': on(
     'comment',
     'delete a comment',
-    allOf<Written>(anyOf<Written>(author, eventOwner, organizationAdmin), mayReadEvent),
+    anyOf<Written>(eventOwner, organizationAdmin, allOf<Written>(author, mayReadEvent)),
   ),
 } as const
 

@@ -3,6 +3,7 @@ import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { afterCursor, microseconds } from '../db/keyset.ts'
 import { prepared } from '../db/prepared.ts'
+import { albums } from '../db/schema/albums.ts'
 import {
   type Audience,
   type CommentRow,
@@ -57,6 +58,14 @@ export async function findComment(
     )
   const [row] = await (lock ? query.for(lock, { of: comments }) : query)
   return row
+}
+
+export async function findAlbumId(tx: Tx, orgId: Uuid, eventId: Uuid): Promise<Uuid | undefined> {
+  const [row] = await tx
+    .select({ id: albums.id })
+    .from(albums)
+    .where(and(eq(albums.orgId, orgId), eq(albums.eventId, eventId)))
+  return row?.id
 }
 
 /** Where an undeleted media item is among the comments of an event. */

@@ -1,11 +1,11 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
-import type { Tx } from '../db/db.ts'
+import { findAlbum, findAlbumWithMedia } from '../albums/queries.ts'
 import type { Audience } from '../db/schema/comments.ts'
 import type { EventRow } from '../db/schema/events.ts'
 import type { Asked } from '../http/in-organization.ts'
 import type { Target } from './comment.ts'
 import { audienceOf } from './policy.ts'
-import { type FoundComment, findAttached, findComment } from './queries.ts'
+import { type FoundComment, findAlbumId, findAttached, findComment } from './queries.ts'
 
 /** What a comment or a reaction is about, as the caller reaches it. */
 export interface FoundTarget extends Target {
@@ -19,7 +19,7 @@ export interface FoundTarget extends Target {
   comment?: FoundComment
 }
 
-type Asking = Pick<Asked, 'orgId' | 'actor'> & { tx: Tx }
+type Asking = Pick<Read<'comment.read'>, 'tx' | 'orgId' | 'actor' | 'can'>
 type Place = Pick<FoundTarget, 'audience' | 'sees' | 'mediaId'>
 
 const THE_EVENT: Place = { audience: 'event', sees: ['event'], mediaId: null }
@@ -58,6 +58,10 @@ async function placeOf(asking: Asking, event: EventRow, mediaId: Uuid): Promise<
 }
 
 /** Whether the caller sees the album of the event, and whether the media item is in it. */
-async function lookIntoAlbum(_asking: Asking, _event: EventRow, _mediaId: Uuid) {
-  return { seesAlbum: false, isInAlbum: false }
+async function lookIntoAlbum({ tx, orgId, actor, can }: Asking, { id: eventId }: EventRow, mediaId: Uuid) {
+  const albumId = await findAlbumId(tx, orgId, eventId)
+  const album = albumId && (await findAlbum(tx, { orgId, id: albumId, callerId: actor.userId }))
+  if (!album || !can('album.read', album)) return { seesAlbum: false, isInAlbum: false }
+  const holding = await findAlbumWithMedia(tx, { orgId, eventId, mediaId, callerId: actor.userId })
+  return { seesAlbum: true, isInAlbum: holding !== undefined }
 }

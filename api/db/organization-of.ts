@@ -3,7 +3,7 @@ import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Database } from './db.ts'
 
 /** Tables with a function `organization_of_<table>` (see `make_organization_lookup` in the migrations). */
-export type OrganizationLookup = 'media' | 'invitations'
+export type OrganizationLookup = 'media' | 'invitations' | 'albums'
 
 /**
  * The organization of a row, for requests whose path names none: row-level security hides the row until the

@@ -1,3 +1,4 @@
+import { albumActions } from '../albums/policy.ts'
 import { authActions } from '../auth/policy.ts'
 import { commentActions } from '../comments/policy.ts'
 import { eventActions } from '../events/policy.ts'
@@ -11,6 +12,7 @@ import type { ActionRule } from './rule.ts'
 
 /** All actions of the permission service; a feature adds the actions of its `policy.ts`. */
 export const ACTIONS = {
+  ...albumActions,
   ...authActions,
   ...commentActions,
   ...eventActions,

@@ -1,4 +1,5 @@
 import { formatId, type IdKind, parseId, type Uuid } from '../../lib/contract/ids.ts'
+import { findAlbum } from '../albums/queries.ts'
 import { findComment } from '../comments/queries.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { findEvent } from '../events/queries.ts'
@@ -17,6 +18,7 @@ import { explain, type ResourceKind, saysOf } from './rule.ts'
 
 /** How a dry run finds the resource of an action; a feature adds its tables. */
 const RESOURCES: Record<Exclude<ResourceKind, 'caller' | 'organization'>, Resource> = {
+  album: { id: 'album', find: (tx, orgId, id, callerId) => findAlbum(tx, { orgId, id, callerId }) },
   comment: { id: 'comment', find: (tx, orgId, id) => findComment(tx, { orgId, id }) },
   event: { id: 'event', find: (tx, orgId, id) => findEvent(tx, orgId, id) },
   invitation: {

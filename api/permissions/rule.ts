@@ -59,6 +59,7 @@ export type ResourceKind =
   | 'event'
   | 'invitation'
   | 'membership'
+  | 'album'
   | 'comment'
   | 'reaction'
 

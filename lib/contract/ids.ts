@@ -9,6 +9,7 @@ export const PREFIXES = {
   user: 'usr',
   media: 'med',
   upload: 'upl',
+  album: 'alb',
   event: 'evt',
   invitation: 'inv',
   comment: 'cmt',

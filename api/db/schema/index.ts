@@ -2,6 +2,7 @@
  * Mirrors `migrations/*.sql`, which are authoritative; a test compares the two. One file per feature; columns are
  * camelCase here and snake_case there.
  */
+export * from './albums.ts'
 export * from './audit.ts'
 export * from './comments.ts'
 export * from './events.ts'
