@@ -3,6 +3,7 @@ import { refuseArchived } from '../../../api/events/policy.ts'
 import { findEvent } from '../../../api/events/queries.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../support/api.ts'
 import { eventually } from '../../support/eventually.ts'
+import { inTurn as takeTurns, waiting } from '../../support/in-turn.ts'
 
 /** Two requests on one event at once: a held lock decides who comes first. */
 const api = await startTestApi(t)
@@ -33,30 +34,8 @@ const published = async (id: string) =>
 const audited = async (id: string, action: string) =>
   (await sql('select from audit_log where resource_id = $1 and action = $2', [uuidOf('event', id), action])).length
 
-const waiting = async (): Promise<number> => {
-  const [row] = await sql(
-    `select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-  )
-  return row?.n
-}
-
-/** Sends the requests one after another while the row is locked, so that they get it in this order. */
-async function inTurn<T>(id: string, ...requests: (() => Promise<T>)[]): Promise<T[]> {
-  const holder = await database.admin.connect()
-  try {
-    await holder.query('begin')
-    await holder.query('select from events where id = $1 for update', [uuidOf('event', id)])
-    const answers: Promise<T>[] = []
-    for (const request of requests) {
-      answers.push(request())
-      await eventually('it to wait', async () => (await waiting()) === answers.length)
-    }
-    await holder.query('commit')
-    return await Promise.all(answers)
-  } finally {
-    holder.release()
-  }
-}
+const inTurn = <T>(id: string, ...requests: (() => Promise<T>)[]) =>
+  takeTurns(api, { table: 'events', id: uuidOf('event', id) }, ...requests)
 
 t.test('two activate: both get the active event, and it happens once', async (t) => {
   const id = await create()
@@ -167,7 +146,7 @@ t.test('an archive waits for what is being changed in the event', async (t) => {
   let archiving: ReturnType<typeof archive> | undefined
   await changeBelongings(id, async () => {
     archiving = archive(id)
-    await eventually('the archive to wait', async () => (await waiting()) === 1)
+    await eventually('the archive to wait', async () => (await waiting(api)) === 1)
     t.equal((await show(id)).status, 'active')
   })
   t.match(await archiving, { status: 200, data: { status: 'archived' } })
@@ -202,7 +181,7 @@ t.test('an owner who leaves while creating an event creates none', async (t) => 
     await holder.query('begin')
     await holder.query('delete from memberships where org_id = $1 and user_id = $2', [orgId, leaver.id])
     const creating = call(leaver, 'POST', EVENTS, { json: GIVEN })
-    await eventually('the creation to wait', async () => (await waiting()) === 1)
+    await eventually('the creation to wait', async () => (await waiting(api)) === 1)
     await holder.query('commit')
     t.match(await creating, { status: 404, code: 'NOT_FOUND' })
   } finally {
