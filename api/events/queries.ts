@@ -18,6 +18,10 @@ import { ownReaction, reactionCounts } from '../reactions/counts.ts'
 import type { Counts, OwnReactionRow } from '../reactions/reaction.ts'
 import type { columnsOf } from './plan.ts'
 
+const org = sql.placeholder('org')
+const caller = sql.placeholder('caller')
+const limit = sql.placeholder('limit')
+
 /**
  * An event in whatever state. The lock order is event, album, comment, media item, and event, invitation, membership,
  * participant, as the trigger end_participation has it: a transaction that changes what belongs to an event locks the
@@ -30,17 +34,33 @@ export async function findEvent(
   id: Uuid,
   { lock }: { lock?: 'share' | 'update' } = {},
 ): Promise<EventRow | undefined> {
-  const query = tx
-    .select()
-    .from(events)
-    .where(and(eq(events.orgId, orgId), eq(events.id, id)))
-  const [row] = await (lock ? query.for(lock) : query)
+  const query = prepared(tx, `find_event_${lock ?? 'unlocked'}`, (name) => {
+    const found = tx
+      .select()
+      .from(events)
+      .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id'))))
+    return (lock ? found.for(lock) : found).prepare(name)
+  })
+  // Both leave together; the second runs when the first is over.
+  const [, [row]] = await Promise.all([lock && queueFor(tx, id, lock), query.execute({ org: orgId, id })])
   return row
 }
 
-const org = sql.placeholder('org')
-const caller = sql.placeholder('caller')
-const limit = sql.placeholder('limit')
+/**
+ * The lock of a row lets others share it while one waits for it alone, so that an archive would wait as long as people
+ * react: Postgres grants advisory locks in the order of the requests. Every transaction takes this one for one event at
+ * most.
+ */
+async function queueFor(tx: Tx, id: Uuid, lock: 'share' | 'update'): Promise<void> {
+  const take = sql.raw(lock === 'share' ? 'pg_advisory_xact_lock_shared' : 'pg_advisory_xact_lock')
+  const query = prepared(tx, `queue_for_event_${lock}`, (name) =>
+    tx
+      .select({ taken: sql`${take}(hashtextextended('event ' || ${sql.placeholder('id')}::text, 0))` })
+      .from(sql`(select 1) one`)
+      .prepare(name),
+  )
+  await query.execute({ id })
+}
 
 const reactedTo = { type: 'meta', event: sql`events.id`, id: sql`events.id` } as const
 

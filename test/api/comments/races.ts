@@ -3,7 +3,8 @@ import { findComment } from '../../../api/comments/queries.ts'
 import { startTestApi, uuidOf } from '../../support/api.ts'
 import { aMediaItem, idIn, threadsIn } from '../../support/comments.ts'
 import { eventually } from '../../support/eventually.ts'
-import { inTurn, waiting, whileHeld } from '../../support/in-turn.ts'
+import { inTurn, waitingIn } from '../../support/in-turn.ts'
+import { whileHeld } from '../../support/while-held.ts'
 
 /** Requests on one comment, or one event, at once: a held lock decides who comes first. */
 const api = await startTestApi(t)
@@ -27,6 +28,11 @@ const mentioned = async (path: string) =>
 const audited = async (id: string, action: string) =>
   (await sql('select from audit_log where resource_id = $1 and action = $2', [id, action])).length
 
+const row = (table: 'events' | 'comments', id: string) => ({
+  text: `select from ${table} where id = $1 for update`,
+  values: [id],
+})
+
 const CHANGES: [what: string, status: number, change: (path: string) => ReturnType<typeof edit>][] = [
   ['a comment', 201, (path) => post(another, path.slice(0, path.lastIndexOf('/')))],
   ['a reply', 201, (path) => post(another, path.replace(/meta\/.*\/comments\//, 'comment/').concat('/comments'))],
@@ -41,16 +47,16 @@ for (const [what, status, change] of CHANGES) {
       sql('select count(*)::int as n, max(version) as v from comments where event_id = $1', [id])
     const before = await count(late.id)
     const [archived, refused] = await inTurn(
-      api,
-      { table: 'events', id: late.id },
+      database,
+      row('events', late.id),
       () => archive(late.wireId),
       () => change(latePath),
     )
     t.strictSame([archived?.status, refused?.status, refused?.code], [200, 422, 'EVENT_ARCHIVED'])
     t.strictSame(await count(late.id), before)
     const [changed, afterwards] = await inTurn(
-      api,
-      { table: 'events', id: early.id },
+      database,
+      row('events', early.id),
       () => change(earlyPath),
       () => archive(early.wireId),
     )
@@ -63,8 +69,8 @@ t.test('a reply that waits for the deletion of its comment finds no comment', as
   const party = await event()
   const path = await posted(another, at(party))
   const [deleted, reply] = await inTurn(
-    api,
-    { table: 'comments', id: uuid(path) },
+    database,
+    row('comments', uuid(path)),
     () => remove(path),
     () => post(owner, at(party, 'comment', idIn(path))),
   )
@@ -76,8 +82,8 @@ t.test('a deletion that waits for a reply leaves it', async (t) => {
   const party = await event()
   const path = await posted(another, at(party))
   const [reply, deleted] = await inTurn(
-    api,
-    { table: 'comments', id: uuid(path) },
+    database,
+    row('comments', uuid(path)),
     () => post(owner, at(party, 'comment', idIn(path))),
     () => remove(path),
   )
@@ -106,8 +112,8 @@ t.test('replies and deletions at once, many times: a comment has the replies tha
 t.test('two edits: the second edits what the first left, and both versions are kept', async (t) => {
   const path = await posted(another, at(await event()), { body: 'One' })
   const [first, second] = await inTurn(
-    api,
-    { table: 'comments', id: uuid(path) },
+    database,
+    row('comments', uuid(path)),
     () => edit(path, { body: 'Two' }),
     () => edit(path, { mentions: [owner.wireId] }),
   )
@@ -131,15 +137,15 @@ t.test('edits at once that mention the same user: the user is told once', async 
   )
   for (const { status } of answers) t.equal(status, 200)
   t.strictSame(await mentioned(path), [owner.wireId])
-  const [row] = await sql('select version from comments where id = $1', [uuid(path)])
-  t.equal(row?.version, 13)
+  const [made] = await sql('select version from comments where id = $1', [uuid(path)])
+  t.equal(made?.version, 13)
 })
 
 t.test('an edit that waits for a deletion finds no comment', async (t) => {
   const path = await posted(another, at(await event()))
   const [deleted, edited] = await inTurn(
-    api,
-    { table: 'comments', id: uuid(path) },
+    database,
+    row('comments', uuid(path)),
     () => remove(path),
     () => edit(path, { body: 'Late' }),
   )
@@ -149,8 +155,8 @@ t.test('an edit that waits for a deletion finds no comment', async (t) => {
 t.test('of two deletions one deletes', async (t) => {
   const path = await posted(another, at(await event()))
   const answers = await inTurn(
-    api,
-    { table: 'comments', id: uuid(path) },
+    database,
+    row('comments', uuid(path)),
     () => remove(path),
     () => remove(path, owner),
   )
@@ -199,26 +205,25 @@ t.test('edits while the window closes: none counts that began after it', async (
   t.strictSame(refused, Array(4).fill('COMMENT_EDIT_WINDOW_EXPIRED'))
   t.ok(accepted.length > 0)
   for (const time of accepted) t.ok(new Date(time) < closes, time)
-  const [row] = await sql(
+  const [made] = await sql(
     'select version, updated_at < created_at + $2::interval as in_time from comments where id = $1',
     [uuid(path), '15 minutes'],
   )
-  t.strictSame(row, { version: 1 + accepted.length, in_time: true })
+  t.strictSame(made, { version: 1 + accepted.length, in_time: true })
 })
 
 t.test('an edit counts that began in time and had to wait', async (t) => {
   const path = await posted(another, at(await event()))
   await closesIn(path, 500)
-  const statement = { text: 'select from comments where id = $1 for update', values: [uuid(path)] }
-  const edited = await whileHeld(api, statement, async (commit) => {
+  const edited = await whileHeld(database, row('comments', uuid(path)), async (commit) => {
     const answer = edit(path, { body: 'In time' })
-    await eventually('the edit to wait', async () => (await waiting(api)) === 1)
+    await eventually('the edit to wait', async () => (await waitingIn(database)) === 1)
     await eventually('the window to close', async () => {
-      const [row] = await sql(
+      const [made] = await sql(
         `select clock_timestamp() > created_at + interval '15 minutes' as closed from comments where id = $1`,
         [uuid(path)],
       )
-      return row?.closed
+      return made?.closed
     })
     await commit()
     return answer
@@ -232,9 +237,9 @@ const purgeOf = (media: string) => ({ text: 'delete from media where id = $1', v
 t.test('a media item that is purged while a comment attaches it is not available', async (t) => {
   const party = await event()
   const photo = await aMediaItem(api, { orgId, uploader: another })
-  const answer = await whileHeld(api, purgeOf(photo), async (commit) => {
+  const answer = await whileHeld(database, purgeOf(photo), async (commit) => {
     const posting = post(another, at(party), { body: 'x', media_ids: [photo] })
-    await eventually('the comment to wait', async () => (await waiting(api)) === 1)
+    await eventually('the comment to wait', async () => (await waitingIn(database)) === 1)
     await commit()
     return posting
   })
@@ -248,9 +253,9 @@ t.test('a media item that is purged while an edit keeps it is left out', async (
     await aMediaItem(api, { orgId, uploader: another }),
   ]
   const path = await posted(another, at(await event()), { body: 'x', media_ids: [gone, stays] })
-  const answer = await whileHeld(api, purgeOf(gone), async (commit) => {
+  const answer = await whileHeld(database, purgeOf(gone), async (commit) => {
     const editing = edit(path, { media_ids: [stays, gone] })
-    await eventually('the edit to wait', async () => (await waiting(api)) === 1)
+    await eventually('the edit to wait', async () => (await waitingIn(database)) === 1)
     await commit()
     return editing
   })
@@ -274,8 +279,8 @@ t.test('everything at once, many times: nothing deadlocks, and nothing changes a
   })
   const answers = await Promise.all(requests.map((request) => request()))
   for (const { status, code } of answers) t.ok([200, 201, 204, 404, 422].includes(status), `${status} ${code}`)
-  const made = answers.filter(({ status, data }) => status === 201 && data.comment_id).length
-  const [row] = await sql('select count(*)::int as n from comments where event_id = $1', [party.id])
-  t.equal(row?.n, 4 + made)
+  const posts = answers.filter(({ status, data }) => status === 201 && data.comment_id).length
+  const [made] = await sql('select count(*)::int as n from comments where event_id = $1', [party.id])
+  t.equal(made?.n, 4 + posts)
   t.match(await post(owner, at(party)), { status: 422, code: 'EVENT_ARCHIVED' })
 })

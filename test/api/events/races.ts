@@ -3,7 +3,7 @@ import { refuseArchived } from '../../../api/events/policy.ts'
 import { findEvent } from '../../../api/events/queries.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../support/api.ts'
 import { eventually } from '../../support/eventually.ts'
-import { inTurn as takeTurns, waiting } from '../../support/in-turn.ts'
+import { inTurn as inTurnOn, waitingIn } from '../../support/in-turn.ts'
 
 /** Two requests on one event at once: a held lock decides who comes first. */
 const api = await startTestApi(t)
@@ -34,8 +34,14 @@ const published = async (id: string) =>
 const audited = async (id: string, action: string) =>
   (await sql('select from audit_log where resource_id = $1 and action = $2', [uuidOf('event', id), action])).length
 
-const inTurn = <T>(id: string, ...requests: (() => Promise<T>)[]) =>
-  takeTurns(api, { table: 'events', id: uuidOf('event', id) }, ...requests)
+const waiting = () => waitingIn(database)
+/** In this order, decided by a lock on the event. */
+const inTurn = <T>(id: string, ...requests: (() => Promise<T>)[]): Promise<T[]> =>
+  inTurnOn(
+    database,
+    { text: 'select from events where id = $1 for update', values: [uuidOf('event', id)] },
+    ...requests,
+  )
 
 t.test('two activate: both get the active event, and it happens once', async (t) => {
   const id = await create()
@@ -146,7 +152,7 @@ t.test('an archive waits for what is being changed in the event', async (t) => {
   let archiving: ReturnType<typeof archive> | undefined
   await changeBelongings(id, async () => {
     archiving = archive(id)
-    await eventually('the archive to wait', async () => (await waiting(api)) === 1)
+    await eventually('the archive to wait', async () => (await waiting()) === 1)
     t.equal((await show(id)).status, 'active')
   })
   t.match(await archiving, { status: 200, data: { status: 'archived' } })
@@ -181,7 +187,7 @@ t.test('an owner who leaves while creating an event creates none', async (t) => 
     await holder.query('begin')
     await holder.query('delete from memberships where org_id = $1 and user_id = $2', [orgId, leaver.id])
     const creating = call(leaver, 'POST', EVENTS, { json: GIVEN })
-    await eventually('the creation to wait', async () => (await waiting(api)) === 1)
+    await eventually('the creation to wait', async () => (await waiting()) === 1)
     await holder.query('commit')
     t.match(await creating, { status: 404, code: 'NOT_FOUND' })
   } finally {
