@@ -9,7 +9,7 @@ import { findEvent } from '../events/queries.ts'
 import { found, WithStatus, type Write } from '../http/in-organization.ts'
 import { notFound } from '../http/validate.ts'
 import type { Emoji } from './emoji.ts'
-import { countReactions, deleteReaction, findReaction, putReaction } from './queries.ts'
+import { countReactions, deleteReaction, findReaction, putReaction, type Reacted } from './queries.ts'
 import { toCounts } from './reaction.ts'
 
 /** Messages are accepted as a target, and none exist. */
@@ -25,27 +25,39 @@ export interface React {
 
 /** The same emoji again changes nothing, and nobody is told. */
 export async function react(request: Write<'reaction.add'>, { eventId, destination, actionId, emoji }: React) {
-  const { tx, orgId, actor, permit, announce, audit } = request
+  const { tx, orgId, actor, permit } = request
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
   const target = await findReactedTo(request, event, destination, actionId)
   refuseArchived(event)
   const of = { orgId, eventId, targetType: target.type, targetId: target.id, userId: actor.userId }
   const { row, change } = await putReaction(tx, { ...of, emoji })
   const ids = { reaction_id: formatId('reaction', row.id), event_id: formatId('event', eventId) }
-  if (change !== 'none') {
-    await announce('reaction_added', row, {
+  // Independent of each other, so that they leave together.
+  const [counted] = await Promise.all([
+    countReactions(tx, of),
+    change !== 'none' && record(request, target, row, { emoji, change, ids }),
+  ])
+  const data = { reaction_id: ids.reaction_id, emoji, counts: toCounts(counted) }
+  return change === 'new' ? data : new WithStatus(200, data)
+}
+
+const record = (
+  { orgId, actor, announce, audit }: Write<'reaction.add'>,
+  target: FoundTarget,
+  row: Reacted['row'],
+  { emoji, change, ids }: { emoji: Emoji; change: string; ids: { reaction_id: string; event_id: string } },
+) =>
+  Promise.all([
+    announce('reaction_added', row, {
       ...ids,
       target_type: target.type,
       target_id: formatTarget(target),
       org_id: formatId('organization', orgId),
       user_id: formatId('user', actor.userId),
       emoji,
-    })
-    await audit('REACTION_CREATE', row, { event_id: ids.event_id, operation: change })
-  }
-  const data = { reaction_id: ids.reaction_id, emoji, counts: toCounts(await countReactions(tx, of)) }
-  return change === 'new' ? data : new WithStatus(200, data)
-}
+    }),
+    audit('REACTION_CREATE', row, { event_id: ids.event_id, operation: change }),
+  ])
 
 async function findReactedTo(
   request: Write<'reaction.add'>,

@@ -10,6 +10,8 @@ const ALL = [
   'media-rows',
   'event-list',
   'members',
+  'reactions',
+  'comment-list',
   'chunks',
   'single-uploads',
   'transcode',
