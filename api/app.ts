@@ -3,6 +3,7 @@ import packageJson from '../package.json' with { type: 'json' }
 import { albumRoutes } from './albums/routes.ts'
 import type { AuthDeps } from './auth/commands.ts'
 import { authRoutes } from './auth/routes.ts'
+import { commentRoutes } from './comments/routes.ts'
 import type { ApiDeps } from './deps.ts'
 import { eventRoutes } from './events/routes.ts'
 import { healthRoutes } from './health/routes.ts'
@@ -13,6 +14,7 @@ import { invitationRoutes } from './invitations/routes.ts'
 import { mediaRoutes } from './media/routes.ts'
 import { organizationRoutes } from './organizations/routes.ts'
 import { permissionRoutes } from './permissions/routes.ts'
+import { reactionRoutes } from './reactions/routes.ts'
 import { referenceRoutes } from './reference/routes.ts'
 import { userRoutes } from './users/routes.ts'
 
@@ -26,11 +28,13 @@ const TAGS = {
   Albums: 'Albums of an organization, and the media items in them.',
   Administration: 'For platform administrators.',
   Authentication: 'Sign-in through this server (deprecated: use the identity provider), and the public signing keys.',
+  Comments: 'Comments on events and on what belongs to them, and replies.',
   Events: 'Events of an organization, and the users who take part in them.',
   Health: 'State of the service.',
   Delivery: 'Download of media through signed links.',
   Invitations: 'People are invited to events, and respond.',
   Organizations: 'Members of an organization.',
+  Reactions: 'Reactions to events and to what belongs to them.',
   Reference: 'This document.',
   Storage: 'Upload of media items into an organization, and access to them.',
   Users: 'Users of the service.',
@@ -50,10 +54,12 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
     ...authRoutes(deps.auth),
     ...albumRoutes(deps),
     ...eventRoutes(deps),
+    ...commentRoutes(deps),
     ...invitationRoutes(deps),
     ...mediaRoutes(deps),
     ...organizationRoutes(deps),
     ...permissionRoutes(deps),
+    ...reactionRoutes(deps),
     ...userRoutes(deps),
     ...referenceRoutes(() => document()),
   ]

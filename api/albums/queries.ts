@@ -63,8 +63,6 @@ export async function findAlbum(
 /**
  * The album of an event, if this media item is in it and not deleted; the album then decides who sees it (`album.read`).
  * The video of a Live Photo is in an album as its image.
- *
- * @public
  */
 export async function findAlbumWithMedia(
   tx: Tx,

@@ -24,6 +24,10 @@ export const AUDIT_ACTIONS = {
   EVENT_ARCHIVE: 'event',
   ALBUM_CREATE: 'album',
   ALBUM_ACTION: 'album',
+  COMMENT_CREATE: 'comment',
+  COMMENT_DELETE: 'comment',
+  REACTION_CREATE: 'reaction',
+  REACTION_DELETE: 'reaction',
   ADMIN_ACTION: 'user',
   ACCESS_DENIED: 'permission',
 } as const

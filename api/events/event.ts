@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { inputTime, outputId, outputTime, text } from '../http/schemas.ts'
+import { OwnReaction, ReactionCounts } from '../reactions/reaction.ts'
 import type { EventChanges } from './plan.ts'
 
 export const EventStatus = z
@@ -60,26 +61,10 @@ export const UpdateEvent = z
   .refine((changes) => fieldsOf(changes).length > 0, 'names no field that can be changed')
   .meta({ minProperties: 1 })
 
-/** The fixed set of the specification; the heart is the one with the variation selector. */
-const ReactionEmoji = z.enum(['❤️', '😂', '🎉', '😢', '👏', '🔥']).meta({ id: 'ReactionEmoji' })
 const Count = z
   .int()
   .min(0)
   .max(2 ** 31 - 1)
-
-/** Zero until there are reactions. */
-export const NO_REACTIONS = Object.fromEntries(ReactionEmoji.options.map((emoji) => [emoji, 0])) as Record<
-  z.output<typeof ReactionEmoji>,
-  number
->
-
-const ReactionCounts = z.record(ReactionEmoji, Count).meta({
-  id: 'ReactionCounts',
-  description: 'By emoji; always all six',
-  example: NO_REACTIONS,
-  // A map for generated clients: names of required fields would make them look for fields.
-  override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => void delete jsonSchema['required'],
-})
 
 export const Event = z
   .object({
@@ -105,6 +90,7 @@ export const Event = z
     my_participation: ParticipantStatus.nullable().meta({ description: 'Null unless the caller is invited' }),
     album_id: outputId('album').nullable().meta({ description: 'Null without an album that the caller can see' }),
     reaction_counts: ReactionCounts,
+    my_reaction: OwnReaction.nullable(),
   })
   .meta({ id: 'Event' })
 export type Event = z.input<typeof Event>

@@ -1,7 +1,8 @@
 import { formatId } from '../../lib/contract/ids.ts'
 import { timestamp } from '../http/schemas.ts'
 import type { Permit } from '../permissions/permit.ts'
-import { type Event, NO_REACTIONS, type Participant } from './event.ts'
+import { toCounts, toOwnReaction } from '../reactions/reaction.ts'
+import type { Event, Participant } from './event.ts'
 import type { ListedParticipant, ShownEvent } from './queries.ts'
 
 type Can = Permit<'event.read'>['can']
@@ -32,7 +33,8 @@ export const toEvent = (row: ShownEvent, can: Can): Event => ({
   participant_count: row.participantCount,
   my_participation: row.participation,
   album_id: albumIdOf(row, can),
-  reaction_counts: NO_REACTIONS,
+  reaction_counts: toCounts(row.reactionCounts),
+  my_reaction: toOwnReaction(row.myReaction),
 })
 
 export const toParticipant = (row: ListedParticipant): Participant => ({

@@ -15,13 +15,19 @@ import {
 import { memberships } from '../db/schema/organizations.ts'
 import { users } from '../db/schema/users.ts'
 import type { PageWanted } from '../http/page.ts'
+import { ownReaction, reactionCounts } from '../reactions/counts.ts'
+import type { Counts, OwnReactionRow } from '../reactions/reaction.ts'
 import type { columnsOf } from './plan.ts'
 
+const org = sql.placeholder('org')
+const caller = sql.placeholder('caller')
+const limit = sql.placeholder('limit')
+
 /**
- * An event in whatever state. The lock order is event, invitation, membership, participant, as the trigger
- * end_participation has it, and event, album, media (api/albums/queries.ts): a transaction that changes what belongs
- * to an event locks the event `for share` first, and one that changes the event itself `for update`. So an archive waits
- * for changes in progress, and those that come after it see it.
+ * An event in whatever state. The lock order is event, album, comment, media item, and event, invitation, membership,
+ * participant, as the trigger end_participation has it: a transaction that changes what belongs to an event locks the
+ * event `for share` first, and one that changes the event itself `for update`. So an archive waits for changes in
+ * progress, and those that come after it see it.
  */
 export async function findEvent(
   tx: Tx,
@@ -36,13 +42,28 @@ export async function findEvent(
       .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id'))))
     return (lock ? found.for(lock) : found).prepare(name)
   })
-  const [row] = await query.execute({ org: orgId, id })
+  // Both leave together; the second runs when the first is over.
+  const [, [row]] = await Promise.all([lock && queueFor(tx, id, lock), query.execute({ org: orgId, id })])
   return row
 }
 
-const org = sql.placeholder('org')
-const caller = sql.placeholder('caller')
-const limit = sql.placeholder('limit')
+/**
+ * The lock of a row lets others share it while one waits for it alone, so that an archive would wait as long as people
+ * react: Postgres grants advisory locks in the order of the requests. Every transaction takes this one for one event at
+ * most.
+ */
+async function queueFor(tx: Tx, id: Uuid, lock: 'share' | 'update'): Promise<void> {
+  const take = sql.raw(lock === 'share' ? 'pg_advisory_xact_lock_shared' : 'pg_advisory_xact_lock')
+  const query = prepared(tx, `queue_for_event_${lock}`, (name) =>
+    tx
+      .select({ taken: sql`${take}(hashtextextended('event ' || ${sql.placeholder('id')}::text, 0))` })
+      .from(sql`(select 1) one`)
+      .prepare(name),
+  )
+  await query.execute({ id })
+}
+
+const reactedTo = { type: 'meta', event: sql`events.id`, id: sql`events.id` } as const
 
 /**
  * What callers see of an event. Counts are counted, so they cannot drift; each subquery is a look-up in an index for the
@@ -78,14 +99,25 @@ const shown = {
     status: albums.status,
     visibility: albums.visibility,
   },
+  reactionCounts: reactionCounts(reactedTo),
+  myReaction: ownReaction(reactedTo, sql`${caller}`),
 }
-type OtherwiseShown = 'hostName' | 'createdAt' | 'participantCount' | 'participation' | 'album'
+type OtherwiseShown =
+  | 'hostName'
+  | 'createdAt'
+  | 'participantCount'
+  | 'participation'
+  | 'album'
+  | 'reactionCounts'
+  | 'myReaction'
 export type ShownEvent = Pick<EventRow, Exclude<keyof typeof shown, OtherwiseShown>> & {
   hostName: string | null
   createdAt: string
   participantCount: number
   participation: ParticipantStatus | null
   album: Pick<AlbumRow, 'id' | 'ownerId' | 'status' | 'visibility'> | null
+  reactionCounts: Partial<Counts> | null
+  myReaction: OwnReactionRow
 }
 
 /** An event as this caller sees it. Whether the caller may see it at all is decided on `ownerId` and `status`. */

@@ -4,8 +4,9 @@ import type { ApiDeps } from '../deps.ts'
 import { found, inOrganization } from '../http/in-organization.ts'
 import type { Route } from '../http/route.ts'
 import { listOf, pageQuery, pathId } from '../http/schemas.ts'
+import { NO_REACTIONS } from '../reactions/reaction.ts'
 import { activateEvent, archiveEvent, changeEvent, createEvent } from './commands.ts'
-import { CreateEvent, Event, EventStatus, NO_REACTIONS, Participant, ParticipantTotal, UpdateEvent } from './event.ts'
+import { CreateEvent, Event, EventStatus, Participant, ParticipantTotal, UpdateEvent } from './event.ts'
 import { toEvent, toParticipant } from './present.ts'
 import { countParticipants, findEvent, findShown, listEvents, listParticipants } from './queries.ts'
 
@@ -39,6 +40,7 @@ const DRAFT: Event = {
   my_participation: 'accepted',
   album_id: null,
   reaction_counts: NO_REACTIONS,
+  my_reaction: null,
 }
 const ACTIVE: Event = {
   ...DRAFT,

@@ -33,7 +33,8 @@ function linkTo(to: Route, own: readonly string[], id: string): Link | undefined
     return undefined
   }
   const value = `$response.body#/data/${id}`
-  const path = needed.filter(isId).map((name) => [name, name === id ? value : `$request.path.${name}`])
+  const known = needed.filter((name) => isId(name) || own.includes(name))
+  const path = known.map((name) => [name, name === id ? value : `$request.path.${name}`])
   return {
     operationId: to.operationId,
     description: `The \`${id}\` of the response, for \`${to.operationId}\``,

@@ -35,6 +35,22 @@ const inPath = <T>(meta: z.core.GlobalMeta, parse: (text: string) => T | undefin
 /** An id in the path: `med_…` or a bare UUID, parsed to a UUID. Anything else is 404. */
 export const pathId = (kind: IdKind) => inPath(givenId(kind), (text) => parseId(kind, text))
 
+/** An id of one of these kinds in the path, parsed to what it can be: a bare UUID can be of each kind. */
+export const pathIdOf = (description: string, kinds: readonly [IdKind, ...IdKind[]]) => {
+  const pattern = kinds.map((kind) => givenIdPattern(kind).source).join('|')
+  return inPath({ description, pattern, example: exampleOf(kinds[0]) }, (text) => {
+    const ids = kinds.flatMap((kind) => {
+      const id = parseId(kind, text)
+      return id === undefined ? [] : [{ kind, id }]
+    })
+    return ids.length > 0 ? ids : undefined
+  })
+}
+
+/** One of these words in the path. Anything else is 404. */
+export const pathWord = <T extends string>(description: string, words: readonly T[]) =>
+  inPath({ description, enum: [...words], example: words[0] }, (text) => words.find((word) => word === text))
+
 /** A user in the path: an id, or `me` for the caller. Parsed to a function of the caller. */
 export const pathUser = () =>
   inPath(

@@ -1,9 +1,11 @@
 import { albumActions } from '../albums/policy.ts'
 import { authActions } from '../auth/policy.ts'
+import { commentActions } from '../comments/policy.ts'
 import { eventActions } from '../events/policy.ts'
 import { invitationActions } from '../invitations/policy.ts'
 import { mediaActions } from '../media/policy.ts'
 import { organizationActions } from '../organizations/policy.ts'
+import { reactionActions } from '../reactions/policy.ts'
 import { userActions } from '../users/policy.ts'
 import { permissionActions } from './policy.ts'
 import type { ActionRule } from './rule.ts'
@@ -12,11 +14,13 @@ import type { ActionRule } from './rule.ts'
 export const ACTIONS = {
   ...albumActions,
   ...authActions,
+  ...commentActions,
   ...eventActions,
   ...invitationActions,
   ...mediaActions,
   ...organizationActions,
   ...permissionActions,
+  ...reactionActions,
   ...userActions,
 } as const
 

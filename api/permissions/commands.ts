@@ -1,5 +1,6 @@
 import { formatId, type IdKind, parseId, type Uuid } from '../../lib/contract/ids.ts'
 import { findAlbum } from '../albums/queries.ts'
+import { findComment } from '../comments/queries.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { findEvent } from '../events/queries.ts'
 import { changesOf } from '../http/in-organization.ts'
@@ -10,6 +11,7 @@ import { findMediaOrTrash } from '../media/deletion/queries.ts'
 import { findMedia } from '../media/queries.ts'
 import { findUpload } from '../media/uploads/queries.ts'
 import { findMembership } from '../organizations/queries.ts'
+import { findReaction } from '../reactions/queries.ts'
 import { type Action, isAction, ruleOf } from './actions.ts'
 import type { ExplainPermission, PermissionExplanation } from './explain.ts'
 import { explain, type ResourceKind, saysOf } from './rule.ts'
@@ -17,6 +19,7 @@ import { explain, type ResourceKind, saysOf } from './rule.ts'
 /** How a dry run finds the resource of an action; a feature adds its tables. */
 const RESOURCES: Record<Exclude<ResourceKind, 'caller' | 'organization'>, Resource> = {
   album: { id: 'album', find: (tx, orgId, id, callerId) => findAlbum(tx, { orgId, id, callerId }) },
+  comment: { id: 'comment', find: (tx, orgId, id) => findComment(tx, { orgId, id }) },
   event: { id: 'event', find: (tx, orgId, id) => findEvent(tx, orgId, id) },
   invitation: {
     id: 'invitation',
@@ -29,6 +32,7 @@ const RESOURCES: Record<Exclude<ResourceKind, 'caller' | 'organization'>, Resour
   media: { id: 'media', find: findMedia },
   // A member is named by the user.
   membership: { id: 'user', find: findMembership },
+  reaction: { id: 'reaction', find: (tx, orgId, id) => findReaction(tx, { orgId, id }) },
   upload: { id: 'upload', find: (tx, orgId, id) => findUpload(tx, orgId, id) },
 }
 /** Actions on rows that other actions do not find. */

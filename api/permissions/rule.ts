@@ -60,6 +60,8 @@ export type ResourceKind =
   | 'invitation'
   | 'membership'
   | 'album'
+  | 'comment'
+  | 'reaction'
 
 export interface ActionRule<R = unknown> {
   readonly on: ResourceKind

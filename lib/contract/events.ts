@@ -121,6 +121,43 @@ export const EVENTS = {
       generation: z.int().positive(),
     }),
   },
+  /** `target_type` is `meta` for the event itself; then `target_id` is the event. */
+  CommentPosted: {
+    area: 'comment',
+    payload: z.object({
+      comment_id: z.string(),
+      event_id: z.string(),
+      org_id: z.string(),
+      author_id: z.string(),
+      target_type: z.enum(['meta', 'comment', 'media']),
+      target_id: z.string(),
+    }),
+  },
+  /** Once per comment and mentioned user, also if an edit adds the mention. The aggregate is the comment. */
+  USER_MENTIONED: {
+    area: 'comment',
+    payload: z.object({
+      comment_id: z.string(),
+      event_id: z.string(),
+      org_id: z.string(),
+      mentioned_user_id: z.string(),
+      author_id: z.string(),
+      excerpt: z.string(),
+    }),
+  },
+  /** A new reaction, or another emoji of an earlier one: of several with one `reaction_id` the latest version counts. */
+  reaction_added: {
+    area: 'reaction',
+    payload: z.object({
+      reaction_id: z.string(),
+      target_type: z.enum(['meta', 'comment', 'media']),
+      target_id: z.string(),
+      event_id: z.string(),
+      org_id: z.string(),
+      user_id: z.string(),
+      emoji: z.string(),
+    }),
+  },
 } as const satisfies Record<string, { area: string; payload: z.ZodType }>
 export type EventType = keyof typeof EVENTS
 export type EventPayload<T extends EventType> = z.infer<(typeof EVENTS)[T]['payload']>

@@ -12,6 +12,8 @@ export const PREFIXES = {
   album: 'alb',
   event: 'evt',
   invitation: 'inv',
+  comment: 'cmt',
+  reaction: 'rxn',
   audit: 'aud',
   session: 'ses',
   request: 'req',

@@ -12,6 +12,8 @@ const ALL = [
   'albums',
   'members',
   'invitations',
+  'reactions',
+  'comment-list',
   'chunks',
   'single-uploads',
   'transcode',

@@ -44,6 +44,7 @@ const TYPES: Record<string, string> = {
   bigint: 'int8',
   integer: 'int4',
   boolean: 'bool',
+  'uuid[]': '_uuid',
 }
 
 function columnsOfSchema(): string[] {

@@ -19,6 +19,7 @@ const rowOf = (by: string) => ({
   ownerId: by,
   invitedBy: by,
   userId: by,
+  authorId: by,
   email: null,
   callerEmail: null,
   isPresented: false,
@@ -32,7 +33,7 @@ const theirs = rowOf('you')
 const ROLES = ['owner', 'admin', 'member', null] as const
 
 /**
- * Roles, `platform` for ROLE_ADMIN, `uploader` for the uploader, owner or inviter of the row while a member, and `guest`
+ * Roles, `platform` for ROLE_ADMIN, `uploader` for the uploader, owner, author or inviter of the row while a member, and `guest`
  * for the invitee of the row, member or not.
  */
 const TABLE: Record<Action, readonly (string | null)[]> = {
@@ -61,6 +62,12 @@ const TABLE: Record<Action, readonly (string | null)[]> = {
   'event.archive': ['owner', 'admin', 'uploader'],
   'event.invite': ['owner', 'admin', 'uploader'],
   'event.list_invitations': ['owner', 'admin', 'uploader'],
+  'comment.read': ['owner', 'admin', 'member'],
+  'comment.create': ['owner', 'admin', 'member'],
+  'comment.edit': ['uploader'],
+  'comment.delete': ['owner', 'admin', 'uploader'],
+  'reaction.add': ['owner', 'admin', 'member'],
+  'reaction.remove': ['uploader'],
   'invitation.respond': ['guest'],
   'invitation.reissue': ['owner', 'admin', 'uploader'],
   'media.upload': ['owner', 'admin', 'member'],

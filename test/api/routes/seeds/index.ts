@@ -1,11 +1,13 @@
 import { albumLists, albumSeeds } from './albums.ts'
 import { authSeeds } from './auth.ts'
+import { commentLists, commentSeeds } from './comments.ts'
 import { eventLists, eventSeeds } from './events.ts'
 import { invitationLists, invitationSeeds } from './invitations.ts'
 import { mediaLists, mediaSeeds } from './media.ts'
 import { organizationLists, organizationSeeds } from './organizations.ts'
 import { pageSeeds } from './pages.ts'
 import { permissionSeeds } from './permissions.ts'
+import { reactionSeeds } from './reactions.ts'
 import type { ListSeeds, Seeds } from './seed.ts'
 import { userLists, userSeeds } from './users.ts'
 
@@ -13,16 +15,19 @@ import { userLists, userSeeds } from './users.ts'
 export const SEEDS: Seeds = {
   ...albumSeeds,
   ...authSeeds,
+  ...commentSeeds,
   ...eventSeeds,
   ...invitationSeeds,
   ...mediaSeeds,
   ...organizationSeeds,
   ...pageSeeds,
   ...permissionSeeds,
+  ...reactionSeeds,
   ...userSeeds,
 }
 export const LISTS: ListSeeds = {
   ...albumLists,
+  ...commentLists,
   ...eventLists,
   ...invitationLists,
   ...mediaLists,

@@ -1,0 +1,86 @@
+import { formatId, parseId, type Uuid } from '../../lib/contract/ids.ts'
+import { Problem } from '../../lib/contract/problem.ts'
+import { formatTarget, kindOf } from '../comments/comment.ts'
+import { type FoundTarget, findTarget } from '../comments/targets.ts'
+import type { TargetType } from '../db/schema/comments.ts'
+import type { EventRow } from '../db/schema/events.ts'
+import { refuseArchived } from '../events/policy.ts'
+import { findEvent } from '../events/queries.ts'
+import { found, WithStatus, type Write } from '../http/in-organization.ts'
+import { notFound } from '../http/validate.ts'
+import type { Emoji } from './emoji.ts'
+import { countReactions, deleteReaction, findReaction, putReaction, type Reacted } from './queries.ts'
+import { toCounts } from './reaction.ts'
+
+/** Messages are accepted as a target, and none exist. */
+export type Destination = TargetType | 'message'
+
+export interface React {
+  eventId: Uuid
+  destination: Destination
+  /** As the request names it. */
+  actionId: string
+  emoji: Emoji
+}
+
+/** The same emoji again changes nothing, and nobody is told. */
+export async function react(request: Write<'reaction.add'>, { eventId, destination, actionId, emoji }: React) {
+  const { tx, orgId, actor, permit } = request
+  const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
+  const target = await findReactedTo(request, event, destination, actionId)
+  refuseArchived(event)
+  const of = { orgId, eventId, targetType: target.type, targetId: target.id, userId: actor.userId }
+  const { row, change } = await putReaction(tx, { ...of, emoji })
+  const ids = { reaction_id: formatId('reaction', row.id), event_id: formatId('event', eventId) }
+  // Independent of each other, so that they leave together.
+  const [counted] = await Promise.all([
+    countReactions(tx, of),
+    change !== 'none' && record(request, target, row, { emoji, change, ids }),
+  ])
+  const data = { reaction_id: ids.reaction_id, emoji, counts: toCounts(counted) }
+  return change === 'new' ? data : new WithStatus(200, data)
+}
+
+const record = (
+  { orgId, actor, announce, audit }: Write<'reaction.add'>,
+  target: FoundTarget,
+  row: Reacted['row'],
+  { emoji, change, ids }: { emoji: Emoji; change: string; ids: { reaction_id: string; event_id: string } },
+) =>
+  Promise.all([
+    announce('reaction_added', row, {
+      ...ids,
+      target_type: target.type,
+      target_id: formatTarget(target),
+      org_id: formatId('organization', orgId),
+      user_id: formatId('user', actor.userId),
+      emoji,
+    }),
+    audit('REACTION_CREATE', row, { event_id: ids.event_id, operation: change }),
+  ])
+
+async function findReactedTo(
+  request: Write<'reaction.add'>,
+  event: EventRow,
+  type: Destination,
+  actionId: string,
+): Promise<FoundTarget> {
+  const id = type === 'message' ? undefined : parseId(kindOf(type), actionId)
+  const target = type === 'message' || id === undefined ? undefined : await findTarget(request, event, { type, id })
+  if (target && !target.comment?.deletedAt) return target
+  const { message } = notFound()
+  throw new Problem('NOT_FOUND', message, { details: [{ field: 'body.action_id', issue: 'does not exist' }] })
+}
+
+/** Also where the caller no longer reaches what the reaction is to. */
+export async function unreact(
+  { tx, orgId, permit, audit }: Write<'reaction.remove'>,
+  { eventId, destination, id }: { eventId: Uuid; destination: Destination; id: Uuid },
+): Promise<void> {
+  const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
+  const reaction = found(await findReaction(tx, { orgId, eventId, id }))
+  permit(found(reaction.targetType === destination ? reaction : undefined))
+  refuseArchived(event)
+  if (!(await deleteReaction(tx, id))) throw notFound()
+  await audit('REACTION_DELETE', reaction, { event_id: formatId('event', eventId) })
+}

@@ -1,0 +1,104 @@
+import { and, eq, getTableColumns, sql } from 'drizzle-orm'
+import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
+import type { Tx } from '../db/db.ts'
+import { prepared } from '../db/prepared.ts'
+import { type EventRow, events } from '../db/schema/events.ts'
+import { type ReactionRow, reactions } from '../db/schema/reactions.ts'
+import { reactionCounts } from './counts.ts'
+import type { Emoji } from './emoji.ts'
+import type { Counts } from './reaction.ts'
+
+type Given = Pick<ReactionRow, 'orgId' | 'eventId' | 'targetType' | 'targetId' | 'userId'>
+
+/** What a user's reaction to a target became. `before` is undefined for a new one. */
+export interface Reacted {
+  row: Pick<ReactionRow, 'id' | 'orgId' | 'version'>
+  change: 'new' | 'other emoji' | 'none'
+}
+
+const { placeholder } = sql
+const own = and(
+  eq(reactions.eventId, placeholder('eventId')),
+  eq(reactions.targetType, placeholder('targetType')),
+  eq(reactions.targetId, placeholder('targetId')),
+  eq(reactions.userId, placeholder('userId')),
+)
+const versioned = { id: reactions.id, orgId: reactions.orgId, version: reactions.version }
+
+/**
+ * Makes the one reaction of the user to the target, or gives it another emoji. It locks the row of this user alone;
+ * several requests of one user take turns, and each counts as a change if it is one when its turn comes.
+ */
+export async function putReaction(tx: Tx, given: Given & { emoji: Emoji }): Promise<Reacted> {
+  const upsert = prepared(tx, 'put_reaction', (name) =>
+    tx
+      .insert(reactions)
+      .values({
+        id: placeholder('id'),
+        orgId: placeholder('orgId'),
+        eventId: placeholder('eventId'),
+        targetType: placeholder('targetType'),
+        targetId: placeholder('targetId'),
+        userId: placeholder('userId'),
+        emoji: placeholder('emoji'),
+      })
+      .onConflictDoUpdate({
+        target: [reactions.eventId, reactions.targetType, reactions.targetId, reactions.userId],
+        set: { emoji: sql`excluded.emoji`, version: sql`${reactions.version} + 1`, updatedAt: sql`now()` },
+        // Without a change the row is only locked.
+        setWhere: sql`${reactions.emoji} <> excluded.emoji`,
+      })
+      .returning({ ...versioned, isNew: sql<boolean>`xmax = 0` })
+      .prepare(name),
+  )
+  const [changed] = await upsert.execute({ ...given, id: newUuid() })
+  if (changed) return { row: changed, change: changed.isNew ? 'new' : 'other emoji' }
+  const find = prepared(tx, 'find_own_reaction', (name) =>
+    tx.select(versioned).from(reactions).where(own).prepare(name),
+  )
+  const [row] = await find.execute({ ...given })
+  if (!row) throw new Error('a reaction was locked and is gone')
+  return { row, change: 'none' }
+}
+
+/** How many have each emoji; null without reactions. */
+export async function countReactions(
+  tx: Tx,
+  { eventId, targetType, targetId }: Given,
+): Promise<Partial<Counts> | null> {
+  const query = prepared(tx, `count_reactions_${targetType}`, (name) => {
+    const target = { type: targetType, event: sql`${placeholder('event')}`, id: sql`${placeholder('target')}` }
+    return tx
+      .select({ counts: reactionCounts(target) })
+      .from(sql`(select 1) one`)
+      .prepare(name)
+  })
+  const [row] = await query.execute({ event: eventId, target: targetId })
+  return row?.counts ?? null
+}
+
+export type FoundReaction = ReactionRow & Pick<EventRow, 'ownerId' | 'status'>
+
+export async function findReaction(
+  tx: Tx,
+  { orgId, eventId, id }: { orgId: Uuid; eventId?: Uuid; id: Uuid },
+): Promise<FoundReaction | undefined> {
+  const [row] = await tx
+    .select({ ...getTableColumns(reactions), ownerId: events.ownerId, status: events.status })
+    .from(reactions)
+    .innerJoin(events, eq(events.id, reactions.eventId))
+    .where(
+      and(
+        eq(reactions.orgId, orgId),
+        eq(reactions.id, id),
+        eventId === undefined ? undefined : eq(reactions.eventId, eventId),
+      ),
+    )
+  return row
+}
+
+/** False if another request has removed it first. */
+export async function deleteReaction(tx: Tx, id: Uuid): Promise<boolean> {
+  const { rowCount } = await tx.delete(reactions).where(eq(reactions.id, id))
+  return rowCount === 1
+}

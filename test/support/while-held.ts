@@ -1,0 +1,18 @@
+import type { TestDatabase } from './database.ts'
+
+/** Runs the statement in a transaction that stays open until `work` commits it. */
+export async function whileHeld<T>(
+  { admin }: Pick<TestDatabase, 'admin'>,
+  statement: { text: string; values: unknown[] },
+  work: (commit: () => Promise<unknown>) => Promise<T>,
+): Promise<T> {
+  const holder = await admin.connect()
+  try {
+    await holder.query('begin')
+    await holder.query(statement)
+    return await work(() => holder.query('commit'))
+  } finally {
+    await holder.query('rollback')
+    holder.release()
+  }
+}
