@@ -1,5 +1,7 @@
+import { sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { prepared } from '../db/prepared.ts'
 import { auditLog } from '../db/schema/audit.ts'
 import type { Context } from '../http/route.ts'
 
@@ -47,7 +49,8 @@ export interface AuditEntry {
 /** Inserts an entry in the transaction of its change: both commit or neither. */
 export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<void> {
   const { context, details, resourceType = AUDIT_ACTIONS[entry.action], ...row } = entry
-  await tx.insert(auditLog).values({
+  const query = prepared(tx, 'insert_audit', (name) => tx.insert(auditLog).values(PLACEHOLDERS).prepare(name))
+  await query.execute({
     ...row,
     resourceType,
     id: newUuid(),
@@ -56,4 +59,18 @@ export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<void> {
     requestId: context?.requestId ?? null,
     details: details ?? {},
   })
+}
+
+const PLACEHOLDERS = {
+  id: sql.placeholder('id'),
+  orgId: sql.placeholder('orgId'),
+  actorId: sql.placeholder('actorId'),
+  action: sql.placeholder('action'),
+  resourceType: sql.placeholder('resourceType'),
+  resourceId: sql.placeholder('resourceId'),
+  result: sql.placeholder('result'),
+  ipAddress: sql.placeholder('ipAddress'),
+  userAgent: sql.placeholder('userAgent'),
+  requestId: sql.placeholder('requestId'),
+  details: sql.placeholder('details'),
 }

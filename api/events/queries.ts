@@ -29,11 +29,14 @@ export async function findEvent(
   id: Uuid,
   { lock }: { lock?: 'share' | 'update' } = {},
 ): Promise<EventRow | undefined> {
-  const query = tx
-    .select()
-    .from(events)
-    .where(and(eq(events.orgId, orgId), eq(events.id, id)))
-  const [row] = await (lock ? query.for(lock) : query)
+  const query = prepared(tx, `find_event_${lock ?? 'unlocked'}`, (name) => {
+    const found = tx
+      .select()
+      .from(events)
+      .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id'))))
+    return (lock ? found.for(lock) : found).prepare(name)
+  })
+  const [row] = await query.execute({ org: orgId, id })
   return row
 }
 
@@ -49,7 +52,9 @@ const shown = {
   id: events.id,
   orgId: events.orgId,
   ownerId: events.ownerId,
-  hostName: sql<string | null>`(select display_name from users where users.id = events.owner_id)`,
+  // An owner who has left has no name here any more.
+  hostName: sql<string | null>`(select u.display_name from memberships m join users u on u.id = m.user_id
+    where m.org_id = events.org_id and m.user_id = events.owner_id)`,
   title: events.title,
   description: events.description,
   startAt: events.startAt,

@@ -11,6 +11,7 @@ const ALL = [
   'event-list',
   'albums',
   'members',
+  'invitations',
   'chunks',
   'single-uploads',
   'transcode',

@@ -3,6 +3,7 @@ import { refuseArchived } from '../../../api/events/policy.ts'
 import { findEvent } from '../../../api/events/queries.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../support/api.ts'
 import { eventually } from '../../support/eventually.ts'
+import { inTurn as inTurnOn, waitingIn } from '../../support/in-turn.ts'
 
 /** Two requests on one event at once: a held lock decides who comes first. */
 const api = await startTestApi(t)
@@ -33,30 +34,14 @@ const published = async (id: string) =>
 const audited = async (id: string, action: string) =>
   (await sql('select from audit_log where resource_id = $1 and action = $2', [uuidOf('event', id), action])).length
 
-const waiting = async (): Promise<number> => {
-  const [row] = await sql(
-    `select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+const waiting = () => waitingIn(database)
+/** In this order, decided by a lock on the event. */
+const inTurn = <T>(id: string, ...requests: (() => Promise<T>)[]): Promise<T[]> =>
+  inTurnOn(
+    database,
+    { text: 'select from events where id = $1 for update', values: [uuidOf('event', id)] },
+    ...requests,
   )
-  return row?.n
-}
-
-/** Sends the requests one after another while the row is locked, so that they get it in this order. */
-async function inTurn<T>(id: string, ...requests: (() => Promise<T>)[]): Promise<T[]> {
-  const holder = await database.admin.connect()
-  try {
-    await holder.query('begin')
-    await holder.query('select from events where id = $1 for update', [uuidOf('event', id)])
-    const answers: Promise<T>[] = []
-    for (const request of requests) {
-      answers.push(request())
-      await eventually('it to wait', async () => (await waiting()) === answers.length)
-    }
-    await holder.query('commit')
-    return await Promise.all(answers)
-  } finally {
-    holder.release()
-  }
-}
 
 t.test('two activate: both get the active event, and it happens once', async (t) => {
   const id = await create()
