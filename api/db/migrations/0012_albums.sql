@@ -20,7 +20,8 @@ create table albums (
 );
 -- A page merges one page of each kind of album that the caller sees, so that it reads no album of others in vain.
 create index albums_of_org on albums (org_id, created_at desc, id desc);
-create index albums_of_owner on albums (org_id, owner_id, created_at desc, id desc);
+create index albums_of_owner on albums (org_id, owner_id, created_at desc, id desc)
+  where not (status = 'PUBLIC' and visibility = 'organization');
 create index albums_for_members on albums (org_id, created_at desc, id desc)
   where status = 'PUBLIC' and visibility = 'organization';
 
