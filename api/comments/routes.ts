@@ -48,7 +48,7 @@ const EDITED: Comment = {
 const TARGETS =
   'Comments are about the event (`meta`, and the id of the event), about a comment that is no reply itself, or about a media item that is in the album of the event, if the caller can see the album, or attached to a comment of the event.'
 const MENTIONS =
-  'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the event.'
+  'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the comment.'
 
 const placeOf = (params: { event_id: string } & Parameters<typeof targetOf>[0]) => ({
   eventId: params.event_id,
