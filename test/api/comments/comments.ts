@@ -395,6 +395,22 @@ t.test('a comment shows what others think of it, and what the caller thinks', as
   t.strictSame(await seen(author), [2, null])
 })
 
+t.test('an administrator of the platform learns why someone may do what with a comment', async (t) => {
+  const path = await posted(author, at(await event()))
+  const explain = async (who: Person, action: string) => {
+    const json = { user_id: who.wireId, org_id: org, action, resource_id: idIn(path) }
+    return (await call(people.platformAdmin, 'POST', '/admin/permissions/explain', { json })).data
+  }
+  t.match(await explain(author, 'comment.edit'), { allowed: true, facts: { author: true } })
+  t.match(await explain(another, 'comment.delete'), {
+    allowed: false,
+    reason: 'rule_not_met',
+    facts: { author: false },
+  })
+  t.match(await explain(member, 'comment.delete'), { allowed: true, facts: { event_owner: true } })
+  t.match(await explain(stranger, 'comment.delete'), { allowed: false, reason: 'not_a_member' })
+})
+
 t.test('a key makes one comment of two requests', async (t) => {
   const party = await event()
   const headers = { 'idempotency-key': newUuid() }
