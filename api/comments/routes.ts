@@ -99,6 +99,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       operationId: 'getComment',
       tags,
       summary: 'Show one comment',
+      description: 'For all who can see what the comment is about. A deleted comment does not exist; its replies do.',
       action: 'comment.read',
       params: OneComment,
       response: Comment,

@@ -395,6 +395,28 @@ t.test('a comment shows what others think of it, and what the caller thinks', as
   t.strictSame(await seen(author), [2, null])
 })
 
+t.test('pages are those of one thread, also of comments of one moment', async (t) => {
+  const [party, other] = [await event(), await event()]
+  for (let n = 0; n < 5; n++) await posted(author, at(party), { body: `${n}` })
+  const path = await posted(author, at(other))
+  for (let n = 0; n < 2; n++) await posted(author, at(other, 'comment', idIn(path)))
+  await sql('update comments set created_at = now() where event_id = any($1)', [[party.id, other.id]])
+  const page = (thread: string, cursor?: string) =>
+    get(owner, `${thread}?limit=2${cursor === undefined ? '' : `&cursor=${cursor}`}`)
+  const bodies: string[] = []
+  let cursor: string | undefined
+  do {
+    const { data } = await page(at(party), cursor)
+    bodies.push(...data.comments.map(({ body }: { body: string }) => body))
+    cursor = data.next_cursor ?? undefined
+    if (!cursor) continue
+    for (const elsewhere of [at(other), at(other, 'comment', idIn(path))]) {
+      t.match(await page(elsewhere, cursor), { status: 400, code: 'INVALID_CURSOR' })
+    }
+  } while (cursor)
+  t.strictSame(bodies.sort(), ['0', '1', '2', '3', '4'])
+})
+
 t.test('an administrator of the platform learns why someone may do what with a comment', async (t) => {
   const path = await posted(author, at(await event()))
   const explain = async (who: Person, action: string) => {
