@@ -1,5 +1,6 @@
 import type { Express } from 'express'
 import packageJson from '../package.json' with { type: 'json' }
+import { albumRoutes } from './albums/routes.ts'
 import type { AuthDeps } from './auth/commands.ts'
 import { authRoutes } from './auth/routes.ts'
 import { commentRoutes } from './comments/routes.ts'
@@ -24,6 +25,7 @@ export interface AppDeps extends ApiDeps {
 }
 
 const TAGS = {
+  Albums: 'Albums of an organization, and the media items in them.',
   Administration: 'For platform administrators.',
   Authentication: 'Sign-in through this server (deprecated: use the identity provider), and the public signing keys.',
   Comments: 'Comments on events and on what belongs to them, and replies.',
@@ -50,6 +52,7 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
   const routes: Route[] = [
     ...healthRoutes({ version, ready: () => deps.ready() }),
     ...authRoutes(deps.auth),
+    ...albumRoutes(deps),
     ...eventRoutes(deps),
     ...commentRoutes(deps),
     ...invitationRoutes(deps),

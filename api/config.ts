@@ -23,6 +23,8 @@ export const ApiConfig = StoreConfig.extend({
   INVITATION_QR: flag.default(true),
   /** Whether accepting an invitation makes a member of the organization. */
   JOIN_ORG_ON_ACCEPT: flag.default(true),
+  /** Whether an album in ARCHIVE is read-only. Clients of before may expect that it is not. */
+  ALBUM_ARCHIVE_READ_ONLY: flag.default(true),
   BASE_PATH: z
     .string()
     .regex(/^(\/[a-z0-9-]+)+$/)

@@ -69,13 +69,13 @@ export async function archiveEvent(request: Write<'event.archive'>, id: Uuid): P
   return show(request, event)
 }
 
-type Changing = Pick<Write<'event.update'>, 'tx' | 'orgId' | 'actor'>
+type Changing = Pick<Write<'event.update'>, 'tx' | 'orgId' | 'actor' | 'can'>
 
 /** Waits for what changes the event or what belongs to it, so that the decision is taken on what those leave. */
 const lock = ({ tx, orgId }: Changing, id: Uuid) => findEvent(tx, orgId, id, { lock: 'update' })
 
-const show = async ({ tx, orgId, actor }: Changing, { id }: { id: Uuid }): Promise<Event> =>
-  toEvent(found(await findShown(tx, orgId, id, actor.userId)))
+const show = async ({ tx, orgId, actor, can }: Changing, { id }: { id: Uuid }): Promise<Event> =>
+  toEvent(found(await findShown(tx, orgId, id, actor.userId)), can)
 
 const refusal = (message: string) => new Problem('INVALID_STATE_TRANSITION', message)
 

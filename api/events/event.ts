@@ -85,7 +85,7 @@ export const Event = z
     archived_at: outputTime().nullable(),
     participant_count: Count.meta({ description: 'Those who have accepted, the owner included' }),
     my_participation: ParticipantStatus.nullable().meta({ description: 'Null unless the caller is invited' }),
-    album_id: z.string().nullable().meta({ description: 'The album of the event, if there is one' }),
+    album_id: outputId('album').nullable().meta({ description: 'Null without an album that the caller can see' }),
     reaction_counts: ReactionCounts,
     my_reaction: OwnReaction.nullable(),
   })

@@ -1,10 +1,20 @@
 import { formatId } from '../../lib/contract/ids.ts'
 import { timestamp } from '../http/schemas.ts'
+import type { Permit } from '../permissions/permit.ts'
 import { toCounts, toOwnReaction } from '../reactions/reaction.ts'
 import type { Event, Participant } from './event.ts'
 import type { ListedParticipant, ShownEvent } from './queries.ts'
 
-export const toEvent = (row: ShownEvent): Event => ({
+type Can = Permit<'event.read'>['can']
+
+/** The album of the event is named only to those who may see it. */
+function albumIdOf({ album, participation, status }: ShownEvent, can: Can): string | null {
+  if (album === null) return null
+  const seen = { ...album, isParticipant: participation === 'accepted', eventStatus: status }
+  return can('album.read', seen) ? formatId('album', album.id) : null
+}
+
+export const toEvent = (row: ShownEvent, can: Can): Event => ({
   event_id: formatId('event', row.id),
   org_id: formatId('organization', row.orgId),
   owner_id: formatId('user', row.ownerId),
@@ -22,7 +32,7 @@ export const toEvent = (row: ShownEvent): Event => ({
   archived_at: timestamp(row.archivedAt),
   participant_count: row.participantCount,
   my_participation: row.participation,
-  album_id: null,
+  album_id: albumIdOf(row, can),
   reaction_counts: toCounts(row.reactionCounts),
   my_reaction: toOwnReaction(row.myReaction),
 })

@@ -4,6 +4,7 @@ import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { afterCursor, microseconds } from '../db/keyset.ts'
 import { prepared } from '../db/prepared.ts'
+import { type AlbumRow, albums } from '../db/schema/albums.ts'
 import {
   type EventRow,
   type EventStatus,
@@ -91,8 +92,22 @@ const shown = {
     where p.event_id = events.id and p.user_id = ${caller})`,
   reactionCounts: reactionCounts(reactedTo),
   myReaction: ownReaction(reactedTo, sql`${caller}`),
+  /** Null without an album. */
+  album: {
+    id: albums.id,
+    ownerId: albums.ownerId,
+    status: albums.status,
+    visibility: albums.visibility,
+  },
 }
-type OtherwiseShown = 'hostName' | 'createdAt' | 'participantCount' | 'participation' | 'reactionCounts' | 'myReaction'
+type OtherwiseShown =
+  | 'hostName'
+  | 'createdAt'
+  | 'participantCount'
+  | 'participation'
+  | 'reactionCounts'
+  | 'myReaction'
+  | 'album'
 export type ShownEvent = Pick<EventRow, Exclude<keyof typeof shown, OtherwiseShown>> & {
   hostName: string | null
   createdAt: string
@@ -100,6 +115,7 @@ export type ShownEvent = Pick<EventRow, Exclude<keyof typeof shown, OtherwiseSho
   participation: ParticipantStatus | null
   reactionCounts: Partial<Counts> | null
   myReaction: OwnReactionRow
+  album: Pick<AlbumRow, 'id' | 'ownerId' | 'status' | 'visibility'> | null
 }
 
 /** An event as this caller sees it. Whether the caller may see it at all is decided on `ownerId` and `status`. */
@@ -108,6 +124,7 @@ export async function findShown(tx: Tx, orgId: Uuid, id: Uuid, callerId: Uuid): 
     tx
       .select(shown)
       .from(events)
+      .leftJoin(albums, eq(albums.eventId, events.id))
       .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id'))))
       .prepare(name),
   )
@@ -164,6 +181,7 @@ export async function listEvents(tx: Tx, o: ListEventsOptions): Promise<ShownEve
     return tx
       .select(shown)
       .from(rows.as('events'))
+      .leftJoin(albums, eq(albums.eventId, events.id))
       .orderBy(...newestFirst)
       .limit(limit)
       .prepare(name)

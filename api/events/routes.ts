@@ -99,7 +99,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
         return page(
           'events',
           (wanted) => listEvents(tx, { orgId, status: query.status, ...caller, ...wanted }),
-          toEvent,
+          (row) => toEvent(row, can),
         )
       },
     }),
@@ -115,8 +115,8 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       response: Event,
       examples: { response: ACTIVE },
       oneRoundTrip: true,
-      handle: async ({ tx, orgId, actor, params, permit }) =>
-        toEvent(permit(found(await findShown(tx, orgId, params.event_id, actor.userId)))),
+      handle: async ({ tx, orgId, actor, params, permit, can }) =>
+        toEvent(permit(found(await findShown(tx, orgId, params.event_id, actor.userId))), can),
     }),
     write({
       method: 'put',

@@ -21,7 +21,7 @@ function once(schema: z.ZodType, name: string, make: () => z.ZodType): z.ZodType
 export const named = (schema: z.ZodType, name: string): z.ZodType =>
   idOf(schema) === undefined ? once(schema, name, () => schema.meta({ id: name })) : schema
 
-const Meta = z
+export const Meta = z
   .object({
     request_id: z.string().meta({ description: 'Also in the header X-Request-Id' }),
     timestamp: outputTime().meta({ description: 'When the response was created' }),

@@ -64,10 +64,7 @@ async function requireInvitable(
   joinOnAccept: boolean,
 ): Promise<void> {
   const isKnown = joinOnAccept ? await findUserById(tx, userId) : await findMembership(tx, orgId, userId)
-  if (!isKnown) {
-    const { message } = notFound()
-    throw new Problem('NOT_FOUND', message, { details: [{ field: 'body.uuid', issue: 'does not exist' }] })
-  }
+  if (!isKnown) throw notFound('body.uuid')
   if (await isParticipating(tx, eventId, userId)) {
     throw new Problem('ALREADY_INVITED', 'This user takes part in the event already')
   }

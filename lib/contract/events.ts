@@ -67,6 +67,31 @@ export const EVENTS = {
     area: 'event',
     payload: z.object({ event_id: z.string(), org_id: z.string(), archived_at: z.iso.datetime() }),
   },
+  AlbumCreated: {
+    area: 'album',
+    payload: z.object({
+      album_id: z.string(),
+      org_id: z.string(),
+      owner_id: z.string(),
+      event_id: z.string().nullable(),
+      title: z.string(),
+      status: z.string(),
+      visibility: z.string(),
+    }),
+  },
+  /** `status` and `visibility` are those after the change; `media_id` is null unless it concerns one media item. */
+  AlbumUpdated: {
+    area: 'album',
+    payload: z.object({
+      album_id: z.string(),
+      org_id: z.string(),
+      actor_id: z.string(),
+      change: z.enum(['details', 'status', 'media_added', 'media_removed', 'media_reordered', 'caption']),
+      media_id: z.string().nullable(),
+      status: z.string(),
+      visibility: z.string(),
+    }),
+  },
   /** The aggregate is the user. */
   MemberJoined: {
     area: 'organization',

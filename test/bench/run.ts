@@ -9,6 +9,7 @@ const ALL = [
   'media-gallery',
   'media-rows',
   'event-list',
+  'albums',
   'members',
   'reactions',
   'comment-list',

@@ -20,7 +20,8 @@ create table albums (
 );
 -- A page merges one page of each kind of album that the caller sees, so that it reads no album of others in vain.
 create index albums_of_org on albums (org_id, created_at desc, id desc);
-create index albums_of_owner on albums (org_id, owner_id, created_at desc, id desc);
+create index albums_of_owner on albums (org_id, owner_id, created_at desc, id desc)
+  where not (status = 'PUBLIC' and visibility = 'organization');
 create index albums_for_members on albums (org_id, created_at desc, id desc)
   where status = 'PUBLIC' and visibility = 'organization';
 
@@ -29,7 +30,7 @@ create table album_media (
   album_id uuid not null references albums on delete cascade,
   media_id uuid not null references media on delete cascade,
   org_id uuid not null references organizations,
-  -- The order of the album. Gaps mean nothing.
+  -- The order of the album; far apart, so that what is moved fits in between (api/albums/plan.ts).
   position bigint not null,
   caption text,
   is_cover boolean not null default false,
@@ -37,10 +38,10 @@ create table album_media (
   listed boolean not null,
   added_by uuid not null references users,
   added_at timestamptz not null default now(),
-  -- With the organization, which row-level security asks for: so a count reads the index alone.
-  primary key (album_id, media_id) include (org_id)
+  primary key (album_id, media_id)
 );
-create index album_media_listed on album_media (album_id, position) include (org_id) where listed;
+-- For pages and counts. With the organization, which row-level security asks for: so a count reads the index alone.
+create index album_media_places on album_media (album_id, org_id, listed, position);
 create index album_media_of_media on album_media (media_id, album_id);
 create unique index album_media_cover on album_media (album_id) where is_cover;
 

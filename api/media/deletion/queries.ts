@@ -29,10 +29,15 @@ export class PairChanged extends Error {}
 
 /**
  * The media item and, of a Live Photo, its counterpart: locked in order of id, so that two transactions on the halves of
- * one Live Photo never wait for each other.
+ * one Live Photo never wait for each other. `share` keeps them from being deleted, restored and paired.
  */
-export async function lockWithCounterpart(tx: Tx, orgId: Uuid, id: Uuid): Promise<Locked | undefined> {
-  const all = await tx.select(inAnyState).from(media).where(isEither(orgId, id)).orderBy(asc(media.id)).for('update')
+export async function lockWithCounterpart(
+  tx: Tx,
+  orgId: Uuid,
+  id: Uuid,
+  lock: 'update' | 'share' = 'update',
+): Promise<Locked | undefined> {
+  const all = await tx.select(inAnyState).from(media).where(isEither(orgId, id)).orderBy(asc(media.id)).for(lock)
   const row = all.find((one) => one.id === id)
   if (!row) return undefined
   // To lock the counterpart now could break the order.

@@ -1,10 +1,9 @@
-import { drizzle } from 'drizzle-orm/node-postgres'
 import fc from 'fast-check'
 import t from 'tap'
-import * as schema from '../../../api/db/schema/index.ts'
 import { type ListEventsOptions, listEvents } from '../../../api/events/queries.ts'
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { type Person, startTestApi } from '../../support/api.ts'
+import { planOf } from '../../support/explain.ts'
 
 const api = await startTestApi(t)
 const { people, call, database } = api
@@ -116,39 +115,8 @@ t.test('participants come in pages, the latest invited first, with their number'
   t.strictSame(whole.data.participants, all)
 })
 
-interface Plan {
-  'Node Type': string
-  'Index Name'?: string
-  'Relation Name'?: string
-  'Actual Rows': number
-  'Actual Loops': number
-  'Rows Removed by Filter'?: number
-  Plans?: Plan[]
-}
-const nodesOf = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
 const LIMIT = 21
 const BY_STATUS = 'events_of_org_by_status'
-
-/** The plan that Postgres keeps for the prepared query of a page, as the role of the API. */
-async function planOf(options: ListEventsOptions): Promise<Plan[]> {
-  const seen: { sql: string; params: unknown[] }[] = []
-  const logger = { logQuery: (sql: string, params: unknown[]) => void seen.push({ sql, params }) }
-  await listEvents(drizzle(database.admin, { schema, casing: 'snake_case', logger }), options)
-  const [query] = seen
-  if (!query || seen.length > 1) throw new Error('a page is one query')
-  const client = await database.admin.connect()
-  try {
-    await client.query('begin; set local role keepsake_api; set local plan_cache_mode = force_generic_plan')
-    await client.query(`select set_config('app.org', $1, true)`, [options.orgId])
-    await client.query(`prepare page as ${query.sql}`)
-    const given = query.params.map((value) => client.escapeLiteral(String(value))).join()
-    const { rows } = await client.query(`explain (analyze, format json) execute page (${given})`)
-    return nodesOf(rows[0]['QUERY PLAN'][0].Plan)
-  } finally {
-    await client.query('rollback; deallocate page')
-    client.release()
-  }
-}
 
 t.test('a page reads no more than one page of each state, whatever drafts of others lie between', async (t) => {
   const org = await anOrganization()
@@ -186,7 +154,8 @@ t.test('a page reads no more than one page of each state, whatever drafts of oth
   ]
   for (const [status, allDrafts, indexes] of pages) {
     for (const from of [undefined, after as { at: string; id: Uuid }]) {
-      const nodes = await planOf({ orgId: org, callerId: member.id, status, allDrafts, after: from, limit: LIMIT })
+      const asked = { orgId: org, callerId: member.id, status, allDrafts, after: from, limit: LIMIT }
+      const nodes = await planOf(database, org, (tx) => listEvents(tx, asked))
       const name = `${status ?? 'all'}, ${allDrafts ? 'with' : 'without'} all drafts, ${from ? 'next' : 'first'}`
       const reads = nodes.filter((node) => node['Relation Name'] === 'events')
       t.strictSame(

@@ -71,7 +71,9 @@ for (const route of ROUTES.filter(takesJson)) {
     t.ok(route.body?.safeParse(example).success, 'it fits the schema')
     if (!example) return
     // What it names has to be there: ids and credentials are the seed's.
-    const named = [...idFields(request).map(({ name }) => name), ...CREDENTIALS].filter((name) => name in example)
+    const named = [...idFields(request).map(({ name }) => name), ...ID_LISTS, ...CREDENTIALS].filter(
+      (name) => name in example,
+    )
     const own = Object.fromEntries(named.map((name) => [name, (request.json as Record<string, unknown>)[name]]))
     const json = JSON.parse(JSON.stringify({ ...example, ...own }))
     const answer = await send(t, route, { ...request, json })
@@ -96,6 +98,7 @@ for (const route of ROUTES.filter(takesJson)) {
     t.strictSame(await traces(api), before)
   })
 }
+const ID_LISTS = ['media_ids']
 const CREDENTIALS = ['email', 'password', 'refresh_token']
 const sent = (text: string | Buffer, type = 'application/json') => ({
   bytes: Buffer.from(text),

@@ -68,7 +68,10 @@ for (const route of listed) {
         pages.slice(1).map(() => limit),
       )
     }
-    t.strictSame((await pagesOf(t, route, request, { ...filter, limit: '2' })).flat(), whole, 'also under a filter')
+    // Seeds of other operations may have made items that the filter leaves out.
+    const filtered = (await pagesOf(t, route, request, { ...filter, limit: '2' })).flat()
+    const those = (ids: string[]) => ids.filter((id) => added.has(id))
+    t.strictSame(those(filtered), those(whole), 'also under a filter')
   })
 
   t.test(

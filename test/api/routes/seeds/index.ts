@@ -1,3 +1,4 @@
+import { albumLists, albumSeeds } from './albums.ts'
 import { authSeeds } from './auth.ts'
 import { commentLists, commentSeeds } from './comments.ts'
 import { eventLists, eventSeeds } from './events.ts'
@@ -12,6 +13,7 @@ import { userLists, userSeeds } from './users.ts'
 
 /** One entry a feature. What its seeds are for: docs/testing.md. */
 export const SEEDS: Seeds = {
+  ...albumSeeds,
   ...authSeeds,
   ...commentSeeds,
   ...eventSeeds,
@@ -24,6 +26,7 @@ export const SEEDS: Seeds = {
   ...userSeeds,
 }
 export const LISTS: ListSeeds = {
+  ...albumLists,
   ...commentLists,
   ...eventLists,
   ...invitationLists,

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { fakeMp4, formOf, pathOf } from '../../../support/api.ts'
 import { type ListSeeds, made, type Seeds, type Side } from './seed.ts'
 
-const aMedia = async ({ api, org, person }: Side): Promise<string> => {
+export const aMedia = async ({ api, org, person }: Side): Promise<string> => {
   const form = formOf(fakeMp4(1000))
   return (await made(api.call(person, 'POST', `/api/media/${org}/single`, { form }))).media_id
 }
