@@ -140,7 +140,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       query: CommentDeletionQuery,
       body: CommentDeletion,
       status: 204,
-      examples: { request: { reason: 'Names somebody who does not want to be named' } },
+      examples: { request: { reason: 'Names a guest who does not want to be named' } },
       handle: (request) =>
         deleteComment(request, placeOfOne(request.params), request.body.reason ?? request.query.reason ?? null),
     }),
