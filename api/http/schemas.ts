@@ -47,9 +47,9 @@ export const pathIdOf = (description: string, kinds: readonly [IdKind, ...IdKind
   })
 }
 
-/** One of these words in the path. Anything else is 404. */
-export const pathWord = <T extends string>(description: string, words: readonly T[]) =>
-  inPath({ description, enum: [...words], example: words[0] }, (text) => words.find((word) => word === text))
+/** One of these words in the path. Anything else is 404. `meta` has the name of the set, for the document. */
+export const pathWord = <T extends string>(words: readonly T[], meta: { id: string; description: string }) =>
+  inPath({ ...meta, enum: [...words], example: words[0] }, (text) => words.find((word) => word === text))
 
 /** A user in the path: an id, or `me` for the caller. Parsed to a function of the caller. */
 export const pathUser = () =>

@@ -8,6 +8,7 @@ const ReactionEmoji = z.enum(EMOJIS).meta({ id: 'ReactionEmoji' })
 const GivenEmoji = z
   .string()
   .meta({
+    id: 'GivenEmoji',
     description: 'One of six, with or without the variation selector U+FE0F',
     override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) =>
       void Object.assign(jsonSchema, { type: 'string', enum: EMOJIS }),
