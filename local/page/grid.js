@@ -58,7 +58,7 @@ export function newGrid(root, does) {
     node.dataset.month = month
     const title = node.querySelector('.month-name')
     title.textContent = monthName(month)
-    title.id = `month-${month}`
+    title.id = `${root.id}-${month}`
     node.setAttribute('aria-labelledby', title.id)
     sections.set(month, node)
     return node
