@@ -1,4 +1,4 @@
-import { copyOf } from './dom.js'
+import { arrange, copyOf } from './dom.js'
 import { nameOf } from './item.js'
 import { makeSortable } from './sortable.js'
 import { newTile, releaseTile, updateTile } from './tile.js'
@@ -110,16 +110,10 @@ export function newAlbumItems(list, does) {
       update(tile, m)
       return tile
     })
-    const stay = new Set(wanted)
-    for (const [id, tile] of tiles) {
-      if (stay.has(tile)) continue
+    arrange(list, wanted, (tile) => {
       releaseTile(tile)
-      tile.remove()
-      tiles.delete(id)
-    }
-    for (const [i, tile] of wanted.entries()) {
-      if (list.children[i] !== tile) list.insertBefore(tile, list.children[i] ?? null)
-    }
+      tiles.delete(tile.dataset.media)
+    })
   }
 
   return {

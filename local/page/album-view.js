@@ -121,6 +121,7 @@ function render() {
   if (event) Object.assign($('album-event'), { textContent: event.title, href: linkToEvent(event.event_id) })
   document.title = `${album.title} · Keepsake`
   $('album-add').hidden = !add
+  $('album-add').classList.toggle('primary', album.media_count === 0 || !steps[0]?.isNext)
   $('album-edit').hidden = !manage
   $('album-arrange').hidden = !manage || album.media_count < 1
   $('album-arrange').textContent = at.isArranging ? 'Done' : 'Arrange'

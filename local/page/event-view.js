@@ -1,6 +1,8 @@
 import { call } from './client.js'
+import { closeComments, lookAtComments, openComments } from './comments.js'
 import { ask, sayIn } from './dialogs.js'
 import { $, announce, avatar, copyOf, toast } from './dom.js'
+import { lookAtEventAlbum } from './event-album.js'
 import { editEvent } from './event-form.js'
 import * as words from './event-words.js'
 import { fillSheet } from './events.js'
@@ -31,6 +33,7 @@ export async function openEvent(id, { me, organizations, first, onFound }) {
     const { found: event, org, path } = there
     onFound(org)
     at = { event, org, path, me, ...listsOf(there) }
+    openComments({ ...at, look })
     await look()
   } catch (error) {
     if (mine === asked) showGone(inWords(error))
@@ -40,6 +43,7 @@ export async function openEvent(id, { me, organizations, first, onFound }) {
 export function closeEvent() {
   asked++
   clearTimeout(timer)
+  closeComments()
   at = undefined
 }
 
@@ -73,6 +77,8 @@ async function look() {
     if (isOld()) return
     at.event = event
     renderIfChanged()
+    await Promise.all([lookAtComments(event), lookAtEventAlbum(mine, () => !isOld())])
+    if (isOld()) return
   } catch (error) {
     if (isOld()) return
     if (error.status === 404) return showGone(inWords(error))

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import sharp from 'sharp'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
@@ -21,6 +22,8 @@ if (noBrowser) {
 const TITLE = 'Summer <img src=x onerror=boom()>'
 /** The right-to-left override would turn around what follows it on the line. */
 const CAPTION = '<b>First</b> \u202Eevening'
+/** Overrides of direction, HTML, and marks that would cover what stands above. */
+const HTML_COMMENT = `<b>Ann</b> \u202E${'a\u0301'.repeat(3)} ${'\u0310'.repeat(30)}`.normalize()
 const PHOTOS = [
   ['one.jpg', '#c0392b'],
   ['two.jpg', '#27ae60'],
@@ -64,7 +67,9 @@ const button = (page: typeof ann, name: string | RegExp) => page.getByRole('butt
 /** As if a person had come back to the window. */
 const lookAgain = (page: typeof ann) => page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
 const item = (page: typeof ann, name: string) =>
-  page.locator('#album-items .tile', { has: page.getByRole('button', { name: new RegExp(`^(Photo|Live Photo) ${name}`) }) })
+  page.locator('#album-items .tile', {
+    has: page.getByRole('button', { name: new RegExp(`^(Photo|Live Photo) ${name}`) }),
+  })
 const names = (page: typeof ann) =>
   page.evaluate<string[]>(
     `[...document.querySelectorAll('#album-items .frame')].map((f) => f.ariaLabel.match(/\\w+\\.\\w+/)[0])`,
@@ -75,7 +80,9 @@ const untilOrder = (...wanted: string[]) =>
   )
 /** What the API has, which is what another person gets. */
 const stored = async () => {
-  const Items = z.object({ media: z.array(z.object({ original_filename: z.string(), caption: z.string().nullable() })) })
+  const Items = z.object({
+    media: z.array(z.object({ original_filename: z.string(), caption: z.string().nullable() })),
+  })
   const { album_id } = z.object({ album_id: z.string() }).parse(await api.call('GET', `${eventPath}/album`))
   const base = eventPath.replace(/events.*/, `albums/${album_id}`)
   return Items.parse(await api.call('GET', `${base}/media`)).media
@@ -86,11 +93,13 @@ t.test('photos and a Live Photo are in the library', async () => {
   const files = await Promise.all(
     PHOTOS.map(async ([name, colour], day) => ({ name, mimeType: 'image/jpeg', buffer: await photo(colour, day) })),
   )
-  await ann.locator('#files').setInputFiles([
-    ...files,
-    { name: 'live.jpg', mimeType: 'image/jpeg', buffer: await photo('#8e44ad', 9) },
-    { name: 'live.mov', mimeType: 'video/quicktime', buffer: await readFile(await clip('portrait')) },
-  ])
+  await ann
+    .locator('#files')
+    .setInputFiles([
+      ...files,
+      { name: 'live.jpg', mimeType: 'image/jpeg', buffer: await photo('#8e44ad', 9) },
+      { name: 'live.mov', mimeType: 'video/quicktime', buffer: await readFile(await clip('portrait')) },
+    ])
   await under.until(`document.querySelectorAll('#months .tile').length >= 4`)
   await ann.getByRole('heading', { name: '5 files uploaded' }).waitFor()
 })
@@ -124,7 +133,8 @@ t.test('an album is made for an event, as a draft', async (t: Test) => {
 t.test('several photos are chosen in the library and added', async (t: Test) => {
   await button(ann, 'Choose photos').click()
   const dialog = ann.getByRole('dialog')
-  const choose = (name: string) => dialog.getByRole('button', { name: new RegExp(`^(Photo|Live Photo) ${name}`) }).click()
+  const choose = (name: string) =>
+    dialog.getByRole('button', { name: new RegExp(`^(Photo|Live Photo) ${name}`) }).click()
   for (const name of ['one.jpg', 'two.jpg', 'three.jpg']) await choose(name)
   t.equal(await dialog.locator('#picker-count').textContent(), '3 items chosen')
   await under.shoot('a3-picker')
@@ -247,7 +257,9 @@ t.test('a Live Photo moves, and the viewer goes through the album', async (t: Te
 })
 
 t.test('nobody else sees a draft; published, it is there for all members', async (t: Test) => {
-  await bob.goto(`${under.platform.page.url}/#album=${new URLSearchParams(new URL(ann.url()).hash.slice(1)).get('album')}`)
+  await bob.goto(
+    `${under.platform.page.url}/#album=${new URLSearchParams(new URL(ann.url()).hash.slice(1)).get('album')}`,
+  )
   await bob.getByRole('heading', { name: 'This album cannot be shown' }).waitFor()
   under.consoleErrors.length = 0 // the browser reports the 404
   await button(ann, 'Publish').click()
@@ -260,11 +272,119 @@ t.test('nobody else sees a draft; published, it is there for all members', async
   await item(bob, 'live.jpg').waitFor()
   t.strictSame(await names(bob), ['three.jpg', 'one.jpg', 'live.jpg'])
   t.equal(await item(bob, 'three.jpg').locator('.caption').textContent(), CAPTION)
-  for (const name of ['Add photos', 'Arrange', 'Edit', 'Publish', 'Archive']) t.notOk(await button(bob, name).isVisible(), name)
+  for (const name of ['Add photos', 'Arrange', 'Edit', 'Publish', 'Archive'])
+    t.notOk(await button(bob, name).isVisible(), name)
   t.equal(await bob.locator('.edit-caption:visible').count(), 0)
   await bob.goBack()
   await under.until(`document.querySelector('.album-cover .thumb.loaded')`, bob)
   await under.shoot('a8-list', bob)
+})
+
+const comment = (page: typeof ann, text: string) => page.locator('#comment-list > .comment', { hasText: text })
+const openEvent = async (page: typeof ann) => {
+  await page.goto(`${under.platform.page.url}/#event=${eventId}`)
+  await page.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+}
+
+t.test('the event shows its album', async (t: Test) => {
+  await openEvent(bob)
+  await bob.locator('#event-album-link').waitFor()
+  t.equal(await bob.locator('#event-album-title').textContent(), TITLE)
+  t.equal(await bob.locator('#event-album-facts').textContent(), '3 items')
+  t.equal(await bob.locator('.strip-picture').count(), 3)
+  t.notOk(await button(bob, 'Make an album').isVisible())
+  await under.shoot('c1-event', bob)
+})
+
+t.test('a comment mentions a member whose name is completed', async (t: Test) => {
+  const field = bob.getByRole('combobox', { name: /Write a comment/ })
+  await field.fill(`${HTML_COMMENT} @tom`)
+  await bob.getByRole('option', { name: 'Tomás Silva' }).waitFor()
+  await under.shoot('c2-completion', bob)
+  await field.press('Enter')
+  t.equal(await field.inputValue(), `${HTML_COMMENT} @Tomás Silva `)
+  await field.pressSequentially('do you remember?')
+  t.equal(await bob.getByRole('option').count(), 0)
+  await button(bob, 'Attach photos').click()
+  await bob
+    .getByRole('dialog')
+    .getByRole('button', { name: /^Photo two.jpg/ })
+    .click()
+  await button(bob, 'Attach 1').click()
+  const sent = bob.waitForRequest((r) => r.method() === 'POST' && r.url().endsWith('/comments'))
+  await button(bob, 'Comment').click()
+  t.match((await sent).postDataJSON().body, /@[0-9a-f-]{36} do you remember\?$/, 'by the id')
+  const mine = comment(bob, 'do you remember?')
+  await mine.waitFor()
+  t.equal(await mine.locator('.comment-body').textContent(), `${HTML_COMMENT} @Tomás Silva do you remember?`)
+  t.equal(await mine.locator('.mention').textContent(), '@Tomás Silva')
+  await under.until(`document.querySelector('.comment-media img')?.naturalWidth > 0`, bob)
+  t.equal(await bob.evaluate(`getComputedStyle(document.querySelector('.comment-body')).unicodeBidi`), 'isolate')
+})
+
+t.test('reactions count once, and can be taken back', async (t: Test) => {
+  const react = (name: string, pressed: boolean) =>
+    bob.locator('#event-reactions').getByRole('button', { name, pressed })
+  await react('React with party, 0 so far', false).click()
+  await react('React with party, 1 so far', true).waitFor()
+  await react('React with fire, 0 so far', false).click()
+  await react('React with fire, 1 so far', true).waitFor()
+  t.ok(await react('React with party, 0 so far', false).isVisible(), 'one of each person')
+  await react('React with fire, 1 so far', true).click()
+  await react('React with fire, 0 so far', false).waitFor()
+  await react('React with heart, 0 so far', false).click()
+  await react('React with heart, 1 so far', true).waitFor()
+})
+
+t.test('the host sees both, replies and reacts', async (t: Test) => {
+  await openEvent(ann)
+  const his = comment(ann, 'do you remember?')
+  await his.waitFor()
+  t.equal(await his.locator('.comment-author').textContent(), 'Mira Okafor')
+  t.equal(await his.locator('.mention').textContent(), '@Tomás Silva')
+  await ann.getByRole('button', { name: 'React with heart, 1 so far', pressed: false }).waitFor()
+  t.notOk(await button(ann, 'Change').isVisible(), 'only its author changes a comment')
+  await his.getByRole('button', { name: 'React with laughing, 0 so far' }).click()
+  await his.getByRole('button', { name: 'React with laughing, 1 so far', pressed: true }).waitFor()
+  await his.getByRole('button', { name: 'Reply' }).click()
+  await ann.getByRole('combobox', { name: 'Reply to Mira Okafor' }).fill('Every minute of it')
+  await his.locator('.reply-new').getByRole('button', { name: 'Reply' }).click()
+  await his.locator('.replies .comment', { hasText: 'Every minute of it' }).waitFor()
+  await under.shoot('c3-replied')
+})
+
+t.test('the author changes a comment, and keeps its mention', async (t: Test) => {
+  await lookAgain(bob)
+  const mine = comment(bob, 'do you remember?')
+  await mine.getByRole('button', { name: '1 reply' }).click()
+  await mine.locator('.replies .comment', { hasText: 'Every minute of it' }).waitFor()
+  await mine.getByRole('button', { name: 'React with laughing, 1 so far', pressed: false }).waitFor()
+  await mine.getByRole('button', { name: 'Change' }).click()
+  const field = bob.getByRole('combobox', { name: 'Change the comment' })
+  t.equal(await field.inputValue(), `${HTML_COMMENT} @Tomás Silva do you remember?`)
+  await field.fill(`${HTML_COMMENT} @Tomás Silva do you still know?`)
+  await button(bob, 'Save').click()
+  await comment(bob, 'do you still know?').locator('.comment-edited', { hasText: 'edited' }).waitFor()
+  t.equal(await comment(bob, 'do you still know?').locator('.mention').textContent(), '@Tomás Silva')
+  await under.shoot('c4-changed', bob)
+})
+
+t.test('the host deletes a comment, with a reason; what is typed elsewhere stays', async (t: Test) => {
+  const field = bob.getByRole('combobox', { name: /Write a comment/ })
+  await field.fill('Wrong place')
+  await button(bob, 'Comment').click()
+  await comment(bob, 'Wrong place').waitFor()
+  await field.fill('Still typing')
+  await lookAgain(ann)
+  await comment(ann, 'Wrong place').getByRole('button', { name: 'Delete' }).click()
+  await ann.getByLabel('Reason').fill('Not here')
+  const sent = ann.waitForRequest((r) => r.method() === 'DELETE')
+  await ann.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+  t.strictSame((await sent).postDataJSON(), { reason: 'Not here' })
+  await comment(ann, 'Wrong place').waitFor({ state: 'detached' })
+  await lookAgain(bob)
+  await comment(bob, 'Wrong place').waitFor({ state: 'detached' })
+  t.equal(await field.inputValue(), 'Still typing')
 })
 
 t.test('HTML of others never becomes an element', async (t: Test) => {
@@ -275,6 +395,8 @@ t.test('HTML of others never becomes an element', async (t: Test) => {
 })
 
 t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {
+  await ann.getByRole('link', { name: TITLE }).filter({ visible: true }).first().click()
+  await ann.locator('#album-items .tile').nth(2).waitFor()
   const overflow = 'document.documentElement.scrollWidth - document.documentElement.clientWidth'
   for (const [width, colorScheme] of [
     [390, 'light'],
@@ -292,6 +414,16 @@ t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => 
     await ann.locator('.picker .there').nth(2).waitFor()
     await under.shoot(`a9-phone-picker-${width}`)
     await button(ann, 'Cancel').click()
+    const back = ann.url()
+    await openEvent(ann)
+    await comment(ann, 'do you still know?').waitFor()
+    await ann.screenshot({
+      path: join(process.env['SCREENSHOTS'] ?? folder, `c5-phone-event-${width}.png`),
+      fullPage: true,
+    })
+    t.equal(await ann.evaluate(overflow), 0, `event ${width}`)
+    await ann.goto(back)
+    await ann.locator('#album-items .tile').nth(2).waitFor()
   }
   await ann.emulateMedia({ colorScheme: 'light' })
   await ann.setViewportSize({ width: 1280, height: 860 })
@@ -303,10 +435,28 @@ t.test('an archived album is read-only, and its owner opens it again', async (t:
   await under.until(`document.querySelector('#album-state').textContent === 'Archived'`)
   for (const name of ['Add photos', 'Arrange', 'Edit']) t.notOk(await button(ann, name).isVisible(), name)
   await lookAgain(bob)
+  await bob.goto(`${under.platform.page.url}/#albums`)
   await bob.getByText('No albums yet').waitFor()
+  await openEvent(bob)
+  await bob.getByText('No album of this event').waitFor()
   await button(ann, 'Open again').click()
   await ann.getByRole('alertdialog').getByRole('button', { name: 'Open again' }).click()
   await under.until(`document.querySelector('#album-state').textContent === 'Published'`)
+})
+
+t.test('an archived event is read-only', async (t: Test) => {
+  await api.call('POST', `${eventPath}/archive`)
+  await lookAgain(bob)
+  await under.until(`document.querySelector('#event-state').textContent === 'Archived'`, bob)
+  await bob.locator('#comment-new').waitFor({ state: 'hidden' })
+  for (const name of ['Reply', 'Change', 'Delete', 'Comment']) {
+    t.equal(await button(bob, name).filter({ visible: true }).count(), 0, name)
+  }
+  t.ok(await bob.getByRole('button', { name: 'React with heart, 1 so far' }).isDisabled())
+  await under.shoot('c6-archived', bob)
+  await lookAgain(ann)
+  await ann.getByText('The event of this album is archived').waitFor()
+  for (const name of ['Add photos', 'Arrange', 'Edit']) t.notOk(await button(ann, name).isVisible(), name)
 })
 
 t.test('all of it without an error in the console and without a request to anywhere else', (t: Test) => {
