@@ -27,19 +27,41 @@ export interface PageServer {
   url: string
   port: number
   /** The address of the page with the key that shows the accounts. Anyone who has it can sign in as any of them. */
-  link(options?: { account?: string; media?: string; event?: string }): string
+  link(options?: { account?: string; media?: string; event?: string; album?: string }): string
   close(): Promise<void>
 }
 
 const require = createRequire(import.meta.url)
 const SCRIPTS = [
   ...['page', 'client', 'dom', 'words', 'item', 'picture', 'hls-settings'],
-  ...['library', 'timeline', 'grid', 'grid-layout', 'scrubber', 'tile', 'live-photo', 'viewer', 'player', 'trash'],
+  ...[
+    'library',
+    'timeline',
+    'timeline-loader',
+    'grid',
+    'grid-layout',
+    'scrubber',
+    'tile',
+    'live-photo',
+    'viewer',
+    'player',
+    'trash',
+  ],
   ...['upload-list', 'upload-queue', 'upload-plan', 'upload-memory', 'upload', 'folder'],
-  ...['sign-in', 'views', 'ids', 'dialogs', 'pager', 'refusal-words'],
+  ...['sign-in', 'views', 'ids', 'dialogs', 'pager', 'refusal-words', 'find-in-groups', 'media-cache', 'picker'],
+  ...['albums', 'album-view', 'album-items', 'album-form', 'album-words', 'sortable', 'event-album'],
+  ...['comments', 'comment-view', 'comment-words', 'composer', 'names', 'reactions'],
   ...['events', 'event-view', 'event-form', 'event-words', 'invite', 'link-token', 'invitation', 'invitation-words'],
 ]
-const PARTS = [...SCRIPTS.map((name) => `${name}.js`), 'style.css', 'gallery.css', 'events.css', 'icon.svg']
+const PARTS = [
+  ...SCRIPTS.map((name) => `${name}.js`),
+  'style.css',
+  'gallery.css',
+  'events.css',
+  'albums.css',
+  'comments.css',
+  'icon.svg',
+]
 const FILES: Record<string, string> = {
   '/': join(import.meta.dirname, 'page/index.html'),
   ...Object.fromEntries(PARTS.map((name) => [`/${name}`, join(import.meta.dirname, 'page', name)])),

@@ -72,6 +72,18 @@ export async function call(method, path, body, key) {
   return response.status === 204 ? undefined : (await response.json()).data
 }
 
+/** Repeats what was too often once the API allows it again. For work of many requests. */
+export async function patiently(request) {
+  for (;;) {
+    try {
+      return await request()
+    } catch (error) {
+      if (error.status !== 429) throw error
+      await new Promise((resolve) => setTimeout(resolve, (error.retryAfter ?? 1) * 1000))
+    }
+  }
+}
+
 export const accessToken = () => session?.access
 
 /** Signed links name the API's address; through the page's own origin they need no CORS. */

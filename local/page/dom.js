@@ -5,6 +5,22 @@ export const $ = (id) => document.getElementById(id)
 /** A copy of the only element of a template. */
 export const copyOf = (template) => $(template).content.firstElementChild.cloneNode(true)
 
+/**
+ * Makes `children` the children of a list. First what goes, then what comes: the rest keeps its place, its focus, and what
+ * is typed or plays in it.
+ */
+export function arrange(list, children, onGone = () => {}) {
+  const stay = new Set(children)
+  for (const child of [...list.children]) {
+    if (stay.has(child)) continue
+    onGone(child)
+    child.remove()
+  }
+  for (const [i, child] of children.entries()) {
+    if (list.children[i] !== child) list.insertBefore(child, list.children[i] ?? null)
+  }
+}
+
 /** A circle with the initial of a name. */
 export function avatar(name) {
   const initial = Object.assign(document.createElement('span'), { className: 'avatar', textContent: [...name][0] })

@@ -1,9 +1,12 @@
 import { call } from './client.js'
+import { closeComments, lookAtComments, openComments } from './comments.js'
 import { ask, sayIn } from './dialogs.js'
 import { $, announce, avatar, copyOf, toast } from './dom.js'
+import { lookAtEventAlbum } from './event-album.js'
 import { editEvent } from './event-form.js'
 import * as words from './event-words.js'
 import { fillSheet } from './events.js'
+import { findInGroups } from './find-in-groups.js'
 import { inviteTo, showLinkOf } from './invite.js'
 import { newPager } from './pager.js'
 import { inWords } from './refusal-words.js'
@@ -18,20 +21,19 @@ let asked = 0
 /** Counts the looks: what an earlier one saw is not shown over what a later one saw. */
 let looks = 0
 
-/**
- * Shows an event. Its link does not say to which group it belongs, so the groups of the person are asked one after the
- * other, the one that is shown first.
- */
+/** Shows an event. */
 export async function openEvent(id, { me, organizations, first, onFound }) {
   const mine = ++asked
   $('event-shown').hidden = true
   $('event-gone').hidden = true
   try {
-    const found = await find(id, [first, ...organizations.filter((o) => o !== first)])
+    const there = await findInGroups((org) => `/api/orgs/${org.org_id}/events/${encodeURIComponent(id)}`, { organizations, first })
     if (mine !== asked) return
-    if (!found) return showGone('This event does not exist, or it is a draft of another person.')
-    onFound(found.org)
-    at = { ...found, me, ...listsOf(found) }
+    if (!there) return showGone('This event does not exist, or it is a draft of another person.')
+    const { found: event, org, path } = there
+    onFound(org)
+    at = { event, org, path, me, ...listsOf(there) }
+    openComments({ ...at, look })
     await look()
   } catch (error) {
     if (mine === asked) showGone(inWords(error))
@@ -41,6 +43,7 @@ export async function openEvent(id, { me, organizations, first, onFound }) {
 export function closeEvent() {
   asked++
   clearTimeout(timer)
+  closeComments()
   at = undefined
 }
 
@@ -48,20 +51,6 @@ function showGone(text) {
   $('event-gone-text').textContent = text
   $('event-gone').hidden = false
   $('event-shown').hidden = true
-}
-
-async function find(id, organizations) {
-  for (const org of organizations) {
-    const path = `/api/orgs/${org.org_id}/events/${encodeURIComponent(id)}`
-    const event = await call('GET', path).catch(ifUnknown)
-    if (event) return { event, org, path }
-  }
-  return undefined
-}
-
-const ifUnknown = (error) => {
-  // An id that is none is answered as an unknown one.
-  if (error.status !== 404 && error.status !== 400) throw error
 }
 
 const listsOf = ({ path }) => ({
@@ -88,6 +77,8 @@ async function look() {
     if (isOld()) return
     at.event = event
     renderIfChanged()
+    await Promise.all([lookAtComments(event), lookAtEventAlbum(mine, () => !isOld())])
+    if (isOld()) return
   } catch (error) {
     if (isOld()) return
     if (error.status === 404) return showGone(inWords(error))

@@ -1,4 +1,4 @@
-import { $, copyOf } from './dom.js'
+import { $, arrange, copyOf } from './dom.js'
 import { gridFor, isWithin, layOut, monthAt, placesBetween, topOf } from './grid-layout.js'
 import { newTile, releaseTile, updateTile } from './tile.js'
 import { monthName, plural } from './words.js'
@@ -58,7 +58,7 @@ export function newGrid(root, does) {
     node.dataset.month = month
     const title = node.querySelector('.month-name')
     title.textContent = monthName(month)
-    title.id = `month-${month}`
+    title.id = `${root.id}-${month}`
     node.setAttribute('aria-labelledby', title.id)
     sections.set(month, node)
     return node
@@ -72,16 +72,7 @@ export function newGrid(root, does) {
       const m = items[from + i]
       return m ? tileFor(m) : (spare.shift() ?? copyOf('slot'))
     })
-    // First what goes, then what comes: the rest keeps its place, its focus, and what plays in it.
-    const stay = new Set(nodes)
-    for (const child of [...list.children]) {
-      if (stay.has(child)) continue
-      if (child.dataset.media) releaseTile(child)
-      child.remove()
-    }
-    for (const [i, child] of nodes.entries()) {
-      if (list.children[i] !== child) list.insertBefore(child, list.children[i] ?? null)
-    }
+    arrange(list, nodes, (child) => child.dataset.media && releaseTile(child))
   }
 
   function tileFor(m) {

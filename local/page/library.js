@@ -4,11 +4,11 @@ import { newGrid } from './grid.js'
 import { nameOf } from './item.js'
 import { newScrubber } from './scrubber.js'
 import { newTimeline } from './timeline.js'
+import { newLoader } from './timeline-loader.js'
 import { restore } from './trash.js'
-import { openViewer, refreshViewer, setUpViewer } from './viewer.js'
+import { openViewer, refreshViewer } from './viewer.js'
 import { plural } from './words.js'
 
-const PAGE = 100
 /** Media items in memory; the pictures of those that are out of sight are not. */
 const KEPT = 4000
 /** Media items that are watched one by one while they are converted. */
@@ -18,22 +18,21 @@ let timeline = newTimeline()
 let organization
 let me
 let timer
-let loading
+let loader
 let onSignedOut = () => {}
 
 const does = {
   find: (id) => timeline.find(id),
   neighbour: (id, step) => timeline.neighbour(id, step),
-  load: (missing) => load(missing),
+  load: (missing) => loader.load(missing),
   refresh,
   remove,
   canRemove: (m) => m.uploader_id === me?.user_id || ['owner', 'admin'].includes(organization?.role),
-  open: (id) => openViewer(timeline.find(id)),
-  closed: (id) => void grid.reveal(id, timeline.months(), render),
+  open: (id) => openViewer(timeline.find(id), does),
+  closed: (id) => void ($('photos').hidden || grid.reveal(id, timeline.months(), render)),
 }
 const grid = newGrid($('months'), does)
 const scrubber = newScrubber(grid)
-setUpViewer(does)
 
 export function openLibrary(user, signedOut) {
   me = user
@@ -42,6 +41,7 @@ export function openLibrary(user, signedOut) {
 
 export function closeLibrary() {
   clearTimeout(timer)
+  loader?.end()
   organization = undefined
   timeline = newTimeline()
   grid.clear()
@@ -50,6 +50,7 @@ export function closeLibrary() {
 export async function showLibraryOf(chosen) {
   closeLibrary()
   organization = chosen
+  loader = newLoader(chosen, timeline, renderSoon)
   $('summary').textContent = ''
   $('empty').hidden = true
   await look()
@@ -59,7 +60,7 @@ export async function showLibraryOf(chosen) {
 export async function openById(id) {
   const known = timeline.find(id)
   const item = known ?? (await call('GET', `/api/media/${organization.org_id}/${id}`).catch(() => undefined))
-  if (item) openViewer(item)
+  if (item) openViewer(item, does)
 }
 
 /** Asks for the months and for what was uploaded last, and schedules the next look: soon during a conversion. */
@@ -119,46 +120,13 @@ function render() {
   if (!organization || $('photos').hidden) return
   const { missing, near } = grid.render(timeline.months())
   scrubber.update()
-  if (missing) load(missing).catch(() => {})
+  if (missing) loader.load(missing).catch(() => {})
   else timeline.trim(KEPT, near)
 }
 const renderSoon = () => {
   frame ??= requestAnimationFrame(render)
 }
 export const showPhotos = render
-
-/** Loads pages until the media item at this place is known. One walk at a time; the last place asked for wins. */
-let wanted
-function load(place) {
-  wanted = place
-  const asked = organization
-  loading ??= walk(asked).finally(() => {
-    loading = undefined
-    // What the next organization wanted meanwhile.
-    if (asked !== organization) renderSoon()
-  })
-  return loading
-}
-
-async function walk(asked) {
-  for (let tried = 0; wanted && asked === organization; ) {
-    const { month, index } = wanted
-    const start = timeline.startFor(month, index)
-    if (!start) return
-    const query = new URLSearchParams({ limit: PAGE, sort: 'captured_at', ...(start.cursor && { cursor: start.cursor }) })
-    try {
-      const page = await call('GET', `/api/media/${asked.org_id}?${query}`)
-      if (asked !== organization) return
-      timeline.receive(start, page)
-      tried = 0
-      renderSoon()
-    } catch (error) {
-      if (error.code === 'INVALID_CURSOR' && tried++ === 0) timeline.restart()
-      else if (error.status === 429) await new Promise((resolve) => setTimeout(resolve, (error.retryAfter ?? 1) * 1000))
-      else throw error
-    }
-  }
-}
 
 /** The present state of a media item, with new links. One that is gone leaves the grid. */
 async function refresh(m) {

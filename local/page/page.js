@@ -1,4 +1,6 @@
 import { call, isSignedIn, signOut } from './client.js'
+import { closeAlbum, openAlbum } from './album-view.js'
+import { closeAlbums, openAlbums } from './albums.js'
 import { closeDialogs } from './dialogs.js'
 import { $, avatar, showProblem } from './dom.js'
 import { closeEvent, openEvent } from './event-view.js'
@@ -16,6 +18,7 @@ let organizations = []
 let organization
 /** The view that is shown. */
 let shown = 'photos'
+let shownId
 /** How far the photos were scrolled when another view was opened. */
 let left = 0
 
@@ -55,8 +58,11 @@ function adopt(chosen) {
   return showLibraryOf(chosen)
 }
 
-const SECTIONS = ['photos', 'trash', 'events', 'event']
-const LINKS = { photos: 'to-photos', trash: 'to-trash', events: 'to-events', event: 'to-events' }
+const SECTIONS = ['photos', 'trash', 'albums', 'album', 'events', 'event']
+const LINKS = {
+  ...{ photos: 'to-photos', trash: 'to-trash', events: 'to-events', event: 'to-events' },
+  ...{ albums: 'to-albums', album: 'to-albums' },
+}
 
 /** Shows the view that the address names. */
 async function showView() {
@@ -64,18 +70,25 @@ async function showView() {
   const changed = name !== shown
   if (changed && shown === 'photos') left = scrollY
   shown = name
+  shownId = id
   mark(name)
   // Undo belongs to the photos; the trash has a button for each.
   $('toast').hidden = true
   closeDialogs()
-  closeEvents()
-  closeEvent()
+  closeLists()
   if (!organization) return
   if (name === 'photos') return changed && backToPhotos()
   if (changed) scrollTo({ top: 0, behavior: 'instant' })
   if (name === 'trash') return openTrash(organization)
   if (name === 'events') return openEvents(organization, me)
-  await openEvent(id, { me, organizations, first: organization, onFound: followTo })
+  if (name === 'albums') return openAlbums(organization)
+  const open = name === 'album' ? openAlbum : openEvent
+  await open(id, { me, organizations, first: organization, onFound: followTo })
+}
+
+/** Answers that are on their way belong to no view any more. */
+function closeLists() {
+  for (const close of [closeAlbums, closeAlbum, closeEvents, closeEvent]) close()
 }
 
 function mark(name) {
@@ -91,7 +104,7 @@ async function backToPhotos() {
   await look()
 }
 
-/** The event of a link may belong to another group of the person. */
+/** The event or album of a link may belong to another group of the person. */
 function followTo(found) {
   if (found === organization) return
   left = 0
@@ -102,8 +115,7 @@ function showSignIn() {
   closeViewer()
   closeLibrary()
   closeDialogs()
-  closeEvents()
-  closeEvent()
+  closeLists()
   organization = undefined
   $('library').hidden = true
   $('sign-in').hidden = false
@@ -119,11 +131,15 @@ $('sign-out').addEventListener('click', async () => {
   showSignIn()
 })
 $('organization').addEventListener('change', () => {
-  // An event belongs to one group; another group has other events.
-  if (shown === 'event') history.replaceState(null, '', '#events')
+  // An event and an album belong to one group; another group has others.
+  if (shownId) history.replaceState(null, '', `#${shown}s`)
   void switchTo(organizations.find((o) => o.org_id === $('organization').value))
 })
-addEventListener('hashchange', () => void showView())
+addEventListener('hashchange', () => {
+  // The viewer adds a media item to the address of the view below it.
+  const { name, id } = viewOf(location.hash)
+  if (name !== shown || id !== shownId) void showView()
+})
 
 const accounts = await loadAccounts()
 const wanted = accounts.find((a) => a.label.toLowerCase().startsWith(hash.get('account') ?? '-'))
@@ -131,6 +147,6 @@ if (isSignedIn()) await open().catch(showSignIn)
 else if (wanted) await enter(wanted, open)
 else showSignIn()
 if (hash.has('media') && organization) {
-  history.replaceState(null, '', location.pathname)
+  history.replaceState(null, '', location.pathname + withoutKey(location.hash))
   await openById(hash.get('media'))
 }

@@ -2,6 +2,9 @@ import { plural } from './words.js'
 
 const WORDS = {
   EVENT_ARCHIVED: 'The event was archived meanwhile. Nothing in it changes any more.',
+  ALBUM_ARCHIVED: 'The album was archived meanwhile. Nothing in it changes until it is opened again.',
+  MEDIA_NOT_AVAILABLE: 'One of the photos was deleted meanwhile.',
+  COMMENT_EDIT_WINDOW_EXPIRED: 'A comment can be changed for 15 minutes, and they are over.',
   ALREADY_INVITED: 'This person is invited already, or takes part. The list of invitations has a new link for them.',
   INVITATION_ALREADY_USED: 'This invitation was answered meanwhile.',
   NOT_FOUND: 'It does not exist any more, or it is not for you to see.',

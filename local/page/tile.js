@@ -7,7 +7,7 @@ import { clock, day, hue } from './words.js'
 
 const KINDS = { photo: 'Photo', live: 'Live Photo', video: 'Video' }
 
-/** A tile of the grid. `does`: {open(id), remove(id), canRemove(m), refresh(m), find(id)}. */
+/** A tile of the grid. `does`: {open(id), remove(id), canRemove(m), refresh(m), find(id)}, and mark(tile, m) for more. */
 export function newTile(m, does) {
   const tile = copyOf('tile')
   const id = m.media_id
@@ -40,6 +40,7 @@ export function updateTile(tile, m, does) {
   const image = tile.querySelector('.thumb')
   if (m.variants.image_thumb_url && !image.getAttribute('src')) image.src = link(m.variants.image_thumb_url)
   say(tile, m)
+  does.mark?.(tile, m)
   if (kind === 'video' && state === 'completed') void showDuration(tile, m)
   if (state === 'failed' && before !== 'failed') void detailsOf(m).then(() => say(tile, m), () => {})
   if (before && before !== state) {

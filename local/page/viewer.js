@@ -4,6 +4,7 @@ import { describe, detailsOf, isPlayable, kindOf, nameOf, reasonOf } from './ite
 import { playLivePhoto } from './live-photo.js'
 import { drawPlaceholder } from './picture.js'
 import { playedSeconds, playVideo, stopVideo } from './player.js'
+import { withMedia } from './views.js'
 import { clock, momentOf, size } from './words.js'
 
 const dialog = $('viewer')
@@ -11,17 +12,17 @@ let shown
 let does
 let stopMotion = () => {}
 
-/** `given`: {find, neighbour(id, step), refresh(m), remove(id), canRemove(m), closed(id)}. */
-export function setUpViewer(given) {
-  does = given
-}
-
 export const isShown = (id) => shown?.media_id === id
 
-/** Opens a media item: plays a video, shows a photo. The page's address names it, so the back button closes it. */
-export function openViewer(m) {
+/**
+ * Opens a media item: plays a video, shows a photo. The page's address names it, so the back button closes it. `given`,
+ * the list that it is shown from: {find, neighbour(id, step), load(missing), refresh(m), remove(id), canRemove(m),
+ * captionOf(m), closed(id)}.
+ */
+export function openViewer(m, given) {
+  does = given
   if (!dialog.open) {
-    history.pushState({ viewer: true }, '', `#${new URLSearchParams({ media: m.media_id })}`)
+    history.pushState({ viewer: true }, '', withMedia(location.hash, m.media_id))
     dialog.showModal()
   }
   show(m)
@@ -45,7 +46,7 @@ export function refreshViewer(m) {
 
 function show(m) {
   shown = m
-  history.replaceState(history.state, '', `#${new URLSearchParams({ media: m.media_id })}`)
+  history.replaceState(history.state, '', withMedia(location.hash, m.media_id))
   $('viewer-title').textContent = nameOf(m)
   $('viewer-facts').replaceChildren()
   $('viewer-remove').hidden = !does.canRemove(m)
@@ -67,6 +68,9 @@ function say(m) {
   $('viewer-download').href = link(m.original_url)
   $('viewer-download').ariaLabel = `Download the original of ${nameOf(m)}`
   $('viewer-when').textContent = `${m.captured_at ? '' : 'Added '}${momentOf(m)}`
+  const caption = does.captionOf?.(m) ?? ''
+  $('viewer-caption').hidden = caption === ''
+  $('viewer-caption').textContent = caption
 }
 
 function load(m, from) {

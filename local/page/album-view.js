@@ -1,0 +1,320 @@
+import { editAlbum } from './album-form.js'
+import { newAlbumItems } from './album-items.js'
+import * as words from './album-words.js'
+import { call, patiently } from './client.js'
+import { ask, sayIn } from './dialogs.js'
+import { $, announce, toast } from './dom.js'
+import { findInGroups } from './find-in-groups.js'
+import { newPager } from './pager.js'
+import { pickMedia } from './picker.js'
+import { inWords } from './refusal-words.js'
+import { openViewer, refreshViewer } from './viewer.js'
+import { linkToEvent } from './views.js'
+
+const LOOK_MS = 5000
+const BUSY_MS = 1500
+const HIDDEN_MS = 60_000
+/** Items that have elements; more of them follow when the end comes near. */
+const STEP = 120
+
+let at
+let timer
+let asked = 0
+
+/** Shows an album. */
+export async function openAlbum(id, { me, organizations, first, onFound }) {
+  const mine = ++asked
+  $('album-shown').hidden = true
+  $('album-gone').hidden = true
+  try {
+    const pathIn = (org) => `/api/orgs/${org.org_id}/albums/${encodeURIComponent(id)}`
+    const there = await findInGroups(pathIn, { organizations, first })
+    if (mine !== asked) return
+    if (!there) return showGone('This album does not exist, or it is not published for you.')
+    const { found: album, org, path } = there
+    onFound(org)
+    const pager = newPager(`${path}/media`, 'media', { limit: '500' })
+    at = { album, org, path, me, pager, items: [], shown: STEP, isArranging: false }
+    items.clear()
+    await look()
+  } catch (error) {
+    if (mine === asked) showGone(inWords(error))
+  }
+}
+
+export function closeAlbum() {
+  asked++
+  clearTimeout(timer)
+  at = undefined
+}
+
+function showGone(text) {
+  $('album-gone-text').textContent = text
+  $('album-gone').hidden = false
+  $('album-shown').hidden = true
+}
+
+const can = () => words.albumActionsFor(at.album, at.event, { userId: at.me.user_id, role: at.org.role })
+const say = (error) => inWords(error, words.ALBUM_REFUSALS)
+
+/** Asks for the present state, and again after a while: others add meanwhile, and what they add is being converted. */
+async function look() {
+  clearTimeout(timer)
+  const mine = at
+  if (!mine) return
+  try {
+    const [album, event] = await Promise.all([call('GET', mine.path), eventOf(mine)])
+    if (mine !== at) return
+    Object.assign(mine, { album, event })
+    await loadChanged(mine)
+    if (mine !== at) return
+    render()
+  } catch (error) {
+    if (mine !== at) return
+    if (error.status === 404) return showGone(inWords(error))
+    if (error.status !== 429) toast(inWords(error))
+  }
+  timer = setTimeout(look, document.hidden ? HIDDEN_MS : isConverting(mine) ? BUSY_MS : LOOK_MS)
+}
+
+/** A draft event of another person is as good as none. */
+const eventOf = ({ album, org }) =>
+  album.event_id
+    ? call('GET', `/api/orgs/${org.org_id}/events/${album.event_id}`).catch((error) => {
+        if (error.status !== 404) throw error
+      })
+    : undefined
+
+const isConverting = (mine) => mine.items.some((m) => m.upload_status === 'processing')
+
+/** Every change of an album gives it a new time; only a deleted or restored media item does not, and it counts. */
+async function loadChanged(mine) {
+  const state = [mine.album.updated_at, mine.album.media_count].join()
+  if (mine.state === state && !isConverting(mine)) return
+  await mine.pager.again()
+  // What the person is moving stays as they see it, until it is saved.
+  if (mine.isHeld) return
+  mine.state = state
+  take(mine)
+}
+
+/** A page that was read before another one may have an item that has moved since. */
+function take(mine) {
+  const byId = new Map(mine.pager.items().map((m) => [m.media_id, m]))
+  mine.items = [...byId.values()]
+  for (const m of mine.items) refreshViewer(m)
+}
+
+function render() {
+  const { album, event, org } = at
+  const { manage, add, steps } = can()
+  if (!manage) at.isArranging = false
+  $('album-shown').hidden = false
+  $('album-shown').dataset.status = album.status
+  sayIn('album-title', album.title)
+  sayIn('album-state', words.STATUSES[album.status])
+  sayIn('album-audience', words.audienceOf(album))
+  sayIn('album-count', `${words.itemsOf(album)} · ${org.name}`)
+  sayIn('album-description', album.description)
+  sayIn('album-note', words.noteOn(album, event))
+  $('album-event').hidden = !event
+  if (event) Object.assign($('album-event'), { textContent: event.title, href: linkToEvent(event.event_id) })
+  document.title = `${album.title} · Keepsake`
+  $('album-add').hidden = !add
+  $('album-add').classList.toggle('primary', album.media_count === 0 || !steps[0]?.isNext)
+  $('album-edit').hidden = !manage
+  $('album-arrange').hidden = !manage || album.media_count < 1
+  $('album-arrange').textContent = at.isArranging ? 'Done' : 'Arrange'
+  $('album-arrange').ariaPressed = String(at.isArranging)
+  $('album-hint').hidden = !at.isArranging
+  $('album-empty').hidden = album.media_count > 0
+  $('album-empty-add').hidden = !add
+  renderSteps(steps)
+  renderItems()
+}
+
+function renderSteps(steps) {
+  const key = steps.map(({ label }) => label).join()
+  if ($('album-steps').dataset.steps === key) return
+  $('album-steps').dataset.steps = key
+  $('album-steps').replaceChildren(
+    ...steps.map((step) => {
+      const button = Object.assign(document.createElement('button'), { type: 'button', className: 'button', textContent: step.label })
+      button.classList.toggle('primary', Boolean(step.isNext))
+      button.addEventListener('click', () => askFor(step))
+      return button
+    }),
+  )
+}
+
+function renderItems() {
+  items.render(at.items.slice(0, at.shown))
+  $('album-more').hidden = at.shown >= at.items.length && !at.pager.hasMore()
+}
+
+function askFor(step) {
+  const mine = at
+  ask({
+    ...words.questionOf(step, mine.album),
+    async run() {
+      await call('PUT', '/api/v1/albums/status', { album_id: mine.album.album_id, status: step.to })
+      announce(`The album is ${words.STATUSES[step.to].toLowerCase()}`)
+      await look()
+    },
+    say,
+  })
+}
+
+/** Runs a change, says what was wrong with it, and shows what has become of the album. True if it was made. */
+async function change(work) {
+  const mine = at
+  let isMade = true
+  await work(mine).catch((error) => {
+    isMade = false
+    toast(say(error))
+  })
+  if (mine === at) await look()
+  return isMade
+}
+
+const find = (id) => at?.items.find((m) => m.media_id === id)
+
+const items = newAlbumItems($('album-items'), {
+  find,
+  refresh,
+  open: (id) => openViewer(find(id), viewing),
+  isArranging: () => at?.isArranging ?? false,
+  mayManage: () => can().manage,
+  coverId: () => at.album.cover_media_id,
+  saveCaption: (m, caption) => change(({ path }) => call('PATCH', `${path}/media/${m.media_id}`, { caption })),
+  chooseCover: (m) => void change(({ path }) => call('PATCH', path, { cover_media_id: m.media_id })),
+  remove: (m) => void remove(m),
+  hold() {
+    at.isHeld = true
+  },
+  let() {
+    at.isHeld = false
+    renderItems()
+  },
+  saveOrder: (ids) => void saveOrder(at, ids),
+})
+
+async function remove(m) {
+  if (await change(({ path }) => call('DELETE', `${path}/media/${m.media_id}`))) {
+    toast('It is no longer in the album. It stays in the library.')
+  }
+}
+
+/** One order at a time is sent; of several, the last one counts. The API wants all items of the album in it. */
+async function saveOrder(mine, ids) {
+  mine.items = words.inOrder(mine.items, ids)
+  mine.isUnsaved = true
+  if (mine.isSaving) return
+  mine.isSaving = true
+  try {
+    while (mine.isUnsaved) {
+      await loadRest(mine)
+      mine.isUnsaved = false
+      await call('POST', `${mine.path}/media/reorder`, { media_ids: mine.items.map((m) => m.media_id) })
+    }
+    announce('The order is saved')
+  } catch (error) {
+    mine.state = undefined
+    toast(say(error))
+  } finally {
+    Object.assign(mine, { isSaving: false, isUnsaved: false, isHeld: false })
+  }
+  if (mine === at) await look()
+}
+
+async function loadRest(mine) {
+  while (mine.pager.hasMore()) await more(mine)
+}
+
+async function more(mine) {
+  await patiently(() => mine.pager.more())
+  const known = new Set(mine.items.map((m) => m.media_id))
+  mine.items = [...mine.items, ...mine.pager.items().filter((m) => !known.has(m.media_id))]
+}
+
+/** The present state of an item, with new links. */
+async function refresh(m) {
+  const mine = at
+  const fresh = { ...m, ...(await call('GET', `/api/media/${m.org_id}/${m.media_id}`)) }
+  if (mine && mine === at) {
+    mine.items = mine.items.map((other) => (other.media_id === m.media_id ? fresh : other))
+    renderItems()
+  }
+  refreshViewer(fresh)
+  return fresh
+}
+
+/** The album as the viewer goes through it. */
+const viewing = {
+  find,
+  neighbour(id, step) {
+    const index = at?.items.findIndex((m) => m.media_id === id) ?? -1
+    if (index < 0) return {}
+    const item = at.items[index + step]
+    return item || index + step < 0 || !at.pager.hasMore() ? { item } : { missing: true }
+  },
+  load: () => more(at),
+  refresh,
+  remove: async () => false,
+  canRemove: () => false,
+  captionOf: (m) => find(m.media_id)?.caption,
+  closed(id) {
+    if (at) items.focus(id)
+  },
+}
+
+async function addMedia() {
+  const mine = at
+  const inAlbum = new Set(mine.items.map((m) => m.media_id))
+  await pickMedia({
+    org: mine.org,
+    title: `Add to “${mine.album.title}”`,
+    label: 'Add',
+    has: (id) => inAlbum.has(id),
+    say,
+    async run(chosen, show) {
+      try {
+        for (const [i, m] of chosen.entries()) {
+          show(`Adding ${i + 1} of ${chosen.length}`)
+          await patiently(() => call('POST', `${mine.path}/media`, { media_id: m.media_id })).catch(ifThere)
+          inAlbum.add(m.media_id)
+          show(`Adding ${i + 1} of ${chosen.length}`, m)
+        }
+      } finally {
+        if (mine === at) void look()
+      }
+    },
+  })
+}
+
+/** Someone else has added it meanwhile. */
+const ifThere = (error) => {
+  if (error.code !== 'CONFLICT') throw error
+}
+
+async function showMore() {
+  const mine = at
+  if (!mine || $('album-more').hidden) return
+  mine.shown += STEP
+  if (mine.shown > mine.items.length && mine.pager.hasMore() && !mine.isHeld) {
+    await more(mine).catch((error) => toast(inWords(error)))
+  }
+  if (mine === at) renderItems()
+}
+
+for (const id of ['album-add', 'album-empty-add']) $(id).addEventListener('click', () => void addMedia())
+$('album-edit').addEventListener('click', () => editAlbum({ org: at.org, album: at.album, onSaved: () => void look() }))
+$('album-arrange').addEventListener('click', () => {
+  at.isArranging = !at.isArranging
+  render()
+})
+$('album-more').addEventListener('click', () => void showMore())
+new IntersectionObserver(([end]) => end.isIntersecting && void showMore(), { rootMargin: '600px' }).observe($('album-more'))
+document.addEventListener('visibilitychange', () => {
+  if (!document.hidden) void look()
+})

@@ -1,0 +1,116 @@
+import { plural } from './words.js'
+
+/** What the page says about albums, and what it offers to whom. No browser is needed here. */
+
+export const STATUSES = { DRAFT: 'Draft', PUBLIC: 'Published', ARCHIVE: 'Archived' }
+
+const AUDIENCES = {
+  organization: 'Everyone in the group',
+  participants: 'Those who take part in the event',
+  private: 'The owner and the administrators',
+}
+
+/** Who can see an album now. */
+export const audienceOf = ({ status, visibility }) => AUDIENCES[status === 'PUBLIC' ? visibility : 'private']
+
+export const itemsOf = ({ media_count: count }) => (count === 0 ? 'Empty' : plural(count, 'item'))
+
+/**
+ * What the viewer may do with an album; `event` is the album's, if it has one. The API decides; this only hides what it
+ * would refuse.
+ */
+export function albumActionsFor(album, event, { userId, role }) {
+  const isOwner = album.owner_id === userId
+  const manages = isOwner || role === 'owner' || role === 'admin'
+  const isOpen = album.status !== 'ARCHIVE' && event?.status !== 'archived'
+  return {
+    manage: manages && isOpen,
+    add: isOpen && (manages || isContributor(album, event)),
+    steps: isOwner ? STEPS[album.status] : [],
+  }
+}
+
+/** Those who take part in an active event add to its album once they can see it. */
+const isContributor = (album, event) =>
+  album.status === 'PUBLIC' &&
+  album.visibility !== 'private' &&
+  event?.status === 'active' &&
+  event.my_participation === 'accepted'
+
+const PUBLISH = { to: 'PUBLIC', label: 'Publish', isNext: true }
+const STEPS = {
+  DRAFT: [PUBLISH],
+  PUBLIC: [
+    { to: 'DRAFT', label: 'Make it a draft' },
+    { to: 'ARCHIVE', label: 'Archive' },
+  ],
+  ARCHIVE: [{ ...PUBLISH, label: 'Open again' }],
+}
+
+/** What the owner is asked before the status changes. */
+export function questionOf({ to, label }, { title, visibility }) {
+  const texts = {
+    PUBLIC: `${AUDIENCES[visibility]} can see the album from now on.`,
+    DRAFT: 'Only its owner and the administrators can see the album from now on.',
+    ARCHIVE: 'Only its owner and the administrators can see the album from now on, and nothing in it changes until you open it again.',
+  }
+  return { title: `${label}: “${title}”?`, text: texts[to], label }
+}
+
+const NOTES = {
+  DRAFT: 'A draft: only its owner and the administrators of the group can see it.',
+  ARCHIVE: 'This album is archived. Nothing in it changes.',
+}
+
+/** What the viewer should know first; empty if there is nothing. */
+export function noteOn({ status }, event) {
+  if (event?.status === 'archived') return 'The event of this album is archived. Nothing in the album changes any more.'
+  return NOTES[status] ?? ''
+}
+
+/** What the API's answers mean for an album. */
+export const ALBUM_REFUSALS = {
+  CONFLICT: 'The album has it already.',
+  QUOTA_EXCEEDED: 'The album is full: it has 5,000 items, with those that were deleted recently.',
+  REORDER_MISMATCH: 'Someone else added or removed something meanwhile. Here is the album as it is now.',
+}
+
+/** A list with one of its entries at another place; the present list if there is nothing to move. */
+export function movedTo(list, entry, index) {
+  const from = list.indexOf(entry)
+  const to = Math.min(Math.max(index, 0), list.length - 1)
+  if (from < 0 || from === to) return list
+  const rest = list.filter((other) => other !== entry)
+  return [...rest.slice(0, to), entry, ...rest.slice(to)]
+}
+
+/** The items in the order of `ids`; those that it does not name follow as they were. */
+export function inOrder(items, ids) {
+  const known = new Map(items.map((m) => [m.media_id, m]))
+  const named = ids.flatMap((id) => known.get(id) ?? [])
+  const rest = new Set(ids)
+  return [...named, ...items.filter((m) => !rest.has(m.media_id))]
+}
+
+/** The fields of a form that differ from the album. */
+export function albumChanges(album, form) {
+  const before = {
+    title: album?.title ?? '',
+    description: album?.description ?? '',
+    visibility: album?.visibility ?? 'organization',
+    // The event of an album is chosen once.
+    ...(!album && { event_id: '' }),
+  }
+  const changed = Object.keys(before).filter((name) => tidy(before[name]) !== tidy(form[name]))
+  return Object.fromEntries(changed.map((name) => [name, tidy(form[name]) || null]))
+}
+
+const tidy = (text) => text.replace(/\r\n/g, '\n').trim()
+
+/** What is wrong with a form, by field. */
+export function albumMistakes({ title, visibility, event_id: event }) {
+  return {
+    ...(title.trim() === '' && { title: 'Give the album a name.' }),
+    ...(visibility === 'participants' && event === '' && { visibility: 'Choose the event whose participants you mean.' }),
+  }
+}

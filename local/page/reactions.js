@@ -1,0 +1,86 @@
+import { call } from './client.js'
+import { EMOJI_NAMES, EMOJIS, recount } from './comment-words.js'
+import { toast } from './dom.js'
+import { inWords } from './refusal-words.js'
+
+/**
+ * The six emojis with their counts. `target`: {reaction_counts, my_reaction}; `place`: {path, type, id} of the event, and
+ * `mayReact`. A reaction shows at once, and is taken back when the API refuses it.
+ */
+export function reactionBar({ onChanged }) {
+  const bar = Object.assign(document.createElement('div'), { className: 'reactions', role: 'group', ariaLabel: 'Reactions' })
+  let shown
+  let isBusy = false
+  const buttons = EMOJIS.map((emoji, i) => {
+    const button = Object.assign(document.createElement('button'), { type: 'button', className: 'reaction' })
+    const [face, count] = ['face', 'number'].map((className) => Object.assign(document.createElement('span'), { className }))
+    face.textContent = emoji
+    face.ariaHidden = 'true'
+    button.append(face, count)
+    button.dataset.emoji = EMOJI_NAMES[i]
+    button.addEventListener('click', () => void toggle(emoji))
+    return button
+  })
+  bar.append(...buttons)
+
+  function render() {
+    const { target, mayReact } = shown
+    const mine = target.my_reaction?.emoji
+    for (const [i, emoji] of EMOJIS.entries()) {
+      const count = target.reaction_counts[emoji] ?? 0
+      const button = buttons[i]
+      button.querySelector('.number').textContent = count === 0 ? '' : count.toLocaleString()
+      button.ariaPressed = String(mine === emoji)
+      button.ariaLabel = `React with ${EMOJI_NAMES[i]}, ${count} so far`
+      button.classList.toggle('none', count === 0)
+      button.disabled = !mayReact
+    }
+    bar.classList.toggle('fixed', !mayReact)
+  }
+
+  async function toggle(emoji) {
+    if (isBusy) return
+    isBusy = true
+    const { target, place } = shown
+    const before = target.my_reaction
+    const next = before?.emoji === emoji ? null : emoji
+    const reaction_counts = recount(target.reaction_counts, before?.emoji, next)
+    show({ ...target, reaction_counts, my_reaction: next && { ...before, emoji } })
+    try {
+      show(next ? await give(target, place, emoji) : await take({ ...target, reaction_counts }, place, before))
+      onChanged(shown.target)
+    } catch (error) {
+      show(target)
+      toast(inWords(error))
+    } finally {
+      isBusy = false
+    }
+  }
+
+  const show = (target) => {
+    shown = { ...shown, target }
+    render()
+  }
+
+  return {
+    element: bar,
+    update(given) {
+      if (isBusy) return
+      shown = given
+      render()
+    },
+  }
+}
+
+async function give(target, { path, type, id }, emoji) {
+  const { reaction_id, counts } = await call('POST', `${path}/reactions/${type}`, { action_id: id, emoji })
+  return { ...target, reaction_counts: counts, my_reaction: { reaction_id, emoji } }
+}
+
+async function take(target, { path, type }, { reaction_id }) {
+  // It may have been removed in another window.
+  await call('DELETE', `${path}/reactions/${type}/${reaction_id}`).catch((error) => {
+    if (error.status !== 404) throw error
+  })
+  return { ...target, my_reaction: null }
+}

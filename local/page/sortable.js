@@ -1,0 +1,117 @@
+const SLACK = 6
+const EDGE = 90
+const SPEED = 14
+
+/**
+ * Lets the entries of a list be put in another order: with the mouse anywhere on an entry, with a finger on its `.handle`,
+ * with keys on the handle. `does`: {isOn(), start(), end(entry), cancel()}; after `end` the elements have the new order.
+ */
+export function makeSortable(list, does) {
+  let drag
+
+  const entryAt = (target) => target.closest?.('li')
+  const isIn = (entry) => entry?.parentElement === list
+
+  function begin() {
+    const { entry, x, y } = drag
+    const box = entry.getBoundingClientRect()
+    const ghost = entry.cloneNode(true)
+    ghost.classList.add('ghost')
+    Object.assign(ghost.style, { width: `${box.width}px`, left: `${box.left}px`, top: `${box.top}px` })
+    ghost.ariaHidden = 'true'
+    // Within the list, so that it looks like its entries; no entry is found below the pointer but the others.
+    list.parentElement.append(ghost)
+    entry.classList.add('dragging')
+    list.setPointerCapture(drag.pointer)
+    Object.assign(drag, { ghost, isMoving: true, home: entry.nextElementSibling, from: { x, y } })
+    does.start()
+    drag.frame = requestAnimationFrame(scrollAlong)
+  }
+
+  /** Near an edge of the window, the list goes on. */
+  function scrollAlong() {
+    if (!drag?.isMoving) return
+    const step = drag.y < EDGE ? -SPEED : drag.y > innerHeight - EDGE ? SPEED : 0
+    if (step) {
+      scrollBy({ top: step, behavior: 'instant' })
+      place()
+    }
+    drag.frame = requestAnimationFrame(scrollAlong)
+  }
+
+  /** The entry takes the place of the one that is below the pointer. */
+  function place() {
+    const { entry, ghost, from, x, y } = drag
+    ghost.style.transform = `translate(${x - from.x}px, ${y - from.y}px) rotate(1.5deg)`
+    const over = entryAt(document.elementFromPoint(x, y) ?? list)
+    if (!isIn(over) || over === entry) return
+    const isAfter = entry.compareDocumentPosition(over) & Node.DOCUMENT_POSITION_FOLLOWING
+    over[isAfter ? 'after' : 'before'](entry)
+  }
+
+  function finish(isKept) {
+    if (!drag) return
+    const { entry, ghost, isMoving, home, frame, pointer } = drag
+    drag = undefined
+    if (!isMoving) return
+    cancelAnimationFrame(frame)
+    ghost.remove()
+    entry.classList.remove('dragging')
+    if (list.hasPointerCapture(pointer)) list.releasePointerCapture(pointer)
+    if (!isKept) list.insertBefore(entry, home)
+    if (isKept && entry.nextElementSibling !== home) does.end(entry)
+    else does.cancel()
+  }
+
+  list.addEventListener('pointerdown', (event) => {
+    const entry = entryAt(event.target)
+    const onHandle = event.target.closest('.handle')
+    const isHeld = onHandle || (event.pointerType === 'mouse' && !event.target.closest('.caption-part, .item-tools'))
+    if (drag || !does.isOn() || !isIn(entry) || !isHeld || event.button !== 0) return
+    drag = { entry, pointer: event.pointerId, x: event.clientX, y: event.clientY }
+  })
+  list.addEventListener('pointermove', (event) => {
+    if (event.pointerId !== drag?.pointer) return
+    if (!drag.isMoving && Math.hypot(event.clientX - drag.x, event.clientY - drag.y) < SLACK) return
+    if (!drag.isMoving) begin()
+    Object.assign(drag, { x: event.clientX, y: event.clientY })
+    place()
+  })
+  addEventListener('pointerup', (event) => {
+    if (event.pointerId === drag?.pointer) finish(true)
+  })
+  addEventListener('pointercancel', (event) => {
+    if (event.pointerId === drag?.pointer) finish(false)
+  })
+  addEventListener('keydown', (event) => {
+    if (event.key === 'Escape' && drag?.isMoving) finish(false)
+  })
+  // The browser would drag the picture itself.
+  list.addEventListener('dragstart', (event) => event.preventDefault())
+  // The click that ends a drag is no click.
+  list.addEventListener('click', (event) => {
+    if (does.isOn() && event.target.closest('.frame')) event.preventDefault()
+  })
+
+  /** Moves an entry by some places; the first and the last are the ends. */
+  function move(entry, by) {
+    const entries = [...list.children]
+    const to = Math.min(Math.max(entries.indexOf(entry) + by, 0), entries.length - 1)
+    const target = entries[to]
+    if (!isIn(entry) || target === entry) return
+    does.start()
+    target[by > 0 ? 'after' : 'before'](entry)
+    does.end(entry)
+  }
+  const KEYS = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }
+  list.addEventListener('keydown', (event) => {
+    const handle = event.target.closest('.handle')
+    const by = KEYS[event.key]
+    if (!handle || !by || !does.isOn()) return
+    event.preventDefault()
+    move(entryAt(handle), by)
+    handle.focus()
+  })
+
+  return { move, isDragging: () => Boolean(drag?.isMoving) }
+}

@@ -1,0 +1,466 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import sharp from 'sharp'
+import t, { type Test } from 'tap'
+import * as z from 'zod'
+import { type Client, signIn } from '../../local/demo/client.ts'
+import { browserFolder, noBrowser, openPage, type PageUnderTest } from '../support/browser.ts'
+import { clip } from '../support/clips.ts'
+import { emptyDatabase } from '../support/database.ts'
+import { PHONE } from '../support/pictures.ts'
+
+/**
+ * Albums, comments and reactions on the demo page, with two people in two browsers against the whole platform: one makes
+ * the album of an event, the other finds it. `SCREENSHOTS=folder` keeps what it looked like.
+ */
+
+if (noBrowser) {
+  t.plan(0, noBrowser)
+  process.exit()
+}
+
+const TITLE = 'Summer <img src=x onerror=boom()>'
+/** The right-to-left override would turn around what follows it on the line. */
+const CAPTION = '<b>First</b> \u202Eevening'
+/** Overrides of direction, HTML, and marks that would cover what stands above. */
+const HTML_COMMENT = `<b>Ann</b> \u202E${'a\u0301'.repeat(3)} ${'\u0310'.repeat(30)}`.normalize()
+const PHOTOS = [
+  ['one.jpg', '#c0392b'],
+  ['two.jpg', '#27ae60'],
+  ['three.jpg', '#2980b9'],
+] as const
+const folder = await browserFolder(t)
+process.env['DATABASE_URL'] = await emptyDatabase(t)
+// Both people come from one address, and are quicker than people.
+process.env['RATE_LIMIT_FACTOR'] = '3'
+let under: PageUnderTest
+/** Ann is Tomás, an administrator, who hosts; Bob is Mira, a member. */
+let ann: PageUnderTest['page']
+let bob: PageUnderTest['page']
+let api: Client
+let eventId: string
+let eventPath: string
+
+const photo = (colour: string, day: number) =>
+  sharp({ create: { width: 900, height: 600, channels: 3, background: colour } })
+    .withExif({ ...PHONE, IFD2: { ...PHONE['IFD2'], DateTimeOriginal: `2024:05:${10 + day} 12:00:00` } })
+    .jpeg()
+    .toBuffer()
+
+t.before(async () => {
+  under = await openPage({ folder })
+  ann = under.page
+  bob = await under.openAnother()
+  const { demo, page } = under.platform
+  api = await signIn(demo.base_url, demo.accounts.admin)
+  const events = `/api/orgs/${demo.organizations[0]?.org_id}/events`
+  const made = await api.call('POST', events, { title: TITLE, start_at: '2031-05-10T16:00:00Z' })
+  eventId = z.object({ event_id: z.string() }).parse(made).event_id
+  eventPath = `${events}/${eventId}`
+  await api.call('POST', `${eventPath}/activate`)
+  await Promise.all([ann.goto(page.link({ account: 'admin' })), bob.goto(page.link({ account: 'member' }))])
+  for (const one of [ann, bob]) await one.getByRole('heading', { level: 1, name: 'Class of 1994' }).waitFor()
+})
+t.teardown(() => under?.close())
+
+const button = (page: typeof ann, name: string | RegExp) => page.getByRole('button', { name, exact: true })
+/** As if a person had come back to the window. */
+const lookAgain = (page: typeof ann) => page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+const item = (page: typeof ann, name: string) =>
+  page.locator('#album-items .tile', {
+    has: page.getByRole('button', { name: new RegExp(`^(Photo|Live Photo) ${name}`) }),
+  })
+const names = (page: typeof ann) =>
+  page.evaluate<string[]>(
+    `[...document.querySelectorAll('#album-items .frame')].map((f) => f.ariaLabel.match(/\\w+\\.\\w+/)[0])`,
+  )
+const untilOrder = (...wanted: string[]) =>
+  under.until(
+    `[...document.querySelectorAll('#album-items .frame')].map((f) => f.ariaLabel.match(/\\w+\\.\\w+/)[0]).join() === '${wanted.join()}'`,
+  )
+/** What the API has, which is what another person gets. */
+const stored = async () => {
+  const Items = z.object({
+    media: z.array(z.object({ original_filename: z.string(), caption: z.string().nullable() })),
+  })
+  const { album_id } = z.object({ album_id: z.string() }).parse(await api.call('GET', `${eventPath}/album`))
+  const base = eventPath.replace(/events.*/, `albums/${album_id}`)
+  return Items.parse(await api.call('GET', `${base}/media`)).media
+}
+const orderSaved = () => ann.waitForResponse((r) => r.url().endsWith('/reorder') && r.ok())
+
+t.test('photos and a Live Photo are in the library', async () => {
+  const files = await Promise.all(
+    PHOTOS.map(async ([name, colour], day) => ({ name, mimeType: 'image/jpeg', buffer: await photo(colour, day) })),
+  )
+  await ann
+    .locator('#files')
+    .setInputFiles([
+      ...files,
+      { name: 'live.jpg', mimeType: 'image/jpeg', buffer: await photo('#8e44ad', 9) },
+      { name: 'live.mov', mimeType: 'video/quicktime', buffer: await readFile(await clip('portrait')) },
+    ])
+  await under.until(`document.querySelectorAll('#months .tile').length >= 4`)
+  await ann.getByRole('heading', { name: '5 files uploaded' }).waitFor()
+})
+
+t.test('a group without albums says what they are for', async () => {
+  await ann.getByRole('link', { name: 'Albums' }).click()
+  await ann.getByText('No albums yet').waitFor()
+  await under.shoot('a1-empty')
+})
+
+t.test('an album is made for an event, as a draft', async (t: Test) => {
+  await button(ann, 'New album').click()
+  await ann.locator('#album-form-event_id option').nth(1).waitFor({ state: 'attached' })
+  await ann.getByLabel('Who can see it').selectOption('participants')
+  await button(ann, 'Create draft').click()
+  t.strictSame(await ann.getByRole('alert').filter({ visible: true }).allTextContents(), [
+    'Give the album a name.',
+    'Choose the event whose participants you mean.',
+  ])
+  await under.shoot('a2-form')
+  await ann.getByLabel('Name', { exact: true }).fill(TITLE)
+  await ann.locator('#album-form-event_id').selectOption({ label: TITLE })
+  await ann.getByLabel('Who can see it').selectOption('organization')
+  await button(ann, 'Create draft').click()
+  await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+  t.match(new URL(ann.url()).hash, /^#album=alb_/)
+  t.equal(await ann.locator('#album-state').textContent(), 'Draft')
+  t.ok(await button(ann, 'Publish').isVisible())
+})
+
+t.test('several photos are chosen in the library and added', async (t: Test) => {
+  await button(ann, 'Choose photos').click()
+  const dialog = ann.getByRole('dialog')
+  const choose = (name: string) =>
+    dialog.getByRole('button', { name: new RegExp(`^(Photo|Live Photo) ${name}`) }).click()
+  for (const name of ['one.jpg', 'two.jpg', 'three.jpg']) await choose(name)
+  t.equal(await dialog.locator('#picker-count').textContent(), '3 items chosen')
+  await under.shoot('a3-picker')
+  await button(ann, 'Add 3').click()
+  await dialog.waitFor({ state: 'hidden' })
+  await untilOrder('one.jpg', 'two.jpg', 'three.jpg')
+  await button(ann, 'Add photos').click()
+  await ann.locator('.picker .there').nth(2).waitFor()
+  t.equal(await ann.locator('.picker .there').count(), 3, 'those that are there cannot be added again')
+  await choose('live.jpg')
+  await button(ann, 'Add 1').click()
+  await untilOrder('one.jpg', 'two.jpg', 'three.jpg', 'live.jpg')
+})
+
+t.test('an item is dragged to another place with the mouse', async () => {
+  await under.until(`document.querySelectorAll('#album-items .thumb.loaded').length >= 3`)
+  await button(ann, 'Arrange').click()
+  const [from, to] = await Promise.all(['three.jpg', 'one.jpg'].map((name) => item(ann, name).boundingBox()))
+  if (!from || !to) throw new Error('the items are not shown')
+  const saved = orderSaved()
+  await ann.mouse.move(from.x + 100, from.y + 100)
+  await ann.mouse.down()
+  await ann.mouse.move(from.x - 40, from.y + 90, { steps: 4 })
+  await ann.mouse.move(to.x + 60, to.y + 80, { steps: 6 })
+  await under.shoot('a4-dragging')
+  await ann.mouse.up()
+  await saved
+  await untilOrder('three.jpg', 'one.jpg', 'two.jpg', 'live.jpg')
+})
+
+t.test('a finger drags it by its handle', async (t: Test) => {
+  const [from, to] = await Promise.all([
+    item(ann, 'two.jpg').locator('.handle').boundingBox(),
+    item(ann, 'one.jpg').boundingBox(),
+  ])
+  if (!from || !to) throw new Error('the items are not shown')
+  const saved = orderSaved()
+  const touch = (type: 'touchStart' | 'touchMove' | 'touchEnd', x = 0, y = 0) =>
+    under.devtools.send('Input.dispatchTouchEvent', { type, touchPoints: type === 'touchEnd' ? [] : [{ x, y }] })
+  const [x, y] = [from.x + from.width / 2, from.y + from.height / 2]
+  await touch('touchStart', x, y)
+  for (const part of [0.2, 0.6, 1]) await touch('touchMove', x + (to.x + 50 - x) * part, y + (to.y + 60 - y) * part)
+  await touch('touchEnd')
+  await saved
+  await untilOrder('three.jpg', 'two.jpg', 'one.jpg', 'live.jpg')
+  t.strictSame(
+    (await stored()).map((m) => m.original_filename),
+    ['three.jpg', 'two.jpg', 'one.jpg', 'live.jpg'],
+  )
+})
+
+t.test('the keyboard moves it, and keeps the focus', async (t: Test) => {
+  const saved = orderSaved()
+  await item(ann, 'one.jpg').locator('.handle').focus()
+  await ann.keyboard.press('ArrowLeft')
+  await saved
+  t.strictSame(await names(ann), ['three.jpg', 'one.jpg', 'two.jpg', 'live.jpg'])
+  t.match(await ann.evaluate(`document.activeElement.ariaLabel`), /^Move one.jpg/)
+  const again = orderSaved()
+  await button(ann, 'Move live.jpg to the left').click()
+  await again
+  await untilOrder('three.jpg', 'one.jpg', 'live.jpg', 'two.jpg')
+})
+
+t.test('an order that is dropped with Escape changes nothing', async (t: Test) => {
+  const box = await item(ann, 'two.jpg').boundingBox()
+  if (!box) throw new Error('the item is not shown')
+  await ann.mouse.move(box.x + 90, box.y + 90)
+  await ann.mouse.down()
+  await ann.mouse.move(box.x - 400, box.y + 90, { steps: 4 })
+  t.strictSame(await names(ann), ['three.jpg', 'two.jpg', 'one.jpg', 'live.jpg'].toSorted(byShown(await names(ann))))
+  await ann.keyboard.press('Escape')
+  await ann.mouse.up()
+  t.strictSame(await names(ann), ['three.jpg', 'one.jpg', 'live.jpg', 'two.jpg'])
+})
+const byShown = (shown: string[]) => (a: string, b: string) => shown.indexOf(a) - shown.indexOf(b)
+
+t.test('the cover is chosen, and an item is taken out', async (t: Test) => {
+  await button(ann, 'Make one.jpg the cover').click()
+  await ann.getByRole('button', { name: 'Make one.jpg the cover', pressed: true }).waitFor()
+  await under.shoot('a5-arranging')
+  await button(ann, 'Remove two.jpg from the album').click()
+  await untilOrder('three.jpg', 'one.jpg', 'live.jpg')
+  await button(ann, 'Done').click()
+  t.match(await ann.locator('#album-count').textContent(), /^3 items/)
+})
+
+t.test('a caption is written in place, and stays text', async (t: Test) => {
+  await button(ann, 'Add a caption to three.jpg').click()
+  await ann.getByLabel('Caption of three.jpg').fill(CAPTION)
+  await ann.keyboard.press('Enter')
+  await item(ann, 'three.jpg').locator('.edit-caption', { hasText: 'evening' }).waitFor()
+  t.equal(await item(ann, 'three.jpg').locator('.edit-caption').textContent(), CAPTION)
+  t.strictSame(
+    (await stored()).map((m) => m.caption),
+    [CAPTION, null, null],
+  )
+  await item(ann, 'one.jpg').locator('.edit-caption').click()
+  await ann.getByLabel('Caption of one.jpg').fill('never')
+  await ann.keyboard.press('Escape')
+  t.equal(await item(ann, 'one.jpg').locator('.edit-caption').textContent(), 'Add a caption')
+})
+
+t.test('a Live Photo moves, and the viewer goes through the album', async (t: Test) => {
+  await ann.locator('#album-items .tile[data-kind=live]').waitFor()
+  await ann.mouse.move(5, 5)
+  await ann.locator('#album-items .tile[data-kind=live] .frame').hover()
+  await under.until(`document.querySelector('#album-items .moving video.motion')?.currentTime > 0`)
+  await item(ann, 'three.jpg').locator('.frame').click()
+  t.equal(await ann.locator('#viewer-caption').textContent(), CAPTION)
+  t.match(new URL(ann.url()).hash, /^#album=alb_\w+&media=med_\w+$/)
+  await under.until(`document.querySelector('#viewer-picture').dataset.loaded`)
+  await under.shoot('a6-viewer')
+  await ann.keyboard.press('ArrowRight')
+  await under.until(`document.querySelector('#viewer-title').textContent === 'one.jpg'`)
+  t.notOk(await ann.locator('#viewer-caption').isVisible())
+  await ann.goBack()
+  await under.until(`!document.querySelector('#viewer').open`)
+  t.strictSame(await names(ann), ['three.jpg', 'one.jpg', 'live.jpg'], 'the album is as it was')
+})
+
+t.test('nobody else sees a draft; published, it is there for all members', async (t: Test) => {
+  await bob.goto(
+    `${under.platform.page.url}/#album=${new URLSearchParams(new URL(ann.url()).hash.slice(1)).get('album')}`,
+  )
+  await bob.getByRole('heading', { name: 'This album cannot be shown' }).waitFor()
+  under.consoleErrors.length = 0 // the browser reports the 404
+  await button(ann, 'Publish').click()
+  await ann.getByRole('alertdialog').getByRole('button', { name: 'Publish' }).click()
+  await under.until(`document.querySelector('#album-state').textContent === 'Published'`)
+  await under.shoot('a7-published')
+  await bob.getByRole('link', { name: 'All albums' }).click()
+  await bob.getByRole('link', { name: TITLE }).click()
+  await bob.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+  await item(bob, 'live.jpg').waitFor()
+  t.strictSame(await names(bob), ['three.jpg', 'one.jpg', 'live.jpg'])
+  t.equal(await item(bob, 'three.jpg').locator('.caption').textContent(), CAPTION)
+  for (const name of ['Add photos', 'Arrange', 'Edit', 'Publish', 'Archive'])
+    t.notOk(await button(bob, name).isVisible(), name)
+  t.equal(await bob.locator('.edit-caption:visible').count(), 0)
+  await bob.goBack()
+  await under.until(`document.querySelector('.album-cover .thumb.loaded')`, bob)
+  await under.shoot('a8-list', bob)
+})
+
+const comment = (page: typeof ann, text: string) => page.locator('#comment-list > .comment', { hasText: text })
+const openEvent = async (page: typeof ann) => {
+  await page.goto(`${under.platform.page.url}/#event=${eventId}`)
+  await page.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+}
+
+t.test('the event shows its album', async (t: Test) => {
+  await openEvent(bob)
+  await bob.locator('#event-album-link').waitFor()
+  t.equal(await bob.locator('#event-album-title').textContent(), TITLE)
+  t.equal(await bob.locator('#event-album-facts').textContent(), '3 items')
+  t.equal(await bob.locator('.strip-picture').count(), 3)
+  t.notOk(await button(bob, 'Make an album').isVisible())
+  await under.shoot('c1-event', bob)
+})
+
+t.test('a comment mentions a member whose name is completed', async (t: Test) => {
+  const field = bob.getByRole('combobox', { name: /Write a comment/ })
+  await field.fill(`${HTML_COMMENT} @tom`)
+  await bob.getByRole('option', { name: 'Tomás Silva' }).waitFor()
+  await under.shoot('c2-completion', bob)
+  await field.press('Enter')
+  t.equal(await field.inputValue(), `${HTML_COMMENT} @Tomás Silva `)
+  await field.pressSequentially('do you remember?')
+  t.equal(await bob.getByRole('option').count(), 0)
+  await button(bob, 'Attach photos').click()
+  await bob
+    .getByRole('dialog')
+    .getByRole('button', { name: /^Photo two.jpg/ })
+    .click()
+  await button(bob, 'Attach 1').click()
+  const sent = bob.waitForRequest((r) => r.method() === 'POST' && r.url().endsWith('/comments'))
+  await button(bob, 'Comment').click()
+  t.match((await sent).postDataJSON().body, /@[0-9a-f-]{36} do you remember\?$/, 'by the id')
+  const mine = comment(bob, 'do you remember?')
+  await mine.waitFor()
+  t.equal(await mine.locator('.comment-body').textContent(), `${HTML_COMMENT} @Tomás Silva do you remember?`)
+  t.equal(await mine.locator('.mention').textContent(), '@Tomás Silva')
+  await under.until(`document.querySelector('.comment-media img')?.naturalWidth > 0`, bob)
+  t.equal(await bob.evaluate(`getComputedStyle(document.querySelector('.comment-body')).unicodeBidi`), 'isolate')
+})
+
+t.test('reactions count once, and can be taken back', async (t: Test) => {
+  const react = (name: string, pressed: boolean) =>
+    bob.locator('#event-reactions').getByRole('button', { name, pressed })
+  await react('React with party, 0 so far', false).click()
+  await react('React with party, 1 so far', true).waitFor()
+  await react('React with fire, 0 so far', false).click()
+  await react('React with fire, 1 so far', true).waitFor()
+  t.ok(await react('React with party, 0 so far', false).isVisible(), 'one of each person')
+  await react('React with fire, 1 so far', true).click()
+  await react('React with fire, 0 so far', false).waitFor()
+  await react('React with heart, 0 so far', false).click()
+  await react('React with heart, 1 so far', true).waitFor()
+})
+
+t.test('the host sees both, replies and reacts', async (t: Test) => {
+  await openEvent(ann)
+  const his = comment(ann, 'do you remember?')
+  await his.waitFor()
+  t.equal(await his.locator('.comment-author').textContent(), 'Mira Okafor')
+  t.equal(await his.locator('.mention').textContent(), '@Tomás Silva')
+  await ann.getByRole('button', { name: 'React with heart, 1 so far', pressed: false }).waitFor()
+  t.notOk(await button(ann, 'Change').isVisible(), 'only its author changes a comment')
+  await his.getByRole('button', { name: 'React with laughing, 0 so far' }).click()
+  await his.getByRole('button', { name: 'React with laughing, 1 so far', pressed: true }).waitFor()
+  await his.getByRole('button', { name: 'Reply' }).click()
+  await ann.getByRole('combobox', { name: 'Reply to Mira Okafor' }).fill('Every minute of it')
+  await his.locator('.reply-new').getByRole('button', { name: 'Reply' }).click()
+  await his.locator('.replies .comment', { hasText: 'Every minute of it' }).waitFor()
+  await under.shoot('c3-replied')
+})
+
+t.test('the author changes a comment, and keeps its mention', async (t: Test) => {
+  await lookAgain(bob)
+  const mine = comment(bob, 'do you remember?')
+  await mine.getByRole('button', { name: '1 reply' }).click()
+  await mine.locator('.replies .comment', { hasText: 'Every minute of it' }).waitFor()
+  await mine.getByRole('button', { name: 'React with laughing, 1 so far', pressed: false }).waitFor()
+  await mine.getByRole('button', { name: 'Change' }).click()
+  const field = bob.getByRole('combobox', { name: 'Change the comment' })
+  t.equal(await field.inputValue(), `${HTML_COMMENT} @Tomás Silva do you remember?`)
+  await field.fill(`${HTML_COMMENT} @Tomás Silva do you still know?`)
+  await button(bob, 'Save').click()
+  await comment(bob, 'do you still know?').locator('.comment-edited', { hasText: 'edited' }).waitFor()
+  t.equal(await comment(bob, 'do you still know?').locator('.mention').textContent(), '@Tomás Silva')
+  await under.shoot('c4-changed', bob)
+})
+
+t.test('the host deletes a comment, with a reason; what is typed elsewhere stays', async (t: Test) => {
+  const field = bob.getByRole('combobox', { name: /Write a comment/ })
+  await field.fill('Wrong place')
+  await button(bob, 'Comment').click()
+  await comment(bob, 'Wrong place').waitFor()
+  await field.fill('Still typing')
+  await lookAgain(ann)
+  await comment(ann, 'Wrong place').getByRole('button', { name: 'Delete' }).click()
+  await ann.getByLabel('Reason').fill('Not here')
+  const sent = ann.waitForRequest((r) => r.method() === 'DELETE')
+  await ann.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+  t.strictSame((await sent).postDataJSON(), { reason: 'Not here' })
+  await comment(ann, 'Wrong place').waitFor({ state: 'detached' })
+  await lookAgain(bob)
+  await comment(bob, 'Wrong place').waitFor({ state: 'detached' })
+  t.equal(await field.inputValue(), 'Still typing')
+})
+
+t.test('HTML of others never becomes an element', async (t: Test) => {
+  for (const page of [ann, bob]) {
+    t.equal(await page.evaluate(`document.querySelectorAll('img[src=x]').length`), 0)
+    t.equal(await page.evaluate(`document.querySelectorAll('.caption b, .edit-caption b, .comment-body b').length`), 0)
+  }
+})
+
+t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {
+  await ann.getByRole('link', { name: TITLE }).filter({ visible: true }).first().click()
+  await ann.locator('#album-items .tile').nth(2).waitFor()
+  const overflow = 'document.documentElement.scrollWidth - document.documentElement.clientWidth'
+  for (const [width, colorScheme] of [
+    [390, 'light'],
+    [360, 'dark'],
+  ] as const) {
+    await ann.emulateMedia({ colorScheme })
+    await ann.setViewportSize({ width, height: 800 })
+    await under.shoot(`a9-phone-album-${width}`)
+    t.equal(await ann.evaluate(overflow), 0, `album ${width}`)
+    await button(ann, 'Arrange').click()
+    await under.shoot(`a9-phone-arrange-${width}`)
+    t.equal(await ann.evaluate(overflow), 0, `arrange ${width}`)
+    await button(ann, 'Done').click()
+    await button(ann, 'Add photos').click()
+    await ann.locator('.picker .there').nth(2).waitFor()
+    await under.shoot(`a9-phone-picker-${width}`)
+    await button(ann, 'Cancel').click()
+    const back = ann.url()
+    await openEvent(ann)
+    await comment(ann, 'do you still know?').waitFor()
+    await ann.screenshot({
+      path: join(process.env['SCREENSHOTS'] ?? folder, `c5-phone-event-${width}.png`),
+      fullPage: true,
+    })
+    t.equal(await ann.evaluate(overflow), 0, `event ${width}`)
+    await ann.goto(back)
+    await ann.locator('#album-items .tile').nth(2).waitFor()
+  }
+  await ann.emulateMedia({ colorScheme: 'light' })
+  await ann.setViewportSize({ width: 1280, height: 860 })
+})
+
+t.test('an archived album is read-only, and its owner opens it again', async (t: Test) => {
+  await button(ann, 'Archive').click()
+  await ann.getByRole('alertdialog').getByRole('button', { name: 'Archive' }).click()
+  await under.until(`document.querySelector('#album-state').textContent === 'Archived'`)
+  for (const name of ['Add photos', 'Arrange', 'Edit']) t.notOk(await button(ann, name).isVisible(), name)
+  await lookAgain(bob)
+  await bob.goto(`${under.platform.page.url}/#albums`)
+  await bob.getByText('No albums yet').waitFor()
+  await openEvent(bob)
+  await bob.getByText('No album of this event').waitFor()
+  await button(ann, 'Open again').click()
+  await ann.getByRole('alertdialog').getByRole('button', { name: 'Open again' }).click()
+  await under.until(`document.querySelector('#album-state').textContent === 'Published'`)
+})
+
+t.test('an archived event is read-only', async (t: Test) => {
+  await api.call('POST', `${eventPath}/archive`)
+  await lookAgain(bob)
+  await under.until(`document.querySelector('#event-state').textContent === 'Archived'`, bob)
+  await bob.locator('#comment-new').waitFor({ state: 'hidden' })
+  for (const name of ['Reply', 'Change', 'Delete', 'Comment']) {
+    t.equal(await button(bob, name).filter({ visible: true }).count(), 0, name)
+  }
+  t.ok(await bob.getByRole('button', { name: 'React with heart, 1 so far' }).isDisabled())
+  await under.shoot('c6-archived', bob)
+  await lookAgain(ann)
+  await ann.getByText('The event of this album is archived').waitFor()
+  for (const name of ['Add photos', 'Arrange', 'Edit']) t.notOk(await button(ann, name).isVisible(), name)
+})
+
+t.test('all of it without an error in the console and without a request to anywhere else', (t: Test) => {
+  t.strictSame(under.consoleErrors, [])
+  t.strictSame(under.elsewhere, [])
+  t.end()
+})
