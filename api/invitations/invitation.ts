@@ -101,7 +101,8 @@ const Invitee = z
 
 const State = z.enum(INVITATION_STATES).meta({
   id: 'InvitationState',
-  description: 'expired: pending, and its token is no longer valid. A reissue makes it pending again',
+  description:
+    'expired: pending, and its token is no longer valid. A reissue makes it pending again. revoked: the invitee was removed from the organization',
 })
 
 export const Invitation = z

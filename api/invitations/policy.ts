@@ -67,5 +67,6 @@ export function requireOpen(row: Dated): void {
 /** Throws unless the invitation may get another token. Call it on the row that the transaction locked. */
 export function requireUnanswered({ status }: Pick<InvitationRow, 'status'>): void {
   if (status === 'pending') return
-  throw new Problem('INVALID_STATE_TRANSITION', 'The invitation has been answered already')
+  const why = status === 'revoked' ? 'was revoked. Make another one.' : 'has been answered already'
+  throw new Problem('INVALID_STATE_TRANSITION', `The invitation ${why}`)
 }

@@ -1,4 +1,17 @@
-import { and, desc, eq, getTableColumns, inArray, isNotNull, isNull, notInArray, or, type SQL, sql } from 'drizzle-orm'
+import {
+  and,
+  asc,
+  desc,
+  eq,
+  getTableColumns,
+  inArray,
+  isNotNull,
+  isNull,
+  notInArray,
+  or,
+  type SQL,
+  sql,
+} from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
@@ -216,6 +229,12 @@ export async function answerInvitation(
  * one. Of several transactions, each invitation is returned to one.
  */
 export async function takeUntold(tx: Tx, eventId: Uuid): Promise<InvitationRow[]> {
+  const untold = and(
+    eq(invitations.eventId, eventId),
+    eq(invitations.status, 'pending'),
+    isNull(invitations.toldGeneration),
+  )
+  const ids = await lockPending(tx, untold)
   const generation = sql`${invitations.generation} + (${isExpired})::int`
   return tx
     .update(invitations)
@@ -225,8 +244,38 @@ export async function takeUntold(tx: Tx, eventId: Uuid): Promise<InvitationRow[]
       toldGeneration: generation,
       tokenExpiresAt: sql`case when ${isExpired} then ${IN_ONE_HOUR} else ${invitations.tokenExpiresAt} end`,
     })
-    .where(and(eq(invitations.eventId, eventId), eq(invitations.status, 'pending'), isNull(invitations.toldGeneration)))
+    .where(inArray(invitations.id, ids))
     .returning()
+}
+
+/** In order of id, so that two transactions that lock several invitations do not wait for each other. */
+async function lockPending(tx: Tx, which: SQL | undefined): Promise<Uuid[]> {
+  const rows = await tx
+    .select({ id: invitations.id })
+    .from(invitations)
+    .where(which)
+    .orderBy(asc(invitations.id))
+    .for('update')
+  return rows.map(({ id }) => id)
+}
+
+/**
+ * Locks the pending invitations that this user could answer without a token, by user id or e-mail address. Call it before
+ * the membership is locked: an acceptance holds its invitation when it asks for the membership.
+ */
+export async function lockInvitationsOf(tx: Tx, orgId: Uuid, userId: Uuid): Promise<Uuid[]> {
+  const email = sql`(select lower(email) from users where users.id = ${userId})`
+  const addressed = or(eq(invitations.userId, userId), eq(invitations.email, email))
+  return lockPending(tx, and(eq(invitations.orgId, orgId), eq(invitations.status, 'pending'), addressed))
+}
+
+/** Call with the invitations locked. Another generation, so that the links that were sent are invalid as well. */
+export async function revokeInvitations(tx: Tx, ids: Uuid[]): Promise<void> {
+  if (ids.length === 0) return
+  await tx
+    .update(invitations)
+    .set({ ...changed, status: 'revoked', generation: sql`${invitations.generation} + 1` })
+    .where(inArray(invitations.id, ids))
 }
 
 /**

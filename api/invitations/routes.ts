@@ -111,7 +111,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       limit: 'respond',
       summary: 'Accept or decline an invitation',
       description:
-        'The caller is signed in, and is the invitee or presents the token of the invitation link. Of several responses one counts. Accepting makes the caller a participant of the event and, if necessary, a member of the organization. A caller who is not a member gets INVALID_STATE_TRANSITION where accepting cannot make one: the inviter may no longer invite, or the service makes no members this way. Afterwards `GET /api/users/me` lists the organization.',
+        'The caller is signed in, and is the invitee or presents the token of the invitation link. Of several responses one counts. Accepting makes the caller a participant of the event and, if necessary, a member of the organization. A caller who is not a member gets INVALID_STATE_TRANSITION where accepting cannot make one: the inviter may no longer invite, or the service makes no members this way. Afterwards `GET /api/users/me` lists the organization. An invitation that was revoked, because an administrator removed its invitee from the organization, is `NOT_FOUND`.',
       action: 'invitation.respond',
       organization: { of: 'invitations', id: ({ params }) => params.invitation_id },
       problems: ['EVENT_ARCHIVED', 'INVITATION_EXPIRED', 'INVITATION_ALREADY_USED', 'INVALID_STATE_TRANSITION'],
@@ -135,7 +135,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
         limit: 'invitation',
         summary: 'Replace the link of an invitation',
         description:
-          'For the inviter, the owner of the event and the administrators of the organization. The previous link stops working at once; the new one works for one hour. If the event is active, the invitee is told again. The caller becomes the inviter. An answered invitation cannot be reissued.',
+          'For the inviter, the owner of the event and the administrators of the organization. The previous link stops working at once; the new one works for one hour. If the event is active, the invitee is told again. The caller becomes the inviter. An invitation that was answered or revoked cannot be reissued; invite again.',
         action: 'invitation.reissue',
         organization: { of: 'invitations', id: ({ params }) => params.invitation_id },
         problems: ['EVENT_ARCHIVED', 'INVALID_STATE_TRANSITION'],

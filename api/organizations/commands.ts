@@ -5,6 +5,7 @@ import { isIdentifier, userIdOf } from '../auth/verify-token.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { type Change, changesOf, found, type Write } from '../http/in-organization.ts'
 import { tidyText } from '../http/text.ts'
+import { lockInvitationsOf, revokeInvitations } from '../invitations/queries.ts'
 import { leavesNoOwner } from './policy.ts'
 import {
   deleteMembership,
@@ -148,15 +149,37 @@ export async function changeMember(
   return found(await findListedMember(tx, orgId, userId))
 }
 
-/** Ends a membership, and with it what the user takes part in. Uploads stay: they were shared with the organization. */
+/**
+ * Ends a membership, and with it what the user takes part in. Uploads stay: they were shared with the organization. Who is
+ * removed cannot come back with an invitation from before; who leaves may.
+ */
 export async function removeMember(request: Write<'member.remove'>, userId: Uuid): Promise<void> {
   const { tx, orgId, actor, permit, audit } = request
+  const isLeaving = userId === actor.userId
+  const invitations = isLeaving ? [] : await lockInvitations(request, userId)
   const { locked, target } = await lockForChange(request, userId)
   permit(target)
   requireOwner(locked, { from: target.role, to: null })
+  await revokeInvitations(tx, invitations)
   await deleteMembership(tx, { orgId, userId })
-  const operation = userId === actor.userId ? 'leave' : 'remove member'
-  await audit('ADMIN_ACTION', { id: userId }, { operation, role: target.role })
+  await audit(
+    'ADMIN_ACTION',
+    { id: userId },
+    {
+      operation: isLeaving ? 'leave' : 'remove member',
+      role: target.role,
+      ...(invitations.length > 0 && { revoked_invitations: invitations.length }),
+    },
+  )
+}
+
+/**
+ * Before the memberships, in the order of the locks. The decision on the locked membership follows; this one keeps those
+ * who may remove nobody from locking anything.
+ */
+async function lockInvitations({ tx, orgId, permit }: Write<'member.remove'>, userId: Uuid): Promise<Uuid[]> {
+  permit({ ...found(await findMembership(tx, orgId, userId)), id: userId })
+  return lockInvitationsOf(tx, orgId, userId)
 }
 
 async function lockOrFail(tx: Tx, orgId: Uuid): Promise<void> {

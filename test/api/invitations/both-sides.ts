@@ -55,6 +55,7 @@ const acceptAsOutsider: Act = (send, { made, outsider }) =>
   send(outsider, 'POST', respondTo(made), { response: 'accept', token: made.token })
 const acceptAsUser: Act = (send, { ofGuest, guest }) => send(guest, 'POST', respondTo(ofGuest), { response: 'accept' })
 const reissue: Act = (send, { made }) => send(member, 'POST', `/api/invitations/${made.wireId}/reissue`)
+const reissueToUser: Act = (send, { ofGuest }) => send(member, 'POST', `/api/invitations/${ofGuest.wireId}/reissue`)
 const invite: Act = (send, scene) => send(member, 'POST', `${pathOf(scene)}/invitations`, { email: world.newEmail() })
 const activate: Act = (send, scene) => send(member, 'POST', `${pathOf(scene)}/activate`)
 const archive: Act = (send, scene) => send(member, 'POST', `${pathOf(scene)}/archive`)
@@ -67,17 +68,18 @@ interface Pair {
   name: string
   status: 'draft' | 'active'
   /** What decides who is first. */
-  by: 'event' | 'invitation' | 'membership'
+  by: 'event' | 'invitation' | 'invitation of the guest' | 'membership'
   acts: [one: Act, other: Act]
   /** The answers to `one` and `other` where `one` is first, and where `other` is. */
   outcomes: [Outcome, Outcome]
   holds(t: Test, scene: Scene, replies: [Reply, Reply], isReverse: boolean): Promise<unknown>
 }
 
-const lockOf = ({ by }: Pair, { at, made, guest }: Scene) => {
+const lockOf = ({ by }: Pair, { at, made, ofGuest, guest }: Scene) => {
   const locks = {
     event: { text: 'select from events where id = $1 for update', values: [at.id] },
     invitation: { text: 'select from invitations where id = $1 for update', values: [made.id] },
+    'invitation of the guest': { text: 'select from invitations where id = $1 for update', values: [ofGuest.id] },
     membership: {
       text: 'select from memberships where org_id = $1 and user_id = $2 for update',
       values: [world.orgId, guest.id],
@@ -242,6 +244,60 @@ const PAIRS: Pair[] = [
         t.strictSame(await standing(scene), isReverse ? [true, 'accepted'] : [false, undefined]),
     }),
   ),
+  ...(['invitation of the guest', 'membership'] as const).map(
+    (by): Pair => ({
+      name: `an acceptance by the invited user and their removal, queued for the ${by}`,
+      ...{ status: 'active', by, acts: [acceptAsUser, remove] },
+      outcomes: [
+        [200, 204],
+        ['NOT_FOUND', 204],
+      ],
+      // Whoever is first, the removal counts.
+      holds: async (t, scene, [{ status }]) => {
+        t.strictSame(await standing(scene), [false, undefined])
+        const { status: state, generation } = await world.row(scene.ofGuest)
+        t.strictSame([state, generation], status === 200 ? ['accepted', 1] : ['revoked', 2])
+      },
+    }),
+  ),
+  {
+    name: 'an acceptance by the invited user and leaving',
+    ...{ status: 'active', by: 'membership', acts: [acceptAsUser, leave] },
+    outcomes: [
+      [200, 204],
+      [200, 204],
+    ],
+    // Who leaves by their own will may come back with the same invitation.
+    holds: async (t, scene, _, isReverse) =>
+      t.strictSame(await standing(scene), isReverse ? [true, 'accepted'] : [false, undefined]),
+  },
+  {
+    name: 'a reissue and the removal of the invitee',
+    ...{ status: 'active', by: 'invitation of the guest', acts: [reissueToUser, remove] },
+    outcomes: [
+      [200, 204],
+      ['INVALID_STATE_TRANSITION', 204],
+    ],
+    holds: async (t, scene, [{ status, data }]) => {
+      t.match(await world.row(scene.ofGuest), { status: 'revoked', generation: status === 200 ? 3 : 2 })
+      t.strictSame(await told(scene, scene.ofGuest.wireId), status === 200 ? [1, 2] : [1])
+      const { token } = status === 200 ? asInvitation(data) : scene.ofGuest
+      const late = await acceptAsOutsider(sendTo(api.port), { ...scene, made: { ...scene.ofGuest, token } })
+      t.equal(late.status, 404, 'no link that was ever sent works')
+    },
+  },
+  {
+    name: 'the activation and the removal of an invitee',
+    ...{ status: 'draft', by: 'invitation of the guest', acts: [activate, remove] },
+    outcomes: [
+      [200, 204],
+      [200, 204],
+    ],
+    holds: async (t, scene, _, isReverse) => {
+      t.equal((await world.row(scene.ofGuest)).status, 'revoked')
+      t.strictSame(await told(scene, scene.ofGuest.wireId), isReverse ? [] : [1])
+    },
+  },
   {
     name: 'a refusal and leaving',
     ...{ status: 'active', by: 'membership', acts: [decline, leave] },
@@ -283,7 +339,14 @@ t.test('a response that waits while the invitation expires is too late', async (
 
 t.test('everything at once, on both replicas: no deadlock, and nobody is told or takes part wrongly', async (t) => {
   const scenes = await Promise.all(Array.from({ length: 4 }, () => stage('draft')))
-  const acts = [accept, acceptAsUser, acceptAsOutsider, decline, reissue, invite, change, leave, remove, activate]
+  for (const { at, guest } of scenes) {
+    // A second invitation of the same person: the removal and the activation lock both.
+    const email = world.newEmail()
+    await database.admin.query('update users set email = $2 where id = $1', [guest.id, email])
+    await world.invite(at, { email })
+  }
+  const responses = [accept, acceptAsUser, acceptAsOutsider, decline]
+  const acts = [...responses, reissue, reissueToUser, invite, change, leave, remove, activate]
   const sends = [sendTo(api.port), sendTo(replica.port)]
   const all = scenes.flatMap((scene) => [...acts, ...acts].map((act, n) => () => act(sends[n % 2] as Send, scene)))
   const archives = scenes.map((scene) => () => archive(sends[0] as Send, scene))
@@ -302,6 +365,10 @@ t.test('everything at once, on both replicas: no deadlock, and nobody is told or
     'nobody takes part without being a member',
     `select * from event_participants p where status = 'accepted'
        and not exists (select from memberships m where m.org_id = p.org_id and m.user_id = p.user_id)`,
+  )
+  await none(
+    'no revoked invitation was answered',
+    `select id from invitations where status = 'revoked' and (responded_by is not null or generation = 1)`,
   )
   await none(
     'nobody is told of a link twice',

@@ -442,6 +442,63 @@ t.test('an inviter who has left, or may no longer invite, makes no members', asy
   t.equal((await world.respond(guest, made, { token: taken.token })).status, 200)
 })
 
+t.test('who is removed cannot come back with an invitation from before, and can be invited again', async (t) => {
+  const remove = (as: Person, who: Person | 'me') =>
+    api.call(as, 'DELETE', `/api/organizations/${api.org}/members/${who === 'me' ? who : who.wireId}`)
+  const join = ({ id }: Person) =>
+    admin.query(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [world.orgId, id])
+  const [at, draft] = [await world.event(), await world.event('draft')]
+  const email = world.newEmail()
+  const guest = await aUserWith(email.toUpperCase())
+  await join(guest)
+  const [asUser, byEmail, later] = [
+    await world.invite(at, { uuid: guest.wireId }),
+    await world.invite(at, { email }),
+    await world.invite(draft, { uuid: guest.wireId }),
+  ]
+  await world.expire(byEmail)
+  const [ofOther, toAddress] = [await world.invite(at, { uuid: another.wireId }), await world.invite(at)]
+  const statesOf = async (made: { id: string }[]) =>
+    (
+      await admin.query('select status, generation from invitations where id = any ($1) order by id', [
+        made.map(({ id }) => id),
+      ])
+    ).rows.map(({ status, generation }) => `${status} ${generation}`)
+
+  t.equal((await remove(member, guest)).status, 404, 'a member removes nobody')
+  t.equal((await remove(guest, 'me')).status, 204)
+  t.strictSame(
+    await statesOf([asUser, byEmail, later]),
+    ['pending 1', 'pending 1', 'pending 1'],
+    'who leaves may come back',
+  )
+  await join(guest)
+  const removed = await remove(orgAdmin, guest)
+  t.equal(removed.status, 204)
+  t.match(await audited(removed.headers.get('x-request-id')), [
+    { action: 'ADMIN_ACTION', details: { operation: 'remove member', revoked_invitations: 3 } },
+  ])
+  t.strictSame(await statesOf([asUser, byEmail, later]), ['revoked 2', 'revoked 2', 'revoked 2'])
+  t.strictSame(await statesOf([ofOther, toAddress]), ['pending 1', 'pending 1'], 'those of others stay')
+
+  const { data } = await world.list(at, owner)
+  const listed = new Map(data.invitations.map((one: { invitation_id: string }) => [one.invitation_id, one]))
+  t.match(listed.get(asUser.wireId), { status: 'revoked', responded_at: null })
+  await world.setStatus(draft, 'active')
+  for (const made of [asUser, byEmail, later]) {
+    t.equal((await world.respond(guest, made, {})).status, 404)
+    t.equal((await world.respond(guest, made, { response: 'decline', token: made.token })).status, 404)
+    t.equal((await world.respond(stranger, made, { token: made.token })).status, 404, 'nor does a link work for others')
+    t.equal((await api.call(undefined, 'GET', `/api/invitations/by-slug/${made.slug}`)).status, 404)
+    const refused = await world.reissue(owner, made)
+    t.strictSame([refused.status, refused.code], [422, 'INVALID_STATE_TRANSITION'])
+  }
+  t.notOk(await world.isMember(guest))
+  const again = await world.invite(at, { uuid: guest.wireId })
+  t.equal((await world.respond(guest, again, {})).status, 200)
+  t.ok(await world.isMember(guest))
+})
+
 t.test('where accepting makes no members, only members accept', async (t) => {
   const closed = await startTestApi(t, { settings: { JOIN_ORG_ON_ACCEPT: 'false', INVITATION_QR: 'false' } })
   const there = invitationWorld(closed)
