@@ -88,6 +88,10 @@ export const Event = z
     archived_at: outputTime().nullable(),
     participant_count: Count.meta({ description: 'Those who have accepted, the owner included' }),
     my_participation: ParticipantStatus.nullable().meta({ description: 'Null unless the caller is invited' }),
+    my_invitation_id: outputId('invitation').nullable().meta({
+      description:
+        'An addition to the interface specification. The invitation that the caller can answer now without a token, with `POST /api/invitations/{invitation_id}/respond`: addressed to the caller by user id, pending, and not expired. Null otherwise, and unless the event is active. An invitation by e-mail address or phone number is answered with its link',
+    }),
     album_id: outputId('album').nullable().meta({ description: 'Null without an album that the caller can see' }),
     reaction_counts: ReactionCounts,
     my_reaction: OwnReaction.nullable(),

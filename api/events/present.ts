@@ -32,6 +32,7 @@ export const toEvent = (row: ShownEvent, can: Can): Event => ({
   archived_at: timestamp(row.archivedAt),
   participant_count: row.participantCount,
   my_participation: row.participation,
+  my_invitation_id: row.invitationId && formatId('invitation', row.invitationId),
   album_id: albumIdOf(row, can),
   reaction_counts: toCounts(row.reactionCounts),
   my_reaction: toOwnReaction(row.myReaction),

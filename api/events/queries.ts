@@ -92,6 +92,10 @@ const shown = {
     where p.event_id = events.id and p.status = 'accepted')`,
   participation: sql<ParticipantStatus | null>`(select p.status from event_participants p
     where p.event_id = events.id and p.user_id = ${caller})`,
+  // At most one, by the index invitations_pending_user. What could not be answered now is left out.
+  invitationId: sql<Uuid | null>`(select i.id from invitations i
+    where i.event_id = events.id and i.user_id = ${caller} and i.status = 'pending' and i.token_expires_at > now()
+      and events.status = 'active')`,
   /** Null without an album. */
   album: {
     id: albums.id,
@@ -107,6 +111,7 @@ type OtherwiseShown =
   | 'createdAt'
   | 'participantCount'
   | 'participation'
+  | 'invitationId'
   | 'album'
   | 'reactionCounts'
   | 'myReaction'
@@ -115,6 +120,7 @@ export type ShownEvent = Pick<EventRow, Exclude<keyof typeof shown, OtherwiseSho
   createdAt: string
   participantCount: number
   participation: ParticipantStatus | null
+  invitationId: Uuid | null
   album: Pick<AlbumRow, 'id' | 'ownerId' | 'status' | 'visibility'> | null
   reactionCounts: Partial<Counts> | null
   myReaction: OwnReactionRow

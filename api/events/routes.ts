@@ -38,6 +38,7 @@ const DRAFT: Event = {
   archived_at: null,
   participant_count: 1,
   my_participation: 'accepted',
+  my_invitation_id: null,
   album_id: null,
   reaction_counts: NO_REACTIONS,
   my_reaction: null,
@@ -54,6 +55,12 @@ const ARCHIVED: Event = {
   status: 'archived',
   updated_at: '2027-06-01T08:00:00.000Z',
   archived_at: '2027-06-01T08:00:00.000Z',
+}
+/** As an invited member sees it. */
+const INVITED: Event = {
+  ...ACTIVE,
+  my_participation: 'invited',
+  my_invitation_id: formatId('invitation', EXAMPLE_ID),
 }
 const LAST_PAGE = { next_cursor: null, has_more: false }
 
@@ -92,7 +99,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       params: InOrg,
       query: pageQuery({ default: 20, max: 100 }).extend({ status: EventStatus.optional() }),
       response: listOf('events', Event),
-      examples: { response: { events: [ACTIVE], ...LAST_PAGE } },
+      examples: { response: { events: [INVITED], ...LAST_PAGE } },
       async handle({ tx, orgId, actor, member, can, query, page }) {
         await member
         const caller = { callerId: actor.userId, allDrafts: can('event.list_drafts', undefined) }
@@ -113,7 +120,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       action: 'event.read',
       params: OneEvent,
       response: Event,
-      examples: { response: ACTIVE },
+      examples: { response: INVITED },
       oneRoundTrip: true,
       handle: async ({ tx, orgId, actor, params, permit, can }) =>
         toEvent(permit(found(await findShown(tx, orgId, params.event_id, actor.userId))), can),

@@ -239,6 +239,10 @@ function modelOf({ users, organizations, members, events }: Built) {
         .filter(({ user }) => !hasLeft(user, organization))
         .map(({ user, status }) => ({ id: user.id, user, status })),
     )
+  const invitationOf = (user: User, { status: state, invitations }: Event) =>
+    invitations.find(
+      ({ channel, to, status }) => state === 'active' && channel === 'uuid' && to === user && status === 'pending',
+    )
   const shownTo = (user: User, event: Event) => {
     const participants = participantsOf(event)
     return {
@@ -248,6 +252,7 @@ function modelOf({ users, organizations, members, events }: Built) {
       host_name: nameIn(event.organization, event.owner),
       participant_count: participants.filter(({ status }) => status === 'accepted').length,
       my_participation: participants.find((one) => one.user === user)?.status ?? null,
+      my_invitation_id: invitationOf(user, event)?.wireId ?? null,
     }
   }
   const via = (user: User, other: User) =>

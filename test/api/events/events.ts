@@ -60,6 +60,7 @@ t.test('a new event is a draft that shows what was given, its owner takes part',
     archived_at: null,
     participant_count: 1,
     my_participation: 'accepted',
+    my_invitation_id: null,
     album_id: null,
     reaction_counts: { '❤️': 0, '😂': 0, '🎉': 0, '😢': 0, '👏': 0, '🔥': 0 },
   })

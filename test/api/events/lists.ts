@@ -134,6 +134,14 @@ t.test('a page reads no more than one page of each state, whatever drafts of oth
      select id, owner_id, org_id, 'accepted', now() from events where org_id = $1`,
     [org],
   )
+  // The caller is invited to all of them, and so is somebody else.
+  await sql(
+    `insert into invitations (id, org_id, event_id, slug, user_id, token_expires_at, invited_by)
+     select gen_random_uuid(), $1, id, lpad(translate(upper(to_hex(row_number() over ())), '01', 'XY'), 8, 'Z'), who,
+       now() + interval '1 hour', owner_id
+     from events, unnest(array[$2, $3]::uuid[]) who where org_id = $1`,
+    [org, member.id, another.id],
+  )
   // Of a small table Postgres would rather read everything. Each user has two memberships, or any index on them would do.
   await sql(
     `with made as (insert into users (id, issuer, subject) select gen_random_uuid(), 'i', gen_random_uuid()::text
@@ -142,7 +150,7 @@ t.test('a page reads no more than one page of each state, whatever drafts of oth
     [[org, await anOrganization()]],
   )
   await eventually('vacuum, while no other transaction still sees the time before', async () => {
-    await sql('vacuum analyze events, event_participants, users, memberships')
+    await sql('vacuum analyze events, event_participants, invitations, users, memberships')
     const [unseen] = await sql(
       `select from pg_class where relname in ('event_participants', 'users') and relallvisible < relpages limit 1`,
     )

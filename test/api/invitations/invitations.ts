@@ -499,6 +499,47 @@ t.test('who is removed cannot come back with an invitation from before, and can 
   t.ok(await world.isMember(guest))
 })
 
+t.test('an event names the invitation that the caller can answer without a token', async (t) => {
+  const guest = await aUserWith(world.newEmail())
+  await admin.query(`insert into memberships (org_id, user_id, role) values ($1, $2, 'admin')`, [world.orgId, guest.id])
+  const at = await world.event('draft')
+  const made = await world.invite(at, { uuid: guest.wireId })
+  const { rows } = await admin.query('select email from users where id = $1', [guest.id])
+  await world.invite(at, { email: rows[0].email })
+  /** In the list and in the detail. */
+  const named = async (who: Person) => {
+    const path = `/api/orgs/${at.org}/events`
+    const [{ data: list }, { data: one }] = [
+      await api.call(who, 'GET', `${path}?limit=100`),
+      await api.call(who, 'GET', `${path}/${at.wireId}`),
+    ]
+    const listed = list.events.find((event: { event_id: string }) => event.event_id === at.wireId)
+    return [listed.my_invitation_id, one.my_invitation_id]
+  }
+  const NONE = [null, null]
+  const FOUND = [made.wireId, made.wireId]
+  const refused = async (status: number) => t.equal((await world.respond(guest, made, {})).status, status)
+
+  t.strictSame(await named(guest), NONE, 'of a draft')
+  await refused(404)
+  await world.setStatus(at, 'active')
+  t.strictSame(await named(guest), FOUND)
+  t.strictSame(await named(orgAdmin), NONE, 'it is for nobody else')
+  await world.expire(made)
+  t.strictSame(await named(guest), NONE, 'expired')
+  await refused(422)
+  await world.reissue(member, made)
+  t.strictSame(await named(guest), FOUND)
+  await world.setStatus(at, 'archived')
+  t.strictSame(await named(guest), NONE, 'of an archived event')
+  await refused(422)
+  await world.setStatus(at, 'active')
+  t.equal((await world.respond(guest, { wireId: (await named(guest))[0] }, { response: 'decline' })).status, 200)
+  t.strictSame(await named(guest), NONE, 'answered')
+  const again = await world.invite(at, { uuid: guest.wireId })
+  t.strictSame(await named(guest), [again.wireId, again.wireId])
+})
+
 t.test('where accepting makes no members, only members accept', async (t) => {
   const closed = await startTestApi(t, { settings: { JOIN_ORG_ON_ACCEPT: 'false', INVITATION_QR: 'false' } })
   const there = invitationWorld(closed)
