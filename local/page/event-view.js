@@ -117,7 +117,7 @@ function render() {
   sayIn('event-description', event.description)
   sayIn('event-note', words.noteOn(event))
   document.title = `${event.title} · Keepsake`
-  for (const action of ['edit', 'activate', 'archive', 'invite']) $(`event-${action}`).hidden = !can[action]
+  for (const action of ['accept', 'decline', 'edit', 'activate', 'archive', 'invite']) $(`event-${action}`).hidden = !can[action]
   // The next step of a draft is to activate it.
   $('event-invite').classList.toggle('primary', !can.activate)
   renderParticipants()
@@ -187,6 +187,23 @@ async function renew(button, { invitation_id }, name) {
   await look()
 }
 
+const ANSWER = { INVITATION_EXPIRED: 'The invitation has expired. Ask the host for another one.' }
+
+/** The viewer's own answer, for which the API needs no link. */
+async function answer(response, done) {
+  const mine = at
+  for (const name of ['accept', 'decline']) $(`event-${name}`).disabled = true
+  try {
+    await call('POST', `/api/invitations/${mine.event.my_invitation_id}/respond`, { response })
+    announce(done)
+  } catch (error) {
+    toast(inWords(error, ANSWER))
+  } finally {
+    for (const name of ['accept', 'decline']) $(`event-${name}`).disabled = false
+  }
+  if (mine === at) await look()
+}
+
 /** Archived in one window while another one still offers to activate. */
 const MOVED = { INVALID_STATE_TRANSITION: 'The event was archived meanwhile.' }
 
@@ -199,6 +216,8 @@ async function move(to, done) {
   await look()
 }
 
+$('event-accept').addEventListener('click', () => void answer('accept', 'You’re going'))
+$('event-decline').addEventListener('click', () => void answer('decline', 'You declined'))
 $('event-edit').addEventListener('click', () => editEvent({ org: at.org, event: at.event, onSaved: () => void look() }))
 $('event-activate').addEventListener('click', () => {
   ask({

@@ -55,6 +55,8 @@ export function actionsFor(event, { userId, role }) {
     archive: manages && event.status === 'active',
     seeInvitations: manages,
     reissue: isOpen,
+    accept: Boolean(event.my_invitation_id),
+    decline: Boolean(event.my_invitation_id),
   }
 }
 
@@ -89,8 +91,9 @@ const NOTES = {
 }
 
 /** What the viewer should know first; empty if there is nothing. */
-export function noteOn({ status, my_participation }) {
+export function noteOn({ status, my_participation, my_invitation_id }) {
   if (status !== 'active') return NOTES[status]
+  if (my_invitation_id) return 'You are invited. Accept to take part.'
   return my_participation === 'invited' ? 'You are invited. Answer with the link that you were sent, or ask the host for it.' : ''
 }
 

@@ -63,6 +63,15 @@ async function fill({ database: { admin }, orgId, userId }: World, others: numbe
        lateral (select id from users where issuer = 'bench' limit case when org_id = $1 then $2::int else 1 end) users`,
     [orgId, PARTICIPANTS],
   )
+  // The caller is invited to all of their own organization, and somebody else to every event.
+  await admin.query(
+    `insert into invitations (id, org_id, event_id, slug, user_id, token_expires_at, invited_by)
+     select gen_random_uuid(), org_id, id, lpad(translate(upper(to_hex(row_number() over ())), '01', 'XY'), 8, 'Z'), who,
+       now() + interval '1 day', owner_id
+     from events, lateral (select $2::uuid as who where org_id = $1
+       union all (select users.id from users where issuer = 'bench' and users.id <> $2 limit 1)) invited`,
+    [orgId, userId],
+  )
   await admin.query('vacuum analyze')
 }
 

@@ -85,6 +85,8 @@ t.test('buttons are for those who may, in the states that allow it', async (t) =
   for (const [status, user, role, actions] of rows) {
     t.equal(offered(status, user, role), actions, `${status} ${user} ${role}`)
   }
+  const invited = { owner_id: 'ann', status: 'active', my_invitation_id: 'inv_1' }
+  t.match(words.actionsFor(invited, { userId: 'bob', role: 'member' }), { accept: true, decline: true, invite: false })
 })
 
 t.test("the viewer's own part", async (t) => {
@@ -118,6 +120,10 @@ t.test('what a viewer should know first', async (t) => {
   t.match(note('archived', 'invited'), /archived/)
   t.match(note('active', 'invited'), /link/)
   t.strictSame([note('active', 'accepted'), note('active', null)], ['', ''])
+  // Also who has declined before can be invited again.
+  for (const part of ['invited', 'declined']) {
+    t.match(words.noteOn({ status: 'active', my_participation: part, my_invitation_id: 'inv_1' }), /Accept/)
+  }
 })
 
 t.test('participants in groups', async (t) => {
