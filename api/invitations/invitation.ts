@@ -116,6 +116,10 @@ export const Invitation = z
     created_at: outputTime(),
     token_expires_at: outputTime(),
     responded_at: outputTime().nullable(),
+    responded_by: outputId('user').nullable().meta({
+      description:
+        'An addition to the interface specification. Who answered, which may be someone else than the invitee who had the link; null until then',
+    }),
     response_message: z.string().nullable().meta({ description: 'What the invitee wrote with the response' }),
     opened_at: outputTime().nullable(),
     clicked_at: outputTime().nullable(),
@@ -132,6 +136,7 @@ export const invitationExample: z.input<typeof Invitation> = {
   created_at: '2026-11-21T09:30:00.000Z',
   token_expires_at: linkExample.token_expires_at,
   responded_at: null,
+  responded_by: null,
   response_message: null,
   opened_at: null,
   clicked_at: null,
@@ -152,6 +157,7 @@ export const toInvitation = (row: ListedInvitation): z.input<typeof Invitation> 
   created_at: `${row.createdAt.slice(0, 23)}Z`,
   token_expires_at: timestamp(row.tokenExpiresAt),
   responded_at: timestamp(row.respondedAt),
+  responded_by: row.respondedBy && formatId('user', row.respondedBy),
   response_message: row.responseMessage,
   opened_at: timestamp(row.openedAt),
   clicked_at: timestamp(row.clickedAt),

@@ -118,8 +118,8 @@ function render() {
   sayIn('event-note', words.noteOn(event))
   document.title = `${event.title} · Keepsake`
   for (const action of ['accept', 'decline', 'edit', 'activate', 'archive', 'invite']) $(`event-${action}`).hidden = !can[action]
-  // The next step of a draft is to activate it.
-  $('event-invite').classList.toggle('primary', !can.activate)
+  // The next step of a draft is to activate it, and of an invited viewer to answer.
+  $('event-invite').classList.toggle('primary', !can.activate && !can.accept)
   renderParticipants()
   renderInvitations(can)
 }

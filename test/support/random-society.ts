@@ -202,8 +202,9 @@ async function store({ database: { admin } }: TestApi, { users, organizations, m
   }
 }
 
+const isAnswered = (status: string) => status === 'accepted' || status === 'declined'
+
 function invitationRow(event: Event, { id, slug, message, to, by, channel, status }: Invitation) {
-  const isAnswered = status === 'accepted' || status === 'declined'
   return {
     ...{ id, slug, message, org_id: event.organization.id, event_id: event.id, invited_by: by.id },
     email: channel === 'email' ? to.email : null,
@@ -211,8 +212,8 @@ function invitationRow(event: Event, { id, slug, message, to, by, channel, statu
     user_id: channel === 'uuid' ? to.id : null,
     status: status === 'expired' ? 'pending' : status,
     token_expires_at: status === 'expired' ? AT : '2999-01-01T00:00:00Z',
-    responded_by: isAnswered ? to.id : null,
-    responded_at: isAnswered ? AT : null,
+    responded_by: isAnswered(status) ? to.id : null,
+    responded_at: isAnswered(status) ? AT : null,
     ...{ generation: 1, version: 1, created_at: AT, updated_at: AT },
   }
 }
@@ -320,6 +321,7 @@ function modelOf({ users, organizations, members, events }: Built) {
       if (!manages(user, event)) return undefined
       const listed = latestFirst(event.invitations).map(({ wireId, slug, channel, status, to, by }) => ({
         ...{ invitation_id: wireId, slug, channel, status, invited_by: by.wireId },
+        responded_by: isAnswered(status) ? to.wireId : null,
         invitee: {
           email: channel === 'email' ? 'm***@example.org' : null,
           phone_number: channel === 'phone_number' ? `${to.phone.slice(0, 3)}********${to.phone.slice(-2)}` : null,

@@ -157,6 +157,7 @@ t.test('the list shows states, and masks addresses', async (t) => {
       invitee: { ...invitee, user_id: another.wireId, display_name: 'Zoe' },
       invited_by: orgAdmin.wireId,
       responded_at: null,
+      responded_by: null,
       response_message: null,
     },
     { status: 'expired', channel: 'phone_number', invitee: { ...invitee, phone_number: '+49********67' } },
@@ -165,6 +166,7 @@ t.test('the list shows states, and masks addresses', async (t) => {
       channel: 'email',
       invitee: { ...invitee, email: 'a***@example.org' },
       responded_at: /Z$/,
+      responded_by: guest.wireId,
       response_message: 'Next time!',
     },
   ])
@@ -483,7 +485,7 @@ t.test('who is removed cannot come back with an invitation from before, and can 
 
   const { data } = await world.list(at, owner)
   const listed = new Map(data.invitations.map((one: { invitation_id: string }) => [one.invitation_id, one]))
-  t.match(listed.get(asUser.wireId), { status: 'revoked', responded_at: null })
+  t.match(listed.get(asUser.wireId), { status: 'revoked', responded_at: null, responded_by: null })
   await world.setStatus(draft, 'active')
   for (const made of [asUser, byEmail, later]) {
     t.equal((await world.respond(guest, made, {})).status, 404)
