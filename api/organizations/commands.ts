@@ -174,8 +174,8 @@ export async function removeMember(request: Write<'member.remove'>, userId: Uuid
 }
 
 /**
- * Before the memberships, in the order of the locks. The decision on the locked membership follows; this one keeps those
- * who may remove nobody from locking anything.
+ * Before the memberships, in the order of the locks. The decision on the locked memberships follows; the one here keeps a
+ * caller without permission from locking anything.
  */
 async function lockInvitations({ tx, orgId, permit }: Write<'member.remove'>, userId: Uuid): Promise<Uuid[]> {
   permit({ ...found(await findMembership(tx, orgId, userId)), id: userId })
