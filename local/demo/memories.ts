@@ -17,7 +17,7 @@ const Comments = z.object({ comments: z.array(Comment) })
 
 const Media = z.object({ media: z.array(z.object({ media_id: z.string() })) })
 
-const CAPTIONS = ['The evening before everybody came', 'Who else was up this early?']
+const CAPTIONS = ['The evening before the others came', 'Who else was up this early?']
 const FIRST = 'I found the slides from 1994. Bring sunglasses for the haircuts.'
 const REPLY = 'Only if you show the one with the moped.'
 
