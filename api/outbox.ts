@@ -20,12 +20,12 @@ export async function appendEvent<T extends EventType>(tx: Tx, event: NewEvent<T
   const id = newUuid()
   // An invalid payload fails the change here; the relay could not publish it.
   const { area, payload } = EVENTS[event.type]
-  const query = prepared(tx, 'append_event', (name) => tx.insert(outbox).values(placeholders).prepare(name))
+  const query = prepared(tx, 'append_event', (name) => tx.insert(outbox).values(PLACEHOLDERS).prepare(name))
   await query.execute({ ...event, id, area, payload: payload.parse(event.payload) })
   return id
 }
 
-const placeholders = {
+const PLACEHOLDERS = {
   id: sql.placeholder('id'),
   orgId: sql.placeholder('orgId'),
   area: sql.placeholder('area'),

@@ -6,6 +6,7 @@ import { basename, join } from 'node:path'
 import { checkLivePhoto, checkPhoto } from './demo/check-pictures.ts'
 import { checkStream, durationOf } from './demo/check-stream.ts'
 import { type Client, library, type Media, signIn, untilConverted, upload } from './demo/client.ts'
+import { sampleEvents } from './demo/events.ts'
 import { type Samples, samplePhotos } from './demo/sample-photos.ts'
 import { SAMPLE_SECONDS, sampleVideo } from './demo/sample-video.ts'
 import { megabytes, type Terminal, terminal } from './demo/terminal.ts'
@@ -48,6 +49,7 @@ await runUntilSignal(async (onStop, stopped) => {
   out.say(`Signed in as ${member.name}, member of ${organization.name}\n`)
 
   const org = organization.org_id
+  const event = await showEvents(out, platform, client, org)
   const pictures = await showPictures(out, client, org, samples)
   const mediaId = await showUpload(out, client, org, video)
   const media = await showConversion(out, client, org, mediaId)
@@ -58,7 +60,7 @@ await runUntilSignal(async (onStop, stopped) => {
     await check(out, master, seconds)
     return 'done'
   }
-  farewell(out, platform, client, org, media)
+  farewell(out, platform, client, org, { media, event })
   return 'stay'
 })
 
@@ -99,6 +101,16 @@ async function showUpload(out: Terminal, client: Client, organization: string, v
   })
   line.end(`${megabytes((await stat(video)).size)} in chunks, last ones first: ${mediaId}`)
   return mediaId
+}
+
+/** Returns the id of an event with guests. */
+async function showEvents(out: Terminal, { demo }: Platform, host: Client, organization: string): Promise<string> {
+  const line = out.statusLine('Events')
+  const { owner, admin } = demo.accounts
+  const guests = [{ userId: owner.user_id, client: await signIn(demo.base_url, owner) }, { userId: admin.user_id }]
+  const { event_id, title } = await sampleEvents(host, organization, guests)
+  line.end(`“${title}” with guests, and a draft`)
+  return event_id
 }
 
 /** Ids of the photos, and of both halves of the Live Photo. */
@@ -201,12 +213,14 @@ function farewell(
   { demo, page, folder }: Platform,
   client: Client,
   organization: string,
-  media: Media,
+  { media, event }: { media: Media; event: string },
 ): void {
   out.say(`
 Photos:    ${page.link({ account: 'member' })}
            Months with their counts. Rest the pointer on the photo that says Live; on a phone, hold it.
            Drop a folder of your own photos onto the page. What you delete is in the trash, with the days that are left.
+Event:     ${page.link({ account: 'member', event })}
+           Invite with a link or a QR code, then open the link as someone else. It leads to this machine only.
 Video:     ${page.link({ account: 'member', media: media.media_id })}
 
 Continue by hand (the token expires in 15 minutes; more accounts in ${folder}/demo.json):

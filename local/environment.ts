@@ -30,6 +30,8 @@ export const apiEnvironment = (p: EnvironmentParts): Environment => ({
   INTERNAL_PORT: String(p.ports.internal),
   METRICS_PORT: String(p.ports.metrics),
   PUBLIC_URL: `http://127.0.0.1:${p.ports.public}`,
+  // Invitation links open on the page. Its port is chosen with the others, before any program starts.
+  APP_URL: `http://127.0.0.1:${p.ports.page}`,
   AUTH_ISSUER: p.identity.issuer,
   AUTH_AUDIENCE: p.identity.audience,
   AUTH_JWKS_URL: p.identity.jwksUrl,

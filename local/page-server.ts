@@ -27,7 +27,7 @@ export interface PageServer {
   url: string
   port: number
   /** The address of the page with the key that shows the accounts. Anyone who has it can sign in as any of them. */
-  link(options?: { account?: string; media?: string }): string
+  link(options?: { account?: string; media?: string; event?: string }): string
   close(): Promise<void>
 }
 
@@ -36,8 +36,10 @@ const SCRIPTS = [
   ...['page', 'client', 'dom', 'words', 'item', 'picture', 'hls-settings'],
   ...['library', 'timeline', 'grid', 'grid-layout', 'scrubber', 'tile', 'live-photo', 'viewer', 'player', 'trash'],
   ...['upload-list', 'upload-queue', 'upload-plan', 'upload-memory', 'upload', 'folder'],
+  ...['sign-in', 'views', 'ids', 'dialogs', 'pager', 'refusal-words'],
+  ...['events', 'event-view', 'event-form', 'event-words', 'invite', 'link-token', 'invitation', 'invitation-words'],
 ]
-const PARTS = [...SCRIPTS.map((name) => `${name}.js`), 'style.css', 'gallery.css', 'icon.svg']
+const PARTS = [...SCRIPTS.map((name) => `${name}.js`), 'style.css', 'gallery.css', 'events.css', 'icon.svg']
 const FILES: Record<string, string> = {
   '/': join(import.meta.dirname, 'page/index.html'),
   ...Object.fromEntries(PARTS.map((name) => [`/${name}`, join(import.meta.dirname, 'page', name)])),
@@ -45,6 +47,8 @@ const FILES: Record<string, string> = {
   '/hls.js': require.resolve('hls.js/dist/hls.min.mjs'),
   '/hls.worker.js': require.resolve('hls.js/dist/hls.worker.js'),
 }
+/** The landing page of every invitation link, `/i/{slug}`. It asks the API about the slug. */
+const INVITATION = join(import.meta.dirname, 'page/invitation.html')
 const TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -61,7 +65,7 @@ const SAFETY = {
   'Cache-Control': 'no-cache',
 }
 
-/** Serves the demo page and proxies `/v1` and `/d` to the API, streaming both ways. Listens on this machine only. */
+/** Serves the demo page and proxies `/v1`, `/d` and `/q` to the API, streaming both ways. Listens on this machine only. */
 export async function startPageServer(o: PageOptions): Promise<PageServer> {
   const key = randomBytes(16).toString('base64url')
   const api = new URL(o.api)
@@ -71,7 +75,7 @@ export async function startPageServer(o: PageOptions): Promise<PageServer> {
     if (!/^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/.test(incoming.headers.host ?? '')) return refuse(outgoing, 421)
     // Cut, not parsed as a URL: `//[` is a legal request target and not a URL.
     const [path = '/'] = (incoming.url ?? '/').split('?', 1)
-    if (/^\/(v1|d)\//.test(path)) return proxy(api, agent, incoming, outgoing)
+    if (/^\/(v1|d|q)\//.test(path)) return proxy(api, agent, incoming, outgoing)
     if (path === '/directory') return directory(o, key, incoming, outgoing)
     await file(path, incoming, outgoing)
   }
@@ -110,7 +114,7 @@ function directory(o: PageOptions, key: string, incoming: IncomingMessage, outgo
 }
 
 async function file(path: string, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-  const found = FILES[path]
+  const found = /^\/i\/[^/]+$/.test(path) ? INVITATION : FILES[path]
   if (!found) return refuse(outgoing, 404)
   if (incoming.method !== 'GET' && incoming.method !== 'HEAD') return refuse(outgoing, 405)
   const bytes = await readFile(found)

@@ -53,7 +53,7 @@ export interface AuditEntry {
 /** Inserts an entry in the transaction of its change: both commit or neither. */
 export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<void> {
   const { context, details, resourceType = AUDIT_ACTIONS[entry.action], ...row } = entry
-  const query = prepared(tx, 'insert_audit', (name) => tx.insert(auditLog).values(placeholders).prepare(name))
+  const query = prepared(tx, 'insert_audit', (name) => tx.insert(auditLog).values(PLACEHOLDERS).prepare(name))
   await query.execute({
     ...row,
     resourceType,
@@ -65,7 +65,7 @@ export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<void> {
   })
 }
 
-const placeholders = {
+const PLACEHOLDERS = {
   id: sql.placeholder('id'),
   orgId: sql.placeholder('orgId'),
   actorId: sql.placeholder('actorId'),

@@ -1,6 +1,7 @@
 import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Database } from './db.ts'
+import { prepared } from './prepared.ts'
 
 /** Tables with a function `organization_of_<table>` (see `make_organization_lookup` in the migrations). */
 export type OrganizationLookup = 'media' | 'invitations' | 'albums'
@@ -10,8 +11,15 @@ export type OrganizationLookup = 'media' | 'invitations' | 'albums'
  * organization is known. This function returns the organization of any row, whatever the caller may see.
  */
 export async function organizationOf(db: Database, table: OrganizationLookup, id: Uuid): Promise<Uuid | undefined> {
-  const { rows } = await db.read({}, (tx) =>
-    tx.execute<{ org: Uuid | null }>(sql`select ${sql.identifier(`organization_of_${table}`)}(${id}) as org`),
-  )
+  const lookup = `organization_of_${table}`
+  const rows = await db.readAtOnce({}, (tx) => {
+    const query = prepared(tx, lookup, (name) =>
+      tx
+        .select({ org: sql<Uuid | null>`org` })
+        .from(sql`${sql.identifier(lookup)}(${sql.placeholder('id')}::uuid) as org`)
+        .prepare(name),
+    )
+    return query.execute({ id })
+  })
   return rows[0]?.org ?? undefined
 }

@@ -71,7 +71,10 @@ export const Event = z
     event_id: outputId('event'),
     org_id: outputId('organization'),
     owner_id: outputId('user'),
-    host_name: z.string().nullable().meta({ description: 'Display name of the owner' }),
+    host_name: z
+      .string()
+      .nullable()
+      .meta({ description: 'Display name of the owner; null after the owner has left the organization' }),
     title: z.string(),
     description: z.string().nullable(),
     start_at: outputTime(),

@@ -73,7 +73,9 @@ const shown = {
   id: events.id,
   orgId: events.orgId,
   ownerId: events.ownerId,
-  hostName: sql<string | null>`(select display_name from users where users.id = events.owner_id)`,
+  // An owner who has left has no name here any more.
+  hostName: sql<string | null>`(select u.display_name from memberships m join users u on u.id = m.user_id
+    where m.org_id = events.org_id and m.user_id = events.owner_id)`,
   title: events.title,
   description: events.description,
   startAt: events.startAt,

@@ -1,6 +1,7 @@
 import type * as z from 'zod'
 import type { EventPayload, EventType } from '../../lib/contract/events.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
+import { failpoint } from '../../lib/runtime/failpoint.ts'
 import { type AuditAction, type AuditDetails, insertAudit } from '../audit/queries.ts'
 import type { Refusals } from '../audit/refusals.ts'
 import type { Actor } from '../auth/actor.ts'
@@ -272,7 +273,7 @@ function reading<A extends Action, T>(
 const checking = <A extends Action>(db: Database, asked: Asked, spec: Deciding<A>): Promise<void> =>
   reading(db, asked, spec, async () => {})
 
-function writing<A extends Action, T>(
+async function writing<A extends Action, T>(
   db: Database,
   asked: Asked,
   spec: Deciding<A>,
@@ -281,13 +282,16 @@ function writing<A extends Action, T>(
   status: number | undefined,
 ): Promise<T> {
   const gate = openGate<A>({ ...spec, ...asked })
-  return db.inTransaction({ org: asked.orgId }, async (tx) => {
+  const result = await db.inTransaction({ org: asked.orgId }, async (tx) => {
     const member = gate.admit(await findMembership(tx, asked.orgId, asked.actor.userId))
     const changes = changesOf(tx, { orgId: asked.orgId, actorId: asked.actor.userId, context: asked.context })
     const data = await work({ ...asked, ...gate, ...changes, member })
     if (status !== undefined) await remember(asked.context, tx, status, data)
+    failpoint('write.done')
     return data
   })
+  failpoint('write.committed')
+  return result
 }
 
 const remember = (context: Context, tx: Tx, status: number, data: unknown) =>

@@ -187,7 +187,7 @@ const newList = <N extends string, S extends z.ZodType>(plural: N, item: S) => {
 /** The pattern of `text` for JSON Schema: no forbidden character, and at least `min` after trimming. */
 export const textPattern = (min: number) => {
   const space = '\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff'
-  const any = '(?:\\r\\n|[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f])'
+  const any = '[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f]'
   const visible = `[^\\u0000-\\u0020\\u007f-\\u00a0${space}]`
   if (min === 0) return `^${any}*$`
   return min === 1 ? `^${any}*${visible}${any}*$` : `^${any}*${visible}${any}{${min - 2},}${visible}${any}*$`

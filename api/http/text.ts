@@ -8,7 +8,7 @@ export interface TextBounds {
   max: number
 }
 
-// Control characters except newline and tab.
+// Control characters except newline and tab. A carriage return is a line end, see `tidyText`.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is its purpose
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/
 
@@ -31,7 +31,7 @@ const unitsOf = (max: number) => 4 * max
 export function tidyText(given: string, { min, max }: TextBounds): { text: string } | { issue: string } {
   const tooLong = { issue: `must have at most ${max} characters` }
   if (given.length > unitsOf(max)) return tooLong
-  const lines = given.replaceAll('\r\n', '\n')
+  const lines = given.replace(/\r\n?/g, '\n')
   if (CONTROL.test(lines) || !isKeepable(lines)) return { issue: 'contains characters that are not allowed' }
   if (MARK_FLOOD.test(lines)) return { issue: `contains more than ${MOST_MARKS} combining marks in a row` }
   const text = lines.normalize('NFC').trim()

@@ -6,6 +6,7 @@ import { refuseArchived } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import { found, type Write } from '../http/in-organization.ts'
 import { notFound } from '../http/validate.ts'
+import { announceJoined } from '../organizations/commands.ts'
 import { findMembership, findUserById, holdMembership } from '../organizations/queries.ts'
 import { decide } from '../permissions/rule.ts'
 import { announceDue, tellInvitees } from './notify.ts'
@@ -19,6 +20,7 @@ import {
   insertInvitation,
   isParticipating,
   joinOrganization,
+  lockEventOf,
   markAccepted,
   markDeclined,
   markInvited,
@@ -153,9 +155,7 @@ async function takePart(
 async function join({ tx, orgId, actor, announce, audit }: Write<'invitation.respond'>): Promise<void> {
   const { isNew, joinedAt } = await joinOrganization(tx, orgId, actor.userId)
   if (!isNew) return
-  const ids = { org_id: formatId('organization', orgId), user_id: formatId('user', actor.userId) }
-  // A membership has no versions.
-  await announce('MemberJoined', { id: actor.userId, orgId, version: 1 }, { ...ids, joined_at: joinedAt.toISOString() })
+  await announceJoined(announce, { orgId, userId: actor.userId }, joinedAt)
   await audit('MEMBER_INVITE', { id: actor.userId }, { operation: 'accept' })
 }
 
@@ -182,8 +182,7 @@ async function lockInvitation(
   { tx, orgId, actor }: Pick<Write<'invitation.respond'>, 'tx' | 'orgId' | 'actor'>,
   id: Uuid,
 ): Promise<{ event: EventRow; invitation: FoundInvitation }> {
-  const wanted = { orgId, id, userId: actor.userId }
-  const { eventId } = found(await findInvitation(tx, wanted))
-  const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
-  return { event, invitation: found(await findInvitation(tx, { ...wanted, lock: true })) }
+  const event = found(await lockEventOf(tx, orgId, id))
+  const invitation = found(await findInvitation(tx, { orgId, id, userId: actor.userId, lock: true }))
+  return { event, invitation }
 }

@@ -110,6 +110,20 @@ export const Invitation = z
   })
   .meta({ id: 'Invitation' })
 
+export const invitationExample: z.input<typeof Invitation> = {
+  invitation_id: linkExample.invitation_id,
+  slug: linkExample.slug,
+  status: 'pending',
+  channel: 'email',
+  invitee: { email: 'b***@example.org', phone_number: null, user_id: null, display_name: null },
+  invited_by: formatId('user', EXAMPLE_ID),
+  created_at: '2026-11-21T09:30:00.000Z',
+  token_expires_at: linkExample.token_expires_at,
+  responded_at: null,
+  opened_at: null,
+  clicked_at: null,
+}
+
 export const toInvitation = (row: ListedInvitation): z.input<typeof Invitation> => ({
   invitation_id: formatId('invitation', row.id),
   slug: row.slug,
@@ -156,7 +170,10 @@ export const Shown = z
   .object({
     invitation_id: outputId('invitation'),
     title: z.string().meta({ description: 'Of the event', example: 'Class reunion' }),
-    host_name: z.string().nullable().meta({ description: 'Display name of the event’s owner', example: 'Ann' }),
+    host_name: z
+      .string()
+      .nullable()
+      .meta({ description: 'Display name of the event’s owner; null after the owner has left', example: 'Ann' }),
   })
   .meta({ id: 'InvitationShown' })
 

@@ -1,7 +1,8 @@
 import { and, desc, eq, getTableColumns, inArray, isNotNull, isNull, notInArray, type SQL, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
-import { eventParticipants, events } from '../db/schema/events.ts'
+import { prepared } from '../db/prepared.ts'
+import { type EventRow, eventParticipants, events, type ParticipantStatus } from '../db/schema/events.ts'
 import { type InvitationRow, invitations } from '../db/schema/invitations.ts'
 import { memberships } from '../db/schema/organizations.ts'
 import { users } from '../db/schema/users.ts'
@@ -19,48 +20,80 @@ export type FoundInvitation = InvitationRow & {
   callerEmail: string | null
 }
 
-/** An invitation as one user finds it. Lock the event first: see `findEvent`. */
+const org = sql.placeholder('org')
+const oneInvitation = sql.placeholder('id')
+
+/** An invitation as one user finds it. Lock the event first: see `lockEventOf`. */
 export async function findInvitation(
   tx: Tx,
   { orgId, id, userId, lock = false }: { orgId: Uuid; id: Uuid; userId: Uuid; lock?: boolean },
 ): Promise<FoundInvitation | undefined> {
-  const query = tx
-    .select({
-      ...getTableColumns(invitations),
-      ownerId: events.ownerId,
-      isExpired,
-      callerEmail: sql<string | null>`(select lower(email) from users where users.id = ${userId})`,
-    })
-    .from(invitations)
-    .innerJoin(events, eq(events.id, invitations.eventId))
-    .where(and(eq(invitations.orgId, orgId), eq(invitations.id, id)))
-  const [row] = await (lock ? query.for('update', { of: invitations }) : query)
+  const query = prepared(tx, lock ? 'lock_invitation' : 'find_invitation', (name) => {
+    const found = tx
+      .select({
+        ...getTableColumns(invitations),
+        ownerId: events.ownerId,
+        isExpired,
+        callerEmail: sql<string | null>`(select lower(email) from users where users.id = ${sql.placeholder('user')})`,
+      })
+      .from(invitations)
+      .innerJoin(events, eq(events.id, invitations.eventId))
+      .where(and(eq(invitations.orgId, org), eq(invitations.id, oneInvitation)))
+    return (lock ? found.for('update', { of: invitations }) : found).prepare(name)
+  })
+  const [row] = await query.execute({ org: orgId, id, user: userId })
+  return row
+}
+
+/** The event of an invitation, locked `for share`: before the invitation, in the order that `findEvent` describes. */
+export async function lockEventOf(tx: Tx, orgId: Uuid, id: Uuid): Promise<EventRow | undefined> {
+  const query = prepared(tx, 'lock_event_of_invitation', (name) => {
+    const of = tx
+      .select({ id: invitations.eventId })
+      .from(invitations)
+      .where(and(eq(invitations.orgId, org), eq(invitations.id, oneInvitation)))
+    return tx
+      .select()
+      .from(events)
+      .where(and(eq(events.orgId, org), eq(events.id, sql`(${of})`)))
+      .for('share')
+      .prepare(name)
+  })
+  const [row] = await query.execute({ org: orgId, id })
   return row
 }
 
 /** The invitation and its organization. The only look-up that works outside of an organization. */
 export async function findBySlug(tx: Tx, slug: string): Promise<{ id: Uuid; orgId: Uuid } | undefined> {
-  const { rows } = await tx.execute<{ id: Uuid | null; org: Uuid | null }>(
-    sql`select id, organization_of_invitations(id) as org from invitation_of_slug(${slug}) as id`,
-  )
-  const [found] = rows
-  return found?.id && found.org ? { id: found.id, orgId: found.org } : undefined
+  const query = prepared(tx, 'find_invitation_of_slug', (name) => {
+    const ofSlug = sql`invitation_of_slug(${sql.placeholder('slug')}) as id`
+    const orgId = sql<Uuid | null>`organization_of_invitations(id)`
+    return tx.select({ id: sql<Uuid | null>`id`, orgId }).from(ofSlug).prepare(name)
+  })
+  const [found] = await query.execute({ slug })
+  return found?.id && found.orgId ? { id: found.id, orgId: found.orgId } : undefined
 }
 
 /** What anyone with the slug may see; undefined while the event is a draft. */
 export async function findShown(tx: Tx, orgId: Uuid, id: Uuid) {
-  const [row] = await tx
-    .select({ id: invitations.id, title: events.title, hostName: users.displayName })
-    .from(invitations)
-    .innerJoin(events, eq(events.id, invitations.eventId))
-    .innerJoin(users, eq(users.id, events.ownerId))
-    .where(
-      and(
-        eq(invitations.orgId, orgId),
-        eq(invitations.id, id),
-        sql`${invitations.status} <> 'revoked' and ${events.status} <> 'draft'`,
-      ),
-    )
+  const query = prepared(tx, 'find_shown_invitation', (name) =>
+    tx
+      .select({ id: invitations.id, title: events.title, hostName: users.displayName })
+      .from(invitations)
+      .innerJoin(events, eq(events.id, invitations.eventId))
+      // Strangers see this: not even the members see the name of an owner who has left.
+      .leftJoin(memberships, and(eq(memberships.orgId, events.orgId), eq(memberships.userId, events.ownerId)))
+      .leftJoin(users, eq(users.id, memberships.userId))
+      .where(
+        and(
+          eq(invitations.orgId, org),
+          eq(invitations.id, oneInvitation),
+          sql`${invitations.status} <> 'revoked' and ${events.status} <> 'draft'`,
+        ),
+      )
+      .prepare(name),
+  )
+  const [row] = await query.execute({ org: orgId, id })
   return row
 }
 
@@ -159,11 +192,21 @@ export async function answerInvitation(
   id: Uuid,
   answer: Pick<InvitationRow, 'responseMessage'> & { status: 'accepted' | 'declined'; respondedBy: Uuid },
 ): Promise<InvitationRow & { respondedAt: Date }> {
-  const [row] = await tx
-    .update(invitations)
-    .set({ ...changed, ...answer, respondedAt: sql`now()` })
-    .where(eq(invitations.id, id))
-    .returning()
+  const query = prepared(tx, 'answer_invitation', (name) =>
+    tx
+      .update(invitations)
+      .set({
+        ...changed,
+        status: sql`${sql.placeholder('status')}`,
+        respondedBy: sql`${sql.placeholder('respondedBy')}`,
+        responseMessage: sql`${sql.placeholder('responseMessage')}`,
+        respondedAt: sql`now()`,
+      })
+      .where(eq(invitations.id, oneInvitation))
+      .returning()
+      .prepare(name),
+  )
+  const [row] = await query.execute({ ...answer, id })
   const { respondedAt, ...rest } = required(row)
   return { ...rest, respondedAt: required(respondedAt) }
 }
@@ -229,31 +272,40 @@ interface Participation {
   userId: Uuid
   orgId: Uuid
 }
-const participation = [eventParticipants.eventId, eventParticipants.userId]
-const now = sql`now()`
 
 /** Who has accepted stays so. */
 export const markInvited = (tx: Tx, who: Participation) =>
-  upsertParticipant(tx, who, { status: 'invited', joinedAt: null }, sql`${eventParticipants.status} = 'declined'`)
+  upsertParticipant(tx, who, 'invited', sql`${eventParticipants.status} = 'declined'`)
 
 /** The time of the first acceptance stays. */
 export const markAccepted = (tx: Tx, who: Participation) =>
-  upsertParticipant(tx, who, { status: 'accepted', joinedAt: now }, sql`${eventParticipants.status} <> 'accepted'`)
+  upsertParticipant(tx, who, 'accepted', sql`${eventParticipants.status} <> 'accepted'`)
 
 /** Declining one invitation does not end what another one began. */
 export const markDeclined = (tx: Tx, who: Participation) =>
-  upsertParticipant(tx, who, { status: 'declined', joinedAt: null }, sql`${eventParticipants.status} = 'invited'`)
+  upsertParticipant(tx, who, 'declined', sql`${eventParticipants.status} = 'invited'`)
 
 async function upsertParticipant(
   tx: Tx,
   who: Participation,
-  set: { status: 'invited' | 'accepted' | 'declined'; joinedAt: SQL | null },
+  status: ParticipantStatus,
+  /** Which rows of an earlier participation change. */
   setWhere: SQL,
 ): Promise<void> {
-  await tx
-    .insert(eventParticipants)
-    .values({ ...who, ...set })
-    .onConflictDoUpdate({ target: participation, set, setWhere })
+  const query = prepared(tx, `mark_${status}`, (name) => {
+    const set = { status, joinedAt: status === 'accepted' ? sql`now()` : null }
+    const values = {
+      eventId: sql.placeholder('eventId'),
+      userId: sql.placeholder('userId'),
+      orgId: sql.placeholder('orgId'),
+    }
+    return tx
+      .insert(eventParticipants)
+      .values({ ...values, ...set })
+      .onConflictDoUpdate({ target: [eventParticipants.eventId, eventParticipants.userId], set, setWhere })
+      .prepare(name)
+  })
+  await query.execute({ ...who })
 }
 
 /** The same for a user who is not a member, and has a row only if invited by user id. */

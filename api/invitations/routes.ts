@@ -12,6 +12,7 @@ import {
   answerExample,
   Invitation,
   InvitationLink,
+  invitationExample,
   linkExample,
   NewInvitation,
   pathSlug,
@@ -95,6 +96,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       params: OfEvent,
       query: pageQuery({ default: 20, max: 100 }),
       response: listOf('invitations', Invitation),
+      examples: { response: { invitations: [invitationExample], next_cursor: null, has_more: false } },
       async handle({ tx, orgId, params, permit, member, page }) {
         await member
         const { id: eventId } = permit(found(await findEvent(tx, orgId, params.event_id)))

@@ -12,8 +12,8 @@ import { findBySlug, findLive, findShown } from './queries.ts'
 
 /** What anyone with the slug may see. */
 export async function showBySlug(db: Database, slug: string): Promise<z.input<typeof Shown>> {
-  const at = await db.read({}, (tx) => findBySlug(tx, slug))
-  const row = at && (await db.read({ org: at.orgId }, (tx) => findShown(tx, at.orgId, at.id)))
+  const at = await db.readAtOnce({}, (tx) => findBySlug(tx, slug))
+  const row = at && (await db.readAtOnce({ org: at.orgId }, (tx) => findShown(tx, at.orgId, at.id)))
   if (!row) throw notFound()
   return { invitation_id: formatId('invitation', row.id), title: row.title, host_name: row.hostName }
 }

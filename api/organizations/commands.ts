@@ -1,9 +1,9 @@
-import { parseId, type Uuid } from '../../lib/contract/ids.ts'
+import { formatId, parseId, type Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import { insertAudit } from '../audit/queries.ts'
 import { isIdentifier, userIdOf } from '../auth/verify-token.ts'
 import type { Database, Tx } from '../db/db.ts'
-import { found, type Write } from '../http/in-organization.ts'
+import { type Change, changesOf, found, type Write } from '../http/in-organization.ts'
 import { tidyText } from '../http/text.ts'
 import { leavesNoOwner } from './policy.ts'
 import {
@@ -53,6 +53,17 @@ export interface AddMember {
   issuer: string | undefined
 }
 
+/** However the user became a member. */
+export function announceJoined(
+  announce: Change['announce'],
+  { orgId, userId }: Pick<Member, 'orgId' | 'userId'>,
+  joinedAt: Date,
+): Promise<void> {
+  const ids = { org_id: formatId('organization', orgId), user_id: formatId('user', userId) }
+  // A membership has no versions.
+  return announce('MemberJoined', { id: userId, orgId, version: 1 }, { ...ids, joined_at: joinedAt.toISOString() })
+}
+
 /** Succeeds if the user has the role already. Another role is a CONFLICT: `changeRole` changes roles. */
 export function addMember(db: Database, command: AddMember): Promise<Member & { added: boolean }> {
   return db.inTransaction({}, async (tx) => {
@@ -63,7 +74,9 @@ export function addMember(db: Database, command: AddMember): Promise<Member & { 
     const known = await findMembership(tx, command.orgId, userId)
     if (known?.role === command.role) return { ...known, added: false }
     if (known) throw new Problem('CONFLICT', `The user is already a member, as ${known.role}; change the role instead`)
-    await insertMembership(tx, member)
+    const joinedAt = await insertMembership(tx, member)
+    const { announce } = changesOf(tx, { orgId: command.orgId, ...BY_ADMIN })
+    await announceJoined(announce, member, joinedAt)
     await insertAudit(tx, {
       ...BY_ADMIN,
       orgId: command.orgId,

@@ -32,12 +32,15 @@ export async function findMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise
  * that records what ends with the membership.
  */
 export async function holdMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise<boolean> {
-  const held = await tx
-    .select({ userId: memberships.userId })
-    .from(memberships)
-    .where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
-    .for('share')
-  return held.length > 0
+  const query = prepared(tx, 'hold_membership', (name) =>
+    tx
+      .select({ userId: memberships.userId })
+      .from(memberships)
+      .where(and(eq(memberships.orgId, sql.placeholder('org')), eq(memberships.userId, sql.placeholder('user'))))
+      .for('share')
+      .prepare(name),
+  )
+  return (await query.execute({ org: orgId, user: userId })).length > 0
 }
 
 export async function insertOrganization(tx: Tx, name: string): Promise<Uuid> {
@@ -70,8 +73,11 @@ export async function lockMembers(tx: Tx, orgId: Uuid, userIds: readonly Uuid[])
     .for('update')
 }
 
-export async function insertMembership(tx: Tx, member: Member): Promise<void> {
-  await tx.insert(memberships).values(member)
+/** When the member joined. */
+export async function insertMembership(tx: Tx, member: Member): Promise<Date> {
+  const [made] = await tx.insert(memberships).values(member).returning({ joinedAt: memberships.joinedAt })
+  if (!made) throw new Error('a membership was not inserted')
+  return made.joinedAt
 }
 
 export async function updateRole(tx: Tx, { orgId, userId, role }: Member): Promise<void> {
@@ -120,15 +126,15 @@ function matching({ orgId, userId, query, joinedYear }: MemberFilter) {
 /** The latest to join first. */
 export async function listMembers(
   tx: Tx,
-  { after, limit, ...filter }: MemberFilter & PageWanted,
+  { after, limit, ...filter }: Omit<MemberFilter, 'query'> & PageWanted,
 ): Promise<ListedMember[]> {
   const behind =
     after && sql`(${memberships.joinedAt}, ${memberships.userId}) < (${after.at}::timestamptz, ${after.id}::uuid)`
   const { orgId, userId, role, joinedAt } = memberships
-  const all = tx.select({ orgId, userId, role, joinedAt }).from(memberships)
-  const searched = filter.query === undefined ? all : all.innerJoin(users, eq(users.id, userId))
   // Row-level security makes the planner expect few members: without the subquery it reads the names of all of them.
-  const page = searched
+  const page = tx
+    .select({ orgId, userId, role, joinedAt })
+    .from(memberships)
     .where(and(matching(filter), behind))
     .orderBy(desc(joinedAt), desc(userId))
     .limit(limit)
@@ -146,12 +152,33 @@ export async function listMembers(
     .orderBy(desc(page.joinedAt), desc(page.userId))
 }
 
-export async function countMembers(tx: Tx, filter: MemberFilter): Promise<number> {
-  const count = tx.select({ count: sql<number>`count(*)`.mapWith(Number) }).from(memberships)
-  // Without a name to compare, an index is enough.
-  const joined = filter.query === undefined ? count : count.innerJoin(users, eq(users.id, memberships.userId))
-  const [row] = await joined.where(matching(filter))
-  return row?.count ?? 0
+export const countMembers = (tx: Tx, filter: Omit<MemberFilter, 'query'>): Promise<number> =>
+  tx.$count(memberships, matching(filter))
+
+/** Nothing but the total where the page is empty. */
+type Found = Record<string, unknown> & { total: number } & (ListedMember | { id: null })
+
+/** A page, and how many match on all pages: one query, because comparing the names is what a search costs. */
+export async function searchMembers(
+  tx: Tx,
+  { after, limit, ...filter }: MemberFilter & PageWanted,
+): Promise<{ members: ListedMember[]; total: number }> {
+  const behind = after ? sql`(joined_at, id) < (${after.at}::timestamptz, ${after.id}::uuid)` : sql`true`
+  const { rows } = await tx.execute<Found>(sql`
+    with matching as materialized (
+      select ${memberships.userId} as id, ${memberships.role}, ${memberships.joinedAt}, ${users.displayName}
+        from ${memberships} join ${users} on ${users.id} = ${memberships.userId} where ${matching(filter)}
+    ), page as (
+      select * from matching where ${behind} order by joined_at desc, id desc limit ${limit}
+    )
+    select counted.total, page.id, page.role, page.display_name as "displayName",
+        to_char(page.joined_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "createdAt"
+      from (select count(*)::int as total from matching) counted left join page on true
+      order by page.joined_at desc, page.id desc`)
+  return {
+    members: rows.flatMap(({ total: _, ...row }) => (row.id === null ? [] : [row])),
+    total: rows[0]?.total ?? 0,
+  }
 }
 
 export async function findListedMember(tx: Tx, orgId: Uuid, userId: Uuid): Promise<ListedMember | undefined> {

@@ -1,11 +1,12 @@
 import * as z from 'zod'
 import type { ApiDeps } from '../deps.ts'
 import { found, inOrganization } from '../http/in-organization.ts'
+import type { PageWanted } from '../http/page.ts'
 import type { Route } from '../http/route.ts'
 import { pageQuery, pathId, pathUser, text, wholeNumber } from '../http/schemas.ts'
 import { changeMember, removeMember } from './commands.ts'
 import { Member, MemberList, RoleName, toMember } from './member.ts'
-import { countMembers, findOrganizationName, listMembers } from './queries.ts'
+import { countMembers, findOrganizationName, listMembers, searchMembers } from './queries.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
 const OneMember = InOrg.extend({ user_id: pathUser() })
@@ -53,13 +54,21 @@ export function organizationRoutes(deps: ApiDeps): Route[] {
         },
       },
       async handle({ tx, orgId, query, page }) {
-        const filter = { orgId, query: query.query, joinedYear: query.joined_year }
-        const [name, total, members] = await Promise.all([
+        const filter = { orgId, joinedYear: query.joined_year }
+        const text = query.query
+        let searched = 0
+        const list = async (wanted: PageWanted) => {
+          if (text === undefined) return listMembers(tx, { ...filter, ...wanted })
+          const { members, total } = await searchMembers(tx, { ...filter, query: text, ...wanted })
+          searched = total
+          return members
+        }
+        const [name, counted, members] = await Promise.all([
           findOrganizationName(tx, orgId),
-          countMembers(tx, filter),
-          page('members', (wanted) => listMembers(tx, { ...filter, ...wanted }), toMember),
+          text === undefined ? countMembers(tx, filter) : undefined,
+          page('members', list, toMember),
         ])
-        return { org_id: orgId, org_name: found(name), ...members, total_count: total }
+        return { org_id: orgId, org_name: found(name), ...members, total_count: counted ?? searched }
       },
     }),
     write({

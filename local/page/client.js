@@ -1,10 +1,8 @@
 /** An error answer of the API. `code` is stable, see the API's documentation. */
 export class Refusal extends Error {
-  constructor(status, code, message, retryAfter) {
+  constructor(status, code, message, { retryAfter, details } = {}) {
     super(message)
-    this.status = status
-    this.code = code
-    this.retryAfter = retryAfter
+    Object.assign(this, { status, code, retryAfter, details })
   }
 }
 
@@ -28,16 +26,16 @@ async function refusalOf(response) {
 
 /** The error of an answer whose body has been parsed. */
 export function refusalFrom(status, body) {
-  const { code = 'UNKNOWN', message = `The platform answered ${status}`, retry_after } = body?.error ?? {}
-  return new Refusal(status, code, message, retry_after)
+  const { code = 'UNKNOWN', message = `The platform answered ${status}`, retry_after, details } = body?.error ?? {}
+  return new Refusal(status, code, message, { retryAfter: retry_after, details })
 }
 
-async function send(method, path, body) {
+async function send(method, path, body, key = crypto.randomUUID()) {
   const headers = {
     ...(session && { Authorization: `Bearer ${session.access}` }),
     ...(body && { 'Content-Type': 'application/json' }),
     // A request that is repeated after a lost answer must take effect once.
-    ...(method === 'POST' && { 'Idempotency-Key': crypto.randomUUID() }),
+    ...(method === 'POST' && { 'Idempotency-Key': key }),
   }
   const request = fetch(`/v1${path}`, { method, headers, body: body && JSON.stringify(body), cache: 'no-cache' })
   return request.catch(() => {
@@ -60,12 +58,15 @@ export function renew() {
   return renewal
 }
 
-/** Returns the `data` of the answer. Throws Refusal. Refreshes an expired access token. */
-export async function call(method, path, body) {
-  let response = await send(method, path, body)
+/**
+ * Returns the `data` of the answer. Throws Refusal. Refreshes an expired access token. `key` is the Idempotency-Key of a
+ * request that may have to be repeated later.
+ */
+export async function call(method, path, body, key) {
+  let response = await send(method, path, body, key)
   if (response.status === 401 && session) {
     await renew()
-    response = await send(method, path, body)
+    response = await send(method, path, body, key)
   }
   if (!response.ok) throw await refusalOf(response)
   return response.status === 204 ? undefined : (await response.json()).data
@@ -86,4 +87,19 @@ export async function signOut() {
   const refresh_token = session?.refresh
   await call('POST', '/api/auth/logout', { refresh_token }).catch(() => {})
   keep(null)
+}
+
+/** The key of a request: the same one until it has succeeded, unless its body changes. */
+export function newAttempts() {
+  let last
+  return {
+    keyFor(body) {
+      const text = JSON.stringify(body)
+      if (last?.text !== text) last = { text, key: crypto.randomUUID() }
+      return last.key
+    },
+    done() {
+      last = undefined
+    },
+  }
 }

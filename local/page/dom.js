@@ -1,7 +1,17 @@
+import { hue } from './words.js'
+
 export const $ = (id) => document.getElementById(id)
 
 /** A copy of the only element of a template. */
 export const copyOf = (template) => $(template).content.firstElementChild.cloneNode(true)
+
+/** A circle with the initial of a name. */
+export function avatar(name) {
+  const initial = Object.assign(document.createElement('span'), { className: 'avatar', textContent: [...name][0] })
+  initial.style.setProperty('--hue', hue(name))
+  initial.ariaHidden = 'true'
+  return initial
+}
 
 /** Announces a text to screen readers. */
 export function announce(text) {

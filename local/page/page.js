@@ -1,78 +1,33 @@
-import { call, isSignedIn, signIn, signOut } from './client.js'
-import { $, showProblem } from './dom.js'
+import { call, isSignedIn, signOut } from './client.js'
+import { closeDialogs } from './dialogs.js'
+import { $, avatar, showProblem } from './dom.js'
+import { closeEvent, openEvent } from './event-view.js'
+import { closeEvents, openEvents } from './events.js'
 import { closeLibrary, look, openById, openLibrary, showLibraryOf, showPhotos } from './library.js'
+import { enter, keepKey, loadAccounts, onSignIn } from './sign-in.js'
 import { openTrash } from './trash.js'
 import { forgetUploads } from './upload-memory.js'
 import { endUploads, uploadTo } from './upload-list.js'
 import { closeViewer } from './viewer.js'
-import { hue } from './words.js'
+import { viewOf, withoutKey } from './views.js'
 
-let accounts = []
+let me
 let organizations = []
 let organization
-/** How far the photos were scrolled when the trash was opened. */
+/** The view that is shown. */
+let shown = 'photos'
+/** How far the photos were scrolled when another view was opened. */
 let left = 0
 
 const hash = new URLSearchParams(location.hash.slice(1))
 if (hash.has('key')) {
-  sessionStorage.setItem('keepsake.key', hash.get('key'))
-  history.replaceState(null, '', location.pathname) // the key is a credential: not in the history
-}
-
-async function loadAccounts() {
-  const key = sessionStorage.getItem('keepsake.key') ?? ''
-  const response = await fetch('/directory', { headers: { 'X-Page-Key': key } })
-  if (response.ok) accounts = (await response.json()).accounts
-  $('accounts').hidden = accounts.length === 0
-  $('accounts-hint').hidden = accounts.length > 0
-  $('account-list').replaceChildren(...accounts.map(accountButton))
-  if (accounts[0]) choose(accounts[0])
-}
-
-function avatar(name) {
-  const initial = Object.assign(document.createElement('span'), { className: 'avatar', textContent: name[0] })
-  initial.style.setProperty('--hue', hue(name))
-  initial.ariaHidden = 'true'
-  return initial
-}
-
-function accountButton(account) {
-  const button = Object.assign(document.createElement('button'), { type: 'button', className: 'account' })
-  const text = document.createElement('span')
-  const name = Object.assign(document.createElement('strong'), { textContent: account.name })
-  text.append(name, Object.assign(document.createElement('span'), { className: 'muted small', textContent: account.label }))
-  button.append(avatar(account.name), text)
-  button.dataset.email = account.email
-  button.addEventListener('click', () => choose(account))
-  return button
-}
-
-function choose(account) {
-  $('email').value = account.email
-  $('password').value = account.password
-  for (const b of $('account-list').children) b.ariaPressed = String(b.dataset.email === account.email)
-}
-
-async function enter(email, password) {
-  const button = $('sign-in-form').querySelector('[type=submit]')
-  button.disabled = true
-  $('sign-in-error').hidden = true
-  try {
-    await signIn(email, password)
-    await open()
-  } catch (error) {
-    const wrong = error.status === 401 || error.status === 400
-    $('sign-in-error').textContent = wrong ? 'The e-mail address or the password is wrong.' : error.message
-    $('sign-in-error').hidden = false
-    $('password').focus()
-  } finally {
-    button.disabled = false
-  }
+  keepKey(hash.get('key'))
+  history.replaceState(null, '', location.pathname + withoutKey(location.hash)) // a credential: not in the history
 }
 
 /** The person's groups come from the API; nothing about them is known to the page. */
 async function open() {
-  const me = await call('GET', '/api/users/me')
+  me = await call('GET', '/api/users/me')
   organizations = me.organizations
   $('sign-in').hidden = true
   $('library').hidden = false
@@ -86,50 +41,76 @@ async function open() {
 }
 
 async function switchTo(chosen) {
+  left = 0
+  scrollTo({ top: 0 })
+  await Promise.all([adopt(chosen), showView()])
+}
+
+/** Makes a group the one whose photos are shown and where uploads go. */
+function adopt(chosen) {
   organization = chosen
   $('organization').value = chosen.org_id
   for (const id of ['organization-name', 'drop-name']) $(id).textContent = chosen.name
   uploadTo(chosen)
-  left = 0
-  scrollTo({ top: 0 })
-  await Promise.all([showLibraryOf(chosen), showView()])
+  return showLibraryOf(chosen)
 }
 
-/** `#trash` is the trash, everything else the photos. */
+const SECTIONS = ['photos', 'trash', 'events', 'event']
+const LINKS = { photos: 'to-photos', trash: 'to-trash', events: 'to-events', event: 'to-events' }
+
+/** Shows the view that the address names. */
 async function showView() {
-  const isTrash = location.hash === '#trash'
-  const changed = $('trash').hidden === isTrash
-  if (changed && isTrash) left = scrollY
-  $('photos').hidden = isTrash
-  $('trash').hidden = !isTrash
-  for (const [id, isHere] of [['to-photos', !isTrash], ['to-trash', isTrash]]) {
-    if (isHere) $(id).setAttribute('aria-current', 'page')
-    else $(id).removeAttribute('aria-current')
-  }
+  const { name, id } = viewOf(location.hash)
+  const changed = name !== shown
+  if (changed && shown === 'photos') left = scrollY
+  shown = name
+  mark(name)
   // Undo belongs to the photos; the trash has a button for each.
   $('toast').hidden = true
+  closeDialogs()
+  closeEvents()
+  closeEvent()
   if (!organization) return
-  if (isTrash && changed) scrollTo({ top: 0, behavior: 'instant' })
-  if (isTrash) return openTrash(organization)
-  if (!changed) return
+  if (name === 'photos') return changed && backToPhotos()
+  if (changed) scrollTo({ top: 0, behavior: 'instant' })
+  if (name === 'trash') return openTrash(organization)
+  if (name === 'events') return openEvents(organization, me)
+  await openEvent(id, { me, organizations, first: organization, onFound: followTo })
+}
+
+function mark(name) {
+  document.title = 'Keepsake'
+  for (const section of SECTIONS) $(section).hidden = section !== name
+  for (const link of Object.values(LINKS)) $(link).removeAttribute('aria-current')
+  $(LINKS[name]).setAttribute('aria-current', 'page')
+}
+
+async function backToPhotos() {
   showPhotos()
   scrollTo({ top: left, behavior: 'instant' })
   await look()
 }
 
+/** The event of a link may belong to another group of the person. */
+function followTo(found) {
+  if (found === organization) return
+  left = 0
+  void adopt(found)
+}
+
 function showSignIn() {
   closeViewer()
   closeLibrary()
+  closeDialogs()
+  closeEvents()
+  closeEvent()
   organization = undefined
   $('library').hidden = true
   $('sign-in').hidden = false
   $('email').focus()
 }
 
-$('sign-in-form').addEventListener('submit', (event) => {
-  event.preventDefault()
-  void enter($('email').value, $('password').value)
-})
+onSignIn(open)
 $('sign-out').addEventListener('click', async () => {
   endUploads()
   forgetUploads()
@@ -138,14 +119,16 @@ $('sign-out').addEventListener('click', async () => {
   showSignIn()
 })
 $('organization').addEventListener('change', () => {
+  // An event belongs to one group; another group has other events.
+  if (shown === 'event') history.replaceState(null, '', '#events')
   void switchTo(organizations.find((o) => o.org_id === $('organization').value))
 })
 addEventListener('hashchange', () => void showView())
 
-await loadAccounts()
+const accounts = await loadAccounts()
 const wanted = accounts.find((a) => a.label.toLowerCase().startsWith(hash.get('account') ?? '-'))
 if (isSignedIn()) await open().catch(showSignIn)
-else if (wanted) await enter(wanted.email, wanted.password)
+else if (wanted) await enter(wanted, open)
 else showSignIn()
 if (hash.has('media') && organization) {
   history.replaceState(null, '', location.pathname)

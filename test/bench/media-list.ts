@@ -1,10 +1,10 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { drizzle } from 'drizzle-orm/node-postgres'
-import { Client } from 'undici'
 import * as schema from '../../api/db/schema/index.ts'
 import { listMedia } from '../../api/media/queries.ts'
 import { type Child, startChild } from './children.ts'
+import { type Cost, costsOf, type Side as Measured, shapesOf } from './rounds.ts'
 import { inWorld, median, type World } from './world.ts'
 
 /**
@@ -17,19 +17,12 @@ const ROWS = 5000
 const LIMIT = 20
 const TARGET = 1.7
 const BASELINES = ['the query alone, as superuser', 'the query in the scope of the organization']
-const SHAPES = [
-  { name: 'one after another', connections: 1, requests: 300 },
-  { name: '8 at a time', connections: 8, requests: 1200 },
-]
+const REQUESTS = 300
 
 interface Side {
   child: Child
   path: string
   headers: Record<string, string>
-}
-interface Cost {
-  wall: number
-  cpu: number
 }
 
 console.log(await inWorld(measure))
@@ -99,14 +92,11 @@ async function requireSameRows(ours: Side, theirs: Side): Promise<void> {
 
 async function compare(sides: Side[]): Promise<string> {
   const lines: string[] = []
-  for (const shape of SHAPES) {
-    const costs: Cost[][] = sides.map(() => [])
-    for (const side of sides) await run(side, shape)
-    for (let round = 0; round < ROUNDS; round++) {
-      const order = [...sides.keys()]
-      for (const i of round % 2 ? order.reverse() : order) costs[i]?.push(await run(sides[i] as Side, shape))
-    }
-    const [ours = [], ...theirs] = costs
+  const measured = sides.map(
+    ({ child, path, headers }): Measured => ({ child, next: () => ({ method: 'GET', path, headers }) }),
+  )
+  for (const shape of shapesOf(REQUESTS)) {
+    const [ours = [], ...theirs] = await costsOf(measured, shape, ROUNDS)
     for (const [i, bare] of theirs.entries()) lines.push(row(`${shape.name} | ${BASELINES[i]}`, ours, bare))
   }
   return [
@@ -125,24 +115,4 @@ function row(name: string, ours: Cost[], theirs: Cost[]): string {
   const verdict = `≤ ${TARGET}: ${ratio <= TARGET ? 'met' : 'MISSED'}`
   const shown = [wall, bareWall, ratio].map((n) => n.toFixed(2)).join(' | ')
   return `| ${name} | ${shown} | ${verdict} | ${cpu.toFixed(2)} | ${bareCpu.toFixed(2)} | ${(cpu / bareCpu).toFixed(2)} |`
-}
-
-/** So many requests over so many kept connections; milliseconds per request. */
-async function run(side: Side, shape: { connections: number; requests: number }): Promise<Cost> {
-  const clients = Array.from({ length: shape.connections }, () => new Client(side.child.url))
-  const before = await side.child.usage()
-  const started = performance.now()
-  let left = shape.requests
-  const work = async (client: Client) => {
-    while (left-- > 0) {
-      const { statusCode, body } = await client.request({ method: 'GET', path: side.path, headers: side.headers })
-      await body.dump()
-      if (statusCode !== 200) throw new Error(`${side.path} answered ${statusCode}`)
-    }
-  }
-  await Promise.all(clients.map(work))
-  const wall = performance.now() - started
-  const after = await side.child.usage()
-  await Promise.all(clients.map((client) => client.close()))
-  return { wall: wall / shape.requests, cpu: ((after.cpu - before.cpu) * 1000) / shape.requests }
 }

@@ -13,6 +13,7 @@ const ALL = [
   'members',
   'reactions',
   'comment-list',
+  'invitations',
   'chunks',
   'single-uploads',
   'transcode',

@@ -4,11 +4,12 @@ import { join } from 'node:path'
 import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { apiSettings } from '../support/api.ts'
 import { type TestDatabase, testDatabase } from '../support/database.ts'
-import { startTestIdentity } from '../support/identity.ts'
+import { startTestIdentity, type TestIdentity } from '../support/identity.ts'
 import { type Child, startChild } from './children.ts'
 
 export interface World {
   database: TestDatabase
+  identity: TestIdentity
   folder: string
   api: Child
   /** One organization and the token of its owner. */
@@ -58,7 +59,7 @@ async function build(t: { teardown(done: () => Promise<void>): void }, options: 
   })
   t.teardown(() => api.stop())
   const token = await identity.token({ sub: userId, roles: ['ROLE_USER'] })
-  return { database, folder, api, orgId, userId, org: formatId('organization', orgId), token }
+  return { database, identity, folder, api, orgId, userId, org: formatId('organization', orgId), token }
 }
 
 export function median(values: readonly number[]): number {

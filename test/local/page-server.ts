@@ -27,16 +27,30 @@ const next = () => once(api, 'request') as Promise<[IncomingMessage, import('nod
 
 const folder = fileURLToPath(new URL('../../local/page/', import.meta.url))
 const TYPES: Record<string, RegExp> = { '.js': /javascript/, '.css': /css/, '.svg': /svg/, '.html': /html/ }
-const parts = (await readdir(folder)).filter((name) => name !== 'index.html')
-for (const path of ['', ...parts, 'hls.js', 'hls.worker.js', 'thumbhash.js']) {
+const parts = (await readdir(folder)).filter((name) => extname(name) !== '.html')
+for (const path of ['', 'i/K7M2QX9A', ...parts, 'hls.js', 'hls.worker.js', 'thumbhash.js']) {
   t.test(`serves /${path}, forbidding it to load anything from elsewhere`, async (t) => {
     const response = await fetch(`${page.url}/${path}`)
     t.equal(response.status, 200)
     t.match(response.headers.get('content-type'), TYPES[extname(path) || '.html'])
     t.match(response.headers.get('content-security-policy'), /default-src 'none'; script-src 'self'/)
+    t.equal(response.headers.get('referrer-policy'), 'no-referrer')
     t.ok((await response.text()).length > 0)
   })
 }
+
+t.test(
+  'the page of an invitation is the same for every slug, and takes the token before it loads anything',
+  async (t) => {
+    const text = async (slug: string) => (await fetch(`${page.url}/i/${slug}`)).text()
+    const html = await text('K7M2QX9A')
+    t.equal(await text('%3Cb%3E'), html)
+    const first = html.search(/<script|<link|<img/)
+    t.ok(html.slice(first).startsWith('<script src="/link-token.js"></script>'), 'neither deferred nor a module')
+    for (const path of ['/i', '/i/', '/i/a/b']) t.equal((await fetch(page.url + path)).status, 404, path)
+    t.equal((await fetch(`${page.url}/i/K7M2QX9A`, { method: 'POST' })).status, 405)
+  },
+)
 
 t.test('serves nothing else of the machine', async (t) => {
   for (const path of ['/nothing', '/../package.json', '/%2e%2e/package.json', '/page-server.ts', '//etc/passwd']) {
@@ -85,6 +99,17 @@ t.test('hands requests to the API and answers back, without the headers of the c
   t.notOk(incoming.headers.te)
   t.match([got.status, got.headers.get('content-range'), await got.text()], [206, 'bytes 0-1/9', 'ab'])
   t.not(got.headers.get('keep-alive'), 'timeout=99')
+})
+
+t.test('QR codes come through the address of the page', async (t) => {
+  const [[incoming]] = await Promise.all([
+    next().then((got) => {
+      got[1].end('png')
+      return got
+    }),
+    fetch(`${page.url}/q/token/id/1.png`),
+  ])
+  t.equal(incoming.url, '/q/token/id/1.png')
 })
 
 t.test('streams a body while it is still being sent', async (t) => {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
+import * as z from 'zod'
 import { checkStream } from '../../local/demo/check-stream.ts'
 import { type Client, signIn as clientOf, untilConverted, upload } from '../../local/demo/client.ts'
 import type { Demo } from '../../local/demo-file.ts'
@@ -101,6 +102,23 @@ t.test('the first start', async (t: Test) => {
       }
     }
     session = await signIn(first, 'member')
+  })
+
+  await t.test('an invitation link opens the page of the platform', async (t) => {
+    const org = first.organizations[0]?.org_id
+    const owner = await clientOf(first.base_url, first.accounts.owner)
+    const event = z
+      .object({ event_id: z.string() })
+      .parse(
+        await owner.call('POST', `/api/orgs/${org}/events`, { title: 'Reunion', start_at: '2031-05-10T16:00:00Z' }),
+      )
+    const made = z
+      .object({ invite_url: z.string() })
+      .parse(
+        await owner.call('POST', `/api/orgs/${org}/events/${event.event_id}/invitations`, { email: 'bob@example.org' }),
+      )
+    t.equal(new URL(made.invite_url).origin, first.page_url)
+    t.equal(await reaches(made.invite_url), 200)
   })
 
   await t.test('a second platform on the same folder is refused and told by whom', async (t) => {

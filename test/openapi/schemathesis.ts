@@ -49,10 +49,25 @@ async function configFor(api: TestApi): Promise<string> {
   const media = await api.call(owner, 'POST', `/api/media/${api.org}/single`, { form: formOf(fakeMp4(1000)) })
   const json = { filename: 'a.mp4', mime_type: 'video/mp4', file_size_bytes: 10, chunk_size_bytes: 5 }
   const upload = await api.call(owner, 'POST', `/api/media/${api.org}/upload`, { json })
+  const events = `/api/orgs/${api.org}/events`
+  const [event, draft] = await Promise.all(
+    ['Reunion', 'Plan'].map((title) =>
+      api.call(owner, 'POST', events, { json: { title, start_at: '2026-11-21T09:30:00Z' } }),
+    ),
+  )
+  const eventId = event?.data.event_id
+  await api.call(owner, 'POST', `${events}/${eventId}/activate`)
+  const invited = { json: { email: 'bob@example.org' } }
+  const invitation = await api.call(owner, 'POST', `${events}/${eventId}/invitations`, invited)
   const values: Record<string, string> = {
     ORGANIZATION: api.org,
     MEDIA: media.data.media_id,
     UPLOAD: upload.data.upload_id,
+    EVENT: eventId,
+    DRAFT: draft?.data.event_id,
+    INVITATION: invitation.data.invitation_id,
+    SLUG: invitation.data.slug,
+    USER: api.people.member.wireId,
     SIGNED_OUT_TOKEN: another.token,
   }
   const settings = await readFile(join(HERE, 'schemathesis.toml'), 'utf8')

@@ -29,11 +29,13 @@ export interface PageUnderTest {
   consoleErrors: string[]
   /** Addresses outside of the page's own origin that it asked for. */
   elsewhere: string[]
-  /** Waits for a condition in the page. Playwright's own waiting evaluates text there, which the page's policy forbids. */
-  until(condition: string): Promise<void>
+  /** Waits for a condition in the page, the first one by default. Playwright's own waiting evaluates text there, which the page's policy forbids. */
+  until(condition: string, of?: Page): Promise<void>
   /** Keeps a picture of the page in the folder that `SCREENSHOTS` names. */
-  shoot(name: string): Promise<void>
+  shoot(name: string, of?: Page): Promise<void>
   signIn(): Promise<void>
+  /** A page in a context of its own, as in another person's browser. */
+  openAnother(): Promise<Page>
   close(): Promise<void>
 }
 
@@ -52,18 +54,23 @@ export async function openPage(options: {
   ])
   const consoleErrors: string[] = []
   const elsewhere: string[] = []
-  const page = await newPage(browser, options.script)
-  page.on('console', (message) => void (message.type() === 'error' && consoleErrors.push(message.text())))
-  page.on('pageerror', (error) => void consoleErrors.push(error.message))
-  page.on('request', (request) => {
-    const { origin, protocol } = new URL(request.url())
-    if (protocol !== 'blob:' && origin !== platform.page.url) elsewhere.push(request.url())
-  })
+  const openAnother = async () => {
+    const page = await newPage(browser, options.script)
+    page.on('console', (message) => void (message.type() === 'error' && consoleErrors.push(message.text())))
+    page.on('pageerror', (error) => void consoleErrors.push(error.message))
+    page.on('request', (request) => {
+      const { origin, protocol } = new URL(request.url())
+      if (protocol !== 'blob:' && origin !== platform.page.url) elsewhere.push(request.url())
+    })
+    return page
+  }
+  const page = await openAnother()
   return {
-    ...{ platform, page, folder, consoleErrors, elsewhere },
+    ...{ platform, page, folder, consoleErrors, elsewhere, openAnother },
     devtools: await page.context().newCDPSession(page),
-    until: (condition) => until(page, condition),
-    shoot: async (name) => void (await page.screenshot({ path: join(shots, `${name}.png`) })),
+    until: (condition, of = page) => until(of, condition),
+    shoot: async (name, of = page) =>
+      void (await of.screenshot({ path: join(shots, `${name}.png`), animations: 'disabled' })),
     async signIn() {
       await page.goto(platform.page.link({ account: 'member' }))
       await page.getByRole('heading', { level: 1, name: 'Class of 1994' }).waitFor()

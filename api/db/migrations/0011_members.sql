@@ -36,6 +36,9 @@ begin
   end if;
 end $$;
 
+-- For a search without the index above, which reads the names of an organization: without their rows it costs half.
+create index users_names on users (id) include (display_name);
+
 -- ---------------------------------------------------------------- connections
 
 -- What keepsake_api learns of other members of the organizations of app.user, and nothing else. These functions run as

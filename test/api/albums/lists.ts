@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
-import { countItems, listAlbums, listItems } from '../../../api/albums/queries.ts'
+import { countItems, findItem, listAlbums, listItems, setCaption } from '../../../api/albums/queries.ts'
+import type { Tx } from '../../../api/db/db.ts'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { startTestApi, uuidOf } from '../../support/api.ts'
 import { type Plan, planOf } from '../../support/explain.ts'
@@ -111,4 +112,13 @@ t.test('a page of media items reads that page, and the count reads one index', a
   const [counted] = reads(await planOf(database, orgId, (tx) => countItems(tx, albumId)), 'album_media')
   t.match(counted, { 'Node Type': 'Index Only Scan', 'Index Name': 'album_media_places', 'Heap Fetches': 0 })
   t.notOk(counted?.['Rows Removed by Filter'])
+  const [some] = await sql('select media_id as id from album_media where album_id = $1 and listed limit 1', [albumId])
+  for (const ask of [(tx: Tx) => findItem(tx, albumId, some?.id), (tx: Tx) => setCaption(tx, albumId, some?.id, 'x')]) {
+    const nodes = reads(await planOf(database, orgId, ask), 'album_media')
+    t.match(
+      nodes.filter((node) => node['Node Type'] !== 'ModifyTable'),
+      [{ 'Index Name': /^album_media_(pkey|of_media)$/ }],
+    )
+    for (const node of nodes) t.notOk(node['Rows Removed by Filter'])
+  }
 })

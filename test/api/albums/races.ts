@@ -188,6 +188,16 @@ t.test('a half that is paired while it is added becomes the item of the Live Pho
   }
 })
 
+/** A busy machine may let a request wait too long for a lock, which is 503 and changes nothing. A deadlock is a bug. */
+function noneFailed(t: Test, answers: readonly Answer[]) {
+  const failed = answers.filter(({ status }) => status >= 500 && status !== 503)
+  t.strictSame(
+    failed.map(({ body }) => body),
+    [],
+  )
+  t.notMatch(JSON.stringify(api.logged), /40P01|deadlock/)
+}
+
 /** Positions are unique, and the list, the count and the detail say the same. */
 async function isSound(t: Test, album: string) {
   const rows = await sql(
@@ -259,7 +269,7 @@ t.test('everything at once, on two albums with the same media items: none is los
   )
   const purges = [1, 2].map(() => () => purge().then(() => ({ status: 200 }) as Answer))
   const answers = await Promise.all([...storm, ...arrivals, ...purges].map((request) => request()))
-  for (const { status, body } of answers) t.ok(status < 500, JSON.stringify(body))
+  noneFailed(t, answers)
 
   for (const id of shared) await world.restoreMedia(id)
   await purge()
@@ -306,7 +316,7 @@ t.test(`orders of ${SIZE} while their media items are deleted, restored and purg
       }),
     ),
   )
-  for (const { status, body } of answers.flat()) t.ok(status < 500, JSON.stringify(body))
+  noneFailed(t, answers.flat())
   await sql(`update media set deleted_at = deleted_at - interval '31 days' where deleted_at is not null`)
   await Promise.all([purge(), ...albums.map(async (album) => reorder(album, (await idsOf(album)).toReversed()))])
   for (const album of albums) await isSound(t, album)

@@ -135,10 +135,12 @@ t.test('a page reads no more than one page of each state, whatever drafts of oth
   )
   // Of a small table Postgres would rather read everything.
   await sql(
-    `insert into users (id, issuer, subject) select gen_random_uuid(), 'i', gen_random_uuid()::text
-     from generate_series(1, 5000) n`,
+    `with made as (insert into users (id, issuer, subject) select gen_random_uuid(), 'i', gen_random_uuid()::text
+       from generate_series(1, 5000) n returning id)
+     insert into memberships (org_id, user_id, role) select $1, id, 'member' from made`,
+    [org],
   )
-  await sql('vacuum analyze events, event_participants, users')
+  await sql('vacuum analyze events, event_participants, users, memberships')
   const [after] = await sql(
     `select id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at from events
      where org_id = $1 order by created_at desc, id desc offset 9000 limit 1`,

@@ -1,7 +1,10 @@
 import t from 'tap'
 import { invitationTokens } from '../../../api/invitations/token.ts'
+import { signToken } from '../../../api/media/delivery/token.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
-import { aPerson, type Person, startApiOn, startTestApi, uuidOf } from '../../support/api.ts'
+import { progressToken } from '../../../lib/contract/progress.ts'
+import { aPerson, type Person, pathOf, startApiOn, startTestApi, uuidOf } from '../../support/api.ts'
+import { ask } from '../../support/ask.ts'
 import { anEvent } from '../../support/events.ts'
 import { asInvitation, invitationWorld, tokenOf } from '../../support/invitations.ts'
 
@@ -231,6 +234,8 @@ t.test('who declines takes no part, and joins nothing', async (t) => {
   t.equal(await world.participation(at, member), 'accepted', 'the owner is no less a participant')
 })
 
+const JOB = { kind: 'TranscodeJob', namespace: 'media', name: 'tj-x', uid: newUuid(), jobName: 'tj-x' } as const
+
 t.test('no other token opens an invitation', async (t) => {
   const at = await world.event()
   const [made, other] = [await world.invite(at), await world.invite(at)]
@@ -242,6 +247,11 @@ t.test('no other token opens an invitation', async (t) => {
     'of the previous generation': made.token,
     'an access token': guest.token,
     'without a signature': `${header}.${payload}.`,
+    'of the QR code': pathOf(reissued.qrUrl).split('/')[2],
+    'of a signed link, for the invitation': signToken(api.config.LINK_KEYS, made.id, 4e9),
+    'of a Job that reports progress': progressToken(api.config.LINK_KEYS.keys['a'] ?? '', JOB),
+    'of a page': (await api.call(member, 'GET', '/api/users/me/connected-members?limit=1')).data.next_cursor,
+    'an ID token': await api.identity.token({ sub: guest.id, header: { typ: 'JWT' } }),
     nonsense: 'x',
   }
   for (const [what, token] of Object.entries(wrong)) {
@@ -272,6 +282,31 @@ t.test('the clock of the database says when a token has expired', async (t) => {
   t.strictSame([status, code], [422, 'INVITATION_EXPIRED'])
   const revived = asInvitation((await world.reissue(member, made)).data)
   t.equal((await world.respond(guest, made, { token: revived.token })).status, 200)
+})
+
+t.test('the clock of the API does not matter, neither ahead nor behind', async (t) => {
+  for (const hours of [-2, 2]) {
+    const clock = { now: () => new Date(Date.now() + hours * 3_600_000) }
+    const { config, database, identity } = api
+    const settings = { LINK_KEYS: JSON.stringify(config.LINK_KEYS) }
+    const skewed = await startApiOn(t, { clock, settings, database, identity })
+    const at = await world.event()
+    const [valid, old] = [await world.invite(at), await world.invite(at)]
+    const guest = await aPerson(api)
+    const seconds = Math.floor(clock.now().getTime() / 1000)
+    const token = await identity.token({ sub: guest.id, claims: { iat: seconds, exp: seconds + 900 } })
+    const respond = async ({ wireId }: { wireId: string }, invitation: string) =>
+      ask(skewed.port, {
+        ...{ method: 'POST', path: `/v1/api/invitations/${wireId}/respond` },
+        headers: { authorization: `Bearer ${token}` },
+        body: { response: 'accept', token: invitation },
+      })
+    await world.expire(old)
+    const expires = (await world.row(old)).token_expires_at.getTime() / 1000
+    const expired = await invitationTokens(config.LINK_KEYS).mint({ id: old.id, generation: 1, expires })
+    t.match(await respond(old, expired), { status: 422, json: { error: { code: 'INVITATION_EXPIRED' } } })
+    t.match(await respond(valid, valid.token), { status: 200, json: { data: { status: 'accepted' } } })
+  }
 })
 
 t.test('a link survives a change of the key, until the key is removed', async (t) => {

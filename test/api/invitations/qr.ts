@@ -1,15 +1,8 @@
-import { scanGrayBuffer } from '@undecaf/zbar-wasm'
-import sharp from 'sharp'
 import t from 'tap'
 import { qrPng } from '../../../api/invitations/qr.ts'
 import { pathOf, startTestApi } from '../../support/api.ts'
 import { invitationWorld } from '../../support/invitations.ts'
-
-async function readQr(png: Buffer) {
-  const { data, info } = await sharp(png).greyscale().raw().toBuffer({ resolveWithObject: true })
-  const symbols = await scanGrayBuffer(new Uint8Array(data).buffer, info.width, info.height)
-  return { texts: symbols.map((symbol) => symbol.decode()), width: info.width, height: info.height }
-}
+import { readQr } from '../../support/qr.ts'
 
 t.test('zbar reads what was drawn, of any length that a link can have', async (t) => {
   for (const length of [1, 20, 100, 200, 300, 400, 600]) {

@@ -17,8 +17,10 @@ const derived = (kid: 'a' | 'b') =>
   Buffer.from(hkdfSync('sha256', Buffer.from(keys[kid], 'base64url'), '', 'keepsake-invitation', 32))
 const HEADER = { alg: 'HS256', typ: 'invitation+jwt', kid: 'a' }
 const CLAIMS = { gen: 3, sub: content.id, aud: 'keepsake-invitation', exp: content.expires }
-const signed = (header: object, claims: object, secret = derived('a'), digest = 'sha256') => {
-  const text = `${encoded(header)}.${encoded(claims)}`
+const signed = (header: object, claims: object, secret = derived('a'), digest = 'sha256') =>
+  signedText(encoded(header), encoded(claims), secret, digest)
+const signedText = (header: string, claims: string, secret = derived('a'), digest = 'sha256') => {
+  const text = `${header}.${claims}`
   return `${text}.${createHmac(digest, secret).update(text).digest('base64url')}`
 }
 
@@ -88,6 +90,29 @@ t.test('nothing else is a token', async (t) => {
     'one that was cut': real.slice(0, -1),
     'one that grew': `${real}A`,
     'a payload that is a list': signed(HEADER, []),
+    'a payload that is no JSON': signedText(h, Buffer.from('{').toString('base64url')),
+    'an expiry that is a fraction': signed(HEADER, { ...CLAIMS, exp: CLAIMS.exp + 0.5 }),
+    'an expiry before 1970': signed(HEADER, { ...CLAIMS, exp: -1 }),
+    'an expiry beyond all numbers': signed(HEADER, { ...CLAIMS, exp: 1e300 }),
+    'the generation before the first': signed(HEADER, { ...CLAIMS, gen: 0 }),
+    'a generation beyond all numbers': signed(HEADER, { ...CLAIMS, gen: 2 ** 53 }),
+    'a purpose that contains this one': signed(HEADER, { ...CLAIMS, aud: 'keepsake-invitations' }),
+    'two dots': `${h}..${s}`,
+    'four dots': `${real}.${p}.${s}`,
+    'a JWE': `${encoded({ ...HEADER, alg: 'dir', enc: 'A256GCM' })}..${p}.${p}.${s}`,
+    'dots of another script': real.replaceAll('.', '\uff0e'),
+    'a signature in plain base64': `${h}.${p}.${Buffer.from(s, 'base64url').toString('base64')}`,
+    'a megabyte': `${h}.${'A'.repeat(1_000_000)}.${s}`,
+    'spaces around it': ` ${real} `,
+  }
+  for (const alg of ['NONE', 'None', 'hs256', 'HS384', 'RS256', 'RS384', 'PS256', 'ES256', 'EdDSA', 'dir', '', null]) {
+    forged[`the algorithm ${alg}`] = signed({ ...HEADER, alg }, CLAIMS)
+  }
+  for (const kid of ['../a', 'a\0', "' or 1=1 --", 'https://example.org/key', 'constructor', '', 7, ['a'], null]) {
+    forged[`the kid ${JSON.stringify(kid)}`] = signed({ ...HEADER, kid }, CLAIMS)
+  }
+  for (const from of ['jku', 'x5u', 'x5c', 'jwk']) {
+    forged[`a key from ${from}`] = signed({ ...HEADER, [from]: 'https://example.org' }, CLAIMS, Buffer.from('own'))
   }
   for (const [what, token] of Object.entries(forged)) t.equal(await tokens.read(token), undefined, what)
 })

@@ -62,6 +62,9 @@ t.test('adds somebody who has never signed in by their subject, once', async (t)
   const again = await cli(['member', 'add', org, 'subject-1', '--role', 'owner'])
   t.match(again, { code: 0, out: { added: false } })
   t.equal((await sql(`select from audit_log where action = 'MEMBER_INVITE' and resource_id = $1`, [userId])).length, 1)
+  t.match(await sql(`select org_id, payload from outbox where type = 'MemberJoined' and aggregate_id = $1`, [userId]), [
+    { org_id: orgId, payload: { org_id: org, user_id: formatId('user', userId), joined_at: /Z$/ } },
+  ])
   const other = await cli(['member', 'add', org, 'subject-1'])
   t.match(other, { code: 3, err: /already a member, as owner/ })
 })

@@ -10,6 +10,27 @@ const { call, people, database } = api
 const ask = (who: Person, org: TestOrganization, query: Record<string, string> = {}) =>
   call(who, 'GET', `/api/organizations/${org.wireId}/members?${new URLSearchParams(query)}`)
 
+const NAMES = [
+  'Ann',
+  'ANNA',
+  'Joann',
+  '100% Ben',
+  'a_b',
+  'a\\b',
+  'Zoe\u0308',
+  'ÉMILE',
+  "O'Brien",
+  '李小龍',
+  'ΣΟΦΙΑ',
+  '👩‍👧 Mum',
+]
+// Before the first test: once all tests so far are over, the end of the file takes the database with it.
+const named = await anOrganization(api)
+const members = await Promise.all(NAMES.map((name) => aMember(api, named.id, { name })))
+const nameless = await aMember(api, named.id)
+const other = await anOrganization(api)
+for (const name of NAMES) await aMember(api, other.id, { name })
+
 t.test('shows the members, the latest first, with bare ids and the date of joining', async (t) => {
   const org = await anOrganization(api, 'Class of 1994')
   const ann = await aMember(api, org.id, { role: 'owner', name: 'Ann', at: '2020-12-31T23:59:59.999999Z' })
@@ -64,20 +85,6 @@ t.test('nobody else sees them, nor what their search would find', async (t) => {
   t.equal((await ask(people.owner, ghost)).status, 404)
 })
 
-const NAMES = [
-  'Ann',
-  'ANNA',
-  'Joann',
-  '100% Ben',
-  'a_b',
-  'a\\b',
-  'Zoe\u0308',
-  'ÉMILE',
-  "O'Brien",
-  '李小龍',
-  'ΣΟΦΙΑ',
-  '👩‍👧 Mum',
-]
 const SEARCHES: [query: string, finds: string[]][] = [
   ['ann', ['Ann', 'ANNA', 'Joann']],
   ['ANN', ['Ann', 'ANNA', 'Joann']],
@@ -103,12 +110,6 @@ const SEARCHES: [query: string, finds: string[]][] = [
   ['Zebra', []],
   ['x'.repeat(100), []],
 ]
-const named = await anOrganization(api)
-const members = await Promise.all(NAMES.map((name) => aMember(api, named.id, { name })))
-const nameless = await aMember(api, named.id)
-const other = await anOrganization(api)
-for (const name of NAMES) await aMember(api, other.id, { name })
-
 async function find(query: string) {
   const { status, data } = await ask(nameless, named, { query })
   if (status !== 200) throw new Error(`a search was answered ${status}`)

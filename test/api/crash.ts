@@ -1,0 +1,250 @@
+import t, { type Test } from 'tap'
+import { startRelay } from '../../api/worker/relay.ts'
+import type { CloudEvent } from '../../lib/contract/events.ts'
+import { newUuid, parseId, type Uuid } from '../../lib/contract/ids.ts'
+import { aPerson, apiSettings, type Person, startTestApi } from '../support/api.ts'
+import { startApiProcess } from '../support/api-process.ts'
+import { type Answer, ask } from '../support/ask.ts'
+import { eventually } from '../support/eventually.ts'
+import { asInvitation, invitationWorld } from '../support/invitations.ts'
+import { aMember } from '../support/organizations.ts'
+import { quietLog } from '../support/quiet-log.ts'
+
+// A replica of the API, killed between the commit of a change and its response; another one goes on. Takes over 20 s on a
+// busy machine: each case starts the API as a process.
+const api = await startTestApi(t)
+const { database, identity, config, people } = api
+const { admin } = database
+const world = invitationWorld(api)
+const { member, owner } = people
+
+const settings = {
+  ...apiSettings(database, config.STORE_FOLDER ?? ''),
+  LINK_KEYS: JSON.stringify(config.LINK_KEYS),
+  AUTH_ISSUER: identity.issuer,
+  AUTH_AUDIENCE: identity.audience,
+  AUTH_JWKS_URL: identity.jwksUrl,
+}
+
+interface Change {
+  who: Person
+  method: string
+  path: string
+  body?: object
+}
+interface Case {
+  change: Change
+  /** Types of the events that the change records, in the order of their names. */
+  records: string[]
+  /** Action of its audit entry. */
+  audits: string
+  /** What has to be true when the other replica has answered the repeat. */
+  holds(t: Test, again: Answer): Promise<unknown>
+}
+
+const send = (port: number, { who, method, path, body }: Change, key: string) =>
+  ask(port, {
+    ...{ method, path: `/v1${path}` },
+    headers: { authorization: `Bearer ${who.token}`, 'idempotency-key': key },
+    ...(body && { body }),
+  })
+
+interface Recorded {
+  id: Uuid
+  type: string
+  payload: object
+}
+const outbox = async (): Promise<Recorded[]> =>
+  (await admin.query('select id, type, payload from outbox order by type, id')).rows
+const audited = async () => (await admin.query('select action from audit_log')).rows.map(({ action }) => action)
+
+/** What has been recorded since. */
+async function watch() {
+  const [events, entries] = [await outbox(), await audited()]
+  return async () => ({
+    types: (await outbox()).filter(({ id }) => !events.some((one) => one.id === id)).map(({ type }) => type),
+    actions: (await audited()).slice(entries.length),
+  })
+}
+
+async function killedAt(t: Test, failpoint: string, change: Change, key: string): Promise<void> {
+  const { port, exited } = startApiProcess(t, { ...settings, KEEPSAKE_FAILPOINT: failpoint })
+  await t.rejects(send(await port(), change, key), 'no answer')
+  t.match(await exited, [null, 'SIGKILL'])
+}
+
+/** A draft or active event of `member`, and an invitation to it. */
+async function invited(status: 'draft' | 'active' = 'active') {
+  const at = await world.event(status)
+  return { at, made: await world.invite(at) }
+}
+const onEvent = (at: { org: string; wireId: string }, what: string): Change => ({
+  ...{ who: member, method: 'POST', path: `/api/orgs/${at.org}/events/${at.wireId}${what}` },
+})
+const onMember = (user: Person, method: string, body?: object): Change => ({
+  ...{ who: owner, method, path: `/api/organizations/${api.org}/members/${user.wireId}` },
+  ...(body && { body }),
+})
+
+const CASES: Record<string, () => Promise<Case>> = {
+  async 'a new event'() {
+    const path = `/api/orgs/${api.org}/events`
+    return {
+      change: { who: member, method: 'POST', path, body: { title: 'Reunion', start_at: '2027-05-08T16:00:00Z' } },
+      records: ['EventCreated'],
+      audits: 'EVENT_CREATE',
+      async holds(t, { status, json }) {
+        t.equal(status, 201)
+        t.match((await api.call(member, 'GET', `${path}/${json.data.event_id}`)).data, { participant_count: 1 })
+      },
+    }
+  },
+  async 'an invitation'() {
+    const at = await world.event()
+    return {
+      change: { ...onEvent(at, '/invitations'), body: { email: world.newEmail() } },
+      records: ['InvitationCreated', 'InvitationDue'],
+      audits: 'EVENT_INVITE',
+      async holds(t, { status, json }) {
+        t.equal(status, 201)
+        const made = asInvitation(json.data)
+        t.equal((await world.respond(await aPerson(api), made, { token: made.token })).status, 200, 'its link works')
+      },
+    }
+  },
+  async 'a reissue'() {
+    const { made } = await invited()
+    return {
+      change: { who: member, method: 'POST', path: `/api/invitations/${made.wireId}/reissue` },
+      records: ['InvitationDue'],
+      audits: 'EVENT_ACTION',
+      async holds(t, { status, json }) {
+        t.equal(status, 200)
+        const guest = await aPerson(api)
+        t.equal((await world.respond(guest, made, { token: made.token })).status, 404, 'the old token is dead')
+        const { token } = asInvitation(json.data)
+        t.equal((await world.respond(guest, made, { token })).status, 200)
+      },
+    }
+  },
+  async 'an acceptance'() {
+    const { at, made } = await invited()
+    const guest = await aPerson(api)
+    const body = { response: 'accept', token: made.token }
+    return {
+      change: { who: guest, method: 'POST', path: `/api/invitations/${made.wireId}/respond`, body },
+      records: ['MemberJoined'],
+      audits: 'EVENT_ACTION,MEMBER_INVITE',
+      async holds(t, { status, json }) {
+        t.strictSame([status, json.data.status], [200, 'accepted'])
+        t.strictSame([await world.participation(at, guest), await world.isMember(guest)], ['accepted', true])
+        const other = await world.respond(await aPerson(api), made, { token: made.token })
+        t.equal(other.code, 'INVITATION_ALREADY_USED')
+      },
+    }
+  },
+  async 'an activation'() {
+    const { at } = await invited('draft')
+    await world.invite(at)
+    return {
+      change: onEvent(at, '/activate'),
+      records: ['EventActivated', 'InvitationDue', 'InvitationDue'],
+      audits: 'EVENT_ACTIVATE',
+      async holds(t, { status, json }) {
+        t.strictSame([status, json.data.status], [200, 'active'])
+        const again = await api.call(member, 'POST', onEvent(at, '/activate').path)
+        t.equal(again.status, 200)
+        t.equal((await world.announced('InvitationDue', at)).length, 2, 'nobody is told twice')
+      },
+    }
+  },
+  async 'an archive'() {
+    const { at, made } = await invited()
+    return {
+      change: onEvent(at, '/archive'),
+      records: ['EventArchived'],
+      audits: 'EVENT_ARCHIVE',
+      async holds(t, { status, json }) {
+        t.strictSame([status, json.data.status], [200, 'archived'])
+        const late = await world.respond(await aPerson(api), made, { token: made.token })
+        t.equal(late.code, 'EVENT_ARCHIVED')
+      },
+    }
+  },
+  async 'another role'() {
+    const user = await aMember(api, world.orgId)
+    return {
+      change: onMember(user, 'PATCH', { role: 'admin' }),
+      records: [],
+      audits: 'ADMIN_ACTION',
+      holds: async (t, { status, json }) => t.strictSame([status, json.data.role], [200, 'admin']),
+    }
+  },
+  async 'the end of a membership'() {
+    const user = await aMember(api, world.orgId)
+    const { at, made } = await invited()
+    await world.respond(user, made, { token: made.token })
+    return {
+      change: onMember(user, 'DELETE'),
+      records: [],
+      audits: 'ADMIN_ACTION',
+      async holds(t, { status }) {
+        t.equal(status, 404, 'there is no such member any more')
+        t.equal(await world.participation(at, user), undefined)
+        t.equal((await api.call(user, 'GET', onEvent(at, '').path)).status, 404)
+      },
+    }
+  },
+}
+
+for (const [name, make] of Object.entries(CASES)) {
+  t.test(`killed after the commit of ${name}: it happened once, and the repeat is told so`, async (t) => {
+    const { change, records, audits, holds } = await make()
+    const [since, key] = [await watch(), newUuid()]
+    await killedAt(t, 'write.committed', change, key)
+    const recorded = await since()
+    t.strictSame([recorded.types, recorded.actions.sort().join()], [records, audits])
+    const again = await send(api.port, change, key)
+    if (change.method === 'POST') t.equal(again.headers['idempotency-replayed'], 'true')
+    t.strictSame((await since()).types, recorded.types, 'the repeat records nothing')
+    t.equal((await since()).actions.filter((one) => one !== 'ACCESS_DENIED').length, recorded.actions.length)
+    await holds(t, again)
+  })
+}
+
+t.test('killed before the commit of an acceptance: nothing of it happened, and the repeat accepts', async (t) => {
+  const { at, made } = await invited()
+  const guest = await aPerson(api)
+  const body = { response: 'accept', token: made.token }
+  const change = { who: guest, method: 'POST', path: `/api/invitations/${made.wireId}/respond`, body }
+  const [since, key] = [await watch(), newUuid()]
+  await killedAt(t, 'write.done', change, key)
+  t.strictSame(await since(), { types: [], actions: [] })
+  t.strictSame([await world.participation(at, guest), await world.isMember(guest)], [undefined, false])
+  t.match(await send(api.port, change, key), { status: 409, json: { error: { code: 'IDEMPOTENCY_IN_PROGRESS' } } })
+  await admin.query('update idempotency_keys set locked_until = now() where key = $1', [key])
+  t.equal((await send(api.port, change, key)).status, 200)
+  t.strictSame([await world.participation(at, guest), await world.isMember(guest)], ['accepted', true])
+  t.strictSame((await since()).types, ['MemberJoined'])
+})
+
+t.test('all that was recorded is published as it was recorded, once, by whoever comes next', async (t) => {
+  const recorded = await outbox()
+  const published: CloudEvent[] = []
+  const bus = { publish: async (_: string, event: CloudEvent) => void published.push(event) }
+  const relay = startRelay({ db: database.worker, log: quietLog(), react: async () => {}, bus }, { pollMs: 10 })
+  const isEmpty = async () =>
+    (await admin.query('select from outbox where published_at is null limit 1')).rowCount === 0
+  await eventually('an empty outbox', isEmpty)
+  await relay.stop()
+  t.ok(recorded.length > 0)
+  const said = published.map(({ id, type, data }) => ({ id: parseId('message', id), type, payload: data }))
+  const byId = (a: { id?: string | undefined }, b: { id?: string | undefined }) =>
+    (a.id ?? '') < (b.id ?? '') ? -1 : 1
+  t.strictSame(said.sort(byId), recorded.toSorted(byId))
+  const { rows } = await admin.query(
+    `select user_id from event_participants p where status = 'accepted'
+      and not exists (select from memberships m where m.org_id = p.org_id and m.user_id = p.user_id)`,
+  )
+  t.strictSame(rows, [], 'nobody takes part without being a member')
+})

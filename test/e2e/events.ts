@@ -1,0 +1,441 @@
+import { readFile } from 'node:fs/promises'
+import pg from 'pg'
+import t, { type Test } from 'tap'
+import { browserFolder, noBrowser, openPage, type PageUnderTest } from '../support/browser.ts'
+import { emptyDatabase } from '../support/database.ts'
+import { tokenOf } from '../support/invitations.ts'
+import { readQr } from '../support/qr.ts'
+
+/**
+ * Events on the demo page, with two people in two browsers against the whole platform: one invites, the other answers.
+ * `SCREENSHOTS=folder` keeps what it looked like.
+ */
+
+if (noBrowser) {
+  t.plan(0, noBrowser)
+  process.exit()
+}
+
+const TITLE = 'Reunion <img src=x onerror=boom()>'
+const MESSAGE = '<b>Long time</b> no see'
+const folder = await browserFolder(t)
+const database = await emptyDatabase(t)
+process.env['DATABASE_URL'] = database
+// Both people come from one address, and are quicker than people.
+process.env['RATE_LIMIT_FACTOR'] = '3'
+let under: PageUnderTest
+/** Ann is Mira, who hosts; Bob is Ines, of another group. */
+let ann: PageUnderTest['page']
+let bob: PageUnderTest['page']
+let inviteUrl: string
+let tomasUrl: string
+/** Addresses that Bob's browser asked for. */
+const asked: string[] = []
+
+t.before(async () => {
+  under = await openPage({ folder })
+  ann = under.page
+  bob = await under.openAnother()
+  bob.on('request', (request) => void asked.push(request.url()))
+})
+t.teardown(() => under?.close())
+
+const member = () => under.platform.demo.accounts.member
+const outsider = () => under.platform.demo.accounts.outsider
+const button = (page: typeof ann, name: string | RegExp) => page.getByRole('button', { name, exact: true })
+
+async function signInAs(page: typeof ann, { email, password }: { email: string; password: string }) {
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await button(page, 'Sign in').click()
+}
+
+/** As if Ann had come back to her window. */
+const lookAgain = () => ann.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+
+t.test('a group without events says what they are for', async (t: Test) => {
+  await under.signIn()
+  await ann.getByRole('link', { name: 'Events' }).click()
+  await ann.getByText('No events yet').waitFor()
+  t.equal(new URL(ann.url()).hash, '#events')
+  await under.shoot('e1-empty')
+})
+
+t.test('a form says what is missing, and makes a draft', async (t: Test) => {
+  await button(ann, 'New event').click()
+  await ann.getByLabel('Ends').fill('2020-01-01T10:00')
+  await button(ann, 'Create draft').click()
+  t.strictSame(await ann.getByRole('alert').filter({ visible: true }).allTextContents(), [
+    'Give the event a title.',
+    'The end is before the start.',
+  ])
+  await under.shoot('e2-form')
+  await ann.getByLabel('Title').fill(TITLE)
+  await ann.getByLabel('Starts').fill('2031-05-10T16:00')
+  await ann.getByLabel('Ends').fill('2031-05-10T22:30')
+  await ann.getByLabel('Place').fill('The old school')
+  await ann.getByLabel('Description').fill(`${MESSAGE}\n\nBring your yearbook.`)
+  await button(ann, 'Create draft').click()
+  await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+  t.match(new URL(ann.url()).hash, /^#event=evt_/)
+  t.equal(await ann.locator('#event-state').textContent(), 'Draft')
+  t.equal(await ann.locator('#event-part').textContent(), 'You host')
+  t.match(await ann.locator('#event-when').textContent(), /Sat, May 10, 2031.*4:00.*10:30/)
+  t.match(await ann.locator('#event-description').textContent(), MESSAGE)
+  t.strictSame(
+    [await button(ann, 'Activate').isVisible(), await button(ann, 'Archive').isVisible()],
+    [true, false],
+    'a draft cannot be archived',
+  )
+  await under.shoot('e3-draft')
+})
+
+t.test('what is edited changes, and nothing else', async (t: Test) => {
+  await button(ann, 'Edit').click()
+  t.equal(await ann.getByLabel('Starts').inputValue(), '2031-05-10T16:00')
+  await ann.getByLabel('Place').fill('The new school')
+  const sent = ann.waitForRequest((request) => request.method() === 'PUT')
+  await button(ann, 'Save').click()
+  t.strictSame((await sent).postDataJSON(), { location_name: 'The new school' })
+  await ann.getByText('The new school').waitFor()
+})
+
+t.test('activating asks first', async (t: Test) => {
+  await button(ann, 'Activate').click()
+  await ann.getByRole('alertdialog').getByRole('button', { name: 'Activate' }).click()
+  await under.until(`document.querySelector('#event-state').textContent === 'Active'`)
+  t.ok(await button(ann, 'Archive').isVisible())
+})
+
+t.test('a member is found by a part of the name, and invited', async (t: Test) => {
+  await button(ann, 'Invite').click()
+  await button(ann, 'Make the link').click()
+  t.equal(await ann.locator('#invite-error').textContent(), 'Choose a member.')
+  await ann.locator('#invite-members .account').first().waitFor()
+  t.notOk((await ann.locator('#invite-members').textContent())?.includes('Mira'), 'nobody invites themselves')
+  await ann.getByLabel('Search the members').fill('sil')
+  await under.until(`document.querySelectorAll('#invite-members li').length === 1`)
+  await button(ann, /Tomás Silva/).click()
+  await under.shoot('e4-invite')
+  await button(ann, 'Make the link').click()
+  await ann.getByRole('heading', { name: 'Tomás Silva is invited' }).waitFor()
+  tomasUrl = await ann.getByLabel('Link', { exact: true }).inputValue()
+  await ann.locator('.invitation-row', { hasText: 'Tomás Silva' }).waitFor()
+  await button(ann, 'Invite someone else').click()
+  const tomas = ann.locator('#invite-members .account', { hasText: 'Tomás Silva' })
+  await tomas.waitFor()
+  t.ok(await tomas.isDisabled())
+  t.match(await tomas.textContent(), /Invited$/)
+})
+
+t.test('a link and its QR code lead to the same place', async (t: Test) => {
+  await ann.getByText('E-mail', { exact: true }).filter({ visible: true }).click()
+  await ann.getByLabel('E-mail address').fill('bob at home')
+  await button(ann, 'Make the link').click()
+  await under.until(`document.querySelector('#invite-error').textContent === 'This is not an e-mail address.'`)
+  under.consoleErrors.length = 0 // the browser reports the 400
+  await ann.getByLabel('E-mail address').fill('bob@example.org')
+  await ann.getByLabel('Message').fill(MESSAGE)
+  await button(ann, 'Make the link').click()
+  await ann.getByRole('heading', { name: 'bob@example.org is invited' }).waitFor()
+  await under.until(`document.querySelector('#link-qr').naturalWidth === 512`)
+  inviteUrl = await ann.getByLabel('Link', { exact: true }).inputValue()
+  t.equal(new URL(inviteUrl).origin, under.platform.page.url)
+  t.match(await ann.locator('#link-left').textContent(), /^(1 hour|\d+ minutes) left$/)
+  const picture = await ann.locator('#link-qr').screenshot({ scale: 'css' })
+  t.strictSame((await readQr(picture)).texts, [inviteUrl], 'as it is on the screen')
+  await under.shoot('e5-link')
+  await button(ann, 'Done').click()
+  await ann.getByText('b***@example.org').waitFor()
+  t.match(await ann.locator('.invitation-row', { hasText: 'b***' }).locator('.text').textContent(), /^Open · .* left$/)
+  await under.shoot('e6-event')
+})
+
+t.test('a person who is invited already gets no second link', async () => {
+  await button(ann, 'Invite').click()
+  await ann.getByText('E-mail', { exact: true }).filter({ visible: true }).click()
+  await ann.getByLabel('E-mail address').fill('BOB@example.org')
+  await button(ann, 'Make the link').click()
+  await under.until(`/is invited already/.test(document.querySelector('#invite-error').textContent)`)
+  under.consoleErrors.length = 0 // the browser reports the 409
+  await ann.keyboard.press('Escape')
+})
+
+t.test('a new link ends the previous one', async (t: Test) => {
+  const before = inviteUrl
+  await button(ann, 'New link for b***@example.org').click()
+  await ann.getByRole('heading', { name: 'New link for b***@example.org' }).waitFor()
+  inviteUrl = await ann.getByLabel('Link', { exact: true }).inputValue()
+  t.not(inviteUrl, before)
+  await button(ann, 'Done').click()
+
+  await bob.goto(before)
+  await bob.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+  t.equal(await bob.getByText('Mira Okafor invites you to').count(), 1)
+  await under.shoot('e7-landing', bob)
+  await signInAs(bob, outsider())
+  await bob.getByText('Ines Duarte').waitFor()
+  await button(bob, 'Accept').click()
+  await bob.getByRole('heading', { name: 'This link is not for you' }).waitFor()
+  await under.shoot('e8-refused', bob)
+  t.ok(await button(bob, 'Sign in as someone else').isVisible())
+  under.consoleErrors.length = 0 // the browser reports the 404
+})
+
+t.test('the token leaves the address at once, also when only the fragment changes', async (t: Test) => {
+  await bob.goto(inviteUrl)
+  await button(bob, 'Accept').waitFor()
+  t.equal(bob.url(), `${under.platform.page.url}${new URL(inviteUrl).pathname}`)
+})
+
+t.test('an answer whose response is lost counts once', async (t: Test) => {
+  await bob.getByLabel('A few words').fill(MESSAGE)
+  await under.shoot('e9-answer', bob)
+  const keys = new Set<string | undefined>()
+  let lost = 0
+  await bob.route('**/respond', async (route) => {
+    keys.add(route.request().headers()['idempotency-key'])
+    if (lost++ > 0) return route.continue()
+    await route.fetch()
+    await route.abort()
+  })
+  await button(bob, 'Accept').dblclick()
+  await bob.getByRole('heading', { name: 'Your answer may not have arrived' }).waitFor()
+  await bob.reload()
+  await bob.getByRole('heading', { name: 'You’re in!' }).waitFor()
+  t.strictSame([lost, keys.size], [2, 1], 'repeated under the same key')
+  await bob.unroute('**/respond')
+  await bob.reload()
+  await bob.getByRole('heading', { name: 'You’re in!' }).waitFor()
+  await under.shoot('e10-accepted', bob)
+  under.consoleErrors.length = 0 // the browser reports the lost response
+})
+
+t.test('who has accepted finds the event in the page, as a new member of the group', async (t: Test) => {
+  await bob.getByRole('link', { name: 'See the event' }).click()
+  await bob.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+  t.equal(await bob.locator('#event-part').textContent(), 'You’re going')
+  t.equal(await bob.locator('#organization option:checked').textContent(), 'Class of 1994')
+  t.match(await bob.locator('[data-status=accepted]').textContent(), /Ines Duarte \(you\)/)
+  for (const name of ['Invite', 'Edit', 'Archive']) t.notOk(await button(bob, name).isVisible(), name)
+  t.notOk(await bob.locator('#invitations').isVisible(), 'addresses are for those who invite')
+  await under.shoot('e11-guest', bob)
+})
+
+t.test('the host sees the guest without doing anything', async (t: Test) => {
+  await ann.locator('[data-status=accepted] .person', { hasText: 'Ines Duarte' }).waitFor()
+  t.equal(await ann.locator('.invitation-row', { hasText: 'b***' }).locator('.text').textContent(), 'Accepted')
+  t.equal(await ann.locator('.person', { hasText: 'Tomás' }).count(), 1)
+  await under.shoot('e12-host')
+})
+
+t.test('a link that was used says so, and one that never was too', async () => {
+  await bob.goto('about:blank')
+  await bob.goto(inviteUrl)
+  await button(bob, 'Accept').click()
+  await bob.getByRole('heading', { name: 'This invitation was answered already' }).waitFor()
+  await bob.goto(`${under.platform.page.url}/i/AAAAAAAA#t=x`)
+  await bob.getByRole('heading', { name: 'There is no such invitation' }).waitFor()
+  await under.shoot('e13-unknown', bob)
+  under.consoleErrors.length = 0 // the browser reports both
+})
+
+t.test('a link that has expired says so', async (t: Test) => {
+  await button(bob, 'Sign in').waitFor({ state: 'hidden' })
+  await bob.goto(tomasUrl)
+  await button(bob, 'Not you?').click()
+  await signInAs(bob, under.platform.demo.accounts.admin)
+  await query(`update invitations set token_expires_at = date_trunc('second', now()) where status = 'pending'`)
+  await button(bob, 'Decline').click()
+  await bob.getByRole('heading', { name: 'The link has expired' }).waitFor()
+  t.match(await bob.locator('#result-text').textContent(), /Ask Mira Okafor for a new one/)
+  under.consoleErrors.length = 0 // the browser reports the 422
+  await lookAgain()
+  await ann.locator('.invitation-row', { hasText: 'Link expired' }).waitFor()
+})
+
+t.test('a new link can be declined, which the host sees', async () => {
+  await button(ann, 'New link for Tomás Silva').click()
+  await ann.getByRole('heading', { name: 'New link for Tomás Silva' }).waitFor()
+  const href = (await ann.locator('#link-try').getAttribute('href')) ?? ''
+  await button(ann, 'Done').click()
+  await under.until(`!document.querySelector('#link-try').hasAttribute('href')`)
+  await bob.goto(href)
+  await button(bob, 'Decline').click()
+  await bob.getByRole('heading', { name: 'You declined' }).waitFor()
+  await lookAgain()
+  await ann.locator('.invitation-row', { hasText: 'Declined' }).waitFor()
+  await ann.locator('[data-status=declined] .person', { hasText: 'Tomás Silva' }).waitFor()
+  await under.shoot('e12-declined')
+})
+
+t.test('the demo offers its accounts on the landing page', async (t: Test) => {
+  await bob.evaluate('sessionStorage.clear()')
+  const key = new URLSearchParams(new URL(under.platform.page.link()).hash.slice(1)).get('key')
+  await bob.goto(`${inviteUrl}&key=${key}`)
+  await button(bob, /Jonas Weber/).click()
+  await under.shoot('e13-accounts', bob)
+  await button(bob, 'Sign in').click()
+  await bob.getByText('You answer as').waitFor()
+  t.equal(await bob.locator('#as-name').textContent(), 'Jonas Weber')
+})
+
+t.test('an event that is not for the viewer cannot be shown', async (t: Test) => {
+  for (const id of ['evt_00000000000000000000000000', '%3Cb%3E']) {
+    await bob.goto(`${under.platform.page.url}/#event=${id}`)
+    await bob.getByRole('heading', { name: 'This event cannot be shown' }).waitFor()
+  }
+  t.notOk(await bob.locator('#event-shown').isVisible())
+  under.consoleErrors.length = 0 // the browser reports the 404
+  await bob.goto(inviteUrl)
+  await button(bob, 'Accept').waitFor()
+})
+
+async function query(sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: database })
+  await client.connect()
+  await client.query(sql)
+  await client.end()
+}
+
+t.test('the back button leads from an event to the list and on', async (t: Test) => {
+  await ann.getByRole('link', { name: 'All events' }).click()
+  const card = ann.locator('.event-card')
+  await card.waitFor()
+  t.equal(await card.locator('.name').textContent(), TITLE)
+  t.equal(await card.locator('.going').textContent(), '2 going')
+  await under.shoot('e14-list')
+  await card.click()
+  await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+  await ann.goBack()
+  await card.waitFor()
+  await ann.goForward()
+  await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+  await ann.reload()
+  await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+})
+
+t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {
+  const overflow = 'document.documentElement.scrollWidth - document.documentElement.clientWidth'
+  for (const [width, colorScheme] of [
+    [390, 'light'],
+    [360, 'dark'],
+  ] as const) {
+    await ann.emulateMedia({ colorScheme })
+    await ann.setViewportSize({ width, height: 800 })
+    await under.shoot(`e15-phone-event-${width}`)
+    t.equal(await ann.evaluate(overflow), 0, `event ${width}`)
+    await button(ann, 'Edit').click()
+    await under.shoot(`e15-phone-form-${width}`)
+    await button(ann, 'Cancel').click()
+    await button(ann, 'Invite').click()
+    await ann.locator('#invite-members .account').first().waitFor()
+    await under.shoot(`e15-phone-invite-${width}`)
+    await button(ann, 'Cancel').click()
+    await ann.getByRole('link', { name: 'All events' }).click()
+    await ann.locator('.event-card').waitFor()
+    await under.shoot(`e15-phone-list-${width}`)
+    t.equal(await ann.evaluate(overflow), 0, `list ${width}`)
+    await ann.locator('.event-card').click()
+    await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+  }
+  await ann.emulateMedia({ colorScheme: 'light' })
+  await ann.setViewportSize({ width: 1280, height: 860 })
+  await bob.setViewportSize({ width: 360, height: 800 })
+  await under.shoot('e15-phone-landing', bob)
+  t.equal(await bob.evaluate(overflow), 0, 'landing page')
+})
+
+t.test('an archived event is read-only', async (t: Test) => {
+  await button(ann, 'Archive').click()
+  await under.shoot('e16-ask')
+  await ann.getByRole('alertdialog').getByRole('button', { name: 'Archive' }).click()
+  await under.until(`document.querySelector('#event-state').textContent === 'Archived'`)
+  for (const name of ['Invite', 'Edit', 'Activate', 'Archive', /New link/]) {
+    t.equal(await button(ann, name).filter({ visible: true }).count(), 0, String(name))
+  }
+  await under.shoot('e17-archived')
+})
+
+t.test('an invitation to an archived event cannot be answered', async () => {
+  await bob.reload()
+  await button(bob, 'Accept').click()
+  await bob.getByRole('heading', { name: 'The event is archived' }).waitFor()
+  under.consoleErrors.length = 0 // the browser reports the 422
+})
+
+t.test('a person in two groups has room for both on a phone', async (t: Test) => {
+  await bob.evaluate('sessionStorage.clear()')
+  await bob.goto(under.platform.page.link({ account: 'member of lake' }))
+  await bob.getByRole('heading', { level: 1 }).filter({ visible: true }).waitFor()
+  await bob.getByRole('link', { name: 'Events' }).click()
+  await bob.getByLabel('Group').selectOption({ label: 'Class of 1994' })
+  await bob.locator('.event-card').waitFor()
+  await under.shoot('e18-phone-groups', bob)
+  t.equal(await bob.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth'), 0)
+  await bob.locator('.event-card').click()
+  await bob.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+  await bob.getByLabel('Group').selectOption({ label: 'Lake House Friends' })
+  await bob.getByText('No events yet').waitFor()
+  t.equal(new URL(bob.url()).hash, '#events')
+})
+
+t.test('a long list is continued, and stays as long when it is looked at again', async (t: Test) => {
+  await query(`insert into events (id, org_id, owner_id, title, start_at, status, activated_at)
+    select gen_random_uuid(), org_id, owner_id, 'Evening ' || n, now() + n * interval '1 day', 'active', now()
+    from events, generate_series(1, 60) n`)
+  await query(`insert into event_participants (event_id, user_id, org_id, status, joined_at)
+    select id, owner_id, org_id, 'accepted', now() from events where title like 'Evening %'`)
+  await ann.getByRole('link', { name: 'All events' }).click()
+  const more = ann.getByRole('button', { name: 'Show more' }).filter({ visible: true })
+  await more.click()
+  const evenings = `document.querySelectorAll('.event-section')[0].querySelectorAll('.event-card').length`
+  await under.until(`${evenings} === 60`)
+  await under.until(`/60 events coming up/.test(document.querySelector('#events-summary').textContent)`)
+  t.equal(await more.count(), 0)
+  const asked = ann.waitForResponse((response) => response.url().includes('cursor='))
+  await lookAgain()
+  await asked
+  await under.until(`${evenings} === 60`)
+  t.match(await ann.locator('.event-card .name').first().textContent(), 'Evening 1')
+  await under.shoot('e19-many')
+  await ann.goBack()
+  await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+})
+
+t.test('HTML in what people write stays text', async (t: Test) => {
+  t.equal(await ann.evaluate(`document.querySelectorAll('img[src=x], #event b').length`), 0)
+  t.equal(await bob.evaluate(`document.querySelectorAll('img[src=x]').length`), 0)
+  t.equal(await ann.locator('#event-title').textContent(), TITLE)
+})
+
+t.test('no token is in an address that was asked for, or in the log', async (t: Test) => {
+  const token = tokenOf(inviteUrl)
+  t.ok(token.length > 100 && asked.some((url) => url.endsWith('/respond')))
+  t.strictSame(
+    asked.filter((url) => url.includes('#') || url.includes(token)),
+    [],
+  )
+  const log = await readFile(under.platform.logFile, 'utf8')
+  t.match(log, /\/respond/, 'requests are in the log')
+  t.notOk(log.includes(token) || log.includes(token.split('.')[2] ?? token))
+  t.notOk(log.includes(member().password))
+})
+
+t.test('an address that asks too often is told when to come back', async (t: Test) => {
+  const { pathname } = new URL(inviteUrl)
+  const lookUp = `${under.platform.demo.base_url}/api/invitations/by-slug/${pathname.split('/').at(-1)}`
+  const statuses = await Promise.all(Array.from({ length: 40 }, async () => (await fetch(lookUp)).status))
+  t.ok(statuses.includes(429))
+  await bob.goto(`${under.platform.page.url}${pathname}`)
+  await bob.getByRole('heading', { name: 'Too many tries' }).waitFor()
+  t.match(await bob.locator('#result-text').textContent(), /Try again in \d+ seconds?\.$/)
+  t.ok(await button(bob, 'Try again').isVisible())
+  under.consoleErrors.length = 0 // the browser reports the 429
+})
+
+t.test('all of it without an error in the console and without a request to anywhere else', (t: Test) => {
+  t.strictSame(under.consoleErrors, [])
+  t.strictSame(under.elsewhere, [])
+  t.end()
+})

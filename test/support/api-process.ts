@@ -1,0 +1,36 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+
+const PROGRAM = join(import.meta.dirname, '../../api/main.ts')
+
+interface Teardown {
+  teardown(done: () => void): void
+}
+
+/** Starts `api/main.ts` with these settings and nothing else of the environment. Killed at the end of the test. */
+export function startApiProcess(t: Teardown, settings: Record<string, string>) {
+  // A test that is itself killed must not leave servers behind.
+  const mortal = process.platform === 'linux' ? ['setpriv', '--pdeathsig', 'KILL'] : []
+  const [command = '', ...args] = [...mortal, process.execPath, PROGRAM]
+  const env = { PATH: process.env['PATH'], ...settings }
+  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  let errors = ''
+  child.stderr.on('data', (chunk: Buffer) => {
+    errors += chunk.toString()
+  })
+  t.teardown(() => void child.kill('SIGKILL'))
+
+  /** The port of the public listener, once it listens. */
+  async function port(): Promise<number> {
+    for await (const line of createInterface(child.stdout)) {
+      const said = JSON.parse(line) as { msg: string; listening?: { publicUrl: string } }
+      if (said.msg !== 'listening' || !said.listening) continue
+      child.stdout.resume() // behind this line nobody reads any more
+      return Number(new URL(said.listening.publicUrl).port)
+    }
+    throw new Error(`the API does not listen: ${errors}`)
+  }
+  return { child, port, errors: () => errors, exited: once(child, 'close') }
+}
