@@ -12,7 +12,7 @@ import {
   albumMedia,
   albums,
 } from '../db/schema/albums.ts'
-import type { EventStatus } from '../db/schema/events.ts'
+import { type EventStatus, eventParticipants } from '../db/schema/events.ts'
 import { media } from '../db/schema/media.ts'
 import type { PageWanted } from '../http/page.ts'
 import { type ListedMedia, listed } from '../media/queries.ts'
@@ -117,7 +117,7 @@ export async function findShown(
   return row
 }
 
-// Written out instead of passed: the planner compares it with the predicate of the partial index.
+// Written out instead of passed: the planner compares it with the predicates of the partial indexes.
 const seenBy = (audience: Audience): SQL => {
   const all = ALBUM_STATUSES.flatMap((status) => ALBUM_VISIBILITIES.map((visibility) => ({ status, visibility })))
   const pairs = all.filter((album) => audienceOf(album) === audience)
@@ -125,35 +125,47 @@ const seenBy = (audience: Audience): SQL => {
   return sql.raw(`(${one.join(' or ')})`)
 }
 
-const OWN = eq(albums.ownerId, caller)
-const OTHERS = ne(albums.ownerId, caller)
-/** By the events of the caller: their number is small, unlike that of all such albums of the organization. */
-const OF_OWN_EVENTS = sql`albums.event_id in (select p.event_id from event_participants p
-  where p.org_id = ${org} and p.user_id = ${caller} and p.status = 'accepted')`
-
-/** The parts of each kind of list; a page merges one page of each. An album is in one part. */
-const PARTS = {
-  all: [sql`true`],
-  visible: [OWN, and(OTHERS, seenBy('members')), and(OTHERS, seenBy('participants'), OF_OWN_EVENTS)],
-} satisfies Record<string, [SQL, ...(SQL | undefined)[]]>
-
 const newestFirst = [desc(albums.createdAt), desc(albums.id)]
+
+/**
+ * The queries whose pages, merged, are a page of the list. An album is in one of them, and none reads albums in vain. The
+ * last begins with the events of the caller, whose number is small, unlike that of the organization's.
+ */
+function partsOf(tx: Tx, position: SQL | undefined) {
+  const pageOf = (part?: SQL) =>
+    tx
+      .select()
+      .from(albums)
+      .where(and(eq(albums.orgId, org), part, position))
+      .orderBy(...newestFirst)
+      .limit(limit)
+  const own = and(eq(albums.ownerId, caller), sql`not ${seenBy('members')}`)
+  const ofEvent = and(eq(albums.eventId, eventParticipants.eventId), ne(albums.ownerId, caller), seenBy('participants'))
+  const takesPart = and(
+    eq(eventParticipants.orgId, org),
+    eq(eventParticipants.userId, caller),
+    eq(eventParticipants.status, 'accepted'),
+  )
+  const ofOwnEvents = () =>
+    tx
+      .select(getTableColumns(albums))
+      .from(eventParticipants)
+      // There is one. The limit keeps the planner from reading all albums of the organization instead.
+      .crossJoinLateral(tx.select().from(albums).where(and(ofEvent, position)).limit(1).as('albums'))
+      .where(takesPart)
+      .orderBy(...newestFirst)
+      .limit(limit)
+  return {
+    all: () => pageOf(),
+    visible: () => unionAll(pageOf(own), pageOf(seenBy('members')), ofOwnEvents()),
+  }
+}
 
 /** Newest first. */
 export async function listAlbums(tx: Tx, o: Asked & PageWanted & { seesAll: boolean }): Promise<ShownAlbum[]> {
   const kind = o.seesAll ? 'all' : 'visible'
-  const position = o.after && afterCursor(albums.createdAt, albums.id)
   const query = prepared(tx, `list_albums_${kind}_${o.after ? 'next' : 'first'}`, (name) => {
-    const pageOf = (part: SQL | undefined) =>
-      tx
-        .select()
-        .from(albums)
-        .where(and(eq(albums.orgId, org), part, position))
-        .orderBy(...newestFirst)
-        .limit(limit)
-    const [first, ...others]: (SQL | undefined)[] = PARTS[kind]
-    const [second, ...rest] = others.map(pageOf)
-    const rows = second ? unionAll(pageOf(first), second, ...rest) : pageOf(first)
+    const rows = partsOf(tx, o.after && afterCursor(albums.createdAt, albums.id))[kind]()
     return tx
       .select(shown)
       .from(rows.as('albums'))
@@ -168,9 +180,12 @@ export async function listAlbums(tx: Tx, o: Asked & PageWanted & { seesAll: bool
 
 const LISTED = sql`${albumMedia.listed}`
 
-/** The id of a media item in albums: of the video of a Live Photo, its image. */
-const isItem = (mediaId: Uuid) => sql`${albumMedia.mediaId} = coalesce(
-  (select m.paired_media_id from media m where m.id = ${mediaId} and m.kind = 'video'), ${mediaId}::uuid)`
+/**
+ * The id of a media item in albums: of the video of a Live Photo, its image. The outer subquery makes
+ * it a plain value: under row-level security Postgres uses no index for a comparison with `coalesce`.
+ */
+const isItem = (mediaId: Uuid) => sql`${albumMedia.mediaId} = (select coalesce(
+  (select m.paired_media_id from media m where m.id = ${mediaId} and m.kind = 'video'), ${mediaId}::uuid))`
 
 const item = {
   ...listed,
@@ -192,12 +207,9 @@ export async function listItems(tx: Tx, { albumId, after, limit: most }: PageWan
       .orderBy(asc(albumMedia.position))
       .limit(limit)
       .as('album_media')
-    return tx
-      .select(item)
-      .from(page)
-      .innerJoin(media, eq(media.id, albumMedia.mediaId))
-      .orderBy(asc(albumMedia.position))
-      .prepare(name)
+    // There is one. The limit keeps the planner from reading the whole table where it takes the page for a large one.
+    const itself = tx.select().from(media).where(eq(media.id, albumMedia.mediaId)).limit(1).as('media')
+    return tx.select(item).from(page).crossJoinLateral(itself).orderBy(asc(albumMedia.position)).prepare(name)
   })
   return query.execute({ album: albumId, limit: most, at: after?.at })
 }

@@ -2,11 +2,10 @@ import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { CommentRow } from '../db/schema/comments.ts'
 import type { EventRow } from '../db/schema/events.ts'
-import { eventActions, refuseArchived } from '../events/policy.ts'
+import { refuseArchived } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import { found, type Read, type Write } from '../http/in-organization.ts'
 import { invalid } from '../http/validate.ts'
-import { decide } from '../permissions/rule.ts'
 import { type Comment, formatTarget, type Target, toComment } from './comment.ts'
 import { excerptOf, MOST_MENTIONS } from './mentions.ts'
 import { type Changes, type Edit, planEdit } from './plan.ts'
@@ -16,14 +15,13 @@ import {
   type FoundComment,
   findAttachments,
   findComment,
-  findMembers,
   findShown,
   findTold,
   holdMedia,
   insertComment,
   markDeleted,
 } from './queries.ts'
-import { type FoundTarget, findTarget } from './targets.ts'
+import { type FoundTarget, findTarget, listReaders } from './targets.ts'
 
 /** A thread of an event, as the path names it. */
 export interface Place {
@@ -64,7 +62,7 @@ export async function postComment(
     throw invalid([{ field: 'path.action_id', issue: 'is a reply, which cannot be replied to' }])
   }
   const edit = planEdit(given)
-  await requireMentionable(request, event, edit, given)
+  await requireMentionable(request, event, target, edit, given)
   const content = await holdContent(request, edit)
   const { type: targetType, id: targetId, audience, mediaId } = target
   const row = await insertComment(tx, {
@@ -76,6 +74,7 @@ export async function postComment(
     author_id: formatId('user', row.authorId),
     target_type: targetType,
     target_id: formatTarget(target),
+    audience,
   })
   await tellMentioned(request, row, content.mentions)
   await audit('COMMENT_CREATE', row, { event_id: formatId('event', eventId) })
@@ -97,7 +96,7 @@ export async function changeComment(
   const mediaIds = await findAttachments(tx, comment.id)
   const edit = planEdit(changes, { ...comment, mediaIds })
   if (!edit.isChange) return show(request, comment, target)
-  await requireMentionable(request, event, edit, changes)
+  await requireMentionable(request, event, target, edit, changes)
   const content = await holdContent(request, edit)
   const told = new Set([...comment.mentions, ...(await findTold(tx, comment.id))])
   const row = await editComment(tx, { ...comment, mediaIds }, content)
@@ -134,10 +133,11 @@ async function lockComment(
   return { event, comment: found(isThere ? comment : undefined) }
 }
 
-/** Throws unless all who are mentioned anew are members who may see the event. */
+/** Throws unless all who are mentioned anew are members who can see what they are told of. */
 async function requireMentionable(
   { tx, orgId }: Changing,
   event: EventRow,
+  { audience }: FoundTarget,
   { content, added }: Edit,
   { mentions }: Changes,
 ): Promise<void> {
@@ -145,18 +145,14 @@ async function requireMentionable(
     throw invalid([{ field: 'body.mentions', issue: `must be at most ${MOST_MENTIONS}, with those of the body` }])
   }
   if (added.length === 0) return
-  const members = new Map((await findMembers(tx, orgId, added)).map((member) => [member.userId, member]))
-  const mayRead = (userId: Uuid) => {
-    const asking = { userId, role: members.get(userId)?.role ?? null, platformAdmin: false }
-    return decide(eventActions['event.read'], asking, event) === 'allowed'
-  }
-  const refused = added.filter((id) => !mayRead(id))
+  const able = new Set(await listReaders(tx, { orgId, event, audience, userIds: added }))
+  const refused = added.filter((id) => !able.has(id))
   if (refused.length === 0) return
   throw invalid(
     refused.map((id) => {
       const place = mentions?.indexOf(id) ?? -1
       const field = place < 0 ? 'body.body' : `body.mentions.${place}`
-      return { field, issue: 'mentions a user who is not a member who can see the event' }
+      return { field, issue: 'mentions a user who is not a member who can see the comment' }
     }),
   )
 }

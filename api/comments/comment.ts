@@ -26,10 +26,10 @@ export const kindOf = (type: TargetType): IdKind => KINDS[type]
 export const OneEvent = z.object({ org_id: pathId('organization'), event_id: pathId('event') })
 
 export const InThread = OneEvent.extend({
-  action_destination: pathWord(
-    'What the comments are about: the event itself (`meta`), a comment, or a media item of the event',
-    TARGET_TYPES,
-  ),
+  action_destination: pathWord(TARGET_TYPES, {
+    id: 'CommentDestination',
+    description: 'What the comments are about: the event itself (`meta`), a comment, or a media item of the event',
+  }),
   action_id: pathIdOf('Identifier of the event (for `meta`), of the comment or of the media item', [
     'event',
     'comment',

@@ -48,7 +48,7 @@ const EDITED: Comment = {
 const TARGETS =
   'Comments are about the event (`meta`, and the id of the event), about a comment that is no reply itself, or about a media item that is in the album of the event, if the caller can see the album, or attached to a comment of the event.'
 const MENTIONS =
-  'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the event.'
+  'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the comment.'
 
 const placeOf = (params: { event_id: string } & Parameters<typeof targetOf>[0]) => ({
   eventId: params.event_id,
@@ -99,6 +99,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       operationId: 'getComment',
       tags,
       summary: 'Show one comment',
+      description: 'For all who can see what the comment is about. A deleted comment does not exist; its replies do.',
       action: 'comment.read',
       params: OneComment,
       response: Comment,
@@ -139,7 +140,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       query: CommentDeletionQuery,
       body: CommentDeletion,
       status: 204,
-      examples: { request: { reason: 'Names somebody who does not want to be named' } },
+      examples: { request: { reason: 'Names a guest who does not want to be named' } },
       handle: (request) =>
         deleteComment(request, placeOfOne(request.params), request.body.reason ?? request.query.reason ?? null),
     }),

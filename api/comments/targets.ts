@@ -1,11 +1,15 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
+import { albumActions } from '../albums/policy.ts'
 import { findAlbum, findAlbumWithMedia } from '../albums/queries.ts'
+import type { Tx } from '../db/db.ts'
 import type { Audience } from '../db/schema/comments.ts'
 import type { EventRow } from '../db/schema/events.ts'
+import { eventActions } from '../events/policy.ts'
 import type { Read } from '../http/in-organization.ts'
+import { decide } from '../permissions/rule.ts'
 import type { Target } from './comment.ts'
 import { audienceOf } from './policy.ts'
-import { type FoundComment, findAlbumId, findAttached, findComment } from './queries.ts'
+import { type FoundComment, findAlbumId, findAttached, findComment, findMembers } from './queries.ts'
 
 /** What a comment or a reaction is about, as the caller reaches it. */
 export interface FoundTarget extends Target {
@@ -55,6 +59,25 @@ async function placeOf(asking: Asking, event: EventRow, mediaId: Uuid): Promise<
   const { seesAlbum, isInAlbum } = await lookIntoAlbum(asking, event, mediaId)
   const audience = audienceOf({ isInAlbum, attachedFor }, seesAlbum)
   return audience && { audience, sees: seesAlbum ? ['event', 'album'] : ['event'], mediaId }
+}
+
+/** Those of these users who are members and can see comments for this audience. */
+export async function listReaders(
+  tx: Tx,
+  { orgId, event, audience, userIds }: { orgId: Uuid; event: EventRow; audience: Audience; userIds: readonly Uuid[] },
+): Promise<Uuid[]> {
+  const members = await findMembers(tx, orgId, userIds)
+  const albumId = audience === 'album' ? await findAlbumId(tx, orgId, event.id) : undefined
+  const able = await Promise.all(
+    members.map(async ({ userId, role }) => {
+      const asking = { userId, role, platformAdmin: false }
+      if (decide(eventActions['event.read'], asking, event) !== 'allowed') return []
+      if (audience === 'event') return [userId]
+      const album = albumId && (await findAlbum(tx, { orgId, id: albumId, callerId: userId }))
+      return album && decide(albumActions['album.read'], asking, album) === 'allowed' ? [userId] : []
+    }),
+  )
+  return able.flat()
 }
 
 /** Whether the caller sees the album of the event, and whether the media item is in it. */

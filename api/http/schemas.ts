@@ -47,9 +47,9 @@ export const pathIdOf = (description: string, kinds: readonly [IdKind, ...IdKind
   })
 }
 
-/** One of these words in the path. Anything else is 404. */
-export const pathWord = <T extends string>(description: string, words: readonly T[]) =>
-  inPath({ description, enum: [...words], example: words[0] }, (text) => words.find((word) => word === text))
+/** One of these words in the path. Anything else is 404. `meta` has the name of the set, for the document. */
+export const pathWord = <T extends string>(words: readonly T[], meta: { id: string; description: string }) =>
+  inPath({ ...meta, enum: [...words], example: words[0] }, (text) => words.find((word) => word === text))
 
 /** A user in the path: an id, or `me` for the caller. Parsed to a function of the caller. */
 export const pathUser = () =>
@@ -107,7 +107,12 @@ export function timestamp(date: Date | null): string | null {
 /** A time in a request: RFC 3339 with any offset, parsed to a Date. */
 export const inputTime = () =>
   z.iso
-    .datetime({ offset: true })
+    .datetime({
+      offset: true,
+      // For other mistakes, such as a number, zod's own words.
+      error: ({ code }) =>
+        code === 'invalid_format' ? 'is not a time with an offset, like 2026-11-21T09:30:00Z' : undefined,
+    })
     .meta({ example: '2026-11-21T09:30:00Z' })
     .transform((text) => new Date(text))
     .refine((time) => time >= FIRST_TIME && time <= LAST_TIME, 'must be between the years 1 and 9999')

@@ -10,22 +10,32 @@ import { parseSlug } from './slug.ts'
 const CHANNELS = ['email', 'phone_number', 'uuid'] as const
 const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
 
+/** Null is accepted and not documented: in the words of `oneOf`, `{"email": null}` would have an invitee. */
+function withoutNull({ jsonSchema }: { jsonSchema: { properties?: Record<string, NullableSchema> } }): void {
+  const properties = jsonSchema.properties ?? {}
+  for (const channel of CHANNELS) {
+    const { anyOf: [given] = [], ...rest } = properties[channel] ?? {}
+    properties[channel] = { ...rest, ...given }
+  }
+}
+type NullableSchema = { anyOf?: object[] }
+
 /** Whom to invite: exactly one of three. */
 export const NewInvitation = z
   .object({
-    email: z.email('is not an e-mail address').max(254).optional(),
+    email: z.email('is not an e-mail address').max(254).nullish(),
     phone_number: z
       .string()
       .regex(/^\+[1-9][0-9]{6,14}$/, 'is not a phone number like +491701234567 (E.164)')
-      .optional()
+      .nullish()
       .meta({ example: '+491701234567', description: 'E.164' }),
-    uuid: bodyId('user').optional(),
-    message: text(1, 1000).nullish().meta({ description: 'From the inviter to the invitee' }),
+    uuid: bodyId('user').nullish(),
+    message: text(0, 1000).nullish().meta({ description: 'From the inviter to the invitee' }),
   })
-  .refine((body) => CHANNELS.filter((channel) => body[channel] !== undefined).length === 1, {
+  .refine((body) => CHANNELS.filter((channel) => (body[channel] ?? null) !== null).length === 1, {
     message: `must have exactly one of ${CHANNELS.join(', ')}`,
   })
-  .meta({ oneOf: CHANNELS.map((channel) => ({ required: [channel] })) })
+  .meta({ oneOf: CHANNELS.map((channel) => ({ required: [channel] })), override: withoutNull })
 
 export const targetOf = ({ email, phone_number, uuid }: z.output<typeof NewInvitation>): Target => ({
   email: email?.toLowerCase() ?? null,
@@ -35,7 +45,7 @@ export const targetOf = ({ email, phone_number, uuid }: z.output<typeof NewInvit
 
 export const Response = z.object({
   response: z.enum(['accept', 'decline']).meta({ id: 'InvitationResponse' }),
-  message: text(1, 1000).nullish().meta({ description: 'From the invitee to the inviter' }),
+  message: text(0, 1000).nullish().meta({ description: 'From the invitee; shown in the list of invitations' }),
   token: verbatim(1024).nullish().meta({
     description:
       'What follows `#t=` in the invitation link. Required unless the caller is the invitee: the invited user, or the user with the invited e-mail address',
@@ -105,6 +115,7 @@ export const Invitation = z
     created_at: outputTime(),
     token_expires_at: outputTime(),
     responded_at: outputTime().nullable(),
+    response_message: z.string().nullable().meta({ description: 'What the invitee wrote with the response' }),
     opened_at: outputTime().nullable(),
     clicked_at: outputTime().nullable(),
   })
@@ -120,6 +131,7 @@ export const invitationExample: z.input<typeof Invitation> = {
   created_at: '2026-11-21T09:30:00.000Z',
   token_expires_at: linkExample.token_expires_at,
   responded_at: null,
+  response_message: null,
   opened_at: null,
   clicked_at: null,
 }
@@ -139,6 +151,7 @@ export const toInvitation = (row: ListedInvitation): z.input<typeof Invitation> 
   created_at: `${row.createdAt.slice(0, 23)}Z`,
   token_expires_at: timestamp(row.tokenExpiresAt),
   responded_at: timestamp(row.respondedAt),
+  response_message: row.responseMessage,
   opened_at: timestamp(row.openedAt),
   clicked_at: timestamp(row.clickedAt),
 })

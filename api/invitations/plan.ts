@@ -8,7 +8,7 @@ export interface Address {
 
 /**
  * Which of these invitations to tell, so that a person who is invited through two channels is told once. `told` are the
- * invitations that were told before. `emails`: the verified address of each user among all of them, in lower case.
+ * invitations that make another message needless. `emails`: the verified address of each user among all of them, in lower case.
  */
 export function invitationsToTell<T extends Address>(
   invitations: readonly T[],

@@ -1,4 +1,4 @@
-import { and, desc, eq, getTableColumns, inArray, isNotNull, isNull, notInArray, type SQL, sql } from 'drizzle-orm'
+import { and, desc, eq, getTableColumns, inArray, isNotNull, isNull, notInArray, or, type SQL, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
@@ -229,13 +229,22 @@ export async function takeUntold(tx: Tx, eventId: Uuid): Promise<InvitationRow[]
     .returning()
 }
 
-/** Addresses of the event's invitations, other than these, that were told or answered. */
+/**
+ * Addresses of the event's invitations, other than these, of which nobody needs to be told again: those that were told and
+ * can still be answered, and those that were accepted. Another invitation after a refusal, or after the link has expired,
+ * is news.
+ */
 export async function listTold(tx: Tx, eventId: Uuid, except: Uuid[]) {
   return tx
     .select({ userId: invitations.userId, email: invitations.email })
     .from(invitations)
     .where(
-      and(eq(invitations.eventId, eventId), isNotNull(invitations.toldGeneration), notInArray(invitations.id, except)),
+      and(
+        eq(invitations.eventId, eventId),
+        isNotNull(invitations.toldGeneration),
+        notInArray(invitations.id, except),
+        or(eq(invitations.status, 'accepted'), and(eq(invitations.status, 'pending'), sql`not ${isExpired}`)),
+      ),
     )
 }
 

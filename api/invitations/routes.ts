@@ -79,7 +79,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
         },
         async handle(request) {
           const { body, params } = request
-          const [target, message] = [targetOf(body), body.message ?? null]
+          const [target, message] = [targetOf(body), body.message || null]
           return toStored(await invite(request, { eventId: params.event_id, target, message, joinOnAccept }))
         },
       }),
@@ -122,7 +122,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       examples: { request: { response: 'accept', message: 'I look forward to it.' }, response: answerExample },
       async handle({ answer, params, body }) {
         const token = body.token ? await links.readToken(body.token) : undefined
-        const given = { response: body.response, message: body.message ?? null, token, joinOnAccept }
+        const given = { response: body.response, message: body.message || null, token, joinOnAccept }
         return answer(async (request) => toAnswer(await respond(request, params.invitation_id, given)))
       },
     }),

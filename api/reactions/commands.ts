@@ -23,7 +23,7 @@ export interface React {
   emoji: Emoji
 }
 
-/** The same emoji again changes nothing, and nobody is told. */
+/** The same emoji again changes nothing and is not announced. */
 export async function react(request: Write<'reaction.add'>, { eventId, destination, actionId, emoji }: React) {
   const { tx, orgId, actor, permit } = request
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))

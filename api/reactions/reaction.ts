@@ -3,14 +3,18 @@ import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import { outputId } from '../http/schemas.ts'
 import { EMOJIS, type Emoji, parseEmoji } from './emoji.ts'
 
-const ReactionEmoji = z.enum(EMOJIS).meta({ id: 'ReactionEmoji' })
+/** Generators of clients make no names of emojis. */
+const NAMES = { 'x-enum-varnames': ['HEART', 'LAUGHING', 'PARTY', 'CRYING', 'CLAPPING', 'FIRE'] }
+
+const ReactionEmoji = z.enum(EMOJIS).meta({ id: 'ReactionEmoji', ...NAMES })
 
 const GivenEmoji = z
   .string()
   .meta({
+    id: 'GivenEmoji',
     description: 'One of six, with or without the variation selector U+FE0F',
     override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) =>
-      void Object.assign(jsonSchema, { type: 'string', enum: EMOJIS }),
+      void Object.assign(jsonSchema, { type: 'string', enum: EMOJIS, ...NAMES }),
   })
   .transform((given, ctx): Emoji => {
     const emoji = parseEmoji(given)

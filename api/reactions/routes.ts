@@ -12,10 +12,11 @@ const REACTIONS = '/api/orgs/{org_id}/events/{event_id}/reactions/{action_destin
 
 const DESTINATIONS: readonly Destination[] = [...TARGET_TYPES, 'message']
 const Where = OneEvent.extend({
-  action_destination: pathWord(
-    'What the reaction is to: the event itself (`meta`), a comment, a media item of the event, or a message (there are none)',
-    DESTINATIONS,
-  ),
+  action_destination: pathWord(DESTINATIONS, {
+    id: 'ReactionDestination',
+    description:
+      'What the reaction is to: the event itself (`meta`), a comment, a media item of the event, or a message (there are none)',
+  }),
 })
 
 const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
@@ -62,6 +63,7 @@ export function reactionRoutes(deps: ApiDeps): Route[] {
       operationId: 'removeReaction',
       tags,
       summary: 'Remove one’s own reaction',
+      description: 'The reactions of others do not exist here.',
       problems: ['EVENT_ARCHIVED'],
       limit: 'reaction',
       action: 'reaction.remove',

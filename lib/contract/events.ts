@@ -121,7 +121,10 @@ export const EVENTS = {
       generation: z.int().positive(),
     }),
   },
-  /** `target_type` is `meta` for the event itself; then `target_id` is the event. */
+  /**
+   * `target_type` is `meta` for the event itself; then `target_id` is the event. With the audience `album` the comment is
+   * only for those who can see the album of the event.
+   */
   CommentPosted: {
     area: 'comment',
     payload: z.object({
@@ -131,6 +134,7 @@ export const EVENTS = {
       author_id: z.string(),
       target_type: z.enum(['meta', 'comment', 'media']),
       target_id: z.string(),
+      audience: z.enum(['event', 'album']),
     }),
   },
   /** Once per comment and mentioned user, also if an edit adds the mention. The aggregate is the comment. */

@@ -96,8 +96,9 @@ function renderIfChanged() {
   render()
 }
 
+/** The API answers a refusal as if there were no list. Whether the event is still there, its own request says. */
 const ifNoMoreAdministrator = (mine) => (error) => {
-  if (error.status !== 403) throw error
+  if (error.status !== 404) throw error
   mine.org = { ...mine.org, role: 'member' }
 }
 
@@ -163,6 +164,7 @@ function invitationElement(invitation, reissue) {
   item.dataset.status = invitation.status
   item.querySelector('.name').textContent = name
   item.querySelector('.text').textContent = words.invitationState(invitation, at.event, Date.now())
+  item.querySelector('.said').textContent = invitation.response_message ?? ''
   const button = item.querySelector('.new-link')
   button.hidden = !(reissue && words.mayReissue(invitation))
   button.ariaLabel = `New link for ${name}`

@@ -222,9 +222,25 @@ t.test('who has accepted finds the event in the page, as a new member of the gro
   await under.shoot('e11-guest', bob)
 })
 
+t.test('an administrator who is none any more keeps the event, without its invitations', async (t: Test) => {
+  const become = (role: string) =>
+    query(`update memberships m set role = '${role}' from organizations o, users u
+      where o.id = m.org_id and o.name = 'Class of 1994' and u.id = m.user_id and u.display_name = 'Ines Duarte'`)
+  await become('admin')
+  await bob.reload()
+  await bob.locator('.invitation-row').first().waitFor()
+  await become('member')
+  await bob.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+  await bob.locator('#invitations').waitFor({ state: 'hidden' })
+  t.ok(await bob.getByRole('heading', { level: 1, name: TITLE }).isVisible())
+  for (const name of ['Invite', 'Edit', 'Archive']) t.notOk(await button(bob, name).isVisible(), name)
+  under.consoleErrors.length = 0 // the browser reports the 404
+})
+
 t.test('the host sees the guest without doing anything', async (t: Test) => {
   await ann.locator('[data-status=accepted] .person', { hasText: 'Ines Duarte' }).waitFor()
   t.equal(await ann.locator('.invitation-row', { hasText: 'b***' }).locator('.text').textContent(), 'Accepted')
+  t.equal(await ann.locator('.invitation-row .said').filter({ visible: true }).textContent(), MESSAGE)
   t.equal(await ann.locator('.person', { hasText: 'Tomás' }).count(), 1)
   await under.shoot('e12-host')
 })

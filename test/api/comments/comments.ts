@@ -20,12 +20,12 @@ const remove = (who: Person, path: string, json?: object) => call(who, 'DELETE',
 const told = async (path: string) =>
   (
     await sql(
-      `select type, payload, aggregate_version as version from outbox where aggregate_id = $1 order by aggregate_version, id`,
+      `select type, payload, aggregate_version as version from outbox where aggregate_id = $1 order by aggregate_version, type`,
       [uuidOf('comment', idIn(path))],
     )
   ).map((row) => ({ type: row.type, to: row.payload.mentioned_user_id, ...row.payload, version: row.version }))
 const mentioned = async (path: string) =>
-  (await told(path)).filter(({ type }) => type === 'USER_MENTIONED').map(({ to }) => to)
+  (await told(path)).flatMap(({ type, to }) => (type === 'USER_MENTIONED' ? [to] : [])).sort()
 const audited = async (id: string, action: string) =>
   sql('select details, actor_id from audit_log where resource_id = $1 and action = $2', [id, action])
 const isMissing = (t: Test, { status, code }: { status: number; code: string | undefined }, what?: string) =>
@@ -63,7 +63,7 @@ t.test('a comment is what was written, and who wrote it', async (t) => {
   t.strictSame((await get(owner, at(party))).data.comments, [data])
   const about = { comment_id: data.comment_id, event_id: party.wireId, org_id: org, author_id: author.wireId }
   t.match(await told(path), [
-    { type: 'CommentPosted', ...about, target_type: 'meta', target_id: party.wireId, version: 1 },
+    { type: 'CommentPosted', ...about, target_type: 'meta', target_id: party.wireId, audience: 'event', version: 1 },
     { type: 'USER_MENTIONED', ...about, to: another.wireId, excerpt: 'Do you remember?\nI do.', version: 1 },
   ])
   t.strictSame(await audited(uuidOf('comment', data.comment_id), 'COMMENT_CREATE'), [
@@ -314,7 +314,7 @@ t.test('mentions are those of the field and of the body, each once', async (t) =
   })
   const mentions = [owner, another, author, member].map(({ wireId }) => wireId)
   t.strictSame((await get(owner, path)).data.mentions, mentions)
-  t.strictSame(await mentioned(path), mentions)
+  t.strictSame(await mentioned(path), mentions.sort())
 })
 
 t.test('only members who can see the event are mentioned', async (t) => {
@@ -349,11 +349,7 @@ t.test('everyone is told once of a comment, whatever its edits', async (t) => {
   ]
   for (const [changes, people] of edits) {
     t.equal((await edit(author, path, changes)).status, 200)
-    t.strictSame(
-      await mentioned(path),
-      people.map(({ wireId }) => wireId),
-      JSON.stringify(changes),
-    )
+    t.strictSame(await mentioned(path), people.map(({ wireId }) => wireId).sort(), JSON.stringify(changes))
   }
   t.match(await edit(author, path, { mentions: [stranger.wireId] }), { status: 400 })
   t.equal((await told(path)).filter(({ type }) => type === 'CommentPosted').length, 1)
@@ -397,6 +393,44 @@ t.test('a comment shows what others think of it, and what the caller thinks', as
   }
   t.strictSame(await seen(another), [2, { reaction_id: data.reaction_id, emoji: '🎉' }])
   t.strictSame(await seen(author), [2, null])
+})
+
+t.test('pages are those of one thread, also of comments of one moment', async (t) => {
+  const [party, other] = [await event(), await event()]
+  for (let n = 0; n < 5; n++) await posted(author, at(party), { body: `${n}` })
+  const path = await posted(author, at(other))
+  for (let n = 0; n < 2; n++) await posted(author, at(other, 'comment', idIn(path)))
+  await sql('update comments set created_at = now() where event_id = any($1)', [[party.id, other.id]])
+  const page = (thread: string, cursor?: string) =>
+    get(owner, `${thread}?limit=2${cursor === undefined ? '' : `&cursor=${cursor}`}`)
+  const bodies: string[] = []
+  let cursor: string | undefined
+  do {
+    const { data } = await page(at(party), cursor)
+    bodies.push(...data.comments.map(({ body }: { body: string }) => body))
+    cursor = data.next_cursor ?? undefined
+    if (!cursor) continue
+    for (const elsewhere of [at(other), at(other, 'comment', idIn(path))]) {
+      t.match(await page(elsewhere, cursor), { status: 400, code: 'INVALID_CURSOR' })
+    }
+  } while (cursor)
+  t.strictSame(bodies.sort(), ['0', '1', '2', '3', '4'])
+})
+
+t.test('an administrator of the platform learns why someone may do what with a comment', async (t) => {
+  const path = await posted(author, at(await event()))
+  const explain = async (who: Person, action: string) => {
+    const json = { user_id: who.wireId, org_id: org, action, resource_id: idIn(path) }
+    return (await call(people.platformAdmin, 'POST', '/admin/permissions/explain', { json })).data
+  }
+  t.match(await explain(author, 'comment.edit'), { allowed: true, facts: { author: true } })
+  t.match(await explain(another, 'comment.delete'), {
+    allowed: false,
+    reason: 'rule_not_met',
+    facts: { author: false },
+  })
+  t.match(await explain(member, 'comment.delete'), { allowed: true, facts: { event_owner: true } })
+  t.match(await explain(stranger, 'comment.delete'), { allowed: false, reason: 'not_a_member' })
 })
 
 t.test('a key makes one comment of two requests', async (t) => {

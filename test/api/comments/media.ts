@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { deletePurged } from '../../../api/worker/purge-queries.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { type Person, startTestApi, uuidOf } from '../../support/api.ts'
 import { aMediaItem, anAlbum, idIn, threadsIn } from '../../support/comments.ts'
@@ -18,6 +19,9 @@ const get = (who: Person, path: string) => call(who, 'GET', path)
 const edit = (who: Person, path: string, json: object) => call(who, 'PATCH', path, { json })
 const removeMedia = (who: Person, id: string) => call(who, 'DELETE', `/api/media/${org}/${id}`)
 const restoreMedia = (who: Person, id: string) => call(who, 'POST', `/api/media/${org}/${id}/restore`)
+/** As the worker does, whose role owns nothing. */
+const purge = (id: string) =>
+  database.worker.inTransaction({}, (tx) => deletePurged(tx, [{ id: uuidOf('media', id), orgId, version: 1 }], 60))
 const isMissing = (t: Test, { status, code }: { status: number; code: string | undefined }, what: string) =>
   t.strictSame([status, code], [404, 'NOT_FOUND'], what)
 
@@ -59,7 +63,7 @@ t.test('a purged media item is gone, and its comment stays', async (t) => {
   const path = await posted(another, at(party), { body: 'x', media_ids: [first, second] })
   const about = await posted(owner, at(party, 'media', first))
   await removeMedia(member, first)
-  await sql('delete from media where id = $1', [uuidOf('media', first)])
+  await purge(first)
   t.match((await get(owner, path)).data, { body: 'x', media_ids: [second] })
   isMissing(t, await get(owner, about), 'what was said about it')
   t.match(await edit(another, path, { body: 'y' }), { status: 200, data: { media_ids: [second] } })
@@ -177,6 +181,35 @@ t.test('what is attached behind an album is behind it too', async (t) => {
   await posted(member, at(party, 'media', shown), { body: 'x', media_ids: [hidden] })
   t.equal((await post(owner, at(party, 'media', hidden))).status, 201)
   isMissing(t, await post(another, at(party, 'media', hidden)), 'not for those who do not see the album')
+})
+
+t.test('behind an album, only those who see it are mentioned', async (t) => {
+  const party = await event()
+  const shown = await photo()
+  const album = await anAlbum(api, party, { orgId, owner: member, visibility: 'participants', media: [shown] })
+  await sql(
+    `insert into event_participants (event_id, user_id, org_id, status, joined_at) values ($1, $2, $3, 'accepted', now())`,
+    [party.id, participant.id, orgId],
+  )
+  const about = at(party, 'media', shown)
+  for (const who of [owner, member, participant]) {
+    t.equal((await post(admin, about, { body: 'x', mentions: [who.wireId] })).status, 201)
+  }
+  t.match(await post(admin, about, { body: 'x', mentions: [another.wireId] }), {
+    status: 400,
+    body: { error: { details: [{ field: 'body.mentions.0' }] } },
+  })
+  const path = await posted(admin, about)
+  const replies = at(party, 'comment', idIn(path))
+  t.equal((await post(admin, replies, { body: `@${another.wireId}` })).status, 400, 'in a reply')
+  t.equal((await edit(admin, path, { mentions: [another.wireId] })).status, 400, 'in an edit')
+  await sql(`update albums set visibility = 'organization' where id = $1`, [album])
+  t.equal((await post(admin, replies, { body: `@${another.wireId}` })).status, 201)
+  const told = await sql(
+    `select payload->>'audience' as audience from outbox where type = 'CommentPosted' and payload->>'event_id' = $1`,
+    [party.wireId],
+  )
+  t.strictSame([...new Set(told.map(({ audience }) => audience))], ['album'])
 })
 
 t.test('when an album opens, so does what was said in it', async (t) => {

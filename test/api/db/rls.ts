@@ -25,8 +25,31 @@ await admin.query(`insert into outbox (id, org_id, area, aggregate_id, aggregate
 
 await admin.query(`insert into object_intents (media_id, org_id) values ('${mediaA}', '${orgA}')`)
 
+const [event, comment] = [newUuid(), newUuid()]
+await admin.query(`insert into events (id, org_id, owner_id, title, start_at)
+  values ('${event}', '${orgA}', '${user}', 'E', now())`)
+await admin.query(`insert into comments (id, org_id, event_id, target_type, target_id, audience, author_id, body)
+  values ('${comment}', '${orgA}', '${event}', 'meta', '${event}', 'event', '${user}', 'B')`)
+await admin.query(`insert into comment_versions (comment_id, version, org_id, body, media_ids, mentions, written_at)
+  values ('${comment}', 1, '${orgA}', 'A', '{}', '{}', now())`)
+await admin.query(`insert into comment_media (comment_id, position, org_id, event_id, media_id)
+  values ('${comment}', 0, '${orgA}', '${event}', '${mediaA}')`)
+await admin.query(`insert into reactions (id, org_id, event_id, target_type, target_id, user_id, emoji)
+  values ('${newUuid()}', '${orgA}', '${event}', 'meta', '${event}', '${user}', '🔥')`)
+
 const idsOf = (rows: Record<string, unknown>[]) => rows.map((row) => row['id'])
-const tenantTables = ['memberships', 'media', 'uploads', 'upload_chunks', 'object_intents', 'organizations']
+const tenantTables = [
+  'memberships',
+  'media',
+  'uploads',
+  'upload_chunks',
+  'object_intents',
+  'organizations',
+  'comments',
+  'comment_versions',
+  'comment_media',
+  'reactions',
+]
 
 for (const table of tenantTables) {
   t.test(`${table} shows nothing without a scope and nothing to a foreign organization`, async (t) => {

@@ -1,4 +1,5 @@
 import t from 'tap'
+import * as z from 'zod'
 import { bodyId, inputTime, outputTime, text, timestamp } from '../../../api/http/schemas.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 
@@ -40,6 +41,10 @@ t.test('times come with any offset and leave in one form', async (t) => {
   for (const bad of ['2026-11-21', '2026-11-21T10:30:00', '2026-13-01T00:00:00Z', 'now', 0]) {
     t.equal(inputTime().safeParse(bad).success, false, String(bad))
   }
+  const wrong = (value: unknown) =>
+    z.object({ at: inputTime() }).safeParse({ at: value }).error?.issues[0]?.message ?? ''
+  t.match(wrong('2026-11-21T10:30:00'), 'is not a time with an offset')
+  t.match(wrong(undefined), /received undefined$/, 'what is missing is called so')
   t.equal(outputTime().safeParse(timestamp(new Date())).success, true)
   t.equal(timestamp(null), null)
 })

@@ -280,3 +280,42 @@ t.test('a response that waits while the invitation expires is too late', async (
   t.strictSame([late?.status, late?.code], [422, 'INVITATION_EXPIRED'])
   t.strictSame(await standing(scene), [true, 'invited'])
 })
+
+t.test('everything at once, on both replicas: no deadlock, and nobody is told or takes part wrongly', async (t) => {
+  const scenes = await Promise.all(Array.from({ length: 4 }, () => stage('draft')))
+  const acts = [accept, acceptAsUser, acceptAsOutsider, decline, reissue, invite, change, leave, remove, activate]
+  const sends = [sendTo(api.port), sendTo(replica.port)]
+  const all = scenes.flatMap((scene) => [...acts, ...acts].map((act, n) => () => act(sends[n % 2] as Send, scene)))
+  const archives = scenes.map((scene) => () => archive(sends[0] as Send, scene))
+  // Any order that mixes them: no divisor of their number is in 37.
+  const mixed = all.map((_, n) => all[(n * 37) % all.length] as (typeof all)[number])
+  const answers = await Promise.all([...mixed.splice(0, 60), ...archives, ...mixed].map((act) => act()))
+  // A busy machine may let one wait too long for a lock, which is 503.
+  const failed = answers.filter(({ status }) => status >= 500 && status !== 503)
+  t.strictSame(failed, [])
+  t.notMatch(JSON.stringify([api.logged, replica.logged]), /40P01|deadlock/)
+  const none = async (what: string, query: string) => {
+    const { rows } = await database.admin.query(query)
+    t.strictSame(rows, [], what)
+  }
+  await none(
+    'nobody takes part without being a member',
+    `select * from event_participants p where status = 'accepted'
+       and not exists (select from memberships m where m.org_id = p.org_id and m.user_id = p.user_id)`,
+  )
+  await none(
+    'nobody is told of a link twice',
+    `select payload ->> 'invitation_id' from outbox where type = 'InvitationDue'
+       group by payload ->> 'invitation_id', payload ->> 'generation' having count(*) > 1`,
+  )
+  await none(
+    'everybody is told of an active event',
+    `select i.id from invitations i join events e on e.id = i.event_id
+       where e.status = 'active' and i.status = 'pending' and i.told_generation is distinct from i.generation`,
+  )
+  await none(
+    'each version of an invitation and of an event is announced once',
+    `select aggregate_id, aggregate_version from outbox where type <> 'MemberJoined'
+       group by 1, 2 having count(*) > 1`,
+  )
+})

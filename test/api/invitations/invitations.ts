@@ -82,7 +82,7 @@ t.test('an invitation has exactly one invitee', async (t) => {
     { phone_number: 491701234567 },
     { uuid: 'x' },
     { uuid: formatId('media', another.id) },
-    { email, message: '' },
+    { email: null, phone_number: null, uuid: null },
     { email, message: 'x'.repeat(1001) },
   ]
   for (const json of wrong) {
@@ -91,9 +91,12 @@ t.test('an invitation has exactly one invitee', async (t) => {
   }
   const unknown = await world.tryInvite(at, { uuid: formatId('user', newUuid()) })
   t.strictSame([unknown.status, unknown.body.error.details[0].field], [404, 'body.uuid'])
+  const nothing = { email: null, phone_number: null, uuid: null }
   for (const json of [{ email }, { phone_number: '+491701234567' }, { uuid: another.id }]) {
-    t.equal((await world.tryInvite(at, json)).status, 201)
+    t.equal((await world.tryInvite(at, { ...nothing, ...json })).status, 201, 'null is as good as nothing')
   }
+  const unsaid = await world.invite(at, { email: world.newEmail(), message: ' ' })
+  t.equal((await world.row(unsaid)).message, null, 'so is an empty message')
 })
 
 t.test('an invitee has one pending invitation to an event', async (t) => {
@@ -138,7 +141,7 @@ t.test('the list shows states, and masks addresses', async (t) => {
   const byUser = await world.invite(at, { uuid: another.wireId }, orgAdmin)
   const ofOutsider = await world.invite(at, { uuid: outsider.wireId })
   await world.expire(byPhone)
-  await world.respond(guest, byEmail, { token: byEmail.token, response: 'decline' })
+  await world.respond(guest, byEmail, { token: byEmail.token, response: 'decline', message: 'Next time!' })
   const { data, body } = await world.list(at)
   const invitee = { email: null, phone_number: null, user_id: null, display_name: null }
   const times = { created_at: /Z$/, token_expires_at: /Z$/, opened_at: null, clicked_at: null }
@@ -154,9 +157,16 @@ t.test('the list shows states, and masks addresses', async (t) => {
       invitee: { ...invitee, user_id: another.wireId, display_name: 'Zoe' },
       invited_by: orgAdmin.wireId,
       responded_at: null,
+      response_message: null,
     },
     { status: 'expired', channel: 'phone_number', invitee: { ...invitee, phone_number: '+49********67' } },
-    { status: 'declined', channel: 'email', invitee: { ...invitee, email: 'a***@example.org' }, responded_at: /Z$/ },
+    {
+      status: 'declined',
+      channel: 'email',
+      invitee: { ...invitee, email: 'a***@example.org' },
+      responded_at: /Z$/,
+      response_message: 'Next time!',
+    },
   ])
   t.notMatch(JSON.stringify(body), /ann@|1234567/)
 })
@@ -258,7 +268,12 @@ t.test('no other token opens an invitation', async (t) => {
     const { status, code } = await world.respond(guest, made, { token })
     t.strictSame([status, code], [404, 'NOT_FOUND'], what)
   }
-  for (const json of [{ response: 'maybe' }, { token: 7 }, { token: 'x'.repeat(1025) }, { message: '' }]) {
+  for (const json of [
+    { response: 'maybe' },
+    { token: 7 },
+    { token: 'x'.repeat(1025) },
+    { message: 'x'.repeat(1001) },
+  ]) {
     t.equal((await world.respond(guest, made, json)).status, 400)
   }
   t.equal((await api.call({ ...guest, token: reissued.token }, 'GET', '/api/users/me')).status, 401)

@@ -140,9 +140,9 @@ t.test('reactions of others to the same target do not wait for one that is not f
       select gen_random_uuid(), org_id, id, 'meta', id, $2, '🔥' from held`,
     values: [party.id, owner.id],
   }
-  const answer = await whileHeld(database, unfinished, async (commit) => {
+  const answer = await whileHeld(database, unfinished, async (holder) => {
     const meanwhile = await react(another, party, '🔥')
-    await commit()
+    await holder.query('commit')
     return meanwhile
   })
   t.match(answer, { status: 201, data: { counts: { '🔥': 1 } } })

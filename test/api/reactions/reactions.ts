@@ -192,6 +192,16 @@ t.test('the reaction of a user who leaves stays', async (t) => {
   t.match(await react(leaver, party, '😂'), { status: 200, data: { reaction_id: id, counts: { ...NONE, '😂': 1 } } })
 })
 
+t.test('an administrator of the platform learns why someone may do what with a reaction', async (t) => {
+  const { reaction_id: resource_id } = (await react(another, await event(), '🎉')).data
+  const explain = async (who: Person) => {
+    const json = { user_id: who.wireId, org_id: org, action: 'reaction.remove', resource_id }
+    return (await call(people.platformAdmin, 'POST', '/admin/permissions/explain', { json })).data
+  }
+  t.match(await explain(another), { allowed: true, facts: { reaction_giver: true } })
+  t.match(await explain(owner), { allowed: false, reason: 'rule_not_met', facts: { organization_admin: true } })
+})
+
 t.test('a key makes one reaction of two requests, and stores the status', async (t) => {
   const party = await event()
   const ask = (emoji: string, key: string) =>

@@ -1,0 +1,38 @@
+import { drizzle } from 'drizzle-orm/node-postgres'
+import type { Tx } from '../../api/db/db.ts'
+import * as schema from '../../api/db/schema/index.ts'
+import type { Uuid } from '../../lib/contract/ids.ts'
+import type { TestDatabase } from './database.ts'
+
+export interface Plan {
+  'Node Type': string
+  'Index Name'?: string
+  'Relation Name'?: string
+  'Actual Rows': number
+  'Actual Loops': number
+  'Rows Removed by Filter'?: number
+  'Heap Fetches'?: number
+  Plans?: Plan[]
+}
+const nodesOf = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
+
+/** The plan that Postgres keeps for the one query that `ask` sends, once it is prepared, as the role of the API. */
+export async function planOf({ admin }: TestDatabase, orgId: Uuid, ask: (tx: Tx) => Promise<unknown>): Promise<Plan[]> {
+  const seen: { sql: string; params: unknown[] }[] = []
+  const logger = { logQuery: (sql: string, params: unknown[]) => void seen.push({ sql, params }) }
+  await ask(drizzle(admin, { schema, casing: 'snake_case', logger }))
+  const [query] = seen
+  if (!query || seen.length > 1) throw new Error('it is not one query')
+  const client = await admin.connect()
+  try {
+    await client.query('begin; set local role keepsake_api; set local plan_cache_mode = force_generic_plan')
+    await client.query(`select set_config('app.org', $1, true)`, [orgId])
+    await client.query(`prepare page as ${query.sql}`)
+    const given = query.params.map((value) => client.escapeLiteral(String(value))).join()
+    const { rows } = await client.query(`explain (analyze, format json) execute page (${given})`)
+    return nodesOf(rows[0]['QUERY PLAN'][0].Plan)
+  } finally {
+    await client.query('rollback; deallocate page')
+    client.release()
+  }
+}
