@@ -7,6 +7,7 @@ import { checkLivePhoto, checkPhoto } from './demo/check-pictures.ts'
 import { checkStream, durationOf } from './demo/check-stream.ts'
 import { type Client, library, type Media, signIn, untilConverted, upload } from './demo/client.ts'
 import { sampleEvents } from './demo/events.ts'
+import { sampleMemories } from './demo/memories.ts'
 import { type Samples, samplePhotos } from './demo/sample-photos.ts'
 import { SAMPLE_SECONDS, sampleVideo } from './demo/sample-video.ts'
 import { megabytes, type Terminal, terminal } from './demo/terminal.ts'
@@ -21,6 +22,7 @@ process.umask(0o077)
  * checks what became of all of them and exits.
  */
 const SAMPLES = join('.keepsake', 'samples')
+const ALBUM_ITEMS = 6
 const isCheck = /^(1|true|yes)$/i.test(process.env['CHECK'] ?? '')
 
 await runUntilSignal(async (onStop, stopped) => {
@@ -51,6 +53,7 @@ await runUntilSignal(async (onStop, stopped) => {
   const org = organization.org_id
   const event = await showEvents(out, platform, client, org)
   const pictures = await showPictures(out, client, org, samples)
+  const album = await showMemories(out, platform, client, { organization: org, event })
   const mediaId = await showUpload(out, client, org, video)
   const media = await showConversion(out, client, org, mediaId)
   const master = media.variants.hls_master_url
@@ -60,7 +63,7 @@ await runUntilSignal(async (onStop, stopped) => {
     await check(out, master, seconds)
     return 'done'
   }
-  farewell(out, platform, client, org, { media, event })
+  farewell(out, platform, client, org, { media, event, album })
   return 'stay'
 })
 
@@ -111,6 +114,24 @@ async function showEvents(out: Terminal, { demo }: Platform, host: Client, organ
   const { event_id, title } = await sampleEvents(host, organization, guests)
   line.end(`“${title}” with guests, and a draft`)
   return event_id
+}
+
+/** Returns the id of the album of the event, with the photos of the library that were taken last. */
+async function showMemories(
+  out: Terminal,
+  { demo }: Platform,
+  host: Client,
+  { organization, event }: { organization: string; event: string },
+): Promise<string> {
+  const line = out.statusLine('Album')
+  const { owner, member } = demo.accounts
+  const friends = { host, hostId: member.user_id, guest: await signIn(demo.base_url, owner) }
+  const { media } = await library(host, organization)
+  const photos = media.filter((m) => m.mime_type.startsWith('image/') && m.upload_status === 'completed')
+  const ids = photos.slice(0, ALBUM_ITEMS).map((m) => m.media_id)
+  const { album_id, media_count } = await sampleMemories(friends, { organization, event, media: ids })
+  line.end(`of the event, with ${media_count} photos, comments and reactions`)
+  return album_id
 }
 
 /** Ids of the photos, and of both halves of the Live Photo. */
@@ -213,7 +234,7 @@ function farewell(
   { demo, page, folder }: Platform,
   client: Client,
   organization: string,
-  { media, event }: { media: Media; event: string },
+  { media, event, album }: { media: Media; event: string; album: string },
 ): void {
   out.say(`
 Photos:    ${page.link({ account: 'member' })}
@@ -221,6 +242,9 @@ Photos:    ${page.link({ account: 'member' })}
            Drop a folder of your own photos onto the page. What you delete is in the trash, with the days that are left.
 Event:     ${page.link({ account: 'member', event })}
            Invite with a link or a QR code, then open the link as someone else. It leads to this machine only.
+           Write a comment: @ mentions a member.
+Album:     ${page.link({ account: 'member', album })}
+           Arrange its photos by dragging them, write below them, publish and archive it.
 Video:     ${page.link({ account: 'member', media: media.media_id })}
 
 Continue by hand (the token expires in 15 minutes; more accounts in ${folder}/demo.json):

@@ -22,7 +22,8 @@ export interface Client {
   readonly token: string
 }
 
-const Answer = z.object({ data: z.unknown() })
+/** The status of an album is answered without `data`. */
+const Answer = z.object({ data: z.unknown().optional() })
 
 /** Signs in over the public API, as a phone would. */
 export async function signIn(base: string, account: { email: string; password: string }): Promise<Client> {

@@ -14,6 +14,7 @@ import { linkToEvent } from './views.js'
 const LOOK_MS = 5000
 const BUSY_MS = 1500
 const HIDDEN_MS = 60_000
+const PAGE = 500
 /** Items that have elements; more of them follow when the end comes near. */
 const STEP = 120
 
@@ -33,7 +34,7 @@ export async function openAlbum(id, { me, organizations, first, onFound }) {
     if (!there) return showGone('This album does not exist, or it is not published for you.')
     const { found: album, org, path } = there
     onFound(org)
-    const pager = newPager(`${path}/media`, 'media', { limit: '500' })
+    const pager = newPager(`${path}/media`, 'media', { limit: PAGE })
     at = { album, org, path, me, pager, items: [], shown: STEP, isArranging: false }
     items.clear()
     await look()
@@ -74,7 +75,7 @@ async function look() {
     if (error.status === 404) return showGone(inWords(error))
     if (error.status !== 429) toast(inWords(error))
   }
-  timer = setTimeout(look, document.hidden ? HIDDEN_MS : isConverting(mine) ? BUSY_MS : LOOK_MS)
+  timer = setTimeout(look, document.hidden ? HIDDEN_MS : isConverting(mine) ? busyMs(mine) : LOOK_MS)
 }
 
 /** A draft event of another person is as good as none. */
@@ -85,6 +86,8 @@ const eventOf = ({ album, org }) =>
       })
     : undefined
 
+/** The pages of a large album are too many to be asked for so often. */
+const busyMs = ({ items: all }) => (all.length > PAGE ? LOOK_MS : BUSY_MS)
 const isConverting = (mine) => mine.items.some((m) => m.upload_status === 'processing')
 
 /** Every change of an album gives it a new time; only a deleted or restored media item does not, and it counts. */

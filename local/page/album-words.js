@@ -75,15 +75,6 @@ export const ALBUM_REFUSALS = {
   REORDER_MISMATCH: 'Someone else added or removed something meanwhile. Here is the album as it is now.',
 }
 
-/** A list with one of its entries at another place; the present list if there is nothing to move. */
-export function movedTo(list, entry, index) {
-  const from = list.indexOf(entry)
-  const to = Math.min(Math.max(index, 0), list.length - 1)
-  if (from < 0 || from === to) return list
-  const rest = list.filter((other) => other !== entry)
-  return [...rest.slice(0, to), entry, ...rest.slice(to)]
-}
-
 /** The items in the order of `ids`; those that it does not name follow as they were. */
 export function inOrder(items, ids) {
   const known = new Map(items.map((m) => [m.media_id, m]))

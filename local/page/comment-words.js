@@ -36,7 +36,7 @@ export const repliesOf = ({ reply_count: count }) => (count === 0 ? '' : plural(
 const MENTION =
   /(?<![\p{L}\p{N}])@(usr_[0-9a-z]{26}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})(?!-?[\p{L}\p{N}])/gu
 
-/** A comment in pieces: text, and mentions with the `id` of a member. An id that nobody is mentioned by is text. */
+/** A comment in pieces: text, and mentions with the `id` of a member. Any other id is text. */
 export function piecesOf({ body, mentions }) {
   const known = new Set(mentions.map(uuidOf))
   const pieces = []

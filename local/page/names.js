@@ -27,7 +27,7 @@ export function newNames({ org_id }) {
 
   return {
     learn,
-    /** Resolves once all of them are known, or nobody in the group has them. One at a time. */
+    /** Resolves once all of them are known, or no member of the group has them. One search at a time. */
     async need(ids) {
       while (loading) await loading
       loading = load(ids.map(uuidOf)).finally(() => {

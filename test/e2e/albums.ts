@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import pg from 'pg'
 import sharp from 'sharp'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
@@ -24,13 +25,15 @@ const TITLE = 'Summer <img src=x onerror=boom()>'
 const CAPTION = '<b>First</b> \u202Eevening'
 /** Overrides of direction, HTML, and marks that would cover what stands above. */
 const HTML_COMMENT = `<b>Ann</b> \u202E${'a\u0301'.repeat(3)} ${'\u0310'.repeat(30)}`.normalize()
+const LARGE = 1300
 const PHOTOS = [
   ['one.jpg', '#c0392b'],
   ['two.jpg', '#27ae60'],
   ['three.jpg', '#2980b9'],
 ] as const
 const folder = await browserFolder(t)
-process.env['DATABASE_URL'] = await emptyDatabase(t)
+const database = await emptyDatabase(t)
+process.env['DATABASE_URL'] = database
 // Both people come from one address, and are quicker than people.
 process.env['RATE_LIMIT_FACTOR'] = '3'
 let under: PageUnderTest
@@ -150,7 +153,6 @@ t.test('several photos are chosen in the library and added', async (t: Test) => 
 })
 
 t.test('an item is dragged to another place with the mouse', async () => {
-  await under.until(`document.querySelectorAll('#album-items .thumb.loaded').length >= 3`)
   await button(ann, 'Arrange').click()
   const [from, to] = await Promise.all(['three.jpg', 'one.jpg'].map((name) => item(ann, name).boundingBox()))
   if (!from || !to) throw new Error('the items are not shown')
@@ -458,6 +460,54 @@ t.test('an archived event is read-only', async (t: Test) => {
   await ann.getByText('The event of this album is archived').waitFor()
   for (const name of ['Add photos', 'Arrange', 'Edit']) t.notOk(await button(ann, name).isVisible(), name)
 })
+
+t.test('an album of thousands is loaded and shown in pages, and put in order as a whole', async (t: Test) => {
+  const base = eventPath.replace(/events.*/, 'albums')
+  const made = z.object({ album_id: z.string() }).parse(await api.call('POST', base, { title: 'Everything' }))
+  await fill(LARGE)
+  const lists: string[] = []
+  ann.on('request', (request) => void (/\/media\?/.test(request.url()) && lists.push(request.url())))
+  await ann.goto(`${under.platform.page.url}/#album=${made.album_id}`)
+  await ann.locator('#album-count', { hasText: '1,300 items' }).waitFor()
+  t.equal(await ann.locator('#album-items .tile').count(), 120, 'only some have elements')
+  t.equal(lists.filter((url) => url.includes('/albums/')).length, 1, 'only a page is loaded')
+  await ann.evaluate('scrollTo(0, document.body.scrollHeight)')
+  await under.until(`document.querySelectorAll('#album-items .tile').length > 200`)
+  await ann.evaluate('scrollTo(0, 0)')
+  await button(ann, 'Arrange').click()
+  const sent = ann.waitForRequest((request) => request.url().endsWith('/reorder'))
+  const saved = orderSaved()
+  await button(ann, 'Move OLD_2.jpg to the left').click()
+  const { media_ids: ids } = (await sent).postDataJSON()
+  t.equal(new Set(ids).size, LARGE, 'all of them')
+  await saved
+  t.strictSame((await names(ann)).slice(0, 3), ['OLD_2.jpg', 'OLD_1.jpg', 'OLD_3.jpg'])
+  await under.shoot('a10-large')
+})
+
+/** Items of the album that was made last, without files. */
+async function fill(rows: number): Promise<void> {
+  const client = new pg.Client({ connectionString: database })
+  await client.connect()
+  await client.query(
+    `with made as (select id, org_id, owner_id from albums order by created_at desc limit 1),
+      added as (
+        insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes, upload_status,
+            conversion_state)
+          select gen_random_uuid(), org_id, owner_id, 'OLD_' || n || '.jpg', 'image/jpeg', 'image', 1000, 'completed',
+            'succeeded'
+          from made, generate_series(1, $1::int) n
+          returning id, org_id, uploader_id, split_part(split_part(original_filename, '_', 2), '.', 1)::bigint as n)
+      insert into album_media (album_id, media_id, org_id, position, listed, added_by)
+        select made.id, added.id, added.org_id, n << 20, true, uploader_id from made, added`,
+    [rows],
+  )
+  await client.query(
+    `update albums set next_position = ($1::bigint + 1) << 20 where id = (select id from albums order by created_at desc limit 1)`,
+    [rows],
+  )
+  await client.end()
+}
 
 t.test('all of it without an error in the console and without a request to anywhere else', (t: Test) => {
   t.strictSame(under.consoleErrors, [])

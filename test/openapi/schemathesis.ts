@@ -59,6 +59,9 @@ async function configFor(api: TestApi): Promise<string> {
   await api.call(owner, 'POST', `${events}/${eventId}/activate`)
   const invited = { json: { email: 'bob@example.org' } }
   const invitation = await api.call(owner, 'POST', `${events}/${eventId}/invitations`, invited)
+  const album = await api.call(owner, 'POST', `/api/orgs/${api.org}/albums`, { json: { title: 'Reunion' } })
+  const comments = `${events}/${eventId}/meta/${eventId}/comments`
+  const comment = await api.call(owner, 'POST', comments, { json: { body: 'So many of us!' } })
   const values: Record<string, string> = {
     ORGANIZATION: api.org,
     MEDIA: media.data.media_id,
@@ -67,6 +70,8 @@ async function configFor(api: TestApi): Promise<string> {
     DRAFT: draft?.data.event_id,
     INVITATION: invitation.data.invitation_id,
     SLUG: invitation.data.slug,
+    ALBUM: album.data.album_id,
+    COMMENT: comment.data.comment_id,
     USER: api.people.member.wireId,
     SIGNED_OUT_TOKEN: another.token,
   }

@@ -3,6 +3,7 @@ import type { Tx } from '../../api/db/db.ts'
 import * as schema from '../../api/db/schema/index.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { TestDatabase } from './database.ts'
+import { eventually } from './eventually.ts'
 
 export interface Plan {
   'Node Type': string
@@ -35,4 +36,19 @@ export async function planOf({ admin }: TestDatabase, orgId: Uuid, ask: (tx: Tx)
     await client.query('rollback; deallocate page')
     client.release()
   }
+}
+
+/**
+ * Makes the statistics of these tables, and marks their pages as visible to all, without which no plan reads an index
+ * alone. A vacuum marks none that an earlier snapshot may still need, such as that of an automatic `analyze`.
+ */
+export async function vacuum({ admin }: Pick<TestDatabase, 'admin'>, ...tables: string[]): Promise<void> {
+  await eventually('the end of earlier snapshots', async () => {
+    await admin.query(`vacuum analyze ${tables.join()}`)
+    const { rows } = await admin.query(
+      'select from pg_class where relname = any($1) and relallvisible < relpages limit 1',
+      [tables],
+    )
+    return rows.length === 0
+  })
 }

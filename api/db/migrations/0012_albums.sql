@@ -60,7 +60,15 @@ grant select, insert, update, delete on albums, album_media to keepsake_worker;
 -- A deleted media item keeps its places in albums, hidden, and has them again when it is restored.
 create function hide_in_albums() returns trigger language plpgsql as $$
 begin
-  perform from album_media where media_id = new.id order by album_id for update;
+  -- A restored half may be paired in the same transaction: the rows of its counterpart, which may have the lower id, are
+  -- locked with its own.
+  perform from album_media where media_id in (
+    select new.id
+    union select m.id from media m where new.deleted_at is null and m.deleted_at is null and m.org_id = old.org_id
+      and m.uploader_id = old.uploader_id and m.live_photo_pair_id = old.live_photo_pair_id
+    union select m.id from media m where new.deleted_at is null and m.deleted_at is null and m.org_id = old.org_id
+      and m.uploader_id = old.uploader_id and m.asset_identifier = old.asset_identifier and m.paired_media_id is null
+  ) order by media_id, album_id for update;
   update album_media set listed = new.deleted_at is null where media_id = new.id;
   return null;
 end $$;

@@ -3,7 +3,7 @@ import { countItems, findItem, listAlbums, listItems, setCaption } from '../../.
 import type { Tx } from '../../../api/db/db.ts'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { startTestApi, uuidOf } from '../../support/api.ts'
-import { type Plan, planOf } from '../../support/explain.ts'
+import { type Plan, planOf, vacuum } from '../../support/explain.ts'
 
 /** What pages of albums read, with the plans that Postgres keeps for prepared queries. */
 const api = await startTestApi(t)
@@ -56,7 +56,7 @@ t.test('a page of albums reads no more than a page of each kind, whatever albums
       select gen_random_uuid(), $1, $2, id, 'A', 'PUBLIC', 'participants' from made`,
     [orgId, another.id, member.id, USERS],
   )
-  await sql('vacuum analyze albums, events, event_participants')
+  await vacuum(database, 'albums', 'events', 'event_participants')
   const [after] = await sql(
     `select id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at from albums
      order by created_at desc, id desc offset 9000 limit 1`,
@@ -99,7 +99,7 @@ t.test('a page of media items reads that page, and the count reads one index', a
         from (select id, row_number() over () as n from made) numbered, unnest($1::uuid[]) album`,
     [albumIds, orgId, member.id, ITEMS],
   )
-  await sql('vacuum analyze album_media, media')
+  await vacuum(database, 'album_media', 'media')
   for (const at of [undefined, 10, ITEMS - 50]) {
     const after = at === undefined ? undefined : { at, id: newUuid() }
     const nodes = await planOf(database, orgId, (tx) => listItems(tx, { albumId, after, limit: LIMIT }))

@@ -57,6 +57,7 @@ t.test(
     t.equal(await ended, 0, output())
     t.match(output(), /Photos .* 5 photos and a Live Photo \(IMG_2107\.(HEIC|JPG) with IMG_2107\.MOV\)/)
     t.match(output(), /Events .* “Thirty years on: the reunion” with guests, and a draft/)
+    t.match(output(), /Album .* of the event, with 6 photos, comments and reactions/)
     t.match(output(), 'Checked    5 photos: placeholder, image, WebP and thumbnail, without EXIF')
     t.match(output(), 'Checked    Live Photo: one media item, and its motion plays')
     t.match(output(), /Upload .* in chunks, last ones first: med_/)

@@ -1,25 +1,13 @@
 import t, { type Test } from 'tap'
 import { sampleEvents } from '../../../local/demo/events.ts'
 import { type Person, startTestApi } from '../../support/api.ts'
+import { demoClient, untilDone } from '../../support/demo-client.ts'
 
 /** The events of the demo, against a whole API. */
 const api = await startTestApi(t)
 const { member, owner, admin } = api.people
 
-/** The API in the shape that the demo has. Fails after `limit` requests, as if the demo had been killed. */
-function clientOf(person: Person, limit = Number.POSITIVE_INFINITY) {
-  let left = limit
-  return {
-    token: '',
-    put: () => Promise.reject(new Error('no files here')),
-    async call(method: string, path: string, json?: unknown) {
-      if (left-- <= 0) throw new Error('killed')
-      const answer = await api.call(person, method, path, json === undefined ? {} : { json })
-      if (answer.status >= 300) throw new Error(`${method} ${path} answered ${answer.status}`)
-      return answer.data
-    },
-  }
-}
+const clientOf = (person: Person, limit?: number) => demoClient(api, person, limit)
 const guests = [{ userId: owner.wireId, client: clientOf(owner) }, { userId: admin.wireId }]
 
 async function isWhole(t: Test): Promise<void> {
@@ -37,13 +25,7 @@ async function isWhole(t: Test): Promise<void> {
 }
 
 t.test('a demo that is cut off anywhere is completed by the next, and a third changes nothing', async (t) => {
-  for (let limit = 1; ; limit++) {
-    const done = await sampleEvents(clientOf(member, limit), api.org, guests).then(
-      () => true,
-      (error: Error) => (error.message === 'killed' ? false : Promise.reject(error)),
-    )
-    if (done) break
-  }
+  await untilDone((limit) => sampleEvents(clientOf(member, limit), api.org, guests))
   await isWhole(t)
   const event = await sampleEvents(clientOf(member), api.org, guests)
   t.equal(event.status, 'active')
