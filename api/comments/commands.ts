@@ -96,7 +96,9 @@ export async function changeComment(
   const mediaIds = await findAttachments(tx, comment.id)
   const edit = planEdit(changes, { ...comment, mediaIds })
   if (!edit.isChange) return show(request, comment, target)
-  await requireMentionable(request, event, target, edit, changes)
+  // The audience of the comment, which stays what it was, and not that of new comments on its target: the media item may
+  // have left the album since, or come into it.
+  await requireMentionable(request, event, comment, edit, changes)
   const content = await holdContent(request, edit)
   const told = new Set([...comment.mentions, ...(await findTold(tx, comment.id))])
   const row = await editComment(tx, { ...comment, mediaIds }, content)
@@ -137,7 +139,7 @@ async function lockComment(
 async function requireMentionable(
   { tx, orgId }: Changing,
   event: EventRow,
-  { audience }: FoundTarget,
+  { audience }: Pick<FoundTarget, 'audience'>,
   { content, added }: Edit,
   { mentions }: Changes,
 ): Promise<void> {

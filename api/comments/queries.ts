@@ -3,7 +3,7 @@ import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { afterCursor, microseconds } from '../db/keyset.ts'
 import { prepared } from '../db/prepared.ts'
-import { albums } from '../db/schema/albums.ts'
+import { type AlbumRow, albums } from '../db/schema/albums.ts'
 import {
   type Audience,
   type CommentRow,
@@ -12,7 +12,7 @@ import {
   commentVersions,
   type TargetType,
 } from '../db/schema/comments.ts'
-import { type EventRow, events } from '../db/schema/events.ts'
+import { type EventRow, eventParticipants, events } from '../db/schema/events.ts'
 import { media } from '../db/schema/media.ts'
 import { memberships } from '../db/schema/organizations.ts'
 import type { PageWanted } from '../http/page.ts'
@@ -60,12 +60,28 @@ export async function findComment(
   return row
 }
 
-export async function findAlbumId(tx: Tx, orgId: Uuid, eventId: Uuid): Promise<Uuid | undefined> {
+/** The album of an event, whoever may see it. */
+export async function findAlbumOfEvent(tx: Tx, orgId: Uuid, eventId: Uuid): Promise<AlbumRow | undefined> {
   const [row] = await tx
-    .select({ id: albums.id })
+    .select()
     .from(albums)
     .where(and(eq(albums.orgId, orgId), eq(albums.eventId, eventId)))
-  return row?.id
+  return row
+}
+
+/** Those of these users who have accepted an invitation to the event. */
+export async function findAccepted(tx: Tx, eventId: Uuid, userIds: readonly Uuid[]): Promise<Uuid[]> {
+  const rows = await tx
+    .select({ userId: eventParticipants.userId })
+    .from(eventParticipants)
+    .where(
+      and(
+        eq(eventParticipants.eventId, eventId),
+        inArray(eventParticipants.userId, [...userIds]),
+        eq(eventParticipants.status, 'accepted'),
+      ),
+    )
+  return rows.map(({ userId }) => userId)
 }
 
 /** Where an undeleted media item is among the comments of an event. */

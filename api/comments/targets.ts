@@ -6,10 +6,10 @@ import type { Audience } from '../db/schema/comments.ts'
 import type { EventRow } from '../db/schema/events.ts'
 import { eventActions } from '../events/policy.ts'
 import type { Read } from '../http/in-organization.ts'
-import { decide } from '../permissions/rule.ts'
+import { type Asking as Asker, decide } from '../permissions/rule.ts'
 import type { Target } from './comment.ts'
 import { audienceOf } from './policy.ts'
-import { type FoundComment, findAlbumId, findAttached, findComment, findMembers } from './queries.ts'
+import { type FoundComment, findAccepted, findAlbumOfEvent, findAttached, findComment, findMembers } from './queries.ts'
 
 /** What a comment or a reaction is about, as the caller reaches it. */
 export interface FoundTarget extends Target {
@@ -67,23 +67,29 @@ export async function listReaders(
   { orgId, event, audience, userIds }: { orgId: Uuid; event: EventRow; audience: Audience; userIds: readonly Uuid[] },
 ): Promise<Uuid[]> {
   const members = await findMembers(tx, orgId, userIds)
-  const albumId = audience === 'album' ? await findAlbumId(tx, orgId, event.id) : undefined
-  const able = await Promise.all(
-    members.map(async ({ userId, role }) => {
-      const asking = { userId, role, platformAdmin: false }
-      if (decide(eventActions['event.read'], asking, event) !== 'allowed') return []
-      if (audience === 'event') return [userId]
-      const album = albumId && (await findAlbum(tx, { orgId, id: albumId, callerId: userId }))
-      return album && decide(albumActions['album.read'], asking, album) === 'allowed' ? [userId] : []
-    }),
-  )
-  return able.flat()
+  const seesAlbum = audience === 'album' ? await albumReaders(tx, orgId, event.id, userIds) : () => true
+  return members.flatMap(({ userId, role }) => {
+    const asking = { userId, role, platformAdmin: false }
+    const seesEvent = decide(eventActions['event.read'], asking, event) === 'allowed'
+    return seesEvent && seesAlbum(asking) ? [userId] : []
+  })
+}
+
+/** Which of these users see the album of the event: asked once for all of them. */
+async function albumReaders(tx: Tx, orgId: Uuid, eventId: Uuid, userIds: readonly Uuid[]) {
+  const album = await findAlbumOfEvent(tx, orgId, eventId)
+  const accepted = new Set(await findAccepted(tx, eventId, userIds))
+  return (asking: Asker) => {
+    if (!album) return false
+    const seen = { ...album, isParticipant: accepted.has(asking.userId) }
+    return decide(albumActions['album.read'], asking, seen) === 'allowed'
+  }
 }
 
 /** Whether the caller sees the album of the event, and whether the media item is in it. */
 async function lookIntoAlbum({ tx, orgId, actor, can }: Asking, { id: eventId }: EventRow, mediaId: Uuid) {
-  const albumId = await findAlbumId(tx, orgId, eventId)
-  const album = albumId && (await findAlbum(tx, { orgId, id: albumId, callerId: actor.userId }))
+  const id = (await findAlbumOfEvent(tx, orgId, eventId))?.id
+  const album = id && (await findAlbum(tx, { orgId, id, callerId: actor.userId }))
   if (!album || !can('album.read', album)) return { seesAlbum: false, isInAlbum: false }
   const holding = await findAlbumWithMedia(tx, { orgId, eventId, mediaId, callerId: actor.userId })
   return { seesAlbum: true, isInAlbum: holding !== undefined }

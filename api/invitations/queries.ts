@@ -19,6 +19,7 @@ import { type EventRow, eventParticipants, events, type ParticipantStatus } from
 import { type InvitationRow, invitations } from '../db/schema/invitations.ts'
 import { memberships } from '../db/schema/organizations.ts'
 import { users } from '../db/schema/users.ts'
+import { findEvent } from '../events/queries.ts'
 import type { PageWanted } from '../http/page.ts'
 
 /** Whole seconds, as the token says them. */
@@ -60,20 +61,15 @@ export async function findInvitation(
 
 /** The event of an invitation, locked `for share`: before the invitation, in the order that `findEvent` describes. */
 export async function lockEventOf(tx: Tx, orgId: Uuid, id: Uuid): Promise<EventRow | undefined> {
-  const query = prepared(tx, 'lock_event_of_invitation', (name) => {
-    const of = tx
-      .select({ id: invitations.eventId })
+  const query = prepared(tx, 'find_event_of_invitation', (name) =>
+    tx
+      .select({ eventId: invitations.eventId })
       .from(invitations)
       .where(and(eq(invitations.orgId, org), eq(invitations.id, oneInvitation)))
-    return tx
-      .select()
-      .from(events)
-      .where(and(eq(events.orgId, org), eq(events.id, sql`(${of})`)))
-      .for('share')
-      .prepare(name)
-  })
+      .prepare(name),
+  )
   const [row] = await query.execute({ org: orgId, id })
-  return row
+  return row && findEvent(tx, orgId, row.eventId, { lock: 'share' })
 }
 
 /** The invitation and its organization. The only look-up that works outside of an organization. */

@@ -1,4 +1,8 @@
+import { drizzle } from 'drizzle-orm/node-postgres'
 import t, { type Test } from 'tap'
+import { listReaders } from '../../../api/comments/targets.ts'
+import * as schema from '../../../api/db/schema/index.ts'
+import { findEvent } from '../../../api/events/queries.ts'
 import { deletePurged } from '../../../api/worker/purge-queries.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { type Person, startTestApi, uuidOf } from '../../support/api.ts'
@@ -225,4 +229,51 @@ t.test('when an album opens, so does what was said in it', async (t) => {
   isMissing(t, await get(another, about), 'removed from the album')
   isMissing(t, await edit(member, about, { body: 'z' }), 'also for its author')
   t.equal((await call(member, 'DELETE', about)).status, 204, 'who can still remove it')
+})
+
+t.test('an edit mentions those who see the comment, wherever its media item has gone since', async (t) => {
+  const party = await event()
+  const [left, joined] = [await photo(), await photo()]
+  const album = await anAlbum(api, party, { orgId, owner: member, status: 'DRAFT', media: [left] })
+  const inside = await posted(member, at(party, 'media', left))
+  await posted(another, at(party), { body: 'x', media_ids: [left, joined] })
+  const outside = await posted(member, at(party, 'media', joined))
+  await sql('update album_media set media_id = $2 where album_id = $1', [album, uuidOf('media', joined)])
+  isMissing(t, await get(another, inside), 'it is for those who see the album')
+  t.match(await edit(member, inside, { mentions: [another.wireId] }), {
+    status: 400,
+    body: { error: { details: [{ field: 'body.mentions.0' }] } },
+  })
+  t.equal((await get(another, outside)).status, 200)
+  t.equal((await edit(member, outside, { mentions: [another.wireId] })).status, 200)
+})
+
+t.test('whom a comment may mention is asked once, however many they are', async (t) => {
+  const party = await event()
+  await anAlbum(api, party, { orgId, owner: member, visibility: 'participants' })
+  const guests = [...(await Promise.all(Array.from({ length: 5 }, () => aMember(api, orgId)))), participant]
+  await sql(
+    `insert into event_participants (event_id, user_id, org_id, status, joined_at)
+      select $1, guest, $2, 'accepted', now() from unnest($3::uuid[]) guest`,
+    [party.id, orgId, guests.map(({ id }) => id)],
+  )
+  const queries: string[] = []
+  const tx = drizzle(database.admin, {
+    schema,
+    casing: 'snake_case',
+    logger: { logQuery: (text) => queries.push(text) },
+  })
+  const row = await findEvent(tx, orgId, party.id)
+  if (!row) throw new Error('the event is gone')
+  const asked = async (people: Person[]) => {
+    queries.length = 0
+    const userIds = people.map(({ id }) => id)
+    const found = await listReaders(tx, { orgId, event: row, audience: 'album', userIds })
+    return { found: found.sort(), queries: queries.length }
+  }
+  const one = await asked([participant])
+  t.strictSame(one.found, [participant.id])
+  const all = await asked([...guests, another, stranger])
+  t.strictSame(all.found, guests.map(({ id }) => id).sort())
+  t.equal(all.queries, one.queries)
 })

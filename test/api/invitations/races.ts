@@ -4,6 +4,7 @@ import { newSlug } from '../../../api/invitations/slug.ts'
 import { type Answer, aPerson, type Person, startApiOn, startTestApi } from '../../support/api.ts'
 import { ask } from '../../support/ask.ts'
 import { eventually } from '../../support/eventually.ts'
+import { inTurn } from '../../support/in-turn.ts'
 import { asInvitation, invitationWorld, type MadeInvitation } from '../../support/invitations.ts'
 
 /** What several do at once with one invitation, on two replicas. */
@@ -199,4 +200,20 @@ t.test('a slug that is taken is drawn again', async (t) => {
     )
   t.equal((await insert([taken, taken, free])).slug, free)
   await t.rejects(insert([]), /no slug/)
+})
+
+t.test('an archive that waits gets its turn before those who respond after it', async (t) => {
+  const at = await world.event()
+  const made = await world.invite(at)
+  const guest = await aPerson(api)
+  // Others may share this lock: a response that did not queue would be answered while the archive waits.
+  const shared = { text: 'select from events where id = $1 for share', values: [at.id] }
+  const path = `/api/orgs/${api.org}/events/${at.wireId}/archive`
+  const [archived, responded] = await inTurn<{ status: number }>(
+    database,
+    shared,
+    () => api.call(member, 'POST', path),
+    () => respondAt(api.port, guest, made, 'accept'),
+  )
+  t.strictSame([archived?.status, responded?.status], [200, 422])
 })
