@@ -213,11 +213,11 @@ t.test('a person in two groups switches between them', async (t: Test) => {
     select o.id, u.id, 'member' from organizations o, users u
     where o.name = 'Lake House Friends' and u.email = 'member@keepsake.example'`)
   await page.reload()
-  await page.getByLabel('Group').selectOption({ label: 'Lake House Friends' })
+  await page.locator('#organization').selectOption({ label: 'Lake House Friends' })
   await page.getByRole('heading', { level: 1, name: 'Lake House Friends' }).waitFor()
   await page.getByText('Nothing here yet').waitFor()
   t.equal(await page.locator('.tile').count(), 0)
-  await page.getByLabel('Group').selectOption({ label: 'Class of 1994' })
+  await page.locator('#organization').selectOption({ label: 'Class of 1994' })
   await until(`document.querySelectorAll('.tile').length === 3`)
 })
 

@@ -69,7 +69,7 @@ t.test('a payload that is not what the specification prints is a bug here, not a
 for (const type of Object.keys(EVENTS) as EventType[]) {
   t.test(`the stream takes ${type}`, async (t) => {
     const subject = subjectOf({ area: 'media', org: newUuid(), aggregate: newUuid(), type })
-    t.match(subject, /^memory\.v1\.media\.[0-9a-f-]{36}\.[0-9a-f-]{36}\.[A-Za-z]+$/)
+    t.match(subject, /^memory\.v1\.media\.[0-9a-f-]{36}\.[0-9a-f-]{36}\.[A-Za-z_]+$/)
     t.ok(STREAM_SUBJECTS.some((s) => subject.startsWith(s.replace('>', ''))))
   })
 }
