@@ -27,11 +27,14 @@ export interface CursorPosition {
 
 export interface Cursors {
   encode(scope: CursorScope, after: CursorPosition): string
-  /** Throws Problem INVALID_CURSOR unless the server issued the cursor for this list within the last 24 hours. */
+  /** Throws Problem INVALID_CURSOR unless the server issued the cursor for this list within the last 24 hours, or little more. */
   decode(scope: CursorScope, cursor: string): CursorPosition
 }
 
 const LIFETIME_SECONDS = 24 * 3600
+/** Cursors of one position made within a quarter of an hour are identical, as links are: the entity tag of a page stays. */
+const WINDOW_SECONDS = 15 * 60
+const expiryAt = (nowSeconds: number) => Math.ceil((nowSeconds + LIFETIME_SECONDS) / WINDOW_SECONDS) * WINDOW_SECONDS
 const MAC_BYTES = 8
 const Content = z.object({
   v: z.literal(1),
@@ -48,7 +51,7 @@ export function cursors(secret: string, clock: Clock): Cursors {
 
   return {
     encode(scope, after) {
-      const content = { v: 1, k: [after.at, after.id], f: fingerprint(scope), exp: now() + LIFETIME_SECONDS }
+      const content = { v: 1, k: [after.at, after.id], f: fingerprint(scope), exp: expiryAt(now()) }
       const body = Buffer.from(JSON.stringify(content))
       return `cursor_${Buffer.concat([body, mac(body)]).toString('base64url')}`
     },

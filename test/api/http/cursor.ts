@@ -42,6 +42,16 @@ t.test('is good for 24 hours and under its key only', async (t) => {
   ms -= 24 * 3600 * 1000
 })
 
+t.test('is the same for a quarter of an hour, so that the entity tag of a page is', async (t) => {
+  ms += 1000
+  const early = mine.encode(scope, after)
+  ms += 15 * 60_000 - 2000
+  t.equal(mine.encode(scope, after), early)
+  ms += 1001
+  t.not(mine.encode(scope, after), early)
+  ms -= 15 * 60_000 + 1
+})
+
 t.test('nothing else is a cursor', async (t) => {
   const bytes = Buffer.from(cursor.slice(7), 'base64url')
   const changed = (i: number) => {
