@@ -3,6 +3,16 @@ export const monthOf = (m) => takenAt(m).slice(0, 7)
 const takenAt = (m) => m.captured_at ?? m.created_at
 const isNewer = (a, b) => (takenAt(a) === takenAt(b) ? a.media_id > b.media_id : takenAt(a) > takenAt(b))
 
+/** A media item whose time of capture becomes known moves, and may come again in a later page of its month. */
+function lastOfEach(items) {
+  const byId = new Map()
+  for (const m of items) {
+    byId.delete(m.media_id)
+    byId.set(m.media_id, m)
+  }
+  return [...byId.values()]
+}
+
 /**
  * What the page knows of a library: the months and their counts, and the media items of the months that it has loaded.
  * A list has cursors and no page numbers, so a month is reached from the nearest newer month whose end was seen before.
@@ -81,7 +91,7 @@ export function newTimeline() {
     if (isTail(record, start) || record.isWhole) return
     if (record.month !== start.from) record.found = []
     record.found ??= []
-    record.found.push(...found)
+    record.found = lastOfEach([...record.found, ...found])
     if (record.found.length >= record.items.length) show(record)
   }
 
@@ -97,7 +107,7 @@ export function newTimeline() {
     record.items = [...record.found]
     for (const m of record.items) {
       const old = records.get(monthById.get(m.media_id))
-      if (old) old.items = old.items.filter((other) => other.media_id !== m.media_id)
+      if (old && old !== record) old.items = old.items.filter((other) => other.media_id !== m.media_id)
       monthById.set(m.media_id, record.month)
     }
   }

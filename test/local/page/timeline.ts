@@ -132,6 +132,21 @@ const at = <T>(list: readonly T[], i: number) => list[i % Math.max(1, list.lengt
 const EVENTS = ['look', 'load', 'add', 'remove', 'move', 'trim', 'restart'] as const
 const steps = fc.array(fc.record({ what: fc.constantFrom(...EVENTS), i: fc.nat(200) }), { maxLength: 25 })
 
+t.test('a media item that comes again in the next page of its month is shown there', async (t) => {
+  const made = { created_at: '2026-01-01T00:00:00.000Z' }
+  const item = { ...made, media_id: 'a', captured_at: '2025-09-09T09:09:09.001Z' }
+  const other = { ...made, media_id: 'b', captured_at: '2025-06-01T00:00:00.000Z' }
+  const server = new Server(1)
+  const timeline = newTimeline()
+  server.items = [item, other]
+  timeline.setMonths(server.months())
+  load(server, timeline, '2025-09', 0)
+  server.items = [{ ...item, captured_at: '2025-09-09T09:09:09.000Z' }, other]
+  load(server, timeline, '2025-09', 1)
+  t.strictSame(shown(timeline), [item.media_id, other.media_id])
+  t.equal(timeline.find(item.media_id)?.captured_at, '2025-09-09T09:09:09.000Z')
+})
+
 t.test('whatever happens in between, it ends with what the server has, in its order', async () => {
   fc.assert(
     fc.property(items, steps, fc.integer({ min: 1, max: 9 }), (all, script, pageSize) => {
