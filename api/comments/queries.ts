@@ -60,7 +60,7 @@ export async function findComment(
   return row
 }
 
-/** The album of an event, whoever may see it. */
+/** The album of an event. Whether the caller may see it is still to be decided. */
 export async function findAlbumOfEvent(tx: Tx, orgId: Uuid, eventId: Uuid): Promise<AlbumRow | undefined> {
   const [row] = await tx
     .select()
