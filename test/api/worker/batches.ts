@@ -151,6 +151,8 @@ t.test('forming batches reads waiting images only, not the library', async (t) =
     )
     return rows[0] as { n: number; ends: number }
   }
+  // What this connection itself has read, such as for the deletion before each test, is reported late otherwise.
+  await admin.query('select pg_stat_force_next_flush()')
   const before = await scans()
   // A pool of its own: a connection that ends has reported what it read.
   const mine = openDatabase({ url, role: 'keepsake_worker', statementTimeoutMs: 10_000, maxConnections: 1, log })
