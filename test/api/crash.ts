@@ -228,7 +228,7 @@ t.test('killed before the commit of an acceptance: nothing of it happened, and t
   t.strictSame((await since()).types, ['MemberJoined'])
 })
 
-t.test('all that was recorded is published as it was recorded, once, by whoever comes next', async (t) => {
+t.test('a relay that starts after the crash publishes each recorded event once, unchanged', async (t) => {
   const recorded = await outbox()
   const published: CloudEvent[] = []
   const bus = { publish: async (_: string, event: CloudEvent) => void published.push(event) }

@@ -63,7 +63,7 @@ async function fill({ database: { admin }, orgId, userId }: World, others: numbe
        lateral (select id from users where issuer = 'bench' limit case when org_id = $1 then $2::int else 1 end) users`,
     [orgId, PARTICIPANTS],
   )
-  // The caller is invited to all of their own organization, and somebody else to every event.
+  // The caller is invited to all events of their own organization, and another user to every event.
   await admin.query(
     `insert into invitations (id, org_id, event_id, slug, user_id, token_expires_at, invited_by)
      select gen_random_uuid(), org_id, id, lpad(translate(upper(to_hex(row_number() over ())), '01', 'XY'), 8, 'Z'), who,

@@ -92,7 +92,7 @@ function askBare({ id, eventId, slug, token }: Made): Request {
   return { method: 'POST', path: '/', headers: { 'content-type': 'application/json' }, body }
 }
 
-/** Pending invitations to events of the organization, for whoever has their tokens. */
+/** Pending invitations to events of the organization, for responders that present their tokens. */
 async function fill({ database: { admin }, orgId, userId }: World, count: number): Promise<Made[]> {
   const eventIds = Array.from({ length: EVENTS }, () => newUuid())
   await admin.query(

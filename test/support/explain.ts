@@ -9,16 +9,28 @@ export interface Plan {
   'Node Type': string
   'Index Name'?: string
   'Relation Name'?: string
+  Alias?: string
   'Actual Rows': number
   'Actual Loops': number
   'Rows Removed by Filter'?: number
   'Heap Fetches'?: number
   Plans?: Plan[]
 }
-const nodesOf = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
+const nodesOf = (plan: Plan, without?: string): Plan[] =>
+  without !== undefined && plan.Alias === without
+    ? []
+    : [plan, ...(plan.Plans ?? []).flatMap((child) => nodesOf(child, without))]
 
-/** The plan that Postgres keeps for the one query that `ask` sends, once it is prepared, as the role of the API. */
-export async function planOf({ admin }: TestDatabase, orgId: Uuid, ask: (tx: Tx) => Promise<unknown>): Promise<Plan[]> {
+/**
+ * The plan that Postgres keeps for the one query that `ask` sends, once it is prepared, as the role of the API. Leaves out
+ * what is below the node with the alias `without`.
+ */
+export async function planOf(
+  { admin }: Pick<TestDatabase, 'admin'>,
+  orgId: Uuid,
+  ask: (tx: Tx) => Promise<unknown>,
+  without?: string,
+): Promise<Plan[]> {
   const seen: { sql: string; params: unknown[] }[] = []
   const logger = { logQuery: (sql: string, params: unknown[]) => void seen.push({ sql, params }) }
   await ask(drizzle(admin, { schema, casing: 'snake_case', logger }))
@@ -31,7 +43,7 @@ export async function planOf({ admin }: TestDatabase, orgId: Uuid, ask: (tx: Tx)
     await client.query(`prepare page as ${query.sql}`)
     const given = query.params.map((value) => client.escapeLiteral(String(value))).join()
     const { rows } = await client.query(`explain (analyze, format json) execute page (${given})`)
-    return nodesOf(rows[0]['QUERY PLAN'][0].Plan)
+    return nodesOf(rows[0]['QUERY PLAN'][0].Plan, without)
   } finally {
     await client.query('rollback; deallocate page')
     client.release()

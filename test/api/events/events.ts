@@ -259,7 +259,7 @@ const joins = (user: Uuid, to = orgId) =>
   sql(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [to, user])
 const leaves = (user: Uuid) => sql('delete from memberships where org_id = $1 and user_id = $2', [orgId, user])
 
-t.test('whoever leaves the organization takes part in none of its events any more', async (t) => {
+t.test('a member who leaves the organization no longer takes part in any of its events', async (t) => {
   const leaver = await aPerson(api)
   await joins(leaver.id)
   await sql(`update users set display_name = 'Lea' where id = $1`, [leaver.id])

@@ -133,7 +133,7 @@ t.test('a page reads no more than one page of each state, whatever drafts of oth
      select id, owner_id, org_id, 'accepted', now() from events where org_id = $1`,
     [org],
   )
-  // The caller is invited to all of them, and so is somebody else.
+  // The caller is invited to all of them, and so is another user.
   await sql(
     `insert into invitations (id, org_id, event_id, slug, user_id, token_expires_at, invited_by)
      select gen_random_uuid(), $1, id, lpad(translate(upper(to_hex(row_number() over ())), '01', 'XY'), 8, 'Z'), who,

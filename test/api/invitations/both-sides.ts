@@ -252,7 +252,7 @@ const PAIRS: Pair[] = [
         [200, 204],
         ['NOT_FOUND', 204],
       ],
-      // Whoever is first, the removal counts.
+      // The removal takes effect in either order.
       holds: async (t, scene, [{ status }]) => {
         t.strictSame(await standing(scene), [false, undefined])
         const { status: state, generation } = await world.row(scene.ofGuest)

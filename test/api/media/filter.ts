@@ -1,12 +1,11 @@
-import { drizzle } from 'drizzle-orm/node-postgres'
 import t from 'tap'
-import * as schema from '../../../api/db/schema/index.ts'
 import { type ListOptions, listMedia } from '../../../api/media/queries.ts'
 import { sniff } from '../../../api/media/sniff.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { startApiOn } from '../../support/api.ts'
 import { ask } from '../../support/ask.ts'
 import { testDatabase } from '../../support/database.ts'
+import { planOf } from '../../support/explain.ts'
 import { startTestIdentity } from '../../support/identity.ts'
 
 const ROWS = 20_000
@@ -28,44 +27,10 @@ await admin.query(
 )
 await admin.query('analyze media')
 
-interface Plan {
-  'Node Type': string
-  'Index Name'?: string
-  Alias?: string
-  'Actual Rows': number
-  'Rows Removed by Filter'?: number
-  Plans?: Plan[]
-}
 /** Without the look-up of the other half of a Live Photo, of which there are none here. */
-const nodesOf = (plan: Plan): Plan[] => (plan.Alias === 'half' ? [] : [plan, ...(plan.Plans ?? []).flatMap(nodesOf)])
-
-/** How Postgres answers the query of a page, asked by the role of the API with the plan that it keeps for a prepared one. */
-async function planOf(options: Partial<ListOptions>): Promise<Plan[]> {
-  const seen: { sql: string; params: unknown[] }[] = []
-  const logger = { logQuery: (sql: string, params: unknown[]) => void seen.push({ sql, params }) }
-  const tx = drizzle(admin, { schema, casing: 'snake_case', logger })
-  await listMedia(tx, {
-    orgId: org,
-    sort: 'created_at',
-    mimeType: undefined,
-    after: undefined,
-    limit: LIMIT + 1,
-    ...options,
-  })
-  const [query] = seen
-  if (!query || seen.length > 1) throw new Error('a page is one query')
-  const client = await admin.connect()
-  try {
-    await client.query(`begin; set local role keepsake_api; set local plan_cache_mode = force_generic_plan`)
-    await client.query(`select set_config('app.org', $1, true)`, [org])
-    await client.query(`prepare page as ${query.sql}`)
-    const given = query.params.map((value) => client.escapeLiteral(String(value))).join()
-    const { rows } = await client.query(`explain (analyze, format json) execute page (${given})`)
-    return nodesOf(rows[0]['QUERY PLAN'][0].Plan)
-  } finally {
-    await client.query('rollback; deallocate page')
-    client.release()
-  }
+const planOfPage = (options: Partial<ListOptions>) => {
+  const page = { orgId: org, sort: 'created_at', mimeType: undefined, after: undefined, limit: LIMIT + 1 } as const
+  return planOf({ admin }, org, (tx) => listMedia(tx, { ...page, ...options }), 'half')
 }
 
 const halfWay = async (where: string) => {
@@ -105,7 +70,7 @@ const PAGES: [name: string, options: Partial<ListOptions>, index: string, rows: 
 ]
 for (const [name, options, index, rows] of PAGES) {
   t.test(`the page ${name} reads what it shows and nothing else`, async (t) => {
-    const nodes = await planOf(options)
+    const nodes = await planOfPage(options)
     t.strictSame(
       nodes.flatMap((node) => node['Index Name'] ?? []),
       [index],

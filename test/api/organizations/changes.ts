@@ -105,7 +105,7 @@ t.test('the last owner stays one', async (t) => {
   t.equal((await rolesIn(api, org.id))[owner.id], 'owner')
 })
 
-t.test('whoever leaves is out on every replica at once; what they uploaded stays', async (t) => {
+t.test('a member who leaves has no access on any replica from then on; their uploads stay', async (t) => {
   const replica = await startApiOn(t, { database, identity })
   const { org, owner, member, another } = await aClub()
   const elsewhere = (who: Person, path: string) =>

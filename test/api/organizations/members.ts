@@ -194,7 +194,7 @@ t.test('a cursor belongs to its filters, and counts are of all pages', async (t)
   for (const query of [{ query: 'N' }, { query: 'a' }, {}, { query: 'n', joined_year: '2026' }]) {
     t.equal((await ask(nameless, named, { ...(query as Record<string, string>), cursor })).code, 'INVALID_CURSOR')
   }
-  // Whoever leaves while another pages is missing, and moves nobody.
+  // A member who leaves while another user pages is missing from the list, and the others keep their places.
   const gone = rest.data.members[0].user_id
   await database.admin.query('delete from memberships where org_id = $1 and user_id = $2', [named.id, gone])
   const again = await ask(nameless, named, { query: 'n', cursor })
