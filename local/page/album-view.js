@@ -15,8 +15,8 @@ const LOOK_MS = 5000
 const BUSY_MS = 1500
 const HIDDEN_MS = 60_000
 const PAGE = 500
-/** Items that have elements; more of them follow when the end comes near. */
-const STEP = 120
+/** How often an order is made anew when others add and remove meanwhile. */
+const MOST_MERGES = 3
 
 let at
 let timer
@@ -35,7 +35,7 @@ export async function openAlbum(id, { me, organizations, first, onFound }) {
     const { found: album, org, path } = there
     onFound(org)
     const pager = newPager(`${path}/media`, 'media', { limit: PAGE })
-    at = { album, org, path, me, pager, items: [], shown: STEP, isArranging: false }
+    at = { album, org, path, me, pager, items: [], moves: [], isArranging: false }
     items.clear()
     await look()
   } catch (error) {
@@ -96,15 +96,16 @@ async function loadChanged(mine) {
   if (mine.state === state && !isConverting(mine)) return
   await mine.pager.again()
   // What the person is moving stays as they see it, until it is saved.
-  if (mine.isHeld) return
+  if (mine.isHeld || mine.isSaving) return
   mine.state = state
   take(mine)
 }
 
 /** A page that was read before another one may have an item that has moved since. */
+const loaded = ({ pager }) => [...new Map(pager.items().map((m) => [m.media_id, m])).values()]
+
 function take(mine) {
-  const byId = new Map(mine.pager.items().map((m) => [m.media_id, m]))
-  mine.items = [...byId.values()]
+  mine.items = loaded(mine)
   for (const m of mine.items) refreshViewer(m)
 }
 
@@ -151,8 +152,8 @@ function renderSteps(steps) {
 }
 
 function renderItems() {
-  items.render(at.items.slice(0, at.shown))
-  $('album-more').hidden = at.shown >= at.items.length && !at.pager.hasMore()
+  items.render(at.items)
+  $('album-more').hidden = !at.pager.hasMore()
 }
 
 function askFor(step) {
@@ -199,7 +200,8 @@ const items = newAlbumItems($('album-items'), {
     at.isHeld = false
     renderItems()
   },
-  saveOrder: (ids) => void saveOrder(at, ids),
+  place: (id, neighbours) => void saveOrder(at, { id, ...neighbours }),
+  move: (id, by) => void move(at, id, by),
 })
 
 async function remove(m) {
@@ -208,26 +210,67 @@ async function remove(m) {
   }
 }
 
-/** One order at a time is sent; of several, the last one counts. The API wants all items of the album in it. */
-async function saveOrder(mine, ids) {
-  mine.items = words.inOrder(mine.items, ids)
-  mine.isUnsaved = true
+/** Moves an item by some places; ±Infinity is an end, also where that is not loaded yet. The part that was used keeps the focus. */
+async function move(mine, id, by) {
+  const part = ['.handle', '.earlier', '.later'].find((each) => document.activeElement?.matches(each))
+  try {
+    if (by === Infinity) await loadRest(mine)
+  } catch (error) {
+    return toast(say(error))
+  }
+  const neighbours = words.neighboursAfter(mine.items, id, by)
+  if (!neighbours || mine !== at) return
+  const saved = saveOrder(mine, { id, ...neighbours })
+  items.focus(id, part)
+  await saved
+}
+
+/**
+ * One order at a time is sent; of several, the last one counts. The API wants all items of the album in it: if another
+ * person has added or removed one meanwhile, what this person moved is moved again in the album as it is then.
+ */
+async function saveOrder(mine, change) {
+  mine.moves.push(change)
+  mine.items = words.moved(mine.items, change)
+  mine.isHeld = false
+  renderItems()
   if (mine.isSaving) return
   mine.isSaving = true
   try {
-    while (mine.isUnsaved) {
-      await loadRest(mine)
-      mine.isUnsaved = false
-      await call('POST', `${mine.path}/media/reorder`, { media_ids: mine.items.map((m) => m.media_id) })
-    }
+    const isMerged = await sendOrders(mine)
     announce('The order is saved')
+    if (isMerged) toast('Someone else changed the album meanwhile. Your order is saved, with what they changed.')
   } catch (error) {
     mine.state = undefined
     toast(say(error))
   } finally {
-    Object.assign(mine, { isSaving: false, isUnsaved: false, isHeld: false })
+    Object.assign(mine, { isSaving: false, moves: [] })
   }
   if (mine === at) await look()
+}
+
+/** Sends orders until there is nothing new to send. Returns whether others have changed the album meanwhile. */
+async function sendOrders(mine) {
+  let merges = 0
+  while (mine.moves.length > 0) {
+    await loadRest(mine)
+    const sent = mine.moves.length
+    try {
+      await call('POST', `${mine.path}/media/reorder`, { media_ids: mine.items.map((m) => m.media_id) })
+      mine.moves.splice(0, sent)
+    } catch (error) {
+      if (error.code !== 'REORDER_MISMATCH' || ++merges > MOST_MERGES) throw error
+      await merge(mine)
+    }
+  }
+  return merges > 0
+}
+
+async function merge(mine) {
+  await patiently(() => mine.pager.again())
+  while (mine.pager.hasMore()) await patiently(() => mine.pager.more())
+  mine.items = mine.moves.reduce(words.moved, loaded(mine))
+  if (mine === at) renderItems()
 }
 
 async function loadRest(mine) {
@@ -252,8 +295,12 @@ async function refresh(m) {
   return fresh
 }
 
-/** The album as the viewer goes through it. */
+/** The album as the viewer goes through it. What is in the album of an event can be discussed there. */
 const viewing = {
+  get discussed() {
+    const { org, me, event } = at ?? {}
+    return event && { event: () => at?.event ?? event, org, me, path: `/api/orgs/${org.org_id}/events/${event.event_id}` }
+  },
   find,
   neighbour(id, step) {
     const index = at?.items.findIndex((m) => m.media_id === id) ?? -1
@@ -303,10 +350,11 @@ const ifThere = (error) => {
 async function showMore() {
   const mine = at
   if (!mine || $('album-more').hidden) return
-  mine.shown += STEP
-  if (mine.shown > mine.items.length && mine.pager.hasMore() && !mine.isHeld) {
-    await more(mine).catch((error) => toast(inWords(error)))
-  }
+  // Of two at once, the second would load the same page.
+  if (mine.isHeld || mine.isLoading) return
+  mine.isLoading = true
+  await more(mine).catch((error) => toast(inWords(error)))
+  mine.isLoading = false
   if (mine === at) renderItems()
 }
 
