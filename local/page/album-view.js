@@ -295,6 +295,13 @@ async function refresh(m) {
   return fresh
 }
 
+/** Opens an item of the album that is shown, as the address named it. False if it is not there. */
+export function openInAlbum(id) {
+  const m = find(id)
+  if (m) openViewer(m, viewing)
+  return Boolean(m)
+}
+
 /** The album as the viewer goes through it. What is in the album of an event can be discussed there. */
 const viewing = {
   get discussed() {

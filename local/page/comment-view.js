@@ -36,7 +36,7 @@ export function newComment(at, context) {
     element.dataset.comment = comment.comment_id
     element.classList.toggle('deleted', Boolean(comment.isDeleted))
     put('.comment-author', comment.isDeleted ? '' : (comment.author_name ?? 'A former member'))
-    put('.comment-time', ago(comment.created_at, Date.now()))
+    put('.comment-time', comment.isDeleted ? '' : ago(comment.created_at, Date.now()))
     find('.comment-time').title = new Date(comment.created_at).toLocaleString()
     put('.comment-edited', comment.edited ? 'edited' : '')
     find('.reply').hidden = !can.reply

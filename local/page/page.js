@@ -1,5 +1,5 @@
 import { call, isSignedIn, signOut } from './client.js'
-import { closeAlbum, openAlbum } from './album-view.js'
+import { closeAlbum, openAlbum, openInAlbum } from './album-view.js'
 import { closeAlbums, openAlbums } from './albums.js'
 import { closeDialogs } from './dialogs.js'
 import { forgetUnsent } from './discussion.js'
@@ -152,5 +152,5 @@ else if (wanted) await enter(wanted, open)
 else showSignIn()
 if (hash.has('media') && organization) {
   history.replaceState(null, '', location.pathname + withoutKey(location.hash))
-  await openById(hash.get('media'))
+  if (!openInAlbum(hash.get('media'))) await openById(hash.get('media'))
 }

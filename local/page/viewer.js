@@ -87,10 +87,13 @@ function showPanel() {
 }
 
 let discussing
+/** The media item whose comment the toast says is unsent. */
+let announced
 /** What was begun about another media item is kept there, which its author should know. */
 function discuss(discussed) {
   if (discussing !== shown.media_id) leaveComments()
   discussing = shown.media_id
+  if (announced === discussing) $('toast').hidden = true
   openMediaComments(shown, discussed, openViewer)
 }
 
@@ -98,6 +101,8 @@ function leaveComments() {
   const [id, given] = [discussing, does]
   discussing = undefined
   if (!closeMediaComments() || (dialog.open && isShown(id))) return
+  if (below.some((before) => before.shown.media_id === id)) return
+  announced = id
   const m = given.find(id)
   const text = 'Your comment is not sent. It is kept with the item.'
   const run = () => dialog.open && does === given && show(given.find(id) ?? m)
