@@ -15,6 +15,8 @@ const LOOK_MS = 5000
 const BUSY_MS = 1500
 const HIDDEN_MS = 60_000
 const PAGE = 500
+/** How far below the window the end may be before more is loaded. */
+const NEAR = 600
 /** How often an order is made anew when others add and remove meanwhile. */
 const MOST_MERGES = 3
 
@@ -35,7 +37,7 @@ export async function openAlbum(id, { me, organizations, first, onFound }) {
     const { found: album, org, path } = there
     onFound(org)
     const pager = newPager(`${path}/media`, 'media', { limit: PAGE })
-    at = { album, org, path, me, pager, items: [], moves: [], isArranging: false }
+    at = { album, org, path, me, pager, items: [], moves: [], moved: 0, isArranging: false }
     items.clear()
     await look()
   } catch (error) {
@@ -94,9 +96,10 @@ const isConverting = (mine) => mine.items.some((m) => m.upload_status === 'proce
 async function loadChanged(mine) {
   const state = [mine.album.updated_at, mine.album.media_count].join()
   if (mine.state === state && !isConverting(mine)) return
+  const { moved } = mine
   await mine.pager.again()
-  // What the person is moving stays as they see it, until it is saved.
-  if (mine.isHeld || mine.isSaving) return
+  // What the person is moving stays as they see it, until it is saved. Pages may be from before it was.
+  if (mine.isHeld || mine.isSaving || moved !== mine.moved) return
   mine.state = state
   take(mine)
 }
@@ -154,6 +157,13 @@ function renderSteps(steps) {
 function renderItems() {
   items.render(at.items)
   $('album-more').hidden = !at.pager.hasMore()
+  moreIfNear()
+}
+
+/** Loads the next page when the end of those that are loaded comes near. */
+function moreIfNear() {
+  const more = $('album-more')
+  if (more.offsetParent && more.getBoundingClientRect().top < innerHeight + NEAR) void showMore()
 }
 
 function askFor(step) {
@@ -231,6 +241,7 @@ async function move(mine, id, by) {
  */
 async function saveOrder(mine, change) {
   mine.moves.push(change)
+  mine.moved++
   mine.items = words.moved(mine.items, change)
   mine.isHeld = false
   renderItems()
@@ -372,7 +383,8 @@ $('album-arrange').addEventListener('click', () => {
   render()
 })
 $('album-more').addEventListener('click', () => void showMore())
-new IntersectionObserver(([end]) => end.isIntersecting && void showMore(), { rootMargin: '600px' }).observe($('album-more'))
+// An observer of intersections would miss a scroll to the end in the frame in which a page arrives.
+addEventListener('scroll', moreIfNear, { passive: true })
 document.addEventListener('visibilitychange', () => {
   if (!document.hidden) void look()
 })

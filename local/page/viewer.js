@@ -34,6 +34,9 @@ export function openViewer(m, given) {
   show(m)
 }
 
+/** The browser scrolls to where the view was when the viewer opened: what scrolls elsewhere has to come later. */
+let goneBack = Promise.resolve()
+
 /** Closes what is shown; what was shown before it is there again. */
 function back() {
   if (below.length === 0) return closeViewer()
@@ -44,7 +47,10 @@ function back() {
 
 export function closeViewer() {
   if (!dialog.open) return
-  if (history.state?.viewer) history.back()
+  if (history.state?.viewer) {
+    goneBack = new Promise((resolve) => addEventListener('popstate', () => setTimeout(resolve), { once: true }))
+    history.back()
+  }
   dialog.close()
 }
 
@@ -262,7 +268,7 @@ dialog.addEventListener('close', () => {
   shown = undefined
   if ($('toast').parentElement === dialog) document.body.append($('toast'))
   leaveComments()
-  first.does.closed(first.shown?.media_id)
+  void goneBack.then(() => first.does.closed(first.shown?.media_id))
 })
 addEventListener('popstate', () => {
   if (dialog.open && !history.state?.viewer) dialog.close()
