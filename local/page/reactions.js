@@ -10,7 +10,9 @@ import { inWords } from './refusal-words.js'
 export function reactionBar({ onChanged }) {
   const bar = Object.assign(document.createElement('div'), { className: 'reactions', role: 'group', ariaLabel: 'Reactions' })
   let shown
-  let isBusy = false
+  /** One request after the other: a click while one is on its way counts once it is answered. */
+  let queue = Promise.resolve()
+  let waiting = 0
   const buttons = EMOJIS.map((emoji, i) => {
     const button = Object.assign(document.createElement('button'), { type: 'button', className: 'reaction' })
     const [face, count] = ['face', 'number'].map((className) => Object.assign(document.createElement('span'), { className }))
@@ -18,7 +20,7 @@ export function reactionBar({ onChanged }) {
     face.ariaHidden = 'true'
     button.append(face, count)
     button.dataset.emoji = EMOJI_NAMES[i]
-    button.addEventListener('click', () => void toggle(emoji))
+    button.addEventListener('click', () => enqueue(emoji))
     return button
   })
   bar.append(...buttons)
@@ -38,9 +40,16 @@ export function reactionBar({ onChanged }) {
     bar.classList.toggle('fixed', !mayReact)
   }
 
+  function enqueue(emoji) {
+    const { id } = shown.place
+    waiting++
+    queue = queue.then(async () => {
+      if (shown.place.id === id) await toggle(emoji)
+      waiting--
+    })
+  }
+
   async function toggle(emoji) {
-    if (isBusy) return
-    isBusy = true
     const { target, place } = shown
     const before = target.my_reaction
     const next = before?.emoji === emoji ? null : emoji
@@ -55,8 +64,6 @@ export function reactionBar({ onChanged }) {
     } catch (error) {
       showHere(target)
       toast(inWords(error))
-    } finally {
-      isBusy = false
     }
   }
 
@@ -68,7 +75,7 @@ export function reactionBar({ onChanged }) {
   return {
     element: bar,
     update(given) {
-      if (isBusy && shown.place.id === given.place.id) return
+      if (waiting > 0 && shown.place.id === given.place.id) return
       shown = given
       render()
     },
