@@ -349,8 +349,11 @@ t.test('reactions count once, and can be taken back', async (t: Test) => {
   t.ok(await react('React with party, 0 so far', false).isVisible(), 'one of each person')
   await react('React with fire, 1 so far', true).click()
   await react('React with fire, 0 so far', false).waitFor()
+  // It is shown before it is saved. The host would see it only when asking again.
+  const saved = bob.waitForResponse((r) => r.request().method() === 'POST' && r.url().endsWith('/reactions/meta'))
   await react('React with heart, 0 so far', false).click()
   await react('React with heart, 1 so far', true).waitFor()
+  await saved
 })
 
 t.test('the host sees both, replies and reacts', async (t: Test) => {
