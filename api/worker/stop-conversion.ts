@@ -1,6 +1,6 @@
 import { isFinished, TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import { parseId, type Uuid } from '../../lib/contract/ids.ts'
-import { type Cluster, isClusterError } from '../../lib/runtime/cluster.ts'
+import { type Cluster, isClusterError } from '../../lib/runtime/kube/cluster.ts'
 import type { Database } from '../db/db.ts'
 import { type ConversionKey, findConversion } from '../media/conversion.ts'
 import type { TranscodeJobObject } from './projector.ts'

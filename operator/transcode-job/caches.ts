@@ -9,7 +9,7 @@ import {
   type ReflectHandlers,
   type Reflection,
   type Resource,
-} from '../../lib/runtime/cluster.ts'
+} from '../../lib/runtime/kube/cluster.ts'
 import { LabelIndex } from '../runtime/label-index.ts'
 import { OwnWrites } from '../runtime/own-writes.ts'
 import type { Job, Pod } from './batch.ts'

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { TRANSCODE_JOBS, type TranscodeJobStatus } from '../../crds/transcode-job.ts'
-import { type Cluster, isClusterError, JOBS } from '../../lib/runtime/cluster.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
+import { type Cluster, isClusterError, JOBS } from '../../lib/runtime/kube/cluster.ts'
 import type { OwnWrites } from '../runtime/own-writes.ts'
 import type { Job } from './batch.ts'
 import type { RawTranscodeJob } from './caches.ts'

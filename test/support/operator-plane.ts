@@ -8,8 +8,8 @@ import {
   type TranscodeJobStatus,
   type TranscodeProgress,
 } from '../../crds/transcode-job.ts'
-import { type Cluster, EVENTS_V1, JOBS, type KubeObject, PODS, type Resource } from '../../lib/runtime/cluster.ts'
-import { openKubeCluster } from '../../lib/runtime/kube-cluster.ts'
+import { type Cluster, EVENTS_V1, JOBS, type KubeObject, PODS, type Resource } from '../../lib/runtime/kube/cluster.ts'
+import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
 import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
 import type { RawTranscodeJob } from '../../operator/transcode-job/caches.ts'
 import { OWNER_UID } from '../../operator/transcode-job/child.ts'

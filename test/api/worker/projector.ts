@@ -8,7 +8,7 @@ import { TRANSCODE_JOBS, type TranscodeJobStatus } from '../../../crds/transcode
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { manifestKey, masterKey } from '../../../lib/contract/object-keys.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
-import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store.ts'
+import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 import {
   aManifest,
   conversionWorld,
