@@ -111,6 +111,7 @@ export const RunOutput = z.object({
   manifestKey: z.string().max(512).optional().describe('Key of the manifest, which lists all converted files'),
   reason: z.string().max(64).optional().describe('Machine-readable reason of the failure, e.g. CorruptInput'),
   message: z.string().max(512).optional().describe('Human-readable reason of the failure'),
+  item: z.string().max(64).optional().describe('Id of the item that made the output fail'),
 })
 export type RunOutput = z.infer<typeof RunOutput>
 
