@@ -1,10 +1,10 @@
 import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import { manifestKey, masterKey, outputPrefix } from '../../lib/contract/object-keys.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
-import type { Cluster, KubeObject, Reflection } from '../../lib/runtime/cluster.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
+import type { Cluster, KubeObject, Reflection } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
-import type { ObjectStore } from '../../lib/runtime/object-store.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../db/db.ts'
 import {
   type Conversion,

@@ -2,7 +2,7 @@ import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../lib/contract/object-keys.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
-import type { ObjectStore } from '../../lib/runtime/object-store.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import { changesOf } from '../http/in-organization.ts'
 import { nextLook } from './purge-plan.ts'
 import {

@@ -1,7 +1,7 @@
 import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import { Manifest } from '../../lib/contract/manifest.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
-import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
+import { type ObjectStore, StoreError } from '../../lib/runtime/object-store/object-store.ts'
 import { isKeepable } from '../http/text.ts'
 
 const MAX_BYTES = 256 * 1024

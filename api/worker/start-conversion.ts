@@ -1,7 +1,7 @@
 import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
-import { type Cluster, isClusterError, type KubeObject } from '../../lib/runtime/cluster.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
+import { type Cluster, isClusterError, type KubeObject } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Database } from '../db/db.ts'
 import { type Conversion, type ConversionKey, failConversion } from '../media/conversion.ts'

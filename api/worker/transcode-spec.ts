@@ -2,7 +2,7 @@ import { API_VERSION } from '../../crds/kind.ts'
 import { TRANSCODE_JOBS, type TranscodeInput, type TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { formatId, suffixOf, type Uuid } from '../../lib/contract/ids.ts'
 import { originalKey, outputPrefix } from '../../lib/contract/object-keys.ts'
-import type { KubeObject } from '../../lib/runtime/cluster.ts'
+import type { KubeObject } from '../../lib/runtime/kube/cluster.ts'
 import type { BatchPriority } from './batch-plan.ts'
 
 export interface MediaToConvert {

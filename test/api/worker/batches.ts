@@ -13,7 +13,7 @@ import { conversionErrorOf } from '../../../lib/contract/conversion-error.ts'
 import { formatId, newUuid, parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { manifestKey } from '../../../lib/contract/object-keys.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
-import { type Cluster, ClusterError } from '../../../lib/runtime/cluster.ts'
+import { type Cluster, ClusterError } from '../../../lib/runtime/kube/cluster.ts'
 import {
   conversionWorld,
   failed,

@@ -15,7 +15,7 @@ import type { OutboxMessage } from '../../../lib/contract/events.ts'
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { mediaPrefix, originalKey } from '../../../lib/contract/object-keys.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
-import type { ObjectStore } from '../../../lib/runtime/object-store.ts'
+import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import {
   aManifest,
   conversionWorld,

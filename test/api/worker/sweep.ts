@@ -11,7 +11,7 @@ import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { originalKey } from '../../../lib/contract/object-keys.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
-import { type Cluster, ClusterError } from '../../../lib/runtime/cluster.ts'
+import { type Cluster, ClusterError } from '../../../lib/runtime/kube/cluster.ts'
 import {
   conversionWorld,
   failed,
