@@ -46,7 +46,7 @@ const EDITED: Comment = {
 }
 
 const TARGETS =
-  'Comments are about the event (`meta`, and the id of the event), about a comment that is no reply itself, or about a media item that is in the album of the event, if the caller can see the album, or attached to a comment of the event.'
+  'Comments are about the event (`meta`, and the id of the event), about a comment that is no reply itself, or about a media item that is in the album of the event, if the caller can see the album, or attached to a comment of the event. Either half of a Live Photo names the Live Photo, whose comments have the id of its image.'
 const MENTIONS =
   'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the comment.'
 

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { listComments } from '../../../api/comments/queries.ts'
 import { countReactions } from '../../../api/reactions/queries.ts'
@@ -146,6 +147,22 @@ t.test('what was said about either half is said about the Live Photo', async (t)
     posts.slice(-2).map(({ target_id }) => target_id),
     [halves.image, halves.image],
   )
+})
+
+t.test('the upload of the image takes along what was said about its video', async (t) => {
+  const key = randomUUID()
+  const [party, video] = [await event(), await upload('video', key)]
+  await anAlbum(api, party, { orgId, owner: member, media: [video] })
+  const path = await posted(another, at(party, 'media', video))
+  const { reaction_id } = (await react(another, party, '🎉', 'media', video)).data
+  const halves = { party, video, image: await upload('image', key) }
+  for (const half of HALVES) {
+    t.strictSame(await bodies(thread(halves, half)), ['Hello'])
+    t.match(await like(another, halves, half, '🎉'), { status: 200, data: { reaction_id, counts: { '🎉': 1 } } })
+    t.match(await call(owner, 'GET', `${thread(halves, half)}/${idIn(path)}`), {
+      data: { target: { id: halves.image } },
+    })
+  }
 })
 
 t.test('a comment from before is edited and deleted by the path of either half', async (t) => {
