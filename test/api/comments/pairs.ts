@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { listComments } from '../../../api/comments/queries.ts'
+import type { ItemIds } from '../../../api/media/pairing-plan.ts'
 import { countReactions } from '../../../api/reactions/queries.ts'
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { albumWorld } from '../../support/albums.ts'
@@ -89,17 +90,23 @@ t.test('both halves are read by two ranges of an index', async (t) => {
     [orgId, halves.party.id, ids],
   )
   await vacuum(database, 'comments', 'reactions')
-  const thread = { orgId, eventId: halves.party.id, callerId: another.id, type: 'media', ids } as const
+  const thread = { orgId, eventId: halves.party.id, callerId: another.id, type: 'media' } as const
   const cursor = { at: new Date(Date.now() - 4_000 * 60_000).toISOString(), id: newUuid() }
-  for (const after of [undefined, cursor]) {
+  const asked: [of: ItemIds, after: typeof cursor | undefined][] = [
+    [ids, undefined],
+    [ids, cursor],
+    [[ids[0]], undefined],
+    [[ids[1]], cursor],
+  ]
+  for (const [of, after] of asked) {
     const nodes = await planOf(database, orgId, (tx) =>
-      listComments(tx, { ...thread, sees: ['event', 'album'], limit: 21, after }),
+      listComments(tx, { ...thread, ids: of, sees: ['event', 'album'], limit: 21, after }),
     )
     // `r` are replies.
     const pages = nodes.filter((node) => node['Relation Name'] === 'comments' && node.Alias !== 'r')
     t.strictSame(
       pages.map((node) => node['Index Name']),
-      ['comments_listed', 'comments_listed'],
+      of.map(() => 'comments_listed'),
     )
     for (const page of pages) t.ok(page['Actual Rows'] <= 21, `${page['Actual Rows']} rows`)
   }
