@@ -29,6 +29,18 @@ module.exports = {
       '^(jobs|lib|crds)/|node_modules/(zod|fluent-ffmpeg|@types/fluent-ffmpeg|sharp|exif-reader|libheif-js|thumbhash)/',
       'no Postgres, no Kubernetes in an ffmpeg pod',
     ),
+    {
+      name: 'shared-parts-of-jobs-know-no-program',
+      severity: 'error',
+      from: { path: '^jobs/(runtime|ffmpeg|hls|images)/' },
+      to: { path: '^jobs/(?!(runtime|ffmpeg|hls|images)/)' },
+    },
+    {
+      name: 'ffmpeg-is-below-hls',
+      severity: 'error',
+      from: { path: '^jobs/ffmpeg/' },
+      to: { path: '^jobs/(hls|images)/' },
+    },
     only(
       'operator-only-knows-kubernetes',
       '^operator/',
@@ -61,7 +73,7 @@ module.exports = {
     {
       name: 'only-queries-touch-tables',
       severity: 'error',
-      from: { path: '^api/', pathNot: '(queries\\.ts|/conversion\\.ts|^api/db/|^api/outbox)' },
+      from: { path: '^api/', pathNot: '(queries\\.ts|^api/db/|^api/outbox)' },
       to: { path: '^api/db/schema/', dependencyTypesNot: ['type-only'] },
     },
     {
@@ -70,11 +82,11 @@ module.exports = {
       from: { path: '^api/', pathNot: '^api/app\\.ts$' },
       to: { path: '/routes\\.ts$' },
     },
-    adapter('only-the-adapter-imports-ffmpeg', 'fluent-ffmpeg', '^jobs/ffmpeg'),
+    adapter('only-the-adapter-imports-ffmpeg', 'fluent-ffmpeg', '^jobs/ffmpeg/'),
     adapter('only-the-adapter-imports-libheif', 'libheif-js', '^jobs/images/libheif-worker'),
-    adapter('only-the-adapter-imports-s3', 'minio', '^lib/runtime/object-store-s3'),
-    adapter('only-the-adapter-imports-nats', 'nats', '^lib/runtime/event-bus-nats'),
-    adapter('only-the-adapter-imports-kubernetes', '@kubernetes/client-node', '^lib/runtime/kube'),
+    adapter('only-the-adapter-imports-s3', 'minio', '^lib/runtime/object-store/s3'),
+    adapter('only-the-adapter-imports-nats', 'nats', '^lib/runtime/event-bus/nats'),
+    adapter('only-the-adapter-imports-kubernetes', '@kubernetes/client-node', '^lib/runtime/kube/'),
     adapter('only-the-adapter-imports-jose', 'jose', '^api/(auth/|invitations/token)'),
   ],
   options: {

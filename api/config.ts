@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { flag, int, json } from '../lib/runtime/config.ts'
-import { StoreConfig } from '../lib/runtime/open-object-store.ts'
+import { StoreConfig } from '../lib/runtime/object-store/open.ts'
 
 /** base64url of at least 32 bytes, as `openssl rand -base64 32 | tr +/ -_` prints it. */
 const secret = z.string().regex(/^[A-Za-z0-9_-]{43,}={0,2}$/, 'must be base64url of at least 32 bytes')

@@ -1,6 +1,6 @@
 import type { Clock } from '../lib/runtime/clock.ts'
 import type { Log } from '../lib/runtime/log.ts'
-import type { ObjectStore } from '../lib/runtime/object-store.ts'
+import type { ObjectStore } from '../lib/runtime/object-store/object-store.ts'
 import type { Refusals } from './audit/refusals.ts'
 import type { ApiConfig } from './config.ts'
 import type { Database } from './db/db.ts'

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { RequestSeen } from '../lib/runtime/kube-http.ts'
+import type { RequestSeen } from '../lib/runtime/kube/http.ts'
 import { controllerMetrics } from './runtime/metrics.ts'
 import { processMetrics } from './runtime/process-metrics.ts'
 import type { Caches } from './transcode-job/caches.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { TRANSCODE_JOBS } from '../crds/transcode-job.ts'
-import { type Cluster, JOBS, NODES, PODS } from '../lib/runtime/cluster.ts'
+import { type Cluster, JOBS, NODES, PODS } from '../lib/runtime/kube/cluster.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import type { OperatorConfig } from './config.ts'
 import { type OperatorMetrics, operatorMetrics } from './operator-metrics.ts'

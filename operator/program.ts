@@ -1,6 +1,6 @@
 import { loadConfig } from '../lib/runtime/config.ts'
 import { armFailpoint } from '../lib/runtime/failpoint.ts'
-import { openKubeCluster } from '../lib/runtime/kube-cluster.ts'
+import { openKubeCluster } from '../lib/runtime/kube/kube-cluster.ts'
 import { lifecycle } from '../lib/runtime/lifecycle.ts'
 import { openLog } from '../lib/runtime/log.ts'
 import { OperatorConfig } from './config.ts'

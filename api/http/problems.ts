@@ -1,7 +1,7 @@
 import type { ErrorRequestHandler, Response } from 'express'
 import * as z from 'zod'
 import { PROBLEMS, Problem, type ProblemCode } from '../../lib/contract/problem.ts'
-import { StoreError } from '../../lib/runtime/object-store.ts'
+import { StoreError } from '../../lib/runtime/object-store/object-store.ts'
 import { ClientGone, stateOf } from './request.ts'
 
 const CODES = Object.keys(PROBLEMS) as [ProblemCode, ...ProblemCode[]]

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { int } from '../../lib/runtime/config.ts'
-import { BusConfig } from '../../lib/runtime/open-event-bus.ts'
-import { StoreConfig } from '../../lib/runtime/open-object-store.ts'
+import { BusConfig } from '../../lib/runtime/event-bus/open.ts'
+import { StoreConfig } from '../../lib/runtime/object-store/open.ts'
 
 /** The environment of the worker. */
 export const WorkerConfig = BusConfig.extend({

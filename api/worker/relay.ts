@@ -1,5 +1,5 @@
 import { EVENTS, type EventType, type OutboxMessage, subjectOf, toCloudEvent } from '../../lib/contract/events.ts'
-import type { EventBus } from '../../lib/runtime/event-bus.ts'
+import type { EventBus } from '../../lib/runtime/event-bus/event-bus.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { safeMessage } from '../../lib/runtime/log-error.ts'

@@ -1,4 +1,4 @@
-import { badInput } from '../failure.ts'
+import { badInput } from '../runtime/failure.ts'
 
 export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'avif' | 'heif'
 

@@ -1,7 +1,7 @@
 import { extname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { EXIT } from '../../lib/contract/job-result.ts'
-import { TransientError } from '../failure.ts'
+import { TransientError } from '../runtime/failure.ts'
 import { corrupt, type ImageHeader, tooLarge } from './header.ts'
 
 /** The decoder needs about 12 bytes a pixel and several seconds for 12 megapixels. */

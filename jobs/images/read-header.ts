@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises'
 import { inflateSync } from 'node:zlib'
 import { sizeText } from '../../lib/contract/size.ts'
-import { badInput, PermanentError } from '../failure.ts'
+import { badInput, PermanentError } from '../runtime/failure.ts'
 import { readGif } from './gif.ts'
 import { type Bytes, corrupt, type ImageFormat, type ImageHeader, tooLarge } from './header.ts'
 import { readHeif } from './heif.ts'

@@ -1,6 +1,6 @@
 import { EXIT } from '../../lib/contract/job-result.ts'
-import { badInput, TransientError } from '../failure.ts'
-import { runTool, ToolCrashed } from '../tool-process.ts'
+import { badInput, TransientError } from '../runtime/failure.ts'
+import { runTool, ToolCrashed } from '../runtime/tool-process.ts'
 import { corrupt, tooLarge } from './header.ts'
 import { IMAGE_LIMITS } from './read-header.ts'
 

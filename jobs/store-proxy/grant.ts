@@ -1,5 +1,5 @@
 import type { StoreGrant } from '../../lib/contract/store-proxy.ts'
-import { isObjectKey } from '../../lib/runtime/object-store-key.ts'
+import { isObjectKey } from '../../lib/runtime/object-store/key.ts'
 
 /** What a request touches: one object, or all below a prefix. */
 export type Target = { key: string } | { prefix: string } | 'nothing'

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { NamedParts, OBJECT_HEADER, type Refusal, type StoreGrant } from '../../lib/contract/store-proxy.ts'
 import type { Log } from '../../lib/runtime/log.ts'
-import { type ObjectStore, StoreError } from '../../lib/runtime/object-store.ts'
+import { type ObjectStore, StoreError } from '../../lib/runtime/object-store/object-store.ts'
 import { permits, type Target } from './grant.ts'
 
 interface Call {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import * as z from 'zod'
 import { API_VERSION, type CelRule, GROUP, type Kind, VERSION } from '../../crds/kind.ts'
-import { ClusterError, EVENTS_V1, JOBS, LEASES, PODS, type Resource } from '../../lib/runtime/cluster.ts'
+import { ClusterError, EVENTS_V1, JOBS, LEASES, PODS, type Resource } from '../../lib/runtime/kube/cluster.ts'
 import { EventBody, JobSpec, LeaseSpec, PodSpec } from './batch-schemas.ts'
 import { isPlainObject, type Json } from './json.ts'
 import { refuseDuplicates } from './list-types.ts'

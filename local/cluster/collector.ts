@@ -1,4 +1,4 @@
-import type { KubeObject } from '../../lib/runtime/cluster.ts'
+import type { KubeObject } from '../../lib/runtime/kube/cluster.ts'
 import type { Change, Store } from './store.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { JOBS, PODS } from '../../lib/runtime/cluster.ts'
+import { JOBS, PODS } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { planJob } from './job-plan.ts'
 import { randomSuffix } from './metadata.ts'

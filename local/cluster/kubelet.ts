@@ -1,4 +1,4 @@
-import { type ObjectKey, PODS } from '../../lib/runtime/cluster.ts'
+import { type ObjectKey, PODS } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { type PodRun, type PodRunOptions, runPod } from './pod-run.ts'
 import type { Store } from './store.ts'

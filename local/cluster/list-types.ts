@@ -1,4 +1,4 @@
-import { ClusterError } from '../../lib/runtime/cluster.ts'
+import { ClusterError } from '../../lib/runtime/kube/cluster.ts'
 import { isPlainObject, type Json } from './json.ts'
 
 /** Throws Invalid when a list of type map or set has a key twice, which zod does not check. */

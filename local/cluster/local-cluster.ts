@@ -12,7 +12,7 @@ import {
   type ReflectHandlers,
   type ReflectOptions,
   type Resource,
-} from '../../lib/runtime/cluster.ts'
+} from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { BUILT_IN, customResource } from './admission.ts'
 import { runCollector } from './collector.ts'

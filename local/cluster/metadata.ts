@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import type { KubeObject } from '../../lib/runtime/cluster.ts'
+import type { KubeObject } from '../../lib/runtime/kube/cluster.ts'
 import { invalid, type ResourceRules } from './admission.ts'
 import { type StoredMeta, timeOf } from './types.ts'
 

@@ -5,7 +5,7 @@ import type {
   Reflection,
   ReflectOptions,
   Resource,
-} from '../../lib/runtime/cluster.ts'
+} from '../../lib/runtime/kube/cluster.ts'
 import { deepFreeze } from './json.ts'
 import { parseFieldSelector, parseSelector } from './selector.ts'
 import type { Change, Store } from './store.ts'

@@ -1,4 +1,4 @@
-import { PODS } from '../../lib/runtime/cluster.ts'
+import { PODS } from '../../lib/runtime/kube/cluster.ts'
 import type { Store } from './store.ts'
 import { conditionIn, isTerminal, type ObjectCondition, type Pod, setCondition } from './types.ts'
 

@@ -1,4 +1,4 @@
-import { ClusterError, type KubeObject } from '../../lib/runtime/cluster.ts'
+import { ClusterError, type KubeObject } from '../../lib/runtime/kube/cluster.ts'
 
 export type LabelTest = (labels: Readonly<Record<string, string>>) => boolean
 

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { ClusterError, type KubeObject, type ObjectKey, type Resource } from '../../lib/runtime/cluster.ts'
+import { ClusterError, type KubeObject, type ObjectKey, type Resource } from '../../lib/runtime/kube/cluster.ts'
 import { type Body, invalid, type ResourceRules } from './admission.ts'
 import type { PodSpec } from './batch-schemas.ts'
 import { applyFields, type Ownership } from './field-ownership.ts'

@@ -1,4 +1,4 @@
-import type { KubeObject, ObjectMeta } from '../../lib/runtime/cluster.ts'
+import type { KubeObject, ObjectMeta } from '../../lib/runtime/kube/cluster.ts'
 import type { Container, JobSpec, PodSpec } from './batch-schemas.ts'
 
 /** Metadata as the store keeps it, with fields that the wire type does not have. */

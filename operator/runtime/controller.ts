@@ -1,4 +1,4 @@
-import { ClusterError, type ObjectKey } from '../../lib/runtime/cluster.ts'
+import { ClusterError, type ObjectKey } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ControllerMetrics } from './metrics.ts'
 import { type AddOptions, PRIORITY, WorkQueue } from './queue.ts'

@@ -1,4 +1,4 @@
-import { type Cluster, EVENTS_V1, type KubeObject } from '../../lib/runtime/cluster.ts'
+import { type Cluster, EVENTS_V1, type KubeObject } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { TokenBucket } from '../../lib/runtime/token-bucket.ts'
 import { microTime } from './micro-time.ts'

@@ -1,4 +1,4 @@
-import type { KubeObject } from '../../lib/runtime/cluster.ts'
+import type { KubeObject } from '../../lib/runtime/kube/cluster.ts'
 
 /** An index of cached objects by the value of one label. The caller passes on the cache's changes. */
 export class LabelIndex<T extends KubeObject> {

@@ -1,4 +1,4 @@
-import { ClusterError } from '../../lib/runtime/cluster.ts'
+import { ClusterError } from '../../lib/runtime/kube/cluster.ts'
 
 export interface LatestWriterOptions<T> {
   /** Writes one value. Values for one key are written one after another. */

@@ -6,7 +6,7 @@ import {
   type KubeObject,
   LEASES,
   type ObjectKey,
-} from '../../lib/runtime/cluster.ts'
+} from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { microTime } from './micro-time.ts'
 

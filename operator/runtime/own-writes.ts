@@ -1,4 +1,4 @@
-import type { KubeObject } from '../../lib/runtime/cluster.ts'
+import type { KubeObject } from '../../lib/runtime/kube/cluster.ts'
 
 /**
  * This process's own writes that the cache does not show yet. A cache lags behind; a decision on the state before the

@@ -1,4 +1,4 @@
-import type { KubeObject, ObjectMeta } from '../../lib/runtime/cluster.ts'
+import type { KubeObject, ObjectMeta } from '../../lib/runtime/kube/cluster.ts'
 
 /** The parts of batch/v1 and v1 that this operator reads or writes. */
 export interface JobCondition {

@@ -1,4 +1,4 @@
-import { type Cluster, type KubeObject, NODES, type Reflection } from '../../lib/runtime/cluster.ts'
+import { type Cluster, type KubeObject, NODES, type Reflection } from '../../lib/runtime/kube/cluster.ts'
 
 interface Node extends KubeObject {
   status?: { allocatable?: Record<string, string> }

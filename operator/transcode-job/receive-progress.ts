@@ -1,6 +1,6 @@
 import { parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
 import type { ProgressReport, ProgressSubject } from '../../lib/contract/progress.ts'
-import type { Cluster } from '../../lib/runtime/cluster.ts'
+import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { LatestWriter } from '../runtime/latest-writer.ts'
 import type { SubjectState } from '../runtime/progress-receiver.ts'

@@ -1,5 +1,6 @@
-import { isFinished, parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
-import { type Cluster, isClusterError, type ObjectKey, PODS } from '../../lib/runtime/cluster.ts'
+import { isFinished } from '../../crds/run.ts'
+import { parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
+import { type Cluster, isClusterError, type ObjectKey, PODS } from '../../lib/runtime/kube/cluster.ts'
 import type { Reconcile, Result } from '../runtime/controller.ts'
 import type { EventRecorder } from '../runtime/events.ts'
 import { isOwnedBy, type Job, type Pod } from './batch.ts'

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { GROUP } from '../../crds/kind.ts'
-import type { KubeObject, ObjectMeta, OwnerReference } from '../../lib/runtime/cluster.ts'
+import type { KubeObject, ObjectMeta, OwnerReference } from '../../lib/runtime/kube/cluster.ts'
 import type { ContainerStatus, Job, Pod } from './batch.ts'
 import { OWNER_UID } from './child.ts'
 

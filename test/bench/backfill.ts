@@ -6,7 +6,7 @@ import { newUuid, parseId, type Uuid } from '../../lib/contract/ids.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
 import { systemClock } from '../../lib/runtime/clock.ts'
 import { loadConfig } from '../../lib/runtime/config.ts'
-import { openMemoryBus } from '../../lib/runtime/event-bus-memory.ts'
+import { openMemoryBus } from '../../lib/runtime/event-bus/memory.ts'
 import {
   anImageManifest,
   type ConversionWorld,

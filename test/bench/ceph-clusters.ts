@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
-import { openS3Store } from '../../lib/runtime/object-store-s3.ts'
+import { openS3Store } from '../../lib/runtime/object-store/s3.ts'
 import { startRadosGateway } from '../support/services/radosgw.ts'
 
 /**

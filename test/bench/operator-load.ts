@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
-import { type Cluster, JOBS, type KubeObject, PODS } from '../../lib/runtime/cluster.ts'
+import { type Cluster, JOBS, type KubeObject, PODS } from '../../lib/runtime/kube/cluster.ts'
 import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
 import { type ChildConfig, childJob, OUR_LABELS } from '../../operator/transcode-job/child.ts'
 import { plan } from '../../operator/transcode-job/plan.ts'

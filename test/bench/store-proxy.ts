@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ObjectStore } from '../../lib/runtime/object-store.ts'
-import { openFolderStore } from '../../lib/runtime/object-store-folder.ts'
-import { openProxyStore } from '../../lib/runtime/object-store-proxy.ts'
+import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { openProxyStore } from '../../lib/runtime/object-store/proxy.ts'
 
 /**
  * What the sidecar of a Job costs: the transfers of a conversion (its source, then its segments) through the store proxy,

@@ -3,7 +3,12 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { transcodeJobKind } from '../../crds/transcode-job.ts'
-import { ClusterError, type ClusterErrorReason, type KubeObject, type Resource } from '../../lib/runtime/cluster.ts'
+import {
+  ClusterError,
+  type ClusterErrorReason,
+  type KubeObject,
+  type Resource,
+} from '../../lib/runtime/kube/cluster.ts'
 import { BUILT_IN, customResource } from '../../local/cluster/admission.ts'
 import { parseFieldSelector, parseSelector } from '../../local/cluster/selector.ts'
 import { Store } from '../../local/cluster/store.ts'

@@ -14,7 +14,7 @@ import {
   type ObjectMeta,
   type ReflectOptions,
   type Resource,
-} from '../../lib/runtime/cluster.ts'
+} from '../../lib/runtime/kube/cluster.ts'
 import { eventually } from './eventually.ts'
 
 export interface ContractOptions {

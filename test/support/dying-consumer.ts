@@ -1,4 +1,4 @@
-import { openNatsBus } from '../../lib/runtime/event-bus-nats.ts'
+import { openNatsBus } from '../../lib/runtime/event-bus/nats.ts'
 import { quietLog } from './quiet-log.ts'
 
 /** A consumer that dies without warning while it handles one event: `url consumer event-id max-deliver`. */

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { armFailpoint } from '../../lib/runtime/failpoint.ts'
-import { openFolderStore } from '../../lib/runtime/object-store-folder.ts'
+import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
 
 /** One operation on a folder store in a process that does not survive it: `folder operation failpoint`. */
 const [folder = '', operation = '', failpoint] = process.argv.slice(2)

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { type CloudEvent, type EventType, subjectOf, toCloudEvent } from '../../lib/contract/events.ts'
 import { newUuid } from '../../lib/contract/ids.ts'
-import { type Delivery, type EventBus, PoisonMessage } from '../../lib/runtime/event-bus.ts'
+import { type Delivery, type EventBus, PoisonMessage } from '../../lib/runtime/event-bus/event-bus.ts'
 import { eventually } from './eventually.ts'
 
 export interface Sample {

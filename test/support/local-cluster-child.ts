@@ -1,5 +1,5 @@
-import { JOBS } from '../../lib/runtime/cluster.ts'
 import { armFailpoint } from '../../lib/runtime/failpoint.ts'
+import { JOBS } from '../../lib/runtime/kube/cluster.ts'
 import { openLocalCluster } from '../../local/cluster/local-cluster.ts'
 import { aJob } from './local-jobs.ts'
 

@@ -1,6 +1,6 @@
 import { KubeConfig } from '@kubernetes/client-node'
-import { NODES, PODS } from '../../lib/runtime/cluster.ts'
-import { openKubeCluster } from '../../lib/runtime/kube-cluster.ts'
+import { NODES, PODS } from '../../lib/runtime/kube/cluster.ts'
+import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
 import type { Pod } from '../../operator/transcode-job/batch.ts'
 import type { TestCluster } from '../cluster/driver/cluster.ts'
 import { eventually } from './eventually.ts'

@@ -11,7 +11,7 @@ import {
   type PartInfo,
   StoreError,
   type StoreErrorCode,
-} from '../../lib/runtime/object-store.ts'
+} from '../../lib/runtime/object-store/object-store.ts'
 
 const MIB = 1024 * 1024
 const md5 = (data: Buffer | string) => createHash('md5').update(data).digest('base64')

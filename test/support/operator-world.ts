@@ -1,6 +1,6 @@
 import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import type { JobResult } from '../../lib/contract/job-result.ts'
-import { JOBS, type KubeObject, PODS } from '../../lib/runtime/cluster.ts'
+import { JOBS, type KubeObject, PODS } from '../../lib/runtime/kube/cluster.ts'
 import type { Store } from '../../local/cluster/store.ts'
 import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
 import type { RawTranscodeJob } from '../../operator/transcode-job/caches.ts'

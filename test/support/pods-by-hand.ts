@@ -1,5 +1,5 @@
 import type { JobResult } from '../../lib/contract/job-result.ts'
-import { type ObjectKey, PODS, type Resource } from '../../lib/runtime/cluster.ts'
+import { type ObjectKey, PODS, type Resource } from '../../lib/runtime/kube/cluster.ts'
 import type { JobCondition, Pod } from '../../operator/transcode-job/batch.ts'
 
 export interface Ending {

@@ -1,7 +1,7 @@
 import { Agent, type RequestOptions, request } from 'node:https'
 import type { KubeConfig } from '@kubernetes/client-node'
-import { ClusterError, type ObjectKey, type Resource } from '../../lib/runtime/cluster.ts'
-import { clusterErrorOf, parseStatus } from '../../lib/runtime/kube-errors.ts'
+import { ClusterError, type ObjectKey, type Resource } from '../../lib/runtime/kube/cluster.ts'
+import { clusterErrorOf, parseStatus } from '../../lib/runtime/kube/errors.ts'
 
 /** Merge patches of `status`, as kubelets send them: production code has no use for these. */
 export async function statusPatcher(config: KubeConfig) {

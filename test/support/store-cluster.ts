@@ -6,7 +6,7 @@ import type {
   ReflectHandlers,
   ReflectOptions,
   Resource,
-} from '../../lib/runtime/cluster.ts'
+} from '../../lib/runtime/kube/cluster.ts'
 import { BUILT_IN, customResource } from '../../local/cluster/admission.ts'
 import { reflectStore } from '../../local/cluster/reflection.ts'
 import { parseSelector } from '../../local/cluster/selector.ts'

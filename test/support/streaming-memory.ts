@@ -1,4 +1,4 @@
-import type { ObjectStore } from '../../lib/runtime/object-store.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import { zeros } from './object-store-contract.ts'
 
 const MIB = 1024 * 1024

@@ -8,8 +8,8 @@ import type { TranscodeInput, TranscodeJobSpec } from '../../crds/transcode-job.
 import { type JobResult, parseJobResult } from '../../lib/contract/job-result.ts'
 import { ImageManifest, VideoManifest } from '../../lib/contract/manifest.ts'
 import { ProgressReport } from '../../lib/contract/progress.ts'
-import type { ObjectStore } from '../../lib/runtime/object-store.ts'
-import { openFolderStore } from '../../lib/runtime/object-store-folder.ts'
+import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 
 const PROGRAM = join(import.meta.dirname, '../../jobs/transcode/main.ts')
 const PREFIX = 'org/o/media/m/v1/'

@@ -7,7 +7,7 @@ import { WorkerConfig } from '../../api/worker/config.ts'
 import { type RunningWorker, startWorker, type WorkerParts } from '../../api/worker/worker.ts'
 import { systemClock } from '../../lib/runtime/clock.ts'
 import { loadConfig } from '../../lib/runtime/config.ts'
-import { openMemoryBus } from '../../lib/runtime/event-bus-memory.ts'
+import { openMemoryBus } from '../../lib/runtime/event-bus/memory.ts'
 import { NAMESPACE } from './conversion-world.ts'
 import { quietLog } from './quiet-log.ts'
 

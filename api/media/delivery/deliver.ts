@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { Problem } from '../../../lib/contract/problem.ts'
 import type { Clock } from '../../../lib/runtime/clock.ts'
-import { type ObjectInfo, type ObjectStore, StoreError } from '../../../lib/runtime/object-store.ts'
+import { type ObjectInfo, type ObjectStore, StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../db/db.ts'
 import type { RawReply } from '../../http/route.ts'
 import { attachment } from '../filename.ts'

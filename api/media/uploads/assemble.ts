@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { originalKey, stagedChunkKey, stagingPrefix } from '../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
-import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store.ts'
+import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Chunk, UploadSession } from './queries.ts'
 
 /** The store does not have these chunks as they were recorded. */

@@ -1,6 +1,6 @@
 import { originalKey, stagingPrefix } from '../../../lib/contract/object-keys.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
-import type { ObjectStore } from '../../../lib/runtime/object-store.ts'
+import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../db/db.ts'
 import type { UploadRow } from '../../db/schema/uploads.ts'
 import { abandonOldIntents, deleteIntent, mediaExists } from '../queries.ts'

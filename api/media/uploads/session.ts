@@ -1,6 +1,6 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
-import type { ObjectStore } from '../../../lib/runtime/object-store.ts'
+import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../db/db.ts'
 import type { Read } from '../../http/in-organization.ts'
 import { found } from '../../http/in-organization.ts'

@@ -14,7 +14,7 @@ import {
 } from '../../../api/http/schemas.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
-import { StoreError } from '../../../lib/runtime/object-store.ts'
+import { StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 import { ask } from '../../support/ask.ts'
 import { eventually } from '../../support/eventually.ts'
 import { noDatabase, PEOPLE, serveRoutes } from '../../support/serve.ts'

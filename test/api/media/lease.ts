@@ -4,7 +4,7 @@ import { makeObject } from '../../../api/media/uploads/assemble.ts'
 import { holdLease } from '../../../api/media/uploads/lease.ts'
 import type { UploadSession } from '../../../api/media/uploads/queries.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
-import type { ObjectStore } from '../../../lib/runtime/object-store.ts'
+import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 
 /** The lease of a merge, on a clock that only the test moves: 30 s, renewed every 10 s. */
 

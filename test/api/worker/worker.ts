@@ -12,7 +12,7 @@ import type { CloudEvent } from '../../../lib/contract/events.ts'
 import { formatId } from '../../../lib/contract/ids.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
 import { loadConfig } from '../../../lib/runtime/config.ts'
-import { openMemoryBus } from '../../../lib/runtime/event-bus-memory.ts'
+import { openMemoryBus } from '../../../lib/runtime/event-bus/memory.ts'
 import {
   conversionWorld,
   NAMESPACE,

@@ -1,6 +1,6 @@
 import { KubeConfig } from '@kubernetes/client-node'
 import t from 'tap'
-import { openKubeCluster } from '../../../lib/runtime/kube-cluster.ts'
+import { openKubeCluster } from '../../../lib/runtime/kube/kube-cluster.ts'
 import { clusterContract } from '../../support/cluster-contract.ts'
 import { established } from '../../support/established.ts'
 import { quietLog } from '../../support/quiet-log.ts'

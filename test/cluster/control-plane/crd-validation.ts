@@ -1,6 +1,6 @@
 import t from 'tap'
 import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
-import { ClusterError, type KubeObject } from '../../../lib/runtime/cluster.ts'
+import { ClusterError, type KubeObject } from '../../../lib/runtime/kube/cluster.ts'
 import { operatorPlane } from '../../support/operator-plane.ts'
 import { anInput, newTranscodeJob } from '../../support/transcode-job.ts'
 import { controlPlane } from '../support.ts'

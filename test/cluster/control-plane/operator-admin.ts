@@ -1,6 +1,6 @@
 import t from 'tap'
 import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
-import { JOBS, PODS } from '../../../lib/runtime/cluster.ts'
+import { JOBS, PODS } from '../../../lib/runtime/kube/cluster.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
 import { controlPlaneWithoutNodes } from '../support.ts'

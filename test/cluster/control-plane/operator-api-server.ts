@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { ClusterError, JOBS } from '../../../lib/runtime/cluster.ts'
+import { ClusterError, JOBS } from '../../../lib/runtime/kube/cluster.ts'
 import type { Job } from '../../../operator/transcode-job/batch.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'

@@ -1,5 +1,5 @@
 import { loadConfig } from '../../../lib/runtime/config.ts'
-import type { S3Options } from '../../../lib/runtime/object-store-s3-client.ts'
+import type { S3Options } from '../../../lib/runtime/object-store/s3-client.ts'
 import { OperatorConfig } from '../../../operator/config.ts'
 import { type Operator, startOperator } from '../../../operator/operator.ts'
 import { quietLog } from '../../support/quiet-log.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openS3Store } from '../../../lib/runtime/object-store-s3.ts'
+import { openS3Store } from '../../../lib/runtime/object-store/s3.ts'
 import { clip } from '../../support/clips.ts'
 import { privateCa } from '../../support/private-ca.ts'
 import { startRadosGateway } from '../../support/services/radosgw.ts'

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { parseMediaPlaylist } from '../../../jobs/transcode/media-playlist.ts'
+import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { type ClipName, clip } from '../../support/clips.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 

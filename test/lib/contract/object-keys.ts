@@ -10,7 +10,7 @@ import {
   stagedChunkKey,
   stagingPrefix,
 } from '../../../lib/contract/object-keys.ts'
-import { isObjectKey } from '../../../lib/runtime/object-store-key.ts'
+import { isObjectKey } from '../../../lib/runtime/object-store/key.ts'
 
 const uuid = fc.uuid()
 

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { isClusterError, JOBS, PODS } from '../../../lib/runtime/cluster.ts'
+import { isClusterError, JOBS, PODS } from '../../../lib/runtime/kube/cluster.ts'
 import { eventually } from '../../support/eventually.ts'
 import { jobCluster, testFolder } from '../../support/local-jobs.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import * as z from 'zod'
 import { GROUP, immutable, type Kind, VERSION } from '../../../crds/kind.ts'
-import type { KubeObject, Resource } from '../../../lib/runtime/cluster.ts'
+import type { KubeObject, Resource } from '../../../lib/runtime/kube/cluster.ts'
 import { customResource, type ResourceRules } from '../../../local/cluster/admission.ts'
 import { applyFields } from '../../../local/cluster/field-ownership.ts'
 import { openLocalCluster } from '../../../local/cluster/local-cluster.ts'

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Registry } from 'prom-client'
 import t from 'tap'
-import { ClusterError, type ObjectKey } from '../../../lib/runtime/cluster.ts'
+import { ClusterError, type ObjectKey } from '../../../lib/runtime/kube/cluster.ts'
 import {
   type Controller,
   createController,

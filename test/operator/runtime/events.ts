@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ClusterError, EVENTS_V1, type KubeObject } from '../../../lib/runtime/cluster.ts'
+import { ClusterError, EVENTS_V1, type KubeObject } from '../../../lib/runtime/kube/cluster.ts'
 import { eventRecorder } from '../../../operator/runtime/events.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { storeCluster } from '../../support/store-cluster.ts'

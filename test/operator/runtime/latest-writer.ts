@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { ClusterError } from '../../../lib/runtime/cluster.ts'
+import { ClusterError } from '../../../lib/runtime/kube/cluster.ts'
 import { LatestWriter } from '../../../operator/runtime/latest-writer.ts'
 import { eventually } from '../../support/eventually.ts'
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { type Cluster, ClusterError, type KubeObject, LEASES } from '../../../lib/runtime/cluster.ts'
+import { type Cluster, ClusterError, type KubeObject, LEASES } from '../../../lib/runtime/kube/cluster.ts'
 import { type LeaderOptions, seekLeadership } from '../../../operator/runtime/leader.ts'
 import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'

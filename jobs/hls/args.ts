@@ -1,0 +1,74 @@
+import { presentationSeconds } from '../ffmpeg/source.ts'
+import { AUDIO_BITRATE, AUDIO_NAME, AUDIO_RATE, decodesOnGpu, type EncodePass } from './encode-pass.ts'
+import { filterGraph } from './filter-graph.ts'
+import type { Rendition } from './ladder.ts'
+import { keyframeExpression, longestGop } from './timeline.ts'
+
+/** Encoding stops this long after the declared end, so that a file that claims 10 s but holds an hour is refused. */
+const OVERRUN_SECONDS = 5
+
+/**
+ * The arguments of a pass, without those that `runFfmpeg` adds; `input` makes those that open the source. Every process
+ * gets the same constant time stamp offset: without it ffmpeg shifts each output by its own reordering delay, and the
+ * renditions no longer line up.
+ */
+export function passArguments(pass: EncodePass, input: (options: string[]) => string[], folder: string): string[] {
+  const { source, renditions, withAudio } = pass
+  return [
+    ...input(inputOptions(pass)),
+    ...['-filter_complex_threads', String(pass.threads), '-filter_complex', filterGraph(pass)],
+    ...renditions.flatMap((_, i) => ['-map', `[v${i}]`]),
+    ...(withAudio ? ['-map', '[a0]'] : []),
+    // No metadata of the upload may reach the outputs: it can hold the place where the uploader lives.
+    ...['-map_metadata', '-1', '-map_chapters', '-1', '-sn', '-dn'],
+    ...renditions.flatMap((rendition, i) => videoOptions(pass, rendition, i)),
+    ...['-fps_mode', 'passthrough', '-max_muxing_queue_size', '4096'],
+    ...(withAudio ? ['-c:a', 'aac', '-b:a', String(AUDIO_BITRATE), '-ac', '2', '-ar', String(AUDIO_RATE)] : []),
+    ...['-t', (presentationSeconds(source) + OVERRUN_SECONDS).toFixed(3), '-output_ts_offset', '10'],
+    ...hlsOptions(pass, folder),
+  ]
+}
+
+const inputOptions = (pass: EncodePass): string[] =>
+  decodesOnGpu(pass)
+    ? ['-hwaccel', 'cuda', '-hwaccel_output_format', 'cuda', '-threads', '1']
+    : ['-threads', String(pass.threads)]
+
+function videoOptions(pass: EncodePass, rendition: Rendition, i: number): string[] {
+  const gop = longestGop(pass.timeline, rendition.frameRate)
+  return [
+    ...(pass.accelerator === 'gpu' ? nvencOptions(i) : x264Options(pass, gop, i)),
+    ...[`-maxrate:v:${i}`, String(rendition.maxrate), `-bufsize:v:${i}`, String(rendition.bufsize)],
+    ...[`-force_key_frames:v:${i}`, keyframeExpression(pass.timeline, rendition.frameRate)],
+    // Longer than the longest GOP, so that the encoder adds no keyframes to the forced ones.
+    ...[`-g:v:${i}`, String(2 * gop + 2)],
+  ]
+}
+
+function x264Options({ preset, threads, renditions }: EncodePass, gop: number, i: number): string[] {
+  // The encoders of a ladder run in parallel; on few cores, more threads per encoder cost 7 % CPU and 24 % memory.
+  const own = threads <= renditions.length ? 1 : threads
+  return [
+    ...[`-c:v:${i}`, 'libx264', `-preset:v:${i}`, preset, `-profile:v:${i}`, 'high', `-crf:v:${i}`, '23'],
+    // With this minimum, x264 codes scene cuts as I frames that are not keyframes.
+    ...[`-threads:v:${i}`, String(own), `-keyint_min:v:${i}`, String(gop + 1)],
+  ]
+}
+
+const nvencOptions = (i: number): string[] => [
+  ...[`-c:v:${i}`, 'h264_nvenc', `-preset:v:${i}`, 'p4', `-tune:v:${i}`, 'hq', `-profile:v:${i}`, 'high'],
+  ...[`-rc:v:${i}`, 'vbr', `-cq:v:${i}`, '23', `-b:v:${i}`, '0'],
+  ...[`-forced-idr:v:${i}`, '1', `-no-scenecut:v:${i}`, '1'],
+]
+
+function hlsOptions({ renditions, withAudio, timeline }: EncodePass, folder: string): string[] {
+  const streams = renditions.map((r, i) => `v:${i},name:${r.name}`)
+  if (withAudio) streams.push(`a:0,name:${AUDIO_NAME}`)
+  return [
+    ...['-f', 'hls', '-hls_time', String(timeline.segmentSeconds), '-hls_playlist_type', 'event'],
+    // With temp_file a segment gets its final name only when it is complete, because the publisher reads the folder
+    // while ffmpeg writes to it.
+    ...['-hls_flags', 'independent_segments+temp_file', '-var_stream_map', streams.join(' ')],
+    ...['-hls_segment_filename', `${folder}/%v_%05d.ts`, `${folder}/%v.m3u8`],
+  ]
+}

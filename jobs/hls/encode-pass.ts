@@ -1,0 +1,41 @@
+import type { ProbedSource } from '../ffmpeg/probe.ts'
+import { presentationSeconds } from '../ffmpeg/source.ts'
+import type { Rendition } from './ladder.ts'
+import type { Timeline } from './timeline.ts'
+
+export const PRESETS = ['ultrafast', 'superfast', 'veryfast', 'faster', 'fast', 'medium'] as const
+export type Preset = (typeof PRESETS)[number]
+
+/** One run of ffmpeg: some renditions of one source, with or without its sound. */
+export interface EncodePass {
+  source: ProbedSource
+  renditions: readonly Rendition[]
+  withAudio: boolean
+  timeline: Timeline
+  accelerator: 'gpu' | 'cpu'
+  threads: number
+  preset: Preset
+}
+
+export const AUDIO_NAME = 'audio'
+export const AUDIO_BITRATE = 128_000
+export const AUDIO_RATE = 48_000
+
+/** The number of frames that this rendition should have, as the source declares. */
+export const promisedFrames = (source: ProbedSource, { frameRate }: Rendition): number =>
+  Math.round((presentationSeconds(source) * frameRate.num) / frameRate.den)
+
+/** Decoding on the GPU pays only where no filter needs the frames in main memory. GPU frames are never rotated. */
+export const decodesOnGpu = ({ accelerator, source }: EncodePass): boolean =>
+  accelerator === 'gpu' &&
+  (source.video.codec === 'h264' || source.video.codec === 'hevc') &&
+  source.video.pixelFormat === 'yuv420p' &&
+  source.rotation === 0 &&
+  source.hdr === null &&
+  !source.video.interlaced
+
+/** The names of the playlists of a pass. */
+export const streamNames = ({ renditions, withAudio }: EncodePass): string[] => [
+  ...renditions.map((r) => r.name),
+  ...(withAudio ? [AUDIO_NAME] : []),
+]

@@ -1,0 +1,61 @@
+import { toText } from '../ffmpeg/rational.ts'
+import { presentationSeconds, type Source } from '../ffmpeg/source.ts'
+import { AUDIO_RATE, decodesOnGpu, type EncodePass } from './encode-pass.ts'
+import type { Rendition } from './ladder.ts'
+
+/**
+ * The filters of one pass. The frame rate is made constant before the split, so that frame n is the same picture in
+ * every rendition of every pass.
+ */
+export function filterGraph(pass: EncodePass): string {
+  const { renditions } = pass
+  const step = Math.min(...renditions.map((r) => r.step))
+  const common = [
+    ...timing(pass),
+    ...(step > 1 ? [`framestep=${step}`] : []),
+    ...toneMap(pass.source.hdr, renditions.at(-1)),
+  ]
+  const branches = renditions.map((r, i) => `[s${i}]${[...halving(r, step), ...scaling(pass, r)].join(',')}[v${i}]`)
+  const split = `split=${renditions.length}${renditions.map((_, i) => `[s${i}]`).join('')}`
+  const video = `[0:${pass.source.video.index}]${[...common, split].join(',')};${branches.join(';')}`
+  return pass.withAudio && pass.source.audio ? `${video};${audio(pass, pass.source.audio.index)}` : video
+}
+
+function timing({ source }: EncodePass): string[] {
+  const extra = presentationSeconds(source) - source.videoSeconds
+  return [
+    ...(source.video.interlaced ? ['bwdif=mode=send_frame:deint=interlaced'] : []),
+    `fps=${toText(source.frameRate)}:start_time=0`,
+    ...(extra > 0 ? [`tpad=stop_mode=clone:stop_duration=${extra.toFixed(3)}`] : []),
+  ]
+}
+
+/**
+ * Runs once for all renditions, at the size of the largest: tone mapping works in floating point and costs more than
+ * encoding. The input colours are explicit, because files often lack one of the three tags.
+ */
+export function toneMap(hdr: Source['hdr'], size: { width: number; height: number } | undefined): string[] {
+  if (!hdr || !size) return []
+  return [
+    `zscale=w=${size.width}:h=${size.height}:tin=${hdr}:pin=2020:min=2020_ncl:t=linear:npl=203`,
+    'format=gbrpf32le',
+    'zscale=p=bt709',
+    'tonemap=hable:desat=0',
+    'zscale=t=bt709:m=bt709:r=tv',
+    'format=yuv420p',
+  ]
+}
+
+const halving = (rendition: Rendition, step: number): string[] =>
+  rendition.step > step ? [`framestep=${rendition.step / step}`] : []
+
+const scaling = (pass: EncodePass, { width, height }: Rendition): string[] =>
+  decodesOnGpu(pass)
+    ? [`scale_cuda=${width}:${height}:interp_algo=bicubic:format=yuv420p`]
+    : [`scale=${width}:${height}:flags=bicubic:out_range=tv`, 'setsar=1', 'format=yuv420p']
+
+/** Fills audio that begins late, has gaps or ends early with silence: players stall where audio is missing. */
+function audio({ source }: EncodePass, index: number): string {
+  const end = presentationSeconds(source).toFixed(3)
+  return `[0:${index}]aresample=${AUDIO_RATE}:async=1:first_pts=0,apad=whole_dur=${end},atrim=end=${end}[a0]`
+}

@@ -1,0 +1,95 @@
+import { readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { EXIT } from '../../lib/contract/job-result.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { TransientError } from '../runtime/failure.ts'
+import { formatMediaPlaylist, type MediaPlaylist, parseMediaPlaylist, type Segment } from './media-playlist.ts'
+
+export const PLAYLIST_TYPE = 'application/vnd.apple.mpegurl'
+const SEGMENT_TYPE = 'video/mp2t'
+const AT_ONCE = 4
+
+export interface PublishedSegment extends Segment {
+  bytes: number
+}
+
+export interface Publisher {
+  /** Uploads the segments that are complete on disk, then the playlists that list them. May be called at any time. */
+  publishNew(names: readonly string[]): Promise<void>
+  /** The same once the encoder has ended: afterwards the playlists carry ENDLIST. */
+  publishRest(names: readonly string[]): Promise<void>
+  /** The segments of a playlist that clients can see. */
+  published(name: string): readonly PublishedSegment[]
+  /** Starts over, for an encoder that writes all files again under the same names. */
+  forget(): void
+  put(name: string, text: string, contentType: string): Promise<void>
+  /** Removes all files that this publisher uploaded, for inputs that turned out to be bad during encoding. */
+  withdraw(): Promise<void>
+}
+
+export interface PublisherOptions {
+  store: ObjectStore
+  prefix: string
+  folder: string
+  segmentSeconds: number
+  signal: AbortSignal
+}
+
+/** Uploads the encoder's files in an order in which every listed segment already exists in the store. */
+export function openPublisher({ store, prefix, folder, segmentSeconds, signal }: PublisherOptions): Publisher {
+  const uploaded = new Map<string, PublishedSegment[]>()
+  const keys = new Set<string>()
+  const published = (name: string) => uploaded.get(name) ?? []
+
+  async function uploadSegment(name: string, segment: Segment): Promise<PublishedSegment> {
+    const path = join(folder, segment.uri)
+    const { size } = await stat(path)
+    keys.add(prefix + segment.uri)
+    const info = await store.upload(path, prefix + segment.uri, { contentType: SEGMENT_TYPE, signal })
+    if (info.size !== size) {
+      throw new TransientError(EXIT.transient, 'StoreUnavailable', `${name} arrived with ${info.size} of ${size} bytes`)
+    }
+    return { ...segment, bytes: size }
+  }
+
+  async function put(name: string, text: string, contentType: string): Promise<void> {
+    keys.add(prefix + name)
+    await store.put(prefix + name, text, { contentType, size: Buffer.byteLength(text), signal })
+  }
+
+  async function publishOne(name: string, ended: boolean): Promise<void> {
+    const listed = (await readPlaylist(join(folder, `${name}.m3u8`)))?.segments ?? []
+    const done = uploaded.get(name) ?? []
+    if (listed.length === done.length && !ended) return
+    for (let from = done.length; from < listed.length; from += AT_ONCE) {
+      const batch = listed.slice(from, from + AT_ONCE)
+      done.push(...(await Promise.all(batch.map((segment) => uploadSegment(name, segment)))))
+    }
+    uploaded.set(name, done)
+    await put(`${name}.m3u8`, formatMediaPlaylist({ segments: done, ended }, segmentSeconds), PLAYLIST_TYPE)
+  }
+
+  const publishAll = async (names: readonly string[], ended: boolean) => {
+    for (const name of names) await publishOne(name, ended)
+  }
+
+  return {
+    publishNew: (names) => publishAll(names, false),
+    publishRest: (names) => publishAll(names, true),
+    published,
+    forget: () => uploaded.clear(),
+    put,
+    withdraw: async () => {
+      for (const key of keys) await store.delete(key)
+    },
+  }
+}
+
+/** Undefined until the encoder has written the playlist, which it does atomically, by a rename. */
+export async function readPlaylist(path: string): Promise<MediaPlaylist | undefined> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined
+    throw error
+  })
+  return text === undefined ? undefined : parseMediaPlaylist(text)
+}

@@ -1,0 +1,95 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { EXIT } from '../../lib/contract/job-result.ts'
+import { type Complaints, capabilities, FfmpegFailed, runFfmpeg } from '../ffmpeg/ffmpeg.ts'
+import { guardedInput } from '../ffmpeg/input.ts'
+import { presentationSeconds } from '../ffmpeg/source.ts'
+import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
+import { passArguments } from './args.ts'
+import { type EncodePass, streamNames } from './encode-pass.ts'
+import type { Publisher } from './publisher.ts'
+
+export interface EncodePassRun {
+  pass: EncodePass
+  sourcePath: string
+  folder: string
+  publisher: Publisher
+  signal: AbortSignal
+  /** 0 to 1. */
+  onProgress: (fraction: number) => void
+  /** Called after every scan of the folder, when new segments may have been published. */
+  onPublished?: () => Promise<void>
+}
+
+const LOOK_MS = 250
+
+/**
+ * Runs one pass and publishes its segments while it runs. If the encoder or the publisher fails, the other one stops
+ * too. The published playlists have no ENDLIST yet: verification comes before that.
+ */
+export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { frames: number }> {
+  const { pass, publisher } = run
+  await refuseMissingToneMap(pass)
+  const stop = new AbortController()
+  const signal = AbortSignal.any([run.signal, stop.signal])
+  const seconds = presentationSeconds(pass.source)
+  const ended = new AbortController()
+  let frames = 0
+  const encoding = runFfmpeg({
+    args: passArguments(pass, (options) => guardedInput('upload', run.sourcePath, options), run.folder),
+    signal,
+    limitMs: limitFor(seconds),
+    onProgress: (p) => {
+      frames = p.frames
+      run.onProgress(Math.min(1, (p.seconds ?? 0) / Math.max(0.1, seconds)))
+    },
+  }).finally(() => ended.abort())
+  const publishing = publishUntil(ended.signal, async () => {
+    await publisher.publishNew(streamNames(pass))
+    await run.onPublished?.()
+  }).catch((error: unknown) => {
+    stop.abort(error)
+    throw error
+  })
+  const [encoded, published] = await Promise.allSettled([encoding, publishing])
+  run.signal.throwIfAborted()
+  if (published.status === 'rejected') throw published.reason
+  if (encoded.status === 'rejected') throw explain(encoded.reason, pass)
+  return { ...encoded.value, frames }
+}
+
+/** Milliseconds; enough for the slowest node and the heaviest source. The attempt's deadline normally comes first. */
+const limitFor = (seconds: number) => Math.min(86_400, 600 + 60 * seconds) * 1000
+
+async function publishUntil(ended: AbortSignal, publish: () => Promise<void>): Promise<void> {
+  while (!ended.aborted) {
+    await sleep(LOOK_MS, undefined, { signal: ended }).catch(() => undefined)
+    await publish()
+  }
+}
+
+async function refuseMissingToneMap({ source }: EncodePass): Promise<void> {
+  if (!source.hdr) return
+  const { filters } = await capabilities()
+  const missing = ['zscale', 'tonemap'].filter((filter) => !filters.has(filter))
+  if (missing.length === 0) return
+  const message = `HDR video needs the filters ${missing.join(' and ')}, which this ffmpeg was built without`
+  throw new PermanentError(EXIT.encoderMissing, 'ToneMapMissing', message)
+}
+
+const UNREADABLE =
+  /Invalid data found when processing input|Cannot determine format of input stream|moov atom not found/
+
+/** ffmpeg exits with 1 for every error, so its messages decide: only messages that name bad data blame the file. */
+function explain(error: unknown, pass: EncodePass): unknown {
+  if (!(error instanceof FfmpegFailed)) return error
+  const { tail } = error.complaints
+  if (pass.accelerator === 'gpu') {
+    return new TransientError(EXIT.gpuBusy, 'GpuFailed', `The GPU could not encode: ${lastLine(tail)}`, {
+      cause: error,
+    })
+  }
+  if (UNREADABLE.test(tail)) return badInput('CorruptInput', 'The video cannot be decoded', { cause: error })
+  return new TransientError(EXIT.transient, 'EncodeFailed', `ffmpeg failed: ${lastLine(tail)}`, { cause: error })
+}
+
+const lastLine = (tail: string) => (tail.trim().split('\n').at(-1) ?? '').slice(0, 300)

@@ -1,0 +1,140 @@
+import { open, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { EXIT } from '../../lib/contract/job-result.ts'
+import { runFfprobe } from '../ffmpeg/ffmpeg.ts'
+import { guardedInput } from '../ffmpeg/input.ts'
+import { toNumber } from '../ffmpeg/rational.ts'
+import { TransientError } from '../runtime/failure.ts'
+import type { Rendition } from './ladder.ts'
+import type { Segment } from './media-playlist.ts'
+import { readPlaylist } from './publisher.ts'
+import { firstFrameOf, segmentLengths, type Timeline } from './timeline.ts'
+import { readOpening } from './transport-stream.ts'
+
+export interface VerifiedStream {
+  segments: (Segment & { bytes: number })[]
+}
+
+export interface VerifiedVideo extends VerifiedStream {
+  frames: number
+  codec: string
+}
+
+/** The encoder's output is wrong. The attempt does not commit it; another attempt may succeed. */
+const wrong = (name: string, what: string) =>
+  new TransientError(EXIT.verificationFailed, 'VerificationFailed', `${name}: ${what}`)
+
+const PROBE_LIMIT_MS = 1_800_000
+/** Seconds; covers the rounding of 90 kHz time stamps and of six decimals. */
+const TOLERANCE = 0.002
+
+/**
+ * Reads the encoded rendition as a player would and checks that every listed segment exists, begins with a keyframe and
+ * its parameter sets and has the length that the timeline requires, that there are no other keyframes, and that no
+ * frame is missing.
+ */
+export async function verifyVideo(
+  folder: string,
+  { name, frameRate }: Rendition,
+  timeline: Timeline,
+  signal: AbortSignal,
+): Promise<VerifiedVideo> {
+  const { segments } = await verifyFiles(folder, name)
+  const packets = await readPackets(join(folder, `${name}.m3u8`), signal)
+  if (packets.frames === 0) throw wrong(name, 'it has no frames')
+  const fps = toNumber(frameRate)
+  const spanned = Math.round((packets.last - packets.first) * fps) + 1
+  if (spanned !== packets.frames) throw wrong(name, `${packets.frames} frames where ${spanned} were due`)
+
+  const lengths = segmentLengths(timeline, frameRate, packets.frames)
+  const { length } = segments
+  if (lengths.length !== length || packets.keyframes.length !== length) {
+    throw wrong(name, `${length} segments, ${packets.keyframes.length} keyframes, ${lengths.length} due`)
+  }
+  for (const [k, segment] of segments.entries()) {
+    const at = ((packets.keyframes[k] ?? Number.NaN) - packets.first) * fps
+    if (!(Math.abs(at - firstFrameOf(timeline, frameRate, k)) < 0.1)) throw wrong(segment.uri, `begins at frame ${at}`)
+    const tolerance = k === length - 1 ? 1 / fps : TOLERANCE
+    if (!(Math.abs(segment.seconds - (lengths[k] ?? Number.NaN)) <= tolerance)) {
+      throw wrong(segment.uri, `lasts ${segment.seconds} s, not ${lengths[k]} s`)
+    }
+  }
+  return { segments, frames: packets.frames, codec: await verifyOpenings(folder, segments) }
+}
+
+/** A player may start with any segment, so each must carry the same parameter sets. */
+async function verifyOpenings(folder: string, segments: readonly Segment[]): Promise<string> {
+  let codec: string | undefined
+  for (const { uri } of segments) {
+    const opening = await readStart(join(folder, uri))
+    if (!opening?.randomAccess || !opening.codec) throw wrong(uri, 'does not begin with a keyframe')
+    codec ??= opening.codec
+    if (opening.codec !== codec) throw wrong(uri, `is ${opening.codec}, not ${codec}`)
+  }
+  return codec ?? ''
+}
+
+/** Audio is cut at its own frame boundaries, so only its total length is checked. */
+export async function verifyAudio(folder: string, name: string, seconds: number): Promise<VerifiedStream> {
+  const verified = await verifyFiles(folder, name)
+  const total = verified.segments.reduce((sum, s) => sum + s.seconds, 0)
+  if (Math.abs(total - seconds) > 0.25) throw wrong(name, `lasts ${total.toFixed(3)} s, not ${seconds.toFixed(3)} s`)
+  return verified
+}
+
+/** All renditions must span the same frames; those at half the rate have every second one. */
+export function verifySameLength(videos: readonly { rendition: Rendition; frames: number }[]): void {
+  const full = videos.map(({ rendition, frames }) => ({ name: rendition.name, frames: frames * rendition.step }))
+  const least = Math.min(...full.map((v) => v.frames))
+  const odd = full.find((v) => v.frames - least > 1)
+  if (odd) throw wrong(odd.name, `${odd.frames} frames where another rendition has ${least}`)
+}
+
+async function verifyFiles(folder: string, name: string): Promise<VerifiedStream> {
+  const playlist = await readPlaylist(join(folder, `${name}.m3u8`))
+  if (!playlist?.ended || playlist.segments.length === 0) throw wrong(name, 'its playlist is not complete')
+  const segments = []
+  for (const segment of playlist.segments) {
+    const size = await stat(join(folder, segment.uri)).then(
+      (s) => s.size,
+      () => 0,
+    )
+    if (size === 0) throw wrong(segment.uri, 'is listed but missing or empty')
+    segments.push({ ...segment, bytes: size })
+  }
+  return { segments }
+}
+
+/** Parameter sets and the first slice are in the first packets, after those with the tables. */
+export async function readStart(path: string) {
+  const handle = await open(path)
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(188 * 12), 0, 188 * 12, 0)
+    return readOpening(buffer.subarray(0, bytesRead))
+  } finally {
+    await handle.close()
+  }
+}
+
+async function readPackets(playlist: string, signal: AbortSignal) {
+  const seen = { frames: 0, first: Number.POSITIVE_INFINITY, last: 0, keyframes: [] as number[] }
+  const { code, complaints } = await runFfprobe({
+    args: [
+      ...['-select_streams', 'v:0', '-show_entries', 'packet=pts_time,flags', '-of', 'csv=p=0'],
+      ...guardedInput('own', playlist),
+    ],
+    signal,
+    limitMs: PROBE_LIMIT_MS,
+    onLine: (line) => {
+      const [time, flags = ''] = line.split(',')
+      if (!time || !Number.isFinite(Number(time))) return
+      const pts = Number(time)
+      seen.frames += 1
+      seen.first = Math.min(seen.first, pts)
+      seen.last = Math.max(seen.last, pts)
+      if (flags.startsWith('K')) seen.keyframes.push(pts)
+    },
+  })
+  if (code !== 0) throw wrong(playlist, `cannot be read: ${complaints.slice(-200)}`)
+  return seen
+}

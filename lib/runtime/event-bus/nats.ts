@@ -1,0 +1,198 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { connect, type NatsConnection } from 'nats'
+import { type CloudEvent, STREAM } from '../../contract/events.ts'
+import type { Log } from '../log.ts'
+import type { Delivery, EventBus, SubscribeOptions } from './event-bus.ts'
+import { checkConsumer, checkSubject } from './names.ts'
+import { consume, eventIn, type Wire } from './nats-consumer.ts'
+import { DEAD_STREAM, deadSubject, ensureStreams, jsErrorCode } from './nats-streams.ts'
+
+export interface NatsOptions {
+  /** `nats://user:password@host:4222` or `tls://…`; several separated by commas. */
+  url: string
+  /** Replicas of each event; applies to streams that do not exist yet. */
+  replicas?: number
+  /** Time after which a message is redelivered whose handler's process died. */
+  ackWaitMs?: number
+  log: Log
+}
+
+const PATIENCE_MS = 5_000
+const ACK_WAIT_MS = 30_000
+const NO_MESSAGE = 10037
+
+/**
+ * Events through NATS JetStream. Opening does not wait for the server: until it answers, `publish` and `check` throw
+ * after some seconds and subscriptions keep retrying. Afterwards the client reconnects without limit.
+ */
+export function openNatsBus(options: NatsOptions): EventBus {
+  const { log } = options
+  const closing = new AbortController()
+  const stoppers = new Set<() => Promise<void>>()
+  let connection: NatsConnection | undefined
+  let ready: Promise<Wire> | undefined
+  let isOnline = false
+  let online = Promise.withResolvers<void>()
+  const nowOnline = () => {
+    isOnline = true
+    online.resolve()
+  }
+  const connecting = connectForEver(options, closing.signal).then((nc) => {
+    connection = nc
+    nowOnline()
+    if (nc) void followStatus(nc)
+    return nc
+  })
+
+  async function followStatus(nc: NatsConnection): Promise<void> {
+    for await (const { type } of nc.status()) {
+      if (type === 'disconnect') {
+        log.warn('lost the event server')
+        isOnline = false
+        online = Promise.withResolvers()
+      }
+      if (type === 'reconnect') {
+        log.info('the event server is back')
+        nowOnline()
+      }
+    }
+    online.resolve()
+  }
+
+  async function prepare(): Promise<Wire> {
+    const nc = connection
+    if (!nc) throw new Error('The event bus is closed')
+    const jsm = await nc.jetstreamManager({ checkAPI: false, timeout: PATIENCE_MS })
+    await ensureStreams(jsm, options.replicas ?? 1)
+    return { jsm, js: nc.jetstream({ timeout: PATIENCE_MS }) }
+  }
+
+  /** Shared by all callers. After any failure the next caller checks the streams again. */
+  async function connected(): Promise<Wire> {
+    // Requests sent without a connection are lost, and the client notices only at their timeout.
+    await within(online.promise)
+    ready ??= prepare().catch((error: unknown) => {
+      ready = undefined
+      throw error
+    })
+    return within(ready)
+  }
+
+  const suspect = () => {
+    ready = undefined
+  }
+
+  async function onWire<T>(work: (wire: Wire) => Promise<T>): Promise<T> {
+    if (closing.signal.aborted) throw new Error('The event bus is closed')
+    const wire = await connected()
+    try {
+      return await work(wire)
+    } catch (error) {
+      suspect()
+      throw error
+    }
+  }
+
+  async function publish(subject: string, event: CloudEvent): Promise<void> {
+    checkSubject(subject)
+    const data = JSON.stringify(event)
+    await onWire(({ js }) => js.publish(subject, data, { msgID: event.id, expect: { streamName: STREAM } }))
+  }
+
+  async function subscribe(subscription: SubscribeOptions, handle: (d: Delivery) => Promise<void>) {
+    checkConsumer(subscription.consumer)
+    if (closing.signal.aborted) throw new Error('The event bus is closed')
+    const consumeDeps = { connected, suspect, ackWaitMs: options.ackWaitMs ?? ACK_WAIT_MS, log }
+    const stop = await consume(consumeDeps, subscription, handle)
+    stoppers.add(stop)
+    return () => {
+      stoppers.delete(stop)
+      return stop()
+    }
+  }
+
+  async function close(): Promise<void> {
+    closing.abort()
+    await Promise.all([...stoppers].map((stop) => stop()))
+    const nc = await connecting
+    if (!nc || nc.isClosed()) return
+    // Without a connection, drain() cannot drain and resolves without closing.
+    if (isOnline) await within(nc.drain()).catch(() => undefined)
+    await nc.close()
+  }
+
+  return {
+    publish,
+    subscribe,
+    close,
+    deadLetters(consumer) {
+      checkConsumer(consumer)
+      return onWire(({ jsm }) => readDeadLetters(jsm, consumer))
+    },
+    async check() {
+      if (connection && !isOnline) throw new Error('The connection to the event server is lost')
+      await onWire(({ jsm }) => jsm.streams.info(STREAM))
+    },
+  }
+}
+
+async function connectForEver(options: NatsOptions, signal: AbortSignal): Promise<NatsConnection | undefined> {
+  const where = addressOf(options.url)
+  for (let attempt = 0; !signal.aborted; attempt++) {
+    try {
+      return await connect({
+        ...where,
+        name: 'keepsake',
+        timeout: PATIENCE_MS,
+        maxReconnectAttempts: -1,
+        reconnectTimeWait: 500,
+        pingInterval: 20_000,
+      })
+    } catch (error) {
+      options.log.warn({ err: error }, 'cannot reach the event server yet')
+      await sleep(Math.min(500 * 2 ** attempt, 5_000), undefined, { signal }).catch(() => undefined)
+    }
+  }
+  return undefined
+}
+
+/** Splits the credentials off: the NATS client ignores credentials in addresses. */
+function addressOf(url: string) {
+  const urls = url.split(',').map((part) => new URL(part.trim()))
+  const { username, password } = urls[0] ?? { username: '', password: '' }
+  return {
+    servers: urls.map((u) => u.host),
+    ...(username !== '' && { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
+    ...(urls.some((u) => u.protocol === 'tls:') && { tls: {} }),
+  }
+}
+
+async function readDeadLetters(jsm: Wire['jsm'], consumer: string): Promise<CloudEvent[]> {
+  const found: CloudEvent[] = []
+  for (let seq = 1; ; seq++) {
+    try {
+      // The protocol has `next_by_subj` since server 2.9; the client's type lacks it.
+      const query: { seq: number; next_by_subj: string } = { seq, next_by_subj: deadSubject(consumer) }
+      const message = await jsm.streams.getMessage(DEAD_STREAM, query)
+      seq = message.seq
+      const event = eventIn(message)
+      if (event) found.push(event)
+    } catch (error) {
+      if (jsErrorCode(error) === NO_MESSAGE) return found
+      throw error
+    }
+  }
+}
+
+async function within<T>(work: Promise<T>): Promise<T> {
+  const settled = new AbortController()
+  const late = sleep(PATIENCE_MS, undefined, { signal: settled.signal }).then(() => {
+    throw new Error('The event server did not answer in time')
+  })
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    late.catch(() => undefined)
+    settled.abort()
+  }
+}

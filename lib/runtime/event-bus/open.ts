@@ -1,0 +1,29 @@
+import * as z from 'zod'
+import { int } from '../config.ts'
+import type { Log } from '../log.ts'
+import type { EventBus } from './event-bus.ts'
+import { openMemoryBus } from './memory.ts'
+import { openNatsBus } from './nats.ts'
+
+const Fields = z.object({
+  BUS_KIND: z.enum(['memory', 'nats']),
+  NATS_URL: z
+    .string()
+    .regex(/^(nats|tls):\/\/[^,\s]+(,(nats|tls):\/\/[^,\s]+)*$/, 'is not a nats:// address')
+    .optional(),
+  NATS_REPLICAS: int(1, 5).default(1),
+})
+type Fields = z.output<typeof Fields>
+
+/** Programs `extend` this with their own variables; copying `.shape` would lose the check across fields. */
+export const BusConfig = Fields.superRefine((config, ctx) => {
+  if (config.BUS_KIND !== 'nats' || config.NATS_URL !== undefined) return
+  ctx.addIssue({ code: 'custom', path: ['NATS_URL'], message: 'is needed when BUS_KIND is nats' })
+})
+
+/** Opens the bus that the configuration names. Does not wait for a server: see `check`. */
+export function openEventBus(config: Fields, log: Log): EventBus {
+  if (config.BUS_KIND === 'memory') return openMemoryBus({ log })
+  if (config.NATS_URL === undefined) throw new Error('Bad configuration: NATS_URL is needed for nats')
+  return openNatsBus({ url: config.NATS_URL, replicas: config.NATS_REPLICAS, log })
+}

@@ -1,0 +1,55 @@
+import { Client } from 'minio'
+import type { Connections } from './http.ts'
+
+export interface S3Options {
+  endpoint: string
+  /** The endpoint for clients, for presigned links, when it differs. */
+  publicEndpoint?: string | undefined
+  region: string
+  bucket: string
+  accessKey: string
+  secretKey: string
+  /** CA certificates in PEM that are trusted in addition to the public ones. */
+  ca?: string | undefined
+  /** Folder that buffers one part of 8 MiB for each body of unknown length; by default the temporary folder. */
+  scratch?: string
+  /** Milliseconds without traffic after which a connection is closed. */
+  idleMs?: number
+}
+
+/** Exposes listParts, which the client has but its type declares as protected, and the ids of versions. */
+class ClientWithParts extends Client {
+  parts(bucket: string, key: string, uploadId: string) {
+    return this.listParts(bucket, key, uploadId)
+  }
+
+  /** The first page of all versions and delete markers below a prefix. */
+  async versions(bucket: string, prefix: string): Promise<{ name: string; versionId?: string }[]> {
+    const page = { Delimiter: '', MaxKeys: 1000, IncludeVersion: true }
+    const { objects } = await this.listObjectsQuery(bucket, prefix, '', page)
+    // The declared type lacks versionId.
+    return objects.flatMap(({ name, versionId }: (typeof objects)[number] & { versionId?: string }) =>
+      name === undefined ? [] : [{ name, ...(versionId !== undefined && { versionId }) }],
+    )
+  }
+}
+
+/** The client that signs URLs and makes small calls; object bytes go through `connections`. */
+export function connect(options: S3Options, endpoint: string, connections: Connections) {
+  const url = new URL(endpoint)
+  const useSSL = url.protocol === 'https:'
+  return new ClientWithParts({
+    endPoint: url.hostname,
+    port: Number(url.port) || (useSSL ? 443 : 80),
+    useSSL,
+    accessKey: options.accessKey,
+    secretKey: options.secretKey,
+    // Set explicitly, so that the client never requests the bucket's location.
+    region: options.region,
+    pathStyle: true,
+    transport: connections.transport,
+    transportAgent: connections.agent,
+    // The client's retries write to the console and lose the error code; `again` in s3.ts retries instead.
+    retryOptions: { disableRetry: true },
+  })
+}
