@@ -1,8 +1,8 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { RequestSeen } from '../lib/runtime/kube/http.ts'
+import type { Caches } from './jobs/caches.ts'
 import { controllerMetrics } from './runtime/metrics.ts'
 import { processMetrics } from './runtime/process-metrics.ts'
-import type { Caches } from './transcode-job/caches.ts'
 
 const PHASES = ['Pending', 'Running', 'Suspended', 'Succeeded', 'Failed'] as const
 const ANSWERS = [202, 400, 401, 404, 405, 410, 413, 500, 503]

@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
 import { type Cluster, JOBS, type KubeObject, PODS } from '../../lib/runtime/kube/cluster.ts'
-import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
-import { type ChildConfig, childJob, OUR_LABELS } from '../../operator/transcode-job/child.ts'
-import { plan } from '../../operator/transcode-job/plan.ts'
-import { STATUS_MANAGER } from '../../operator/transcode-job/writer.ts'
+import type { Job, Pod } from '../../operator/jobs/batch.ts'
+import { type ChildConfig, childJob, OUR_LABELS } from '../../operator/program/child.ts'
+import { plan } from '../../operator/program/plan.ts'
+import { STATUS_MANAGER } from '../../operator/program/writer.ts'
 
 /** A resource as the API makes it for an uploaded video. */
 export function newResource(namespace: string): KubeObject {

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { parseTranscodeJob, type TranscodeJob, type TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import type { JobResult } from '../../lib/contract/job-result.ts'
-import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
-import { type ChildConfig, childJob } from '../../operator/transcode-job/child.ts'
-import { type Observed, type Plan, plan } from '../../operator/transcode-job/plan.ts'
+import type { Job, Pod } from '../../operator/jobs/batch.ts'
+import { type ChildConfig, childJob } from '../../operator/program/child.ts'
+import { type Observed, type Plan, plan } from '../../operator/program/plan.ts'
 
 export const childConfig: ChildConfig = {
   image: 'keepsake:1',

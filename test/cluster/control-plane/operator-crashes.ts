@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import type { Job } from '../../../operator/transcode-job/batch.ts'
+import type { Job } from '../../../operator/jobs/batch.ts'
 import { eventually } from '../../support/eventually.ts'
 import { jobsEverMade, type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
 import type { OperatorProcess } from '../../support/operator-process.ts'

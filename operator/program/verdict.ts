@@ -1,9 +1,9 @@
 import type { Condition } from '../../crds/kind.ts'
 import type { TranscodeJob, TranscodeJobStatus } from '../../crds/transcode-job.ts'
-import type { Job, Pod } from './batch.ts'
+import type { Job, Pod } from '../jobs/batch.ts'
+import type { Ending } from '../jobs/ending.ts'
+import { livePod } from '../jobs/evidence.ts'
 import type { ChildConfig } from './child.ts'
-import type { Ending } from './ending.ts'
-import { livePod } from './evidence.ts'
 
 export interface Evidence {
   resource: TranscodeJob

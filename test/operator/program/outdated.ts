@@ -1,7 +1,7 @@
 import t from 'tap'
 import { succeededOf, type TranscodeJobStatus } from '../../../crds/transcode-job.ts'
-import type { Job, Pod } from '../../../operator/transcode-job/batch.ts'
-import { childName } from '../../../operator/transcode-job/child.ts'
+import type { Job, Pod } from '../../../operator/jobs/batch.ts'
+import { childName } from '../../../operator/program/child.ts'
 import {
   aJob,
   aPod,

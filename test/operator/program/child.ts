@@ -1,13 +1,7 @@
 import t from 'tap'
 import { progressToken, verifyProgressToken } from '../../../lib/contract/progress.ts'
-import type { Job } from '../../../operator/transcode-job/batch.ts'
-import {
-  type ChildConfig,
-  childJob,
-  childName,
-  configurationOf,
-  madeOf,
-} from '../../../operator/transcode-job/child.ts'
+import type { Job } from '../../../operator/jobs/batch.ts'
+import { type ChildConfig, childJob, childName, configurationOf, madeOf } from '../../../operator/program/child.ts'
 import { aTranscodeJob, childConfig } from '../../support/transcode-job.ts'
 
 const resource = aTranscodeJob()

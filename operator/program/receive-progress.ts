@@ -2,9 +2,9 @@ import { parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds
 import type { ProgressReport, ProgressSubject } from '../../lib/contract/progress.ts'
 import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
+import type { Caches } from '../jobs/caches.ts'
 import { LatestWriter } from '../runtime/latest-writer.ts'
 import type { SubjectState } from '../runtime/progress-receiver.ts'
-import type { Caches } from './caches.ts'
 import { isAbout, makesPlayable, PROGRESS_MANAGER, progressFields } from './progress.ts'
 
 interface Taken {

@@ -1,6 +1,6 @@
 import { GROUP } from '../../crds/kind.ts'
 import type { TranscodeJob, TranscodeJobStatus } from '../../crds/transcode-job.ts'
-import type { Job } from './batch.ts'
+import type { Job } from '../jobs/batch.ts'
 
 /**
  * The resources of the attempts of one Job. A Job's template is immutable, so other resources need another Job. The

@@ -1,8 +1,8 @@
 import type { TranscodeJob } from '../../crds/transcode-job.ts'
+import { type ShapeConfig, shapeOf } from '../program/shape.ts'
 import { isOwnedBy, type Job, type Pod } from './batch.ts'
 import { endingOf } from './ending.ts'
 import { disruptionOf, hasRun } from './evidence.ts'
-import { type ShapeConfig, shapeOf } from './shape.ts'
 
 interface Seen {
   resource: TranscodeJob

@@ -10,10 +10,10 @@ import {
   type Reflection,
   type Resource,
 } from '../../lib/runtime/kube/cluster.ts'
+import { OUR_LABELS, OWNER_NAME, OWNER_UID } from '../program/child.ts'
 import { LabelIndex } from '../runtime/label-index.ts'
 import { OwnWrites } from '../runtime/own-writes.ts'
 import type { Job, Pod } from './batch.ts'
-import { OUR_LABELS, OWNER_NAME, OWNER_UID } from './child.ts'
 import { isSame, trimJob, trimPod, trimResource } from './trim.ts'
 
 /** A TranscodeJob as the API server returns it, not yet validated. */

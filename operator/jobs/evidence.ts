@@ -1,8 +1,8 @@
 import { succeededOf, type TranscodeJob, type TranscodeOutput } from '../../crds/transcode-job.ts'
 import { EXIT, type JobResult, PERMANENT_EXITS, parseJobResult } from '../../lib/contract/job-result.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
+import { CONTAINER } from '../program/child.ts'
 import { isJobFinished, isTerminalPod, type Job, type JobCondition, type Pod, type Terminated } from './batch.ts'
-import { CONTAINER } from './child.ts'
 
 /** The status of a pod's container; undefined for a pod that the kubelet rejected. */
 const containerOf = (pod: Pod | undefined) => pod?.status?.containerStatuses?.find((c) => c.name === CONTAINER)

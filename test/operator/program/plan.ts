@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { succeededOf, type TranscodeJob } from '../../../crds/transcode-job.ts'
 import type { JobResult } from '../../../lib/contract/job-result.ts'
-import { childName } from '../../../operator/transcode-job/child.ts'
-import { MAX_RESTARTS } from '../../../operator/transcode-job/judge.ts'
-import { type Observed, type Plan, QUIET_MS, refusal, trouble } from '../../../operator/transcode-job/plan.ts'
-import { trimPod } from '../../../operator/transcode-job/trim.ts'
+import { trimPod } from '../../../operator/jobs/trim.ts'
+import { childName } from '../../../operator/program/child.ts'
+import { MAX_RESTARTS } from '../../../operator/program/judge.ts'
+import { type Observed, type Plan, QUIET_MS, refusal, trouble } from '../../../operator/program/plan.ts'
 import {
   aJob,
   anInput,

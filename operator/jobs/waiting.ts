@@ -1,8 +1,8 @@
+import { configurationOf, madeOf } from '../program/child.ts'
+import { shapeOf } from '../program/shape.ts'
+import { type Evidence, pending, type Verdict } from '../program/verdict.ts'
 import type { Job, Pod } from './batch.ts'
-import { configurationOf, madeOf } from './child.ts'
 import { hasRun, livePod, NO_POD_MS, startOfJob } from './evidence.ts'
-import { shapeOf } from './shape.ts'
-import { type Evidence, pending, type Verdict } from './verdict.ts'
 
 const NO_IMAGE = ['ImagePullBackOff', 'ErrImagePull', 'ErrImageNeverPull', 'InvalidImageName', 'ImageInspectError']
 const NO_CONTAINER = ['CreateContainerConfigError', 'CreateContainerError', 'RunContainerError']

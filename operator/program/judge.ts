@@ -1,6 +1,6 @@
-import { attemptsOf, vanishedFailures } from './attempts.ts'
-import { isOwnedBy, type Job, jobCondition, type Pod } from './batch.ts'
-import { type Ending, endingOf } from './ending.ts'
+import { attemptsOf, vanishedFailures } from '../jobs/attempts.ts'
+import { isOwnedBy, type Job, jobCondition, type Pod } from '../jobs/batch.ts'
+import { type Ending, endingOf } from '../jobs/ending.ts'
 import {
   disruptionOf,
   failureOf,
@@ -11,10 +11,10 @@ import {
   resultOf,
   unheardSince,
   wasOutOfMemory,
-} from './evidence.ts'
+} from '../jobs/evidence.ts'
+import { judgeOutdated, judgeWaiting, judgeWithoutPod, QUEUED } from '../jobs/waiting.ts'
 import { isOutgrown, moreMemory, shapeOf, shapesLearned } from './shape.ts'
 import { type Evidence, failed, isGone, pending, running, type Verdict } from './verdict.ts'
-import { judgeOutdated, judgeWaiting, judgeWithoutPod, QUEUED } from './waiting.ts'
 
 /** The number of Jobs that the operator replaces because no pod could start, before the resource fails. */
 export const MAX_RESTARTS = 3

@@ -6,11 +6,11 @@ import {
   type TranscodeJob,
   type TranscodeJobStatus,
 } from '../../crds/transcode-job.ts'
-import { attemptsOf } from './attempts.ts'
-import { isJobFinished, isOwnedBy, type Job, type JobSpec, jobCondition, type Pod } from './batch.ts'
+import { attemptsOf } from '../jobs/attempts.ts'
+import { isJobFinished, isOwnedBy, type Job, type JobSpec, jobCondition, type Pod } from '../jobs/batch.ts'
+import { endingAnnotation, endingOf } from '../jobs/ending.ts'
+import { lastEnded, outputsOf, resultOf } from '../jobs/evidence.ts'
 import { type ChildConfig, childJob, childName } from './child.ts'
-import { endingAnnotation, endingOf } from './ending.ts'
-import { lastEnded, outputsOf, resultOf } from './evidence.ts'
 import { judge } from './judge.ts'
 import { finalProgress, type ProgressFields } from './progress.ts'
 import type { Verdict } from './verdict.ts'

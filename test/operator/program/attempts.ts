@@ -1,8 +1,8 @@
 import t from 'tap'
 import { succeededOf, type TranscodeJobStatus } from '../../../crds/transcode-job.ts'
-import type { Job, Pod } from '../../../operator/transcode-job/batch.ts'
-import { plan } from '../../../operator/transcode-job/plan.ts'
-import { trimJob, trimPod } from '../../../operator/transcode-job/trim.ts'
+import type { Job, Pod } from '../../../operator/jobs/batch.ts'
+import { trimJob, trimPod } from '../../../operator/jobs/trim.ts'
+import { plan } from '../../../operator/program/plan.ts'
 import {
   aJob,
   aPod,

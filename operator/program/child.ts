@@ -4,7 +4,7 @@ import { type TranscodeJob, type TranscodeJobSpec, transcodeJobKind } from '../.
 import { PERMANENT_EXITS } from '../../lib/contract/job-result.ts'
 import { progressToken } from '../../lib/contract/progress.ts'
 import { grantFor } from '../../lib/contract/store-proxy.ts'
-import type { Job } from './batch.ts'
+import type { Job } from '../jobs/batch.ts'
 import { nextShape, type Shape, type ShapeConfig, shapeAnnotations } from './shape.ts'
 
 /** The configuration of Jobs that is the same for every TranscodeJob. */

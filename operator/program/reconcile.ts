@@ -1,13 +1,13 @@
 import { isFinished, parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
 import { type Cluster, isClusterError, type ObjectKey, PODS } from '../../lib/runtime/kube/cluster.ts'
+import { isOwnedBy, type Job, type Pod } from '../jobs/batch.ts'
+import type { Caches, RawTranscodeJob } from '../jobs/caches.ts'
+import { isConclusive } from '../jobs/evidence.ts'
+import { trimPod, trimResource } from '../jobs/trim.ts'
 import type { Reconcile, Result } from '../runtime/controller.ts'
 import type { EventRecorder } from '../runtime/events.ts'
-import { isOwnedBy, type Job, type Pod } from './batch.ts'
-import type { Caches, RawTranscodeJob } from './caches.ts'
 import { type ChildConfig, childName, OUR_LABELS, OWNER_UID } from './child.ts'
-import { isConclusive } from './evidence.ts'
 import { currentNumber, jobCreated, type Observed, type Plan, plan, refusal, trouble } from './plan.ts'
-import { trimPod, trimResource } from './trim.ts'
 import { type Writer, writerFor } from './writer.ts'
 
 /** Retry interval after the API server rejected the Job: an administrator must fix the operator's configuration. */

@@ -1,10 +1,10 @@
 import t from 'tap'
 import { succeededOf, type TranscodeJobStatus } from '../../../crds/transcode-job.ts'
-import { childName } from '../../../operator/transcode-job/child.ts'
-import { MAX_RESTARTS } from '../../../operator/transcode-job/judge.ts'
-import { type Plan, plan, trouble } from '../../../operator/transcode-job/plan.ts'
-import { finalProgress, progressFields } from '../../../operator/transcode-job/progress.ts'
-import { bytesOf, moreMemory } from '../../../operator/transcode-job/shape.ts'
+import { childName } from '../../../operator/program/child.ts'
+import { MAX_RESTARTS } from '../../../operator/program/judge.ts'
+import { type Plan, plan, trouble } from '../../../operator/program/plan.ts'
+import { finalProgress, progressFields } from '../../../operator/program/progress.ts'
+import { bytesOf, moreMemory } from '../../../operator/program/shape.ts'
 import {
   aJob,
   aPod,

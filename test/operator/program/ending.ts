@@ -1,8 +1,8 @@
 import t from 'tap'
 import { succeededOf, type TranscodeJob, type TranscodeJobStatus } from '../../../crds/transcode-job.ts'
-import type { Job, JobStatus, Pod } from '../../../operator/transcode-job/batch.ts'
-import type { Observed, Plan } from '../../../operator/transcode-job/plan.ts'
-import { trimJob } from '../../../operator/transcode-job/trim.ts'
+import type { Job, JobStatus, Pod } from '../../../operator/jobs/batch.ts'
+import { trimJob } from '../../../operator/jobs/trim.ts'
+import type { Observed, Plan } from '../../../operator/program/plan.ts'
 import {
   aJob,
   aPod,
