@@ -51,6 +51,15 @@ export interface CelRule {
   fieldPath?: string
 }
 
+/** As `immutable`, for fields that may be absent. */
+export const immutableIfSet = (fields: readonly string[]): CelRule[] =>
+  fields.map((field) => ({
+    rule: `has(self.${field}) == has(oldSelf.${field}) && (!has(self.${field}) || self.${field} == oldSelf.${field})`,
+    message: `${field} cannot be changed: create another resource instead`,
+    reason: 'FieldValueForbidden',
+    fieldPath: `.${field}`,
+  }))
+
 /**
  * Rules that reject any change of these fields. Put them on the parent of the fields: the API server skips an update
  * rule on a field that is absent, so a rule on the field itself would permit its removal. Every field must be required
@@ -74,8 +83,12 @@ export interface PrinterColumn {
 }
 
 /** The definition of one custom resource, for the YAML generator and for clients. */
-export interface Kind<Spec extends z.ZodObject = z.ZodObject, Status extends z.ZodObject = z.ZodObject> {
-  kind: string
+export interface Kind<
+  Spec extends z.ZodObject = z.ZodObject,
+  Status extends z.ZodObject = z.ZodObject,
+  Name extends string = string,
+> {
+  kind: Name
   plural: string
   shortNames: string[]
   categories: string[]

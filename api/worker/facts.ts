@@ -1,10 +1,5 @@
-import {
-  succeededOf,
-  type TranscodeInput,
-  type TranscodeJobSpec,
-  type TranscodeJobStatus,
-  type TranscodeOutput,
-} from '../../crds/transcode-job.ts'
+import { type RunOutput, type RunStatus, succeededOf } from '../../crds/run.ts'
+import type { TranscodeInput, TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { type ConversionErrorCode, conversionErrorOf } from '../../lib/contract/conversion-error.ts'
 import { parseId, type Uuid } from '../../lib/contract/ids.ts'
 import type { ConversionError } from '../db/schema/media.ts'
@@ -14,7 +9,7 @@ import type { Run, RunningConversion } from '../media/conversion-plan.ts'
 export interface TranscodeJobSeen {
   metadata: { name: string }
   spec: Pick<TranscodeJobSpec, 'inputs'>
-  status?: TranscodeJobStatus
+  status?: RunStatus
 }
 
 /**
@@ -55,12 +50,12 @@ function stateOf(input: TranscodeInput, { metadata, spec, status = {} }: Transco
   return status.phase === 'Running' ? runningOf(input, status) : { state: 'queued' }
 }
 
-const runOf = ({ attempts, startTime }: TranscodeJobStatus): Run => ({
+const runOf = ({ attempts, startTime }: RunStatus): Run => ({
   attempts: attempts ?? 0,
   startedAt: startTime ? new Date(startTime) : null,
 })
 
-function runningOf(input: TranscodeInput, status: TranscodeJobStatus): State {
+function runningOf(input: TranscodeInput, status: RunStatus): State {
   // The progress of a batch says nothing about one image, and would be written to each of its members.
   const progress = input.type === 'image' ? undefined : status.progress
   return {
@@ -82,7 +77,7 @@ function runningOf(input: TranscodeInput, status: TranscodeJobStatus): State {
 function errorOf(
   { type }: Pick<TranscodeInput, 'type'>,
   reason: string | undefined,
-  message: TranscodeOutput['message'],
+  message: RunOutput['message'],
 ): ConversionError {
   const code = conversionErrorOf(reason)
   const isOurs = code === 'INTERNAL' || code === 'TIMEOUT'

@@ -1,4 +1,5 @@
-import { isFinished, TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
+import { isFinished } from '../../crds/run.ts'
+import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import { parseId, type Uuid } from '../../lib/contract/ids.ts'
 import { type Cluster, isClusterError } from '../../lib/runtime/kube/cluster.ts'
 import type { Database } from '../db/db.ts'

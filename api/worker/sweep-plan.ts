@@ -1,9 +1,10 @@
-import { isFinished, succeededOf, type TranscodeJobSpec, type TranscodeJobStatus } from '../../crds/transcode-job.ts'
+import { isFinished, type RunStatus, succeededOf } from '../../crds/run.ts'
+import type { TranscodeJobSpec } from '../../crds/transcode-job.ts'
 
 export interface ResourceSeen {
   creationTimestamp: string | undefined
   spec: Pick<TranscodeJobSpec, 'attemptDeadlineSeconds' | 'maxAttempts' | 'suspend'>
-  status: TranscodeJobStatus | undefined
+  status: RunStatus | undefined
   /** The resource has the name but other inputs: its state says nothing about the media item. */
   isForeign: boolean
 }

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { succeededOf, TRANSCODE_JOBS, TranscodeJobSpec } from '../../crds/transcode-job.ts'
+import { succeededOf } from '../../crds/run.ts'
+import { TRANSCODE_JOBS, TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import { manifestKey, outputPrefix } from '../../lib/contract/object-keys.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'

@@ -31,6 +31,8 @@ export const OutputResult = z.object({
   manifestKey: z.string().max(512).optional(),
   reason: Reason.optional(),
   message: z.string().max(512).optional(),
+  /** The item that made an output of several items fail. */
+  item: z.string().max(64).optional(),
 })
 export type OutputResult = z.infer<typeof OutputResult>
 

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import { isFinished, TRANSCODE_JOBS, type TranscodeJobSpec, type TranscodeJobStatus } from '../../crds/transcode-job.ts'
+import { isFinished, type RunStatus } from '../../crds/run.ts'
+import { TRANSCODE_JOBS, type TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import {
   type Cluster,
   JOBS,
@@ -19,7 +20,7 @@ import { isSame, trimJob, trimPod, trimResource } from './trim.ts'
 /** A TranscodeJob as the API server returns it, not yet validated. */
 export interface RawTranscodeJob extends KubeObject {
   spec?: Partial<TranscodeJobSpec>
-  status?: TranscodeJobStatus
+  status?: RunStatus
 }
 
 export interface CacheOptions {

@@ -1,4 +1,5 @@
-import { succeededOf, type TranscodeJob, type TranscodeOutput } from '../../crds/transcode-job.ts'
+import { type RunOutput, succeededOf } from '../../crds/run.ts'
+import type { TranscodeJob } from '../../crds/transcode-job.ts'
 import { EXIT, type JobResult, PERMANENT_EXITS, parseJobResult } from '../../lib/contract/job-result.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
 import { CONTAINER } from '../program/child.ts'
@@ -132,9 +133,9 @@ function failureByExit({ exitCode, reason, message = '' }: Terminated): { reason
  * The result of each input. A termination message that would be too long omits what follows from the specification:
  * manifest keys and, after a success, the inputs that succeeded. They are restored here.
  */
-export function outputsOf({ spec }: TranscodeJob, result: JobResult | undefined): TranscodeOutput[] {
+export function outputsOf({ spec }: TranscodeJob, result: JobResult | undefined): RunOutput[] {
   const said = new Map(result?.outputs?.map((o) => [o.id, o]))
-  return spec.inputs.flatMap(({ id, outputPrefix }): TranscodeOutput[] => {
+  return spec.inputs.flatMap(({ id, outputPrefix }): RunOutput[] => {
     const output = said.get(id) ?? (result?.ok ? { id, state: 'Succeeded' as const } : undefined)
     if (!output) return []
     const { manifestKey: key, reason, message } = output

@@ -1,11 +1,6 @@
 import { type Condition, withCondition } from '../../crds/kind.ts'
-import {
-  isFinished,
-  SUCCEEDED,
-  succeededOf,
-  type TranscodeJob,
-  type TranscodeJobStatus,
-} from '../../crds/transcode-job.ts'
+import { isFinished, type RunStatus, SUCCEEDED, succeededOf } from '../../crds/run.ts'
+import type { TranscodeJob } from '../../crds/transcode-job.ts'
 import { attemptsOf } from '../jobs/attempts.ts'
 import { isJobFinished, isOwnedBy, type Job, type JobSpec, jobCondition, type Pod } from '../jobs/batch.ts'
 import { endingAnnotation, endingOf } from '../jobs/ending.ts'
@@ -44,7 +39,7 @@ export interface Plan {
   patchJob?: { name: string; spec: JobChange; annotations?: Record<string, string> }
   /** Written before the final status, so that success is never visible below 100 percent. */
   progress?: ProgressFields
-  status?: TranscodeJobStatus
+  status?: RunStatus
   deleteJobs?: readonly Job[]
   deleteResource?: true
   events: PlannedEvent[]
@@ -81,7 +76,7 @@ export function plan(seen: Observed): Plan {
 }
 
 /** The status writes: progress and success in one write, unless the progress field manager owns progress already. */
-function words(seen: Observed, verdict: Verdict, status: TranscodeJobStatus): Pick<Plan, 'progress' | 'status'> {
+function words(seen: Observed, verdict: Verdict, status: RunStatus): Pick<Plan, 'progress' | 'status'> {
   const progress = verdict.status === 'True' ? successProgress(seen, status) : undefined
   if (!progress) return { status }
   return seen.resource.status?.progress ? { progress, status } : { status: { ...status, ...progress } }
@@ -151,7 +146,7 @@ function endingFor(seen: Observed, { endJob, reason, message }: Verdict): Record
   return endingAnnotation({ next: endJob, reason, message: message.slice(0, 1024), attempts: attemptsOf(seen) })
 }
 
-function statusFor(seen: Observed, verdict: Verdict): TranscodeJobStatus {
+function statusFor(seen: Observed, verdict: Verdict): RunStatus {
   const { resource, now } = seen
   const old = resource.status
   const observedGeneration = resource.metadata.generation ?? 0
@@ -176,17 +171,17 @@ function statusFor(seen: Observed, verdict: Verdict): TranscodeJobStatus {
 }
 
 /** Status fields that the next Job depends on; every status write must keep them. */
-function learnedOf(status: TranscodeJobStatus | undefined): NonNullable<Verdict['learned']> {
+function learnedOf(status: RunStatus | undefined): NonNullable<Verdict['learned']> {
   const { memory, gpuGivenUp } = status ?? {}
   return { ...(memory !== undefined && { memory }), ...(gpuGivenUp !== undefined && { gpuGivenUp }) }
 }
 
-function startOf({ resource, job }: Observed): Pick<TranscodeJobStatus, 'startTime'> {
+function startOf({ resource, job }: Observed): Pick<RunStatus, 'startTime'> {
   const startTime = resource.status?.startTime ?? job?.status?.startTime
   return startTime ? { startTime } : {}
 }
 
-function endOf({ resource, job, pods, now }: Observed): Pick<TranscodeJobStatus, 'completionTime' | 'outputs'> {
+function endOf({ resource, job, pods, now }: Observed): Pick<RunStatus, 'completionTime' | 'outputs'> {
   const failed = job && jobCondition(job, 'Failed')
   const ended = job?.status?.completionTime ?? failed?.lastTransitionTime ?? now.toISOString()
   const outputs = outputsOf(resource, resultOf(lastEnded(pods)))
@@ -196,12 +191,12 @@ function endOf({ resource, job, pods, now }: Observed): Pick<TranscodeJobStatus,
   }
 }
 
-const finalOf = (status: TranscodeJobStatus | undefined) => ({
+const finalOf = (status: RunStatus | undefined) => ({
   playable: (status?.outputs ?? []).filter((o) => o.state === 'Succeeded').map((o) => o.id),
   at: status?.completionTime ?? succeededOf(status)?.lastTransitionTime ?? '',
 })
 
-function successProgress({ resource, pods }: Observed, status: TranscodeJobStatus): ProgressFields | undefined {
+function successProgress({ resource, pods }: Observed, status: RunStatus): ProgressFields | undefined {
   const { accelerator, acceleratorReason } = resultOf(lastEnded(pods)) ?? {}
   const used = { ...(accelerator && { accelerator }), ...(acceleratorReason && { acceleratorReason }) }
   return finalProgress(resource, { ...finalOf(status), ...used })
@@ -241,14 +236,14 @@ interface Finding {
 }
 
 /** The final status of a resource with an invalid spec: the spec is immutable, so it can never run. */
-export const refusal = (resource: Bare, finding: Finding, now: Date): TranscodeJobStatus => ({
+export const refusal = (resource: Bare, finding: Finding, now: Date): RunStatus => ({
   ...bareStatus(resource, 'False', finding, now),
   phase: 'Failed',
   completionTime: resource.status?.completionTime ?? now.toISOString(),
 })
 
 /** The status for a problem that the resource did not cause: visible but never final, so that no media item fails. */
-export const trouble = (resource: Bare, finding: Finding, now: Date): TranscodeJobStatus => ({
+export const trouble = (resource: Bare, finding: Finding, now: Date): RunStatus => ({
   ...bareStatus(resource, 'Unknown', finding, now),
   phase: 'Pending',
 })

@@ -1,13 +1,9 @@
-import {
-  isFinished,
-  type TranscodeJob,
-  type TranscodeJobStatus,
-  type TranscodeProgress,
-} from '../../crds/transcode-job.ts'
+import { isFinished, type RunProgress, type RunStatus } from '../../crds/run.ts'
+import type { TranscodeJob } from '../../crds/transcode-job.ts'
 import type { ProgressReport, ProgressSubject } from '../../lib/contract/progress.ts'
 
 /** The part of status that belongs to the field manager of progress. */
-export type ProgressFields = Pick<TranscodeJobStatus, 'progress' | 'accelerator' | 'acceleratorReason'>
+export type ProgressFields = Pick<RunStatus, 'progress' | 'accelerator' | 'acceleratorReason'>
 export const PROGRESS_MANAGER = 'keepsake-progress'
 
 /** A report with the time of its arrival. */
@@ -24,7 +20,7 @@ export function isAbout(resource: TranscodeJob | undefined, subject: ProgressSub
 }
 
 /** True when the report names an input as playable that the status does not. */
-export const makesPlayable = (status: TranscodeJobStatus | undefined, report: ProgressReport): boolean =>
+export const makesPlayable = (status: RunStatus | undefined, report: ProgressReport): boolean =>
   (report.playable ?? []).some((id) => !status?.progress?.playable?.includes(id))
 
 /**
@@ -72,7 +68,7 @@ export function finalProgress(
   const acceleratorReason = reasonFor(resource, made)
   const isDone = old?.progress?.percent === 100 && old.accelerator === accelerator
   if (isDone && made.playable.every((id) => old.progress?.playable?.includes(id))) return undefined
-  const progress: TranscodeProgress = {
+  const progress: RunProgress = {
     percent: 100,
     ...(old?.progress?.speed && { speed: old.progress.speed }),
     etaSeconds: 0,

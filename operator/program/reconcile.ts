@@ -1,4 +1,5 @@
-import { isFinished, parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
+import { isFinished } from '../../crds/run.ts'
+import { parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
 import { type Cluster, isClusterError, type ObjectKey, PODS } from '../../lib/runtime/kube/cluster.ts'
 import { isOwnedBy, type Job, type Pod } from '../jobs/batch.ts'
 import type { Caches, RawTranscodeJob } from '../jobs/caches.ts'

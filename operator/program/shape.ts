@@ -1,5 +1,6 @@
 import { GROUP } from '../../crds/kind.ts'
-import type { TranscodeJob, TranscodeJobStatus } from '../../crds/transcode-job.ts'
+import type { RunStatus } from '../../crds/run.ts'
+import type { TranscodeJob } from '../../crds/transcode-job.ts'
 import type { Job } from '../jobs/batch.ts'
 
 /**
@@ -64,7 +65,7 @@ export function moreMemory(memory: string, most: string): string | undefined {
 }
 
 /** The number of Jobs replaced by one of another shape: one for the GPU, one for each doubling of memory. */
-export function shapesLearned(status: TranscodeJobStatus | undefined, { memory }: ShapeConfig): number {
+export function shapesLearned(status: RunStatus | undefined, { memory }: ShapeConfig): number {
   const doubled = status?.memory === undefined ? 0 : Math.ceil(Math.log2(bytesOf(status.memory) / bytesOf(memory)))
   return Math.max(0, doubled) + (status?.gpuGivenUp === undefined ? 0 : 1)
 }

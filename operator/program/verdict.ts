@@ -1,5 +1,6 @@
 import type { Condition } from '../../crds/kind.ts'
-import type { TranscodeJob, TranscodeJobStatus } from '../../crds/transcode-job.ts'
+import type { RunStatus } from '../../crds/run.ts'
+import type { TranscodeJob } from '../../crds/transcode-job.ts'
 import type { Job, Pod } from '../jobs/batch.ts'
 import type { Ending } from '../jobs/ending.ts'
 import { livePod } from '../jobs/evidence.ts'
@@ -15,7 +16,7 @@ export interface Evidence {
 }
 
 export type Verdict = Pick<Condition, 'status' | 'reason' | 'message'> & {
-  phase: NonNullable<TranscodeJobStatus['phase']>
+  phase: NonNullable<RunStatus['phase']>
   /** Replace this Job by a new one with the next number. */
   startOver?: true
   /** Delete this Job, whose pods have ended, and create it again under the same name with the current configuration. */
@@ -23,7 +24,7 @@ export type Verdict = Pick<Condition, 'status' | 'reason' | 'message'> & {
   /** End this Job and its pod gracefully, for this to follow. The next Job must not start before the pod has ended. */
   endJob?: Ending['next']
   /** The shape of the next Job, recorded in status first. */
-  learned?: Pick<TranscodeJobStatus, 'memory' | 'gpuGivenUp'>
+  learned?: Pick<RunStatus, 'memory' | 'gpuGivenUp'>
   /** Reconcile again after this time, which alone may change the verdict. */
   lookAgainMs?: number
 }

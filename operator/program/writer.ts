@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import { TRANSCODE_JOBS, type TranscodeJobStatus } from '../../crds/transcode-job.ts'
+import type { RunStatus } from '../../crds/run.ts'
+import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import { type Cluster, isClusterError, JOBS } from '../../lib/runtime/kube/cluster.ts'
 import type { Job } from '../jobs/batch.ts'
@@ -70,7 +71,7 @@ export function writerFor(object: RawTranscodeJob, { cluster, written, check }: 
     },
 
     /** Writes status unless it is unchanged. False when nothing was written. */
-    async writeStatus(next: TranscodeJobStatus): Promise<boolean> {
+    async writeStatus(next: RunStatus): Promise<boolean> {
       if (isDeepStrictEqual(ownFields(object.status), next)) return false
       failpoint('operator.apply-status')
       const isWritten = await applyStatus(next, STATUS_MANAGER)
@@ -96,7 +97,7 @@ export function writerFor(object: RawTranscodeJob, { cluster, written, check }: 
 }
 export type Writer = ReturnType<typeof writerFor>
 
-function ownFields(status: TranscodeJobStatus | undefined): TranscodeJobStatus {
+function ownFields(status: RunStatus | undefined): RunStatus {
   const { progress: _, accelerator: __, acceleratorReason: ___, ...own } = status ?? {}
   return own
 }

@@ -6,13 +6,8 @@ import { recordMedia } from '../../api/media/commands.ts'
 import { findConversion } from '../../api/media/conversion.ts'
 import { startConversion } from '../../api/worker/start-conversion.ts'
 import { batchJobName, transcodeJobName } from '../../api/worker/transcode-spec.ts'
-import {
-  SUCCEEDED,
-  TRANSCODE_JOBS,
-  type TranscodeJob,
-  type TranscodeJobStatus,
-  type TranscodeProgress,
-} from '../../crds/transcode-job.ts'
+import { type RunProgress, type RunStatus, SUCCEEDED } from '../../crds/run.ts'
+import { TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
 import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { IMAGE_FILES, type ImageManifest, type VideoManifest } from '../../lib/contract/manifest.ts'
 import { manifestKey, masterKey, originalKey, outputPrefix } from '../../lib/contract/object-keys.ts'
@@ -104,7 +99,7 @@ export async function conversionWorld(
         ? cluster.get<TranscodeJob & { metadata: { name: string } }>(TRANSCODE_JOBS, batchKey(batch))
         : undefined
     },
-    setBatchStatus: (batch: Uuid, status: TranscodeJobStatus) =>
+    setBatchStatus: (batch: Uuid, status: RunStatus) =>
       cluster.applyStatus(TRANSCODE_JOBS, batchKey(batch), status, 'test'),
     /** What a job program leaves when it is done with an image. */
     async writeImage(id: Uuid, generation = 1): Promise<void> {
@@ -112,7 +107,7 @@ export async function conversionWorld(
       await store.put(manifestKey(prefixOf(id, generation)), manifest, { contentType: 'application/json' })
     },
     jobs: () => cluster.list(TRANSCODE_JOBS, { namespace: NAMESPACE }),
-    setStatus: (id: Uuid, status: TranscodeJobStatus, generation = 1) =>
+    setStatus: (id: Uuid, status: RunStatus, generation = 1) =>
       cluster.applyStatus(TRANSCODE_JOBS, keyOf(id, generation), status, 'test'),
     /** What a job program leaves when it is done. */
     async writeOutput(id: Uuid, generation = 1, change: object = {}): Promise<void> {
@@ -150,7 +145,7 @@ const verdict = (status: 'True' | 'False', reason: string, message: string) => [
   { type: SUCCEEDED, status, reason, message, observedGeneration: 1, lastTransitionTime: T0 },
 ]
 
-export const succeeded = (...ids: Uuid[]): TranscodeJobStatus => ({
+export const succeeded = (...ids: Uuid[]): RunStatus => ({
   phase: 'Succeeded',
   attempts: 1,
   startTime: T0,
@@ -158,15 +153,15 @@ export const succeeded = (...ids: Uuid[]): TranscodeJobStatus => ({
   outputs: ids.map((id) => ({ id: formatId('media', id), state: 'Succeeded' })),
 })
 
-export const failed = (reason: string, message = 'because'): TranscodeJobStatus => ({
+export const failed = (reason: string, message = 'because'): RunStatus => ({
   phase: 'Failed',
   attempts: 3,
   conditions: verdict('False', reason, message),
 })
 
-export function running(percent: number, change: Partial<TranscodeJobStatus> & { playable?: string[] } = {}) {
+export function running(percent: number, change: Partial<RunStatus> & { playable?: string[] } = {}) {
   const { playable, ...rest } = change
-  const progress: TranscodeProgress = {
+  const progress: RunProgress = {
     percent,
     speed: '1.8x',
     etaSeconds: 100 - percent,
@@ -174,7 +169,7 @@ export function running(percent: number, change: Partial<TranscodeJobStatus> & {
     updatedAt: T0,
     ...(playable && { playable }),
   }
-  const status: TranscodeJobStatus = { phase: 'Running', attempts: 1, startTime: T0, ...rest }
+  const status: RunStatus = { phase: 'Running', attempts: 1, startTime: T0, ...rest }
   return { ...status, progress }
 }
 

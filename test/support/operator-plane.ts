@@ -2,12 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { KubeConfig } from '@kubernetes/client-node'
 import type { Test } from 'tap'
-import {
-  succeededOf,
-  TRANSCODE_JOBS,
-  type TranscodeJobStatus,
-  type TranscodeProgress,
-} from '../../crds/transcode-job.ts'
+import { type RunProgress, type RunStatus, succeededOf } from '../../crds/run.ts'
+import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import { type Cluster, EVENTS_V1, JOBS, type KubeObject, PODS, type Resource } from '../../lib/runtime/kube/cluster.ts'
 import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
 import type { Job, Pod } from '../../operator/jobs/batch.ts'
@@ -112,7 +108,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
         throw new Error(`${error.message}; it says ${JSON.stringify(await status(name))}`)
       })
     /** Waits for a status like this. */
-    const becomes = (name: string, isSo: (status: TranscodeJobStatus) => boolean, ms = PATIENCE_MS) =>
+    const becomes = (name: string, isSo: (status: RunStatus) => boolean, ms = PATIENCE_MS) =>
       eventually(
         `a status of ${name}`,
         async () => {
@@ -143,7 +139,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
       says,
       becomes,
       /** As the receiver of progress writes it. */
-      progress: (name: string, progress: TranscodeProgress) =>
+      progress: (name: string, progress: RunProgress) =>
         kube.applyStatus(TRANSCODE_JOBS, key(name), { progress, accelerator: 'cpu' }, PROGRESS_MANAGER),
       ...podsByHand({ live, setStatus }),
       submit: (name: string, spec: object = {}) =>

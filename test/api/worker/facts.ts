@@ -1,17 +1,17 @@
 import t from 'tap'
 import { factsOf } from '../../../api/worker/facts.ts'
-import type { TranscodeJobStatus } from '../../../crds/transcode-job.ts'
+import type { RunStatus } from '../../../crds/run.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { failed, running, succeeded } from '../../support/conversion-world.ts'
 
 const media = newUuid()
 const id = formatId('media', media)
 const inputOf = (text: string) => ({ id: text, type: 'video' as const, sourceKey: 'a/o', outputPrefix: `out/${text}/` })
-const of = (status: TranscodeJobStatus | undefined, type: 'video' | 'image' = 'video') =>
+const of = (status: RunStatus | undefined, type: 'video' | 'image' = 'video') =>
   factsOf({ metadata: { name: 'tj-1' }, spec: { inputs: [{ ...inputOf(id), type }] }, ...(status && { status }) })[0]
 const INTERNAL = 'The conversion failed for a reason unrelated to the file'
 
-const table: [string, TranscodeJobStatus | undefined, object][] = [
+const table: [string, RunStatus | undefined, object][] = [
   ['a new resource waits', undefined, { state: 'queued' }],
   ['a pending one waits', { phase: 'Pending', attempts: 0 }, { state: 'queued' }],
   ['a suspended one waits', { phase: 'Suspended' }, { state: 'queued' }],
@@ -112,7 +112,7 @@ t.test('every input has its fact, and what is no media has none', async (t) => {
 t.test('what a batch says of an image that has no result of its own is about the batch', async (t) => {
   const [good, bad, unknown] = [newUuid(), newUuid(), newUuid()]
   const inputs = [good, bad, unknown].map((one) => ({ ...inputOf(formatId('media', one)), type: 'image' as const }))
-  const status: TranscodeJobStatus = {
+  const status: RunStatus = {
     ...failed('OOMKilled', 'pod x'),
     outputs: [
       { id: formatId('media', good), state: 'Succeeded' },

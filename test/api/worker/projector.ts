@@ -4,7 +4,8 @@ import { retryMedia } from '../../../api/media/commands.ts'
 import { failConversion, findConversion, recordProgress } from '../../../api/media/conversion.ts'
 import { type ProjectorOptions, projectFact, startProjector } from '../../../api/worker/projector.ts'
 import { startConversion } from '../../../api/worker/start-conversion.ts'
-import { TRANSCODE_JOBS, type TranscodeJobStatus } from '../../../crds/transcode-job.ts'
+import type { RunStatus } from '../../../crds/run.ts'
+import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { manifestKey, masterKey } from '../../../lib/contract/object-keys.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
@@ -37,7 +38,7 @@ function project(t: { teardown(fn: () => Promise<void>): void }, options: Projec
   t.teardown(() => projector.stop())
   const idle = () => eventually('an idle projector', () => projector.waiting() === 0)
   /** Has looked at what was shown of this video. */
-  const hasSeen = async (id: Uuid, phase: TranscodeJobStatus['phase']) => {
+  const hasSeen = async (id: Uuid, phase: RunStatus['phase']) => {
     const seen = () => projector.reflection.get(world.keyOf(id))?.status?.phase === phase
     await eventually(`${phase} to be heard of`, seen)
     await idle()
@@ -50,7 +51,7 @@ const until = (id: Uuid, status: string) =>
     const row = await world.row(id)
     return row.upload_status === status ? row : undefined
   })
-const show = async (id: Uuid, status: TranscodeJobStatus) => void (await world.setStatus(id, status))
+const show = async (id: Uuid, status: RunStatus) => void (await world.setStatus(id, status))
 
 t.test('a conversion is told from the first percent to the end', async (t) => {
   const id = await world.converting()

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { KubeConfig } from '@kubernetes/client-node'
-import { succeededOf, TRANSCODE_JOBS, type TranscodeJob } from '../../../crds/transcode-job.ts'
+import { succeededOf } from '../../../crds/run.ts'
+import { TRANSCODE_JOBS, type TranscodeJob } from '../../../crds/transcode-job.ts'
 import { JOBS, PODS } from '../../../lib/runtime/kube/cluster.ts'
 import { type KubeCluster, openKubeCluster } from '../../../lib/runtime/kube/kube-cluster.ts'
 import type { Job, Pod } from '../../../operator/jobs/batch.ts'

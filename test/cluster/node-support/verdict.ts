@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
-import { succeededOf, type TranscodeJob } from '../../../crds/transcode-job.ts'
+import { succeededOf } from '../../../crds/run.ts'
+import type { TranscodeJob } from '../../../crds/transcode-job.ts'
 
 /** The verdict of a resource, which goes into the output as well: docs/operator-hard-cases.md quotes it. */
 export function verdict(t: Test, { metadata, status }: TranscodeJob) {

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { succeededOf } from '../../../crds/transcode-job.ts'
+import { succeededOf } from '../../../crds/run.ts'
 import { openS3Store } from '../../../lib/runtime/object-store/s3.ts'
 import { eventually } from '../../support/eventually.ts'
 import { openGround } from '../node-support/ground.ts'

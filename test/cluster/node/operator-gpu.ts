@@ -1,5 +1,5 @@
 import t from 'tap'
-import { succeededOf } from '../../../crds/transcode-job.ts'
+import { succeededOf } from '../../../crds/run.ts'
 import { eventually } from '../../support/eventually.ts'
 import { gpuHolder, setGpus } from '../node-support/gpu.ts'
 import { openGround } from '../node-support/ground.ts'

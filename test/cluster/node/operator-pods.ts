@@ -1,5 +1,5 @@
 import t from 'tap'
-import { succeededOf } from '../../../crds/transcode-job.ts'
+import { succeededOf } from '../../../crds/run.ts'
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { eventually } from '../../support/eventually.ts'
 import { failPrograms, storeFaults } from '../node-support/faults.ts'

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { succeededOf } from '../../../crds/transcode-job.ts'
+import { succeededOf } from '../../../crds/run.ts'
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { manifestKey, masterKey } from '../../../lib/contract/object-keys.ts'
 import { openS3Store } from '../../../lib/runtime/object-store/s3.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { succeededOf, type TranscodeJobStatus } from '../../../crds/transcode-job.ts'
+import { type RunStatus, succeededOf } from '../../../crds/run.ts'
 import type { Job, Pod } from '../../../operator/jobs/batch.ts'
 import { trimJob, trimPod } from '../../../operator/jobs/trim.ts'
 import { plan } from '../../../operator/program/plan.ts'
@@ -25,7 +25,7 @@ const disrupted = (pod: Pod): Pod => ({ ...pod, status: { ...pod.status, phase: 
 /** As long as its Job has not counted it. */
 const tracked = (pod: Pod): Pod => ({ ...pod, metadata: { ...pod.metadata, finalizers: [TRACKING] } })
 const refused = (n: number) => aPod(n, { phase: 'Failed', reason: 'OutOfcpu', message: 'no CPU left' })
-const seen = (status: TranscodeJobStatus | undefined, job: Job, pods: Pod[]) =>
+const seen = (status: RunStatus | undefined, job: Job, pods: Pod[]) =>
   planFor({
     resource: aTranscodeJob(status ? { status } : {}),
     job: trimJob(job),
@@ -87,7 +87,7 @@ t.test('a Job that somebody deletes takes its pods along, and no attempt is forg
 
 t.test('an attempt that the cluster took away costs nothing when the GPU is given up', async (t) => {
   const config = { ...childConfig, gpuAvailable: true }
-  const auto = (status?: TranscodeJobStatus) => aTranscodeJob({ spec: { maxAttempts: 1 }, ...(status && { status }) })
+  const auto = (status?: RunStatus) => aTranscodeJob({ spec: { maxAttempts: 1 }, ...(status && { status }) })
   const gpuJob = plan({ resource: auto(), job: undefined, pods: [], leftovers: [], config, now: planTime }).createJob
   const withGpu = (status: object, spec: object = {}): Job => {
     const job = aJob(auto(), status, spec)

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { succeededOf, type TranscodeJob, type TranscodeJobStatus } from '../../../crds/transcode-job.ts'
+import { type RunStatus, succeededOf } from '../../../crds/run.ts'
+import type { TranscodeJob } from '../../../crds/transcode-job.ts'
 import type { Job, JobStatus, Pod } from '../../../operator/jobs/batch.ts'
 import { trimJob } from '../../../operator/jobs/trim.ts'
 import type { Observed, Plan } from '../../../operator/program/plan.ts'
@@ -26,7 +27,7 @@ import {
 
 interface Cause {
   name: string
-  status: TranscodeJobStatus
+  status: RunStatus
   pod: Pod
   seen?: Partial<Observed>
   /** The condition from the end of the Job on. */
@@ -106,7 +107,7 @@ const LEFT: [what: string, pods: Pod[]][] = [
 
 const isOfGpu = (cause: Cause) => cause.seen?.config === withGpus
 const specOf = (cause: Cause): Partial<TranscodeJob['spec']> => (isOfGpu(cause) ? { accelerator: 'auto' } : {})
-const resourceWith = (cause: Cause, status: TranscodeJobStatus) => aTranscodeJob({ spec: specOf(cause), status })
+const resourceWith = (cause: Cause, status: RunStatus) => aTranscodeJob({ spec: specOf(cause), status })
 const conditionOf = (p: Plan) => succeededOf(p.status)
 
 function jobOf(cause: Cause): Job {
@@ -117,7 +118,7 @@ function jobOf(cause: Cause): Job {
 }
 
 /** Reconciles until the operator ends the Job: the status that it has seen, and the Job after its patch. */
-function end(cause: Cause): { status: TranscodeJobStatus; planned: Plan; job: Job } {
+function end(cause: Cause): { status: RunStatus; planned: Plan; job: Job } {
   let status = cause.status
   const job = jobOf(cause)
   for (let i = 0; i < 3; i++) {
@@ -129,7 +130,7 @@ function end(cause: Cause): { status: TranscodeJobStatus; planned: Plan; job: Jo
 }
 
 const over = (job: Job, status: JobStatus = failedWith('DeadlineExceeded')): Job => ({ ...job, status })
-const saying = (status: TranscodeJobStatus, reason: string): TranscodeJobStatus => ({
+const saying = (status: RunStatus, reason: string): RunStatus => ({
   ...status,
   conditions: [
     {
@@ -144,10 +145,10 @@ const saying = (status: TranscodeJobStatus, reason: string): TranscodeJobStatus 
 })
 
 /** The statuses that the end of the Job may meet. */
-const statusesOf = ({ status, planned }: ReturnType<typeof end>): [string, TranscodeJobStatus][] => [
+const statusesOf = ({ status, planned }: ReturnType<typeof end>): [string, RunStatus][] => [
   ['as before, because the operator died', status],
   ['as written', planned.status ?? status],
-  ...REPLACED.map((reason): [string, TranscodeJobStatus] => [`${reason} instead`, saying(status, reason)]),
+  ...REPLACED.map((reason): [string, RunStatus] => [`${reason} instead`, saying(status, reason)]),
 ]
 
 /** The pods that the end of the Job may meet; one that has not started is gone by then. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { succeededOf } from '../../../crds/transcode-job.ts'
+import { succeededOf } from '../../../crds/run.ts'
 import { aJob, aTranscodeJob, endedPod, pendingPod, planFor, planTime } from '../../support/transcode-job.ts'
 
 /**

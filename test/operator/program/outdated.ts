@@ -1,5 +1,5 @@
 import t from 'tap'
-import { succeededOf, type TranscodeJobStatus } from '../../../crds/transcode-job.ts'
+import { type RunStatus, succeededOf } from '../../../crds/run.ts'
 import type { Job, Pod } from '../../../operator/jobs/batch.ts'
 import { childName } from '../../../operator/program/child.ts'
 import {
@@ -30,7 +30,7 @@ const boundAt = (time: Date) =>
     phase: 'Pending',
     conditions: [{ type: 'PodScheduled', status: 'True', lastTransitionTime: time.toISOString() }],
   })
-const withStatus = (status: TranscodeJobStatus | undefined) => aTranscodeJob(status ? { status } : {})
+const withStatus = (status: RunStatus | undefined) => aTranscodeJob(status ? { status } : {})
 const noImage = waitingPod(1, 'ImagePullBackOff')
 
 t.test('its Job makes room for one of the new configuration, which costs nothing', async (t) => {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { succeededOf, type TranscodeJob } from '../../../crds/transcode-job.ts'
+import { succeededOf } from '../../../crds/run.ts'
+import type { TranscodeJob } from '../../../crds/transcode-job.ts'
 import type { JobResult } from '../../../lib/contract/job-result.ts'
 import { trimPod } from '../../../operator/jobs/trim.ts'
 import { childName } from '../../../operator/program/child.ts'

@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { isFinished, succeededOf, TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
+import { isFinished, succeededOf } from '../../../crds/run.ts'
+import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
 import type { JobResult } from '../../../lib/contract/job-result.ts'
 import { ClusterError, JOBS, type KubeObject, PODS } from '../../../lib/runtime/kube/cluster.ts'
 import type { Job, Pod } from '../../../operator/jobs/batch.ts'

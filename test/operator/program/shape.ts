@@ -1,5 +1,5 @@
 import t from 'tap'
-import { succeededOf, type TranscodeJobStatus } from '../../../crds/transcode-job.ts'
+import { type RunStatus, succeededOf } from '../../../crds/run.ts'
 import { childName } from '../../../operator/program/child.ts'
 import { MAX_RESTARTS } from '../../../operator/program/judge.ts'
 import { type Plan, plan, trouble } from '../../../operator/program/plan.ts'
@@ -23,8 +23,7 @@ const now = planTime
 const verdict = (p: Plan) => succeededOf(p.status)
 const outOfMemory = (n: number, exit = 137) => endedPod(n, exit, undefined, { reason: 'OOMKilled' })
 const neverStarted = aPod(9, { phase: 'Failed', reason: 'OutOfcpu', message: 'Node has no CPU left' })
-const withStatus = (status: TranscodeJobStatus | undefined, spec = {}) =>
-  aTranscodeJob({ spec, ...(status && { status }) })
+const withStatus = (status: RunStatus | undefined, spec = {}) => aTranscodeJob({ spec, ...(status && { status }) })
 
 t.test('quantities', async (t) => {
   t.equal(bytesOf('2Gi'), 2 ** 31)

@@ -1,0 +1,5 @@
+import { highlightRenderKind } from './highlight-render.ts'
+import { transcodeJobKind } from './transcode-job.ts'
+
+/** All kinds, in the order in which a newcomer meets them. */
+export const KINDS = [transcodeJobKind, highlightRenderKind] as const
