@@ -1,14 +1,15 @@
-import type { TranscodeJob } from '../../crds/transcode-job.ts'
-import { type ShapeConfig, shapeOf } from '../program/shape.ts'
-import { isOwnedBy, type Job, type Pod } from './batch.ts'
+import type { Job, Pod } from './batch.ts'
 import { endingOf } from './ending.ts'
 import { disruptionOf, hasRun } from './evidence.ts'
 
-interface Seen {
-  resource: TranscodeJob
-  job: Job | undefined
+interface Counted {
+  /** Attempts that the resource's status records. */
+  recorded: number
+  job: Job
+  /** Attempts of earlier Jobs of the resource. */
+  before: number
+  /** Pods of this Job. */
   pods: readonly Pod[]
-  config: ShapeConfig
 }
 
 /**
@@ -16,10 +17,7 @@ interface Seen {
  * outlives its pods. It excludes pods that the cluster disrupted or that were suspended, so an attempt that counted
  * while it ran is subtracted again.
  */
-export function attemptsOf({ resource, job, pods, config }: Seen): number {
-  const recorded = resource.status?.attempts ?? 0
-  if (!job || !isOwnedBy(job, resource.metadata.uid)) return recorded
-  const before = shapeOf(job, config).attemptsBefore
+export function attemptsOf({ recorded, job, before, pods }: Counted): number {
   // A Job that is ending or deleted removes its pods; it may count all of them or none, so its count is not used.
   const ending = endingOf(job)
   const isEnding =

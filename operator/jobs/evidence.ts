@@ -1,9 +1,6 @@
-import { type RunOutput, succeededOf } from '../../crds/run.ts'
-import type { TranscodeJob } from '../../crds/transcode-job.ts'
 import { EXIT, type JobResult, PERMANENT_EXITS, parseJobResult } from '../../lib/contract/job-result.ts'
-import { manifestKey } from '../../lib/contract/object-keys.ts'
-import { CONTAINER } from '../program/child.ts'
 import { isJobFinished, isTerminalPod, type Job, type JobCondition, type Pod, type Terminated } from './batch.ts'
+import { CONTAINER } from './template.ts'
 
 /** The status of a pod's container; undefined for a pod that the kubelet rejected. */
 const containerOf = (pod: Pod | undefined) => pod?.status?.containerStatuses?.find((c) => c.name === CONTAINER)
@@ -79,12 +76,13 @@ export function startOfJob({ metadata, status }: Job): string | undefined {
 
 /**
  * Whether the cached pods are enough for a verdict. The cache may lag behind a finished Job, and after a start of the
- * operator it lacks pods that had succeeded, which are needed until their result is recorded.
+ * operator it lacks pods that had succeeded, which are needed until their result is recorded. `wasRunning`: status says
+ * that an attempt runs, so there must be a pod.
  */
-export function isConclusive({ status }: TranscodeJob, job: Job, pods: readonly Pod[], now: Date): boolean {
+export function isConclusive(job: Job, pods: readonly Pod[], now: Date, wasRunning: boolean): boolean {
   if (!isJobFinished(job)) {
     if (livePod(pods) !== undefined || pods.some((p) => p.status?.phase === 'Succeeded')) return true
-    if (succeededOf(status)?.reason === 'Running') return false
+    if (wasRunning) return false
     const age = now.getTime() - Date.parse(startOfJob(job) ?? now.toISOString())
     return pods.length > 0 || age < NO_POD_MS
   }
@@ -127,26 +125,4 @@ function failureByExit({ exitCode, reason, message = '' }: Terminated): { reason
   if (reason === 'ContainerStatusUnknown') return { reason, message }
   const known = BY_EXIT[exitCode] ?? ['Failed', `The program ended with exit code ${exitCode}`]
   return { reason: known[0], message: known[1] }
-}
-
-/**
- * The result of each input. A termination message that would be too long omits what follows from the specification:
- * manifest keys and, after a success, the inputs that succeeded. They are restored here.
- */
-export function outputsOf({ spec }: TranscodeJob, result: JobResult | undefined): RunOutput[] {
-  const said = new Map(result?.outputs?.map((o) => [o.id, o]))
-  return spec.inputs.flatMap(({ id, outputPrefix }): RunOutput[] => {
-    const output = said.get(id) ?? (result?.ok ? { id, state: 'Succeeded' as const } : undefined)
-    if (!output) return []
-    const { manifestKey: key, reason, message } = output
-    return [
-      {
-        id,
-        state: output.state,
-        ...(output.state === 'Succeeded' && { manifestKey: key ?? manifestKey(outputPrefix) }),
-        ...(reason && { reason }),
-        ...(message && { message }),
-      },
-    ]
-  })
 }

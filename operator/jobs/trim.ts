@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { GROUP } from '../../crds/kind.ts'
 import type { KubeObject, ObjectMeta, OwnerReference } from '../../lib/runtime/kube/cluster.ts'
-import { OWNER_UID } from '../program/child.ts'
 import type { ContainerStatus, Job, Pod } from './batch.ts'
+import { OWNER_UID } from './labels.ts'
 
 // The fields that the caches keep: this saves memory, and a change of any other field triggers no reconcile.
 

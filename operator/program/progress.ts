@@ -1,10 +1,18 @@
-import { isFinished, type RunProgress, type RunStatus } from '../../crds/run.ts'
-import type { TranscodeJob } from '../../crds/transcode-job.ts'
+import { isFinished, type Run, type RunProgress, type RunStatus } from '../../crds/run.ts'
 import type { ProgressReport, ProgressSubject } from '../../lib/contract/progress.ts'
+import type { ProgramKind } from './kind.ts'
 
-/** The part of status that belongs to the field manager of progress. */
-export type ProgressFields = Pick<RunStatus, 'progress' | 'accelerator' | 'acceleratorReason'>
+/** The fields of status that belong to the field manager of progress; the operator's own manager has the others. */
+const PROGRESS_FIELDS = ['progress', 'accelerator', 'acceleratorReason'] as const
+export type ProgressFields = Pick<RunStatus, (typeof PROGRESS_FIELDS)[number]>
 export const PROGRESS_MANAGER = 'keepsake-progress'
+
+/** The part of status that is not progress. */
+export function withoutProgress(status: RunStatus | undefined): Omit<RunStatus, keyof ProgressFields> {
+  const rest = { ...status }
+  for (const field of PROGRESS_FIELDS) delete rest[field]
+  return rest
+}
 
 /** A report with the time of its arrival. */
 export interface Received {
@@ -13,7 +21,7 @@ export interface Received {
 }
 
 /** True for the current Job of this resource: reports of a predecessor are ignored. */
-export function isAbout(resource: TranscodeJob | undefined, subject: ProgressSubject): resource is TranscodeJob {
+export function isAbout(resource: Run | undefined, subject: ProgressSubject): resource is Run {
   if (!resource || resource.metadata.uid !== subject.uid || resource.metadata.deletionTimestamp) return false
   if (isFinished(resource.status)) return false
   return resource.status?.jobName === undefined || resource.status.jobName === subject.jobName
@@ -27,10 +35,10 @@ export const makesPlayable = (status: RunStatus | undefined, report: ProgressRep
  * The fields to write for a report; undefined when another replica has already written a newer one. `playable` only
  * grows: published files stay, even while another attempt starts over.
  */
-export function progressFields(resource: TranscodeJob, { report, at }: Received): ProgressFields | undefined {
+export function progressFields(kind: ProgramKind, resource: Run, { report, at }: Received): ProgressFields | undefined {
   const old = resource.status
   if (old?.progress && Date.parse(old.progress.updatedAt) > at.getTime()) return undefined
-  const known = new Set(resource.spec.inputs.map((i) => i.id))
+  const known = new Set(kind.outputs(resource.spec).map((o) => o.id))
   const named = [...(old?.progress?.playable ?? []), ...(report.playable ?? [])]
   const playable = [...new Set(named)].filter((id) => known.has(id))
   const accelerator = report.accelerator ?? old?.accelerator
@@ -50,7 +58,7 @@ export function progressFields(resource: TranscodeJob, { report, at }: Received)
 }
 
 /** A program without a GPU does not know that none became free in time, so the status overrides its reason. */
-function reasonFor({ status }: TranscodeJob, said: Pick<ProgressReport, 'accelerator' | 'acceleratorReason'>) {
+function reasonFor({ status }: Run, said: Pick<ProgressReport, 'accelerator' | 'acceleratorReason'>) {
   if (!said.accelerator) return status?.acceleratorReason
   return said.accelerator === 'cpu' ? (status?.gpuGivenUp ?? said.acceleratorReason) : said.acceleratorReason
 }
@@ -60,7 +68,7 @@ const speedText = (speed: number) => `${speed < 100 ? Math.round(speed * 10) / 1
 
 /** The progress of a finished resource; undefined when it is recorded already. */
 export function finalProgress(
-  resource: TranscodeJob,
+  resource: Run,
   made: { playable: string[]; at: string } & Pick<ProgressFields, 'accelerator' | 'acceleratorReason'>,
 ): ProgressFields | undefined {
   const old = resource.status

@@ -1,11 +1,12 @@
-import { parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
+import type { Run } from '../../crds/run.ts'
 import type { ProgressReport, ProgressSubject } from '../../lib/contract/progress.ts'
 import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
-import type { Caches } from '../jobs/caches.ts'
 import { LatestWriter } from '../runtime/latest-writer.ts'
 import type { SubjectState } from '../runtime/progress-receiver.ts'
+import type { ProgramKind } from './kind.ts'
 import { isAbout, makesPlayable, PROGRESS_MANAGER, progressFields } from './progress.ts'
+import type { ResourceCache } from './resources.ts'
 
 interface Taken {
   subject: ProgressSubject
@@ -13,9 +14,13 @@ interface Taken {
   at: Date
 }
 
-export interface TranscodeProgressOptions {
+interface Followed {
+  kind: ProgramKind
+  resources: Pick<ResourceCache['resources'], 'get'>
+}
+
+export interface ProgressWriterOptions {
   cluster: Pick<Cluster, 'applyStatus'>
-  caches: Pick<Caches, 'resources'>
   isSynced(): boolean
   now(): Date
   log: Log
@@ -23,35 +28,40 @@ export interface TranscodeProgressOptions {
 }
 
 /**
- * Writes the progress of running TranscodeJobs to their status: at most every 5 s per resource, the newest report last;
- * at once for the first report and when an input becomes playable. Any replica may write, leading or not.
+ * Writes the progress of running resources to their status: at most every 5 s per resource, the newest report last; at
+ * once for the first report and when something becomes playable. Any replica may write, leading or not.
  */
-export function transcodeProgress(options: TranscodeProgressOptions) {
-  const { cluster, caches, now, log } = options
+export function progressWriter(options: ProgressWriterOptions) {
+  const { cluster, now, log } = options
+  const followed = new Map<string, Followed>()
   const writer = new LatestWriter<Taken>({
     intervalMs: options.intervalMs,
     write,
     onDropped: (uid, error) => log.debug({ err: error, uid }, 'progress dropped'),
   })
 
-  const resourceOf = ({ namespace, name }: ProgressSubject): TranscodeJob | undefined => {
-    const cached = caches.resources.get({ namespace, name })
-    const parsed = cached && parseTranscodeJob(cached)
+  function resourceOf({ kind, namespace, name }: ProgressSubject): Run | undefined {
+    const known = followed.get(kind)
+    const cached = known?.resources.get({ namespace, name })
+    const parsed = cached && known?.kind.parse(cached)
     return parsed && 'resource' in parsed ? parsed.resource : undefined
   }
 
   async function write(_uid: string, { subject, report, at }: Taken): Promise<void> {
+    const kind = followed.get(subject.kind)?.kind
     const resource = resourceOf(subject)
-    if (!isAbout(resource, subject)) return // finished meanwhile: a late 97 % must not replace 100 %
-    const fields = progressFields(resource, { report, at })
+    if (!kind || !isAbout(resource, subject)) return // finished meanwhile: a late 97 % must not replace 100 %
+    const fields = progressFields(kind, resource, { report, at })
     if (!fields) return
     const { namespace, name } = subject
-    await cluster.applyStatus(TRANSCODE_JOBS, { namespace, name }, fields, PROGRESS_MANAGER)
+    await cluster.applyStatus(kind.resource, { namespace, name }, fields, PROGRESS_MANAGER)
   }
 
   return {
+    /** Accepts reports about the resources of this kind. */
+    follow: (kind: ProgramKind, resources: Followed['resources']) =>
+      void followed.set(kind.resource.kind, { kind, resources }),
     stateOf(subject: ProgressSubject): SubjectState {
-      if (subject.kind !== 'TranscodeJob') return 'gone'
       if (isAbout(resourceOf(subject), subject)) return 'running'
       return options.isSynced() ? 'gone' : 'unknown'
     },
@@ -64,4 +74,3 @@ export function transcodeProgress(options: TranscodeProgressOptions) {
     close: () => writer.close(),
   }
 }
-export type TranscodeProgressWriter = ReturnType<typeof transcodeProgress>

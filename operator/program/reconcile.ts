@@ -1,14 +1,18 @@
-import { isFinished } from '../../crds/run.ts'
-import { parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
-import { type Cluster, isClusterError, type ObjectKey, PODS } from '../../lib/runtime/kube/cluster.ts'
-import { isOwnedBy, type Job, type Pod } from '../jobs/batch.ts'
-import type { Caches, RawTranscodeJob } from '../jobs/caches.ts'
-import { isConclusive } from '../jobs/evidence.ts'
-import { trimPod, trimResource } from '../jobs/trim.ts'
+import { isFinished, type Run } from '../../crds/run.ts'
+import { type Cluster, isClusterError, type ObjectKey } from '../../lib/runtime/kube/cluster.ts'
+import type { Job } from '../jobs/batch.ts'
+import type { JobCaches } from '../jobs/caches.ts'
+import { trimResource } from '../jobs/trim.ts'
 import type { Reconcile, Result } from '../runtime/controller.ts'
 import type { EventRecorder } from '../runtime/events.ts'
-import { type ChildConfig, childName, OUR_LABELS, OWNER_UID } from './child.ts'
-import { currentNumber, jobCreated, type Observed, type Plan, plan, refusal, trouble } from './plan.ts'
+import type { ProgramConfig } from './child.ts'
+import { jobCreated } from './events.ts'
+import type { ProgramKind, RawResource } from './kind.ts'
+import { observer } from './observe.ts'
+import type { Observed } from './observed.ts'
+import { type Plan, plan } from './plan.ts'
+import type { ResourceCache } from './resources.ts'
+import { refusal, trouble } from './status.ts'
 import { type Writer, writerFor } from './writer.ts'
 
 /** Retry interval after the API server rejected the Job: an administrator must fix the operator's configuration. */
@@ -16,10 +20,11 @@ const REJECTED_AGAIN_MS = 300_000
 /** Retries in a row after a write that found the resource changed since it was read. */
 const CONFLICTS = 5
 
-export interface TranscodeJobDeps {
+export interface ReconcileDeps {
+  kind: ProgramKind
   cluster: Pick<Cluster, 'get' | 'list' | 'create' | 'patch' | 'applyStatus' | 'delete'>
-  caches: Pick<Caches, 'resources' | 'written' | 'jobs' | 'jobsOf' | 'podsOf'>
-  config: ChildConfig
+  caches: Pick<ResourceCache, 'resources' | 'written'> & Pick<JobCaches, 'jobs' | 'jobsOf' | 'podsOf'>
+  config: ProgramConfig
   events: EventRecorder
   /** False as soon as another process may be leading. */
   mayWrite(): boolean
@@ -30,8 +35,9 @@ export interface TranscodeJobDeps {
  * observe → plan → apply. Every step may be repeated: names are fixed, status is derived and never incremented, writes
  * are guarded by uid or version. After an error the key is requeued with backoff.
  */
-export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
-  const { cluster, caches, config, events, now } = deps
+export function reconcileProgram(deps: ReconcileDeps): Reconcile {
+  const { kind, cluster, caches, events, now } = deps
+  const { observe, observeWith } = observer(deps)
 
   return async (key: ObjectKey, signal: AbortSignal) => {
     const cached = caches.resources.get(key)
@@ -53,24 +59,24 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
   }
 
   /** Reads the resource directly: while a user edits it often, the cache would lag behind on every retry. */
-  async function readAgain(key: ObjectKey, { metadata }: RawTranscodeJob, conflict: unknown): Promise<RawTranscodeJob> {
-    const fresh = await cluster.get<RawTranscodeJob>(TRANSCODE_JOBS, key)
+  async function readAgain(key: ObjectKey, { metadata }: RawResource, conflict: unknown): Promise<RawResource> {
+    const fresh = await cluster.get<RawResource>(kind.resource, key)
     if (fresh?.metadata.uid !== metadata.uid) throw conflict // deleted or re-created: the cache will report it
-    return trimResource(fresh as RawTranscodeJob)
+    return trimResource(fresh as RawResource)
   }
 
-  async function reconcileOnce(object: RawTranscodeJob, check: () => void): Promise<Result | undefined> {
-    const writer = writerFor(object, { cluster, written: caches.written, check })
-    const parsed = parseTranscodeJob(object)
+  async function reconcileOnce(object: RawResource, check: () => void): Promise<Result | undefined> {
+    const writer = writerFor(kind, object, { cluster, written: caches.written, check })
+    const parsed = kind.parse(object)
     if ('resource' in parsed) return bringAbout(object, parsed.resource, writer)
     if (!isFinished(object.status)) {
       const finding = { reason: 'InvalidSpec', message: parsed.problem }
-      await writer.writeStatus(refusal(object as TranscodeJob, finding, now()))
+      await writer.writeStatus(refusal(object as Run, finding, now()))
     }
     return undefined
   }
 
-  async function bringAbout(object: RawTranscodeJob, resource: TranscodeJob, writer: Writer): Promise<Result> {
+  async function bringAbout(object: RawResource, resource: Run, writer: Writer): Promise<Result> {
     const seen = await observe(resource)
     const next = plan(seen)
     if (!next.createJob) return apply(object, next, writer)
@@ -85,34 +91,10 @@ export function reconcileTranscodeJob(deps: TranscodeJobDeps): Reconcile {
       return apply(object, next, writer)
     }
     // The Job is this resource's, not yet in the cache, or another object's: the plan distinguishes them.
-    const again = plan({ ...seen, job: existing, pods: await podsOf(resource, existing) })
-    return apply(object, again, writer)
+    return apply(object, plan(await observeWith(seen, existing)), writer)
   }
 
-  async function observe(resource: TranscodeJob): Promise<Observed> {
-    const { namespace, uid } = resource.metadata
-    const name = childName(resource, currentNumber(resource))
-    const job = caches.jobs.get({ namespace, name })
-    const leftovers = caches.jobsOf(uid).filter((j) => j.metadata.name !== name && isOwnedBy(j, uid))
-    return { resource, job, pods: await podsOf(resource, job), leftovers, config, now: now() }
-  }
-
-  /**
-   * The pods of this Job only: a pod of an earlier Job with the same name may still be ending. Where the cache is not
-   * conclusive, the verdict could be wrong and final, so the pods are read from the API server.
-   */
-  async function podsOf(resource: TranscodeJob, job: Job | undefined): Promise<Pod[]> {
-    const jobUid = job?.metadata.uid
-    if (!job || !jobUid) return []
-    const mine = (pods: Pod[]) => pods.filter((p) => isOwnedBy(p, jobUid))
-    const known = mine(caches.podsOf(resource.metadata.uid))
-    if (isFinished(resource.status) || isConclusive(resource, job, known, now())) return known
-    const { namespace, uid } = resource.metadata
-    const labelSelector = `${OUR_LABELS},${OWNER_UID}=${uid}`
-    return mine((await cluster.list<Pod>(PODS, { namespace, labelSelector })).map(trimPod))
-  }
-
-  async function apply(object: RawTranscodeJob, next: Plan, writer: Writer): Promise<Result> {
+  async function apply(object: RawResource, next: Plan, writer: Writer): Promise<Result> {
     const isRecorded = await carryOut(next, writer)
     if (isRecorded) for (const event of next.events) events.record(object, event)
     return next.requeueAfterMs === undefined ? {} : { requeueAfterMs: next.requeueAfterMs }

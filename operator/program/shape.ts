@@ -1,7 +1,7 @@
 import { GROUP } from '../../crds/kind.ts'
-import type { RunStatus } from '../../crds/run.ts'
-import type { TranscodeJob } from '../../crds/transcode-job.ts'
+import type { Run, RunStatus } from '../../crds/run.ts'
 import type { Job } from '../jobs/batch.ts'
+import { bytesOf, quantityOf } from '../jobs/quantity.ts'
 
 /**
  * The resources of the attempts of one Job. A Job's template is immutable, so other resources need another Job. The
@@ -26,7 +26,7 @@ const GPU = `${GROUP}/gpu`
 const ATTEMPTS_BEFORE = `${GROUP}/attempts-before`
 
 /** The shape of the resource's next Job. `auto` requests a GPU where nodes have any, until the wait timed out once. */
-export function nextShape({ spec, status }: TranscodeJob, config: ShapeConfig): Shape {
+export function nextShape({ spec, status }: Run, config: ShapeConfig): Shape {
   const isWorthAsking = config.gpuAvailable && status?.gpuGivenUp === undefined
   return {
     memory: status?.memory ?? config.memory,
@@ -52,7 +52,7 @@ export function shapeOf({ metadata }: Job, config: ShapeConfig): Shape {
 }
 
 /** Whether status requires another shape by now, so that this Job must be replaced. */
-export function isOutgrown({ status }: TranscodeJob, { memory, gpu }: Shape): boolean {
+export function isOutgrown({ status }: Run, { memory, gpu }: Shape): boolean {
   if (gpu && status?.gpuGivenUp !== undefined) return true
   return status?.memory !== undefined && bytesOf(status.memory) > bytesOf(memory)
 }
@@ -68,20 +68,4 @@ export function moreMemory(memory: string, most: string): string | undefined {
 export function shapesLearned(status: RunStatus | undefined, { memory }: ShapeConfig): number {
   const doubled = status?.memory === undefined ? 0 : Math.ceil(Math.log2(bytesOf(status.memory) / bytesOf(memory)))
   return Math.max(0, doubled) + (status?.gpuGivenUp === undefined ? 0 : 1)
-}
-
-const UNITS: Record<string, number> = { '': 1, m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18 }
-for (const [i, unit] of ['Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei'].entries()) UNITS[unit] = 1024 ** (i + 1)
-
-/** A Kubernetes quantity in bytes; NaN for anything else. */
-export function bytesOf(quantity: string): number {
-  const [, number = '', unit = ''] = /^(\d+(?:\.\d+)?)([a-zA-Z]*)$/.exec(quantity) ?? []
-  return Number.parseFloat(number) * (UNITS[unit] ?? Number.NaN)
-}
-
-/** A Kubernetes quantity in the largest unit that divides it. */
-function quantityOf(bytes: number): string {
-  const whole = Math.ceil(bytes)
-  const unit = ['Gi', 'Mi', 'Ki'].find((u) => whole % (UNITS[u] ?? 1) === 0) ?? ''
-  return `${whole / (UNITS[unit] ?? 1)}${unit}`
 }

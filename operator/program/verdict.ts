@@ -1,39 +1,47 @@
 import type { Condition } from '../../crds/kind.ts'
 import type { RunStatus } from '../../crds/run.ts'
-import type { TranscodeJob } from '../../crds/transcode-job.ts'
-import type { Job, Pod } from '../jobs/batch.ts'
 import type { Ending } from '../jobs/ending.ts'
-import { livePod } from '../jobs/evidence.ts'
-import type { ChildConfig } from './child.ts'
 
-export interface Evidence {
-  resource: TranscodeJob
-  job: Job | undefined
-  /** Pods of this Job only. */
-  pods: readonly Pod[]
-  config: ChildConfig
-  now: Date
-}
+/** What the next Job needs to know; recorded in status, which outlives Jobs. */
+export type Learned = Pick<RunStatus, 'memory' | 'gpuGivenUp'>
+
+/**
+ * The next step towards the end or the replacement of a Job. A Job's template is immutable, so attempts of another
+ * shape or configuration need another Job, and two attempts must never write at the same time:
+ *
+ * 1. `record` in status what the next Job needs, so that a crash cannot lose it. Only for another shape.
+ * 2. `end` the Job and its pod gracefully. An annotation, written in the same patch, says what follows: the failure of
+ *    the resource, or the next Job. The step repeats, without effect, until both are gone.
+ * 3. `replace`: delete the Job. `StartOver` also counts a restart, which gives the next Job another name; `Remake`
+ *    creates the same Job again with the current configuration.
+ * 4. The next reconcile finds no Job and creates one.
+ *
+ * A Job that has failed by itself skips step 2.
+ */
+export type Step =
+  | { do: 'record'; learned: Learned }
+  | { do: 'end'; next: Ending['next'] }
+  | { do: 'replace'; how: 'StartOver' | 'Remake'; learned?: Learned }
 
 export type Verdict = Pick<Condition, 'status' | 'reason' | 'message'> & {
   phase: NonNullable<RunStatus['phase']>
-  /** Replace this Job by a new one with the next number. */
-  startOver?: true
-  /** Delete this Job, whose pods have ended, and create it again under the same name with the current configuration. */
-  remake?: true
-  /** End this Job and its pod gracefully, for this to follow. The next Job must not start before the pod has ended. */
-  endJob?: Ending['next']
-  /** The shape of the next Job, recorded in status first. */
-  learned?: Pick<RunStatus, 'memory' | 'gpuGivenUp'>
+  step?: Step
   /** Reconcile again after this time, which alone may change the verdict. */
   lookAgainMs?: number
 }
 
-export const pending = (reason: string, message: string): Verdict => ({
+interface Finding {
+  reason: string
+  message: string
+  lookAgainMs?: number
+}
+
+export const pending = ({ reason, message, lookAgainMs }: Finding): Verdict => ({
   status: 'Unknown',
   phase: 'Pending',
   reason,
   message,
+  ...(lookAgainMs !== undefined && { lookAgainMs }),
 })
 export const running = (reason: string, message: string): Verdict => ({
   status: 'Unknown',
@@ -47,6 +55,3 @@ export const failed = (reason: string, message: string): Verdict => ({
   reason,
   message,
 })
-
-/** A failed Job may still have a pod that is ending, and two attempts must never write at the same time. */
-export const isGone = ({ pods }: Evidence, isOver: boolean): boolean => isOver && livePod(pods) === undefined

@@ -1,26 +1,29 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { RunStatus } from '../../crds/run.ts'
-import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import { type Cluster, isClusterError, JOBS } from '../../lib/runtime/kube/cluster.ts'
 import type { Job } from '../jobs/batch.ts'
-import type { RawTranscodeJob } from '../jobs/caches.ts'
 import { trimJob } from '../jobs/trim.ts'
 import type { OwnWrites } from '../runtime/own-writes.ts'
+import type { ProgramKind, RawResource } from './kind.ts'
 import type { Plan } from './plan.ts'
-import { PROGRESS_MANAGER, type ProgressFields } from './progress.ts'
+import { PROGRESS_MANAGER, type ProgressFields, withoutProgress } from './progress.ts'
 
 export const STATUS_MANAGER = 'keepsake-operator'
 
 export interface WriterDeps {
   cluster: Pick<Cluster, 'get' | 'create' | 'patch' | 'applyStatus' | 'delete'>
-  written: OwnWrites<RawTranscodeJob>
+  written: OwnWrites<RawResource>
   /** Called before every write; throws when this process may no longer write. */
   check(): void
 }
 
-/** The writes for one TranscodeJob. Each may be repeated and is guarded by the version or uid of its object. */
-export function writerFor(object: RawTranscodeJob, { cluster, written, check }: WriterDeps) {
+/** The writes for one resource. Each may be repeated and is guarded by the version or uid of its object. */
+export function writerFor(
+  kind: Pick<ProgramKind, 'resource'>,
+  object: RawResource,
+  { cluster, written, check }: WriterDeps,
+) {
   const { namespace = '', name, uid = '' } = object.metadata
   // The version guards the write: a verdict must never reach a resource that was re-created under the same name.
   let resourceVersion = object.metadata.resourceVersion ?? ''
@@ -28,7 +31,7 @@ export function writerFor(object: RawTranscodeJob, { cluster, written, check }: 
   async function applyStatus(fields: object, manager: string): Promise<boolean> {
     check()
     const after = await cluster
-      .applyStatus<RawTranscodeJob>(TRANSCODE_JOBS, { namespace, name, resourceVersion }, fields, manager)
+      .applyStatus<RawResource>(kind.resource, { namespace, name, resourceVersion }, fields, manager)
       .catch(undefinedIfGone)
     if (after) {
       written.remember(after)
@@ -72,7 +75,7 @@ export function writerFor(object: RawTranscodeJob, { cluster, written, check }: 
 
     /** Writes status unless it is unchanged. False when nothing was written. */
     async writeStatus(next: RunStatus): Promise<boolean> {
-      if (isDeepStrictEqual(ownFields(object.status), next)) return false
+      if (isDeepStrictEqual(withoutProgress(object.status), next)) return false
       failpoint('operator.apply-status')
       const isWritten = await applyStatus(next, STATUS_MANAGER)
       failpoint('operator.status-applied')
@@ -90,17 +93,12 @@ export function writerFor(object: RawTranscodeJob, { cluster, written, check }: 
     async deleteResource(): Promise<void> {
       check()
       failpoint('operator.delete-resource')
-      await cluster.delete(TRANSCODE_JOBS, { namespace, name }, { uid })
+      await cluster.delete(kind.resource, { namespace, name }, { uid })
       failpoint('operator.resource-deleted')
     },
   }
 }
 export type Writer = ReturnType<typeof writerFor>
-
-function ownFields(status: RunStatus | undefined): RunStatus {
-  const { progress: _, accelerator: __, acceleratorReason: ___, ...own } = status ?? {}
-  return own
-}
 
 function undefinedIfGone(error: unknown): undefined {
   if (!isClusterError(error, 'NotFound')) throw error

@@ -7,8 +7,8 @@ import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import { type Cluster, EVENTS_V1, JOBS, type KubeObject, PODS, type Resource } from '../../lib/runtime/kube/cluster.ts'
 import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
 import type { Job, Pod } from '../../operator/jobs/batch.ts'
-import type { RawTranscodeJob } from '../../operator/jobs/caches.ts'
-import { OWNER_UID } from '../../operator/program/child.ts'
+import { OWNER_UID } from '../../operator/jobs/labels.ts'
+import type { RawResource } from '../../operator/program/kind.ts'
 import { PROGRESS_MANAGER } from '../../operator/program/progress.ts'
 import type { TestCluster } from '../cluster/driver/cluster.ts'
 import { established } from './established.ts'
@@ -79,7 +79,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
     const account = await accountIn(namespace)
     const kubectl = (...args: string[]) => plane.kubectl('--namespace', namespace, ...args)
     const key = (name: string) => ({ namespace, name })
-    const resource = (name: string) => kube.get<RawTranscodeJob>(TRANSCODE_JOBS, key(name))
+    const resource = (name: string) => kube.get<RawResource>(TRANSCODE_JOBS, key(name))
     const status = async (name: string) => (await resource(name))?.status
     const condition = async (name: string) => succeededOf(await status(name))
     const jobs = async (name?: string) =>
@@ -143,7 +143,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
         kube.applyStatus(TRANSCODE_JOBS, key(name), { progress, accelerator: 'cpu' }, PROGRESS_MANAGER),
       ...podsByHand({ live, setStatus }),
       submit: (name: string, spec: object = {}) =>
-        kube.create(TRANSCODE_JOBS, newTranscodeJob({ metadata: { name, namespace }, spec }) as RawTranscodeJob),
+        kube.create(TRANSCODE_JOBS, newTranscodeJob({ metadata: { name, namespace }, spec }) as RawResource),
       edit: (name: string, spec: object) => kube.patch(TRANSCODE_JOBS, key(name), { spec }),
       editJob: (name: string, spec: object) => kube.patch(JOBS, key(name), { spec }),
       setStatus: (resource: Resource, name: string, fields: object) => setStatus(resource, key(name), fields),

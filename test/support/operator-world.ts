@@ -3,7 +3,7 @@ import type { JobResult } from '../../lib/contract/job-result.ts'
 import { JOBS, type KubeObject, PODS } from '../../lib/runtime/kube/cluster.ts'
 import type { Store } from '../../local/cluster/store.ts'
 import type { Job, Pod } from '../../operator/jobs/batch.ts'
-import type { RawTranscodeJob } from '../../operator/jobs/caches.ts'
+import type { RawResource } from '../../operator/program/kind.ts'
 import { eventually } from './eventually.ts'
 import { newTranscodeJob } from './transcode-job.ts'
 
@@ -20,7 +20,7 @@ export function controllersOf(store: Store) {
   return {
     submit: (name: string, spec: object = {}) =>
       store.create(TRANSCODE_JOBS, newTranscodeJob({ metadata: { name }, spec }) as KubeObject),
-    resource: (name: string) => store.find<RawTranscodeJob>(TRANSCODE_JOBS, { namespace, name }),
+    resource: (name: string) => store.find<RawResource>(TRANSCODE_JOBS, { namespace, name }),
     jobs: () => store.all<Job>(JOBS),
     jobOf,
     awaitJob: (owner: string) => eventually(`the Job of ${owner}`, () => jobOf(owner)),
