@@ -7,6 +7,8 @@ import { childJob, childName, type ProgramConfig } from '../../operator/program/
 import type { ProgramKind } from '../../operator/program/kind.ts'
 import type { Observed } from '../../operator/program/observed.ts'
 import { type Plan, plan } from '../../operator/program/plan.ts'
+import { transcodeJob } from '../../operator/transcode-job/kind.ts'
+import { newHighlightRender } from './highlight-render.ts'
 import { newTranscodeJob } from './transcode-job.ts'
 
 export const programConfig: ProgramConfig = {
@@ -41,7 +43,10 @@ interface Change {
 }
 
 /** A resource of each kind as a client sends it. */
-const NEW: Record<string, (change: NewResource) => object> = { TranscodeJob: newTranscodeJob }
+const NEW: Record<string, (change: NewResource) => object> = {
+  TranscodeJob: newTranscodeJob,
+  HighlightRender: newHighlightRender,
+}
 
 /** What the tests of all kinds need to make resources and Jobs of one of them. */
 function kitOf(kind: ProgramKind) {
@@ -103,6 +108,8 @@ function kitOf(kind: ProgramKind) {
 export type Kit = ReturnType<typeof kitOf>
 
 export const KITS: readonly Kit[] = PROGRAM_KINDS.map(kitOf)
+/** For tests of what does not depend on the kind. */
+export const TRANSCODE = kitOf(transcodeJob)
 
 /** Runs the tests once for every kind that runs a program: what holds for one holds for all. */
 export function eachKind(tests: (t: Test, kit: Kit) => void | Promise<void>): void {

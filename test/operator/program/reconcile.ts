@@ -164,9 +164,9 @@ eachKind((t, kit) => {
       jobName: w.theJob().metadata.name,
       startTime: '2026-01-01T00:00:01Z',
       completionTime: '2026-01-01T00:05:00Z',
-      progress: { percent: 100, playable: ['m1'] },
+      progress: { percent: 100, playable: [kit.output.id] },
       accelerator: 'cpu',
-      outputs: [{ id: 'm1', state: 'Succeeded', manifestKey: 'org/o/media/m1/v1/manifest.json' }],
+      outputs: [{ ...kit.output, state: 'Succeeded' }],
     })
     t.equal(w.theJob().spec.ttlSecondsAfterFinished, 3600)
     t.strictSame(w.writes, [
@@ -505,10 +505,10 @@ eachKind((t, kit) => {
     const w = world()
     await turn()
     await turn()
-    const bad = { ...w.caches.resources.get(key), spec: { inputs: [] } } as unknown as RawResource
+    const bad = { ...w.caches.resources.get(key), spec: { renditions: [] } } as unknown as RawResource
     const reconcile = reconcilerOf(w, { resources: { ...w.caches.resources, get: () => bad } })
     await reconcile()
-    t.match(succeededOf(w.seen()?.status), { status: 'False', reason: 'InvalidSpec', message: /inputs/ })
+    t.match(succeededOf(w.seen()?.status), { status: 'False', reason: 'InvalidSpec', message: /renditions/ })
     t.ok(isFinished(w.seen()?.status))
   })
 
