@@ -69,6 +69,7 @@ export const operatorEnv = (change: Record<string, string> = {}): Record<string,
   PROGRESS_KEY: 'k'.repeat(32),
   JOB_IMAGE: 'keepsake:1',
   STORE_SECRET: 'object-store',
+  HIGHLIGHT_MEMORY: '2Gi', // as JOB_MEMORY, so that what holds for one kind holds for all
   LEASE_NAMESPACE: namespace,
   LOG_LEVEL: 'silent',
   ...change,
