@@ -91,6 +91,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const leadership = config.LEADER_ELECTION ? seek(identity) : undefined
   const events = eventRecorder({ cluster, log, controller: EVENT_SOURCE, instance: identity, now })
   const isLeading = () => leadership?.isLeading() ?? true
+  let leadingSince = now()
   for (const { kind, controller, cache } of kinds) {
     controllers.push(
       createController({
@@ -105,6 +106,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
           config: programConfig(kind, config, progressUrl, gpuNodes),
           events,
           mayWrite: isLeading,
+          leadingSince: () => leadingSince,
           now,
         }),
       }),
@@ -129,6 +131,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
 
   async function lead(): Promise<void> {
     await leadership?.acquired
+    leadingSince = now()
     metrics.leading(config.LEASE_NAME, true)
     void leadership?.lost.then(() => {
       metrics.leading(config.LEASE_NAME, false)

@@ -37,10 +37,24 @@ const MAX_NAME = 63
  * so a re-created resource never finds the Job of its predecessor.
  */
 export function childName({ shortName }: ProgramKind, { metadata }: Run, number: number): string {
-  const digest = hash('sha256', `${metadata.uid}/${number}`).slice(0, 8)
-  const room = MAX_NAME - shortName.length - 1 - digest.length - 1
-  const readable = metadata.name.replaceAll('.', '-').slice(0, room).replace(/-+$/, '')
-  return `${shortName}-${readable}-${digest}`
+  const prefix = `${shortName}-`
+  return nameOf(metadata.name.startsWith(prefix) ? '' : prefix, metadata, number)
+}
+
+/**
+ * The name that operators before 0.2 gave to this Job, which had the prefix twice; undefined where that is the same. A
+ * Job of that name may still run after an upgrade.
+ */
+export function formerName(kind: ProgramKind, resource: Run, number: number): string | undefined {
+  const former = nameOf(`${kind.shortName}-`, resource.metadata, number)
+  return former === childName(kind, resource, number) ? undefined : former
+}
+
+function nameOf(prefix: string, { name, uid }: Run['metadata'], number: number): string {
+  const digest = hash('sha256', `${uid}/${number}`).slice(0, 8)
+  const room = MAX_NAME - prefix.length - digest.length - 1
+  const readable = name.replaceAll('.', '-').slice(0, room).replace(/-+$/, '')
+  return `${prefix}${readable}-${digest}`
 }
 
 /** The batch/v1 Job of a resource. */

@@ -1,6 +1,5 @@
 import { isFinished, type Run } from '../../crds/run.ts'
 import { type Cluster, isClusterError, type ObjectKey } from '../../lib/runtime/kube/cluster.ts'
-import type { Job } from '../jobs/batch.ts'
 import type { JobCaches } from '../jobs/caches.ts'
 import { trimResource } from '../jobs/trim.ts'
 import type { Reconcile, Result } from '../runtime/controller.ts'
@@ -28,6 +27,8 @@ export interface ReconcileDeps {
   events: EventRecorder
   /** False as soon as another process may be leading. */
   mayWrite(): boolean
+  /** Since when this process leads. */
+  leadingSince(): Date
   now(): Date
 }
 
@@ -37,7 +38,7 @@ export interface ReconcileDeps {
  */
 export function reconcileProgram(deps: ReconcileDeps): Reconcile {
   const { kind, cluster, caches, events, now } = deps
-  const { observe, observeWith } = observer(deps)
+  const { observe, observeWith, readFormerJob } = observer(deps)
 
   return async (key: ObjectKey, signal: AbortSignal) => {
     const cached = caches.resources.get(key)
@@ -80,9 +81,9 @@ export function reconcileProgram(deps: ReconcileDeps): Reconcile {
     const seen = await observe(resource)
     const next = plan(seen)
     if (!next.createJob) return apply(object, next, writer)
-    let existing: Job | undefined
+    let existing = await readFormerJob(resource)
     try {
-      existing = await writer.createJob(next.createJob)
+      existing ??= await writer.createJob(next.createJob)
     } catch (error) {
       return jobRefused(seen, error, writer)
     }

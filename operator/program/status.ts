@@ -13,7 +13,7 @@ export const currentNumber = ({ status }: Pick<Run, 'status'>): number => (statu
 
 /** The status that a verdict leads to. The same observation always gives the same status. */
 export function statusFor(seen: Observed, verdict: Verdict): RunStatus {
-  const { kind, resource, now } = seen
+  const { kind, resource, job, now } = seen
   const old = resource.status
   const observedGeneration = resource.metadata.generation ?? 0
   const { status, reason, step } = verdict
@@ -21,12 +21,13 @@ export function statusFor(seen: Observed, verdict: Verdict): RunStatus {
   const condition = { type: SUCCEEDED, status, reason, message, observedGeneration }
   const isStartedOver = step?.do === 'replace' && step.how === 'StartOver'
   const restarts = (old?.restarts ?? 0) + (isStartedOver ? 1 : 0)
+  const jobName = isStartedOver || !job ? childName(kind, resource, restarts + 1) : job.metadata.name
   const attempts = attemptsSoFar(seen)
   return {
     observedGeneration,
     phase: verdict.phase,
     conditions: withCondition(old?.conditions ?? [], condition, now),
-    ...(reason !== 'NameTaken' && { jobName: childName(kind, resource, restarts + 1) }),
+    ...(reason !== 'NameTaken' && { jobName }),
     attempts,
     ...(restarts > 0 && { restarts }),
     ...learnedOf(old),

@@ -14,7 +14,7 @@ import type { Job, Pod } from '../../../operator/jobs/batch.ts'
 import { openJobCaches } from '../../../operator/jobs/caches.ts'
 import { isConclusive, NO_POD_MS } from '../../../operator/jobs/evidence.ts'
 import { trimJob } from '../../../operator/jobs/trim.ts'
-import type { ProgramConfig } from '../../../operator/program/child.ts'
+import { childJob, formerName, type ProgramConfig } from '../../../operator/program/child.ts'
 import type { RawResource } from '../../../operator/program/kind.ts'
 import { reconcileProgram } from '../../../operator/program/reconcile.ts'
 import { openResourceCache } from '../../../operator/program/resources.ts'
@@ -51,15 +51,17 @@ eachKind((t, kit) => {
       config: { ...programConfig, ...config },
       events: { record: (_, event) => void events.push(event), flush: async () => {} },
       mayWrite: () => leads,
+      leadingSince: () => new Date(0),
       now: () => time.now,
     })
     const resource = store.create<KubeObject>(kind.resource, newResource(change) as KubeObject)
+    const own = { namespace: 'media', name: resource.metadata.name }
     const once = async () => {
       await turn()
       await turn()
-      await reconcile(key, new AbortController().signal).catch((error: unknown) => void errors.push(error))
+      await reconcile(own, new AbortController().signal).catch((error: unknown) => void errors.push(error))
     }
-    const seen = () => store.find<RawResource>(kind.resource, key)
+    const seen = () => store.find<RawResource>(kind.resource, own)
     const theJob = () => store.all<Job>(JOBS)[0] as Job
     const jobKey = () => ({ namespace: 'media', name: theJob().metadata.name })
     return {
@@ -106,7 +108,7 @@ eachKind((t, kit) => {
   type World = ReturnType<typeof world>
 
   /** Another reconciler of the same world, which sees it through caches of its own. */
-  function reconcilerOf(w: World, caches: Partial<World['caches']>) {
+  function reconcilerOf(w: World, caches: Partial<World['caches']>, since = new Date(0)) {
     const reconcile = reconcileProgram({
       kind,
       cluster: w.cluster,
@@ -114,9 +116,10 @@ eachKind((t, kit) => {
       config: programConfig,
       events: { record: () => {}, flush: async () => {} },
       mayWrite: () => true,
+      leadingSince: () => since,
       now: () => w.time.now,
     })
-    return () => reconcile(key, new AbortController().signal)
+    return () => reconcile({ namespace: 'media', name: w.resource.metadata.name }, new AbortController().signal)
   }
 
   const running = { running: { startedAt: '2026-01-01T00:00:02Z' } }
@@ -285,6 +288,57 @@ eachKind((t, kit) => {
     t.equal(w.reason(), 'NameTaken')
     t.strictSame(w.store.all<Job>(JOBS).length, 1)
     t.equal(w.theJob().spec.ttlSecondsAfterFinished, undefined, 'not ours to touch')
+  })
+
+  t.test('a resource whose name has the prefix has it once in the name of its Job', async (t) => {
+    const name = `${kind.shortName}-01h455vb4pex5vsknk084sn02q-1`
+    const resource = aResource({ metadata: { name } })
+    t.match(jobName(resource, 1), new RegExp(`^${name}-[0-9a-f]{8}$`))
+    t.not(jobName(resource, 1), jobName(aResource({ metadata: { name: name.slice(3), uid: 'uid-2' } }), 1))
+  })
+
+  /** A resource whose Job an operator made that put the prefix before every name. */
+  function upgraded() {
+    const w = world({ metadata: { name: `${kind.shortName}-1` } })
+    const { uid = '', name } = w.resource.metadata
+    const resource = aResource({ metadata: { uid, name } })
+    const job = childJob(kind, resource, 1, programConfig)
+    const former = formerName(kind, resource, 1) ?? ''
+    w.store.create(JOBS, { ...job, metadata: { ...job.metadata, name: former } })
+    return { w, former, resource }
+  }
+
+  t.test('a Job of the name that an older operator gave it is found, and lives to its end', async (t) => {
+    const { w, former } = upgraded()
+    t.match(former, new RegExp(`^${kind.shortName}-${kind.shortName}-1-`))
+    await live(w)
+    t.match(w.seen()?.status, { phase: 'Succeeded', jobName: former, attempts: 1 })
+    t.equal(w.store.all(JOBS).length, 1)
+    t.equal(w.theJob().spec.ttlSecondsAfterFinished, 3600)
+    t.strictSame(w.errors, [])
+  })
+
+  t.test('it is found before the cache knows it, and the next Job has the new name', async (t) => {
+    const { w, former, resource } = upgraded()
+    await turn()
+    await turn()
+    const unseen = { jobs: { ...w.caches.jobs, get: () => undefined }, jobsOf: () => [] }
+    await reconcilerOf(w, unseen, new Date('2099-01-01T00:00:00Z'))()
+    t.strictSame(
+      w.store.all(JOBS).map((j) => j.metadata.name),
+      [former],
+    )
+    t.equal(w.seen()?.status?.jobName, former)
+
+    w.setJob({ conditions: [{ type: 'Failed', status: 'True', reason: 'BackoffLimitExceeded' }], failed: 1 })
+    w.addPod('p1')
+    w.store.setStatus<Pod>(PODS, { namespace: 'media', name: 'p1' }, { phase: 'Failed', reason: 'OutOfcpu' })
+    await w.settle()
+    t.strictSame(
+      w.store.all(JOBS).map((j) => j.metadata.name),
+      [jobName(resource, 2)],
+    )
+    t.match(w.seen()?.status, { restarts: 1, jobName: jobName(resource, 2) })
   })
 
   t.test('a final verdict waits for what the pod said, even if the cache has not heard it yet', async (t) => {
