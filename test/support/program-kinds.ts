@@ -49,7 +49,7 @@ const NEW: Record<string, (change: NewResource) => object> = {
 }
 
 /** What the tests of all kinds need to make resources and Jobs of one of them. */
-function kitOf(kind: ProgramKind) {
+export function kitOf(kind: ProgramKind) {
   const { kind: name } = kind.resource
 
   const newResource = ({ metadata, spec }: NewResource = {}): object => {
@@ -112,6 +112,6 @@ export const KITS: readonly Kit[] = PROGRAM_KINDS.map(kitOf)
 export const TRANSCODE = kitOf(transcodeJob)
 
 /** Runs the tests once for every kind that runs a program: what holds for one holds for all. */
-export function eachKind(tests: (t: Test, kit: Kit) => void | Promise<void>): void {
-  for (const kit of KITS) void tap.test(kit.name, async (t) => tests(t, kit))
+export function eachKind(tests: (t: Test, kit: Kit) => void | Promise<void>, options: { timeout?: number } = {}): void {
+  for (const kit of KITS) void tap.test(kit.name, options, async (t) => tests(t, kit))
 }
