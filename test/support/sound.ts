@@ -12,7 +12,7 @@ export const ffmpeg = async (...args: string[]): Promise<string> =>
 
 /** An expression for `aevalsrc`: noise that comes and goes as syllables do, with pauses. Another `seed` is another voice. */
 export const speech = (volume: number, seed = 1) =>
-  `${volume}*(random(${seed})-0.5)*(0.1+pow(sin(PI*t*2.5),2))*lt(mod(t,1.3),1.05)`
+  `${volume}*(random(${seed})-0.5)*(0.1+pow(sin(PI*t*2.5),2))*lt(mod(t,2.6),1.8)`
 
 /** Makes a file with one sound stream from a source of lavfi. */
 export async function recording(t: Test, name: string, source: string, ...options: string[]): Promise<string> {
