@@ -16,9 +16,18 @@ const TITLE_WIDTH = 0.8
 const TITLE_SIZE = 0.09
 const CAPTION_SIZE = 0.044
 
-/** A picture's darkness behind letters, as a share of black. */
-const SHADOW = 0.8
-const HALO = 0.5
+/** Soft darkness in the shape of the letters: white text stays legible on snow. */
+interface Glow {
+  /** How far it spreads, in font sizes. */
+  blur: number
+  /** The share of black where it is darkest. */
+  strength: number
+  /** How soon it is: 1 keeps the blur as it is. */
+  growth: number
+}
+const SHADOW: Glow = { blur: 0.07, strength: 0.6, growth: 1.3 }
+const HALO: Glow = { blur: 0.4, strength: 0.45, growth: 1.6 }
+/** The share of black at the bottom of a picture with a caption. */
 const BAND = 0.6
 
 /**
@@ -29,7 +38,7 @@ export async function drawTitle(text: string, canvas: Canvas): Promise<Buffer | 
   const drawn = await fitInto(text, canvas, { share: TITLE_SIZE, lines: 3 })
   if (!drawn) return null
   const top = Math.round((canvas.height - drawn.height) / 2)
-  return compose(canvas, [await glow(drawn, canvas, top, { blur: 0.5, strength: HALO, growth: 3 })], drawn, top)
+  return compose(canvas, [await glow(drawn, canvas, top, HALO)], drawn, top)
 }
 
 /**
@@ -40,7 +49,7 @@ export async function drawCaption(text: string, canvas: Canvas): Promise<Buffer 
   const drawn = await fitInto(text, canvas, { share: CAPTION_SIZE, lines: 2 })
   if (!drawn) return null
   const top = Math.round(canvas.height * (1 - (1 - SAFE) / 2)) - drawn.height
-  return compose(canvas, [band(canvas, canvas.height - top + drawn.size)], drawn, top)
+  return compose(canvas, [band(canvas, canvas.height - top + 2 * drawn.size)], drawn, top)
 }
 
 async function fitInto(
@@ -60,7 +69,7 @@ async function compose(
   top: number,
 ): Promise<Buffer> {
   const letters: OverlayOptions = { ...raw(drawn), top, left: Math.round((width - drawn.width) / 2) }
-  const shadow = await glow(drawn, { width, height }, top, { blur: 0.06, strength: SHADOW, growth: 2 })
+  const shadow = await glow(drawn, { width, height }, top, SHADOW)
   return sharp({ create: { width, height, channels: 4, background: { r: 0, g: 0, b: 0, alpha: 0 } } })
     .composite([...behind, shadow, letters])
     .png({ compressionLevel: 6 })
@@ -72,29 +81,25 @@ const raw = ({ rgba, width, height }: Pick<DrawnText, 'rgba' | 'width' | 'height
   raw: { width, height, channels: 4 },
 })
 
-/** The shape of the letters, spread by `blur` font sizes, as soft darkness on the whole canvas. */
 async function glow(
   drawn: DrawnText,
   { width, height }: Canvas,
   top: number,
-  { blur, strength, growth }: { blur: number; strength: number; growth: number },
+  { blur, strength, growth }: Glow,
 ): Promise<OverlayOptions> {
   const left = Math.round((width - drawn.width) / 2)
-  const alpha = await sharp(drawn.rgba, { raw: { width: drawn.width, height: drawn.height, channels: 4 } })
-    .extractChannel(3)
-    .extend({
-      top,
-      left,
-      bottom: height - top - drawn.height,
-      right: width - left - drawn.width,
-      background: { r: 0, g: 0, b: 0 },
-    })
+  const shape = new Uint8Array(width * height)
+  for (let y = 0; y < drawn.height; y++) {
+    for (let x = 0; x < drawn.width; x++) {
+      shape[(top + y) * width + left + x] = drawn.rgba[(y * drawn.width + x) * 4 + 3] ?? 0
+    }
+  }
+  const alpha = await sharp(shape, { raw: { width, height, channels: 1 } })
     .blur(Math.max(0.3, blur * drawn.size))
-    .linear(growth, 0)
-    .linear(strength, 0)
     .extractChannel(0)
     .raw()
     .toBuffer()
+  for (const [i, value] of alpha.entries()) alpha[i] = Math.min(255, value * growth) * strength
   return { ...raw({ rgba: blackWith(alpha), width, height }), top: 0, left: 0 }
 }
 
@@ -104,7 +109,7 @@ function band({ width, height }: Canvas, band: number): OverlayOptions {
   const alpha = new Uint8Array(width * rows)
   for (let y = 0; y < rows; y++) {
     const share = (y + 1) / rows
-    alpha.fill(Math.round(255 * BAND * share * (2 - share)), y * width, (y + 1) * width)
+    alpha.fill(Math.round(255 * BAND * share * share * (3 - 2 * share)), y * width, (y + 1) * width)
   }
   return { ...raw({ rgba: blackWith(alpha), width, height: rows }), top: height - rows, left: 0 }
 }

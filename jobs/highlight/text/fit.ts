@@ -61,7 +61,7 @@ async function draw(text: string, { width }: TextBox, wanted: number): Promise<D
   const size = Math.round(wanted)
   const { data, info } = await sharp({
     text: {
-      text: `<span foreground="white">${asMarkup(text)}</span>`,
+      text: `<span foreground="white" insert_hyphens="false">${asMarkup(text)}</span>`,
       // At 72 dots per inch, a point is a pixel.
       font: `${FONT} ${size}`,
       dpi: 72,
