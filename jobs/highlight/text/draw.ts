@@ -25,8 +25,8 @@ interface Glow {
   /** How soon it is: 1 keeps the blur as it is. */
   growth: number
 }
-const SHADOW: Glow = { blur: 0.07, strength: 0.6, growth: 1.3 }
-const HALO: Glow = { blur: 0.4, strength: 0.45, growth: 1.6 }
+const SHADOW: Glow = { blur: 0.07, strength: 0.75, growth: 1.4 }
+const HALO: Glow = { blur: 0.4, strength: 0.6, growth: 2 }
 /** The share of black at the bottom of a picture with a caption. */
 const BAND = 0.6
 

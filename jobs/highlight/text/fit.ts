@@ -40,7 +40,10 @@ export async function fitText(text: string, box: TextBox): Promise<DrawnText> {
   return shorten(text, box, box.size * (SIZES.at(-1) ?? 1))
 }
 
-/** Searches for the longest beginning that fits; a single character is drawn even if it does not. */
+/**
+ * Searches for the longest beginning that fits. A hundred joined emoji are one character that cannot be shortened: its
+ * picture is reduced.
+ */
 async function shorten(text: string, box: TextBox, size: number): Promise<DrawnText> {
   const characters = charactersOf(text)
   const beginning = (count: number) => draw(`${characters.slice(0, count).join('').trimEnd()}${ELLIPSIS}`, box, size)
@@ -51,7 +54,16 @@ async function shorten(text: string, box: TextBox, size: number): Promise<DrawnT
     if (fits(await beginning(middle), box)) fitting = middle
     else tooLong = middle
   }
-  return beginning(fitting)
+  return reduce(await beginning(fitting), box)
+}
+
+async function reduce(drawn: DrawnText, box: TextBox): Promise<DrawnText> {
+  if (fits(drawn, box)) return drawn
+  const { data, info } = await sharp(drawn.rgba, { raw: { width: drawn.width, height: drawn.height, channels: 4 } })
+    .resize({ width: Math.floor(box.width), height: Math.floor(box.lines * box.size), fit: 'inside' })
+    .raw()
+    .toBuffer({ resolveWithObject: true })
+  return { ...drawn, rgba: data, width: info.width, height: info.height }
 }
 
 const fits = (drawn: DrawnText, box: TextBox): boolean =>
