@@ -58,7 +58,14 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
     const { ladder, accelerator } = await encode(tools, source, sourcePath, folder, publisher)
     const wallSeconds = (performance.now() - startedAt) / 1000
     progress.at('Publishing', 0)
-    const images = await publishPoster({ ...tools, prefix: input.outputPrefix, source, sourcePath, folder: scratch })
+    const images = await publishPoster({
+      ...tools,
+      origin: 'upload',
+      prefix: input.outputPrefix,
+      source,
+      sourcePath,
+      folder: scratch,
+    })
     return await commit(tools, input, source, ladder, { publisher, accelerator, wallSeconds, images })
   } catch (error) {
     if (error instanceof PermanentError) await withdraw(tools, input.outputPrefix, publisher)

@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import type { HighlightItem } from '../../crds/highlight-render.ts'
+import { framesOf } from '../../lib/contract/film-length.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import { type ProbedSource, probe } from '../ffmpeg/probe.ts'
+import { LIMITS } from '../ffmpeg/source.ts'
+import { IMAGE_LIMITS } from '../images/read-header.ts'
+import { blaming } from './item-failed.ts'
+import type { SourceFile, Sources } from './sources.ts'
+import { decodeStill, type Still } from './still.ts'
+
+/** An item that can be used, and what its source is. */
+export interface Subject {
+  item: HighlightItem
+  /** Changes whenever the source does. */
+  etag: string
+  /** In the film, overlaps included. */
+  frames: number
+  width: number
+  height: number
+  picture: { kind: 'still'; still: Still } | { kind: 'video'; source: ProbedSource }
+}
+
+export interface SubjectTools {
+  sources: Sources
+  scratch: string
+  signal: AbortSignal
+  log: Log
+}
+
+/** Downloads and examines an item. Throws ItemFailed when its source is missing or broken. */
+export const examine = (tools: SubjectTools, item: HighlightItem): Promise<Subject> =>
+  withSource(tools.sources, item, (file) =>
+    item.type === 'image' ? photo(tools, item, file) : video(tools, item, file),
+  )
+
+/** Does something with the source of an item, which may have to be downloaded again. */
+export const withSource = <T>(sources: Sources, item: HighlightItem, work: (file: SourceFile) => Promise<T>) =>
+  blaming(item, () => sources.use(item.sourceKey, maxBytesOf(item), work))
+
+const maxBytesOf = ({ type }: HighlightItem) => (type === 'image' ? IMAGE_LIMITS.bytes : LIMITS.bytes)
+
+async function photo(tools: SubjectTools, item: HighlightItem, file: SourceFile): Promise<Subject> {
+  const still = await decodeStill(file.folder, join(tools.scratch, `still-${digestOf(item.id)}.v`), tools)
+  const { width, height } = still
+  return { item, etag: file.etag, frames: framesOf(item.seconds), width, height, picture: { kind: 'still', still } }
+}
+
+async function video({ signal }: SubjectTools, item: HighlightItem, file: SourceFile): Promise<Subject> {
+  const source = await probe(file.path, signal)
+  const { width, height } = source
+  const frames = framesOf(Math.min(item.seconds, source.videoSeconds))
+  return { item, etag: file.etag, frames, width, height, picture: { kind: 'video', source } }
+}
+
+export const digestOf = (value: unknown): string =>
+  createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 40)
