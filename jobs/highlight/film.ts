@@ -51,7 +51,11 @@ async function render(film: Film): Promise<HighlightManifest> {
   // Fixed from here on: an item that proves broken later must not change the pieces of the others.
   const renditions = filmLadder(shapeOf(spec.orientation, examined), examined, spec.renditions)
   const { transition, fill, kenBurns } = spec
-  const tools: PieceTools = { ...film, renditions, look: { transition, fill, kenBurns } }
+  const tools: PieceTools = {
+    ...film,
+    renditions,
+    look: { transition, fill, kenBurns, title: spec.showTitle ? spec.title : null },
+  }
   const subjects = await withoutBroken(film, tools, examined)
   const plan = planFilm(subjects, transition)
   const made = await assemble(film, tools, subjects, plan)

@@ -21,7 +21,8 @@ export async function makePiece(
   const { cache, scratch, signal } = film
   const isClip = piece.kind === 'clip'
   const own = clipDigest(subject, piece, tools)
-  const digest = isClip || !next ? own : `${own}-${clipDigest(next, { ...piece, from: 0 }, tools)}`
+  const digest =
+    isClip || !next ? own : `${own}-${clipDigest(next, { item: piece.item + 1, from: 0, frames: piece.frames }, tools)}`
   const folder = join(scratch, `piece-${digest}`)
   if (await exists(folder)) return folder
   signal.throwIfAborted()

@@ -18,6 +18,8 @@ export interface Part {
   of: number
   /** Appears from black and vanishes into it. */
   fades: boolean
+  /** Texts over it; each is an input behind those of all parts, in the order of the parts. */
+  texts: readonly { until: number }[]
   picture: { kind: 'still'; motion: Motion | null } | { kind: 'video'; source: ProbedSource; skipped: number }
 }
 
@@ -29,11 +31,17 @@ export interface PieceGraph {
   fill: Fill
 }
 
+/** Frames that a text takes to appear, and to vanish. */
+const TEXT_FADE_FRAMES = 10
+
 /** The filters of a piece: input k is part k, output `[vk]` is rendition k. Pure. */
 export function pieceGraph({ parts, renditions, fill }: PieceGraph): string {
   const canvas = canvasOf(renditions)
   const labels = parts.map((_, k) => `[p${k}]`)
-  const each = parts.map((part, k) => partChain(part, k, canvas, fill, `p${k}`))
+  const each = parts.map((part, k) => {
+    const before = parts.slice(0, k).reduce((sum, p) => sum + p.texts.length, parts.length)
+    return partChain(part, { input: k, texts: before }, canvas, fill)
+  })
   const [{ frames = 0 } = {}] = parts
   const joined =
     parts.length === 2 ? `${labels.join('')}xfade=transition=fade:duration=${frames}/${FILM_FPS}:offset=0,` : labels[0]
@@ -51,11 +59,28 @@ export function canvasOf(renditions: readonly Rendition[]): Size {
   return { width, height }
 }
 
-function partChain(part: Part, k: number, canvas: Size, fill: Fill, label: string): string {
+/** `input` and `texts` are the numbers of the inputs with the picture and with the first text. */
+function partChain(part: Part, { input, texts }: { input: number; texts: number }, canvas: Size, fill: Fill): string {
   const { picture } = part
   const composed =
-    picture.kind === 'still' ? stillChain(part, k, picture.motion) : videoChain(part, k, picture, canvas, fill)
-  return `${composed},${[...fades(part), `setpts=N`, `settb=1/${FILM_FPS}`].join(',')}[${label}]`
+    picture.kind === 'still' ? stillChain(part, input, picture.motion) : videoChain(part, input, picture, canvas, fill)
+  const clock = `setpts=N,settb=1/${FILM_FPS}`
+  const overlays = part.texts.map(({ until }, k) => {
+    const [text, under] = [`[t${texts + k}]`, `[u${texts + k}]`]
+    return `,${clock}${under};${textChain(part, texts + k, until)},${clock}${text};${under}${text}overlay=eof_action=pass`
+  })
+  return `${composed}${overlays.join('')},${[...fades(part), clock].join(',')}[p${input}]`
+}
+
+/** Appears and vanishes by itself; numbered from the beginning of the item, of which the piece may be a part. */
+function textChain({ from, frames }: Part, input: number, until: number): string {
+  const length = Math.min(TEXT_FADE_FRAMES, Math.floor(until / 2))
+  return [
+    `[${input}:v]scale=${toBt709('auto')},format=yuva420p`,
+    `loop=loop=${until - 1}:size=1:start=0,setpts=N,settb=1/${FILM_FPS}`,
+    ...(length > 0 ? [`fade=t=in:s=0:n=${length}:alpha=1`, `fade=t=out:s=${until - length}:n=${length}:alpha=1`] : []),
+    `trim=start_frame=${from}:end_frame=${from + frames}`,
+  ].join(',')
 }
 
 /** In frames of the piece, which may be a part of the item only. */

@@ -17,10 +17,10 @@ export interface Piece {
 }
 
 export interface FilmPlan {
-  /** Frames of each item, overlaps included. */
-  items: { frames: number }[]
   /** The frame of the film at which each item begins. */
   starts: number[]
+  /** Frames that item k and item k + 1 share. */
+  overlaps: number[]
   total: number
   /** In playback order, without gaps. */
   pieces: Piece[]
@@ -50,7 +50,7 @@ export function planFilm(items: readonly { frames: number }[], transition: Trans
       at('crossfade', frames - overlap, frames),
     ].filter((piece) => piece.frames > 0)
   })
-  return { items: items.map(({ frames }) => ({ frames })), starts, total, pieces }
+  return { starts, overlaps, total, pieces }
 }
 
 /**

@@ -11,6 +11,7 @@ import type { Preset } from '../hls/encode-pass.ts'
 import type { Rendition } from '../hls/ladder.ts'
 import { explainDecoding, limitFor, refuseMissingToneMap } from '../hls/run-encode-pass.ts'
 import { badInput, TransientError } from '../runtime/failure.ts'
+import { captionsOf, drawText } from './captions.ts'
 import type { Fill } from './fit.ts'
 import { blaming } from './item-failed.ts'
 import { faultOf } from './join.ts'
@@ -36,20 +37,29 @@ export interface Look {
   transition: 'cut' | 'crossfade' | 'fade'
   fill: Fill
   kenBurns: boolean
+  /** Over the first item; null when it is not shown. */
+  title: string | null
 }
 
 /** Change it when the same arguments begin to make another picture: pieces of other versions are not used again. */
 const ENCODER_VERSION = 1
 
 /** The digest of everything that a piece of one item depends on, so that equal digests mean equal pictures. */
-export function clipDigest(subject: Subject, piece: Piece, { renditions, look, preset }: PieceTools): string {
+export function clipDigest(
+  subject: Subject,
+  piece: Pick<Piece, 'item' | 'from' | 'frames'>,
+  { renditions, look, preset }: PieceTools,
+): string {
   const { etag, item, frames: of, picture } = subject
   const sizes = renditions.map((r) => [r.name, r.width, r.height, r.maxrate, r.bufsize])
   const moves = picture.kind === 'still' && look.kenBurns
   const whole = moves || look.transition === 'fade' ? of : null
   const cut = [picture.kind, piece.from, piece.frames, whole, moves, look.transition === 'fade', look.fill]
-  return digestOf([ENCODER_VERSION, item.sourceKey, etag, cut, sizes, preset])
+  const texts = captionsOf(subject, piece.from, titleOver(piece.item, look))
+  return digestOf([ENCODER_VERSION, item.sourceKey, etag, cut, texts, sizes, preset])
 }
+
+const titleOver = (item: number, { title }: Look) => (item === 0 ? title : null)
 
 export const pieceFile = (folder: string, { name }: Rendition) => join(folder, `${name}.ts`)
 
@@ -65,10 +75,10 @@ export async function renderPiece(
 ): Promise<void> {
   const [one, two] = [subjects[piece.item], subjects[piece.item + 1]]
   if (!one) throw new Error(`There is no item ${piece.item}`)
-  const shown = { subject: one, from: piece.from }
+  const shown = { subject: one, from: piece.from, title: titleOver(piece.item, tools.look) }
   if (piece.kind === 'clip') return blaming(one.item, () => encode(tools, [shown], piece.frames, folder))
   if (!two) throw new Error(`Nothing follows item ${piece.item}`)
-  const next = { subject: two, from: 0 }
+  const next = { subject: two, from: 0, title: null }
   try {
     await encode(tools, [shown, next], piece.frames, folder)
   } catch (error) {
@@ -84,45 +94,76 @@ interface Shown {
   subject: Subject
   /** In frames of the item. */
   from: number
+  title: string | null
 }
 
 async function encode(tools: PieceTools, shown: readonly Shown[], frames: number, folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true })
   await mkdir(folder, { recursive: true })
-  const parts = shown.map((s) => partOf(s, frames, tools.look))
+  const drawn = await drawTexts(tools, shown, folder)
+  const parts = shown.map((s, k) => partOf(s, frames, tools.look, drawn[k] ?? []))
   for (const { picture } of parts) if (picture.kind === 'video') await refuseMissingToneMap(picture.source)
-  const inputs: string[] = []
-  const run = async () => {
+  await withInputs(tools, shown, parts, folder, async (inputs) => {
+    const texts = drawn.flat().flatMap(({ path }) => ownInput('png_pipe', [], path))
     const report = await runFfmpeg({
-      args: [...inputs, ...outputArguments(tools, parts, folder)],
+      args: [...inputs, ...texts, ...outputArguments(tools, parts, folder)],
       signal: tools.signal,
-      limitMs: limitFor((parts[0]?.from ?? 0) / FILM_FPS + frames / FILM_FPS),
+      limitMs: limitFor(((parts[0]?.from ?? 0) + frames) / FILM_FPS),
     }).catch((error: unknown) => {
       throw error instanceof FfmpegFailed ? explainDecoding(error) : error
     })
     await check(tools, parts, report, folder)
-  }
-  // Each source stays on disk until the piece is made.
-  const open = async (k: number): Promise<void> => {
-    const [subject, part] = [shown[k]?.subject, parts[k]]
-    if (!subject || !part) return run()
-    if (subject.picture.kind === 'still') {
-      inputs.push(...(await stillInput(tools, subject.picture.still, join(folder, `part-${k}.rgb`))))
-      return open(k + 1)
-    }
-    return withSource(tools.sources, subject.item, async ({ path }) => {
-      inputs.push(...videoInput(part, path, tools.threads))
-      return open(k + 1)
-    })
-  }
-  await open(0)
+  })
 }
+
+interface Drawn {
+  path: string
+  until: number
+}
+
+function drawTexts({ renditions }: PieceTools, shown: readonly Shown[], folder: string): Promise<Drawn[][]> {
+  const canvas = canvasOf(renditions)
+  return Promise.all(
+    shown.map(async ({ subject, from, title }, k) => {
+      const drawn: Drawn[] = []
+      for (const caption of captionsOf(subject, from, title)) {
+        const path = join(folder, `${caption.kind}-${k}.png`)
+        if (await drawText(caption, canvas, path)) drawn.push({ path, until: caption.until })
+      }
+      return drawn
+    }),
+  )
+}
+
+/** Calls `work` with the arguments that open the pictures of all parts; their sources stay on disk until it ends. */
+async function withInputs(
+  tools: PieceTools,
+  shown: readonly Shown[],
+  parts: readonly Part[],
+  folder: string,
+  work: (inputs: string[]) => Promise<void>,
+): Promise<void> {
+  const k = shown.length - 1
+  const [subject, part] = [shown[k]?.subject, parts[k]]
+  if (!subject || !part) return work([])
+  const rest = (own: string[]) =>
+    withInputs(tools, shown.slice(0, k), parts.slice(0, k), folder, (inputs) => work([...inputs, ...own]))
+  if (subject.picture.kind === 'still') {
+    return rest(await stillInput(tools, subject.picture.still, join(folder, `part-${k}.rgb`)))
+  }
+  return withSource(tools.sources, subject.item, ({ path }) => rest(videoInput(part, path, tools.threads)))
+}
+
+/** A file that this job made. */
+const ownInput = (format: string, options: readonly string[], path: string): string[] => [
+  ...['-protocol_whitelist', 'file', '-f', format, ...options, '-i', `file:${path}`],
+]
 
 async function stillInput({ renditions, look }: PieceTools, still: Parameters<typeof drawStill>[0], path: string) {
   const canvas = canvasOf(renditions)
   await drawStill(still, canvas, look.fill, path)
-  const format = ['-f', 'rawvideo', '-pixel_format', 'rgb24', '-video_size', `${canvas.width}x${canvas.height}`]
-  return ['-protocol_whitelist', 'file', ...format, '-framerate', String(FILM_FPS), '-i', `file:${path}`]
+  const size = ['-video_size', `${canvas.width}x${canvas.height}`]
+  return ownInput('rawvideo', ['-pixel_format', 'rgb24', ...size, '-framerate', String(FILM_FPS)], path)
 }
 
 /** What is read beyond the end of the part, because time stamps vary. */
@@ -140,8 +181,8 @@ const SEEK_FROM_FRAMES = 4 * FILM_FPS
 /** Decoding starts this much earlier: the filters find the first frame by counting from here. */
 const PREROLL_FRAMES = FILM_FPS
 
-function partOf({ subject, from }: Shown, frames: number, look: Look): Part {
-  const part = { from, frames, of: subject.frames, fades: look.transition === 'fade' }
+function partOf({ subject, from }: Shown, frames: number, look: Look, texts: Part['texts']): Part {
+  const part = { from, frames, of: subject.frames, fades: look.transition === 'fade', texts }
   if (subject.picture.kind === 'still') {
     return { ...part, picture: { kind: 'still', motion: look.kenBurns ? motionOf(digestOf(subject.etag)) : null } }
   }

@@ -3,20 +3,50 @@ import { FILM_FPS } from '../../lib/contract/film-length.ts'
 import { runFfmpeg } from '../ffmpeg/ffmpeg.ts'
 import { AUDIO_OPTIONS, AUDIO_STREAM, hlsOptions } from '../hls/args.ts'
 import { limitFor } from '../hls/run-encode-pass.ts'
+import { download } from '../runtime/download.ts'
+import { PermanentError } from '../runtime/failure.ts'
 import type { Film } from './film-context.ts'
+import { FADE_FRAMES } from './piece-graph.ts'
 import type { FilmPlan } from './plan.ts'
+import { mixFilm } from './sound/mix.ts'
+import type { MusicSource } from './sound/music.ts'
 import type { Subject } from './subject.ts'
 
+const MAX_MUSIC_BYTES = 512 * 1024 ** 2
+
 /** Makes the sound of the film and cuts it into segments beside those of the pictures. */
-export async function renderSound(film: Film, _subjects: readonly Subject[], plan: FilmPlan): Promise<void> {
-  const path = join(film.scratch, 'film.wav')
-  const seconds = plan.total / FILM_FPS
-  await runFfmpeg({
-    args: ['-f', 'lavfi', '-i', 'anullsrc=r=48000:cl=stereo', '-t', seconds.toFixed(6), '-f', 'wav', path],
-    signal: film.signal,
-    limitMs: limitFor(seconds),
-  })
-  await encodeSound(film, path, seconds)
+export async function renderSound(film: Film, subjects: readonly Subject[], plan: FilmPlan): Promise<void> {
+  const { scratch, spec } = film
+  const out = join(scratch, 'film.wav')
+  const music = await fetchMusic(film)
+  await mixFilm(
+    {
+      items: subjects.map(({ sound }) => sound),
+      transition: spec.transition,
+      overlaps: plan.overlaps,
+      fadeFrames: FADE_FRAMES,
+      totalFrames: plan.total,
+      ...(music && { music }),
+      out,
+    },
+    film,
+  )
+  await encodeSound(film, out, plan.total / FILM_FPS)
+}
+
+async function fetchMusic({ store, scratch, spec, signal }: Film): Promise<MusicSource | undefined> {
+  const { music } = spec
+  if (!music) return undefined
+  const path = join(scratch, 'music')
+  try {
+    await download(store, music.sourceKey, path, { maxBytes: MAX_MUSIC_BYTES, signal })
+  } catch (error) {
+    if (!(error instanceof PermanentError)) throw error
+    throw new PermanentError(error.code, error.reason, `The music track ${music.id} cannot be used: ${error.message}`, {
+      cause: error,
+    })
+  }
+  return { path, name: music.id }
 }
 
 async function encodeSound({ folder, spec, signal }: Film, path: string, seconds: number): Promise<void> {

@@ -7,6 +7,7 @@ import { type ProbedSource, probe } from '../ffmpeg/probe.ts'
 import { LIMITS } from '../ffmpeg/source.ts'
 import { IMAGE_LIMITS } from '../images/read-header.ts'
 import { blaming } from './item-failed.ts'
+import { type ItemSound, renderItemSound, type SoundSource } from './sound/item-sound.ts'
 import type { SourceFile, Sources } from './sources.ts'
 import { decodeStill, type Still } from './still.ts'
 
@@ -20,11 +21,13 @@ export interface Subject {
   width: number
   height: number
   picture: { kind: 'still'; still: Still } | { kind: 'video'; source: ProbedSource }
+  sound: ItemSound
 }
 
 export interface SubjectTools {
   sources: Sources
   scratch: string
+  threads: number
   signal: AbortSignal
   log: Log
 }
@@ -44,15 +47,22 @@ const maxBytesOf = ({ type }: HighlightItem) => (type === 'image' ? IMAGE_LIMITS
 async function photo(tools: SubjectTools, item: HighlightItem, file: SourceFile): Promise<Subject> {
   const still = await decodeStill(file.folder, join(tools.scratch, `still-${digestOf(item.id)}.v`), tools)
   const { width, height } = still
-  return { item, etag: file.etag, frames: framesOf(item.seconds), width, height, picture: { kind: 'still', still } }
+  const frames = framesOf(item.seconds)
+  const sound = await soundOf(tools, item, { path: null, stream: null, startSec: 0, frames })
+  return { item, etag: file.etag, frames, width, height, picture: { kind: 'still', still }, sound }
 }
 
-async function video({ signal }: SubjectTools, item: HighlightItem, file: SourceFile): Promise<Subject> {
-  const source = await probe(file.path, signal)
+async function video(tools: SubjectTools, item: HighlightItem, { path, etag }: SourceFile): Promise<Subject> {
+  const source = await probe(path, tools.signal)
   const { width, height } = source
   const frames = framesOf(Math.min(item.seconds, source.videoSeconds))
-  return { item, etag: file.etag, frames, width, height, picture: { kind: 'video', source } }
+  const sound = await soundOf(tools, item, { path, stream: source.audio?.index ?? null, startSec: 0, frames })
+  return { item, etag, frames, width, height, picture: { kind: 'video', source }, sound }
 }
+
+/** Rendered while the source is on disk. */
+const soundOf = (tools: SubjectTools, item: HighlightItem, source: SoundSource) =>
+  renderItemSound(source, { ...tools, out: join(tools.scratch, `sound-${digestOf(item.id)}.s16`) })
 
 export const digestOf = (value: unknown): string =>
   createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 40)
