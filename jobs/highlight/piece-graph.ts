@@ -44,7 +44,9 @@ export function pieceGraph({ parts, renditions, fill }: PieceGraph): string {
   })
   const [{ frames = 0 } = {}] = parts
   const joined =
-    parts.length === 2 ? `${labels.join('')}xfade=transition=fade:duration=${frames}/${FILM_FPS}:offset=0,` : labels[0]
+    parts.length === 2
+      ? `${labels.join('')}xfade=transition=fade:duration=${(frames / FILM_FPS).toFixed(6)}:offset=0,`
+      : labels[0]
   const scaled = renditions.map(
     (r, k) =>
       `[s${k}]${r.width === canvas.width ? 'null' : `scale=${r.width}:${r.height}:flags=bicubic`},setsar=1[v${k}]`,
