@@ -1,43 +1,29 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
-import { ffmpeg } from '../../support/clips.ts'
-import { type Color, frameColors, runsOf } from '../../support/film-frames.ts'
+import { type ColorClip, colorItem, PALETTE } from '../../support/film-clips.ts'
+import { frameColors, runsOf } from '../../support/film-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
 
 /** Films of items that are one colour each: every frame is decoded, so each join is seen exactly where it is. */
 
-const PALETTE: Record<string, Color> = {
-  red: [200, 30, 30],
-  green: [30, 160, 30],
-  blue: [30, 30, 200],
-  grey: [128, 128, 128],
-  black: [0, 0, 0],
+/** Rates and lengths that do not fit the film's own, and a clip shorter than a segment, a second and a crossfade. */
+const CLIPS: Record<string, ColorClip> = {
+  red: { rate: '30000/1001', seconds: 2 },
+  green: { rate: '25', seconds: 1.2 },
+  blue: { rate: '240', seconds: 0.3 },
+  grey: { rate: '24', seconds: 1.5, options: ['-g', '5'] },
 }
 
-/** Rates and lengths that do not fit the film's own, and a clip shorter than a segment, a second and a crossfade. */
-const CLIPS: [string, string, number, string[]][] = [
-  ['red', '30000/1001', 2, []],
-  ['green', '25', 1.2, []],
-  ['blue', '240', 0.3, []],
-  ['grey', '24', 1.5, ['-g', '5']],
-]
-
-async function colourBench(t: Parameters<typeof highlightBench>[0]) {
+async function colorBench(t: Parameters<typeof highlightBench>[0]) {
   const bench = await highlightBench(t)
   const items = []
-  for (const [name, rate, seconds, options] of CLIPS) {
-    const path = join(bench.folder, `${name}.mp4`)
-    const color = `0x${(PALETTE[name] ?? []).map((v) => v.toString(16).padStart(2, '0')).join('')}`
-    const input = ['-f', 'lavfi', '-i', `color=${color}:s=160x90:r=${rate}:d=${seconds}`]
-    await ffmpeg([...input, '-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv420p', ...options, path])
-    items.push(await bench.videoOf(path, name))
-  }
+  for (const [name, clip] of Object.entries(CLIPS)) items.push(await colorItem(bench, name, clip))
   return { bench, items }
 }
 
 t.test('every cut is at its frame', async (t) => {
-  const { bench, items } = await colourBench(t)
+  const { bench, items } = await colorBench(t)
   const { exit, output } = await bench.run(items, { segmentSeconds: 1 })
   t.equal(exit, 0, 'exits with 0', { output })
   const folder = await bench.checkout()
@@ -55,7 +41,7 @@ t.test('every cut is at its frame', async (t) => {
 })
 
 t.test('crossfades take as many frames as planned, and begin and end with one item alone', async (t) => {
-  const { bench, items } = await colourBench(t)
+  const { bench, items } = await colorBench(t)
   const { exit, output } = await bench.run(items, { transition: 'crossfade' })
   t.equal(exit, 0, 'exits with 0', { output })
   const frames = await frameColors(join(await bench.checkout(), '180p.m3u8'))
@@ -73,7 +59,7 @@ t.test('crossfades take as many frames as planned, and begin and end with one it
 })
 
 t.test('a fade goes through black and takes no time of its own', async (t) => {
-  const { bench, items } = await colourBench(t)
+  const { bench, items } = await colorBench(t)
   const { exit, output } = await bench.run(items, { transition: 'fade' })
   t.equal(exit, 0, 'exits with 0', { output })
   const frames = await frameColors(join(await bench.checkout(), '180p.m3u8'))
