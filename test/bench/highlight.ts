@@ -201,8 +201,9 @@ async function sync(id: string): Promise<void> {
     ['-af', 'silencedetect=n=-30dB:d=0.3'],
     /silence_end: ([\d.]+)/g,
   )
-  // Both streams are read with the start of their own time line, which differ by the delay of the AAC encoder.
-  const last = clicks.at(-1) ?? Number.NaN
+  const end = clicks.at(-1) ?? 0
+  // At the end of the stream the filter reports the end of a silence once more.
+  const last = clicks.findLast((at) => at < end - 0.3) ?? Number.NaN
   const nearest = flashes.reduce((best, at) => (Math.abs(at - last) < Math.abs(best - last) ? at : best), 0)
   console.log(`\nlast click at ${last.toFixed(3)} s, its flash at ${nearest.toFixed(3)} s (target: within 0.020 s)\n`)
 }
