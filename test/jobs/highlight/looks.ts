@@ -147,10 +147,12 @@ t.test('what phones, cameras and browsers record is shown', async (t) => {
   for (const name of ['hdr', 'wide', 'recorded', 'longSound'] as const) {
     items.push(await bench.videoOf(await clip(name), name))
   }
+  // A picture every five seconds: none lies between the tenth second and the end.
+  items.push(await bench.videoOf(await clip('slides'), 'slides', 12))
   const { exit, output } = await bench.run(items, { transition: 'crossfade' })
   t.equal(exit, 0, 'exits with 0', { output })
   const manifest = await bench.manifest()
-  t.equal(manifest.items.length, 6)
+  t.equal(manifest.items.length, 7)
   const playlist = join(await bench.checkout(), '360p.m3u8')
   t.equal((await frameColors(playlist)).length, Math.round(manifest.hls.durationSec * 30))
   const entries = ['-show_entries', 'stream=pix_fmt,color_space,color_transfer,field_order,sample_aspect_ratio']
