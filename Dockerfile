@@ -1,6 +1,6 @@
 # One image, every program of the cluster. The command chooses, relative to /app:
 #   node api/main.js · node api/worker/main.js · node operator/main.js · node jobs/transcode/main.js
-#   node jobs/store-proxy/main.js (sidecar of Jobs)
+#   node jobs/highlight/main.js · node jobs/store-proxy/main.js (sidecar of Jobs)
 #   node api/db/main.js (migrations) · node api/cli.js (administration)
 # A tag moves; a release names what it was built from: --build-arg NODE=node:24-bookworm-slim@sha256:… (docs/installing.md).
 ARG NODE=node:24-bookworm-slim
