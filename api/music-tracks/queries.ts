@@ -4,12 +4,13 @@ import type { Tx } from '../db/db.ts'
 import { type MusicTrackRow, musicTracks } from '../db/schema/highlights.ts'
 
 /** By title; with `retired` also those that no new highlight can use. */
-export const listTracks = (tx: Tx, o: { retired: boolean } = { retired: false }): Promise<MusicTrackRow[]> =>
-  tx
+export async function listTracks(tx: Tx, o: { retired: boolean } = { retired: false }): Promise<MusicTrackRow[]> {
+  return await tx
     .select()
     .from(musicTracks)
     .where(o.retired ? undefined : isNull(musicTracks.retiredAt))
     .orderBy(asc(musicTracks.title), asc(musicTracks.id))
+}
 
 export async function insertTrack(tx: Tx, row: Omit<MusicTrackRow, 'createdAt' | 'retiredAt'>): Promise<MusicTrackRow> {
   const [made] = await tx.insert(musicTracks).values(row).returning()
