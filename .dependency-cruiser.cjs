@@ -73,7 +73,7 @@ module.exports = {
     {
       name: 'only-queries-touch-tables',
       severity: 'error',
-      from: { path: '^api/', pathNot: '(queries\\.ts|/conversion\\.ts|^api/db/|^api/outbox)' },
+      from: { path: '^api/', pathNot: '(queries\\.ts|^api/db/|^api/outbox)' },
       to: { path: '^api/db/schema/', dependencyTypesNot: ['type-only'] },
     },
     {

@@ -65,7 +65,7 @@ export const Album = z
     album_id: outputId('album'),
     org_id: outputId('organization'),
     owner_id: outputId('user'),
-    event_id: outputId('event').nullable(),
+    event_id: outputId('event').nullable().meta({ description: 'Null also if the caller cannot see the event' }),
     title: z.string(),
     description: z.string().nullable(),
     visibility: AlbumVisibility,

@@ -21,6 +21,8 @@ type Shown = { status: AlbumStatus; visibility: AlbumVisibility }
 type Owned = { ownerId: Uuid }
 /** `isParticipant`: whether the caller has accepted an invitation to the album's event. */
 type Visible = Owned & Shown & { isParticipant: boolean }
+/** `ownerIsMember`: whether the owner of the album is still a member of its organization. */
+type Kept = Owned & { ownerIsMember: boolean }
 /** `eventStatus` is null without an event. */
 type Joined = Visible & { eventStatus: EventStatus | null }
 
@@ -45,6 +47,12 @@ const eventPublished = fact<Joined>(
   'album_event_not_draft',
   'once the event is no draft',
   (_, row) => row.eventStatus !== null && row.eventStatus !== 'draft',
+)
+
+const ownerLeft = fact<Kept>(
+  'album_owner_left',
+  'once the owner of the album has left the organization',
+  (_, row) => !row.ownerIsMember,
 )
 
 const mayManageAlbum = anyOf<Owned>(albumOwner, organizationAdmin)
@@ -72,7 +80,12 @@ export const albumActions = {
       allOf<Joined>(participant, anyOf<Joined>(forMembers, forParticipants), eventPublished),
     ),
   ),
-  'album.set_status': on('album', 'publish or archive an album', albumOwner),
+  // Otherwise an album whose owner has left would keep its status for ever.
+  'album.set_status': on(
+    'album',
+    'publish or archive an album',
+    anyOf<Kept>(albumOwner, allOf<Kept>(organizationAdmin, ownerLeft)),
+  ),
 } as const
 
 /** Nothing but the status of an archived album changes. Call it on the row that the transaction locked. */

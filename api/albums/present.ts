@@ -3,13 +3,14 @@ import type { Links } from '../deps.ts'
 import { timestamp } from '../http/schemas.ts'
 import { toMedia } from '../media/present.ts'
 import type { Album, AlbumMedia } from './album.ts'
-import type { AlbumItem, ShownAlbum } from './queries.ts'
+import type { AlbumItem, EventOfAlbum, ShownAlbum } from './queries.ts'
 
-export const toAlbum = (row: ShownAlbum): Album => ({
+/** `can` is that of the caller, who need not see the event of an album that the caller sees: it may be a draft. */
+export const toAlbum = (row: ShownAlbum, can: (action: 'event.read', event: EventOfAlbum) => boolean): Album => ({
   album_id: formatId('album', row.id),
   org_id: formatId('organization', row.orgId),
   owner_id: formatId('user', row.ownerId),
-  event_id: row.eventId && formatId('event', row.eventId),
+  event_id: row.event && can('event.read', row.event) ? formatId('event', row.event.id) : null,
   title: row.title,
   description: row.description,
   visibility: row.visibility,

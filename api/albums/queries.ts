@@ -12,7 +12,7 @@ import {
   albumMedia,
   albums,
 } from '../db/schema/albums.ts'
-import { type EventStatus, eventParticipants } from '../db/schema/events.ts'
+import { type EventRow, type EventStatus, eventParticipants } from '../db/schema/events.ts'
 import { media } from '../db/schema/media.ts'
 import type { PageWanted } from '../http/page.ts'
 import { type ListedMedia, listed } from '../media/queries.ts'
@@ -29,6 +29,7 @@ interface Decisive {
   /** Whether the caller has accepted an invitation to the album's event. */
   isParticipant: boolean
   eventStatus: EventStatus | null
+  ownerIsMember: boolean
 }
 
 /** Names are written out: in a query of one table drizzle leaves out the table. */
@@ -36,6 +37,8 @@ const decisive = (callerId: Uuid | Placeholder) => ({
   isParticipant: sql<boolean>`exists (select from event_participants p
     where p.event_id = albums.event_id and p.user_id = ${callerId} and p.status = 'accepted')`,
   eventStatus: sql<EventStatus | null>`(select e.status from events e where e.id = albums.event_id)`,
+  ownerIsMember: sql<boolean>`exists (select from memberships m
+    where m.org_id = albums.org_id and m.user_id = albums.owner_id)`,
 })
 
 interface Asked {
@@ -81,7 +84,8 @@ const shown = {
   id: albums.id,
   orgId: albums.orgId,
   ownerId: albums.ownerId,
-  eventId: albums.eventId,
+  event: sql<EventOfAlbum | null>`(select jsonb_build_object('id', e.id, 'ownerId', e.owner_id, 'status', e.status)
+    from events e where e.id = albums.event_id)`,
   title: albums.title,
   description: albums.description,
   visibility: albums.visibility,
@@ -93,8 +97,11 @@ const shown = {
     (select i.media_id from album_media i where i.album_id = albums.id and i.is_cover and i.listed),
     (select i.media_id from album_media i where i.album_id = albums.id and i.listed order by i.position limit 1))`,
 }
-type OtherwiseShown = 'createdAt' | 'mediaCount' | 'coverMediaId'
+/** With what decides who may see it. */
+export type EventOfAlbum = Pick<EventRow, 'id' | 'ownerId' | 'status'>
+type OtherwiseShown = 'event' | 'createdAt' | 'mediaCount' | 'coverMediaId'
 export type ShownAlbum = Pick<AlbumRow, Exclude<keyof typeof shown, OtherwiseShown>> & {
+  event: EventOfAlbum | null
   createdAt: string
   mediaCount: number
   coverMediaId: Uuid | null

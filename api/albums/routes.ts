@@ -116,7 +116,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       status: 201,
       response: Album,
       examples: { request: GIVEN, response: { ...DRAFT, event_id: null, visibility: 'organization' } },
-      handle: async (request) => toAlbum(await createAlbum(request, request.body)),
+      handle: async (request) => toAlbum(await createAlbum(request, request.body), request.can),
     }),
     read({
       method: 'get',
@@ -134,7 +134,11 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       async handle({ tx, orgId, actor, member, can, page }) {
         await member
         const asked = { orgId, callerId: actor.userId, seesAll: can('album.list_all', undefined) }
-        return page('albums', (wanted) => listAlbums(tx, { ...asked, ...wanted }), toAlbum)
+        return page(
+          'albums',
+          (wanted) => listAlbums(tx, { ...asked, ...wanted }),
+          (row) => toAlbum(row, can),
+        )
       },
     }),
     read({
@@ -149,9 +153,10 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       response: Album,
       examples: { response: PUBLIC },
       oneRoundTrip: true,
-      handle: async ({ tx, orgId, actor, params, permit }) =>
+      handle: async ({ tx, orgId, actor, params, permit, can }) =>
         toAlbum(
           permit(found(await findShown(tx, { orgId, callerId: actor.userId, by: 'album', id: params.album_id }))),
+          can,
         ),
     }),
     read({
@@ -171,7 +176,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
           findEvent(tx, orgId, id),
           findShown(tx, { orgId, callerId: actor.userId, by: 'event', id }),
         ])
-        return toAlbum(permit(found(event && can('event.read', event) ? album : undefined)))
+        return toAlbum(permit(found(event && can('event.read', event) ? album : undefined)), can)
       },
     }),
     write({
@@ -188,7 +193,8 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       status: 200,
       response: Album,
       examples: { request: { title: 'Class reunion 2027' }, response: { ...PUBLIC, title: 'Class reunion 2027' } },
-      handle: async (request) => toAlbum(await changeAlbum(request, request.params.album_id, request.body, archive)),
+      handle: async (request) =>
+        toAlbum(await changeAlbum(request, request.params.album_id, request.body, archive), request.can),
     }),
     write({
       method: 'put',
@@ -197,7 +203,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Publish an album, archive it, or make it a draft again',
       description:
-        'For the owner of the album alone: other members of its organization get 403. Every status can follow every other; the one that the album has already changes nothing. The response is not wrapped in `data`.',
+        'For the owner of the album alone: other members of its organization get 403. For the owners and administrators of the organization once the owner of the album has left it. Every status can follow every other; the one that the album has already changes nothing. The response is not wrapped in `data`.',
       problems: ['FORBIDDEN', 'NOT_FOUND'],
       action: 'album.set_status',
       organization: { of: 'albums', id: ({ body }) => body.album_id },

@@ -1,5 +1,6 @@
 import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
+import type { Tx } from '../db/db.ts'
 import type { CommentRow } from '../db/schema/comments.ts'
 import type { EventRow } from '../db/schema/events.ts'
 import { refuseArchived } from '../events/policy.ts'
@@ -15,11 +16,13 @@ import {
   type FoundComment,
   findAttachments,
   findComment,
+  findItemIds,
   findShown,
   findTold,
   holdMedia,
   insertComment,
   markDeleted,
+  type Thread,
 } from './queries.ts'
 import { type FoundTarget, findTarget, listReaders } from './targets.ts'
 
@@ -32,21 +35,30 @@ export interface PlaceOfOne extends Place {
   id: Uuid
 }
 
-type Reading = Pick<Read<'comment.read'>, 'tx' | 'orgId' | 'actor' | 'permit' | 'can'>
+type Reading = Pick<Read<'comment.read'>, 'tx' | 'orgId' | 'actor' | 'permit' | 'permitAlso' | 'can'>
 
 /** The thread, unless the caller cannot see it. The comments on a deleted comment can still be read. */
-export async function openThread(request: Reading, { eventId, target }: Place) {
-  const { tx, orgId, actor, permit } = request
-  const event = permit(found(await findEvent(tx, orgId, eventId)))
-  return threadOf(found(await findTarget(request, event, found(target))), { orgId, eventId, callerId: actor.userId })
+export async function openThread(request: Reading, place: Place): Promise<Thread & Target> {
+  const { event, target } = await open(request, place)
+  return threadOf(request, event, target)
 }
 
-const threadOf = (target: FoundTarget, of: { orgId: Uuid; eventId: Uuid; callerId: Uuid }) => ({
-  ...of,
-  type: target.type,
-  target: target.id,
-  sees: target.sees,
-})
+export async function showComment(request: Reading, place: PlaceOfOne): Promise<Comment> {
+  const { event, target } = await open(request, place)
+  return show(request, event, place.id, target)
+}
+
+async function open(request: Reading, { eventId, target }: Place): Promise<{ event: EventRow; target: FoundTarget }> {
+  const { tx, orgId, permit } = request
+  const event = permit(found(await findEvent(tx, orgId, eventId)))
+  return { event, target: found(await findTarget(request, event, found(target))) }
+}
+
+const threadOf = (
+  { orgId, actor }: Pick<Reading, 'orgId' | 'actor'>,
+  event: EventRow,
+  { type, id, ids, sees }: FoundTarget,
+) => ({ orgId, eventId: event.id, callerId: actor.userId, type, id, ids, sees })
 
 export async function postComment(
   request: Write<'comment.create'>,
@@ -78,7 +90,7 @@ export async function postComment(
   })
   await tellMentioned(request, row, content.mentions)
   await audit('COMMENT_CREATE', row, { event_id: formatId('event', eventId) })
-  return show(request, row, target)
+  return show(request, event, row.id, target)
 }
 
 /** An edit of a comment to what it is already changes nothing. */
@@ -95,7 +107,7 @@ export async function changeComment(
   requireEditable(comment)
   const mediaIds = await findAttachments(tx, comment.id)
   const edit = planEdit(changes, { ...comment, mediaIds })
-  if (!edit.isChange) return show(request, comment, target)
+  if (!edit.isChange) return show(request, event, comment.id, target)
   // The audience of the comment, which stays what it was, and not that of new comments on its target: the media item may
   // have left the album since, or come into it.
   await requireMentionable(request, event, comment, edit, changes)
@@ -105,19 +117,22 @@ export async function changeComment(
   const untold = edit.added.filter((id) => !told.has(id))
   await tellMentioned(request, row, untold)
   await audit('EVENT_ACTION', event, { operation: 'edit comment', comment_id: formatId('comment', row.id) })
-  return show(request, row, target)
+  return show(request, event, row.id, target)
 }
 
-/** Also where the caller no longer reaches what the comment is about: what must go can be removed. */
+/**
+ * Also where the caller no longer reaches what the comment is about, and by an administrator also of an archived event:
+ * what must go can be removed.
+ */
 export async function deleteComment(
   request: Write<'comment.delete'>,
   place: PlaceOfOne,
   reason: string | null,
 ): Promise<void> {
-  const { tx, actor, permit, audit } = request
+  const { tx, actor, permit, can, audit } = request
   const { event, comment } = await lockComment(request, place)
   permit(comment)
-  refuseArchived(event)
+  if (!can('comment.delete_archived', comment)) refuseArchived(event)
   await markDeleted(tx, comment.id, { by: actor.userId, reason })
   await audit('COMMENT_DELETE', comment, { event_id: formatId('event', event.id) })
 }
@@ -131,8 +146,15 @@ async function lockComment(
 ): Promise<{ event: EventRow; comment: FoundComment }> {
   const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
   const comment = found(await findComment(tx, { orgId, eventId, id, lock: 'update' }))
-  const isThere = comment.targetType === target?.type && comment.targetId === target.id && comment.deletedAt === null
+  const isThere = comment.deletedAt === null && (await isAbout(tx, comment, target))
   return { event, comment: found(isThere ? comment : undefined) }
+}
+
+/** Also by the other half of a Live Photo: the comment may be older than the pairing. */
+async function isAbout(tx: Tx, { orgId, targetType, targetId }: FoundComment, named: Target | undefined) {
+  if (named?.type !== targetType) return false
+  if (named.id === targetId) return true
+  return targetType === 'media' && (await findItemIds(tx, orgId, named.id)).includes(targetId)
 }
 
 /** Throws unless all who are mentioned anew are members who can see what they are told of. */
@@ -176,19 +198,29 @@ async function holdContent({ tx, orgId }: Changing, { content, attached }: Edit)
   return { ...content, mediaIds: content.mediaIds.filter((id) => there.has(id)) }
 }
 
+/** An author who mentions themselves is not told. */
 async function tellMentioned(
   { announce }: Pick<Write<'comment.edit'>, 'announce'>,
   row: CommentRow,
   userIds: readonly Uuid[],
 ): Promise<void> {
   const about = { ...idsOf(row), author_id: formatId('user', row.authorId), excerpt: excerptOf(row.body) }
-  for (const id of userIds) {
+  for (const id of userIds.filter((one) => one !== row.authorId)) {
     await announce('USER_MENTIONED', row, { ...about, mentioned_user_id: formatId('user', id) })
   }
 }
 
-const show = async ({ tx, orgId, actor }: Changing, { id, eventId }: CommentRow, target: FoundTarget) =>
-  toComment(found(await findShown(tx, id, threadOf(target, { orgId, eventId, callerId: actor.userId }))))
+async function show(
+  request: Omit<Reading, 'permit'>,
+  event: EventRow,
+  id: Uuid,
+  target: FoundTarget,
+): Promise<Comment> {
+  const row = await findShown(request.tx, id, threadOf(request, event, target))
+  // Throws Denied if it is there and the album hides it: its target may be attached to a comment that the caller sees.
+  if (!row) await findTarget(request, event, { type: 'comment', id })
+  return toComment(found(row), target)
+}
 
 const idsOf = ({ id, orgId, eventId }: CommentRow) => ({
   comment_id: formatId('comment', id),

@@ -100,10 +100,11 @@ export const Comment = z
   .meta({ id: 'Comment' })
 export type Comment = z.input<typeof Comment>
 
-export const toComment = (row: ShownComment): Comment => ({
+/** A comment of the thread on `target`. */
+export const toComment = (row: ShownComment, target: Target): Comment => ({
   comment_id: formatId('comment', row.id),
   event_id: formatId('event', row.eventId),
-  target: { type: row.targetType, id: formatTarget({ type: row.targetType, id: row.targetId }) },
+  target: { type: target.type, id: formatTarget(target) },
   author_id: formatId('user', row.authorId),
   author_name: row.authorName,
   body: row.body,

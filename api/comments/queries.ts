@@ -1,4 +1,5 @@
-import { and, asc, desc, eq, getTableColumns, inArray, isNull, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, type Placeholder, sql } from 'drizzle-orm'
+import { unionAll } from 'drizzle-orm/pg-core'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { afterCursor, microseconds } from '../db/keyset.ts'
@@ -16,6 +17,7 @@ import { type EventRow, eventParticipants, events } from '../db/schema/events.ts
 import { media } from '../db/schema/media.ts'
 import { memberships } from '../db/schema/organizations.ts'
 import type { PageWanted } from '../http/page.ts'
+import { type ItemIds, itemIdsOf } from '../media/pairing-plan.ts'
 import type { Member } from '../organizations/queries.ts'
 import { ownReaction, reactionCounts } from '../reactions/counts.ts'
 import type { Counts, OwnReactionRow } from '../reactions/reaction.ts'
@@ -84,21 +86,33 @@ export async function findAccepted(tx: Tx, eventId: Uuid, userIds: readonly Uuid
   return rows.map(({ userId }) => userId)
 }
 
-/** Where an undeleted media item is among the comments of an event. */
+const half = { id: media.id, kind: media.kind, pairedMediaId: media.pairedMediaId }
+
+/** An undeleted media item, and where it or its counterpart is among the comments of an event. */
 export async function findAttached(
   tx: Tx,
   o: { orgId: Uuid; eventId: Uuid; id: Uuid },
-): Promise<Places['attachedFor'] | undefined> {
-  const audiences = sql<Audience[]>`array(select distinct c.audience from comment_media a
+): Promise<({ ids: ItemIds } & Pick<Places, 'attachedFor'>) | undefined> {
+  const attachedFor = sql<Audience[]>`array(select distinct c.audience from comment_media a
     join comments c on c.id = a.comment_id and c.deleted_at is null
-    where a.media_id = media.id and a.event_id = ${o.eventId})`
+    where a.media_id = any(array[media.id, media.paired_media_id]) and a.event_id = ${o.eventId})`
   const [row] = await tx
-    .select({ audiences })
+    .select({ ...half, attachedFor })
     .from(media)
     .where(and(eq(media.orgId, o.orgId), eq(media.id, o.id), isNull(media.deletedAt)))
-  return row?.audiences
+  return row && { ids: itemIdsOf(row), attachedFor: row.attachedFor }
 }
 
+/** The ids of a media item in whatever state; a purged one has its own alone. */
+export async function findItemIds(tx: Tx, orgId: Uuid, id: Uuid): Promise<ItemIds> {
+  const [row] = await tx
+    .select(half)
+    .from(media)
+    .where(and(eq(media.orgId, orgId), eq(media.id, id)))
+  return row ? itemIdsOf(row) : [id]
+}
+
+const newestFirst = [desc(comments.createdAt), desc(comments.id)]
 const placeholder = { event: sql.placeholder('event'), caller: sql.placeholder('caller') }
 const reactedTo = { type: 'comment', event: sql`comments.event_id`, id: sql`comments.id` } as const
 
@@ -109,8 +123,6 @@ const reactedTo = { type: 'comment', event: sql`comments.event_id`, id: sql`comm
 const shown = {
   id: comments.id,
   eventId: comments.eventId,
-  targetType: comments.targetType,
-  targetId: comments.targetId,
   authorId: comments.authorId,
   authorName: sql<string | null>`(select u.display_name from memberships m join users u on u.id = m.user_id
     where m.org_id = comments.org_id and m.user_id = comments.author_id)`,
@@ -136,30 +148,35 @@ export type ShownComment = Pick<CommentRow, Exclude<keyof typeof shown, Otherwis
   myReaction: OwnReactionRow
 }
 
-interface Thread {
+export interface Thread {
   orgId: Uuid
   eventId: Uuid
   callerId: Uuid
   type: TargetType
-  target: Uuid
+  /** What the thread is about; of a Live Photo also the video, on which there may be comments from before the pairing. */
+  ids: ItemIds
   /** Whose comments the caller sees. */
   sees: readonly Audience[]
 }
 
-const inThread = and(
-  eq(comments.orgId, sql.placeholder('org')),
-  eq(comments.eventId, placeholder.event),
-  eq(comments.targetType, sql.placeholder('type')),
-  eq(comments.targetId, sql.placeholder('target')),
-  isNull(comments.deletedAt),
-  sql`${comments.audience} = any(${sql.placeholder('sees')}::text[])`,
-)
-const valuesOf = (o: Thread) => ({
+const about = (id: Placeholder) =>
+  and(
+    eq(comments.orgId, sql.placeholder('org')),
+    eq(comments.eventId, placeholder.event),
+    eq(comments.targetType, sql.placeholder('type')),
+    eq(comments.targetId, id),
+    isNull(comments.deletedAt),
+    sql`${comments.audience} = any(${sql.placeholder('sees')}::text[])`,
+  )
+const target = sql.placeholder('target')
+const video = sql.placeholder('video')
+const valuesOf = ({ ids: [target, video = target], ...o }: Thread) => ({
   org: o.orgId,
   event: o.eventId,
   caller: o.callerId,
   type: o.type,
-  target: o.target,
+  target,
+  video,
   sees: o.sees,
 })
 
@@ -169,24 +186,32 @@ export async function findShown(tx: Tx, id: Uuid, thread: Thread): Promise<Shown
     tx
       .select(shown)
       .from(comments)
-      .where(and(inThread, eq(comments.id, sql.placeholder('id'))))
+      .where(and(or(about(target), about(video)), eq(comments.id, sql.placeholder('id'))))
       .prepare(name),
   )
   const [row] = await query.execute({ ...valuesOf(thread), id })
   return row
 }
 
-/** Newest first. */
+/** Newest first. Of a Live Photo, a page merges one page of each half. */
 export async function listComments(tx: Tx, { after, limit, ...thread }: Thread & PageWanted): Promise<ShownComment[]> {
-  const query = prepared(tx, `list_comments_${after ? 'next' : 'first'}`, (name) =>
-    tx
+  const isPair = thread.ids.length > 1
+  const query = prepared(tx, `list_comments_${isPair ? 'of_pair_' : ''}${after ? 'next' : 'first'}`, (name) => {
+    const pageOf = (id: Placeholder) =>
+      tx
+        .select()
+        .from(comments)
+        .where(and(about(id), after && afterCursor(comments.createdAt, comments.id)))
+        .orderBy(...newestFirst)
+        .limit(sql.placeholder('limit'))
+    const rows = isPair ? unionAll(pageOf(target), pageOf(video)) : pageOf(target)
+    return tx
       .select(shown)
-      .from(comments)
-      .where(and(inThread, after && afterCursor(comments.createdAt, comments.id)))
-      .orderBy(desc(comments.createdAt), desc(comments.id))
+      .from(rows.as('comments'))
+      .orderBy(...newestFirst)
       .limit(sql.placeholder('limit'))
-      .prepare(name),
-  )
+      .prepare(name)
+  })
   return query.execute({ ...valuesOf(thread), limit, at: after?.at, id: after?.id })
 }
 

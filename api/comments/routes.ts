@@ -1,10 +1,10 @@
 import { formatId } from '../../lib/contract/ids.ts'
 import type { ApiDeps } from '../deps.ts'
-import { found, inOrganization } from '../http/in-organization.ts'
+import { inOrganization } from '../http/in-organization.ts'
 import type { Route } from '../http/route.ts'
 import { listOf, pageQuery } from '../http/schemas.ts'
 import { NO_REACTIONS } from '../reactions/reaction.ts'
-import { changeComment, deleteComment, openThread, postComment } from './commands.ts'
+import { changeComment, deleteComment, openThread, postComment, showComment } from './commands.ts'
 import {
   Comment,
   CommentDeletion,
@@ -16,7 +16,7 @@ import {
   targetOf,
   toComment,
 } from './comment.ts'
-import { findShown, listComments } from './queries.ts'
+import { listComments } from './queries.ts'
 
 const tags = ['Comments']
 const COMMENTS = '/api/orgs/{org_id}/events/{event_id}/{action_destination}/{action_id}/comments'
@@ -46,7 +46,7 @@ const EDITED: Comment = {
 }
 
 const TARGETS =
-  'Comments are about the event (`meta`, and the id of the event), about a comment that is no reply itself, or about a media item that is in the album of the event, if the caller can see the album, or attached to a comment of the event.'
+  'Comments are about the event (`meta`, and the id of the event), about a comment that is no reply itself, or about a media item that is in the album of the event, if the caller can see the album, or attached to a comment of the event. Either half of a Live Photo names the Live Photo, whose comments have the id of its image.'
 const MENTIONS =
   'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the comment.'
 
@@ -90,7 +90,11 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       examples: { response: { comments: [EXAMPLE], next_cursor: null, has_more: false } },
       async handle(request) {
         const thread = await openThread(request, placeOf(request.params))
-        return request.page('comments', (wanted) => listComments(request.tx, { ...thread, ...wanted }), toComment)
+        return request.page(
+          'comments',
+          (wanted) => listComments(request.tx, { ...thread, ...wanted }),
+          (row) => toComment(row, thread),
+        )
       },
     }),
     read({
@@ -104,10 +108,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       params: OneComment,
       response: Comment,
       examples: { response: EXAMPLE },
-      async handle(request) {
-        const thread = await openThread(request, placeOf(request.params))
-        return toComment(found(await findShown(request.tx, request.params.comment_id, thread)))
-      },
+      handle: (request) => showComment(request, placeOfOne(request.params)),
     }),
     write({
       method: 'patch',
@@ -133,7 +134,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Delete a comment',
       description:
-        'For the author, the owner of the event and the owners and administrators of the organization. Replies stay.',
+        'For the author, the owner of the event and the owners and administrators of the organization; of an archived event for these alone. Replies stay.',
       problems: ['EVENT_ARCHIVED'],
       action: 'comment.delete',
       params: OneComment,

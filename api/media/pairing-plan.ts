@@ -36,6 +36,16 @@ export function lockNamesOf(half: Keyed): string[] {
   )
 }
 
+/** The image and, of a Live Photo, the video: what is said about either is said about the Live Photo. */
+export type ItemIds = readonly [image: Uuid, video?: Uuid]
+
+/** The ids of the item that a file is, or is a half of. The first one is the public one. */
+export function itemIdsOf(file: Pick<Half, 'id' | 'kind'> & { pairedMediaId: Uuid | null }): ItemIds {
+  const { id, kind, pairedMediaId: other } = file
+  if (other === null) return [id]
+  return kind === 'image' ? [id, other] : [other, id]
+}
+
 /** The public item is the image. Undefined for two files of one kind. */
 export function livePhotoOf<T extends Pick<Half, 'kind'>>(a: T, b: T): { image: T; video: T } | undefined {
   if (a.kind === b.kind) return undefined

@@ -13,9 +13,15 @@ export class Denied extends Problem {
   readonly reason: Reason
   readonly resourceId: Uuid | null
 
-  constructor(action: Action, reason: Reason, resourceId: Uuid | null, isOpen: boolean) {
-    const { message } = notFound()
-    super(isOpen ? 'FORBIDDEN' : 'NOT_FOUND', isOpen ? 'You do not have permission to do this' : message)
+  constructor(
+    action: Action,
+    reason: Reason,
+    resourceId: Uuid | null,
+    { isOpen = false, field }: { isOpen?: boolean; field?: string | undefined } = {},
+  ) {
+    const { message, details } = notFound(field)
+    const hidden = details && { details }
+    super(isOpen ? 'FORBIDDEN' : 'NOT_FOUND', isOpen ? 'You do not have permission to do this' : message, hidden)
     this.action = action
     this.reason = reason
     this.resourceId = resourceId
@@ -25,6 +31,11 @@ export class Denied extends Problem {
 export interface Permit<A extends Action> {
   /** Returns the row if the caller may perform the route's action on it. Throws Denied. */
   permit<T extends ResourceOf<A>>(row: T): T
+  /**
+   * Throws Denied unless the caller may perform another action, on a row that the request reaches through its own. `field`
+   * is what names the row in a body: the response is that of `notFound(field)`.
+   */
+  permitAlso<B extends Action>(action: B, row: ResourceOf<B>, field?: string): void
   /** Whether the caller may perform another action; for the content of the response. */
   can<B extends Action>(action: B, row: ResourceOf<B>): boolean
 }
@@ -52,23 +63,26 @@ export function openGate<A extends Action>({ action, actor, context, isOpen = fa
     if (asking) return asking
     throw new Error(`a decision on ${action} was requested before the membership was known`)
   }
-  const check = (row: unknown) => {
-    const rule = ACTIONS[action] as ActionRule
-    const reason = decide(rule, known(), row)
+  const check = (
+    row: unknown,
+    { of = action, ...how }: { of?: Action; isOpen?: boolean; field?: string | undefined },
+  ) => {
+    const reason = decide(ACTIONS[of] as ActionRule, known(), row)
     context.decided()
-    if (reason !== 'allowed') throw new Denied(action, reason, idOf(row), isOpen)
+    if (reason !== 'allowed') throw new Denied(of, reason, idOf(row), how)
   }
   return {
     admit(member) {
-      if (!member && needsMembership(ruleOf(action))) throw new Denied(action, 'not_a_member', null, false)
+      if (!member && needsMembership(ruleOf(action))) throw new Denied(action, 'not_a_member', null)
       asking = { ...actor, role: member?.role ?? null }
-      if (ACTIONS[action].on === 'organization') check(undefined)
+      if (ACTIONS[action].on === 'organization') check(undefined, { isOpen })
       return member as MemberFor<A, Member>
     },
     permit(row) {
-      check(row)
+      check(row, { isOpen })
       return row
     },
+    permitAlso: (other, row, field) => check(row, { of: other, field }),
     can: (other, row) => decide(ACTIONS[other] as ActionRule, known(), row) === 'allowed',
   }
 }
@@ -85,7 +99,7 @@ export async function permitCaller(
   context.decided()
   if (reason === 'allowed') return
   await recordingDenials({ refusals, actor, context, orgId: null }, async () => {
-    throw new Denied(action, reason, null, false)
+    throw new Denied(action, reason, null)
   })
 }
 

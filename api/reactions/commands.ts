@@ -1,15 +1,25 @@
 import { formatId, parseId, type Uuid } from '../../lib/contract/ids.ts'
-import { Problem } from '../../lib/contract/problem.ts'
 import { formatTarget, kindOf } from '../comments/comment.ts'
+import { findItemIds } from '../comments/queries.ts'
 import { type FoundTarget, findTarget } from '../comments/targets.ts'
+import type { Tx } from '../db/db.ts'
 import type { TargetType } from '../db/schema/comments.ts'
 import type { EventRow } from '../db/schema/events.ts'
 import { refuseArchived } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import { found, WithStatus, type Write } from '../http/in-organization.ts'
 import { notFound } from '../http/validate.ts'
+import type { ItemIds } from '../media/pairing-plan.ts'
 import type { Emoji } from './emoji.ts'
-import { countReactions, deleteReaction, findReaction, putReaction, type Reacted } from './queries.ts'
+import {
+  countReactions,
+  deleteReaction,
+  type FoundReaction,
+  findReaction,
+  gatherReactions,
+  putReaction,
+  type Reacted,
+} from './queries.ts'
 import { toCounts } from './reaction.ts'
 
 /** Messages are accepted as a target, and none exist. */
@@ -29,12 +39,14 @@ export async function react(request: Write<'reaction.add'>, { eventId, destinati
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
   const target = await findReactedTo(request, event, destination, actionId)
   refuseArchived(event)
+  const { ids: targetIds } = target
   const of = { orgId, eventId, targetType: target.type, targetId: target.id, userId: actor.userId }
+  await gatherReactions(tx, of, targetIds)
   const { row, change } = await putReaction(tx, { ...of, emoji })
   const ids = { reaction_id: formatId('reaction', row.id), event_id: formatId('event', eventId) }
   // Independent of each other, so that they leave together.
   const [counted] = await Promise.all([
-    countReactions(tx, of),
+    countReactions(tx, { ...of, ids: targetIds }),
     change !== 'none' && record(request, target, row, { emoji, change, ids }),
   ])
   const data = { reaction_id: ids.reaction_id, emoji, counts: toCounts(counted) }
@@ -52,12 +64,15 @@ const record = (
       ...ids,
       target_type: target.type,
       target_id: formatTarget(target),
+      audience: target.audience,
       org_id: formatId('organization', orgId),
       user_id: formatId('user', actor.userId),
       emoji,
     }),
     audit('REACTION_CREATE', row, { event_id: ids.event_id, operation: change }),
   ])
+
+const ACTION_ID = 'body.action_id'
 
 async function findReactedTo(
   request: Write<'reaction.add'>,
@@ -66,10 +81,10 @@ async function findReactedTo(
   actionId: string,
 ): Promise<FoundTarget> {
   const id = type === 'message' ? undefined : parseId(kindOf(type), actionId)
-  const target = type === 'message' || id === undefined ? undefined : await findTarget(request, event, { type, id })
+  const named = type === 'message' || id === undefined ? undefined : { type, id }
+  const target = named && (await findTarget(request, event, named, { field: ACTION_ID }))
   if (target && !target.comment?.deletedAt) return target
-  const { message } = notFound()
-  throw new Problem('NOT_FOUND', message, { details: [{ field: 'body.action_id', issue: 'does not exist' }] })
+  throw notFound(ACTION_ID)
 }
 
 /** Also where the caller no longer reaches what the reaction is to. */
@@ -81,6 +96,11 @@ export async function unreact(
   const reaction = found(await findReaction(tx, { orgId, eventId, id }))
   permit(found(reaction.targetType === destination ? reaction : undefined))
   refuseArchived(event)
-  if (!(await deleteReaction(tx, id))) throw notFound()
+  const ids = await idsOf(tx, reaction)
+  await gatherReactions(tx, reaction, ids)
+  if (!(await deleteReaction(tx, { ...reaction, targetId: ids[0] }))) throw notFound()
   await audit('REACTION_DELETE', reaction, { event_id: formatId('event', eventId) })
 }
+
+const idsOf = (tx: Tx, { orgId, targetType, targetId }: FoundReaction): Promise<ItemIds> | ItemIds =>
+  targetType === 'media' ? findItemIds(tx, orgId, targetId) : [targetId]

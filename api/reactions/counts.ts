@@ -17,6 +17,20 @@ const isTarget = ({ type, event, id }: Target) =>
 export const reactionCounts = (target: Target) => sql<Partial<Counts> | null>`(select jsonb_object_agg(c.emoji, c.n)
     from (select r.emoji, count(*)::int as n from reactions r where ${isTarget(target)} group by r.emoji) c)`
 
+/**
+ * Those of a Live Photo: two ranges, merged in the order of the users. One who reacted to both halves before they were
+ * paired counts once, as the later reaction says; only for these the rows themselves are read.
+ */
+export function reactionCountsOfPair({ image, video, event }: { image: SQL; video: SQL; event: SQL }) {
+  const isHalf = (id: SQL) => isTarget({ type: 'media', event, id })
+  const half = (id: SQL) => sql`(select r.user_id, r.emoji from reactions r where ${isHalf(id)})`
+  const later = sql`(select r.emoji from reactions r where (${isHalf(image)} or ${isHalf(video)})
+    and r.user_id = i.user_id order by r.updated_at desc, r.id desc limit 1)`
+  return sql<Partial<Counts> | null>`(select jsonb_object_agg(c.emoji, c.n) from (
+    select case when i.user_id = v.user_id then ${later} else coalesce(i.emoji, v.emoji) end as emoji, count(*)::int as n
+      from ${half(image)} i full join ${half(video)} v on v.user_id = i.user_id group by 1) c)`
+}
+
 /** The reaction of one user to the target, as JSON. */
 export const ownReaction = (target: Target, user: SQL) => sql<OwnReactionRow>`(select jsonb_build_object('id', r.id,
     'emoji', r.emoji) from reactions r where ${isTarget(target)} and r.user_id = ${user})`

@@ -4,7 +4,8 @@ import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
 import { type EventRow, events } from '../db/schema/events.ts'
 import { type ReactionRow, reactions } from '../db/schema/reactions.ts'
-import { reactionCounts } from './counts.ts'
+import type { ItemIds } from '../media/pairing-plan.ts'
+import { reactionCounts, reactionCountsOfPair } from './counts.ts'
 import type { Emoji } from './emoji.ts'
 import type { Counts } from './reaction.ts'
 
@@ -61,11 +62,37 @@ export async function putReaction(tx: Tx, given: Given & { emoji: Emoji }): Prom
   return { row, change: 'none' }
 }
 
+/**
+ * Gives the image of a Live Photo the reaction of the user to its video, which is from before the pairing. Of two the
+ * later one stays, under the id of that to the image. Every change of reactions to a Live Photo begins here, so that all
+ * lock the row of the video before that of the image.
+ */
+export async function gatherReactions(
+  tx: Tx,
+  { eventId, userId }: Pick<Given, 'eventId' | 'userId'>,
+  [image, video]: ItemIds,
+): Promise<void> {
+  if (video === undefined) return
+  // The version stays: nothing is announced.
+  await tx.execute(sql`
+    with moved as (
+      delete from reactions where event_id = ${eventId} and target_type = 'media' and target_id = ${video}
+        and user_id = ${userId}
+        returning id, org_id, event_id, target_type, user_id, emoji, version, created_at, updated_at
+    )
+    insert into reactions (id, org_id, event_id, target_type, target_id, user_id, emoji, version, created_at, updated_at)
+      select id, org_id, event_id, target_type, ${image}, user_id, emoji, version, created_at, updated_at from moved
+      on conflict (event_id, target_type, target_id, user_id) do update
+        set emoji = excluded.emoji, updated_at = excluded.updated_at
+        where (excluded.updated_at, excluded.id) > (reactions.updated_at, reactions.id)`)
+}
+
 /** How many have each emoji; null without reactions. */
 export async function countReactions(
   tx: Tx,
-  { eventId, targetType, targetId }: Given,
+  { eventId, targetType, ids: [targetId, video] }: Pick<Given, 'eventId' | 'targetType'> & { ids: ItemIds },
 ): Promise<Partial<Counts> | null> {
+  if (video !== undefined) return countOfPair(tx, eventId, { image: targetId, video })
   const query = prepared(tx, `count_reactions_${targetType}`, (name) => {
     const target = { type: targetType, event: sql`${placeholder('event')}`, id: sql`${placeholder('target')}` }
     return tx
@@ -74,6 +101,18 @@ export async function countReactions(
       .prepare(name)
   })
   const [row] = await query.execute({ event: eventId, target: targetId })
+  return row?.counts ?? null
+}
+
+async function countOfPair(tx: Tx, event: Uuid, halves: { image: Uuid; video: Uuid }): Promise<Partial<Counts> | null> {
+  const query = prepared(tx, 'count_reactions_of_pair', (name) => {
+    const at = (key: string) => sql`${placeholder(key)}`
+    return tx
+      .select({ counts: reactionCountsOfPair({ event: at('event'), image: at('image'), video: at('video') }) })
+      .from(sql`(select 1) one`)
+      .prepare(name)
+  })
+  const [row] = await query.execute({ event, ...halves })
   return row?.counts ?? null
 }
 
@@ -97,8 +136,17 @@ export async function findReaction(
   return row
 }
 
-/** False if another request has removed it first. */
-export async function deleteReaction(tx: Tx, id: Uuid): Promise<boolean> {
-  const { rowCount } = await tx.delete(reactions).where(eq(reactions.id, id))
+/** The reaction of the user to the target. False if another request has removed it first. */
+export async function deleteReaction(tx: Tx, { eventId, targetType, targetId, userId }: Given): Promise<boolean> {
+  const { rowCount } = await tx
+    .delete(reactions)
+    .where(
+      and(
+        eq(reactions.eventId, eventId),
+        eq(reactions.targetType, targetType),
+        eq(reactions.targetId, targetId),
+        eq(reactions.userId, userId),
+      ),
+    )
   return rowCount === 1
 }

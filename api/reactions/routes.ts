@@ -32,7 +32,7 @@ export function reactionRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'React to an event, a comment or a media item',
       description:
-        'For all who can see what the reaction is to. A user has one reaction to each: another emoji takes the place of the earlier one.',
+        'For all who can see what the reaction is to. A user has one reaction to each: another emoji takes the place of the earlier one. Either half of a Live Photo names the Live Photo.',
       problems: ['EVENT_ARCHIVED'],
       limit: 'reaction',
       action: 'reaction.add',

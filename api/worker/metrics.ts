@@ -1,19 +1,18 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import type { EventType } from '../../lib/contract/events.ts'
 import type { Database } from '../db/db.ts'
-import { countWaiting } from './admission-queries.ts'
-import type { BatchPriority } from './batch-plan.ts'
-import { countWaitingImages } from './batch-queries.ts'
-import type { Fact } from './facts.ts'
-import { oldestPurgeSeconds } from './purge-queries.ts'
+import { countWaiting } from '../media/conversion/admission-queries.ts'
+import type { BatchPriority } from '../media/conversion/batch-plan.ts'
+import { countWaitingImages } from '../media/conversion/batch-queries.ts'
+import type { Repair } from '../media/conversion/sweep-plan.ts'
+import { oldestPurgeSeconds } from '../media/deletion/purge-queries.ts'
 import { measureOutbox } from './queries.ts'
 import type { RelayStep } from './relay.ts'
-import type { Repair } from './sweep-plan.ts'
 
 export interface WorkerMetrics {
   onPublished(type: EventType): void
   onFailed(type: string, step: RelayStep): void
-  onProjected(state: Fact['state']): void
+  onProjected(state: string): void
   onRepaired(repair: Repair): void
   onBatched(priority: BatchPriority, images: number): void
   onPurged(mediaItems: number): void

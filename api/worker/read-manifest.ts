@@ -1,5 +1,4 @@
-import { formatId, type Uuid } from '../../lib/contract/ids.ts'
-import { Manifest } from '../../lib/contract/manifest.ts'
+import type * as z from 'zod'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store/object-store.ts'
 import { isKeepable } from '../http/text.ts'
@@ -13,23 +12,29 @@ export class ManifestError extends Error {
   override readonly name = 'ManifestError'
 }
 
-/** Reads and checks the manifest of a conversion. Throws ManifestError; any other error is an outage of the store. */
-export async function readManifest(store: ObjectStore, mediaId: Uuid, prefix: string): Promise<Manifest> {
+export interface ExpectedManifest<M> {
+  schema: z.ZodType<M>
+  /** The id that the manifest must have. */
+  id: string
+  /** The files that links will name. */
+  filesOf(manifest: M): string[]
+}
+
+/** Reads and checks the manifest below a prefix. Throws ManifestError; any other error is an outage of the store. */
+export async function readManifest<M extends { id: string }>(
+  store: ObjectStore,
+  prefix: string,
+  expected: ExpectedManifest<M>,
+): Promise<M> {
   const key = manifestKey(prefix)
-  const parsed = Manifest.safeParse(parseJson(await readText(store, key), key))
+  const parsed = expected.schema.safeParse(parseJson(await readText(store, key), key))
   if (!parsed.success) throw new ManifestError(`${key} does not fit its schema: ${parsed.error.message}`)
   const manifest = parsed.data
-  if (manifest.id !== formatId('media', mediaId)) throw new ManifestError(`${key} belongs to another media item`)
-  if (!filesOf(manifest).every((name) => FILE_NAME.test(name)))
+  if (manifest.id !== expected.id) throw new ManifestError(`${key} belongs to something else`)
+  if (!expected.filesOf(manifest).every((name) => FILE_NAME.test(name)))
     throw new ManifestError(`${key} names a file outside its prefix`)
   return manifest
 }
-
-const filesOf = (manifest: Manifest): string[] => [
-  ...(manifest.type === 'video' ? [manifest.hls.master] : []),
-  ...(manifest.type === 'image' && manifest.images.jpeg ? [manifest.images.jpeg.file] : []),
-  ...(manifest.images ? [manifest.images.webp.file, manifest.images.thumb.file] : []),
-]
 
 async function readText(store: ObjectStore, key: string): Promise<string> {
   try {

@@ -1,5 +1,4 @@
 import type { RequestListener } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import type { EventBus } from '../../lib/runtime/event-bus/event-bus.ts'
@@ -9,18 +8,21 @@ import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts
 import type { Database } from '../db/db.ts'
 import { probes } from '../health/probes.ts'
 import { readiness } from '../health/readiness.ts'
-import { type Admission, startAdmission } from './admission.ts'
-import { type Batches, startBatches } from './batches.ts'
+import { startAdmission } from '../media/conversion/admission.ts'
+import { startBatches } from '../media/conversion/batches.ts'
+import { type ConversionFollower, followConversions } from '../media/conversion/project.ts'
+import { conversionReactions } from '../media/conversion/reactions.ts'
+import { repairConversion, type SweepOptions, sweepConversions } from '../media/conversion/sweep.ts'
+import { purgeDue, sweepPurged } from '../media/deletion/purge.ts'
+import { pairLeftHalves } from '../media/pair-left.ts'
+import { cleanUp } from './clean-up.ts'
 import type { WorkerConfig } from './config.ts'
 import { openWorkerMetrics, type WorkerMetrics } from './metrics.ts'
 import { listenForNotifications } from './notification-listener.ts'
-import { pairLeftHalves } from './pair-left.ts'
-import { type Projector, startProjector } from './projector.ts'
-import { purgeDue, sweepPurged } from './purge.ts'
-import { reactions } from './reactions.ts'
+import { runReactions } from './reactions.ts'
 import { startRelay } from './relay.ts'
 import { type SideServer, serveAside } from './side-server.ts'
-import { cleanUp, repairConversion, type SweepOptions, sweepConversions } from './sweep.ts'
+import { type SweepTask, startSweep } from './sweep.ts'
 
 export interface WorkerParts {
   config: WorkerConfig
@@ -44,7 +46,7 @@ export interface RunningWorker {
 export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
   const { config, db, log } = parts
   const state = readiness(db)
-  let projector: Projector | undefined
+  let projector: ConversionFollower | undefined
   const metrics = openWorkerMetrics(db, () => projector?.waiting() ?? 0)
   // The parts that can fail start first: a port in use must not leave loops running.
   const health = await serveAside(probes(state.ready, log), config.HOST, config.HEALTH_PORT)
@@ -57,30 +59,43 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
   }
 
   const deps = { ...parts, namespace: config.NAMESPACE, ...metrics }
-  projector = startProjector(deps)
+  projector = followConversions(deps)
   const admission = startAdmission(deps, { maxPerOrganization: config.MAX_CONVERSIONS_PER_ORGANIZATION })
   const batches = startBatches(deps, {
     interactive: config.MAX_CONVERSIONS_PER_ORGANIZATION,
     backfill: config.MAX_BACKFILL_BATCHES_PER_ORGANIZATION,
   })
   const relay = startRelay(
-    { ...deps, react: reactions({ ...deps, admission, batches }) },
+    { ...deps, react: runReactions([conversionReactions({ ...deps, admission, batches })]) },
     { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS },
   )
   const channels = {
     outbox: () => relay.wake(),
     conversions: (orgId?: string) => admission.wake(orgId as Uuid | undefined),
     images: (orgId?: string) => batches.wake(orgId as Uuid | undefined),
-    // The sweep is the backstop for those that were missed.
-    restored: (id?: string) => id && sweep.repair(id),
+    restored: (id?: string) => id && restored.repair(id as Uuid),
   }
-  const sweep = startSweep({ ...deps, config, projector, metrics, admission, batches })
+  const optionsFor = (idleSeconds: number): SweepOptions => ({
+    idleSeconds,
+    marginSeconds: config.STUCK_MARGIN_SECONDS,
+    giveUpSeconds: config.GIVE_UP_SECONDS,
+  })
+  const swept = { ...deps, projector, admission, batches }
+  const restored = repairs(swept, optionsFor(0))
+  const sweep = startSweep({
+    log,
+    tasks: sweepTasks(swept, optionsFor),
+    sweepSeconds: config.SWEEP_SECONDS,
+    idleSeconds: config.SWEEP_IDLE_SECONDS,
+    synced: projector.reflection.synced(),
+    onSwept: metrics.onSwept,
+  })
   const listener = listenForNotifications({ url: config.DATABASE_URL, channels, log })
   log.info({ healthUrl: health.url, metricsUrl: metricsServer.url, namespace: config.NAMESPACE }, 'working')
 
   async function close(): Promise<void> {
     state.drain()
-    await Promise.all([listener.close(), sweep.stop()])
+    await Promise.all([listener.close(), sweep.stop(), restored.settled()])
     await relay.stop()
     await Promise.all([admission.stop(), batches.stop()])
     await projector?.stop()
@@ -107,69 +122,34 @@ const metricsListener =
     )
   }
 
-type SweepParts = WorkerParts & {
-  namespace: string
-  projector: Projector
-  metrics: WorkerMetrics
-  admission: Admission
-  batches: Batches
-}
-
-/** Long enough for a first list of TranscodeJobs; after it, the sweep repairs what it can without the cluster. */
-const SYNC_MS = 30_000
-
 /** By then no API of the version before runs any more. */
 const UPGRADE_MS = 15 * 60_000
 
-function startSweep(parts: SweepParts): { repair(id: Uuid): void; stop(): Promise<void> } {
-  const { config, log, metrics } = parts
-  const stopped = new AbortController()
-  const { signal } = stopped
+type SweepParts = Parameters<typeof sweepConversions>[0] & Parameters<typeof purgeDue>[0]
+
+/** What one sweep does, in this order. */
+function sweepTasks(parts: SweepParts, optionsFor: (idleSeconds: number) => SweepOptions): SweepTask[] {
   const startedAt = performance.now()
-  const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {})
+  const isUpgrading = () => performance.now() - startedAt < UPGRADE_MS
+  return [
+    { name: 'conversions', run: (idleSeconds, signal) => sweepConversions(parts, optionsFor(idleSeconds), signal) },
+    { name: 'pairs', run: async (_, signal) => isUpgrading() && pairLeftHalves(parts.db, signal) },
+    { name: 'clean-up', run: (_, signal) => cleanUp(parts, signal) },
+    { name: 'purge', run: (_, signal) => purgeDue(parts, { signal }) },
+    { name: 'purged', run: (_, signal) => sweepPurged(parts, { signal }) },
+  ]
+}
 
-  const repairs = new Set<Promise<void>>()
-  const deps = { ...parts, onRepaired: metrics.onRepaired }
-  const optionsFor = (idleSeconds: number): SweepOptions => ({
-    idleSeconds,
-    marginSeconds: config.STUCK_MARGIN_SECONDS,
-    giveUpSeconds: config.GIVE_UP_SECONDS,
-  })
-
-  async function sweepOnce(idleSeconds: number): Promise<void> {
-    try {
-      await sweepConversions(deps, optionsFor(idleSeconds), signal)
-      if (performance.now() - startedAt < UPGRADE_MS) await pairLeftHalves(parts.db, signal)
-      await cleanUp(parts, signal)
-      await purgeDue(parts, { signal })
-      await sweepPurged(parts, { signal })
-      metrics.onSwept()
-    } catch (error) {
-      log.warn({ err: error }, 'the sweep was interrupted')
-    }
-  }
-
-  async function loop(): Promise<void> {
-    await Promise.race([parts.projector.reflection.synced().catch(() => {}), pause(SYNC_MS)])
-    // An earlier worker may have died in the middle of its work: the first sweep skips nothing.
-    for (let idleSeconds = 0; !signal.aborted; idleSeconds = config.SWEEP_IDLE_SECONDS) {
-      await sweepOnce(idleSeconds)
-      // Jitter, so that several workers do not always sweep together.
-      await pause(config.SWEEP_SECONDS * 1000 * (0.9 + 0.2 * Math.random()))
-    }
-  }
-
-  const done = loop()
+/** Looks at conversions now whose media items came back from the trash. The sweep is the backstop for missed ones. */
+function repairs(deps: Parameters<typeof repairConversion>[0], options: SweepOptions) {
+  const running = new Set<Promise<void>>()
   return {
-    repair(id) {
-      const work = repairConversion(deps, optionsFor(0), id)
-        .catch((error: unknown) => log.warn({ err: error, media: id }, 'could not look at a restored media item'))
-        .finally(() => repairs.delete(work))
-      repairs.add(work)
+    repair(id: Uuid): void {
+      const work = repairConversion(deps, options, id)
+        .catch((error: unknown) => deps.log.warn({ err: error, media: id }, 'could not look at a restored media item'))
+        .finally(() => running.delete(work))
+      running.add(work)
     },
-    async stop() {
-      stopped.abort()
-      await Promise.all([done, ...repairs])
-    },
+    settled: () => Promise.all(running),
   }
 }

@@ -81,6 +81,7 @@ export const EVENTS = {
     area: 'event',
     payload: z.object({ event_id: z.string(), org_id: z.string(), archived_at: z.iso.datetime() }),
   },
+  /** `event_id` may be that of a draft: do not show it to those who cannot see the event. */
   AlbumCreated: {
     area: 'album',
     payload: z.object({
@@ -163,13 +164,18 @@ export const EVENTS = {
       excerpt: z.string(),
     }),
   },
-  /** A new reaction, or another emoji of an earlier one: of several with one `reaction_id` the latest version counts. */
+  /**
+   * A new reaction, or another emoji of an earlier one: of several with one `reaction_id` the latest version counts. With
+   * the audience `album` it is to something that only those who can see the album of the event see. Both halves of a Live
+   * Photo are one target, the image: of the reactions of one user from before the pairing the latest counts.
+   */
   reaction_added: {
     area: 'reaction',
     payload: z.object({
       reaction_id: z.string(),
       target_type: z.enum(['meta', 'comment', 'media']),
       target_id: z.string(),
+      audience: z.enum(['event', 'album']),
       event_id: z.string(),
       org_id: z.string(),
       user_id: z.string(),

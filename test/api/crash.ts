@@ -2,21 +2,25 @@ import t, { type Test } from 'tap'
 import { startRelay } from '../../api/worker/relay.ts'
 import type { CloudEvent } from '../../lib/contract/events.ts'
 import { newUuid, parseId, type Uuid } from '../../lib/contract/ids.ts'
-import { aPerson, apiSettings, type Person, startTestApi } from '../support/api.ts'
+import { albumWorld } from '../support/albums.ts'
+import { aPerson, apiSettings, type Person, startTestApi, uuidOf } from '../support/api.ts'
 import { startApiProcess } from '../support/api-process.ts'
 import { type Answer, ask } from '../support/ask.ts'
+import { idIn, threadsIn } from '../support/comments.ts'
 import { eventually } from '../support/eventually.ts'
 import { asInvitation, invitationWorld } from '../support/invitations.ts'
 import { aMember } from '../support/organizations.ts'
 import { quietLog } from '../support/quiet-log.ts'
 
-// A replica of the API, killed between the commit of a change and its response; another one goes on. Takes over 20 s on a
-// busy machine: each case starts the API as a process.
+// A replica of the API, killed right before the commit of a change, or between the commit and its response; another one
+// goes on. Takes over 20 s: each case starts the API as a process twice.
 const api = await startTestApi(t)
 const { database, identity, config, people } = api
 const { admin } = database
 const world = invitationWorld(api)
 const { member, owner } = people
+const albums = albumWorld(api)
+const threads = threadsIn(api, { org: api.org, orgId: world.orgId, owner: member })
 
 const settings = {
   ...apiSettings(database, config.STORE_FOLDER ?? ''),
@@ -38,8 +42,10 @@ interface Case {
   records: string[]
   /** Action of its audit entry. */
   audits: string
-  /** What has to be true when the other replica has answered the repeat. */
-  holds(t: Test, again: Answer): Promise<unknown>
+  /** What has to be true when the change was not committed, besides that nothing is recorded. */
+  undone?(t: Test): Promise<unknown>
+  /** What has to be true when the other replica has answered the repeat; `isDone` if the change was committed before. */
+  holds(t: Test, again: Answer, isDone: boolean): Promise<unknown>
 }
 
 const send = (port: number, { who, method, path, body }: Change, key: string) =>
@@ -135,6 +141,9 @@ const CASES: Record<string, () => Promise<Case>> = {
       change: { who: guest, method: 'POST', path: `/api/invitations/${made.wireId}/respond`, body },
       records: ['MemberJoined'],
       audits: 'EVENT_ACTION,MEMBER_INVITE',
+      async undone(t) {
+        t.strictSame([await world.participation(at, guest), await world.isMember(guest)], [undefined, false])
+      },
       async holds(t, { status, json }) {
         t.strictSame([status, json.data.status], [200, 'accepted'])
         t.strictSame([await world.participation(at, guest), await world.isMember(guest)], ['accepted', true])
@@ -188,10 +197,82 @@ const CASES: Record<string, () => Promise<Case>> = {
       change: onMember(user, 'DELETE'),
       records: [],
       audits: 'ADMIN_ACTION',
-      async holds(t, { status }) {
-        t.equal(status, 404, 'there is no such member any more')
+      async holds(t, { status }, isDone) {
+        t.equal(status, isDone ? 404 : 204, 'there is no such member any more')
         t.equal(await world.participation(at, user), undefined)
         t.equal((await api.call(user, 'GET', onEvent(at, '').path)).status, 404)
+      },
+    }
+  },
+  async 'an addition to an album'() {
+    const { album, media } = await albums.filled(1)
+    const added = await albums.aMedia()
+    return {
+      change: { who: member, method: 'POST', path: `${albums.ALBUMS}/${album}/media`, body: { media_id: added } },
+      records: ['AlbumUpdated'],
+      audits: 'ALBUM_ACTION',
+      undone: async (t) => t.strictSame(await albums.idsOf(album), media),
+      async holds(t, { status, json }) {
+        t.strictSame([status, json.data.media_id], [201, added])
+        t.strictSame(await albums.idsOf(album), [...media, added])
+      },
+    }
+  },
+  async 'another order of an album'() {
+    const { album, media } = await albums.filled(3)
+    const media_ids = media.toReversed()
+    return {
+      change: { who: member, method: 'POST', path: `${albums.ALBUMS}/${album}/media/reorder`, body: { media_ids } },
+      records: ['AlbumUpdated'],
+      audits: 'ALBUM_ACTION',
+      undone: async (t) => t.strictSame(await albums.idsOf(album), media),
+      async holds(t, { status, json }) {
+        t.strictSame([status, json.data], [200, { media_ids }])
+        t.strictSame(await albums.idsOf(album), media_ids)
+      },
+    }
+  },
+  async 'a comment'() {
+    const path = threads.at(await world.event())
+    const listed = async () => (await api.call(owner, 'GET', path)).data.comments
+    return {
+      change: { who: member, method: 'POST', path, body: { body: `Hello @${owner.wireId}` } },
+      records: ['CommentPosted', 'USER_MENTIONED'],
+      audits: 'COMMENT_CREATE',
+      undone: async (t) => t.strictSame(await listed(), []),
+      async holds(t, { status, json }) {
+        t.equal(status, 201)
+        t.strictSame(await listed(), [json.data])
+      },
+    }
+  },
+  async 'an edit of a comment'() {
+    const path = await threads.posted(member, threads.at(await world.event()))
+    const body = `Hello @${owner.wireId}`
+    const shown = async () => (await api.call(owner, 'GET', path)).data
+    return {
+      change: { who: member, method: 'PATCH', path, body: { body } },
+      records: ['USER_MENTIONED'],
+      audits: 'EVENT_ACTION',
+      undone: async (t) => t.match(await shown(), { body: 'Hello', edited: false }),
+      async holds(t, { status, json }) {
+        t.strictSame([status, json.data], [200, await shown()])
+        t.match(json.data, { body, edited: true })
+        const versions = 'select body from comment_versions where comment_id = $1'
+        t.strictSame((await admin.query(versions, [uuidOf('comment', idIn(path))])).rows, [{ body: 'Hello' }])
+      },
+    }
+  },
+  async 'a reaction'() {
+    const at = await world.event()
+    const count = async () => (await api.call(owner, 'GET', onEvent(at, '').path)).data.reaction_counts['🔥']
+    return {
+      change: { ...onEvent(at, '/reactions/meta'), body: { action_id: at.wireId, emoji: '🔥' } },
+      records: ['reaction_added'],
+      audits: 'REACTION_CREATE',
+      undone: async (t) => t.equal(await count(), 0),
+      async holds(t, { status, json }) {
+        t.strictSame([status, json.data.counts['🔥'], await count()], [201, 1, 1])
       },
     }
   },
@@ -208,25 +289,25 @@ for (const [name, make] of Object.entries(CASES)) {
     if (change.method === 'POST') t.equal(again.headers['idempotency-replayed'], 'true')
     t.strictSame((await since()).types, recorded.types, 'the repeat records nothing')
     t.equal((await since()).actions.filter((one) => one !== 'ACCESS_DENIED').length, recorded.actions.length)
-    await holds(t, again)
+    await holds(t, again, true)
+  })
+
+  t.test(`killed before the commit of ${name}: nothing of it happened, and the repeat does it once`, async (t) => {
+    const { change, records, audits, undone, holds } = await make()
+    const [since, key] = [await watch(), newUuid()]
+    await killedAt(t, 'write.done', change, key)
+    t.strictSame(await since(), { types: [], actions: [] })
+    await undone?.(t)
+    if (change.method === 'POST') {
+      t.match(await send(api.port, change, key), { status: 409, json: { error: { code: 'IDEMPOTENCY_IN_PROGRESS' } } })
+      await admin.query('update idempotency_keys set locked_until = now() where key = $1', [key])
+    }
+    const again = await send(api.port, change, key)
+    const recorded = await since()
+    t.strictSame([recorded.types, recorded.actions.sort().join()], [records, audits])
+    await holds(t, again, false)
   })
 }
-
-t.test('killed before the commit of an acceptance: nothing of it happened, and the repeat accepts', async (t) => {
-  const { at, made } = await invited()
-  const guest = await aPerson(api)
-  const body = { response: 'accept', token: made.token }
-  const change = { who: guest, method: 'POST', path: `/api/invitations/${made.wireId}/respond`, body }
-  const [since, key] = [await watch(), newUuid()]
-  await killedAt(t, 'write.done', change, key)
-  t.strictSame(await since(), { types: [], actions: [] })
-  t.strictSame([await world.participation(at, guest), await world.isMember(guest)], [undefined, false])
-  t.match(await send(api.port, change, key), { status: 409, json: { error: { code: 'IDEMPOTENCY_IN_PROGRESS' } } })
-  await admin.query('update idempotency_keys set locked_until = now() where key = $1', [key])
-  t.equal((await send(api.port, change, key)).status, 200)
-  t.strictSame([await world.participation(at, guest), await world.isMember(guest)], ['accepted', true])
-  t.strictSame((await since()).types, ['MemberJoined'])
-})
 
 t.test('a relay that starts after the crash publishes each recorded event once, unchanged', async (t) => {
   const recorded = await outbox()

@@ -41,7 +41,8 @@ export async function planOf(
     await client.query('begin; set local role keepsake_api; set local plan_cache_mode = force_generic_plan')
     await client.query(`select set_config('app.org', $1, true)`, [orgId])
     await client.query(`prepare page as ${query.sql}`)
-    const given = query.params.map((value) => client.escapeLiteral(String(value))).join()
+    const asText = (value: unknown) => (Array.isArray(value) ? `{${value.join()}}` : String(value))
+    const given = query.params.map((value) => client.escapeLiteral(asText(value))).join()
     const { rows } = await client.query(`explain (analyze, format json) execute page (${given})`)
     return nodesOf(rows[0]['QUERY PLAN'][0].Plan, without)
   } finally {

@@ -205,13 +205,24 @@ t.test('the errors of the status are those of its table', async (t) => {
   t.match(await put(member, { ...good, album_id: uuidOf('album', album) }), { status: 200 }, 'a bare UUID')
 })
 
-t.test('an owner who has left the organization sets no status', async (t) => {
+t.test('after the owner has left the organization, its administrators set the status', async (t) => {
   const album = await anAlbum({ owner: another })
   await sql('delete from memberships where user_id = $1', [another.id])
   t.match(await setStatus(album, 'PUBLIC', another), { status: 404 })
+  t.match(await setStatus(album, 'PUBLIC', member), { status: 403, code: 'FORBIDDEN' }, 'not every member')
+  for (const [who, status] of [
+    [admin, 'PUBLIC'],
+    [owner, 'ARCHIVE'],
+    [admin, 'DRAFT'],
+  ] as const) {
+    t.match(await setStatus(album, status, who), { status: 200, body: { status } })
+  }
   t.match(await call(another, 'GET', `${ALBUMS}/${album}`), { status: 404 })
   t.match(await change(album, { title: 'Kept' }, admin), { status: 200 }, 'administrators look after it')
+  t.equal((await show(album)).owner_id, another.wireId, 'it stays theirs')
   await sql(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [orgId, another.id])
+  t.match(await setStatus(album, 'PUBLIC', admin), { status: 403, code: 'FORBIDDEN' }, 'the owner is back')
+  t.match(await setStatus(album, 'PUBLIC', another), { status: 200 })
 })
 
 t.test('an album in ARCHIVE is read-only', async (t) => {

@@ -37,10 +37,14 @@ const names = Object.keys(CALLERS) as Caller[]
 for (const status of ALBUM_STATUSES) {
   for (const visibility of ALBUM_VISIBILITIES) {
     const seen = SEE[`${status} ${visibility}`] ?? []
-    const allowed = (action: keyof typeof albumActions, eventStatus: (typeof EVENT_STATUSES)[number] | null) =>
+    const allowed = (
+      action: keyof typeof albumActions,
+      eventStatus: (typeof EVENT_STATUSES)[number] | null,
+      ownerIsMember = true,
+    ) =>
       names.filter((name) => {
         const { isParticipant, ...who } = CALLERS[name]
-        const album = { ownerId: 'me', status, visibility, isParticipant, eventStatus }
+        const album = { ownerId: 'me', status, visibility, isParticipant, eventStatus, ownerIsMember }
         return decide(ruleOf(action), { ...who, platformAdmin: false }, album as never) === 'allowed'
       })
 
@@ -49,6 +53,8 @@ for (const status of ALBUM_STATUSES) {
         t.strictSame(allowed('album.read', eventStatus), seen, `read, event ${eventStatus}`)
         t.strictSame(allowed('album.update', eventStatus), MANAGERS, `update, event ${eventStatus}`)
         t.strictSame(allowed('album.set_status', eventStatus), ['owner of the album'], `status, event ${eventStatus}`)
+        const left = allowed('album.set_status', eventStatus, false)
+        t.strictSame(left, MANAGERS, `status without its owner, event ${eventStatus}`)
         const adds =
           eventStatus === 'active' || eventStatus === 'archived' ? seen.filter((name) => name !== 'member') : MANAGERS
         t.strictSame(allowed('album.add_media', eventStatus), adds, `add, event ${eventStatus}`)

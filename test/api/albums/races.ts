@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { purgeDue } from '../../../api/worker/purge.ts'
+import { purgeDue } from '../../../api/media/deletion/purge.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { albumWorld } from '../../support/albums.ts'
 import { type Answer, startTestApi, uuidOf } from '../../support/api.ts'

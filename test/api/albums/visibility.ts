@@ -88,9 +88,10 @@ for (const c of cases) {
 }
 
 async function reads(t: Tap, c: Case, name: string, who: Person, sees: boolean) {
-  for (const path of [`${ALBUMS}/${c.album}`, `${ALBUMS}/${c.album}/media`]) {
-    t.equal((await call(who, 'GET', path)).status, sees ? 200 : 404, `${name}: ${path}`)
-  }
+  const items = await call(who, 'GET', `${ALBUMS}/${c.album}/media`)
+  t.equal(items.status, sees ? 200 : 404, `${name}: media`)
+  const { status, data } = await call(who, 'GET', `${ALBUMS}/${c.album}`)
+  t.strictSame([status, data?.event_id], sees ? [200, eventIdFor(c, name)] : [404, undefined], `${name}: details`)
   if (c.event) await viaEvent(t, c, name, who, sees)
 }
 
@@ -102,6 +103,9 @@ const readOnlyCode = ({ eventStatus, status }: Case) => {
 async function writes(t: Tap, c: Case, name: string, who: Person, sees: boolean) {
   const manages = MANAGERS.includes(name)
   const changed = await world.change(c.album, { description: name }, who)
+  if (manages && !readOnlyCode(c)) {
+    t.equal(changed.data.event_id, eventIdFor(c, name), `${name}: the event of a change`)
+  }
   t.equal(changed.code ?? changed.status, manages ? (readOnlyCode(c) ?? 200) : 'NOT_FOUND', `${name}: change`)
   const joins = sees && PARTICIPANTS.includes(name) && c.event !== undefined && c.eventStatus !== 'draft'
   const added = await world.add(c.album, await world.aMedia(), who)
@@ -111,28 +115,35 @@ async function writes(t: Tap, c: Case, name: string, who: Person, sees: boolean)
   t.equal(set.code ?? set.status, name === 'member' ? 200 : refusal, `${name}: status`)
 }
 
+/** `another` owns the events. */
+const seesEvent = ({ eventStatus }: Case, name: string) =>
+  eventStatus === 'draft' ? ['owner', 'admin', 'another'].includes(name) : name !== 'stranger'
+
+const eventIdFor = (c: Case, name: string) => (seesEvent(c, name) ? (c.event ?? null) : null)
+
 async function viaEvent(t: Tap, c: Case, name: string, who: Person, sees: boolean) {
   const PATH = `/api/orgs/${org}/events/${c.event}`
-  const seesEvent = c.eventStatus === 'draft' ? ['owner', 'admin', 'another'].includes(name) : name !== 'stranger'
-  const both = sees && seesEvent
+  const both = sees && seesEvent(c, name)
   const album = await call(who, 'GET', `${PATH}/album`)
   t.strictSame([album.status, album.data?.album_id], both ? [200, c.album] : [404, undefined], `${name}: by the event`)
   const event = await call(who, 'GET', PATH)
-  t.strictSame(event.data?.album_id, seesEvent ? (sees ? c.album : null) : undefined, `${name}: in the event`)
+  t.strictSame(event.data?.album_id, seesEvent(c, name) ? (sees ? c.album : null) : undefined, `${name}: in the event`)
 }
 
 t.test('lists have what the details show, page by page', async (t) => {
   for (const [name, who] of Object.entries(CALLERS)) {
     if (name === 'stranger') continue
-    const listed: string[] = []
+    const listed: object[] = []
     let cursor = ''
     do {
       const { status, data } = await call(who, 'GET', `${ALBUMS}?limit=4${cursor && `&cursor=${cursor}`}`)
       t.equal(status, 200)
-      listed.push(...data.albums.map((album: { album_id: string }) => album.album_id))
+      listed.push(...data.albums.map(({ album_id, event_id }: Record<string, unknown>) => ({ album_id, event_id })))
       cursor = data.next_cursor ?? ''
     } while (cursor)
-    const expected = cases.filter((c) => seenBy(c.status, c.visibility).includes(name)).map(({ album }) => album)
+    const expected = cases
+      .filter((c) => seenBy(c.status, c.visibility).includes(name))
+      .map((c) => ({ album_id: c.album, event_id: eventIdFor(c, name) }))
     t.strictSame(listed, expected.toReversed(), name)
   }
 })

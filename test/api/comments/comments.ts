@@ -298,13 +298,28 @@ t.test('an archived event is read and not changed', async (t) => {
     await post(author, at(party, 'comment', idIn(path))),
     await edit(author, path, { body: 'Late' }),
     await remove(author, path),
-    await remove(owner, path),
+    await remove(member, path),
   ]) {
     t.match(answer, { status: 422, code: 'EVENT_ARCHIVED' })
   }
   isMissing(t, await post(author, at(party, 'comment', formatId('comment', newUuid()))))
   isMissing(t, await edit(another, path, { body: 'Mine' }))
   t.match((await get(another, at(party))).data.comments, [{ body: 'Hello', edited: false }])
+})
+
+t.test('administrators delete comments of an archived event', async (t) => {
+  const party = await event()
+  for (const who of [owner, admin]) {
+    const [path, own] = [await posted(author, at(party)), await posted(who, at(party))]
+    await sql(`update events set status = 'archived', archived_at = now() where id = $1`, [party.id])
+    isMissing(t, await remove(another, path), 'a member')
+    for (const one of [path, own]) {
+      t.equal((await remove(who, one)).status, 204)
+      isMissing(t, await get(author, one))
+    }
+    t.match(await audited(uuidOf('comment', idIn(path)), 'COMMENT_DELETE'), [{ actor_id: who.id }])
+    await sql(`update events set status = 'active', archived_at = null where id = $1`, [party.id])
+  }
 })
 
 t.test('mentions are those of the field and of the body, each once', async (t) => {
@@ -314,7 +329,10 @@ t.test('mentions are those of the field and of the body, each once', async (t) =
   })
   const mentions = [owner, another, author, member].map(({ wireId }) => wireId)
   t.strictSame((await get(owner, path)).data.mentions, mentions)
-  t.strictSame(await mentioned(path), mentions.sort())
+  t.strictSame(await mentioned(path), mentions.filter((id) => id !== author.wireId).sort(), 'the author is not told')
+  await edit(author, path, { body: `@${author.wireId} @${admin.wireId}`, mentions: [] })
+  t.strictSame((await get(owner, path)).data.mentions, [author.wireId, admin.wireId])
+  t.notOk((await mentioned(path)).includes(author.wireId), 'nor of an edit')
 })
 
 t.test('only members who can see the event are mentioned', async (t) => {

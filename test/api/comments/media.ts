@@ -3,9 +3,9 @@ import t, { type Test } from 'tap'
 import { listReaders } from '../../../api/comments/targets.ts'
 import * as schema from '../../../api/db/schema/index.ts'
 import { findEvent } from '../../../api/events/queries.ts'
-import { deletePurged } from '../../../api/worker/purge-queries.ts'
+import { deletePurged } from '../../../api/media/deletion/purge-queries.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
-import { type Person, startTestApi, uuidOf } from '../../support/api.ts'
+import { type Answer, type Person, startTestApi, uuidOf } from '../../support/api.ts'
 import { aMediaItem, anAlbum, idIn, threadsIn } from '../../support/comments.ts'
 import { aMember } from '../../support/organizations.ts'
 
@@ -153,6 +153,50 @@ for (const [status, visibility, by] of SEEN) {
     isMissing(t, await post(member, at(party, 'media', await photo())), 'a media item that is not in the album')
   })
 }
+
+t.test('a refused look into an album is in the audit log, and its answer says nothing of it', async (t) => {
+  const party = await event()
+  const [hidden, absent, shown] = [await photo(), await photo(), await photo()]
+  const album = await anAlbum(api, party, { orgId, owner: member, visibility: 'private', media: [hidden, shown] })
+  const about = idIn(await posted(member, at(party, 'media', hidden)))
+  const behind = idIn(await posted(member, at(party, 'media', shown)))
+  await posted(another, at(party), { body: 'x', media_ids: [shown] })
+  const looks: [what: string, look: (who: Person, id: string) => Promise<Answer>, id: string, other: string][] = [
+    ['list', (who, id) => get(who, at(party, 'media', id)), hidden, absent],
+    ['comment', (who, id) => post(who, at(party, 'media', id)), hidden, absent],
+    ['reaction', (who, id) => react(who, party, '🔥', 'media', id), hidden, absent],
+    ['replies', (who, id) => get(who, at(party, 'comment', id)), about, formatId('comment', newUuid())],
+    [
+      'reaction to a comment',
+      (who, id) => react(who, party, '🔥', 'comment', id),
+      about,
+      formatId('comment', newUuid()),
+    ],
+    [
+      'comment behind it',
+      (who, id) => get(who, `${at(party, 'media', shown)}/${id}`),
+      behind,
+      about.replace(/.$/, '0'),
+    ],
+  ]
+  for (const [what, look, id, other] of looks) {
+    // Repeats by one user are counted and not written each.
+    const [looker, stranger] = [await aMember(api, orgId), await aMember(api, orgId)]
+    const [refused, missing] = [await look(looker, id), await look(stranger, other)]
+    isMissing(t, refused, what)
+    const { request_id: _, ...error } = refused.body.error
+    t.match(missing.body.error, error, `${what}: the same answer`)
+    t.strictSame(error.details, missing.body.error.details, what)
+    const denials = `select resource_id, result, details->>'permission' as permission from audit_log
+      where action = 'ACCESS_DENIED' and actor_id = $1`
+    t.strictSame(
+      await sql(denials, [looker.id]),
+      [{ resource_id: album, result: 'denied', permission: 'album.read' }],
+      what,
+    )
+    t.strictSame(await sql(denials, [stranger.id]), [], what)
+  }
+})
 
 t.test('attaching a media item opens nothing that was said about it in an album', async (t) => {
   const party = await event()

@@ -1,6 +1,6 @@
 import { sql as drizzleSql } from 'drizzle-orm'
 import t from 'tap'
-import { completeConversion } from '../../../api/media/conversion.ts'
+import { completeConversion } from '../../../api/media/conversion/commands.ts'
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import type { ImageManifest, VideoManifest } from '../../../lib/contract/manifest.ts'
 import { outputPrefix } from '../../../lib/contract/object-keys.ts'

@@ -17,6 +17,7 @@ const rowOf = (by: string) => ({
   id: '1',
   uploaderId: by,
   ownerId: by,
+  ownerIsMember: true,
   invitedBy: by,
   userId: by,
   authorId: by,
@@ -54,6 +55,7 @@ const TABLE: Record<Action, readonly (string | null)[]> = {
   'album.read': ['owner', 'admin', 'uploader'],
   'album.update': ['owner', 'admin', 'uploader'],
   'album.add_media': ['owner', 'admin', 'uploader'],
+  // Of an owner who is a member.
   'album.set_status': ['uploader'],
   'event.create': ['owner', 'admin', 'member'],
   'event.list': ['owner', 'admin', 'member'],
@@ -68,6 +70,7 @@ const TABLE: Record<Action, readonly (string | null)[]> = {
   'comment.create': ['owner', 'admin', 'member'],
   'comment.edit': ['uploader'],
   'comment.delete': ['owner', 'admin', 'uploader'],
+  'comment.delete_archived': ['owner', 'admin'],
   'reaction.add': ['owner', 'admin', 'member'],
   'reaction.remove': ['uploader'],
   'invitation.respond': ['guest'],

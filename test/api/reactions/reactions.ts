@@ -47,6 +47,7 @@ t.test('one reaction of a user: new, the same, another, removed', async (t) => {
     reaction_id: id,
     target_type: 'meta',
     target_id: party.wireId,
+    audience: 'event',
     event_id: party.wireId,
     org_id: org,
     user_id: another.wireId,
