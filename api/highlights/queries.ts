@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import { type SeenAlbum, seesAlbum } from '../albums/queries.ts'
 import type { Tx } from '../db/db.ts'
@@ -184,8 +184,8 @@ export async function findDeliveredFilm(tx: Tx, orgId: Uuid, id: Uuid) {
         and(
           eq(highlights.orgId, sql.placeholder('org')),
           eq(highlights.id, sql.placeholder('id')),
-          isNull(highlights.purgeAt),
-          sql`${highlights.outputPrefix} is not null`,
+          isNull(highlights.deletedAt),
+          isNotNull(highlights.outputPrefix),
         ),
       )
       .prepare(name),

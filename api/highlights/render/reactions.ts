@@ -1,0 +1,22 @@
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import { failpoint } from '../../../lib/runtime/failpoint.ts'
+import type { Reactions } from '../../worker/reactions.ts'
+import { failForDeletedSource } from './commands.ts'
+import { findRender, listRenderingWith } from './queries.ts'
+import { type RenderDeps, startRender, stopRender } from './start.ts'
+
+/** What the worker itself does for highlights after an event. A reaction may run twice for the same event. */
+export const highlightReactions = (deps: RenderDeps): Reactions => ({
+  HighlightRequested: ({ aggregateId }) => startRender(deps, aggregateId),
+  MediaDeleted: ({ aggregateId }) => failThoseWith(deps, aggregateId),
+})
+
+/** A film of a deleted media item is not finished. If the worker dies in between, the purge stops the render. */
+async function failThoseWith(deps: RenderDeps, mediaId: Uuid): Promise<void> {
+  for (const id of await deps.db.read({}, (tx) => listRenderingWith(tx, mediaId))) {
+    const highlight = await deps.db.read({}, (tx) => findRender(tx, id))
+    if (!highlight || !(await failForDeletedSource(deps.db, highlight))) continue
+    failpoint('highlights.failed')
+    await stopRender(deps, highlight)
+  }
+}
