@@ -1,6 +1,15 @@
+import { highlightRenderName } from '../../api/highlights/render/render-spec.ts'
+import { startRender } from '../../api/highlights/render/start.ts'
+import { HIGHLIGHT_RENDERS, type HighlightRender } from '../../crds/highlight-render.ts'
+import type { RunStatus } from '../../crds/run.ts'
+import type { HighlightManifest } from '../../lib/contract/highlight-manifest.ts'
 import { formatId, newUuid } from '../../lib/contract/ids.ts'
+import { filmPrefix, manifestKey, masterKey } from '../../lib/contract/object-keys.ts'
+import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import { albumWorld } from './albums.ts'
 import { type Answer, type Person, type TestApi, uuidOf } from './api.ts'
+import { aManifest, NAMESPACE } from './conversion-world.ts'
+import { quietLog } from './quiet-log.ts'
 
 /** Highlights of the first organization of a test, with its albums. Ids are those of the wire. */
 export function highlightWorld(api: TestApi) {
@@ -64,8 +73,71 @@ export function highlightWorld(api: TestApi) {
 
   return {
     ...albums,
+    owner: people.owner,
     removeFromAlbum: albums.remove,
     ...{ HIGHLIGHTS, orgId, database, create, createInAlbum, createInEvent, get, remove, list, aHighlight, converted },
     ...{ aTrack, itemsOf, announced, code },
+  }
+}
+
+type HighlightWorld = ReturnType<typeof highlightWorld>
+
+/** What the cluster does with the highlights of a test, in which nobody acts but the test. */
+export function renderWorld(api: Pick<TestApi, 'store' | 'database'>, world: HighlightWorld, cluster: Cluster) {
+  const { orgId, sql } = world
+  const { store, database } = api
+  const deps = { db: database.worker, store, cluster, namespace: NAMESPACE, log: quietLog() }
+  const uuid = (id: string) => uuidOf('highlight', id)
+  const keyOf = (id: string) => ({
+    namespace: NAMESPACE,
+    name: highlightRenderName({ id: uuid(id), generation: 1 }),
+  })
+  const prefixOf = (id: string) => filmPrefix(orgId, uuid(id), 1)
+
+  return {
+    deps,
+    keyOf,
+    prefixOf,
+    /** A highlight, and the HighlightRender that the worker makes for it. */
+    async rendering(o: Parameters<HighlightWorld['aHighlight']>[0] = {}): Promise<string> {
+      const id = await world.aHighlight(o)
+      await startRender(deps, uuid(id))
+      return id
+    },
+    render: (id: string) => cluster.get<HighlightRender & { metadata: { name: string } }>(HIGHLIGHT_RENDERS, keyOf(id)),
+    show: (id: string, status: RunStatus) => cluster.applyStatus(HIGHLIGHT_RENDERS, keyOf(id), status, 'test'),
+    /** What a job program leaves when it is done. */
+    async writeFilm(id: string, change: Partial<HighlightManifest> = {}): Promise<void> {
+      const { media_ids } = (await world.get(id, world.owner)).data
+      const manifest = { ...aFilm(id, media_ids), ...change }
+      await store.put(masterKey(prefixOf(id)), '#EXTM3U', { contentType: 'application/vnd.apple.mpegurl' })
+      await store.put(manifestKey(prefixOf(id)), JSON.stringify(manifest), { contentType: 'application/json' })
+    },
+    async row(id: string) {
+      const [row] = await sql('select * from highlights where id = $1', [uuid(id)])
+      return row
+    },
+    generated: async (id: string): Promise<number> =>
+      (await world.announced(id)).filter((type) => type === 'HighlightGenerated').length,
+  }
+}
+
+const aFilm = (id: string, mediaIds: string[]): HighlightManifest => {
+  const { hls, accelerator, createdAt } = aManifest(newUuid())
+  return {
+    version: 1,
+    id,
+    type: 'highlight',
+    createdAt,
+    accelerator,
+    hls: { ...hls, durationSec: mediaIds.length * 4 },
+    images: {
+      webp: { file: 'image.webp', width: 4, height: 3, bytes: 100 },
+      thumb: { file: 'thumb.webp', width: 4, height: 3, bytes: 100 },
+      placeholder: 'AAAA',
+    },
+    items: mediaIds.map((media, i) => ({ id: media, startSec: i * 4, seconds: 4 })),
+    skipped: [],
+    encode: { wallSeconds: 4, speed: 3, reused: 0 },
   }
 }

@@ -34,6 +34,15 @@ export type Render = NonNullable<Awaited<ReturnType<typeof findRender>>>
 /** Identifies the render of a highlight: an earlier generation cannot change the row any more. */
 export type RenderKey = Pick<Render, 'id' | 'generation'>
 
+/** A highlight whose film is to be removed. */
+export async function findWithdrawn(tx: Tx, id: Uuid): Promise<RenderKey | undefined> {
+  const [row] = await tx
+    .select({ id: highlights.id, generation: highlights.generation })
+    .from(highlights)
+    .where(and(eq(highlights.id, id), isNotNull(highlights.purgeAt)))
+  return row
+}
+
 const rendering = and(eq(highlights.status, 'processing'), isNull(highlights.deletedAt))
 const isRendering = (key: RenderKey) =>
   and(eq(highlights.id, key.id), eq(highlights.generation, key.generation), rendering)
