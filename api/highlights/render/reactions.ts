@@ -1,9 +1,7 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
-import { failpoint } from '../../../lib/runtime/failpoint.ts'
 import type { Reactions } from '../../worker/reactions.ts'
-import { failForDeletedSource } from './commands.ts'
 import { findRender, findWithdrawn, listRenderingWith } from './queries.ts'
-import { type RenderDeps, startRender, stopRender } from './start.ts'
+import { type RenderDeps, startRender, stopForDeletedSource, stopRender } from './start.ts'
 
 /** What the worker itself does for highlights after an event. A reaction may run twice for the same event. */
 export const highlightReactions = (deps: RenderDeps): Reactions => ({
@@ -18,12 +16,10 @@ async function stopDeleted(deps: RenderDeps, id: Uuid): Promise<void> {
   if (highlight) await stopRender(deps, highlight)
 }
 
-/** A film of a deleted media item is not finished. If the worker dies in between, the purge stops the render. */
+/** A film of a deleted media item is not finished. */
 async function failThoseWith(deps: RenderDeps, mediaId: Uuid): Promise<void> {
   for (const id of await deps.db.read({}, (tx) => listRenderingWith(tx, mediaId))) {
     const highlight = await deps.db.read({}, (tx) => findRender(tx, id))
-    if (!highlight || !(await failForDeletedSource(deps.db, highlight))) continue
-    failpoint('highlights.failed')
-    await stopRender(deps, highlight)
+    if (highlight) await stopForDeletedSource(deps, highlight)
   }
 }

@@ -5,7 +5,7 @@ import { type Cluster, isClusterError } from '../../../lib/runtime/kube/cluster.
 import type { Log } from '../../../lib/runtime/log.ts'
 import type { Database } from '../../db/db.ts'
 import { removeResource } from '../../worker/remove-resource.ts'
-import { failRender } from './commands.ts'
+import { failForDeletedSource, failRender } from './commands.ts'
 import type { HighlightRenderObject } from './project.ts'
 import { findToRender, type RenderKey } from './queries.ts'
 import { highlightRenderFor, highlightRenderName } from './render-spec.ts'
@@ -41,4 +41,15 @@ export async function stopRender(deps: Omit<RenderDeps, 'db' | 'log'>, key: Rend
   const render = await deps.cluster.get<HighlightRenderObject>(HIGHLIGHT_RENDERS, at)
   if (render) await removeResource(deps, HIGHLIGHT_RENDERS, render)
   return render !== undefined
+}
+
+/**
+ * Fails a highlight if a media item of it is deleted now, and stops the render. Returns false when all are there, or the
+ * render is over. If the worker dies in between, the purge of the film stops the render.
+ */
+export async function stopForDeletedSource(deps: RenderDeps, key: RenderKey): Promise<boolean> {
+  if (!(await failForDeletedSource(deps.db, key))) return false
+  failpoint('highlights.failed')
+  await stopRender(deps, key)
+  return true
 }

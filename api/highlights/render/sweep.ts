@@ -8,12 +8,12 @@ import type { ObjectStore } from '../../../lib/runtime/object-store/object-store
 import type { SweepOptions } from '../../media/conversion/sweep.ts'
 import { type Repair, type ResourceSeen, repairOf } from '../../media/conversion/sweep-plan.ts'
 import { removeResource } from '../../worker/remove-resource.ts'
-import { failForDeletedSource, failRender } from './commands.ts'
+import { failRender } from './commands.ts'
 import { factsOf, type RenderFact } from './facts.ts'
 import { type HighlightRenderObject, projectRender, type RenderFollower } from './project.ts'
 import { listRendering, type Render } from './queries.ts'
 import { highlightRenderName, prefixOf } from './render-spec.ts'
-import { type RenderDeps, startRender, stopRender } from './start.ts'
+import { type RenderDeps, startRender, stopForDeletedSource } from './start.ts'
 
 export interface RenderSweepDeps extends RenderDeps {
   store: ObjectStore
@@ -41,8 +41,7 @@ export async function sweepRenders(deps: RenderSweepDeps, options: SweepOptions,
 /** A highlight that cannot be repaired now does not hold up the others. */
 async function repairOrReport(deps: RenderSweepDeps, options: SweepOptions, highlight: Render): Promise<void> {
   try {
-    if (await failForDeletedSource(deps.db, highlight)) await stopRender(deps, highlight)
-    else await repair(deps, options, highlight)
+    if (!(await stopForDeletedSource(deps, highlight))) await repair(deps, options, highlight)
   } catch (error) {
     const idleSeconds = (deps.clock.now().getTime() - highlight.updatedAt.getTime()) / 1000
     deps.log.warn({ err: error, highlight: highlight.id, idleSeconds }, 'could not repair a render')
