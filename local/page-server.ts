@@ -50,7 +50,8 @@ const SCRIPTS = [
   ...['upload-list', 'upload-queue', 'upload-plan', 'upload-memory', 'upload', 'folder'],
   ...['sign-in', 'views', 'ids', 'dialogs', 'pager', 'refusal-words', 'find-in-groups', 'media-cache', 'picker'],
   ...['albums', 'album-view', 'album-items', 'album-form', 'album-words', 'sortable', 'event-album'],
-  ...['comments', 'comment-view', 'comment-words', 'composer', 'names', 'reactions'],
+  ...['comments', 'comment-view', 'comment-words', 'comment-deletion', 'composer', 'names', 'reactions'],
+  ...['discussion', 'media-comments', 'replied-comments', 'album-window'],
   ...['events', 'event-view', 'event-form', 'event-words', 'invite', 'link-token', 'invitation', 'invitation-words'],
 ]
 const PARTS = [

@@ -15,8 +15,10 @@ const LOOK_MS = 5000
 const BUSY_MS = 1500
 const HIDDEN_MS = 60_000
 const PAGE = 500
-/** Items that have elements; more of them follow when the end comes near. */
-const STEP = 120
+/** How far below the window the end may be before more is loaded. */
+const NEAR = 600
+/** How often an order is made anew when others add and remove meanwhile. */
+const MOST_MERGES = 3
 
 let at
 let timer
@@ -35,7 +37,7 @@ export async function openAlbum(id, { me, organizations, first, onFound }) {
     const { found: album, org, path } = there
     onFound(org)
     const pager = newPager(`${path}/media`, 'media', { limit: PAGE })
-    at = { album, org, path, me, pager, items: [], shown: STEP, isArranging: false }
+    at = { album, org, path, me, pager, items: [], moves: [], moved: 0, isArranging: false }
     items.clear()
     await look()
   } catch (error) {
@@ -94,17 +96,19 @@ const isConverting = (mine) => mine.items.some((m) => m.upload_status === 'proce
 async function loadChanged(mine) {
   const state = [mine.album.updated_at, mine.album.media_count].join()
   if (mine.state === state && !isConverting(mine)) return
+  const { moved } = mine
   await mine.pager.again()
-  // What the person is moving stays as they see it, until it is saved.
-  if (mine.isHeld) return
+  // What the person is moving stays as they see it, until it is saved. Pages may be from before it was.
+  if (mine.isHeld || mine.isSaving || moved !== mine.moved) return
   mine.state = state
   take(mine)
 }
 
 /** A page that was read before another one may have an item that has moved since. */
+const loaded = ({ pager }) => [...new Map(pager.items().map((m) => [m.media_id, m])).values()]
+
 function take(mine) {
-  const byId = new Map(mine.pager.items().map((m) => [m.media_id, m]))
-  mine.items = [...byId.values()]
+  mine.items = loaded(mine)
   for (const m of mine.items) refreshViewer(m)
 }
 
@@ -151,8 +155,15 @@ function renderSteps(steps) {
 }
 
 function renderItems() {
-  items.render(at.items.slice(0, at.shown))
-  $('album-more').hidden = at.shown >= at.items.length && !at.pager.hasMore()
+  items.render(at.items)
+  $('album-more').hidden = !at.pager.hasMore()
+  moreIfNear()
+}
+
+/** Loads the next page when the end of those that are loaded comes near. */
+function moreIfNear() {
+  const more = $('album-more')
+  if (more.offsetParent && more.getBoundingClientRect().top < innerHeight + NEAR) void showMore()
 }
 
 function askFor(step) {
@@ -199,7 +210,8 @@ const items = newAlbumItems($('album-items'), {
     at.isHeld = false
     renderItems()
   },
-  saveOrder: (ids) => void saveOrder(at, ids),
+  place: (id, neighbours) => void saveOrder(at, { id, ...neighbours }),
+  move: (id, by) => void move(at, id, by),
 })
 
 async function remove(m) {
@@ -208,26 +220,68 @@ async function remove(m) {
   }
 }
 
-/** One order at a time is sent; of several, the last one counts. The API wants all items of the album in it. */
-async function saveOrder(mine, ids) {
-  mine.items = words.inOrder(mine.items, ids)
-  mine.isUnsaved = true
+/** Moves an item by some places; ±Infinity is an end, also where that is not loaded yet. The part that was used keeps the focus. */
+async function move(mine, id, by) {
+  const part = ['.handle', '.earlier', '.later'].find((each) => document.activeElement?.matches(each))
+  try {
+    if (by === Infinity) await loadRest(mine)
+  } catch (error) {
+    return toast(say(error))
+  }
+  const neighbours = words.neighboursAfter(mine.items, id, by)
+  if (!neighbours || mine !== at) return
+  const saved = saveOrder(mine, { id, ...neighbours })
+  items.focus(id, part)
+  await saved
+}
+
+/**
+ * One order at a time is sent; of several, the last one counts. The API wants all items of the album in it: if another
+ * person has added or removed one meanwhile, what this person moved is moved again in the album as it is then.
+ */
+async function saveOrder(mine, change) {
+  mine.moves.push(change)
+  mine.moved++
+  mine.items = words.moved(mine.items, change)
+  mine.isHeld = false
+  renderItems()
   if (mine.isSaving) return
   mine.isSaving = true
   try {
-    while (mine.isUnsaved) {
-      await loadRest(mine)
-      mine.isUnsaved = false
-      await call('POST', `${mine.path}/media/reorder`, { media_ids: mine.items.map((m) => m.media_id) })
-    }
+    const isMerged = await sendOrders(mine)
     announce('The order is saved')
+    if (isMerged) toast('Someone else changed the album meanwhile. Your order is saved, with what they changed.')
   } catch (error) {
     mine.state = undefined
     toast(say(error))
   } finally {
-    Object.assign(mine, { isSaving: false, isUnsaved: false, isHeld: false })
+    Object.assign(mine, { isSaving: false, moves: [] })
   }
   if (mine === at) await look()
+}
+
+/** Sends orders until there is nothing new to send. Returns whether others have changed the album meanwhile. */
+async function sendOrders(mine) {
+  let merges = 0
+  while (mine.moves.length > 0) {
+    await loadRest(mine)
+    const sent = mine.moves.length
+    try {
+      await call('POST', `${mine.path}/media/reorder`, { media_ids: mine.items.map((m) => m.media_id) })
+      mine.moves.splice(0, sent)
+    } catch (error) {
+      if (error.code !== 'REORDER_MISMATCH' || ++merges > MOST_MERGES) throw error
+      await merge(mine)
+    }
+  }
+  return merges > 0
+}
+
+async function merge(mine) {
+  await patiently(() => mine.pager.again())
+  while (mine.pager.hasMore()) await patiently(() => mine.pager.more())
+  mine.items = mine.moves.reduce(words.moved, loaded(mine))
+  if (mine === at) renderItems()
 }
 
 async function loadRest(mine) {
@@ -252,8 +306,19 @@ async function refresh(m) {
   return fresh
 }
 
-/** The album as the viewer goes through it. */
+/** Opens an item of the album that is shown, as the address named it. False if it is not there. */
+export function openInAlbum(id) {
+  const m = find(id)
+  if (m) openViewer(m, viewing)
+  return Boolean(m)
+}
+
+/** The album as the viewer goes through it. What is in the album of an event can be discussed there. */
 const viewing = {
+  get discussed() {
+    const { org, me, event } = at ?? {}
+    return event && { event: () => at?.event ?? event, org, me, path: `/api/orgs/${org.org_id}/events/${event.event_id}` }
+  },
   find,
   neighbour(id, step) {
     const index = at?.items.findIndex((m) => m.media_id === id) ?? -1
@@ -303,10 +368,11 @@ const ifThere = (error) => {
 async function showMore() {
   const mine = at
   if (!mine || $('album-more').hidden) return
-  mine.shown += STEP
-  if (mine.shown > mine.items.length && mine.pager.hasMore() && !mine.isHeld) {
-    await more(mine).catch((error) => toast(inWords(error)))
-  }
+  // Of two at once, the second would load the same page.
+  if (mine.isHeld || mine.isLoading) return
+  mine.isLoading = true
+  await more(mine).catch((error) => toast(inWords(error)))
+  mine.isLoading = false
   if (mine === at) renderItems()
 }
 
@@ -317,7 +383,8 @@ $('album-arrange').addEventListener('click', () => {
   render()
 })
 $('album-more').addEventListener('click', () => void showMore())
-new IntersectionObserver(([end]) => end.isIntersecting && void showMore(), { rootMargin: '600px' }).observe($('album-more'))
+// An observer of intersections would miss a scroll to the end in the frame in which a page arrives.
+addEventListener('scroll', moreIfNear, { passive: true })
 document.addEventListener('visibilitychange', () => {
   if (!document.hidden) void look()
 })

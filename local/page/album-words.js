@@ -72,15 +72,28 @@ export function noteOn({ status }, event) {
 export const ALBUM_REFUSALS = {
   CONFLICT: 'The album has it already.',
   QUOTA_EXCEEDED: 'The album is full: it has 5,000 items, with those that were deleted recently.',
-  REORDER_MISMATCH: 'Someone else added or removed something meanwhile. Here is the album as it is now.',
+  REORDER_MISMATCH: 'Other members add or remove a lot right now. Here is the album as it is; move the item again in a moment.',
 }
 
-/** The items in the order of `ids`; those that it does not name follow as they were. */
-export function inOrder(items, ids) {
-  const known = new Map(items.map((m) => [m.media_id, m]))
-  const named = ids.flatMap((id) => known.get(id) ?? [])
-  const rest = new Set(ids)
-  return [...named, ...items.filter((m) => !rest.has(m.media_id))]
+/**
+ * The items with one of them in another place: behind `after`, else before `before`, the ids of its neighbours there. Where
+ * neither of them is in the list any more, or the item is not, nothing moves.
+ */
+export function moved(items, { id, after, before }) {
+  const item = items.find((m) => m.media_id === id)
+  const rest = items.filter((m) => m !== item)
+  const place = (neighbour) => rest.findIndex((m) => m.media_id === neighbour)
+  const index = after && place(after) >= 0 ? place(after) + 1 : before ? place(before) : -1
+  return item && index >= 0 ? rest.toSpliced(index, 0, item) : items
+}
+
+/** The neighbours of an item after it is moved by some places; ±Infinity is an end. Undefined where it stays. */
+export function neighboursAfter(items, id, by) {
+  const from = items.findIndex((m) => m.media_id === id)
+  const to = Math.min(Math.max(from + by, 0), items.length - 1)
+  if (from < 0 || to === from) return undefined
+  const rest = items.toSpliced(from, 1)
+  return { after: rest[to - 1]?.media_id, before: rest[to]?.media_id }
 }
 
 /** The fields of a form that differ from the album. */

@@ -4,14 +4,14 @@ import { arrange, avatar, copyOf, toast } from './dom.js'
 import { newComposer } from './composer.js'
 import { nameOf } from './item.js'
 import { mediaOf } from './media-cache.js'
+import { askToDelete } from './comment-deletion.js'
 import { newPager } from './pager.js'
 import { reactionBar } from './reactions.js'
 import { inWords } from './refusal-words.js'
-import { openViewer } from './viewer.js'
 
 /**
- * A comment with what is below it. `at`: {event, org, path, me, names}, `context`: {base, changed(), askToDelete()} of the
- * list that it is in.
+ * A comment with what is below it. `at`: {event, org, path, me, names, openViewer} of the discussion, `context`: {base,
+ * changed()} of the list that it is in.
  */
 export function newComment(at, context) {
   const element = copyOf('comment')
@@ -21,6 +21,7 @@ export function newComment(at, context) {
   let comment
   let drawn
   let editor
+  let replyTo
   let replies
 
   const put = (part, text) => {
@@ -33,17 +34,24 @@ export function newComment(at, context) {
     comment = given
     const can = commentActionsFor(comment, at.event, { userId: at.me.user_id, role: at.org.role }, Date.now())
     element.dataset.comment = comment.comment_id
-    put('.comment-author', comment.author_name ?? 'A former member')
-    put('.comment-time', ago(comment.created_at, Date.now()))
+    element.classList.toggle('deleted', Boolean(comment.isDeleted))
+    put('.comment-author', comment.isDeleted ? '' : (comment.author_name ?? 'A former member'))
+    put('.comment-time', comment.isDeleted ? '' : ago(comment.created_at, Date.now()))
     find('.comment-time').title = new Date(comment.created_at).toLocaleString()
     put('.comment-edited', comment.edited ? 'edited' : '')
     find('.reply').hidden = !can.reply
     find('.edit').hidden = !can.edit || Boolean(editor)
     find('.delete').hidden = !can.remove
-    put('.show-replies', replies ? 'Hide the replies' : repliesOf(comment))
-    find('.show-replies').ariaExpanded = String(Boolean(replies))
+    sayReplies()
+    find('.comment-foot').hidden = Boolean(comment.isDeleted)
     bar.update({ target: comment, place: { path: at.path, type: 'comment', id: comment.comment_id }, mayReact: can.react })
     drawContent()
+  }
+
+  function sayReplies() {
+    const isShown = Boolean(replies) && !find('.replies').hidden
+    put('.show-replies', isShown ? 'Hide the replies' : repliesOf(comment))
+    find('.show-replies').ariaExpanded = String(isShown)
   }
 
   /** What is selected in a text that is drawn anew is lost. */
@@ -81,12 +89,13 @@ export function newComment(at, context) {
     const all = (await Promise.all(ids.map((other) => mediaOf(at.org, other, { isFresh: true })))).filter(Boolean)
     const here = (wanted) => all.findIndex((m) => m.media_id === wanted)
     if (here(id) < 0) return
-    openViewer(all[here(id)], {
+    at.openViewer(all[here(id)], {
       find: (wanted) => all[here(wanted)],
       neighbour: (wanted, step) => ({ item: all[here(wanted) + step] }),
       refresh: (m) => mediaOf(at.org, m.media_id, { isFresh: true }),
       canRemove: () => false,
-      closed: () => {},
+      discussed: { event: () => at.event, org: at.org, path: at.path, me: at.me },
+      closed: () => element.querySelector('.comment-media button')?.focus(),
     })
   }
 
@@ -116,18 +125,25 @@ export function newComment(at, context) {
     find('.edit').hidden = false
   }
 
+  /** Returns whether there are any. */
   async function showReplies() {
-    const base = `${at.path}/comment/${comment.comment_id}/comments`
-    replies = { base, list: newPager(base, 'comments', { limit: '50' }), nodes: new Map() }
-    await look()
-    update(comment)
+    if (!replies) {
+      const base = `${at.path}/comment/${comment.comment_id}/comments`
+      const list = newPager(base, 'comments', { limit: '50' })
+      replies = { base, list, nodes: new Map() }
+      await look().catch((error) => {
+        replies = undefined
+        throw error
+      })
+    }
+    return replies.list.items().length > 0
   }
 
-  function hideReplies() {
-    replies = undefined
-    arrange(find('.replies'), [])
-    find('.earlier-replies').hidden = true
-    update(comment)
+  /** They stay, with what is typed in them. */
+  function toggleReplies() {
+    find('.replies').hidden = Boolean(replies) && !find('.replies').hidden
+    find('.earlier-replies').hidden = find('.replies').hidden || !replies?.list.hasMore()
+    return showReplies().then(sayReplies)
   }
 
   async function look() {
@@ -149,11 +165,15 @@ export function newComment(at, context) {
       node.update(reply)
     }
     arrange(find('.replies'), found.map(({ comment_id }) => mine.nodes.get(comment_id).element))
-    find('.earlier-replies').hidden = !mine.list.hasMore()
+    find('.earlier-replies').hidden = find('.replies').hidden || !mine.list.hasMore()
+    // Of a deleted comment, nothing else counts them.
+    if (comment.isDeleted) comment.reply_count = found.length
+    sayReplies()
   }
 
   async function reply() {
-    if (!replies && comment.reply_count > 0) await showReplies()
+    if (find('.reply-new').hasChildNodes()) return replyTo.focus()
+    if (comment.reply_count > 0) await showReplies()
     const composer = newComposer({
       ...{ org: at.org, label: `Reply to ${comment.author_name ?? 'the comment'}`, submit: 'Reply' },
       async send(body, key) {
@@ -165,6 +185,7 @@ export function newComment(at, context) {
       },
       onCancel: () => find('.reply-new').replaceChildren(),
     })
+    replyTo = composer
     find('.reply-new').replaceChildren(composer.element)
     composer.focus()
   }
@@ -173,14 +194,22 @@ export function newComment(at, context) {
     find(part).addEventListener('click', () => {
       Promise.resolve(run()).catch((error) => toast(inWords(error)))
     })
-  on('.show-replies', () => (replies ? hideReplies() : showReplies()))
+  on('.show-replies', toggleReplies)
   on('.earlier-replies', async () => {
     await replies.list.more()
     await renderReplies(replies)
   })
   on('.reply', reply)
   on('.edit', edit)
-  on('.delete', () => context.askToDelete({ path: place(), done: context.changed }))
+  on('.delete', () => askToDelete({ path: place(), done: context.changed }))
 
-  return { element, update, look }
+  return {
+    element,
+    update,
+    look,
+    showReplies,
+    comment: () => comment,
+    /** Whether a change of it, a reply, or a change of a reply was begun and not sent. */
+    isUnsent: () => element.querySelector('.composer[data-unsent]') !== null,
+  }
 }

@@ -28,7 +28,8 @@ export function newComposer({ org, label, submit, send, onCancel, draft }) {
   let mention
   let asked = 0
 
-  text.value = draft?.text ?? ''
+  const before = { text: draft?.text ?? '', media: media.length }
+  text.value = before.text
   text.ariaLabel = label
   text.placeholder = label
   list.id = `${id}-list`
@@ -106,8 +107,16 @@ export function newComposer({ org, label, submit, send, onCancel, draft }) {
     KEYS[event.key]()
     mark()
   })
+  /** In the element, so that a whole discussion can be asked for what is unsent in it. */
+  function markUnsent() {
+    const isUnsent = text.value.trim() !== before.text.trim() || media.length !== before.media
+    form.toggleAttribute('data-unsent', isUnsent)
+    return isUnsent
+  }
+
   let typing
   text.addEventListener('input', () => {
+    markUnsent()
     clearTimeout(typing)
     typing = setTimeout(() => void suggest(), 120)
   })
@@ -120,6 +129,7 @@ export function newComposer({ org, label, submit, send, onCancel, draft }) {
     find('.attached').hidden = media.length === 0
     find('.attached').replaceChildren(...media.map(attachedElement))
     find('.attach').hidden = media.length >= MOST_MEDIA
+    markUnsent()
   }
 
   function attachedElement(m) {
@@ -167,5 +177,5 @@ export function newComposer({ org, label, submit, send, onCancel, draft }) {
     }
   })
   showMedia()
-  return { element: form, focus: () => text.focus() }
+  return { element: form, focus: () => text.focus(), isUnsent: markUnsent }
 }

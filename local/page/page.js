@@ -1,11 +1,14 @@
 import { call, isSignedIn, signOut } from './client.js'
-import { closeAlbum, openAlbum } from './album-view.js'
+import { closeAlbum, openAlbum, openInAlbum } from './album-view.js'
 import { closeAlbums, openAlbums } from './albums.js'
 import { closeDialogs } from './dialogs.js'
+import { forgetUnsent } from './discussion.js'
 import { $, avatar, showProblem } from './dom.js'
 import { closeEvent, openEvent } from './event-view.js'
 import { closeEvents, openEvents } from './events.js'
 import { closeLibrary, look, openById, openLibrary, showLibraryOf, showPhotos } from './library.js'
+import { forgetReactions } from './media-comments.js'
+import { forgetAllReplied } from './replied-comments.js'
 import { enter, keepKey, loadAccounts, onSignIn } from './sign-in.js'
 import { openTrash } from './trash.js'
 import { forgetUploads } from './upload-memory.js'
@@ -116,6 +119,7 @@ function showSignIn() {
   closeLibrary()
   closeDialogs()
   closeLists()
+  for (const forget of [forgetUnsent, forgetAllReplied, forgetReactions]) forget()
   organization = undefined
   $('library').hidden = true
   $('sign-in').hidden = false
@@ -148,5 +152,5 @@ else if (wanted) await enter(wanted, open)
 else showSignIn()
 if (hash.has('media') && organization) {
   history.replaceState(null, '', location.pathname + withoutKey(location.hash))
-  await openById(hash.get('media'))
+  if (!openInAlbum(hash.get('media'))) await openById(hash.get('media'))
 }

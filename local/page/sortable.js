@@ -4,7 +4,8 @@ const SPEED = 14
 
 /**
  * Lets the entries of a list be put in another order: with the mouse anywhere on an entry, with a finger on its `.handle`,
- * with keys on the handle. `does`: {isOn(), start(), end(entry), cancel()}; after `end` the elements have the new order.
+ * with keys on the handle. `does`: {isOn(), start(), end(entry), cancel(), move(entry, by)}. At `end` the elements have the
+ * new order; after `cancel` the caller puts them where they were. `move` moves an entry by some places, ±Infinity to an end.
  */
 export function makeSortable(list, does) {
   let drag
@@ -23,7 +24,7 @@ export function makeSortable(list, does) {
     list.parentElement.append(ghost)
     entry.classList.add('dragging')
     list.setPointerCapture(drag.pointer)
-    Object.assign(drag, { ghost, isMoving: true, home: entry.nextElementSibling, from: { x, y } })
+    Object.assign(drag, { ghost, isMoving: true, from: { x, y } })
     does.start()
     drag.frame = requestAnimationFrame(scrollAlong)
   }
@@ -47,19 +48,19 @@ export function makeSortable(list, does) {
     if (!isIn(over) || over === entry) return
     const isAfter = entry.compareDocumentPosition(over) & Node.DOCUMENT_POSITION_FOLLOWING
     over[isAfter ? 'after' : 'before'](entry)
+    drag.isMoved = true
   }
 
   function finish(isKept) {
     if (!drag) return
-    const { entry, ghost, isMoving, home, frame, pointer } = drag
+    const { entry, ghost, isMoving, isMoved, frame, pointer } = drag
     drag = undefined
     if (!isMoving) return
     cancelAnimationFrame(frame)
     ghost.remove()
     entry.classList.remove('dragging')
     if (list.hasPointerCapture(pointer)) list.releasePointerCapture(pointer)
-    if (!isKept) list.insertBefore(entry, home)
-    if (isKept && entry.nextElementSibling !== home) does.end(entry)
+    if (isKept && isMoved) does.end(entry)
     else does.cancel()
   }
 
@@ -93,25 +94,14 @@ export function makeSortable(list, does) {
     if (does.isOn() && event.target.closest('.frame')) event.preventDefault()
   })
 
-  /** Moves an entry by some places; the first and the last are the ends. */
-  function move(entry, by) {
-    const entries = [...list.children]
-    const to = Math.min(Math.max(entries.indexOf(entry) + by, 0), entries.length - 1)
-    const target = entries[to]
-    if (!isIn(entry) || target === entry) return
-    does.start()
-    target[by > 0 ? 'after' : 'before'](entry)
-    does.end(entry)
-  }
   const KEYS = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }
   list.addEventListener('keydown', (event) => {
     const handle = event.target.closest('.handle')
     const by = KEYS[event.key]
     if (!handle || !by || !does.isOn()) return
     event.preventDefault()
-    move(entryAt(handle), by)
-    handle.focus()
+    does.move(entryAt(handle), by)
   })
 
-  return { move, isDragging: () => Boolean(drag?.isMoving) }
+  return { isDragging: () => Boolean(drag?.isMoving) }
 }

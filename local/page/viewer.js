@@ -1,7 +1,8 @@
 import { link } from './client.js'
-import { $, wantsLessMotion } from './dom.js'
+import { $, toast, wantsLessMotion } from './dom.js'
 import { describe, detailsOf, isPlayable, kindOf, nameOf, reasonOf } from './item.js'
 import { playLivePhoto } from './live-photo.js'
+import { closeMediaComments, openMediaComments } from './media-comments.js'
 import { drawPlaceholder } from './picture.js'
 import { playedSeconds, playVideo, stopVideo } from './player.js'
 import { withMedia } from './views.js'
@@ -11,15 +12,20 @@ const dialog = $('viewer')
 let shown
 let does
 let stopMotion = () => {}
+/** What was shown before attachments of a comment were opened: {does, shown}. */
+const below = []
+/** Beside the media item: `details`, `comments` or nothing. On a phone there is room for the picture alone. */
+let panel = matchMedia('(min-width: 60rem)').matches ? 'comments' : ''
 
 export const isShown = (id) => shown?.media_id === id
 
 /**
  * Opens a media item: plays a video, shows a photo. The page's address names it, so the back button closes it. `given`,
  * the list that it is shown from: {find, neighbour(id, step), load(missing), refresh(m), remove(id), canRemove(m),
- * captionOf(m), closed(id)}.
+ * captionOf(m), closed(id), discussed}. `discussed`, of media items of an event: {event(), org, path, me}.
  */
 export function openViewer(m, given) {
+  if (dialog.open) below.push({ does, shown })
   does = given
   if (!dialog.open) {
     history.pushState({ viewer: true }, '', withMedia(location.hash, m.media_id))
@@ -28,9 +34,23 @@ export function openViewer(m, given) {
   show(m)
 }
 
+/** The browser scrolls to where the view was when the viewer opened: what scrolls elsewhere has to come later. */
+let goneBack = Promise.resolve()
+
+/** Closes what is shown; what was shown before it is there again. */
+function back() {
+  if (below.length === 0) return closeViewer()
+  const before = below.pop()
+  does = before.does
+  show(does.find(before.shown.media_id) ?? before.shown)
+}
+
 export function closeViewer() {
   if (!dialog.open) return
-  if (history.state?.viewer) history.back()
+  if (history.state?.viewer) {
+    goneBack = new Promise((resolve) => addEventListener('popstate', () => setTimeout(resolve), { once: true }))
+    history.back()
+  }
   dialog.close()
 }
 
@@ -52,12 +72,47 @@ function show(m) {
   $('viewer-remove').hidden = !does.canRemove(m)
   say(m)
   load(m, 0)
+  showPanel()
   for (const [id, step] of [['viewer-previous', -1], ['viewer-next', 1]]) {
     const { item, missing } = does.neighbour(m.media_id, step)
     $(id).disabled = !item && !missing
     // The next picture is there before it is asked for.
     if (item?.variants.image_webp_url && kindOf(item) !== 'video') new Image().src = link(item.variants.image_webp_url)
   }
+}
+
+function showPanel() {
+  const { discussed } = does
+  const isDiscussed = panel === 'comments' && Boolean(discussed)
+  dialog.dataset.panel = panel === 'comments' && !discussed ? '' : panel
+  $('viewer-talk').hidden = !discussed
+  $('viewer-talk').ariaExpanded = String(isDiscussed)
+  $('viewer-info').ariaExpanded = String(panel === 'details')
+  if (isDiscussed) discuss(discussed)
+  else leaveComments()
+}
+
+let discussing
+/** The media item whose comment the toast says is unsent. */
+let announced
+/** What was begun about another media item is kept there, which its author should know. */
+function discuss(discussed) {
+  if (discussing !== shown.media_id) leaveComments()
+  discussing = shown.media_id
+  if (announced === discussing) $('toast').hidden = true
+  openMediaComments(shown, discussed, openViewer)
+}
+
+function leaveComments() {
+  const [id, given] = [discussing, does]
+  discussing = undefined
+  if (!closeMediaComments() || (dialog.open && isShown(id))) return
+  if (below.some((before) => before.shown.media_id === id)) return
+  announced = id
+  const m = given.find(id)
+  const text = 'Your comment is not sent. It is kept with the item.'
+  const run = () => dialog.open && does === given && show(given.find(id) ?? m)
+  toast(text, m && dialog.open ? { label: 'Go back', run } : undefined)
 }
 
 function say(m) {
@@ -182,35 +237,38 @@ async function remove() {
   if (!(await does.remove(m.media_id))) return
   if (!isShown(m.media_id)) return
   if (next) show(does.find(next.media_id) ?? next)
-  else closeViewer()
+  else back()
 }
 
 $('viewer-previous').addEventListener('click', () => void go(-1))
 $('viewer-next').addEventListener('click', () => void go(1))
 $('viewer-remove').addEventListener('click', () => void remove())
 $('viewer-live').addEventListener('click', () => playLive(shown))
-$('viewer-close').addEventListener('click', closeViewer)
-$('viewer-info').addEventListener('click', () => {
-  const isOpen = dialog.classList.toggle('informed')
-  $('viewer-info').ariaExpanded = String(isOpen)
-})
+$('viewer-close').addEventListener('click', back)
+for (const [id, name] of [['viewer-info', 'details'], ['viewer-talk', 'comments']]) {
+  $(id).addEventListener('click', () => {
+    panel = dialog.dataset.panel === name ? '' : name
+    showPanel()
+  })
+}
 dialog.addEventListener('keydown', (event) => {
-  // Arrows also move through a video and a list of qualities that have the focus.
-  if (event.target.closest('video, select')) return
+  // Arrows also move through a video, a list of qualities and a text that have the focus.
+  if (event.target.closest('video, select, .beside')) return
   if (event.key === 'ArrowLeft') void go(-1)
   if (event.key === 'ArrowRight') void go(1)
   if (event.key === 'Delete' && !$('viewer-remove').hidden) void remove()
 })
 dialog.addEventListener('cancel', (event) => {
   event.preventDefault()
-  closeViewer()
+  back()
 })
 dialog.addEventListener('close', () => {
-  const id = shown?.media_id
+  const [first] = [...below.splice(0), { does, shown }]
   stop()
   shown = undefined
   if ($('toast').parentElement === dialog) document.body.append($('toast'))
-  does.closed(id)
+  leaveComments()
+  void goneBack.then(() => first.does.closed(first.shown?.media_id))
 })
 addEventListener('popstate', () => {
   if (dialog.open && !history.state?.viewer) dialog.close()
@@ -225,5 +283,5 @@ stage.addEventListener('touchend', ({ changedTouches: [last], target }) => {
   if (!touch || target.closest('video')) return
   const [dx, dy] = [last.clientX - touch.x, last.clientY - touch.y]
   if (Math.abs(dx) > 50 && Math.abs(dx) > 2 * Math.abs(dy)) void go(dx < 0 ? 1 : -1)
-  else if (dy > 90 && dy > 2 * Math.abs(dx)) closeViewer()
+  else if (dy > 90 && dy > 2 * Math.abs(dx)) back()
 })

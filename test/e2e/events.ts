@@ -1,57 +1,33 @@
 import { readFile } from 'node:fs/promises'
-import pg from 'pg'
 import t, { type Test } from 'tap'
-import { browserFolder, noBrowser, openPage, type PageUnderTest } from '../support/browser.ts'
-import { emptyDatabase } from '../support/database.ts'
 import { tokenOf } from '../support/invitations.ts'
 import { readQr } from '../support/qr.ts'
+import { button, lookAgain, openForTwoPeople, overflow } from '../support/two-people.ts'
 
 /**
  * Events on the demo page, with two people in two browsers against the whole platform: one invites, the other answers.
  * `SCREENSHOTS=folder` keeps what it looked like.
  */
 
-if (noBrowser) {
-  t.plan(0, noBrowser)
-  process.exit()
-}
-
 const TITLE = 'Reunion <img src=x onerror=boom()>'
 const MESSAGE = '<b>Long time</b> no see'
-const folder = await browserFolder(t)
-const database = await emptyDatabase(t)
-process.env['DATABASE_URL'] = database
-// Both people come from one address, and are quicker than people.
-process.env['RATE_LIMIT_FACTOR'] = '3'
-let under: PageUnderTest
 /** Ann is Mira, who hosts; Bob is Ines, of another group. */
-let ann: PageUnderTest['page']
-let bob: PageUnderTest['page']
+const { under, ann, bob, query } = await openForTwoPeople(t)
 let inviteUrl: string
 let tomasUrl: string
 /** Addresses that Bob's browser asked for. */
 const asked: string[] = []
 
-t.before(async () => {
-  under = await openPage({ folder })
-  ann = under.page
-  bob = await under.openAnother()
-  bob.on('request', (request) => void asked.push(request.url()))
-})
-t.teardown(() => under?.close())
+bob.on('request', (request) => void asked.push(request.url()))
 
 const member = () => under.platform.demo.accounts.member
 const outsider = () => under.platform.demo.accounts.outsider
-const button = (page: typeof ann, name: string | RegExp) => page.getByRole('button', { name, exact: true })
 
 async function signInAs(page: typeof ann, { email, password }: { email: string; password: string }) {
   await page.getByLabel('E-mail').fill(email)
   await page.getByLabel('Password').fill(password)
   await button(page, 'Sign in').click()
 }
-
-/** As if Ann had come back to her window. */
-const lookAgain = () => ann.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
 
 t.test('a group without events says what they are for', async (t: Test) => {
   await under.signIn()
@@ -230,7 +206,7 @@ t.test('an administrator who is none any more keeps the event, without its invit
   await bob.reload()
   await bob.locator('.invitation-row').first().waitFor()
   await become('member')
-  await bob.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+  await lookAgain(bob)
   await bob.locator('#invitations').waitFor({ state: 'hidden' })
   t.ok(await bob.getByRole('heading', { level: 1, name: TITLE }).isVisible())
   for (const name of ['Invite', 'Edit', 'Archive']) t.notOk(await button(bob, name).isVisible(), name)
@@ -266,7 +242,7 @@ t.test('a link that has expired says so', async (t: Test) => {
   await bob.getByRole('heading', { name: 'The link has expired' }).waitFor()
   t.match(await bob.locator('#result-text').textContent(), /Ask Mira Okafor for a new one/)
   under.consoleErrors.length = 0 // the browser reports the 422
-  await lookAgain()
+  await lookAgain(ann)
   await ann.locator('.invitation-row', { hasText: 'Link expired' }).waitFor()
 })
 
@@ -279,7 +255,7 @@ t.test('a new link can be declined, which the host sees', async () => {
   await bob.goto(href)
   await button(bob, 'Decline').click()
   await bob.getByRole('heading', { name: 'You declined' }).waitFor()
-  await lookAgain()
+  await lookAgain(ann)
   await ann.locator('.invitation-row', { hasText: 'Declined' }).waitFor()
   await ann.locator('[data-status=declined] .person', { hasText: 'Tomás Silva' }).waitFor()
   await under.shoot('e12-declined')
@@ -326,13 +302,6 @@ t.test('an event that is not for the viewer cannot be shown', async (t: Test) =>
   await button(bob, 'Accept').waitFor()
 })
 
-async function query(sql: string): Promise<void> {
-  const client = new pg.Client({ connectionString: database })
-  await client.connect()
-  await client.query(sql)
-  await client.end()
-}
-
 t.test('the back button leads from an event to the list and on', async (t: Test) => {
   await ann.getByRole('link', { name: 'All events' }).click()
   const card = ann.locator('.event-card')
@@ -351,7 +320,6 @@ t.test('the back button leads from an event to the list and on', async (t: Test)
 })
 
 t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {
-  const overflow = 'document.documentElement.scrollWidth - document.documentElement.clientWidth'
   for (const [width, colorScheme] of [
     [390, 'light'],
     [360, 'dark'],
@@ -359,7 +327,7 @@ t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => 
     await ann.emulateMedia({ colorScheme })
     await ann.setViewportSize({ width, height: 800 })
     await under.shoot(`e15-phone-event-${width}`)
-    t.equal(await ann.evaluate(overflow), 0, `event ${width}`)
+    t.equal(await overflow(ann), 0, `event ${width}`)
     await button(ann, 'Edit').click()
     await under.shoot(`e15-phone-form-${width}`)
     await button(ann, 'Cancel').click()
@@ -370,7 +338,7 @@ t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => 
     await ann.getByRole('link', { name: 'All events' }).click()
     await ann.locator('.event-card').waitFor()
     await under.shoot(`e15-phone-list-${width}`)
-    t.equal(await ann.evaluate(overflow), 0, `list ${width}`)
+    t.equal(await overflow(ann), 0, `list ${width}`)
     await ann.locator('.event-card').click()
     await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
   }
@@ -378,7 +346,7 @@ t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => 
   await ann.setViewportSize({ width: 1280, height: 860 })
   await bob.setViewportSize({ width: 360, height: 800 })
   await under.shoot('e15-phone-landing', bob)
-  t.equal(await bob.evaluate(overflow), 0, 'landing page')
+  t.equal(await overflow(bob), 0, 'landing page')
 })
 
 t.test('an archived event is read-only', async (t: Test) => {
@@ -407,7 +375,7 @@ t.test('a person in two groups has room for both on a phone', async (t: Test) =>
   await bob.locator('#organization').selectOption({ label: 'Class of 1994' })
   await bob.locator('.event-card').waitFor()
   await under.shoot('e18-phone-groups', bob)
-  t.equal(await bob.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth'), 0)
+  t.equal(await overflow(bob), 0)
   await bob.locator('.event-card').click()
   await bob.getByRole('heading', { level: 1, name: TITLE }).waitFor()
   await bob.locator('#organization').selectOption({ label: 'Lake House Friends' })
@@ -429,7 +397,7 @@ t.test('a long list is continued, and stays as long when it is looked at again',
   await under.until(`/60 events coming up/.test(document.querySelector('#events-summary').textContent)`)
   t.equal(await more.count(), 0)
   const asked = ann.waitForResponse((response) => response.url().includes('cursor='))
-  await lookAgain()
+  await lookAgain(ann)
   await asked
   await under.until(`${evenings} === 60`)
   t.match(await ann.locator('.event-card .name').first().textContent(), 'Evening 1')

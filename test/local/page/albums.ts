@@ -7,6 +7,7 @@ import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 const load = (name: string) => import(new URL(`../../../local/page/${name}.js`, import.meta.url).href)
 const words = await load('album-words')
 const comments = await load('comment-words')
+const { windowOf } = await load('album-window')
 const { viewOf, withMedia, withoutKey, linkToAlbum } = await load('views')
 
 const NOW = Date.parse('2027-05-08T12:00:00Z')
@@ -73,18 +74,61 @@ t.test('who sees an album depends on its status first', async (t) => {
   t.equal(words.noteOn({ status: 'PUBLIC' }, { status: 'active' }), '')
 })
 
-t.test('an order names what is shown; what follows it stays', async (t) => {
-  const items = ['a', 'b', 'c', 'd'].map((media_id) => ({ media_id }))
-  const rows: [string, string][] = [
-    ['cab', 'cabd'],
-    ['dcba', 'dcba'],
-    ['', 'abcd'],
-    ['bxa', 'bacd'],
+const listOf = (ids: string) => [...ids].map((media_id) => ({ media_id }))
+const idsOf = (items: { media_id: string }[]) => items.map((m) => m.media_id).join('')
+
+t.test('an item moves next to its new neighbours, also in a list that has changed', async (t) => {
+  const rows: [string, object, string][] = [
+    ['abcd', { id: 'd', after: 'a', before: 'b' }, 'adbc'],
+    ['abcd', { id: 'd', before: 'a' }, 'dabc'],
+    ['abcd', { id: 'a', after: 'd' }, 'bcda'],
+    ['bcd', { id: 'd', after: 'a', before: 'b' }, 'dbc'],
+    ['axbcd', { id: 'd', after: 'a', before: 'b' }, 'adxbc'],
+    ['cd', { id: 'd', after: 'a', before: 'b' }, 'cd'],
+    ['abc', { id: 'd', after: 'a', before: 'b' }, 'abc'],
+    ['abc', { id: 'd' }, 'abc'],
   ]
-  for (const [ids, wanted] of rows) {
-    const ordered: { media_id: string }[] = words.inOrder(items, [...ids])
-    t.equal(ordered.map((m) => m.media_id).join(''), wanted, ids)
+  for (const [ids, change, wanted] of rows) {
+    t.equal(idsOf(words.moved(listOf(ids), change)), wanted, `${ids} ${JSON.stringify(change)}`)
   }
+})
+
+t.test('keys move an item by places and to the ends', async (t) => {
+  const rows: [string, number, string | undefined][] = [
+    ['b', 1, 'acbd'],
+    ['b', -1, 'bacd'],
+    ['b', Number.POSITIVE_INFINITY, 'acdb'],
+    ['c', Number.NEGATIVE_INFINITY, 'cabd'],
+    ['a', -1, undefined],
+    ['d', Number.POSITIVE_INFINITY, undefined],
+    ['x', 1, undefined],
+  ]
+  for (const [id, by, wanted] of rows) {
+    const neighbours = words.neighboursAfter(listOf('abcd'), id, by)
+    t.equal(neighbours && idsOf(words.moved(listOf('abcd'), { id, ...neighbours })), wanted, `${id} ${by}`)
+  }
+})
+
+t.test('of a long list, whole rows near the window have elements', async (t) => {
+  const grid = { count: 23, columns: 5, row: 90, gap: 10 }
+  t.strictSame(windowOf(grid, 0, 150), { from: 0, to: 10, above: 0, height: 490 })
+  t.strictSame(windowOf(grid, 210, 390), { from: 10, to: 20, above: 200, height: 490 })
+  t.strictSame(windowOf(grid, 210, 390, [1]), { from: 0, to: 20, above: 0, height: 490 })
+  t.strictSame(windowOf(grid, -500, -300, [22, -1]), { from: 0, to: 23, above: 0, height: 490 })
+  t.strictSame(windowOf(grid, 450, 9000), { from: 20, to: 23, above: 400, height: 490 })
+  t.strictSame(windowOf({ ...grid, count: 0 }, 0, 900), { from: 0, to: 0, above: 0, height: 0 })
+})
+
+t.test('deleted comments stand where they were, if there is something below them', async (t) => {
+  const at = (id: string, created_at: string) => ({ comment_id: id, created_at })
+  const list = [at('c', '3'), at('a', '1')]
+  const shown: { comment_id: string }[] = comments.withTombstones(list, [comments.tombstoneOf(at('b', '2'))])
+  t.equal(shown.map((c) => c.comment_id).join(''), 'cba')
+  t.strictSame(
+    Object.values(comments.commentActionsFor(shown[1], { status: 'active', owner_id: 'u' }, { userId: 'u' }, NOW)),
+    [false, false, false, false],
+  )
+  t.equal(comments.recount(undefined, '🎉', '🔥'), undefined, 'counts that are not known stay unknown')
 })
 
 t.test('a form of an album sends what differs, and says what is missing', async (t) => {

@@ -1,0 +1,18 @@
+/**
+ * Which items of an album have elements: those of the whole rows between two heights of the list, and those named by
+ * `also`, indexes that must stay. Returns them as `from` (inclusive) and `to` (exclusive), the height `above` them, and the
+ * `height` of the whole list. Every row is equally high, so nothing moves when rows come and go.
+ */
+export function windowOf({ count, columns, row, gap }, top, bottom, also = []) {
+  const rows = Math.ceil(count / columns)
+  const rowAt = (y) => Math.min(rows, Math.max(0, Math.floor(y / (row + gap))))
+  const indexes = also.filter((index) => index >= 0 && index < count)
+  const first = Math.min(rowAt(top), ...indexes.map((index) => Math.floor(index / columns)))
+  const last = Math.max(rowAt(bottom) + 1, ...indexes.map((index) => Math.floor(index / columns) + 1))
+  return {
+    from: first * columns,
+    to: Math.min(count, last * columns),
+    above: first * (row + gap),
+    height: Math.max(0, rows * (row + gap) - gap),
+  }
+}
