@@ -14,14 +14,14 @@ const sql = (text: string, values: unknown[] = []) => database.admin.query(text,
 await sql(
   `with made as (
     insert into albums (id, org_id, owner_id, title, status)
-      select gen_random_uuid(), $1, $2, 'A', case when n % 2 = 0 then 'PUBLIC' else 'DRAFT' end from generate_series(1, 40) n
+      select gen_random_uuid(), $1, $2, 'A', case when n % 2 = 0 then 'PUBLIC' else 'DRAFT' end from generate_series(1, 8000) n
       returning id
   ), numbered as (select id, row_number() over () as n from made)
   insert into highlights (id, org_id, created_by, album_id, title, transition, orientation, fill, ken_burns, show_title,
       captions, skip_broken, estimated_duration_sec, created_at)
     select gen_random_uuid(), $1, $2, numbered.id, 'A', 'cut', 'auto', 'blur', true, true, 'none', false, 4,
       now() - make_interval(secs => one)
-    from generate_series(1, 20000) one left join numbered on numbered.n = one % 80`,
+    from generate_series(1, 20000) one left join numbered on numbered.n = one % 16000`,
   [orgId, another.id],
 )
 await sql(
