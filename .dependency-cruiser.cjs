@@ -14,6 +14,10 @@ const adapter = (name, module, file) => ({
   to: { path: `node_modules/${module}/` },
 })
 const PURE = '/(plan|policy|ladder|child|facts|sniff|rule|actions|[a-z-]+-plan)\\.ts$'
+/** In these folders every file is pure, except those that are named here. */
+const OPERATOR_DECIDES = '^operator/(jobs|program|transcode-job|highlight-render)/'
+const OPERATOR_ACTS =
+  '^operator/(jobs/(caches|gpu-nodes)|program/(observe|reconcile|receive-progress|resources|writer))\\.ts$'
 
 module.exports = {
   forbidden: [
@@ -69,6 +73,36 @@ module.exports = {
       severity: 'error',
       from: { path: PURE, pathNot: '^test/' },
       to: { dependencyTypes: ['core'], pathNot: '^(node:)?(crypto|path|util)$' },
+    },
+    {
+      name: 'the-operator-decides-without-acting',
+      comment: 'a pure file imports none that acts, so what it reaches is pure as well',
+      severity: 'error',
+      from: { path: OPERATOR_DECIDES, pathNot: OPERATOR_ACTS },
+      to: {
+        path: `^lib/runtime/|^operator/runtime/|^operator/[a-z-]+\\.ts$|node_modules/|${OPERATOR_ACTS}`,
+        pathNot: 'node_modules/zod/',
+        dependencyTypesNot: ['type-only'],
+      },
+    },
+    {
+      name: 'what-the-operator-decides-does-not-touch-the-machine',
+      severity: 'error',
+      from: { path: OPERATOR_DECIDES, pathNot: OPERATOR_ACTS },
+      to: { dependencyTypes: ['core'], pathNot: '^(node:)?(crypto|util)$' },
+    },
+    {
+      name: 'kinds-know-no-other-kind',
+      severity: 'error',
+      from: { path: '^operator/(jobs|program)/' },
+      to: { path: '^operator/(?!(jobs|program|runtime)/)[a-z-]+/' },
+    },
+    {
+      name: 'jobs-know-no-program',
+      comment: 'a kind that schedules Jobs needs operator/jobs/, not operator/program/',
+      severity: 'error',
+      from: { path: '^operator/jobs/' },
+      to: { path: '^operator/program/' },
     },
     {
       name: 'only-queries-touch-tables',

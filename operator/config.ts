@@ -34,19 +34,21 @@ export const OperatorConfig = z.object({
   RECONCILE_CONCURRENCY: int(1, 100).default(8),
   JOB_IMAGE: z.string().min(1),
   STORE_SECRET: z.string().min(1),
-  /** ServiceAccount of the pods, in each TranscodeJob's namespace; no token is mounted. Unset: the default account. */
+  /** ServiceAccount of the pods, in each resource's namespace; no token is mounted. Unset: the default account. */
   JOB_SERVICE_ACCOUNT: z.string().min(1).optional(),
   /** Whether any node offers `nvidia.com/gpu`. `detect`: watch the nodes, which the operator's role must permit. */
   GPU_AVAILABLE: z.union([z.literal('detect'), flag]).default(false),
-  /** How long a TranscodeJob with `accelerator: auto` waits for a free GPU. */
+  /** How long a resource with `accelerator: auto` waits for a free GPU. */
   GPU_WAIT_SECONDS: int(0, 86_400).default(300),
   JOB_CPU: Quantity.default('2'),
-  /** CPU request of TranscodeJobs with priority backfill, which thus give way to others on a busy node. */
+  /** CPU request of resources with priority backfill, which thus give way to others on a busy node. */
   JOB_CPU_BACKFILL: Quantity.default('500m'),
   JOB_MEMORY: Quantity.default('2Gi'),
   /** The operator doubles the memory after each attempt that ran out of it, up to this limit. */
   JOB_MEMORY_MAX: Quantity.default('8Gi'),
   JOB_SCRATCH: Quantity.default('20Gi'),
+  /** Memory of the first attempt of a HighlightRender. */
+  HIGHLIGHT_MEMORY: Quantity.default('1Gi'),
   /** PriorityClass of the pods per `spec.priority`, as JSON. */
   JOB_PRIORITY_CLASSES: json(PriorityClasses).default({}),
   /** Node selector of the pods, as JSON. */

@@ -1,8 +1,9 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { Reflection } from '../lib/runtime/kube/cluster.ts'
 import type { RequestSeen } from '../lib/runtime/kube/http.ts'
+import type { ProgramKind, RawResource } from './program/kind.ts'
 import { controllerMetrics } from './runtime/metrics.ts'
 import { processMetrics } from './runtime/process-metrics.ts'
-import type { Caches } from './transcode-job/caches.ts'
 
 const PHASES = ['Pending', 'Running', 'Suspended', 'Succeeded', 'Failed'] as const
 const ANSWERS = [202, 400, 401, 404, 405, 410, 413, 500, 503]
@@ -68,26 +69,29 @@ export function operatorMetrics() {
       series.count.inc()
       series.time.observe(seconds)
     },
-    /** Gauges that read the caches at each scrape. */
-    watchCaches(caches: Pick<Caches, 'resources' | 'all'>, names: readonly string[]): void {
-      for (const name of names) interrupted.inc({ resource: name }, 0)
+    /** A gauge that reads the caches, by the plural of their resources, at each scrape. */
+    watchCaches(caches: ReadonlyMap<string, { list(): unknown[] }>): void {
+      for (const resource of caches.keys()) interrupted.inc({ resource }, 0)
       new Gauge({
         name: 'keepsake_cache_objects',
         help: 'Objects in the cache',
         labelNames: ['resource'],
         registers,
         collect() {
-          for (const [i, cache] of caches.all.entries()) this.set({ resource: names[i] ?? '' }, cache.list().length)
+          for (const [resource, cache] of caches) this.set({ resource }, cache.list().length)
         },
       })
+    },
+    /** A gauge that counts the resources of a kind at each scrape. */
+    watchPhases({ gauge, resource }: ProgramKind, resources: Pick<Reflection<RawResource>, 'list'>): void {
       new Gauge({
-        name: 'keepsake_transcode_jobs',
-        help: 'TranscodeJobs by phase',
+        name: gauge,
+        help: `${resource.kind}s by phase`,
         labelNames: ['phase'],
         registers,
         collect() {
           const counts = new Map<string, number>(PHASES.map((p) => [p, 0]))
-          for (const { status } of caches.resources.list()) {
+          for (const { status } of resources.list()) {
             const phase = status?.phase ?? 'Pending'
             counts.set(phase, (counts.get(phase) ?? 0) + 1)
           }

@@ -1,22 +1,24 @@
 import { randomUUID } from 'node:crypto'
-import { TRANSCODE_JOBS } from '../crds/transcode-job.ts'
 import { type Cluster, JOBS, NODES, PODS } from '../lib/runtime/kube/cluster.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import type { OperatorConfig } from './config.ts'
+import { openJobCaches } from './jobs/caches.ts'
+import { followGpuNodes, type GpuNodes } from './jobs/gpu-nodes.ts'
+import { PROGRAM_KINDS } from './kinds.ts'
 import { type OperatorMetrics, operatorMetrics } from './operator-metrics.ts'
+import type { ProgramConfig } from './program/child.ts'
+import type { ProgramKind } from './program/kind.ts'
+import { progressWriter } from './program/receive-progress.ts'
+import { reconcileProgram } from './program/reconcile.ts'
+import { openResourceCache } from './program/resources.ts'
 import { type Controller, createController } from './runtime/controller.ts'
 import { eventRecorder } from './runtime/events.ts'
 import { type Leadership, seekLeadership } from './runtime/leader.ts'
+import { ObjectQueue } from './runtime/object-queue.ts'
 import { progressHandler } from './runtime/progress-receiver.ts'
-import { PRIORITY } from './runtime/queue.ts'
+import { WorkQueue } from './runtime/queue.ts'
 import { openServers } from './servers.ts'
-import { openCaches } from './transcode-job/caches.ts'
-import type { ChildConfig } from './transcode-job/child.ts'
-import { followGpuNodes, type GpuNodes } from './transcode-job/gpu-nodes.ts'
-import { type TranscodeProgressWriter, transcodeProgress } from './transcode-job/receive-progress.ts'
-import { reconcileTranscodeJob } from './transcode-job/reconcile.ts'
 
-const CONTROLLER = 'transcodejob'
 const EVENT_SOURCE = 'keepsake.dev/operator'
 /** Every resource is reconciled again after this time, in case the operator missed a change. */
 const RESYNC_MS = 600_000
@@ -56,15 +58,14 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const now = options.now ?? (() => new Date())
   const metrics = options.metrics ?? operatorMetrics()
   const stopping = new AbortController()
-  // Open the servers first and do the rest without awaiting: no cache may report a change before its queue exists.
-  let controller: Controller | undefined
-  let progress: TranscodeProgressWriter | undefined
-  const isSynced = () => controller?.isSynced() === true
+  const controllers: Controller[] = []
+  const isSynced = () => controllers.length > 0 && controllers.every((c) => c.isSynced())
+  const progress = progressWriter({ cluster, isSynced, now, log, intervalMs: tuning.progressIntervalMs ?? 5_000 })
   const servers = await openServers(config, metrics, {
     progress: progressHandler({
       key: config.PROGRESS_KEY,
-      stateOf: (subject) => progress?.stateOf(subject) ?? 'unknown',
-      accept: (subject, report) => progress?.accept(subject, report),
+      stateOf: progress.stateOf,
+      accept: progress.accept,
       onAnswer: metrics.answered,
       log,
     }),
@@ -72,47 +73,53 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   })
   const progressUrl = config.PROGRESS_URL ?? `${servers.progress.url}/progress`
 
-  const caches = openCaches({
-    cluster,
-    namespace: config.WATCH_NAMESPACE,
-    onChange: (key, urgency) => running.enqueue(key, isSynced() ? { priority: PRIORITY.live + urgency } : {}),
-    onGone: ({ metadata }) => receiver.forget(metadata.uid ?? ''),
-    onInterrupted: (resource) => metrics.interrupted(resource.plural),
+  const namespace = config.WATCH_NAMESPACE
+  const onInterrupted = ({ plural }: { plural: string }) => metrics.interrupted(plural)
+  const kinds = PROGRAM_KINDS.map((kind) => {
+    const opened = openKind(kind, { cluster, namespace, metrics, onGone: progress.forget })
+    progress.follow(kind, opened.cache.resources)
+    return opened
   })
-  const gpuNodes =
-    config.GPU_AVAILABLE === 'detect' ? followGpuNodes(cluster, () => metrics.interrupted(NODES.plural)) : undefined
-  const plurals = [TRANSCODE_JOBS, JOBS, PODS].map((r) => r.plural)
-  metrics.watchCaches(caches, plurals)
-  const intervalMs = tuning.progressIntervalMs ?? 5_000
-  const receiver = transcodeProgress({ cluster, caches, isSynced, now, log, intervalMs })
-  progress = receiver
+  const owners = new Map(kinds.map(({ kind, cache }) => [kind.ownerAnnotation, cache.childChanged]))
+  const jobCaches = openJobCaches({ cluster, namespace, owners, onInterrupted })
+  const gpuNodes = config.GPU_AVAILABLE === 'detect' ? followGpuNodes(cluster, () => onInterrupted(NODES)) : undefined
+  const { jobs, pods } = jobCaches
+  const counted = kinds.map(({ kind, cache }) => [kind.resource.plural, cache.resources] as const)
+  metrics.watchCaches(new Map<string, Listed>([...counted, [JOBS.plural, jobs], [PODS.plural, pods]]))
 
   const identity = `${config.IDENTITY}_${randomUUID().slice(0, 8)}`
   const leadership = config.LEADER_ELECTION ? seek(identity) : undefined
   const events = eventRecorder({ cluster, log, controller: EVENT_SOURCE, instance: identity, now })
   const isLeading = () => leadership?.isLeading() ?? true
-  const running = createController({
-    name: CONTROLLER,
-    concurrency: config.RECONCILE_CONCURRENCY,
-    caches: [...caches.all, ...(gpuNodes ? [gpuNodes.cache] : [])],
-    log,
-    metrics: metrics.controller(CONTROLLER),
-    reconcile: reconcileTranscodeJob({
-      cluster,
-      caches,
-      config: childConfig(config, progressUrl, gpuNodes),
-      events,
-      mayWrite: isLeading,
-      now,
-    }),
-  })
-  controller = running
+  let leadingSince = now()
+  for (const { kind, controller, cache } of kinds) {
+    controllers.push(
+      createController({
+        ...controller,
+        concurrency: config.RECONCILE_CONCURRENCY,
+        caches: [cache.resources, jobs, pods, ...(gpuNodes ? [gpuNodes.cache] : [])],
+        log,
+        reconcile: reconcileProgram({
+          kind,
+          cluster,
+          caches: { ...cache, ...jobCaches },
+          config: programConfig(kind, config, progressUrl, gpuNodes),
+          events,
+          mayWrite: isLeading,
+          leadingSince: () => leadingSince,
+          now,
+        }),
+      }),
+    )
+  }
   const work = lead().catch((error: unknown) => {
     if (!stopping.signal.aborted) options.onFatal?.(error instanceof Error ? error : new Error(String(error)))
   })
   const resync = setInterval(() => {
-    for (const { metadata } of caches.resources.list()) {
-      running.enqueue({ namespace: metadata.namespace ?? '', name: metadata.name }, { priority: PRIORITY.initial })
+    for (const { controller, cache } of kinds) {
+      for (const { metadata } of cache.resources.list()) {
+        controller.queue.resync({ namespace: metadata.namespace ?? '', name: metadata.name })
+      }
     }
   }, RESYNC_MS)
 
@@ -124,12 +131,14 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
 
   async function lead(): Promise<void> {
     await leadership?.acquired
+    leadingSince = now()
     metrics.leading(config.LEASE_NAME, true)
     void leadership?.lost.then(() => {
       metrics.leading(config.LEASE_NAME, false)
       options.onFatal?.(new Error('The lease is lost: another process may be leading'))
     }, undefined)
-    await running.start(leadership?.signal ?? new AbortController().signal)
+    const signal = leadership?.signal ?? new AbortController().signal
+    await Promise.all(controllers.map((c) => c.start(signal)))
     log.info({ identity, namespace: config.WATCH_NAMESPACE ?? '(all)' }, 'workers started')
   }
 
@@ -137,14 +146,14 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   async function closeAll(): Promise<void> {
     stopping.abort()
     clearInterval(resync)
-    await running.stop() // before resigning: running reconciles may still write
+    await Promise.all(controllers.map((c) => c.stop())) // before resigning: running reconciles may still write
     await leadership?.resign()
     metrics.leading(config.LEASE_NAME, false)
     await work
     await servers.progress.close()
-    await receiver.close()
+    await progress.close()
     await events.flush()
-    await Promise.all([caches.stop(), gpuNodes?.cache.stop()])
+    await Promise.all([...kinds.map(({ cache }) => cache.resources.stop()), jobCaches.stop(), gpuNodes?.cache.stop()])
     await Promise.all([servers.health.close(), servers.metrics.close()])
   }
 
@@ -160,7 +169,41 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   }
 }
 
-const childConfig = (config: OperatorConfig, progressUrl: string, gpuNodes: GpuNodes | undefined): ChildConfig => ({
+interface Listed {
+  list(): unknown[]
+}
+
+interface KindOptions {
+  cluster: Cluster
+  namespace: string | undefined
+  metrics: OperatorMetrics
+  onGone(uid: string): void
+}
+
+/** The queue of a kind, and the cache that fills it. */
+function openKind(kind: ProgramKind, { cluster, namespace, metrics, onGone }: KindOptions) {
+  const name = kind.resource.kind.toLowerCase()
+  const measured = metrics.controller(name)
+  const queue = new ObjectQueue(new WorkQueue({ watcher: measured.queue }))
+  const cache = openResourceCache({
+    cluster,
+    kind,
+    namespace,
+    onChange: (key, urgency) => queue.changed(key, urgency),
+    onGone,
+    onInterrupted: () => metrics.interrupted(kind.resource.plural),
+  })
+  metrics.watchPhases(kind, cache.resources)
+  return { kind, cache, controller: { name, queue, metrics: measured } }
+}
+
+const programConfig = (
+  kind: ProgramKind,
+  config: OperatorConfig,
+  progressUrl: string,
+  gpuNodes: GpuNodes | undefined,
+): ProgramConfig => ({
+  ...kind.size(config),
   image: config.JOB_IMAGE,
   storeSecret: config.STORE_SECRET,
   serviceAccount: config.JOB_SERVICE_ACCOUNT,
@@ -170,13 +213,8 @@ const childConfig = (config: OperatorConfig, progressUrl: string, gpuNodes: GpuN
     return gpuNodes?.any() ?? config.GPU_AVAILABLE === true
   },
   gpuWaitSeconds: config.GPU_WAIT_SECONDS,
-  cpu: config.JOB_CPU,
-  cpuBackfill: config.JOB_CPU_BACKFILL,
-  memory: config.JOB_MEMORY,
-  memoryMax: config.JOB_MEMORY_MAX,
-  scratch: config.JOB_SCRATCH,
   logLevel: config.LOG_LEVEL,
-  priorityClasses: config.JOB_PRIORITY_CLASSES as ChildConfig['priorityClasses'],
+  priorityClasses: config.JOB_PRIORITY_CLASSES as ProgramConfig['priorityClasses'],
   nodeSelector: config.JOB_NODE_SELECTOR,
   tolerations: config.JOB_TOLERATIONS,
 })

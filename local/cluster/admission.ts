@@ -68,6 +68,10 @@ export function customResource(kind: Kind): ResourceRules {
   }
 }
 
+const FIXED = /^self\.(\w+) == oldSelf\.\1$/
+/** Of a field that may be absent. */
+const FIXED_IF_SET = /^has\(self\.(\w+)\) == has\(oldSelf\.\1\) && \(!has\(self\.\1\) \|\| self\.\1 == oldSelf\.\1\)$/
+
 /**
  * The zod schema does not say what an update may change; the CEL rules do. Rules without `oldSelf` repeat the schema. A
  * rule about updates that this cluster cannot evaluate is an error.
@@ -77,7 +81,7 @@ function immutableFields(kind: Kind): ReadonlySet<string> {
   const aboutUpdates = rules.filter(({ rule }) => rule.includes('oldSelf'))
   return new Set(
     aboutUpdates.map(({ rule }) => {
-      const field = /^self\.(\w+) == oldSelf\.\1$/.exec(rule)?.[1]
+      const field = (FIXED.exec(rule) ?? FIXED_IF_SET.exec(rule))?.[1]
       if (!field) throw new Error(`${kind.kind}: the local cluster does not understand the rule ${rule}`)
       return field
     }),

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, homedir, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Kind } from '../../crds/kind.ts'
-import { transcodeJobKind } from '../../crds/transcode-job.ts'
+import { KINDS } from '../../crds/kinds.ts'
 import {
   type Cluster,
   ClusterError,
@@ -79,7 +79,7 @@ export function openLocalCluster(options: LocalClusterOptions = {}): LocalCluste
   const folder = resolve(options.folder ?? mkdtempSync(join(tmpdir(), 'keepsake-cluster-')))
   const releaseFolder = claimFolder(folder)
   if (options.logFolder !== undefined) pruneOutput(options.logFolder)
-  const store = new Store([...BUILT_IN, ...(options.kinds ?? [transcodeJobKind]).map(customResource)])
+  const store = new Store([...BUILT_IN, ...(options.kinds ?? KINDS).map(customResource)])
   const controllers = [
     runCollector(store),
     runJobController(store, { backoffBaseMs: options.backoffBaseMs ?? 1000, log }),

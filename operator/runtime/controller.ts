@@ -1,7 +1,8 @@
 import { ClusterError, type ObjectKey } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ControllerMetrics } from './metrics.ts'
-import { type AddOptions, PRIORITY, WorkQueue } from './queue.ts'
+import { keyOf, type ObjectQueue } from './object-queue.ts'
+import type { Work } from './queue.ts'
 
 export interface Result {
   /** Reconcile again after this time, even without a change. */
@@ -31,12 +32,11 @@ export interface ControllerOptions {
   reconcileTimeoutMs?: number
   log: Log
   metrics: ControllerMetrics
-  queue?: WorkQueue
+  /** Filled by the caches, which exist before the controller. */
+  queue: ObjectQueue
 }
 
 export interface Controller {
-  /** Requests a reconcile of this object. */
-  enqueue(key: ObjectKey, options?: AddOptions): void
   /** True once all caches are complete. */
   isSynced(): boolean
   /** Starts the workers once the caches are complete; rejects when the caches are not complete in time. */
@@ -45,11 +45,6 @@ export interface Controller {
   stop(): Promise<void>
 }
 
-const textOf = ({ namespace, name }: ObjectKey) => `${namespace}/${name}`
-const keyOf = (text: string): ObjectKey => {
-  const at = text.indexOf('/')
-  return { namespace: text.slice(0, at), name: text.slice(at + 1) }
-}
 /** True for a programming error, which in Go would be a panic. */
 const isBug = (error: unknown) =>
   !(error instanceof Error) || [TypeError, ReferenceError, RangeError, SyntaxError].some((bug) => error instanceof bug)
@@ -57,7 +52,7 @@ const isBug = (error: unknown) =>
 /** Caches → queue → reconcile, with the semantics of controller-runtime. Standbys fill the queue but run no workers. */
 export function createController(options: ControllerOptions): Controller {
   const { name, log, metrics, caches, reconcileTimeoutMs = 120_000, cacheSyncTimeoutMs = 120_000 } = options
-  const queue = options.queue ?? new WorkQueue({ watcher: metrics.queue })
+  const queue = options.queue.work
   metrics.watch(queue)
   metrics.maxConcurrentReconciles.set(options.concurrency)
   let synced = false
@@ -65,6 +60,7 @@ export function createController(options: ControllerOptions): Controller {
   let workers: Promise<unknown> = Promise.resolve()
   const everySync = Promise.all(caches.map((c) => c.synced())).then(() => {
     synced = true
+    options.queue.goLive()
   })
   everySync.catch(() => {}) // start() reports it
 
@@ -73,14 +69,14 @@ export function createController(options: ControllerOptions): Controller {
       const next = await queue.take()
       if (!next || signal.aborted) return
       try {
-        await runOnce(next.key, next.priority, signal)
+        await runOnce(next, signal)
       } finally {
         queue.done(next.key)
       }
     }
   }
 
-  async function runOnce(text: string, priority: number, signal: AbortSignal): Promise<void> {
+  async function runOnce(work: Work, signal: AbortSignal): Promise<void> {
     const endTimer = metrics.reconcileTime.startTimer()
     metrics.activeWorkers.inc()
     const halted = new AbortController()
@@ -92,9 +88,9 @@ export function createController(options: ControllerOptions): Controller {
     signal.addEventListener('abort', follow, { once: true })
     try {
       // Await the reconcile even when it is late: a second one for the same key must never run beside it.
-      settle(text, priority, await options.reconcile(keyOf(text), halted.signal))
+      settle(work, await options.reconcile(keyOf(work), halted.signal))
     } catch (error) {
-      if (!signal.aborted) fail(text, priority, error)
+      if (!signal.aborted) fail(work, error)
     } finally {
       clearTimeout(timer)
       signal.removeEventListener('abort', follow)
@@ -103,30 +99,29 @@ export function createController(options: ControllerOptions): Controller {
     }
   }
 
-  function settle(text: string, priority: number, result: Result | undefined): void {
-    queue.forget(text)
+  function settle({ key, priority }: Work, result: Result | undefined): void {
+    queue.forget(key)
     const afterMs = result?.requeueAfterMs ?? 0
     if (afterMs > 0) {
-      queue.add(text, { priority, afterMs })
+      queue.add(key, { priority, afterMs })
       metrics.reconciled('requeue_after')
     } else metrics.reconciled('success')
   }
 
-  function fail(text: string, priority: number, error: unknown): void {
+  function fail({ key, priority }: Work, error: unknown): void {
     const terminal = error instanceof TerminalError
     if (isBug(error)) metrics.panics.inc()
     if (terminal) metrics.terminalErrors.inc()
     else {
       const asked = error instanceof ClusterError ? (error.retryAfterSeconds ?? 0) * 1000 : 0
-      queue.addRateLimited(text, { priority, atLeastMs: asked })
+      queue.addRateLimited(key, { priority, atLeastMs: asked })
     }
     metrics.errors.inc()
     metrics.reconciled('error')
-    log.error({ err: error, controller: name, object: text, terminal }, 'reconcile failed')
+    log.error({ err: error, controller: name, object: key, terminal }, 'reconcile failed')
   }
 
   return {
-    enqueue: (key, add) => queue.add(textOf(key), { priority: synced ? PRIORITY.live : PRIORITY.initial, ...add }),
     isSynced: () => synced,
     async start(signal) {
       let timer: NodeJS.Timeout | undefined

@@ -2,10 +2,12 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
 import { type Cluster, JOBS, type KubeObject, PODS } from '../../lib/runtime/kube/cluster.ts'
-import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
-import { type ChildConfig, childJob, OUR_LABELS } from '../../operator/transcode-job/child.ts'
-import { plan } from '../../operator/transcode-job/plan.ts'
-import { STATUS_MANAGER } from '../../operator/transcode-job/writer.ts'
+import type { Job, Pod } from '../../operator/jobs/batch.ts'
+import { OUR_LABELS } from '../../operator/jobs/labels.ts'
+import { childJob, type ProgramConfig } from '../../operator/program/child.ts'
+import { plan } from '../../operator/program/plan.ts'
+import { STATUS_MANAGER } from '../../operator/program/writer.ts'
+import { transcodeJob } from '../../operator/transcode-job/kind.ts'
 
 /** A resource as the API makes it for an uploaded video. */
 export function newResource(namespace: string): KubeObject {
@@ -104,12 +106,12 @@ export function kubeletOf(cluster: Cluster, namespace: string, runMs: number): K
  * A namespace as a long-lived installation has it, made without the operator: every second resource is running, the
  * others have succeeded; each with its Job and its pod.
  */
-export async function fill(cluster: Cluster, namespace: string, n: number, config: ChildConfig): Promise<void> {
+export async function fill(cluster: Cluster, namespace: string, n: number, config: ProgramConfig): Promise<void> {
   await many(n, 48, async (i) => {
     const resource = await cluster.create<KubeObject>(TRANSCODE_JOBS, newResource(namespace))
     const parsed = parseTranscodeJob(resource)
     if ('problem' in parsed) throw new Error(parsed.problem)
-    const made = await cluster.create<Job>(JOBS, childJob(parsed.resource, 1, config))
+    const made = await cluster.create<Job>(JOBS, childJob(transcodeJob, parsed.resource, 1, config))
     const template = made.spec['template'] as { metadata: object; spec: object }
     const ownerReferences = [
       { apiVersion: 'batch/v1', kind: 'Job', name: made.metadata.name, uid: made.metadata.uid ?? '', controller: true },
@@ -127,7 +129,7 @@ async function advance(
   made: Job,
   podName: string,
   phase: 'Running' | 'Succeeded',
-  config: ChildConfig,
+  config: ProgramConfig,
 ): Promise<void> {
   const { namespace } = resource.metadata
   const name = made.metadata.name
@@ -138,7 +140,7 @@ async function advance(
   const pod = await cluster.applyStatus<Pod>(PODS, { namespace, name: podName }, podStatus, 'bench-kubelet')
   const job = await cluster.applyStatus<Job>(JOBS, { namespace, name }, jobStatus, 'bench-controller')
   if (phase === 'Succeeded') await cluster.patch(JOBS, { namespace, name }, { spec: { ttlSecondsAfterFinished: 3600 } })
-  const next = plan({ resource, job, pods: [pod], leftovers: [], config, now: new Date() })
+  const next = plan({ kind: transcodeJob, resource, job, pods: [pod], leftovers: [], config, now: new Date() })
   const after = await cluster.applyStatus<KubeObject>(
     TRANSCODE_JOBS,
     { namespace, name: resource.metadata.name },

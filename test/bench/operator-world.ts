@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { KINDS } from '../../crds/kinds.ts'
 import { ensureBinaries } from '../cluster/driver/build.ts'
 import { type ControlPlane, runControlPlane, serverPort } from '../cluster/driver/control-plane.ts'
 import { openRunFolder } from '../cluster/driver/run-folder.ts'
@@ -63,8 +64,8 @@ export async function openWorld(): Promise<BenchWorld> {
     await plane.certificates.issue(userOf(who), `/O=system:masters/CN=${userOf(who)}`, [`DNS:${userOf(who)}`])
     await plane.certificates.kubeconfig(userOf(who), plane.server)
   }
-  await plane.kubectl('apply', '--server-side', '-f', join(ROOT, 'crds/transcodejobs.yaml'))
-  await plane.kubectl('wait', '--for=condition=Established', 'crd/transcodejobs.media.keepsake.dev', '--timeout=30s')
+  for (const { plural } of KINDS) await plane.kubectl('apply', '--server-side', '-f', join(ROOT, `crds/${plural}.yaml`))
+  await plane.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=30s')
   return {
     plane,
     audit: auditOf(log),

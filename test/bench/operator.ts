@@ -4,7 +4,7 @@ import { pino } from 'pino'
 import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
-import { childConfig } from '../support/transcode-job.ts'
+import { programConfig } from '../support/program-kinds.ts'
 import { latencies, requestsOf, spanOf } from './operator-audit.ts'
 import { atRate, fill, kubeletOf, many, newResource } from './operator-load.ts'
 import { type BenchWorld, CONTENDERS, type Contender, load, openWorld, userOf } from './operator-world.ts'
@@ -120,7 +120,7 @@ async function burst(world: BenchWorld, cluster: Cluster): Promise<void> {
 async function restart(world: BenchWorld, cluster: Cluster): Promise<void> {
   const namespace = await fresh(world)
   await world.plane.faults.stopControllers()
-  const config = { ...childConfig, image: 'localhost/keepsake:dev' }
+  const config = { ...programConfig, image: 'localhost/keepsake:dev' }
   console.log(`making ${MANY} resources with their Jobs and pods`)
   await fill(cluster, namespace, MANY, config)
   for (const who of alternating()) {

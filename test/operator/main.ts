@@ -9,11 +9,12 @@ import { succeededOf } from '../../crds/run.ts'
 import { startApiServer } from '../support/api-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { controllersOf, operatorEnv } from '../support/operator-world.ts'
+import { eachKind, TRANSCODE } from '../support/program-kinds.ts'
 
 const MAIN = fileURLToPath(new URL('../../operator/main.ts', import.meta.url))
 
 /** The real program, against an API server that outlives it. */
-async function open(t: { teardown(fn: () => Promise<void>): unknown }) {
+async function open(t: { teardown(fn: () => Promise<void>): unknown }, kit = TRANSCODE) {
   const api = await startApiServer()
   const folder = mkdtempSync(join(tmpdir(), 'operator-'))
   const kubeconfig = join(folder, 'config')
@@ -50,34 +51,36 @@ async function open(t: { teardown(fn: () => Promise<void>): unknown }) {
     const exit = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
     return { child, exit, output: () => output }
   }
-  return { api, start, ...controllersOf(api.store) }
+  return { api, start, ...controllersOf(api.store, kit) }
 }
 
-for (const where of ['operator.job-created', 'operator.status-applied', 'operator.status-applied:2']) {
-  t.test(`killed at ${where}, the next one goes on as if nothing had happened`, async (t) => {
-    const w = await open(t)
-    w.submit('med-1')
-    const first = w.start({ KEEPSAKE_FAILPOINT: where })
-    // A resource that goes well is written about twice: when its pod runs and at its end.
-    const atTheEnd = where.endsWith(':2')
-    if (atTheEnd) {
-      await w.awaitJob('med-1')
-      w.run('med-1')
-      await eventually('the first status', () => w.resource('med-1')?.status?.phase === 'Running')
-      w.succeed('med-1')
-    }
-    t.strictSame(await first.exit, [null, 'SIGKILL'], first.output())
-    w.start()
-    await eventually('a status', () => w.resource('med-1')?.status?.jobName)
-    if (!atTheEnd) {
-      w.run('med-1')
-      w.succeed('med-1')
-    }
-    await eventually('success', () => succeededOf(w.resource('med-1')?.status)?.status === 'True')
-    t.equal(w.jobs().length, 1)
-    t.match(w.resource('med-1')?.status, { attempts: 1, progress: { percent: 100 } })
-  })
-}
+eachKind((t, kit) => {
+  for (const where of ['operator.job-created', 'operator.status-applied', 'operator.status-applied:2']) {
+    t.test(`killed at ${where}, the next one goes on as if nothing had happened`, async (t) => {
+      const w = await open(t, kit)
+      w.submit('med-1')
+      const first = w.start({ KEEPSAKE_FAILPOINT: where })
+      // A resource that goes well is written about twice: when its pod runs and at its end.
+      const atTheEnd = where.endsWith(':2')
+      if (atTheEnd) {
+        await w.awaitJob('med-1')
+        w.run('med-1')
+        await eventually('the first status', () => w.resource('med-1')?.status?.phase === 'Running')
+        w.succeed('med-1')
+      }
+      t.strictSame(await first.exit, [null, 'SIGKILL'], first.output())
+      w.start()
+      await eventually('a status', () => w.resource('med-1')?.status?.jobName)
+      if (!atTheEnd) {
+        w.run('med-1')
+        w.succeed('med-1')
+      }
+      await eventually('success', () => succeededOf(w.resource('med-1')?.status)?.status === 'True')
+      t.equal(w.jobs().length, 1)
+      t.match(w.resource('med-1')?.status, { attempts: 1, progress: { percent: 100 } })
+    })
+  }
+})
 
 t.test('SIGTERM gives the lease back and ends well', async (t) => {
   const w = await open(t)

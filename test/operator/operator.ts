@@ -14,12 +14,13 @@ import { startOperator } from '../../operator/operator.ts'
 import { startApiServer } from '../support/api-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { controllersOf, operatorEnv } from '../support/operator-world.ts'
+import { eachKind, KITS, TRANSCODE } from '../support/program-kinds.ts'
 import { quietLog } from '../support/quiet-log.ts'
 
 const leader = { leaseDurationMs: 1000, renewDeadlineMs: 600, retryPeriodMs: 50 }
 const report: ProgressReport = { percent: 12.7, speed: 1.84, etaSeconds: 61, stage: 'Encoding', accelerator: 'cpu' }
 
-async function open(t: { teardown(fn: () => Promise<void>): unknown }, progressIntervalMs = 150) {
+async function open(t: { teardown(fn: () => Promise<void>): unknown }, kit = TRANSCODE, progressIntervalMs = 150) {
   const api = await startApiServer()
   t.teardown(() => api.close())
   const kube = new KubeConfig()
@@ -38,7 +39,7 @@ async function open(t: { teardown(fn: () => Promise<void>): unknown }, progressI
     t.teardown(close)
     return { ...operator, cluster, fatal, close }
   }
-  return { api, start, ...controllersOf(api.store) }
+  return { api, start, ...controllersOf(api.store, kit) }
 }
 
 async function post(url: string, token: string | undefined, body: unknown, init: RequestInit = {}) {
@@ -66,57 +67,84 @@ async function pour(url: string, token: string): Promise<number | undefined> {
   }
 }
 
-t.test('a TranscodeJob becomes a Job, shows its progress, and ends', async (t) => {
-  const w = await open(t)
-  const operator = await w.start()
-  w.submit('med-1')
-  await w.awaitJob('med-1')
-  w.run('med-1')
-  await eventually('Running', () => w.resource('med-1')?.status?.phase === 'Running')
+eachKind((t, kit) => {
+  t.test('a resource becomes a Job, shows its progress, and ends', async (t) => {
+    const w = await open(t, kit)
+    const operator = await w.start()
+    w.submit('med-1')
+    await w.awaitJob('med-1')
+    w.run('med-1')
+    await eventually('Running', () => w.resource('med-1')?.status?.phase === 'Running')
 
-  const env = w.envOf('med-1')
-  t.equal(env['PROGRESS_URL'], operator.progressUrl)
-  t.equal(await post(operator.progressUrl, env['PROGRESS_TOKEN'], report), 202)
-  await eventually('progress', () => w.resource('med-1')?.status?.progress)
-  t.match(w.resource('med-1')?.status, {
-    phase: 'Running',
-    accelerator: 'cpu',
-    progress: { percent: 12, speed: '1.8x', etaSeconds: 61, stage: 'Encoding' },
+    const env = w.envOf('med-1')
+    t.equal(env['PROGRESS_URL'], operator.progressUrl)
+    t.equal(await post(operator.progressUrl, env['PROGRESS_TOKEN'], report), 202)
+    await eventually('progress', () => w.resource('med-1')?.status?.progress)
+    t.match(w.resource('med-1')?.status, {
+      phase: 'Running',
+      accelerator: 'cpu',
+      progress: { percent: 12, speed: '1.8x', etaSeconds: 61, stage: 'Encoding' },
+    })
+
+    w.succeed('med-1')
+    await eventually('100 percent', () => succeededOf(w.resource('med-1')?.status)?.status === 'True')
+    t.match(w.resource('med-1')?.status, { phase: 'Succeeded', progress: { percent: 100, playable: [kit.output.id] } })
+    await eventually('ttl of the Job', () => w.jobOf('med-1').spec.ttlSecondsAfterFinished === 3600)
+    await eventually('410', async () => (await post(operator.progressUrl, env['PROGRESS_TOKEN'], report)) === 410)
+    await eventually('both events', () => w.api.store.all(EVENTS_V1).length >= 2)
+    t.match(w.api.store.all(EVENTS_V1), [{ reason: 'JobCreated' }, { reason: 'Succeeded' }])
   })
 
-  w.succeed('med-1')
-  await eventually('100 percent', () => succeededOf(w.resource('med-1')?.status)?.status === 'True')
-  t.match(w.resource('med-1')?.status, { phase: 'Succeeded', progress: { percent: 100, playable: ['m1'] } })
-  await eventually('ttl of the Job', () => w.jobOf('med-1').spec.ttlSecondsAfterFinished === 3600)
-  await eventually('410', async () => (await post(operator.progressUrl, env['PROGRESS_TOKEN'], report)) === 410)
-  await eventually('both events', () => w.api.store.all(EVENTS_V1).length >= 2)
-  t.match(w.api.store.all(EVENTS_V1), [{ reason: 'JobCreated' }, { reason: 'Succeeded' }])
+  t.test(
+    'progress is written at once when it is the first or makes something playable, else at intervals',
+    async (t) => {
+      const w = await open(t, kit, 400)
+      const operator = await w.start()
+      w.submit('med-1')
+      await w.awaitJob('med-1')
+      w.run('med-1')
+      await eventually('Running', () => w.resource('med-1')?.status?.phase === 'Running')
+      const token = w.envOf('med-1')['PROGRESS_TOKEN']
+      const percent = () => w.resource('med-1')?.status?.progress?.percent
+      const writes = () => w.api.seen.filter((r) => r.query.get('fieldManager') === 'keepsake-progress').length
+      const send = (change: Partial<ProgressReport>) => post(operator.progressUrl, token, { ...report, ...change })
+
+      await send({ percent: 1 })
+      await eventually('the first', () => percent() === 1)
+      for (const p of [2, 3, 4]) await send({ percent: p })
+      t.equal(writes(), 1)
+      await send({ percent: 5, playable: [kit.output.id, 'never heard of'] })
+      await eventually('playable', () => percent() === 5)
+      t.strictSame(w.resource('med-1')?.status?.progress?.playable, [kit.output.id])
+      for (const p of [6, 7, 8]) await send({ percent: p })
+      t.equal(percent(), 5)
+      await eventually('the newest last', () => percent() === 8)
+      t.strictSame(w.resource('med-1')?.status?.progress?.playable, [kit.output.id], 'what was playable stays so')
+      t.equal(writes(), 3)
+    },
+  )
 })
 
-t.test('progress is written at once when it is the first or makes something playable, else at intervals', async (t) => {
-  const w = await open(t, 400)
+t.test('resources of the same name and different kinds have nothing to do with each other', async (t) => {
+  const w = await open(t)
+  const others = KITS.map((kit) => controllersOf(w.api.store, kit))
   const operator = await w.start()
-  w.submit('med-1')
-  await w.awaitJob('med-1')
-  w.run('med-1')
-  await eventually('Running', () => w.resource('med-1')?.status?.phase === 'Running')
-  const token = w.envOf('med-1')['PROGRESS_TOKEN']
-  const percent = () => w.resource('med-1')?.status?.progress?.percent
-  const writes = () => w.api.seen.filter((r) => r.query.get('fieldManager') === 'keepsake-progress').length
-  const send = (change: Partial<ProgressReport>) => post(operator.progressUrl, token, { ...report, ...change })
+  for (const of of others) of.submit('one')
+  for (const of of others) await of.awaitJob('one')
+  for (const of of others) of.run('one')
+  for (const of of others) await eventually('Running', () => of.resource('one')?.status?.phase === 'Running')
+  t.equal(new Set(others.map((of) => of.jobOf('one').metadata.name)).size, KITS.length)
 
-  await send({ percent: 1 })
-  await eventually('the first', () => percent() === 1)
-  for (const p of [2, 3, 4]) await send({ percent: p })
-  t.equal(writes(), 1)
-  await send({ percent: 5, playable: ['m1', 'never heard of'] })
-  await eventually('playable', () => percent() === 5)
-  t.strictSame(w.resource('med-1')?.status?.progress?.playable, ['m1'])
-  for (const p of [6, 7, 8]) await send({ percent: p })
-  t.equal(percent(), 5)
-  await eventually('the newest last', () => percent() === 8)
-  t.strictSame(w.resource('med-1')?.status?.progress?.playable, ['m1'], 'what was playable stays so')
-  t.equal(writes(), 3)
+  const [first, ...rest] = others as [(typeof others)[0], ...typeof others]
+  t.equal(await post(operator.progressUrl, first.envOf('one')['PROGRESS_TOKEN'], report), 202)
+  await eventually('progress', () => first.resource('one')?.status?.progress)
+  first.succeed('one')
+  await eventually('success', () => succeededOf(first.resource('one')?.status)?.status === 'True')
+  for (const of of rest) {
+    t.match(of.resource('one')?.status, { phase: 'Running', progress: undefined })
+    t.equal(await post(operator.progressUrl, of.envOf('one')['PROGRESS_TOKEN'], report), 202, 'still runs')
+  }
+  t.equal(await post(operator.progressUrl, first.envOf('one')['PROGRESS_TOKEN'], report), 410)
 })
 
 t.test('reports that nobody asked for get their answer', async (t) => {
@@ -172,9 +200,12 @@ t.test('health says when the caches are complete; metrics are served', async (t)
   const text = await (await fetch(operator.metricsUrl)).text()
   for (const line of [
     'keepsake_transcode_jobs{phase="Running"} 0',
+    'keepsake_highlight_renders{phase="Running"} 0',
     'keepsake_cache_objects{resource="pods"} 0',
     'keepsake_watch_interruptions_total{resource="pods"} 1',
     'controller_runtime_reconcile_total{controller="transcodejob",result="error"} 0',
+    'controller_runtime_reconcile_total{controller="highlightrender",result="error"} 0',
+    'workqueue_depth{name="highlightrender",controller="highlightrender",priority="0"} 0',
     'leader_election_master_status{name="keepsake-operator"}',
   ]) {
     t.ok(text.includes(line), line)

@@ -11,7 +11,7 @@ import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
 import { openLocalCluster } from '../../local/cluster/local-cluster.ts'
 import { OperatorConfig } from '../../operator/config.ts'
 import { startOperator } from '../../operator/operator.ts'
-import type { RawTranscodeJob } from '../../operator/transcode-job/caches.ts'
+import type { RawResource } from '../../operator/program/kind.ts'
 import { eventually } from '../support/eventually.ts'
 import { operatorEnv } from '../support/operator-world.ts'
 import { quietLog } from '../support/quiet-log.ts'
@@ -40,12 +40,12 @@ async function open(t: { teardown(fn: () => Promise<void>): unknown }) {
     cluster,
     submit: (spec: object = {}) =>
       cluster.create(TRANSCODE_JOBS, newTranscodeJob({ spec: { renditions: ['360p'], ...spec } }) as KubeObject),
-    seen: async () => (await cluster.get<RawTranscodeJob>(TRANSCODE_JOBS, key))?.status,
+    seen: async () => (await cluster.get<RawResource>(TRANSCODE_JOBS, key))?.status,
     over: async () => {
       await eventually(
         'the end',
         async () => {
-          const resource = await cluster.get<RawTranscodeJob>(TRANSCODE_JOBS, key)
+          const resource = await cluster.get<RawResource>(TRANSCODE_JOBS, key)
           return ['True', 'False'].includes(succeededOf(resource?.status)?.status ?? '')
         },
         60_000,

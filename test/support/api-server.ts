@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
-import { transcodeJobKind } from '../../crds/transcode-job.ts'
+import { KINDS } from '../../crds/kinds.ts'
 import {
   ClusterError,
   type ClusterErrorReason,
@@ -74,7 +74,7 @@ export interface ApiServerOptions {
  * cluster. Knobs break things on demand.
  */
 export async function startApiServer(options: ApiServerOptions = {}) {
-  const rules = [...BUILT_IN, customResource(transcodeJobKind)]
+  const rules = [...BUILT_IN, ...KINDS.map(customResource)]
   const store = new Store(rules)
   const history: Happening[] = []
   const watchers = new Set<Watcher>()

@@ -1,7 +1,7 @@
 import { KubeConfig } from '@kubernetes/client-node'
 import { NODES, PODS } from '../../lib/runtime/kube/cluster.ts'
 import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
-import type { Pod } from '../../operator/transcode-job/batch.ts'
+import type { Pod } from '../../operator/jobs/batch.ts'
 import type { TestCluster } from '../cluster/driver/cluster.ts'
 import { eventually } from './eventually.ts'
 import type { operatorPlane } from './operator-plane.ts'

@@ -2,27 +2,27 @@ import { randomUUID } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { KubeConfig } from '@kubernetes/client-node'
 import type { Test } from 'tap'
+import { KINDS } from '../../crds/kinds.ts'
 import { type RunProgress, type RunStatus, succeededOf } from '../../crds/run.ts'
-import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import { type Cluster, EVENTS_V1, JOBS, type KubeObject, PODS, type Resource } from '../../lib/runtime/kube/cluster.ts'
 import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
-import type { Job, Pod } from '../../operator/transcode-job/batch.ts'
-import type { RawTranscodeJob } from '../../operator/transcode-job/caches.ts'
-import { OWNER_UID } from '../../operator/transcode-job/child.ts'
-import { PROGRESS_MANAGER } from '../../operator/transcode-job/progress.ts'
+import type { Job, Pod } from '../../operator/jobs/batch.ts'
+import { OWNER_UID } from '../../operator/jobs/labels.ts'
+import type { RawResource } from '../../operator/program/kind.ts'
+import { PROGRESS_MANAGER } from '../../operator/program/progress.ts'
 import type { TestCluster } from '../cluster/driver/cluster.ts'
 import { established } from './established.ts'
 import { eventually } from './eventually.ts'
 import { OPERATOR, operatorAccounts } from './operator-account.ts'
 import { type OperatorProcess, startOperatorProcess } from './operator-process.ts'
 import { podsByHand } from './pods-by-hand.ts'
+import { type Kit, TRANSCODE } from './program-kinds.ts'
 import { quietLog } from './quiet-log.ts'
 import { statusPatcher } from './status-patch.ts'
-import { newTranscodeJob } from './transcode-job.ts'
 
 /** Many worlds share a machine that may be slow, and the Job controller waits 10, 20, 40 s between attempts. */
 const PATIENCE_MS = 120_000
-const CRD = fileURLToPath(new URL('../../crds/transcodejobs.yaml', import.meta.url))
+const CRDS = KINDS.map(({ plural }) => fileURLToPath(new URL(`../../crds/${plural}.yaml`, import.meta.url)))
 
 /** From now on, every Job there ever is, by namespace: also one that is made twice and removed. */
 export function jobsEverMade(kube: Cluster): Map<string, Set<string>> {
@@ -45,11 +45,11 @@ interface StoredEvent extends KubeObject {
 }
 
 /**
- * A real API server with our CRD, seen by an administrator, with real operators. There is no node: the Job controller
+ * A real API server with our CRDs, seen by an administrator, with real operators. There is no node: the Job controller
  * makes pods, the test says what became of them.
  */
 export async function operatorPlane(t: Test, plane: TestCluster) {
-  await plane.kubectl('apply', '--server-side', '-f', CRD)
+  for (const file of CRDS) await plane.kubectl('apply', '--server-side', '-f', file)
   await established(plane.kubectl, 'crd', '--all')
   // The garbage collector looks for new kinds every half minute; a new one knows them at once.
   await plane.faults?.stopControllers()
@@ -65,8 +65,8 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
     close()
   })
 
-  /** A namespace of the test's own, as its part of the cluster. */
-  async function world(t: Test) {
+  /** A namespace of the test's own, as its part of the cluster, for resources of one kind. */
+  async function world(t: Test, { kind, newResource, name: kindName }: Kit = TRANSCODE) {
     const namespace = `w-${randomUUID().slice(0, 8)}`
     await plane.kubectl('create', 'namespace', namespace)
     // Without it the Job controller makes no pod, and tries again ever later.
@@ -79,7 +79,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
     const account = await accountIn(namespace)
     const kubectl = (...args: string[]) => plane.kubectl('--namespace', namespace, ...args)
     const key = (name: string) => ({ namespace, name })
-    const resource = (name: string) => kube.get<RawTranscodeJob>(TRANSCODE_JOBS, key(name))
+    const resource = (name: string) => kube.get<RawResource>(kind.resource, key(name))
     const status = async (name: string) => (await resource(name))?.status
     const condition = async (name: string) => succeededOf(await status(name))
     const jobs = async (name?: string) =>
@@ -119,11 +119,11 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
       ).catch(async (error: Error) => {
         throw new Error(`${error.message}; it is ${JSON.stringify(await status(name))}`)
       })
-    /** Of a TranscodeJob, newest last, as `Type Reason: note`. */
+    /** Of a resource, newest last, as `Type Reason: note`. */
     async function events(name: string): Promise<string[]> {
       const all = await kube.list<StoredEvent>(EVENTS_V1, { namespace })
       return all
-        .filter((e) => e.regarding.name === name && e.regarding.kind === 'TranscodeJob')
+        .filter((e) => e.regarding.name === name && e.regarding.kind === kindName)
         .sort((a, b) => ageOf(a).localeCompare(ageOf(b)))
         .map((e) => `${e.type} ${e.reason}: ${e.note}`)
     }
@@ -140,11 +140,11 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
       becomes,
       /** As the receiver of progress writes it. */
       progress: (name: string, progress: RunProgress) =>
-        kube.applyStatus(TRANSCODE_JOBS, key(name), { progress, accelerator: 'cpu' }, PROGRESS_MANAGER),
+        kube.applyStatus(kind.resource, key(name), { progress, accelerator: 'cpu' }, PROGRESS_MANAGER),
       ...podsByHand({ live, setStatus }),
       submit: (name: string, spec: object = {}) =>
-        kube.create(TRANSCODE_JOBS, newTranscodeJob({ metadata: { name, namespace }, spec }) as RawTranscodeJob),
-      edit: (name: string, spec: object) => kube.patch(TRANSCODE_JOBS, key(name), { spec }),
+        kube.create(kind.resource, newResource({ metadata: { name, namespace }, spec }) as RawResource),
+      edit: (name: string, spec: object) => kube.patch(kind.resource, key(name), { spec }),
       editJob: (name: string, spec: object) => kube.patch(JOBS, key(name), { spec }),
       setStatus: (resource: Resource, name: string, fields: object) => setStatus(resource, key(name), fields),
       awaitJob: (name: string) => eventually(`a Job of ${name}`, async () => (await jobs(name))[0], PATIENCE_MS),

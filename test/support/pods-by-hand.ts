@@ -1,6 +1,6 @@
 import type { JobResult } from '../../lib/contract/job-result.ts'
 import { type ObjectKey, PODS, type Resource } from '../../lib/runtime/kube/cluster.ts'
-import type { JobCondition, Pod } from '../../operator/transcode-job/batch.ts'
+import type { JobCondition, Pod } from '../../operator/jobs/batch.ts'
 
 export interface Ending {
   exitCode: number

@@ -1,4 +1,4 @@
-import { transcodeJobKind } from '../../crds/transcode-job.ts'
+import { KINDS } from '../../crds/kinds.ts'
 import type {
   Cluster,
   KubeObject,
@@ -16,7 +16,7 @@ export type Fault = 'before' | 'after'
 
 /** The objects and rules of an API server and nothing that acts on them: tests play the Job controller. */
 export function storeCluster() {
-  const store = new Store([...BUILT_IN, customResource(transcodeJobKind)])
+  const store = new Store([...BUILT_IN, ...KINDS.map(customResource)])
   const writes: string[] = []
   let fault: { at: number; when: Fault } | undefined
 

@@ -1,3 +1,6 @@
+import { GROUP } from '../../../crds/kind.ts'
+import { KINDS } from '../../../crds/kinds.ts'
+
 export interface Right {
   who: 'api' | 'worker' | 'operator' | 'jobs'
   verb: string
@@ -10,9 +13,9 @@ export interface Right {
 
 const HERE = 'keepsake'
 const ELSEWHERE = 'media'
-const TRANSCODE_JOBS = 'transcodejobs@media.keepsake.dev'
-const STATUS = 'transcodejobs/status@media.keepsake.dev'
-const FINALIZERS = 'transcodejobs/finalizers@media.keepsake.dev'
+/** The same rights for every kind of custom resource; `part` is a subresource with its slash. */
+const ofKinds = (part: string, verbs: readonly string[]) =>
+  Object.fromEntries(KINDS.map(({ plural }) => [`${plural}${part}@${GROUP}`, verbs]))
 const JOBS = 'jobs@batch'
 const EVENTS = 'events@events.k8s.io'
 const LEASES = 'leases@coordination.k8s.io'
@@ -22,14 +25,14 @@ const VERBS = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete', 'd
 /** What the calls in the programs' code need; whatever else can be asked of these resources is refused. */
 const NEEDED: Record<Right['who'], Record<string, readonly string[]>> = {
   operator: {
-    [TRANSCODE_JOBS]: ['get', 'list', 'watch', 'delete'],
-    [STATUS]: ['patch'],
-    [FINALIZERS]: ['update'],
+    ...ofKinds('', ['get', 'list', 'watch', 'delete']),
+    ...ofKinds('/status', ['patch']),
+    ...ofKinds('/finalizers', ['update']),
     [JOBS]: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
     'pods@': ['list', 'watch'],
     [EVENTS]: ['create', 'patch'],
   },
-  worker: { [TRANSCODE_JOBS]: ['get', 'list', 'watch', 'create', 'delete'] },
+  worker: ofKinds('', ['get', 'list', 'watch', 'create', 'delete']),
   api: {},
   jobs: {},
 }

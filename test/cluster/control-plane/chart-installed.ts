@@ -1,6 +1,8 @@
 import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
+import { GROUP } from '../../../crds/kind.ts'
+import { KINDS } from '../../../crds/kinds.ts'
 import { established } from '../../support/established.ts'
 import { CHART, INSTALLABLE, MINIMAL, NAMESPACE, withHelm } from '../chart-support/chart.ts'
 import { type Right, rights } from '../chart-support/rights.ts'
@@ -8,6 +10,7 @@ import { clientOf } from '../chart-support/token-client.ts'
 import { controlPlane } from '../support.ts'
 
 const CRD = 'customresourcedefinition/transcodejobs.media.keepsake.dev'
+const CRDS = KINDS.map(({ plural }) => `customresourcedefinition/${plural}.${GROUP}`)
 const HOLIDAY = {
   apiVersion: 'media.keepsake.dev/v1alpha1',
   kind: 'TranscodeJob',
@@ -18,7 +21,7 @@ const HOLIDAY = {
 const plane = await controlPlane(t)
 const { helm, folder } = await withHelm(t, plane)
 await helm('install', 'demo', CHART, ...INSTALLABLE)
-await established(plane.kubectl, CRD)
+await established(plane.kubectl, ...CRDS)
 
 /** One SubjectAccessReview each: what the API server would answer to the account. */
 async function review(table: readonly Right[]): Promise<boolean[]> {
@@ -123,7 +126,7 @@ t.test('custom resources survive an uninstall, and the next install takes them o
 })
 
 t.test('an upgrade of the release upgrades the definitions', async (t) => {
-  await plane.kubectl('delete', CRD)
+  await plane.kubectl('delete', ...CRDS)
   const old = join(folder, 'old')
   await cp(CHART, old, { recursive: true })
   const file = join(old, 'files', 'crds', 'transcodejobs.yaml')
@@ -131,7 +134,7 @@ t.test('an upgrade of the release upgrades the definitions', async (t) => {
   await writeFile(file, text.replaceAll('gpuGivenUp:', 'gpuRefused:'))
   await helm('install', 'demo', old, ...INSTALLABLE)
   t.notMatch(await plane.kubectl('get', CRD, '-o', 'yaml'), /gpuGivenUp/)
-  await established(plane.kubectl, CRD)
+  await established(plane.kubectl, ...CRDS)
   await plane.kubectlIn(JSON.stringify(HOLIDAY), 'create', '-f', '-')
   await helm('upgrade', 'demo', CHART, ...INSTALLABLE)
   const now = await plane.kubectl('get', CRD, '-o', 'yaml')

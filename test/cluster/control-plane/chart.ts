@@ -126,7 +126,6 @@ t.test('the pods of conversions are shut in, unless an administrator says otherw
   t.equal(policy?.metadata.name, 'demo-keepsake-jobs')
   t.strictSame(policy?.spec?.podSelector?.matchLabels, {
     'app.kubernetes.io/name': 'keepsake',
-    'app.kubernetes.io/component': 'transcode',
     'app.kubernetes.io/managed-by': 'keepsake-operator',
   })
   t.strictSame(policy?.spec?.policyTypes, ['Ingress', 'Egress'])

@@ -1,7 +1,10 @@
 import t from 'tap'
 import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
 import { ClusterError, type KubeObject } from '../../../lib/runtime/kube/cluster.ts'
+import { highlightRender } from '../../../operator/highlight-render/kind.ts'
+import { aHighlightItem } from '../../support/highlight-render.ts'
 import { operatorPlane } from '../../support/operator-plane.ts'
+import { kitOf } from '../../support/program-kinds.ts'
 import { anInput, newTranscodeJob } from '../../support/transcode-job.ts'
 import { controlPlane } from '../support.ts'
 
@@ -205,4 +208,29 @@ t.test('status is checked too, and only by way of its subresource', async (t) =>
   t.match(await kube.get(TRANSCODE_JOBS, key), { status: { phase: 'Running' } }, 'the resource itself takes no status')
   await setStatus(TRANSCODE_JOBS, key, { phase: 'Running' })
   t.match(await kube.get(TRANSCODE_JOBS, key), { metadata: { generation: 1 } }, 'and status is no new generation')
+})
+
+t.test('a HighlightRender has its own bounds and fixed fields', async (t) => {
+  const { kind, newResource } = kitOf(highlightRender)
+  const key = { namespace, name: 'film' }
+  const submit = (name: string, spec: object = {}) =>
+    answer(() => kube.create(kind.resource, newResource({ metadata: { name, namespace }, spec }) as KubeObject))
+  const item = aHighlightItem()
+  t.equal(await submit('film'), 'accepted')
+  t.equal(await submit('long', { title: '🎂'.repeat(200), items: [{ ...item, caption: 'é'.repeat(200) }] }), 'accepted')
+  t.match(await submit('longer', { title: '🎂'.repeat(201) }), /spec\.title/)
+  t.match(await submit('lines', { items: [{ ...item, caption: 'a\nb' }] }), /spec\.items\[0\]\.caption/)
+  t.match(await submit('many', { items: Array.from({ length: 31 }, (_, i) => aHighlightItem(`m${i}`)) }), /spec\.items/)
+  t.match(await submit('below', { outputPrefix: 'org/o/media/m1/' }), /no sourceKey may lie below outputPrefix/)
+
+  const edit = (spec: object) => answer(() => kube.patch(kind.resource, key, { spec }))
+  t.equal(await edit({ suspend: true, priority: 'backfill' }), 'accepted')
+  for (const spec of [{ title: 'Winter' }, { items: [aHighlightItem('m2')] }, { renditions: ['360p'] }]) {
+    t.match(await edit(spec), /cannot be changed: create another resource instead/, JSON.stringify(spec))
+  }
+  const music = { id: 'trk_1', sourceKey: 'tracks/1' }
+  t.match(await edit({ music }), /music cannot be changed/, 'added')
+  t.equal(await submit('heard', { music }), 'accepted')
+  const removed = () => kube.patch(kind.resource, { ...key, name: 'heard' }, { spec: { music: null } })
+  t.match(await answer(removed), /music cannot be changed/, 'removed')
 })

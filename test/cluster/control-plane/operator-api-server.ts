@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { ClusterError, JOBS } from '../../../lib/runtime/kube/cluster.ts'
-import type { Job } from '../../../operator/transcode-job/batch.ts'
+import type { Job } from '../../../operator/jobs/batch.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
 import { controlPlaneWithoutNodes } from '../support.ts'

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import type { Job } from '../../../operator/transcode-job/batch.ts'
+import type { Job } from '../../../operator/jobs/batch.ts'
 import { eventually } from '../../support/eventually.ts'
 import { jobsEverMade, type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
 import type { OperatorProcess } from '../../support/operator-process.ts'
+import { KITS } from '../../support/program-kinds.ts'
 import { controlPlaneWithoutNodes } from '../support.ts'
 
 t.setTimeout(900_000)
@@ -97,10 +98,9 @@ async function kill(operator: OperatorProcess): Promise<void> {
 }
 
 const cases = await Promise.all(
-  SCENES.flatMap((scene) => scene.points.map((point) => ({ scene, point }))).map(async (one) => ({
-    ...one,
-    w: await p.world(t),
-  })),
+  KITS.flatMap((kit) => SCENES.flatMap((scene) => scene.points.map((point) => ({ kit, scene, point })))).map(
+    async (one) => ({ ...one, w: await p.world(t, one.kit) }),
+  ),
 )
 const first = p.operator({ LEADER_ELECTION: 'false' })
 const begun = cases.filter(({ scene }) => scene.isRunning)
@@ -112,8 +112,8 @@ for (const { w, scene } of cases) if (!scene.isRunning) await w.submit('med-1', 
 
 t.test('an operator is killed at each of its writes', async (t) => {
   t.jobs = 4
-  for (const { w, scene, point } of cases) {
-    t.test(`at ${point} ${scene.name}`, side(), async (t) => {
+  for (const { w, kit, scene, point } of cases) {
+    t.test(`${kit.name}: at ${point} ${scene.name}`, side(), async (t) => {
       const operator = w.operator({ LEADER_ELECTION: 'false', KEEPSAKE_FAILPOINT: point })
       await scene.cause(w)
       t.equal(await operator.ended, 'SIGKILL', 'as the failpoint does it')
@@ -127,8 +127,8 @@ t.test('the next operator goes on as if nothing had happened', async (t) => {
   t.teardown(() => kill(last)) // it would do the work of those that come
   await last.logged('workers started')
   t.jobs = 16
-  for (const { w, scene, point } of cases) {
-    t.test(`after ${point} ${scene.name}`, side(), async (t) => {
+  for (const { w, kit, scene, point } of cases) {
+    t.test(`${kit.name}: after ${point} ${scene.name}`, side(), async (t) => {
       if (scene.jobs === 2) await w.becomes('med-1', (status) => status.restarts === 1)
       await scene.finish?.(w)
       if (scene.status) {

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { Pod } from '../../../operator/transcode-job/batch.ts'
+import type { Pod } from '../../../operator/jobs/batch.ts'
 import { eventually } from '../../support/eventually.ts'
 import { nodeByHand } from '../../support/node-by-hand.ts'
 import { operatorPlane } from '../../support/operator-plane.ts'

@@ -4,8 +4,8 @@ import { succeededOf } from '../../../crds/run.ts'
 import { TRANSCODE_JOBS, type TranscodeJob } from '../../../crds/transcode-job.ts'
 import { JOBS, PODS } from '../../../lib/runtime/kube/cluster.ts'
 import { type KubeCluster, openKubeCluster } from '../../../lib/runtime/kube/kube-cluster.ts'
-import type { Job, Pod } from '../../../operator/transcode-job/batch.ts'
-import { OWNER_NAME } from '../../../operator/transcode-job/child.ts'
+import type { Job, Pod } from '../../../operator/jobs/batch.ts'
+import { transcodeJob } from '../../../operator/transcode-job/kind.ts'
 import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import type { TestCluster } from '../driver/cluster.ts'
@@ -57,7 +57,7 @@ function namespaceCalled(name: string, cluster: TestCluster, kube: KubeCluster):
     await cluster.kubectlIn(JSON.stringify(list), '-n', name, 'apply', '--server-side', '-f', '-')
   }
   const resource = (of: string) => kube.get<TranscodeJob>(TRANSCODE_JOBS, { namespace: name, name: of })
-  const belongsTo = (of: string) => (o: Job | Pod) => o.metadata.annotations?.[OWNER_NAME] === of
+  const belongsTo = (of: string) => (o: Job | Pod) => o.metadata.annotations?.[transcodeJob.ownerAnnotation] === of
   const jobsOf = async (of: string) => (await kube.list<Job>(JOBS, { namespace: name })).filter(belongsTo(of))
   const podsOf = async (of: string) => (await kube.list<PodSeen>(PODS, { namespace: name })).filter(belongsTo(of))
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import * as z from 'zod'
-import { GROUP, immutable, type Kind, VERSION } from '../../../crds/kind.ts'
+import { GROUP, immutable, immutableIfSet, type Kind, VERSION } from '../../../crds/kind.ts'
 import type { KubeObject, Resource } from '../../../lib/runtime/kube/cluster.ts'
 import { customResource, type ResourceRules } from '../../../local/cluster/admission.ts'
 import { applyFields } from '../../../local/cluster/field-ownership.ts'
@@ -10,7 +10,7 @@ import { Store } from '../../../local/cluster/store.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const THINGS: Resource = { group: GROUP, version: VERSION, plural: 'things', kind: 'Thing' }
-const spec = z.object({ size: z.int().default(1), color: z.string().default('red') })
+const spec = z.object({ size: z.int().default(1), color: z.string().default('red'), note: z.string().optional() })
 
 const thing = (rule = immutable(['color'])): Kind => ({
   kind: 'Thing',
@@ -24,7 +24,7 @@ const thing = (rule = immutable(['color'])): Kind => ({
 })
 
 interface Thing extends KubeObject {
-  spec: { size?: number; color?: string }
+  spec: { size?: number; color?: string; note?: string }
 }
 
 t.test('any kind has its own defaults, fixed fields and lists', async (t) => {
@@ -35,6 +35,12 @@ t.test('any kind has its own defaults, fixed fields and lists', async (t) => {
   t.throws(() => store.patch(THINGS, key, { spec: { color: 'blue' } }), /spec.color: .* immutable/)
   t.throws(() => store.applyStatus(THINGS, key, { parts: ['x', 'x'] }, 'm'), /Duplicate value/)
   t.throws(() => store.applyStatus(THINGS, key, { unknown: 1 }, 'm'), /not declared in schema/)
+  const noted = new Store([customResource(thing(immutableIfSet(['note'])))])
+  noted.create<Thing>(THINGS, { metadata: key, spec: {} })
+  noted.create<Thing>(THINGS, { metadata: { ...key, name: 'b' }, spec: { note: 'x' } })
+  t.match(noted.patch<Thing>(THINGS, key, { spec: { color: 'blue' } }), { spec: { color: 'blue' } })
+  t.throws(() => noted.patch(THINGS, key, { spec: { note: 'late' } }), /spec.note: .* immutable/)
+  t.throws(() => noted.patch(THINGS, { ...key, name: 'b' }, { spec: { note: null } }), /spec.note: .* immutable/)
   const rule = [{ rule: 'self.size >= oldSelf.size', message: 'only grows' }]
   t.throws(() => customResource(thing(rule)), /does not understand the rule/)
 })

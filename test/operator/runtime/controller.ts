@@ -9,6 +9,7 @@ import {
   TerminalError,
 } from '../../../operator/runtime/controller.ts'
 import { controllerMetrics } from '../../../operator/runtime/metrics.ts'
+import { ObjectQueue } from '../../../operator/runtime/object-queue.ts'
 import { WorkQueue } from '../../../operator/runtime/queue.ts'
 import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
@@ -23,7 +24,7 @@ async function start(
 ) {
   const registry = new Registry()
   const metrics = controllerMetrics(registry)('test')
-  const queue = new WorkQueue({ minBackoffMs: 5, watcher: metrics.queue })
+  const queue = new ObjectQueue(new WorkQueue({ minBackoffMs: 5, watcher: metrics.queue }))
   const controller: Controller = createController({
     name: 'test',
     reconcile,
@@ -43,16 +44,16 @@ async function start(
     const found = metric?.values.find((v) => Object.entries(labels).every(([k, x]) => v.labels[k] === x))
     return found?.value
   }
-  return { controller, leading, started, value, registry }
+  return { controller, queue, leading, started, value, registry }
 }
 
 t.test('no worker starts before all caches are complete', async (t) => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const seen: string[] = []
-  const { controller } = await start(t, async (k) => void seen.push(k.name), {
+  const { controller, queue } = await start(t, async (k) => void seen.push(k.name), {
     caches: [...ready, { synced: () => promise }],
   })
-  controller.enqueue(key('a'))
+  queue.changed(key('a'))
   await sleep(30)
   t.strictSame(seen, [])
   t.notOk(controller.isSynced())
@@ -74,7 +75,7 @@ t.test('one key is never worked on twice at once, different keys are', async (t)
   const busy = new Map<string, number>()
   let most = 0
   let overlaps = 0
-  const { controller } = await start(t, async ({ name }) => {
+  const { controller, queue } = await start(t, async ({ name }) => {
     if (busy.has(name)) overlaps += 1
     busy.set(name, 1)
     most = Math.max(most, busy.size)
@@ -83,7 +84,7 @@ t.test('one key is never worked on twice at once, different keys are', async (t)
     return undefined
   })
   for (let i = 0; i < 5; i++) {
-    for (const name of ['a', 'b', 'c']) controller.enqueue(key(name))
+    for (const name of ['a', 'b', 'c']) queue.changed(key(name))
     await sleep(10)
   }
   await controller.stop()
@@ -93,12 +94,12 @@ t.test('one key is never worked on twice at once, different keys are', async (t)
 
 t.test('a failure is repeated, counted, and forgotten after a success', async (t) => {
   let runs = 0
-  const { controller, value } = await start(t, async () => {
+  const { queue, value } = await start(t, async () => {
     runs += 1
     if (runs < 3) throw new Error('not yet')
     return undefined
   })
-  controller.enqueue(key('a'))
+  queue.changed(key('a'))
   await eventually('third run', () => runs === 3)
   await sleep(30)
   t.equal(runs, 3)
@@ -110,37 +111,37 @@ t.test('a failure is repeated, counted, and forgotten after a success', async (t
 
 t.test('a bug is counted as such and does not stop the workers', async (t) => {
   let runs = 0
-  const { controller, value } = await start(t, async () => {
+  const { queue, value } = await start(t, async () => {
     runs += 1
     if (runs === 1) throw new TypeError('undefined is not a function')
     return undefined
   })
-  controller.enqueue(key('a'))
+  queue.changed(key('a'))
   await eventually('second run', () => runs === 2)
   t.equal(await value('controller_runtime_reconcile_panics_total'), 1)
 })
 
 t.test('a terminal error is not repeated until the object changes', async (t) => {
   let runs = 0
-  const { controller, value } = await start(t, async () => {
+  const { queue, value } = await start(t, async () => {
     runs += 1
     throw new TerminalError('hopeless')
   })
-  controller.enqueue(key('a'))
+  queue.changed(key('a'))
   await sleep(60)
   t.equal(runs, 1)
   t.equal(await value('controller_runtime_terminal_reconcile_errors_total'), 1)
-  controller.enqueue(key('a'))
+  queue.changed(key('a'))
   await eventually('second run', () => runs === 2)
 })
 
 t.test('asking to be called again is no failure', async (t) => {
   const at: number[] = []
-  const { controller, value } = await start(t, async () => {
+  const { queue, value } = await start(t, async () => {
     at.push(performance.now())
     return at.length < 3 ? { requeueAfterMs: 30 } : {}
   })
-  controller.enqueue(key('a'))
+  queue.changed(key('a'))
   await eventually('third run', () => at.length === 3)
   t.ok((at[2] ?? 0) - (at[0] ?? 0) >= 55)
   t.equal(await value('controller_runtime_reconcile_total', { result: 'requeue_after' }), 2)
@@ -149,12 +150,12 @@ t.test('asking to be called again is no failure', async (t) => {
 
 t.test('a server that asks for patience gets it', async (t) => {
   const at: number[] = []
-  const { controller } = await start(t, async () => {
+  const { queue } = await start(t, async () => {
     at.push(performance.now())
     if (at.length === 1) throw new ClusterError('TooManyRequests', 'slow down', { retryAfterSeconds: 0.2 })
     return undefined
   })
-  controller.enqueue(key('a'))
+  queue.changed(key('a'))
   await eventually('second run', () => at.length === 2)
   t.ok((at[1] ?? 0) - (at[0] ?? 0) >= 195)
 })
@@ -162,20 +163,20 @@ t.test('a server that asks for patience gets it', async (t) => {
 t.test('a reconcile that takes too long is told to stop, and awaited before its key is taken again', async (t) => {
   let running = 0
   let overlaps = 0
-  const { controller, value } = await start(
+  const { queue, value } = await start(
     t,
     async (_, signal) => {
       running += 1
       if (running > 1) overlaps += 1
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
-      controller.enqueue(key('a'))
+      queue.changed(key('a'))
       await sleep(20)
       running -= 1
       return undefined
     },
     { reconcileTimeoutMs: 20 },
   )
-  controller.enqueue(key('a'))
+  queue.changed(key('a'))
   await eventually('two timeouts', async () => ((await value('controller_runtime_reconcile_timeouts_total')) ?? 0) >= 2)
   t.equal(overlaps, 0)
 })
@@ -190,7 +191,7 @@ t.test('losing the lease stops the workers at once; stopping waits for what is r
     return undefined
   }
   const lost = await start(t, work, { concurrency: 1 })
-  for (const name of ['a', 'b', 'c']) lost.controller.enqueue(key(name))
+  for (const name of ['a', 'b', 'c']) lost.queue.changed(key(name))
   await eventually('a', () => seen.length === 1)
   lost.leading.abort()
   await lost.controller.stop()

@@ -1,0 +1,46 @@
+import { type HighlightRenderSpec, highlightRenderKind, parseHighlightRender } from '../../crds/highlight-render.ts'
+import { GROUP } from '../../crds/kind.ts'
+import { type RunSpec, resourceOf } from '../../crds/run.ts'
+import type { StoreGrant } from '../../lib/contract/store-proxy.ts'
+import type { ProgramKind } from '../program/kind.ts'
+
+/** Fields of the spec that only the operator reads. */
+const SCHEDULING: readonly string[] = [
+  'priority',
+  'suspend',
+  'attemptDeadlineSeconds',
+  'maxAttempts',
+  'ttlSecondsAfterFinished',
+] satisfies (keyof RunSpec)[]
+
+/** Renders photos and clips into one film. */
+export const highlightRender: ProgramKind<HighlightRenderSpec> = {
+  resource: resourceOf(highlightRenderKind),
+  shortName: 'hr',
+  ownerAnnotation: `${GROUP}/highlight-render`,
+  component: 'highlight',
+  gauge: 'keepsake_highlight_renders',
+  entry: 'jobs/highlight/main.js',
+  size: (config) => ({
+    cpu: config.JOB_CPU,
+    cpuBackfill: config.JOB_CPU_BACKFILL,
+    memory: config.HIGHLIGHT_MEMORY,
+    memoryMax: config.JOB_MEMORY_MAX,
+    // Sources are prepared one by one, so the largest upload needs the same space as in a conversion.
+    scratch: config.JOB_SCRATCH,
+  }),
+  parse: parseHighlightRender,
+  jobSpec: (spec) => Object.fromEntries(Object.entries(spec).filter(([field]) => !SCHEDULING.includes(field))),
+  grant,
+  outputs: ({ id, outputPrefix }) => [{ id, outputPrefix }],
+  successMessage: () => 'The film is rendered',
+}
+
+/** Reads the items and the music; writes the film and the pieces that later renders use again. */
+function grant({ items, music, outputPrefix }: HighlightRenderSpec): StoreGrant {
+  const sources = [...items.map((i) => i.sourceKey), ...(music ? [music.sourceKey] : [])]
+  return {
+    read: [...new Set(sources)],
+    write: [...new Set([outputPrefix, ...items.map((i) => i.cachePrefix)])],
+  }
+}

@@ -1,0 +1,76 @@
+import {
+  type Cluster,
+  JOBS,
+  type KubeObject,
+  type ObjectKey,
+  PODS,
+  type ReflectHandlers,
+  type Reflection,
+  type Resource,
+} from '../../lib/runtime/kube/cluster.ts'
+import { LabelIndex } from '../runtime/label-index.ts'
+import type { Job, Pod } from './batch.ts'
+import { OUR_LABELS, OWNER_UID } from './labels.ts'
+import { isSame, trimJob, trimPod } from './trim.ts'
+
+/** Is told that a Job or a pod of this resource has changed. */
+export type OwnerChanged = (owner: ObjectKey) => void
+
+export interface JobCacheOptions {
+  cluster: Pick<Cluster, 'reflect'>
+  /** All namespaces when undefined. */
+  namespace: string | undefined
+  /** For each kind, the annotation that holds the name of the resource, and who is told. */
+  owners: ReadonlyMap<string, OwnerChanged>
+  onInterrupted?(resource: Resource): void
+}
+
+/** The Jobs and pods of all kinds, trimmed to the fields that the operator reads. */
+export interface JobCaches {
+  jobs: Reflection<Job>
+  pods: Reflection<Pod>
+  jobsOf(ownerUid: string): Job[]
+  podsOf(ownerUid: string): Pod[]
+  stop(): Promise<void>
+}
+
+export function openJobCaches({ cluster, namespace, owners, onInterrupted }: JobCacheOptions): JobCaches {
+  const jobIndex = new LabelIndex<Job>(OWNER_UID)
+  const podIndex = new LabelIndex<Pod>(OWNER_UID)
+  const scope = { ...(namespace !== undefined && { namespace }), labelSelector: OUR_LABELS }
+
+  function changed({ metadata }: KubeObject): void {
+    const { namespace: ns = '', annotations = {} } = metadata
+    for (const [annotation, tell] of owners) {
+      const name = annotations[annotation]
+      if (name) tell({ namespace: ns, name })
+    }
+  }
+
+  const indexed = <T extends KubeObject>(index: LabelIndex<T>, resource: Resource): ReflectHandlers<T> => ({
+    onSet(object, old) {
+      index.set(object, old)
+      if (!isSame(old, object)) changed(object)
+    },
+    onDelete(object) {
+      index.delete(object)
+      changed(object)
+    },
+    onError: () => onInterrupted?.(resource),
+  })
+
+  const jobs = cluster.reflect<Job>(JOBS, indexed(jobIndex, JOBS), { ...scope, trim: trimJob })
+  // Do not list the thousands of succeeded pods. Where the result is not recorded yet, podsOf() in observe.ts reads them
+  // directly.
+  const listFieldSelector = 'status.phase!=Succeeded'
+  const pods = cluster.reflect<Pod>(PODS, indexed(podIndex, PODS), { ...scope, listFieldSelector, trim: trimPod })
+  return {
+    jobs,
+    pods,
+    jobsOf: (uid) => jobIndex.list(uid),
+    podsOf: (uid) => podIndex.list(uid),
+    async stop() {
+      await Promise.all([jobs.stop(), pods.stop()])
+    },
+  }
+}

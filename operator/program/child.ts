@@ -1,0 +1,92 @@
+import { hash } from 'node:crypto'
+import { GROUP } from '../../crds/kind.ts'
+import type { Run } from '../../crds/run.ts'
+import { progressToken } from '../../lib/contract/progress.ts'
+import type { Job } from '../jobs/batch.ts'
+import { jobFrom, type PodConfig } from '../jobs/template.ts'
+import type { ProgramKind, ProgramSize } from './kind.ts'
+import { nextShape, type ShapeConfig, shapeAnnotations } from './shape.ts'
+
+/** The configuration of Jobs that is the same for all resources of a kind. */
+export interface ProgramConfig extends PodConfig, ShapeConfig, ProgramSize {
+  /** Signs the tokens of pods. */
+  progressKey: string
+  /** How long `auto` waits for a node with a free GPU before it falls back to the CPU. */
+  gpuWaitSeconds: number
+}
+
+/** Annotation of Jobs: digest of the configuration that they were created from. */
+const CONFIGURATION = `${GROUP}/configuration`
+
+/** A digest of all configuration that can keep a pod from starting. */
+export function configurationOf(config: ProgramConfig): string {
+  const { image, storeSecret, serviceAccount, cpu, cpuBackfill, memory, scratch } = config
+  const { priorityClasses, nodeSelector, tolerations } = config
+  const where = [priorityClasses, nodeSelector, tolerations]
+  const said = JSON.stringify([image, storeSecret, serviceAccount, cpu, cpuBackfill, memory, scratch, ...where])
+  return hash('sha256', said).slice(0, 16)
+}
+
+/** The digest of the configuration that a Job was created from; undefined for Jobs of older operators. */
+export const madeOf = ({ metadata }: Job): string | undefined => metadata.annotations?.[CONFIGURATION]
+
+const MAX_NAME = 63
+
+/**
+ * Name of the Job with this number. It depends on nothing else, so creating it twice is a no-op. It includes the uid,
+ * so a re-created resource never finds the Job of its predecessor.
+ */
+export function childName({ shortName }: ProgramKind, { metadata }: Run, number: number): string {
+  const prefix = `${shortName}-`
+  return nameOf(metadata.name.startsWith(prefix) ? '' : prefix, metadata, number)
+}
+
+/**
+ * The name that operators before 0.2 gave to this Job, which had the prefix twice; undefined where that is the same. A
+ * Job of that name may still run after an upgrade.
+ */
+export function formerName(kind: ProgramKind, resource: Run, number: number): string | undefined {
+  const former = nameOf(`${kind.shortName}-`, resource.metadata, number)
+  return former === childName(kind, resource, number) ? undefined : former
+}
+
+function nameOf(prefix: string, { name, uid }: Run['metadata'], number: number): string {
+  const digest = hash('sha256', `${uid}/${number}`).slice(0, 8)
+  const room = MAX_NAME - prefix.length - digest.length - 1
+  const readable = name.replaceAll('.', '-').slice(0, room).replace(/-+$/, '')
+  return `${prefix}${readable}-${digest}`
+}
+
+/** The batch/v1 Job of a resource. */
+export function childJob(kind: ProgramKind, resource: Run, number: number, config: ProgramConfig): Job {
+  const { spec, status } = resource
+  const { namespace, name, uid } = resource.metadata
+  const jobName = childName(kind, resource, number)
+  const { kind: ownerKind } = kind.resource
+  const shape = nextShape(resource, config)
+  // Status knows better than the spec: no GPU became free in time, so the program must not look for one either.
+  const runSpec = status?.gpuGivenUp ? { ...spec, accelerator: 'cpu' as const } : spec
+  return jobFrom(
+    {
+      name: jobName,
+      owner: { kind: ownerKind, namespace, name, uid, annotation: kind.ownerAnnotation },
+      component: kind.component,
+      annotations: { ...shapeAnnotations(shape), [CONFIGURATION]: configurationOf(config) },
+      priority: spec.priority,
+      suspend: spec.suspend,
+      backoffLimit: Math.max(0, spec.maxAttempts - shape.attemptsBefore - 1),
+      attemptDeadlineSeconds: spec.attemptDeadlineSeconds,
+      entry: kind.entry,
+      spec: kind.jobSpec(runSpec),
+      progressToken: progressToken(config.progressKey, { kind: ownerKind, namespace, name, uid, jobName }),
+      grant: kind.grant(spec),
+      resources: {
+        cpu: spec.priority === 'backfill' ? config.cpuBackfill : config.cpu,
+        memory: shape.memory,
+        scratch: config.scratch,
+        gpu: shape.gpu,
+      },
+    },
+    config,
+  )
+}

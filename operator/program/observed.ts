@@ -1,0 +1,27 @@
+import type { Run } from '../../crds/run.ts'
+import { attemptsOf } from '../jobs/attempts.ts'
+import { isOwnedBy, type Job, type Pod } from '../jobs/batch.ts'
+import type { ProgramConfig } from './child.ts'
+import type { ProgramKind } from './kind.ts'
+import { shapeOf } from './shape.ts'
+
+/** All inputs of a decision. */
+export interface Observed {
+  kind: ProgramKind
+  resource: Run
+  /** The Job with the name of the current one, whatever its owner. */
+  job: Job | undefined
+  /** Pods of that Job. */
+  pods: readonly Pod[]
+  /** Other Jobs of this resource. */
+  leftovers: readonly Job[]
+  config: ProgramConfig
+  now: Date
+}
+
+/** Attempts so far, including those of earlier Jobs of the resource. */
+export function attemptsSoFar({ resource, job, pods, config }: Observed): number {
+  const recorded = resource.status?.attempts ?? 0
+  if (!job || !isOwnedBy(job, resource.metadata.uid)) return recorded
+  return attemptsOf({ recorded, job, before: shapeOf(job, config).attemptsBefore, pods })
+}

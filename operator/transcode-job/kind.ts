@@ -1,0 +1,31 @@
+import { GROUP } from '../../crds/kind.ts'
+import { parseTranscodeJob, TRANSCODE_JOBS, type TranscodeJobSpec } from '../../crds/transcode-job.ts'
+import { grantFor } from '../../lib/contract/store-proxy.ts'
+import type { ProgramKind } from '../program/kind.ts'
+
+/** Converts uploaded videos and images. */
+export const transcodeJob: ProgramKind<TranscodeJobSpec> = {
+  resource: TRANSCODE_JOBS,
+  shortName: 'tj',
+  ownerAnnotation: `${GROUP}/transcode-job`,
+  component: 'transcode',
+  gauge: 'keepsake_transcode_jobs',
+  entry: 'jobs/transcode/main.js',
+  size: (config) => ({
+    cpu: config.JOB_CPU,
+    cpuBackfill: config.JOB_CPU_BACKFILL,
+    memory: config.JOB_MEMORY,
+    memoryMax: config.JOB_MEMORY_MAX,
+    scratch: config.JOB_SCRATCH,
+  }),
+  parse: parseTranscodeJob,
+  jobSpec: ({ inputs, renditions, segmentSeconds, accelerator }) => ({
+    inputs,
+    renditions,
+    segmentSeconds,
+    accelerator,
+  }),
+  grant: ({ inputs }) => grantFor(inputs),
+  outputs: ({ inputs }) => inputs,
+  successMessage: ({ inputs: { length } }) => `${length} of ${length} inputs converted`,
+}
