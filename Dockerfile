@@ -32,7 +32,8 @@ RUN npm run --silent build && find dist -name '*.map' -delete
 FROM ${NODE} AS system
 RUN apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-      binutils ca-certificates ffmpeg libvips-tools util-linux >/dev/null \
+      binutils ca-certificates ffmpeg libvips-tools util-linux \
+      fontconfig-config fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji >/dev/null \
  && rm -rf /var/lib/apt/lists/*
 # No pipes: /bin/sh would not see that any but the last program failed, and the image would lack files.
 RUN set -eu; root=/rootfs; heif=$(find /usr/lib -name vips-heif.so); \
@@ -51,7 +52,17 @@ RUN set -eu; root=/rootfs; heif=$(find /usr/lib -name vips-heif.so); \
       dpkg -S "$real" "${real#/usr}" >>/tmp/owners 2>/dev/null || true; \
     done </tmp/paths; \
     cut -d: -f1 /tmp/owners >/tmp/packages; sort -u -o /tmp/packages /tmp/packages; \
-    for package in $(cat /tmp/packages) ca-certificates; do \
+    # Letters of titles and captions: one weight without serifs for each script, and emoji (docs/adr/0030).
+    fonts="$root/usr/share/fonts/truetype/noto"; mkdir -p "$fonts"; \
+    for file in /usr/share/fonts/truetype/noto/NotoSans*-Regular.ttf; do \
+      bold="${file%-Regular.ttf}-Bold.ttf"; \
+      if [ -e "$bold" ]; then file=$bold; fi; \
+      cp "$file" "$fonts/"; \
+    done; \
+    cp /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf /usr/share/fonts/truetype/noto/NotoSerifTibetan-Bold.ttf \
+      /usr/share/fonts/opentype/noto/NotoSansCJK-Bold.ttc "$fonts/"; \
+    cp -a --parents /etc/fonts /usr/share/fontconfig "$root/"; \
+    for package in $(cat /tmp/packages) ca-certificates fontconfig-config fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji; do \
       dpkg -s "$package" >"$root/var/lib/dpkg/status.d/$package"; \
       install -D -m 644 "/usr/share/doc/$package/copyright" "$root/usr/share/doc/$package/copyright"; \
     done; \

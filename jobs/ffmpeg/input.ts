@@ -47,11 +47,18 @@ const UPLOAD = {
 }
 /** The job's own output, read again for verification. */
 const OWN = { formats: 'hls,mpegts', codecs: 'h264,aac' }
+/** A music track: files of sound alone, whose cover pictures ffmpeg opens and nothing uses. */
+const MUSIC = {
+  formats: `mp3,flac,ogg,wav,w64,aiff,aac,${UPLOAD.formats}`,
+  codecs: [...AUDIO_CODECS, ...OTHER_DECODERS, 'mjpeg'].join(','),
+}
+const ALLOWED = { upload: UPLOAD, own: OWN, music: MUSIC }
+export type InputKind = keyof typeof ALLOWED
 
 /** The arguments that open one file and nothing else. Input options go between the whitelists and `-i`. */
-export function guardedInput(kind: 'upload' | 'own', path: string, options: readonly string[] = []): string[] {
+export function guardedInput(kind: InputKind, path: string, options: readonly string[] = []): string[] {
   if (!isAbsolute(path)) throw new Error('ffmpeg is given absolute paths only')
-  const allowed = kind === 'upload' ? UPLOAD : OWN
+  const allowed = ALLOWED[kind]
   return [
     '-protocol_whitelist',
     'file',

@@ -8,7 +8,14 @@ import { cameraOf, capturedAtOf, locationOf } from './source-tags.ts'
 /** What a conversion needs to know about an upload, independent of the container's peculiarities. */
 export interface Source {
   container: string
-  video: { index: number; codec: string; pixelFormat: string; interlaced: boolean }
+  video: {
+    index: number
+    codec: string
+    pixelFormat: string
+    interlaced: boolean
+    /** The matrix of its colours as ffmpeg names it, e.g. `bt709`; null when the file does not say. */
+    colorSpace: string | null
+  }
   audio: { index: number; codec: string; channels: number } | null
   /** As displayed: rotated, with square pixels. */
   width: number
@@ -53,6 +60,7 @@ const Stream = z.object({
   r_frame_rate: z.string().optional(),
   avg_frame_rate: z.string().optional(),
   color_transfer: z.string().optional(),
+  color_space: z.string().optional(),
   start_time: z.string().optional(),
   duration: z.string().optional(),
   nb_frames: z.string().optional(),
@@ -83,7 +91,13 @@ export function toSource(document: ProbeDocument): Source {
   const tags = { ...document.format.tags, ...video.tags }
   const source: Source = {
     container: document.format.format_name.slice(0, 64),
-    video: { index: video.index, codec: video.codec_name ?? '', pixelFormat: video.pix_fmt ?? '', interlaced },
+    video: {
+      index: video.index,
+      codec: video.codec_name ?? '',
+      pixelFormat: video.pix_fmt ?? '',
+      interlaced,
+      colorSpace: video.color_space ?? null,
+    },
     audio: audio && { index: audio.index, codec: audio.codec_name ?? '', channels: audio.channels ?? 2 },
     ...displaySize(video),
     rotation: rotationOf(video),

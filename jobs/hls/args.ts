@@ -1,5 +1,5 @@
 import { presentationSeconds } from '../ffmpeg/source.ts'
-import { AUDIO_BITRATE, AUDIO_NAME, AUDIO_RATE, decodesOnGpu, type EncodePass } from './encode-pass.ts'
+import { AUDIO_BITRATE, AUDIO_NAME, AUDIO_RATE, decodesOnGpu, type EncodePass, type Preset } from './encode-pass.ts'
 import { filterGraph } from './filter-graph.ts'
 import type { Rendition } from './ladder.ts'
 import { keyframeExpression, longestGop } from './timeline.ts'
@@ -23,11 +23,13 @@ export function passArguments(pass: EncodePass, input: (options: string[]) => st
     ...['-map_metadata', '-1', '-map_chapters', '-1', '-sn', '-dn'],
     ...renditions.flatMap((rendition, i) => videoOptions(pass, rendition, i)),
     ...['-fps_mode', 'passthrough', '-max_muxing_queue_size', '4096'],
-    ...(withAudio ? ['-c:a', 'aac', '-b:a', String(AUDIO_BITRATE), '-ac', '2', '-ar', String(AUDIO_RATE)] : []),
-    ...['-t', (presentationSeconds(source) + OVERRUN_SECONDS).toFixed(3), '-output_ts_offset', '10'],
-    ...hlsOptions(pass, folder),
+    ...(withAudio ? AUDIO_OPTIONS : []),
+    ...['-t', (presentationSeconds(source) + OVERRUN_SECONDS).toFixed(3)],
+    ...hlsOptions(streamsOf(pass), pass.timeline.segmentSeconds, folder),
   ]
 }
+
+export const AUDIO_OPTIONS = ['-c:a', 'aac', '-b:a', String(AUDIO_BITRATE), '-ac', '2', '-ar', String(AUDIO_RATE)]
 
 const inputOptions = (pass: EncodePass): string[] =>
   decodesOnGpu(pass)
@@ -45,7 +47,15 @@ function videoOptions(pass: EncodePass, rendition: Rendition, i: number): string
   ]
 }
 
-function x264Options({ preset, threads, renditions }: EncodePass, gop: number, i: number): string[] {
+/**
+ * The encoder of stream `i` of an output. `renditions` are those that are encoded at the same time, `gop` the largest
+ * number of frames between two forced keyframes.
+ */
+export function x264Options(
+  { preset, threads, renditions }: { preset: Preset; threads: number; renditions: readonly unknown[] },
+  gop: number,
+  i: number,
+): string[] {
   // The encoders of a ladder run in parallel; on few cores, more threads per encoder cost 7 % CPU and 24 % memory.
   const own = threads <= renditions.length ? 1 : threads
   return [
@@ -61,14 +71,17 @@ const nvencOptions = (i: number): string[] => [
   ...[`-forced-idr:v:${i}`, '1', `-no-scenecut:v:${i}`, '1'],
 ]
 
-function hlsOptions({ renditions, withAudio, timeline }: EncodePass, folder: string): string[] {
-  const streams = renditions.map((r, i) => `v:${i},name:${r.name}`)
-  if (withAudio) streams.push(`a:0,name:${AUDIO_NAME}`)
-  return [
-    ...['-f', 'hls', '-hls_time', String(timeline.segmentSeconds), '-hls_playlist_type', 'event'],
-    // With temp_file a segment gets its final name only when it is complete, because the publisher reads the folder
-    // while ffmpeg writes to it.
-    ...['-hls_flags', 'independent_segments+temp_file', '-var_stream_map', streams.join(' ')],
-    ...['-hls_segment_filename', `${folder}/%v_%05d.ts`, `${folder}/%v.m3u8`],
-  ]
-}
+const streamsOf = ({ renditions, withAudio }: EncodePass): string[] => [
+  ...renditions.map((r, i) => `v:${i},name:${r.name}`),
+  ...(withAudio ? [AUDIO_STREAM] : []),
+]
+export const AUDIO_STREAM = `a:0,name:${AUDIO_NAME}`
+
+/** Cuts the streams into segments and lists them: `<name>_00000.ts` and so on, and `<name>.m3u8`. */
+export const hlsOptions = (streams: readonly string[], segmentSeconds: number, folder: string): string[] => [
+  ...['-output_ts_offset', '10', '-f', 'hls', '-hls_time', String(segmentSeconds), '-hls_playlist_type', 'event'],
+  // With temp_file a segment gets its final name only when it is complete, because the publisher reads the folder
+  // while ffmpeg writes to it.
+  ...['-hls_flags', 'independent_segments+temp_file', '-var_stream_map', streams.join(' ')],
+  ...['-hls_segment_filename', `${folder}/%v_%05d.ts`, `${folder}/%v.m3u8`],
+]

@@ -11,7 +11,7 @@ import { type PassPlan, planPasses } from './pass-plan.ts'
 import { PLAYLIST_TYPE, type Publisher } from './publisher.ts'
 import { type EncodedVideo, earlyMasterEntry, masterPlaylistText } from './rendition-entries.ts'
 import { runEncodePass } from './run-encode-pass.ts'
-import { timelineOf } from './timeline.ts'
+import { segmentLayout, timelineOf } from './timeline.ts'
 import { readStart, type VerifiedStream, verifyAudio, verifySameLength, verifyVideo } from './verify.ts'
 
 export interface LadderRun {
@@ -64,9 +64,10 @@ async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (frac
   const report = await runEncodePass({ ...run, pass, onProgress, onPublished: early })
   if (report.frames === 0) throw badInput('CorruptInput', 'The video has no frames that can be decoded')
 
+  const layoutOf = (rendition: Rendition) => (frames: number) => segmentLayout(timeline, rendition.frameRate, frames)
   const videos = []
   for (const rendition of renditions) {
-    const made = await verifyVideo(folder, rendition, timeline, signal)
+    const made = await verifyVideo(folder, rendition, layoutOf(rendition), signal)
     refuseBroken(source, report, { rendition, frames: made.frames })
     videos.push({ rendition, ...made })
   }

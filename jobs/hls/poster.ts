@@ -13,8 +13,10 @@ import { toneMap } from './filter-graph.ts'
 export interface PosterRun {
   store: ObjectStore
   prefix: string
-  source: ProbedSource
+  source: Pick<ProbedSource, 'video' | 'hdr' | 'width' | 'height' | 'videoSeconds'>
   sourcePath: string
+  /** Whether the video is an upload or the job's own output. */
+  origin: 'upload' | 'own'
   /** Where the frame and the pictures of it are written. */
   folder: string
   threads: number
@@ -49,7 +51,7 @@ async function makePoster(run: PosterRun) {
 }
 
 async function frameAt(
-  { source, sourcePath, folder, threads, signal }: PosterRun,
+  { source, sourcePath, origin, folder, threads, signal }: PosterRun,
   { width, height }: { width: number; height: number },
   seconds: number,
 ): Promise<Buffer | undefined> {
@@ -62,7 +64,7 @@ async function frameAt(
   ]
   await runFfmpeg({
     args: [
-      ...guardedInput('upload', sourcePath, ['-threads', String(threads), '-ss', seconds.toFixed(3)]),
+      ...guardedInput(origin, sourcePath, ['-threads', String(threads), '-ss', seconds.toFixed(3)]),
       ...['-map', `0:${source.video.index}`, '-vf', filters.join(','), '-frames:v', '1', '-fps_mode', 'passthrough'],
       ...['-f', 'rawvideo', '-pix_fmt', 'rgb24', path],
     ],
@@ -73,7 +75,7 @@ async function frameAt(
   return data.length === width * height * 3 ? data : undefined
 }
 
-function posterSize({ width, height }: ProbedSource): { width: number; height: number } {
+function posterSize({ width, height }: PosterRun['source']): { width: number; height: number } {
   const scale = Math.min(1, WEBP_LONG_SIDE / Math.max(width, height))
   return { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) }
 }

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { EXIT } from '../../lib/contract/job-result.ts'
 import { type Complaints, capabilities, FfmpegFailed, runFfmpeg } from '../ffmpeg/ffmpeg.ts'
 import { guardedInput } from '../ffmpeg/input.ts'
-import { presentationSeconds } from '../ffmpeg/source.ts'
+import { presentationSeconds, type Source } from '../ffmpeg/source.ts'
 import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
 import { passArguments } from './args.ts'
 import { type EncodePass, streamNames } from './encode-pass.ts'
@@ -28,7 +28,7 @@ const LOOK_MS = 250
  */
 export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { frames: number }> {
   const { pass, publisher } = run
-  await refuseMissingToneMap(pass)
+  await refuseMissingToneMap(pass.source)
   const stop = new AbortController()
   const signal = AbortSignal.any([run.signal, stop.signal])
   const seconds = presentationSeconds(pass.source)
@@ -58,7 +58,7 @@ export async function runEncodePass(run: EncodePassRun): Promise<Complaints & { 
 }
 
 /** Milliseconds; enough for the slowest node and the heaviest source. The attempt's deadline normally comes first. */
-const limitFor = (seconds: number) => Math.min(86_400, 600 + 60 * seconds) * 1000
+export const limitFor = (seconds: number) => Math.min(86_400, 600 + 60 * seconds) * 1000
 
 async function publishUntil(ended: AbortSignal, publish: () => Promise<void>): Promise<void> {
   while (!ended.aborted) {
@@ -67,8 +67,9 @@ async function publishUntil(ended: AbortSignal, publish: () => Promise<void>): P
   }
 }
 
-async function refuseMissingToneMap({ source }: EncodePass): Promise<void> {
-  if (!source.hdr) return
+/** Throws ToneMapMissing for HDR when the installed ffmpeg cannot map it. */
+export async function refuseMissingToneMap({ hdr }: Pick<Source, 'hdr'>): Promise<void> {
+  if (!hdr) return
   const { filters } = await capabilities()
   const missing = ['zscale', 'tonemap'].filter((filter) => !filters.has(filter))
   if (missing.length === 0) return
@@ -88,6 +89,12 @@ function explain(error: unknown, pass: EncodePass): unknown {
       cause: error,
     })
   }
+  return explainDecoding(error)
+}
+
+/** The same for a run on the CPU. */
+export function explainDecoding(error: FfmpegFailed): Error {
+  const { tail } = error.complaints
   if (UNREADABLE.test(tail)) return badInput('CorruptInput', 'The video cannot be decoded', { cause: error })
   return new TransientError(EXIT.transient, 'EncodeFailed', `ffmpeg failed: ${lastLine(tail)}`, { cause: error })
 }

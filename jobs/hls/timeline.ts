@@ -33,12 +33,22 @@ export function keyframeExpression(timeline: Timeline, rate: Rational): string {
 export const longestGop = (timeline: Timeline, rate: Rational): number =>
   framesPerGrid(timeline, rate) * Math.ceil((timeline.segmentSeconds * timeline.grid.num) / timeline.grid.den)
 
-/** The required length in seconds of each segment of a rendition with this many frames. */
-export function segmentLengths(timeline: Timeline, rate: Rational, frames: number): number[] {
-  const lengths: number[] = []
-  for (let k = 0; firstFrameOf(timeline, rate, k) < frames; k++) {
-    const end = Math.min(frames, firstFrameOf(timeline, rate, k + 1))
-    lengths.push(((end - firstFrameOf(timeline, rate, k)) * rate.den) / rate.num)
-  }
-  return lengths
+/** What a rendition must look like, in frames. */
+export interface Layout {
+  frames: number
+  /** All keyframes. */
+  keyframes: readonly number[]
+  /** The first frame of each segment, which is a keyframe. */
+  starts: readonly number[]
 }
+
+/** The layout of a rendition with this many frames: each segment has one keyframe, at its beginning. */
+export function segmentLayout(timeline: Timeline, rate: Rational, frames: number): Layout {
+  const starts: number[] = []
+  for (let k = 0; firstFrameOf(timeline, rate, k) < frames; k++) starts.push(firstFrameOf(timeline, rate, k))
+  return { frames, keyframes: starts, starts }
+}
+
+/** The required length in seconds of each segment. */
+export const segmentLengths = ({ starts, frames }: Layout, rate: Rational): number[] =>
+  starts.map((start, k) => (((starts[k + 1] ?? frames) - start) * rate.den) / rate.num)

@@ -3,12 +3,12 @@ import { join } from 'node:path'
 import { EXIT } from '../../lib/contract/job-result.ts'
 import { runFfprobe } from '../ffmpeg/ffmpeg.ts'
 import { guardedInput } from '../ffmpeg/input.ts'
-import { toNumber } from '../ffmpeg/rational.ts'
+import { type Rational, toNumber } from '../ffmpeg/rational.ts'
 import { TransientError } from '../runtime/failure.ts'
 import type { Rendition } from './ladder.ts'
 import type { Segment } from './media-playlist.ts'
 import { readPlaylist } from './publisher.ts'
-import { firstFrameOf, segmentLengths, type Timeline } from './timeline.ts'
+import { type Layout, segmentLengths } from './timeline.ts'
 import { readOpening } from './transport-stream.ts'
 
 export interface VerifiedStream {
@@ -29,37 +29,49 @@ const PROBE_LIMIT_MS = 1_800_000
 const TOLERANCE = 0.002
 
 /**
- * Reads the encoded rendition as a player would and checks that every listed segment exists, begins with a keyframe and
- * its parameter sets and has the length that the timeline requires, that there are no other keyframes, and that no
- * frame is missing.
+ * Reads the encoded rendition as a player would and checks that no frame is missing, that every listed segment exists,
+ * begins with a keyframe and its parameter sets and has the length that the layout requires, and that the keyframes are
+ * exactly those of the layout. `layoutOf` is given the number of frames found.
  */
 export async function verifyVideo(
   folder: string,
   { name, frameRate }: Rendition,
-  timeline: Timeline,
+  layoutOf: (frames: number) => Layout,
   signal: AbortSignal,
 ): Promise<VerifiedVideo> {
   const { segments } = await verifyFiles(folder, name)
   const packets = await readPackets(join(folder, `${name}.m3u8`), signal)
   if (packets.frames === 0) throw wrong(name, 'it has no frames')
-  const fps = toNumber(frameRate)
-  const spanned = Math.round((packets.last - packets.first) * fps) + 1
-  if (spanned !== packets.frames) throw wrong(name, `${packets.frames} frames where ${spanned} were due`)
+  const layout = layoutOf(packets.frames)
+  verifyKeyframes(name, packets, layout, toNumber(frameRate))
+  verifyLengths(name, segments, layout, frameRate)
+  return { segments, frames: packets.frames, codec: await verifyOpenings(folder, segments) }
+}
 
-  const lengths = segmentLengths(timeline, frameRate, packets.frames)
-  const { length } = segments
-  if (lengths.length !== length || packets.keyframes.length !== length) {
-    throw wrong(name, `${length} segments, ${packets.keyframes.length} keyframes, ${lengths.length} due`)
+function verifyKeyframes(name: string, packets: Packets, { frames, keyframes }: Layout, fps: number): void {
+  const spanned = Math.round((packets.last - packets.first) * fps) + 1
+  if (packets.frames !== frames || spanned !== frames) {
+    throw wrong(name, `${packets.frames} frames over ${spanned} where ${frames} were due`)
   }
-  for (const [k, segment] of segments.entries()) {
+  if (packets.keyframes.length !== keyframes.length) {
+    throw wrong(name, `${packets.keyframes.length} keyframes where ${keyframes.length} were due`)
+  }
+  for (const [k, due] of keyframes.entries()) {
     const at = ((packets.keyframes[k] ?? Number.NaN) - packets.first) * fps
-    if (!(Math.abs(at - firstFrameOf(timeline, frameRate, k)) < 0.1)) throw wrong(segment.uri, `begins at frame ${at}`)
-    const tolerance = k === length - 1 ? 1 / fps : TOLERANCE
+    if (!(Math.abs(at - due) < 0.1)) throw wrong(name, `keyframe ${k} is frame ${at}, not ${due}`)
+  }
+}
+
+function verifyLengths(name: string, segments: readonly Segment[], layout: Layout, rate: Rational): void {
+  const lengths = segmentLengths(layout, rate)
+  const { length } = lengths
+  if (segments.length !== length) throw wrong(name, `${segments.length} segments where ${length} were due`)
+  for (const [k, segment] of segments.entries()) {
+    const tolerance = k === length - 1 ? rate.den / rate.num : TOLERANCE
     if (!(Math.abs(segment.seconds - (lengths[k] ?? Number.NaN)) <= tolerance)) {
       throw wrong(segment.uri, `lasts ${segment.seconds} s, not ${lengths[k]} s`)
     }
   }
-  return { segments, frames: packets.frames, codec: await verifyOpenings(folder, segments) }
 }
 
 /** A player may start with any segment, so each must carry the same parameter sets. */
@@ -115,6 +127,8 @@ export async function readStart(path: string) {
     await handle.close()
   }
 }
+
+type Packets = Awaited<ReturnType<typeof readPackets>>
 
 async function readPackets(playlist: string, signal: AbortSignal) {
   const seen = { frames: 0, first: Number.POSITIVE_INFINITY, last: 0, keyframes: [] as number[] }

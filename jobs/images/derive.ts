@@ -1,6 +1,5 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import sharp, { type Sharp } from 'sharp'
 import { rgbaToThumbHash } from 'thumbhash'
 import {
   IMAGE_FILES,
@@ -10,12 +9,7 @@ import {
   WEBP_LONG_SIDE,
 } from '../../lib/contract/manifest.ts'
 import { IMAGE_LIMITS } from './read-header.ts'
-
-/** Never sees an upload: only files that a decoder in another process wrote, and pixels. */
-sharp.block({ operation: ['VipsForeignLoad'] })
-sharp.unblock({ operation: ['VipsForeignLoadJpegFile', 'VipsForeignLoadVipsFile'] })
-sharp.cache(false)
-sharp.concurrency(1)
+import { type Sharp, sharp } from './sharp.ts'
 
 /** Higher efforts cost several times as much and save a few percent of the bytes. */
 const EFFORT = 2

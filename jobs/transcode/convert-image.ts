@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { TranscodeInput } from '../../crds/transcode-job.ts'
-import type { ImageManifest } from '../../lib/contract/manifest.ts'
+import { type ImageManifest, Manifest } from '../../lib/contract/manifest.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
@@ -70,7 +70,7 @@ export async function convertImage(tools: ImageTools, input: TranscodeInput): Pr
     images,
     encode: { wallSeconds },
   }
-  await writeManifest(store, input.outputPrefix, manifest)
+  await writeManifest(store, input.outputPrefix, Manifest, manifest)
   failpoint('job.manifest-written')
   return manifest
 }

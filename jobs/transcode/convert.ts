@@ -2,7 +2,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TranscodeInput, TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { EXIT } from '../../lib/contract/job-result.ts'
-import type { VideoManifest } from '../../lib/contract/manifest.ts'
+import { Manifest, type VideoManifest } from '../../lib/contract/manifest.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
@@ -58,7 +58,14 @@ export async function convertVideo(tools: ConvertTools, input: TranscodeInput): 
     const { ladder, accelerator } = await encode(tools, source, sourcePath, folder, publisher)
     const wallSeconds = (performance.now() - startedAt) / 1000
     progress.at('Publishing', 0)
-    const images = await publishPoster({ ...tools, prefix: input.outputPrefix, source, sourcePath, folder: scratch })
+    const images = await publishPoster({
+      ...tools,
+      origin: 'upload',
+      prefix: input.outputPrefix,
+      source,
+      sourcePath,
+      folder: scratch,
+    })
     return await commit(tools, input, source, ladder, { publisher, accelerator, wallSeconds, images })
   } catch (error) {
     if (error instanceof PermanentError) await withdraw(tools, input.outputPrefix, publisher)
@@ -148,7 +155,7 @@ async function commit(
     ...(made.images && { images: made.images }),
     encode: { wallSeconds: made.wallSeconds, speed: seconds / Math.max(0.001, made.wallSeconds) },
   }
-  await writeManifest(store, input.outputPrefix, manifest)
+  await writeManifest(store, input.outputPrefix, Manifest, manifest)
   failpoint('job.manifest-written')
   return manifest
 }
@@ -156,7 +163,7 @@ async function commit(
 /** Best effort. Keeps the files when another attempt has committed meanwhile: its files have the same names. */
 async function withdraw({ store, log, signal }: ConvertTools, prefix: string, publisher: Publisher): Promise<void> {
   try {
-    if (!(await findManifest(store, prefix, signal))) await publisher.withdraw()
+    if (!(await findManifest(store, prefix, Manifest, signal))) await publisher.withdraw()
   } catch (error) {
     log.warn({ err: error, prefix }, 'could not remove the published files of a bad input')
   }

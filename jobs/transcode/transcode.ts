@@ -2,7 +2,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TranscodeInput, TranscodeJobSpec } from '../../crds/transcode-job.ts'
 import { EXIT, type OutputResult } from '../../lib/contract/job-result.ts'
-import type { Manifest } from '../../lib/contract/manifest.ts'
+import { Manifest } from '../../lib/contract/manifest.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
@@ -85,7 +85,7 @@ async function transcodeOne(
   }
   try {
     signal.throwIfAborted()
-    const earlier = await findManifest(store, input.outputPrefix, signal)
+    const earlier = await findManifest(store, input.outputPrefix, Manifest, signal)
     const manifest = earlier ?? (await convert())
     progress.finished()
     log.info({ id: input.id, seconds: manifest.encode.wallSeconds }, 'converted')

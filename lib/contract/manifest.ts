@@ -31,7 +31,7 @@ export type ManifestImage = z.infer<typeof ManifestImage>
 export const WEBP_LONG_SIDE = 2048
 export const THUMB_LONG_SIDE = 512
 
-const StillImages = z.object({
+export const StillImages = z.object({
   webp: ManifestImage,
   thumb: ManifestImage,
   /** Base64 of a thumbhash (https://evanw.github.io/thumbhash/): a picture of about 25 bytes, drawn at once. */

@@ -1,7 +1,14 @@
 import t from 'tap'
 import { chooseFrameRate, measuredRate } from '../../../jobs/ffmpeg/frame-rate.ts'
 import { parseRational, rational, toText } from '../../../jobs/ffmpeg/rational.ts'
-import { firstFrameOf, keyframeExpression, longestGop, segmentLengths, timelineOf } from '../../../jobs/hls/timeline.ts'
+import {
+  firstFrameOf,
+  keyframeExpression,
+  longestGop,
+  segmentLayout,
+  segmentLengths,
+  timelineOf,
+} from '../../../jobs/hls/timeline.ts'
 
 const rates: [string, string, string, boolean][] = [
   ['30/1', '30/1', '30', false],
@@ -46,7 +53,7 @@ t.test('fields are not counted as frames', async (t) => {
 t.test('at a whole rate every segment lasts exactly six seconds', async (t) => {
   for (const fps of [10, 15, 24, 25, 30, 50, 60]) {
     const timeline = timelineOf([{ frameRate: rational(fps) }], 6)
-    t.strictSame(segmentLengths(timeline, rational(fps), fps * 20), [6, 6, 6, 2])
+    t.strictSame(segmentLengths(segmentLayout(timeline, rational(fps), fps * 20), rational(fps)), [6, 6, 6, 2])
     t.equal(longestGop(timeline, rational(fps)), fps * 6)
   }
 })

@@ -1,0 +1,101 @@
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { FILM_FPS } from '../../lib/contract/film-length.ts'
+import { failpoint } from '../../lib/runtime/failpoint.ts'
+import { AUDIO_NAME } from '../hls/encode-pass.ts'
+import { PLAYLIST_TYPE } from '../hls/publisher.ts'
+import { type EncodedVideo, earlyMasterEntry, masterPlaylistText } from '../hls/rendition-entries.ts'
+import type { Layout } from '../hls/timeline.ts'
+import { readStart, type VerifiedStream, verifyAudio, verifyVideo } from '../hls/verify.ts'
+import type { Film } from './film-context.ts'
+import { openFilmWriter } from './join.ts'
+import { makePiece } from './make-piece.ts'
+import { type FilmPlan, layoutOf } from './plan.ts'
+import { type PieceTools, pieceFile } from './render-piece.ts'
+import { renderSound } from './soundtrack.ts'
+import type { Subject } from './subject.ts'
+
+export interface Assembled {
+  videos: EncodedVideo[]
+  audio: VerifiedStream
+}
+
+/**
+ * Makes the sound, then the pieces one after the other; publishes both while they grow, verifies and completes them. The
+ * master playlist is a first one so far.
+ */
+export async function assemble(
+  film: Film,
+  tools: PieceTools,
+  subjects: readonly Subject[],
+  plan: FilmPlan,
+): Promise<Assembled> {
+  const { folder, publisher, signal, spec } = film
+  const seconds = plan.total / FILM_FPS
+  const layout = layoutOf(plan, spec.segmentSeconds)
+  await renderSound(film, subjects, plan)
+  await publisher.publishNew([AUDIO_NAME])
+  await joinPieces(film, tools, subjects, plan, layout)
+  failpoint('highlight.joined')
+
+  film.progress.at('Verifying', 0)
+  const videos: EncodedVideo[] = []
+  for (const rendition of tools.renditions) {
+    videos.push({ rendition, ...(await verifyVideo(folder, rendition, () => layout, signal)) })
+  }
+  const audio = await verifyAudio(folder, AUDIO_NAME, seconds)
+  await publisher.publishRest([...tools.renditions.map((r) => r.name), AUDIO_NAME])
+  return { videos, audio }
+}
+
+async function joinPieces(
+  film: Film,
+  tools: PieceTools,
+  subjects: readonly Subject[],
+  plan: FilmPlan,
+  layout: Layout,
+): Promise<void> {
+  const { folder, publisher, spec } = film
+  const { renditions } = tools
+  const writers = renditions.map((rendition) => ({
+    rendition,
+    writer: openFilmWriter(folder, rendition.name, layout, spec.segmentSeconds),
+  }))
+  const publishEarly = earlyMaster(film, tools)
+  const names = renditions.map((r) => r.name)
+  // Segments are uploaded while the next piece is encoded.
+  let publishing = Promise.resolve()
+  for (const piece of plan.pieces) {
+    const made = await makePiece(film, tools, subjects, piece)
+    await publishing
+    for (const { writer, rendition } of writers) await writer.append(pieceFile(made, rendition))
+    await rm(made, { recursive: true, force: true })
+    publishing = publisher.publishNew(names).then(publishEarly)
+    // Until the next await above, a failure here has no reader; it is thrown there.
+    publishing.catch(() => undefined)
+    film.progress.at('Encoding', (piece.start + piece.frames) / plan.total, plan.total / FILM_FPS)
+  }
+  await publishing
+  for (const { writer } of writers) await writer.end()
+}
+
+/** Publishes a first master playlist once each rendition and the sound have a segment in the store. */
+function earlyMaster({ folder, publisher, progress, spec }: Film, { renditions }: PieceTools): () => Promise<void> {
+  let isPublished = false
+  return async () => {
+    if (isPublished) return
+    const audio = publisher.published(AUDIO_NAME)
+    const videos: EncodedVideo[] = []
+    for (const rendition of renditions) {
+      const segments = publisher.published(rendition.name)
+      const codec = segments[0] && (await readStart(join(folder, segments[0].uri)))?.codec
+      if (!codec) return
+      videos.push({ rendition, codec, segments })
+    }
+    const entries = videos.map((video) => earlyMasterEntry(video, audio, spec.segmentSeconds))
+    await publisher.put('master.m3u8', masterPlaylistText(entries, true), PLAYLIST_TYPE)
+    isPublished = true
+    failpoint('highlight.playable')
+    progress.playable()
+  }
+}

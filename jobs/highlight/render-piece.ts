@@ -1,0 +1,243 @@
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { FILM_FPS } from '../../lib/contract/film-length.ts'
+import { EXIT } from '../../lib/contract/job-result.ts'
+import { type Complaints, FfmpegFailed, runFfmpeg } from '../ffmpeg/ffmpeg.ts'
+import { guardedInput } from '../ffmpeg/input.ts'
+import type { ProbedSource } from '../ffmpeg/probe.ts'
+import { toNumber } from '../ffmpeg/rational.ts'
+import { x264Options } from '../hls/args.ts'
+import type { Preset } from '../hls/encode-pass.ts'
+import type { Rendition } from '../hls/ladder.ts'
+import { explainDecoding, limitFor, refuseMissingToneMap } from '../hls/run-encode-pass.ts'
+import { badInput, TransientError } from '../runtime/failure.ts'
+import { captionsOf, drawText } from './captions.ts'
+import type { Fill } from './fit.ts'
+import { blaming } from './item-failed.ts'
+import { faultOf } from './join.ts'
+import { motionOf } from './motion.ts'
+import { canvasOf, type Part, pieceGraph } from './piece-graph.ts'
+import { KEYFRAME_FRAMES, type Piece } from './plan.ts'
+import type { Sources } from './sources.ts'
+import { drawStill } from './still.ts'
+import { digestOf, type Subject, withSource } from './subject.ts'
+
+export interface PieceTools {
+  sources: Sources
+  scratch: string
+  renditions: readonly Rendition[]
+  look: Look
+  threads: number
+  preset: Preset
+  signal: AbortSignal
+}
+
+/** What the options of a film make of its items. */
+export interface Look {
+  transition: 'cut' | 'crossfade' | 'fade'
+  fill: Fill
+  kenBurns: boolean
+  /** Over the first item; null when it is not shown. */
+  title: string | null
+}
+
+/** Change it when the same arguments begin to make another picture: pieces of other versions are not used again. */
+const ENCODER_VERSION = 1
+
+/** The digest of everything that a piece of one item depends on, so that equal digests mean equal pictures. */
+export function clipDigest(
+  subject: Subject,
+  piece: Pick<Piece, 'item' | 'from' | 'frames'>,
+  { renditions, look, preset }: PieceTools,
+): string {
+  const { etag, item, frames: of, picture } = subject
+  const sizes = renditions.map((r) => [r.name, r.width, r.height, r.maxrate, r.bufsize])
+  const moves = picture.kind === 'still' && look.kenBurns
+  const whole = moves || look.transition === 'fade' ? of : null
+  const cut = [picture.kind, piece.from, piece.frames, whole, moves, look.transition === 'fade', look.fill]
+  const texts = captionsOf(subject, piece.from, titleOver(piece.item, look))
+  return digestOf([ENCODER_VERSION, item.sourceKey, etag, cut, texts, sizes, preset])
+}
+
+const titleOver = (item: number, { title }: Look) => (item === 0 ? title : null)
+
+export const pieceFile = (folder: string, { name }: Rendition) => join(folder, `${name}.ts`)
+
+/**
+ * Encodes a piece in all renditions, each to a file in `folder`. Throws ItemFailed when the source of an item turns out
+ * to be broken.
+ */
+export async function renderPiece(
+  tools: PieceTools,
+  subjects: readonly Subject[],
+  piece: Piece,
+  folder: string,
+): Promise<void> {
+  const [one, two] = [subjects[piece.item], subjects[piece.item + 1]]
+  if (!one) throw new Error(`There is no item ${piece.item}`)
+  const shown = { subject: one, from: piece.from, title: titleOver(piece.item, tools.look) }
+  if (piece.kind === 'clip') return blaming(one.item, () => encode(tools, [shown], piece.frames, folder))
+  if (!two) throw new Error(`Nothing follows item ${piece.item}`)
+  const next = { subject: two, from: 0, title: null }
+  try {
+    await encode(tools, [shown, next], piece.frames, folder)
+  } catch (error) {
+    // Either of the two may be at fault. Alone, the broken one fails again and is then named.
+    for (const part of [shown, next]) {
+      await blaming(part.subject.item, () => encode(tools, [part], piece.frames, folder))
+    }
+    throw error
+  }
+}
+
+interface Shown {
+  subject: Subject
+  /** In frames of the item. */
+  from: number
+  title: string | null
+}
+
+async function encode(tools: PieceTools, shown: readonly Shown[], frames: number, folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true })
+  await mkdir(folder, { recursive: true })
+  const drawn = await drawTexts(tools, shown, folder)
+  const parts = shown.map((s, k) => partOf(s, frames, tools.look, drawn[k] ?? []))
+  for (const { picture } of parts) if (picture.kind === 'video') await refuseMissingToneMap(picture.source)
+  await withInputs(tools, shown, parts, folder, async (inputs) => {
+    const texts = drawn.flat().flatMap(({ path }) => ownInput('png_pipe', [], path))
+    const report = await runFfmpeg({
+      args: [...inputs, ...texts, ...outputArguments(tools, parts, folder)],
+      signal: tools.signal,
+      limitMs: limitFor(((parts[0]?.from ?? 0) + frames) / FILM_FPS),
+    }).catch((error: unknown) => {
+      throw error instanceof FfmpegFailed ? explainDecoding(error) : error
+    })
+    await check(tools, parts, report, folder)
+  })
+}
+
+interface Drawn {
+  path: string
+  until: number
+}
+
+function drawTexts({ renditions }: PieceTools, shown: readonly Shown[], folder: string): Promise<Drawn[][]> {
+  const canvas = canvasOf(renditions)
+  return Promise.all(
+    shown.map(async ({ subject, from, title }, k) => {
+      const drawn: Drawn[] = []
+      for (const caption of captionsOf(subject, from, title)) {
+        const path = join(folder, `${caption.kind}-${k}.png`)
+        if (await drawText(caption, canvas, path)) drawn.push({ path, until: caption.until })
+      }
+      return drawn
+    }),
+  )
+}
+
+/** Calls `work` with the arguments that open the pictures of all parts; their sources stay on disk until it ends. */
+async function withInputs(
+  tools: PieceTools,
+  shown: readonly Shown[],
+  parts: readonly Part[],
+  folder: string,
+  work: (inputs: string[]) => Promise<void>,
+): Promise<void> {
+  const k = shown.length - 1
+  const [subject, part] = [shown[k]?.subject, parts[k]]
+  if (!subject || !part) return work([])
+  const rest = (own: string[]) =>
+    withInputs(tools, shown.slice(0, k), parts.slice(0, k), folder, (inputs) => work([...inputs, ...own]))
+  if (subject.picture.kind === 'still') {
+    return rest(await stillInput(tools, subject.picture.still, join(folder, `part-${k}.rgb`)))
+  }
+  return withSource(tools.sources, subject.item, ({ path }) => rest(videoInput(part, path, tools.threads)))
+}
+
+/** A file that this job made. */
+const ownInput = (format: string, options: readonly string[], path: string): string[] => [
+  ...['-protocol_whitelist', 'file', '-f', format, ...options, '-i', `file:${path}`],
+]
+
+async function stillInput({ renditions, look }: PieceTools, still: Parameters<typeof drawStill>[0], path: string) {
+  const canvas = canvasOf(renditions)
+  await drawStill(still, canvas, look.fill, path)
+  const size = ['-video_size', `${canvas.width}x${canvas.height}`]
+  return ownInput('rawvideo', ['-pixel_format', 'rgb24', ...size, '-framerate', String(FILM_FPS)], path)
+}
+
+/** What is read beyond the end of the part, because time stamps vary. */
+const SLACK_SECONDS = 2
+
+function videoInput({ from, frames, picture }: Part, path: string, threads: number): string[] {
+  const skipped = picture.kind === 'video' ? picture.skipped : 0
+  const seconds = (from - skipped + frames) / FILM_FPS + SLACK_SECONDS
+  const seek = skipped > 0 ? ['-ss', (skipped / FILM_FPS).toFixed(6)] : []
+  return guardedInput('upload', path, ['-threads', String(threads), ...seek, '-t', seconds.toFixed(3)])
+}
+
+/** Seeking costs the frames from the keyframe before, so it pays only some seconds into the item. */
+const SEEK_FROM_FRAMES = 4 * FILM_FPS
+/** Decoding starts this much earlier: the filters find the first frame by counting from here. */
+const PREROLL_FRAMES = FILM_FPS
+
+function partOf({ subject, from }: Shown, frames: number, look: Look, texts: Part['texts']): Part {
+  const part = { from, frames, of: subject.frames, fades: look.transition === 'fade', texts }
+  if (subject.picture.kind === 'still') {
+    return { ...part, picture: { kind: 'still', motion: look.kenBurns ? motionOf(digestOf(subject.etag)) : null } }
+  }
+  const { source } = subject.picture
+  const skipped = from >= SEEK_FROM_FRAMES && maySeek(source) ? from - PREROLL_FRAMES : 0
+  return { ...part, picture: { kind: 'video', source, skipped } }
+}
+
+/** After a gap of more than the preroll, the picture that is still shown would not be decoded. */
+const maySeek = (source: ProbedSource) => !source.variableFrameRate && source.averageFrameRate > 5
+
+function outputArguments({ renditions, look, preset, threads }: PieceTools, parts: readonly Part[], folder: string) {
+  const [{ frames = 0 } = {}] = parts
+  return [
+    ...['-filter_complex_threads', String(threads)],
+    ...['-filter_complex', pieceGraph({ parts, renditions, fill: look.fill })],
+    ...renditions.flatMap((rendition, k) => [
+      ...['-map', `[v${k}]`, '-map_metadata', '-1', '-fps_mode', 'passthrough', '-frames:v', String(frames)],
+      ...x264Options({ preset, threads, renditions }, KEYFRAME_FRAMES, 0),
+      // The same parameter sets whatever the pictures are, so that pieces can be joined by copy.
+      ...['-x264-params', 'stitchable=1', '-pix_fmt', 'yuv420p', '-color_range', 'tv'],
+      ...['-colorspace', 'bt709', '-color_primaries', 'bt709', '-color_trc', 'bt709'],
+      ...['-maxrate:v', String(rendition.maxrate), '-bufsize:v', String(rendition.bufsize)],
+      ...['-force_key_frames', `expr:gte(n,n_forced*${KEYFRAME_FRAMES})`, '-g', String(2 * KEYFRAME_FRAMES + 2)],
+      ...['-max_muxing_queue_size', '4096', '-f', 'mpegts', pieceFile(folder, rendition)],
+    ]),
+  ]
+}
+
+/** The share of damaged frames that viewers do not notice. */
+const TOLERABLE_DAMAGE = 0.01
+
+/** ffmpeg exits 0 on half a file, so what it made and what it said are looked at. */
+async function check(
+  { renditions }: PieceTools,
+  parts: readonly Part[],
+  { damaged, tail }: Complaints,
+  folder: string,
+): Promise<void> {
+  const [{ frames = 0 } = {}] = parts
+  const decoded = parts.reduce((sum, part) => sum + decodedFrames(part), 0)
+  if (damaged > Math.max(2, TOLERABLE_DAMAGE * decoded)) throw badInput('CorruptInput', `${damaged} frames are damaged`)
+  for (const rendition of renditions) {
+    const fault = await faultOf(pieceFile(folder, rendition), frames)
+    if (fault === undefined) continue
+    if (parts.some((p) => p.picture.kind === 'video') && /missing|time stamp|no such file/i.test(fault)) {
+      throw badInput('Truncated', `The video ends before its container says: ${fault}`)
+    }
+    throw new TransientError(
+      EXIT.verificationFailed,
+      'VerificationFailed',
+      `${rendition.name}: ${fault}. ${tail.slice(-200)}`,
+    )
+  }
+}
+
+const decodedFrames = ({ from, frames, picture }: Part): number =>
+  picture.kind === 'still' ? 0 : ((from - picture.skipped + frames) / FILM_FPS) * toNumber(picture.source.frameRate)

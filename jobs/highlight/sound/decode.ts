@@ -1,0 +1,71 @@
+import { rm } from 'node:fs/promises'
+import { runFfmpeg } from '../../ffmpeg/ffmpeg.ts'
+import { guardedInput, type InputKind } from '../../ffmpeg/input.ts'
+import type { Loudness } from './levelling.ts'
+import { measuring, readLoudness } from './measure.ts'
+import { RATE } from './pcm.ts'
+
+export interface DecodeRun {
+  kind: InputKind
+  path: string
+  /** A stream of ffmpeg, such as `0:1` or `0:a:0`. */
+  stream: string
+  /** Seconds from the start of the presentation. */
+  startSec: number
+  /** The most sample frames to decode. */
+  count: number
+  /** Takes raw 32-bit floats. */
+  out: string
+  threads: number
+  signal: AbortSignal
+}
+
+/** Decoders of AAC and Opus need the packets before the first one that is heard. */
+const PRE_ROLL_SECONDS = 1
+/** Reading goes on this far beyond the end: packets of sound may lie behind the picture that they belong to. */
+const OVERRUN_SECONDS = 2
+const LIMIT_MS = 600_000
+
+/**
+ * Decodes a part of one stream to stereo at 48 kHz and measures it. Sample 0 is at `startSec` of the presentation even
+ * when the stream begins later; the file ends where the sound does. Throws FfmpegFailed when it cannot be decoded.
+ */
+export async function decode({
+  kind,
+  path,
+  stream,
+  startSec,
+  count,
+  out,
+  threads,
+  signal,
+}: DecodeRun): Promise<Loudness> {
+  const seekTo = Math.max(0, startSec - PRE_ROLL_SECONDS)
+  const seconds = startSec - seekTo + count / RATE + OVERRUN_SECONDS
+  const seek = seekTo > 0 ? ['-ss', seekTo.toFixed(6)] : []
+  const first = Math.round((startSec - seekTo) * RATE)
+  const report = `${out}.loudness`
+  const filters = [
+    // Fills gaps of 50 ms and more, where clicks cannot be avoided. Follows a clock that runs too fast or slow by
+    // resampling 0.4 % at most, which is not heard.
+    `aresample=${RATE}:async=200:min_hard_comp=0.05:first_pts=0`,
+    `atrim=start_sample=${first}:end_sample=${first + count}`,
+    'asetpts=PTS-STARTPTS',
+    'aformat=sample_fmts=flt:channel_layouts=stereo',
+    measuring(report),
+  ]
+  try {
+    await runFfmpeg({
+      args: [
+        ...guardedInput(kind, path, ['-threads', String(threads), ...seek, '-t', seconds.toFixed(6)]),
+        ...['-map', stream, '-vn', '-sn', '-dn', '-filter_threads', '1', '-af', filters.join(',')],
+        ...['-c:a', 'pcm_f32le', '-f', 'f32le', out],
+      ],
+      signal,
+      limitMs: LIMIT_MS,
+    })
+    return await readLoudness(report)
+  } finally {
+    await rm(report, { force: true })
+  }
+}

@@ -1,0 +1,60 @@
+import { availableParallelism, tmpdir } from 'node:os'
+import * as z from 'zod'
+import { int } from '../../lib/runtime/config.ts'
+import { armFailpoint } from '../../lib/runtime/failpoint.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { openObjectStore, StoreConfig } from '../../lib/runtime/object-store/open.ts'
+import { type ProgressTracker, trackProgress } from '../runtime/progress.ts'
+import { openProgressReporter } from '../runtime/progress-reporter.ts'
+import { type JobOutcome, loadJobConfig, runJob } from '../runtime/run-job.ts'
+import { withScratch } from '../runtime/scratch.ts'
+import { PRESETS, type Preset } from './encode-pass.ts'
+
+const EncodeConfig = StoreConfig.extend({
+  PROGRESS_URL: z.url({ protocol: /^https?$/ }).optional(),
+  PROGRESS_TOKEN: z.string().optional(),
+  WORK_FOLDER: z.string().default(tmpdir()),
+  /** Node respects the container's CPU limit; ffmpeg would count the host's cores. */
+  THREADS: int(1, 64).default(Math.min(64, availableParallelism())),
+  X264_PRESET: z.enum(PRESETS).default('veryfast'),
+  KEEPSAKE_FAILPOINT: z.string().optional(),
+})
+
+export interface EncodeTools {
+  store: ObjectStore
+  scratch: string
+  threads: number
+  preset: Preset
+  signal: AbortSignal
+  log: Log
+  progress: ProgressTracker
+}
+
+/**
+ * Runs a job program that encodes, and returns its exit code: reads its configuration, `own` included, opens the store,
+ * the scratch folder and the progress reporter for `work`, and closes them.
+ */
+export function runEncodeJob<S extends z.ZodRawShape>(
+  name: string,
+  own: { config: S; inputs: (config: z.output<z.ZodObject<S>>) => number },
+  work: (config: z.output<z.ZodObject<S>>, tools: EncodeTools) => Promise<JobOutcome>,
+): Promise<number> {
+  return runJob(name, async ({ signal, log }) => {
+    const config = loadJobConfig(EncodeConfig)
+    const ownConfig = loadJobConfig(z.object(own.config)) as z.output<z.ZodObject<S>>
+    armFailpoint(config.KEEPSAKE_FAILPOINT)
+    const store = openObjectStore(config)
+    const reporter = openProgressReporter({ url: config.PROGRESS_URL, token: config.PROGRESS_TOKEN, log })
+    const progress = trackProgress(own.inputs(ownConfig), reporter.report, () => performance.now())
+    const { THREADS: threads, X264_PRESET: preset } = config
+    try {
+      return await withScratch(config.WORK_FOLDER, (scratch) =>
+        work(ownConfig, { store, scratch, threads, preset, signal, log, progress }),
+      )
+    } finally {
+      await reporter.close()
+      await store.close()
+    }
+  })
+}

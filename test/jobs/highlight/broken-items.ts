@@ -1,0 +1,92 @@
+import { join } from 'node:path'
+import t from 'tap'
+import { clip } from '../../support/clips.ts'
+import { colorItem, PALETTE } from '../../support/film-clips.ts'
+import { frameColors, runsOf } from '../../support/film-frames.ts'
+import { highlightBench } from '../../support/highlight-run.ts'
+
+/** Items that cannot be used: the film fails and names one, or goes without them. */
+
+async function withBroken(t: Parameters<typeof highlightBench>[0]) {
+  const bench = await highlightBench(t)
+  const [red, green, blue] = [
+    await colorItem(bench, 'red'),
+    await colorItem(bench, 'green'),
+    await colorItem(bench, 'blue'),
+  ]
+  return { bench, red, green, blue, notAnImage: await bench.imageOf(Buffer.from('no image'), 'words') }
+}
+
+t.test('a broken item fails the film for good, is named, and leaves nothing behind', async (t) => {
+  const { bench, red, notAnImage } = await withBroken(t)
+  const { exit, result } = await bench.run([red, notAnImage])
+  t.equal(exit, 12)
+  t.match(result, {
+    ok: false,
+    reason: 'ItemFailed',
+    outputs: [{ id: 'hlt_1', state: 'Failed', reason: 'ItemFailed', item: 'words', message: /^Item words: .*image/ }],
+  })
+  t.strictSame(await bench.keys(), [])
+  t.strictSame(await bench.leftovers(), [])
+})
+
+t.test('an item that proves broken only when decoded is named too, and what was published is withdrawn', async (t) => {
+  const { bench, red } = await withBroken(t)
+  // 60 % of a file of eight seconds.
+  const half = await bench.videoOf(await clip('truncated'), 'half', 8)
+  for (const transition of ['cut', 'crossfade'] as const) {
+    const { exit, result, output } = await bench.run([red, half], { transition })
+    t.equal(exit, 12, 'exits with 12', { output })
+    t.match(result?.outputs, [{ reason: 'ItemFailed', item: 'half' }])
+    t.strictSame(await bench.keys(), [])
+  }
+})
+
+t.test('with skipBroken the film goes without them, and says so', async (t) => {
+  const { bench, red, green, blue, notAnImage } = await withBroken(t)
+  const half = await bench.videoOf(await clip('truncated'), 'half', 8)
+  const spec = { skipBroken: true, transition: 'crossfade' as const, renditions: ['360p' as const] }
+  const { exit, output } = await bench.run([red, notAnImage, green, half, blue], spec)
+  t.equal(exit, 0, 'exits with 0', { output })
+  const manifest = await bench.manifest()
+  t.match(manifest.skipped, [
+    { id: 'words', reason: 'UnsupportedFormat' },
+    { id: 'half', reason: 'Truncated' },
+  ])
+  t.strictSame(
+    manifest.items.map((i) => [i.id, i.startSec]),
+    [
+      ['red', 0],
+      ['green', 0.5],
+      ['blue', 1],
+    ],
+  )
+  const name = manifest.hls.renditions[0]?.name
+  const frames = await frameColors(join(await bench.checkout(), `${name}.m3u8`))
+  t.equal(frames.length, 60)
+  t.strictSame(runsOf(frames.slice(0, 10), PALETTE), [['red', 10]])
+  t.strictSame(runsOf(frames.slice(50), PALETTE), [['blue', 10]])
+})
+
+t.test('a film of broken items only fails', async (t) => {
+  const { bench, notAnImage } = await withBroken(t)
+  const { exit, result } = await bench.run([notAnImage], { skipBroken: true })
+  t.equal(exit, 12)
+  t.match(result?.outputs, [{ reason: 'ItemFailed', item: 'words' }])
+})
+
+t.test('a source that is gone ends the film, also with skipBroken', async (t) => {
+  const { bench, red, green } = await withBroken(t)
+  await bench.store.delete(green.sourceKey)
+  const { exit, result } = await bench.run([red, green], { skipBroken: true })
+  t.equal(exit, 11)
+  t.match(result?.outputs, [{ state: 'Failed', reason: 'InputMissing', item: 'green' }])
+})
+
+t.test('music that is gone is named', async (t) => {
+  const { bench, red } = await withBroken(t)
+  const { exit, result } = await bench.run([red], { music: { id: 'trk_1', sourceKey: 'tracks/1/audio' } })
+  t.equal(exit, 11)
+  t.match(result, { reason: 'InputMissing', message: /music track trk_1/ })
+  t.strictSame(await bench.keys(), [])
+})

@@ -1,0 +1,72 @@
+import { join } from 'node:path'
+import t from 'tap'
+import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
+import { type ColorClip, colorItem, PALETTE } from '../../support/film-clips.ts'
+import { frameColors, runsOf } from '../../support/film-frames.ts'
+import { highlightBench } from '../../support/highlight-run.ts'
+
+/** Films of items that are one colour each: every frame is decoded, so each join is seen exactly where it is. */
+
+/** Rates and lengths that do not fit the film's own, and a clip shorter than a segment, a second and a crossfade. */
+const CLIPS: Record<string, ColorClip> = {
+  red: { rate: '30000/1001', seconds: 2 },
+  green: { rate: '25', seconds: 1.2 },
+  blue: { rate: '240', seconds: 0.3 },
+  grey: { rate: '24', seconds: 1.5, options: ['-g', '5'] },
+}
+
+async function colorBench(t: Parameters<typeof highlightBench>[0]) {
+  const bench = await highlightBench(t)
+  const items = []
+  for (const [name, clip] of Object.entries(CLIPS)) items.push(await colorItem(bench, name, clip))
+  return { bench, items }
+}
+
+t.test('every cut is at its frame', async (t) => {
+  const { bench, items } = await colorBench(t)
+  const { exit, output } = await bench.run(items, { segmentSeconds: 1 })
+  t.equal(exit, 0, 'exits with 0', { output })
+  const folder = await bench.checkout()
+  t.strictSame(runsOf(await frameColors(join(folder, '180p.m3u8')), PALETTE), [
+    ['red', 60],
+    ['green', 36],
+    ['blue', 9],
+    ['grey', 45],
+  ])
+  // Keyframes are at 0, 30, 60, 90, 96, 105 and 135.
+  t.strictSame(
+    parseMediaPlaylist(await bench.text('180p.m3u8'))?.segments.map((s) => Math.round(s.seconds * 30)),
+    [30, 30, 30, 15, 30, 15],
+  )
+})
+
+t.test('crossfades take as many frames as planned, and begin and end with one item alone', async (t) => {
+  const { bench, items } = await colorBench(t)
+  const { exit, output } = await bench.run(items, { transition: 'crossfade' })
+  t.equal(exit, 0, 'exits with 0', { output })
+  const frames = await frameColors(join(await bench.checkout(), '180p.m3u8'))
+  // 60 + 36 + 9 + 45 frames less crossfades of 18, 4 and 4.
+  t.equal(frames.length, 124)
+  t.equal((await bench.manifest()).hls.durationSec, 124 / 30)
+  const redness = frames.map(([r, , b]) => r - b)
+  t.ok((redness[42] ?? 0) > 140, 'the first frame of the crossfade is still red')
+  const half = frames[51] ?? [0, 0, 0]
+  t.ok(half[0] > 80 && half[0] < 150 && half[1] > 60 && half[1] < 130, `half way it is both: ${half}`)
+  t.match(runsOf(frames.slice(60, 74), PALETTE), [['green', 14]])
+  for (let k = 43; k < 60; k++) {
+    if ((frames[k]?.[0] ?? 0) > (frames[k - 1]?.[0] ?? 0) + 3) t.fail(`frame ${k} is redder than the one before`)
+  }
+})
+
+t.test('a fade goes through black and takes no time of its own', async (t) => {
+  const { bench, items } = await colorBench(t)
+  const { exit, output } = await bench.run(items, { transition: 'fade' })
+  t.equal(exit, 0, 'exits with 0', { output })
+  const frames = await frameColors(join(await bench.checkout(), '180p.m3u8'))
+  t.equal(frames.length, 150)
+  for (const join of [60, 96]) {
+    t.ok(Math.max(...(frames[join - 1] ?? [255])) < 40, `dark before frame ${join}`)
+    t.ok(Math.max(...(frames[join] ?? [255])) < 40, `dark at frame ${join}`)
+  }
+  t.match(runsOf(frames.slice(20, 40), PALETTE), [['red', 20]])
+})

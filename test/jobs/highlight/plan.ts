@@ -1,0 +1,116 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { filmLadder, shapeOf } from '../../../jobs/highlight/canvas.ts'
+import { layoutOf, planFilm } from '../../../jobs/highlight/plan.ts'
+
+const of = (...frames: number[]) => frames.map((frames) => ({ frames }))
+const brief = (frames: number[], transition: 'cut' | 'crossfade' | 'fade') =>
+  planFilm(of(...frames), transition).pieces.map((p) => [p.kind, p.item, p.from, p.frames, p.start])
+
+t.test('with cuts and fades every item is one piece', async (t) => {
+  for (const transition of ['cut', 'fade'] as const) {
+    t.strictSame(brief([120, 9, 90], transition), [
+      ['clip', 0, 0, 120, 0],
+      ['clip', 1, 0, 9, 120],
+      ['clip', 2, 0, 90, 129],
+    ])
+  }
+})
+
+t.test('a crossfade is a piece of its own, and the ends of the film are cut off their items', async (t) => {
+  t.strictSame(brief([120, 120, 120], 'crossfade'), [
+    ['clip', 0, 0, 30, 0],
+    ['clip', 0, 30, 60, 30],
+    ['crossfade', 0, 90, 30, 90],
+    ['clip', 1, 30, 60, 120],
+    ['crossfade', 1, 90, 30, 180],
+    ['clip', 2, 30, 60, 210],
+    ['clip', 2, 90, 30, 270],
+  ])
+  t.strictSame(brief([120], 'crossfade'), [['clip', 0, 0, 120, 0]])
+})
+
+t.test('an item of two seconds between crossfades has no frames of its own', async (t) => {
+  t.strictSame(
+    brief([120, 60, 120], 'crossfade').filter(([, item]) => item === 1),
+    [['crossfade', 1, 30, 30, 120]],
+  )
+})
+
+const films = fc.record({
+  items: fc.array(fc.record({ frames: fc.integer({ min: 1, max: 400 }) }), { minLength: 1, maxLength: 30 }),
+  transition: fc.constantFrom('cut' as const, 'crossfade' as const, 'fade' as const),
+  segmentSeconds: fc.integer({ min: 1, max: 20 }),
+})
+
+t.test('pieces follow each other without a gap to the end of the film', async (t) => {
+  fc.assert(
+    fc.property(films, ({ items, transition }) => {
+      const { pieces, total } = planFilm(items, transition)
+      let end = 0
+      for (const piece of pieces) {
+        const shown = items[piece.item]?.frames ?? 0
+        if (piece.start !== end || piece.frames < 1 || piece.from + piece.frames > shown) return false
+        end += piece.frames
+      }
+      return end === total
+    }),
+  )
+  t.pass()
+})
+
+t.test('segments begin at keyframes, are not too long, and none could hold another second', async (t) => {
+  fc.assert(
+    fc.property(films, ({ items, transition, segmentSeconds }) => {
+      const { keyframes, starts, frames } = layoutOf(planFilm(items, transition), segmentSeconds)
+      const most = segmentSeconds * 30
+      const isKeyframe = new Set(keyframes)
+      return (
+        starts[0] === 0 &&
+        [...starts, frames].every((start, k, all) => {
+          const next = all[k + 1]
+          if (next === undefined) return true
+          const after = keyframes.find((at) => at > next)
+          return isKeyframe.has(start) && next - start <= most && (after === undefined || after - start > most)
+        })
+      )
+    }),
+  )
+  t.pass()
+})
+
+t.test('segments end at the last keyframe at or before six seconds', async (t) => {
+  const layout = layoutOf(planFilm(of(75, 120, 60), 'cut'), 6)
+  t.strictSame(layout, { keyframes: [0, 30, 60, 75, 105, 135, 165, 195, 225], starts: [0, 165], frames: 255 })
+  t.strictSame(layoutOf(planFilm(of(360), 'cut'), 6).starts, [0, 180])
+})
+
+const [wide, tall, even] = [
+  { width: 1920, height: 1080 },
+  { width: 1080, height: 1920 },
+  { width: 800, height: 800 },
+]
+t.test('the shape of a film is that of most of its items', async (t) => {
+  t.equal(shapeOf('auto', [wide, tall, tall]), 'portrait')
+  t.equal(shapeOf('auto', [wide, tall]), 'landscape')
+  t.equal(shapeOf('auto', [even]), 'landscape')
+  t.equal(shapeOf('square', [wide]), 'square')
+})
+
+const WANTED = ['360p', '720p', '1080p']
+const sizes = (...args: Parameters<typeof filmLadder>) => filmLadder(...args).map((r) => [r.name, r.width, r.height])
+t.test('renditions have the shape of the film, and none is larger than any item can use', async (t) => {
+  t.strictSame(sizes('landscape', [wide], WANTED), [
+    ['360p', 640, 360],
+    ['720p', 1280, 720],
+    ['1080p', 1920, 1080],
+  ])
+  t.strictSame(sizes('portrait', [wide], WANTED).at(-1), ['1080p', 1080, 1920])
+  t.strictSame(sizes('square', [even], WANTED), [
+    ['360p', 360, 360],
+    ['720p', 720, 720],
+  ])
+  t.strictSame(sizes('landscape', [{ width: 640, height: 360 }, even], WANTED).at(-1), ['720p', 1280, 720])
+  t.strictSame(sizes('landscape', [{ width: 320, height: 240 }], WANTED), [['240p', 426, 240]])
+  t.strictSame(sizes('landscape', [{ width: 1, height: 1 }], WANTED), [['180p', 320, 180]])
+})
