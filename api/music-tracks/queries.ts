@@ -1,0 +1,38 @@
+import { and, asc, eq, isNull, sql } from 'drizzle-orm'
+import type { Uuid } from '../../lib/contract/ids.ts'
+import type { Tx } from '../db/db.ts'
+import { type MusicTrackRow, musicTracks } from '../db/schema/highlights.ts'
+
+/** By title; with `retired` also those that no new highlight can use. */
+export async function listTracks(tx: Tx, o: { retired: boolean } = { retired: false }): Promise<MusicTrackRow[]> {
+  return await tx
+    .select()
+    .from(musicTracks)
+    .where(o.retired ? undefined : isNull(musicTracks.retiredAt))
+    .orderBy(asc(musicTracks.title), asc(musicTracks.id))
+}
+
+export async function insertTrack(tx: Tx, row: Omit<MusicTrackRow, 'createdAt' | 'retiredAt'>): Promise<MusicTrackRow> {
+  const [made] = await tx.insert(musicTracks).values(row).returning()
+  if (!made) throw new Error('a music track was not inserted')
+  return made
+}
+
+/** Undefined for an unknown track. Retiring a track again changes nothing. */
+export async function retireTrack(tx: Tx, id: Uuid): Promise<MusicTrackRow | undefined> {
+  const [row] = await tx
+    .update(musicTracks)
+    .set({ retiredAt: sql`coalesce(${musicTracks.retiredAt}, now())` })
+    .where(eq(musicTracks.id, id))
+    .returning()
+  return row
+}
+
+/** What delivery needs to know about a track before it sends the file. Undefined for a retired one. */
+export async function findDeliveredTrack(tx: Tx, id: Uuid) {
+  const [row] = await tx
+    .select({ mimeType: musicTracks.mimeType })
+    .from(musicTracks)
+    .where(and(eq(musicTracks.id, id), isNull(musicTracks.retiredAt)))
+  return row
+}
