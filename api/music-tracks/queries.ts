@@ -1,15 +1,20 @@
 import { and, asc, eq, isNull, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { prepared } from '../db/prepared.ts'
 import { type MusicTrackRow, musicTracks } from '../db/schema/highlights.ts'
 
 /** By title; with `retired` also those that no new highlight can use. */
-export async function listTracks(tx: Tx, o: { retired: boolean } = { retired: false }): Promise<MusicTrackRow[]> {
-  return await tx
-    .select()
-    .from(musicTracks)
-    .where(o.retired ? undefined : isNull(musicTracks.retiredAt))
-    .orderBy(asc(musicTracks.title), asc(musicTracks.id))
+export function listTracks(tx: Tx, o: { retired: boolean } = { retired: false }): Promise<MusicTrackRow[]> {
+  const query = prepared(tx, `list_tracks_${o.retired ? 'all' : 'offered'}`, (name) =>
+    tx
+      .select()
+      .from(musicTracks)
+      .where(o.retired ? undefined : isNull(musicTracks.retiredAt))
+      .orderBy(asc(musicTracks.title), asc(musicTracks.id))
+      .prepare(name),
+  )
+  return query.execute()
 }
 
 export async function insertTrack(tx: Tx, row: Omit<MusicTrackRow, 'createdAt' | 'retiredAt'>): Promise<MusicTrackRow> {
@@ -30,9 +35,13 @@ export async function retireTrack(tx: Tx, id: Uuid): Promise<MusicTrackRow | und
 
 /** What delivery needs to know about a track before it sends the file. Undefined for a retired one. */
 export async function findDeliveredTrack(tx: Tx, id: Uuid) {
-  const [row] = await tx
-    .select({ mimeType: musicTracks.mimeType })
-    .from(musicTracks)
-    .where(and(eq(musicTracks.id, id), isNull(musicTracks.retiredAt)))
+  const query = prepared(tx, 'find_delivered_track', (name) =>
+    tx
+      .select({ mimeType: musicTracks.mimeType })
+      .from(musicTracks)
+      .where(and(eq(musicTracks.id, sql.placeholder('id')), isNull(musicTracks.retiredAt)))
+      .prepare(name),
+  )
+  const [row] = await query.execute({ id })
   return row
 }
