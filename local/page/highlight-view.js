@@ -242,6 +242,11 @@ function remove() {
   })
 }
 
+/** A film for phones that are held upright has more height. */
+$('film').addEventListener('resize', () => {
+  const { videoWidth: width, videoHeight: height } = $('film')
+  stage.dataset.shape = height > width ? 'tall' : 'wide'
+})
 $('highlight-again').addEventListener('click', again)
 $('highlight-delete').addEventListener('click', remove)
 document.addEventListener('visibilitychange', () => {
