@@ -235,8 +235,10 @@ function remove() {
     label: 'Delete',
     async run() {
       await call('DELETE', mine.path)
-      if (mine === at) location.assign('/#highlights')
-      toast('The highlight is deleted. Its photos and videos are still there.')
+      if (mine !== at) return
+      // The toast belongs to the view that comes next, which hides those of the one before.
+      addEventListener('hashchange', () => toast('The highlight is deleted. Its photos and videos are still there.'), { once: true })
+      location.assign('/#highlights')
     },
     say: inWords,
   })

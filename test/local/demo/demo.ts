@@ -62,6 +62,8 @@ t.test(
     t.match(output(), 'Checked    Live Photo: one media item, and its motion plays')
     t.match(output(), /Upload .* in chunks, last ones first: med_/)
     t.match(output(), /Conversion .* completed in .* s, playable after .* s/)
+    t.match(output(), /Highlight .* of the event, 4 items, \d+\.\d s with music: completed in/)
+    t.match(output(), /Checked +highlight: [34] playlists of \d+\.\d s, every segment decoded/)
     t.match(output(), /Checked +360p\.m3u8: 2 segments, .* 7\.\d+ s decoded/)
     t.match(output(), 'The stream plays: 1 rendition of 7.00 s')
     await isClean(t)

@@ -17,11 +17,17 @@ t.test('a highlight has an address', async (t) => {
 t.test('the length that the page shows is that of the API', async (t) => {
   const photo = { kind: 'photo' }
   const video = (seconds: number) => ({ kind: 'video', seconds })
-  const films = [[], [photo], [photo, photo, video(1)], [video(0.01), video(0.5), video(40)], [video(2.34), photo]]
+  const films: { kind: string; seconds?: number }[][] = [
+    [],
+    [photo],
+    [photo, photo, video(1)],
+    [video(0.01), video(0.5), video(40)],
+    [video(2.34), photo],
+  ]
   for (const items of films) {
     for (const transition of ['cut', 'crossfade', 'fade'] as const) {
       const frames = items.map((item) => ({
-        frames: framesOf('seconds' in item ? Math.min(15, item.seconds) : 4),
+        frames: framesOf(Math.min(15, item.seconds ?? 4)),
       }))
       const wanted = filmFrames(frames, transition).total / FILM_FPS
       t.equal(words.estimateOf(items, transition), wanted, `${JSON.stringify(items)} ${transition}`)
