@@ -125,7 +125,7 @@ function render() {
   if (album) Object.assign($('highlight-album'), { textContent: album.title, href: linkToAlbum(album.album_id) })
   sayIn('highlight-audience', words.audienceOf(highlight, album))
   $('highlight-delete').hidden = !words.mayDelete(highlight, { userId: me.user_id, role: org.role })
-  $('highlight-again').hidden = Boolean(highlight.album_id) && album?.status !== 'PUBLIC' && album?.status !== 'DRAFT'
+  $('highlight-again').hidden = highlight.status === 'processing' || !words.mayMakeAgain(highlight, album)
   $('highlight-again').classList.toggle('primary', highlight.status === 'failed')
   renderStage()
   renderProgress()
@@ -193,6 +193,11 @@ function itemElement(id, index) {
   return item
 }
 
+function stateAt(place, done) {
+  if (place < done) return 'done'
+  return place === done && at.highlight.progress ? 'now' : 'waiting'
+}
+
 /** Items that are done are lit, and the one that is being made pulses. In the finished film each leads to its place. */
 function renderItems() {
   const { highlight } = at
@@ -201,7 +206,7 @@ function renderItems() {
   for (const [i, element] of [...$('highlight-items').children].entries()) {
     const { start_sec: start, skipped } = highlight.items[i]
     const isBlamed = highlight.error?.media_id === highlight.media_ids[i]
-    element.dataset.state = isBlamed ? 'failed' : skipped ? 'skipped' : i < done ? 'done' : i === done ? 'now' : 'waiting'
+    element.dataset.state = isBlamed ? 'failed' : skipped ? 'skipped' : stateAt(i, done)
     const button = element.querySelector('button')
     button.disabled = start === null
     const place = start === null ? '' : `, at ${clock(start)}`

@@ -84,6 +84,9 @@ export const mayDelete = ({ created_by: creator }, { userId, role }) =>
 /** An archived album keeps its films and gets no new ones. */
 export const mayMakeOf = (album) => album.status !== 'ARCHIVE' && album.media_count > 0
 
+/** Of an album that the viewer does not see, only its other members can make another film. */
+export const mayMakeAgain = ({ album_id: id }, album) => !id || Boolean(album && mayMakeOf(album))
+
 /** Where highlights of a place are made: {org, album, event}, of which the last two may be missing. */
 export function pathTo({ org, album, event }) {
   if (event) return `/api/orgs/${org.org_id}/events/${event.event_id}/highlights`

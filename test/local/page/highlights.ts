@@ -57,16 +57,16 @@ t.test('progress is told item by item', async (t) => {
   }
 })
 
-t.test('with any lengths, an item of the film is named, and none twice', async (t) => {
+t.test('with any lengths, progress goes from the first item to the last', async (t) => {
   for (const total of [0.1, 3, 40, 900]) {
     for (const types of [['image'], ['video', 'video'], Array(30).fill('image'), ['image', 'motion', 'video']]) {
       const film = { items: items(...types), estimated_duration_sec: total }
-      let before = 0
+      const seen: number[] = []
       for (let percent = 5; percent < 97; percent++) {
-        const { done } = words.progressOf({ ...film, progress: { percent } })
-        t.ok(done >= before && done < types.length, `${total} s of ${types.length}, ${percent} %: ${done}`)
-        before = done
+        seen.push(words.progressOf({ ...film, progress: { percent } }).done)
       }
+      t.strictSame(seen, seen.toSorted((a, b) => a - b), `${total} s of ${types.length}: never back`)
+      t.strictSame([seen[0], seen.at(-1)], [0, types.length - 1], 'from the first to the last')
     }
   }
 })
@@ -90,7 +90,11 @@ t.test('what is offered depends on who looks, and on the album', async (t) => {
   for (const role of ['admin', 'owner']) t.ok(words.mayDelete(made, { userId: 'bob', role }))
   t.ok(words.mayMakeOf({ status: 'DRAFT', media_count: 1 }))
   t.notOk(words.mayMakeOf({ status: 'PUBLIC', media_count: 0 }))
-  t.notOk(words.mayMakeOf({ status: 'ARCHIVE', media_count: 1 }))
+  const archived = { status: 'ARCHIVE', media_count: 1 }
+  t.notOk(words.mayMakeOf(archived))
+  t.ok(words.mayMakeAgain({ album_id: null }))
+  t.ok(words.mayMakeAgain({ album_id: 'alb_1' }, { ...archived, status: 'PUBLIC' }))
+  for (const album of [undefined, archived]) t.notOk(words.mayMakeAgain({ album_id: 'alb_1' }, album))
 })
 
 t.test('a film is made where its items come from', async (t) => {
