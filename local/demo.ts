@@ -66,7 +66,7 @@ await runUntilSignal(async (onStop, stopped) => {
   if (isCheck && pictures) {
     await checkPictures(out, client, org, pictures, samples)
     if (!highlight) throw new Error('There is no highlight')
-    await checkHighlight(out, highlight)
+    await checkHighlight(out, await finishedFilm(out, client, org, highlight))
     await check(out, master, seconds)
     return 'done'
   }
@@ -224,31 +224,28 @@ async function showConversion(out: Terminal, client: Client, organization: strin
   return media
 }
 
-/** The film goes on being made while it is watched; a check needs all of it. */
+/** Returns the id of a highlight of the event, which is then being made; undefined where none can be. */
 async function showHighlight(
   out: Terminal,
   client: Client,
   sources: Parameters<typeof sampleHighlight>[1],
-): Promise<Highlight | undefined> {
+): Promise<string | undefined> {
   const line = out.statusLine('Highlight')
-  const started = performance.now()
   const id = await sampleHighlight(client, sources)
-  if (!id) {
-    line.end('none: the event or its album is archived')
-    return undefined
-  }
-  const highlight = await untilFilmed(
-    client,
-    { organization: sources.organization, id },
-    {
-      show: ({ progress }) => line.show((progress?.percent ?? 0) / 100, `${Math.round(progress?.percent ?? 0)} %`),
-      isEnough: ({ variants }) => !isCheck && variants.hls_master_url !== null,
-    },
+  line.end(id ? `of the event, with music: ${id}` : 'none: the event or its album is archived')
+  return id
+}
+
+/** A person watches the film being made; a check waits for it. */
+async function finishedFilm(out: Terminal, client: Client, organization: string, id: string): Promise<Highlight> {
+  const line = out.statusLine('Film')
+  const started = performance.now()
+  const film = await untilFilmed(client, { organization, id }, ({ progress }) =>
+    line.show((progress?.percent ?? 0) / 100, `${Math.round(progress?.percent ?? 0)} %`),
   )
-  const state = highlight.status === 'completed' ? 'completed' : 'playable'
-  const facts = `${highlight.media_ids.length} items, ${highlight.estimated_duration_sec.toFixed(1)} s with music`
-  line.end(`of the event, ${facts}: ${state} in ${((performance.now() - started) / 1000).toFixed(1)} s`)
-  return highlight
+  const items = `${film.media_ids.length} items, ${film.estimated_duration_sec.toFixed(1)} s`
+  line.end(`${items}: completed in ${((performance.now() - started) / 1000).toFixed(1)} s`)
+  return film
 }
 
 async function checkHighlight(out: Terminal, highlight: Highlight): Promise<void> {
@@ -277,7 +274,7 @@ function farewell(
   { demo, page, folder }: Platform,
   client: Client,
   organization: string,
-  { media, event, album, highlight }: { media: Media; event: string; album: string; highlight: Highlight | undefined },
+  { media, event, album, highlight }: { media: Media; event: string; album: string; highlight: string | undefined },
 ): void {
   out.say(`
 Photos:    ${page.link({ account: 'member' })}
@@ -288,8 +285,9 @@ Event:     ${page.link({ account: 'member', event })}
            Write a comment: @ mentions a member.
 Album:     ${page.link({ account: 'member', album })}
            Arrange its photos by dragging them, write below them, publish and archive it.
-Highlight: ${highlight ? page.link({ account: 'member', highlight: highlight.highlight_id }) : 'none'}
-           A film of photos and the video, with music. Make another one: choose items, order, transition and a track.
+Highlight: ${highlight ? page.link({ account: 'member', highlight }) : 'none'}
+           A film of photos and the video, with music: watch it being made. For another one,
+           choose items, their order, a transition and a track.
 Video:     ${page.link({ account: 'member', media: media.media_id })}
 
 Continue by hand (the token expires in 15 minutes; more accounts in ${folder}/demo.json):

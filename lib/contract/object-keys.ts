@@ -25,4 +25,3 @@ export const trackKey = (track: Uuid) => `tracks/${track}/audio`
 /** Holds chunks below 5 MiB, the minimum of an S3 part, until the merge. */
 export const stagingPrefix = (org: Uuid, upload: Uuid) => `org/${org}/staging/${upload}/`
 export const stagedChunkKey = (org: Uuid, upload: Uuid, index: number) => `${stagingPrefix(org, upload)}${index}`
-

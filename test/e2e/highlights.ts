@@ -100,7 +100,7 @@ const length = () => ann.locator('#highlight-form-length').textContent()
 
 t.test('items of an album are chosen, in an order', async (t: Test) => {
   await ann.goto(`${page.url}/#album=${albumId}`)
-  await under.until(`document.querySelectorAll('#album-items .tile[data-state=completed]').length === 4`)
+  await under.until(`document.querySelector('#album-items .tile[data-kind=video][data-state=completed]')`)
   await button(ann, 'Make a highlight').click()
   for (const name of ['two.jpg', 'walk.mp4', 'one.jpg', 'three.jpg']) await choose(name)
   t.equal(await picker.locator('.month-name').textContent(), TITLE, 'those of the album')
@@ -148,6 +148,14 @@ t.test('a track can be heard, with its licence and attribution', async (t: Test)
   await under.shoot('h4-form')
 })
 
+t.test('what is seldom changed is among more options', async (t: Test) => {
+  const moves = ann.getByLabel('Photos move slowly')
+  t.notOk(await moves.isVisible())
+  await ann.getByText('More options').click()
+  await under.shoot('h4-options')
+  await moves.uncheck()
+})
+
 t.test('a film without a title is refused beside the field', async (t: Test) => {
   await ann.getByRole('textbox', { name: 'Title', exact: true }).fill(' ')
   await button(ann, 'Make the film').click()
@@ -166,9 +174,11 @@ const playing = (of = ann) =>
 
 t.test('it is watched being made, and plays', async (t: Test) => {
   await ann.evaluate(STEPS)
-  const sent = ann.waitForRequest((request) => request.method() === 'POST' && /highlights$/.test(request.url()))
+  const sending = ann.waitForRequest((request) => request.method() === 'POST' && /highlights$/.test(request.url()))
   await button(ann, 'Make the film').click()
-  t.match(new URL((await sent).url()).pathname, /\/albums\/alb_\w+\/highlights$/, 'as a highlight of the album')
+  const sent = await sending
+  t.match(new URL(sent.url()).pathname, /\/albums\/alb_\w+\/highlights$/, 'as a highlight of the album')
+  t.match(sent.postDataJSON(), { title: TITLE, transition: 'crossfade', ken_burns: false, show_title: true })
   await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
   await ann.locator('#highlight-progress').waitFor()
   await under.shoot('h5-being-made')

@@ -65,7 +65,11 @@ t.test('with any lengths, progress goes from the first item to the last', async 
       for (let percent = 5; percent < 97; percent++) {
         seen.push(words.progressOf({ ...film, progress: { percent } }).done)
       }
-      t.strictSame(seen, seen.toSorted((a, b) => a - b), `${total} s of ${types.length}: never back`)
+      t.strictSame(
+        seen,
+        seen.toSorted((a, b) => a - b),
+        `${total} s of ${types.length}: never back`,
+      )
       t.strictSame([seen[0], seen.at(-1)], [0, types.length - 1], 'from the first to the last')
     }
   }
