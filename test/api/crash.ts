@@ -64,7 +64,8 @@ interface Recorded {
 }
 const outbox = async (): Promise<Recorded[]> =>
   (await admin.query('select id, type, payload from outbox order by type, id')).rows
-const audited = async () => (await admin.query('select action from audit_log')).rows.map(({ action }) => action)
+const audited = async () =>
+  (await admin.query('select action from audit_log order by id')).rows.map(({ action }) => action)
 
 /** What has been recorded since. */
 async function watch() {
