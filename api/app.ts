@@ -7,11 +7,13 @@ import { commentRoutes } from './comments/routes.ts'
 import type { ApiDeps } from './deps.ts'
 import { eventRoutes } from './events/routes.ts'
 import { healthRoutes } from './health/routes.ts'
+import { highlightRoutes } from './highlights/routes.ts'
 import { type HttpAppOptions, httpApp } from './http/http-app.ts'
 import { openapi } from './http/openapi.ts'
 import type { Route } from './http/route.ts'
 import { invitationRoutes } from './invitations/routes.ts'
 import { mediaRoutes } from './media/routes.ts'
+import { musicTrackRoutes } from './music-tracks/routes.ts'
 import { organizationRoutes } from './organizations/routes.ts'
 import { permissionRoutes } from './permissions/routes.ts'
 import { reactionRoutes } from './reactions/routes.ts'
@@ -32,6 +34,7 @@ const TAGS = {
   Events: 'Events of an organization, and the users who take part in them.',
   Health: 'State of the service.',
   Delivery: 'Download of media through signed links.',
+  Highlights: 'Films made of media items that a user has chosen, and the music for them.',
   Invitations: 'People are invited to events, and respond.',
   Organizations: 'Members of an organization.',
   Reactions: 'Reactions to events and to what belongs to them.',
@@ -55,8 +58,10 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
     ...albumRoutes(deps),
     ...eventRoutes(deps),
     ...commentRoutes(deps),
+    ...highlightRoutes(deps),
     ...invitationRoutes(deps),
     ...mediaRoutes(deps),
+    ...musicTrackRoutes(deps),
     ...organizationRoutes(deps),
     ...permissionRoutes(deps),
     ...reactionRoutes(deps),

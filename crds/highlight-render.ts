@@ -10,6 +10,7 @@ import {
   type ParsedRun,
   parseRun,
   type Run,
+  resourceOf,
   runColumns,
   runFields,
   runStatus,
@@ -132,6 +133,8 @@ export const highlightRenderKind: Kind<typeof HighlightRenderSpec, typeof Highli
   status: HighlightRenderStatus.describe('State of the render, written by the operator'),
   columns: runColumns({ name: 'Title', type: 'string', jsonPath: '.spec.title' }),
 }
+
+export const HIGHLIGHT_RENDERS = resourceOf(highlightRenderKind)
 
 export type HighlightRender = Run<'HighlightRender', HighlightRenderSpec>
 

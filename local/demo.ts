@@ -7,7 +7,9 @@ import { checkLivePhoto, checkPhoto } from './demo/check-pictures.ts'
 import { checkStream, durationOf } from './demo/check-stream.ts'
 import { type Client, library, type Media, signIn, untilConverted, upload } from './demo/client.ts'
 import { sampleEvents } from './demo/events.ts'
+import { type Highlight, offerTracks, sampleHighlight, untilFilmed } from './demo/highlight.ts'
 import { sampleMemories } from './demo/memories.ts'
+import { sampleTracks } from './demo/sample-music.ts'
 import { type Samples, samplePhotos } from './demo/sample-photos.ts'
 import { SAMPLE_SECONDS, sampleVideo } from './demo/sample-video.ts'
 import { megabytes, type Terminal, terminal } from './demo/terminal.ts'
@@ -18,8 +20,8 @@ import { endAtOnce, runUntilSignal } from './until-signal.ts'
 process.umask(0o077)
 
 /**
- * `make demo`: takes photos, a Live Photo and a video through the whole platform. `VIDEO=path` uses your video, `CHECK=1`
- * checks what became of all of them and exits.
+ * `make demo`: takes photos, a Live Photo and a video through the whole platform, and makes a film of them. `VIDEO=path`
+ * uses your video, `CHECK=1` checks what became of all of them and exits.
  */
 const SAMPLES = join('.keepsake', 'samples')
 const ALBUM_ITEMS = 6
@@ -29,7 +31,7 @@ await runUntilSignal(async (onStop, stopped) => {
   const out = terminal(stopped)
   const video = await chooseVideo(out)
   const seconds = await durationOf(video)
-  const samples = await samplePhotos(SAMPLES)
+  const [samples, tracks] = await Promise.all([samplePhotos(SAMPLES), sampleTracks(SAMPLES)])
   // A check must neither depend on the data of earlier runs nor leave any.
   const folder = isCheck ? mkdtempSync(join(tmpdir(), 'keepsake-demo-')) : '.keepsake'
   if (isCheck) onStop(() => rm(folder, { recursive: true, force: true }))
@@ -58,12 +60,17 @@ await runUntilSignal(async (onStop, stopped) => {
   const media = await showConversion(out, client, org, mediaId)
   const master = media.variants.hls_master_url
   if (!master) throw new Error('The video is converted, but there is no link to its stream')
+  const track = await offerTracks({ database: demo.database_url, folder: platform.folder }, tracks)
+  const sources = { organization: org, event, album, video: mediaId, track }
+  const highlight = await showHighlight(out, client, sources)
   if (isCheck && pictures) {
     await checkPictures(out, client, org, pictures, samples)
+    if (!highlight) throw new Error('There is no highlight')
+    await checkHighlight(out, await finishedFilm(out, client, org, highlight))
     await check(out, master, seconds)
     return 'done'
   }
-  farewell(out, platform, client, org, { media, event, album })
+  farewell(out, platform, client, org, { media, event, album, highlight })
   return 'stay'
 })
 
@@ -217,6 +224,39 @@ async function showConversion(out: Terminal, client: Client, organization: strin
   return media
 }
 
+/** Returns the id of a highlight of the event, which is then being made; undefined where none can be. */
+async function showHighlight(
+  out: Terminal,
+  client: Client,
+  sources: Parameters<typeof sampleHighlight>[1],
+): Promise<string | undefined> {
+  const line = out.statusLine('Highlight')
+  const id = await sampleHighlight(client, sources)
+  line.end(id ? `of the event, with music: ${id}` : 'none: the event or its album is archived')
+  return id
+}
+
+/** A person watches the film being made; a check waits for it. */
+async function finishedFilm(out: Terminal, client: Client, organization: string, id: string): Promise<Highlight> {
+  const line = out.statusLine('Film')
+  const started = performance.now()
+  const film = await untilFilmed(client, { organization, id }, ({ progress }) =>
+    line.show((progress?.percent ?? 0) / 100, `${Math.round(progress?.percent ?? 0)} %`),
+  )
+  const items = `${film.media_ids.length} items, ${film.estimated_duration_sec.toFixed(1)} s`
+  line.end(`${items}: completed in ${((performance.now() - started) / 1000).toFixed(1)} s`)
+  return film
+}
+
+async function checkHighlight(out: Terminal, highlight: Highlight): Promise<void> {
+  const { estimated_duration_sec: expected, duration_sec: seconds, variants } = highlight
+  if (!variants.hls_master_url || seconds === null) throw new Error('The highlight is completed and cannot be played')
+  if (Math.abs(seconds - expected) > 1)
+    throw new Error(`The highlight lasts ${seconds} s, the estimate was ${expected} s`)
+  const { renditions } = await checkStream(variants.hls_master_url, expected, 1)
+  out.say(`Checked    highlight: ${renditions.length} playlists of ${seconds.toFixed(1)} s, every segment decoded`)
+}
+
 async function check(out: Terminal, master: string, seconds: number): Promise<void> {
   const { renditions } = await checkStream(master, seconds)
   for (const r of renditions) {
@@ -234,7 +274,7 @@ function farewell(
   { demo, page, folder }: Platform,
   client: Client,
   organization: string,
-  { media, event, album }: { media: Media; event: string; album: string },
+  { media, event, album, highlight }: { media: Media; event: string; album: string; highlight: string | undefined },
 ): void {
   out.say(`
 Photos:    ${page.link({ account: 'member' })}
@@ -245,6 +285,9 @@ Event:     ${page.link({ account: 'member', event })}
            Write a comment: @ mentions a member.
 Album:     ${page.link({ account: 'member', album })}
            Arrange its photos by dragging them, write below them, publish and archive it.
+Highlight: ${highlight ? page.link({ account: 'member', highlight }) : 'none'}
+           A film of photos and the video, with music: watch it being made. For another one,
+           choose items, their order, a transition and a track.
 Video:     ${page.link({ account: 'member', media: media.media_id })}
 
 Continue by hand (the token expires in 15 minutes; more accounts in ${folder}/demo.json):

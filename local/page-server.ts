@@ -27,7 +27,7 @@ export interface PageServer {
   url: string
   port: number
   /** The address of the page with the key that shows the accounts. Anyone who has it can sign in as any of them. */
-  link(options?: { account?: string; media?: string; event?: string; album?: string }): string
+  link(options?: { account?: string; media?: string; event?: string; album?: string; highlight?: string }): string
   close(): Promise<void>
 }
 
@@ -52,6 +52,8 @@ const SCRIPTS = [
   ...['albums', 'album-view', 'album-items', 'album-form', 'album-words', 'sortable', 'event-album'],
   ...['comments', 'comment-view', 'comment-words', 'comment-deletion', 'composer', 'names', 'reactions'],
   ...['discussion', 'media-comments', 'album-window'],
+  ...['highlights', 'highlight-view', 'highlight-form', 'highlight-order', 'highlight-words', 'highlight-shelf'],
+  ...['music-tracks', 'film-card', 'album-source'],
   ...['events', 'event-view', 'event-form', 'event-words', 'invite', 'link-token', 'invitation', 'invitation-words'],
 ]
 const PARTS = [
@@ -61,6 +63,7 @@ const PARTS = [
   'events.css',
   'albums.css',
   'comments.css',
+  'highlights.css',
   'icon.svg',
 ]
 const FILES: Record<string, string> = {

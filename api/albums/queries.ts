@@ -132,6 +132,14 @@ const seenBy = (audience: Audience): SQL => {
   return sql.raw(`(${one.join(' or ')})`)
 }
 
+/**
+ * Whether this caller sees the album with this id, for lists of what belongs to albums. False for null. Not `exists`,
+ * which Postgres may answer by reading all albums that the caller sees.
+ */
+export const seesAlbum = (albumId: SQL, callerId: Uuid | Placeholder): SQL => sql`coalesce((select
+  albums.owner_id = ${callerId} or ${seenBy('members')} or (${seenBy('participants')} and ${decisive(callerId).isParticipant})
+  from albums where albums.id = ${albumId}), false)`
+
 const newestFirst = [desc(albums.createdAt), desc(albums.id)]
 
 /**
@@ -227,6 +235,20 @@ export const countItems = (tx: Tx, albumId: Uuid): Promise<number> =>
 /** The deleted ones included. */
 export const countPlaces = (tx: Tx, albumId: Uuid): Promise<number> =>
   tx.$count(albumMedia, eq(albumMedia.albumId, albumId))
+
+/** Those of these media items that are in the album and not deleted, with their captions. */
+export async function findCaptions(
+  tx: Tx,
+  albumId: Uuid,
+  mediaIds: readonly Uuid[],
+): Promise<Map<Uuid, string | null>> {
+  const { rows } = await tx.execute<{ id: Uuid; caption: string | null }>(sql`
+    select chosen.id, i.caption from unnest(${sql.param(mediaIds)}::uuid[]) as chosen (id)
+      join media m on m.id = chosen.id
+      join album_media i on i.album_id = ${albumId} and i.listed
+        and i.media_id = case when m.kind = 'video' then coalesce(m.paired_media_id, m.id) else m.id end`)
+  return new Map(rows.map(({ id, caption }) => [id, caption]))
+}
 
 /** Undefined for a media item that is not in the album, or deleted. */
 export async function findItem(tx: Tx, albumId: Uuid, mediaId: Uuid): Promise<AlbumItem | undefined> {

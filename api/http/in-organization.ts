@@ -50,8 +50,8 @@ export interface Change {
   tx: Tx
   /** Announces the change; `row` has the version after the change. */
   announce<T extends EventType>(type: T, row: Versioned, payload: EventPayload<T>): Promise<void>
-  /** Records the change, with ids and operations only. */
-  audit(action: AuditAction, row: { id: Uuid }, details?: AuditDetails): Promise<void>
+  /** Records the change, with ids and operations only. `resourceType` overrides the kind of the action. */
+  audit(action: AuditAction, row: { id: Uuid }, details?: AuditDetails, resourceType?: string): Promise<void>
 }
 export interface Versioned {
   id: Uuid
@@ -103,8 +103,9 @@ export const changesOf = (
     const traceparent = who.context?.traceparent ?? null
     await appendEvent(tx, { orgId, aggregateId, aggregateVersion, type, payload, traceparent })
   },
-  async audit(action, row, details) {
-    await insertAudit(tx, { ...who, action, resourceId: row.id, result: 'success', ...(details && { details }) })
+  async audit(action, row, details, resourceType) {
+    const given = { ...(details && { details }), ...(resourceType && { resourceType }) }
+    await insertAudit(tx, { ...who, action, resourceId: row.id, result: 'success', ...given })
   },
 })
 type ChangeContext = Pick<Context, 'requestId' | 'ip' | 'userAgent' | 'traceparent'>

@@ -5,9 +5,13 @@ import { formatId, type IdKind, parseId, type Uuid } from '../../lib/contract/id
 import { Problem } from '../../lib/contract/problem.ts'
 import { loadConfig } from '../../lib/runtime/config.ts'
 import { openLog } from '../../lib/runtime/log.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { openObjectStore, StoreConfig } from '../../lib/runtime/object-store/open.ts'
 import { type Database, openDatabase } from '../db/db.ts'
 import { retryFailed, retryMedia } from '../media/commands.ts'
 import { countFailedFor, countFailures } from '../media/queries.ts'
+import { addTrack, retireTrack } from '../music-tracks/commands.ts'
+import { listTracks } from '../music-tracks/queries.ts'
 import { addMember, changeRole, createOrganization } from './commands.ts'
 import { ROLES, type Role } from './roles.ts'
 
@@ -24,13 +28,18 @@ const HELP = `Usage: node ${PROGRAM} COMMAND
                                          repeat all conversions that failed for a reason, e.g. StoreUnavailable or
                                          INTERNAL; or only count them
   media failures                         count the failed conversions by reason
+  track add FILE --title TITLE --licence LICENCE --attribution ATTRIBUTION
+                                         offer an audio file as music for highlights; users are shown all three texts
+  track list                             list the music tracks, with those that are retired
+  track retire TRACK                     hide a track from new highlights; those that use it stay as they are
 
-ORG and MEDIA are ids. USER is one of: an id; the e-mail address of a user who has signed in, if the identity provider
+ORG, MEDIA and TRACK are ids. USER is one of: an id; the e-mail address of a user who has signed in, if the identity provider
 has verified it; the subject of a user at the identity provider AUTH_ISSUER, even before the first sign-in.
 
 Prints the result as JSON. Exit status: 0 success, also without a change; 1 error, e.g. no database;
 2 invalid usage; 3 refused, e.g. unknown organization.
-Environment: DATABASE_URL; AUTH_ISSUER, to identify users by subject.
+Environment: DATABASE_URL; AUTH_ISSUER, to identify users by subject; for track add, STORE_KIND and the other settings of
+the object store.
 `
 
 class UsageError extends Error {}
@@ -38,6 +47,8 @@ class UsageError extends Error {}
 interface Session {
   db: Database
   issuer: string | undefined
+  /** Opened when it is needed: most commands need no store. */
+  store(): ObjectStore
 }
 interface Command {
   /** Names of the required arguments. */
@@ -48,6 +59,9 @@ interface Command {
 interface Options {
   role?: string | undefined
   reason?: string | undefined
+  title?: string | undefined
+  licence?: string | undefined
+  attribution?: string | undefined
   'dry-run'?: boolean | undefined
 }
 
@@ -95,7 +109,39 @@ const COMMANDS: Record<string, Command> = {
       return { failures: await db.read({}, countFailures) }
     },
   },
+  'track add': {
+    args: ['FILE'],
+    options: ['title', 'licence', 'attribution'],
+    async run({ db, store }, [file = ''], { title, licence, attribution }) {
+      if (title === undefined || licence === undefined || attribution === undefined) {
+        throw new UsageError('track add needs --title, --licence and --attribution')
+      }
+      return shownTrack(await addTrack(db, store(), { file, title, licence, attribution }))
+    },
+  },
+  'track list': {
+    args: [],
+    async run({ db }) {
+      const tracks = await db.read({}, (tx) => listTracks(tx, { retired: true }))
+      return { tracks: tracks.map(shownTrack) }
+    },
+  },
+  'track retire': {
+    args: ['TRACK'],
+    run: async ({ db }, [track = '']) => shownTrack(await retireTrack(db, id('track', track))),
+  },
 }
+
+const shownTrack = (row: Awaited<ReturnType<typeof addTrack>>) => ({
+  music_track_id: formatId('track', row.id),
+  title: row.title,
+  licence: row.licence,
+  attribution: row.attribution,
+  duration_sec: row.durationSec,
+  mime_type: row.mimeType,
+  file_size_bytes: row.fileSizeBytes,
+  retired: row.retiredAt !== null,
+})
 
 const shown = (m: { orgId: Uuid; userId: Uuid; role: Role }) => ({
   org_id: formatId('organization', m.orgId),
@@ -121,6 +167,9 @@ function understand(argv: readonly string[]) {
     const options = {
       role: { type: 'string' },
       reason: { type: 'string' },
+      title: { type: 'string' },
+      licence: { type: 'string' },
+      attribution: { type: 'string' },
       'dry-run': { type: 'boolean' },
       help: { type: 'boolean', short: 'h' },
     } as const
@@ -185,9 +234,15 @@ async function execute(
     maxConnections: 1,
     log,
   })
+  let opened: ObjectStore | undefined
+  const store = () => {
+    opened ??= openObjectStore(loadConfig(StoreConfig, env))
+    return opened
+  }
   try {
-    return await command.run({ db, issuer: config.AUTH_ISSUER }, args, options)
+    return await command.run({ db, issuer: config.AUTH_ISSUER, store }, args, options)
   } finally {
+    await opened?.close()
     await db.close()
   }
 }

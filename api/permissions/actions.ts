@@ -2,8 +2,10 @@ import { albumActions } from '../albums/policy.ts'
 import { authActions } from '../auth/policy.ts'
 import { commentActions } from '../comments/policy.ts'
 import { eventActions } from '../events/policy.ts'
+import { highlightActions } from '../highlights/policy.ts'
 import { invitationActions } from '../invitations/policy.ts'
 import { mediaActions } from '../media/policy.ts'
+import { musicTrackActions } from '../music-tracks/policy.ts'
 import { organizationActions } from '../organizations/policy.ts'
 import { reactionActions } from '../reactions/policy.ts'
 import { userActions } from '../users/policy.ts'
@@ -16,8 +18,10 @@ export const ACTIONS = {
   ...authActions,
   ...commentActions,
   ...eventActions,
+  ...highlightActions,
   ...invitationActions,
   ...mediaActions,
+  ...musicTrackActions,
   ...organizationActions,
   ...permissionActions,
   ...reactionActions,

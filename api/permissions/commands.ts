@@ -3,6 +3,7 @@ import { findAlbum } from '../albums/queries.ts'
 import { findComment } from '../comments/queries.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { findEvent } from '../events/queries.ts'
+import { findHighlight } from '../highlights/queries.ts'
 import { changesOf } from '../http/in-organization.ts'
 import type { AuthedInput } from '../http/route.ts'
 import { invalid } from '../http/validate.ts'
@@ -21,6 +22,7 @@ const RESOURCES: Record<Exclude<ResourceKind, 'caller' | 'organization'>, Resour
   album: { id: 'album', find: (tx, orgId, id, callerId) => findAlbum(tx, { orgId, id, callerId }) },
   comment: { id: 'comment', find: (tx, orgId, id) => findComment(tx, { orgId, id }) },
   event: { id: 'event', find: (tx, orgId, id) => findEvent(tx, orgId, id) },
+  highlight: { id: 'highlight', find: (tx, orgId, id, callerId) => findHighlight(tx, { orgId, id, callerId }) },
   invitation: {
     id: 'invitation',
     // A token is presented with a request only.

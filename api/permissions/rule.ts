@@ -62,6 +62,7 @@ export type ResourceKind =
   | 'album'
   | 'comment'
   | 'reaction'
+  | 'highlight'
 
 export interface ActionRule<R = unknown> {
   readonly on: ResourceKind

@@ -8,6 +8,10 @@ import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts
 import type { Database } from '../db/db.ts'
 import { probes } from '../health/probes.ts'
 import { readiness } from '../health/readiness.ts'
+import { followRenders, type RenderFollower } from '../highlights/render/project.ts'
+import { purgeFilms } from '../highlights/render/purge.ts'
+import { highlightReactions } from '../highlights/render/reactions.ts'
+import { sweepRenders } from '../highlights/render/sweep.ts'
 import { startAdmission } from '../media/conversion/admission.ts'
 import { startBatches } from '../media/conversion/batches.ts'
 import { type ConversionFollower, followConversions } from '../media/conversion/project.ts'
@@ -46,8 +50,10 @@ export interface RunningWorker {
 export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
   const { config, db, log } = parts
   const state = readiness(db)
-  let projector: ConversionFollower | undefined
-  const metrics = openWorkerMetrics(db, () => projector?.waiting() ?? 0)
+  let followers: { projector: ConversionFollower; renders: RenderFollower } | undefined
+  const metrics = openWorkerMetrics(db, () =>
+    followers ? followers.projector.waiting() + followers.renders.waiting() : 0,
+  )
   // The parts that can fail start first: a port in use must not leave loops running.
   const health = await serveAside(probes(state.ready, log), config.HOST, config.HEALTH_PORT)
   let metricsServer: SideServer
@@ -59,14 +65,15 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
   }
 
   const deps = { ...parts, namespace: config.NAMESPACE, ...metrics }
-  projector = followConversions(deps)
+  followers = { projector: followConversions(deps), renders: followRenders(deps) }
+  const { projector, renders } = followers
   const admission = startAdmission(deps, { maxPerOrganization: config.MAX_CONVERSIONS_PER_ORGANIZATION })
   const batches = startBatches(deps, {
     interactive: config.MAX_CONVERSIONS_PER_ORGANIZATION,
     backfill: config.MAX_BACKFILL_BATCHES_PER_ORGANIZATION,
   })
   const relay = startRelay(
-    { ...deps, react: runReactions([conversionReactions({ ...deps, admission, batches })]) },
+    { ...deps, react: runReactions([conversionReactions({ ...deps, admission, batches }), highlightReactions(deps)]) },
     { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS },
   )
   const channels = {
@@ -80,14 +87,14 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
     marginSeconds: config.STUCK_MARGIN_SECONDS,
     giveUpSeconds: config.GIVE_UP_SECONDS,
   })
-  const swept = { ...deps, projector, admission, batches }
+  const swept = { ...deps, projector, renders, admission, batches }
   const restored = repairs(swept, optionsFor(0))
   const sweep = startSweep({
     log,
     tasks: sweepTasks(swept, optionsFor),
     sweepSeconds: config.SWEEP_SECONDS,
     idleSeconds: config.SWEEP_IDLE_SECONDS,
-    synced: projector.reflection.synced(),
+    synced: Promise.all([projector.reflection.synced(), renders.reflection.synced()]),
     onSwept: metrics.onSwept,
   })
   const listener = listenForNotifications({ url: config.DATABASE_URL, channels, log })
@@ -98,7 +105,7 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
     await Promise.all([listener.close(), sweep.stop(), restored.settled()])
     await relay.stop()
     await Promise.all([admission.stop(), batches.stop()])
-    await projector?.stop()
+    await Promise.all([projector.stop(), renders.stop()])
     await Promise.all([health.close(), metricsServer.close()])
   }
   let closed: Promise<void> | undefined
@@ -125,7 +132,9 @@ const metricsListener =
 /** By then no API of the version before runs any more. */
 const UPGRADE_MS = 15 * 60_000
 
-type SweepParts = Parameters<typeof sweepConversions>[0] & Parameters<typeof purgeDue>[0]
+type SweepParts = Parameters<typeof sweepConversions>[0] &
+  Parameters<typeof sweepRenders>[0] &
+  Parameters<typeof purgeDue>[0]
 
 /** What one sweep does, in this order. */
 function sweepTasks(parts: SweepParts, optionsFor: (idleSeconds: number) => SweepOptions): SweepTask[] {
@@ -133,9 +142,11 @@ function sweepTasks(parts: SweepParts, optionsFor: (idleSeconds: number) => Swee
   const isUpgrading = () => performance.now() - startedAt < UPGRADE_MS
   return [
     { name: 'conversions', run: (idleSeconds, signal) => sweepConversions(parts, optionsFor(idleSeconds), signal) },
+    { name: 'renders', run: (idleSeconds, signal) => sweepRenders(parts, optionsFor(idleSeconds), signal) },
     { name: 'pairs', run: async (_, signal) => isUpgrading() && pairLeftHalves(parts.db, signal) },
     { name: 'clean-up', run: (_, signal) => cleanUp(parts, signal) },
     { name: 'purge', run: (_, signal) => purgeDue(parts, { signal }) },
+    { name: 'films', run: (_, signal) => purgeFilms(parts, { signal }) },
     { name: 'purged', run: (_, signal) => sweepPurged(parts, { signal }) },
   ]
 }

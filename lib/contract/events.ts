@@ -49,6 +49,20 @@ export const EVENTS = {
       org_id: z.string(),
     }),
   },
+  /** The film of this generation is to be rendered. */
+  HighlightRequested: {
+    area: 'highlight',
+    payload: z.object({ highlight_id: z.string(), org_id: z.string(), generation: z.int().positive() }),
+  },
+  /** `hls_master_url` is the key of the master playlist in the object store: a link would expire before most consumers read it. */
+  HighlightGenerated: {
+    area: 'highlight',
+    payload: z.object({ highlight_id: z.string(), media_ids: z.array(z.string()), hls_master_url: z.string() }),
+  },
+  HighlightDeleted: {
+    area: 'highlight',
+    payload: z.object({ highlight_id: z.string(), org_id: z.string(), deleted_at: z.iso.datetime() }),
+  },
   EventCreated: {
     area: 'event',
     payload: z.object({ event_id: z.string(), org_id: z.string(), owner_id: z.string(), title: z.string() }),

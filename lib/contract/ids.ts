@@ -9,6 +9,8 @@ export const PREFIXES = {
   user: 'usr',
   media: 'med',
   upload: 'upl',
+  highlight: 'hlt',
+  track: 'trk',
   album: 'alb',
   event: 'evt',
   invitation: 'inv',

@@ -10,18 +10,26 @@ const TOLERANCE_SECONDS = 0.3
 
 /**
  * Plays a stream as a strict player would: fetches every playlist and every segment of every rendition through its
- * link, then decodes each rendition completely. Throws a sentence about the first error.
+ * link, then decodes each rendition completely. `tolerance` is how many seconds the duration may differ. Throws a sentence
+ * about the first error.
  */
-export async function checkStream(master: string, sourceSeconds: number): Promise<CheckedStream> {
-  const playlists = variantsOf(await fetchText(master), master)
-  if (playlists.length === 0) throw new Error('The master playlist lists no rendition')
+export async function checkStream(
+  master: string,
+  sourceSeconds: number,
+  tolerance = TOLERANCE_SECONDS,
+): Promise<CheckedStream> {
+  const text = await fetchText(master)
+  const variants = variantsOf(text, master).map((url) => ({ url, streams: ['0:v', '0:a?'] }))
+  if (variants.length === 0) throw new Error('The master playlist lists no rendition')
+  const sounds = soundsOf(text, master).map((url) => ({ url, streams: ['0:a'] }))
+  const same = sameWithin(tolerance)
   const renditions: CheckedStream['renditions'] = []
-  for (const url of playlists) {
+  for (const { url, streams } of [...variants, ...sounds]) {
     const media = segmentsOf(await fetchText(url), url)
     if (media.segments.length === 0) throw new Error(`A media playlist lists no segment: ${url}`)
     let bytes = 0
     for (const part of [...media.initialization, ...media.segments]) bytes += await fetchBytes(part)
-    const decodedSeconds = await decode(url)
+    const decodedSeconds = await decode(url, streams)
     same('The playlist', media.seconds, sourceSeconds)
     same('The decoded stream', decodedSeconds, sourceSeconds)
     renditions.push({ url, segments: media.segments.length, bytes, seconds: media.seconds, decodedSeconds })
@@ -29,8 +37,8 @@ export async function checkStream(master: string, sourceSeconds: number): Promis
   return { renditions }
 }
 
-function same(what: string, seconds: number, wanted: number): void {
-  if (Math.abs(seconds - wanted) <= TOLERANCE_SECONDS) return
+const sameWithin = (tolerance: number) => (what: string, seconds: number, wanted: number) => {
+  if (Math.abs(seconds - wanted) <= tolerance) return
   throw new Error(`${what} lasts ${seconds.toFixed(2)} s, the source ${wanted.toFixed(2)} s`)
 }
 
@@ -60,6 +68,10 @@ export function variantsOf(master: string, base: string): string[] {
   return lines.filter((_, i) => lines[i - 1]?.startsWith('#EXT-X-STREAM-INF:')).map((line) => new URL(line, base).href)
 }
 
+/** The playlists of sound that stands beside the renditions (RFC 8216 §4.3.4.1). */
+const soundsOf = (master: string, base: string): string[] =>
+  [...master.matchAll(/^#EXT-X-MEDIA:TYPE=AUDIO,.*URI="([^"]+)"/gm)].map((m) => new URL(m[1] ?? '', base).href)
+
 export function segmentsOf(playlist: string, base: string) {
   if (!/^#EXT-X-ENDLIST$/m.test(playlist)) throw new Error(`The playlist has no EXT-X-ENDLIST: ${base}`)
   const lines = linesOf(playlist)
@@ -72,7 +84,7 @@ export function segmentsOf(playlist: string, base: string) {
 }
 
 /** Decodes everything and returns the duration in seconds. Any complaint of ffmpeg is an error. */
-async function decode(url: string): Promise<number> {
+async function decode(url: string, streams: readonly string[]): Promise<number> {
   // Segments may redirect to the object store, and ffmpeg reports an error when a kept connection changes its host.
   const args = [
     '-nostdin',
@@ -83,10 +95,7 @@ async function decode(url: string): Promise<number> {
     '0',
     '-i',
     url,
-    '-map',
-    '0:v',
-    '-map',
-    '0:a?',
+    ...streams.flatMap((stream) => ['-map', stream]),
     '-f',
     'null',
     '-',

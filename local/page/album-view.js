@@ -5,11 +5,14 @@ import { call, patiently } from './client.js'
 import { ask, sayIn } from './dialogs.js'
 import { $, announce, toast } from './dom.js'
 import { findInGroups } from './find-in-groups.js'
+import { chooseForHighlight } from './highlight-form.js'
+import { newHighlightShelf } from './highlight-shelf.js'
+import { mayMakeOf } from './highlight-words.js'
 import { newPager } from './pager.js'
 import { pickMedia } from './picker.js'
 import { inWords } from './refusal-words.js'
 import { openViewer, refreshViewer } from './viewer.js'
-import { linkToEvent } from './views.js'
+import { linkToEvent, linkToHighlight } from './views.js'
 
 const LOOK_MS = 5000
 const BUSY_MS = 1500
@@ -20,6 +23,7 @@ const NEAR = 600
 /** How often an order is made anew when others add and remove meanwhile. */
 const MOST_MERGES = 3
 
+const shelf = newHighlightShelf($('album-highlights'))
 let at
 let timer
 let asked = 0
@@ -39,6 +43,7 @@ export async function openAlbum(id, { me, organizations, first, onFound }) {
     const pager = newPager(`${path}/media`, 'media', { limit: PAGE })
     at = { album, org, path, me, pager, items: [], moves: [], moved: 0, isArranging: false }
     items.clear()
+    shelf.open(org, album.album_id)
     await look()
   } catch (error) {
     if (mine === asked) showGone(inWords(error))
@@ -48,6 +53,7 @@ export async function openAlbum(id, { me, organizations, first, onFound }) {
 export function closeAlbum() {
   asked++
   clearTimeout(timer)
+  shelf.close()
   at = undefined
 }
 
@@ -129,6 +135,7 @@ function render() {
   document.title = `${album.title} · Keepsake`
   $('album-add').hidden = !add
   $('album-add').classList.toggle('primary', album.media_count === 0 || !steps[0]?.isNext)
+  $('album-highlight').hidden = !mayMakeOf(album)
   $('album-edit').hidden = !manage
   $('album-arrange').hidden = !manage || album.media_count < 1
   $('album-arrange').textContent = at.isArranging ? 'Done' : 'Arrange'
@@ -378,6 +385,10 @@ async function showMore() {
 
 for (const id of ['album-add', 'album-empty-add']) $(id).addEventListener('click', () => void addMedia())
 $('album-edit').addEventListener('click', () => editAlbum({ org: at.org, album: at.album, onSaved: () => void look() }))
+$('album-highlight').addEventListener('click', () => {
+  const { org, album, event } = at
+  void chooseForHighlight({ org, album, event, onMade: (id) => location.assign(linkToHighlight(id)) })
+})
 $('album-arrange').addEventListener('click', () => {
   at.isArranging = !at.isArranging
   render()

@@ -7,6 +7,7 @@ import { editEvent } from './event-form.js'
 import * as words from './event-words.js'
 import { fillSheet } from './events.js'
 import { findInGroups } from './find-in-groups.js'
+import { newHighlightShelf } from './highlight-shelf.js'
 import { inviteTo, showLinkOf } from './invite.js'
 import { newPager } from './pager.js'
 import { inWords } from './refusal-words.js'
@@ -14,6 +15,7 @@ import { inWords } from './refusal-words.js'
 const LOOK_MS = 5000
 const HIDDEN_MS = 60_000
 
+const shelf = newHighlightShelf($('event-highlights'))
 /** What is shown: the event, its group, and the lists below it. */
 let at
 let timer
@@ -44,6 +46,7 @@ export function closeEvent() {
   asked++
   clearTimeout(timer)
   closeComments()
+  shelf.close()
   at = undefined
 }
 
@@ -76,6 +79,7 @@ async function look() {
     ])
     if (isOld()) return
     at.event = event
+    shelf.open(at.org, event.album_id)
     renderIfChanged()
     await Promise.all([lookAtComments(event), lookAtEventAlbum(mine, () => !isOld())])
     if (isOld()) return

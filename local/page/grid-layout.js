@@ -12,10 +12,10 @@ export function gridFor(width) {
 /** Where each month lies. Every height follows from the counts, so nothing moves when pictures arrive. */
 export function layOut(months, { columns, side, gap }) {
   let top = 0
-  return months.map(({ month, count, places }) => {
+  return months.map(({ month, title, count, places }) => {
     const rows = Math.ceil(places / columns)
     const height = HEADING + rows * (side + gap) + MARGIN
-    const section = { month, count, places, top, height, rows }
+    const section = { month, title, count, places, top, height, rows }
     top += height
     return section
   })

@@ -45,7 +45,7 @@ export function newGrid(root, does) {
     }
     let next = root.firstElementChild
     for (const section of layout) {
-      const node = sections.get(section.month) ?? newSection(section.month)
+      const node = sections.get(section.month) ?? newSection(section)
       node.style.height = `${section.height}px`
       node.querySelector('.count').textContent = plural(section.count, 'item')
       if (node === next) next = next.nextElementSibling
@@ -53,11 +53,12 @@ export function newGrid(root, does) {
     }
   }
 
-  function newSection(month) {
+  /** A section that is no month has a title. */
+  function newSection({ month, title: name = monthName(month) }) {
     const node = copyOf('month')
     node.dataset.month = month
     const title = node.querySelector('.month-name')
-    title.textContent = monthName(month)
+    title.textContent = name
     title.id = `${root.id}-${month}`
     node.setAttribute('aria-labelledby', title.id)
     sections.set(month, node)

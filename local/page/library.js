@@ -1,12 +1,14 @@
 import { call } from './client.js'
 import { $, announce, showProblem, toast } from './dom.js'
 import { newGrid } from './grid.js'
+import { chooseForHighlight } from './highlight-form.js'
 import { nameOf } from './item.js'
 import { newScrubber } from './scrubber.js'
 import { newTimeline } from './timeline.js'
 import { newLoader } from './timeline-loader.js'
 import { restore } from './trash.js'
 import { openViewer, refreshViewer } from './viewer.js'
+import { linkToHighlight } from './views.js'
 import { plural } from './words.js'
 
 /** Media items in memory; the pictures of those that are out of sight are not. */
@@ -110,6 +112,7 @@ function summarize(latest) {
   const working = busy ? `, ${busy === 50 ? 'many' : busy} being converted` : ''
   $('summary').textContent = total === 0 ? '' : plural(total, 'memory', 'memories') + working
   $('empty').hidden = total > 0
+  $('library-highlight').hidden = total === 0
   $('months').hidden = total === 0
 }
 
@@ -164,6 +167,10 @@ async function remove(id) {
   return true
 }
 
+$('library-highlight').addEventListener('click', () => {
+  if (!organization) return
+  void chooseForHighlight({ org: organization, onMade: (id) => location.assign(linkToHighlight(id)) })
+})
 addEventListener('scroll', renderSoon, { passive: true })
 new ResizeObserver(renderSoon).observe($('months'))
 document.addEventListener('visibilitychange', () => {

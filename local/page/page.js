@@ -6,6 +6,8 @@ import { forgetUnsent } from './discussion.js'
 import { $, avatar, showProblem } from './dom.js'
 import { closeEvent, openEvent } from './event-view.js'
 import { closeEvents, openEvents } from './events.js'
+import { closeHighlight, openHighlight } from './highlight-view.js'
+import { closeHighlights, openHighlights } from './highlights.js'
 import { closeLibrary, look, openById, openLibrary, showLibraryOf, showPhotos } from './library.js'
 import { enter, keepKey, loadAccounts, onSignIn } from './sign-in.js'
 import { openTrash } from './trash.js'
@@ -59,11 +61,14 @@ function adopt(chosen) {
   return showLibraryOf(chosen)
 }
 
-const SECTIONS = ['photos', 'trash', 'albums', 'album', 'events', 'event']
+const SECTIONS = ['photos', 'trash', 'albums', 'album', 'highlights', 'highlight', 'events', 'event']
 const LINKS = {
   ...{ photos: 'to-photos', trash: 'to-trash', events: 'to-events', event: 'to-events' },
-  ...{ albums: 'to-albums', album: 'to-albums' },
+  ...{ albums: 'to-albums', album: 'to-albums', highlights: 'to-highlights', highlight: 'to-highlights' },
 }
+
+const LISTS = { trash: openTrash, events: openEvents, albums: openAlbums, highlights: openHighlights }
+const ONES = { album: openAlbum, event: openEvent, highlight: openHighlight }
 
 /** Shows the view that the address names. */
 async function showView() {
@@ -80,16 +85,13 @@ async function showView() {
   if (!organization) return
   if (name === 'photos') return changed && backToPhotos()
   if (changed) scrollTo({ top: 0, behavior: 'instant' })
-  if (name === 'trash') return openTrash(organization)
-  if (name === 'events') return openEvents(organization, me)
-  if (name === 'albums') return openAlbums(organization)
-  const open = name === 'album' ? openAlbum : openEvent
-  await open(id, { me, organizations, first: organization, onFound: followTo })
+  if (LISTS[name]) return LISTS[name](organization, me)
+  await ONES[name](id, { me, organizations, first: organization, onFound: followTo })
 }
 
 /** Answers that are on their way belong to no view any more. */
 function closeLists() {
-  for (const close of [closeAlbums, closeAlbum, closeEvents, closeEvent]) close()
+  for (const close of [closeAlbums, closeAlbum, closeHighlights, closeHighlight, closeEvents, closeEvent]) close()
 }
 
 function mark(name) {

@@ -8,14 +8,14 @@ import { newLoader } from './timeline-loader.js'
 import { plural } from './words.js'
 
 const dialog = $('picker')
-let timeline = newTimeline()
-let loader
+/** What is chosen from: the library, or an album. */
+let source
 let picking
 /** By id, in the order in which they were chosen. */
 let chosen = new Map()
 
 const does = {
-  find: (id) => timeline.find(id),
+  find: (id) => source.find(id),
   refresh,
   remove: () => {},
   canRemove: () => false,
@@ -25,21 +25,34 @@ const does = {
     const isThere = picking?.has(id) ?? false
     frame.ariaPressed = String(chosen.has(id))
     frame.disabled = isThere
+    frame.dataset.place = picking?.isOrdered && chosen.has(id) ? [...chosen.keys()].indexOf(id) + 1 : ''
     tile.classList.toggle('there', isThere)
   },
 }
 const grid = newGrid($('picker-months'), does)
 
+/** The media items of a group by month. A source has what of this one is used here. */
+function librarySource(org, onPage) {
+  const timeline = newTimeline()
+  const loader = newLoader(org, timeline, onPage)
+  return {
+    ...timeline,
+    ...loader,
+    begin: async () => timeline.setMonths((await call('GET', `/api/media/${org.org_id}/months`)).months),
+  }
+}
+
 /**
- * Asks for media items of the library. `has(id)` says which are there already, `most` how many can be chosen. `run` gets
- * those chosen and a function that shows how far it is; a refusal stays in the dialog, in the words of `say`.
+ * Asks for media items of the library, or of the source that `from(org, onPage)` returns. `has(id)` says which are there
+ * already, `most` how many can be chosen, `isOrdered` that the order counts. `run` gets those chosen and a function that
+ * shows how far it is; a refusal stays in the dialog, in the words of `say`. `then` gets those chosen after the dialog.
  */
-export async function pickMedia({ org, title, label, most = Infinity, has = () => false, run, say = inWords }) {
-  picking = { org, label, most, has, run, say }
+export async function pickMedia({ org, title, label, from = librarySource, ...options }) {
+  picking = { most: Infinity, has: () => false, run: async () => {}, then: () => {}, say: inWords, ...options, org, label }
   chosen = new Map()
-  timeline = newTimeline()
-  loader?.end()
-  loader = newLoader(org, timeline, renderSoon)
+  source?.end()
+  const mine = from(org, renderSoon)
+  source = mine
   grid.clear()
   $('picker-title').textContent = title
   $('picker-empty').hidden = true
@@ -48,18 +61,18 @@ export async function pickMedia({ org, title, label, most = Infinity, has = () =
   dialog.showModal()
   $('picker-scroll').scrollTop = 0
   try {
-    const { months } = await call('GET', `/api/media/${org.org_id}/months`)
-    timeline.setMonths(months)
-    $('picker-empty').hidden = months.length > 0
+    await mine.begin()
+    if (mine !== source) return
+    $('picker-empty').hidden = mine.months().length > 0
     render()
   } catch (error) {
-    sayIn('picker-error', inWords(error))
+    if (mine === source) sayIn('picker-error', inWords(error))
   }
 }
 
 async function refresh({ media_id: id }) {
   const fresh = await call('GET', `/api/media/${picking.org.org_id}/${id}`)
-  timeline.put(fresh)
+  source.put(fresh)
   renderSoon()
   return fresh
 }
@@ -68,15 +81,15 @@ let frame
 function render() {
   frame = undefined
   if (!dialog.open) return
-  const { missing } = grid.render(timeline.months())
-  if (missing) loader.load(missing).catch((error) => sayIn('picker-error', inWords(error)))
+  const { missing } = grid.render(source.months())
+  if (missing) source.load(missing).catch((error) => sayIn('picker-error', inWords(error)))
 }
 const renderSoon = () => {
   frame ??= requestAnimationFrame(render)
 }
 
 function toggle(id) {
-  const m = timeline.find(id)
+  const m = source.find(id)
   if (!m || $('picker-add').dataset.busy) return
   const { most } = picking
   sayIn('picker-error')
@@ -95,16 +108,18 @@ function showChosen() {
 }
 
 async function done() {
-  const { run, say } = picking
+  const { run, say, then } = picking
+  const all = [...chosen.values()]
   const add = $('picker-add')
   add.dataset.busy = 'yes'
   add.disabled = true
   try {
-    await run([...chosen.values()], (text, m) => {
+    await run(all, (text, m) => {
       add.textContent = text
       if (m) chosen.delete(m.media_id)
     })
     dialog.close()
+    then(all)
   } catch (error) {
     sayIn('picker-error', say(error))
   } finally {
@@ -118,6 +133,6 @@ $('picker-add').addEventListener('click', () => void done())
 $('picker-scroll').addEventListener('scroll', renderSoon, { passive: true })
 new ResizeObserver(renderSoon).observe($('picker-scroll'))
 dialog.addEventListener('close', () => {
-  loader?.end()
+  source?.end()
   grid.clear()
 })

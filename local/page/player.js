@@ -1,75 +1,79 @@
 import Hls from '/hls.js'
 import { link } from './client.js'
-import { $ } from './dom.js'
 import { HLS } from './hls-settings.js'
 
-const [video, quality] = [$('video'), $('quality')]
-let hls
-
-/** Plays a video from the given second on. `refresh()` returns the media item with new links, when these have expired. */
-export function playVideo(m, from, refresh) {
-  stopVideo()
-  video.hidden = false
-  $('quality-label').hidden = false
-  load(m, from, refresh)
-}
-
-export const playedSeconds = () => video.currentTime
-
-function load(m, from, refresh) {
-  hls?.destroy()
-  const source = link(m.variants.hls_master_url)
-  if (!Hls.isSupported()) {
-    video.src = source // Safari on a phone plays HLS natively
-    return
-  }
-  const player = new Hls({ ...HLS, startPosition: from })
-  hls = player
-  player.on(Hls.Events.MANIFEST_PARSED, () => {
-    offerQualities()
-    video.play().catch(() => {}) // a browser may require a click first
-  })
-  player.on(Hls.Events.LEVEL_SWITCHED, showLevel)
-  player.on(Hls.Events.ERROR, (_, data) => {
-    if (data.fatal) void recover(player, data, refresh)
-  })
-  player.loadSource(source)
-  player.attachMedia(video)
-}
-
-/** Links end after a while: a video that was paused for long goes on with new ones, once. */
-async function recover(player, data, refresh) {
-  if (data.type === Hls.ErrorTypes.MEDIA_ERROR) return player.recoverMediaError()
-  const fresh = await refresh?.().catch(() => undefined)
-  if (hls !== player) return
-  if (fresh?.variants.hls_master_url) return load(fresh, video.currentTime)
-  $('viewer-note').hidden = false
-  $('viewer-note').textContent = `It cannot be played right now (${data.details})`
-}
-
-export function stopVideo() {
-  hls?.destroy()
-  hls = undefined
-  video.hidden = true
-  $('quality-label').hidden = true
-  video.removeAttribute('src')
-  video.load()
-  quality.replaceChildren()
-}
-
+/** The shorter side is what people know. */
 const nameOf = (level) => `${Math.min(level.width, level.height)}p`
 
-function offerQualities() {
-  const options = hls.levels.map((level, i) => new Option(nameOf(level), i)).reverse()
-  quality.replaceChildren(new Option('Auto', -1), ...options)
-}
+/**
+ * Plays HLS in a video element. `quality` is a list of its renditions, within `label`; `say(text)` shows why it cannot be
+ * played. Whatever is played has `variants.hls_master_url`.
+ */
+export function newPlayer({ video, quality, label, say }) {
+  let hls
 
-function showLevel() {
-  const level = hls.levels[hls.currentLevel]
-  quality.options[0].text = hls.autoLevelEnabled && level ? `Auto (${nameOf(level)})` : 'Auto'
-}
+  /** Plays from the given second on. `refresh()` returns the item with new links, when these have expired. */
+  function play(m, from, refresh) {
+    stop()
+    video.hidden = false
+    label.hidden = false
+    load(m, from, refresh)
+  }
 
-quality.addEventListener('change', () => {
-  hls.currentLevel = Number(quality.value)
-  showLevel()
-})
+  function load(m, from, refresh) {
+    hls?.destroy()
+    const source = link(m.variants.hls_master_url)
+    if (!Hls.isSupported()) {
+      video.src = source // Safari on a phone plays HLS natively
+      return
+    }
+    const player = new Hls({ ...HLS, startPosition: from })
+    hls = player
+    player.on(Hls.Events.MANIFEST_PARSED, () => {
+      offerQualities()
+      video.play().catch(() => {}) // a browser may require a click first
+    })
+    player.on(Hls.Events.LEVEL_SWITCHED, showLevel)
+    player.on(Hls.Events.ERROR, (_, data) => {
+      if (data.fatal) void recover(player, data, refresh)
+    })
+    player.loadSource(source)
+    player.attachMedia(video)
+  }
+
+  /** Links end after a while: a video that was paused for long goes on with new ones, once. */
+  async function recover(player, data, refresh) {
+    if (data.type === Hls.ErrorTypes.MEDIA_ERROR) return player.recoverMediaError()
+    const fresh = await refresh?.().catch(() => undefined)
+    if (hls !== player) return
+    if (fresh?.variants.hls_master_url) return load(fresh, video.currentTime)
+    say(`It cannot be played right now (${data.details})`)
+  }
+
+  function stop() {
+    hls?.destroy()
+    hls = undefined
+    video.hidden = true
+    label.hidden = true
+    video.removeAttribute('src')
+    video.load()
+    quality.replaceChildren()
+  }
+
+  function offerQualities() {
+    const options = hls.levels.map((level, i) => new Option(nameOf(level), i)).reverse()
+    quality.replaceChildren(new Option('Auto', -1), ...options)
+  }
+
+  function showLevel() {
+    const level = hls.levels[hls.currentLevel]
+    quality.options[0].text = hls.autoLevelEnabled && level ? `Auto (${nameOf(level)})` : 'Auto'
+  }
+
+  quality.addEventListener('change', () => {
+    hls.currentLevel = Number(quality.value)
+    showLevel()
+  })
+
+  return { play, stop, seconds: () => video.currentTime }
+}

@@ -4,11 +4,13 @@ const SPEED = 14
 
 /**
  * Lets the entries of a list be put in another order: with the mouse anywhere on an entry, with a finger on its `.handle`,
- * with keys on the handle. `does`: {isOn(), start(), end(entry), cancel(), move(entry, by)}. At `end` the elements have the
- * new order; after `cancel` the caller puts them where they were. `move` moves an entry by some places, ±Infinity to an end.
+ * with keys on the handle. `does`: {isOn(), start(), end(entry), cancel(), move(entry, by), scroller}. At `end` the elements
+ * have the new order; after `cancel` the caller puts them where they were. `move` moves an entry by some places, ±Infinity
+ * to an end. `scroller` is what scrolls at the edges; the window unless given.
  */
 export function makeSortable(list, does) {
   let drag
+  const { scroller = window } = does
 
   const entryAt = (target) => target.closest?.('li')
   const isIn = (entry) => entry?.parentElement === list
@@ -34,7 +36,7 @@ export function makeSortable(list, does) {
     if (!drag?.isMoving) return
     const step = drag.y < EDGE ? -SPEED : drag.y > innerHeight - EDGE ? SPEED : 0
     if (step) {
-      scrollBy({ top: step, behavior: 'instant' })
+      scroller.scrollBy({ top: step, behavior: 'instant' })
       place()
     }
     drag.frame = requestAnimationFrame(scrollAlong)

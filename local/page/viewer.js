@@ -4,11 +4,20 @@ import { describe, detailsOf, isPlayable, kindOf, nameOf, reasonOf } from './ite
 import { playLivePhoto } from './live-photo.js'
 import { closeMediaComments, openMediaComments } from './media-comments.js'
 import { drawPlaceholder } from './picture.js'
-import { playedSeconds, playVideo, stopVideo } from './player.js'
+import { newPlayer } from './player.js'
 import { withMedia } from './views.js'
 import { clock, momentOf, size } from './words.js'
 
 const dialog = $('viewer')
+const player = newPlayer({
+  video: $('video'),
+  quality: $('quality'),
+  label: $('quality-label'),
+  say(text) {
+    $('viewer-note').hidden = false
+    $('viewer-note').textContent = text
+  },
+})
 let shown
 let does
 let stopMotion = () => {}
@@ -61,7 +70,7 @@ export function refreshViewer(m) {
   shown = m
   say(m)
   const finished = before.upload_status !== m.upload_status || isPlayable(before) !== isPlayable(m)
-  if (finished) load(m, isPlayable(before) ? playedSeconds() : 0)
+  if (finished) load(m, isPlayable(before) ? player.seconds() : 0)
 }
 
 function show(m) {
@@ -136,14 +145,14 @@ function load(m, from) {
   const hasPicture = showPicture(m)
   $('viewer-nothing').hidden = hasPicture || isPlayable(m)
   $('viewer-nothing').textContent = m.upload_status === 'failed' ? 'No preview' : 'The preview follows'
-  if (isPlayable(m)) playVideo(m, from, () => does.refresh(m))
+  if (isPlayable(m)) player.play(m, from, () => does.refresh(m))
   else if (kindOf(m) === 'live' && !wantsLessMotion()) playLive(m)
   void details(m)
 }
 
 function stop() {
   stopMotion()
-  stopVideo()
+  player.stop()
   $('viewer-picture').hidden = true
   $('viewer-picture').removeAttribute('src')
   $('viewer-blur').hidden = true

@@ -1,9 +1,9 @@
-const NAMED = ['event', 'album']
-const PLAIN = ['events', 'albums', 'trash']
+const NAMED = ['event', 'album', 'highlight']
+const PLAIN = ['events', 'albums', 'highlights', 'trash']
 
 /**
- * The view that a fragment names: `#event=evt_…`, `#album=alb_…`, `#events`, `#albums`, `#trash`; everything else is the
- * photos. The viewer adds `media=med_…`, which does not change the view below it.
+ * The view that a fragment names: `#event=evt_…`, `#album=alb_…`, `#highlight=hlt_…`, `#events`, `#albums`, `#highlights`,
+ * `#trash`; everything else is the photos. The viewer adds `media=med_…`, which does not change the view below it.
  */
 export function viewOf(hash) {
   const wanted = new URLSearchParams(hash.replace(/^#/, ''))
@@ -26,3 +26,4 @@ export function withMedia(hash, media) {
 
 export const linkToEvent = (id) => `/#${new URLSearchParams({ event: id })}`
 export const linkToAlbum = (id) => `/#${new URLSearchParams({ album: id })}`
+export const linkToHighlight = (id) => `/#${new URLSearchParams({ highlight: id })}`

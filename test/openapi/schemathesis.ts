@@ -62,6 +62,8 @@ async function configFor(api: TestApi): Promise<string> {
   const album = await api.call(owner, 'POST', `/api/orgs/${api.org}/albums`, { json: { title: 'Reunion' } })
   const comments = `${events}/${eventId}/meta/${eventId}/comments`
   const comment = await api.call(owner, 'POST', comments, { json: { body: 'So many of us!' } })
+  const film = { title: 'Reunion', media_ids: [media.data.media_id] }
+  const highlight = await api.call(owner, 'POST', `/api/media/${api.org}/highlights`, { json: film })
   const values: Record<string, string> = {
     ORGANIZATION: api.org,
     MEDIA: media.data.media_id,
@@ -72,6 +74,7 @@ async function configFor(api: TestApi): Promise<string> {
     SLUG: invitation.data.slug,
     ALBUM: album.data.album_id,
     COMMENT: comment.data.comment_id,
+    HIGHLIGHT: highlight.data.highlight_id,
     USER: api.people.member.wireId,
     SIGNED_OUT_TOKEN: another.token,
   }

@@ -1,8 +1,9 @@
 import { isFinished } from '../../../crds/run.ts'
 import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
 import { parseId, type Uuid } from '../../../lib/contract/ids.ts'
-import { type Cluster, isClusterError } from '../../../lib/runtime/kube/cluster.ts'
+import type { Cluster } from '../../../lib/runtime/kube/cluster.ts'
 import type { Database } from '../../db/db.ts'
+import { removeResource } from '../../worker/remove-resource.ts'
 import type { TranscodeJobObject } from './project.ts'
 import { type ConversionKey, findConversion } from './queries.ts'
 import { transcodeJobName } from './transcode-spec.ts'
@@ -35,7 +36,8 @@ export async function stopConversions(
   ids: readonly Uuid[],
 ): Promise<boolean> {
   const working = jobs.filter((job) => job.spec.inputs.some(({ id }) => ids.includes(parseId('media', id) as Uuid)))
-  for (const job of working) if (await isUnwanted(deps, job)) await remove(deps, job)
+  // If a media item is restored meanwhile, the sweep finds its resource missing and creates it again.
+  for (const job of working) if (await isUnwanted(deps, job)) await removeResource(deps, TRANSCODE_JOBS, job)
   return working.length > 0
 }
 
@@ -52,17 +54,4 @@ async function isUnwanted({ db }: StopDeps, job: TranscodeJobObject): Promise<bo
   if (!ids) return false
   const wanted = await db.read({}, (tx) => Promise.all(ids.map((id) => findConversion(tx, id))))
   return wanted.every((media) => media === undefined)
-}
-
-/** If a media item is restored meanwhile, the sweep finds its resource missing and creates it again. */
-async function remove(
-  { cluster, namespace }: StopDeps,
-  { metadata: { name, uid } }: TranscodeJobObject,
-): Promise<void> {
-  try {
-    await cluster.delete(TRANSCODE_JOBS, { namespace, name }, uid ? { uid } : {})
-  } catch (error) {
-    // Another worker was faster: this resource is gone, and its name belongs to a new one.
-    if (!isClusterError(error, 'Conflict')) throw error
-  }
 }

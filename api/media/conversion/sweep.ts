@@ -3,10 +3,11 @@ import { TRANSCODE_JOBS, TranscodeJobSpec } from '../../../crds/transcode-job.ts
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { manifestKey, outputPrefix } from '../../../lib/contract/object-keys.ts'
 import type { Clock } from '../../../lib/runtime/clock.ts'
-import { type Cluster, isClusterError } from '../../../lib/runtime/kube/cluster.ts'
+import type { Cluster } from '../../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../db/db.ts'
+import { removeResource } from '../../worker/remove-resource.ts'
 import type { Admission } from './admission.ts'
 import { isBatchUnfinished } from './batch-queries.ts'
 import type { Batches } from './batches.ts'
@@ -147,14 +148,7 @@ async function replace(deps: SweepDeps, media: Conversion, job: TranscodeJobObje
   await start(deps, media)
 }
 
-async function remove(deps: SweepDeps, { metadata: { name, uid } }: TranscodeJobObject): Promise<void> {
-  try {
-    await deps.cluster.delete(TRANSCODE_JOBS, keyOf(deps, name), uid ? { uid } : {})
-  } catch (error) {
-    // Another worker was faster: this resource is gone, and its name belongs to a new one.
-    if (!isClusterError(error, 'Conflict')) throw error
-  }
-}
+const remove = (deps: SweepDeps, job: TranscodeJobObject) => removeResource(deps, TRANSCODE_JOBS, job)
 
 async function timeOut(deps: SweepDeps, media: Conversion): Promise<void> {
   deps.log.error({ media: media.id, generation: media.generation }, 'giving up a conversion: no sign of life')

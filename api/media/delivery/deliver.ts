@@ -3,7 +3,9 @@ import { Problem } from '../../../lib/contract/problem.ts'
 import type { Clock } from '../../../lib/runtime/clock.ts'
 import { type ObjectInfo, type ObjectStore, StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../db/db.ts'
+import { findDeliveredFilm } from '../../highlights/queries.ts'
 import type { RawReply } from '../../http/route.ts'
+import { findDeliveredTrack } from '../../music-tracks/queries.ts'
 import { attachment } from '../filename.ts'
 import { findDelivered } from '../queries.ts'
 import { isNoneMatch, mayUseRange, parseRange } from './range.ts'
@@ -16,7 +18,7 @@ export interface DeliveryDeps {
   keys: KeyRing
 }
 
-/** Outputs by file extension. Clients get nothing else below a media item, in particular not its manifest. */
+/** Outputs by file extension. Clients get no other output, in particular not the manifest. */
 const TYPES: Record<string, string> = {
   m3u8: 'application/vnd.apple.mpegurl',
   ts: 'video/mp2t',
@@ -43,7 +45,26 @@ const COMMON = {
 const notHere = (cause?: unknown) =>
   new Problem('NOT_FOUND', 'There is nothing at this address, or the link has expired', { cause })
 
-/** Delivers one object to any client with a valid link, as long as its media item exists. */
+/** What may be delivered now. A media item has its own type; the outputs of a conversion have that of their extension. */
+interface Subject {
+  status: 'processing' | 'completed' | 'failed'
+  own?: { mimeType: string; filename?: string }
+}
+
+async function findSubject(db: Database, of: Delivered['of']): Promise<Subject | undefined> {
+  if (of.kind === 'highlight') return db.readAtOnce({ org: of.orgId }, (tx) => findDeliveredFilm(tx, of.orgId, of.id))
+  if (of.kind === 'track') {
+    const own = await db.readAtOnce({}, (tx) => findDeliveredTrack(tx, of.id))
+    return own && { status: 'completed', own }
+  }
+  const media = await db.readAtOnce({ org: of.orgId }, (tx) => findDelivered(tx, of.orgId, of.id))
+  return media && { status: media.uploadStatus, own: media }
+}
+
+/** The name of a file that is no output: it has the type of the media item or of the track. */
+const OWN = new Set(['original', 'audio'])
+
+/** Delivers one object to any client with a valid link, as long as what it belongs to exists. */
 export async function deliver(
   deps: DeliveryDeps,
   o: { token: string; path: string; headers: IncomingHttpHeaders; signal: AbortSignal },
@@ -52,10 +73,10 @@ export async function deliver(
   const wanted = openToken(deps.keys, o.token, o.path, now)
   if (!wanted) throw notHere()
   // Asked for every request: a deleted media item is gone at once, even for valid links.
-  const media = await deps.db.readAtOnce({ org: wanted.orgId }, (tx) => findDelivered(tx, wanted.orgId, wanted.mediaId))
-  if (!media) throw notHere()
+  const subject = await findSubject(deps.db, wanted.of)
+  if (!subject) throw notHere()
   const ending = wanted.name.split('.').at(-1) ?? ''
-  const type = wanted.name === 'original' ? media.mimeType : Object.hasOwn(TYPES, ending) ? TYPES[ending] : undefined
+  const type = OWN.has(wanted.name) ? subject.own?.mimeType : Object.hasOwn(TYPES, ending) ? TYPES[ending] : undefined
   if (!type) throw notHere()
 
   if (SEGMENTS.has(ending)) {
@@ -65,8 +86,8 @@ export async function deliver(
   const headers = {
     ...COMMON,
     'Content-Type': type,
-    'Cache-Control': cacheControl(wanted, ending, Math.floor(wanted.expires - now), media.uploadStatus),
-    ...(wanted.name === 'original' && { 'Content-Disposition': attachment(media.filename) }),
+    'Cache-Control': cacheControl(wanted, ending, Math.floor(wanted.expires - now), subject.status),
+    ...(wanted.name === 'original' && { 'Content-Disposition': attachment(subject.own?.filename ?? 'original') }),
   }
   return stream(deps.store, wanted.key, headers, o)
 }
@@ -76,7 +97,7 @@ function cacheControl(wanted: Delivered, ending: string, secondsLeft: number, st
   // The first master playlist lists one rendition: a cached copy would hide the later ones from an early player.
   if (ending === 'm3u8' && status === 'processing') return 'private, no-cache'
   if (ending === 'm3u8') return `private, max-age=${Math.min(PLAYLIST_SECONDS, secondsLeft)}`
-  const immutable = wanted.name === 'original' ? '' : ', immutable'
+  const immutable = OWN.has(wanted.name) ? '' : ', immutable'
   return `private, max-age=${secondsLeft}${immutable}`
 }
 

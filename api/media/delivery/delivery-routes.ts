@@ -30,12 +30,12 @@ export function deliveryRoutes(deps: DeliveryDeps): Route[] {
       limit: 'delivery',
       summary: 'Fetch what a signed link points to',
       description:
-        'The operations that show media items make the links. A link opens one media item for about an hour, and stops working when the media item is deleted. Ranges and conditional requests are supported. The API may redirect a segment to the object store. It disconnects a client that takes less than 16 KiB a second for two minutes while there is more to send: a paused player then requests the rest with `Range`.',
+        'The operations that show media items, highlights and music tracks make the links. A link opens one media item, highlight or music track for about an hour, and stops working when that is deleted. Ranges and conditional requests are supported. The API may redirect a segment to the object store. It disconnects a client that takes less than 16 KiB a second for two minutes while there is more to send: a paused player then requests the rest with `Range`.',
       problems: ['NOT_FOUND'],
       params: Link,
       headers: Conditions,
       raw: {
-        contentTypes: ['application/vnd.apple.mpegurl', 'video/*', 'image/*', 'application/octet-stream'],
+        contentTypes: ['application/vnd.apple.mpegurl', 'video/*', 'image/*', 'audio/*', 'application/octet-stream'],
         statuses: {
           200: 'The file',
           206: 'The requested range',

@@ -1,24 +1,24 @@
-import { mediaPrefix } from '../../../lib/contract/object-keys.ts'
+import { highlightPrefix, mediaPrefix, trackKey } from '../../../lib/contract/object-keys.ts'
 import type { Clock } from '../../../lib/runtime/clock.ts'
 import type { Links } from '../../deps.ts'
 import { expiryAt, type KeyRing, LINK_SECONDS, signToken } from './token.ts'
 
-const NIL = '00000000-0000-0000-0000-000000000000'
-/** Ids have a fixed length, and so does the prefix that a link is signed for. */
-const PREFIX = new RegExp(`^${mediaPrefix('[0-9a-f-]{36}', '[0-9a-f-]{36}')}$`)
-const PREFIX_LENGTH = mediaPrefix(NIL, NIL).length
+const ID = '[0-9a-f-]{36}'
+/** What a link is signed for: a media item, a highlight or a track. */
+const PREFIX = new RegExp(
+  `^(?:${mediaPrefix(ID, ID)}|${highlightPrefix(ID, ID)}|${trackKey(ID).replace(/[^/]+$/, '')})`,
+)
 const MOST_TOKENS = 10_000
 
 /** Makes signed links below `baseUrl` (without a trailing slash). */
 export function openLinks(options: { baseUrl: string; keys: KeyRing; clock: Clock }): Links {
   const now = () => Math.floor(options.clock.now().getTime() / 1000)
-  const tokenFor = remembering((prefix, expires) => {
-    if (!PREFIX.test(prefix)) throw new Error('only objects of a media item can be delivered')
-    return signToken(options.keys, prefix, expires)
-  })
+  const tokenFor = remembering((prefix, expires) => signToken(options.keys, prefix, expires))
   return {
     url(key) {
-      return `${options.baseUrl}/d/${tokenFor(key.slice(0, PREFIX_LENGTH), expiryAt(now()))}/${key}`
+      const [prefix] = PREFIX.exec(key) ?? []
+      if (!prefix) throw new Error('only objects of media items, highlights and tracks can be delivered')
+      return `${options.baseUrl}/d/${tokenFor(prefix, expiryAt(now()))}/${key}`
     },
     expiresIn: LINK_SECONDS,
   }

@@ -22,11 +22,11 @@ export function signToken(ring: KeyRing, prefix: string, expires: number): strin
 }
 
 export interface Delivered {
-  orgId: Uuid
-  mediaId: Uuid
+  /** What the file belongs to: it is delivered as long as that exists. */
+  of: { kind: 'media' | 'highlight'; orgId: Uuid; id: Uuid } | { kind: 'track'; id: Uuid }
   /** Key of the object. */
   key: string
-  /** Its name below the prefix of the media item, e.g. `v1/master.m3u8`. */
+  /** Its name below the prefix of the media item, the highlight or the track, e.g. `v1/master.m3u8`. */
   name: string
   /** Unix seconds. */
   expires: number
@@ -35,15 +35,29 @@ export interface Delivered {
 const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 // Excludes path traversal and hidden files: no leading dot, no escapes, no empty segments.
 const SEGMENT = '[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}'
-const PATH = new RegExp(`^(org/(${UUID})/media/(${UUID})/)(original|v[1-9][0-9]{0,8}(?:/${SEGMENT}){1,3})$`)
+const GENERATION = `v[1-9][0-9]{0,8}(?:/${SEGMENT}){1,3}`
+const PATHS = {
+  media: new RegExp(`^(org/(${UUID})/media/(${UUID})/)(original|${GENERATION})$`),
+  highlight: new RegExp(`^(org/(${UUID})/highlights/(${UUID})/)(${GENERATION})$`),
+} as const
+const TRACK = new RegExp(`^(tracks/(${UUID})/)(audio)$`)
 const TOKEN = /^([a-z0-9]{1,8})\.([0-9a-z]{1,9})\.([A-Za-z0-9_-]{22})$/
 
 /** What a token and a path open together now; undefined if forged, expired or truncated, and for path traversal. */
 export function openToken(ring: KeyRing, token: string, path: string, nowSeconds: number): Delivered | undefined {
-  const [, prefix, orgId, mediaId, name] = PATH.exec(path) ?? []
-  if (!prefix || !orgId || !mediaId || !name) return undefined
-  const expires = expiryOf(ring, token, prefix, nowSeconds)
-  return expires === undefined ? undefined : { orgId, mediaId, key: path, name, expires }
+  const named = readPath(path)
+  if (!named) return undefined
+  const expires = expiryOf(ring, token, named.prefix, nowSeconds)
+  return expires === undefined ? undefined : { of: named.of, key: path, name: named.name, expires }
+}
+
+function readPath(path: string): (Pick<Delivered, 'of' | 'name'> & { prefix: string }) | undefined {
+  for (const kind of ['media', 'highlight'] as const) {
+    const [, prefix, orgId, id, name] = PATHS[kind].exec(path) ?? []
+    if (prefix && orgId && id && name) return { prefix, name, of: { kind, orgId, id } }
+  }
+  const [, prefix, id, name] = TRACK.exec(path) ?? []
+  return prefix && id && name ? { prefix, name, of: { kind: 'track', id } } : undefined
 }
 
 /** When a token for exactly this prefix expires, in Unix seconds; undefined if it is forged or has expired. */

@@ -206,7 +206,7 @@ t.test('links made within a quarter of an hour are the same', async (t) => {
   t.equal(links.url(key), url)
   now += 60_000
   t.not(links.url(key), url)
-  t.throws(() => links.url(`org/${orgId}/staging/x`), /only objects of a media/)
+  t.throws(() => links.url(`org/${orgId}/staging/x`), /only objects of media items/)
 })
 
 t.test('both keys open, whichever signs', async (t) => {

@@ -21,6 +21,8 @@ const rowOf = (by: string) => ({
   invitedBy: by,
   userId: by,
   authorId: by,
+  createdBy: by,
+  album: null,
   email: null,
   callerEmail: null,
   isPresented: false,
@@ -34,7 +36,7 @@ const theirs = rowOf('you')
 const ROLES = ['owner', 'admin', 'member', null] as const
 
 /**
- * Roles, `platform` for ROLE_ADMIN, `uploader` for the uploader, owner, author or inviter of the row while a member, and `guest`
+ * Roles, `platform` for ROLE_ADMIN, `uploader` for the uploader, owner, author, creator or inviter of the row while a member, and `guest`
  * for the invitee of the row, member or not.
  */
 const TABLE: Record<Action, readonly (string | null)[]> = {
@@ -73,6 +75,14 @@ const TABLE: Record<Action, readonly (string | null)[]> = {
   'reaction.remove': ['uploader'],
   'invitation.respond': ['guest'],
   'invitation.reissue': ['owner', 'admin', 'uploader'],
+  'highlight.create': ['owner', 'admin', 'member'],
+  'highlight.create_in_album': ['owner', 'admin', 'uploader'],
+  'highlight.list': ['owner', 'admin', 'member'],
+  'highlight.list_all': ['owner', 'admin'],
+  // Of a highlight without an album; test/api/highlights/policy.ts has the others.
+  'highlight.read': ['owner', 'admin', 'uploader'],
+  'highlight.delete': ['owner', 'admin', 'uploader'],
+  'music_track.list': ['owner', 'admin', 'member', null],
   'media.upload': ['owner', 'admin', 'member'],
   'media.list': ['owner', 'admin', 'member'],
   'media.read': ['owner', 'admin', 'member'],

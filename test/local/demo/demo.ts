@@ -62,8 +62,12 @@ t.test(
     t.match(output(), 'Checked    Live Photo: one media item, and its motion plays')
     t.match(output(), /Upload .* in chunks, last ones first: med_/)
     t.match(output(), /Conversion .* completed in .* s, playable after .* s/)
+    t.match(output(), /Highlight .* of the event, with music: hlt_/)
+    t.match(output(), /Film .* 3 items, 13\.0 s: completed in/)
+    t.match(output(), /Checked +highlight: [34] playlists of 13\.0 s, every segment decoded/)
     t.match(output(), /Checked +360p\.m3u8: 2 segments, .* 7\.\d+ s decoded/)
-    t.match(output(), 'The stream plays: 1 rendition of 7.00 s')
+    t.match(output(), /Checked +audio\.m3u8: 2 segments, .* 7\.\d+ s decoded/)
+    t.match(output(), 'The stream plays: 2 renditions of 7.00 s')
     await isClean(t)
   },
 )

@@ -5,12 +5,12 @@ import { type ListSeeds, made, type Seeds, type Side } from './seed.ts'
 
 const album = () => ({ title: randomUUID() })
 
-const anAlbum = async ({ api, org, person }: Side, event?: string): Promise<string> => {
+export const anAlbum = async ({ api, org, person }: Side, event?: string): Promise<string> => {
   const json = { ...album(), ...(event && { event_id: event }) }
   return (await made(api.call(person, 'POST', `/api/orgs/${org}/albums`, { json }))).album_id
 }
 
-const addTo = async (side: Side, albumId: string): Promise<string> => {
+export const addTo = async (side: Side, albumId: string): Promise<string> => {
   const { api, org, person } = side
   const json = { media_id: await aMedia(side) }
   return (await made(api.call(person, 'POST', `/api/orgs/${org}/albums/${albumId}/media`, { json }))).media_id

@@ -2,6 +2,7 @@ import { albumLists, albumSeeds } from './albums.ts'
 import { authSeeds } from './auth.ts'
 import { commentLists, commentSeeds } from './comments.ts'
 import { eventLists, eventSeeds } from './events.ts'
+import { highlightLists, highlightSeeds } from './highlights.ts'
 import { invitationLists, invitationSeeds } from './invitations.ts'
 import { mediaLists, mediaSeeds } from './media.ts'
 import { organizationLists, organizationSeeds } from './organizations.ts'
@@ -17,6 +18,7 @@ export const SEEDS: Seeds = {
   ...authSeeds,
   ...commentSeeds,
   ...eventSeeds,
+  ...highlightSeeds,
   ...invitationSeeds,
   ...mediaSeeds,
   ...organizationSeeds,
@@ -29,6 +31,7 @@ export const LISTS: ListSeeds = {
   ...albumLists,
   ...commentLists,
   ...eventLists,
+  ...highlightLists,
   ...invitationLists,
   ...mediaLists,
   ...organizationLists,

@@ -1,0 +1,88 @@
+import { boolean, doublePrecision, integer, jsonb, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+import type { HighlightErrorCode } from '../../../lib/contract/highlight-error.ts'
+import type { HighlightManifest } from '../../../lib/contract/highlight-manifest.ts'
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import { bytes, time } from './columns.ts'
+import type { ConversionProgress } from './media.ts'
+
+export interface HighlightError {
+  code: HighlightErrorCode
+  message: string
+  /** The media item that it is about. */
+  mediaId: Uuid | null
+}
+
+export const highlights = pgTable('highlights', {
+  id: uuid().primaryKey(),
+  orgId: uuid().notNull(),
+  createdBy: uuid().notNull(),
+  albumId: uuid(),
+  title: text().notNull(),
+  transition: text({ enum: ['cut', 'crossfade', 'fade'] }).notNull(),
+  musicTrackId: uuid(),
+  orientation: text({ enum: ['auto', 'landscape', 'portrait', 'square'] }).notNull(),
+  fill: text({ enum: ['blur', 'black'] }).notNull(),
+  kenBurns: boolean().notNull(),
+  showTitle: boolean().notNull(),
+  captions: text({ enum: ['none', 'caption', 'date'] }).notNull(),
+  skipBroken: boolean().notNull(),
+  estimatedDurationSec: doublePrecision().notNull(),
+  status: text({ enum: ['processing', 'completed', 'failed'] })
+    .notNull()
+    .default('processing'),
+  version: integer().notNull().default(1),
+  generation: integer().notNull().default(1),
+  renderState: text({ enum: ['queued', 'running', 'succeeded', 'failed'] })
+    .notNull()
+    .default('queued'),
+  renderAttempts: integer().notNull().default(0),
+  renderStartedAt: time(),
+  renderProgress: jsonb().$type<ConversionProgress>(),
+  outputPrefix: text(),
+  hlsMaster: text(),
+  webpFile: text(),
+  thumbFile: text(),
+  placeholder: text(),
+  durationSec: doublePrecision(),
+  manifest: jsonb().$type<HighlightManifest>(),
+  error: jsonb().$type<HighlightError>(),
+  createdAt: time().notNull().defaultNow(),
+  updatedAt: time().notNull().defaultNow(),
+  finishedAt: time(),
+  deletedAt: time(),
+  deletedBy: uuid(),
+  purgeAt: time(),
+  purgeLooks: integer().notNull().default(0),
+})
+export type HighlightRow = typeof highlights.$inferSelect
+
+export const highlightItems = pgTable(
+  'highlight_items',
+  {
+    highlightId: uuid().notNull(),
+    position: integer().notNull(),
+    orgId: uuid().notNull(),
+    mediaId: uuid().notNull(),
+    sourceId: uuid().notNull(),
+    uploaderId: uuid().notNull(),
+    type: text({ enum: ['image', 'video', 'motion'] }).notNull(),
+    seconds: doublePrecision().notNull(),
+    caption: text().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.highlightId, t.position] })],
+)
+export type HighlightItemRow = typeof highlightItems.$inferSelect
+export type ItemType = HighlightItemRow['type']
+
+export const musicTracks = pgTable('music_tracks', {
+  id: uuid().primaryKey(),
+  title: text().notNull(),
+  licence: text().notNull(),
+  attribution: text().notNull(),
+  durationSec: doublePrecision().notNull(),
+  mimeType: text().notNull(),
+  fileSizeBytes: bytes().notNull(),
+  createdAt: time().notNull().defaultNow(),
+  retiredAt: time(),
+})
+export type MusicTrackRow = typeof musicTracks.$inferSelect

@@ -1,0 +1,195 @@
+import { and, asc, desc, eq, getTableColumns, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
+import type { Uuid } from '../../lib/contract/ids.ts'
+import { type SeenAlbum, seesAlbum } from '../albums/queries.ts'
+import type { Tx } from '../db/db.ts'
+import { afterCursor, microseconds } from '../db/keyset.ts'
+import { prepared } from '../db/prepared.ts'
+import { type AlbumRow, albums } from '../db/schema/albums.ts'
+import { eventParticipants } from '../db/schema/events.ts'
+import { type HighlightRow, highlightItems, highlights, musicTracks } from '../db/schema/highlights.ts'
+import { media } from '../db/schema/media.ts'
+import type { PageWanted } from '../http/page.ts'
+import type { Item, Source } from './plan.ts'
+
+const caller = sql.placeholder('caller')
+
+/** Its items, in playback order. Names are written out: in a query of one table drizzle leaves out the table. */
+const items = sql<Pick<Item, 'mediaId' | 'type'>[]>`(select json_agg(
+    json_build_object('mediaId', i.media_id, 'type', i.type) order by i.position)
+  from highlight_items i where i.highlight_id = highlights.id)`
+
+const shown = { ...getTableColumns(highlights), createdAt: microseconds(highlights.createdAt), items }
+export type ShownHighlight = Omit<HighlightRow, 'createdAt'> & {
+  createdAt: string
+  items: Pick<Item, 'mediaId' | 'type'>[]
+}
+
+/** What the rules of `policy.ts` decide on. */
+interface Decisive {
+  album: (Pick<AlbumRow, 'ownerId' | 'status' | 'visibility'> & Pick<SeenAlbum, 'isParticipant'>) | null
+}
+
+interface Asked {
+  orgId: Uuid
+  callerId: Uuid
+}
+
+/** A highlight that is not deleted. Whether the caller may see it is still to be decided. */
+export async function findHighlight(
+  tx: Tx,
+  { orgId, id, callerId, lock = false }: Asked & { id: Uuid; lock?: boolean },
+): Promise<(ShownHighlight & Decisive) | undefined> {
+  const isParticipant = sql<boolean>`exists (select from ${eventParticipants} p
+    where p.event_id = ${albums.eventId} and p.user_id = ${caller} and p.status = 'accepted')`
+  const query = prepared(tx, `find_highlight_${lock ? 'locked' : 'unlocked'}`, (name) => {
+    const found = tx
+      .select({
+        ...shown,
+        albumOwner: albums.ownerId,
+        albumStatus: albums.status,
+        albumVisibility: albums.visibility,
+        isParticipant,
+      })
+      .from(highlights)
+      .leftJoin(albums, eq(albums.id, highlights.albumId))
+      .where(
+        and(
+          eq(highlights.orgId, sql.placeholder('org')),
+          eq(highlights.id, sql.placeholder('id')),
+          isNull(highlights.deletedAt),
+        ),
+      )
+    return (lock ? found.for('update', { of: highlights }) : found).prepare(name)
+  })
+  const [row] = await query.execute({ org: orgId, id, caller: callerId })
+  if (!row) return undefined
+  const { albumOwner: ownerId, albumStatus: status, albumVisibility: visibility, ...rest } = row
+  const album =
+    ownerId && status && visibility ? { ownerId, status, visibility, isParticipant: row.isParticipant } : null
+  return { ...rest, album }
+}
+
+/** Newest first: those that the caller created, and those of albums that the caller sees. */
+export async function listHighlights(tx: Tx, o: Asked & PageWanted & { seesAll: boolean }): Promise<ShownHighlight[]> {
+  const name = `list_highlights_${o.seesAll ? 'all' : 'visible'}_${o.after ? 'next' : 'first'}`
+  const isVisible = or(eq(highlights.createdBy, caller), seesAlbum(sql`highlights.album_id`, caller))
+  const query = prepared(tx, name, (name) =>
+    tx
+      .select(shown)
+      .from(highlights)
+      .where(
+        and(
+          eq(highlights.orgId, sql.placeholder('org')),
+          isNull(highlights.deletedAt),
+          o.seesAll ? undefined : isVisible,
+          o.after && afterCursor(highlights.createdAt, highlights.id),
+        ),
+      )
+      .orderBy(desc(highlights.createdAt), desc(highlights.id))
+      .limit(sql.placeholder('limit'))
+      .prepare(name),
+  )
+  return query.execute({ org: o.orgId, caller: o.callerId, limit: o.limit, at: o.after?.at, id: o.after?.id })
+}
+
+/**
+ * Those of these media items that there are, in no order. None of them is deleted before this transaction ends: a
+ * deletion that waits for it finds the highlight. Locked in the order of `lockWithCounterpart`.
+ */
+export async function holdSources(tx: Tx, orgId: Uuid, ids: readonly Uuid[]): Promise<Omit<Source, 'caption'>[]> {
+  const rows = await tx
+    .select({
+      id: media.id,
+      uploaderId: media.uploaderId,
+      kind: media.kind,
+      pairedMediaId: media.pairedMediaId,
+      isUsable: sql<boolean>`${media.uploadStatus} <> 'failed'`,
+      durationSec: sql<number | null>`(${media.manifest} -> 'source' ->> 'durationSec')::float8`,
+      // The text of the file has the date by the clock of the camera.
+      takenOn: sql<string | null>`left(${media.manifest} -> 'source' ->> 'capturedAt', 10)`,
+    })
+    .from(media)
+    .where(
+      and(
+        eq(media.orgId, orgId),
+        isNull(media.deletedAt),
+        or(inArray(media.id, [...ids]), inArray(media.pairedMediaId, [...ids])),
+      ),
+    )
+    .orderBy(asc(media.id))
+    .for('share')
+  const byId = new Map(rows.map((row) => [row.id, row]))
+  return ids.flatMap((id) => {
+    const row = byId.get(id)
+    if (!row) return []
+    const half = row.kind === 'image' && row.pairedMediaId !== null ? byId.get(row.pairedMediaId) : undefined
+    return [{ ...row, motion: half?.isUsable ? half : undefined }]
+  })
+}
+
+/** Whether a new highlight may use the track. One that is retired at the same time still plays. */
+export const isTrackOffered = async (tx: Tx, id: Uuid): Promise<boolean> =>
+  (await tx.$count(musicTracks, and(eq(musicTracks.id, id), isNull(musicTracks.retiredAt)))) > 0
+
+type NewHighlight = Pick<
+  HighlightRow,
+  | 'id'
+  | 'orgId'
+  | 'createdBy'
+  | 'albumId'
+  | 'title'
+  | 'transition'
+  | 'musicTrackId'
+  | 'orientation'
+  | 'fill'
+  | 'kenBurns'
+  | 'showTitle'
+  | 'captions'
+  | 'skipBroken'
+  | 'estimatedDurationSec'
+>
+
+export async function insertHighlight(tx: Tx, row: NewHighlight, of: readonly Item[]): Promise<HighlightRow> {
+  const [made] = await tx.insert(highlights).values(row).returning()
+  if (!made) throw new Error('a highlight was not inserted')
+  const { id: highlightId, orgId } = made
+  await tx.insert(highlightItems).values(of.map((item, position) => ({ ...item, highlightId, orgId, position })))
+  return made
+}
+
+/** Deletes a highlight and withdraws its film at once; the worker removes its files. Call it with the row locked. */
+export async function markDeleted(tx: Tx, id: Uuid, by: Uuid): Promise<HighlightRow> {
+  const [row] = await tx
+    .update(highlights)
+    .set({
+      deletedAt: sql`now()`,
+      deletedBy: by,
+      purgeAt: sql`now()`,
+      version: sql`${highlights.version} + 1`,
+      updatedAt: sql`now()`,
+    })
+    .where(eq(highlights.id, id))
+    .returning()
+  if (!row) throw new Error(`the highlight ${id} was locked and is gone`)
+  return row
+}
+
+/** What delivery needs to know about a highlight before it sends a file. Undefined once the film is withdrawn. */
+export async function findDeliveredFilm(tx: Tx, orgId: Uuid, id: Uuid) {
+  const query = prepared(tx, 'find_delivered_film', (name) =>
+    tx
+      .select({ status: highlights.status })
+      .from(highlights)
+      .where(
+        and(
+          eq(highlights.orgId, sql.placeholder('org')),
+          eq(highlights.id, sql.placeholder('id')),
+          isNull(highlights.deletedAt),
+          isNotNull(highlights.outputPrefix),
+        ),
+      )
+      .prepare(name),
+  )
+  const [row] = await query.execute({ org: orgId, id })
+  return row
+}

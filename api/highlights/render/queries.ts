@@ -1,0 +1,273 @@
+import { and, asc, eq, gt, inArray, isNotNull, isNull, lte, or, sql } from 'drizzle-orm'
+import type { HighlightManifest } from '../../../lib/contract/highlight-manifest.ts'
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Tx } from '../../db/db.ts'
+import { type HighlightError, highlightItems, highlights } from '../../db/schema/highlights.ts'
+import { media } from '../../db/schema/media.ts'
+import type { ConversionSeen, Run } from '../../media/conversion/plan.ts'
+import type { HighlightToRender } from './render-spec.ts'
+
+/** The progress has the names that the decisions of `api/media/conversion/plan.ts` use. */
+const seen = {
+  id: highlights.id,
+  orgId: highlights.orgId,
+  generation: highlights.generation,
+  status: highlights.status,
+  outputPrefix: highlights.outputPrefix,
+  conversionState: highlights.renderState,
+  conversionAttempts: highlights.renderAttempts,
+  conversionStartedAt: highlights.renderStartedAt,
+  conversionProgress: highlights.renderProgress,
+  updatedAt: highlights.updatedAt,
+}
+
+/** Undefined for a deleted highlight: the result of its render does not matter any more. */
+export async function findRender(tx: Tx, id: Uuid) {
+  const [row] = await tx
+    .select(seen)
+    .from(highlights)
+    .where(and(eq(highlights.id, id), isNull(highlights.deletedAt)))
+  return row
+}
+export type Render = NonNullable<Awaited<ReturnType<typeof findRender>>>
+
+/** Identifies the render of a highlight: an earlier generation cannot change the row any more. */
+export type RenderKey = Pick<Render, 'id' | 'generation'>
+
+/** A highlight whose film is to be removed. */
+export async function findWithdrawn(tx: Tx, id: Uuid): Promise<RenderKey | undefined> {
+  const [row] = await tx
+    .select({ id: highlights.id, generation: highlights.generation })
+    .from(highlights)
+    .where(and(eq(highlights.id, id), isNotNull(highlights.purgeAt)))
+  return row
+}
+
+const rendering = and(eq(highlights.status, 'processing'), isNull(highlights.deletedAt))
+const isRendering = (key: RenderKey) =>
+  and(eq(highlights.id, key.id), eq(highlights.generation, key.generation), rendering)
+
+/** Highlights whose film is not finished and that have not changed for a while, in order of id. */
+export const listRendering = (
+  tx: Tx,
+  o: { idleSeconds: number; after: Uuid | undefined; limit: number },
+): Promise<Render[]> =>
+  tx
+    .select(seen)
+    .from(highlights)
+    .where(
+      and(
+        rendering,
+        sql`${highlights.updatedAt} <= now() - make_interval(secs => ${o.idleSeconds})`,
+        o.after === undefined ? undefined : gt(highlights.id, o.after),
+      ),
+    )
+    .orderBy(asc(highlights.id))
+    .limit(o.limit)
+
+/** What the film is made of; undefined when it is finished or the highlight is deleted. */
+export async function findToRender(tx: Tx, id: Uuid): Promise<HighlightToRender | undefined> {
+  const [row] = await tx
+    .select()
+    .from(highlights)
+    .where(and(eq(highlights.id, id), rendering))
+  if (!row) return undefined
+  const items = await tx
+    .select()
+    .from(highlightItems)
+    .where(eq(highlightItems.highlightId, id))
+    .orderBy(asc(highlightItems.position))
+  return { ...row, items }
+}
+
+/** Highlights that are made of this media item, and not finished. */
+export async function listRenderingWith(tx: Tx, mediaId: Uuid): Promise<Uuid[]> {
+  const rows = await tx
+    .selectDistinct({ id: highlights.id })
+    .from(highlightItems)
+    .innerJoin(highlights, eq(highlights.id, highlightItems.highlightId))
+    .where(and(or(eq(highlightItems.mediaId, mediaId), eq(highlightItems.sourceId, mediaId)), rendering))
+  return rows.map(({ id }) => id)
+}
+
+/**
+ * The first media item of the film that is deleted or gone; undefined while all are there. None of them is deleted or
+ * restored before this transaction ends. Lock the highlight after it: media items come first everywhere.
+ */
+export async function holdDeletedSource(tx: Tx, highlightId: Uuid): Promise<Uuid | undefined> {
+  const items = await tx
+    .select({ mediaId: highlightItems.mediaId, sourceId: highlightItems.sourceId })
+    .from(highlightItems)
+    .where(eq(highlightItems.highlightId, highlightId))
+    .orderBy(asc(highlightItems.position))
+  const ids = items.flatMap(({ mediaId, sourceId }) => [mediaId, sourceId])
+  const rows = await tx
+    .select({ id: media.id, deletedAt: media.deletedAt })
+    .from(media)
+    .where(inArray(media.id, ids))
+    .orderBy(asc(media.id))
+    .for('share')
+  const there = new Set(rows.flatMap(({ id, deletedAt }) => (deletedAt === null ? [id] : [])))
+  return items.find(({ mediaId, sourceId }) => !there.has(mediaId) || !there.has(sourceId))?.mediaId
+}
+
+/** The row of a render that is not over, locked, because what may be written depends on it. */
+export async function lockRendering(tx: Tx, key: RenderKey): Promise<Render | undefined> {
+  const [row] = await tx.select(seen).from(highlights).where(isRendering(key)).for('update')
+  return row
+}
+
+const changed = { version: sql`${highlights.version} + 1`, updatedAt: sql`now()` }
+
+export async function updateProgress(tx: Tx, key: RenderKey, move: ConversionSeen): Promise<void> {
+  await tx
+    .update(highlights)
+    .set({
+      ...changed,
+      renderState: move.conversionState,
+      renderAttempts: move.conversionAttempts,
+      renderStartedAt: move.conversionStartedAt,
+      renderProgress: move.conversionProgress,
+    })
+    .where(eq(highlights.id, key.id))
+}
+
+/** False when the film can be played already, or is finished. */
+export async function updatePlayable(
+  tx: Tx,
+  key: RenderKey,
+  found: { prefix: string; hlsMaster: string },
+): Promise<boolean> {
+  const { rowCount } = await tx
+    .update(highlights)
+    .set({ ...changed, outputPrefix: found.prefix, hlsMaster: found.hlsMaster })
+    .where(and(isRendering(key), isNull(highlights.outputPrefix)))
+  return rowCount === 1
+}
+
+/** A short render may end before any worker has seen it running. */
+const ended = (run: Run | undefined) => ({
+  ...changed,
+  finishedAt: sql`now()`,
+  renderProgress: null,
+  ...(run && {
+    renderAttempts: sql`greatest(${highlights.renderAttempts}, ${run.attempts}::int)`,
+    renderStartedAt: sql`coalesce(${run.startedAt}::timestamptz, ${highlights.renderStartedAt})`,
+  }),
+})
+
+const finished = { id: highlights.id, orgId: highlights.orgId, version: highlights.version }
+
+/** Undefined when the render was over already. With the media items of the film, in playback order. */
+export async function updateCompleted(
+  tx: Tx,
+  key: RenderKey,
+  { prefix, manifest }: { prefix: string; manifest: HighlightManifest },
+  run?: Run,
+) {
+  const [row] = await tx
+    .update(highlights)
+    .set({
+      ...ended(run),
+      status: 'completed',
+      renderState: 'succeeded',
+      outputPrefix: prefix,
+      manifest,
+      hlsMaster: manifest.hls.master,
+      webpFile: manifest.images?.webp.file ?? null,
+      thumbFile: manifest.images?.thumb.file ?? null,
+      placeholder: manifest.images?.placeholder ?? null,
+      durationSec: manifest.hls.durationSec,
+    })
+    .where(isRendering(key))
+    .returning({
+      ...finished,
+      mediaIds: sql<Uuid[]>`array(select i.media_id from highlight_items i where i.highlight_id = highlights.id
+        order by i.position)`,
+    })
+  return row
+}
+
+/** The film is withdrawn, and its files are removed. */
+const withdrawn = { status: 'failed', outputPrefix: null, hlsMaster: null, purgeAt: sql`now()`, purgeLooks: 0 } as const
+
+/** False when the render was over already. */
+export async function updateFailed(tx: Tx, key: RenderKey, error: HighlightError, run?: Run): Promise<boolean> {
+  const { rowCount } = await tx
+    .update(highlights)
+    .set({ ...ended(run), ...withdrawn, renderState: 'failed', error })
+    .where(isRendering(key))
+  return rowCount === 1
+}
+
+/** Withdraws the films, finished or not, in which media items of this user are. Returns how many there were. */
+export async function withdrawFilmsOf(
+  tx: Tx,
+  o: { userId: Uuid; error: HighlightError; limit: number },
+): Promise<number> {
+  const chosen = await tx
+    .selectDistinct({ id: highlights.id })
+    .from(highlights)
+    .innerJoin(highlightItems, eq(highlightItems.highlightId, highlights.id))
+    .where(
+      and(
+        eq(highlightItems.uploaderId, o.userId),
+        sql`${highlights.error} ->> 'code' is distinct from ${o.error.code}`,
+      ),
+    )
+    .orderBy(asc(highlights.id))
+    .limit(o.limit)
+  if (chosen.length === 0) return 0
+  await tx
+    .update(highlights)
+    .set({
+      ...ended(undefined),
+      ...withdrawn,
+      ...{ webpFile: null, thumbFile: null, placeholder: null, manifest: null, durationSec: null },
+      renderState: 'failed',
+      error: o.error,
+    })
+    .where(
+      inArray(
+        highlights.id,
+        chosen.map(({ id }) => id),
+      ),
+    )
+  return chosen.length
+}
+
+/** Claims films whose files are to be removed. Until the lease ends no other worker gets them. */
+export async function claimPurges(tx: Tx, o: { limit: number; leaseSeconds: number }) {
+  const due = tx
+    .select({ id: highlights.id })
+    .from(highlights)
+    .where(lte(highlights.purgeAt, sql`now()`))
+    .orderBy(asc(highlights.purgeAt))
+    .limit(o.limit)
+    .for('update', { skipLocked: true })
+  return tx
+    .update(highlights)
+    .set({ purgeAt: sql`now() + make_interval(secs => ${o.leaseSeconds})` })
+    .where(inArray(highlights.id, due))
+    .returning({
+      id: highlights.id,
+      orgId: highlights.orgId,
+      generation: highlights.generation,
+      looks: highlights.purgeLooks,
+    })
+}
+
+/** When to look next; undefined for never again. */
+export async function recordPurge(
+  tx: Tx,
+  id: Uuid,
+  next: { looks: number; inSeconds: number } | undefined,
+): Promise<void> {
+  await tx
+    .update(highlights)
+    .set({
+      purgeLooks: next?.looks ?? 0,
+      purgeAt: next ? sql`now() + make_interval(secs => ${next.inSeconds})` : null,
+    })
+    .where(and(eq(highlights.id, id), isNotNull(highlights.purgeAt)))
+}

@@ -1,0 +1,44 @@
+import { randomUUID } from 'node:crypto'
+import { addTo, anAlbum } from './albums.ts'
+import { anEvent } from './events.ts'
+import { aMedia } from './media.ts'
+import { type ListSeeds, made, type Seeds, type Side } from './seed.ts'
+
+const film = (...media_ids: string[]) => ({ title: randomUUID(), media_ids })
+
+const aHighlight = async (side: Side): Promise<string> => {
+  const { api, org, person } = side
+  const json = film(await aMedia(side))
+  return (await made(api.call(person, 'POST', `/api/media/${org}/highlights`, { json }))).highlight_id
+}
+
+const inOrg = ({ org, person }: Side) => ({ as: person, params: { org_id: org } })
+const ofHighlight = async (side: Side) => ({
+  as: side.person,
+  params: { org_id: side.org, highlight_id: await aHighlight(side) },
+})
+
+export const highlightSeeds: Seeds = {
+  createHighlight: async (side) => ({
+    ...inOrg(side),
+    json: { ...film(await aMedia(side), await aMedia(side)), transition: 'crossfade', captions: 'date' },
+  }),
+  createAlbumHighlight: async (side) => {
+    const album_id = await anAlbum(side)
+    const json = film(await addTo(side, album_id))
+    return { as: side.person, params: { org_id: side.org, album_id }, json }
+  },
+  createEventHighlight: async (side) => {
+    const event_id = await anEvent(side)
+    const json = film(await addTo(side, await anAlbum(side, event_id)))
+    return { as: side.person, params: { org_id: side.org, event_id }, json }
+  },
+  listHighlights: inOrg,
+  getHighlight: ofHighlight,
+  deleteHighlight: ofHighlight,
+  listMusicTracks: ({ person }) => ({ as: person }),
+}
+
+export const highlightLists: ListSeeds = {
+  listHighlights: { add: aHighlight },
+}

@@ -1,0 +1,289 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import sharp from 'sharp'
+import t, { type Test } from 'tap'
+import * as z from 'zod'
+import { runCommandLine } from '../../api/organizations/command-line.ts'
+import { type Client, signIn } from '../../local/demo/client.ts'
+import { storeEnvironment } from '../../local/environment.ts'
+import { clip, ffmpeg } from '../support/clips.ts'
+import { button, lookAgain, openForTwoPeople, overflow } from '../support/two-people.ts'
+
+/**
+ * Highlights on the demo page, with two people in two browsers against the whole platform: one makes a film of an album,
+ * the other one finds it. `SCREENSHOTS=folder` keeps what it looked like.
+ * Takes over 20 s: films are rendered while the page is watched.
+ */
+
+const TITLE = 'Summer <img src=x onerror=boom()>'
+const ATTRIBUTION = 'Waves, by <b>Ann</b>'
+/** Ann is Tomás, an administrator, who hosts; Bob is Mira, a member. */
+const { under, ann, bob, folder } = await openForTwoPeople(t, { rateFactor: 20 })
+const { demo, page } = under.platform
+const org = demo.organizations[0]?.org_id ?? ''
+let api: Client
+let albumId: string
+
+/** Pictures and a clip that are too small for more than one rendition. */
+const photo = (colour: string) =>
+  sharp({ create: { width: 320, height: 180, channels: 3, background: colour } })
+    .jpeg()
+    .toBuffer()
+
+async function addTrack(title: string): Promise<void> {
+  const path = join(folder, `${title}.m4a`)
+  await ffmpeg(['-f', 'lavfi', '-i', 'sine=frequency=330:duration=6', '-c:a', 'aac', path])
+  const texts = ['--title', title, '--licence', 'CC BY 4.0', '--attribution', ATTRIBUTION]
+  const env = { DATABASE_URL: demo.database_url, ...storeEnvironment(join(folder, 'data/objects')) }
+  let said = ''
+  const say = (text: string) => {
+    said += text
+  }
+  const code = await runCommandLine(['track', 'add', path, ...texts], { out: say, err: say }, env)
+  if (code !== 0) throw new Error(said)
+}
+
+const Listed = z.object({ media: z.array(z.object({ media_id: z.string(), original_filename: z.string() })) })
+const Highlights = z.object({
+  highlights: z.array(z.object({ highlight_id: z.string(), media_ids: z.array(z.string()), status: z.string() })),
+})
+const idOf = async (name: string) => {
+  const { media } = Listed.parse(await api.call('GET', `/api/media/${org}?limit=100`))
+  return media.find((m) => m.original_filename === name)?.media_id ?? ''
+}
+const newest = async () => {
+  const [first] = Highlights.parse(await api.call('GET', `/api/media/${org}/highlights`)).highlights
+  if (!first) throw new Error('there is no highlight')
+  return first
+}
+
+t.before(async () => {
+  api = await signIn(demo.base_url, demo.accounts.admin)
+  await Promise.all([
+    addTrack('Waves'),
+    ann.goto(page.link({ account: 'admin' })),
+    bob.goto(page.link({ account: 'member' })),
+  ])
+  for (const one of [ann, bob]) await one.getByRole('heading', { level: 1, name: 'Class of 1994' }).waitFor()
+  const made = await api.call('POST', `/api/orgs/${org}/albums`, { title: TITLE })
+  albumId = z.object({ album_id: z.string() }).parse(made).album_id
+})
+
+t.test('photos and a video are in the library, and in a published album', async () => {
+  const pictures = Object.entries({ 'one.jpg': '#c0392b', 'two.jpg': '#27ae60', 'three.jpg': '#2980b9' })
+  await ann
+    .locator('#files')
+    .setInputFiles([
+      ...(await Promise.all(
+        pictures.map(async ([name, colour]) => ({ name, mimeType: 'image/jpeg', buffer: await photo(colour) })),
+      )),
+      { name: 'walk.mp4', mimeType: 'video/mp4', buffer: await readFile(await clip('upright')) },
+    ])
+  await ann.getByRole('heading', { name: '4 files uploaded' }).waitFor()
+  for (const name of ['one.jpg', 'two.jpg', 'three.jpg', 'walk.mp4']) {
+    await api.call('POST', `/api/orgs/${org}/albums/${albumId}/media`, { media_id: await idOf(name) })
+  }
+  await api.call('PUT', '/api/v1/albums/status', { album_id: albumId, status: 'PUBLIC' })
+})
+
+t.test('a group without highlights says what they are', async () => {
+  await ann.getByRole('link', { name: 'Highlights' }).click()
+  await ann.getByText('No highlights yet').waitFor()
+  await under.shoot('h1-empty')
+})
+
+const picker = ann.locator('#picker')
+const choose = (name: string) => picker.getByRole('button', { name: new RegExp(`^(Photo|Play|Video) ${name}`) }).click()
+const places = (of = '#highlight-order') =>
+  ann.evaluate<string[]>(`[...document.querySelectorAll('${of} > li')].map((item) => item.title)`)
+const length = () => ann.locator('#highlight-form-length').textContent()
+
+t.test('items of an album are chosen, in an order', async (t: Test) => {
+  await ann.goto(`${page.url}/#album=${albumId}`)
+  await under.until(`document.querySelector('#album-items .tile[data-kind=video][data-state=completed]')`)
+  await button(ann, 'Make a highlight').click()
+  for (const name of ['two.jpg', 'walk.mp4', 'one.jpg', 'three.jpg']) await choose(name)
+  t.equal(await picker.locator('.month-name').textContent(), TITLE, 'those of the album')
+  t.equal(await picker.getByRole('button', { name: /^Photo one.jpg/ }).getAttribute('data-place'), '3')
+  await under.shoot('h2-choose')
+  await button(ann, 'Continue with 4').click()
+  t.strictSame(await places(), ['two.jpg', 'walk.mp4', 'one.jpg', 'three.jpg'])
+  t.equal(await ann.getByRole('textbox', { name: 'Title', exact: true }).inputValue(), TITLE)
+})
+
+t.test('they are put in order by dragging and by keys, and one is taken out', async (t: Test) => {
+  const entry = (name: string) => ann.locator('#highlight-order > li').filter({ has: button(ann, `Take out ${name}`) })
+  const [from, to] = await Promise.all([entry('three.jpg').boundingBox(), entry('two.jpg').boundingBox()])
+  if (!from || !to) throw new Error('the items are not shown')
+  await ann.mouse.move(from.x + 50, from.y + 60)
+  await ann.mouse.down()
+  await ann.mouse.move(from.x + 30, from.y + 60, { steps: 3 })
+  await ann.mouse.move(to.x + 40, to.y + 60, { steps: 6 })
+  await under.shoot('h3-dragging')
+  await ann.mouse.up()
+  t.strictSame(await places(), ['three.jpg', 'two.jpg', 'walk.mp4', 'one.jpg'])
+  await entry('one.jpg').locator('.handle').focus()
+  await ann.keyboard.press('Home')
+  t.strictSame(await places(), ['one.jpg', 'three.jpg', 'two.jpg', 'walk.mp4'])
+  t.match(await ann.evaluate('document.activeElement.ariaLabel'), /^Move one.jpg, item 1/, 'it keeps the focus')
+  await button(ann, 'Take out two.jpg').click()
+  t.strictSame(await places(), ['one.jpg', 'three.jpg', 'walk.mp4'])
+})
+
+t.test('the length follows from the items and the transition', async (t: Test) => {
+  await under.until(`/about 0:0[78]$/.test(document.querySelector('#highlight-form-length').textContent)`)
+  await ann.getByLabel('From item to item').selectOption('cut')
+  t.equal(await length(), '3 items, about 0:09')
+  await ann.getByLabel('From item to item').selectOption('crossfade')
+})
+
+t.test('a track can be heard, with its licence and attribution', async (t: Test) => {
+  const track = ann.locator('.track', { hasText: 'Waves' })
+  t.equal(await track.locator('.about').textContent(), `0:06 · ${ATTRIBUTION}, CC BY 4.0`)
+  await button(ann, 'Play Waves').click()
+  await under.until(`document.querySelector('#track-player').currentTime > 0.2`)
+  await button(ann, 'Pause Waves').click()
+  t.ok(await ann.evaluate(`document.querySelector('#track-player').paused`))
+  await track.locator('input').check()
+  await under.shoot('h4-form')
+})
+
+t.test('what is seldom changed is among more options', async (t: Test) => {
+  const moves = ann.getByLabel('Photos move slowly')
+  t.notOk(await moves.isVisible())
+  await ann.getByText('More options').click()
+  await under.shoot('h4-options')
+  await moves.uncheck()
+})
+
+t.test('a film without a title is refused beside the field', async (t: Test) => {
+  await ann.getByRole('textbox', { name: 'Title', exact: true }).fill(' ')
+  await button(ann, 'Make the film').click()
+  t.strictSame(await ann.getByRole('alert').filter({ visible: true }).allTextContents(), ['Give the film a title.'])
+  await ann.getByRole('textbox', { name: 'Title', exact: true }).fill(TITLE)
+})
+
+const STEPS = `
+  globalThis.steps = new Set()
+  new MutationObserver(() => steps.add(document.querySelector('#highlight-step').textContent))
+    .observe(document.querySelector('#highlight-step'), { childList: true, characterData: true, subtree: true })`
+const playing = (of = ann) =>
+  of.evaluate<{ time: number; length: number; height: number }>(
+    `(({ currentTime: time, duration: length, videoHeight: height }) => ({ time, length, height }))(document.querySelector('#film'))`,
+  )
+
+t.test('it is watched being made, and plays', async (t: Test) => {
+  await ann.evaluate(STEPS)
+  const sending = ann.waitForRequest((request) => request.method() === 'POST' && /highlights$/.test(request.url()))
+  await button(ann, 'Make the film').click()
+  const sent = await sending
+  t.match(new URL(sent.url()).pathname, /\/albums\/alb_\w+\/highlights$/, 'as a highlight of the album')
+  t.match(sent.postDataJSON(), { title: TITLE, transition: 'crossfade', ken_burns: false, show_title: true })
+  await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
+  await ann.locator('#highlight-progress').waitFor()
+  await under.shoot('h5-being-made')
+  await under.until(`document.querySelector('#highlight-state').textContent === 'Ready'`)
+  const steps = await ann.evaluate<string[]>('[...steps]')
+  t.comment(steps.join(' | '))
+  t.ok(steps.some((step) => /^(Waiting|Fetching|Item \d of 3|Finishing)/.test(step)))
+  await under.until(`document.querySelector('#film').currentTime > 0.5`)
+  const { length: seconds, height } = await playing()
+  t.ok(Math.abs(seconds - 7.5) < 0.6, `lasts ${seconds} s`)
+  t.ok(height > 0)
+  t.match(await ann.locator('#highlight-facts').textContent(), /^0:0[78] · 3 items · Crossfades/)
+  t.equal(await ann.locator('#highlight-music-text').textContent(), `Waves · ${ATTRIBUTION}, CC BY 4.0`)
+  await under.shoot('h6-playing')
+})
+
+t.test('an item leads to its place in the film, which plays to its end', async () => {
+  await ann.getByRole('button', { name: /^Item 3, at/ }).click()
+  await under.until(`document.querySelector('#film').currentTime > 6`)
+  await under.until(`document.querySelector('#film').ended`)
+})
+
+const card = (of: typeof ann) => of.locator('.film-card', { hasText: 'Summer' }).filter({ visible: true })
+
+t.test('another person who sees the album finds the film there, and plays it', async (t: Test) => {
+  await bob.goto(`${page.url}/#album=${albumId}`)
+  await card(bob).waitFor()
+  await under.until(`document.querySelector('#album-highlights .thumb.loaded')`, bob)
+  await under.shoot('h7-album', bob)
+  await card(bob).click()
+  await under.until(`document.querySelector('#film').currentTime > 0.3`, bob)
+  t.notOk(await button(bob, 'Delete').isVisible(), 'another person made it')
+  await bob.getByRole('link', { name: 'All highlights' }).click()
+  await card(bob).waitFor()
+  t.match(await card(bob).locator('.badge').textContent(), /^0:0[78]$/)
+  await under.shoot('h8-list', bob)
+})
+
+t.test('a source that was deleted is named, and the film can be made again without it', async (t: Test) => {
+  await ann.goto(`${page.url}/#`)
+  await button(ann, 'Make a highlight').click()
+  for (const name of ['one.jpg', 'two.jpg']) await choose(name)
+  await button(ann, 'Continue with 2').click()
+  t.equal(await length(), '2 items, about 0:07')
+  await ann.getByRole('textbox', { name: 'Title', exact: true }).fill('Mine alone')
+  const two = await idOf('two.jpg')
+  await api.call('DELETE', `/api/media/${org}/${two}`)
+  await button(ann, 'Make the film').click()
+  await ann.getByText('The marked items were deleted').waitFor()
+  t.equal(await ann.locator('.order-item.refused').count(), 1)
+  await under.shoot('h9-refused')
+  under.consoleErrors.length = 0 // the browser reports the 422
+  await api.call('POST', `/api/media/${org}/${two}/restore`)
+  await button(ann, 'Make the film').click()
+  await ann.getByRole('heading', { level: 1, name: 'Mine alone' }).waitFor()
+  await api.call('DELETE', `/api/media/${org}/${two}`)
+  await ann.getByText('Item 2 (two.jpg) was deleted before the film was finished.').waitFor()
+  await under.shoot('h10-failed')
+  await button(ann, 'Make it again').click()
+  t.strictSame(await places(), ['one.jpg'])
+  await button(ann, 'Cancel').click()
+})
+
+t.test('what has no album is for its creator alone, who deletes it', async (t: Test) => {
+  await lookAgain(bob)
+  await bob.goto(`${page.url}/#highlight=${(await newest()).highlight_id}`)
+  await bob.getByRole('heading', { name: 'This highlight cannot be shown' }).waitFor()
+  under.consoleErrors.length = 0 // the browser reports the 404
+  await button(ann, 'Delete').click()
+  await ann.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click()
+  await ann.getByText('The highlight is deleted').waitFor()
+  await card(ann).waitFor()
+  t.equal(await ann.locator('#highlight-cards > li').count(), 1)
+})
+
+t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {
+  for (const [width, colorScheme] of [
+    [390, 'light'],
+    [360, 'dark'],
+  ] as const) {
+    await ann.emulateMedia({ colorScheme })
+    await ann.setViewportSize({ width, height: 800 })
+    await ann.goto(`${page.url}/#highlights`)
+    await card(ann).waitFor()
+    await under.shoot(`h11-phone-list-${width}`)
+    t.equal(await overflow(ann), 0, `list ${width}`)
+    await card(ann).click()
+    await under.until(`document.querySelector('#film').readyState >= 2`)
+    await under.shoot(`h11-phone-film-${width}`)
+    t.equal(await overflow(ann), 0, `film ${width}`)
+    await button(ann, 'Make it again').click()
+    await ann.locator('.track', { hasText: 'Waves' }).waitFor()
+    await under.shoot(`h11-phone-form-${width}`)
+    t.equal(
+      await ann.evaluate(
+        `(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('.film-form-body'))`,
+      ),
+      0,
+    )
+    await button(ann, 'Cancel').click()
+  }
+})
+
+t.test('HTML of others never becomes an element, and all of it without an error in the console', async (t: Test) => {
+  t.equal(await ann.evaluate(`document.querySelectorAll('img[src=x], .track b').length`), 0)
+  t.strictSame(under.consoleErrors, [])
+  t.strictSame(under.elsewhere, [])
+})
