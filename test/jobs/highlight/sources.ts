@@ -1,15 +1,13 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { openSources } from '../../../jobs/highlight/sources.ts'
+import { PermanentError } from '../../../jobs/runtime/failure.ts'
 import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
 
 const { signal } = new AbortController()
 
-async function sourcesOf(
-  t: { testdir(files: object): string; teardown(f: () => unknown): unknown },
-  budgetBytes: number,
-) {
+async function sourcesOf(t: Test, budgetBytes: number) {
   const folder = t.testdir({ work: {} })
   const store = openFolderStore({ folder: join(folder, 'store') })
   t.teardown(() => store.close())
@@ -61,12 +59,10 @@ t.test('a source that fails its user can be removed afterwards', async (t) => {
 
 t.test('one that is too large or gone is refused', async (t) => {
   const { sources } = await sourcesOf(t, 100)
-  await t.rejects(
-    sources.use('a', 5, async () => undefined),
-    { reason: 'LimitExceeded' },
-  )
-  await t.rejects(
-    sources.use('none', 100, async () => undefined),
-    { reason: 'InputMissing' },
-  )
+  const reasonOf = (key: string, maxBytes: number) =>
+    sources
+      .use(key, maxBytes, async () => 'used')
+      .catch((error: unknown) => (error instanceof PermanentError ? error.reason : String(error)))
+  t.equal(await reasonOf('a', 5), 'LimitExceeded')
+  t.equal(await reasonOf('none', 100), 'InputMissing')
 })
