@@ -1,6 +1,6 @@
 # One image, every program of the cluster. The command chooses, relative to /app:
 #   node api/main.js · node api/worker/main.js · node operator/main.js · node jobs/transcode/main.js
-#   node jobs/store-proxy/main.js (sidecar of Jobs)
+#   node jobs/highlight/main.js · node jobs/store-proxy/main.js (sidecar of Jobs)
 #   node api/db/main.js (migrations) · node api/cli.js (administration)
 # A tag moves; a release names what it was built from: --build-arg NODE=node:24-bookworm-slim@sha256:… (docs/installing.md).
 ARG NODE=node:24-bookworm-slim
@@ -53,15 +53,13 @@ RUN set -eu; root=/rootfs; heif=$(find /usr/lib -name vips-heif.so); \
     done </tmp/paths; \
     cut -d: -f1 /tmp/owners >/tmp/packages; sort -u -o /tmp/packages /tmp/packages; \
     # Letters of titles and captions: one weight without serifs for each script, and emoji (docs/adr/0030).
-    fonts="$root/usr/share/fonts/truetype/noto"; mkdir -p "$fonts"; \
-    for file in /usr/share/fonts/truetype/noto/NotoSans*-Regular.ttf; do \
+    for file in /usr/share/fonts/truetype/noto/NotoSans*-Regular.ttf \
+      /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf /usr/share/fonts/opentype/noto/NotoSansCJK-Bold.ttc; do \
       bold="${file%-Regular.ttf}-Bold.ttf"; \
       if [ -e "$bold" ]; then file=$bold; fi; \
-      cp "$file" "$fonts/"; \
+      install -D -m 644 "$file" "$root$file"; \
     done; \
-    cp /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf /usr/share/fonts/truetype/noto/NotoSerifTibetan-Bold.ttf \
-      /usr/share/fonts/opentype/noto/NotoSansCJK-Bold.ttc "$fonts/"; \
-    cp -a --parents /etc/fonts /usr/share/fontconfig "$root/"; \
+    cp -a /etc/fonts "$root/etc/fonts"; cp -a /usr/share/fontconfig "$root/usr/share/fontconfig"; \
     for package in $(cat /tmp/packages) ca-certificates fontconfig-config fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji; do \
       dpkg -s "$package" >"$root/var/lib/dpkg/status.d/$package"; \
       install -D -m 644 "/usr/share/doc/$package/copyright" "$root/usr/share/doc/$package/copyright"; \

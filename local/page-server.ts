@@ -51,7 +51,7 @@ const SCRIPTS = [
   ...['sign-in', 'views', 'ids', 'dialogs', 'pager', 'refusal-words', 'find-in-groups', 'media-cache', 'picker'],
   ...['albums', 'album-view', 'album-items', 'album-form', 'album-words', 'sortable', 'event-album'],
   ...['comments', 'comment-view', 'comment-words', 'comment-deletion', 'composer', 'names', 'reactions'],
-  ...['discussion', 'media-comments', 'replied-comments', 'album-window'],
+  ...['discussion', 'media-comments', 'album-window'],
   ...['highlights', 'highlight-view', 'highlight-form', 'highlight-order', 'highlight-words', 'highlight-shelf'],
   ...['music-tracks', 'film-card', 'album-source'],
   ...['events', 'event-view', 'event-form', 'event-words', 'invite', 'link-token', 'invitation', 'invitation-words'],

@@ -132,10 +132,13 @@ const seenBy = (audience: Audience): SQL => {
   return sql.raw(`(${one.join(' or ')})`)
 }
 
-/** Whether this caller sees the album with this id, for lists of what belongs to albums. False for null. */
-export const seesAlbum = (albumId: SQL, callerId: Uuid | Placeholder): SQL => sql`exists (select from albums
-  where albums.id = ${albumId} and (albums.owner_id = ${callerId} or ${seenBy('members')}
-    or (${seenBy('participants')} and ${decisive(callerId).isParticipant})))`
+/**
+ * Whether this caller sees the album with this id, for lists of what belongs to albums. False for null. Not `exists`,
+ * which Postgres may answer by reading all albums that the caller sees.
+ */
+export const seesAlbum = (albumId: SQL, callerId: Uuid | Placeholder): SQL => sql`coalesce((select
+  albums.owner_id = ${callerId} or ${seenBy('members')} or (${seenBy('participants')} and ${decisive(callerId).isParticipant})
+  from albums where albums.id = ${albumId}), false)`
 
 const newestFirst = [desc(albums.createdAt), desc(albums.id)]
 

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { formatId, type IdKind } from '../../lib/contract/ids.ts'
 import type { TargetType } from '../db/schema/comments.ts'
 import { bodyId, outputId, outputTime, pathId, pathIdOf, pathWord, text, timestamp } from '../http/schemas.ts'
-import { OwnReaction, ReactionCounts, toCounts, toOwnReaction } from '../reactions/reaction.ts'
+import { type FoundReactions, OwnReaction, ReactionCounts, toCounts, toOwnReaction } from '../reactions/reaction.ts'
 import { MOST_MENTIONS } from './mentions.ts'
 import type { Changes } from './plan.ts'
 import type { ShownComment } from './queries.ts'
@@ -77,14 +77,35 @@ const CommentTarget = z
   .object({ type: z.enum(TARGET_TYPES).meta({ id: 'CommentTargetType' }), id: z.string() })
   .meta({ id: 'CommentTarget', description: 'What the comment is about; for `meta` the id is that of the event' })
 
+/** What the comments of a list are about. */
+export const ThreadTarget = CommentTarget.extend({
+  reaction_counts: ReactionCounts,
+  my_reaction: OwnReaction.nullable(),
+}).meta({
+  id: 'ThreadTarget',
+  description: 'What the comments are about, with the reactions to it; of a Live Photo those to both halves',
+})
+
+export const toThreadTarget = (target: Target, { counts, own }: FoundReactions): z.input<typeof ThreadTarget> => ({
+  type: target.type,
+  id: formatTarget(target),
+  reaction_counts: toCounts(counts),
+  my_reaction: toOwnReaction(own),
+})
+
 export const Comment = z
   .object({
     comment_id: outputId('comment'),
     event_id: outputId('event'),
     target: CommentTarget,
     author_id: outputId('user'),
-    author_name: z.string().nullable().meta({ description: 'Null if the author has left the organization' }),
-    body: z.string().meta({ description: 'Plain text: escape it where markup is shown' }),
+    author_name: z
+      .string()
+      .nullable()
+      .meta({ description: 'Null if the author has left the organization, and of a deleted comment' }),
+    body: z
+      .string()
+      .meta({ description: 'Plain text: escape it where markup is shown. Empty if the comment is deleted' }),
     media_ids: z.array(outputId('media')).meta({ description: 'Deleted media items are left out' }),
     mentions: z.array(outputId('user')),
     reply_count: z
@@ -92,6 +113,10 @@ export const Comment = z
       .min(0)
       .max(2 ** 31 - 1),
     edited: z.boolean(),
+    deleted: z.boolean().meta({
+      description:
+        'Deleted comments are shown as long as they have replies: with an empty body and no name, media or mentions',
+    }),
     created_at: outputTime(),
     updated_at: outputTime(),
     reaction_counts: ReactionCounts,
@@ -100,18 +125,26 @@ export const Comment = z
   .meta({ id: 'Comment' })
 export type Comment = z.input<typeof Comment>
 
+const contentOf = (row: ShownComment) => ({
+  author_name: row.authorName,
+  body: row.body,
+  media_ids: row.mediaIds.map((id) => formatId('media', id)),
+  mentions: row.mentions.map((id) => formatId('user', id)),
+  edited: row.version > 1,
+  deleted: false,
+})
+
+/** What a deletion leaves of the content. The body and its attachments must not get out. */
+const TOMBSTONE = { author_name: null, body: '', media_ids: [], mentions: [], edited: false, deleted: true }
+
 /** A comment of the thread on `target`. */
 export const toComment = (row: ShownComment, target: Target): Comment => ({
   comment_id: formatId('comment', row.id),
   event_id: formatId('event', row.eventId),
   target: { type: target.type, id: formatTarget(target) },
   author_id: formatId('user', row.authorId),
-  author_name: row.authorName,
-  body: row.body,
-  media_ids: row.mediaIds.map((id) => formatId('media', id)),
-  mentions: row.mentions.map((id) => formatId('user', id)),
+  ...(row.deletedAt === null ? contentOf(row) : TOMBSTONE),
   reply_count: row.replyCount,
-  edited: row.version > 1,
   created_at: timestamp(new Date(row.createdAt)),
   updated_at: timestamp(row.updatedAt),
   reaction_counts: toCounts(row.reactionCounts),

@@ -131,10 +131,11 @@ const shown = {
     where a.comment_id = comments.id and m.deleted_at is null order by a.position)`,
   mentions: comments.mentions,
   replyCount: sql<number>`(select count(*)::int from comments r where r.event_id = comments.event_id
-    and r.target_type = 'comment' and r.target_id = comments.id and r.deleted_at is null)`,
+    and r.target_type = 'comment' and r.target_id = comments.id and r.listed)`,
   version: comments.version,
   createdAt: microseconds(comments.createdAt),
   updatedAt: comments.updatedAt,
+  deletedAt: comments.deletedAt,
   reactionCounts: reactionCounts(reactedTo),
   myReaction: ownReaction(reactedTo, sql`${placeholder.caller}`),
 }
@@ -165,7 +166,8 @@ const about = (id: Placeholder) =>
     eq(comments.eventId, placeholder.event),
     eq(comments.targetType, sql.placeholder('type')),
     eq(comments.targetId, id),
-    isNull(comments.deletedAt),
+    // Written out, for the condition of the index.
+    sql`${comments.listed}`,
     sql`${comments.audience} = any(${sql.placeholder('sees')}::text[])`,
   )
 const target = sql.placeholder('target')
@@ -180,7 +182,7 @@ const valuesOf = ({ ids: [target, video = target], ...o }: Thread) => ({
   sees: o.sees,
 })
 
-/** A comment of the thread as this caller sees it. */
+/** A comment of the thread as this caller sees it; also a deleted one that has replies. */
 export async function findShown(tx: Tx, id: Uuid, thread: Thread): Promise<ShownComment | undefined> {
   const query = prepared(tx, 'find_shown_comment', (name) =>
     tx
@@ -193,7 +195,7 @@ export async function findShown(tx: Tx, id: Uuid, thread: Thread): Promise<Shown
   return row
 }
 
-/** Newest first. Of a Live Photo, a page merges one page of each half. */
+/** Newest first, with deleted comments that have replies. Of a Live Photo, a page merges one page of each half. */
 export async function listComments(tx: Tx, { after, limit, ...thread }: Thread & PageWanted): Promise<ShownComment[]> {
   const isPair = thread.ids.length > 1
   const query = prepared(tx, `list_comments_${isPair ? 'of_pair_' : ''}${after ? 'next' : 'first'}`, (name) => {
@@ -304,7 +306,7 @@ export async function editComment(
   return row
 }
 
-/** Call with the comment locked. */
+/** Call with the comment locked. It stays in lists as long as it has replies. */
 export async function markDeleted(tx: Tx, id: Uuid, o: { by: Uuid; reason: string | null }): Promise<void> {
   await tx
     .update(comments)

@@ -3,6 +3,7 @@ import type { ApiDeps } from '../deps.ts'
 import { inOrganization } from '../http/in-organization.ts'
 import type { Route } from '../http/route.ts'
 import { listOf, pageQuery } from '../http/schemas.ts'
+import { findReactions } from '../reactions/queries.ts'
 import { NO_REACTIONS } from '../reactions/reaction.ts'
 import { changeComment, deleteComment, openThread, postComment, showComment } from './commands.ts'
 import {
@@ -13,8 +14,10 @@ import {
   InThread,
   NewComment,
   OneComment,
+  ThreadTarget,
   targetOf,
   toComment,
+  toThreadTarget,
 } from './comment.ts'
 import { listComments } from './queries.ts'
 
@@ -33,6 +36,7 @@ const EXAMPLE: Comment = {
   ...GIVEN,
   reply_count: 0,
   edited: false,
+  deleted: false,
   created_at: '2026-11-21T09:30:00.000Z',
   updated_at: '2026-11-21T09:30:00.000Z',
   reaction_counts: NO_REACTIONS,
@@ -44,6 +48,10 @@ const EDITED: Comment = {
   edited: true,
   updated_at: '2026-11-21T09:31:00.000Z',
 }
+
+const EXAMPLE_THREAD = { ...EXAMPLE.target, reaction_counts: { ...NO_REACTIONS, '🎉': 2 }, my_reaction: null }
+
+const CommentPage = listOf('comments', Comment).extend({ target: ThreadTarget }).meta({ id: 'CommentPage' })
 
 const TARGETS =
   'Comments are about the event (`meta`, and the id of the event), about a comment that is no reply itself, or about a media item that is in the album of the event, if the caller can see the album, or attached to a comment of the event. Either half of a Live Photo names the Live Photo, whose comments have the id of its image.'
@@ -82,19 +90,25 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       operationId: 'listComments',
       tags,
       summary: 'List comments, newest first',
-      description: `${TARGETS} Replies are listed with their comment as the target, also after that comment was deleted. Deleted comments are left out.`,
+      description: `${TARGETS} Replies are listed with their comment as the target, also after that comment was deleted. A deleted comment is in the list as long as it has replies, without what it said. The target is there with the reactions to it.`,
       action: 'comment.read',
       params: InThread,
       query: pageQuery({ default: 20, max: 100 }),
-      response: listOf('comments', Comment),
-      examples: { response: { comments: [EXAMPLE], next_cursor: null, has_more: false } },
+      response: CommentPage,
+      examples: { response: { comments: [EXAMPLE], next_cursor: null, has_more: false, target: EXAMPLE_THREAD } },
       async handle(request) {
         const thread = await openThread(request, placeOf(request.params))
-        return request.page(
-          'comments',
-          (wanted) => listComments(request.tx, { ...thread, ...wanted }),
-          (row) => toComment(row, thread),
-        )
+        const { callerId: userId, type: targetType, eventId, ids } = thread
+        // Independent of each other, so that they leave together.
+        const [listed, reactions] = await Promise.all([
+          request.page(
+            'comments',
+            (wanted) => listComments(request.tx, { ...thread, ...wanted }),
+            (row) => toComment(row, thread),
+          ),
+          findReactions(request.tx, { eventId, targetType, ids, userId }),
+        ])
+        return { ...listed, target: toThreadTarget(thread, reactions) }
       },
     }),
     read({
@@ -103,7 +117,8 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       operationId: 'getComment',
       tags,
       summary: 'Show one comment',
-      description: 'For all who can see what the comment is about. A deleted comment does not exist; its replies do.',
+      description:
+        'For all who can see what the comment is about. A deleted comment is there as long as it has replies, without what it said.',
       action: 'comment.read',
       params: OneComment,
       response: Comment,
@@ -134,7 +149,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Delete a comment',
       description:
-        'For the author, the owner of the event and the owners and administrators of the organization; of an archived event for these alone. Replies stay.',
+        'For the author, the owner of the event and the owners and administrators of the organization; of an archived event for these alone. Replies stay, and with them the place of the comment.',
       problems: ['EVENT_ARCHIVED'],
       action: 'comment.delete',
       params: OneComment,

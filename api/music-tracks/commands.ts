@@ -9,7 +9,7 @@ import type { Database, Tx } from '../db/db.ts'
 import type { MusicTrackRow } from '../db/schema/highlights.ts'
 import { tidyText } from '../http/text.ts'
 import { probeAudio } from './probe.ts'
-import { insertTrack, retireTrack as markRetired } from './queries.ts'
+import { findTrack, insertTrack, markRetired } from './queries.ts'
 
 export interface NewTrack {
   /** Path of the audio file. */
@@ -46,9 +46,10 @@ export async function addTrack(db: Database, store: ObjectStore, given: NewTrack
 /** Hides a track from new highlights. Retiring it again changes nothing. */
 export const retireTrack = (db: Database, id: Uuid): Promise<MusicTrackRow> =>
   db.inTransaction({}, async (tx) => {
-    const row = await markRetired(tx, id)
+    const retired = await markRetired(tx, id)
+    if (retired) await audit(tx, id, { operation: 'retire track' })
+    const row = retired ?? (await findTrack(tx, id))
     if (!row) throw new Problem('NOT_FOUND', 'There is no such track')
-    await audit(tx, id, { operation: 'retire track' })
     return row
   })
 

@@ -23,13 +23,18 @@ export async function insertTrack(tx: Tx, row: Omit<MusicTrackRow, 'createdAt' |
   return made
 }
 
-/** Undefined for an unknown track. Retiring a track again changes nothing. */
-export async function retireTrack(tx: Tx, id: Uuid): Promise<MusicTrackRow | undefined> {
+/** Undefined for a track that is unknown or retired. */
+export async function markRetired(tx: Tx, id: Uuid): Promise<MusicTrackRow | undefined> {
   const [row] = await tx
     .update(musicTracks)
-    .set({ retiredAt: sql`coalesce(${musicTracks.retiredAt}, now())` })
-    .where(eq(musicTracks.id, id))
+    .set({ retiredAt: sql`now()` })
+    .where(and(eq(musicTracks.id, id), isNull(musicTracks.retiredAt)))
     .returning()
+  return row
+}
+
+export async function findTrack(tx: Tx, id: Uuid): Promise<MusicTrackRow | undefined> {
+  const [row] = await tx.select().from(musicTracks).where(eq(musicTracks.id, id))
   return row
 }
 

@@ -9,6 +9,13 @@ interface Target {
   id: SQL
 }
 
+/** The halves of a Live Photo. */
+interface Pair {
+  event: SQL
+  image: SQL
+  video: SQL
+}
+
 // The type is written out: it is a column's constant, and the same in every plan.
 const isTarget = ({ type, event, id }: Target) =>
   sql`r.event_id = ${event} and r.target_type = ${sql.raw(`'${type}'`)} and r.target_id = ${id}`
@@ -21,7 +28,7 @@ export const reactionCounts = (target: Target) => sql<Partial<Counts> | null>`(s
  * Those of a Live Photo: two ranges, merged in the order of the users. One who reacted to both halves before they were
  * paired counts once, as the later reaction says; only for these the rows themselves are read.
  */
-export function reactionCountsOfPair({ image, video, event }: { image: SQL; video: SQL; event: SQL }) {
+export function reactionCountsOfPair({ image, video, event }: Pair) {
   const isHalf = (id: SQL) => isTarget({ type: 'media', event, id })
   const half = (id: SQL) => sql`(select r.user_id, r.emoji from reactions r where ${isHalf(id)})`
   const later = sql`(select r.emoji from reactions r where (${isHalf(image)} or ${isHalf(video)})
@@ -34,3 +41,10 @@ export function reactionCountsOfPair({ image, video, event }: { image: SQL; vide
 /** The reaction of one user to the target, as JSON. */
 export const ownReaction = (target: Target, user: SQL) => sql<OwnReactionRow>`(select jsonb_build_object('id', r.id,
     'emoji', r.emoji) from reactions r where ${isTarget(target)} and r.user_id = ${user})`
+
+/** Of two from before the pairing the later one, under the id of that to the image: what the next change leaves. */
+export const ownReactionOfPair = ({ image, video, event }: Pair, user: SQL) => sql<OwnReactionRow>`(select
+    jsonb_build_object('id', (array_agg(r.id order by r.target_id = ${image} desc))[1],
+      'emoji', (array_agg(r.emoji order by r.updated_at desc, r.id desc))[1])
+    from reactions r where (${isTarget({ type: 'media', event, id: image })}
+      or ${isTarget({ type: 'media', event, id: video })}) and r.user_id = ${user} having count(*) > 0)`

@@ -2,12 +2,13 @@ import { and, eq, getTableColumns, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
+import type { TargetType } from '../db/schema/comments.ts'
 import { type EventRow, events } from '../db/schema/events.ts'
 import { type ReactionRow, reactions } from '../db/schema/reactions.ts'
 import type { ItemIds } from '../media/pairing-plan.ts'
-import { reactionCounts, reactionCountsOfPair } from './counts.ts'
+import { ownReaction, ownReactionOfPair, reactionCounts, reactionCountsOfPair } from './counts.ts'
 import type { Emoji } from './emoji.ts'
-import type { Counts } from './reaction.ts'
+import type { Counts, FoundReactions } from './reaction.ts'
 
 type Given = Pick<ReactionRow, 'orgId' | 'eventId' | 'targetType' | 'targetId' | 'userId'>
 
@@ -87,33 +88,45 @@ export async function gatherReactions(
         where (excluded.updated_at, excluded.id) > (reactions.updated_at, reactions.id)`)
 }
 
+const at = (key: string) => sql`${placeholder(key)}`
+const halves = { event: at('event'), image: at('target'), video: at('video') }
+const one = sql`(select 1) one`
+
+/** The two reads of a target, or of a Live Photo with both halves. */
+const readsOf = (type: TargetType, isPair: boolean) => {
+  const target = { type, event: at('event'), id: at('target') }
+  const user = at('user')
+  return isPair
+    ? { counts: reactionCountsOfPair(halves), own: ownReactionOfPair(halves, user) }
+    : { counts: reactionCounts(target), own: ownReaction(target, user) }
+}
+
+type ToTarget = Pick<Given, 'eventId' | 'targetType'> & { ids: ItemIds }
+
+const valuesOf = ({ eventId, ids: [target, video] }: ToTarget) => ({ event: eventId, target, video })
+
+const kindOf = ({ targetType, ids }: ToTarget) => (ids.length > 1 ? 'pair' : targetType)
+
 /** How many have each emoji; null without reactions. */
-export async function countReactions(
-  tx: Tx,
-  { eventId, targetType, ids: [targetId, video] }: Pick<Given, 'eventId' | 'targetType'> & { ids: ItemIds },
-): Promise<Partial<Counts> | null> {
-  if (video !== undefined) return countOfPair(tx, eventId, { image: targetId, video })
-  const query = prepared(tx, `count_reactions_${targetType}`, (name) => {
-    const target = { type: targetType, event: sql`${placeholder('event')}`, id: sql`${placeholder('target')}` }
-    return tx
-      .select({ counts: reactionCounts(target) })
-      .from(sql`(select 1) one`)
-      .prepare(name)
+export async function countReactions(tx: Tx, given: ToTarget): Promise<Partial<Counts> | null> {
+  const query = prepared(tx, `count_reactions_of_${kindOf(given)}`, (name) => {
+    const { counts } = readsOf(given.targetType, given.ids.length > 1)
+    return tx.select({ counts }).from(one).prepare(name)
   })
-  const [row] = await query.execute({ event: eventId, target: targetId })
+  const [row] = await query.execute(valuesOf(given))
   return row?.counts ?? null
 }
 
-async function countOfPair(tx: Tx, event: Uuid, halves: { image: Uuid; video: Uuid }): Promise<Partial<Counts> | null> {
-  const query = prepared(tx, 'count_reactions_of_pair', (name) => {
-    const at = (key: string) => sql`${placeholder(key)}`
-    return tx
-      .select({ counts: reactionCountsOfPair({ event: at('event'), image: at('image'), video: at('video') }) })
-      .from(sql`(select 1) one`)
-      .prepare(name)
-  })
-  const [row] = await query.execute({ event, ...halves })
-  return row?.counts ?? null
+/** The counts, and the reaction of the user. */
+export async function findReactions(tx: Tx, given: ToTarget & Pick<Given, 'userId'>): Promise<FoundReactions> {
+  const query = prepared(tx, `find_reactions_to_${kindOf(given)}`, (name) =>
+    tx
+      .select(readsOf(given.targetType, given.ids.length > 1))
+      .from(one)
+      .prepare(name),
+  )
+  const [row] = await query.execute({ ...valuesOf(given), user: given.userId })
+  return row ?? { counts: null, own: null }
 }
 
 export type FoundReaction = ReactionRow & Pick<EventRow, 'ownerId' | 'status'>

@@ -50,6 +50,13 @@ export const OwnReaction = z
 /** A row as JSON of a subquery. */
 export type OwnReactionRow = { id: Uuid; emoji: Emoji } | null
 
+/** The reactions to a target, as the caller sees them. */
+export interface FoundReactions {
+  /** Null without reactions. */
+  counts: Partial<Counts> | null
+  own: OwnReactionRow
+}
+
 export const toOwnReaction = (row: OwnReactionRow): z.input<typeof OwnReaction> | null =>
   row && { reaction_id: formatId('reaction', row.id), emoji: row.emoji }
 

@@ -8,7 +8,10 @@ import type { Motion } from './motion.ts'
 /** Frames that an item takes to appear from black and to vanish into it. */
 export const FADE_FRAMES = 15
 /** Containers round durations: so many frames may be missing at the end, where the last picture is then held. */
-export const HELD_FRAMES = 9
+const HELD_FRAMES = 9
+/** A screen recording may end long after its last picture, and a slide show shows each for seconds. */
+const HELD_FRAMES_IF_VARIABLE = 2 * FILM_FPS
+const SPARSE_RATE = 10
 
 /** The part of an item that a piece shows, in frames of the item. */
 export interface Part {
@@ -127,7 +130,7 @@ function videoChain({ from, frames }: Part, k: number, picture: VideoPicture, ca
   const timed = [
     ...(source.video.interlaced ? ['bwdif=mode=send_frame:deint=interlaced'] : []),
     `fps=${FILM_FPS}:start_time=0`,
-    `tpad=stop_mode=clone:stop=${HELD_FRAMES}`,
+    `tpad=stop_mode=clone:stop=${heldFrames(source, first + frames)}`,
     `trim=start_frame=${first}:end_frame=${first + frames}`,
     'setpts=PTS-STARTPTS',
   ]
@@ -137,6 +140,11 @@ function videoChain({ from, frames }: Part, k: number, picture: VideoPicture, ca
     : [`scale=${size.width}:${size.height}:flags=bicubic:${toBt709(matrixOf(source))}`]
   const shown = `[${k}:${source.video.index}]${[...timed, ...sized, 'setsar=1', 'format=yuv420p'].join(',')}`
   return size === canvas ? shown : surrounded(shown, k, fitInside(source, canvas), canvas, fill)
+}
+
+function heldFrames({ averageFrameRate, variableFrameRate }: ProbedSource, all: number): number {
+  if (averageFrameRate < SPARSE_RATE) return all
+  return variableFrameRate ? HELD_FRAMES_IF_VARIABLE : HELD_FRAMES
 }
 
 /** Files often name no matrix; then the size tells, as in players. */

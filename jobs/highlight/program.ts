@@ -8,7 +8,7 @@ const own = {
     /** The HighlightRender's spec; the fields that say how to run may be missing. */
     JOB_SPEC: json(HighlightRenderSpec),
     /** Sources that lie on disk at once, in MiB, besides those in use. */
-    SOURCES_MIB: int(0, 1_000_000).default(8192),
+    SOURCES_MIB: int(0, 1_000_000).default(4096),
     /** Pieces kept for later films, in MiB for each source. */
     PIECES_MIB: int(0, 1_000_000).default(256),
   },

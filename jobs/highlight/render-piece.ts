@@ -13,7 +13,7 @@ import { explainDecoding, limitFor, refuseMissingToneMap } from '../hls/run-enco
 import { badInput, TransientError } from '../runtime/failure.ts'
 import { captionsOf, drawText } from './captions.ts'
 import type { Fill } from './fit.ts'
-import { blaming } from './item-failed.ts'
+import { blaming, isBrokenItem } from './item-failed.ts'
 import { faultOf } from './join.ts'
 import { motionOf } from './motion.ts'
 import { canvasOf, type Part, pieceGraph } from './piece-graph.ts'
@@ -82,6 +82,7 @@ export async function renderPiece(
   try {
     await encode(tools, [shown, next], piece.frames, folder)
   } catch (error) {
+    if (!isBrokenItem(error)) throw error
     // Either of the two may be at fault. Alone, the broken one fails again and is then named.
     for (const part of [shown, next]) {
       await blaming(part.subject.item, () => encode(tools, [part], piece.frames, folder))

@@ -44,21 +44,31 @@ export function trackProgress(inputs: number, report: (r: ProgressReport) => voi
     })
   }
 
+  function speedSince(first: { at: number; fraction: number } | undefined, fraction: number, mediaSeconds?: number) {
+    const seconds = first ? (now() - first.at) / 1000 : 0
+    return first && mediaSeconds && seconds > 0
+      ? (mediaSeconds * Math.max(0, fraction - first.fraction)) / seconds
+      : null
+  }
+
   return {
     accelerator: (chosen: Accelerator) => {
       accelerator = chosen
     },
     input: (index: number, id: string): InputProgress => {
-      let encodingSince: number | undefined
+      /** The first report: what an earlier attempt has left counts for the percent, and not for the speed. */
+      let first: { at: number; fraction: number } | undefined
       let last: [Stage, number, number | null] = ['Downloading', index / inputs, null]
       const resend = () => send(...last)
       return {
         at(stage, fraction, mediaSeconds) {
           const [from, width] = SPAN[stage]
-          if (stage === 'Encoding') encodingSince ??= now()
-          const seconds = encodingSince === undefined ? 0 : (now() - encodingSince) / 1000
-          const speed = mediaSeconds && seconds > 0 ? (mediaSeconds * fraction) / seconds : null
-          last = [stage, (index + from + width * Math.min(1, fraction)) / inputs, speed]
+          if (stage === 'Encoding') first ??= { at: now(), fraction }
+          last = [
+            stage,
+            (index + from + width * Math.min(1, fraction)) / inputs,
+            speedSince(first, fraction, mediaSeconds),
+          ]
           resend()
         },
         accelerator: (chosen) => {

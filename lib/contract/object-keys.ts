@@ -12,6 +12,10 @@ export const outputPrefix = (org: Uuid, media: Uuid, generation: number) => `${m
 export const manifestKey = (prefix: string) => `${prefix}manifest.json`
 export const masterKey = (prefix: string) => `${prefix}master.m3u8`
 
+/** Holds chunks below 5 MiB, the minimum of an S3 part, until the merge. */
+export const stagingPrefix = (org: Uuid, upload: Uuid) => `org/${org}/staging/${upload}/`
+export const stagedChunkKey = (org: Uuid, upload: Uuid, index: number) => `${stagingPrefix(org, upload)}${index}`
+
 /** The film of a highlight. */
 export const highlightPrefix = (org: Uuid, highlight: Uuid) => `org/${org}/highlights/${highlight}/`
 /** Each generation of a film has its own prefix, as for media. */
@@ -21,7 +25,3 @@ export const filmPrefix = (org: Uuid, highlight: Uuid, generation: number) =>
 export const piecesPrefix = (org: Uuid, media: Uuid) => `${mediaPrefix(org, media)}pieces/`
 /** The audio file of a music track. */
 export const trackKey = (track: Uuid) => `tracks/${track}/audio`
-
-/** Holds chunks below 5 MiB, the minimum of an S3 part, until the merge. */
-export const stagingPrefix = (org: Uuid, upload: Uuid) => `org/${org}/staging/${upload}/`
-export const stagedChunkKey = (org: Uuid, upload: Uuid, index: number) => `${stagingPrefix(org, upload)}${index}`

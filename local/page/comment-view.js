@@ -34,16 +34,16 @@ export function newComment(at, context) {
     comment = given
     const can = commentActionsFor(comment, at.event, { userId: at.me.user_id, role: at.org.role }, Date.now())
     element.dataset.comment = comment.comment_id
-    element.classList.toggle('deleted', Boolean(comment.isDeleted))
-    put('.comment-author', comment.isDeleted ? '' : (comment.author_name ?? 'A former member'))
-    put('.comment-time', comment.isDeleted ? '' : ago(comment.created_at, Date.now()))
+    element.classList.toggle('deleted', comment.deleted)
+    put('.comment-author', comment.deleted ? '' : (comment.author_name ?? 'A former member'))
+    put('.comment-time', comment.deleted ? '' : ago(comment.created_at, Date.now()))
     find('.comment-time').title = new Date(comment.created_at).toLocaleString()
     put('.comment-edited', comment.edited ? 'edited' : '')
     find('.reply').hidden = !can.reply
     find('.edit').hidden = !can.edit || Boolean(editor)
     find('.delete').hidden = !can.remove
     sayReplies()
-    find('.comment-foot').hidden = Boolean(comment.isDeleted)
+    find('.comment-foot').hidden = comment.deleted
     bar.update({ target: comment, place: { path: at.path, type: 'comment', id: comment.comment_id }, mayReact: can.react })
     drawContent()
   }
@@ -56,12 +56,12 @@ export function newComment(at, context) {
 
   /** What is selected in a text that is drawn anew is lost. */
   function drawContent() {
-    const { body, mentions, media_ids: media, author_name: author } = comment
-    const state = JSON.stringify([body, mentions.map(at.names.of), media, author])
+    const { body, mentions, media_ids: media, author_name: author, deleted } = comment
+    const state = JSON.stringify([body, mentions.map(at.names.of), media, author, deleted])
     if (state === drawn) return
     drawn = state
     find('.comment-avatar').replaceChildren(avatar(author ?? '?'))
-    find('.comment-body').replaceChildren(...piecesOf(comment).map(pieceElement))
+    find('.comment-body').replaceChildren(...(deleted ? ['This comment was deleted.'] : piecesOf(comment).map(pieceElement)))
     find('.comment-media').hidden = media.length === 0
     find('.comment-media').replaceChildren(...media.map((id) => mediaElement(id)))
   }
@@ -125,7 +125,6 @@ export function newComment(at, context) {
     find('.edit').hidden = false
   }
 
-  /** Returns whether there are any. */
   async function showReplies() {
     if (!replies) {
       const base = `${at.path}/comment/${comment.comment_id}/comments`
@@ -136,7 +135,6 @@ export function newComment(at, context) {
         throw error
       })
     }
-    return replies.list.items().length > 0
   }
 
   /** They stay, with what is typed in them. */
@@ -166,8 +164,6 @@ export function newComment(at, context) {
     }
     arrange(find('.replies'), found.map(({ comment_id }) => mine.nodes.get(comment_id).element))
     find('.earlier-replies').hidden = find('.replies').hidden || !mine.list.hasMore()
-    // Of a deleted comment, nothing else counts them.
-    if (comment.isDeleted) comment.reply_count = found.length
     sayReplies()
   }
 
@@ -207,7 +203,6 @@ export function newComment(at, context) {
     element,
     update,
     look,
-    showReplies,
     comment: () => comment,
     /** Whether a change of it, a reply, or a change of a reply was begun and not sent. */
     isUnsent: () => element.querySelector('.composer[data-unsent]') !== null,

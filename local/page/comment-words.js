@@ -10,7 +10,7 @@ const EDITABLE_MS = 15 * 60_000
 
 /** What the viewer may do with a comment. The API decides; this only hides what it would refuse. */
 export function commentActionsFor(comment, event, { userId, role }, now) {
-  const isOpen = event.status !== 'archived' && !comment.isDeleted
+  const isOpen = event.status !== 'archived' && !comment.deleted
   const isAuthor = comment.author_id === userId
   const manages = event.owner_id === userId || role === 'owner' || role === 'admin'
   return {
@@ -33,16 +33,15 @@ export function ago(iso, now, { locale = [], timeZone } = {}) {
 
 export const repliesOf = ({ reply_count: count }) => (count === 0 ? '' : plural(count, 'reply', 'replies'))
 
-/** What stands in the place of a deleted comment whose replies are there. */
-export const tombstoneOf = ({ comment_id, created_at }) => ({
-  ...{ comment_id, created_at, isDeleted: true, body: 'This comment was deleted.' },
-  ...{ target: {}, media_ids: [], mentions: [], reply_count: 0, edited: false, author_name: null },
-  ...{ reaction_counts: {}, my_reaction: null },
+/** A comment that is no longer there, as the API shows one that is deleted. */
+export const tombstoneOf = (comment) => ({
+  ...comment,
+  ...{ deleted: true, body: '', media_ids: [], mentions: [], reply_count: 0, edited: false, author_name: null },
 })
 
-/** The comments of a list, newest first, with those that are deleted in their places. */
-export const withTombstones = (comments, deleted) =>
-  deleted.length === 0 ? comments : [...comments, ...deleted].sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
+/** The comments of a list, newest first, with these others in their places. */
+export const withOthers = (comments, others) =>
+  others.length === 0 ? comments : [...comments, ...others].sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
 
 const MENTION =
   /(?<![\p{L}\p{N}])@(usr_[0-9a-z]{26}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})(?!-?[\p{L}\p{N}])/gu
@@ -103,9 +102,8 @@ export function toDraft(comment, nameOf) {
   return { text: parts.join(''), chosen }
 }
 
-/** The counts of a target once the viewer has reacted otherwise than before; undefined if they were not known. */
+/** The counts of a target once the viewer has reacted otherwise than before. */
 export function recount(counts, before, after) {
-  if (!counts) return undefined
   const next = { ...counts }
   if (before) next[before] = Math.max(0, (next[before] ?? 0) - 1)
   if (after) next[after] = (next[after] ?? 0) + 1

@@ -1,12 +1,11 @@
 import { call } from './client.js'
 import { newComment } from './comment-view.js'
-import { tombstoneOf, withTombstones } from './comment-words.js'
+import { tombstoneOf, withOthers } from './comment-words.js'
 import { announce, arrange, toast } from './dom.js'
 import { newComposer } from './composer.js'
 import { newNames } from './names.js'
 import { newPager } from './pager.js'
 import { inWords } from './refusal-words.js'
-import { forgetReplied, rememberReplied, repliedIn } from './replied-comments.js'
 
 /** Discussions that were left with something unsent, by where they are: their elements, with all that is typed in them. */
 const unsent = new Map()
@@ -60,24 +59,28 @@ export function newDiscussion(parts) {
     return isUnsent
   }
 
-  /** Brings the comments up to date. `event` is the present state of the event. */
+  /**
+   * Brings the comments up to date. `event` is the present state of the event. Returns what the comments are about, with
+   * the reactions to it; undefined if a later look is to say so.
+   */
   async function look(event) {
     if (!at) return
     at.event = event
-    await lookAt(at)
+    return lookAt(at)
   }
 
   async function lookAt(mine) {
-    await Promise.all([mine.list.again(), ...[...mine.nodes.values()].map((node) => node.look())])
+    const [isNewest] = await Promise.all([mine.list.again(), ...[...mine.nodes.values()].map((node) => node.look())])
+    const target = isNewest ? mine.list.target() : undefined
     await render(mine)
+    return target
   }
 
   async function render(mine) {
     const comments = mine.list.items()
-    rememberReplied(mine.base, comments)
     await mine.names.need(comments.flatMap(({ mentions }) => mentions))
-    const shown = withTombstones(comments, await deletedOf(mine, comments))
     if (mine !== at) return
+    const shown = withOthers(comments, unsentBelow(mine, comments))
     parts.fresh.hidden = mine.event.status === 'archived'
     parts.none.hidden = shown.length > 0
     parts.more.hidden = !mine.list.hasMore()
@@ -87,31 +90,17 @@ export function newDiscussion(parts) {
     arrange(parts.list, [...nodes.values()].map(({ element }) => element))
   }
 
-  /** The comments that were there and are deleted, if there is something below them still. The API no longer lists them. */
-  async function deletedOf(mine, comments) {
+  /** Comments that are no longer there, below which something is typed and not sent: it stays, to be copied. */
+  function unsentBelow(mine, comments) {
     const there = new Set(comments.map(({ comment_id }) => comment_id))
     const end = mine.list.hasMore() ? comments.at(-1)?.created_at : undefined
-    const known = new Map(repliedIn(mine.base).map((comment) => [comment.comment_id, comment]))
-    for (const [id, node] of mine.nodes) known.set(id, node.comment())
-    const gone = [...known.values()].filter((c) => !there.has(c.comment_id) && (!end || c.created_at > end))
-    const found = await Promise.all(gone.map((comment) => tombstone(mine, comment)))
-    return found.filter(Boolean)
+    const isGone = (c) => !there.has(c.comment_id) && (!end || c.created_at > end)
+    const kept = [...mine.nodes.values()].filter((node) => node.isUnsent() && isGone(node.comment()))
+    return kept.map((node) => tombstoneOf(node.comment()))
   }
 
   /** Elements of comments that are there stay, with what is typed in them. */
   const nodeOf = (mine, { comment_id: id }) => mine.nodes.get(id) ?? newComment(mine, contextOf(mine))
-
-  async function tombstone(mine, { comment_id: id, created_at }) {
-    const comment = tombstoneOf({ comment_id: id, created_at })
-    const node = nodeOf(mine, comment)
-    node.update(comment)
-    const hasReplies = await node.showReplies().catch((error) => {
-      if (error.status !== 404) throw error
-    })
-    if (!hasReplies && !node.isUnsent()) return forgetReplied(mine.base, id)
-    mine.nodes.set(id, node)
-    return comment
-  }
 
   const contextOf = (mine) => ({ base: mine.base, changed: () => lookAt(mine) })
 

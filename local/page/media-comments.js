@@ -16,16 +16,11 @@ const discussion = newDiscussion({
   list: $('viewer-comment-list'),
   more: $('viewer-comments-more'),
 })
-const bar = reactionBar({
-  onChanged(target, { id }) {
-    reacted.set(id, target)
-    if (at?.place.id === id) $('viewer-reactions-hint').hidden = true
-  },
-})
+const bar = reactionBar({ onChanged: () => look() })
 $('viewer-reactions').append(bar.element)
-/** The API tells the reactions to a media item to those who react alone: what it said last. */
-const reacted = new Map()
 const UNKNOWN = { reaction_counts: undefined, my_reaction: null }
+/** Counts the looks: an answer from before a reaction must not be shown after it. */
+let turn = 0
 
 /**
  * Shows the comments on a media item. `given`: {event(), org, path, me}, the event with its path; `openViewer` shows what
@@ -37,6 +32,7 @@ export function openMediaComments(m, { event, org, path, me }, openViewer) {
   closeMediaComments()
   at = { base, event, place: { path, type: 'media', id: m.media_id } }
   $('viewer-comments-gone').hidden = true
+  bar.update({ target: UNKNOWN, place: at.place, mayReact: false })
   discussion.open({ event: event(), org, path, me, base, label: 'Write a comment. @ mentions someone', openViewer })
   void look()
 }
@@ -48,25 +44,24 @@ export function closeMediaComments() {
   return discussion.close()
 }
 
-export const forgetReactions = () => reacted.clear()
-
 async function look() {
   clearTimeout(timer)
   const mine = at
   if (!mine) return
   const event = mine.event()
-  bar.update({ target: reacted.get(mine.place.id) ?? UNKNOWN, place: mine.place, mayReact: event.status !== 'archived' })
-  $('viewer-reactions-hint').hidden = event.status === 'archived' || reacted.has(mine.place.id)
+  const now = ++turn
   try {
-    await discussion.look(event)
-    if (mine === at) $('viewer-comments-gone').hidden = true
+    const target = await discussion.look(event)
+    if (mine !== at) return
+    $('viewer-comments-gone').hidden = true
+    if (target && now === turn) bar.update({ target, place: mine.place, mayReact: event.status !== 'archived' })
   } catch (error) {
     if (mine !== at) return
     // Taken out of the album meanwhile, or the album is no longer for this person. What is typed stays, to be copied.
     if (error.status === 404) $('viewer-comments-gone').hidden = false
     else if (error.status !== 429) toast(inWords(error))
   }
-  if (mine === at) timer = setTimeout(look, document.hidden ? HIDDEN_MS : LOOK_MS)
+  if (mine === at && now === turn) timer = setTimeout(look, document.hidden ? HIDDEN_MS : LOOK_MS)
 }
 
 document.addEventListener('visibilitychange', () => {

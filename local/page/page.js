@@ -9,8 +9,6 @@ import { closeEvents, openEvents } from './events.js'
 import { closeHighlight, openHighlight } from './highlight-view.js'
 import { closeHighlights, openHighlights } from './highlights.js'
 import { closeLibrary, look, openById, openLibrary, showLibraryOf, showPhotos } from './library.js'
-import { forgetReactions } from './media-comments.js'
-import { forgetAllReplied } from './replied-comments.js'
 import { enter, keepKey, loadAccounts, onSignIn } from './sign-in.js'
 import { openTrash } from './trash.js'
 import { forgetUploads } from './upload-memory.js'
@@ -121,7 +119,7 @@ function showSignIn() {
   closeLibrary()
   closeDialogs()
   closeLists()
-  for (const forget of [forgetUnsent, forgetAllReplied, forgetReactions]) forget()
+  forgetUnsent()
   organization = undefined
   $('library').hidden = true
   $('sign-in').hidden = false

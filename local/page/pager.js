@@ -14,17 +14,21 @@ export function newPager(path, name, query = {}) {
     items: () => pages.flatMap((page) => page[name]),
     hasMore: () => last()?.has_more ?? false,
     total: () => last()?.total,
+    /** What the list is of, as the API said last. */
+    target: () => last()?.target,
     async more() {
       turn++
       const page = await load(last()?.next_cursor)
       pages = [...pages, page]
     },
+    /** Returns whether it is the newest load, which stays. */
     async again() {
       const mine = ++turn
       const fresh = []
       do fresh.push(await load(fresh.at(-1)?.next_cursor))
       while (fresh.length < pages.length && fresh.at(-1).has_more)
       if (mine === turn) pages = fresh
+      return mine === turn
     },
   }
 }

@@ -4,7 +4,7 @@ import { toast } from './dom.js'
 import { inWords } from './refusal-words.js'
 
 /**
- * The six emojis with their counts. `target`: {reaction_counts, my_reaction}, without counts if they are not known;
+ * The six emojis with their counts. `target`: {reaction_counts, my_reaction}, without counts while they are loaded;
  * `place`: {path, type, id} of the event, and `mayReact`. A reaction shows at once, and is taken back when the API refuses it.
  */
 export function reactionBar({ onChanged }) {

@@ -8,6 +8,7 @@ import { startApiProcess } from '../support/api-process.ts'
 import { type Answer, ask } from '../support/ask.ts'
 import { idIn, threadsIn } from '../support/comments.ts'
 import { eventually } from '../support/eventually.ts'
+import { highlightWorld } from '../support/highlights.ts'
 import { asInvitation, invitationWorld } from '../support/invitations.ts'
 import { aMember } from '../support/organizations.ts'
 import { quietLog } from '../support/quiet-log.ts'
@@ -18,6 +19,7 @@ const api = await startTestApi(t)
 const { database, identity, config, people } = api
 const { admin } = database
 const world = invitationWorld(api)
+const highlights = highlightWorld(api)
 const { member, owner } = people
 const albums = albumWorld(api)
 const threads = threadsIn(api, { org: api.org, orgId: world.orgId, owner: member })
@@ -62,7 +64,8 @@ interface Recorded {
 }
 const outbox = async (): Promise<Recorded[]> =>
   (await admin.query('select id, type, payload from outbox order by type, id')).rows
-const audited = async () => (await admin.query('select action from audit_log')).rows.map(({ action }) => action)
+const audited = async () =>
+  (await admin.query('select action from audit_log order by id')).rows.map(({ action }) => action)
 
 /** What has been recorded since. */
 async function watch() {
@@ -177,6 +180,30 @@ const CASES: Record<string, () => Promise<Case>> = {
         t.strictSame([status, json.data.status], [200, 'archived'])
         const late = await world.respond(await aPerson(api), made, { token: made.token })
         t.equal(late.code, 'EVENT_ARCHIVED')
+      },
+    }
+  },
+  async 'a highlight'() {
+    const json = { title: 'Summer', media_ids: [await highlights.aMedia()] }
+    return {
+      change: { who: member, method: 'POST', path: highlights.HIGHLIGHTS, body: json },
+      records: ['HighlightRequested'],
+      audits: 'MEDIA_UPLOAD',
+      async holds(t, { status, json }) {
+        t.equal(status, 201)
+        t.match((await highlights.get(json.data.highlight_id)).data, { status: 'processing' })
+      },
+    }
+  },
+  async 'the deletion of a highlight'() {
+    const id = await highlights.aHighlight()
+    return {
+      change: { who: member, method: 'DELETE', path: `${highlights.HIGHLIGHTS}/${id}` },
+      records: ['HighlightDeleted'],
+      audits: 'MEDIA_DELETE',
+      async holds(t) {
+        t.equal((await highlights.get(id)).status, 404)
+        t.notOk((await highlights.list()).includes(id))
       },
     }
   },

@@ -17,6 +17,7 @@ const ALL = [
   'chunks',
   'single-uploads',
   'transcode',
+  'highlight',
   'images',
   'store-proxy',
   'backfill',

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,6 +10,7 @@ import { ladderOf, type Rendition } from '../../jobs/hls/ladder.ts'
 import { timelineOf } from '../../jobs/hls/timeline.ts'
 import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
 import { ffmpeg } from '../support/clips.ts'
+import { type Cost, timed } from './timed.ts'
 
 /**
  * What the ladder costs, all with the encoder settings of the product and in one run on one machine, so that ratios
@@ -20,32 +20,6 @@ import { ffmpeg } from '../support/clips.ts'
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 60)
 const PROGRAM = join(import.meta.dirname, '../../jobs/transcode/main.ts')
 const PREFIX = 'org/o/media/m/v1/'
-
-interface Cost {
-  cpu: number
-  wall: number
-}
-
-/** bash's `time` counts a process with all descendants it has waited for; Node does not tell that of its children. */
-async function timed(
-  command: readonly string[],
-  env: Record<string, string> = {},
-  until?: () => Promise<void>,
-): Promise<Cost> {
-  const child = spawn('bash', ['-c', 'TIMEFORMAT="took %3U %3S %3R"; time "$@"', '_', ...command], {
-    stdio: ['ignore', 'ignore', 'pipe'],
-    env: { ...process.env, LC_ALL: 'C', ...env },
-  })
-  let output = ''
-  child.stderr.on('data', (chunk) => (output += String(chunk)))
-  const done = new Promise<number | null>((resolve) => child.once('close', resolve))
-  await until?.()
-  const code = await done
-  const [, user, system, wall] = /took ([\d.]+) ([\d.]+) ([\d.]+)\s*$/.exec(output) ?? []
-  if (code !== 0 || user === undefined)
-    throw new Error(`${command.join(' ')} ended with ${code}: ${output.slice(-500)}`)
-  return { cpu: Number(user) + Number(system), wall: Number(wall) }
-}
 
 const add = (costs: readonly Cost[]): Cost => ({
   cpu: costs.reduce((sum, c) => sum + c.cpu, 0),

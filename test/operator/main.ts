@@ -7,9 +7,10 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { succeededOf } from '../../crds/run.ts'
 import { startApiServer } from '../support/api-server.ts'
+import { eachKind } from '../support/each-kind.ts'
 import { eventually } from '../support/eventually.ts'
 import { controllersOf, operatorEnv } from '../support/operator-world.ts'
-import { eachKind, TRANSCODE } from '../support/program-kinds.ts'
+import { TRANSCODE } from '../support/program-kinds.ts'
 
 const MAIN = fileURLToPath(new URL('../../operator/main.ts', import.meta.url))
 

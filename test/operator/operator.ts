@@ -12,9 +12,10 @@ import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
 import { OperatorConfig } from '../../operator/config.ts'
 import { startOperator } from '../../operator/operator.ts'
 import { startApiServer } from '../support/api-server.ts'
+import { eachKind } from '../support/each-kind.ts'
 import { eventually } from '../support/eventually.ts'
 import { controllersOf, operatorEnv } from '../support/operator-world.ts'
-import { eachKind, KITS, TRANSCODE } from '../support/program-kinds.ts'
+import { KITS, TRANSCODE } from '../support/program-kinds.ts'
 import { quietLog } from '../support/quiet-log.ts'
 
 const leader = { leaseDurationMs: 1000, renewDeadlineMs: 600, retryPeriodMs: 50 }

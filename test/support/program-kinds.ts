@@ -1,4 +1,3 @@
-import tap, { type Test } from 'tap'
 import type { Run, RunSpec, RunStatus } from '../../crds/run.ts'
 import type { ProgressSubject } from '../../lib/contract/progress.ts'
 import type { Job } from '../../operator/jobs/batch.ts'
@@ -110,8 +109,3 @@ export type Kit = ReturnType<typeof kitOf>
 export const KITS: readonly Kit[] = PROGRAM_KINDS.map(kitOf)
 /** For tests of what does not depend on the kind. */
 export const TRANSCODE = kitOf(transcodeJob)
-
-/** Runs the tests once for every kind that runs a program: what holds for one holds for all. */
-export function eachKind(tests: (t: Test, kit: Kit) => void | Promise<void>, options: { timeout?: number } = {}): void {
-  for (const kit of KITS) void tap.test(kit.name, options, async (t) => tests(t, kit))
-}

@@ -13,14 +13,14 @@ export interface Peak {
  * Samples the memory of a process and all its descendants until the returned function is called, which returns the
  * highest sums in bytes. Pictures are held for seconds, so a sample misses none of them.
  */
-export function watchMemory(root: number): () => Peak {
+export function watchMemory(root: number, sampleMs = SAMPLE_MS): () => Peak {
   const peak: Peak = { held: 0, resident: 0 }
   const sample = () => {
     const now = memoryOf(root)
     peak.held = Math.max(peak.held, now.held)
     peak.resident = Math.max(peak.resident, now.resident)
   }
-  const timer = setInterval(sample, SAMPLE_MS)
+  const timer = setInterval(sample, sampleMs)
   return () => {
     clearInterval(timer)
     return peak

@@ -1,4 +1,4 @@
-import { integer, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+import { boolean, integer, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
 import { time } from './columns.ts'
 
 /** What comments and reactions can be about. */
@@ -22,6 +22,8 @@ export const comments = pgTable('comments', {
   deletedAt: time(),
   deletedBy: uuid(),
   deletedReason: text(),
+  /** Kept by a trigger. */
+  listed: boolean().notNull().default(true),
 })
 export type CommentRow = typeof comments.$inferSelect
 export type TargetType = CommentRow['targetType']

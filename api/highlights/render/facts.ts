@@ -1,9 +1,10 @@
 import type { HighlightRenderSpec } from '../../../crds/highlight-render.ts'
-import { type RunOutput, type RunProgress, type RunStatus, succeededOf } from '../../../crds/run.ts'
+import { type RunOutput, type RunStatus, succeededOf } from '../../../crds/run.ts'
 import { conversionErrorOf } from '../../../lib/contract/conversion-error.ts'
 import { parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import type { HighlightError } from '../../db/schema/highlights.ts'
 import type { Run, RunningConversion } from '../../media/conversion/plan.ts'
+import { keepable, progressOf, runOf } from '../../worker/run-facts.ts'
 
 /** The part of a HighlightRender that determines the state of its highlight. */
 export interface HighlightRenderSeen {
@@ -28,7 +29,7 @@ export function factsOf({ spec, status = {} }: HighlightRenderSeen): RenderFact[
 
 /** The checks stand in order of precedence: what the job said of its output counts more than the condition. */
 function stateOf(id: string, status: RunStatus): State {
-  const run: Run = { attempts: status.attempts ?? 0, startedAt: status.startTime ? new Date(status.startTime) : null }
+  const run = runOf(status)
   const condition = succeededOf(status)
   const output = status.outputs?.find((o) => o.id === id)
   if (output?.state === 'Failed') return { state: 'failed', error: errorOf(output), run }
@@ -36,26 +37,16 @@ function stateOf(id: string, status: RunStatus): State {
   if (output?.state === 'Succeeded' || condition?.status === 'True') return { state: 'succeeded', run }
   if (condition?.status === 'False') return { state: 'failed', error: errorOf(condition), run }
   if (status.phase !== 'Running') return { state: 'queued' }
-  return { state: 'running', ...run, ...progressOf(id, status.progress) }
+  const playable = status.progress?.playable?.includes(id) ?? false
+  return { state: 'running', ...run, progress: progressOf(status.progress), playable }
 }
-
-const progressOf = (id: string, progress: RunProgress | undefined) => ({
-  progress: progress
-    ? {
-        percent: progress.percent,
-        speed: progress.speed ?? null,
-        eta_sec: progress.etaSeconds ?? null,
-        stage: progress.stage ?? null,
-      }
-    : null,
-  playable: progress?.playable?.includes(id) ?? false,
-})
 
 /** Names the item that cannot be used; for a fault of the platform, only that no media item is the cause. */
 function errorOf({ reason, message, item }: Pick<RunOutput, 'reason' | 'message' | 'item'>): HighlightError {
   const mediaId = parseId('media', item ?? '') ?? null
   if (reason === 'InputMissing' && mediaId) return sourceDeleted(mediaId)
-  if (mediaId) return { code: 'ITEM_FAILED', message: keepable(message) || 'A media item cannot be used', mediaId }
+  if (mediaId)
+    return { code: 'ITEM_FAILED', message: keepable(message ?? '') || 'A media item cannot be used', mediaId }
   const code = conversionErrorOf(reason) === 'TIMEOUT' ? 'TIMEOUT' : 'INTERNAL'
   return { code, message: WORDS[code], mediaId: null }
 }
@@ -70,6 +61,3 @@ export const sourceDeleted = (mediaId: Uuid): HighlightError => ({
   message: 'A media item was deleted before the film was finished',
   mediaId,
 })
-
-/** The message comes from a pod that has read an untrusted file. One that Postgres refuses could never be recorded. */
-const keepable = (message = '') => message.replaceAll('\0', '').toWellFormed()

@@ -3,6 +3,7 @@ import type { TranscodeInput, TranscodeJobSpec } from '../../../crds/transcode-j
 import { type ConversionErrorCode, conversionErrorOf } from '../../../lib/contract/conversion-error.ts'
 import { parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import type { ConversionError } from '../../db/schema/media.ts'
+import { keepable, progressOf, runOf } from '../../worker/run-facts.ts'
 import type { Run, RunningConversion } from './plan.ts'
 
 /** The part of a TranscodeJob that determines the state of its inputs. */
@@ -50,25 +51,13 @@ function stateOf(input: TranscodeInput, { metadata, spec, status = {} }: Transco
   return status.phase === 'Running' ? runningOf(input, status) : { state: 'queued' }
 }
 
-const runOf = ({ attempts, startTime }: RunStatus): Run => ({
-  attempts: attempts ?? 0,
-  startedAt: startTime ? new Date(startTime) : null,
-})
-
 function runningOf(input: TranscodeInput, status: RunStatus): State {
   // The progress of a batch says nothing about one image, and would be written to each of its members.
   const progress = input.type === 'image' ? undefined : status.progress
   return {
     state: 'running',
     ...runOf(status),
-    progress: progress
-      ? {
-          percent: progress.percent,
-          speed: progress.speed ?? null,
-          eta_sec: progress.etaSeconds ?? null,
-          stage: progress.stage ?? null,
-        }
-      : null,
+    progress: progressOf(progress),
     playable: progress?.playable?.includes(input.id) ?? false,
   }
 }
@@ -84,9 +73,6 @@ function errorOf(
   const said = isOurs ? undefined : message && keepable(message)
   return { code, message: said || wordsFor(code, type), ...(reason && { reason }) }
 }
-
-/** The message comes from a pod that has read an untrusted file. One that Postgres refuses could never be recorded. */
-const keepable = (message: string) => message.replaceAll('\0', '').toWellFormed()
 
 /** For a person who has never heard of codecs; also where the message did not fit into the result of the Job. */
 function wordsFor(code: ConversionErrorCode, type: TranscodeInput['type']): string {

@@ -5,8 +5,8 @@ export const RATE = 48_000
 export const CHANNELS = 2
 /** Sample frames per frame of a film of 30 frames per second: a whole number, so nothing drifts. */
 export const PER_VIDEO_FRAME = 1600
-/** Sample frames that are read, mixed and written at a time. */
-export const BLOCK = RATE
+/** Sample frames that are read, mixed and written at a time: one second. */
+export const BLOCK = 30 * PER_VIDEO_FRAME
 
 /** Raw interleaved stereo: 32-bit floats as decoded, 16-bit integers as rendered. Little-endian, as the processor is. */
 export type PcmFormat = 'f32' | 's16'

@@ -81,26 +81,38 @@ const raw = ({ rgba, width, height }: Pick<DrawnText, 'rgba' | 'width' | 'height
   raw: { width, height, channels: 4 },
 })
 
-async function glow(
+async function glow(drawn: DrawnText, canvas: Canvas, top: number, glow: Glow): Promise<OverlayOptions> {
+  const blur = Math.max(0.3, glow.blur * drawn.size)
+  // Beyond three deviations a blur is invisible. The whole canvas would cost 8 MB each time.
+  const room = Math.ceil(3 * blur)
+  const left = Math.round((canvas.width - drawn.width) / 2)
+  const x = Math.max(0, left - room)
+  const y = Math.max(0, top - room)
+  const width = Math.min(canvas.width, left + drawn.width + room) - x
+  const height = Math.min(canvas.height, top + drawn.height + room) - y
+  const alpha = await sharp(shapeOf(drawn, { width, height, left: left - x, top: top - y }), {
+    raw: { width, height, channels: 1 },
+  })
+    .blur(blur)
+    .extractChannel(0)
+    .raw()
+    .toBuffer()
+  for (const [i, value] of alpha.entries()) alpha[i] = Math.min(255, value * glow.growth) * glow.strength
+  return { ...raw({ rgba: blackWith(alpha), width, height }), top: y, left: x }
+}
+
+/** Where there are letters, on a larger field. */
+function shapeOf(
   drawn: DrawnText,
-  { width, height }: Canvas,
-  top: number,
-  { blur, strength, growth }: Glow,
-): Promise<OverlayOptions> {
-  const left = Math.round((width - drawn.width) / 2)
+  { width, height, left, top }: { width: number; height: number; left: number; top: number },
+): Uint8Array {
   const shape = new Uint8Array(width * height)
   for (let y = 0; y < drawn.height; y++) {
     for (let x = 0; x < drawn.width; x++) {
       shape[(top + y) * width + left + x] = drawn.rgba[(y * drawn.width + x) * 4 + 3] ?? 0
     }
   }
-  const alpha = await sharp(shape, { raw: { width, height, channels: 1 } })
-    .blur(Math.max(0.3, blur * drawn.size))
-    .extractChannel(0)
-    .raw()
-    .toBuffer()
-  for (const [i, value] of alpha.entries()) alpha[i] = Math.min(255, value * growth) * strength
-  return { ...raw({ rgba: blackWith(alpha), width, height }), top: 0, left: 0 }
+  return shape
 }
 
 /** Darkness that grows towards the bottom. */

@@ -53,6 +53,7 @@ t.test('a comment is what was written, and who wrote it', async (t) => {
     mentions: [another.wireId],
     reply_count: 0,
     edited: false,
+    deleted: false,
     created_at: data.created_at,
     updated_at: data.created_at,
     reaction_counts: { '❤️': 0, '😂': 0, '🎉': 0, '😢': 0, '👏': 0, '🔥': 0 },

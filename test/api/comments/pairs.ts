@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { listComments } from '../../../api/comments/queries.ts'
 import type { ItemIds } from '../../../api/media/pairing-plan.ts'
-import { countReactions } from '../../../api/reactions/queries.ts'
+import { countReactions, findReactions } from '../../../api/reactions/queries.ts'
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { albumWorld } from '../../support/albums.ts'
 import { type Person, startTestApi, uuidOf } from '../../support/api.ts'
@@ -118,6 +118,13 @@ t.test('both halves are read by two ranges of an index', async (t) => {
     scans.map((node) => [node['Node Type'], node['Index Name'], node['Actual Rows'], node['Heap Fetches']]),
     Array(2).fill(['Index Only Scan', 'reactions_of_target', 1050, 0]),
   )
+  // One read for a thread: the same two ranges for the counts, and two look-ups for the caller.
+  const ofThread = await planOf(database, orgId, (tx) =>
+    findReactions(tx, { eventId: halves.party.id, targetType: 'media', ids, userId: another.id }),
+  )
+  const reads = ofThread.filter((node) => node['Index Name'] !== undefined && node['Actual Loops'] === 1)
+  for (const node of reads) t.equal(node['Index Name'], 'reactions_of_target')
+  t.strictSame(reads.map((node) => node['Actual Rows']).sort(), [0, 0, 1050, 1050].sort())
   t.match(await like(owner, halves, 'image', '👏'), { data: { counts: { '🔥': 2000, '👏': 1 } } })
 })
 
@@ -226,11 +233,26 @@ t.test('a user has one reaction to the Live Photo', async (t) => {
 t.test('one who reacted to both halves before counts once, as the later reaction says', async (t) => {
   for (const [earlier, later] of [HALVES, HALVES.toReversed()] as [Half, Half][]) {
     const halves = await unpaired()
-    await like(another, halves, earlier, '🎉')
-    await like(another, halves, later, '😂')
+    const first = await like(another, halves, earlier, '🎉')
+    const second = await like(another, halves, later, '😂')
+    const ofImage = (earlier === 'image' ? first : second).data.reaction_id
     await like(admin, halves, 'video', '😂')
     await like(owner, halves, 'image', '🎉')
     await pair(halves)
+    for (const half of HALVES) {
+      t.strictSame((await call(another, 'GET', thread(halves, half))).data.target, {
+        type: 'media',
+        id: halves.image,
+        reaction_counts: { '❤️': 0, '😂': 2, '🎉': 1, '😢': 0, '👏': 0, '🔥': 0 },
+        my_reaction: { reaction_id: ofImage, emoji: '😂' },
+      })
+      for (const [who, emoji] of [
+        [admin, '😂'],
+        [owner, '🎉'],
+      ] as const) {
+        t.match((await call(who, 'GET', thread(halves, half))).data.target.my_reaction, { emoji })
+      }
+    }
     t.match(await like(member, halves, 'video', '👏'), {
       status: 201,
       data: { counts: { '🎉': 1, '😂': 2, '👏': 1, '🔥': 0, '😢': 0, '❤️': 0 } },

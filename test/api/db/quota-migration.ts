@@ -1,47 +1,12 @@
-import { cp, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import pg from 'pg'
 import t from 'tap'
-import { migrate } from '../../../api/db/migrate.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
-import { openLog } from '../../../lib/runtime/log.ts'
-import { emptyDatabase, withDatabase } from '../../support/database.ts'
+import { databaseBefore } from '../../support/older-database.ts'
 
-const log = openLog({ program: 'test', level: 'error', fd: 2 })
-const FOLDER = fileURLToPath(new URL('../../../api/db/migrations/', import.meta.url))
 const MIGRATION = '0004_quota.sql'
 
 // Row-level security is forced on these tables: an owner who is no superuser sees no rows of them.
 t.test('what an older version left is counted and admitted, also by an owner who is no superuser', async (t) => {
-  const url = await emptyDatabase(t)
-  const server = new pg.Client({ connectionString: url })
-  await server.connect()
-  const name = `quota_${process.pid}`
-  await server.query(`create role ${name} login createrole password 'p'`)
-  for (const role of ['keepsake_api', 'keepsake_worker']) {
-    await server.query(`do $$ begin create role ${role} nologin; exception when duplicate_object then null; end $$`)
-    await server.query(`grant ${role} to ${name}`)
-  }
-  await server.query(`create database ${name} owner ${name}`)
-  const older = await mkdtemp(join(tmpdir(), 'keepsake-migrations-'))
-  const owned = new URL(withDatabase(url, name))
-  const admin = new pg.Client({ connectionString: owned.href })
-  owned.username = name
-  owned.password = 'p'
-  t.teardown(async () => {
-    await admin.end()
-    await server.query(`drop database ${name} with (force)`)
-    await server.query(`drop owned by ${name}`)
-    await server.query(`drop role ${name}`)
-    await server.end()
-    await rm(older, { recursive: true })
-  })
-  await cp(FOLDER, older, { recursive: true, filter: (path) => path === FOLDER || path < join(FOLDER, MIGRATION) })
-  await migrate({ url: owned.href, log, folder: older })
-
-  await admin.connect()
+  const { admin, finish } = await databaseBefore(t, MIGRATION)
   const [org, user] = [newUuid(), newUuid()]
   await admin.query('insert into organizations (id, name) values ($1, $2)', [org, 'One'])
   await admin.query('insert into users (id, issuer, subject) values ($1, $2, $3)', [user, 'i', 's'])
@@ -58,7 +23,7 @@ t.test('what an older version left is counted and admitted, also by an owner who
      from unnest(array['open', 'merging', 'completed', 'aborted', 'expired']) state`,
     [org, user],
   )
-  t.ok((await migrate({ url: owned.href, log })).applied.includes(MIGRATION))
+  t.ok((await finish()).applied.includes(MIGRATION))
   t.match((await admin.query('select * from user_storage')).rows, [
     { user_id: user, media_bytes: '30', upload_bytes: '200', open_uploads: 2 },
   ])

@@ -42,7 +42,7 @@ const until = (id: string, status: string) =>
     const { data } = await get(id)
     return data.status === status ? data : undefined
   })
-const reactTo = (type: 'HighlightRequested' | 'HighlightDeleted' | 'MediaDeleted', aggregateId: string) =>
+const reactTo = async (type: 'HighlightRequested' | 'HighlightDeleted' | 'MediaDeleted', aggregateId: string) =>
   highlightReactions(deps)[type]?.({ aggregateId, type } as OutboxMessage)
 const done = (id: string): RunStatus => ({ ...succeeded(), outputs: [{ id, state: 'Succeeded' }] })
 const itemFailed = (id: string, item: string, reason = 'ItemFailed'): RunStatus => ({

@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
 import { userIdOf } from '../../../api/auth/verify-token.ts'
-import { runCommandLine } from '../../../api/organizations/command-line.ts'
 import { formatId, newUuid, parseId } from '../../../lib/contract/ids.ts'
+import { commandLine, type Outcome } from '../../support/command-line.ts'
 import { testDatabase } from '../../support/database.ts'
 
 const { url, admin } = await testDatabase(t)
@@ -11,28 +11,8 @@ const CLI = join(import.meta.dirname, '../../../api/cli.ts')
 const ISSUER = 'https://id.example'
 const sql = (text: string, values: unknown[] = []) => admin.query(text, values).then((r) => r.rows)
 
-interface Outcome {
-  code: number
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came
-  out: any
-  err: string
-}
-async function cli(
-  args: string[],
-  env: Record<string, string> = { DATABASE_URL: url, AUTH_ISSUER: ISSUER },
-): Promise<Outcome> {
-  let [out, err] = ['', '']
-  const terminal = {
-    out: (text: string) => {
-      out += text
-    },
-    err: (text: string) => {
-      err += text
-    },
-  }
-  const code = await runCommandLine(args, terminal, env)
-  return { code, out: out.startsWith('{') ? JSON.parse(out) : out, err }
-}
+const cli = (args: string[], env: Record<string, string> = { DATABASE_URL: url, AUTH_ISSUER: ISSUER }) =>
+  commandLine(args, env)
 
 /** The same as a program, to see that there is one. */
 const program = (args: string[], env: Record<string, string>) =>

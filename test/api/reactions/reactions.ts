@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { type Person, startTestApi, uuidOf } from '../../support/api.ts'
-import { idIn, threadsIn } from '../../support/comments.ts'
+import { aMediaItem, anAlbum, idIn, threadsIn } from '../../support/comments.ts'
 import type { MadeEvent } from '../../support/events.ts'
 import { aMember } from '../../support/organizations.ts'
 
@@ -100,6 +100,39 @@ t.test('each user and each target count for themselves', async (t) => {
   t.match(seen, { reaction_counts: { '🎉': 2, '👏': 1 }, my_reaction: { emoji: '🎉' } })
   const { data } = await call(another, 'GET', `${at(party)}/${comment}`)
   t.strictSame(data.reaction_counts, { ...NONE, '🔥': 1 })
+})
+
+t.test('a thread shows the reactions to what it is about', async (t) => {
+  const party = await event()
+  const photo = await aMediaItem(api, { orgId, uploader: member })
+  await anAlbum(api, party, { orgId, owner: member, media: [photo] })
+  const comment = await posted(another, at(party))
+  const gone = await posted(another, at(party))
+  await posted(owner, at(party, 'comment', idIn(gone)))
+  const targets: [type: string, id: string][] = [
+    ['meta', party.wireId],
+    ['comment', idIn(comment)],
+    ['comment', idIn(gone)],
+    ['media', photo],
+  ]
+  for (const [n, [type, id]] of targets.entries()) {
+    const seen = async (who: Person, query = '') =>
+      (await call(who, 'GET', `${at(party, type, id)}${query}`)).data.target
+    t.strictSame(await seen(owner), { type, id, reaction_counts: NONE, my_reaction: null })
+    const mine = (await react(another, party, '🎉', type, id)).data.reaction_id
+    await react(admin, party, '🎉', type, id)
+    await react(member, party, '🔥', type, id)
+    if (id === idIn(gone)) await call(another, 'DELETE', gone)
+    const reaction_counts = { ...NONE, '🎉': 2, '🔥': 1 }
+    t.strictSame(await seen(owner), { type, id, reaction_counts, my_reaction: null })
+    const own = { type, id, reaction_counts, my_reaction: { reaction_id: mine, emoji: '🎉' } }
+    t.strictSame(await seen(another), own)
+    t.equal((await remove(another, party, mine, type)).status, 204)
+    t.match(await seen(another), { reaction_counts: { '🎉': 1 }, my_reaction: null }, `${n}`)
+  }
+  const { next_cursor } = (await call(owner, 'GET', `${at(party)}?limit=1`)).data
+  const second = (await call(owner, 'GET', `${at(party)}?limit=1&cursor=${next_cursor}`)).data
+  t.match(second.target, { id: party.wireId, reaction_counts: { '🎉': 1, '🔥': 1 } }, 'on each page')
 })
 
 t.test('a reaction is to something that is there', async (t) => {

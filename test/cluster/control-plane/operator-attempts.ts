@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
 import { EXIT, PERMANENT_EXITS } from '../../../lib/contract/job-result.ts'
+import { eachKind } from '../../support/each-kind.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type OperatorWorld, operatorPlane } from '../../support/operator-plane.ts'
-import { eachKind } from '../../support/program-kinds.ts'
 import { controlPlaneWithoutNodes } from '../support.ts'
 
 /** The Job controller waits 10 s before a second attempt, 20 s before a third: the cases wait side by side. */

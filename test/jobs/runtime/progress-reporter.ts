@@ -86,3 +86,22 @@ t.test('percent is shared by the inputs, never falls, and 100 is the end', async
   t.equal(seen.at(-1)?.percent, 100)
   for (const [i, next] of seen.slice(1).entries()) t.ok(next.percent >= (seen[i]?.percent ?? 0))
 })
+
+t.test('what an earlier attempt has left does not count for the speed', async (t) => {
+  const seen: ProgressReport[] = []
+  let now = 0
+  const tracker = trackProgress(
+    1,
+    (r) => seen.push(r),
+    () => now,
+  )
+  const item = tracker.input(0, 'a')
+  item.at('Encoding', 0.5, 60)
+  t.match(seen.at(-1), { speed: null })
+  now = 1
+  item.at('Encoding', 0.5, 60)
+  t.match(seen.at(-1), { speed: 0 })
+  now = 10_000
+  item.at('Encoding', 0.75, 60)
+  t.match(seen.at(-1), { speed: 1.5 })
+})

@@ -1,8 +1,9 @@
 import { type RunStatus, succeededOf } from '../../../crds/run.ts'
 import type { Job, Pod } from '../../../operator/jobs/batch.ts'
 import { trimJob, trimPod } from '../../../operator/jobs/trim.ts'
+import { eachKind } from '../../support/each-kind.ts'
 import { aPod, endedPod, failedWith, pendingPod, runningPod } from '../../support/pods.ts'
-import { eachKind, programConfig } from '../../support/program-kinds.ts'
+import { programConfig } from '../../support/program-kinds.ts'
 
 eachKind((t, kit) => {
   const { aResource, aJob, planFor } = kit

@@ -1,7 +1,8 @@
 import { verifyProgressToken } from '../../../lib/contract/progress.ts'
 import type { Job } from '../../../operator/jobs/batch.ts'
 import { childJob, madeOf, type ProgramConfig } from '../../../operator/program/child.ts'
-import { eachKind, programConfig } from '../../support/program-kinds.ts'
+import { eachKind } from '../../support/each-kind.ts'
+import { programConfig } from '../../support/program-kinds.ts'
 
 eachKind((t, kit) => {
   const { aResource, jobName } = kit

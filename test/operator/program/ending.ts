@@ -3,6 +3,7 @@ import type { Job, JobStatus, Pod } from '../../../operator/jobs/batch.ts'
 import { trimJob } from '../../../operator/jobs/trim.ts'
 import type { Observed } from '../../../operator/program/observed.ts'
 import type { Plan } from '../../../operator/program/plan.ts'
+import { eachKind } from '../../support/each-kind.ts'
 import {
   aPod,
   complete,
@@ -14,7 +15,7 @@ import {
   unschedulablePod,
   waitingPod,
 } from '../../support/pods.ts'
-import { eachKind, programConfig } from '../../support/program-kinds.ts'
+import { programConfig } from '../../support/program-kinds.ts'
 
 eachKind((t, kit) => {
   const { aResource, aJob, planFor } = kit

@@ -1,6 +1,7 @@
 import { succeededOf } from '../../../crds/run.ts'
+import { eachKind } from '../../support/each-kind.ts'
 import { endedPod, pendingPod } from '../../support/pods.ts'
-import { eachKind, planTime } from '../../support/program-kinds.ts'
+import { planTime } from '../../support/program-kinds.ts'
 
 eachKind((t, kit) => {
   const { aResource, aJob, planFor } = kit

@@ -1,5 +1,6 @@
 import { type RunStatus, succeededOf } from '../../../crds/run.ts'
 import type { Job, Pod } from '../../../operator/jobs/batch.ts'
+import { eachKind } from '../../support/each-kind.ts'
 import {
   aPod,
   complete,
@@ -12,7 +13,7 @@ import {
   unschedulablePod,
   waitingPod,
 } from '../../support/pods.ts'
-import { eachKind, planTime, programConfig } from '../../support/program-kinds.ts'
+import { planTime, programConfig } from '../../support/program-kinds.ts'
 
 eachKind((t, kit) => {
   const { aResource, aJob, planFor, jobName } = kit

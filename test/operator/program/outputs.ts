@@ -2,7 +2,7 @@ import t from 'tap'
 import type { JobResult } from '../../../lib/contract/job-result.ts'
 import type { ProgramKind } from '../../../operator/program/kind.ts'
 import { outcomeOf, playableOf } from '../../../operator/program/outputs.ts'
-import { eachKind } from '../../support/program-kinds.ts'
+import { eachKind } from '../../support/each-kind.ts'
 
 const ids = ['a', 'b', 'c']
 const three: Pick<ProgramKind, 'outputs'> = { outputs: () => ids.map((id) => ({ id, outputPrefix: `to/${id}/` })) }

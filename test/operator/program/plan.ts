@@ -7,6 +7,7 @@ import type { Observed } from '../../../operator/program/observed.ts'
 import type { Plan } from '../../../operator/program/plan.ts'
 import { QUIET_MS } from '../../../operator/program/quiet.ts'
 import { refusal, trouble } from '../../../operator/program/status.ts'
+import { eachKind } from '../../support/each-kind.ts'
 import {
   aPod,
   complete,
@@ -18,7 +19,7 @@ import {
   unschedulablePod,
   waitingPod,
 } from '../../support/pods.ts'
-import { eachKind, planTime } from '../../support/program-kinds.ts'
+import { planTime } from '../../support/program-kinds.ts'
 
 eachKind((t, kit) => {
   const { aResource, aJob, planFor, jobName, output } = kit

@@ -19,7 +19,8 @@ import type { RawResource } from '../../../operator/program/kind.ts'
 import { reconcileProgram } from '../../../operator/program/reconcile.ts'
 import { openResourceCache } from '../../../operator/program/resources.ts'
 import type { KubeEvent } from '../../../operator/runtime/events.ts'
-import { eachKind, programConfig } from '../../support/program-kinds.ts'
+import { eachKind } from '../../support/each-kind.ts'
+import { programConfig } from '../../support/program-kinds.ts'
 import { type Fault, storeCluster } from '../../support/store-cluster.ts'
 
 eachKind((t, kit) => {

@@ -5,8 +5,9 @@ import type { Plan } from '../../../operator/program/plan.ts'
 import { finalProgress, progressFields } from '../../../operator/program/progress.ts'
 import { moreMemory } from '../../../operator/program/shape.ts'
 import { trouble } from '../../../operator/program/status.ts'
+import { eachKind } from '../../support/each-kind.ts'
 import { aPod, endedPod, failedWith, patched, runningPod } from '../../support/pods.ts'
-import { eachKind, planTime, programConfig } from '../../support/program-kinds.ts'
+import { planTime, programConfig } from '../../support/program-kinds.ts'
 
 t.test('the next memory', async (t) => {
   t.equal(moreMemory('2Gi', '8Gi'), '4Gi')

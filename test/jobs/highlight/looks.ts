@@ -1,0 +1,168 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { clip, ffmpeg } from '../../support/clips.ts'
+import { colorItem, PALETTE } from '../../support/film-clips.ts'
+import { frameColors, runsOf } from '../../support/film-frames.ts'
+import { highlightBench } from '../../support/highlight-run.ts'
+import { heic, quarters } from '../../support/pictures.ts'
+
+/** What is seen in a film: photos of all kinds, what surrounds an item, motion, and text. */
+
+const run = promisify(execFile)
+
+/** A region of one frame as its average colour. */
+async function regionOf(playlist: string, frame: number, crop: string): Promise<number[]> {
+  const filter = `select=eq(n\\,${frame}),crop=${crop},scale=1:1:flags=area`
+  const { stdout } = await run(
+    'ffmpeg',
+    [
+      '-nostdin',
+      '-v',
+      'error',
+      '-i',
+      playlist,
+      '-vf',
+      filter,
+      '-frames:v',
+      '1',
+      '-f',
+      'rawvideo',
+      '-pix_fmt',
+      'rgb24',
+      '-',
+    ],
+    { encoding: 'buffer' },
+  )
+  return [...stdout]
+}
+
+const flat = (r: number, g: number, b: number, width = 320, height = 180) =>
+  quarters(width, height).composite([{ input: { create: { width, height, channels: 3, background: { r, g, b } } } }])
+
+t.test('what surrounds an item is black, or the item itself blurred and darker', async (t) => {
+  const bench = await highlightBench(t)
+  const photo = await bench.imageOf(await flat(200, 30, 30, 180, 320).png().toBuffer(), 'photo')
+  const path = join(bench.folder, 'tall.mp4')
+  await ffmpeg([
+    '-f',
+    'lavfi',
+    '-i',
+    'color=0xc81e1e:s=90x160:r=30:d=1',
+    '-c:v',
+    'libx264',
+    '-pix_fmt',
+    'yuv420p',
+    path,
+  ])
+  const items = [photo, await bench.videoOf(path, 'video')]
+  for (const fill of ['black', 'blur'] as const) {
+    const outputPrefix = `org/o/highlights/${fill}/v1/`
+    const spec = { orientation: 'landscape' as const, fill, kenBurns: false, outputPrefix }
+    const { exit, output } = await bench.run(items, spec)
+    t.equal(exit, 0, 'exits with 0', { output })
+    const { hls } = await bench.manifest(outputPrefix)
+    const playlist = join(await bench.checkout(outputPrefix), hls.renditions[0]?.playlist ?? '')
+    for (const frame of [10, 40]) {
+      const [r = 0] = await regionOf(playlist, frame, 'iw/8:ih/2:0:ih/4')
+      t.ok(fill === 'black' ? r < 12 : r > 100 && r < 180, `${fill}: red of ${r} at frame ${frame}`)
+      const [middle = 0] = await regionOf(playlist, frame, 'iw/8:ih/2:iw*7/16:ih/4')
+      t.ok(Math.abs(middle - 200) < 16, `red of ${middle} in the middle`)
+    }
+  }
+})
+
+t.test('photos move slowly, unless that is switched off', async (t) => {
+  const bench = await highlightBench(t)
+  const photo = await bench.imageOf(await quarters(640, 360).png().toBuffer(), 'photo', 2)
+  const differences: number[] = []
+  for (const kenBurns of [true, false]) {
+    const outputPrefix = `org/o/highlights/${kenBurns}/v1/`
+    t.equal((await bench.run([photo], { kenBurns, outputPrefix })).exit, 0)
+    const playlist = join(await bench.checkout(outputPrefix), '360p.m3u8')
+    const only = (input: number, frame: number) => `[${input}]select=eq(n\\,${frame}),setpts=0`
+    const { stderr } = await run('ffmpeg', [
+      ...['-nostdin', '-i', playlist, '-i', playlist],
+      ...['-lavfi', `${only(0, 0)}[a];${only(1, 59)}[b];[a][b]psnr`, '-f', 'null', '-'],
+    ])
+    differences.push(Number(/average:(\S+)/.exec(stderr)?.[1]?.replace('inf', '99')))
+  }
+  const [moving = 99, still = 0] = differences
+  t.ok(moving < 30 && still > 36, `PSNR of the last frame to the first: ${moving} dB with motion, ${still} dB without`)
+})
+
+t.test('the title is over the first seconds only, and a caption over its item', async (t) => {
+  const bench = await highlightBench(t)
+  const [red, blue] = [await colorItem(bench, 'red', { seconds: 5 }), await colorItem(bench, 'blue', { seconds: 1 })]
+  const { exit, output } = await bench.run([red, { ...blue, caption: "%{pts} \\ ' 夏 🌞" }], {
+    title: "It's [summer];,:",
+  })
+  t.equal(exit, 0, 'exits with 0', { output })
+  const playlist = join(await bench.checkout(), '180p.m3u8')
+  const white = async (frame: number, crop: string) => ((await regionOf(playlist, frame, crop))[1] ?? 0) > 38
+  const [middle, bottom] = ['iw/3:ih/8:iw/3:ih*7/16', 'iw/4:ih/10:iw*3/8:ih*17/20']
+  t.ok(await white(60, middle), 'the title after two seconds')
+  t.notOk(await white(130, middle), 'no title after the fourth second')
+  t.notOk(await white(60, bottom), 'no caption over the first item')
+  t.notSame(await regionOf(playlist, 165, bottom), await regionOf(playlist, 165, 'iw/4:ih/10:0:0'), 'a caption')
+})
+
+t.test('photos of every kind are shown', async (t) => {
+  const bench = await highlightBench(t)
+  const [r, g, b] = PALETTE['green'] ?? [0, 0, 0]
+  const pictures: Record<string, Buffer> = {
+    jpeg: await flat(r, g, b).jpeg({ quality: 95 }).toBuffer(),
+    png: await flat(r, g, b).png().toBuffer(),
+    webp: await flat(r, g, b).webp({ quality: 95 }).toBuffer(),
+    avif: await flat(r, g, b).avif({ quality: 90 }).toBuffer(),
+    gif: await flat(r, g, b).gif().toBuffer(),
+  }
+  const items = []
+  for (const [name, bytes] of Object.entries(pictures)) items.push(await bench.imageOf(bytes, name, 0.5))
+  const four = await quarters(500, 380).png().toBuffer()
+  items.push(await bench.imageOf(await heic(four), 'heic', 0.5))
+  const { exit, output } = await bench.run(items)
+  t.equal(exit, 0, 'exits with 0', { output })
+  const { hls, items: shown } = await bench.manifest()
+  t.equal(shown.length, 6)
+  const frames = await frameColors(join(await bench.checkout(), hls.renditions[0]?.playlist ?? ''))
+  t.equal(frames.length, 90)
+  t.strictSame(runsOf(frames.slice(0, 75), PALETTE), [['green', 75]])
+})
+
+t.test('what phones, cameras and browsers record is shown', async (t) => {
+  const bench = await highlightBench(t)
+  const interlaced = join(bench.folder, 'interlaced.mov')
+  await ffmpeg([
+    ...['-f', 'lavfi', '-i', 'testsrc2=s=320x180:r=50:d=1', '-vf', 'interlace=scan=tff', '-flags', '+ildct+ilme'],
+    ...['-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv420p', interlaced],
+  ])
+  const large = join(bench.folder, 'large.mp4')
+  await ffmpeg([
+    ...['-f', 'lavfi', '-i', 'testsrc2=s=3840x2160:r=30:d=0.3', '-c:v', 'libx264', '-preset', 'ultrafast'],
+    ...['-pix_fmt', 'yuv420p', large],
+  ])
+  const items = [await bench.videoOf(interlaced, 'interlaced'), await bench.videoOf(large, 'large')]
+  for (const name of ['hdr', 'wide', 'recorded', 'longSound'] as const) {
+    items.push(await bench.videoOf(await clip(name), name))
+  }
+  // A picture every five seconds: none lies between the tenth second and the end.
+  items.push(await bench.videoOf(await clip('slides'), 'slides', 12))
+  const { exit, output } = await bench.run(items, { transition: 'crossfade' })
+  t.equal(exit, 0, 'exits with 0', { output })
+  const manifest = await bench.manifest()
+  t.equal(manifest.items.length, 7)
+  const playlist = join(await bench.checkout(), '360p.m3u8')
+  t.equal((await frameColors(playlist)).length, Math.round(manifest.hls.durationSec * 30))
+  const entries = ['-show_entries', 'stream=pix_fmt,color_space,color_transfer,field_order,sample_aspect_ratio']
+  const { stdout } = await run('ffprobe', [
+    '-v',
+    'error',
+    ...entries,
+    '-of',
+    'csv=p=0',
+    playlist.replace('.m3u8', '_00000.ts'),
+  ])
+  t.match(stdout, /^1:1,yuv420p,bt709,bt709,progressive/)
+})
