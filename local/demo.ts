@@ -60,7 +60,7 @@ await runUntilSignal(async (onStop, stopped) => {
   const media = await showConversion(out, client, org, mediaId)
   const master = media.variants.hls_master_url
   if (!master) throw new Error('The video is converted, but there is no link to its stream')
-  const track = await offerTracks({ database: demo.database_url, folder: platform.folder }, tracks)
+  const track = await offerTracks({ database: demo.database_url, objects: join(platform.folder, 'objects') }, tracks)
   const sources = { organization: org, event, album, video: mediaId, track }
   const highlight = await showHighlight(out, client, sources)
   if (isCheck && pictures) {

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
 import { runCommandLine } from '../../api/organizations/command-line.ts'
@@ -13,15 +12,15 @@ const PHOTOS = 2
 const Track = z.object({ music_track_id: z.string(), title: z.string(), retired: z.boolean() })
 const Tracks = z.object({ tracks: z.array(Track) })
 
-/** Where `cli.js` finds the database and the store of a platform on this machine. */
+/** Where `cli.js` finds the database and the folder of objects of a platform on this machine. */
 interface Place {
   database: string
-  folder: string
+  objects: string
 }
 
 /** Adds music tracks as an administrator would, unless they were added before. Returns the id of the first one. */
 export async function offerTracks(place: Place, tracks: readonly SampleTrack[]): Promise<string | undefined> {
-  const env = { DATABASE_URL: place.database, ...storeEnvironment(join(place.folder, 'objects')) }
+  const env = { DATABASE_URL: place.database, ...storeEnvironment(place.objects) }
   const known = new Map(Tracks.parse(await command(env, 'track', 'list')).tracks.map((track) => [track.title, track]))
   for (const { path, title, licence, attribution } of tracks) {
     if (known.has(title)) continue

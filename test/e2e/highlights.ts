@@ -3,9 +3,8 @@ import { join } from 'node:path'
 import sharp from 'sharp'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
-import { runCommandLine } from '../../api/organizations/command-line.ts'
 import { type Client, signIn } from '../../local/demo/client.ts'
-import { storeEnvironment } from '../../local/environment.ts'
+import { offerTracks } from '../../local/demo/highlight.ts'
 import { clip, ffmpeg } from '../support/clips.ts'
 import { button, lookAgain, openForTwoPeople, overflow } from '../support/two-people.ts'
 
@@ -23,6 +22,7 @@ const { demo, page } = under.platform
 const org = demo.organizations[0]?.org_id ?? ''
 let api: Client
 let albumId: string
+let eventId: string
 
 /** Pictures and a clip that are too small for more than one rendition. */
 const photo = (colour: string) =>
@@ -33,14 +33,8 @@ const photo = (colour: string) =>
 async function addTrack(title: string): Promise<void> {
   const path = join(folder, `${title}.m4a`)
   await ffmpeg(['-f', 'lavfi', '-i', 'sine=frequency=330:duration=6', '-c:a', 'aac', path])
-  const texts = ['--title', title, '--licence', 'CC BY 4.0', '--attribution', ATTRIBUTION]
-  const env = { DATABASE_URL: demo.database_url, ...storeEnvironment(join(folder, 'data/objects')) }
-  let said = ''
-  const say = (text: string) => {
-    said += text
-  }
-  const code = await runCommandLine(['track', 'add', path, ...texts], { out: say, err: say }, env)
-  if (code !== 0) throw new Error(said)
+  const track = { path, title, licence: 'CC BY 4.0', attribution: ATTRIBUTION }
+  await offerTracks({ database: demo.database_url, objects: join(folder, 'data/objects') }, [track])
 }
 
 const Listed = z.object({ media: z.array(z.object({ media_id: z.string(), original_filename: z.string() })) })
@@ -65,7 +59,10 @@ t.before(async () => {
     bob.goto(page.link({ account: 'member' })),
   ])
   for (const one of [ann, bob]) await one.getByRole('heading', { level: 1, name: 'Class of 1994' }).waitFor()
-  const made = await api.call('POST', `/api/orgs/${org}/albums`, { title: TITLE })
+  const planned = await api.call('POST', `/api/orgs/${org}/events`, { title: TITLE, start_at: '2031-05-10T16:00:00Z' })
+  eventId = z.object({ event_id: z.string() }).parse(planned).event_id
+  await api.call('POST', `/api/orgs/${org}/events/${eventId}/activate`)
+  const made = await api.call('POST', `/api/orgs/${org}/albums`, { title: TITLE, event_id: eventId })
   albumId = z.object({ album_id: z.string() }).parse(made).album_id
 })
 
@@ -177,7 +174,7 @@ t.test('it is watched being made, and plays', async (t: Test) => {
   const sending = ann.waitForRequest((request) => request.method() === 'POST' && /highlights$/.test(request.url()))
   await button(ann, 'Make the film').click()
   const sent = await sending
-  t.match(new URL(sent.url()).pathname, /\/albums\/alb_\w+\/highlights$/, 'as a highlight of the album')
+  t.match(new URL(sent.url()).pathname, /\/events\/evt_\w+\/highlights$/, 'as a highlight of the event of the album')
   t.match(sent.postDataJSON(), { title: TITLE, transition: 'crossfade', ken_burns: false, show_title: true })
   await ann.getByRole('heading', { level: 1, name: TITLE }).waitFor()
   await ann.locator('#highlight-progress').waitFor()
@@ -204,6 +201,9 @@ t.test('an item leads to its place in the film, which plays to its end', async (
 const card = (of: typeof ann) => of.locator('.film-card', { hasText: 'Summer' }).filter({ visible: true })
 
 t.test('another person who sees the album finds the film there, and plays it', async (t: Test) => {
+  await bob.goto(`${page.url}/#event=${eventId}`)
+  await card(bob).waitFor()
+  await under.shoot('h7-event', bob)
   await bob.goto(`${page.url}/#album=${albumId}`)
   await card(bob).waitFor()
   await under.until(`document.querySelector('#album-highlights .thumb.loaded')`, bob)
