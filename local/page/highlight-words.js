@@ -131,7 +131,7 @@ export const refusedPlaces = (error) =>
 /** What is wrong with a form, by field. */
 export function highlightMistakes({ title, items }) {
   return {
-    ...(title.trim() === '' && { title: 'Give the film a title.' }),
+    ...(title.trim() === '' && { title: 'Give the film a name.' }),
     ...(items.length === 0 && { items: 'Choose at least one photo or video.' }),
   }
 }
