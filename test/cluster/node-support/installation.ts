@@ -28,6 +28,7 @@ export interface Installation {
 
 export interface Phone {
   client: Client
+  organization: string
   /** In chunks, the last one first. Gives the media's id. `pairId` is that of a Live Photo. */
   upload(path: string, pairId?: string): Promise<string>
   library(): ReturnType<typeof library>
@@ -61,6 +62,7 @@ async function phoneOf(services: Services): Promise<Phone> {
   const client = await signIn(`${API_URL}/v1`, account).catch(() => signIn(`${API_URL}/v1`, account))
   return {
     client,
+    organization,
     upload: (path, pairId) => upload(client, organization, path, () => {}, pairId),
     library: () => library(client, organization),
     media: async (id) => MediaSchema.parse(await client.call('GET', `/api/media/${organization}/${id}`)),

@@ -3,12 +3,14 @@ import { copyFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import * as z from 'zod'
+import { runCommandLine } from '../../../api/organizations/command-line.ts'
 import { succeededOf } from '../../../crds/run.ts'
 import { TRANSCODE_JOBS, type TranscodeJob } from '../../../crds/transcode-job.ts'
 import { PODS } from '../../../lib/runtime/kube/cluster.ts'
 import { checkLivePhoto, checkPhoto } from '../../../local/demo/check-pictures.ts'
 import { checkStream, durationOf } from '../../../local/demo/check-stream.ts'
-import { clip } from '../../support/clips.ts'
+import { clip, ffmpeg } from '../../support/clips.ts'
 import { eventually } from '../../support/eventually.ts'
 import { heic, PHONE, quarters, tiffOf } from '../../support/pictures.ts'
 import { longClip } from '../node-support/clips.ts'
@@ -32,6 +34,14 @@ const workloads = [
   '-o',
   'jsonpath={range .items[*]}{.metadata.name}={.status.readyReplicas} {end}',
 ]
+
+const Highlight = z.object({
+  highlight_id: z.string(),
+  status: z.enum(['processing', 'completed', 'failed']),
+  estimated_duration_sec: z.number(),
+  variants: z.object({ hls_master_url: z.string().nullable() }).optional(),
+  error: z.object({ code: z.string(), message: z.string() }).nullish(),
+})
 
 async function playable(t: Test, mediaId: string, path: string): Promise<void> {
   const media = await phone.untilConverted(mediaId)
@@ -169,6 +179,50 @@ t.test('photos, one a HEIC and one half of a Live Photo, become pictures in batc
   const pods = (await Promise.all(batches.map((r) => namespace.podsOf(r.metadata.name)))).flat()
   t.equal(pods.length, batches.length)
   for (const pod of pods) t.notMatch(JSON.stringify(pod.spec.containers), /secretRef|secretKeyRef|S3_/, 'no key')
+})
+
+t.test('photos, a portrait video and music become a highlight that plays, and kubectl shows it', async (t) => {
+  const folder = t.testdir()
+  const [photo, video, tune] = ['IMG_6.JPG', 'IMG_7.mp4', 'tune.m4a'].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ]
+  await writeFile(photo, await quarters(1280, 960).jpeg().toBuffer())
+  const tone = ['-f', 'lavfi', '-i', 'sine=f=440:d=3']
+  await ffmpeg(['-f', 'lavfi', '-i', 'testsrc2=s=360x640:r=25:d=2', ...tone, '-shortest', '-pix_fmt', 'yuv420p', video])
+  await ffmpeg([...tone, '-c:a', 'aac', tune])
+  const said: string[] = []
+  const terminal = { out: (text: string) => void said.push(text), err: (text: string) => void said.push(text) }
+  const texts = ['--title', 'A tone', '--licence', 'CC0-1.0', '--attribution', 'Keepsake']
+  const env = { DATABASE_URL: services.databaseUrl, ...storeEnvironment(services.s3) }
+  t.equal(await runCommandLine(['track', 'add', tune, ...texts], terminal, env), 0, said.join(''))
+  const { music_track_id } = JSON.parse(said.join('')) as { music_track_id: string }
+
+  const media_ids = [await phone.upload(photo), await phone.upload(video)]
+  // Only then is it known how long the video is, and with it the film.
+  for (const id of media_ids) await phone.untilConverted(id)
+  const base = `/api/media/${phone.organization}/highlights`
+  const given = { title: 'Reunion 🎉', media_ids, transition: 'crossfade', music_track_id }
+  const made = Highlight.parse(await phone.client.call('POST', base, given))
+  const film = await eventually(
+    'the film',
+    async () => {
+      const now = Highlight.parse(await phone.client.call('GET', `${base}/${made.highlight_id}`))
+      return now.status === 'processing' ? undefined : now
+    },
+    300_000,
+    1000,
+  )
+  const [head = '', line = ''] = (await kubectl('get', 'hr')).split('\n')
+  t.comment(`\n${head}\n${line}`)
+  t.match(film, { status: 'completed', error: null }, await kubectl('describe', 'hr'))
+  t.match(head, /^NAME +TITLE +PHASE +PROGRESS +SPEED +ACCELERATOR +ATTEMPTS +AGE/)
+  t.match(line, /^hr-\S+ +Reunion 🎉 +Succeeded +100 /)
+  const stream = await checkStream(film.variants?.hls_master_url ?? '', made.estimated_duration_sec)
+  t.ok(stream.renditions.length > 0, `${stream.renditions.length} renditions played to their end`)
+  const isTold = async () => (await eventsIn(services.natsUrl)).some((e) => e.type === 'HighlightGenerated')
+  await eventually('HighlightGenerated in JetStream', isTold, 30_000, 500)
 })
 
 t.test('suspend takes the pod away, and lifting it finishes the work', async (t) => {
