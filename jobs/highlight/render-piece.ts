@@ -13,7 +13,7 @@ import { explainDecoding, limitFor, refuseMissingToneMap } from '../hls/run-enco
 import { badInput, TransientError } from '../runtime/failure.ts'
 import { captionsOf, drawText } from './captions.ts'
 import type { Fill } from './fit.ts'
-import { blaming, isBrokenItem } from './item-failed.ts'
+import { blaming, mayBeTheirs } from './item-failed.ts'
 import { faultOf } from './join.ts'
 import { motionOf } from './motion.ts'
 import { canvasOf, type Part, pieceGraph } from './piece-graph.ts'
@@ -65,7 +65,7 @@ export const pieceFile = (folder: string, { name }: Rendition) => join(folder, `
 
 /**
  * Encodes a piece in all renditions, each to a file in `folder`. Throws ItemFailed when the source of an item turns out
- * to be broken.
+ * to be broken. A TransientError names the item too, unless a crossfade fails that each of its items survives alone.
  */
 export async function renderPiece(
   tools: PieceTools,
@@ -82,12 +82,14 @@ export async function renderPiece(
   try {
     await encode(tools, [shown, next], piece.frames, folder)
   } catch (error) {
-    if (!isBrokenItem(error)) throw error
+    if (!mayBeTheirs(error)) throw error
     // Either of the two may be at fault. Alone, the broken one fails again and is then named.
     for (const part of [shown, next]) {
       await blaming(part.subject.item, () => encode(tools, [part], piece.frames, folder))
     }
-    throw error
+    // Neither fails alone. A crash or a timeout blames neither; of two sources that are damaged, the first is named.
+    if (error instanceof TransientError) throw error
+    return blaming(one.item, () => Promise.reject(error))
   }
 }
 

@@ -1,9 +1,11 @@
-import { join } from 'node:path'
+import { mkdtemp, writeFile } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
 import t from 'tap'
 import { clip } from '../../support/clips.ts'
 import { colorItem, PALETTE } from '../../support/film-clips.ts'
 import { frameColors, runsOf } from '../../support/film-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
+import { programPath } from '../../support/services/process.ts'
 
 /** Items that cannot be used: the film fails and names one, or goes without them. */
 
@@ -39,6 +41,50 @@ t.test('an item that proves broken only when decoded is named too, and what was 
     t.equal(exit, 12, 'exits with 12', { output })
     t.match(result?.outputs, [{ reason: 'ItemFailed', item: 'half' }])
     t.strictSame(await bench.keys(), [])
+  }
+})
+
+/** A PATH with a tool that runs `line` of a shell script in place of reading the second source. */
+async function failingPath(folder: string, tool: 'ffmpeg' | 'ffprobe', line: string): Promise<string> {
+  const bin = await mkdtemp(join(folder, 'failing-'))
+  const script = `#!/bin/sh
+case "$*" in
+  *source-1/source*) ${line} ;;
+esac
+exec ${await programPath(tool)} "$@"
+`
+  await writeFile(join(bin, tool), script, { mode: 0o755 })
+  return `${bin}${delimiter}${process.env['PATH'] ?? ''}`
+}
+
+for (const [tool, transition] of [
+  ['ffprobe', 'cut'],
+  ['ffmpeg', 'cut'],
+  ['ffmpeg', 'crossfade'],
+] as const) {
+  t.test(`an item that crashes ${tool} is broken, and can be left out: ${transition}`, async (t) => {
+    const { bench, red, green } = await withBroken(t)
+    const PATH = await failingPath(bench.folder, tool, 'kill -SEGV $$')
+    const { exit, result, output } = await bench.run([red, green], { transition }, { PATH })
+    t.equal(exit, 12, 'exits with 12', { output })
+    t.match(result?.outputs, [{ reason: 'ItemFailed', item: 'green' }])
+    const without = await bench.run([red, green], { transition, skipBroken: true }, { PATH })
+    t.equal(without.exit, 0, 'exits with 0', { output: without.output })
+    t.match((await bench.manifest()).skipped, [{ id: 'green', reason: 'CorruptInput' }])
+  })
+}
+
+t.test('a failure that may pass is retried, names its item, and leaves nothing out', async (t) => {
+  const { bench, red, green } = await withBroken(t)
+  for (const [line, reason, transition] of [
+    ['echo "Cannot allocate memory" >&2; exit 1', 'EncodeFailed', 'cut'],
+    ['echo "Cannot allocate memory" >&2; exit 1', 'EncodeFailed', 'crossfade'],
+    ['kill -KILL $$', 'Killed', 'cut'],
+  ] as const) {
+    const PATH = await failingPath(bench.folder, 'ffmpeg', line)
+    const { exit, result, output } = await bench.run([red, green], { transition, skipBroken: true }, { PATH })
+    t.equal(exit, 20, 'exits with 20', { output })
+    t.match(result?.outputs, [{ state: 'Failed', reason, item: 'green', message: /^Item green: / }])
   }
 })
 
