@@ -55,9 +55,16 @@ export function clipDigest(
   const moves = picture.kind === 'still' && look.kenBurns
   const whole = moves || look.transition === 'fade' ? of : null
   const cut = [picture.kind, piece.from, piece.frames, whole, moves, look.transition === 'fade', look.fill]
-  const texts = captionsOf(subject, piece.from, titleOver(piece.item, look))
+  const texts = textsOf(subject, piece, { look })
   return digestOf([ENCODER_VERSION, item.sourceKey, etag, cut, texts, sizes, preset])
 }
+
+/** The texts that are drawn into a piece of one item. */
+export const textsOf = (
+  subject: Subject,
+  { item, from }: Pick<Piece, 'item' | 'from'>,
+  { look }: Pick<PieceTools, 'look'>,
+) => captionsOf(subject, from, titleOver(item, look))
 
 const titleOver = (item: number, { title }: Look) => (item === 0 ? title : null)
 

@@ -80,3 +80,15 @@ t.test('what a file says in place of a piece is not believed', async (t) => {
   t.equal(exit, 0, 'exits with 0', { output })
   t.equal((await bench.manifest(NEXT)).encode.reused, 0)
 })
+
+t.test('pieces with text are not stored: they would outlive the film that shows it', async (t) => {
+  const { bench, red, green, blue } = await three(t)
+  const items = [red, { ...green, caption: 'At the lake' }, blue]
+  const spec = { title: 'Summer', showTitle: true }
+  const { exit, output } = await bench.run(items, spec)
+  t.equal(exit, 0, 'exits with 0', { output })
+  t.strictSame([await bench.keys(red.cachePrefix), await bench.keys(green.cachePrefix)], [[], []])
+  t.equal((await bench.keys(blue.cachePrefix)).length, 2)
+  t.equal((await bench.run(items, { ...spec, outputPrefix: NEXT })).exit, 0)
+  t.equal((await bench.manifest(NEXT)).encode.reused, 1)
+})
