@@ -127,10 +127,13 @@ function posterOf(film: Film, videos: Assembled['videos'], videoSeconds: number)
   })
 }
 
-/** Best effort. Keeps the files when another attempt has committed meanwhile: its files have the same names. */
-async function withdraw({ store, log, signal, spec, publisher }: Film): Promise<void> {
+/**
+ * Removes what this attempt and earlier ones have published; best effort. Keeps the files when another attempt has
+ * committed meanwhile: its files have the same names.
+ */
+async function withdraw({ store, log, signal, spec: { outputPrefix } }: Film): Promise<void> {
   try {
-    if (!(await findManifest(store, spec.outputPrefix, HighlightManifest, signal))) await publisher.withdraw()
+    if (!(await findManifest(store, outputPrefix, HighlightManifest, signal))) await store.deletePrefix(outputPrefix)
   } catch (error) {
     log.warn({ err: error }, 'could not remove the published files of a film that failed')
   }

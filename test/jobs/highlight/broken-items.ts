@@ -33,11 +33,17 @@ t.test('a broken item fails the film for good, is named, and leaves nothing behi
 })
 
 t.test('an item that proves broken only when decoded is named too, and what was published is withdrawn', async (t) => {
-  const { bench, red } = await withBroken(t)
+  const { bench } = await withBroken(t)
+  const red = await colorItem(bench, 'red', { seconds: 4 })
   // 60 % of a file of eight seconds.
   const half = await bench.videoOf(await clip('truncated'), 'half', 8)
   for (const transition of ['cut', 'crossfade'] as const) {
-    const { exit, result, output } = await bench.run([red, half], { transition })
+    const spec = { transition, segmentSeconds: 1 }
+    const earlier = await bench.run([red, half], spec, { KEEPSAKE_FAILPOINT: 'highlight.playable' })
+    t.equal(earlier.killedBy, 'SIGKILL', 'segments are published before the item is decoded', earlier)
+    // What only that attempt has published.
+    await bench.store.put(`${bench.prefix}180p_00099.ts`, 'earlier', { contentType: 'video/mp2t' })
+    const { exit, result, output } = await bench.run([red, half], spec)
     t.equal(exit, 12, 'exits with 12', { output })
     t.match(result?.outputs, [{ reason: 'ItemFailed', item: 'half' }])
     t.strictSame(await bench.keys(), [])
