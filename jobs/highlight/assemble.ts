@@ -65,6 +65,7 @@ async function joinPieces(
   const names = renditions.map((r) => r.name)
   // Segments are uploaded while the next piece is encoded.
   let publishing = Promise.resolve()
+  film.progress.at('Encoding', 0, plan.total / FILM_FPS)
   try {
     for (const piece of plan.pieces) {
       const made = await makePiece(film, tools, subjects, piece)
