@@ -29,6 +29,8 @@ export interface PieceTools {
   look: Look
   threads: number
   preset: Preset
+  /** As `ffmpegVersion` gives it. */
+  encoder: string
   signal: AbortSignal
 }
 
@@ -48,7 +50,7 @@ const ENCODER_VERSION = 1
 export function clipDigest(
   subject: Subject,
   piece: Pick<Piece, 'item' | 'from' | 'frames'>,
-  { renditions, look, preset }: PieceTools,
+  { renditions, look, preset, encoder }: PieceTools,
 ): string {
   const { etag, item, frames: of, picture } = subject
   const sizes = renditions.map((r) => [r.name, r.width, r.height, r.maxrate, r.bufsize])
@@ -56,7 +58,7 @@ export function clipDigest(
   const whole = moves || look.transition === 'fade' ? of : null
   const cut = [picture.kind, piece.from, piece.frames, whole, moves, look.transition === 'fade', look.fill]
   const texts = textsOf(subject, piece, { look })
-  return digestOf([ENCODER_VERSION, item.sourceKey, etag, cut, texts, sizes, preset])
+  return digestOf([ENCODER_VERSION, encoder, item.sourceKey, etag, cut, texts, sizes, preset])
 }
 
 /** The texts that are drawn into a piece of one item. */
