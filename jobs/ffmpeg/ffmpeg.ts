@@ -30,6 +30,18 @@ export function capabilities(): Promise<Capabilities> {
   return known
 }
 
+const VERSION_LIMIT_MS = 30_000
+
+/** The first line of `ffmpeg -version`, which names the release and the package. */
+export async function ffmpegVersion(signal: AbortSignal): Promise<string> {
+  const lines: string[] = []
+  const run = { tool: 'ffmpeg', args: ['-version'], signal, limitMs: VERSION_LIMIT_MS } as const
+  const code = await runTool({ ...run, onStdoutLine: (line) => lines.push(line), onStderrLine: () => undefined })
+  const [first] = lines
+  if (code === 0 && first) return first
+  throw new TransientError(EXIT.transient, 'ToolMissing', 'ffmpeg does not say its version')
+}
+
 /** Upper bound of a single allocation: the largest picture allowed needs 424 MB in the widest format used. */
 const MAX_ALLOC = String(512 * 1024 * 1024)
 const TAIL_LINES = 30

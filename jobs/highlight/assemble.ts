@@ -65,15 +65,21 @@ async function joinPieces(
   const names = renditions.map((r) => r.name)
   // Segments are uploaded while the next piece is encoded.
   let publishing = Promise.resolve()
-  for (const piece of plan.pieces) {
-    const made = await makePiece(film, tools, subjects, piece)
-    await publishing
-    for (const { writer, rendition } of writers) await writer.append(pieceFile(made, rendition))
-    await rm(made, { recursive: true, force: true })
-    publishing = publisher.publishNew(names).then(publishEarly)
-    // Until the next await above, a failure here has no reader; it is thrown there.
-    publishing.catch(() => undefined)
-    film.progress.at('Encoding', (piece.start + piece.frames) / plan.total, plan.total / FILM_FPS)
+  film.progress.at('Encoding', 0, plan.total / FILM_FPS)
+  try {
+    for (const piece of plan.pieces) {
+      const made = await makePiece(film, tools, subjects, piece)
+      await publishing
+      for (const { writer, rendition } of writers) await writer.append(pieceFile(made, rendition))
+      await rm(made, { recursive: true, force: true })
+      publishing = publisher.publishNew(names).then(publishEarly)
+      // Until the next await above, a failure here has no reader; it is thrown there.
+      publishing.catch(() => undefined)
+      film.progress.at('Encoding', (piece.start + piece.frames) / plan.total, plan.total / FILM_FPS)
+    }
+  } finally {
+    // A film that fails is withdrawn next: an upload in flight would end after that and stay.
+    await Promise.allSettled([publishing])
   }
   await publishing
   for (const { writer } of writers) await writer.end()

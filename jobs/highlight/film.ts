@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { FILM_FPS } from '../../lib/contract/film-length.ts'
 import { HighlightManifest } from '../../lib/contract/highlight-manifest.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
+import { ffmpegVersion } from '../ffmpeg/ffmpeg.ts'
 import { publishPoster } from '../hls/poster.ts'
 import { openPublisher, PLAYLIST_TYPE } from '../hls/publisher.ts'
 import { manifestEntry, masterEntry, masterPlaylistText } from '../hls/rendition-entries.ts'
@@ -45,7 +46,7 @@ export async function makeFilm(tools: FilmTools, spec: FilmSpec): Promise<Highli
 }
 
 async function render(film: Film): Promise<HighlightManifest> {
-  const { spec } = film
+  const { spec, signal } = film
   const startedAt = performance.now()
   const examined = await examineAll(film)
   // Fixed from here on: an item that proves broken later must not change the pieces of the others.
@@ -54,6 +55,7 @@ async function render(film: Film): Promise<HighlightManifest> {
   const tools: PieceTools = {
     ...film,
     renditions,
+    encoder: await ffmpegVersion(signal),
     look: { transition, fill, kenBurns, title: spec.showTitle ? spec.title : null },
   }
   const subjects = await withoutBroken(film, tools, examined)
@@ -127,10 +129,13 @@ function posterOf(film: Film, videos: Assembled['videos'], videoSeconds: number)
   })
 }
 
-/** Best effort. Keeps the files when another attempt has committed meanwhile: its files have the same names. */
-async function withdraw({ store, log, signal, spec, publisher }: Film): Promise<void> {
+/**
+ * Removes what this attempt and earlier ones have published; best effort. Keeps the files when another attempt has
+ * committed meanwhile: its files have the same names.
+ */
+async function withdraw({ store, log, signal, spec: { outputPrefix } }: Film): Promise<void> {
   try {
-    if (!(await findManifest(store, spec.outputPrefix, HighlightManifest, signal))) await publisher.withdraw()
+    if (!(await findManifest(store, outputPrefix, HighlightManifest, signal))) await store.deletePrefix(outputPrefix)
   } catch (error) {
     log.warn({ err: error }, 'could not remove the published files of a film that failed')
   }

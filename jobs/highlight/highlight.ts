@@ -8,7 +8,7 @@ import type { ProgressTracker } from '../runtime/progress.ts'
 import type { JobOutcome } from '../runtime/run-job.ts'
 import { makeFilm } from './film.ts'
 import type { FilmSpec, FilmTools } from './film-context.ts'
-import { ItemFailed } from './item-failed.ts'
+import { itemOf } from './item-failed.ts'
 
 export type HighlightTools = Omit<FilmTools, 'progress' | 'accelerator'> & { progress: ProgressTracker }
 
@@ -28,8 +28,8 @@ export async function highlight(spec: FilmSpec, tools: HighlightTools): Promise<
     if (signal.aborted) throw error
     const { code, reason, message } = failureOf(error)
     log.error({ err: error, id: spec.id, reason }, 'not rendered')
-    const item = error instanceof ItemFailed ? { item: error.item } : {}
-    const output: OutputResult = { id: spec.id, state: 'Failed', reason, message, ...item }
+    const item = itemOf(error)
+    const output: OutputResult = { id: spec.id, state: 'Failed', reason, message, ...(item && { item }) }
     return { exit: code, result: { ok: false, reason, message, outputs: [output] } }
   }
 

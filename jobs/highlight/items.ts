@@ -47,6 +47,7 @@ function skipOrThrow(film: Film, error: unknown): asserts error is ItemFailed {
 export async function withoutBroken(film: Film, tools: PieceTools, examined: Subject[]): Promise<Subject[]> {
   if (!film.spec.skipBroken) return examined
   const plan = planFilm(examined, tools.look.transition)
+  film.progress.at('Encoding', 0, plan.total / FILM_FPS)
   try {
     for (const piece of plan.pieces) {
       await makePiece(film, tools, examined, piece)

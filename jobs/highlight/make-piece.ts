@@ -3,12 +3,12 @@ import { join } from 'node:path'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Film } from './film-context.ts'
 import type { Piece } from './plan.ts'
-import { clipDigest, type PieceTools, renderPiece } from './render-piece.ts'
+import { clipDigest, type PieceTools, renderPiece, textsOf } from './render-piece.ts'
 import type { Subject } from './subject.ts'
 
 /**
- * The folder with a piece in all renditions: still on disk, stored by an earlier film or attempt, or encoded now and
- * stored for later ones.
+ * The folder with a piece in all renditions: still on disk, stored by an earlier film or attempt, or encoded now and,
+ * when it shows no text, stored for later ones.
  */
 export async function makePiece(
   film: Film,
@@ -28,11 +28,12 @@ export async function makePiece(
   signal.throwIfAborted()
   const making = `${folder}.making`
   await rm(making, { recursive: true, force: true })
-  // A crossfade shows two sources and would outlive one of them, so it is not stored.
-  const isStored = isClip && (await cache.find(subject.item.cachePrefix, digest, making))
+  // Stored pieces live as long as their source. A crossfade would outlive one of its two, and a text the film.
+  const mayBeStored = isClip && textsOf(subject, piece, tools).length === 0
+  const isStored = mayBeStored && (await cache.find(subject.item.cachePrefix, digest, making))
   if (isStored) film.reused += 1
   else await renderPiece(tools, subjects, piece, making)
-  if (isClip && !isStored) {
+  if (mayBeStored && !isStored) {
     await cache.keep(
       subject.item,
       digest,

@@ -13,7 +13,7 @@ import { explainDecoding, limitFor, refuseMissingToneMap } from '../hls/run-enco
 import { badInput, TransientError } from '../runtime/failure.ts'
 import { captionsOf, drawText } from './captions.ts'
 import type { Fill } from './fit.ts'
-import { blaming, isBrokenItem } from './item-failed.ts'
+import { blaming, mayBeTheirs } from './item-failed.ts'
 import { faultOf } from './join.ts'
 import { motionOf } from './motion.ts'
 import { canvasOf, type Part, pieceGraph } from './piece-graph.ts'
@@ -29,6 +29,8 @@ export interface PieceTools {
   look: Look
   threads: number
   preset: Preset
+  /** As `ffmpegVersion` gives it. */
+  encoder: string
   signal: AbortSignal
 }
 
@@ -48,16 +50,23 @@ const ENCODER_VERSION = 1
 export function clipDigest(
   subject: Subject,
   piece: Pick<Piece, 'item' | 'from' | 'frames'>,
-  { renditions, look, preset }: PieceTools,
+  { renditions, look, preset, encoder }: PieceTools,
 ): string {
   const { etag, item, frames: of, picture } = subject
   const sizes = renditions.map((r) => [r.name, r.width, r.height, r.maxrate, r.bufsize])
   const moves = picture.kind === 'still' && look.kenBurns
   const whole = moves || look.transition === 'fade' ? of : null
   const cut = [picture.kind, piece.from, piece.frames, whole, moves, look.transition === 'fade', look.fill]
-  const texts = captionsOf(subject, piece.from, titleOver(piece.item, look))
-  return digestOf([ENCODER_VERSION, item.sourceKey, etag, cut, texts, sizes, preset])
+  const texts = textsOf(subject, piece, { look })
+  return digestOf([ENCODER_VERSION, encoder, item.sourceKey, etag, cut, texts, sizes, preset])
 }
+
+/** The texts that are drawn into a piece of one item. */
+export const textsOf = (
+  subject: Subject,
+  { item, from }: Pick<Piece, 'item' | 'from'>,
+  { look }: Pick<PieceTools, 'look'>,
+) => captionsOf(subject, from, titleOver(item, look))
 
 const titleOver = (item: number, { title }: Look) => (item === 0 ? title : null)
 
@@ -65,7 +74,7 @@ export const pieceFile = (folder: string, { name }: Rendition) => join(folder, `
 
 /**
  * Encodes a piece in all renditions, each to a file in `folder`. Throws ItemFailed when the source of an item turns out
- * to be broken.
+ * to be broken. A TransientError names the item too, unless a crossfade fails that each of its items survives alone.
  */
 export async function renderPiece(
   tools: PieceTools,
@@ -82,12 +91,14 @@ export async function renderPiece(
   try {
     await encode(tools, [shown, next], piece.frames, folder)
   } catch (error) {
-    if (!isBrokenItem(error)) throw error
+    if (!mayBeTheirs(error)) throw error
     // Either of the two may be at fault. Alone, the broken one fails again and is then named.
     for (const part of [shown, next]) {
       await blaming(part.subject.item, () => encode(tools, [part], piece.frames, folder))
     }
-    throw error
+    // Neither fails alone. A crash or a timeout blames neither; of two sources that are damaged, the first is named.
+    if (error instanceof TransientError) throw error
+    return blaming(one.item, () => Promise.reject(error))
   }
 }
 

@@ -1,7 +1,9 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { EXIT } from '../../lib/contract/job-result.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import { download } from '../runtime/download.ts'
+import { TransientError } from '../runtime/failure.ts'
 
 export interface SourceFile {
   /** Holds the file as `source`; further files may be written there. */
@@ -11,7 +13,10 @@ export interface SourceFile {
 }
 
 export interface Sources {
-  /** The file of a source, downloaded unless it is still on disk. It stays until all that use it have ended. */
+  /**
+   * The file of a source, downloaded unless it is still on disk. It stays until all that use it have ended. Throws a
+   * TransientError (SourceChanged) when it is no longer what was downloaded first: the film would show both.
+   */
   use<T>(key: string, maxBytes: number, work: (file: SourceFile) => Promise<T>): Promise<T>
 }
 
@@ -37,6 +42,7 @@ export function openSources({
 }): Sources {
   /** In order of their last use. */
   const kept = new Map<string, Kept>()
+  const etags = new Map<string, string>()
   let count = 0
 
   async function fetched(key: string, maxBytes: number): Promise<Kept> {
@@ -44,6 +50,10 @@ export function openSources({
     await mkdir(own, { recursive: true })
     const path = join(own, 'source')
     const { etag, size } = await download(store, key, path, { maxBytes, signal })
+    if (etag !== (etags.get(key) ?? etag)) {
+      throw new TransientError(EXIT.transient, 'SourceChanged', 'The uploaded file was replaced while it was in use')
+    }
+    etags.set(key, etag)
     return { folder: own, path, etag, bytes: size, users: 0 }
   }
 

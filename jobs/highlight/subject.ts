@@ -34,13 +34,15 @@ export interface SubjectTools {
 
 /** Downloads and examines an item. Throws ItemFailed when its source is missing or broken. */
 export const examine = (tools: SubjectTools, item: HighlightItem): Promise<Subject> =>
-  withSource(tools.sources, item, (file) =>
-    item.type === 'image' ? photo(tools, item, file) : video(tools, item, file),
+  blaming(item, () =>
+    withSource(tools.sources, item, (file) =>
+      item.type === 'image' ? photo(tools, item, file) : video(tools, item, file),
+    ),
   )
 
 /** Does something with the source of an item, which may have to be downloaded again. */
 export const withSource = <T>(sources: Sources, item: HighlightItem, work: (file: SourceFile) => Promise<T>) =>
-  blaming(item, () => sources.use(item.sourceKey, maxBytesOf(item), work))
+  sources.use(item.sourceKey, maxBytesOf(item), work)
 
 const maxBytesOf = ({ type }: HighlightItem) => (type === 'image' ? IMAGE_LIMITS.bytes : LIMITS.bytes)
 

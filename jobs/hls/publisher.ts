@@ -63,7 +63,7 @@ export function openPublisher({ store, prefix, folder, segmentSeconds, signal }:
     if (listed.length === done.length && !ended) return
     for (let from = done.length; from < listed.length; from += AT_ONCE) {
       const batch = listed.slice(from, from + AT_ONCE)
-      done.push(...(await Promise.all(batch.map((segment) => uploadSegment(name, segment)))))
+      done.push(...(await allEnded(batch.map((segment) => uploadSegment(name, segment)))))
     }
     uploaded.set(name, done)
     await put(`${name}.m3u8`, formatMediaPlaylist({ segments: done, ended }, segmentSeconds), PLAYLIST_TYPE)
@@ -83,6 +83,12 @@ export function openPublisher({ store, prefix, folder, segmentSeconds, signal }:
       for (const key of keys) await store.delete(key)
     },
   }
+}
+
+/** Waits for all, also when one fails: what is still being uploaded could not be withdrawn. */
+async function allEnded<T>(uploads: Promise<T>[]): Promise<T[]> {
+  await Promise.allSettled(uploads)
+  return Promise.all(uploads)
 }
 
 /** Undefined until the encoder has written the playlist, which it does atomically, by a rename. */

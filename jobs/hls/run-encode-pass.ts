@@ -92,10 +92,12 @@ function explain(error: unknown, pass: EncodePass): unknown {
   return explainDecoding(error)
 }
 
-/** The same for a run on the CPU. */
-export function explainDecoding(error: FfmpegFailed): Error {
+const corruptVideo = (cause: FfmpegFailed) => badInput('CorruptInput', 'The video cannot be decoded', { cause })
+
+/** The same for a run on the CPU; `refusal` is the error that blames the file. */
+export function explainDecoding(error: FfmpegFailed, refusal: (cause: FfmpegFailed) => Error = corruptVideo): Error {
   const { tail } = error.complaints
-  if (UNREADABLE.test(tail)) return badInput('CorruptInput', 'The video cannot be decoded', { cause: error })
+  if (UNREADABLE.test(tail)) return refusal(error)
   return new TransientError(EXIT.transient, 'EncodeFailed', `ffmpeg failed: ${lastLine(tail)}`, { cause: error })
 }
 

@@ -20,6 +20,22 @@ export interface InputProgress {
   finished(): void
 }
 
+/** Too short to measure: one piece that was still on disk would look like a thousand times the speed. */
+const MEASURABLE_MS = 500
+
+/** How many seconds of video are encoded in a second, measured since encoding began, or began again. */
+function speedometer() {
+  /** The first report: what an earlier attempt has left counts for the percent, and not for the speed. */
+  let first: { at: number; fraction: number } | undefined
+  let reached = 0
+  return (at: number, fraction: number, mediaSeconds: number | undefined): number | null => {
+    if (!first || fraction < reached) first = { at, fraction }
+    reached = fraction
+    if (!mediaSeconds || at - first.at < MEASURABLE_MS) return null
+    return (mediaSeconds * (fraction - first.fraction)) / ((at - first.at) / 1000)
+  }
+}
+
 /**
  * Computes the progress of a whole job. Percent never decreases, even when an input starts again on another
  * accelerator. `now` returns milliseconds.
@@ -30,9 +46,9 @@ export function trackProgress(inputs: number, report: (r: ProgressReport) => voi
   let percent = 0
   let accelerator: Accelerator | undefined
 
-  function send(stage: Stage, share: number, speed: number | null) {
+  function send(time: number, stage: Stage, share: number, speed: number | null) {
     percent = Math.max(percent, Math.min(100, share * 100))
-    const elapsed = (now() - startedAt) / 1000
+    const elapsed = (time - startedAt) / 1000
     report({
       percent,
       speed,
@@ -44,32 +60,21 @@ export function trackProgress(inputs: number, report: (r: ProgressReport) => voi
     })
   }
 
-  function speedSince(first: { at: number; fraction: number } | undefined, fraction: number, mediaSeconds?: number) {
-    const seconds = first ? (now() - first.at) / 1000 : 0
-    return first && mediaSeconds && seconds > 0
-      ? (mediaSeconds * Math.max(0, fraction - first.fraction)) / seconds
-      : null
-  }
-
   return {
     accelerator: (chosen: Accelerator) => {
       accelerator = chosen
     },
     input: (index: number, id: string): InputProgress => {
-      /** The first report: what an earlier attempt has left counts for the percent, and not for the speed. */
-      let first: { at: number; fraction: number } | undefined
+      const speed = speedometer()
       let last: [Stage, number, number | null] = ['Downloading', index / inputs, null]
-      const resend = () => send(...last)
+      const resend = () => send(now(), ...last)
       return {
         at(stage, fraction, mediaSeconds) {
           const [from, width] = SPAN[stage]
-          if (stage === 'Encoding') first ??= { at: now(), fraction }
-          last = [
-            stage,
-            (index + from + width * Math.min(1, fraction)) / inputs,
-            speedSince(first, fraction, mediaSeconds),
-          ]
-          resend()
+          const time = now()
+          const share = (index + from + width * Math.min(1, fraction)) / inputs
+          last = [stage, share, stage === 'Encoding' ? speed(time, fraction, mediaSeconds) : null]
+          send(time, ...last)
         },
         accelerator: (chosen) => {
           accelerator = chosen
@@ -79,7 +84,7 @@ export function trackProgress(inputs: number, report: (r: ProgressReport) => voi
           if (!playable.includes(id)) playable.push(id)
           resend()
         },
-        finished: () => send('Publishing', (index + 1) / inputs, null),
+        finished: () => send(now(), 'Publishing', (index + 1) / inputs, null),
       }
     },
   }

@@ -33,12 +33,18 @@ const PRLIMIT = ['/usr/bin/prlimit', '/bin/prlimit'].find((path) => existsSync(p
 /** Signals that a process brings upon itself: by a fault, or by exceeding a limit. */
 const OWN_SIGNALS = new Set(['SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGILL', 'SIGSEGV', 'SIGTRAP', 'SIGXCPU', 'SIGXFSZ'])
 
+/** Signals of a fault in the program, such as a decoder that reads beyond its buffer. The others are limits and traps. */
+const FAULTS = new Set(['SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGILL', 'SIGSEGV'])
+
 /** The tool crashed. The caller decides whether the input caused it. */
 export class ToolCrashed extends TransientError {
   readonly by: string
   constructor(tool: string, by: string) {
     super(EXIT.transient, 'Killed', `${tool} crashed with ${by}`)
     this.by = by
+  }
+  get isFault(): boolean {
+    return FAULTS.has(this.by)
   }
 }
 

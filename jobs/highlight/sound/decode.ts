@@ -1,6 +1,9 @@
 import { rm } from 'node:fs/promises'
-import { runFfmpeg } from '../../ffmpeg/ffmpeg.ts'
+import { FfmpegFailed, runFfmpeg } from '../../ffmpeg/ffmpeg.ts'
 import { guardedInput, type InputKind } from '../../ffmpeg/input.ts'
+import { explainDecoding } from '../../hls/run-encode-pass.ts'
+import type { PermanentError } from '../../runtime/failure.ts'
+import { ToolCrashed } from '../../runtime/tool-process.ts'
 import type { Loudness } from './levelling.ts'
 import { measuring, readLoudness } from './measure.ts'
 import { RATE } from './pcm.ts'
@@ -18,6 +21,8 @@ export interface DecodeRun {
   out: string
   threads: number
   signal: AbortSignal
+  /** The error that blames the file. */
+  refusal: (cause: Error) => PermanentError
 }
 
 /** Decoders of AAC and Opus need the packets before the first one that is heard. */
@@ -25,10 +30,13 @@ const PRE_ROLL_SECONDS = 1
 /** Reading goes on this far beyond the end: packets of sound may lie behind the picture that they belong to. */
 const OVERRUN_SECONDS = 2
 const LIMIT_MS = 600_000
+/** The file is in a format that is not permitted, is no such file at all, or holds no sound. */
+const UNSUITABLE = /not on whitelist|file:.*: Invalid argument|matches no streams/
 
 /**
  * Decodes a part of one stream to stereo at 48 kHz and measures it. Sample 0 is at `startSec` of the presentation even
- * when the stream begins later; the file ends where the sound does. Throws FfmpegFailed when it cannot be decoded.
+ * when the stream begins later; the file ends where the sound does. Throws the refusal when the file cannot be decoded, and
+ * a TransientError when ffmpeg fails for another reason.
  */
 export async function decode({
   kind,
@@ -39,6 +47,7 @@ export async function decode({
   out,
   threads,
   signal,
+  refusal,
 }: DecodeRun): Promise<Loudness> {
   const seekTo = Math.max(0, startSec - PRE_ROLL_SECONDS)
   const seconds = startSec - seekTo + count / RATE + OVERRUN_SECONDS
@@ -65,7 +74,15 @@ export async function decode({
       limitMs: LIMIT_MS,
     })
     return await readLoudness(report)
+  } catch (error) {
+    throw explain(error, refusal)
   } finally {
     await rm(report, { force: true })
   }
+}
+
+function explain(error: unknown, refusal: DecodeRun['refusal']): unknown {
+  if (error instanceof ToolCrashed && error.isFault) return refusal(error)
+  if (!(error instanceof FfmpegFailed)) return error
+  return UNSUITABLE.test(error.complaints.tail) ? refusal(error) : explainDecoding(error, refusal)
 }

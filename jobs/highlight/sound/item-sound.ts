@@ -1,6 +1,5 @@
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { FfmpegFailed } from '../../ffmpeg/ffmpeg.ts'
 import { badInput } from '../../runtime/failure.ts'
 import { decode } from './decode.ts'
 import { gainFor, type Loudness } from './levelling.ts'
@@ -63,9 +62,7 @@ export async function renderItemSound(
       out: raw,
       threads,
       signal,
-    }).catch((error: unknown) => {
-      if (!(error instanceof FfmpegFailed)) throw error
-      throw badInput('CorruptInput', 'The sound of the video cannot be decoded', { cause: error })
+      refusal: (cause) => badInput('CorruptInput', 'The sound of the video cannot be decoded', { cause }),
     })
     if (loudness.truePeak === Number.NEGATIVE_INFINITY) return silence(frames)
     const gainDb = gainFor(loudness)

@@ -1,12 +1,9 @@
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { runFfmpeg } from '../../ffmpeg/ffmpeg.ts'
-import { guardedInput } from '../../ffmpeg/input.ts'
 import { duckingCurve, STEP_SECONDS } from './ducking.ts'
 import { applyFades, type Fade, fadesOf, type Joins } from './fades.ts'
 import type { ItemSound, RenderTools } from './item-sound.ts'
 import { openLimiter } from './limiter.ts'
-import { measuring, readLoudness } from './measure.ts'
 import { type Music, type MusicSource, openMusic } from './music.ts'
 import { BLOCK, CHANNELS, fromDecibels, type PcmWriter, PER_VIDEO_FRAME, RATE, readPcm, writeWav } from './pcm.ts'
 
@@ -19,23 +16,15 @@ export interface FilmSound extends Joins {
   out: string
 }
 
-export interface FilmLevels {
-  /** Of the whole film, in LUFS, and in dBTP; null when the film is silent. */
-  film: { integrated: number; truePeak: number } | null
-  /** The decibels that the music was raised by, before ducking; null without music. */
-  musicGainDb: number | null
-}
-
 const MUSIC_IN = RATE / 2
 const MUSIC_OUT = 2 * RATE
-const LIMIT_MS = 600_000
 
 /**
  * Joins the sounds of all items, puts music under them, and writes one WAV file of exactly `totalFrames` * 1600 sample
  * frames (16-bit stereo, 48 kHz). Reads one second at a time. Throws a PermanentError (MusicFailed) that names the track
- * when it cannot be decoded.
+ * when it cannot be decoded. `musicGainDb` is what the music was raised by before ducking; null without music.
  */
-export async function mixFilm(film: FilmSound, tools: RenderTools): Promise<FilmLevels> {
+export async function mixFilm(film: FilmSound, tools: RenderTools): Promise<{ musicGainDb: number | null }> {
   const placed = place(film)
   const count = film.totalFrames * PER_VIDEO_FRAME
   const music = film.music ? await openMusic(film.music, count, tools) : null
@@ -46,7 +35,7 @@ export async function mixFilm(film: FilmSound, tools: RenderTools): Promise<Film
     await music?.close()
     await rm(join(tools.scratch, 'music.f32'), { force: true })
   }
-  return { film: await measure(film.out, tools), musicGainDb: music?.gainDb ?? null }
+  return { musicGainDb: music?.gainDb ?? null }
 }
 
 interface Placed {
@@ -147,22 +136,4 @@ function curveAt(curve: readonly number[], position: number): number {
 
 function add(sum: Float32Array, samples: Float32Array, at: number): void {
   for (let i = 0; i < samples.length; i++) sum[at + i] = (sum[at + i] ?? 0) + (samples[i] ?? 0)
-}
-
-async function measure(path: string, { scratch, threads, signal }: RenderTools): Promise<FilmLevels['film']> {
-  const report = join(scratch, 'film.loudness')
-  try {
-    await runFfmpeg({
-      args: [
-        ...guardedInput('music', path, ['-threads', String(threads)]),
-        ...['-filter_threads', '1', '-af', measuring(report), '-f', 'null', '-'],
-      ],
-      signal,
-      limitMs: LIMIT_MS,
-    })
-    const { integrated, truePeak } = await readLoudness(report)
-    return Number.isFinite(integrated) ? { integrated, truePeak } : null
-  } finally {
-    await rm(report, { force: true })
-  }
 }

@@ -1,6 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { FfmpegFailed } from '../../ffmpeg/ffmpeg.ts'
 import { badInput } from '../../runtime/failure.ts'
 import { decode } from './decode.ts'
 import { MUSIC_ALONE_LUFS } from './ducking.ts'
@@ -40,7 +39,7 @@ export async function openMusic(
   { scratch, threads, signal }: RenderTools,
 ): Promise<Music> {
   const raw = join(scratch, 'music.f32')
-  const refuse = (cause?: unknown) => badInput('MusicFailed', `The music “${name}” cannot be decoded`, { cause })
+  const refuse = (cause?: Error) => badInput('MusicFailed', `The music “${name}” cannot be decoded`, { cause })
   const loudness = await decode({
     kind: 'music',
     path,
@@ -50,8 +49,7 @@ export async function openMusic(
     out: raw,
     threads,
     signal,
-  }).catch((error: unknown) => {
-    throw error instanceof FfmpegFailed ? refuse(error) : error
+    refusal: refuse,
   })
   const file = await open(raw)
   try {

@@ -1,9 +1,11 @@
-import { join } from 'node:path'
+import { mkdtemp, writeFile } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
 import t from 'tap'
-import { clip } from '../../support/clips.ts'
+import { clip, ffmpeg } from '../../support/clips.ts'
 import { colorItem, PALETTE } from '../../support/film-clips.ts'
 import { frameColors, runsOf } from '../../support/film-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
+import { programPath } from '../../support/services/process.ts'
 
 /** Items that cannot be used: the film fails and names one, or goes without them. */
 
@@ -31,14 +33,67 @@ t.test('a broken item fails the film for good, is named, and leaves nothing behi
 })
 
 t.test('an item that proves broken only when decoded is named too, and what was published is withdrawn', async (t) => {
-  const { bench, red } = await withBroken(t)
+  const { bench } = await withBroken(t)
+  const red = await colorItem(bench, 'red', { seconds: 4 })
   // 60 % of a file of eight seconds.
   const half = await bench.videoOf(await clip('truncated'), 'half', 8)
   for (const transition of ['cut', 'crossfade'] as const) {
-    const { exit, result, output } = await bench.run([red, half], { transition })
+    const spec = { transition, segmentSeconds: 1 }
+    const earlier = await bench.run([red, half], spec, { KEEPSAKE_FAILPOINT: 'highlight.playable' })
+    t.equal(earlier.killedBy, 'SIGKILL', 'segments are published before the item is decoded', earlier)
+    // What only that attempt has published.
+    await bench.store.put(`${bench.prefix}180p_00099.ts`, 'earlier', { contentType: 'video/mp2t' })
+    const { exit, result, output } = await bench.run([red, half], spec)
     t.equal(exit, 12, 'exits with 12', { output })
     t.match(result?.outputs, [{ reason: 'ItemFailed', item: 'half' }])
     t.strictSame(await bench.keys(), [])
+  }
+})
+
+/** Arguments that open the second source. */
+const SECOND = '*source-1/source*'
+
+/** A PATH with a tool that runs `line` of a shell script when its arguments match `pattern`. */
+async function failingPath(folder: string, tool: 'ffmpeg' | 'ffprobe', pattern: string, line: string): Promise<string> {
+  const bin = await mkdtemp(join(folder, 'failing-'))
+  const script = `#!/bin/sh
+case "$*" in
+  ${pattern}) ${line} ;;
+esac
+exec ${await programPath(tool)} "$@"
+`
+  await writeFile(join(bin, tool), script, { mode: 0o755 })
+  return `${bin}${delimiter}${process.env['PATH'] ?? ''}`
+}
+
+for (const [tool, transition] of [
+  ['ffprobe', 'cut'],
+  ['ffmpeg', 'cut'],
+  ['ffmpeg', 'crossfade'],
+] as const) {
+  t.test(`an item that crashes ${tool} is broken, and can be left out: ${transition}`, async (t) => {
+    const { bench, red, green } = await withBroken(t)
+    const PATH = await failingPath(bench.folder, tool, SECOND, 'kill -SEGV $$')
+    const { exit, result, output } = await bench.run([red, green], { transition }, { PATH })
+    t.equal(exit, 12, 'exits with 12', { output })
+    t.match(result?.outputs, [{ reason: 'ItemFailed', item: 'green' }])
+    const without = await bench.run([red, green], { transition, skipBroken: true }, { PATH })
+    t.equal(without.exit, 0, 'exits with 0', { output: without.output })
+    t.match((await bench.manifest()).skipped, [{ id: 'green', reason: 'CorruptInput' }])
+  })
+}
+
+t.test('a failure that may pass is retried, names its item, and leaves nothing out', async (t) => {
+  const { bench, red, green } = await withBroken(t)
+  for (const [line, reason, transition] of [
+    ['echo "Cannot allocate memory" >&2; exit 1', 'EncodeFailed', 'cut'],
+    ['echo "Cannot allocate memory" >&2; exit 1', 'EncodeFailed', 'crossfade'],
+    ['kill -KILL $$', 'Killed', 'cut'],
+  ] as const) {
+    const PATH = await failingPath(bench.folder, 'ffmpeg', SECOND, line)
+    const { exit, result, output } = await bench.run([red, green], { transition, skipBroken: true }, { PATH })
+    t.equal(exit, 20, 'exits with 20', { output })
+    t.match(result?.outputs, [{ state: 'Failed', reason, item: 'green', message: /^Item green: / }])
   }
 })
 
@@ -89,4 +144,33 @@ t.test('music that is gone is named', async (t) => {
   t.equal(exit, 11)
   t.match(result, { reason: 'InputMissing', message: /music track trk_1/ })
   t.strictSame(await bench.keys(), [])
+})
+
+t.test('music that ffmpeg cannot read for want of memory is no fault of the track', async (t) => {
+  const { bench, red } = await withBroken(t)
+  const sourceKey = 'tracks/1/audio'
+  const sound = join(bench.folder, 'tune.wav')
+  await ffmpeg(['-f', 'lavfi', '-i', 'sine=d=1', sound])
+  await bench.store.upload(sound, sourceKey, { contentType: 'audio/wav' })
+  const run = (PATH: string) => bench.run([red], { music: { id: 'trk_1', sourceKey } }, { PATH })
+  const short = await failingPath(bench.folder, 'ffmpeg', '*"/music "*', 'echo "Cannot allocate memory" >&2; exit 1')
+  const { exit, result, output } = await run(short)
+  t.equal(exit, 20, 'exits with 20', { output })
+  t.match(result, { reason: 'EncodeFailed', message: /Cannot allocate memory/ })
+  const crash = await run(await failingPath(bench.folder, 'ffmpeg', '*"/music "*', 'kill -SEGV $$'))
+  t.match(crash, { exit: 12, result: { reason: 'MusicFailed', message: /trk_1/ } })
+})
+
+t.test('sound that ffmpeg cannot read for want of memory is no fault of the item', async (t) => {
+  const { bench, red } = await withBroken(t)
+  const heard = await bench.videoOf(await clip('short'), 'heard', 1)
+  const PATH = await failingPath(
+    bench.folder,
+    'ffmpeg',
+    '*source-1/source*f32le*',
+    'echo "Cannot allocate memory" >&2; exit 1',
+  )
+  const { exit, result, output } = await bench.run([red, heard], { skipBroken: true }, { PATH })
+  t.equal(exit, 20, 'exits with 20', { output })
+  t.match(result?.outputs, [{ reason: 'EncodeFailed', item: 'heard' }])
 })

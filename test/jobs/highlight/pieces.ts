@@ -1,8 +1,10 @@
-import { join } from 'node:path'
+import { writeFile } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
 import t from 'tap'
 import { colorItem, PALETTE } from '../../support/film-clips.ts'
 import { frameColors, runsOf } from '../../support/film-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
+import { programPath } from '../../support/services/process.ts'
 
 /** Pieces that earlier films left in the store. */
 
@@ -77,6 +79,32 @@ t.test('what a file says in place of a piece is not believed', async (t) => {
   const bad = JSON.stringify({ files: [{ name: '../../x.ts', bytes: 1, sha256: 'a'.repeat(64) }] })
   await bench.store.put(red.cachePrefix + index, bad, { contentType: 'application/json' })
   const { exit, output } = await bench.run([red], { outputPrefix: NEXT })
+  t.equal(exit, 0, 'exits with 0', { output })
+  t.equal((await bench.manifest(NEXT)).encode.reused, 0)
+})
+
+t.test('pieces with text are not stored: they would outlive the film that shows it', async (t) => {
+  const { bench, red, green, blue } = await three(t)
+  const items = [red, { ...green, caption: 'At the lake' }, blue]
+  const spec = { title: 'Summer', showTitle: true }
+  const { exit, output } = await bench.run(items, spec)
+  t.equal(exit, 0, 'exits with 0', { output })
+  t.strictSame([await bench.keys(red.cachePrefix), await bench.keys(green.cachePrefix)], [[], []])
+  t.equal((await bench.keys(blue.cachePrefix)).length, 2)
+  t.equal((await bench.run(items, { ...spec, outputPrefix: NEXT })).exit, 0)
+  t.equal((await bench.manifest(NEXT)).encode.reused, 1)
+})
+
+t.test('pieces that another ffmpeg made are not joined with new ones', async (t) => {
+  const { bench, red } = await three(t)
+  t.equal((await bench.run([red])).exit, 0)
+  const script = `#!/bin/sh
+[ "$*" = -version ] && { echo 'ffmpeg version 99.9'; exit 0; }
+exec ${await programPath('ffmpeg')} "$@"
+`
+  await writeFile(join(bench.folder, 'ffmpeg'), script, { mode: 0o755 })
+  const PATH = `${bench.folder}${delimiter}${process.env['PATH'] ?? ''}`
+  const { exit, output } = await bench.run([red], { outputPrefix: NEXT }, { PATH })
   t.equal(exit, 0, 'exits with 0', { output })
   t.equal((await bench.manifest(NEXT)).encode.reused, 0)
 })

@@ -14,7 +14,7 @@ async function sourcesOf(t: Test, budgetBytes: number) {
   for (const key of ['a', 'b', 'c']) await store.put(key, key.repeat(10), { contentType: 'video/mp4' })
   const sources = openSources({ store, folder: join(folder, 'work'), budgetBytes, signal })
   const use = (key: string) => sources.use(key, 100, async ({ path }) => path)
-  return { sources, use }
+  return { store, sources, use }
 }
 
 const isThere = (path: string) =>
@@ -65,4 +65,12 @@ t.test('one that is too large or gone is refused', async (t) => {
       .catch((error: unknown) => (error instanceof PermanentError ? error.reason : String(error)))
   t.equal(await reasonOf('a', 5), 'LimitExceeded')
   t.equal(await reasonOf('none', 100), 'InputMissing')
+})
+
+t.test('a source that was replaced before it is downloaded again ends the attempt', async (t) => {
+  const { store, use } = await sourcesOf(t, 0)
+  await use('a')
+  await use('b')
+  await store.put('a', 'other', { contentType: 'video/mp4' })
+  await t.rejects(use('a'), { name: 'TransientError', reason: 'SourceChanged' })
 })

@@ -98,10 +98,45 @@ t.test('what an earlier attempt has left does not count for the speed', async (t
   const item = tracker.input(0, 'a')
   item.at('Encoding', 0.5, 60)
   t.match(seen.at(-1), { speed: null })
-  now = 1
-  item.at('Encoding', 0.5, 60)
-  t.match(seen.at(-1), { speed: 0 })
+  now = 499
+  item.at('Encoding', 0.6, 60)
+  t.match(seen.at(-1), { speed: null }, 'too short to measure')
   now = 10_000
   item.at('Encoding', 0.75, 60)
   t.match(seen.at(-1), { speed: 1.5 })
+})
+
+t.test('the speed is measured anew when encoding begins again', (t) => {
+  const seen: ProgressReport[] = []
+  let now = 0
+  const tracker = trackProgress(
+    1,
+    (r) => seen.push(r),
+    () => now,
+  )
+  const item = tracker.input(0, 'a')
+  item.at('Encoding', 0, 60)
+  now = 10_000
+  item.at('Encoding', 0.5, 60)
+  item.at('Encoding', 0, 60)
+  t.match(seen.at(-1), { speed: null })
+  now = 20_000
+  item.at('Encoding', 0.25, 60)
+  t.match(seen.at(-1), { speed: 1.5 })
+  t.end()
+})
+
+t.test('each report reads the clock once', (t) => {
+  let now = 0
+  const seen: ProgressReport[] = []
+  // A clock that moves by a second whenever it is read.
+  const item = trackProgress(
+    1,
+    (r) => seen.push(r),
+    () => (now += 1000),
+  ).input(0, 'a')
+  item.at('Encoding', 0, 60)
+  item.at('Encoding', 0.5, 60)
+  t.match(seen.at(-1), { speed: 30 })
+  t.end()
 })
