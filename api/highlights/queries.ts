@@ -192,6 +192,7 @@ export async function markDeleted(tx: Tx, id: Uuid, by: Uuid): Promise<Highlight
       deletedAt: sql`now()`,
       deletedBy: by,
       purgeAt: sql`now()`,
+      purgeLeaseUntil: null,
       version: sql`${highlights.version} + 1`,
       updatedAt: sql`now()`,
     })

@@ -1,7 +1,8 @@
 import t from 'tap'
-import { eraseHighlightsOf, failForDeletedSource } from '../../../api/highlights/render/commands.ts'
+import { eraseHighlightsOf, failForDeletedSource, failRender } from '../../../api/highlights/render/commands.ts'
 import { followRenders, projectRender } from '../../../api/highlights/render/project.ts'
 import { purgeFilms } from '../../../api/highlights/render/purge.ts'
+import { claimPurges } from '../../../api/highlights/render/queries.ts'
 import { highlightReactions } from '../../../api/highlights/render/reactions.ts'
 import { highlightRenderFor } from '../../../api/highlights/render/render-spec.ts'
 import { startRender } from '../../../api/highlights/render/start.ts'
@@ -392,7 +393,49 @@ t.test('deletion stops the render and removes the film, and looks again', async 
     await sql('update highlights set purge_at = now() where id = $1', [uuid(id)])
     await purge()
   }
-  t.equal((await row(id))?.purge_at, null)
+  t.equal(await row(id), undefined, 'after the last look no title is left')
+  t.strictSame(await world.itemsOf(id), [], 'and no caption')
+})
+
+/** A film that could not be finished, before the last look at its files. */
+async function lastLook(): Promise<string> {
+  const id = await rendering()
+  await failRender(db, keyIn(id), { code: 'INTERNAL', message: 'x', mediaId: null })
+  await purge()
+  await sql('update highlights set purge_looks = 4, purge_at = now() where id = $1', [uuid(id)])
+  return id
+}
+
+t.test('the last look at a film that could not be made leaves its highlight', async (t) => {
+  const id = await lastLook()
+  await purge()
+  t.match(await row(id), { title: 'Summer', purge_at: null, purge_looks: 0 })
+  t.equal((await get(id)).data.status, 'failed')
+})
+
+t.test('a highlight that is deleted during the last look at its film is purged as deleted', async (t) => {
+  const id = await lastLook()
+  const deletePrefix: typeof store.deletePrefix = async (prefix) => {
+    if (prefix.includes(uuid(id))) await remove(id)
+    return store.deletePrefix(prefix)
+  }
+  await purgeFilms({ ...deps, store: { ...store, deletePrefix } })
+  t.match(await row(id), { purge_at: Date, purge_lease_until: null }, 'it stays due')
+  await purge()
+  t.equal(await row(id), undefined)
+})
+
+t.test('a claimed film is of one worker until its lease ends', async (t) => {
+  const [one, other] = [await rendering(), await rendering()]
+  for (const id of [one, other]) await remove(id)
+  const claim = (leaseSeconds: number) =>
+    db.inTransaction({}, (tx) => claimPurges(tx, { limit: 1, leaseSeconds })).then((films) => films.map((f) => f.id))
+  const [first, second] = [await claim(60), await claim(0)]
+  t.strictSame([...first, ...second].sort(), [uuid(one), uuid(other)].sort())
+  t.strictSame(await claim(60), second)
+  t.strictSame(await claim(60), [])
+  await sql('update highlights set purge_lease_until = null')
+  await purge()
 })
 
 t.test('what a failed render left is removed; a finished film stays', async (t) => {
@@ -411,6 +454,9 @@ t.test('what a failed render left is removed; a finished film stays', async (t) 
 t.test('the films of an erased user are withdrawn, finished or not', async (t) => {
   const { admin } = people
   const theirs = await aMedia({ by: admin })
+  const shared = await rendering({ media: [await aMedia(), theirs, await aMedia({ by: another })] })
+  const captions = async () => (await world.itemsOf(shared)).map(({ caption }) => caption)
+  await sql(`update highlight_items set caption = 'Ann' where highlight_id = $1`, [uuid(shared)])
   const [finished, unfinished, foreign] = [
     await rendering({ media: [theirs, await aMedia()] }),
     await rendering({ media: [theirs] }),
@@ -422,8 +468,12 @@ t.test('the films of an erased user are withdrawn, finished or not', async (t) =
   const { variants } = await until(finished, 'completed')
   // The media items of the user may be purged before.
   await sql('delete from media where id = $1', [uuidOf('media', theirs)])
-  t.equal(await eraseHighlightsOf(db, admin.id), 2)
+  t.equal(await eraseHighlightsOf(db, admin.id), 3)
+  t.strictSame(await captions(), ['Ann', '', 'Ann'], 'what was said about their media items is gone')
   t.equal(await eraseHighlightsOf(db, admin.id), 0, 'a second time finds nothing')
+  t.equal(await eraseHighlightsOf(db, another.id), 1, 'a film that was withdrawn for another user')
+  t.strictSame(await captions(), ['Ann', '', ''])
+  t.equal(await eraseHighlightsOf(db, another.id), 0)
   for (const id of [finished, unfinished]) {
     const { data } = await get(id)
     t.match(data, { status: 'failed', error: { code: 'SOURCE_ERASED' }, duration_sec: null, placeholder: null })
