@@ -15,6 +15,7 @@ import { type Cluster, ClusterError } from '../../../../lib/runtime/kube/cluster
 import { conversionWorld, NAMESPACE, testCluster, testStore } from '../../../support/conversion-world.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { locksInOrder } from '../../../support/in-turn.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 
 const database = await testDatabase(t)
@@ -309,4 +310,18 @@ t.test('a video that was seen running has a slot, even when its TranscodeJob was
   const [id] = (await uploads(1)) as [Uuid]
   await recordProgress(db, { id, generation: 1 }, { startedAt: new Date(), attempts: 1, progress: null })
   t.equal(await admitted(), 1)
+})
+
+t.test('videos that are admitted are locked in order of id, like those of a highlight', async (t) => {
+  const { admission } = worker(t, 2)
+  const [low, high] = (await uploads(2)).sort()
+  if (!low || !high) throw new Error('no videos')
+  // Of a small table Postgres reads the rows in the order of their last change.
+  await admin.query('update media set updated_at = now() where id = $1', [low])
+  await admin.query('vacuum media')
+  const admit = async () => {
+    admission.wake(world.org)
+    await eventually('both to be admitted', async () => (await admitted()) === 2)
+  }
+  t.ok(await locksInOrder(database, 'media', [low, high], admit))
 })
