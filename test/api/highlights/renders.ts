@@ -7,13 +7,16 @@ import { highlightReactions } from '../../../api/highlights/render/reactions.ts'
 import { highlightRenderFor } from '../../../api/highlights/render/render-spec.ts'
 import { startRender } from '../../../api/highlights/render/start.ts'
 import { sweepRenders } from '../../../api/highlights/render/sweep.ts'
+import { transcodeJobFor } from '../../../api/media/conversion/transcode-spec.ts'
 import type { FollowOptions } from '../../../api/worker/follow.ts'
 import { HIGHLIGHT_RENDERS, parseHighlightRender } from '../../../crds/highlight-render.ts'
 import type { RunStatus } from '../../../crds/run.ts'
+import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
 import type { OutboxMessage } from '../../../lib/contract/events.ts'
+import { newUuid } from '../../../lib/contract/ids.ts'
 import { manifestKey, masterKey } from '../../../lib/contract/object-keys.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
-import { ClusterError } from '../../../lib/runtime/kube/cluster.ts'
+import { ClusterError, type Resource } from '../../../lib/runtime/kube/cluster.ts'
 import { pathOf, startTestApi, uuidOf } from '../../support/api.ts'
 import { failed, NAMESPACE, running, succeeded, testCluster } from '../../support/conversion-world.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -311,14 +314,15 @@ t.test('two identical requests make one highlight', async (t) => {
   t.equal((await sql(`select from highlights where created_by = $1`, [another.id])).length, 1)
 })
 
-const sweep = (change: object = {}, clock = systemClock) => {
-  const renders = {
-    reflection: cluster.reflect(HIGHLIGHT_RENDERS, { onSet() {}, onDelete() {} }, { namespace: NAMESPACE }),
-    lookAgain() {},
-  }
-  const all = { ...deps, renders: renders as never, clock }
+const sweep = async (change: object = {}, clock = systemClock) => {
+  const reflect = (resource: Resource) =>
+    cluster.reflect<never>(resource, { onSet() {}, onDelete() {} }, { namespace: NAMESPACE })
+  const renders = { reflection: reflect(HIGHLIGHT_RENDERS), lookAgain() {} }
+  const projector = { reflection: reflect(TRANSCODE_JOBS) }
+  await projector.reflection.synced()
   const options = { idleSeconds: 0, marginSeconds: 3600, giveUpSeconds: 3600, ...change }
-  return sweepRenders(all, options).finally(() => renders.reflection.stop())
+  await sweepRenders({ ...deps, renders, projector, clock }, options)
+  await Promise.all([renders.reflection.stop(), projector.reflection.stop()])
 }
 
 t.test('the sweep finishes what was left', async (t) => {
@@ -360,14 +364,31 @@ t.test('a resource with the name of a render that is about something else is rep
   }
 })
 
+const DAY = 86_400_000
+const inThirtyDays = new Date(Date.now() + 30 * DAY)
+const later = { ...systemClock, now: () => inThirtyDays }
+
 t.test('a render without a sign of life is given up', async (t) => {
   const id = await rendering()
   await show(id, { phase: 'Pending', attempts: 0 })
-  const DAY = 86_400_000
-  const later = { ...systemClock, now: () => new Date(Date.now() + 30 * DAY) }
   await sweep({ giveUpSeconds: 365 * 86_400 }, later)
   t.match((await get(id)).data, { status: 'failed', error: { code: 'TIMEOUT' } })
   t.equal(await render(id), undefined)
+})
+
+t.test('a render that waits behind videos is not given up while one of them is being converted', async (t) => {
+  const video = transcodeJobFor({ id: newUuid(), orgId, generation: 1 }, NAMESPACE)
+  await cluster.create(TRANSCODE_JOBS, video)
+  const key = { namespace: NAMESPACE, name: video.metadata.name }
+  const startTime = new Date(inThirtyDays.getTime() - 60_000).toISOString()
+  await cluster.applyStatus(TRANSCODE_JOBS, key, { phase: 'Running', attempts: 1, startTime }, 'test')
+  const id = await rendering()
+  await show(id, { phase: 'Pending', attempts: 0 })
+  await sweep({ giveUpSeconds: 365 * 86_400 }, later)
+  t.equal((await get(id)).data.status, 'processing')
+  await cluster.delete(TRANSCODE_JOBS, key)
+  await sweep({ giveUpSeconds: 365 * 86_400 }, later)
+  t.equal((await get(id)).data.status, 'failed')
 })
 
 const objects = (id: string) => api.keys(`org/${orgId}/highlights/${uuid(id)}/`)

@@ -23,6 +23,7 @@ import {
   conversionWorld,
   failed,
   NAMESPACE,
+  noRenders,
   running,
   succeeded,
   testCluster,
@@ -287,7 +288,7 @@ async function aWorker(t: { teardown(fn: () => Promise<void>): void }) {
   t.teardown(() => admission.stop())
   const batches = startBatches(base, { interactive: 100, backfill: 100, backoffMs: () => 10 })
   t.teardown(() => batches.stop())
-  const deps = { ...base, projector, admission, batches }
+  const deps = { ...base, projector, renders: noRenders, admission, batches }
   return {
     admission,
     react: runReactions([conversionReactions({ ...base, admission, batches })]),

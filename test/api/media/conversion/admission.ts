@@ -12,7 +12,7 @@ import { TRANSCODE_JOBS } from '../../../../crds/transcode-job.ts'
 import { newUuid, parseId, type Uuid } from '../../../../lib/contract/ids.ts'
 import { systemClock } from '../../../../lib/runtime/clock.ts'
 import { type Cluster, ClusterError } from '../../../../lib/runtime/kube/cluster.ts'
-import { conversionWorld, NAMESPACE, testCluster, testStore } from '../../../support/conversion-world.ts'
+import { conversionWorld, NAMESPACE, noRenders, testCluster, testStore } from '../../../support/conversion-world.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { locksInOrder } from '../../../support/in-turn.ts'
@@ -272,7 +272,10 @@ t.test('waiting counts toward no deadline', async (t) => {
   const projector = followConversions(base, { progressMs: 0 })
   t.teardown(() => projector.stop())
   const sweep = () =>
-    sweepConversions({ ...deps, projector, admission }, { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 })
+    sweepConversions(
+      { ...deps, projector, renders: noRenders, admission },
+      { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 },
+    )
   const [first, second] = (await uploads(2)) as [Uuid, Uuid]
   await react(first)
   const before = (await world.row(second))['updated_at']
@@ -290,7 +293,10 @@ t.test('waiting counts toward no deadline', async (t) => {
   t.ok(((await world.row(second))['updated_at'] as Date) >= (before as Date), 'its time begins now')
   await remove(second)
   const broken = { ...deps, cluster: { ...deps.cluster, create: async () => Promise.reject(new Error('away')) } }
-  await sweepConversions({ ...broken, projector, admission }, { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 })
+  await sweepConversions(
+    { ...broken, projector, renders: noRenders, admission },
+    { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 },
+  )
   t.equal((await world.row(second)).upload_status, 'processing', 'and has not run out')
 })
 
@@ -301,7 +307,9 @@ t.test('a sweep makes the TranscodeJob of an admitted video, and none for one th
   const [first, second] = (await uploads(2)) as [Uuid, Uuid]
   await admin.query('update media set conversion_admitted_at = now() where id = $1', [first])
   const options = { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 }
-  await Promise.all([1, 2, 3].map(() => sweepConversions({ ...deps, projector, admission }, options)))
+  await Promise.all(
+    [1, 2, 3].map(() => sweepConversions({ ...deps, projector, renders: noRenders, admission }, options)),
+  )
   t.strictSame(await started(), [first])
   t.match(await world.row(second), { conversion_admitted_at: null })
 })

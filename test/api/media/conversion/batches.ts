@@ -19,6 +19,7 @@ import {
   conversionWorld,
   failed,
   NAMESPACE,
+  noRenders,
   running,
   succeeded,
   testCluster,
@@ -65,7 +66,7 @@ async function worker(t: Teardown, on: Partial<Cluster> = {}, options: Partial<B
     })
   const sweep = (change: object = {}, o: Partial<SweepOptions> = {}) =>
     sweepConversions(
-      { ...deps, admission, batches, projector, ...change },
+      { ...deps, admission, batches, projector, renders: noRenders, ...change },
       { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, ...o },
     )
   return { batches, react, sweep, projector }
