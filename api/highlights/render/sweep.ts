@@ -21,7 +21,7 @@ export interface RenderSweepDeps extends RenderDeps {
   projector: Queue['projector']
   log: Log
   clock: Clock
-  onRepaired?(repair: Repair): void
+  onRepaired?(kind: string, repair: Repair): void
 }
 
 /** Compares Postgres with the cluster and repairs what an interruption left. Any number of workers may do so. */
@@ -59,7 +59,7 @@ async function repair(deps: RenderSweepDeps, options: SweepOptions, highlight: R
   const seen = { resource: render && seenOf(render, highlight), isCommitted, marginSeconds: options.marginSeconds }
   const move = repairOf({ ...seen, now: deps.clock.now(), others: () => queueOf(deps) })
   if (move === 'wait') return
-  deps.onRepaired?.(move)
+  deps.onRepaired?.(HIGHLIGHT_RENDERS.kind, move)
   deps.log.info({ highlight: highlight.id, move }, 'repairing a render')
   if (move === 'create') await startRender(deps, highlight.id)
   else if (move === 'project') await project(deps, highlight, render)

@@ -30,7 +30,7 @@ export interface SweepDeps {
   batches: Pick<Batches, 'fill'>
   log: Log
   clock: Clock
-  onRepaired?(repair: Repair): void
+  onRepaired?(kind: string, repair: Repair): void
 }
 
 export interface SweepOptions {
@@ -89,7 +89,7 @@ async function repair(deps: SweepDeps, options: SweepOptions, media: Conversion)
   const seen = { resource: job && seenOf(job, media.id, prefix), isCommitted, marginSeconds: options.marginSeconds }
   const move = repairOf({ ...seen, now: deps.clock.now(), others: () => queueOf(deps) })
   if (move === 'wait') return
-  deps.onRepaired?.(move)
+  deps.onRepaired?.(TRANSCODE_JOBS.kind, move)
   deps.log.info({ media: media.id, move }, 'repairing a conversion')
   if (move === 'create') await start(deps, media)
   else if (move === 'give-up') await giveUp(deps, media, job)

@@ -9,6 +9,7 @@ import { startRender } from '../../../api/highlights/render/start.ts'
 import { sweepRenders } from '../../../api/highlights/render/sweep.ts'
 import { transcodeJobFor } from '../../../api/media/conversion/transcode-spec.ts'
 import type { FollowOptions } from '../../../api/worker/follow.ts'
+import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
 import { HIGHLIGHT_RENDERS, parseHighlightRender } from '../../../crds/highlight-render.ts'
 import type { RunStatus } from '../../../crds/run.ts'
 import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
@@ -321,8 +322,11 @@ const sweep = async (change: object = {}, clock = systemClock) => {
   const projector = { reflection: reflect(TRANSCODE_JOBS) }
   await projector.reflection.synced()
   const options = { idleSeconds: 0, marginSeconds: 3600, giveUpSeconds: 3600, ...change }
-  await sweepRenders({ ...deps, renders, projector, clock }, options)
+  const repairs: string[] = []
+  const onRepaired = (kind: string, repair: string) => repairs.push(`${kind} ${repair}`)
+  await sweepRenders({ ...deps, renders, projector, clock, onRepaired }, options)
   await Promise.all([renders.reflection.stop(), projector.reflection.stop()])
+  return repairs
 }
 
 t.test('the sweep finishes what was left', async (t) => {
@@ -334,7 +338,7 @@ t.test('the sweep finishes what was left', async (t) => {
   await cluster.delete(HIGHLIGHT_RENDERS, keyOf(cleaned), {})
   const media = (await get(gone)).data.media_ids[0]
   await world.deleteMedia(media)
-  await sweep()
+  t.ok((await sweep()).includes('HighlightRender create'))
   t.ok(await render(lost), 'a resource that is missing is made')
   t.equal((await get(cleaned)).data.status, 'completed', 'a film whose resource is gone counts')
   t.match((await get(gone)).data, { status: 'failed', error: { code: 'SOURCE_DELETED' } })
@@ -457,6 +461,21 @@ t.test('a claimed film is of one worker until its lease ends', async (t) => {
   t.strictSame(await claim(60), [])
   await sql('update highlights set purge_lease_until = null')
   await purge()
+})
+
+t.test('a film that cannot be purged stays due, also while it is claimed', async (t) => {
+  const metrics = openWorkerMetrics(db, () => ({}))
+  const due = async () => Number(/^film_purge_oldest_due_seconds (.+)$/m.exec((await metrics.text()).body)?.[1])
+  t.equal(await due(), 0)
+  const id = await rendering()
+  await remove(id)
+  await sql(`update highlights set purge_at = now() - interval '3 hours' where id = $1`, [uuid(id)])
+  const deletePrefix = () => Promise.reject(new Error('refused'))
+  await purgeFilms({ ...deps, store: { ...store, deletePrefix } })
+  t.ok((await due()) >= 3 * 3600)
+  await sql('update highlights set purge_lease_until = now() where id = $1', [uuid(id)])
+  await purge()
+  t.equal(await due(), 0)
 })
 
 t.test('what a failed render left is removed; a finished film stays', async (t) => {

@@ -437,7 +437,7 @@ t.test('an image whose conversion ended while it was deleted is completed after 
 })
 
 t.test('metrics count what was purged and what could not be, and how long the oldest has been due', async (t) => {
-  const metrics = openWorkerMetrics(db, () => 0)
+  const metrics = openWorkerMetrics(db, () => ({}))
   const figure = async (name: string) =>
     Number(new RegExp(`^${name} (.+)$`, 'm').exec((await metrics.text()).body)?.[1])
   const [due, stuck] = [await aWholeVideo(), await aWholeVideo()]

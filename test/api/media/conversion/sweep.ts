@@ -50,7 +50,12 @@ async function sweeper(t: { teardown(fn: () => Promise<void>): void }, change: P
   const batches = startBatches({ ...base, ...change }, { interactive: 100, backfill: 100, backoffMs: () => 10 })
   t.teardown(async () => void (await Promise.all([admission.stop(), batches.stop()])))
   const parts = { projector, renders: noRenders, admission, batches }
-  const deps: SweepDeps = { ...base, ...parts, onRepaired: (r) => repairs.push(r), ...change }
+  const deps: SweepDeps = {
+    ...base,
+    ...parts,
+    onRepaired: (kind, r) => repairs.push(kind === TRANSCODE_JOBS.kind ? r : kind),
+    ...change,
+  }
   const sweep = (options: Partial<SweepOptions> = {}) =>
     sweepConversions(deps, { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, batch: 3, ...options })
   return { sweep, repairs, projector }
