@@ -19,6 +19,10 @@ RUN find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' 
       -o -name examples -o -name benchmark -o -name benchmarks -o -name .github \) \
       -regextype posix-extended -regex '(.*/)?node_modules/(@[^/]+/)?[^/@]+/[^/]+' -prune -exec rm -rf {} + \
  && rm -f node_modules/.package-lock.json && find node_modules -type d -empty -delete
+# Copies of libraries for other runtimes and module systems, which no program here loads.
+RUN cd node_modules && rm -rf bare-*/prebuilds xml2js/lib/xml2js.bc.js swagger-ui-dist/swagger-ui-es-*.js \
+      swagger-ui-dist/swagger-ui.js libheif-js/libheif libheif-js/libheif-wasm/libheif-bundle.mjs \
+      libheif-js/libheif-wasm/libheif.js libheif-js/libheif-wasm/libheif.wasm
 
 FROM ${NODE} AS build
 WORKDIR /app
@@ -57,6 +61,8 @@ RUN set -eu; root=/rootfs; heif=$(find /usr/lib -name vips-heif.so); \
       /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf /usr/share/fonts/opentype/noto/NotoSansCJK-Bold.ttc; do \
       bold="${file%-Regular.ttf}-Bold.ttf"; \
       if [ -e "$bold" ]; then file=$bold; fi; \
+      # Large, and for scripts that titles of films are not written in.
+      case $file in *SignWriting*|*Cuneiform*|*Hieroglyphs*|*SansMath*|*SansDisplay*) continue;; esac; \
       install -D -m 644 "$file" "$root$file"; \
     done; \
     cp -a /etc/fonts "$root/etc/fonts"; cp -a /usr/share/fontconfig "$root/usr/share/fontconfig"; \

@@ -109,6 +109,10 @@ export const HighlightRenderSpec = z
     music: HighlightMusic.optional().describe('Music under the film'),
     ...encodeFields,
     ...runFields('HighlightRender'),
+    accelerator: z
+      .enum(['auto', 'gpu', 'cpu'])
+      .default('cpu')
+      .describe('cpu: films are encoded on the CPU. auto and gpu only reserve a GPU, which no film uses so far'),
   })
   .refine(({ items, outputPrefix }) => items.every((i) => !i.sourceKey.startsWith(outputPrefix)), {
     path: ['items'],

@@ -1,11 +1,11 @@
 import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
+import type { Archive } from '../albums/commands.ts'
 import { refuseArchivedAlbum } from '../albums/policy.ts'
 import { findAlbum, findCaptions, findShown } from '../albums/queries.ts'
 import type { HighlightRow } from '../db/schema/highlights.ts'
 import { findEvent } from '../events/queries.ts'
 import { found, type Write } from '../http/in-organization.ts'
-import { notFound } from '../http/validate.ts'
 import type { CreatedHighlight, NewHighlight } from './highlight.ts'
 import { estimateOf, itemOf, type Source } from './plan.ts'
 import { findHighlight, holdSources, insertHighlight, isTrackOffered, markDeleted } from './queries.ts'
@@ -20,11 +20,12 @@ export async function createAlbumHighlight(
   request: CreatingInAlbum,
   id: Uuid,
   given: NewHighlight,
+  archive: Archive,
 ): Promise<CreatedHighlight> {
   const { tx, orgId, actor, permit } = request
   // Locked, so that the album is not archived, and keeps the media items, before the highlight has them.
   const album = permit(found(await findAlbum(tx, { orgId, id, callerId: actor.userId, lock: true })))
-  refuseArchivedAlbum(album)
+  if (archive.isReadOnly) refuseArchivedAlbum(album)
   return record(request, given, id)
 }
 
@@ -32,12 +33,13 @@ export async function createEventHighlight(
   request: CreatingInAlbum,
   eventId: Uuid,
   given: NewHighlight,
+  archive: Archive,
 ): Promise<CreatedHighlight> {
   const { tx, orgId, actor, can } = request
   const event = found(await findEvent(tx, orgId, eventId))
   if (!can('event.read', event)) found(undefined)
   const album = found(await findShown(tx, { orgId, callerId: actor.userId, by: 'event', id: eventId }))
-  return createAlbumHighlight(request, album.id, given)
+  return createAlbumHighlight(request, album.id, given, archive)
 }
 
 /** The row, its items, the event that starts the render, and the audit entry: all or none. */
@@ -45,7 +47,7 @@ async function record(request: Creating, given: NewHighlight, albumId: Uuid | nu
   const { tx, orgId, actor, announce } = request
   const sources = await findSources(request, given.media_ids, albumId)
   const musicTrackId = given.music_track_id ?? null
-  if (musicTrackId !== null && !(await isTrackOffered(tx, musicTrackId))) throw notFound('body.music_track_id')
+  if (musicTrackId !== null && !(await isTrackOffered(tx, musicTrackId))) throw trackNotFound()
   const transition = given.transition ?? 'cut'
   const captions = given.captions ?? 'none'
   const row = await insertHighlight(
@@ -71,6 +73,12 @@ async function record(request: Creating, given: NewHighlight, albumId: Uuid | nu
     estimated_duration_sec: row.estimatedDurationSec,
   }
 }
+
+/** Not the 404 of other references: the client asks the user to choose another track. */
+const trackNotFound = () =>
+  new Problem('MUSIC_TRACK_NOT_FOUND', 'There is no such music track, or it is no longer offered', {
+    details: [{ field: 'body.music_track_id', issue: 'is not offered' }],
+  })
 
 /** In playback order. They are not deleted before the transaction ends. */
 async function findSources({ tx, orgId }: Creating, ids: readonly Uuid[], albumId: Uuid | null): Promise<Source[]> {

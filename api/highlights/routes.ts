@@ -76,7 +76,8 @@ const CREATION = {
 
 /** Highlights: films made of media items that a user has chosen. */
 export function highlightRoutes(deps: ApiDeps): Route[] {
-  const { links } = deps
+  const { links, config } = deps
+  const archive = { isReadOnly: config.ALBUM_ARCHIVE_READ_ONLY }
   const { read, write } = inOrganization(deps)
   return [
     write({
@@ -85,7 +86,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       operationId: 'createHighlight',
       summary: 'Make a film of chosen media items',
       description: `For every member. The film is rendered in the background; \`getHighlight\` shows how far it is. ${SOURCES} Without an album only its creator and the owners and administrators of the organization can see it. ${LIMIT}`,
-      problems: ['MEDIA_NOT_AVAILABLE'],
+      problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND'],
       action: 'highlight.create',
       params: InOrg,
       examples: { request: GIVEN, response: CREATED },
@@ -97,11 +98,11 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       operationId: 'createAlbumHighlight',
       summary: 'Make a film of media items of an album',
       description: `For those who can see the album; they can see the film as well. ${OF_ALBUM} ${SOURCES} ${LIMIT}`,
-      problems: ['MEDIA_NOT_AVAILABLE', 'ALBUM_ARCHIVED'],
+      problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND', 'ALBUM_ARCHIVED'],
       action: 'highlight.create_in_album',
       params: OfAlbum,
       examples: { request: GIVEN, response: { ...CREATED, album_id: ALBUM } },
-      handle: (request) => createAlbumHighlight(request, request.params.album_id, request.body),
+      handle: (request) => createAlbumHighlight(request, request.params.album_id, request.body, archive),
     }),
     write({
       ...CREATION,
@@ -109,11 +110,11 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       operationId: 'createEventHighlight',
       summary: 'Make a film of media items of an event',
       description: `For those who can see the event and its album; 404 for an event without an album. The event may be archived. The film belongs to the album. ${OF_ALBUM} ${SOURCES} ${LIMIT}`,
-      problems: ['MEDIA_NOT_AVAILABLE', 'ALBUM_ARCHIVED'],
+      problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND', 'ALBUM_ARCHIVED'],
       action: 'highlight.create_in_album',
       params: OfEvent,
       examples: { request: GIVEN, response: { ...CREATED, album_id: ALBUM } },
-      handle: (request) => createEventHighlight(request, request.params.event_id, request.body),
+      handle: (request) => createEventHighlight(request, request.params.event_id, request.body, archive),
     }),
     read({
       method: 'get',

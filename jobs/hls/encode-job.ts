@@ -41,8 +41,9 @@ export function runEncodeJob<S extends z.ZodRawShape>(
   work: (config: z.output<z.ZodObject<S>>, tools: EncodeTools) => Promise<JobOutcome>,
 ): Promise<number> {
   return runJob(name, async ({ signal, log }) => {
-    const config = loadJobConfig(EncodeConfig)
+    // First: an invalid specification is final, also where other variables are wrong.
     const ownConfig = loadJobConfig(z.object(own.config)) as z.output<z.ZodObject<S>>
+    const config = loadJobConfig(EncodeConfig)
     armFailpoint(config.KEEPSAKE_FAILPOINT)
     const store = openObjectStore(config)
     const reporter = openProgressReporter({ url: config.PROGRESS_URL, token: config.PROGRESS_TOKEN, log })

@@ -117,7 +117,8 @@ export function failureOf({ error, media_ids: ids }, nameOf = () => undefined) {
 export const HIGHLIGHT_REFUSALS = {
   MEDIA_NOT_AVAILABLE: 'The marked items were deleted or taken out of the album meanwhile. Take them out here as well.',
   ALBUM_ARCHIVED: 'The album was archived meanwhile. Open it again to make a highlight of it.',
-  NOT_FOUND: 'The album or the music is not there any more. Choose again.',
+  NOT_FOUND: 'The album is not there any more. Choose again.',
+  MUSIC_TRACK_NOT_FOUND: 'This music is no longer offered. Choose other music.',
 }
 
 /** The places of the items that the API refused, counted from 0. */
@@ -130,7 +131,7 @@ export const refusedPlaces = (error) =>
 /** What is wrong with a form, by field. */
 export function highlightMistakes({ title, items }) {
   return {
-    ...(title.trim() === '' && { title: 'Give the film a title.' }),
+    ...(title.trim() === '' && { title: 'Give the film a name.' }),
     ...(items.length === 0 && { items: 'Choose at least one photo or video.' }),
   }
 }

@@ -105,7 +105,7 @@ t.test('items of an album are chosen, in an order', async (t: Test) => {
   await under.shoot('h2-choose')
   await button(ann, 'Continue with 4').click()
   t.strictSame(await places(), ['two.jpg', 'walk.mp4', 'one.jpg', 'three.jpg'])
-  t.equal(await ann.getByRole('textbox', { name: 'Title', exact: true }).inputValue(), TITLE)
+  t.equal(await ann.getByLabel('Name of the film').inputValue(), TITLE)
 })
 
 t.test('they are put in order by dragging and by keys, and one is taken out', async (t: Test) => {
@@ -153,11 +153,11 @@ t.test('what is seldom changed is among more options', async (t: Test) => {
   await moves.uncheck()
 })
 
-t.test('a film without a title is refused beside the field', async (t: Test) => {
-  await ann.getByRole('textbox', { name: 'Title', exact: true }).fill(' ')
+t.test('a film without a name is refused beside the field', async (t: Test) => {
+  await ann.getByLabel('Name of the film').fill(' ')
   await button(ann, 'Make the film').click()
-  t.strictSame(await ann.getByRole('alert').filter({ visible: true }).allTextContents(), ['Give the film a title.'])
-  await ann.getByRole('textbox', { name: 'Title', exact: true }).fill(TITLE)
+  t.strictSame(await ann.getByRole('alert').filter({ visible: true }).allTextContents(), ['Give the film a name.'])
+  await ann.getByLabel('Name of the film').fill(TITLE)
 })
 
 const STEPS = `
@@ -223,7 +223,7 @@ t.test('a source that was deleted is named, and the film can be made again witho
   for (const name of ['one.jpg', 'two.jpg']) await choose(name)
   await button(ann, 'Continue with 2').click()
   t.equal(await length(), '2 items, about 0:07')
-  await ann.getByRole('textbox', { name: 'Title', exact: true }).fill('Mine alone')
+  await ann.getByLabel('Name of the film').fill('Mine alone')
   const two = await idOf('two.jpg')
   await api.call('DELETE', `/api/media/${org}/${two}`)
   await button(ann, 'Make the film').click()

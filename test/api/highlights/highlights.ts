@@ -145,11 +145,11 @@ t.test('any state of a conversion will do', async (t) => {
   }
 })
 
-t.test('an unknown track is not found, and neither is a retired one', async (t) => {
+t.test('an unknown track is refused, and so is a retired one', async (t) => {
   const media_ids = [await aMedia()]
   for (const music_track_id of [`trk_${'0'.repeat(26)}`, await aTrack({ retired: true })]) {
     const { status, code, body } = await create({ media_ids, music_track_id })
-    t.strictSame([status, code, body.error.details[0].field], [404, 'NOT_FOUND', 'body.music_track_id'])
+    t.strictSame([status, code, body.error.details[0].field], [422, 'MUSIC_TRACK_NOT_FOUND', 'body.music_track_id'])
   }
 })
 
@@ -313,4 +313,12 @@ t.test('rows of a highlight are those of one organization', async (t) => {
     t.ok(Number(await count(table, org)) > 0)
     t.equal(await count(table, otherOrg), 0)
   }
+})
+
+t.test('an installation may leave albums in ARCHIVE open to films', async (t) => {
+  const api = await startTestApi(t, { settings: { ALBUM_ARCHIVE_READ_ONLY: 'false' } })
+  const world = highlightWorld(api)
+  const { album, media } = await world.filled(1, { status: 'PUBLIC' })
+  await world.setStatus(album, 'ARCHIVE')
+  t.equal((await world.createInAlbum(album, { media_ids: media }, api.people.owner)).status, 201)
 })

@@ -31,8 +31,13 @@ t.test('the program gets the film, without what only the operator reads', async 
     music,
     renditions: ['360p', '720p', '1080p'],
     segmentSeconds: 6,
-    accelerator: 'auto',
+    accelerator: 'cpu',
   })
+})
+
+t.test('the pod asks for no GPU where there are some, because no film uses one', async (t) => {
+  const config = { ...programConfig, gpuAvailable: true }
+  t.notMatch(JSON.stringify(childJob(highlightRender, parsed(), 1, config)), /nvidia/)
 })
 
 t.test('the pod may read its sources and write the film and their pieces, nothing else', async (t) => {
