@@ -82,7 +82,8 @@ eachKind((t, kit) => {
 
   t.test('an attempt that the cluster took away costs nothing when the GPU is given up', async (t) => {
     const config = { ...programConfig, gpuAvailable: true }
-    const auto = (status?: RunStatus) => aResource({ spec: { accelerator: 'auto', maxAttempts: 1 }, ...(status && { status }) })
+    const auto = (status?: RunStatus) =>
+      aResource({ spec: { accelerator: 'auto', maxAttempts: 1 }, ...(status && { status }) })
     const gpuJob = planFor({ resource: auto(), config }).createJob
     const withGpu = (status: object, spec: object = {}): Job => {
       const job = aJob(auto(), status, spec)
