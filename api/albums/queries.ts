@@ -132,15 +132,19 @@ const seenBy = (audience: Audience): SQL => {
   return sql.raw(`(${one.join(' or ')})`)
 }
 
-/**
- * Whether this caller sees the album with this id, for lists of what belongs to albums. False for null. Not `exists`,
- * which Postgres may answer by reading all albums that the caller sees.
- */
-export const seesAlbum = (albumId: SQL, callerId: Uuid | Placeholder): SQL => sql`coalesce((select
-  albums.owner_id = ${callerId} or ${seenBy('members')} or (${seenBy('participants')} and ${decisive(callerId).isParticipant})
-  from albums where albums.id = ${albumId}), false)`
-
 const newestFirst = [desc(albums.createdAt), desc(albums.id)]
+
+// The albums that a caller sees, in three parts: each is in one of them. Fill the placeholders `org` and `caller`.
+const isOwn = and(eq(albums.ownerId, caller), sql`not ${seenBy('members')}`)
+const isOfEvent = and(eq(albums.eventId, eventParticipants.eventId), ne(albums.ownerId, caller), seenBy('participants'))
+const takesPart = and(
+  eq(eventParticipants.orgId, org),
+  eq(eventParticipants.userId, caller),
+  eq(eventParticipants.status, 'accepted'),
+)
+// There is one. The limit keeps the planner from reading all albums of the organization instead.
+const albumOfEvent = (tx: Tx, position?: SQL) =>
+  tx.select().from(albums).where(and(isOfEvent, position)).limit(1).as('albums')
 
 /**
  * The queries whose pages, merged, are a page of the list. An album is in one of them, and none reads albums in vain. The
@@ -154,26 +158,30 @@ function partsOf(tx: Tx, position: SQL | undefined) {
       .where(and(eq(albums.orgId, org), part, position))
       .orderBy(...newestFirst)
       .limit(limit)
-  const own = and(eq(albums.ownerId, caller), sql`not ${seenBy('members')}`)
-  const ofEvent = and(eq(albums.eventId, eventParticipants.eventId), ne(albums.ownerId, caller), seenBy('participants'))
-  const takesPart = and(
-    eq(eventParticipants.orgId, org),
-    eq(eventParticipants.userId, caller),
-    eq(eventParticipants.status, 'accepted'),
-  )
   const ofOwnEvents = () =>
     tx
       .select(getTableColumns(albums))
       .from(eventParticipants)
-      // There is one. The limit keeps the planner from reading all albums of the organization instead.
-      .crossJoinLateral(tx.select().from(albums).where(and(ofEvent, position)).limit(1).as('albums'))
+      .crossJoinLateral(albumOfEvent(tx, position))
       .where(takesPart)
       .orderBy(...newestFirst)
       .limit(limit)
   return {
     all: () => pageOf(),
-    visible: () => unionAll(pageOf(own), pageOf(seenBy('members')), ofOwnEvents()),
+    visible: () => unionAll(pageOf(isOwn), pageOf(seenBy('members')), ofOwnEvents()),
   }
+}
+
+/** The ids of all albums that a caller sees, for lists of what belongs to albums. Fill as `isOwn`. */
+export function visibleAlbums(tx: Tx) {
+  const { id } = albums
+  const idsOf = (part: SQL | undefined) =>
+    tx
+      .select({ id })
+      .from(albums)
+      .where(and(eq(albums.orgId, org), part))
+  const ofOwnEvents = tx.select({ id }).from(eventParticipants).crossJoinLateral(albumOfEvent(tx)).where(takesPart)
+  return unionAll(idsOf(isOwn), idsOf(seenBy('members')), ofOwnEvents).as('albums')
 }
 
 /** Newest first. */

@@ -1,6 +1,7 @@
-import { and, asc, desc, eq, getTableColumns, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, inArray, isNotNull, isNull, or, type SQL, sql } from 'drizzle-orm'
+import { union } from 'drizzle-orm/pg-core'
 import type { Uuid } from '../../lib/contract/ids.ts'
-import { type SeenAlbum, seesAlbum } from '../albums/queries.ts'
+import { type SeenAlbum, visibleAlbums } from '../albums/queries.ts'
 import type { Tx } from '../db/db.ts'
 import { afterCursor, microseconds } from '../db/keyset.ts'
 import { prepared } from '../db/prepared.ts'
@@ -69,26 +70,52 @@ export async function findHighlight(
   return { ...rest, album }
 }
 
+const newestFirst = [desc(highlights.createdAt), desc(highlights.id)]
+const limit = sql.placeholder('limit')
+const org = eq(highlights.orgId, sql.placeholder('org'))
+
+/**
+ * The first ids of a list. A filter over the highlights of the organization would read all of them for a caller who sees
+ * few: instead, the pages of what the caller created and of each visible album are merged. What is in both counts once.
+ */
+function firstOf(tx: Tx, position: SQL | undefined) {
+  const { id, createdAt } = highlights
+  const pageOf = (...part: SQL[]) =>
+    tx
+      .select({ id, createdAt })
+      .from(highlights)
+      .where(and(org, ...part, isNull(highlights.deletedAt), position))
+      .orderBy(...newestFirst)
+  const visible = visibleAlbums(tx)
+  const ofAlbum = pageOf(eq(highlights.albumId, visible.id)).limit(limit).as('highlights')
+  const ofAlbums = tx
+    .select({ id, createdAt })
+    .from(visible)
+    .crossJoinLateral(ofAlbum)
+    .orderBy(...newestFirst)
+  return {
+    all: () => pageOf().limit(limit),
+    visible: () => union(pageOf(eq(highlights.createdBy, caller)).limit(limit), ofAlbums.limit(limit)),
+  }
+}
+
 /** Newest first: those that the caller created, and those of albums that the caller sees. */
 export async function listHighlights(tx: Tx, o: Asked & PageWanted & { seesAll: boolean }): Promise<ShownHighlight[]> {
-  const name = `list_highlights_${o.seesAll ? 'all' : 'visible'}_${o.after ? 'next' : 'first'}`
-  const isVisible = or(eq(highlights.createdBy, caller), seesAlbum(sql`highlights.album_id`, caller))
-  const query = prepared(tx, name, (name) =>
-    tx
+  const kind = o.seesAll ? 'all' : 'visible'
+  const query = prepared(tx, `list_highlights_${kind}_${o.after ? 'next' : 'first'}`, (name) => {
+    const merged = firstOf(tx, o.after && afterCursor(highlights.createdAt, highlights.id))
+      [kind]()
+      .as('merged')
+    const page = tx.select().from(merged).orderBy(desc(merged.createdAt), desc(merged.id)).limit(limit).as('page')
+    // There is one. The limit keeps the planner from reading the whole table where it takes the page for a large one.
+    const itself = tx.select().from(highlights).where(eq(highlights.id, page.id)).limit(1).as('highlights')
+    return tx
       .select(shown)
-      .from(highlights)
-      .where(
-        and(
-          eq(highlights.orgId, sql.placeholder('org')),
-          isNull(highlights.deletedAt),
-          o.seesAll ? undefined : isVisible,
-          o.after && afterCursor(highlights.createdAt, highlights.id),
-        ),
-      )
-      .orderBy(desc(highlights.createdAt), desc(highlights.id))
-      .limit(sql.placeholder('limit'))
-      .prepare(name),
-  )
+      .from(page)
+      .crossJoinLateral(itself)
+      .orderBy(...newestFirst)
+      .prepare(name)
+  })
   return query.execute({ org: o.orgId, caller: o.callerId, limit: o.limit, at: o.after?.at, id: o.after?.id })
 }
 
@@ -165,6 +192,7 @@ export async function markDeleted(tx: Tx, id: Uuid, by: Uuid): Promise<Highlight
       deletedAt: sql`now()`,
       deletedBy: by,
       purgeAt: sql`now()`,
+      purgeLeaseUntil: null,
       version: sql`${highlights.version} + 1`,
       updatedAt: sql`now()`,
     })

@@ -22,7 +22,7 @@ export interface FollowDeps {
   namespace: string
   log: Log
   clock: Clock
-  onProjected?(state: string): void
+  onProjected?(kind: string, state: string): void
 }
 
 export interface FollowOptions {
@@ -83,7 +83,7 @@ export function follow<T extends KubeObject, F extends { state: string }>(
     const errors: unknown[] = []
     for (const fact of facts) {
       try {
-        if (await kind.record(fact, isLastAttempt)) deps.onProjected?.(fact.state)
+        if (await kind.record(fact, isLastAttempt)) deps.onProjected?.(kind.resource.kind, fact.state)
       } catch (error) {
         // The other facts of the resource do not wait for this one.
         errors.push(error)

@@ -1,6 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import type { EventType } from '../../lib/contract/events.ts'
 import type { Database } from '../db/db.ts'
+import { oldestFilmPurgeSeconds } from '../highlights/render/queries.ts'
 import { countWaiting } from '../media/conversion/admission-queries.ts'
 import type { BatchPriority } from '../media/conversion/batch-plan.ts'
 import { countWaitingImages } from '../media/conversion/batch-queries.ts'
@@ -12,8 +13,8 @@ import type { RelayStep } from './relay.ts'
 export interface WorkerMetrics {
   onPublished(type: EventType): void
   onFailed(type: string, step: RelayStep): void
-  onProjected(state: string): void
-  onRepaired(repair: Repair): void
+  onProjected(kind: string, state: string): void
+  onRepaired(kind: string, repair: Repair): void
   onBatched(priority: BatchPriority, images: number): void
   onPurged(mediaItems: number): void
   onObjectsDeleted(objects: number): void
@@ -29,10 +30,11 @@ const UNKNOWN = {
   conversionsWaiting: Number.NaN,
   imagesWaiting: Number.NaN,
   oldestPurgeSeconds: Number.NaN,
+  oldestFilmPurgeSeconds: Number.NaN,
 }
 
-/** Every scrape calls `waiting`, which counts the resources whose state is not recorded yet. */
-export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMetrics {
+/** Every scrape calls `waiting`, which counts the resources of each kind whose state is not recorded yet. */
+export function openWorkerMetrics(db: Database, waiting: () => Readonly<Record<string, number>>): WorkerMetrics {
   const register = new Registry()
   collectDefaultMetrics({ register })
   const registers = [register]
@@ -44,6 +46,7 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
         conversionsWaiting: await countWaiting(tx),
         imagesWaiting: await countWaitingImages(tx),
         oldestPurgeSeconds: await oldestPurgeSeconds(tx),
+        oldestFilmPurgeSeconds: await oldestFilmPurgeSeconds(tx),
       }))
       .catch(() => UNKNOWN),
   )
@@ -88,11 +91,20 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
     },
   })
   new Gauge({
+    name: 'film_purge_oldest_due_seconds',
+    help: 'How long the purge of the oldest deleted or withdrawn film has been due; 0 when none is, NaN when the database does not answer',
+    registers,
+    async collect() {
+      this.set((await backlog()).oldestFilmPurgeSeconds)
+    },
+  })
+  new Gauge({
     name: 'projector_waiting',
-    help: 'TranscodeJobs whose state is not recorded yet',
+    help: 'Resources whose state is not recorded yet',
+    labelNames: ['kind'],
     registers,
     collect() {
-      this.set(waiting())
+      for (const [kind, resources] of Object.entries(waiting())) this.set({ kind }, resources)
     },
   })
   const published = new Counter({
@@ -109,14 +121,14 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
   })
   const projected = new Counter({
     name: 'projector_written_total',
-    help: 'Conversion states recorded',
-    labelNames: ['state'],
+    help: 'States of resources recorded',
+    labelNames: ['kind', 'state'],
     registers,
   })
   const repaired = new Counter({
     name: 'sweep_repaired_total',
-    help: 'Conversions that the sweep had to repair; more than a few mean regular losses',
-    labelNames: ['repair'],
+    help: 'Conversions and renders that the sweep had to repair; more than a few mean regular losses',
+    labelNames: ['kind', 'repair'],
     registers,
   })
   const batches = new Counter({
@@ -150,8 +162,8 @@ export function openWorkerMetrics(db: Database, waiting: () => number): WorkerMe
   return {
     onPublished: (type) => published.inc({ type }),
     onFailed: (type, step) => failed.inc({ type, step }),
-    onProjected: (state) => projected.inc({ state }),
-    onRepaired: (repair) => repaired.inc({ repair }),
+    onProjected: (kind, state) => projected.inc({ kind, state }),
+    onRepaired: (kind, repair) => repaired.inc({ kind, repair }),
     onBatched: (priority, images) => {
       batches.inc({ priority })
       batched.inc({ priority }, images)

@@ -1,4 +1,6 @@
 import type { RequestListener } from 'node:http'
+import { HIGHLIGHT_RENDERS } from '../../crds/highlight-render.ts'
+import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import type { EventBus } from '../../lib/runtime/event-bus/event-bus.ts'
@@ -51,9 +53,10 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
   const { config, db, log } = parts
   const state = readiness(db)
   let followers: { projector: ConversionFollower; renders: RenderFollower } | undefined
-  const metrics = openWorkerMetrics(db, () =>
-    followers ? followers.projector.waiting() + followers.renders.waiting() : 0,
-  )
+  const metrics = openWorkerMetrics(db, () => ({
+    [TRANSCODE_JOBS.kind]: followers?.projector.waiting() ?? 0,
+    [HIGHLIGHT_RENDERS.kind]: followers?.renders.waiting() ?? 0,
+  }))
   // The parts that can fail start first: a port in use must not leave loops running.
   const health = await serveAside(probes(state.ready, log), config.HOST, config.HEALTH_PORT)
   let metricsServer: SideServer

@@ -31,6 +31,9 @@ export async function testStore(t: Teardown) {
   return { folder, storeFolder, store: openFolderStore({ folder: storeFolder }) }
 }
 
+/** A cluster without highlights, for sweeps. */
+export const noRenders = { reflection: { list: () => [] } }
+
 /** An in-process cluster in which nobody acts but the test. */
 export function testCluster(t: Teardown) {
   const cluster = openLocalCluster({ closeGraceSeconds: 0 })

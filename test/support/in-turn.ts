@@ -36,3 +36,33 @@ export async function inTurn<T>(
     holder.release()
   }
 }
+
+/**
+ * Whether `request` waits for the first of two rows without holding the second: then a transaction that locks both in
+ * this order, as all do, ends before it, and neither waits for the other in turn.
+ */
+export async function locksInOrder(
+  database: Pick<TestDatabase, 'admin'>,
+  table: string,
+  [first, second]: readonly [string, string],
+  request: () => Promise<unknown>,
+): Promise<boolean> {
+  const holder = await database.admin.connect()
+  const lock = (id: string) => holder.query(`select from ${table} where id = $1 for share nowait`, [id])
+  try {
+    await holder.query('begin')
+    await lock(first)
+    const answer = request()
+    await eventually('it to wait', async () => (await waitingIn(database)) > 0)
+    const isFree = await lock(second).then(
+      () => true,
+      () => false,
+    )
+    await holder.query('rollback')
+    await answer
+    return isFree
+  } finally {
+    await holder.query('rollback')
+    holder.release()
+  }
+}

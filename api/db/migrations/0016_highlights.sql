@@ -56,13 +56,18 @@ create table highlights (
   deleted_at timestamptz,
   deleted_by uuid references users,
   -- When the worker next deletes what is below its prefix: a pod on a lost node may write long after its resource was
-  -- deleted. Null when the film stays, and after the last look.
+  -- deleted. Null when the film stays, and after the last look at a film that was withdrawn; after the last look at a
+  -- deleted highlight the row is deleted.
   purge_at timestamptz,
+  -- Until then no other worker purges it.
+  purge_lease_until timestamptz,
   -- How often the prefix has been found empty.
   purge_looks integer not null default 0
 );
 create index highlights_of_org on highlights (org_id, created_at desc, id desc) where deleted_at is null;
 create index highlights_of_creator on highlights (org_id, created_by, created_at desc, id desc) where deleted_at is null;
+create index highlights_in_album on highlights (album_id, created_at desc, id desc) where deleted_at is null;
+-- For the foreign key: the deletion of an album looks at the deleted ones as well.
 create index highlights_of_album on highlights (album_id) where album_id is not null;
 -- What the sweep and the purge look at: few rows, whatever the size of the table.
 create index highlights_unfinished on highlights (updated_at) where status = 'processing' and deleted_at is null;

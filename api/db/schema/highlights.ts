@@ -52,6 +52,7 @@ export const highlights = pgTable('highlights', {
   deletedAt: time(),
   deletedBy: uuid(),
   purgeAt: time(),
+  purgeLeaseUntil: time(),
   purgeLooks: integer().notNull().default(0),
 })
 export type HighlightRow = typeof highlights.$inferSelect

@@ -14,8 +14,8 @@ const LEASE_SECONDS = 600
 
 /**
  * Housekeeping, as keepsake_worker: removes the files of films that were deleted or withdrawn, or could not be finished,
- * and looks again a few times, as a pod may write for a while after its resource was deleted. Every step may run twice.
- * Returns how many objects it has deleted.
+ * and looks again a few times, as a pod may write for a while after its resource was deleted. The last look at a deleted
+ * highlight deletes its row. Every step may run twice. Returns how many objects it has deleted.
  */
 export async function purgeFilms(deps: FilmPurgeDeps, o: PurgeOptions = {}): Promise<number> {
   const { batch = 100, leaseSeconds = LEASE_SECONDS, signal } = o
@@ -45,6 +45,6 @@ async function purgeFilm(deps: FilmPurgeDeps, film: Film): Promise<number> {
   // What wrote once may write again: the looks start over.
   const looks = found > 0 || wasRunning ? 0 : film.looks
   const next = nextLook(looks)
-  await deps.db.inTransaction({}, (tx) => recordPurge(tx, film.id, next && { ...next, looks: looks + 1 }))
+  await deps.db.inTransaction({}, (tx) => recordPurge(tx, film, next && { ...next, looks: looks + 1 }))
   return found
 }

@@ -1,4 +1,4 @@
-import { and, asc, eq, gt, inArray, isNotNull, isNull, lte, or, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, isNotNull, isNull, lte, ne, or, sql } from 'drizzle-orm'
 import type { HighlightManifest } from '../../../lib/contract/highlight-manifest.ts'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
@@ -189,7 +189,14 @@ export async function updateCompleted(
 }
 
 /** The film is withdrawn, and its files are removed. */
-const withdrawn = { status: 'failed', outputPrefix: null, hlsMaster: null, purgeAt: sql`now()`, purgeLooks: 0 } as const
+const withdrawn = {
+  status: 'failed',
+  outputPrefix: null,
+  hlsMaster: null,
+  purgeAt: sql`now()`,
+  purgeLeaseUntil: null,
+  purgeLooks: 0,
+} as const
 
 /** False when the render was over already. */
 export async function updateFailed(tx: Tx, key: RenderKey, error: HighlightError, run?: Run): Promise<boolean> {
@@ -200,25 +207,38 @@ export async function updateFailed(tx: Tx, key: RenderKey, error: HighlightError
   return rowCount === 1
 }
 
-/** Withdraws the films, finished or not, in which media items of this user are. Returns how many there were. */
+/**
+ * Withdraws the films, finished or not, in which media items of this user are, and removes the captions of these. Returns
+ * how many films there were.
+ */
 export async function withdrawFilmsOf(
   tx: Tx,
   o: { userId: Uuid; error: HighlightError; limit: number },
 ): Promise<number> {
-  const chosen = await tx
+  const isLeft = or(
+    sql`${highlights.error} ->> 'code' is distinct from ${o.error.code}`,
+    // A film that was withdrawn for another user.
+    ne(highlightItems.caption, ''),
+  )
+  const rows = await tx
     .selectDistinct({ id: highlights.id })
     .from(highlights)
     .innerJoin(highlightItems, eq(highlightItems.highlightId, highlights.id))
-    .where(
-      and(
-        eq(highlightItems.uploaderId, o.userId),
-        sql`${highlights.error} ->> 'code' is distinct from ${o.error.code}`,
-      ),
-    )
+    .where(and(eq(highlightItems.uploaderId, o.userId), isLeft))
     .orderBy(asc(highlights.id))
     .limit(o.limit)
-  if (chosen.length === 0) return 0
+  if (rows.length === 0) return 0
+  const ids = rows.map(({ id }) => id)
+  // One statement: a film is never withdrawn with the captions left.
+  const blanked = tx.$with('blanked').as(
+    tx
+      .update(highlightItems)
+      .set({ caption: '' })
+      .where(and(inArray(highlightItems.highlightId, ids), eq(highlightItems.uploaderId, o.userId)))
+      .returning({ highlightId: highlightItems.highlightId }),
+  )
   await tx
+    .with(blanked)
     .update(highlights)
     .set({
       ...ended(undefined),
@@ -227,47 +247,65 @@ export async function withdrawFilmsOf(
       renderState: 'failed',
       error: o.error,
     })
-    .where(
-      inArray(
-        highlights.id,
-        chosen.map(({ id }) => id),
-      ),
-    )
-  return chosen.length
+    .where(inArray(highlights.id, ids))
+  return ids.length
 }
 
 /** Claims films whose files are to be removed. Until the lease ends no other worker gets them. */
 export async function claimPurges(tx: Tx, o: { limit: number; leaseSeconds: number }) {
-  const due = tx
-    .select({ id: highlights.id })
-    .from(highlights)
-    .where(lte(highlights.purgeAt, sql`now()`))
-    .orderBy(asc(highlights.purgeAt))
-    .limit(o.limit)
-    .for('update', { skipLocked: true })
+  // A common table expression with FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.
+  const due = tx.$with('due').as(
+    tx
+      .select({ id: highlights.id })
+      .from(highlights)
+      .where(and(lte(highlights.purgeAt, sql`now()`), sql`coalesce(${highlights.purgeLeaseUntil} <= now(), true)`))
+      .orderBy(asc(highlights.purgeAt))
+      .limit(o.limit)
+      .for('update', { skipLocked: true }),
+  )
   return tx
+    .with(due)
     .update(highlights)
-    .set({ purgeAt: sql`now() + make_interval(secs => ${o.leaseSeconds})` })
-    .where(inArray(highlights.id, due))
+    .set({ purgeLeaseUntil: sql`now() + make_interval(secs => ${o.leaseSeconds})` })
+    .where(inArray(highlights.id, sql`(select id from ${due})`))
     .returning({
       id: highlights.id,
       orgId: highlights.orgId,
       generation: highlights.generation,
+      version: highlights.version,
       looks: highlights.purgeLooks,
     })
 }
 
-/** When to look next; undefined for never again. */
+/**
+ * When to look next; undefined for never again: then a deleted highlight goes, with its items. Does nothing if the
+ * highlight changed since it was claimed: one that was deleted meanwhile has its looks before it.
+ */
 export async function recordPurge(
   tx: Tx,
-  id: Uuid,
+  film: { id: Uuid; version: number },
   next: { looks: number; inSeconds: number } | undefined,
 ): Promise<void> {
+  const isUnchanged = and(
+    eq(highlights.id, film.id),
+    eq(highlights.version, film.version),
+    isNotNull(highlights.purgeAt),
+  )
+  if (!next) await tx.delete(highlights).where(and(isUnchanged, isNotNull(highlights.deletedAt)))
   await tx
     .update(highlights)
     .set({
       purgeLooks: next?.looks ?? 0,
       purgeAt: next ? sql`now() + make_interval(secs => ${next.inSeconds})` : null,
+      purgeLeaseUntil: null,
     })
-    .where(and(eq(highlights.id, id), isNotNull(highlights.purgeAt)))
+    .where(isUnchanged)
+}
+
+/** How long the oldest film has been due for its purge, in seconds; 0 when none is. */
+export async function oldestFilmPurgeSeconds(tx: Tx): Promise<number> {
+  const { rows } = await tx.execute<{ seconds: number }>(sql`
+    select greatest(0, coalesce(extract(epoch from now() - min(purge_at)), 0))::float8 as seconds
+    from ${highlights} where purge_at is not null`)
+  return rows[0]?.seconds ?? 0
 }

@@ -6,7 +6,7 @@ import type { Clock } from '../../../lib/runtime/clock.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import type { SweepOptions } from '../../media/conversion/sweep.ts'
-import { type Repair, type ResourceSeen, repairOf } from '../../media/conversion/sweep-plan.ts'
+import { type Queue, queueOf, type Repair, type ResourceSeen, repairOf } from '../../media/conversion/sweep-plan.ts'
 import { removeResource } from '../../worker/remove-resource.ts'
 import { failRender } from './commands.ts'
 import { factsOf, type RenderFact } from './facts.ts'
@@ -18,9 +18,10 @@ import { type RenderDeps, startRender, stopForDeletedSource } from './start.ts'
 export interface RenderSweepDeps extends RenderDeps {
   store: ObjectStore
   renders: Pick<RenderFollower, 'reflection' | 'lookAgain'>
+  projector: Queue['projector']
   log: Log
   clock: Clock
-  onRepaired?(repair: Repair): void
+  onRepaired?(kind: string, repair: Repair): void
 }
 
 /** Compares Postgres with the cluster and repairs what an interruption left. Any number of workers may do so. */
@@ -58,7 +59,7 @@ async function repair(deps: RenderSweepDeps, options: SweepOptions, highlight: R
   const seen = { resource: render && seenOf(render, highlight), isCommitted, marginSeconds: options.marginSeconds }
   const move = repairOf({ ...seen, now: deps.clock.now(), others: () => queueOf(deps) })
   if (move === 'wait') return
-  deps.onRepaired?.(move)
+  deps.onRepaired?.(HIGHLIGHT_RENDERS.kind, move)
   deps.log.info({ highlight: highlight.id, move }, 'repairing a render')
   if (move === 'create') await startRender(deps, highlight.id)
   else if (move === 'project') await project(deps, highlight, render)
@@ -117,9 +118,6 @@ async function timeOut(deps: RenderSweepDeps, highlight: Render): Promise<void> 
     mediaId: null,
   })
 }
-
-const queueOf = ({ renders }: RenderSweepDeps) =>
-  renders.reflection.list().map(({ metadata, status }) => ({ creationTimestamp: metadata.creationTimestamp, status }))
 
 function seenOf(render: HighlightRenderObject, highlight: Render): ResourceSeen {
   // Applies the defaults as the API server does: a resource without them would have no deadline.

@@ -4,6 +4,7 @@ import type { Tx } from '../../db/db.ts'
 import { media } from '../../db/schema/media.ts'
 import { organizations } from '../../db/schema/organizations.ts'
 import type { OrganizationSeen } from './admission-plan.ts'
+import { lockMedia } from './queries.ts'
 
 // Must match the predicates of the indexes media_admitted and media_waiting literally: the planner requires it.
 const unfinished = sql`kind = 'video' and upload_status = 'processing' and deleted_at is null`
@@ -54,6 +55,7 @@ export async function findOrganizations(tx: Tx, orgIds: readonly Uuid[], limit: 
 
 /** `updated_at` moves too: the sweep counts its deadlines from the admission and not from the upload. */
 export async function admitVideos(tx: Tx, ids: readonly Uuid[]): Promise<void> {
+  await lockMedia(tx, ids)
   await tx
     .update(media)
     .set({ conversionAdmittedAt: sql`now()`, updatedAt: sql`now()` })

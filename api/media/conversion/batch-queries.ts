@@ -84,23 +84,14 @@ async function findWaiting(tx: Tx, where: ReturnType<typeof sql>, limit: number)
 
 /**
  * Puts images into a new batch, except those that were deleted meanwhile, and returns its members; without any there is
- * no batch. `updated_at` moves too: the sweep counts its deadlines from here.
+ * no batch. `updated_at` moves too: the sweep counts its deadlines from here. Call it with the images locked.
  */
 export async function formBatch(
   tx: Tx,
   batch: Uuid,
   planned: { ids: readonly Uuid[]; priority: BatchPriority },
 ): Promise<Uuid[]> {
-  // Locks in order of id, so that two transactions that change several rows cannot wait for each other.
-  const free = await tx
-    .select({ id: media.id })
-    .from(media)
-    .where(and(inArray(media.id, [...planned.ids]), isWaiting))
-    .orderBy(asc(media.id))
-    .for('no key update')
-  const ids = free.map(({ id }) => id)
-  if (ids.length === 0) return []
-  await tx
+  const members = await tx
     .update(media)
     .set({
       conversionBatch: batch,
@@ -108,8 +99,9 @@ export async function formBatch(
       conversionAdmittedAt: sql`now()`,
       updatedAt: sql`now()`,
     })
-    .where(inArray(media.id, ids))
-  return ids
+    .where(and(inArray(media.id, [...planned.ids]), isWaiting))
+    .returning({ id: media.id })
+  return members.map(({ id }) => id)
 }
 
 /** All members of a batch, in the order of its inputs: those that are over or deleted as well. */

@@ -11,6 +11,7 @@ import {
   waitingNeeded,
 } from './batch-plan.ts'
 import { findOrganizationImages, formBatch, hasWaiting, listWaitingOrganizations } from './batch-queries.ts'
+import { lockMedia } from './queries.ts'
 import { type ConversionDeps, startBatch } from './start.ts'
 
 /** Puts waiting images into batches, as far as their organizations have slots, and starts the batches. */
@@ -110,6 +111,11 @@ async function formBatches(db: Database, orgId: Uuid, limits: BatchLimits) {
     await lockAdmissions(tx, [orgId])
     // Separate statements: the locking statement sees the batches as they were before it waited.
     const plan = batchesOf(await findOrganizationImages(tx, orgId, waitingNeeded(limits)), limits)
+    // Locks batch by batch would not be in order of id: this and the creation of a highlight could wait for each other.
+    await lockMedia(
+      tx,
+      plan.batches.flatMap(({ ids }) => ids),
+    )
     const batches: FormedBatch[] = []
     for (const planned of plan.batches) {
       const id = newUuid()

@@ -1,4 +1,4 @@
-import { and, asc, eq, getTableColumns, gt, isNotNull, isNull, or, sql } from 'drizzle-orm'
+import { and, asc, eq, getTableColumns, gt, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Manifest } from '../../../lib/contract/manifest.ts'
 import type { Tx } from '../../db/db.ts'
@@ -32,6 +32,16 @@ export async function findConversion(tx: Tx, id: Uuid) {
   return row
 }
 export type Conversion = NonNullable<Awaited<ReturnType<typeof findConversion>>>
+
+/** In order of id, as every transaction that locks several media items: otherwise two could wait for each other. */
+export async function lockMedia(tx: Tx, ids: readonly Uuid[]): Promise<void> {
+  await tx
+    .select({ id: media.id })
+    .from(media)
+    .where(inArray(media.id, [...ids]))
+    .orderBy(asc(media.id))
+    .for('no key update')
+}
 
 /** A video that was deleted during its conversion. */
 export async function findInterrupted(tx: Tx, id: Uuid): Promise<ConversionKey | undefined> {

@@ -23,9 +23,27 @@ export interface RepairSeen {
   isCommitted: boolean
   marginSeconds: number
   now: Date
-  /** All known resources; called only where they matter. */
-  others?: () => Iterable<Pick<ResourceSeen, 'creationTimestamp' | 'status'>>
+  /** All known resources of all kinds; called only where they matter. */
+  others?: () => Iterable<Queued>
 }
+
+type Queued = Pick<ResourceSeen, 'creationTimestamp' | 'status'>
+interface Followed {
+  reflection: {
+    list(): readonly { metadata: { creationTimestamp?: string | undefined }; status?: RunStatus | undefined }[]
+  }
+}
+
+/** What waits for the same nodes: a film may have to wait for a long backlog of videos, and the other way round. */
+export interface Queue {
+  projector: Followed
+  renders: Followed
+}
+
+export const queueOf = ({ projector, renders }: Queue): Queued[] =>
+  [projector, renders].flatMap(({ reflection }) =>
+    reflection.list().map(({ metadata, status }) => ({ creationTimestamp: metadata.creationTimestamp, status })),
+  )
 
 export function repairOf(seen: RepairSeen): Repair {
   const { resource, isCommitted, marginSeconds, now } = seen
@@ -43,7 +61,7 @@ export function repairOf(seen: RepairSeen): Repair {
  * When the resources created no later than this pending one last worked, in milliseconds since the epoch. Later ones do
  * not count: a resource that all others overtake waits for something else.
  */
-function lastMoveOfQueue(resource: ResourceSeen, others: Iterable<Pick<ResourceSeen, 'creationTimestamp' | 'status'>>) {
+function lastMoveOfQueue(resource: ResourceSeen, others: Iterable<Queued>) {
   const created = Date.parse(resource.creationTimestamp ?? '')
   if (resource.status?.phase !== 'Pending') return 0
   let last = 0

@@ -16,7 +16,7 @@ import { type Fact, factsOf } from './facts.ts'
 import { type ConversionFollower, projectFact, type TranscodeJobObject } from './project.ts'
 import { type Conversion, listProcessing } from './queries.ts'
 import { startBatch, startConversion } from './start.ts'
-import { type Repair, type ResourceSeen, repairOf } from './sweep-plan.ts'
+import { type Queue, queueOf, type Repair, type ResourceSeen, repairOf } from './sweep-plan.ts'
 import { batchJobName, transcodeJobName } from './transcode-spec.ts'
 
 export interface SweepDeps {
@@ -25,11 +25,12 @@ export interface SweepDeps {
   cluster: Cluster
   namespace: string
   projector: Pick<ConversionFollower, 'reflection' | 'lookAgain'>
+  renders: Queue['renders']
   admission: Pick<Admission, 'fill'>
   batches: Pick<Batches, 'fill'>
   log: Log
   clock: Clock
-  onRepaired?(repair: Repair): void
+  onRepaired?(kind: string, repair: Repair): void
 }
 
 export interface SweepOptions {
@@ -88,7 +89,7 @@ async function repair(deps: SweepDeps, options: SweepOptions, media: Conversion)
   const seen = { resource: job && seenOf(job, media.id, prefix), isCommitted, marginSeconds: options.marginSeconds }
   const move = repairOf({ ...seen, now: deps.clock.now(), others: () => queueOf(deps) })
   if (move === 'wait') return
-  deps.onRepaired?.(move)
+  deps.onRepaired?.(TRANSCODE_JOBS.kind, move)
   deps.log.info({ media: media.id, move }, 'repairing a conversion')
   if (move === 'create') await start(deps, media)
   else if (move === 'give-up') await giveUp(deps, media, job)
@@ -154,9 +155,6 @@ async function timeOut(deps: SweepDeps, media: Conversion): Promise<void> {
   deps.log.error({ media: media.id, generation: media.generation }, 'giving up a conversion: no sign of life')
   await failConversion(deps.db, media, { code: 'TIMEOUT', message: 'The conversion exceeded its time limit' })
 }
-
-const queueOf = ({ projector }: SweepDeps) =>
-  projector.reflection.list().map(({ metadata, status }) => ({ creationTimestamp: metadata.creationTimestamp, status }))
 
 function seenOf(job: TranscodeJobObject, mediaId: Uuid, prefix: string): ResourceSeen {
   // Applies the defaults as the API server does: a resource without them would have no deadline.

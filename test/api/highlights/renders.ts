@@ -1,18 +1,23 @@
 import t from 'tap'
-import { eraseHighlightsOf, failForDeletedSource } from '../../../api/highlights/render/commands.ts'
+import { eraseHighlightsOf, failForDeletedSource, failRender } from '../../../api/highlights/render/commands.ts'
 import { followRenders, projectRender } from '../../../api/highlights/render/project.ts'
 import { purgeFilms } from '../../../api/highlights/render/purge.ts'
+import { claimPurges } from '../../../api/highlights/render/queries.ts'
 import { highlightReactions } from '../../../api/highlights/render/reactions.ts'
 import { highlightRenderFor } from '../../../api/highlights/render/render-spec.ts'
 import { startRender } from '../../../api/highlights/render/start.ts'
 import { sweepRenders } from '../../../api/highlights/render/sweep.ts'
+import { transcodeJobFor } from '../../../api/media/conversion/transcode-spec.ts'
 import type { FollowOptions } from '../../../api/worker/follow.ts'
+import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
 import { HIGHLIGHT_RENDERS, parseHighlightRender } from '../../../crds/highlight-render.ts'
 import type { RunStatus } from '../../../crds/run.ts'
+import { TRANSCODE_JOBS } from '../../../crds/transcode-job.ts'
 import type { OutboxMessage } from '../../../lib/contract/events.ts'
+import { newUuid } from '../../../lib/contract/ids.ts'
 import { manifestKey, masterKey } from '../../../lib/contract/object-keys.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
-import { ClusterError } from '../../../lib/runtime/kube/cluster.ts'
+import { ClusterError, type Resource } from '../../../lib/runtime/kube/cluster.ts'
 import { pathOf, startTestApi, uuidOf } from '../../support/api.ts'
 import { failed, NAMESPACE, running, succeeded, testCluster } from '../../support/conversion-world.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -310,14 +315,18 @@ t.test('two identical requests make one highlight', async (t) => {
   t.equal((await sql(`select from highlights where created_by = $1`, [another.id])).length, 1)
 })
 
-const sweep = (change: object = {}, clock = systemClock) => {
-  const renders = {
-    reflection: cluster.reflect(HIGHLIGHT_RENDERS, { onSet() {}, onDelete() {} }, { namespace: NAMESPACE }),
-    lookAgain() {},
-  }
-  const all = { ...deps, renders: renders as never, clock }
+const sweep = async (change: object = {}, clock = systemClock) => {
+  const reflect = (resource: Resource) =>
+    cluster.reflect<never>(resource, { onSet() {}, onDelete() {} }, { namespace: NAMESPACE })
+  const renders = { reflection: reflect(HIGHLIGHT_RENDERS), lookAgain() {} }
+  const projector = { reflection: reflect(TRANSCODE_JOBS) }
+  await projector.reflection.synced()
   const options = { idleSeconds: 0, marginSeconds: 3600, giveUpSeconds: 3600, ...change }
-  return sweepRenders(all, options).finally(() => renders.reflection.stop())
+  const repairs: string[] = []
+  const onRepaired = (kind: string, repair: string) => repairs.push(`${kind} ${repair}`)
+  await sweepRenders({ ...deps, renders, projector, clock, onRepaired }, options)
+  await Promise.all([renders.reflection.stop(), projector.reflection.stop()])
+  return repairs
 }
 
 t.test('the sweep finishes what was left', async (t) => {
@@ -329,7 +338,7 @@ t.test('the sweep finishes what was left', async (t) => {
   await cluster.delete(HIGHLIGHT_RENDERS, keyOf(cleaned), {})
   const media = (await get(gone)).data.media_ids[0]
   await world.deleteMedia(media)
-  await sweep()
+  t.ok((await sweep()).includes('HighlightRender create'))
   t.ok(await render(lost), 'a resource that is missing is made')
   t.equal((await get(cleaned)).data.status, 'completed', 'a film whose resource is gone counts')
   t.match((await get(gone)).data, { status: 'failed', error: { code: 'SOURCE_DELETED' } })
@@ -359,14 +368,31 @@ t.test('a resource with the name of a render that is about something else is rep
   }
 })
 
+const DAY = 86_400_000
+const inThirtyDays = new Date(Date.now() + 30 * DAY)
+const later = { ...systemClock, now: () => inThirtyDays }
+
 t.test('a render without a sign of life is given up', async (t) => {
   const id = await rendering()
   await show(id, { phase: 'Pending', attempts: 0 })
-  const DAY = 86_400_000
-  const later = { ...systemClock, now: () => new Date(Date.now() + 30 * DAY) }
   await sweep({ giveUpSeconds: 365 * 86_400 }, later)
   t.match((await get(id)).data, { status: 'failed', error: { code: 'TIMEOUT' } })
   t.equal(await render(id), undefined)
+})
+
+t.test('a render that waits behind videos is not given up while one of them is being converted', async (t) => {
+  const video = transcodeJobFor({ id: newUuid(), orgId, generation: 1 }, NAMESPACE)
+  await cluster.create(TRANSCODE_JOBS, video)
+  const key = { namespace: NAMESPACE, name: video.metadata.name }
+  const startTime = new Date(inThirtyDays.getTime() - 60_000).toISOString()
+  await cluster.applyStatus(TRANSCODE_JOBS, key, { phase: 'Running', attempts: 1, startTime }, 'test')
+  const id = await rendering()
+  await show(id, { phase: 'Pending', attempts: 0 })
+  await sweep({ giveUpSeconds: 365 * 86_400 }, later)
+  t.equal((await get(id)).data.status, 'processing')
+  await cluster.delete(TRANSCODE_JOBS, key)
+  await sweep({ giveUpSeconds: 365 * 86_400 }, later)
+  t.equal((await get(id)).data.status, 'failed')
 })
 
 const objects = (id: string) => api.keys(`org/${orgId}/highlights/${uuid(id)}/`)
@@ -392,7 +418,64 @@ t.test('deletion stops the render and removes the film, and looks again', async 
     await sql('update highlights set purge_at = now() where id = $1', [uuid(id)])
     await purge()
   }
-  t.equal((await row(id))?.purge_at, null)
+  t.equal(await row(id), undefined, 'after the last look no title is left')
+  t.strictSame(await world.itemsOf(id), [], 'and no caption')
+})
+
+/** A film that could not be finished, before the last look at its files. */
+async function lastLook(): Promise<string> {
+  const id = await rendering()
+  await failRender(db, keyIn(id), { code: 'INTERNAL', message: 'x', mediaId: null })
+  await purge()
+  await sql('update highlights set purge_looks = 4, purge_at = now() where id = $1', [uuid(id)])
+  return id
+}
+
+t.test('the last look at a film that could not be made leaves its highlight', async (t) => {
+  const id = await lastLook()
+  await purge()
+  t.match(await row(id), { title: 'Summer', purge_at: null, purge_looks: 0 })
+  t.equal((await get(id)).data.status, 'failed')
+})
+
+t.test('a highlight that is deleted during the last look at its film is purged as deleted', async (t) => {
+  const id = await lastLook()
+  const deletePrefix: typeof store.deletePrefix = async (prefix) => {
+    if (prefix.includes(uuid(id))) await remove(id)
+    return store.deletePrefix(prefix)
+  }
+  await purgeFilms({ ...deps, store: { ...store, deletePrefix } })
+  t.match(await row(id), { purge_at: Date, purge_lease_until: null }, 'it stays due')
+  await purge()
+  t.equal(await row(id), undefined)
+})
+
+t.test('a claimed film is of one worker until its lease ends', async (t) => {
+  const [one, other] = [await rendering(), await rendering()]
+  for (const id of [one, other]) await remove(id)
+  const claim = (leaseSeconds: number) =>
+    db.inTransaction({}, (tx) => claimPurges(tx, { limit: 1, leaseSeconds })).then((films) => films.map((f) => f.id))
+  const [first, second] = [await claim(60), await claim(0)]
+  t.strictSame([...first, ...second].sort(), [uuid(one), uuid(other)].sort())
+  t.strictSame(await claim(60), second)
+  t.strictSame(await claim(60), [])
+  await sql('update highlights set purge_lease_until = null')
+  await purge()
+})
+
+t.test('a film that cannot be purged stays due, also while it is claimed', async (t) => {
+  const metrics = openWorkerMetrics(db, () => ({}))
+  const due = async () => Number(/^film_purge_oldest_due_seconds (.+)$/m.exec((await metrics.text()).body)?.[1])
+  t.equal(await due(), 0)
+  const id = await rendering()
+  await remove(id)
+  await sql(`update highlights set purge_at = now() - interval '3 hours' where id = $1`, [uuid(id)])
+  const deletePrefix = () => Promise.reject(new Error('refused'))
+  await purgeFilms({ ...deps, store: { ...store, deletePrefix } })
+  t.ok((await due()) >= 3 * 3600)
+  await sql('update highlights set purge_lease_until = now() where id = $1', [uuid(id)])
+  await purge()
+  t.equal(await due(), 0)
 })
 
 t.test('what a failed render left is removed; a finished film stays', async (t) => {
@@ -411,6 +494,9 @@ t.test('what a failed render left is removed; a finished film stays', async (t) 
 t.test('the films of an erased user are withdrawn, finished or not', async (t) => {
   const { admin } = people
   const theirs = await aMedia({ by: admin })
+  const shared = await rendering({ media: [await aMedia(), theirs, await aMedia({ by: another })] })
+  const captions = async () => (await world.itemsOf(shared)).map(({ caption }) => caption)
+  await sql(`update highlight_items set caption = 'Ann' where highlight_id = $1`, [uuid(shared)])
   const [finished, unfinished, foreign] = [
     await rendering({ media: [theirs, await aMedia()] }),
     await rendering({ media: [theirs] }),
@@ -422,8 +508,12 @@ t.test('the films of an erased user are withdrawn, finished or not', async (t) =
   const { variants } = await until(finished, 'completed')
   // The media items of the user may be purged before.
   await sql('delete from media where id = $1', [uuidOf('media', theirs)])
-  t.equal(await eraseHighlightsOf(db, admin.id), 2)
+  t.equal(await eraseHighlightsOf(db, admin.id), 3)
+  t.strictSame(await captions(), ['Ann', '', 'Ann'], 'what was said about their media items is gone')
   t.equal(await eraseHighlightsOf(db, admin.id), 0, 'a second time finds nothing')
+  t.equal(await eraseHighlightsOf(db, another.id), 1, 'a film that was withdrawn for another user')
+  t.strictSame(await captions(), ['Ann', '', ''])
+  t.equal(await eraseHighlightsOf(db, another.id), 0)
   for (const id of [finished, unfinished]) {
     const { data } = await get(id)
     t.match(data, { status: 'failed', error: { code: 'SOURCE_ERASED' }, duration_sec: null, placeholder: null })

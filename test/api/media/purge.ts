@@ -23,6 +23,7 @@ import {
   conversionWorld,
   failed,
   NAMESPACE,
+  noRenders,
   running,
   succeeded,
   testCluster,
@@ -287,7 +288,7 @@ async function aWorker(t: { teardown(fn: () => Promise<void>): void }) {
   t.teardown(() => admission.stop())
   const batches = startBatches(base, { interactive: 100, backfill: 100, backoffMs: () => 10 })
   t.teardown(() => batches.stop())
-  const deps = { ...base, projector, admission, batches }
+  const deps = { ...base, projector, renders: noRenders, admission, batches }
   return {
     admission,
     react: runReactions([conversionReactions({ ...base, admission, batches })]),
@@ -436,7 +437,7 @@ t.test('an image whose conversion ended while it was deleted is completed after 
 })
 
 t.test('metrics count what was purged and what could not be, and how long the oldest has been due', async (t) => {
-  const metrics = openWorkerMetrics(db, () => 0)
+  const metrics = openWorkerMetrics(db, () => ({}))
   const figure = async (name: string) =>
     Number(new RegExp(`^${name} (.+)$`, 'm').exec((await metrics.text()).body)?.[1])
   const [due, stuck] = [await aWholeVideo(), await aWholeVideo()]

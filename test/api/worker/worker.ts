@@ -85,7 +85,8 @@ t.test('from the upload to the announcement, with two workers', async (t) => {
   const metrics = await (await fetch(`${first?.metricsUrl}/metrics`)).text()
   t.match(metrics, /^outbox_unpublished 0$/m)
   t.match(metrics, /^outbox_oldest_seconds 0$/m)
-  t.match(metrics, /^projector_waiting \d+$/m)
+  for (const kind of ['TranscodeJob', 'HighlightRender'])
+    t.match(metrics, new RegExp(`^projector_waiting\\{kind="${kind}"\\} \\d+$`, 'm'))
   t.match(metrics, /^conversions_waiting 0$/m)
   t.match(metrics, /^images_waiting 0$/m)
   t.match(metrics, /^process_cpu_seconds_total /m)
@@ -97,6 +98,11 @@ t.test('from the upload to the announcement, with two workers', async (t) => {
     )
     return counts.reduce((sum, n) => sum + Number(n ?? 0), 0)
   }
+  const written = /^projector_written_total\{kind="TranscodeJob",state="succeeded"\} [1-5]$/m
+  await eventually('a conversion recorded', async () => {
+    const texts = await Promise.all(workers.map(async (w) => (await fetch(`${w.metricsUrl}/metrics`)).text()))
+    return texts.some((text) => written.test(text))
+  })
   await eventually('five uploads counted', async () => (await published('MediaUploaded')) === 5)
   await eventually('five conversions counted', async () => (await published('MediaTranscoded')) === 5)
 })
@@ -110,7 +116,8 @@ t.test('a media item whose conversion ended while it was in the trash is complet
   await admin.query('update media set deleted_at = now(), deleted_by = uploader_id where id = $1', [id])
   await world.writeOutput(id)
   await world.setStatus(id, succeeded(id))
-  const isIdle = async () => /^projector_waiting 0$/m.test(await (await fetch(`${worker.metricsUrl}/metrics`)).text())
+  const isIdle = async () =>
+    /^projector_waiting\{kind="TranscodeJob"\} 0$/m.test(await (await fetch(`${worker.metricsUrl}/metrics`)).text())
   await eventually('the projector has seen it', isIdle)
   t.equal((await world.row(id))['upload_status'], 'processing', 'the result of what is deleted does not count')
   await database.worker.inTransaction({}, async (tx) => {
@@ -155,6 +162,7 @@ t.test('without its database it is alive, not ready, and still shows metrics', a
   t.match(metrics, /^conversions_waiting Nan$/im)
   t.match(metrics, /^images_waiting Nan$/im)
   t.match(metrics, /^purge_oldest_due_seconds Nan$/im)
+  t.match(metrics, /^film_purge_oldest_due_seconds Nan$/im)
   t.match(metrics, /^outbox_oldest_seconds Nan$/im, 'in the first scrape as well')
 })
 
@@ -170,10 +178,11 @@ t.test('all figures of the backlog are of the moment of the scrape, for one look
         conversionsWaiting: looks * 1000,
         imagesWaiting: looks * 10,
         oldestPurgeSeconds: looks * 10_000,
+        oldestFilmPurgeSeconds: looks * 100_000,
       }
     },
   }
-  const metrics = openWorkerMetrics(growing as unknown as Database, () => 0)
+  const metrics = openWorkerMetrics(growing as unknown as Database, () => ({}))
   for (const look of [1, 2]) {
     const { body } = await metrics.text()
     t.match(body, new RegExp(`^outbox_unpublished ${look}$`, 'm'))
@@ -181,8 +190,19 @@ t.test('all figures of the backlog are of the moment of the scrape, for one look
     t.match(body, new RegExp(`^conversions_waiting ${look}000$`, 'm'))
     t.match(body, new RegExp(`^images_waiting ${look}0$`, 'm'))
     t.match(body, new RegExp(`^purge_oldest_due_seconds ${look}0000$`, 'm'))
+    t.match(body, new RegExp(`^film_purge_oldest_due_seconds ${look}00000$`, 'm'))
   }
   t.equal(looks, 2)
+})
+
+t.test('repairs are counted by kind', async (t) => {
+  const metrics = openWorkerMetrics(database.worker, () => ({}))
+  metrics.onRepaired('TranscodeJob', 'create')
+  metrics.onRepaired('HighlightRender', 'create')
+  const { body } = await metrics.text()
+  for (const kind of ['TranscodeJob', 'HighlightRender']) {
+    t.match(body, new RegExp(`^sweep_repaired_total\\{kind="${kind}",repair="create"\\} 1$`, 'm'))
+  }
 })
 
 t.test('a port that is taken is an error at once, and nothing runs', async (t) => {

@@ -12,9 +12,10 @@ import { TRANSCODE_JOBS } from '../../../../crds/transcode-job.ts'
 import { newUuid, parseId, type Uuid } from '../../../../lib/contract/ids.ts'
 import { systemClock } from '../../../../lib/runtime/clock.ts'
 import { type Cluster, ClusterError } from '../../../../lib/runtime/kube/cluster.ts'
-import { conversionWorld, NAMESPACE, testCluster, testStore } from '../../../support/conversion-world.ts'
+import { conversionWorld, NAMESPACE, noRenders, testCluster, testStore } from '../../../support/conversion-world.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { locksInOrder } from '../../../support/in-turn.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 
 const database = await testDatabase(t)
@@ -271,7 +272,10 @@ t.test('waiting counts toward no deadline', async (t) => {
   const projector = followConversions(base, { progressMs: 0 })
   t.teardown(() => projector.stop())
   const sweep = () =>
-    sweepConversions({ ...deps, projector, admission }, { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 })
+    sweepConversions(
+      { ...deps, projector, renders: noRenders, admission },
+      { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 },
+    )
   const [first, second] = (await uploads(2)) as [Uuid, Uuid]
   await react(first)
   const before = (await world.row(second))['updated_at']
@@ -289,7 +293,10 @@ t.test('waiting counts toward no deadline', async (t) => {
   t.ok(((await world.row(second))['updated_at'] as Date) >= (before as Date), 'its time begins now')
   await remove(second)
   const broken = { ...deps, cluster: { ...deps.cluster, create: async () => Promise.reject(new Error('away')) } }
-  await sweepConversions({ ...broken, projector, admission }, { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 })
+  await sweepConversions(
+    { ...broken, projector, renders: noRenders, admission },
+    { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 },
+  )
   t.equal((await world.row(second)).upload_status, 'processing', 'and has not run out')
 })
 
@@ -300,7 +307,9 @@ t.test('a sweep makes the TranscodeJob of an admitted video, and none for one th
   const [first, second] = (await uploads(2)) as [Uuid, Uuid]
   await admin.query('update media set conversion_admitted_at = now() where id = $1', [first])
   const options = { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 }
-  await Promise.all([1, 2, 3].map(() => sweepConversions({ ...deps, projector, admission }, options)))
+  await Promise.all(
+    [1, 2, 3].map(() => sweepConversions({ ...deps, projector, renders: noRenders, admission }, options)),
+  )
   t.strictSame(await started(), [first])
   t.match(await world.row(second), { conversion_admitted_at: null })
 })
@@ -309,4 +318,18 @@ t.test('a video that was seen running has a slot, even when its TranscodeJob was
   const [id] = (await uploads(1)) as [Uuid]
   await recordProgress(db, { id, generation: 1 }, { startedAt: new Date(), attempts: 1, progress: null })
   t.equal(await admitted(), 1)
+})
+
+t.test('videos that are admitted are locked in order of id, like those of a highlight', async (t) => {
+  const { admission } = worker(t, 2)
+  const [low, high] = (await uploads(2)).sort()
+  if (!low || !high) throw new Error('no videos')
+  // Of a small table Postgres reads the rows in the order of their last change.
+  await admin.query('update media set updated_at = now() where id = $1', [low])
+  await admin.query('vacuum media')
+  const admit = async () => {
+    admission.wake(world.org)
+    await eventually('both to be admitted', async () => (await admitted()) === 2)
+  }
+  t.ok(await locksInOrder(database, 'media', [low, high], admit))
 })

@@ -19,6 +19,7 @@ import {
   conversionWorld,
   failed,
   NAMESPACE,
+  noRenders,
   running,
   succeeded,
   testCluster,
@@ -26,6 +27,7 @@ import {
 } from '../../../support/conversion-world.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { locksInOrder } from '../../../support/in-turn.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 
 const database = await testDatabase(t)
@@ -64,7 +66,7 @@ async function worker(t: Teardown, on: Partial<Cluster> = {}, options: Partial<B
     })
   const sweep = (change: object = {}, o: Partial<SweepOptions> = {}) =>
     sweepConversions(
-      { ...deps, admission, batches, projector, ...change },
+      { ...deps, admission, batches, projector, renders: noRenders, ...change },
       { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, ...o },
     )
   return { batches, react, sweep, projector }
@@ -593,4 +595,18 @@ t.test('a batch without a sign of life is given up, and its resource goes with t
   for (const id of ids) t.match(await world.row(id), { upload_status: 'failed', conversion_error: { code: 'TIMEOUT' } })
   t.equal(removed, 1)
   await eventually('it to be gone', async () => !(await cluster.get(TRANSCODE_JOBS, key)))
+})
+
+t.test('all images of several batches are locked in order of id, like those of a highlight', async (t) => {
+  const { batches } = await worker(t)
+  const [low, high] = (await photos(2, { bytes: 33 * 2 ** 20 })).sort()
+  if (!low || !high) throw new Error('no photos')
+  // Each is large, and has a batch of its own. The one with the higher id comes first.
+  await admin.query(`update media set created_at = created_at - interval '1 minute' where id = $1`, [high])
+  const form = async () => {
+    batches.wake(world.org)
+    await eventually('batches', async () => (await batchOf(low)) && (await batchOf(high)))
+  }
+  t.ok(await locksInOrder(database, 'media', [low, high], form))
+  t.not(await batchOf(low), await batchOf(high))
 })

@@ -1,4 +1,6 @@
 import t from 'tap'
+import type { HighlightRenderObject } from '../../../../api/highlights/render/project.ts'
+import { highlightRenderFor } from '../../../../api/highlights/render/render-spec.ts'
 import { retryMedia } from '../../../../api/media/commands.ts'
 import { startAdmission } from '../../../../api/media/conversion/admission.ts'
 import { startBatches } from '../../../../api/media/conversion/batches.ts'
@@ -9,6 +11,7 @@ import { startConversion } from '../../../../api/media/conversion/start.ts'
 import { type SweepDeps, type SweepOptions, sweepConversions } from '../../../../api/media/conversion/sweep.ts'
 import { transcodeJobFor } from '../../../../api/media/conversion/transcode-spec.ts'
 import { cleanUp } from '../../../../api/worker/clean-up.ts'
+import { HIGHLIGHT_RENDERS } from '../../../../crds/highlight-render.ts'
 import { TRANSCODE_JOBS } from '../../../../crds/transcode-job.ts'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { originalKey } from '../../../../lib/contract/object-keys.ts'
@@ -18,6 +21,7 @@ import {
   conversionWorld,
   failed,
   NAMESPACE,
+  noRenders,
   running,
   succeeded,
   testCluster,
@@ -45,7 +49,13 @@ async function sweeper(t: { teardown(fn: () => Promise<void>): void }, change: P
   const admission = startAdmission({ ...base, ...change }, { maxPerOrganization: 100, backoffMs: () => 10 })
   const batches = startBatches({ ...base, ...change }, { interactive: 100, backfill: 100, backoffMs: () => 10 })
   t.teardown(async () => void (await Promise.all([admission.stop(), batches.stop()])))
-  const deps: SweepDeps = { ...base, projector, admission, batches, onRepaired: (r) => repairs.push(r), ...change }
+  const parts = { projector, renders: noRenders, admission, batches }
+  const deps: SweepDeps = {
+    ...base,
+    ...parts,
+    onRepaired: (kind, r) => repairs.push(kind === TRANSCODE_JOBS.kind ? r : kind),
+    ...change,
+  }
   const sweep = (options: Partial<SweepOptions> = {}) =>
     sweepConversions(deps, { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, batch: 3, ...options })
   return { sweep, repairs, projector }
@@ -184,6 +194,35 @@ t.test('a conversion without a sign of life is given up and its resource removed
   t.match(await world.row(silent), { upload_status: 'failed', conversion_error: { code: 'TIMEOUT' } })
   t.equal((await world.row(suspended)).upload_status, 'processing')
   await eventually('the resource to be gone', async () => !(await world.job(silent)))
+})
+
+t.test('a conversion that waits behind a film is not given up while the film is being made', async (t) => {
+  const options = { title: '', transition: 'cut', musicTrackId: null, orientation: 'auto', fill: 'blur' } as const
+  const flags = { showTitle: false, kenBurns: false, skipBroken: false }
+  const item = { mediaId: newUuid(), sourceId: newUuid(), type: 'image', seconds: 4, caption: '' } as const
+  const highlight = { id: newUuid(), orgId: world.org, generation: 1, ...options, ...flags, items: [item] }
+  const film = highlightRenderFor(highlight, NAMESPACE)
+  await cluster.create(HIGHLIGHT_RENDERS, film)
+  const id = await world.converting()
+  await world.setStatus(id, { phase: 'Pending', attempts: 0 })
+  const later = (hours: number) => new Date(Date.now() + hours * HOUR * 1000)
+  const key = { namespace: NAMESPACE, name: film.metadata.name }
+  const startTime = later(7).toISOString()
+  await cluster.applyStatus(HIGHLIGHT_RENDERS, key, { phase: 'Running', attempts: 1, startTime }, 'test')
+  const reflection = cluster.reflect<HighlightRenderObject>(
+    HIGHLIGHT_RENDERS,
+    { onSet() {}, onDelete() {} },
+    { namespace: NAMESPACE },
+  )
+  t.teardown(() => reflection.stop())
+  await reflection.synced()
+  const { sweep } = await sweeper(t, { clock: { now: () => later(8.5) }, renders: { reflection } })
+  await sweep()
+  t.equal((await world.row(id)).upload_status, 'processing')
+  await cluster.delete(HIGHLIGHT_RENDERS, key)
+  await eventually('the film to be gone', () => reflection.list().length === 0)
+  await sweep()
+  t.match(await world.row(id), { upload_status: 'failed', conversion_error: { code: 'TIMEOUT' } })
 })
 
 t.test('a cluster that is away delays; one that is away for days fails the media', async (t) => {
