@@ -32,7 +32,7 @@ eachKind((t, kit) => {
     ['one that was running and that the cluster took away', 1, {}, [disrupted(runningPod(1))], 0],
     ['one that was taken away, whose pod is gone as well', 1, {}, [], 0],
     ['the one after it', 0, {}, [disrupted(runningPod(1)), runningPod(2)], 1],
-    ['one whose pod somebody deleted', 1, { failed: 1 }, [], 1],
+    ['one whose pod a user deleted', 1, { failed: 1 }, [], 1],
     ['one whose deleted pod its Job is about to count', 1, { uncountedTerminatedPods: { failed: ['u'] } }, [], 1],
     ['the one after a deleted pod', 1, { failed: 1 }, [runningPod(2)], 2],
     ['a failure after a deleted pod, not counted yet', 2, { failed: 1 }, [tracked(endedPod(2, 20))], 2],
@@ -73,7 +73,7 @@ eachKind((t, kit) => {
     })
   })
 
-  t.test('a Job that somebody deletes takes its pods along, and no attempt is forgotten', async (t) => {
+  t.test('a Job that a user deletes takes its pods along, and no attempt is forgotten', async (t) => {
     const going = aJob(resource, { active: 1 })
     const deleted = { ...going, metadata: { ...going.metadata, deletionTimestamp: 'x' } }
     t.equal(seen({ attempts: 2 }, deleted, []).status?.attempts, 2)

@@ -76,7 +76,7 @@ eachKind((t, kit) => {
     t.match(gpu, { nodeSelector: where.nodeSelector, tolerations: [...where.tolerations, { key: 'nvidia.com/gpu' }] })
     t.notOk('nodeSelector' in build({}).spec.template.spec, 'anywhere')
     const made = new Set([{}, where, { nodeSelector: where.nodeSelector }].map((c) => madeOf(build({}, c))))
-    t.equal(made.size, 3, 'a pod that waits in vain follows when that is mended')
+    t.equal(made.size, 3, 'a pod that waits in vain follows when that is corrected')
   })
 
   t.test('auto does without once status says that none came, gpu never does', async (t) => {
@@ -118,7 +118,7 @@ eachKind((t, kit) => {
     t.strictSame(resourcesOf('interactive'), normal)
     t.strictSame(resourcesOf('backfill'), { ...normal, requests: { ...normal?.requests, cpu: '100m' } })
     const made = ['100m', '200m'].map((cpuBackfill) => madeOf(build({}, { cpuBackfill })))
-    t.not(made[0], made[1], 'a pod that waits in vain follows when that is mended')
+    t.not(made[0], made[1], 'a pod that waits in vain follows when that is corrected')
   })
 
   t.test('pods run as the account of the configuration, without its token', async (t) => {

@@ -213,7 +213,7 @@ eachKind((t, kit) => {
       t.match(conditionOf(planFor({ ...cause.seen, resource: resumed, job: over(job), pods: [] })), cause.says)
     })
 
-    t.test(`${cause.name}: the end is put right when somebody edits it`, async (t) => {
+    t.test(`${cause.name}: the end is put right when a user edits it`, async (t) => {
       const { planned, job } = end(cause)
       const { activeDeadlineSeconds: _, ...spec } = job.spec
       const resource = resourceWith(cause, planned.status ?? {})
@@ -249,7 +249,7 @@ eachKind((t, kit) => {
     }
   })
 
-  t.test('an annotation that somebody has edited says nothing', async (t) => {
+  t.test('an annotation that a user has edited says nothing', async (t) => {
     const [cause] = CAUSES as [Cause]
     const { status, job } = end(cause)
     for (const ended of ['', '{', 'null', '{"next":"Fail","reason":"no reason","message":"","attempts":0}']) {

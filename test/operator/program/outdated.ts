@@ -18,10 +18,10 @@ import { planTime, programConfig } from '../../support/program-kinds.ts'
 eachKind((t, kit) => {
   const { aResource, aJob, planFor, jobName } = kit
 
-  /** A pod that waits in vain because of a configuration that somebody has mended since. */
+  /** A pod that waits in vain because of a configuration that an administrator has corrected since. */
 
   const resource = aResource()
-  const mended = { ...programConfig, image: 'keepsake:2' }
+  const corrected = { ...programConfig, image: 'keepsake:2' }
   const unschedulable = unschedulablePod(1)
   const boundAt = (time: Date) =>
     aPod(1, {
@@ -33,7 +33,7 @@ eachKind((t, kit) => {
 
   t.test('its Job makes room for one of the new configuration, which costs nothing', async (t) => {
     const job = aJob(resource)
-    const end = planFor({ job, pods: [noImage], config: mended })
+    const end = planFor({ job, pods: [noImage], config: corrected })
     t.match(succeededOf(end.status), {
       status: 'Unknown',
       reason: 'Outdated',
@@ -46,17 +46,17 @@ eachKind((t, kit) => {
 
     const knowing = withStatus(end.status)
     const over = { ...patched(job, end), status: failedWith('DeadlineExceeded', 1) }
-    const still = planFor({ resource: knowing, job: over, pods: [noImage], config: mended })
+    const still = planFor({ resource: knowing, job: over, pods: [noImage], config: corrected })
     t.equal(still.deleteJobs, undefined, 'not while its pod is there')
-    const gone = planFor({ resource: knowing, job: over, pods: [], config: mended })
+    const gone = planFor({ resource: knowing, job: over, pods: [], config: corrected })
     t.match(gone.deleteJobs, [{ metadata: { name: job.metadata.name } }])
     t.match(gone.status, { attempts: 0, phase: 'Pending', restarts: undefined })
 
-    const next = planFor({ resource: withStatus(gone.status), config: mended })
+    const next = planFor({ resource: withStatus(gone.status), config: corrected })
     t.match(next.createJob, { metadata: { name: jobName(resource, 1) }, spec: { backoffLimit: 2 } })
     t.match(JSON.stringify(next.createJob), '"keepsake:2"')
     const made = { ...aJob(resource), metadata: { ...next.createJob?.metadata, uid: 'job-uid' } } as Job
-    const waits = planFor({ resource: withStatus(next.status), job: made, pods: [noImage], config: mended })
+    const waits = planFor({ resource: withStatus(next.status), job: made, pods: [noImage], config: corrected })
     t.match(succeededOf(waits.status), { reason: 'ImagePullBackOff' }, 'this one is as configured')
   })
 
@@ -106,27 +106,27 @@ eachKind((t, kit) => {
   })
 
   t.test('once it is told to end it is followed, whatever happens in between', async (t) => {
-    const end = planFor({ job: aJob(resource), pods: [noImage], config: mended })
+    const end = planFor({ job: aJob(resource), pods: [noImage], config: corrected })
     const knowing = withStatus(end.status)
     const job = patched(aJob(resource), end)
     const reverted = planFor({ resource: knowing, job, pods: [noImage] })
     t.match(succeededOf(reverted.status), { reason: 'Outdated' }, 'the old configuration is back')
-    const late = planFor({ resource: knowing, job, pods: [runningPod(1)], config: mended })
+    const late = planFor({ resource: knowing, job, pods: [runningPod(1)], config: corrected })
     t.match(succeededOf(late.status), { reason: 'Outdated' }, 'it found its image after all, too late')
     const overToo = { ...job, status: failedWith('DeadlineExceeded', 1) }
     t.equal(planFor({ resource: knowing, job: overToo, pods: [endedPod(1, 143)] }).deleteJobs?.length, 1)
 
     const done = { ...job, status: complete() }
-    const success = planFor({ resource: knowing, job: done, pods: [endedPod(1, 0, { ok: true })], config: mended })
+    const success = planFor({ resource: knowing, job: done, pods: [endedPod(1, 0, { ok: true })], config: corrected })
     t.match(succeededOf(success.status), { status: 'True' })
     const bad = { ...job, status: failedWith('PodFailurePolicy', 1) }
-    const failure = planFor({ resource: knowing, job: bad, pods: [endedPod(1, 12)], config: mended })
+    const failure = planFor({ resource: knowing, job: bad, pods: [endedPod(1, 12)], config: corrected })
     t.match(succeededOf(failure.status), { status: 'False', reason: 'CorruptInput' })
   })
 
   t.test('a suspended one is left alone', async (t) => {
     const suspended = aResource({ spec: { suspend: true } })
-    const p = planFor({ resource: suspended, job: aJob(suspended), pods: [noImage], config: mended })
+    const p = planFor({ resource: suspended, job: aJob(suspended), pods: [noImage], config: corrected })
     t.match(succeededOf(p.status), { reason: 'Suspended' })
   })
 })

@@ -110,7 +110,7 @@ eachKind((t, kit) => {
       { reason: 'Running', message: 'Attempt 1 of 3 is running' },
     ],
     [
-      'a Job that somebody deleted while its last attempt ran',
+      'a Job that a user deleted while its last attempt ran',
       { resource: aResource({ status: { attempts: 3 } }), job: aJob(aResource({ status: { attempts: 3 } })) },
       { status: 'Unknown', reason: 'Queued' },
       { attempts: 3 },

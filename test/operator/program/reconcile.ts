@@ -508,7 +508,7 @@ eachKind((t, kit) => {
     t.match(w.seen()?.status, { attempts: 1 })
   })
 
-  t.test('a Job that somebody deleted is made again', async (t) => {
+  t.test('a Job that a user deleted is made again', async (t) => {
     const w = world()
     await w.settle()
     const { name } = w.theJob().metadata
