@@ -417,6 +417,8 @@ const openItem = async (page: typeof ann, name: string) => {
   await under.until(`document.querySelector('#viewer-title').textContent === '${name}'`, page)
 }
 const title = (page: typeof ann) => page.locator('#viewer-title').textContent()
+/** What opens may have to be loaded first. */
+const titled = (page: typeof ann, text: string) => page.locator('#viewer-title', { hasText: text }).waitFor()
 const discussion = (page: typeof ann) => page.locator('#viewer-comments')
 const writing = (page: typeof ann) => discussion(page).getByRole('combobox', { name: /Write a comment/ })
 const beside = (page: typeof ann, text: string) => page.locator('#viewer-comment-list > .comment', { hasText: text })
@@ -490,9 +492,9 @@ t.test('another member answers, and sees what is attached without losing the pla
   await his.getByRole('button', { name: 'Reply' }).click()
   await ann.getByRole('combobox', { name: 'Reply to Mira Okafor' }).fill('That was me')
   await his.getByRole('button', { name: 'Open two.jpg' }).click()
-  t.equal(await title(ann), 'two.jpg')
+  await titled(ann, 'two.jpg')
   await ann.keyboard.press('Escape')
-  t.equal(await title(ann), 'one.jpg')
+  await titled(ann, 'one.jpg')
   t.equal(await ann.getByRole('combobox', { name: 'Reply to Mira Okafor' }).inputValue(), 'That was me')
   await his.locator('.reply-new').getByRole('button', { name: 'Reply' }).click()
   await his.locator('.replies .comment', { hasText: 'That was me' }).waitFor()
@@ -647,7 +649,7 @@ t.test('an album of 5,000 is loaded in pages, with elements for what is near the
 
 t.test('an item at its end is opened, and has the focus afterwards', async (t: Test) => {
   await old(ann, LARGE).locator('.frame').click()
-  t.equal(await title(ann), 'OLD_5000.jpg')
+  await titled(ann, 'OLD_5000.jpg')
   for (let n = 0; n < 60; n++) await ann.keyboard.press('ArrowLeft')
   await under.until(`document.querySelector('#viewer-title').textContent === 'OLD_4940.jpg'`)
   await ann.keyboard.press('Escape')
