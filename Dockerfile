@@ -61,9 +61,11 @@ RUN set -eu; root=/rootfs; heif=$(find /usr/lib -name vips-heif.so); \
       /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf /usr/share/fonts/opentype/noto/NotoSansCJK-Bold.ttc; do \
       bold="${file%-Regular.ttf}-Bold.ttf"; \
       if [ -e "$bold" ]; then file=$bold; fi; \
-      # Large, and for scripts that titles of films are not written in.
-      case $file in *SignWriting*|*Cuneiform*|*Hieroglyphs*|*SansMath*|*SansDisplay*) continue;; esac; \
       install -D -m 644 "$file" "$root$file"; \
+    done; \
+    # Large, and for scripts that titles of films are not written in.
+    for script in SignWriting Cuneiform EgyptianHieroglyphs AnatolianHieroglyphs Math Display; do \
+      rm "$root/usr/share/fonts/truetype/noto/NotoSans$script"-*; \
     done; \
     cp -a /etc/fonts "$root/etc/fonts"; cp -a /usr/share/fontconfig "$root/usr/share/fontconfig"; \
     for package in $(cat /tmp/packages) ca-certificates fontconfig-config fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji; do \
