@@ -133,7 +133,7 @@ eachKind((t, kit) => {
       { reason: 'Creating' },
     ],
     [
-      'a Job of somebody else under our name',
+      'a Job of another owner under our name',
       { job: aJob(aResource({ metadata: { uid: 'other' } })) },
       { status: 'False', reason: 'NameTaken' },
       { phase: 'Failed', jobName: undefined },
@@ -351,7 +351,7 @@ eachKind((t, kit) => {
     t.equal(planFor({ job }).patchJob, undefined)
     t.equal(planFor({ resource: suspended, job: aJob(resource, complete()) }).patchJob, undefined)
     const strangers = aJob(aResource({ metadata: { uid: 'other' } }))
-    t.equal(planFor({ resource: suspended, job: strangers }).patchJob, undefined, 'never the Job of somebody else')
+    t.equal(planFor({ resource: suspended, job: strangers }).patchJob, undefined, 'never the Job of another owner')
   })
 
   t.test('success is recorded together with 100 percent and the accelerator that was really used', async (t) => {

@@ -410,7 +410,7 @@ eachKind((t, kit) => {
     t.match(w.seen()?.status, { attempts: 1, conditions: [{ reason: 'Retrying' }] })
   })
 
-  t.test('somebody who edits without pause does not keep the verdict from being written', async (t) => {
+  t.test('a user who edits without pause does not keep the verdict from being written', async (t) => {
     const other = world()
     let edits = 0
     const { applyStatus } = other.cluster

@@ -218,7 +218,7 @@ eachKind((t, kit) => {
     )
   })
 
-  t.test('what somebody edited in the Job is put right', async (t) => {
+  t.test('what a user edited in the Job is put right', async (t) => {
     t.strictSame(planFor({ job: aJob(resource, {}, { parallelism: 0 }) }).patchJob?.spec, { parallelism: 1 })
     t.strictSame(planFor({ job: aJob(resource, {}, { suspend: true, parallelism: 5 }) }).patchJob?.spec, {
       suspend: false,
