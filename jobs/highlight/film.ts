@@ -11,6 +11,7 @@ import { PermanentError } from '../runtime/failure.ts'
 import { findManifest, writeManifest } from '../runtime/manifest.ts'
 import { type Assembled, assemble } from './assemble.ts'
 import { filmLadder, shapeOf } from './canvas.ts'
+import { openDamageTally } from './damage.ts'
 import type { Film, FilmSpec, FilmTools } from './film-context.ts'
 import { examineAll, withoutBroken } from './items.ts'
 import { openPieceCache } from './piece-cache.ts'
@@ -32,7 +33,7 @@ export async function makeFilm(tools: FilmTools, spec: FilmSpec): Promise<Highli
     spec,
     folder,
     sources: openSources({ store, folder: scratch, budgetBytes: tools.sourceBytes, signal }),
-    cache: openPieceCache({ store, signal, log, limitBytes: tools.cacheBytes }),
+    cache: openPieceCache({ store, items: spec.items, signal, log, limitBytes: tools.cacheBytes }),
     publisher: openPublisher({ store, prefix: spec.outputPrefix, folder, segmentSeconds: spec.segmentSeconds, signal }),
     skipped: [],
     reused: 0,
@@ -56,6 +57,7 @@ async function render(film: Film): Promise<HighlightManifest> {
     ...film,
     renditions,
     encoder: await ffmpegVersion(signal),
+    damage: openDamageTally(),
     look: { transition, fill, kenBurns, title: spec.showTitle ? spec.title : null },
   }
   const subjects = await withoutBroken(film, tools, examined)

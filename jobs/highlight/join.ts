@@ -37,7 +37,7 @@ export interface FilmWriter {
   end(): Promise<void>
 }
 
-const FLUSH_BYTES = 1024 ** 2
+const BATCH_BYTES = 512 * 1024
 
 /**
  * Joins pieces to one rendition by copying their pictures: `<name>_00000.ts` and so on, and `<name>.m3u8`, which lists
@@ -49,20 +49,19 @@ export function openFilmWriter(folder: string, name: string, layout: Layout, seg
   let order = 0
   let start = 0
   let file: FileHandle | undefined
-  let waiting: Buffer[] = []
-  let waitingBytes = 0
+  const batch = Buffer.allocUnsafe(BATCH_BYTES)
+  let batched = 0
   const uriOf = (k: number) => `${name}_${String(k).padStart(5, '0')}.ts`
 
   async function write(bytes: Buffer): Promise<void> {
-    waiting.push(bytes)
-    waitingBytes += bytes.length
-    if (waitingBytes >= FLUSH_BYTES) await flush()
+    if (batched + bytes.length > batch.length) await flush()
+    if (bytes.length > batch.length) return file?.writeFile(bytes)
+    batched += bytes.copy(batch, batched)
   }
 
   async function flush(): Promise<void> {
-    await file?.writeFile(Buffer.concat(waiting))
-    waiting = []
-    waitingBytes = 0
+    if (batched > 0) await file?.writeFile(batch.subarray(0, batched))
+    batched = 0
   }
 
   async function endSegment(): Promise<void> {

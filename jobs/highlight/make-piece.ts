@@ -2,8 +2,9 @@ import { rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Film } from './film-context.ts'
+import { faultOf } from './join.ts'
 import type { Piece } from './plan.ts'
-import { clipDigest, type PieceTools, renderPiece, textsOf } from './render-piece.ts'
+import { clipDigest, type PieceTools, pieceFile, renderPiece, textsOf } from './render-piece.ts'
 import type { Subject } from './subject.ts'
 
 /**
@@ -30,10 +31,13 @@ export async function makePiece(
   await rm(making, { recursive: true, force: true })
   // Stored pieces live as long as their source. A crossfade would outlive one of its two, and a text the film.
   const mayBeStored = isClip && textsOf(subject, piece, tools).length === 0
-  const isStored = mayBeStored && (await cache.find(subject.item.cachePrefix, digest, making))
+  const isStored =
+    mayBeStored &&
+    (await cache.find(subject.item.cachePrefix, digest, making, () => isWhole(making, piece.frames, tools)))
+  const damaged = isStored ? 0 : await renderPiece(tools, subjects, piece, making)
   if (isStored) film.reused += 1
-  else await renderPiece(tools, subjects, piece, making)
-  if (mayBeStored && !isStored) {
+  // An item is judged by the damage in all its pieces together: a stored one would not say what was found in it.
+  else if (mayBeStored && damaged === 0) {
     await cache.keep(
       subject.item,
       digest,
@@ -44,6 +48,12 @@ export async function makePiece(
   await rename(making, folder)
   failpoint('highlight.piece')
   return folder
+}
+
+/** A stored piece is looked at as a new one is: one that does not fit would fail every attempt. */
+async function isWhole(folder: string, frames: number, { renditions }: PieceTools): Promise<boolean> {
+  for (const rendition of renditions) if (await faultOf(pieceFile(folder, rendition), frames)) return false
+  return true
 }
 
 const exists = (path: string) =>

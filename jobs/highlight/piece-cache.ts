@@ -5,17 +5,22 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import * as z from 'zod'
+import { mayUse, pieceScope } from '../../lib/contract/piece-scope.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { excessOf, folderBelow, type PieceFolder } from './piece-limits.ts'
 
 /**
- * Pieces of earlier films of the same sources, in the store: below the prefix of each item, so that they are deleted with
- * its source. Each piece is a folder named by the digest of all that it depends on; `piece.json` is written last and
- * names its files by their content, so that two jobs that store the same piece at once do not mix theirs.
+ * Pieces of earlier films of the same items, in the store: below the prefix of each item, so that they are deleted with
+ * its source, and there in the scope of the film that made them (see `pieceScope`). Each piece is a folder named by the
+ * digest of all that it depends on; `piece.json` is written last and names its files by their content, so that two jobs
+ * that store the same piece at once do not mix theirs.
  */
 export interface PieceCache {
-  /** Fills `folder` with the files of a piece; false when there is no intact one. Never throws, unless aborted. */
-  find(prefix: string, digest: string, folder: string): Promise<boolean>
+  /**
+   * Fills `folder` with the files of a piece that `isWhole`; false when there is none. Never throws, unless aborted.
+   */
+  find(prefix: string, digest: string, folder: string, isWhole: () => Promise<boolean>): Promise<boolean>
   /** Stores the files of a piece, named as in `folder`. Never throws, unless aborted. */
   keep(
     source: { cachePrefix: string; sourceKey: string },
@@ -40,19 +45,29 @@ const StoredPiece = z.object({
 type StoredFile = z.infer<typeof StoredPiece>['files'][number]
 
 const INDEX = 'piece.json'
+/** Damaged pieces are rare, and encoding one again is cheap beside reading many. */
+const MOST_TRIED = 3
+/** A source has 500 pieces of at most 18 objects each; a hostile job may leave a million, for which no film waits. */
+const MOST_LISTED = 10_000
 
 export function openPieceCache({
   store,
+  items,
   signal,
   log,
   limitBytes,
 }: {
   store: ObjectStore
+  /** Of the film. */
+  items: readonly { sourceKey: string }[]
   signal: AbortSignal
   log: Log
-  /** Of the pieces of one source; the oldest are removed above it. */
+  /** Of the pieces of one source, in all scopes; see `excessOf`. */
   limitBytes: number
 }): PieceCache {
+  const scope = pieceScope(items)
+  const sourceKeys = items.map(({ sourceKey }) => sourceKey)
+
   /** The film is made without the cache when the store fails here. */
   async function tolerant<T>(what: string, fallback: T, work: () => Promise<T>): Promise<T> {
     try {
@@ -64,6 +79,14 @@ export function openPieceCache({
     }
   }
 
+  async function* listed(prefix: string) {
+    let count = 0
+    for await (const object of store.list(prefix)) {
+      yield object
+      if (++count === MOST_LISTED) return
+    }
+  }
+
   const keyOf = (at: string, file: StoredFile) => `${at}${file.sha256.slice(0, 16)}-${file.name}`
 
   async function fetchFile(at: string, file: StoredFile, folder: string): Promise<boolean> {
@@ -72,43 +95,61 @@ export function openPieceCache({
     return size === file.bytes && (await sha256Of(path)) === file.sha256
   }
 
-  /** What `limitBytes` does not hold, piece by piece, those written first first. Never the one just written. */
+  /** False when the piece is damaged. */
+  async function fetchPiece(at: string, folder: string): Promise<boolean> {
+    const { body } = await store.get(`${at}${INDEX}`, undefined, signal)
+    const { files } = StoredPiece.parse(JSON.parse(await text(body)))
+    await mkdir(folder, { recursive: true })
+    for (const file of files) {
+      if (await fetchFile(at, file, folder)) continue
+      log.warn({ piece: at }, 'a stored piece is damaged')
+      return false
+    }
+    return true
+  }
+
+  /** By digest: the folders of the pieces of a source that this film may use, its own first, then the newest. */
+  async function listUsable(prefix: string): Promise<Map<string, string[]>> {
+    const found: { at: string; digest: string; isOwn: boolean; writtenAt: Date }[] = []
+    const isUsable = memoized((folder: string) => mayUse(sourceKeys, folder))
+    for await (const { key, lastModified: writtenAt } of listed(prefix)) {
+      const [folder = '', digest = '', name, ...more] = key.slice(prefix.length).split('/')
+      if (name !== INDEX || more.length > 0 || !isUsable(`${folder}/`)) continue
+      found.push({ at: `${prefix}${folder}/${digest}/`, digest, isOwn: `${folder}/` === scope, writtenAt })
+    }
+    found.sort((a, b) => Number(b.isOwn) - Number(a.isOwn) || b.writtenAt.getTime() - a.writtenAt.getTime())
+    const byDigest = Map.groupBy(found, ({ digest }) => digest)
+    return new Map([...byDigest].map(([digest, pieces]) => [digest, pieces.map(({ at }) => at)]))
+  }
+  const usable = memoized((prefix: string) =>
+    tolerant('stored pieces could not be listed', undefined, () => listUsable(prefix)),
+  )
+
   async function evict(prefix: string, newest: string): Promise<void> {
-    const pieces = new Map<string, { at: number; bytes: number }>()
-    for await (const { key, size, lastModified } of store.list(prefix)) {
-      const digest = key.slice(prefix.length).split('/')[0] ?? ''
-      const seen = pieces.get(digest) ?? { at: 0, bytes: 0 }
-      pieces.set(digest, { at: Math.max(seen.at, lastModified.getTime()), bytes: seen.bytes + size })
+    const folders = new Map<string, PieceFolder>()
+    for await (const { key, size, lastModified } of listed(prefix)) {
+      const name = folderBelow(prefix, key)
+      const { writtenAtMs, bytes, objects } = folders.get(name) ?? { writtenAtMs: 0, bytes: 0, objects: 0 }
+      const latest = Math.max(writtenAtMs, lastModified.getTime())
+      folders.set(name, { name, writtenAtMs: latest, bytes: bytes + size, objects: objects + 1 })
     }
-    let total = [...pieces.values()].reduce((sum, p) => sum + p.bytes, 0)
-    for (const [digest, { bytes }] of [...pieces].sort(([, a], [, b]) => a.at - b.at)) {
-      if (total <= limitBytes) return
-      if (digest === newest) continue
-      await store.deletePrefix(`${prefix}${digest}/`)
-      total -= bytes
-    }
+    const excess = excessOf([...folders.values()], { bytes: limitBytes, nowMs: Date.now(), newest })
+    for (const name of excess) await store.deletePrefix(name)
   }
 
   return {
-    find: (prefix, digest, folder) =>
-      tolerant('a stored piece could not be read', false, async () => {
-        const at = `${prefix}${digest}/`
-        if (!(await store.head(`${at}${INDEX}`))) return false
-        const { body } = await store.get(`${at}${INDEX}`, undefined, signal)
-        const { files } = StoredPiece.parse(JSON.parse(await text(body)))
-        await mkdir(folder, { recursive: true })
-        for (const file of files) {
-          if (await fetchFile(at, file, folder)) continue
-          await rm(folder, { recursive: true, force: true })
-          log.warn({ digest }, 'a stored piece is damaged and is made again')
-          return false
-        }
-        return true
-      }),
+    async find(prefix, digest, folder, isWhole) {
+      for (const at of ((await usable(prefix))?.get(digest) ?? []).slice(0, MOST_TRIED)) {
+        const isThere = await tolerant('a stored piece could not be read', false, () => fetchPiece(at, folder))
+        if (isThere && (await isWhole())) return true
+        await rm(folder, { recursive: true, force: true })
+      }
+      return false
+    },
 
     keep: ({ cachePrefix, sourceKey }, digest, folder, names) =>
       tolerant('a piece could not be stored for later films', undefined, async () => {
-        const at = `${cachePrefix}${digest}/`
+        const at = `${cachePrefix}${scope}${digest}/`
         const files: StoredFile[] = []
         for (const name of names) {
           const path = join(folder, name)
@@ -118,10 +159,25 @@ export function openPieceCache({
         }
         const index = JSON.stringify({ files })
         await store.put(`${at}${INDEX}`, index, { contentType: 'application/json', size: Buffer.byteLength(index) })
+        // The film may show the source once more.
+        const pieces = await usable(cachePrefix)
+        pieces?.set(digest, [at])
         // The source may have been deleted meanwhile, and its pieces with it: these must not outlive it.
-        if (await store.head(sourceKey)) await evict(cachePrefix, digest)
+        if (await store.head(sourceKey)) await evict(cachePrefix, at)
         else await store.deletePrefix(cachePrefix)
       }),
+  }
+}
+
+/** Calls `work` once for each argument. */
+function memoized<T>(work: (argument: string) => T): (argument: string) => T {
+  const results = new Map<string, T>()
+  return (argument) => {
+    const known = results.get(argument)
+    if (known !== undefined) return known
+    const result = work(argument)
+    results.set(argument, result)
+    return result
   }
 }
 

@@ -50,12 +50,16 @@ export function pieceGraph({ parts, renditions, fill }: PieceGraph): string {
     parts.length === 2
       ? `${labels.join('')}xfade=transition=fade:duration=${(frames / FILM_FPS).toFixed(6)}:offset=0,`
       : labels[0]
-  const scaled = renditions.map(
-    (r, k) =>
-      `[s${k}]${r.width === canvas.width ? 'null' : `scale=${r.width}:${r.height}:flags=bicubic`},setsar=1[v${k}]`,
-  )
-  const split = `format=yuv420p,split=${renditions.length}${renditions.map((_, k) => `[s${k}]`).join('')}`
-  return [...each, `${joined}${split}`, ...scaled].join(';')
+  return [...each, `${joined}${ladder(renditions)}`].join(';')
+}
+
+/** Scales each rendition from the next larger one, which reads a fraction of the pixels of the canvas. */
+function ladder(renditions: readonly Rendition[]): string {
+  const chains = renditions.map(({ width, height }, k) => {
+    const sized = k === renditions.length - 1 ? 'format=yuv420p' : `[r${k}]scale=${width}:${height}:flags=bicubic`
+    return `${sized},setsar=1${k === 0 ? '' : `,split[v${k}][r${k - 1}];`}`
+  })
+  return `${chains.toReversed().join('')}[v0]`
 }
 
 /** Items are composed once, in the size of the largest rendition. */

@@ -54,7 +54,7 @@ export function planFilm(items: readonly { frames: number }[], transition: Trans
 }
 
 /**
- * The first item of a film with crossfades has its first second as a piece of its own, and the last item its last one:
+ * The first item of a film with crossfades has its first half second as a piece of its own, and the last item its last:
  * what remains is the same piece as that of this item in the middle of another film.
  */
 function ownEnds(items: readonly { frames: number }[], item: number, transition: Transition): number[] {

@@ -12,8 +12,9 @@ import type { Rendition } from '../hls/ladder.ts'
 import { explainDecoding, limitFor, refuseMissingToneMap } from '../hls/run-encode-pass.ts'
 import { badInput, TransientError } from '../runtime/failure.ts'
 import { captionsOf, drawText } from './captions.ts'
+import type { DamageTally } from './damage.ts'
 import type { Fill } from './fit.ts'
-import { blaming, mayBeTheirs } from './item-failed.ts'
+import { blaming, itemOf, mayBeTheirs } from './item-failed.ts'
 import { faultOf } from './join.ts'
 import { motionOf } from './motion.ts'
 import { canvasOf, type Part, pieceGraph } from './piece-graph.ts'
@@ -31,6 +32,7 @@ export interface PieceTools {
   preset: Preset
   /** As `ffmpegVersion` gives it. */
   encoder: string
+  damage: DamageTally
   signal: AbortSignal
 }
 
@@ -44,7 +46,7 @@ export interface Look {
 }
 
 /** Change it when the same arguments begin to make another picture: pieces of other versions are not used again. */
-const ENCODER_VERSION = 1
+const ENCODER_VERSION = 2
 
 /** The digest of everything that a piece of one item depends on, so that equal digests mean equal pictures. */
 export function clipDigest(
@@ -73,29 +75,40 @@ const titleOver = (item: number, { title }: Look) => (item === 0 ? title : null)
 export const pieceFile = (folder: string, { name }: Rendition) => join(folder, `${name}.ts`)
 
 /**
- * Encodes a piece in all renditions, each to a file in `folder`. Throws ItemFailed when the source of an item turns out
- * to be broken. A TransientError names the item too, unless a crossfade fails that each of its items survives alone.
+ * Encodes a piece in all renditions, each to a file in `folder`, and returns how many damaged frames were decoded. Throws
+ * ItemFailed when the source of an item turns out to be broken. A TransientError names the item too, unless a crossfade
+ * fails that each of its items survives alone.
  */
 export async function renderPiece(
   tools: PieceTools,
   subjects: readonly Subject[],
   piece: Piece,
   folder: string,
-): Promise<void> {
+): Promise<number> {
   const [one, two] = [subjects[piece.item], subjects[piece.item + 1]]
   if (!one) throw new Error(`There is no item ${piece.item}`)
   const shown = { subject: one, from: piece.from, title: titleOver(piece.item, tools.look) }
   if (piece.kind === 'clip') return blaming(one.item, () => encode(tools, [shown], piece.frames, folder))
   if (!two) throw new Error(`Nothing follows item ${piece.item}`)
   const next = { subject: two, from: 0, title: null }
-  try {
-    await encode(tools, [shown, next], piece.frames, folder)
-  } catch (error) {
-    if (!mayBeTheirs(error)) throw error
-    // Either of the two may be at fault. Alone, the broken one fails again and is then named.
-    for (const part of [shown, next]) {
-      await blaming(part.subject.item, () => encode(tools, [part], piece.frames, folder))
+  // ffmpeg does not say in which of the two it found damage, or which made it fail: alone, the broken one fails and is
+  // then named.
+  const alone = `${folder}.alone`
+  const eachAlone = async (parts: readonly Shown[]) => {
+    try {
+      for (const part of parts) await blaming(part.subject.item, () => encode(tools, [part], piece.frames, alone))
+    } finally {
+      await rm(alone, { recursive: true, force: true })
     }
+  }
+  try {
+    const damaged = await encode(tools, [shown, next], piece.frames, folder)
+    // A photo was decoded when it was examined, and has no damaged frames.
+    if (damaged > 0) await eachAlone([shown, next].filter(({ subject }) => subject.picture.kind === 'video'))
+    return damaged
+  } catch (error) {
+    if (itemOf(error) !== undefined || !mayBeTheirs(error)) throw error
+    await eachAlone([shown, next])
     // Neither fails alone. A crash or a timeout blames neither; of two sources that are damaged, the first is named.
     if (error instanceof TransientError) throw error
     return blaming(one.item, () => Promise.reject(error))
@@ -109,12 +122,13 @@ interface Shown {
   title: string | null
 }
 
-async function encode(tools: PieceTools, shown: readonly Shown[], frames: number, folder: string): Promise<void> {
+async function encode(tools: PieceTools, shown: readonly Shown[], frames: number, folder: string): Promise<number> {
   await rm(folder, { recursive: true, force: true })
   await mkdir(folder, { recursive: true })
   const drawn = await drawTexts(tools, shown, folder)
   const parts = shown.map((s, k) => partOf(s, frames, tools.look, drawn[k] ?? []))
   for (const { picture } of parts) if (picture.kind === 'video') await refuseMissingToneMap(picture.source)
+  let damaged = 0
   await withInputs(tools, shown, parts, folder, async (inputs) => {
     const texts = drawn.flat().flatMap(({ path }) => ownInput('png_pipe', [], path))
     const report = await runFfmpeg({
@@ -124,8 +138,12 @@ async function encode(tools: PieceTools, shown: readonly Shown[], frames: number
     }).catch((error: unknown) => {
       throw error instanceof FfmpegFailed ? explainDecoding(error) : error
     })
+    damaged = report.damaged
+    const [only, part] = [shown[0], parts[0]]
+    if (shown.length === 1 && only && part) judgeDamage(tools, only.subject, part, damaged)
     await check(tools, parts, report, folder)
   })
+  return damaged
 }
 
 interface Drawn {
@@ -188,10 +206,8 @@ function videoInput({ from, frames, picture }: Part, path: string, threads: numb
   return guardedInput('upload', path, ['-threads', String(threads), ...seek, '-t', seconds.toFixed(3)])
 }
 
-/** Seeking costs the frames from the keyframe before, so it pays only some seconds into the item. */
-const SEEK_FROM_FRAMES = 4 * FILM_FPS
-/** Decoding starts this much earlier: the filters find the first frame by counting from here. */
-const PREROLL_FRAMES = FILM_FPS
+/** Decoding starts at least this much earlier: the filters find the first frame by counting from here. */
+const PREROLL_SECONDS = 1
 
 function partOf({ subject, from }: Shown, frames: number, look: Look, texts: Part['texts']): Part {
   const part = { from, frames, of: subject.frames, fades: look.transition === 'fade', texts }
@@ -199,7 +215,10 @@ function partOf({ subject, from }: Shown, frames: number, look: Look, texts: Par
     return { ...part, picture: { kind: 'still', motion: look.kenBurns ? motionOf(digestOf(subject.etag)) : null } }
   }
   const { source } = subject.picture
-  const skipped = from >= SEEK_FROM_FRAMES && maySeek(source) ? from - PREROLL_FRAMES : 0
+  // Whole seconds are whole ticks of every time base. Rounded to a tick, frames of 24 or 29.97 a second would fall on
+  // other frames of the film than in the piece before, and one would be seen twice or not at all.
+  const skippedSeconds = maySeek(source) ? Math.max(0, Math.floor(from / FILM_FPS) - PREROLL_SECONDS) : 0
+  const skipped = skippedSeconds * FILM_FPS
   return { ...part, picture: { kind: 'video', source, skipped } }
 }
 
@@ -224,19 +243,28 @@ function outputArguments({ renditions, look, preset, threads }: PieceTools, part
   ]
 }
 
-/** The share of damaged frames that viewers do not notice. */
-const TOLERABLE_DAMAGE = 0.01
+/** The share of damaged frames of an item that viewers do not notice, and the number that they do not notice in any. */
+const TOLERABLE_SHARE = 0.01
+const TOLERABLE_FRAMES = 2
+
+/** Throws when the parts of the item that were decoded so far have more damage together than viewers overlook. */
+function judgeDamage({ damage }: PieceTools, { item, frames: of }: Subject, part: Part, damaged: number): void {
+  const { from, frames, picture } = part
+  if (picture.kind === 'still') return
+  const total = damage.note(item.id, { from, frames, decodedFrom: picture.skipped }, damaged)
+  const decoded = (of / FILM_FPS) * toNumber(picture.source.frameRate)
+  if (total <= Math.max(TOLERABLE_FRAMES, TOLERABLE_SHARE * decoded)) return
+  throw badInput('CorruptInput', `${total} frames are damaged`)
+}
 
 /** ffmpeg exits 0 on half a file, so what it made and what it said are looked at. */
 async function check(
   { renditions }: PieceTools,
   parts: readonly Part[],
-  { damaged, tail }: Complaints,
+  { tail }: Complaints,
   folder: string,
 ): Promise<void> {
   const [{ frames = 0 } = {}] = parts
-  const decoded = parts.reduce((sum, part) => sum + decodedFrames(part), 0)
-  if (damaged > Math.max(2, TOLERABLE_DAMAGE * decoded)) throw badInput('CorruptInput', `${damaged} frames are damaged`)
   for (const rendition of renditions) {
     const fault = await faultOf(pieceFile(folder, rendition), frames)
     if (fault === undefined) continue
@@ -250,6 +278,3 @@ async function check(
     )
   }
 }
-
-const decodedFrames = ({ from, frames, picture }: Part): number =>
-  picture.kind === 'still' ? 0 : ((from - picture.skipped + frames) / FILM_FPS) * toNumber(picture.source.frameRate)

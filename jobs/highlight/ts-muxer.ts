@@ -27,24 +27,34 @@ const STREAM_PID = 0x100
 export function openTsMuxer(): TsMuxer {
   const counters = new Map<number, number>()
 
-  /** The next packet of a PID; what the payload does not fill is stuffed. */
-  function packet(pid: number, payload: Buffer, { begins, field }: { begins: boolean; field?: Buffer }): Buffer {
+  /** Writes the next packet of a PID at `at`, with `payload` from `from` on, and returns how much of it fitted. */
+  function write(
+    out: Buffer,
+    at: number,
+    { pid, payload, from, field }: { pid: number; payload: Buffer; from: number; field?: Buffer },
+  ): number {
     const count = counters.get(pid) ?? 0
     counters.set(pid, (count + 1) % 16)
-    const room = PAYLOAD - payload.length
-    const bytes = Buffer.alloc(PACKET, 0xff)
-    bytes.writeUInt8(0x47, 0)
-    bytes.writeUInt16BE((begins ? 0x4000 : 0) | pid, 1)
-    bytes.writeUInt8((room > 0 ? 0x30 : 0x10) | count, 3)
-    if (room > 0) bytes.writeUInt8(room - 1, 4)
-    if (room > 1) (field ?? Buffer.of(0)).copy(bytes, 5)
-    payload.copy(bytes, PACKET - payload.length)
-    return bytes
+    const length = Math.min(payload.length - from, field ? PAYLOAD - 1 - field.length : PAYLOAD)
+    const room = PAYLOAD - length
+    out.writeUInt8(0x47, at)
+    out.writeUInt16BE((from === 0 ? 0x4000 : 0) | pid, at + 1)
+    out.writeUInt8((room > 0 ? 0x30 : 0x10) | count, at + 3)
+    // What neither the payload nor the field fills is stuffed.
+    out.fill(0xff, at + 4, at + 4 + room)
+    if (room > 0) out.writeUInt8(room - 1, at + 4)
+    if (room > 1) (field ?? NO_FIELD).copy(out, at + 5)
+    payload.copy(out, at + PACKET - length, from, from + length)
+    return length
   }
 
   /** Tables are stuffed behind their end, not by an adaptation field. */
-  const table = (pid: number, section: Buffer) =>
-    packet(pid, Buffer.concat([Buffer.of(0), section], PAYLOAD).fill(0xff, 1 + section.length), { begins: true })
+  function table(pid: number, section: Buffer): Buffer {
+    const out = Buffer.alloc(PACKET)
+    const payload = Buffer.concat([Buffer.of(0), section], PAYLOAD).fill(0xff, 1 + section.length)
+    write(out, 0, { pid, payload, from: 0 })
+    return out
+  }
 
   return {
     tables: () => Buffer.concat([table(PAT_PID, PAT), table(PMT_PID, PMT)]),
@@ -52,17 +62,19 @@ export function openTsMuxer(): TsMuxer {
       const pts = ORIGIN + frame * TICKS_PER_FRAME
       const dts = ORIGIN + (order - REORDER_FRAMES) * TICKS_PER_FRAME
       if (pts < dts) throw new Error(`frame ${frame} would be shown before it is decoded`)
-      const bytes = Buffer.concat([pesHeader(pts, dts), data])
+      const payload = Buffer.concat([pesHeader(pts, dts), data])
       const field = clockField(dts - BUFFER_TICKS, isKeyframe)
-      const first = Math.min(bytes.length, PAYLOAD - 1 - field.length)
-      const packets = [packet(STREAM_PID, bytes.subarray(0, first), { begins: true, field })]
-      for (let at = first; at < bytes.length; at += PAYLOAD) {
-        packets.push(packet(STREAM_PID, bytes.subarray(at, at + PAYLOAD), { begins: false }))
-      }
-      return Buffer.concat(packets)
+      const packets = 1 + Math.max(0, Math.ceil((payload.length - (PAYLOAD - 1 - field.length)) / PAYLOAD))
+      // One buffer for all packets: there are 5,000 a second.
+      const out = Buffer.allocUnsafe(packets * PACKET)
+      let from = write(out, 0, { pid: STREAM_PID, payload, from: 0, field })
+      for (let at = PACKET; at < out.length; at += PACKET) from += write(out, at, { pid: STREAM_PID, payload, from })
+      return out
     },
   }
 }
+
+const NO_FIELD = Buffer.of(0)
 
 /** An adaptation field with the program clock, and whether a decoder can start here (§2.4.3.4). */
 function clockField(base: number, isKeyframe: boolean): Buffer {

@@ -45,7 +45,7 @@ export function runEncodeJob<S extends z.ZodRawShape>(
     const ownConfig = loadJobConfig(z.object(own.config)) as z.output<z.ZodObject<S>>
     const config = loadJobConfig(EncodeConfig)
     armFailpoint(config.KEEPSAKE_FAILPOINT)
-    const store = openObjectStore(config)
+    const store = await openObjectStore(config)
     const reporter = openProgressReporter({ url: config.PROGRESS_URL, token: config.PROGRESS_TOKEN, log })
     const progress = trackProgress(own.inputs(ownConfig), reporter.report, () => performance.now())
     const { THREADS: threads, X264_PRESET: preset } = config

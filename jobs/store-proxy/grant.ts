@@ -1,20 +1,29 @@
+import { mayUse } from '../../lib/contract/piece-scope.ts'
 import type { StoreGrant } from '../../lib/contract/store-proxy.ts'
 import { isObjectKey } from '../../lib/runtime/object-store/key.ts'
 
 /** What a request touches: one object, or all below a prefix. */
 export type Target = { key: string } | { prefix: string } | 'nothing'
 
-/** Whether the grant permits to read, or to change, the target. Pure. */
-export function permits(grant: StoreGrant, target: Target, action: 'read' | 'write'): boolean {
+/** `list` tells names, sizes, entity tags and times: enough to recognize contents, not to read them. */
+export type Action = 'read' | 'list' | 'write' | 'remove'
+
+/** Whether the grant permits to do this with the target. Pure. */
+export function permits(grant: StoreGrant, target: Target, action: Action): boolean {
   if (target === 'nothing') return true
-  if ('prefix' in target) return isWithin(grant, target.prefix)
-  // Before anything is compared: `a/../b` starts with `a/`.
+  const prefixes = action === 'list' || action === 'remove' ? [...grant.write, ...grant.remove] : grant.write
+  const isBelow = (name: string) => prefixes.some((prefix) => name.startsWith(prefix))
+  if ('prefix' in target) return isObjectKey(`${target.prefix}x`) && isBelow(target.prefix)
+  // Before anything is compared: `a/../b` starts with `a/`. An object named as a prefix without its slash is not below it.
   if (!isObjectKey(target.key)) return false
-  return isBelow(grant, target.key) || (action === 'read' && grant.read.includes(target.key))
+  return isBelow(target.key) || (action === 'read' && (grant.read.includes(target.key) || isUsable(grant, target.key)))
 }
 
-/** An object named as the prefix without its slash is not below it. */
-const isBelow = ({ write }: StoreGrant, key: string) => write.some((prefix) => key.startsWith(prefix))
-
-const isWithin = ({ write }: StoreGrant, prefix: string) =>
-  isObjectKey(`${prefix}x`) && write.some((granted) => prefix.startsWith(granted))
+/** Whether the key is in a folder of pieces whose sources this Job may read. */
+function isUsable({ read, remove }: StoreGrant, key: string): boolean {
+  return remove.some((prefix) => {
+    if (!key.startsWith(prefix)) return false
+    const [folder, ...rest] = key.slice(prefix.length).split('/')
+    return rest.length > 0 && mayUse(read, `${folder}/`)
+  })
+}

@@ -20,9 +20,9 @@ const { STORE_GRANT, STORE_SOCKET } = loadConfig(
 const life = lifecycle(log, { deadlineMs: 5000, signals: true, exit: true })
 
 /** The wrong settings of a store are the result of every request, so that the Job reports them in its own status. */
-function openStore(): ObjectStore | StoreError {
+async function openStore(): Promise<ObjectStore | StoreError> {
   try {
-    const store = openObjectStore(loadConfig(StoreConfig))
+    const store = await openObjectStore(loadConfig(StoreConfig))
     life.onStop('object store', () => store.close())
     return store
   } catch (error) {
@@ -32,7 +32,7 @@ function openStore(): ObjectStore | StoreError {
   }
 }
 
-const store = openStore()
+const store = await openStore()
 // A killed predecessor leaves its socket. Only this container can write to the folder.
 await rm(STORE_SOCKET, { force: true })
 // Connecting needs the right to write. The folder's group, which both containers are in, becomes that of the socket.

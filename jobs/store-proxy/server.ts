@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises'
 import { NamedParts, OBJECT_HEADER, type Refusal, type StoreGrant } from '../../lib/contract/store-proxy.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store/object-store.ts'
-import { permits, type Target } from './grant.ts'
+import { type Action, permits, type Target } from './grant.ts'
 
 interface Call {
   store: ObjectStore
@@ -16,7 +16,7 @@ interface Call {
 }
 
 interface Operation {
-  action: 'read' | 'write'
+  action: Action
   on: 'key' | 'prefix' | 'nothing'
   /** The answer, as JSON; undefined when the operation has answered itself. */
   run(call: Call): Promise<object | undefined>
@@ -58,16 +58,16 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     },
   },
   'DELETE /object': {
-    action: 'write',
+    action: 'remove',
     on: 'key',
     async run({ store, the }) {
       await store.delete(the('key'))
       return DONE
     },
   },
-  'GET /list': { action: 'read', on: 'prefix', run: sendList },
+  'GET /list': { action: 'list', on: 'prefix', run: sendList },
   'DELETE /list': {
-    action: 'write',
+    action: 'remove',
     on: 'prefix',
     run: async ({ store, the }) => ({ deleted: await store.deletePrefix(the('prefix')) }),
   },
@@ -131,9 +131,13 @@ async function sendObject({ store, request, response, the }: Call): Promise<unde
 
 async function sendList({ store, response, the }: Call): Promise<undefined> {
   response.writeHead(200)
+  // A client that has seen enough closes the connection in the middle.
+  const closed = new AbortController()
+  response.once('close', () => closed.abort())
   for await (const { key, size, etag, lastModified } of store.list(the('prefix'))) {
     const line = `${JSON.stringify({ key, size, etag, lastModified })}\n`
-    if (!response.write(line)) await once(response, 'drain', { signal: AbortSignal.timeout(60_000) })
+    if (response.write(line)) continue
+    await once(response, 'drain', { signal: AbortSignal.any([closed.signal, AbortSignal.timeout(60_000)]) })
   }
   response.end()
   return undefined

@@ -1,8 +1,8 @@
 /** Frames per second of every film. */
 export const FILM_FPS = 30
 
-/** A crossfade lasts one second where both items are long enough. */
-const CROSSFADE_FRAMES = 30
+/** A crossfade lasts half a second where both items are long enough. */
+const CROSSFADE_FRAMES = 15
 
 export interface FilmLength {
   /** The frame of the film at which each item begins; with a crossfade, at which the crossfade into it begins. */

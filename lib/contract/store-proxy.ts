@@ -2,16 +2,20 @@ import * as z from 'zod'
 
 /**
  * What a Job's store proxy permits. `read`: whole keys. `write`: prefixes that end in a slash; all below them may be
- * read, listed, written and deleted.
+ * read, listed, written and deleted. `remove`: such prefixes; all below them may be listed and deleted, and the pieces of
+ * films be read whose sources are all among `read` (see `mayUse`).
  */
 export const StoreGrant = z.object({
   read: z.array(z.string().min(1)).max(64),
   write: z.array(z.string().endsWith('/')).max(64),
+  remove: z.array(z.string().endsWith('/')).max(64).default([]),
 })
 export type StoreGrant = z.infer<typeof StoreGrant>
+/** As it is written into a pod: fields that have a default may be missing. */
+export type StoreGrantInput = z.input<typeof StoreGrant>
 
 /** The grant of a Job: its sources, and everything below its output prefixes. */
-export const grantFor = (inputs: readonly { sourceKey: string; outputPrefix: string }[]): StoreGrant => ({
+export const grantFor = (inputs: readonly { sourceKey: string; outputPrefix: string }[]): StoreGrantInput => ({
   read: [...new Set(inputs.map((i) => i.sourceKey))],
   write: inputs.map((i) => i.outputPrefix),
 })

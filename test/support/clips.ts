@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
@@ -151,16 +152,27 @@ const RECIPES = {
 
 export type ClipName = keyof typeof RECIPES | 'rotated' | 'cover'
 
-/** The path of a clip, made once per machine. Two tests that want the same one at once both make it: the last rename wins. */
+/** The path of a clip, made once per machine. */
 export async function clip(name: ClipName): Promise<string> {
-  await mkdir(CACHE, { recursive: true })
   const extension = name === 'rotated' || name === 'cover' ? 'mp4' : RECIPES[name].extension
-  const path = join(CACHE, `${name}.${extension}`)
+  return madeOnce(`${name}.${extension}`, (path) => make(name, path))
+}
+
+/** The path of what ffmpeg makes of these arguments, once per machine. */
+export async function clipOf(args: readonly string[], extension = 'mp4'): Promise<string> {
+  const digest = createHash('sha256').update(JSON.stringify(args)).digest('hex').slice(0, 16)
+  return madeOnce(`${digest}.${extension}`, (path) => ffmpeg([...args, path]))
+}
+
+/** Two tests that want the same file at once both make it: the last rename wins. */
+async function madeOnce(file: string, work: (path: string) => Promise<void>): Promise<string> {
+  await mkdir(CACHE, { recursive: true })
+  const path = join(CACHE, file)
   if (await exists(path)) return path
   const folder = await mkdtemp(join(CACHE, 'making-'))
   try {
-    const made = join(folder, `clip.${extension}`)
-    await make(name, made)
+    const made = join(folder, file)
+    await work(made)
     await rename(made, path)
   } finally {
     await rm(folder, { recursive: true, force: true })

@@ -1,5 +1,8 @@
+import { execFile } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ffmpeg } from './clips.ts'
+import { promisify } from 'node:util'
+import { clipOf } from './clips.ts'
 import type { Color } from './film-frames.ts'
 import type { highlightBench } from './highlight-run.ts'
 
@@ -23,9 +26,33 @@ export async function colorItem(
   name: string,
   { rate = '30', seconds = 1, options = [] }: ColorClip = {},
 ) {
-  const path = join(bench.folder, `${name}.mp4`)
   const color = `0x${(PALETTE[name] ?? []).map((v) => v.toString(16).padStart(2, '0')).join('')}`
   const input = ['-f', 'lavfi', '-i', `color=${color}:s=160x90:r=${rate}:d=${seconds}`]
-  await ffmpeg([...input, '-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv420p', ...options, path])
+  const path = await clipOf([...input, '-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv420p', ...options])
+  return bench.videoOf(path, name)
+}
+
+const run = promisify(execFile)
+
+/** A moving picture of 160x90 without sound, in which exactly the given frames do not decode cleanly. */
+export async function damagedItem(
+  bench: Awaited<ReturnType<typeof highlightBench>>,
+  name: string,
+  { seconds, damaged }: { seconds: number; damaged: readonly number[] },
+) {
+  const input = ['-f', 'lavfi', '-i', `testsrc2=s=160x90:r=30:d=${seconds}`]
+  // Keyframes only: damage does not spread to the frames after it.
+  const source = await clipOf([...input, '-c:v', 'libx264', '-preset', 'veryfast', '-pix_fmt', 'yuv420p', '-g', '1'])
+  const bytes = await readFile(source)
+  const packets = ['-select_streams', 'v', '-show_entries', 'packet=pos,size', '-of', 'csv=p=0']
+  const { stdout } = await run('ffprobe', ['-v', 'error', ...packets, source])
+  const places = stdout.split('\n').map((line) => line.split(',').map(Number))
+  for (const frame of damaged) {
+    const [size = 0, at = 0] = places[frame] ?? []
+    for (let k = Math.floor(size / 3); k < size * 0.9; k += 1)
+      bytes.writeUInt8(((bytes[at + k] ?? 0) + 13) & 255, at + k)
+  }
+  const path = join(bench.folder, `${name}.mp4`)
+  await writeFile(path, bytes)
   return bench.videoOf(path, name)
 }

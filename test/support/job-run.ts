@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { type JobResult, parseJobResult } from '../../lib/contract/job-result.ts'
 import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { quickStart } from './quick-start.ts'
+import { QUICK_ENCODER } from './slow-ffmpeg.ts'
 
 export interface Finished {
   exit: number | null
@@ -43,12 +45,12 @@ export async function jobBench(
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
         PATH: process.env['PATH'],
+        ...quickStart(),
         STORE_KIND: 'folder',
         STORE_FOLDER: join(folder, 'store'),
         WORK_FOLDER: work,
         TERMINATION_LOG: log,
-        // The same path through the program at a fifth of the cost.
-        X264_PRESET: 'ultrafast',
+        ...QUICK_ENCODER,
         JOB_SPEC: JSON.stringify({ accelerator: 'cpu', ...spec }),
         ...env,
       },
@@ -73,6 +75,8 @@ export async function jobBench(
     prefix,
     /** What was left in the work folder: nothing, when a program tidied up. */
     leftovers: () => readdir(work).catch(() => []),
+    /** The same with all that the folders hold. */
+    leftFiles: () => readdir(work, { recursive: true }).catch(() => []),
     keys: async (below = prefix) => {
       const keys: string[] = []
       for await (const { key } of store.list(below)) keys.push(key.slice(below.length))

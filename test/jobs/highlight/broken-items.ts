@@ -2,12 +2,14 @@ import { mkdtemp, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import t from 'tap'
 import { clip, ffmpeg } from '../../support/clips.ts'
-import { colorItem, PALETTE } from '../../support/film-clips.ts'
+import { colorItem, damagedItem, PALETTE } from '../../support/film-clips.ts'
 import { frameColors, runsOf } from '../../support/film-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
 import { programPath } from '../../support/services/process.ts'
 
 /** Items that cannot be used: the film fails and names one, or goes without them. */
+
+type Bench = Awaited<ReturnType<typeof highlightBench>>
 
 async function withBroken(t: Parameters<typeof highlightBench>[0]) {
   const bench = await highlightBench(t)
@@ -49,6 +51,8 @@ t.test('an item that proves broken only when decoded is named too, and what was 
     t.strictSame(await bench.keys(), [])
   }
 })
+
+const NEXT = 'org/o/highlights/next/v1/'
 
 /** Arguments that open the second source. */
 const SECOND = '*source-1/source*'
@@ -95,6 +99,59 @@ t.test('a failure that may pass is retried, names its item, and leaves nothing o
     t.equal(exit, 20, 'exits with 20', { output })
     t.match(result?.outputs, [{ state: 'Failed', reason, item: 'green', message: /^Item green: / }])
   }
+})
+
+const piecesOf = async (bench: Bench, { cachePrefix }: { cachePrefix: string }) =>
+  (await bench.keys(cachePrefix)).filter((key) => key.endsWith('piece.json')).length
+
+t.test('an item is judged by the damage in all its pieces together', async (t) => {
+  const { bench, red, blue } = await withBroken(t)
+  const spec = { transition: 'crossfade' as const }
+  // It is divided at 15 and 45; up to two of 60 frames are tolerated.
+  const everywhere = await damagedItem(bench, 'everywhere', { seconds: 2, damaged: [5, 30, 50] })
+  const { exit, result, output } = await bench.run([red, everywhere, blue], spec)
+  t.equal(exit, 12, 'one frame in each piece is too many', { output })
+  t.match(result?.outputs, [{ item: 'everywhere', message: 'Item everywhere: 3 frames are damaged' }])
+  // It is divided at 15 and 345; up to three of 360 frames are tolerated.
+  const long = await damagedItem(bench, 'long', { seconds: 12, damaged: [350, 352, 354] })
+  const tolerated = await bench.run([red, long], { ...spec, outputPrefix: NEXT })
+  t.equal(tolerated.exit, 0, 'three of 360 frames are not', { output: tolerated.output })
+  t.strictSame((await bench.manifest(NEXT)).skipped, [])
+  t.equal(await piecesOf(bench, long), 1, 'its middle is stored, and its damaged end is not')
+})
+
+t.test('an item of which only the end is damaged is broken', async (t) => {
+  const { bench, red, blue } = await withBroken(t)
+  // Decoding the last half second begins a second and a half before it.
+  const end = await damagedItem(bench, 'end', { seconds: 4, damaged: [106, 108, 110, 112, 114] })
+  for (const items of [
+    [red, end],
+    [end, blue],
+  ]) {
+    const { exit, result, output } = await bench.run(items, { transition: 'crossfade' })
+    t.equal(exit, 12, 'exits with 12', { output })
+    t.match(result?.outputs, [{ item: 'end', message: 'Item end: 5 frames are damaged' }])
+  }
+})
+
+t.test('what a crossfade made of each of its items alone is removed', async (t) => {
+  const { bench, red } = await withBroken(t)
+  const scratched = await damagedItem(bench, 'scratched', { seconds: 1, damaged: [20] })
+  const spec = { transition: 'crossfade' as const, skipBroken: true }
+  // The first piece is the beginning of the first item, the second is the crossfade.
+  const { killedBy, output } = await bench.run([scratched, red], spec, { KEEPSAKE_FAILPOINT: 'highlight.piece:2' })
+  t.equal(killedBy, 'SIGKILL', 'is stopped after the crossfade', { output })
+  const left = await bench.leftFiles()
+  t.ok(
+    left.some((name) => /piece-\w+-\w+$/.test(name)),
+    'the crossfade was made',
+    { left },
+  )
+  t.notOk(
+    left.some((name) => name.includes('alone')),
+    'and nothing else is left of it',
+    { left },
+  )
 })
 
 t.test('with skipBroken the film goes without them, and says so', async (t) => {

@@ -1,8 +1,13 @@
-import { join } from 'node:path'
+import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
 import t from 'tap'
+import { EXIT } from '../../../lib/contract/job-result.ts'
+import { eventually } from '../../support/eventually.ts'
 import { colorItem, PALETTE } from '../../support/film-clips.ts'
 import { frameColors, runsOf } from '../../support/film-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
+import { programPath } from '../../support/services/process.ts'
 import { progressReceiver } from '../../support/transcode-run.ts'
 
 /** A job that is killed at every step, and the attempt after it. */
@@ -67,13 +72,57 @@ t.test('the film can be watched before its end, and what was published stays', a
   t.strictSame(runsOf(await frameColors(input), PALETTE), [['red', 30]])
 })
 
-t.test('progress rises and names the film once it can be played', async (t) => {
+t.test('progress rises and names the film once it can be played, while the rest is encoded', async (t) => {
   const { bench, items } = await two(t)
+  items.push(await colorItem(bench, 'blue'))
   const receiver = await progressReceiver(t)
-  const { exit, output } = await bench.run(items, {}, { PROGRESS_URL: receiver.url, PROGRESS_TOKEN: 'x' })
+  const mark = join(bench.folder, 'seen')
+  const PATH = await stuckPath(bench.folder, 2, `while [ ! -e ${mark} ]; do sleep 0.1; done`)
+  const reporting = { PROGRESS_URL: receiver.url, PROGRESS_TOKEN: 'x', PATH }
+  const { finished } = bench.start(items, { segmentSeconds: 1 }, reporting)
+  await eventually('the name of the film', () => receiver.reports.at(-1)?.playable?.includes('hlt_1'))
+  t.notOk((await bench.keys()).includes('manifest.json'))
+  await writeFile(mark, '')
+  const { exit, output } = await finished
   t.equal(exit, 0, 'exits with 0', { output })
   const { reports } = receiver
-  t.ok(reports.length > 0)
   t.match(reports[0], { accelerator: 'cpu', acceleratorReason: 'films are encoded on the CPU' })
   for (const [k, report] of reports.slice(1).entries()) t.ok(report.percent >= (reports[k]?.percent ?? 0))
+  t.strictSame(reports[0]?.playable, [], 'nothing can be played at first')
+})
+
+/** A PATH with an ffmpeg that runs `line` of a shell script before it encodes the item at this position. */
+async function stuckPath(folder: string, position: number, line: string): Promise<string> {
+  const script = `#!/bin/sh
+case "$*" in
+  *source-${position}/source*libx264*) ${line} ;;
+esac
+exec ${await programPath('ffmpeg')} "$@"
+`
+  await writeFile(join(folder, 'ffmpeg'), script, { mode: 0o755 })
+  return `${folder}${delimiter}${process.env['PATH'] ?? ''}`
+}
+
+t.test('an item that is killed for want of memory is encoded again alone', async (t) => {
+  const { bench, items } = await two(t)
+  const killed = await bench.run(items, {}, { PATH: await stuckPath(bench.folder, 1, 'kill -KILL $$') })
+  t.match(killed, { exit: 20, result: { outputs: [{ reason: 'Killed', item: 'green' }] } }, killed.output)
+  const { exit, output } = await bench.run(items)
+  t.equal(exit, 0, 'exits with 0', { output })
+  t.equal((await bench.manifest()).encode.reused, 1, 'the other one is not')
+})
+
+t.test('a job that is terminated while it encodes ends at once, and its pieces are used again', async (t) => {
+  const { bench, items } = await two(t)
+  const mark = join(bench.folder, 'encoding')
+  const PATH = await stuckPath(bench.folder, 1, `: > ${mark}; exec sleep 600`)
+  const { process, finished } = bench.start(items, {}, { PATH })
+  await eventually('the encoding', () => existsSync(mark))
+  process.kill('SIGTERM')
+  const { exit, result } = await finished
+  t.match({ exit, result }, { exit: EXIT.terminated, result: { ok: false, reason: 'Terminated' } })
+  t.strictSame(await bench.leftovers(), [])
+  const again = await bench.run(items)
+  t.equal(again.exit, 0, 'exits with 0', { output: again.output })
+  t.equal((await bench.manifest()).encode.reused, 1)
 })

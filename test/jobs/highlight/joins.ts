@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
+import { ffmpeg } from '../../support/clips.ts'
 import { type ColorClip, colorItem, PALETTE } from '../../support/film-clips.ts'
 import { frameColors, runsOf } from '../../support/film-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
@@ -45,15 +46,15 @@ t.test('crossfades take as many frames as planned, and begin and end with one it
   const { exit, output } = await bench.run(items, { transition: 'crossfade' })
   t.equal(exit, 0, 'exits with 0', { output })
   const frames = await frameColors(join(await bench.checkout(), '180p.m3u8'))
-  // 60 + 36 + 9 + 45 frames less crossfades of 18, 4 and 4.
-  t.equal(frames.length, 124)
-  t.equal((await bench.manifest()).hls.durationSec, 124 / 30)
+  // 60 + 36 + 9 + 45 frames less crossfades of 15, 4 and 4.
+  t.equal(frames.length, 127)
+  t.equal((await bench.manifest()).hls.durationSec, 127 / 30)
   const redness = frames.map(([r, , b]) => r - b)
-  t.ok((redness[42] ?? 0) > 140, 'the first frame of the crossfade is still red')
-  const half = frames[51] ?? [0, 0, 0]
+  t.ok((redness[45] ?? 0) > 140, 'the first frame of the crossfade is still red')
+  const half = frames[52] ?? [0, 0, 0]
   t.ok(half[0] > 80 && half[0] < 150 && half[1] > 60 && half[1] < 130, `half way it is both: ${half}`)
-  t.match(runsOf(frames.slice(60, 74), PALETTE), [['green', 14]])
-  for (let k = 43; k < 60; k++) {
+  t.match(runsOf(frames.slice(60, 77), PALETTE), [['green', 17]])
+  for (let k = 46; k < 60; k++) {
     if ((frames[k]?.[0] ?? 0) > (frames[k - 1]?.[0] ?? 0) + 3) t.fail(`frame ${k} is redder than the one before`)
   }
 })
@@ -69,4 +70,42 @@ t.test('a fade goes through black and takes no time of its own', async (t) => {
     t.ok(Math.max(...(frames[join] ?? [255])) < 40, `dark at frame ${join}`)
   }
   t.match(runsOf(frames.slice(20, 40), PALETTE), [['red', 20]])
+})
+
+/** Frames of an item in the tests of rates: its crossfade begins at frame 121, which is no whole second. */
+const FLICKERING = 136
+/** Of the crossfade; in the rest too little of the item is left to be seen. */
+const SEEN = 12
+
+t.test('a crossfade goes on with the frame after the last one of the clip, at every rate', async (t) => {
+  const bench = await highlightBench(t)
+  const items: Awaited<ReturnType<typeof colorItem>>[] = []
+  for (const rate of ['24', '30000/1001']) {
+    const name = rate.replace('/', '-')
+    const path = join(bench.folder, `${name}.mp4`)
+    const picture = `color=white:s=160x90:r=${rate}:d=5,drawbox=c=black:t=fill:enable='mod(n,2)'`
+    const encoder = ['-c:v', 'libx264', '-preset', 'ultrafast', '-g', '10', '-pix_fmt', 'yuv420p']
+    await ffmpeg(['-f', 'lavfi', '-i', picture, ...encoder, path])
+    items.push(await bench.videoOf(path, name, FLICKERING / 30))
+    items.push({ ...(await colorItem(bench, 'black')), id: `after-${name}` })
+  }
+  const brightness = async (transition: 'cut' | 'crossfade') => {
+    const { exit, output } = await bench.run(items, { transition, outputPrefix: `org/o/highlights/${transition}/v1/` })
+    t.equal(exit, 0, 'exits with 0', { output })
+    const prefix = `org/o/highlights/${transition}/v1/`
+    const frames = await frameColors(join(await bench.checkout(prefix), '180p.m3u8'))
+    const { items: placed } = await bench.manifest(prefix)
+    return placed.map(({ startSec }) => frames.slice(Math.round(startSec * 30)).map(([r]) => r))
+  }
+  const [cut, crossfaded] = [await brightness('cut'), await brightness('crossfade')]
+  for (const [k, { id }] of items.entries()) {
+    if (k % 2 === 1) continue
+    const isBright = (frames: readonly number[] | undefined, i: number) => {
+      const left = 1 - Math.max(0, i - (FLICKERING - 15)) / 15
+      return (frames?.[i] ?? Number.NaN) > 127 * left
+    }
+    for (let i = 15; i < FLICKERING - 15 + SEEN; i++) {
+      if (isBright(cut[k], i) !== isBright(crossfaded[k], i)) t.fail(`frame ${i} of ${id} is another one`)
+    }
+  }
 })

@@ -41,6 +41,25 @@ async function regionOf(playlist: string, frame: number, crop: string): Promise<
 const flat = (r: number, g: number, b: number, width = 320, height = 180) =>
   quarters(width, height).composite([{ input: { create: { width, height, channels: 3, background: { r, g, b } } } }])
 
+t.test('all renditions show the same, in their own size', async (t) => {
+  const bench = await highlightBench(t)
+  const photo = await bench.imageOf(await quarters(1280, 720).png().toBuffer(), 'photo', 0.5)
+  const { exit, output } = await bench.run([photo], { renditions: ['360p', '720p'] })
+  t.equal(exit, 0, 'exits with 0', { output })
+  const folder = await bench.checkout()
+  const corners = ['0:0', 'iw/2:0', '0:ih/2', 'iw/2:ih/2'].map((at) => `iw/2:ih/2:${at}`)
+  const seen: Record<string, number[][]> = {}
+  for (const [name, size] of Object.entries({ '360p': '640,360,1:1', '720p': '1280,720,1:1' })) {
+    const playlist = join(folder, `${name}.m3u8`)
+    const shown = ['-select_streams', 'v', '-show_entries', 'stream=width,height,sample_aspect_ratio', '-of', 'csv=p=0']
+    t.equal((await run('ffprobe', ['-v', 'error', ...shown, playlist])).stdout.trim().split('\n')[0], size, name)
+    seen[name] = await Promise.all(corners.map((corner) => regionOf(playlist, 5, corner)))
+  }
+  t.equal(new Set(seen['720p']?.map(String)).size, 4, 'four colours')
+  const apart = seen['360p']?.flat().map((value, k) => Math.abs(value - (seen['720p']?.flat()[k] ?? 0))) ?? []
+  t.ok(Math.max(...apart) < 8, `at most ${Math.max(...apart)} apart`)
+})
+
 t.test('what surrounds an item is black, or the item itself blurred and darker', async (t) => {
   const bench = await highlightBench(t)
   const photo = await bench.imageOf(await flat(200, 30, 30, 180, 320).png().toBuffer(), 'photo')

@@ -19,21 +19,21 @@ t.test('with cuts and fades every item is one piece', async (t) => {
 
 t.test('a crossfade is a piece of its own, and the ends of the film are cut off their items', async (t) => {
   t.strictSame(brief([120, 120, 120], 'crossfade'), [
-    ['clip', 0, 0, 30, 0],
-    ['clip', 0, 30, 60, 30],
-    ['crossfade', 0, 90, 30, 90],
-    ['clip', 1, 30, 60, 120],
-    ['crossfade', 1, 90, 30, 180],
-    ['clip', 2, 30, 60, 210],
-    ['clip', 2, 90, 30, 270],
+    ['clip', 0, 0, 15, 0],
+    ['clip', 0, 15, 90, 15],
+    ['crossfade', 0, 105, 15, 105],
+    ['clip', 1, 15, 90, 120],
+    ['crossfade', 1, 105, 15, 210],
+    ['clip', 2, 15, 90, 225],
+    ['clip', 2, 105, 15, 315],
   ])
   t.strictSame(brief([120], 'crossfade'), [['clip', 0, 0, 120, 0]])
 })
 
-t.test('an item of two seconds between crossfades has no frames of its own', async (t) => {
+t.test('an item of one second between crossfades has no frames of its own', async (t) => {
   t.strictSame(
-    brief([120, 60, 120], 'crossfade').filter(([, item]) => item === 1),
-    [['crossfade', 1, 30, 30, 120]],
+    brief([120, 30, 120], 'crossfade').filter(([, item]) => item === 1),
+    [['crossfade', 1, 15, 15, 120]],
   )
 })
 

@@ -1,17 +1,50 @@
 import t from 'tap'
 import { permits, type Target } from '../../../jobs/store-proxy/grant.ts'
-import { grantFor } from '../../../lib/contract/store-proxy.ts'
+import { pieceScope } from '../../../lib/contract/piece-scope.ts'
+import { grantFor, StoreGrant } from '../../../lib/contract/store-proxy.ts'
 
-const grant = grantFor([
+const granted = grantFor([
   { sourceKey: 'org/1/media/a/original', outputPrefix: 'org/1/media/a/v1/' },
   { sourceKey: 'org/1/media/b/original', outputPrefix: 'org/1/media/b/v1/' },
 ])
+const grant = StoreGrant.parse(granted)
 
 t.test('is the sources of a Job and its output prefixes', async (t) => {
-  t.strictSame(grant, {
+  const both = {
     read: ['org/1/media/a/original', 'org/1/media/b/original'],
     write: ['org/1/media/a/v1/', 'org/1/media/b/v1/'],
-  })
+  }
+  t.strictSame(granted, both)
+  t.strictSame(grant, { ...both, remove: [] }, 'and nothing else may be removed')
+})
+
+t.test('what may be removed may be listed, and neither be read nor be written', async (t) => {
+  const removing = { read: [], write: ['a/pieces/own/'], remove: ['a/pieces/'] }
+  const allowed = (target: Target) =>
+    (['read', 'list', 'write', 'remove'] as const).filter((action) => permits(removing, target, action))
+  t.strictSame(allowed({ key: 'a/pieces/other/x' }), ['list', 'remove'])
+  t.strictSame(allowed({ prefix: 'a/pieces/' }), ['list', 'remove'])
+  t.strictSame(allowed({ key: 'a/pieces/own/x' }), ['read', 'list', 'write', 'remove'])
+  t.strictSame(allowed({ key: 'a/original' }), [])
+  t.strictSame(allowed({ prefix: 'a/pieces/../' }), [])
+})
+
+t.test('pieces of films whose sources are all in this one may be read, and not be written', async (t) => {
+  const film = (...ids: string[]) => pieceScope(ids.map((sourceKey) => ({ sourceKey })))
+  const granted = { read: ['a', 'b', 'c'], write: [], remove: ['a/pieces/'] }
+  const allowed = (key: string, grant: StoreGrant = granted) =>
+    (['read', 'list', 'write', 'remove'] as const).filter((action) => permits(grant, { key }, action))
+  t.strictSame(allowed(`a/pieces/${film('a', 'b')}1/piece.json`), ['read', 'list', 'remove'])
+  t.strictSame(allowed(`a/pieces/${film('a', 'd')}1/piece.json`), ['list', 'remove'], 'of a film with another source')
+  t.strictSame(allowed(`a/pieces/${film('a')}../${film('d')}1`), [], 'by a way around')
+  t.strictSame(allowed(`b/pieces/${film('a')}1/piece.json`), [], 'below no prefix of this film')
+  t.strictSame(allowed(`a/pieces/x/${film('a')}1/piece.json`), ['list', 'remove'], 'not where scopes are')
+  t.strictSame(allowed(`a/pieces/${film('a').slice(0, -1)}`), ['list', 'remove'], 'an object with the name of a scope')
+  t.strictSame(
+    allowed(`a/pieces/${film('a')}1/piece.json`, { ...granted, remove: [] }),
+    [],
+    'in no grant of a conversion',
+  )
 })
 
 const rows: [name: string, target: Target, read: boolean, write: boolean][] = [

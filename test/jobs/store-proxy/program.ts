@@ -13,6 +13,7 @@ import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
 import { openProxyStore } from '../../../lib/runtime/object-store/proxy.ts'
 import { socketAddress } from '../../../lib/runtime/unix-socket.ts'
 import { eventually } from '../../support/eventually.ts'
+import { quickStart } from '../../support/quick-start.ts'
 
 /** The sidecar as a process, between a store in a folder and a client that may be anything. */
 
@@ -32,6 +33,7 @@ async function open(t: Test, { long = '', env = {} }: { long?: string; env?: Rec
     const child = spawn(process.execPath, ['jobs/store-proxy/main.ts'], {
       env: {
         PATH: process.env['PATH'],
+        ...quickStart(),
         STORE_KIND: 'folder',
         STORE_FOLDER: join(folder, 'objects'),
         STORE_GRANT: GRANT,
@@ -58,7 +60,7 @@ async function open(t: Test, { long = '', env = {} }: { long?: string; env?: Rec
   return { folder, behind, socket, start, client }
 }
 
-/** A request as a decoder that somebody has taken over could send it. */
+/** A request as a decoder that a hostile file has taken over could send it. */
 function raw(socket: string, method: string, path: string, headers: Record<string, string> = {}, body = '') {
   return new Promise<{ status: number; body: string }>((resolve, reject) => {
     const sent = request({ socketPath: socketAddress(socket), method, path, headers }, (answer) => {
@@ -99,6 +101,24 @@ t.test('a Job reads its source and writes its output, and reaches nothing else',
   t.equal(await text((await w.behind.get(other)).body), 'a stranger')
   t.equal(await text((await w.behind.get(SOURCE)).body), 'the source')
   t.equal(await w.client.presignGet(`${OUTPUT}x`, 60), undefined, 'and gets no link to anything')
+})
+
+t.test('what a Job may remove, it can neither read nor replace', async (t) => {
+  const pieces = 'org/o/media/m/pieces/'
+  const grant = { read: [SOURCE], write: [`${pieces}own/`], remove: [pieces] }
+  const w = await open(t, { env: { STORE_GRANT: JSON.stringify(grant) } })
+  await w.behind.put(`${pieces}other/piece.json`, '{}', plain)
+  w.start()
+  await w.client.put(`${pieces}own/piece.json`, '{}', plain)
+  const refused = { message: 'This Job has no right to that object' }
+  await t.rejects(w.client.get(`${pieces}other/piece.json`), refused)
+  await t.rejects(w.client.put(`${pieces}other/piece.json`, 'forged', plain), refused)
+  await t.rejects(w.client.createMultipart(`${pieces}other/piece.json`, plain), refused)
+  const keys: string[] = []
+  for await (const { key } of w.client.list(pieces)) keys.push(key)
+  t.strictSame(keys.sort(), [`${pieces}other/piece.json`, `${pieces}own/piece.json`])
+  await w.client.deletePrefix(`${pieces}other/`)
+  t.notOk(await w.behind.head(`${pieces}other/piece.json`))
 })
 
 t.test(

@@ -93,7 +93,7 @@ t.test('kill -9 takes the encoder along, and the next attempt removes what was l
 for (const place of ['job.playable', 'job.encoded', 'job.uploaded']) {
   t.test(`death at ${place} commits nothing, and the next attempt completes it`, async (t) => {
     const bench = await transcodeBench(t)
-    const input = await bench.inputOf(await clip('ntsc'))
+    const input = await bench.inputOf(await clip('early'))
     t.equal((await bench.run([input], {}, { KEEPSAKE_FAILPOINT: place })).killedBy, 'SIGKILL')
     t.notOk((await bench.keys()).includes('manifest.json'))
     const { exit, result, output } = await bench.run([input])
@@ -178,7 +178,7 @@ t.test('people can watch long before the end, and what they began to watch goes 
 t.test('progress rises, names what can be played before the end, and is not sent too often', async (t) => {
   const bench = await transcodeBench(t)
   const receiver = await progressReceiver(t)
-  const input = await bench.inputOf(await clip('landscape'))
+  const input = await bench.inputOf(await clip('early'))
   // On a fast and idle machine the clip would be done before a second report is due.
   const slow = { PATH: await slowEncoderPath(bench.folder, 3) }
   const started = performance.now()

@@ -1,11 +1,14 @@
+import { text } from 'node:stream/consumers'
 import t from 'tap'
+import { HighlightManifest } from '../../../lib/contract/highlight-manifest.ts'
 import { openS3Store } from '../../../lib/runtime/object-store/s3.ts'
 import { clip } from '../../support/clips.ts'
+import { highlightBench } from '../../support/highlight-run.ts'
 import { privateCa } from '../../support/private-ca.ts'
 import { startRadosGateway } from '../../support/services/radosgw.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
-/** The job on S3 over TLS. Takes over 20 s: it starts a Ceph cluster and converts a video. */
+/** The job programs on S3 over TLS. Takes over 20 s: it starts a Ceph cluster, converts a video and renders two films. */
 
 const { ca, files } = privateCa(t.testdir())
 const gateway = await startRadosGateway('127.0.0.1', files)
@@ -52,4 +55,20 @@ t.test('an upload that is gone is told from a bucket that is not there, or not o
   const unavailable = (message: RegExp) => ({ exit: 20, result: { ok: false, reason: 'StoreUnavailable', message } })
   t.match(await run({ S3_BUCKET: 'no-such-bucket' }), unavailable(/no bucket no-such-bucket/))
   t.match(await run({ S3_SECRET_KEY: 'another' }), unavailable(/SignatureDoesNotMatch|403|Forbidden/))
+})
+
+t.test('a film is rendered from and to S3, and the next one uses its pieces again', async (t) => {
+  const bench = await highlightBench(t)
+  const { id, sourceKey } = INPUT
+  const item = { id, type: 'video' as const, sourceKey, cachePrefix: `org/o/media/${id}/pieces/`, seconds: 1 }
+  const filmOf = async (outputPrefix: string) => {
+    const { exit, output } = await bench.run([item], { outputPrefix }, { ...env, S3_CA: ca })
+    t.equal(exit, 0, 'exits with 0', { output })
+    const { body } = await store.get(`${outputPrefix}manifest.json`)
+    return HighlightManifest.parse(JSON.parse(await text(body)))
+  }
+  t.equal((await filmOf('org/o/highlights/1/v1/')).encode.reused, 0)
+  const again = await filmOf('org/o/highlights/2/v1/')
+  t.equal(again.encode.reused, 1)
+  for (const { playlist } of again.hls.renditions) t.ok(await store.head(`org/o/highlights/2/v1/${playlist}`))
 })

@@ -4,15 +4,15 @@ import { FILM_FPS, filmFrames, framesOf } from '../../../lib/contract/film-lengt
 
 const of = (...frames: number[]) => frames.map((frames) => ({ frames }))
 
-t.test('cuts and fades add up, and crossfades share a second', async (t) => {
+t.test('cuts and fades add up, and crossfades share half a second', async (t) => {
   const items = of(120, 90, 120)
   t.strictSame(filmFrames(items, 'cut'), { starts: [0, 120, 210], overlaps: [0, 0], total: 330 })
   t.strictSame(filmFrames(items, 'fade'), filmFrames(items, 'cut'))
-  t.strictSame(filmFrames(items, 'crossfade'), { starts: [0, 90, 150], overlaps: [30, 30], total: 270 })
+  t.strictSame(filmFrames(items, 'crossfade'), { starts: [0, 105, 180], overlaps: [15, 15], total: 300 })
 })
 
 t.test('a crossfade takes at most half of the shorter item', async (t) => {
-  t.strictSame(filmFrames(of(120, 41, 120), 'crossfade'), { starts: [0, 100, 121], overlaps: [20, 20], total: 241 })
+  t.strictSame(filmFrames(of(120, 21, 120), 'crossfade'), { starts: [0, 110, 121], overlaps: [10, 10], total: 241 })
   t.strictSame(filmFrames(of(1, 120), 'crossfade'), { starts: [0, 1], overlaps: [0], total: 121 })
   t.strictSame(filmFrames(of(60), 'crossfade'), { starts: [0], overlaps: [], total: 60 })
 })
