@@ -1,7 +1,8 @@
 import { type HighlightRenderSpec, highlightRenderKind, parseHighlightRender } from '../../crds/highlight-render.ts'
 import { GROUP } from '../../crds/kind.ts'
 import { type RunSpec, resourceOf } from '../../crds/run.ts'
-import type { StoreGrant } from '../../lib/contract/store-proxy.ts'
+import { pieceScope } from '../../lib/contract/piece-scope.ts'
+import type { StoreGrantInput } from '../../lib/contract/store-proxy.ts'
 import type { ProgramKind } from '../program/kind.ts'
 
 /** Fields of the spec that only the operator reads. */
@@ -36,11 +37,16 @@ export const highlightRender: ProgramKind<HighlightRenderSpec> = {
   successMessage: () => 'The film is rendered',
 }
 
-/** Reads the items and the music; writes the film and the pieces that later renders use again. */
-function grant({ items, music, outputPrefix }: HighlightRenderSpec): StoreGrant {
+/**
+ * Reads the items and the music; writes the film and the pieces that later films of the same items use again. It may
+ * remove pieces of other films, to keep their number small, and read those of films whose items are all in this one.
+ */
+function grant({ items, music, outputPrefix }: HighlightRenderSpec): StoreGrantInput {
+  const scope = pieceScope(items)
   const sources = [...items.map((i) => i.sourceKey), ...(music ? [music.sourceKey] : [])]
   return {
     read: [...new Set(sources)],
-    write: [...new Set([outputPrefix, ...items.map((i) => i.cachePrefix)])],
+    write: [...new Set([outputPrefix, ...items.map((i) => i.cachePrefix + scope)])],
+    remove: [...new Set(items.map((i) => i.cachePrefix))],
   }
 }

@@ -1,6 +1,6 @@
 import { API_VERSION, GROUP } from '../../crds/kind.ts'
 import { PERMANENT_EXITS } from '../../lib/contract/job-result.ts'
-import type { StoreGrant } from '../../lib/contract/store-proxy.ts'
+import type { StoreGrantInput } from '../../lib/contract/store-proxy.ts'
 import type { Job } from './batch.ts'
 import { MANAGED_BY, OPERATOR, OWNER_UID } from './labels.ts'
 
@@ -43,7 +43,7 @@ export interface JobDescription {
   spec: object
   /** PROGRESS_TOKEN of the program. */
   progressToken: string
-  grant: StoreGrant
+  grant: StoreGrantInput
   resources: { cpu: string; memory: string; scratch: string; gpu: boolean }
 }
 
@@ -59,6 +59,13 @@ const PROXY_USER = 10002
 /** The folder of the store proxy's socket, in both containers. */
 const STORE_FOLDER = '/store'
 const STORE_SOCKET = `${STORE_FOLDER}/socket`
+
+/**
+ * Seconds that a finished Job and its pods stay. Every Job is created with the time of a success, which saves a write
+ * for each; the operator extends that of a failure. It must exceed an outage of the operator: when the result of a Job
+ * vanishes before the operator has read it, the Job is created again, and its program finds its files already made.
+ */
+export const JOB_TTL_SECONDS = { succeeded: 21_600, failed: 86_400 } as const
 
 /** A batch/v1 Job with one pod at a time, which runs one program and a store proxy. */
 export function jobFrom(description: JobDescription, config: PodConfig): Job {
@@ -89,6 +96,7 @@ export function jobFrom(description: JobDescription, config: PodConfig): Job {
       parallelism: 1,
       completions: 1,
       backoffLimit,
+      ttlSecondsAfterFinished: JOB_TTL_SECONDS.succeeded,
       podReplacementPolicy: 'Failed', // two concurrent attempts would write below the same prefix
       podFailurePolicy: {
         rules: [

@@ -18,8 +18,16 @@ export interface ProgramConfig extends PodConfig, ShapeConfig, ProgramSize {
 /** Annotation of Jobs: digest of the configuration that they were created from. */
 const CONFIGURATION = `${GROUP}/configuration`
 
+const digests = new WeakMap<ProgramConfig, string>()
+
 /** A digest of all configuration that can keep a pod from starting. */
 export function configurationOf(config: ProgramConfig): string {
+  const known = digests.get(config) ?? digestOf(config)
+  digests.set(config, known) // every reconcile asks for it, and the configuration of a process never changes
+  return known
+}
+
+function digestOf(config: ProgramConfig): string {
   const { image, storeSecret, serviceAccount, cpu, cpuBackfill, memory, scratch } = config
   const { priorityClasses, nodeSelector, tolerations } = config
   const where = [priorityClasses, nodeSelector, tolerations]
@@ -42,10 +50,11 @@ export function childName({ shortName }: ProgramKind, { metadata }: Run, number:
 }
 
 /**
- * The name that operators before 0.2 gave to this Job, which had the prefix twice; undefined where that is the same. A
+ * The name that earlier operators gave to this Job, which had the prefix twice; undefined where that is the same. A
  * Job of that name may still run after an upgrade.
  */
 export function formerName(kind: ProgramKind, resource: Run, number: number): string | undefined {
+  if (!kind.hadPrefixTwice) return undefined
   const former = nameOf(`${kind.shortName}-`, resource.metadata, number)
   return former === childName(kind, resource, number) ? undefined : former
 }

@@ -1,5 +1,5 @@
 import { vanishedFailures } from '../jobs/attempts.ts'
-import { isOwnedBy, type Job, jobCondition, type Pod } from '../jobs/batch.ts'
+import { isOwnedBy, isTerminalPod, type Job, jobCondition, type Pod } from '../jobs/batch.ts'
 import { type Ending, endingOf } from '../jobs/ending.ts'
 import {
   disruptionOf,
@@ -30,8 +30,8 @@ export function judge(seen: Observed): Verdict {
   if (!isOwnedBy(job, resource.metadata.uid)) {
     return failed('NameTaken', `The Job ${job.metadata.name} exists already and belongs to another object`)
   }
-  if (jobCondition(job, 'Complete')) return judgeComplete(seen)
   const isOver = jobCondition(job, 'Failed') !== undefined
+  if (jobCondition(job, 'Complete')) return isCollected(seen, job) ? RECREATED : judgeComplete(seen)
   if (resource.spec.suspend && !isOver && !job.metadata.deletionTimestamp) {
     return { status: 'Unknown', phase: 'Suspended', reason: 'Suspended', message: 'Suspended by spec.suspend' }
   }
@@ -39,12 +39,10 @@ export function judge(seen: Observed): Verdict {
   if (ending) return judgeEnding(seen, ending, isOver)
   if (isOutgrown(resource, shapeOf(job, config))) return judgeOutgrown(seen, isOver)
   if (isOutOfMemory(seen)) return judgeOutOfMemory(seen, job, isOver)
-  if (isOver) return judgeFailed(seen, job)
+  if (isOver) return isCollected(seen, job) ? RECREATED : judgeFailed(seen, job)
   const outdated = judgeOutdated(seen, job)
   if (outdated) return outdated
-  if (job.metadata.deletionTimestamp) {
-    return pending({ reason: 'Creating', message: 'The Job is being deleted; a new one will follow' })
-  }
+  if (job.metadata.deletionTimestamp) return RECREATED
   return judgeRunning(seen, job)
 }
 
@@ -53,6 +51,15 @@ function nthAttempt(seen: Observed): string {
   const n = attemptsSoFar(seen)
   return `${n} of ${Math.max(n, seen.resource.spec.maxAttempts)}`
 }
+
+/**
+ * Whether a finished Job is being collected, and the pod that says how it ended is gone already: the time to live was over
+ * before the operator looked. The Job goes after its pods.
+ */
+const isCollected = ({ pods }: Observed, job: Job): boolean =>
+  job.metadata.deletionTimestamp !== undefined && !pods.some(isTerminalPod)
+
+const RECREATED = pending({ reason: 'Creating', message: 'The Job is being deleted; a new one will follow' })
 
 function judgeComplete({ kind, resource, pods }: Observed): Verdict {
   const result = resultOf(pods.find((p) => p.status?.phase === 'Succeeded'))

@@ -1,6 +1,6 @@
 import type { ParsedRun, Run, RunSpec, RunStatus } from '../../crds/run.ts'
 import type { ProgressSubject } from '../../lib/contract/progress.ts'
-import type { StoreGrant } from '../../lib/contract/store-proxy.ts'
+import type { StoreGrantInput } from '../../lib/contract/store-proxy.ts'
 import type { KubeObject } from '../../lib/runtime/kube/cluster.ts'
 import type { OperatorConfig } from '../config.ts'
 
@@ -29,6 +29,8 @@ export interface ProgramKind<Spec extends RunSpec = RunSpec> {
   resource: { group: string; version: string; plural: string; kind: ProgressSubject['kind'] }
   /** Prefix of the names of Jobs. */
   shortName: string
+  /** Earlier operators gave Jobs of this kind the prefix even where the resource has it already: `tj-tj-…`. */
+  hadPrefixTwice?: true
   /** Annotation of Jobs and pods: name of their resource. It tells the operator which kind they belong to. */
   ownerAnnotation: string
   /** Label app.kubernetes.io/component of Jobs and pods. */
@@ -43,7 +45,7 @@ export interface ProgramKind<Spec extends RunSpec = RunSpec> {
   /** JOB_SPEC of the program: all that it needs of the spec, and nothing else. */
   jobSpec(spec: Spec): object
   /** What the pod may read and write in the object store. */
-  grant(spec: Spec): StoreGrant
+  grant(spec: Spec): StoreGrantInput
   /** What the program makes: status.outputs and progress reports name it by its id. */
   outputs(spec: Spec): readonly { id: string; outputPrefix: string }[]
   /** The condition's message after a success. */

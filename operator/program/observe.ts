@@ -1,6 +1,6 @@
 import { isFinished, type Run, succeededOf } from '../../crds/run.ts'
 import { type Cluster, JOBS, PODS } from '../../lib/runtime/kube/cluster.ts'
-import { isOwnedBy, type Job, type Pod } from '../jobs/batch.ts'
+import { isJobFinished, isOwnedBy, type Job, type Pod } from '../jobs/batch.ts'
 import type { JobCaches } from '../jobs/caches.ts'
 import { isConclusive } from '../jobs/evidence.ts'
 import { OUR_LABELS, OWNER_UID } from '../jobs/labels.ts'
@@ -22,16 +22,31 @@ export interface ObserverDeps {
 
 /** Between this process and the API server. */
 const CLOCK_SKEW_MS = 60_000
+/** A watch that says nothing is given up after 150 s and resumed after at most 30 s; twice that is long enough. */
+const CACHE_LAG_MS = 360_000
 
 /** Collects what a decision about a resource is based on. */
 export function observer({ kind, cluster, caches, config, leadingSince, now }: ObserverDeps) {
   async function observe(resource: Run): Promise<Observed> {
     const { namespace, uid } = resource.metadata
     const name = childName(kind, resource, currentNumber(resource))
-    const job = caches.jobs.get({ namespace, name }) ?? formerJob(resource)
-    const current = job?.metadata.name ?? name
+    const cached = caches.jobs.get({ namespace, name }) ?? formerJob(resource)
+    const current = cached?.metadata.name ?? name
     const leftovers = caches.jobsOf(uid).filter((j) => j.metadata.name !== current && isOwnedBy(j, uid))
-    return { kind, resource, job, pods: await podsOf(resource, job), leftovers, config, now: now() }
+    const pods = await podsOf(resource, cached)
+    const job = await recheck(resource, cached, pods)
+    return { kind, resource, job, pods, leftovers, config, now: now() }
+  }
+
+  /**
+   * A finished Job without a pod is read again before the result counts as lost: the cache may not show yet that the Job
+   * is being collected, which deletes its pods first.
+   */
+  async function recheck({ metadata, status }: Run, job: Job | undefined, pods: Pod[]): Promise<Job | undefined> {
+    if (!job || pods.length > 0 || !isJobFinished(job) || isFinished(status)) return job
+    if (!isOwnedBy(job, metadata.uid) || job.metadata.deletionTimestamp) return job
+    const fresh = await cluster.get<Job>(JOBS, { namespace: metadata.namespace, name: job.metadata.name })
+    return fresh && trimJob(fresh)
   }
 
   /** The current Job, if an earlier version of the operator made it under another name. */
@@ -67,8 +82,9 @@ export function observer({ kind, cluster, caches, config, leadingSince, now }: O
     async readFormerJob(resource: Run): Promise<Job | undefined> {
       const { namespace, uid, creationTimestamp = '' } = resource.metadata
       const name = formerName(kind, resource, currentNumber(resource))
-      if (name === undefined || Date.parse(creationTimestamp) > leadingSince().getTime() + CLOCK_SKEW_MS)
-        return undefined
+      const since = leadingSince().getTime()
+      const isNewer = Date.parse(creationTimestamp) > since + CLOCK_SKEW_MS
+      if (name === undefined || isNewer || now().getTime() > since + CACHE_LAG_MS) return undefined
       const job = await cluster.get<Job>(JOBS, { namespace, name })
       return job && isOwnedBy(job, uid) ? trimJob(job) : undefined
     },

@@ -17,6 +17,8 @@ export interface Observed {
   leftovers: readonly Job[]
   config: ProgramConfig
   now: Date
+  /** Other resources wait for their turn: what can be written later is not written now. */
+  isUrgent?: boolean
 }
 
 /** Attempts so far, including those of earlier Jobs of the resource. */

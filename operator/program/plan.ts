@@ -1,6 +1,7 @@
 import { isFinished, type RunStatus, succeededOf } from '../../crds/run.ts'
 import { isJobFinished, isOwnedBy, type Job, type JobSpec } from '../jobs/batch.ts'
 import { endingAnnotation, endingOf } from '../jobs/ending.ts'
+import { JOB_TTL_SECONDS } from '../jobs/template.ts'
 import { childJob } from './child.ts'
 import { eventsFor, type PlannedEvent } from './events.ts'
 import { judge } from './judge.ts'
@@ -24,9 +25,9 @@ export interface Plan {
   deleteResource?: true
   events: PlannedEvent[]
   requeueAfterMs?: number
+  /** The requeue waits behind everything that changes until then. */
+  requeueLast?: true
 }
-
-const JOB_TTL_SECONDS = { succeeded: 3600, failed: 86_400 } as const
 
 /** Decides without acting. The same observation always gives the same plan. */
 export function plan(seen: Observed): Plan {
@@ -62,9 +63,12 @@ const AFTER_RECORD_MS = 10
 /** The final status and the end of a Job do trigger a reconcile. This one is for a change that went unnoticed. */
 const AFTER_END_MS = 1000
 
-function requeue({ status, step, lookAgainMs }: Verdict, quietMs: number): Pick<Plan, 'requeueAfterMs'> {
+function requeue(
+  { status, step, lookAgainMs }: Verdict,
+  quietMs: number,
+): Pick<Plan, 'requeueAfterMs' | 'requeueLast'> {
   if (status !== 'Unknown' || step?.do === 'replace') return { requeueAfterMs: AFTER_END_MS }
-  if (quietMs > 0) return { requeueAfterMs: quietMs }
+  if (quietMs > 0) return { requeueAfterMs: quietMs, requeueLast: true }
   if (step?.do === 'record') return { requeueAfterMs: AFTER_RECORD_MS }
   return lookAgainMs === undefined ? {} : { requeueAfterMs: lookAgainMs }
 }
@@ -76,18 +80,24 @@ function planFinished({ resource, job, leftovers, now }: Observed): Plan {
   const progress = isSuccess ? finalProgress(resource, finalOf(status)) : undefined
   const endedAt = Date.parse(status?.completionTime ?? succeededOf(status)?.lastTransitionTime ?? '')
   const leftMs = endedAt + spec.ttlSecondsAfterFinished * 1000 - now.getTime()
+  const ttl = Math.min(JOB_TTL_SECONDS[isSuccess ? 'succeeded' : 'failed'], spec.ttlSecondsAfterFinished)
   const isOurs = job !== undefined && isOwnedBy(job, resource.metadata.uid)
-  const needsTtl = isOurs && isJobFinished(job) && job.spec.ttlSecondsAfterFinished === undefined
-  const limit = isSuccess ? JOB_TTL_SECONDS.succeeded : JOB_TTL_SECONDS.failed
-  const ttl = { ttlSecondsAfterFinished: Math.min(limit, spec.ttlSecondsAfterFinished) }
+  const needsTtl = isOurs && isJobFinished(job) && isShorter(job.spec.ttlSecondsAfterFinished, ttl)
   return {
-    ...(needsTtl && { patchJob: { name: job.metadata.name, spec: ttl } }),
+    ...(needsTtl && { patchJob: { name: job.metadata.name, spec: { ttlSecondsAfterFinished: ttl } } }),
     ...(progress && { progress }),
     ...(leftovers.length > 0 && { deleteJobs: leftovers }),
     ...(leftMs <= 0 ? { deleteResource: true } : { requeueAfterMs: leftMs }),
     events: [],
   }
 }
+
+/**
+ * Whether the Job would go sooner than its outcome deserves: that of a failure, or one that an earlier operator created
+ * without a time. A time that an administrator has set stays.
+ */
+const isShorter = (had: number | undefined, wanted: number): boolean =>
+  had === undefined || (had === JOB_TTL_SECONDS.succeeded && had < wanted)
 
 /** The changes that the Job needs because the resource, or the Job itself, was edited, or because it must end. */
 function patchOf(seen: Observed, verdict: Verdict): Plan['patchJob'] {

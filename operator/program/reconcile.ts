@@ -39,8 +39,10 @@ export interface ReconcileDeps {
 export function reconcileProgram(deps: ReconcileDeps): Reconcile {
   const { kind, cluster, caches, events, now } = deps
   const { observe, observeWith, readFormerJob } = observer(deps)
+  // Its Job and its pods change several times while the resource does not. Objects are never changed in place.
+  const parsedOf = new WeakMap<RawResource, ReturnType<typeof kind.parse>>()
 
-  return async (key: ObjectKey, signal: AbortSignal) => {
+  return async (key: ObjectKey, signal: AbortSignal, isLast = true) => {
     const cached = caches.resources.get(key)
     if (!cached) return undefined // deleted: the garbage collector removes Job and pods
     const check = () => {
@@ -51,7 +53,7 @@ export function reconcileProgram(deps: ReconcileDeps): Reconcile {
     let object = caches.written.freshest(cached)
     for (let left = CONFLICTS; ; left--) {
       try {
-        return await reconcileOnce(object, check)
+        return await reconcileOnce(object, check, !isLast)
       } catch (error) {
         if (left === 0 || !isClusterError(error, 'Conflict')) throw error
         object = await readAgain(key, object, error)
@@ -66,10 +68,11 @@ export function reconcileProgram(deps: ReconcileDeps): Reconcile {
     return trimResource(fresh as RawResource)
   }
 
-  async function reconcileOnce(object: RawResource, check: () => void): Promise<Result | undefined> {
+  async function reconcileOnce(object: RawResource, check: () => void, isUrgent: boolean): Promise<Result | undefined> {
     const writer = writerFor(kind, object, { cluster, written: caches.written, check })
-    const parsed = kind.parse(object)
-    if ('resource' in parsed) return bringAbout(object, parsed.resource, writer)
+    const parsed = parsedOf.get(object) ?? kind.parse(object)
+    parsedOf.set(object, parsed)
+    if ('resource' in parsed) return bringAbout(object, parsed.resource, writer, isUrgent)
     if (!isFinished(object.status)) {
       const finding = { reason: 'InvalidSpec', message: parsed.problem }
       await writer.writeStatus(refusal(object as Run, finding, now()))
@@ -77,8 +80,8 @@ export function reconcileProgram(deps: ReconcileDeps): Reconcile {
     return undefined
   }
 
-  async function bringAbout(object: RawResource, resource: Run, writer: Writer): Promise<Result> {
-    const seen = await observe(resource)
+  async function bringAbout(object: RawResource, resource: Run, writer: Writer, isUrgent: boolean): Promise<Result> {
+    const seen = { ...(await observe(resource)), isUrgent }
     const next = plan(seen)
     if (!next.createJob) return apply(object, next, writer)
     let existing = await readFormerJob(resource)
@@ -98,7 +101,8 @@ export function reconcileProgram(deps: ReconcileDeps): Reconcile {
   async function apply(object: RawResource, next: Plan, writer: Writer): Promise<Result> {
     const isRecorded = await carryOut(next, writer)
     if (isRecorded) for (const event of next.events) events.record(object, event)
-    return next.requeueAfterMs === undefined ? {} : { requeueAfterMs: next.requeueAfterMs }
+    const { requeueAfterMs, requeueLast } = next
+    return { ...(requeueAfterMs !== undefined && { requeueAfterMs }), ...(requeueLast && { requeueLast }) }
   }
 
   async function jobRefused({ resource }: Observed, error: unknown, writer: Writer): Promise<Result> {

@@ -2,19 +2,21 @@ import { ClusterError, type ObjectKey } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ControllerMetrics } from './metrics.ts'
 import { keyOf, type ObjectQueue } from './object-queue.ts'
-import type { Work } from './queue.ts'
+import { PRIORITY, type Work } from './queue.ts'
 
 export interface Result {
   /** Reconcile again after this time, even without a change. */
   requeueAfterMs?: number
+  /** Then behind all objects that have changed, and behind those of the initial list that still wait. */
+  requeueLast?: true
 }
 
 /**
  * Moves one object towards its spec, from any state. It gets the key of the object, not the change (level-triggered).
  * After an error the key is requeued with exponential backoff. `signal` is aborted when this process may no longer
- * write.
+ * write. `isLast`: nothing that has changed waits, so this is the turn for what is not urgent.
  */
-export type Reconcile = (key: ObjectKey, signal: AbortSignal) => Promise<Result | undefined>
+export type Reconcile = (key: ObjectKey, signal: AbortSignal, isLast?: boolean) => Promise<Result | undefined>
 
 /** A failure that a retry cannot help: logged and counted, not retried until the object changes. */
 export class TerminalError extends Error {
@@ -88,7 +90,7 @@ export function createController(options: ControllerOptions): Controller {
     signal.addEventListener('abort', follow, { once: true })
     try {
       // Await the reconcile even when it is late: a second one for the same key must never run beside it.
-      settle(work, await options.reconcile(keyOf(work), halted.signal))
+      settle(work, await options.reconcile(keyOf(work), halted.signal, work.priority <= PRIORITY.initial))
     } catch (error) {
       if (!signal.aborted) fail(work, error)
     } finally {
@@ -103,7 +105,7 @@ export function createController(options: ControllerOptions): Controller {
     queue.forget(key)
     const afterMs = result?.requeueAfterMs ?? 0
     if (afterMs > 0) {
-      queue.add(key, { priority, afterMs })
+      queue.add(key, { priority: result?.requeueLast ? PRIORITY.initial : priority, afterMs })
       metrics.reconciled('requeue_after')
     } else metrics.reconciled('success')
   }

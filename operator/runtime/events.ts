@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Cluster, EVENTS_V1, type KubeObject } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { TokenBucket } from '../../lib/runtime/token-bucket.ts'
@@ -15,7 +16,7 @@ export interface KubeEvent {
 export interface EventRecorder {
   /** Records an event about an object. Returns at once and never fails: events are best effort. */
   record(about: KubeObject, event: KubeEvent): void
-  /** Resolves when all events recorded so far have been sent or dropped. */
+  /** Resolves when all events recorded so far have been sent or, after five seconds, dropped. */
   flush(): Promise<void>
 }
 
@@ -33,6 +34,12 @@ interface Known {
 const WINDOW_MS = 600_000
 const MAX_SIMILAR = 10
 const MAX_WAITING = 1000
+/** Above this many, only warnings are accepted. */
+const MAX_NORMAL_WAITING = 500
+const FLUSH_MS = 5000
+/** After each request, events leave the API server to others for this many times as long as the request took. */
+const REST = 4
+const MAX_REST_MS = 1000
 const PER_OBJECT = { burst: 25, perSecond: 1 / 300 }
 
 /**
@@ -52,6 +59,8 @@ export function eventRecorder(options: {
   const known = new Map<string, Known>()
   const budgets = new Map<string, { bucket: TokenBucket; at: number }>()
   let waiting = 0
+  let flushing = false
+  let dropping = false
   let sweptAt = now().getTime()
   let sending = Promise.resolve()
 
@@ -59,18 +68,29 @@ export function eventRecorder(options: {
     const uid = about.metadata.uid ?? ''
     const time = now().getTime()
     forgetOld(time)
-    if (waiting >= MAX_WAITING || !hasBudget(uid, time)) {
+    const most = event.type === 'Normal' ? MAX_NORMAL_WAITING : MAX_WAITING
+    if (waiting >= most || !hasBudget(uid, time)) {
       log.debug({ object: about.metadata.name, reason: event.reason }, 'event dropped')
       return
     }
     waiting += 1
     const entry = correlate(`${uid}/${event.type}/${event.reason}/${event.action}`, event.note, time)
     sending = sending
-      .then(() => send(about, event, entry))
+      .then(() => (dropping ? undefined : unhurried(() => send(about, event, entry, time))))
       .catch((error: unknown) => log.warn({ err: error, reason: event.reason }, 'event not recorded'))
       .finally(() => {
         waiting -= 1
       })
+  }
+
+  /** On a busy API server, events must not delay the writes that move resources forward. */
+  async function unhurried(request: () => Promise<void>): Promise<void> {
+    const startedAt = performance.now()
+    try {
+      await request()
+    } finally {
+      if (!flushing && waiting > 1) await sleep(Math.min(MAX_REST_MS, (performance.now() - startedAt) * REST))
+    }
   }
 
   /** The entry that counts this event: its own, or the group's when there are too many similar events. */
@@ -89,9 +109,9 @@ export function eventRecorder(options: {
     return own
   }
 
-  async function send(about: KubeObject, event: KubeEvent, entry: Known): Promise<void> {
+  async function send(about: KubeObject, event: KubeEvent, entry: Known, at: number): Promise<void> {
     const { namespace = '', name } = about.metadata
-    const time = microTime(now())
+    const time = microTime(new Date(at)) // when it happened, not when its turn came
     entry.count += 1
     if (entry.name !== undefined) {
       const series = { count: entry.count, lastObservedTime: time }
@@ -130,5 +150,17 @@ export function eventRecorder(options: {
     }
   }
 
-  return { record, flush: () => sending }
+  return {
+    record,
+    async flush() {
+      flushing = true
+      const late = setTimeout(() => {
+        dropping = true
+      }, FLUSH_MS)
+      await sending
+      clearTimeout(late)
+      flushing = false
+      dropping = false
+    },
+  }
 }

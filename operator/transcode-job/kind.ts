@@ -7,6 +7,7 @@ import type { ProgramKind } from '../program/kind.ts'
 export const transcodeJob: ProgramKind<TranscodeJobSpec> = {
   resource: TRANSCODE_JOBS,
   shortName: 'tj',
+  hadPrefixTwice: true,
   ownerAnnotation: `${GROUP}/transcode-job`,
   component: 'transcode',
   gauge: 'keepsake_transcode_jobs',

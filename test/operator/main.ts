@@ -11,6 +11,7 @@ import { eachKind } from '../support/each-kind.ts'
 import { eventually } from '../support/eventually.ts'
 import { controllersOf, operatorEnv } from '../support/operator-world.ts'
 import { TRANSCODE } from '../support/program-kinds.ts'
+import { quickStart } from '../support/quick-start.ts'
 
 const MAIN = fileURLToPath(new URL('../../operator/main.ts', import.meta.url))
 
@@ -40,7 +41,7 @@ async function open(t: { teardown(fn: () => Promise<void>): unknown }, kit = TRA
   function start(env: Record<string, string> = {}) {
     const all = { ...operatorEnv({ LEADER_ELECTION: 'false', LOG_LEVEL: 'error', ...env }), KUBECONFIG: kubeconfig }
     const child = spawn(process.execPath, [MAIN], {
-      env: { PATH: process.env['PATH'], ...all },
+      env: { PATH: process.env['PATH'], ...quickStart(), ...all },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     started.push(child)

@@ -90,7 +90,7 @@ eachKind((t, kit) => {
     w.succeed('med-1')
     await eventually('100 percent', () => succeededOf(w.resource('med-1')?.status)?.status === 'True')
     t.match(w.resource('med-1')?.status, { phase: 'Succeeded', progress: { percent: 100, playable: [kit.output.id] } })
-    await eventually('ttl of the Job', () => w.jobOf('med-1').spec.ttlSecondsAfterFinished === 3600)
+    t.equal(w.jobOf('med-1').spec.ttlSecondsAfterFinished, 21_600)
     await eventually('410', async () => (await post(operator.progressUrl, env['PROGRESS_TOKEN'], report)) === 410)
     await eventually('both events', () => w.api.store.all(EVENTS_V1).length >= 2)
     t.match(w.api.store.all(EVENTS_V1), [{ reason: 'JobCreated' }, { reason: 'Succeeded' }])

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { pieceScope } from '../../../lib/contract/piece-scope.ts'
 import { StoreGrant } from '../../../lib/contract/store-proxy.ts'
 import { loadConfig } from '../../../lib/runtime/config.ts'
 import { OperatorConfig } from '../../../operator/config.ts'
@@ -46,9 +47,11 @@ t.test('the pod may read its sources and write the film and their pieces, nothin
     aHighlightItem('b'),
     { ...aHighlightItem('c'), sourceKey: 'org/o/media/a/original' },
   ]
+  const scope = pieceScope(items)
   t.strictSame(highlightRender.grant(parsed({ items, music }).spec), {
     read: ['org/o/media/a/original', 'org/o/media/b/original', 'tracks/1/original'],
-    write: ['org/o/highlights/1/v1/', 'org/o/media/a/pieces/', 'org/o/media/b/pieces/', 'org/o/media/c/pieces/'],
+    write: ['org/o/highlights/1/v1/', ...['a', 'b', 'c'].map((id) => `org/o/media/${id}/pieces/${scope}`)],
+    remove: ['org/o/media/a/pieces/', 'org/o/media/b/pieces/', 'org/o/media/c/pieces/'],
   })
   t.strictSame(highlightRender.grant(parsed().spec).read, ['org/o/media/m1/original'], 'no music')
 })

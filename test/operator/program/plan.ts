@@ -54,13 +54,21 @@ eachKind((t, kit) => {
   t.test('creates the Job once, under a name that depends on the resource alone', async (t) => {
     const p = planFor({})
     t.match(p.createJob, { metadata: { name: jobName(resource, 1), ownerReferences: [{ uid: 'uid-1' }] } })
-    t.match(p.status, { phase: 'Pending', jobName: jobName(resource, 1), attempts: 0, observedGeneration: 1 })
+    t.equal(p.status, undefined, 'most pods start soon')
+    t.ok((p.requeueAfterMs ?? 0) >= QUIET_MS && (p.requeueAfterMs ?? 0) < QUIET_MS + 1000)
     t.strictSame(p.events, [])
+    const { status } = planFor({ job: aJob(resource) })
+    t.match(status, { phase: 'Pending', jobName: jobName(resource, 1), attempts: 0, observedGeneration: 1 })
     t.equal(planFor({ job }).createJob, undefined)
   })
 
   const verdicts: [string, Partial<Observed>, object, object?][] = [
-    ['no Job yet', {}, { status: 'Unknown', reason: 'Creating' }, { phase: 'Pending' }],
+    [
+      'a Job that is gone',
+      { resource: aResource({ status: planFor({ job: aJob(resource) }).status }) },
+      { status: 'Unknown', reason: 'Creating' },
+      { phase: 'Pending' },
+    ],
     ['a Job without a pod', { job: aJob(resource) }, { status: 'Unknown', reason: 'Queued' }, { phase: 'Pending' }],
     ['a pod that waits', { job, pods: [pendingPod(1)] }, { status: 'Unknown', reason: 'Queued' }],
     ['a pod that no node takes', { job, pods: [unschedulable] }, { reason: 'Unschedulable', message: '0/3 nodes' }],
@@ -240,6 +248,22 @@ eachKind((t, kit) => {
       { status: 'False', reason: 'BackoffLimitExceeded', message: 'said Kubernetes' },
     ],
   ]
+  const collected = (status: Parameters<typeof aJob>[1]) => {
+    const gone = aJob(resource, status)
+    return { ...gone, metadata: { ...gone.metadata, deletionTimestamp: '2026-01-01T00:09:00Z' } }
+  }
+  for (const [how, status, pod, reason] of [
+    ['succeeded', complete(), endedPod(1, 0, made), 'Succeeded'],
+    ['failed', failedWith('PodFailurePolicy'), endedPod(1, 12, corrupt), 'Truncated'],
+  ] as const) {
+    t.test(`a Job that ${how} and is collected before its result was read is created again`, async (t) => {
+      t.match(planFor({ job: collected(status), pods: [pod] }).status, { conditions: [{ reason }] }, 'read in time')
+      const late = planFor({ job: collected(status), resource: aResource({ status: planFor({ job }).status }) })
+      t.match(verdict(late), { status: 'Unknown', reason: 'Creating' })
+      t.strictSame([late.createJob, late.deleteJobs, late.patchJob], [undefined, undefined, undefined])
+    })
+  }
+
   for (const [name, seen, want, status] of verdicts) {
     t.test(`judges ${name}`, async (t) => {
       const p = planFor(seen)
@@ -285,16 +309,20 @@ eachKind((t, kit) => {
     t.equal(p.status?.attempts, 1)
   })
 
-  t.test('what was made within the same second and waits is not written about at the same moment', async (t) => {
+  t.test('what got its Job within the same second and waits is not written about at the same moment', async (t) => {
     const made = '2026-01-01T00:10:00Z'
     const waits = Array.from({ length: 200 }, () => {
-      const waiting = aResource({ metadata: { uid: randomUUID(), creationTimestamp: made } })
-      const wait = (at: Date) => planFor({ resource: waiting, job: aJob(waiting), now: at })
+      const waiting = aResource({ metadata: { uid: randomUUID() } })
+      const bare = aJob(waiting)
+      const its = { ...bare, metadata: { ...bare.metadata, creationTimestamp: made } }
+      const wait = (at: Date) => planFor({ resource: waiting, job: its, now: at })
       const first = wait(new Date(made))
       t.equal(first.status, undefined, 'not yet')
       const due = new Date(Date.parse(made) + (first.requeueAfterMs ?? 0))
       t.equal(wait(new Date(due.getTime() - 1)).status, undefined)
       t.match(wait(due).status, { phase: 'Pending' })
+      const urgent = planFor({ resource: waiting, job: its, now: due, isUrgent: true })
+      t.match([urgent.status, urgent.requeueAfterMs, urgent.requeueLast], [undefined, 1, true], 'while others wait')
       return first.requeueAfterMs ?? 0
     })
     t.ok(Math.min(...waits) >= QUIET_MS && Math.max(...waits) < QUIET_MS + 1000)
@@ -377,10 +405,11 @@ eachKind((t, kit) => {
     const first = planFor(seen)
     const finished = aResource({ status: { ...first.status, ...first.progress } })
 
-    t.test('gets a time to live for its Job, and then is left alone until its own is over', async (t) => {
-      const p = planFor({ ...seen, resource: finished })
-      t.strictSame(p.patchJob, { name: seen.job.metadata.name, spec: { ttlSecondsAfterFinished: 3600 } })
-      const done = { ...seen, job: aJob(resource, complete(), { ttlSecondsAfterFinished: 3600 }), resource: finished }
+    t.test('is left alone until its time is over; the Job of an older operator gets a time to live', async (t) => {
+      const older = aJob(resource, complete(), { ttlSecondsAfterFinished: undefined })
+      const p = planFor({ ...seen, job: older, resource: finished })
+      t.strictSame(p.patchJob, { name: older.metadata.name, spec: { ttlSecondsAfterFinished: 21_600 } })
+      const done = { ...seen, resource: finished }
       t.strictSame(planFor(done), { events: [], requeueAfterMs: 86_400_000 - 300_000 })
       t.strictSame(planFor({ ...done, now: new Date('2026-01-02T00:05:00Z') }), { events: [], deleteResource: true })
     })
@@ -391,7 +420,10 @@ eachKind((t, kit) => {
       const ttl = (ttlSecondsAfterFinished: number) =>
         planFor({ ...failure, resource: aResource({ spec: { ttlSecondsAfterFinished }, status }) }).patchJob?.spec
       t.strictSame(ttl(1_000_000), { ttlSecondsAfterFinished: 86_400 })
-      t.strictSame(ttl(60), { ttlSecondsAfterFinished: 60 })
+      t.strictSame(ttl(30_000), { ttlSecondsAfterFinished: 30_000 })
+      t.equal(ttl(60), undefined, 'the garbage collector deletes it with its resource')
+      const byHand = { ...failure, job: aJob(resource, failedWith('PodFailurePolicy'), { ttlSecondsAfterFinished: 0 }) }
+      t.equal(planFor({ ...byHand, resource: aResource({ status }) }).patchJob, undefined, 'as an administrator said')
     })
 
     t.test('gets its 100 percent back when a late report overwrote it', async (t) => {

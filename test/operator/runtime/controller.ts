@@ -71,6 +71,29 @@ t.test('caches that never fill are an error, and stopping does not wait for them
   await stopped.started
 })
 
+t.test('what can wait comes after the whole initial list, whatever changes meanwhile', async (t) => {
+  const seen: string[] = []
+  const names = Array.from({ length: 40 }, (_, i) => `n${i}`)
+  const filled = Promise.withResolvers<void>()
+  const { queue } = await start(
+    t,
+    async ({ name }) => {
+      const visit = seen.push(name) && seen.filter((n) => n === name).length
+      // A cache reports what the first reconcile made.
+      if (visit === 1) setTimeout(() => queue.changed(key(name)), 1)
+      await sleep(3)
+      return visit < 3 ? { requeueAfterMs: 10, requeueLast: true } : undefined
+    },
+    { concurrency: 1, caches: [{ synced: () => filled.promise }] },
+  )
+  for (const name of names) queue.changed(key(name))
+  filled.resolve()
+  await eventually('three visits each', () => seen.length >= 3 * names.length)
+  const lastFirst = Math.max(...names.map((n) => seen.indexOf(n)))
+  const firstThird = Math.min(...names.map((n) => seen.lastIndexOf(n)))
+  t.ok(lastFirst < firstThird, `the last one began at ${lastFirst}, the first one was done at ${firstThird}`)
+})
+
 t.test('one key is never worked on twice at once, different keys are', async (t) => {
   const busy = new Map<string, number>()
   let most = 0

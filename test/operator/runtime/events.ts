@@ -12,6 +12,7 @@ const about: KubeObject = {
 const event = { type: 'Warning' as const, reason: 'OOMKilled', action: 'Observe', note: 'too big' }
 interface Stored extends KubeObject {
   note: string
+  reason: string
   series?: { count: number }
 }
 
@@ -43,6 +44,25 @@ t.test('an event says what happened to which object', async (t) => {
     },
   ])
   t.equal(stored()[0]?.note.length, 1024)
+})
+
+t.test('an event says when it happened, also when it had to wait', async (t) => {
+  const { recorder, stored, time } = open()
+  recorder.record(about, event)
+  recorder.record(about, { ...event, reason: 'Later' })
+  time.now = new Date('2026-01-01T00:01:00Z')
+  await recorder.flush()
+  t.match(stored(), [{ eventTime: '2026-01-01T00:00:00.000000Z' }, { eventTime: '2026-01-01T00:00:00.000000Z' }])
+})
+
+t.test('a crowd of normal events leaves room for warnings', async (t) => {
+  const { recorder, stored } = open()
+  const of = (i: number) => ({ ...about, metadata: { ...about.metadata, uid: `u-${i}` } })
+  for (let i = 0; i < 700; i++) recorder.record(of(i), { ...event, type: 'Normal', reason: 'JobCreated' })
+  recorder.record(of(1000), event)
+  await recorder.flush()
+  t.equal(stored().filter(({ reason }) => reason === 'JobCreated').length, 500)
+  t.equal(stored().filter(({ reason }) => reason === event.reason).length, 1)
 })
 
 t.test('the same event again becomes a series, after a while a new one', async (t) => {

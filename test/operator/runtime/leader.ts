@@ -143,7 +143,7 @@ t.test('a process that was frozen does not take itself for the leader when it wa
   await a.lost
 })
 
-t.test('a lease that somebody else took is lost at once', async (t) => {
+t.test('a lease that another candidate took is lost at once', async (t) => {
   const { seek, store, stored } = candidates(t)
   const a = seek('a')
   await a.acquired

@@ -53,6 +53,7 @@ const WHOLE = {
     parallelism: 1,
     completions: 1,
     backoffLimit: 2,
+    ttlSecondsAfterFinished: 21600,
     podReplacementPolicy: 'Failed',
     podFailurePolicy: {
       rules: [
