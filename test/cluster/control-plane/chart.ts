@@ -240,6 +240,19 @@ t.test('helm test looks with the eyes of the worker', async (t) => {
   }
 })
 
+t.test('helm test finds every program by the variables of its Service', async (t) => {
+  const release = 'a-release-with-a-name-of-more-than-forty-three'
+  const text = await helm('template', release, CHART, '--values', MINIMAL)
+  const all = parseAllDocuments(text).map((document) => document.toJS() as Document | null)
+  const services = all.flatMap((d) => (d?.kind === 'Service' ? [d.metadata.name] : []))
+  // https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+  const variables = services.map((name) => name.toUpperCase().replaceAll('-', '_'))
+  const env = all.find((d) => d?.kind === 'Pod')?.spec?.containers?.[0]?.env ?? []
+  const used = env.flatMap(({ value }) => [...(value ?? '').matchAll(/\$\((\w+)_SERVICE_(?:HOST|PORT)\)/g)])
+  t.equal(used.length, 6, 'host and port of three Services')
+  for (const [text, name = ''] of used) t.ok(variables.includes(name), text)
+})
+
 t.test('where an autoscaler decides, the chart says nothing of replicas', async (t) => {
   for (const program of ['api', 'worker', 'operator']) {
     const replicas = async (value: string) => {
