@@ -22,7 +22,7 @@ const db = openDatabase({
   log,
 })
 life.onStop('database', () => db.close())
-const store = openObjectStore(config)
+const store = await openObjectStore(config)
 life.onStop('object store', () => store.close())
 const api = await startApi({ config, db, store, log, clock: systemClock })
 life.onStop('http', () => api.close())

@@ -82,7 +82,7 @@ export async function changeAlbum(
   return show(request, row)
 }
 
-/** Setting the status that the album has changes nothing and tells nobody. */
+/** Setting the status that the album has changes nothing and sends no notification. */
 export async function setStatus(
   request: Write<'album.set_status'>,
   id: Uuid,
@@ -156,7 +156,7 @@ export async function captionMedia(
   return found(await findItem(tx, id, mediaId))
 }
 
-/** The order that the album has already changes nothing and tells nobody. */
+/** The order that the album has already changes nothing and sends no notification. */
 export async function reorderMedia(
   request: Write<'album.update'>,
   id: Uuid,

@@ -47,18 +47,18 @@ interface Asked {
 }
 
 /**
- * An album in whatever state, with what decides whether the caller may see it. The lock order is event, album, media,
+ * An album in whatever state, by its id or by its event, with what decides whether the caller may see it. The lock order is event, album, media,
  * rows of album_media (migration 0012): a transaction that changes an album locks its event `for share` first, then the
  * album, and then the media item that it adds.
  */
 export async function findAlbum(
   tx: Tx,
-  { orgId, id, callerId, lock = false }: Asked & { id: Uuid; lock?: boolean },
+  { orgId, by = 'album', id, callerId, lock = false }: Asked & { by?: 'album' | 'event'; id: Uuid; lock?: boolean },
 ): Promise<SeenAlbum | undefined> {
   const query = tx
     .select({ ...getTableColumns(albums), ...decisive(callerId) })
     .from(albums)
-    .where(and(eq(albums.orgId, orgId), eq(albums.id, id)))
+    .where(and(eq(albums.orgId, orgId), eq(by === 'album' ? albums.id : albums.eventId, id)))
   const [row] = await (lock ? query.for('update') : query)
   return row
 }

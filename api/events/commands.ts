@@ -36,7 +36,7 @@ export async function changeEvent(request: Write<'event.update'>, id: Uuid, chan
 }
 const ISSUES = { start_at: 'must not be after end_at', end_at: BEFORE_START }
 
-/** A repeat tells nobody a second time. */
+/** A repeat sends no second notification. */
 export async function activateEvent(request: Write<'event.activate'>, id: Uuid): Promise<Event> {
   const { tx, permit, announce, audit } = request
   const event = permit(found(await lock(request, id)))

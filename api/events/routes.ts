@@ -151,7 +151,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Activate an event',
       description:
-        'Every member of the organization can see the event from now on, and those who are invited are told. Activating an active event changes nothing and tells nobody a second time. An archived event cannot be activated.',
+        'Every member of the organization can see the event from now on, and those who are invited are told. Activating an active event changes nothing and sends no second notification. An archived event cannot be activated.',
       problems: ['INVALID_STATE_TRANSITION'],
       action: 'event.activate',
       params: OneEvent,

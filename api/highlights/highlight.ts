@@ -8,7 +8,7 @@ const MOST_ITEMS = 30
 const Transition = z.enum(['cut', 'crossfade', 'fade']).meta({
   id: 'HighlightTransition',
   description:
-    'Between two items. `crossfade`: they overlap for up to a second; `fade`: through black, without overlap',
+    'Between two items. `crossfade`: they overlap for up to half a second; `fade`: through black, without overlap',
 })
 const Orientation = z.enum(['auto', 'landscape', 'portrait', 'square']).meta({
   id: 'HighlightOrientation',
@@ -60,7 +60,8 @@ export const CreatedHighlight = z
     album_id: outputId('album').nullable(),
     status: HighlightStatus,
     estimated_duration_sec: Seconds.meta({
-      description: 'A video that is still `processing` counts as if it were 15 seconds long',
+      description:
+        'Whole seconds, rounded up. A video that is still `processing` counts as if it were 6 seconds long, the moving part of a Live Photo as if it were 3',
     }),
   })
   .meta({ id: 'CreatedHighlight' })
@@ -81,9 +82,10 @@ const HighlightError = z
 const HighlightItem = z
   .object({
     media_id: outputId('media'),
-    type: z
-      .enum(['image', 'video', 'motion'])
-      .meta({ id: 'HighlightItemType', description: '`motion`: the moving part of a Live Photo' }),
+    type: z.enum(['image', 'video', 'motion']).meta({
+      id: 'HighlightItemType',
+      description: '`motion`: the moving part of a Live Photo. It can become `image` before the render begins',
+    }),
     start_sec: Seconds.nullable().meta({ description: 'When it begins in the film; null until the film is finished' }),
     duration_sec: Seconds.nullable(),
     skipped: z

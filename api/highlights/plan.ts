@@ -2,9 +2,14 @@ import { FILM_FPS, filmFrames, framesOf } from '../../lib/contract/film-length.t
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { HighlightItemRow, HighlightRow, ItemType } from '../db/schema/highlights.ts'
 
-/** Seconds that an image is shown, and seconds after which a video is cut. */
-const IMAGE_SECONDS = 4
+/** Seconds that an image is shown. */
+export const IMAGE_SECONDS = 3
+/** Seconds after which a video is cut. */
 const VIDEO_SECONDS = 15
+/** What a video counts as until its duration is known. */
+const UNKNOWN_SECONDS = 6
+/** The same of a Live Photo: phones record about 3 s. */
+const MOTION_SECONDS = 3
 /** What fits over an item, in code points: the limit of the custom resource. */
 const CAPTION_LENGTH = 200
 
@@ -50,14 +55,14 @@ export function filmText(text: string): string {
     : `${characters.slice(0, CAPTION_LENGTH - 1).join('')}…`
 }
 
-/** Seconds of the film. A video whose duration is not known yet counts as if it were long enough to be cut. */
+/** Whole seconds of the film, rounded up. */
 export function estimateOf(sources: readonly Source[], transition: HighlightRow['transition']): number {
   const items = sources.map((source) => ({ frames: framesOf(secondsOf(source)) }))
-  return filmFrames(items, transition).total / FILM_FPS
+  return Math.ceil(filmFrames(items, transition).total / FILM_FPS)
 }
 
 function secondsOf(source: Source): number {
   if (typeOf(source) === 'image') return IMAGE_SECONDS
-  const { durationSec } = source.motion ?? source
-  return Math.min(VIDEO_SECONDS, durationSec ?? VIDEO_SECONDS)
+  const { motion, durationSec } = source
+  return Math.min(VIDEO_SECONDS, motion ? (motion.durationSec ?? MOTION_SECONDS) : (durationSec ?? UNKNOWN_SECONDS))
 }

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, getTableColumns, inArray, isNotNull, isNull, or, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, isNotNull, isNull, or, type SQL, sql } from 'drizzle-orm'
 import { union } from 'drizzle-orm/pg-core'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import { type SeenAlbum, visibleAlbums } from '../albums/queries.ts'
@@ -74,6 +74,12 @@ const newestFirst = [desc(highlights.createdAt), desc(highlights.id)]
 const limit = sql.placeholder('limit')
 const org = eq(highlights.orgId, sql.placeholder('org'))
 
+/** What a list shows: all highlights of the organization, or those that the caller created or sees by an album. */
+export type Listed =
+  | { of: 'all' | 'visible' }
+  /** Those of one album: all, or those that the caller created. */
+  | { of: 'album' | 'created_in_album'; albumId: Uuid }
+
 /**
  * The first ids of a list. A filter over the highlights of the organization would read all of them for a caller who sees
  * few: instead, the pages of what the caller created and of each visible album are merged. What is in both counts once.
@@ -87,21 +93,27 @@ function firstOf(tx: Tx, position: SQL | undefined) {
       .where(and(org, ...part, isNull(highlights.deletedAt), position))
       .orderBy(...newestFirst)
   const visible = visibleAlbums(tx)
-  const ofAlbum = pageOf(eq(highlights.albumId, visible.id)).limit(limit).as('highlights')
+  const ofVisible = pageOf(eq(highlights.albumId, visible.id)).limit(limit).as('highlights')
   const ofAlbums = tx
     .select({ id, createdAt })
     .from(visible)
-    .crossJoinLateral(ofAlbum)
+    .crossJoinLateral(ofVisible)
     .orderBy(...newestFirst)
+  const created = eq(highlights.createdBy, caller)
+  const ofAlbum = eq(highlights.albumId, sql.placeholder('album'))
   return {
     all: () => pageOf().limit(limit),
-    visible: () => union(pageOf(eq(highlights.createdBy, caller)).limit(limit), ofAlbums.limit(limit)),
+    visible: () => union(pageOf(created).limit(limit), ofAlbums.limit(limit)),
+    album: () => pageOf(ofAlbum).limit(limit),
+    // Of an album that the caller does not see any more. It reads the films of the album, which are few.
+    created_in_album: () => pageOf(ofAlbum, created).limit(limit),
   }
 }
 
-/** Newest first: those that the caller created, and those of albums that the caller sees. */
-export async function listHighlights(tx: Tx, o: Asked & PageWanted & { seesAll: boolean }): Promise<ShownHighlight[]> {
-  const kind = o.seesAll ? 'all' : 'visible'
+/** Newest first. */
+export async function listHighlights(tx: Tx, o: Asked & PageWanted & { listed: Listed }): Promise<ShownHighlight[]> {
+  const { of: kind } = o.listed
+  const albumId = 'albumId' in o.listed ? o.listed.albumId : undefined
   const query = prepared(tx, `list_highlights_${kind}_${o.after ? 'next' : 'first'}`, (name) => {
     const merged = firstOf(tx, o.after && afterCursor(highlights.createdAt, highlights.id))
       [kind]()
@@ -116,7 +128,8 @@ export async function listHighlights(tx: Tx, o: Asked & PageWanted & { seesAll: 
       .orderBy(...newestFirst)
       .prepare(name)
   })
-  return query.execute({ org: o.orgId, caller: o.callerId, limit: o.limit, at: o.after?.at, id: o.after?.id })
+  const given = { org: o.orgId, caller: o.callerId, album: albumId, limit: o.limit }
+  return query.execute({ ...given, at: o.after?.at, id: o.after?.id })
 }
 
 /**
@@ -124,27 +137,32 @@ export async function listHighlights(tx: Tx, o: Asked & PageWanted & { seesAll: 
  * deletion that waits for it finds the highlight. Locked in the order of `lockWithCounterpart`.
  */
 export async function holdSources(tx: Tx, orgId: Uuid, ids: readonly Uuid[]): Promise<Omit<Source, 'caption'>[]> {
-  const rows = await tx
-    .select({
-      id: media.id,
-      uploaderId: media.uploaderId,
-      kind: media.kind,
-      pairedMediaId: media.pairedMediaId,
-      isUsable: sql<boolean>`${media.uploadStatus} <> 'failed'`,
-      durationSec: sql<number | null>`(${media.manifest} -> 'source' ->> 'durationSec')::float8`,
-      // The text of the file has the date by the clock of the camera.
-      takenOn: sql<string | null>`left(${media.manifest} -> 'source' ->> 'capturedAt', 10)`,
-    })
-    .from(media)
-    .where(
-      and(
-        eq(media.orgId, orgId),
-        isNull(media.deletedAt),
-        or(inArray(media.id, [...ids]), inArray(media.pairedMediaId, [...ids])),
-      ),
-    )
-    .orderBy(asc(media.id))
-    .for('share')
+  const query = prepared(tx, 'hold_sources', (name) => {
+    const given = sql`any(${sql.placeholder('ids')}::uuid[])`
+    return tx
+      .select({
+        id: media.id,
+        uploaderId: media.uploaderId,
+        kind: media.kind,
+        pairedMediaId: media.pairedMediaId,
+        isUsable: sql<boolean>`${media.uploadStatus} <> 'failed'`,
+        durationSec: sql<number | null>`(${media.manifest} -> 'source' ->> 'durationSec')::float8`,
+        // The text of the file has the date by the clock of the camera.
+        takenOn: sql<string | null>`left(${media.manifest} -> 'source' ->> 'capturedAt', 10)`,
+      })
+      .from(media)
+      .where(
+        and(
+          eq(media.orgId, sql.placeholder('org')),
+          isNull(media.deletedAt),
+          or(sql`${media.id} = ${given}`, sql`${media.pairedMediaId} = ${given}`),
+        ),
+      )
+      .orderBy(asc(media.id))
+      .for('share')
+      .prepare(name)
+  })
+  const rows = await query.execute({ org: orgId, ids })
   const byId = new Map(rows.map((row) => [row.id, row]))
   return ids.flatMap((id) => {
     const row = byId.get(id)
@@ -158,30 +176,39 @@ export async function holdSources(tx: Tx, orgId: Uuid, ids: readonly Uuid[]): Pr
 export const isTrackOffered = async (tx: Tx, id: Uuid): Promise<boolean> =>
   (await tx.$count(musicTracks, and(eq(musicTracks.id, id), isNull(musicTracks.retiredAt)))) > 0
 
-type NewHighlight = Pick<
-  HighlightRow,
-  | 'id'
-  | 'orgId'
-  | 'createdBy'
-  | 'albumId'
-  | 'title'
-  | 'transition'
-  | 'musicTrackId'
-  | 'orientation'
-  | 'fill'
-  | 'kenBurns'
-  | 'showTitle'
-  | 'captions'
-  | 'skipBroken'
-  | 'estimatedDurationSec'
->
+type NewHighlight = Pick<HighlightRow, keyof typeof PLACEHOLDERS>
 
 export async function insertHighlight(tx: Tx, row: NewHighlight, of: readonly Item[]): Promise<HighlightRow> {
-  const [made] = await tx.insert(highlights).values(row).returning()
+  const query = prepared(tx, 'insert_highlight', (name) =>
+    tx.insert(highlights).values(PLACEHOLDERS).returning().prepare(name),
+  )
+  const [made] = await query.execute({ ...row })
   if (!made) throw new Error('a highlight was not inserted')
-  const { id: highlightId, orgId } = made
-  await tx.insert(highlightItems).values(of.map((item, position) => ({ ...item, highlightId, orgId, position })))
+  // One parameter for all: a statement with hundreds takes longer to build and to parse than to run.
+  await tx.execute(sql`
+    insert into ${highlightItems} (highlight_id, org_id, position, media_id, source_id, uploader_id, type, seconds, caption)
+    select ${made.id}, ${made.orgId}, place - 1, i."mediaId", i."sourceId", i."uploaderId", i.type, i.seconds, i.caption
+    from rows from (jsonb_to_recordset(${JSON.stringify(of)}::jsonb) as ("mediaId" uuid, "sourceId" uuid,
+      "uploaderId" uuid, type text, seconds float8, caption text)) with ordinality
+      as i("mediaId", "sourceId", "uploaderId", type, seconds, caption, place)`)
   return made
+}
+
+const PLACEHOLDERS = {
+  id: sql.placeholder('id'),
+  orgId: sql.placeholder('orgId'),
+  createdBy: sql.placeholder('createdBy'),
+  albumId: sql.placeholder('albumId'),
+  title: sql.placeholder('title'),
+  transition: sql.placeholder('transition'),
+  musicTrackId: sql.placeholder('musicTrackId'),
+  orientation: sql.placeholder('orientation'),
+  fill: sql.placeholder('fill'),
+  kenBurns: sql.placeholder('kenBurns'),
+  showTitle: sql.placeholder('showTitle'),
+  captions: sql.placeholder('captions'),
+  skipBroken: sql.placeholder('skipBroken'),
+  estimatedDurationSec: sql.placeholder('estimatedDurationSec'),
 }
 
 /** Deletes a highlight and withdraws its film at once; the worker removes its files. Call it with the row locked. */

@@ -1,13 +1,14 @@
 import * as z from 'zod'
-import { formatId } from '../../lib/contract/ids.ts'
+import { formatId, type Uuid } from '../../lib/contract/ids.ts'
+import { findAlbum } from '../albums/queries.ts'
 import type { ApiDeps } from '../deps.ts'
-import { found, inOrganization } from '../http/in-organization.ts'
+import { found, inOrganization, type Read } from '../http/in-organization.ts'
 import type { Route } from '../http/route.ts'
-import { listOf, pageQuery, pathId } from '../http/schemas.ts'
+import { bodyId, listOf, pageQuery, pathId } from '../http/schemas.ts'
 import { createAlbumHighlight, createEventHighlight, createHighlight, deleteHighlight } from './commands.ts'
 import { CreatedHighlight, Highlight, NewHighlight } from './highlight.ts'
 import { toHighlight } from './present.ts'
-import { findHighlight, listHighlights } from './queries.ts'
+import { findHighlight, type Listed, listHighlights } from './queries.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
 const OneHighlight = InOrg.extend({ highlight_id: pathId('highlight') })
@@ -25,7 +26,7 @@ const CREATED: CreatedHighlight = {
   highlight_id: formatId('highlight', EXAMPLE_ID),
   album_id: null,
   status: 'processing',
-  estimated_duration_sec: 4,
+  estimated_duration_sec: 3,
 }
 const FILM = `https://api.example.org/v1/d/a.t2x1c0.1qbzz4YvT0iQm3o9Wc2r6A/org/${EXAMPLE_ID}/highlights/${EXAMPLE_ID}/v1`
 const COMPLETED: Highlight = {
@@ -41,8 +42,8 @@ const COMPLETED: Highlight = {
   show_title: true,
   captions: 'none',
   skip_broken: false,
-  estimated_duration_sec: 4,
-  duration_sec: 4,
+  estimated_duration_sec: 3,
+  duration_sec: 3,
   variants: {
     hls_master_url: `${FILM}/master.m3u8`,
     image_webp_url: `${FILM}/image.webp`,
@@ -51,7 +52,7 @@ const COMPLETED: Highlight = {
   placeholder: '1QcSHQRnh493V4dIh4eXh1h4kJUI',
   expires_in: 3600,
   progress: null,
-  items: [{ media_id: MEDIA, type: 'image', start_sec: 0, duration_sec: 4, skipped: null }],
+  items: [{ media_id: MEDIA, type: 'image', start_sec: 0, duration_sec: 3, skipped: null }],
   created_by: formatId('user', EXAMPLE_ID),
   created_at: '2026-11-22T10:00:00.000Z',
   error: null,
@@ -60,7 +61,7 @@ const COMPLETED: Highlight = {
 const VISIBLE =
   'Its creator, those who can see its album, and owners and administrators of the organization can see it.'
 const SOURCES =
-  'Media items of the organization, whatever the state of their conversion; one that does not exist or is deleted is `MEDIA_NOT_AVAILABLE`. An image is shown for 4 seconds, a video for at most 15 from its start, and of a Live Photo the moving part. A media item that is deleted before the film is finished makes the highlight fail, unless it is restored at once; later deletions and purges do not change the film.'
+  'Media items of the organization, whatever the state of their conversion; one that does not exist or is deleted is `MEDIA_NOT_AVAILABLE`. An image is shown for 3 seconds, a video for at most 15 from its start, and of a Live Photo the moving part, or its image for 3 seconds if the conversion of the moving part has failed by the time at which the render begins. A moving part that turns out to be damaged only during the render is treated as any damaged item: the highlight fails with `ITEM_FAILED` and the id of the Live Photo, or leaves it out with `skip_broken`; a highlight that is created after the conversion of the moving part has failed shows the image. A media item that is deleted before the film is finished makes the highlight fail, unless it is restored at once; later deletions and purges do not change the film.'
 const OF_ALBUM =
   'The media items must be in the album. One that is removed from the album later stays in the film. An album in `ARCHIVE` is refused (`ALBUM_ARCHIVED`).'
 const LIMIT = 'Each user can create 10 an hour.'
@@ -73,6 +74,22 @@ const CREATION = {
   status: 201,
   response: CreatedHighlight,
 } as const
+
+/** What a list shows to the caller under its filters; undefined for nothing. */
+async function listedFor(
+  { tx, orgId, actor, can }: Read<'highlight.list'>,
+  { album_id: albumId, event_id: eventId }: { album_id?: Uuid | undefined; event_id?: Uuid | undefined },
+): Promise<Listed | undefined> {
+  const seesAll = can('highlight.list_all', undefined)
+  if (albumId === undefined && eventId === undefined) return { of: seesAll ? 'all' : 'visible' }
+  const asked = { orgId, callerId: actor.userId }
+  const album =
+    eventId === undefined
+      ? albumId && (await findAlbum(tx, { ...asked, id: albumId }))
+      : await findAlbum(tx, { ...asked, by: 'event', id: eventId })
+  if (!album || (albumId !== undefined && albumId !== album.id)) return undefined
+  return { of: seesAll || can('album.read', album) ? 'album' : 'created_in_album', albumId: album.id }
+}
 
 /** Highlights: films made of media items that a user has chosen. */
 export function highlightRoutes(deps: ApiDeps): Route[] {
@@ -122,18 +139,22 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       operationId: 'listHighlights',
       tags,
       summary: 'List the highlights that the caller can see, newest first',
-      description: VISIBLE,
+      description: `${VISIBLE} A filter leaves out the others: for an album or an event that does not exist the list is empty.`,
       action: 'highlight.list',
       params: InOrg,
-      query: pageQuery({ default: 20, max: 100 }),
+      query: pageQuery({ default: 20, max: 100 }).extend({
+        album_id: bodyId('album').optional().meta({ description: 'Only highlights of this album' }),
+        event_id: bodyId('event').optional().meta({ description: 'Only highlights of the album of this event' }),
+      }),
       response: listOf('highlights', Highlight),
       examples: { response: { highlights: [COMPLETED], next_cursor: null, has_more: false } },
-      async handle({ tx, orgId, actor, member, can, page }) {
-        await member
-        const asked = { orgId, callerId: actor.userId, seesAll: can('highlight.list_all', undefined) }
+      async handle(request) {
+        const { tx, orgId, actor, page } = request
+        await request.member
+        const listed = await listedFor(request, request.query)
         return page(
           'highlights',
-          (wanted) => listHighlights(tx, { ...asked, ...wanted }),
+          async (wanted) => (listed ? listHighlights(tx, { orgId, callerId: actor.userId, listed, ...wanted }) : []),
           (row) => toHighlight(row, links),
         )
       },

@@ -30,6 +30,9 @@ export interface InvitationTokens {
   read(token: string): Promise<TokenContent | undefined>
 }
 
+/** base64url without padding (RFC 7515). jose also accepts padding, which would give one token several spellings. */
+const SPELLING = /^[\w-]+\.[\w-]+\.[\w-]+$/
+
 const Claims = z.object({ sub: z.guid(), gen: z.int().positive(), exp: z.int().positive() })
 
 export function invitationTokens(ring: KeyRing): InvitationTokens {
@@ -46,6 +49,7 @@ export function invitationTokens(ring: KeyRing): InvitationTokens {
         .sign(signing)
     },
     async read(token) {
+      if (!SPELLING.test(token)) return undefined
       try {
         const { payload } = await jwtVerify(token, ({ kid = '' }) => known(kid), {
           algorithms: [ALGORITHM],

@@ -147,6 +147,11 @@ export const MediaMetadata = z
     width: Pixels.nullable().meta({ description: 'Pixels, as displayed' }),
     height: Pixels.nullable(),
     duration_sec: z.number().min(0).nullable(),
+    live_photo_duration_sec: z
+      .number()
+      .min(0)
+      .nullable()
+      .meta({ description: 'Of the moving part of a Live Photo; null for anything else, and until it is known' }),
     orientation: z.int().min(1).max(8).nullable().meta({ description: 'As in EXIF: 1 is upright' }),
     camera: Camera,
     location: Location.nullable(),

@@ -5,7 +5,7 @@ import type { MediaRow } from '../db/schema/media.ts'
 import type { Links } from '../deps.ts'
 import { timestamp } from '../http/schemas.ts'
 import type { Media, MediaMetadata, UploadedMedia } from './media.ts'
-import type { FoundMedia, ListedMedia } from './queries.ts'
+import type { FoundMedia, ListedMedia, LivePhotoDuration } from './queries.ts'
 import { variantKeys } from './variants.ts'
 
 export function toMedia(row: ListedMedia | FoundMedia, links: Links): Media {
@@ -64,7 +64,7 @@ const orientationOf = (manifest: Manifest): number | null =>
     ? manifest.source.orientation
     : (ORIENTATION[((manifest.source.rotation % 360) + 360) % 360] ?? null)
 
-export function toMetadata(row: MediaRow, mayLocate: boolean): MediaMetadata {
+export function toMetadata(row: MediaRow & LivePhotoDuration, mayLocate: boolean): MediaMetadata {
   const { manifest } = row
   const source = manifest?.source
   return {
@@ -73,6 +73,7 @@ export function toMetadata(row: MediaRow, mayLocate: boolean): MediaMetadata {
     width: source?.width ?? null,
     height: source?.height ?? null,
     duration_sec: manifest?.type === 'video' ? manifest.source.durationSec : null,
+    live_photo_duration_sec: row.livePhotoDurationSec,
     orientation: manifest ? orientationOf(manifest) : null,
     camera: { make: source?.camera.make ?? null, model: source?.camera.model ?? null },
     location: (mayLocate && source?.location) || null,

@@ -17,9 +17,18 @@ const thisMedia = and(eq(media.orgId, org), isNull(media.deletedAt), eq(media.id
 export const livePhotoVideo = sql<string | null>`(select half.output_prefix || half.hls_master from media half
   where half.id = media.paired_media_id and half.deleted_at is null)`
 
+/** Seconds of the video half of a Live Photo; null for the video itself, and until its conversion has found it out. */
+const livePhotoDurationSec = sql<
+  number | null
+>`(select (half.manifest -> 'source' ->> 'durationSec')::float8 from media half
+  where half.id = media.paired_media_id and half.deleted_at is null and half.kind = 'video')`
+export interface LivePhotoDuration {
+  livePhotoDurationSec: number | null
+}
+
 /** A media item of the organization that has not been deleted. */
-export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<FoundMedia | undefined> {
-  const columns = { ...getTableColumns(media), livePhotoVideo }
+export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<(FoundMedia & LivePhotoDuration) | undefined> {
+  const columns = { ...getTableColumns(media), livePhotoVideo, livePhotoDurationSec }
   const query = prepared(tx, 'find_media', (name) => tx.select(columns).from(media).where(thisMedia).prepare(name))
   const [row] = await query.execute({ org: orgId, id })
   return row
@@ -190,19 +199,23 @@ export async function deleteIntent(tx: Tx, mediaId: Uuid): Promise<void> {
 
 /** Abandons intents that no running request can still hold, and returns them with those abandoned before. */
 export async function abandonOldIntents(tx: Tx, olderThanSeconds: number, limit: number) {
-  const old = tx
-    .select({ mediaId: objectIntents.mediaId })
-    .from(objectIntents)
-    .where(
-      sql`${objectIntents.abandonedAt} is not null
-        or ${objectIntents.createdAt} < now() - make_interval(secs => ${olderThanSeconds})`,
-    )
-    .limit(limit)
-    .for('update', { skipLocked: true })
+  // A common table expression with FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.
+  const old = tx.$with('old').as(
+    tx
+      .select({ mediaId: objectIntents.mediaId })
+      .from(objectIntents)
+      .where(
+        sql`${objectIntents.abandonedAt} is not null
+          or ${objectIntents.createdAt} < now() - make_interval(secs => ${olderThanSeconds})`,
+      )
+      .limit(limit)
+      .for('update', { skipLocked: true }),
+  )
   return tx
+    .with(old)
     .update(objectIntents)
     .set({ abandonedAt: sql`coalesce(${objectIntents.abandonedAt}, now())` })
-    .where(inArray(objectIntents.mediaId, old))
+    .where(inArray(objectIntents.mediaId, sql`(select media_id from ${old})`))
     .returning({ mediaId: objectIntents.mediaId, orgId: objectIntents.orgId })
 }
 

@@ -48,7 +48,7 @@ interface Session {
   db: Database
   issuer: string | undefined
   /** Opened when it is needed: most commands need no store. */
-  store(): ObjectStore
+  store(): Promise<ObjectStore>
 }
 interface Command {
   /** Names of the required arguments. */
@@ -116,7 +116,7 @@ const COMMANDS: Record<string, Command> = {
       if (title === undefined || licence === undefined || attribution === undefined) {
         throw new UsageError('track add needs --title, --licence and --attribution')
       }
-      return shownTrack(await addTrack(db, store(), { file, title, licence, attribution }))
+      return shownTrack(await addTrack(db, await store(), { file, title, licence, attribution }))
     },
   },
   'track list': {
@@ -235,8 +235,8 @@ async function execute(
     log,
   })
   let opened: ObjectStore | undefined
-  const store = () => {
-    opened ??= openObjectStore(loadConfig(StoreConfig, env))
+  const store = async () => {
+    opened ??= await openObjectStore(loadConfig(StoreConfig, env))
     return opened
   }
   try {

@@ -22,6 +22,9 @@ export const WorkerConfig = BusConfig.extend({
   MAX_CONVERSIONS_PER_ORGANIZATION: int(1, 10_000)
     .default(8)
     .describe('How many videos of one organization may have a TranscodeJob at a time; the others wait in Postgres'),
+  MAX_FILMS_PER_ORGANIZATION: int(1, 10_000)
+    .default(4)
+    .describe('How many films of one organization may have a HighlightRender at a time; the others wait in Postgres'),
   MAX_BACKFILL_BATCHES_PER_ORGANIZATION: int(1, 10_000)
     .default(2)
     .describe('How many backfill batches of images may have a TranscodeJob at a time, per organization'),
@@ -30,7 +33,7 @@ export const WorkerConfig = BusConfig.extend({
     .describe('How long a TranscodeJob may wait for a node, in addition to the time of its attempts'),
   GIVE_UP_SECONDS: int(0, 2_592_000)
     .default(259_200)
-    .describe('An admitted video fails when the worker cannot create its TranscodeJob within this time'),
+    .describe('An admitted video or film fails when the worker cannot create its custom resource within this time'),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   KEEPSAKE_FAILPOINT: z.string().optional(),
 })

@@ -17,10 +17,10 @@ export interface Filler {
 
 export interface FillerOptions {
   /** Names what is started in the log and, as `<subject>.committed`, the failpoint. */
-  subject: 'admission' | 'batch'
+  subject: 'admission' | 'film' | 'batch'
   /** Commits the decision and returns the ids of what to start, in that order. */
   decide(orgIds: readonly Uuid[] | undefined): Promise<Uuid[]>
-  /** Creates a TranscodeJob unless it exists. */
+  /** Creates the custom resource unless it exists. */
   start(id: Uuid): Promise<unknown>
   log: Log
   backoffMs?: ((attempts: number) => number) | undefined
@@ -39,8 +39,8 @@ export function startFiller({ subject, decide, start, log, backoffMs }: FillerOp
         await start(id)
         started.add(id)
       } catch (error) {
-        log.warn({ err: error, subject, id }, 'could not start a conversion that has a slot')
-        // If this process dies first, the sweep finds the slot without a TranscodeJob.
+        log.warn({ err: error, subject, id }, 'could not start what has a slot')
+        // If this process dies first, the sweep finds the slot without a resource.
         starts.add(id)
       }
     }
@@ -51,10 +51,7 @@ export function startFiller({ subject, decide, start, log, backoffMs }: FillerOp
     concurrency: 4,
     look: async (id) => void (await start(id as Uuid)),
     onError: (error, id, attempt) =>
-      log.warn(
-        { err: error, subject, id, attempt },
-        'could not start a conversion that has a slot; trying again later',
-      ),
+      log.warn({ err: error, subject, id, attempt }, 'could not start what has a slot; trying again later'),
     ...(backoffMs && { backoffMs }),
   })
   const fills = keyedQueue({

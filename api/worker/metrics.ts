@@ -1,12 +1,14 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import type { EventType } from '../../lib/contract/events.ts'
 import type { Database } from '../db/db.ts'
+import { FILMS } from '../highlights/render/admission-queries.ts'
 import { oldestFilmPurgeSeconds } from '../highlights/render/queries.ts'
-import { countWaiting } from '../media/conversion/admission-queries.ts'
+import { VIDEOS } from '../media/conversion/admission-queries.ts'
 import type { BatchPriority } from '../media/conversion/batch-plan.ts'
-import { countWaitingImages } from '../media/conversion/batch-queries.ts'
+import { IMAGES } from '../media/conversion/batch-queries.ts'
 import type { Repair } from '../media/conversion/sweep-plan.ts'
 import { oldestPurgeSeconds } from '../media/deletion/purge-queries.ts'
+import { countWaiting } from './admission-queries.ts'
 import { measureOutbox } from './queries.ts'
 import type { RelayStep } from './relay.ts'
 
@@ -28,6 +30,7 @@ const UNKNOWN = {
   unpublished: Number.NaN,
   oldestSeconds: Number.NaN,
   conversionsWaiting: Number.NaN,
+  filmsWaiting: Number.NaN,
   imagesWaiting: Number.NaN,
   oldestPurgeSeconds: Number.NaN,
   oldestFilmPurgeSeconds: Number.NaN,
@@ -43,8 +46,9 @@ export function openWorkerMetrics(db: Database, waiting: () => Readonly<Record<s
     db
       .read({}, async (tx) => ({
         ...(await measureOutbox(tx)),
-        conversionsWaiting: await countWaiting(tx),
-        imagesWaiting: await countWaitingImages(tx),
+        conversionsWaiting: await countWaiting(tx, VIDEOS),
+        filmsWaiting: await countWaiting(tx, FILMS),
+        imagesWaiting: await countWaiting(tx, IMAGES),
         oldestPurgeSeconds: await oldestPurgeSeconds(tx),
         oldestFilmPurgeSeconds: await oldestFilmPurgeSeconds(tx),
       }))
@@ -72,6 +76,14 @@ export function openWorkerMetrics(db: Database, waiting: () => Readonly<Record<s
     registers,
     async collect() {
       this.set((await backlog()).conversionsWaiting)
+    },
+  })
+  new Gauge({
+    name: 'films_waiting',
+    help: 'Films that wait for a slot of their organization; NaN when the database does not answer',
+    registers,
+    async collect() {
+      this.set((await backlog()).filmsWaiting)
     },
   })
   new Gauge({

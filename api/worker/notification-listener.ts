@@ -8,10 +8,11 @@ export interface NotificationListener {
 
 /**
  * `outbox`: an event was appended. `conversions`: a slot became free, or a video waits for one again. `images`: a batch
- * may be over, or an image waits again. The payload of the latter two is the organization. `restored`: a media item whose
+ * may be over, or an image waits again. `films`: a slot for films became free. The payload of the latter three is the
+ * organization. `restored`: a media item whose
  * conversion was not over came back from the trash; the payload is its id.
  */
-const CHANNELS = ['outbox', 'conversions', 'images', 'restored'] as const
+const CHANNELS = ['outbox', 'conversions', 'images', 'films', 'restored'] as const
 
 /** Receives the payload of a notification, or nothing when notifications may have been missed. */
 export type OnNotify = (payload?: string) => void

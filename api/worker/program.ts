@@ -23,7 +23,7 @@ const db = openDatabase({
   log,
 })
 life.onStop('database', () => db.close())
-const store = openObjectStore(config)
+const store = await openObjectStore(config)
 life.onStop('object store', () => store.close())
 const bus = openEventBus(config, log)
 life.onStop('event bus', () => bus.close())

@@ -10,11 +10,12 @@ import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts
 import type { Database } from '../db/db.ts'
 import { probes } from '../health/probes.ts'
 import { readiness } from '../health/readiness.ts'
+import { startFilmAdmission } from '../highlights/render/admission.ts'
 import { followRenders, type RenderFollower } from '../highlights/render/project.ts'
 import { purgeFilms } from '../highlights/render/purge.ts'
 import { highlightReactions } from '../highlights/render/reactions.ts'
 import { sweepRenders } from '../highlights/render/sweep.ts'
-import { startAdmission } from '../media/conversion/admission.ts'
+import { startVideoAdmission } from '../media/conversion/admission.ts'
 import { startBatches } from '../media/conversion/batches.ts'
 import { type ConversionFollower, followConversions } from '../media/conversion/project.ts'
 import { conversionReactions } from '../media/conversion/reactions.ts'
@@ -70,19 +71,27 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
   const deps = { ...parts, namespace: config.NAMESPACE, ...metrics }
   followers = { projector: followConversions(deps), renders: followRenders(deps) }
   const { projector, renders } = followers
-  const admission = startAdmission(deps, { maxPerOrganization: config.MAX_CONVERSIONS_PER_ORGANIZATION })
+  const admission = startVideoAdmission(deps, { maxPerOrganization: config.MAX_CONVERSIONS_PER_ORGANIZATION })
+  const films = startFilmAdmission(deps, { maxPerOrganization: config.MAX_FILMS_PER_ORGANIZATION })
   const batches = startBatches(deps, {
     interactive: config.MAX_CONVERSIONS_PER_ORGANIZATION,
     backfill: config.MAX_BACKFILL_BATCHES_PER_ORGANIZATION,
   })
   const relay = startRelay(
-    { ...deps, react: runReactions([conversionReactions({ ...deps, admission, batches }), highlightReactions(deps)]) },
+    {
+      ...deps,
+      react: runReactions([
+        conversionReactions({ ...deps, admission, batches }),
+        highlightReactions({ ...deps, films }),
+      ]),
+    },
     { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS },
   )
   const channels = {
     outbox: () => relay.wake(),
     conversions: (orgId?: string) => admission.wake(orgId as Uuid | undefined),
     images: (orgId?: string) => batches.wake(orgId as Uuid | undefined),
+    films: (orgId?: string) => films.wake(orgId as Uuid | undefined),
     restored: (id?: string) => id && restored.repair(id as Uuid),
   }
   const optionsFor = (idleSeconds: number): SweepOptions => ({
@@ -90,7 +99,7 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
     marginSeconds: config.STUCK_MARGIN_SECONDS,
     giveUpSeconds: config.GIVE_UP_SECONDS,
   })
-  const swept = { ...deps, projector, renders, admission, batches }
+  const swept = { ...deps, projector, renders, admission, batches, films }
   const restored = repairs(swept, optionsFor(0))
   const sweep = startSweep({
     log,
@@ -107,7 +116,7 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
     state.drain()
     await Promise.all([listener.close(), sweep.stop(), restored.settled()])
     await relay.stop()
-    await Promise.all([admission.stop(), batches.stop()])
+    await Promise.all([admission.stop(), batches.stop(), films.stop()])
     await Promise.all([projector.stop(), renders.stop()])
     await Promise.all([health.close(), metricsServer.close()])
   }

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { chromium } from 'playwright-core'
 import t from 'tap'
 import { startApiOn } from '../support/api.ts'
+import { CHROMIUM_FLAGS } from '../support/browser.ts'
 import { testDatabase } from '../support/database.ts'
 import { startTestIdentity } from '../support/identity.ts'
 
@@ -14,7 +15,7 @@ t.test(
     const api = await startApiOn(t, { database: await testDatabase(t), identity: await startTestIdentity(t) })
     const browser = await chromium.launch({
       executablePath: executablePath ?? '',
-      args: ['--no-sandbox'],
+      args: CHROMIUM_FLAGS,
       timeout: 120_000,
     })
     t.teardown(() => browser.close())

@@ -37,6 +37,7 @@ export const highlights = pgTable('highlights', {
     .default('queued'),
   renderAttempts: integer().notNull().default(0),
   renderStartedAt: time(),
+  renderAdmittedAt: time(),
   renderProgress: jsonb().$type<ConversionProgress>(),
   outputPrefix: text(),
   hlsMaster: text(),

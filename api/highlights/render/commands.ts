@@ -2,8 +2,9 @@ import type { HighlightManifest } from '../../../lib/contract/highlight-manifest
 import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
 import type { Database } from '../../db/db.ts'
 import type { HighlightError } from '../../db/schema/highlights.ts'
-import { progressMove, type Run, type RunningConversion } from '../../media/conversion/plan.ts'
+import type { Run } from '../../media/conversion/plan.ts'
 import { appendEvent } from '../../outbox.ts'
+import { recordingProgress } from '../../worker/record-progress.ts'
 import { sourceDeleted } from './facts.ts'
 import {
   holdDeletedSource,
@@ -16,15 +17,7 @@ import {
   withdrawFilmsOf,
 } from './queries.ts'
 
-/** Records the progress of a render. Returns false when the row stays unchanged or the render is over. */
-export function recordRenderProgress(db: Database, key: RenderKey, running: RunningConversion): Promise<boolean> {
-  return db.inTransaction({}, async (tx) => {
-    const row = await lockRendering(tx, key)
-    const move = row && progressMove(row, running)
-    if (move) await updateProgress(tx, key, move)
-    return move !== undefined
-  })
-}
+export const recordRenderProgress = recordingProgress<RenderKey>({ lock: lockRendering, update: updateProgress })
 
 /** Lets clients play the beginning of the film. Returns false when they already can or the render is over. */
 export const recordFilmPlayable = (db: Database, key: RenderKey, found: { prefix: string; hlsMaster: string }) =>
@@ -87,13 +80,13 @@ const ERASED_AT_ONCE = 100
 /**
  * Withdraws all films, finished or not, that show media items of a user who is erased: frames are personal data. The
  * worker stops the renders and removes the files. Each batch is a transaction, so an interrupted call can be repeated.
- * Returns how many films there were.
+ * Returns how many films it has withdrawn.
  */
 export async function eraseHighlightsOf(db: Database, userId: Uuid): Promise<number> {
   for (let erased = 0; ; ) {
     const batch = { userId, error: ERASED, limit: ERASED_AT_ONCE }
-    const now = await db.inTransaction({}, (tx) => withdrawFilmsOf(tx, batch))
-    erased += now
-    if (now < ERASED_AT_ONCE) return erased
+    const { found, withdrawn } = await db.inTransaction({}, (tx) => withdrawFilmsOf(tx, batch))
+    erased += withdrawn
+    if (found < ERASED_AT_ONCE) return erased
   }
 }

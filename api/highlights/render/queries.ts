@@ -1,4 +1,4 @@
-import { and, asc, eq, gt, inArray, isNotNull, isNull, lte, ne, or, sql } from 'drizzle-orm'
+import { and, asc, eq, exists, gt, inArray, isNotNull, isNull, lte, ne, or, type SQL, sql } from 'drizzle-orm'
 import type { HighlightManifest } from '../../../lib/contract/highlight-manifest.ts'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
@@ -18,6 +18,7 @@ const seen = {
   conversionAttempts: highlights.renderAttempts,
   conversionStartedAt: highlights.renderStartedAt,
   conversionProgress: highlights.renderProgress,
+  renderAdmittedAt: highlights.renderAdmittedAt,
   updatedAt: highlights.updatedAt,
 }
 
@@ -47,7 +48,10 @@ const rendering = and(eq(highlights.status, 'processing'), isNull(highlights.del
 const isRendering = (key: RenderKey) =>
   and(eq(highlights.id, key.id), eq(highlights.generation, key.generation), rendering)
 
-/** Highlights whose film is not finished and that have not changed for a while, in order of id. */
+/**
+ * Highlights with a slot whose film is not finished and that have not changed for a while, in order of id. Those that wait
+ * for a slot are not included: no deadline applies to them.
+ */
 export const listRendering = (
   tx: Tx,
   o: { idleSeconds: number; after: Uuid | undefined; limit: number },
@@ -58,6 +62,7 @@ export const listRendering = (
     .where(
       and(
         rendering,
+        isNotNull(highlights.renderAdmittedAt),
         sql`${highlights.updatedAt} <= now() - make_interval(secs => ${o.idleSeconds})`,
         o.after === undefined ? undefined : gt(highlights.id, o.after),
       ),
@@ -65,12 +70,12 @@ export const listRendering = (
     .orderBy(asc(highlights.id))
     .limit(o.limit)
 
-/** What the film is made of; undefined when it is finished or the highlight is deleted. */
+/** What an admitted film is made of; undefined when it waits, is finished or the highlight is deleted. */
 export async function findToRender(tx: Tx, id: Uuid): Promise<HighlightToRender | undefined> {
   const [row] = await tx
     .select()
     .from(highlights)
-    .where(and(eq(highlights.id, id), rendering))
+    .where(and(eq(highlights.id, id), rendering, isNotNull(highlights.renderAdmittedAt)))
   if (!row) return undefined
   const items = await tx
     .select()
@@ -128,6 +133,8 @@ export async function updateProgress(tx: Tx, key: RenderKey, move: ConversionSee
       renderAttempts: move.conversionAttempts,
       renderStartedAt: move.conversionStartedAt,
       renderProgress: move.conversionProgress,
+      // A running render has a slot, even if an earlier version of the worker gave it none.
+      renderAdmittedAt: sql`coalesce(${highlights.renderAdmittedAt}, now())`,
     })
     .where(eq(highlights.id, key.id))
 }
@@ -209,26 +216,40 @@ export async function updateFailed(tx: Tx, key: RenderKey, error: HighlightError
 
 /**
  * Withdraws the films, finished or not, in which media items of this user are, and removes the captions of these. Returns
- * how many films there were.
+ * how many films it found, and how many of these another transaction had not withdrawn meanwhile.
  */
 export async function withdrawFilmsOf(
   tx: Tx,
   o: { userId: Uuid; error: HighlightError; limit: number },
-): Promise<number> {
-  const isLeft = or(
-    sql`${highlights.error} ->> 'code' is distinct from ${o.error.code}`,
-    // A film that was withdrawn for another user.
-    ne(highlightItems.caption, ''),
+): Promise<{ found: number; withdrawn: number }> {
+  const theirs = (more?: SQL) =>
+    exists(
+      tx
+        .select({ one: sql`1` })
+        .from(highlightItems)
+        .where(and(eq(highlightItems.highlightId, highlights.id), eq(highlightItems.uploaderId, o.userId), more)),
+    )
+  // Apart from the rest of the condition, so that the index on uploaders finds the films.
+  const isLeft = and(
+    theirs(),
+    or(
+      sql`${highlights.error} ->> 'code' is distinct from ${o.error.code}`,
+      // A film that was withdrawn for another user.
+      theirs(ne(highlightItems.caption, '')),
+    ),
   )
-  const rows = await tx
-    .selectDistinct({ id: highlights.id })
-    .from(highlights)
-    .innerJoin(highlightItems, eq(highlightItems.highlightId, highlights.id))
-    .where(and(eq(highlightItems.uploaderId, o.userId), isLeft))
-    .orderBy(asc(highlights.id))
-    .limit(o.limit)
-  if (rows.length === 0) return 0
-  const ids = rows.map(({ id }) => id)
+  const idsOf = (condition: SQL | undefined) => tx.select({ id: highlights.id }).from(highlights).where(condition)
+  // In order of id, and before their items: otherwise two erasures could wait for each other.
+  const locked = await idsOf(isLeft).orderBy(asc(highlights.id)).limit(o.limit).for('update')
+  const found = locked.length
+  if (found === 0) return { found, withdrawn: 0 }
+  const among = inArray(
+    highlights.id,
+    locked.map(({ id }) => id),
+  )
+  // A separate statement: the locking statement sees the captions as they were before it waited.
+  const ids = (await idsOf(and(among, isLeft))).map(({ id }) => id)
+  if (ids.length === 0) return { found, withdrawn: 0 }
   // One statement: a film is never withdrawn with the captions left.
   const blanked = tx.$with('blanked').as(
     tx
@@ -248,7 +269,7 @@ export async function withdrawFilmsOf(
       error: o.error,
     })
     .where(inArray(highlights.id, ids))
-  return ids.length
+  return { found, withdrawn: ids.length }
 }
 
 /** Claims films whose files are to be removed. Until the lease ends no other worker gets them. */

@@ -17,7 +17,7 @@ export interface RenderDeps {
   log: Log
 }
 
-/** Creates the HighlightRender of a highlight, unless it exists or the film is finished. */
+/** Creates the HighlightRender of a highlight, unless it exists or the film waits for a slot or is finished. */
 export async function startRender(deps: RenderDeps, id: Uuid): Promise<void> {
   const highlight = await deps.db.read({}, (tx) => findToRender(tx, id))
   if (!highlight) return

@@ -7,6 +7,7 @@ import type { Log } from '../../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import type { SweepOptions } from '../../media/conversion/sweep.ts'
 import { type Queue, queueOf, type Repair, type ResourceSeen, repairOf } from '../../media/conversion/sweep-plan.ts'
+import type { Admission } from '../../worker/admission.ts'
 import { removeResource } from '../../worker/remove-resource.ts'
 import { failRender } from './commands.ts'
 import { factsOf, type RenderFact } from './facts.ts'
@@ -19,6 +20,7 @@ export interface RenderSweepDeps extends RenderDeps {
   store: ObjectStore
   renders: Pick<RenderFollower, 'reflection' | 'lookAgain'>
   projector: Queue['projector']
+  films: Pick<Admission, 'fill'>
   log: Log
   clock: Clock
   onRepaired?(kind: string, repair: Repair): void
@@ -35,8 +37,10 @@ export async function sweepRenders(deps: RenderSweepDeps, options: SweepOptions,
       await repairOrReport(deps, options, highlight)
     }
     after = page.at(-1)?.id
-    if (page.length < limit) return
+    if (page.length < limit) break
   }
+  // The backstop for slots whose notification no worker received.
+  if (!signal?.aborted) await deps.films.fill()
 }
 
 /** A highlight that cannot be repaired now does not hold up the others. */

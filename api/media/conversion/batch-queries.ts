@@ -9,19 +9,8 @@ const unfinished = sql`kind = 'image' and upload_status = 'processing' and delet
 const isWaiting = sql`${unfinished} and conversion_batch is null`
 const isBatched = sql`${unfinished} and conversion_batch is not null`
 
-/** Organizations with an image that waits for a batch. */
-export async function listWaitingOrganizations(tx: Tx): Promise<Uuid[]> {
-  // Skips from one organization to the next in the index instead of scanning all waiting images.
-  const { rows } = await tx.execute<{ orgId: Uuid }>(sql`
-    with recursive waiting (org_id) as (
-      (select org_id from ${media} where ${isWaiting} order by org_id limit 1)
-      union all
-      select (select m.org_id from ${media} m where ${isWaiting} and m.org_id > waiting.org_id order by m.org_id limit 1)
-      from waiting where waiting.org_id is not null
-    )
-    select org_id as "orgId" from waiting where org_id is not null`)
-  return rows.map(({ orgId }) => orgId)
-}
+/** Images that wait for a batch. */
+export const IMAGES = { table: media, isWaiting }
 
 export async function hasWaiting(tx: Tx, orgId: Uuid): Promise<boolean> {
   const { rowCount } = await tx.execute(sql`select from ${media} where org_id = ${orgId} and ${isWaiting} limit 1`)
@@ -128,10 +117,4 @@ export async function isBatchUnfinished(tx: Tx, batch: Uuid): Promise<boolean> {
     .where(and(eq(media.conversionBatch, batch), eq(media.uploadStatus, 'processing'), isNull(media.deletedAt)))
     .limit(1)
   return row !== undefined
-}
-
-/** Images that wait for a batch. */
-export async function countWaitingImages(tx: Tx): Promise<number> {
-  const { rows } = await tx.execute<{ n: number }>(sql`select count(*)::int as n from ${media} where ${isWaiting}`)
-  return rows[0]?.n ?? 0
 }

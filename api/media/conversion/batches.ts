@@ -1,7 +1,7 @@
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import type { Database } from '../../db/db.ts'
+import { listWaitingOrganizations, lockAdmissions } from '../../worker/admission-queries.ts'
 import { type Filler, startFiller } from '../../worker/filler.ts'
-import { lockAdmissions } from './admission-queries.ts'
 import {
   type BatchLimits,
   type BatchPriority,
@@ -10,7 +10,7 @@ import {
   type PlannedBatch,
   waitingNeeded,
 } from './batch-plan.ts'
-import { findOrganizationImages, formBatch, hasWaiting, listWaitingOrganizations } from './batch-queries.ts'
+import { findOrganizationImages, formBatch, hasWaiting, IMAGES } from './batch-queries.ts'
 import { lockMedia } from './queries.ts'
 import { type ConversionDeps, startBatch } from './start.ts'
 
@@ -73,7 +73,7 @@ export function startBatches(deps: BatchesDeps, { backoffMs, ...limits }: Batche
   })
 
   async function decide(orgIds: readonly Uuid[] | undefined): Promise<Uuid[]> {
-    const candidates = orgIds ?? (await db.read({}, listWaitingOrganizations))
+    const candidates = orgIds ?? (await db.read({}, (tx) => listWaitingOrganizations(tx, IMAGES)))
     const formed: FormedBatch[] = []
     for (const orgId of candidates) {
       try {

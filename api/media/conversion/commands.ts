@@ -3,8 +3,9 @@ import type { Manifest } from '../../../lib/contract/manifest.ts'
 import type { Database } from '../../db/db.ts'
 import type { ConversionError } from '../../db/schema/media.ts'
 import { appendEvent } from '../../outbox.ts'
+import { recordingProgress } from '../../worker/record-progress.ts'
 import { variantKeys } from '../variants.ts'
-import { progressMove, type Run, type RunningConversion } from './plan.ts'
+import type { Run } from './plan.ts'
 import {
   type ConversionKey,
   type Converted,
@@ -16,15 +17,7 @@ import {
   updateProgress,
 } from './queries.ts'
 
-/** Records the progress of a conversion. Returns false when the row stays unchanged or the conversion is over. */
-export function recordProgress(db: Database, key: ConversionKey, running: RunningConversion): Promise<boolean> {
-  return db.inTransaction({}, async (tx) => {
-    const row = await lockProcessing(tx, key)
-    const move = row && progressMove(row, running)
-    if (move) await updateProgress(tx, key, move)
-    return move !== undefined
-  })
-}
+export const recordProgress = recordingProgress<ConversionKey>({ lock: lockProcessing, update: updateProgress })
 
 /** Lets clients play what has been converted so far. Returns false when they already can or the conversion is over. */
 export function recordPlayable(

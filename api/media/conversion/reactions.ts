@@ -1,6 +1,6 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Admission } from '../../worker/admission.ts'
 import type { Reactions } from '../../worker/reactions.ts'
-import type { Admission } from './admission.ts'
 import type { Batches } from './batches.ts'
 import { type Conversion, findConversion, findInterrupted } from './queries.ts'
 import { type ConversionDeps, startConversion } from './start.ts'

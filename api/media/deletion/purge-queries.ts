@@ -84,17 +84,23 @@ export async function oldestPurgeSeconds(tx: Tx): Promise<number> {
 
 /** Claims purged media items at whose prefix it is time to look again. */
 export async function claimLooks(tx: Tx, o: { limit: number; leaseSeconds: number }) {
+  // A common table expression with FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.
   const due = tx
-    .select({ mediaId: purgedMedia.mediaId })
-    .from(purgedMedia)
-    .where(sql`${purgedMedia.nextLookAt} <= now()`)
-    .orderBy(asc(purgedMedia.nextLookAt))
-    .limit(o.limit)
-    .for('update', { skipLocked: true })
+    .$with('due')
+    .as(
+      tx
+        .select({ mediaId: purgedMedia.mediaId })
+        .from(purgedMedia)
+        .where(sql`${purgedMedia.nextLookAt} <= now()`)
+        .orderBy(asc(purgedMedia.nextLookAt))
+        .limit(o.limit)
+        .for('update', { skipLocked: true }),
+    )
   return tx
+    .with(due)
     .update(purgedMedia)
     .set({ nextLookAt: sql`now() + make_interval(secs => ${o.leaseSeconds})` })
-    .where(inArray(purgedMedia.mediaId, due))
+    .where(inArray(purgedMedia.mediaId, sql`(select media_id from ${due})`))
     .returning({ mediaId: purgedMedia.mediaId, orgId: purgedMedia.orgId, looks: purgedMedia.looks })
 }
 

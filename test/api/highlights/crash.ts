@@ -1,35 +1,18 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import { KubeConfig } from '@kubernetes/client-node'
 import t from 'tap'
-import { openKubeCluster } from '../../../lib/runtime/kube/kube-cluster.ts'
 import { startTestApi, uuidOf } from '../../support/api.ts'
-import { startApiServer } from '../../support/api-server.ts'
 import { succeeded, testStore } from '../../support/conversion-world.ts'
 import { eventually } from '../../support/eventually.ts'
 import { highlightWorld, renderWorld } from '../../support/highlights.ts'
-import { quietLog } from '../../support/quiet-log.ts'
-import { workerProcesses, workersHere } from '../../support/worker-process.ts'
+import { dyingWorkers, WAIT } from '../../support/worker-process.ts'
 
 // The worker as it runs in a pod, killed where it hurts most; Postgres, the API server and the store live on. Takes over
 // 20 s on a busy machine: each case starts a worker as a process.
 const place = await testStore(t)
 const api = await startTestApi(t, { store: place.store })
 const { database } = api
-const server = await startApiServer()
-const config = new KubeConfig()
-config.loadFromClusterAndUser({ name: 'test', server: server.url, skipTLSVerify: true }, { name: 'test' })
-const cluster = openKubeCluster({ log: quietLog(), config })
-t.teardown(async () => {
-  await cluster.close()
-  await server.close()
-})
+const { cluster, start, startHere, died } = await dyingWorkers(t, database, place)
 const world = highlightWorld(api)
 const { render, show, writeFilm, prefixOf, generated } = renderWorld(api, world, cluster)
-const at = { ...place, databaseUrl: database.url }
-const start = await workerProcesses({ ...at, kubeUrl: server.url })
-/** The one that goes on. It need not be killed, so it runs in this process. */
-const startHere = workersHere({ ...at, db: database.worker, cluster })
-const WAIT = 60_000
 
 const unpublished = async () =>
   (await world.sql('select count(*)::int as n from outbox where published_at is null'))[0].n as number
@@ -38,10 +21,6 @@ const finish = async (id: string) => {
   await eventually('a HighlightRender', () => render(id), WAIT)
   await writeFilm(id)
   await show(id, { ...succeeded(), outputs: [{ id, state: 'Succeeded' }] })
-}
-const killed = async (worker: ReturnType<typeof start>) => {
-  const end = await Promise.race([worker.ended, sleep(WAIT, 'still running', { ref: false })])
-  t.equal(end, 'SIGKILL', end === 'SIGKILL' ? 'it died' : worker.output().slice(-2000))
 }
 
 interface Case {
@@ -60,6 +39,7 @@ const withdrawn: Case = {
 }
 const CASES: Record<string, Case> = {
   'relay.claimed': { end: 'completed' },
+  'film.committed': { end: 'completed' },
   'highlights.created': { end: 'completed' },
   'highlights.read': { before: finish, end: 'completed' },
   'highlights.committed': { before: finish, end: 'completed' },
@@ -76,7 +56,7 @@ for (const [failpoint, { before, end }] of Object.entries(CASES)) {
       await eventually('a HighlightRender', () => render(id), WAIT)
       await before(id, media)
     }
-    await killed(first)
+    await died(t, first)
 
     const second = await startHere(t)
     if (end === 'completed' && !before) await finish(id)

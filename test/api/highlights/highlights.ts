@@ -16,7 +16,7 @@ t.test('a highlight is made of media items in the order that was chosen', async 
   const media_ids = [await aMedia({ kind: 'video' }), await aMedia(), await aMedia({ by: another })]
   const made = await create({ media_ids, title: '  Summer  ' })
   t.match(made, { status: 201, data: { highlight_id: /^hlt_/, album_id: null, status: 'processing' } })
-  t.equal(made.data.estimated_duration_sec, 15 + 4 + 4)
+  t.equal(made.data.estimated_duration_sec, 6 + 3 + 3)
   const { highlight_id: id } = made.data
   t.strictSame((await get(id)).data, {
     highlight_id: id,
@@ -33,7 +33,7 @@ t.test('a highlight is made of media items in the order that was chosen', async 
     show_title: true,
     captions: 'none',
     skip_broken: false,
-    estimated_duration_sec: 23,
+    estimated_duration_sec: 12,
     duration_sec: null,
     variants: { hls_master_url: null, image_webp_url: null, image_thumb_url: null },
     placeholder: null,
@@ -70,8 +70,11 @@ t.test('every option is kept', async (t) => {
 
 t.test('the estimate is that of the film where durations are known', async (t) => {
   const media_ids = [await converted({ durationSec: 3.2 }), await converted({ durationSec: 20 }), await aMedia()]
-  t.equal((await create({ media_ids })).data.estimated_duration_sec, 3.2 + 15 + 4)
-  t.equal((await create({ media_ids, transition: 'crossfade' })).data.estimated_duration_sec, 3.2 + 15 + 4 - 2)
+  t.equal((await create({ media_ids })).data.estimated_duration_sec, Math.ceil(3.2 + 15 + 3))
+  t.equal(
+    (await create({ media_ids, transition: 'crossfade' })).data.estimated_duration_sec,
+    Math.ceil(3.2 + 15 + 3 - 1),
+  )
 })
 
 t.test('a Live Photo is shown by its moving part, if that can be decoded', async (t) => {
@@ -81,7 +84,7 @@ t.test('a Live Photo is shown by its moving part, if that can be decoded', async
   t.match((await get(moving)).data, { media_ids: [image], items: [{ media_id: image, type: 'motion' }] })
   t.match(await itemsOf(moving), [{ media_id: uuid(image), source_id: uuid(video), type: 'motion', seconds: 15 }])
   await sql(`update media set upload_status = 'failed' where id = $1`, [uuid(video)])
-  t.match(await itemsOf(await aHighlight({ media: [image] })), [{ source_id: uuid(image), type: 'image', seconds: 4 }])
+  t.match(await itemsOf(await aHighlight({ media: [image] })), [{ source_id: uuid(image), type: 'image', seconds: 3 }])
 })
 
 t.test('captions and dates are those of the moment of the creation', async (t) => {
@@ -157,7 +160,7 @@ t.test('a highlight of an album is made of what is in it, by those who can see i
   const { album, media } = await filled(2, { status: 'PUBLIC' })
   const elsewhere = await aMedia()
   const made = await createInAlbum(album, { media_ids: media.toReversed() }, another)
-  t.match(made, { status: 201, data: { album_id: album, status: 'processing', estimated_duration_sec: 8 } })
+  t.match(made, { status: 201, data: { album_id: album, status: 'processing', estimated_duration_sec: 6 } })
   t.match((await get(made.data.highlight_id, another)).data, { album_id: album, media_ids: media.toReversed() })
   const mixed = await createInAlbum(album, { media_ids: [...media, elsewhere] })
   t.strictSame([mixed.status, mixed.code], [422, 'MEDIA_NOT_AVAILABLE'])
@@ -237,6 +240,51 @@ t.test('participants see highlights of the album of their event', async (t) => {
     [event.id, another.id, orgId],
   )
   t.strictSame([(await get(id, another)).status, (await list(another)).includes(id)], [200, true])
+})
+
+t.test('a list can be of one album, or of the album of an event', async (t) => {
+  const event = await anEvent(api, { org, orgId, owner: member })
+  const { album, media } = await filled(1, { eventId: event.wireId, status: 'PUBLIC' })
+  const other = await filled(1, { status: 'PUBLIC' })
+  const made: string[] = []
+  for (const who of [member, another, member]) {
+    made.unshift((await createInAlbum(album, { media_ids: media }, who)).data.highlight_id)
+    await createInAlbum(other.album, { media_ids: other.media }, who)
+    await aHighlight({ who })
+  }
+  const page = (query: Record<string, string>, who = member) =>
+    call(who, 'GET', `${world.HIGHLIGHTS}?${new URLSearchParams(query)}`)
+  const idsOf = async (query: Record<string, string>, who = member): Promise<string[]> =>
+    (await page(query, who)).data.highlights.map((one: { highlight_id: string }) => one.highlight_id)
+  const filters = [{ album_id: album }, { event_id: event.wireId }, { album_id: album, event_id: event.wireId }]
+  for (const filter of filters) {
+    for (const who of [member, another, admin]) t.strictSame(await idsOf(filter, who), made)
+    const first = await page({ ...filter, limit: '2' })
+    t.match(first.data, { has_more: true })
+    const next = { limit: '2', cursor: first.data.next_cursor }
+    t.strictSame(await idsOf({ ...filter, ...next }), made.slice(2))
+    t.equal((await page({ ...next, album_id: other.album })).code, 'INVALID_CURSOR', 'a cursor is of its filter')
+    t.equal((await page(next)).code, 'INVALID_CURSOR')
+  }
+  const nothing = [
+    { album_id: `alb_${'0'.repeat(26)}` },
+    { event_id: `evt_${'0'.repeat(26)}` },
+    { album_id: other.album, event_id: event.wireId },
+  ]
+  for (const filter of nothing)
+    t.strictSame((await page(filter)).data, { highlights: [], next_cursor: null, has_more: false })
+  const refused = [{ album_id: media[0] ?? '' }, { album_id: '' }, { event_id: album }, { event_id: 'x' }]
+  for (const filter of refused) {
+    const { status, code, body } = await page(filter)
+    const field = `query.${Object.keys(filter)[0]}`
+    t.strictSame([status, code, body.error?.details?.[0]?.field], [400, 'VALIDATION_ERROR', field])
+  }
+
+  await world.setStatus(album, 'DRAFT')
+  t.strictSame(await idsOf({ album_id: album }), made, 'its owner')
+  t.strictSame(await idsOf({ album_id: album }, admin), made)
+  t.strictSame(await idsOf({ album_id: album }, another), [made[1]], 'what a user created, of an album no longer seen')
+  t.strictSame(await idsOf({ event_id: event.wireId }, another), [made[1]])
 })
 
 t.test('its creator and administrators delete a highlight', async (t) => {

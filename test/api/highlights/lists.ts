@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { findHighlight, listHighlights } from '../../../api/highlights/queries.ts'
+import { findHighlight, type Listed, listHighlights } from '../../../api/highlights/queries.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { startTestApi, uuidOf } from '../../support/api.ts'
 import { type Plan, planOf, vacuum } from '../../support/explain.ts'
@@ -44,12 +44,12 @@ const reads = (nodes: readonly Plan[], table: string) => nodes.filter((node) => 
 const rowsOf = (nodes: readonly Plan[]) => nodes.reduce((n, node) => n + node['Actual Rows'] * node['Actual Loops'], 0)
 
 /** Looks at the first page and at a later one. All that is read is read by an index, and nothing in vain. */
-async function plansOf(t: Test, seesAll: boolean) {
+async function plansOf(t: Test, listed: Listed) {
   const [at] = await sql(`select id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at
     from highlights order by created_at desc offset 5000 limit 1`)
   const plans: Plan[][] = []
   for (const after of [undefined, at]) {
-    const asked = { orgId, callerId: member.id, seesAll, after, limit: LIMIT }
+    const asked = { orgId, callerId: member.id, listed, after, limit: LIMIT }
     const nodes = await planOf(database, orgId, (tx) => listHighlights(tx, asked))
     for (const node of nodes) {
       if (!node['Relation Name']) continue
@@ -67,7 +67,7 @@ const showsAPage = (t: Test, nodes: readonly Plan[]) => {
 }
 
 t.test('a page of all highlights reads that page', async (t) => {
-  for (const nodes of await plansOf(t, true)) {
+  for (const nodes of await plansOf(t, { of: 'all' })) {
     showsAPage(t, nodes)
     const [page] = reads(nodes, 'highlights')
     t.match(page, { 'Index Name': 'highlights_of_org', 'Actual Rows': LIMIT, 'Actual Loops': 1 })
@@ -75,7 +75,7 @@ t.test('a page of all highlights reads that page', async (t) => {
 })
 
 t.test('a caller who sees none reads none, however many there are', async (t) => {
-  for (const nodes of await plansOf(t, false)) {
+  for (const nodes of await plansOf(t, { of: 'visible' })) {
     const found = reads(nodes, 'highlights')
     t.match(
       found.map((node) => node['Index Name']),
@@ -101,12 +101,24 @@ t.test('a page of visible highlights reads no more than a page of each visible a
     [member.id],
   )
   await vacuum(database, 'albums', 'highlights')
-  for (const nodes of await plansOf(t, false)) {
+  for (const nodes of await plansOf(t, { of: 'visible' })) {
     showsAPage(t, nodes)
     const [own, visible, page, ...others] = reads(nodes, 'highlights')
     t.match(own, { 'Index Name': 'highlights_of_creator', 'Actual Rows': LIMIT })
     t.match(visible, { 'Index Name': 'highlights_in_album', 'Actual Loops': VISIBLE })
     t.match(page, { 'Index Name': 'highlights_pkey', 'Actual Rows': 1, 'Actual Loops': LIMIT })
+    t.strictSame(others, [])
+  }
+})
+
+t.test('a page of an album reads that page, however many there are of it and of others', async (t) => {
+  const [{ id: albumId }] = await sql(`select id from albums where status = 'PUBLIC' order by (select count(*)
+    from highlights where album_id = albums.id) desc limit 1`)
+  for (const nodes of await plansOf(t, { of: 'album', albumId })) {
+    showsAPage(t, nodes)
+    const [page, itself, ...others] = reads(nodes, 'highlights')
+    t.match(page, { 'Index Name': 'highlights_in_album', 'Actual Rows': LIMIT, 'Actual Loops': 1 })
+    t.match(itself, { 'Index Name': 'highlights_pkey', 'Actual Rows': 1, 'Actual Loops': LIMIT })
     t.strictSame(others, [])
   }
 })

@@ -16,26 +16,29 @@ const video = (durationSec: number | null) => source({ kind: 'video', durationSe
 const live = (durationSec: number | null) => source({ motion: { id: 'half', durationSec } })
 
 const LENGTHS: [what: string, sources: Source[], transition: 'cut' | 'crossfade' | 'fade', seconds: number][] = [
-  ['an image', [image], 'cut', 4],
-  ['three images', [image, image, image], 'cut', 12],
-  ['a fade takes no time', [image, image, image], 'fade', 12],
-  ['each crossfade takes a second', [image, image, image], 'crossfade', 10],
-  ['a short video', [video(2.5)], 'cut', 2.5],
+  ['an image', [image], 'cut', 3],
+  ['three images', [image, image, image], 'cut', 9],
+  ['a fade takes no time', [image, image, image], 'fade', 9],
+  ['each crossfade takes half a second', [image, image, image], 'crossfade', 8],
+  ['and the whole is rounded up', [image, image], 'crossfade', 6],
+  ['a short video', [video(2.5)], 'cut', 3],
   ['a long video is cut', [video(600)], 'cut', 15],
-  ['a video of unknown length counts as cut', [video(null)], 'cut', 15],
-  ['a Live Photo plays', [live(2.9), image], 'cut', 6.9],
-  ['a crossfade next to a very short video is shorter', [image, video(1), image], 'crossfade', 8],
-  ['a video without a picture still has one frame', [video(0)], 'cut', 1 / 30],
+  ['a video of unknown length', [video(null)], 'cut', 6],
+  ['a Live Photo plays', [live(2.9), image], 'cut', 6],
+  ['a Live Photo of unknown length counts as phones record it', [live(null)], 'cut', 3],
+  ['a long Live Photo is cut', [live(40)], 'cut', 15],
+  ['a crossfade next to a very short video is shorter', [image, video(0.6), image], 'crossfade', 6],
+  ['a video without a picture still has one frame', [video(0)], 'cut', 1],
 ]
 for (const [what, sources, transition, seconds] of LENGTHS) {
   t.test(`${what}: ${seconds} seconds`, async (t) => {
-    t.ok(Math.abs(estimateOf(sources, transition) - seconds) < 0.01, String(estimateOf(sources, transition)))
+    t.equal(estimateOf(sources, transition), seconds)
   })
 }
 
 t.test('an item is what was chosen; of a Live Photo, its video is played', async (t) => {
   const common = { mediaId: 'media', uploaderId: 'user', caption: '' }
-  t.strictSame(itemOf(image, 'none'), { ...common, sourceId: 'media', type: 'image', seconds: 4 })
+  t.strictSame(itemOf(image, 'none'), { ...common, sourceId: 'media', type: 'image', seconds: 3 })
   t.strictSame(itemOf(video(3), 'none'), { ...common, sourceId: 'media', type: 'video', seconds: 15 })
   t.strictSame(itemOf(live(3), 'none'), { ...common, sourceId: 'half', type: 'motion', seconds: 15 })
 })

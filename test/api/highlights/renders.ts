@@ -1,4 +1,5 @@
 import t from 'tap'
+import { startFilmAdmission } from '../../../api/highlights/render/admission.ts'
 import { eraseHighlightsOf, failForDeletedSource, failRender } from '../../../api/highlights/render/commands.ts'
 import { followRenders, projectRender } from '../../../api/highlights/render/project.ts'
 import { purgeFilms } from '../../../api/highlights/render/purge.ts'
@@ -22,7 +23,7 @@ import { pathOf, startTestApi, uuidOf } from '../../support/api.ts'
 import { failed, NAMESPACE, running, succeeded, testCluster } from '../../support/conversion-world.ts'
 import { eventually } from '../../support/eventually.ts'
 import { highlightWorld, renderWorld } from '../../support/highlights.ts'
-import { inTurn } from '../../support/in-turn.ts'
+import { inTurn, locksInOrder } from '../../support/in-turn.ts'
 
 /** What becomes of highlights in the cluster, whose part the test plays. */
 const api = await startTestApi(t)
@@ -31,8 +32,14 @@ const { another } = people
 const world = highlightWorld(api)
 const { aHighlight, get, remove, aMedia, sql, orgId } = world
 const cluster = testCluster(t)
-const { deps, keyOf, prefixOf, rendering, render, show, writeFilm, row, generated } = renderWorld(api, world, cluster)
+const { deps, admitted, keyOf, prefixOf, rendering, render, show, writeFilm, row, generated } = renderWorld(
+  api,
+  world,
+  cluster,
+)
 const { db } = deps
+const films = startFilmAdmission(deps, { maxPerOrganization: 1000 })
+t.teardown(() => films.stop())
 const uuid = (id: string) => uuidOf('highlight', id)
 const keyIn = (id: string) => ({ id: uuid(id), generation: 1 })
 
@@ -48,7 +55,7 @@ const until = (id: string, status: string) =>
     return data.status === status ? data : undefined
   })
 const reactTo = async (type: 'HighlightRequested' | 'HighlightDeleted' | 'MediaDeleted', aggregateId: string) =>
-  highlightReactions(deps)[type]?.({ aggregateId, type } as OutboxMessage)
+  highlightReactions({ ...deps, films })[type]?.({ aggregateId, type } as OutboxMessage)
 const done = (id: string): RunStatus => ({ ...succeeded(), outputs: [{ id, state: 'Succeeded' }] })
 const itemFailed = (id: string, item: string, reason = 'ItemFailed'): RunStatus => ({
   ...failed('ItemFailed'),
@@ -83,7 +90,7 @@ t.test('the resource says all that was asked for, and passes the schema of its k
       type: i === 0 ? 'video' : 'image',
       sourceKey: `org/${orgId}/media/${uuidOf('media', one)}/original`,
       cachePrefix: `org/${orgId}/media/${uuidOf('media', one)}/pieces/`,
-      seconds: i === 0 ? 15 : 4,
+      seconds: i === 0 ? 15 : 3,
       caption: '',
     })),
   })
@@ -207,7 +214,7 @@ t.test('what an earlier generation says changes nothing', async (t) => {
 })
 
 t.test('a resource that the cluster refuses fails its highlight', async (t) => {
-  const id = await aHighlight()
+  const id = await admitted()
   const create = async () => {
     throw new ClusterError('Invalid', 'spec.items: no such field')
   }
@@ -324,13 +331,13 @@ const sweep = async (change: object = {}, clock = systemClock) => {
   const options = { idleSeconds: 0, marginSeconds: 3600, giveUpSeconds: 3600, ...change }
   const repairs: string[] = []
   const onRepaired = (kind: string, repair: string) => repairs.push(`${kind} ${repair}`)
-  await sweepRenders({ ...deps, renders, projector, clock, onRepaired }, options)
+  await sweepRenders({ ...deps, renders, projector, films, clock, onRepaired }, options)
   await Promise.all([renders.reflection.stop(), projector.reflection.stop()])
   return repairs
 }
 
 t.test('the sweep finishes what was left', async (t) => {
-  const lost = await aHighlight()
+  const lost = await admitted()
   const [unseen, cleaned, gone] = [await rendering(), await rendering(), await rendering()]
   await writeFilm(unseen)
   await show(unseen, done(unseen))
@@ -349,7 +356,7 @@ t.test('the sweep finishes what was left', async (t) => {
 })
 
 t.test('a resource with the name of a render that is about something else is replaced', async (t) => {
-  const id = await aHighlight()
+  const id = await admitted()
   const [other] = [await aHighlight()]
   const foreign = highlightRenderFor(
     {
@@ -524,4 +531,31 @@ t.test('the films of an erased user are withdrawn, finished or not', async (t) =
   t.strictSame(await objects(finished), [])
   t.equal(await render(unfinished), undefined)
   t.equal((await get(foreign)).data.status, 'processing')
+})
+
+t.test('two erasures at once withdraw a film once, and lose no caption', async (t) => {
+  const { admin } = people
+  const shared = await rendering({ media: [await aMedia({ by: admin }), await aMedia({ by: another })] })
+  await sql(`update highlight_items set caption = 'Ann' where highlight_id = $1`, [uuid(shared)])
+  const lock = { text: 'select from highlights where id = $1 for update', values: [uuid(shared)] }
+  const erase = (userId: string) => () => eraseHighlightsOf(db, userId)
+  const before = (await row(shared)).version
+  t.strictSame(await inTurn(database, lock, erase(admin.id), erase(admin.id), erase(another.id)), [1, 0, 1])
+  t.equal((await row(shared)).version, before + 2, 'once for each user')
+  t.strictSame(
+    (await world.itemsOf(shared)).map(({ caption }) => caption),
+    ['', ''],
+  )
+})
+
+t.test('films that are withdrawn are locked in order of id', async (t) => {
+  const { admin } = people
+  const ids = [await rendering({ media: [await aMedia({ by: admin })] }), await aHighlight()]
+  const [low, high] = ids.map(uuid).sort()
+  if (!low || !high) throw new Error('no films')
+  await sql('update highlight_items set uploader_id = $1 where highlight_id = any($2)', [admin.id, [low, high]])
+  // Of a small table Postgres reads the rows in the order of their last change.
+  await sql('update highlights set updated_at = now() where id = $1', [low])
+  await sql('vacuum highlights')
+  t.ok(await locksInOrder(database, 'highlights', [low, high], () => eraseHighlightsOf(db, admin.id)))
 })

@@ -101,6 +101,7 @@ t.test('nothing else is a token', async (t) => {
     'four dots': `${real}.${p}.${s}`,
     'a JWE': `${encoded({ ...HEADER, alg: 'dir', enc: 'A256GCM' })}..${p}.${p}.${s}`,
     'dots of another script': real.replaceAll('.', '\uff0e'),
+    'a padded signature': `${real}=`,
     'a signature in plain base64': `${h}.${p}.${Buffer.from(s, 'base64url').toString('base64')}`,
     'a megabyte': `${h}.${'A'.repeat(1_000_000)}.${s}`,
     'spaces around it': ` ${real} `,

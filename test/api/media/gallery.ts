@@ -252,6 +252,7 @@ t.test('metadata of a picture are whole, and the place is for its uploader and a
     width: 3024,
     height: 4032,
     duration_sec: null,
+    live_photo_duration_sec: null,
     orientation: 6,
     camera: { make: 'Apple', model: 'iPhone 15' },
     location: { latitude: 48.1, longitude: 11.5 },

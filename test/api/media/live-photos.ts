@@ -394,6 +394,19 @@ t.test('a Live Photo is one item, and plays as soon as its video can be played',
   t.match(trashed, { media_id: image, variants: { live_photo_video_url: link } }, 'it is a Live Photo in the trash too')
 })
 
+t.test('metadata of the image say how long the moving part lasts, once that is known', async (t) => {
+  const asset = randomUUID()
+  const [image, video] = [await send('single', 'image', { asset }), await send('single', 'video', { asset })]
+  const metadata = async (id: string) => (await call(people.member, 'GET', `/api/media/${org}/${id}/metadata`)).data
+  t.match(await metadata(image), { duration_sec: null, live_photo_duration_sec: null })
+  const id = uuidOf('media', video)
+  const manifest = aManifest(id)
+  await completeConversion(api.database.worker, { id, generation: 1 }, { prefix: outputPrefix(orgId, id, 1), manifest })
+  const { durationSec } = manifest.source
+  t.match(await metadata(image), { duration_sec: null, live_photo_duration_sec: durationSec })
+  t.match(await metadata(video), { duration_sec: durationSec, live_photo_duration_sec: null })
+})
+
 t.test('the end of the image conversion names the video that can be played by then', async (t) => {
   const master = async (isPlayable: boolean) => {
     const asset = randomUUID()

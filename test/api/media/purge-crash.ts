@@ -1,34 +1,17 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import { KubeConfig } from '@kubernetes/client-node'
 import t from 'tap'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../../lib/contract/object-keys.ts'
-import { openKubeCluster } from '../../../lib/runtime/kube/kube-cluster.ts'
-import { startApiServer } from '../../support/api-server.ts'
 import { conversionWorld, testStore } from '../../support/conversion-world.ts'
 import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
-import { quietLog } from '../../support/quiet-log.ts'
-import { workerProcesses, workersHere } from '../../support/worker-process.ts'
+import { dyingWorkers, WAIT } from '../../support/worker-process.ts'
 
 // The worker as it runs in a pod, killed in the middle of a purge.
 const database = await testDatabase(t)
 const place = await testStore(t)
-const server = await startApiServer()
-const config = new KubeConfig()
-config.loadFromClusterAndUser({ name: 'test', server: server.url, skipTLSVerify: true }, { name: 'test' })
-const cluster = openKubeCluster({ log: quietLog(), config })
-t.teardown(async () => {
-  await cluster.close()
-  await server.close()
-})
+const { cluster, start, startHere, died } = await dyingWorkers(t, database, place)
 const world = await conversionWorld(database, place, cluster)
 const { admin } = database
-const at = { ...place, databaseUrl: database.url }
-const start = await workerProcesses({ ...at, kubeUrl: server.url })
-/** The one that goes on. It need not be killed, so it runs in this process. */
-const startHere = workersHere({ ...at, db: database.worker, cluster })
-const WAIT = 60_000
 
 const keysBelow = async (id: Uuid) => {
   const keys: string[] = []
@@ -57,8 +40,7 @@ for (const [place, gone, emptied] of [
       both,
     )
     const first = start(t, { KEEPSAKE_FAILPOINT: place })
-    const end = await Promise.race([first.ended, sleep(WAIT, 'still running', { ref: false })])
-    t.equal(end, 'SIGKILL', end === 'SIGKILL' ? 'it died' : first.output().slice(-2000))
+    await died(t, first)
     const left = await Promise.all(both.map(keysBelow))
     t.equal(left.filter((keys) => keys.length === 0).length, emptied)
     for (const id of both) t.equal((await world.row(id)) === undefined, gone, 'both rows or none')
@@ -86,7 +68,7 @@ t.test('killed while it looks at the prefix of a purged media item again, the ne
   await admin.query('delete from media where id = $1', [id])
   await admin.query('insert into purged_media (media_id, org_id, next_look_at) values ($1, $2, now())', [id, world.org])
   const first = start(t, { KEEPSAKE_FAILPOINT: 'purge.looked' })
-  t.equal(await Promise.race([first.ended, sleep(WAIT, 'still running', { ref: false })]), 'SIGKILL')
+  await died(t, first)
   await admin.query('update purged_media set next_look_at = now() where media_id = $1', [id])
   await startHere(t)
   const looks = async () =>

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { startAdmission } from '../../../api/media/conversion/admission.ts'
+import { startVideoAdmission } from '../../../api/media/conversion/admission.ts'
 import { startBatches } from '../../../api/media/conversion/batches.ts'
 import { completeConversion, failConversion, recordPlayable } from '../../../api/media/conversion/commands.ts'
 import { followConversions } from '../../../api/media/conversion/project.ts'
@@ -9,37 +9,31 @@ import { sweepConversions } from '../../../api/media/conversion/sweep.ts'
 import { deletionStateOf } from '../../../api/media/deletion/plan.ts'
 import { purgeDue, sweepPurged } from '../../../api/media/deletion/purge.ts'
 import { nextLook } from '../../../api/media/deletion/purge-plan.ts'
+import { claimLooks } from '../../../api/media/deletion/purge-queries.ts'
 import { lockWithCounterpart, markDeleted, markRestored } from '../../../api/media/deletion/queries.ts'
 import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
 import { runReactions } from '../../../api/worker/reactions.ts'
 import { TRANSCODE_JOBS as resource } from '../../../crds/transcode-job.ts'
 import type { OutboxMessage } from '../../../lib/contract/events.ts'
-import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
 import { mediaPrefix, originalKey } from '../../../lib/contract/object-keys.ts'
-import { systemClock } from '../../../lib/runtime/clock.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import {
   aManifest,
-  conversionWorld,
   failed,
+  mediaEvent,
   NAMESPACE,
   noRenders,
   running,
+  startConversionTest,
   succeeded,
-  testCluster,
-  testStore,
 } from '../../support/conversion-world.ts'
-import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
-import { quietLog } from '../../support/quiet-log.ts'
+import { subqueriesPerRow } from '../../support/explain.ts'
 
-const database = await testDatabase(t)
-const place = await testStore(t)
-const cluster = testCluster(t)
-const world = await conversionWorld(database, place, cluster)
+const { database, place, cluster, world, base } = await startConversionTest(t)
 const { worker: db, admin } = database
 const { store } = place
-const base = { db, store, cluster, namespace: NAMESPACE, log: quietLog(), clock: systemClock }
 const { org, user } = world
 
 const remove = (...ids: Uuid[]) =>
@@ -255,6 +249,26 @@ t.test('what a late Job writes after the purge is found and deleted, until the l
   t.equal(looks, 4)
 })
 
+t.test('a look is claimed by one worker until its lease ends, and no more of them than asked for', async (t) => {
+  // Stored in the order in which they are due: a subquery that runs for each row finds that row first.
+  await admin.query(
+    `insert into purged_media (media_id, org_id, next_look_at)
+      select gen_random_uuid(), $1, now() - make_interval(mins => 6 - n) from generate_series(1, 5) n`,
+    [world.org],
+  )
+  const claim = (limit: number) =>
+    db.inTransaction({}, async (tx) => {
+      await subqueriesPerRow(tx)
+      return (await claimLooks(tx, { limit, leaseSeconds: 60 })).map((row) => row.mediaId)
+    })
+  const [one, two] = await Promise.all([claim(2), claim(2)])
+  t.strictSame([one?.length, two?.length], [2, 2])
+  const rest = await claim(2)
+  t.equal(rest.length, 1)
+  t.equal(new Set([...(one ?? []), ...(two ?? []), ...rest]).size, 5)
+  t.strictSame(await claim(2), [])
+})
+
 t.test('the pauses between looks grow and end', async (t) => {
   const pauses = [0, 1, 2, 3].map((looks) => nextLook(looks)?.inSeconds ?? 0)
   t.strictSame(
@@ -268,23 +282,13 @@ const drop = (id: Uuid) => cluster.delete(resource, world.keyOf(id))
 
 // ---------------------------------------------------------------- deletion during a conversion
 
-const deleted = (id: Uuid): OutboxMessage => ({
-  id: newUuid(),
-  orgId: org,
-  area: 'media',
-  aggregateId: id,
-  aggregateVersion: 2,
-  type: 'MediaDeleted',
-  payload: {},
-  createdAt: new Date(),
-  traceparent: null,
-})
+const deleted = (id: Uuid): OutboxMessage => mediaEvent('MediaDeleted', id, org)
 
 async function aWorker(t: { teardown(fn: () => Promise<void>): void }) {
   const projector = followConversions(base, { progressMs: 0, backoffMs: () => 10 })
   t.teardown(() => projector.stop())
   await projector.reflection.synced()
-  const admission = startAdmission(base, { maxPerOrganization: 1, backoffMs: () => 10 })
+  const admission = startVideoAdmission(base, { maxPerOrganization: 1, backoffMs: () => 10 })
   t.teardown(() => admission.stop())
   const batches = startBatches(base, { interactive: 100, backfill: 100, backoffMs: () => 10 })
   t.teardown(() => batches.stop())

@@ -2,11 +2,13 @@ import { createHash, randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { abandonOldIntents } from '../../../api/media/queries.ts'
 import { expireUploads } from '../../../api/media/uploads/release.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { originalKey } from '../../../lib/contract/object-keys.ts'
 import { openLog } from '../../../lib/runtime/log.ts'
 import { type Answer, fakeMp4, type Person, startTestApi, uuidOf } from '../../support/api.ts'
+import { subqueriesPerRow } from '../../support/explain.ts'
 
 /** Uploads in chunks, in both layouts. Takes over 20 s: parts have at least 5 MiB, and races are run for each. */
 
@@ -552,6 +554,22 @@ t.test('an object that was written for a media that never came to be is removed'
   t.match(await expireUploads(api.database.worker, store, { log }), { forgotten: 1 })
   t.strictSame(await api.keys(originalKey(orgId, mediaId)), [])
   t.strictSame(await sql('select * from object_intents'), [])
+})
+
+t.test('of the intents that are too old, no more are abandoned at a time than asked for', async (t) => {
+  const orgId = uuidOf('organization', org)
+  await sql(
+    `insert into object_intents (media_id, org_id, created_at)
+      select gen_random_uuid(), $1, now() - make_interval(hours => 3 + n) from generate_series(1, 5) n`,
+    [orgId],
+  )
+  const abandoned = await api.database.worker.inTransaction({}, async (tx) => {
+    await subqueriesPerRow(tx)
+    return abandonOldIntents(tx, 3600, 2)
+  })
+  t.equal(abandoned.length, 2)
+  t.equal((await sql('select from object_intents where abandoned_at is not null')).length, 2)
+  await sql('delete from object_intents')
 })
 
 async function until(t: Test, what: string, isTrue: () => Promise<boolean>): Promise<void> {

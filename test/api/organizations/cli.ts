@@ -5,6 +5,7 @@ import { userIdOf } from '../../../api/auth/verify-token.ts'
 import { formatId, newUuid, parseId } from '../../../lib/contract/ids.ts'
 import { commandLine, type Outcome } from '../../support/command-line.ts'
 import { testDatabase } from '../../support/database.ts'
+import { quickStart } from '../../support/quick-start.ts'
 
 const { url, admin } = await testDatabase(t)
 const CLI = join(import.meta.dirname, '../../../api/cli.ts')
@@ -17,9 +18,14 @@ const cli = (args: string[], env: Record<string, string> = { DATABASE_URL: url, 
 /** The same as a program, to see that there is one. */
 const program = (args: string[], env: Record<string, string>) =>
   new Promise<Outcome>((resolve) => {
-    execFile(process.execPath, [CLI, ...args], { env: { PATH: process.env['PATH'], ...env } }, (error, out, err) => {
-      resolve({ code: error ? Number(error.code) : 0, out, err })
-    })
+    execFile(
+      process.execPath,
+      [CLI, ...args],
+      { env: { PATH: process.env['PATH'], ...quickStart(), ...env } },
+      (error, out, err) => {
+        resolve({ code: error ? Number(error.code) : 0, out, err })
+      },
+    )
   })
 
 const made = await cli(['org', 'create', '  Klasse 7b  '])

@@ -88,6 +88,7 @@ t.test('from the upload to the announcement, with two workers', async (t) => {
   for (const kind of ['TranscodeJob', 'HighlightRender'])
     t.match(metrics, new RegExp(`^projector_waiting\\{kind="${kind}"\\} \\d+$`, 'm'))
   t.match(metrics, /^conversions_waiting 0$/m)
+  t.match(metrics, /^films_waiting 0$/m)
   t.match(metrics, /^images_waiting 0$/m)
   t.match(metrics, /^process_cpu_seconds_total /m)
   t.equal(await statusOf(`${first?.metricsUrl}/`), 404)
@@ -160,6 +161,7 @@ t.test('without its database it is alive, not ready, and still shows metrics', a
   const metrics = await (await fetch(`${worker.metricsUrl}/metrics`)).text()
   t.match(metrics, /^outbox_unpublished Nan$/im)
   t.match(metrics, /^conversions_waiting Nan$/im)
+  t.match(metrics, /^films_waiting Nan$/im)
   t.match(metrics, /^images_waiting Nan$/im)
   t.match(metrics, /^purge_oldest_due_seconds Nan$/im)
   t.match(metrics, /^film_purge_oldest_due_seconds Nan$/im)
@@ -176,6 +178,7 @@ t.test('all figures of the backlog are of the moment of the scrape, for one look
         unpublished: looks,
         oldestSeconds: looks * 100,
         conversionsWaiting: looks * 1000,
+        filmsWaiting: looks * 1_000_000,
         imagesWaiting: looks * 10,
         oldestPurgeSeconds: looks * 10_000,
         oldestFilmPurgeSeconds: looks * 100_000,
@@ -188,6 +191,7 @@ t.test('all figures of the backlog are of the moment of the scrape, for one look
     t.match(body, new RegExp(`^outbox_unpublished ${look}$`, 'm'))
     t.match(body, new RegExp(`^outbox_oldest_seconds ${look}00$`, 'm'))
     t.match(body, new RegExp(`^conversions_waiting ${look}000$`, 'm'))
+    t.match(body, new RegExp(`^films_waiting ${look}000000$`, 'm'))
     t.match(body, new RegExp(`^images_waiting ${look}0$`, 'm'))
     t.match(body, new RegExp(`^purge_oldest_due_seconds ${look}0000$`, 'm'))
     t.match(body, new RegExp(`^film_purge_oldest_due_seconds ${look}00000$`, 'm'))

@@ -1,31 +1,26 @@
 import t from 'tap'
 import { retryMedia } from '../../../../api/media/commands.ts'
-import { type AdmissionOptions, startAdmission } from '../../../../api/media/conversion/admission.ts'
+import { startVideoAdmission } from '../../../../api/media/conversion/admission.ts'
 import { startBatches } from '../../../../api/media/conversion/batches.ts'
 import { completeConversion, failConversion, recordProgress } from '../../../../api/media/conversion/commands.ts'
 import { followConversions } from '../../../../api/media/conversion/project.ts'
 import { conversionReactions } from '../../../../api/media/conversion/reactions.ts'
 import { sweepConversions } from '../../../../api/media/conversion/sweep.ts'
+import type { AdmissionOptions } from '../../../../api/worker/admission.ts'
 import { listenForNotifications } from '../../../../api/worker/notification-listener.ts'
 import { runReactions } from '../../../../api/worker/reactions.ts'
 import { TRANSCODE_JOBS } from '../../../../crds/transcode-job.ts'
-import { newUuid, parseId, type Uuid } from '../../../../lib/contract/ids.ts'
-import { systemClock } from '../../../../lib/runtime/clock.ts'
+import { parseId, type Uuid } from '../../../../lib/contract/ids.ts'
 import { type Cluster, ClusterError } from '../../../../lib/runtime/kube/cluster.ts'
-import { conversionWorld, NAMESPACE, noRenders, testCluster, testStore } from '../../../support/conversion-world.ts'
-import { testDatabase } from '../../../support/database.ts'
+import { conversionWorld, mediaEvent, noRenders, startConversionTest } from '../../../support/conversion-world.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { locksInOrder } from '../../../support/in-turn.ts'
+import { inTurn, locksInOrder } from '../../../support/in-turn.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 
-const database = await testDatabase(t)
-const place = await testStore(t)
-const cluster = testCluster(t)
-const world = await conversionWorld(database, place, cluster)
+const { database, place, cluster, world, base, clear } = await startConversionTest(t)
 const other = await conversionWorld(database, place, cluster)
 const { worker: db, admin, url } = database
 const log = quietLog()
-const base = { db, store: place.store, cluster, namespace: NAMESPACE, log, clock: systemClock }
 
 interface Teardown {
   teardown(fn: () => Promise<void>): void
@@ -34,21 +29,11 @@ interface Teardown {
 /** What one of several workers does about admission. */
 function worker(t: Teardown, max: number, on: Partial<Cluster> = {}, options: Partial<AdmissionOptions> = {}) {
   const deps = { ...base, cluster: { ...cluster, ...on } }
-  const admission = startAdmission(deps, { maxPerOrganization: max, backoffMs: () => 10, ...options })
+  const admission = startVideoAdmission(deps, { maxPerOrganization: max, backoffMs: () => 10, ...options })
   const batches = startBatches(deps, { interactive: max, backfill: max })
   t.teardown(async () => void (await Promise.all([admission.stop(), batches.stop()])))
   const react = (id: Uuid, orgId = world.org) =>
-    runReactions([conversionReactions({ ...deps, admission, batches })])({
-      id: newUuid(),
-      orgId,
-      area: 'media',
-      aggregateId: id,
-      aggregateVersion: 1,
-      type: 'MediaUploaded',
-      payload: {},
-      createdAt: new Date(),
-      traceparent: null,
-    })
+    runReactions([conversionReactions({ ...deps, admission, batches })])(mediaEvent('MediaUploaded', id, orgId))
   return { admission, react, deps: { ...deps, batches } }
 }
 
@@ -81,12 +66,7 @@ async function admitted(orgId = world.org): Promise<number> {
   return rows[0].n
 }
 
-t.beforeEach(async () => {
-  await admin.query('delete from media')
-  for (const job of await world.jobs()) {
-    await cluster.delete(TRANSCODE_JOBS, { namespace: NAMESPACE, name: job.metadata.name })
-  }
-})
+t.beforeEach(clear)
 
 t.test('the reaction for a video above the cap succeeds, and the video waits as queued', async (t) => {
   const { react } = worker(t, 2)
@@ -319,6 +299,20 @@ t.test('a video that was seen running has a slot, even when its TranscodeJob was
   await recordProgress(db, { id, generation: 1 }, { startedAt: new Date(), attempts: 1, progress: null })
   t.equal(await admitted(), 1)
 })
+
+t.test(
+  'a video that is deleted between the decision and its lock gets no slot, and has none when restored',
+  async (t) => {
+    const { admission } = worker(t, 1)
+    const [first, second] = (await uploads(2)) as [Uuid, Uuid]
+    const deletion = { text: 'update media set deleted_at = now() where id = $1', values: [first] }
+    const [got] = await inTurn(database, deletion, () => admission.fill([world.org]))
+    t.strictSame([...(got ?? [])], [])
+    t.strictSame([...(await admission.fill([world.org]))], [second], 'the slot is free')
+    await admin.query('update media set deleted_at = null where id = $1', [first])
+    t.equal(await admitted(), 1)
+  },
+)
 
 t.test('videos that are admitted are locked in order of id, like those of a highlight', async (t) => {
   const { admission } = worker(t, 2)

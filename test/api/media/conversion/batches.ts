@@ -1,7 +1,7 @@
 import t from 'tap'
 import { openDatabase } from '../../../../api/db/db.ts'
 import { retryFailed, retryMedia } from '../../../../api/media/commands.ts'
-import { startAdmission } from '../../../../api/media/conversion/admission.ts'
+import { startVideoAdmission } from '../../../../api/media/conversion/admission.ts'
 import { type BatchesOptions, startBatches } from '../../../../api/media/conversion/batches.ts'
 import { followConversions } from '../../../../api/media/conversion/project.ts'
 import { conversionReactions } from '../../../../api/media/conversion/reactions.ts'
@@ -13,31 +13,24 @@ import { TRANSCODE_JOBS, type TranscodeJob } from '../../../../crds/transcode-jo
 import { conversionErrorOf } from '../../../../lib/contract/conversion-error.ts'
 import { formatId, newUuid, parseId, type Uuid } from '../../../../lib/contract/ids.ts'
 import { manifestKey } from '../../../../lib/contract/object-keys.ts'
-import { systemClock } from '../../../../lib/runtime/clock.ts'
 import { type Cluster, ClusterError } from '../../../../lib/runtime/kube/cluster.ts'
 import {
   conversionWorld,
   failed,
-  NAMESPACE,
+  mediaEvent,
   noRenders,
   running,
+  startConversionTest,
   succeeded,
-  testCluster,
-  testStore,
 } from '../../../support/conversion-world.ts'
-import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { locksInOrder } from '../../../support/in-turn.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 
-const database = await testDatabase(t)
-const place = await testStore(t)
-const cluster = testCluster(t)
-const world = await conversionWorld(database, place, cluster)
+const { database, place, cluster, world, base, clear } = await startConversionTest(t)
 const other = await conversionWorld(database, place, cluster)
 const { worker: db, admin, url } = database
 const log = quietLog()
-const base = { db, store: place.store, cluster, namespace: NAMESPACE, log, clock: systemClock }
 const HOUR = 3600
 
 interface Teardown {
@@ -48,22 +41,12 @@ interface Teardown {
 async function worker(t: Teardown, on: Partial<Cluster> = {}, options: Partial<BatchesOptions> = {}) {
   const deps = { ...base, cluster: { ...cluster, ...on } }
   const batches = startBatches(deps, { interactive: 8, backfill: 2, backoffMs: () => 10, ...options })
-  const admission = startAdmission(deps, { maxPerOrganization: 8, backoffMs: () => 10 })
+  const admission = startVideoAdmission(deps, { maxPerOrganization: 8, backoffMs: () => 10 })
   const projector = followConversions(deps, { progressMs: 0, backoffMs: () => 10, manifestAttempts: 3 })
   t.teardown(async () => void (await Promise.all([batches.stop(), admission.stop(), projector.stop()])))
   await projector.reflection.synced()
   const react = (id: Uuid) =>
-    runReactions([conversionReactions({ ...deps, admission, batches })])({
-      id: newUuid(),
-      orgId: world.org,
-      area: 'media',
-      aggregateId: id,
-      aggregateVersion: 1,
-      type: 'MediaUploaded',
-      payload: {},
-      createdAt: new Date(),
-      traceparent: null,
-    })
+    runReactions([conversionReactions({ ...deps, admission, batches })])(mediaEvent('MediaUploaded', id, world.org))
   const sweep = (change: object = {}, o: Partial<SweepOptions> = {}) =>
     sweepConversions(
       { ...deps, admission, batches, projector, renders: noRenders, ...change },
@@ -127,12 +110,7 @@ const listening = () =>
     return rowCount
   })
 
-t.beforeEach(async () => {
-  await admin.query('delete from media')
-  for (const job of await world.jobs()) {
-    await cluster.delete(TRANSCODE_JOBS, { namespace: NAMESPACE, name: job.metadata.name })
-  }
-})
+t.beforeEach(clear)
 
 t.test('forming batches reads waiting images only, not the library', async (t) => {
   await admin.query(

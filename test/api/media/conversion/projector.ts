@@ -14,22 +14,16 @@ import { systemClock } from '../../../../lib/runtime/clock.ts'
 import { type ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
 import {
   aManifest,
-  conversionWorld,
   failed,
   NAMESPACE,
   running,
+  startConversionTest,
   succeeded,
-  testCluster,
-  testStore,
 } from '../../../support/conversion-world.ts'
-import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 
-const database = await testDatabase(t)
-const place = await testStore(t)
-const cluster = testCluster(t)
-const world = await conversionWorld(database, place, cluster)
+const { database, place, cluster, world } = await startConversionTest(t)
 const { worker: db, admin } = database
 const { store } = place
 const log = quietLog()

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startAdmission } from '../../../../api/media/conversion/admission.ts'
+import { startVideoAdmission } from '../../../../api/media/conversion/admission.ts'
 import { startBatches } from '../../../../api/media/conversion/batches.ts'
 import { conversionReactions } from '../../../../api/media/conversion/reactions.ts'
 import { transcodeJobName } from '../../../../api/media/conversion/transcode-spec.ts'
@@ -8,7 +8,7 @@ import type { OutboxMessage } from '../../../../lib/contract/events.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { originalKey } from '../../../../lib/contract/object-keys.ts'
 import { type Cluster, ClusterError, type ClusterErrorReason } from '../../../../lib/runtime/kube/cluster.ts'
-import { conversionWorld, NAMESPACE, testCluster, testStore } from '../../../support/conversion-world.ts'
+import { conversionWorld, mediaEvent, NAMESPACE, testCluster, testStore } from '../../../support/conversion-world.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 
@@ -24,23 +24,13 @@ const refusing = (reason: ClusterErrorReason): Pick<Cluster, 'create'> => ({
 })
 async function react(message: OutboxMessage, on: Pick<Cluster, 'create'> = cluster): Promise<void> {
   const deps = { db, cluster: { ...cluster, ...on }, namespace: NAMESPACE, log: quietLog() }
-  const admission = startAdmission(deps, { maxPerOrganization: 100 })
+  const admission = startVideoAdmission(deps, { maxPerOrganization: 100 })
   const batches = startBatches(deps, { interactive: 100, backfill: 2 })
   await runReactions([conversionReactions({ ...deps, admission, batches })])(message).finally(() =>
     Promise.all([admission.stop(), batches.stop()]),
   )
 }
-const uploaded = (id: Uuid): OutboxMessage => ({
-  id: newUuid(),
-  orgId: world.org,
-  area: 'media',
-  aggregateId: id,
-  aggregateVersion: 1,
-  type: 'MediaUploaded',
-  payload: {},
-  createdAt: new Date(),
-  traceparent: null,
-})
+const uploaded = (id: Uuid): OutboxMessage => mediaEvent('MediaUploaded', id, world.org)
 
 t.test('a video gets a TranscodeJob that says what to convert and where to', async (t) => {
   const id = await world.upload()

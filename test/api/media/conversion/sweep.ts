@@ -2,7 +2,7 @@ import t from 'tap'
 import type { HighlightRenderObject } from '../../../../api/highlights/render/project.ts'
 import { highlightRenderFor } from '../../../../api/highlights/render/render-spec.ts'
 import { retryMedia } from '../../../../api/media/commands.ts'
-import { startAdmission } from '../../../../api/media/conversion/admission.ts'
+import { startVideoAdmission } from '../../../../api/media/conversion/admission.ts'
 import { startBatches } from '../../../../api/media/conversion/batches.ts'
 import { failConversion } from '../../../../api/media/conversion/commands.ts'
 import { followConversions } from '../../../../api/media/conversion/project.ts'
@@ -15,29 +15,19 @@ import { HIGHLIGHT_RENDERS } from '../../../../crds/highlight-render.ts'
 import { TRANSCODE_JOBS } from '../../../../crds/transcode-job.ts'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { originalKey } from '../../../../lib/contract/object-keys.ts'
-import { systemClock } from '../../../../lib/runtime/clock.ts'
 import { type Cluster, ClusterError } from '../../../../lib/runtime/kube/cluster.ts'
 import {
-  conversionWorld,
   failed,
   NAMESPACE,
   noRenders,
   running,
+  startConversionTest,
   succeeded,
-  testCluster,
-  testStore,
 } from '../../../support/conversion-world.ts'
-import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { quietLog } from '../../../support/quiet-log.ts'
 
-const database = await testDatabase(t)
-const place = await testStore(t)
-const cluster = testCluster(t)
-const world = await conversionWorld(database, place, cluster)
+const { database, cluster, world, base, clear } = await startConversionTest(t)
 const { worker: db, admin } = database
-const { store } = place
-const base = { db, store, cluster, namespace: NAMESPACE, log: quietLog(), clock: systemClock }
 const HOUR = 3600
 
 /** A sweep with a projector of its own. Like one of several workers. */
@@ -46,7 +36,7 @@ async function sweeper(t: { teardown(fn: () => Promise<void>): void }, change: P
   t.teardown(() => projector.stop())
   await projector.reflection.synced()
   const repairs: string[] = []
-  const admission = startAdmission({ ...base, ...change }, { maxPerOrganization: 100, backoffMs: () => 10 })
+  const admission = startVideoAdmission({ ...base, ...change }, { maxPerOrganization: 100, backoffMs: () => 10 })
   const batches = startBatches({ ...base, ...change }, { interactive: 100, backfill: 100, backoffMs: () => 10 })
   t.teardown(async () => void (await Promise.all([admission.stop(), batches.stop()])))
   const parts = { projector, renders: noRenders, admission, batches }
@@ -63,12 +53,7 @@ async function sweeper(t: { teardown(fn: () => Promise<void>): void }, change: P
 const isCompleted = (id: Uuid) =>
   eventually('a completed media', async () => (await world.row(id)).upload_status === 'completed')
 
-t.beforeEach(async () => {
-  await admin.query('delete from media')
-  for (const job of await world.jobs()) {
-    await cluster.delete(TRANSCODE_JOBS, { namespace: NAMESPACE, name: job.metadata.name })
-  }
-})
+t.beforeEach(clear)
 
 t.test('videos that nothing works on get their TranscodeJob, once, by however many sweeps', async (t) => {
   const ids: Uuid[] = []

@@ -1,18 +1,14 @@
 import t from 'tap'
-import {
-  admissionsOf,
-  type OrganizationSeen,
-  type WaitingVideo,
-} from '../../../../api/media/conversion/admission-plan.ts'
+import { admissionsOf, type OrganizationSeen, type WaitingRow } from '../../../api/worker/admission-plan.ts'
 
-/** `a@3` is the video `a` that came in the third minute. */
-const video = (text: string): WaitingVideo => {
+/** `a@3` is the row `a` that came in the third minute. */
+const row = (text: string): WaitingRow => {
   const [id = '', minute] = text.split('@')
   return { id, createdAt: new Date(Number(minute) * 60_000) }
 }
 const organization = (admitted: number, ...waiting: string[]): OrganizationSeen => ({
   admitted,
-  waiting: waiting.map(video),
+  waiting: waiting.map(row),
 })
 
 const table: [string, number, OrganizationSeen[], string[]][] = [
