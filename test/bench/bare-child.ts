@@ -1,19 +1,12 @@
-import './report.ts'
-import type { AddressInfo } from 'node:net'
-import express from 'express'
-import pg from 'pg'
+import { bareServer } from './bare-server.ts'
 
 /**
  * What the media list is compared with: Express, pg, the same query, and nothing else. With `BARE_SCOPED` the query runs
  * as the API's does, under row-level security in the scope of the organization; without, as a superuser who needs none.
  */
-const { DATABASE_URL, BARE_SQL = '', BARE_ORG_FIRST, BARE_SCOPED } = process.env
-const pool = new pg.Pool({
-  connectionString: DATABASE_URL,
-  max: Number(process.env['DATABASE_CONNECTIONS'] ?? 10),
-  ...(BARE_SCOPED && { options: '-c role=keepsake_api' }),
-})
-const app = express()
+const { BARE_SQL = '', BARE_ORG_FIRST, BARE_SCOPED } = process.env
+const { app, pool } = bareServer(BARE_SCOPED ? { options: '-c role=keepsake_api' } : {})
+
 app.get('/v1/api/media/:org', async (req, res) => {
   const { org } = req.params
   const given = [org, Number(req.query['limit']) + 1]
@@ -35,9 +28,3 @@ async function readInScope(org: string, params: unknown[]): Promise<unknown[]> {
     client.release()
   }
 }
-
-const server = app.listen(0, '127.0.0.1', () => {
-  const { port } = server.address() as AddressInfo
-  process.stdout.write(`{"publicUrl":"http://127.0.0.1:${port}"}\n`)
-})
-process.once('SIGTERM', () => process.exit(0))

@@ -1,27 +1,16 @@
-import './report.ts'
-import type { AddressInfo } from 'node:net'
-import express from 'express'
-import pg from 'pg'
 import { newUuid } from '../../lib/contract/ids.ts'
+import { bareServer, json } from './bare-server.ts'
 
 /**
  * What reactions are compared with: Express, pg, and the statements that write a reaction, its queue event and its audit
  * entry and count the target, one after another in a transaction. No sign-in, no membership, no look at the event, no
  * row-level security, no validation, no log.
  */
-const { DATABASE_URL } = process.env
-const pool = new pg.Pool({
-  connectionString: DATABASE_URL,
-  max: Number(process.env['DATABASE_CONNECTIONS'] ?? 10),
-})
-const app = express()
-app.use(express.json())
-app.post('/:org/:event', async (req, res) => {
+const { app, inTransaction } = bareServer()
+app.post('/:org/:event', json, async (req, res) => {
   const { org, event } = req.params
   const { user, emoji } = req.body as { user: string; emoji: string }
-  const client = await pool.connect()
-  try {
-    await client.query('begin')
+  const { id, counts } = await inTransaction(async (client) => {
     const { rows } = await client.query(
       `insert into reactions (id, org_id, event_id, target_type, target_id, user_id, emoji)
         values ($1, $2, $3, 'meta', $3, $4, $5)
@@ -48,15 +37,7 @@ app.post('/:org/:event', async (req, res) => {
         where event_id = $1 and target_type = 'meta' and target_id = $1 group by emoji`,
       [event],
     )
-    await client.query('commit')
-    res.status(201).json({ reaction_id: id, emoji, counts: counts.rows })
-  } finally {
-    client.release()
-  }
+    return { id, counts: counts.rows }
+  })
+  res.status(201).json({ reaction_id: id, emoji, counts })
 })
-
-const server = app.listen(0, '127.0.0.1', () => {
-  const { port } = server.address() as AddressInfo
-  process.stdout.write(`{"publicUrl":"http://127.0.0.1:${port}"}\n`)
-})
-process.once('SIGTERM', () => process.exit(0))

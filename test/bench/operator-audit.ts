@@ -85,6 +85,16 @@ export function spanOf(events: readonly AuditEvent[], user: string): number {
   return (to - from) / 1e6
 }
 
+/** When each Job was made for this user, in microseconds. */
+export const jobsBy = (events: readonly AuditEvent[], user: string): number[] =>
+  creates(events, 'jobs', user).map((e) => micros(e.stageTimestamp))
+
+/** Jobs a second from the first one to the last. */
+export function rateOf(events: readonly AuditEvent[], user: string): number {
+  const times = jobsBy(events, user).sort((a, b) => a - b)
+  return (times.length - 1) / (((times.at(-1) ?? 0) - (times[0] ?? 0)) / 1e6)
+}
+
 const creates = (events: readonly AuditEvent[], resource: string, user: string) =>
   events.filter(
     (e) =>

@@ -55,6 +55,8 @@ export const succeededPod = () => {
 export interface Kubelet {
   /** How many resources have come to their success. */
   succeeded: number
+  /** Milliseconds from the moment at which a watcher sees a Job complete until it sees its resource's condition. */
+  recorded: number[]
   /** And how many were seen to wait for their pod before that. */
   waited: number
   stop(): Promise<void>
@@ -68,8 +70,10 @@ export function kubeletOf(cluster: Cluster, namespace: string, runMs: number): K
   const kubelet = {
     succeeded: 0,
     waited: 0,
-    stop: async () => void (await Promise.all([pods.stop(), resources.stop()])),
+    recorded: [] as number[],
+    stop: async () => void (await Promise.all([pods.stop(), jobs.stop(), resources.stop()])),
   }
+  const completedAt = new Map<string, number>()
   const play = async ({ metadata }: KubeObject) => {
     const key = { namespace, name: metadata.name }
     await sleep(START_MS)
@@ -87,12 +91,33 @@ export function kubeletOf(cluster: Cluster, namespace: string, runMs: number): K
     },
     { namespace, labelSelector: OUR_LABELS, trim: ({ metadata }) => ({ metadata }) },
   )
+  const jobs = cluster.reflect<Job>(
+    JOBS,
+    {
+      onSet({ metadata, status }) {
+        const owner = metadata.ownerReferences?.[0]?.uid ?? ''
+        const isComplete = status?.conditions?.some((c) => c.type === 'Complete' && c.status === 'True')
+        if (isComplete && !completedAt.has(owner)) completedAt.set(owner, performance.now())
+      },
+      onDelete() {},
+    },
+    {
+      namespace,
+      labelSelector: OUR_LABELS,
+      trim: ({ metadata, status }) => ({ metadata, spec: {}, ...(status && { status }) }),
+    },
+  )
   const phaseOf = (object: KubeObject | undefined) => (object?.status as TranscodeJob['status'])?.phase
   const resources = cluster.reflect<KubeObject>(
     TRANSCODE_JOBS,
     {
       onSet(object, old) {
-        if (phaseOf(object) === 'Succeeded' && phaseOf(old) !== 'Succeeded') kubelet.succeeded += 1
+        if (phaseOf(object) === 'Succeeded' && phaseOf(old) !== 'Succeeded') {
+          kubelet.succeeded += 1
+          const completed = completedAt.get(object.metadata.uid ?? '')
+          // Two watches are two connections: a resource that is seen before its Job gives no figure.
+          if (completed !== undefined) kubelet.recorded.push(performance.now() - completed)
+        }
         if (phaseOf(object) === 'Pending' && phaseOf(old) !== 'Pending') kubelet.waited += 1
       },
       onDelete() {},

@@ -58,7 +58,8 @@ export async function openWorld(): Promise<BenchWorld> {
     port: await serverPort(),
     withoutScheduler: true,
     apiServerFlags: [`--audit-policy-file=${policy}`, `--audit-log-path=${log}`],
-    controllerFlags: ['--concurrent-job-syncs=20'],
+    // By default the controller manager sends 20 requests a second, and both contenders would only wait for it.
+    controllerFlags: ['--concurrent-job-syncs=20', '--kube-api-qps=1000', '--kube-api-burst=2000'],
   })
   for (const who of CONTENDERS) {
     await plane.certificates.issue(userOf(who), `/O=system:masters/CN=${userOf(who)}`, [`DNS:${userOf(who)}`])

@@ -5,17 +5,19 @@ import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
 import { programConfig } from '../support/program-kinds.ts'
-import { latencies, requestsOf, spanOf } from './operator-audit.ts'
+import { jobsBy, latencies, rateOf, requestsOf, spanOf } from './operator-audit.ts'
 import { atRate, fill, kubeletOf, many, newResource } from './operator-load.ts'
 import { type BenchWorld, CONTENDERS, type Contender, load, openWorld, userOf } from './operator-world.ts'
 
 /** `node test/bench/operator.ts [scenario…]`: all of them, or those named; ROUNDS, RATE and RESOURCES change their size. */
-const SCENARIOS = { latency, burst, lives, restart, idle }
+const SCENARIOS = { latency, burst, lives, backlog, restart, idle }
 const given = process.argv.slice(2)
 const ROUNDS = Number(process.env['ROUNDS'] ?? 3)
 /** New resources a second where whole lives are measured: a Job controller and a kubelet need their share. */
 const RATE = Number(process.env['RATE'] ?? 5)
 const MANY = Number(process.env['RESOURCES'] ?? 10_000)
+/** Resources that wait when a contender starts. */
+const BACKLOG = Number(process.env['BACKLOG'] ?? 5000)
 
 type Row = Record<string, number>
 const results = new Map<Contender, Row[]>()
@@ -72,12 +74,21 @@ async function lives(world: BenchWorld, cluster: Cluster): Promise<void> {
     const kubelet = kubeletOf(cluster, namespace, 1000)
     await wave(50)
     await world.audit.since()
-    const [before, waited] = [await program.cpu(), kubelet.waited]
+    const [before, waited, seen] = [await program.cpu(), kubelet.waited, kubelet.recorded.length]
     await wave(200)
     const cpu = (await program.cpu()) - before
     const events = await world.audit.since()
     const requests = [...requestsOf(events, userOf(who))].map(([kind, n]) => `${kind} ${n / 200}`)
-    note(who, { 'CPU ms': (cpu / 200) * 1000 })
+    const whole = latencies(events, userOf(who)).map((l) => l.whole)
+    const recorded = kubelet.recorded.slice(seen).sort((a, b) => a - b)
+    note(who, {
+      'p50 ms to Job': quantile(whole, 0.5),
+      'p99 ms to Job': quantile(whole, 0.99),
+      'p50 ms complete to condition': quantile(recorded, 0.5),
+      'p99 ms complete to condition': quantile(recorded, 0.99),
+      n: Math.min(whole.length, recorded.length),
+      'CPU ms': (cpu / 200) * 1000,
+    })
     console.log(`         per resource: ${requests.join(', ')}; ${kubelet.waited - waited} of 200 waited for their pod`)
     await program.stop()
     await kubelet.stop()
@@ -114,6 +125,37 @@ async function burst(world: BenchWorld, cluster: Cluster): Promise<void> {
     await program.stop()
   }
   await world.plane.faults.startControllers()
+}
+
+/** Started where 5,000 resources wait, with the Job controller, which makes their pods; no pod ever starts. */
+async function backlog(world: BenchWorld, cluster: Cluster): Promise<void> {
+  for (const who of alternating()) {
+    const namespace = await fresh(world)
+    await many(BACKLOG, 48, () => cluster.create(TRANSCODE_JOBS, newResource(namespace)))
+    await world.audit.since()
+    const program = await world.start(who, namespace)
+    const events = []
+    for (const end = Date.now() + 600_000; Date.now() < end; await sleep(500)) {
+      events.push(...(await world.audit.since()))
+      if (jobsBy(events, userOf(who)).length >= BACKLOG) break
+    }
+    const made = jobsBy(events, userOf(who)).length
+    if (made < BACKLOG) throw new Error(`${who} made ${made} of ${BACKLOG} Jobs in ten minutes`)
+    const cpu = await program.cpu()
+    const { peak } = await program.memory()
+    note(who, { 'Jobs per s': rateOf(events, userOf(who)), 'CPU ms': (cpu / BACKLOG) * 1000, 'peak MiB': peak })
+    const requests = [...requestsOf(events, userOf(who))].map(([kind, n]) => `${kind} ${n}`)
+    console.log(`         until the last Job: ${requests.join(', ')}`)
+    await program.stop()
+    // The other contender must not share the machine with what is left for the Job controller to do.
+    while ((await podsIn(world, namespace)) < BACKLOG) await sleep(1000)
+  }
+}
+
+async function podsIn({ plane }: BenchWorld, namespace: string): Promise<number> {
+  const text = await plane.kubectl('get', '--raw', `/api/v1/namespaces/${namespace}/pods?limit=1`)
+  const list = JSON.parse(text) as { items: unknown[]; metadata: { remainingItemCount?: number } }
+  return list.items.length + (list.metadata.remainingItemCount ?? 0)
 }
 
 /** Restarted where 10,000 resources are, half of them finished, half running. */

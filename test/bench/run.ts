@@ -17,6 +17,7 @@ const ALL = [
   'chunks',
   'single-uploads',
   'transcode',
+  'highlight-creation',
   'highlight',
   'images',
   'store-proxy',
