@@ -1,5 +1,5 @@
 import { glob, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openLog } from '../lib/runtime/log.ts'
 import { startEmbeddedPostgres } from '../local/postgres.ts'
@@ -44,7 +44,8 @@ const postgres = process.env['KEEPSAKE_TEST_DATABASE_URL']
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void endTests(signal))
 const { seconds, ...counts } = await runTests(files, {
-  jobs: Number(process.env['TEST_JOBS'] ?? 2),
+  // One more than processors, since many files wait for what they have started; at most four, for their memory.
+  jobs: Number(process.env['TEST_JOBS'] ?? Math.min(4, availableParallelism() + 1)),
   ...(postgres && { env: { KEEPSAKE_TEST_DATABASE_URL: postgres.url } }),
 })
 await postgres?.stop()

@@ -44,11 +44,11 @@ t.before(async () => {
       folder,
       script: RECORD_STATES,
       // Also a fast machine takes long enough for the states between to be seen.
-      platform: { jobEnvironment: { PATH: await slowEncoderPath(folder, 2) } },
+      jobEnvironment: { PATH: await slowEncoderPath(folder, 2) },
     }),
     // 14 s: three segments, the last of them short. Two renditions, and bytes enough to see them leave.
     ffmpeg(
-      ...['-f', 'lavfi', '-i', 'testsrc2=size=1280x720:rate=24:duration=14'],
+      ...['-f', 'lavfi', '-i', 'testsrc2=size=1280x720:rate=12:duration=14'],
       ...['-f', 'lavfi', '-i', 'sine=frequency=330:duration=14', '-c:a', 'aac', '-pix_fmt', 'yuv420p'],
       ...['-c:v', 'libx264', '-preset', 'ultrafast', '-b:v', '3M', join(folder, 'picnic.mp4')],
     ),

@@ -160,7 +160,7 @@ function killedAt(place: string) {
       t.ok(answer === undefined || answer.status === 201, `answered ${answer?.status}`)
       if (REQUESTS.includes(place)) t.equal(answer, undefined, 'dies before it has answered')
     }
-    t.equal(await endOf(platform), 'SIGKILL')
+    t.equal(await endOf(platform), 'SIGKILL', 'at the place', { output: platform.output() })
   })
 }
 

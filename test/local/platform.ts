@@ -151,7 +151,7 @@ t.test('the next start has the same people, passwords, tokens and ports', async 
 
   const clip = join(folder, 'clip.mp4')
   await run('ffmpeg', [
-    ...['-nostdin', '-v', 'error', '-f', 'lavfi', '-i', 'testsrc2=size=1280x720:rate=30:duration=8'],
+    ...['-nostdin', '-v', 'error', '-f', 'lavfi', '-i', 'testsrc2=size=1280x720:rate=10:duration=8'],
     ...['-c:v', 'libx264', '-preset', 'ultrafast', '-pix_fmt', 'yuv420p', clip],
   ])
   client = await clientOf(demo.base_url, demo.accounts.member)

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { quickStart } from './quick-start.ts'
 
 const PROGRAM = join(import.meta.dirname, '../../api/main.ts')
 
@@ -14,7 +15,7 @@ export function startApiProcess(t: Teardown, settings: Record<string, string>) {
   // A test that is itself killed must not leave servers behind.
   const mortal = process.platform === 'linux' ? ['setpriv', '--pdeathsig', 'KILL'] : []
   const [command = '', ...args] = [...mortal, process.execPath, PROGRAM]
-  const env = { PATH: process.env['PATH'], ...settings }
+  const env = { PATH: process.env['PATH'], ...quickStart(), ...settings }
   const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
   let errors = ''
   child.stderr.on('data', (chunk: Buffer) => {

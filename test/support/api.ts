@@ -67,7 +67,7 @@ export async function startApiOn(
     AUTH_JWKS_URL: o.identity.jwksUrl,
     ...o.settings,
   })
-  const store = o.store ?? openObjectStore(config)
+  const store = o.store ?? (await openObjectStore(config))
   const api = await startApi({ config, db: o.database.db, store, log, clock: o.clock ?? systemClock })
   t.teardown(async () => {
     await api.close()

@@ -5,10 +5,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Browser, type CDPSession, chromium, type Page } from 'playwright-core'
 import { type Platform, startPlatform } from '../../local/platform.ts'
-import type { PlatformOptions } from '../../local/programs.ts'
+import { QUICK_ENCODER } from './slow-ffmpeg.ts'
 
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
-const FLAGS = [
+/** Of a browser under test: nothing that it would do for itself. */
+export const CHROMIUM_FLAGS = [
   ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-sync'],
   ...['--disable-background-networking', '--disable-component-update', '--autoplay-policy=no-user-gesture-required'],
 ]
@@ -31,7 +32,7 @@ export interface PageUnderTest {
   elsewhere: string[]
   /** Waits for a condition in the page, the first one by default. Playwright's own waiting evaluates text there, which the page's policy forbids. */
   until(condition: string, of?: Page): Promise<void>
-  /** Keeps a picture of the page in the folder that `SCREENSHOTS` names. */
+  /** Keeps a picture of the page in the folder that `SCREENSHOTS` names, if it does. */
   shoot(name: string, of?: Page): Promise<void>
   signIn(): Promise<void>
   /** A page in a context of its own, as in another person's browser. */
@@ -42,15 +43,18 @@ export interface PageUnderTest {
 /** The demo page in a real Chromium, against a whole platform of its own. `script` runs in the page before its own. */
 export async function openPage(options: {
   folder: string
-  platform?: Partial<PlatformOptions>
+  jobEnvironment?: Record<string, string>
   script?: string
 }): Promise<PageUnderTest> {
   const { folder } = options
-  const shots = process.env['SCREENSHOTS'] ?? join(folder, 'screenshots')
-  await mkdir(shots, { recursive: true })
+  const shots = process.env['SCREENSHOTS']
+  if (shots) await mkdir(shots, { recursive: true })
   const [platform, browser] = await Promise.all([
-    startPlatform({ folder: join(folder, 'data'), usualPorts: false, fastDatabase: true, ...options.platform }),
-    chromium.launch({ executablePath: CHROMIUM, args: FLAGS, timeout: PATIENCE_MS }),
+    startPlatform({
+      ...{ folder: join(folder, 'data'), usualPorts: false, fastDatabase: true },
+      jobEnvironment: { ...QUICK_ENCODER, ...options.jobEnvironment },
+    }),
+    chromium.launch({ executablePath: CHROMIUM, args: CHROMIUM_FLAGS, timeout: PATIENCE_MS }),
   ])
   const consoleErrors: string[] = []
   const elsewhere: string[] = []
@@ -70,7 +74,7 @@ export async function openPage(options: {
     devtools: await page.context().newCDPSession(page),
     until: (condition, of = page) => until(of, condition),
     shoot: async (name, of = page) =>
-      void (await of.screenshot({ path: join(shots, `${name}.png`), animations: 'disabled' })),
+      void (shots && (await of.screenshot({ path: join(shots, `${name}.png`), animations: 'disabled' }))),
     async signIn() {
       await page.goto(platform.page.link({ account: 'member' }))
       await page.getByRole('heading', { level: 1, name: 'Class of 1994' }).waitFor()
@@ -92,7 +96,7 @@ async function newPage(browser: Browser, script = ''): Promise<Page> {
 
 async function until(page: Page, condition: string): Promise<void> {
   const holds = () => page.evaluate<boolean>(`Boolean(${condition})`)
-  for (const end = Date.now() + PATIENCE_MS; !(await holds()); await sleep(20)) {
+  for (const end = Date.now() + PATIENCE_MS; !(await holds()); await sleep(50)) {
     if (Date.now() > end) throw new Error(`Never became true: ${condition}`)
   }
 }

@@ -8,13 +8,15 @@ import { startConversion } from '../../api/media/conversion/start.ts'
 import { batchJobName, transcodeJobName } from '../../api/media/conversion/transcode-spec.ts'
 import { type RunProgress, type RunStatus, SUCCEEDED } from '../../crds/run.ts'
 import { TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
+import type { OutboxMessage } from '../../lib/contract/events.ts'
 import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { IMAGE_FILES, type ImageManifest, type VideoManifest } from '../../lib/contract/manifest.ts'
 import { manifestKey, masterKey, originalKey, outputPrefix } from '../../lib/contract/object-keys.ts'
+import { systemClock } from '../../lib/runtime/clock.ts'
 import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
 import { openLocalCluster } from '../../local/cluster/local-cluster.ts'
-import type { TestDatabase } from './database.ts'
+import { type TestDatabase, testDatabase } from './database.ts'
 import { quietLog } from './quiet-log.ts'
 
 export const NAMESPACE = 'media'
@@ -40,6 +42,37 @@ export function testCluster(t: Teardown) {
   t.teardown(() => cluster.close())
   return cluster
 }
+
+/** What tests of conversions begin with: an organization, and what each of its workers needs. */
+export async function startConversionTest(t: Parameters<typeof testDatabase>[0] & Teardown) {
+  const database = await testDatabase(t)
+  const place = await testStore(t)
+  const cluster = testCluster(t)
+  const world = await conversionWorld(database, place, cluster)
+  const { worker: db, admin } = database
+  const base = { db, store: place.store, cluster, namespace: NAMESPACE, log: quietLog(), clock: systemClock }
+  /** As if nothing had been uploaded. */
+  async function clear(): Promise<void> {
+    await admin.query('delete from media')
+    for (const { metadata } of await world.jobs()) {
+      await cluster.delete(TRANSCODE_JOBS, { namespace: NAMESPACE, name: metadata.name })
+    }
+  }
+  return { database, place, cluster, world, base, clear }
+}
+
+/** What tells a worker about a media item. */
+export const mediaEvent = (type: 'MediaUploaded' | 'MediaDeleted', aggregateId: Uuid, orgId: Uuid): OutboxMessage => ({
+  id: newUuid(),
+  orgId,
+  area: 'media',
+  aggregateId,
+  aggregateVersion: 1,
+  type,
+  payload: {},
+  createdAt: new Date(),
+  traceparent: null,
+})
 
 export type ConversionWorld = Awaited<ReturnType<typeof conversionWorld>>
 

@@ -94,13 +94,21 @@ export function renderWorld(api: Pick<TestApi, 'store' | 'database'>, world: Hig
   })
   const prefixOf = (id: string) => filmPrefix(orgId, uuid(id), 1)
 
+  /** A highlight with a slot of its organization, and without a HighlightRender. */
+  async function admitted(o: Parameters<HighlightWorld['aHighlight']>[0] = {}): Promise<string> {
+    const id = await world.aHighlight(o)
+    await sql('update highlights set render_admitted_at = now() where id = $1', [uuid(id)])
+    return id
+  }
+
   return {
     deps,
+    admitted,
     keyOf,
     prefixOf,
-    /** A highlight, and the HighlightRender that the worker makes for it. */
+    /** An admitted highlight, and the HighlightRender that the worker makes for it. */
     async rendering(o: Parameters<HighlightWorld['aHighlight']>[0] = {}): Promise<string> {
-      const id = await world.aHighlight(o)
+      const id = await admitted(o)
       await startRender(deps, uuid(id))
       return id
     },

@@ -233,6 +233,16 @@ export function objectStoreContract(t: Test, store: ObjectStore): void {
     t.strictSame(await keysOf(store, at), [])
   })
 
+  t.test('a list that is left early leaves the store usable', async (t) => {
+    const at = fresh()
+    for (const name of ['a', 'b', 'c']) await store.put(at + name, name, textType)
+    for await (const { key } of store.list(at)) {
+      t.equal(key, `${at}a`)
+      break
+    }
+    t.strictSame(await keysOf(store, at), [`${at}a`, `${at}b`, `${at}c`])
+  })
+
   t.test('deletes below a prefix what was replaced and uploads that were not completed as well', async (t) => {
     const at = fresh()
     const begin = (key: string) => store.createMultipart(at + key, textType)

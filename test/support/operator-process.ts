@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { operatorEnv } from './operator-world.ts'
+import { quickStart } from './quick-start.ts'
 
 const MAIN = fileURLToPath(new URL('../../operator/main.ts', import.meta.url))
 
@@ -23,7 +24,12 @@ export function startOperatorProcess(
   const mortal = process.platform === 'linux' ? ['setpriv', '--pdeathsig', 'KILL'] : []
   const [command = '', ...args] = [...mortal, process.execPath, MAIN]
   const child = spawn(command, args, {
-    env: { PATH: process.env['PATH'], KUBECONFIG: kubeconfig, ...operatorEnv({ LOG_LEVEL: 'info', ...env }) },
+    env: {
+      PATH: process.env['PATH'],
+      ...quickStart(),
+      KUBECONFIG: kubeconfig,
+      ...operatorEnv({ LOG_LEVEL: 'info', ...env }),
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   t.teardown(() => void child.kill('SIGKILL'))

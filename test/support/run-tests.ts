@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { delimiter, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { type Counts, type Ended, type FileResult, readTap } from './tap-output.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const TOOLS = join(ROOT, 'node_modules/.bin')
+const QUICK_IMPORTS = pathToFileURL(join(import.meta.dirname, 'quick-imports.ts')).href
 
 export interface RunOptions {
   /** How many files run at once. */
@@ -93,6 +94,7 @@ const environment = (o: RunOptions, timeout: number): NodeJS.ProcessEnv => ({
   ...process.env,
   // Every process of the tests loads the same modules: compiled once, they load in two thirds of the time.
   ...(!process.env['NODE_V8_COVERAGE'] && { NODE_COMPILE_CACHE: join(ROOT, '.tap/compile-cache') }),
+  NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import ${QUICK_IMPORTS}`,
   ...o.env,
   TAP: '1',
   TAP_TIMEOUT: String(timeout),

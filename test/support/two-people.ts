@@ -1,6 +1,7 @@
 import pg from 'pg'
 import { browserFolder, noBrowser, openPage, type PageUnderTest } from './browser.ts'
 import { emptyDatabase } from './database.ts'
+import { whileHeld } from './while-held.ts'
 
 type Page = PageUnderTest['page']
 
@@ -13,6 +14,8 @@ export interface TwoPeople {
   folder: string
   /** Runs a statement on the database of the platform. */
   query(sql: string, values?: unknown[]): Promise<void>
+  /** No film of the organization (a UUID) starts while `work` runs: the worker waits for the row of the organization. */
+  whileFilmsWait(orgId: string, work: () => Promise<void>): Promise<void>
 }
 
 /**
@@ -43,7 +46,16 @@ export async function openForTwoPeople(
       await client.end()
     }
   }
-  return { under, ann: under.page, bob: await under.openAnother(), folder, query }
+  const whileFilmsWait = async (orgId: string, work: () => Promise<void>) => {
+    const admin = new pg.Pool({ connectionString: database, max: 1 })
+    try {
+      const lock = { text: 'select from organizations where id = $1 for no key update', values: [orgId] }
+      await whileHeld({ admin }, lock, work)
+    } finally {
+      await admin.end()
+    }
+  }
+  return { under, ann: under.page, bob: await under.openAnother(), folder, query, whileFilmsWait }
 }
 
 export const button = (page: Page, name: string | RegExp) => page.getByRole('button', { name, exact: true })

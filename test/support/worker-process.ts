@@ -2,18 +2,24 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { KubeConfig } from '@kubernetes/client-node'
 import { WorkerConfig } from '../../api/worker/config.ts'
 import { type RunningWorker, startWorker, type WorkerParts } from '../../api/worker/worker.ts'
 import { systemClock } from '../../lib/runtime/clock.ts'
 import { loadConfig } from '../../lib/runtime/config.ts'
 import { openMemoryBus } from '../../lib/runtime/event-bus/memory.ts'
-import { NAMESPACE } from './conversion-world.ts'
+import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
+import { startApiServer } from './api-server.ts'
+import { NAMESPACE, type testStore } from './conversion-world.ts'
+import type { TestDatabase } from './database.ts'
+import { quickStart } from './quick-start.ts'
 import { quietLog } from './quiet-log.ts'
 
 const MAIN = fileURLToPath(new URL('../../api/worker/main.ts', import.meta.url))
 
-export interface WorkerProcess {
+interface WorkerProcess {
   child: ChildProcess
   output(): string
   /** Resolves with the exit status, or the signal that ended it. */
@@ -44,7 +50,7 @@ const environment = (o: Place) => ({
 })
 
 /** The same worker in this process, which starts in no time: for what need not be killed. Closed by the test's end. */
-export function workersHere(o: Place & Pick<WorkerParts, 'db' | 'store' | 'cluster'>) {
+function workersHere(o: Place & Pick<WorkerParts, 'db' | 'store' | 'cluster'>) {
   const log = quietLog()
   return async (t: Teardown, env: Record<string, string> = {}): Promise<RunningWorker> => {
     const config = loadConfig(WorkerConfig, { ...environment(o), ...env })
@@ -55,7 +61,7 @@ export function workersHere(o: Place & Pick<WorkerParts, 'db' | 'store' | 'clust
 }
 
 /** Starts `api/worker/main.ts` against an API server, as it runs in a pod. Killed at the end of the test. */
-export async function workerProcesses(o: Place & { kubeUrl: string; folder: string }) {
+async function workerProcesses(o: Place & { kubeUrl: string; folder: string }) {
   const kubeconfig = join(o.folder, 'kubeconfig.json')
   await writeFile(
     kubeconfig,
@@ -75,6 +81,7 @@ export async function workerProcesses(o: Place & { kubeUrl: string; folder: stri
     const child = spawn(command, args, {
       env: {
         PATH: process.env['PATH'],
+        ...quickStart(),
         KUBECONFIG: kubeconfig,
         ...environment(o),
         ...env,
@@ -89,5 +96,32 @@ export async function workerProcesses(o: Place & { kubeUrl: string; folder: stri
     }
     const ended = once(child, 'close').then(([code, signal]) => (code as number | null) ?? String(signal))
     return { child, ended, output: () => text }
+  }
+}
+
+/** How long a worker may take to do something, on a busy machine, in milliseconds. */
+export const WAIT = 60_000
+
+/** Workers as they run in pods, killed where it hurts most; Postgres, the API server and the store live on. */
+export async function dyingWorkers(t: Teardown, database: TestDatabase, place: Awaited<ReturnType<typeof testStore>>) {
+  const server = await startApiServer()
+  const config = new KubeConfig()
+  config.loadFromClusterAndUser({ name: 'test', server: server.url, skipTLSVerify: true }, { name: 'test' })
+  const cluster = openKubeCluster({ log: quietLog(), config })
+  t.teardown(async () => {
+    await cluster.close()
+    await server.close()
+  })
+  const at = { ...place, databaseUrl: database.url }
+  return {
+    cluster,
+    start: await workerProcesses({ ...at, kubeUrl: server.url }),
+    /** The one that goes on. It need not be killed, so it runs in this process. */
+    startHere: workersHere({ ...at, db: database.worker, cluster }),
+    /** Waits until the worker has killed itself at its failpoint. */
+    async died(t: { equal(found: unknown, wanted: unknown, message: string): void }, worker: WorkerProcess) {
+      const end = await Promise.race([worker.ended, sleep(WAIT, 'still running', { ref: false })])
+      t.equal(end, 'SIGKILL', end === 'SIGKILL' ? 'it died' : worker.output().slice(-2000))
+    },
   }
 }

@@ -21,8 +21,11 @@ interface Scene {
   jobs: number
   status: object | undefined
   finish?(w: OperatorWorld): Promise<unknown>
+  /** Reason of its condition, and its Job's time to live; those of a success by default. */
+  end?: typeof SUCCESS
   points: string[]
 }
+const SUCCESS = { reason: 'Succeeded', ttl: 21_600 }
 
 const SCENES: Scene[] = [
   {
@@ -42,7 +45,17 @@ const SCENES: Scene[] = [
     cause: (w) => w.succeed('med-1'),
     jobs: 1,
     status: { phase: 'Succeeded', attempts: 1, progress: { percent: 100 } },
-    points: ['operator.apply-status', 'operator.status-applied', 'operator.patch-job', 'operator.job-patched'],
+    points: ['operator.apply-status', 'operator.status-applied'],
+  },
+  {
+    name: 'after a failure, whose Job stays longer',
+    isRunning: true,
+    spec: {},
+    cause: (w) => w.end('med-1', { exitCode: 12 }),
+    jobs: 1,
+    status: { phase: 'Failed', attempts: 1 },
+    end: { reason: 'CorruptInput', ttl: 86_400 },
+    points: ['operator.status-applied', 'operator.patch-job', 'operator.job-patched'],
   },
   {
     name: 'at the end of one that has reported progress',
@@ -132,8 +145,9 @@ t.test('the next operator goes on as if nothing had happened', async (t) => {
       if (scene.jobs === 2) await w.becomes('med-1', (status) => status.restarts === 1)
       await scene.finish?.(w)
       if (scene.status) {
-        await w.says('med-1', 'Succeeded')
-        await eventually('its time to live', async () => (await w.jobs())[0]?.spec.ttlSecondsAfterFinished === 3600)
+        const { reason, ttl } = scene.end ?? SUCCESS
+        await w.says('med-1', reason)
+        await eventually('its time to live', async () => (await w.jobs())[0]?.spec.ttlSecondsAfterFinished === ttl)
         t.match(await w.status('med-1'), scene.status)
         t.equal((await w.jobs()).length, 1)
       } else await eventually('nothing left', async () => !(await w.resource('med-1')) && (await w.jobs()).length === 0)

@@ -20,6 +20,9 @@ async function untilFree(w: World, name: string): Promise<void> {
   await eventually('no holder', async () => !/holder/.test(await w.kubectl('get', 'pods', '-o', 'name')), 30_000, 200)
 }
 
+/** What the program in the pod has said itself. The pod may be gone by then: the Job controller deletes those it ends. */
+const FOUND_NO_NVENC = { status: 'False', reason: 'EncoderMissing', message: /no NVENC on this node/ }
+
 t.test('a GPU that no node has is waited for, visibly', async (t) => {
   const w = await openWorld(t, ground, 'gpu-absent')
   await w.submit('wants', 'short', { accelerator: 'gpu' })
@@ -27,8 +30,7 @@ t.test('a GPU that no node has is waited for, visibly', async (t) => {
   t.match(succeededOf(waiting.status), { status: 'Unknown', message: /Insufficient nvidia\.com\/gpu/ })
   await offer(1)
   const done = await w.untilFinished('wants', 120_000)
-  t.match(succeededOf(done.status), { status: 'False', reason: 'EncoderMissing' }, 'the pod ran and found no NVENC')
-  t.match((await w.podsOf('wants'))[0]?.status?.containerStatuses?.[0]?.state?.terminated, { exitCode: 13 })
+  t.match(succeededOf(done.status), FOUND_NO_NVENC)
 })
 
 t.test('of two that want the only GPU one waits, and runs when it is free', async (t) => {
@@ -41,7 +43,7 @@ t.test('of two that want the only GPU one waits, and runs when it is free', asyn
   t.match(succeededOf(waiting.status), { message: /Insufficient nvidia\.com\/gpu/ })
   await untilFree(w, 'holder')
   const done = await w.untilFinished('second', 120_000)
-  t.match(succeededOf(done.status), { status: 'False', reason: 'EncoderMissing' })
+  t.match(succeededOf(done.status), FOUND_NO_NVENC)
 })
 
 t.test('auto does not wait for a busy GPU for ever: the CPU does it, and status says why', async (t) => {

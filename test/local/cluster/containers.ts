@@ -66,7 +66,7 @@ t.test('a container gets what its pod says and nothing of this process', async (
   const known = new Set([...env.map((e) => e.name), 'STORE_KEY', 'STORE_FOLDER', 'SHADOWED', 'EXTRA'])
   // What the test runner itself puts into the environment of every process begins like these.
   const isOfRunner = (name: string) => name.startsWith('_TAPJS_') || name === 'NODE_OPTIONS'
-  const own = ['PATH', 'HOME', 'LANG', 'TMPDIR', 'TERMINATION_LOG', 'PWD', 'OLDPWD', 'SHLVL', '_']
+  const own = ['PATH', 'HOME', 'LANG', 'NODE_COMPILE_CACHE', 'TMPDIR', 'TERMINATION_LOG', 'PWD', 'OLDPWD', 'SHLVL', '_']
   t.strictSame(
     Object.keys(seen).filter((name) => !known.has(name) && !own.includes(name) && !isOfRunner(name)),
     [],

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { eventually } from '../../support/eventually.ts'
 import { processesOf } from '../../support/platform-process.ts'
-import { slowEncoderPath } from '../../support/slow-ffmpeg.ts'
+import { quickEncoderPath, slowEncoderPath } from '../../support/slow-ffmpeg.ts'
 
 /** `make demo`, as a user runs it. Takes over 20 s: each case starts the whole platform and converts a video. */
 
@@ -53,7 +53,7 @@ async function isClean(t: Test): Promise<void> {
 t.test(
   'CHECK=1 checks the photos and the Live Photo, plays the stream to its end, and leaves nothing',
   async (t: Test) => {
-    const { ended, output } = demo(t, clip)
+    const { ended, output } = demo(t, clip, { PATH: await quickEncoderPath(folder) })
     t.equal(await ended, 0, output())
     t.match(output(), /Photos .* 5 photos and a Live Photo \(IMG_2107\.(HEIC|JPG) with IMG_2107\.MOV\)/)
     t.match(output(), /Events .* “Thirty years on: the reunion” with guests, and a draft/)

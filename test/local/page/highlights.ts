@@ -1,4 +1,5 @@
 import t from 'tap'
+import { estimateOf, type Source } from '../../../api/highlights/plan.ts'
 import { FILM_FPS, filmFrames, framesOf } from '../../../lib/contract/film-length.ts'
 
 /** What the page says about highlights, and what it offers to whom: no browser is needed for these. */
@@ -27,13 +28,17 @@ t.test('the length that the page shows is that of the API', async (t) => {
   for (const items of films) {
     for (const transition of ['cut', 'crossfade', 'fade'] as const) {
       const frames = items.map((item) => ({
-        frames: framesOf(Math.min(15, item.seconds ?? 4)),
+        frames: framesOf(Math.min(15, item.seconds ?? 3)),
       }))
-      const wanted = filmFrames(frames, transition).total / FILM_FPS
+      const wanted = Math.ceil(filmFrames(frames, transition).total / FILM_FPS)
       t.equal(words.estimateOf(items, transition), wanted, `${JSON.stringify(items)} ${transition}`)
     }
   }
-  t.equal(words.estimateOf([{ kind: 'video' }], 'cut'), 15, 'a video that is being converted')
+  const api = (source: Partial<Source>) => estimateOf([{ kind: 'image', ...source } as Source], 'cut')
+  const half = (durationSec: number | null) => api({ motion: { id: 'half', durationSec } })
+  for (const seconds of [2.5, 40]) t.equal(words.estimateOf([{ kind: 'live', seconds }], 'cut'), half(seconds))
+  t.equal(words.estimateOf([{ kind: 'live' }], 'cut'), half(null), 'a Live Photo that is being converted')
+  t.equal(words.estimateOf([{ kind: 'video' }], 'cut'), api({ kind: 'video', durationSec: null }), 'and a video')
 })
 
 const items = (...types: string[]) => types.map((type) => ({ type, start_sec: null, skipped: null }))
@@ -44,10 +49,10 @@ t.test('progress is told item by item', async (t) => {
   const rows: [number, number, string][] = [
     [2, 0, 'Fetching the items'],
     [5, 0, 'Item 1 of 3'],
-    [22, 0, 'Item 1 of 3'],
-    [24, 1, 'Item 2 of 3'],
-    [77, 1, 'Item 2 of 3'],
-    [80, 2, 'Item 3 of 3'],
+    [18, 0, 'Item 1 of 3'],
+    [20, 1, 'Item 2 of 3'],
+    [82, 1, 'Item 2 of 3'],
+    [84, 2, 'Item 3 of 3'],
     [96.9, 2, 'Item 3 of 3'],
     [97, 3, 'Finishing'],
     [100, 3, 'Finishing'],

@@ -5,6 +5,7 @@ import t from 'tap'
 const load = (name: string) => import(new URL(`../../../local/page/${name}.js`, import.meta.url).href)
 const { gridFor, layOut, monthAt, placesBetween, topOf } = await load('grid-layout')
 const { keyOf, planUpload } = await load('upload-plan')
+const { newDetails } = await load('media-details')
 const { clock, daysLeft, monthName, size } = await load('words')
 
 t.test('a grid fills the width, with at least three columns', async (t) => {
@@ -103,4 +104,29 @@ t.test('names of months, lengths and sizes', async (t) => {
   t.match(monthName('2026-05'), /May 2026/)
   t.strictSame([clock(59.7), clock(75), clock(3725)], ['1:00', '1:15', '1:02:05'])
   t.strictSame([size(0), size(999), size(1500), size(123_456_789)], ['0 B', '999 B', '1.5 KB', '123 MB'])
+})
+
+t.test('metadata is asked for until it can no longer change', async (t) => {
+  const answers = [
+    { live_photo_duration_sec: null },
+    { live_photo_duration_sec: null },
+    { live_photo_duration_sec: null },
+    { live_photo_duration_sec: 2.5 },
+  ]
+  let asked = 0
+  const details = newDetails(async () => answers[asked++])
+  const converting = { media_id: 'med_1', mime_type: 'image/heic', upload_status: 'processing' }
+  const photo = { ...converting, upload_status: 'completed' }
+  const live = { ...photo, variants: { live_photo_video_url: '/video' } }
+  const asks = async (m: object) => {
+    await details.of(m)
+    return asked
+  }
+  t.equal(await asks(converting), 1)
+  t.equal(await asks(photo), 2)
+  t.equal(await asks(photo), 2, 'kept')
+  t.equal(await asks(live), 3, 'the photo has become a Live Photo')
+  t.equal(await asks(live), 4, 'how long it moves was not known yet')
+  t.equal(await asks(live), 4, 'kept')
+  t.equal(details.known(live).live_photo_duration_sec, 2.5)
 })

@@ -17,7 +17,7 @@ const without = (env: Record<string, string>, key: string) =>
   Object.fromEntries(Object.entries(env).filter(([k]) => k !== key))
 
 t.test('a folder store opens, and keeps what it is given', async (t) => {
-  const store = openObjectStore(loadConfig(StoreConfig, { STORE_KIND: 'folder', STORE_FOLDER: t.testdir() }))
+  const store = await openObjectStore(loadConfig(StoreConfig, { STORE_KIND: 'folder', STORE_FOLDER: t.testdir() }))
   await store.put('a', 'x', { contentType: 'text/plain' })
   t.equal((await store.head('a'))?.size, 1)
   t.equal(await store.presignGet('a', 60), undefined)
@@ -25,7 +25,7 @@ t.test('a folder store opens, and keeps what it is given', async (t) => {
 
 t.test('an S3 store opens without speaking to anybody, and signs for its endpoint and region', async (t) => {
   const config = loadConfig(StoreConfig, { ...s3, S3_REGION: 'eu-central-1' })
-  const url = new URL((await openObjectStore(config).presignGet('org/a', 60)) ?? '')
+  const url = new URL((await (await openObjectStore(config)).presignGet('org/a', 60)) ?? '')
   t.equal(url.origin, 'https://s3.example.com')
   t.equal(url.pathname, '/keepsake/org/a')
   t.match(url.searchParams.get('X-Amz-Credential'), /eu-central-1/)
@@ -56,7 +56,7 @@ t.test('a program can add fields of its own, and keeps the checks', async (t) =>
   t.equal(loadConfig(Mine, { STORE_KIND: 'folder', STORE_FOLDER: '/x', MINE: 'x' }).MINE, 'x')
   const Copied = z.object({ ...StoreConfig.shape, ...BusConfig.shape })
   const config = loadConfig(Copied, { STORE_KIND: 'folder', BUS_KIND: 'nats' })
-  t.throws(() => openObjectStore(config), { message: /STORE_FOLDER/ }, 'a copied shape is checked on opening')
+  await t.rejects(openObjectStore(config), { message: /STORE_FOLDER/ }, 'a copied shape is checked on opening')
   t.throws(() => openEventBus(config, quietLog()), { message: /NATS_URL/ })
 })
 

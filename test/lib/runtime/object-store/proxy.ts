@@ -16,7 +16,12 @@ const socket = join(folder, 'socket')
 // The contract works below these prefixes.
 const write = Array.from({ length: 64 }, (_, n) => `t${n}/`)
 const behind = openFolderStore({ folder: join(folder, 'store') })
-const proxy = await startStoreProxy({ address: socket, grant: { read: [], write }, store: behind, log: quietLog() })
+const proxy = await startStoreProxy({
+  address: socket,
+  grant: { read: [], write, remove: [] },
+  store: behind,
+  log: quietLog(),
+})
 const store = openProxyStore({ socket })
 t.teardown(async () => {
   await store.close()

@@ -1,0 +1,27 @@
+import { closeSync, openSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import t from 'tap'
+import { openLogFile } from '../../local/program-log.ts'
+
+t.test('the last line before the end is in the file, and a line after it is in no file', async (t) => {
+  const folder = t.testdir()
+  const logs = openLogFile(folder, 'info')
+  const log = logs.of('worker')
+  log.info('stopped')
+  logs.close()
+  const other = join(folder, 'other')
+  // It gets the number of the descriptor that was closed.
+  const fd = openSync(other, 'w')
+  log.info('too late')
+  log.error('too late as well')
+  await setImmediate()
+  closeSync(fd)
+  const lines = readFileSync(logs.path, 'utf8').trim().split('\n')
+  t.match(
+    lines.map((line) => JSON.parse(line)),
+    [{ program: 'worker', msg: 'stopped' }],
+  )
+  t.equal(lines.length, 1)
+  t.equal(readFileSync(other, 'utf8'), '')
+})
