@@ -2,6 +2,7 @@
 #   node api/main.js · node api/worker/main.js · node operator/main.js · node jobs/transcode/main.js
 #   node jobs/highlight/main.js · node jobs/store-proxy/main.js (sidecar of Jobs)
 #   node api/db/main.js (migrations) · node api/cli.js (administration)
+#   node api/installation-check/main.js (helm test)
 # A tag moves; a release names what it was built from: --build-arg NODE=node:24-bookworm-slim@sha256:… (docs/installing.md).
 ARG NODE=node:24-bookworm-slim
 

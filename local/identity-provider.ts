@@ -6,7 +6,7 @@ import { newUuid, type Uuid } from '../lib/contract/ids.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import { closeServer, listenOnPort } from './http-server.ts'
 import { type GrantStore, openGrantStore } from './identity/grants.ts'
-import { hashPassword, type PasswordHash, verifyPassword } from './identity/passwords.ts'
+import { isPassword } from './identity/passwords.ts'
 import { signingKey } from './identity/signing-key.ts'
 
 export interface IdentityUser {
@@ -58,10 +58,10 @@ const REFRESH_SECONDS = 7 * 24 * 3600
  * survive a restart.
  */
 export async function startIdentityProvider(o: IdentityProviderOptions): Promise<IdentityProvider> {
-  const [key, grants, people] = await Promise.all([
+  const people = directory(o.users)
+  const [key, grants] = await Promise.all([
     signingKey(join(o.dataDir, 'signing-key.json')),
     openGrantStore(join(o.dataDir, 'grants.json')),
-    directory(o.users),
   ])
   const server = createServer()
   const port = await listenOnPort(server, o.port, o.host)
@@ -97,18 +97,16 @@ export async function startIdentityProvider(o: IdentityProviderOptions): Promise
 
 interface Directory {
   byId(id: string): IdentityUser | undefined
-  /** Resolves with the user if the password is correct. */
-  signIn(email: string, password: string): Promise<IdentityUser | undefined>
+  /** The user, if the password is correct. */
+  signIn(email: string, password: string): IdentityUser | undefined
 }
 
-async function directory(users: IdentityUser[]): Promise<Directory> {
-  const hashes = new Map<Uuid, PasswordHash>()
-  await Promise.all(users.map(async (u) => hashes.set(u.id, await hashPassword(u.password))))
+function directory(users: IdentityUser[]): Directory {
   return {
     byId: (id) => users.find((u) => u.id === id),
-    async signIn(email, password) {
+    signIn(email, password) {
       const user = users.find((u) => u.email === email.trim().toLowerCase())
-      return (await verifyPassword(password, user && hashes.get(user.id))) ? user : undefined
+      return isPassword(password, user?.password) ? user : undefined
     },
   }
 }
@@ -182,7 +180,7 @@ const text = (value: unknown) => (typeof value === 'string' ? value : '')
 function passwordGrant(provider: Provider, people: Directory) {
   return async (ctx: KoaContextWithOIDC): Promise<void> => {
     const { client, params } = ctx.oidc
-    const user = await people.signIn(text(params?.['username']), text(params?.['password']))
+    const user = people.signIn(text(params?.['username']), text(params?.['password']))
     if (!client || !user) throw new errors.InvalidGrant('wrong e-mail or password')
     ctx.oidc.entity('Account', { accountId: user.id, claims: () => ({ sub: user.id, ...claimsOf(user) }) })
 

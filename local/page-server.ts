@@ -33,7 +33,7 @@ export interface PageServer {
 
 const require = createRequire(import.meta.url)
 const SCRIPTS = [
-  ...['page', 'client', 'dom', 'words', 'item', 'picture', 'hls-settings'],
+  ...['page', 'client', 'dom', 'words', 'item', 'media-details', 'picture', 'hls-settings'],
   ...[
     'library',
     'timeline',

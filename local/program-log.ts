@@ -1,6 +1,6 @@
-import { closeSync, openSync, renameSync, statSync } from 'node:fs'
+import { appendFileSync, closeSync, openSync, renameSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Log, openLog } from '../lib/runtime/log.ts'
+import { type Log, openLog, writeLogs } from '../lib/runtime/log.ts'
 
 const ROTATE_AT_BYTES = 50_000_000
 
@@ -8,6 +8,7 @@ export interface LogFile {
   path: string
   /** The log of one program; all programs write to the same file. */
   of(program: string): Log
+  /** What a part that was too slow to stop logs afterwards is dropped. */
   close(): void
 }
 
@@ -17,5 +18,18 @@ export function openLogFile(folder: string, level: string): LogFile {
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
   if (size > ROTATE_AT_BYTES) renameSync(path, `${path}.1`)
   const fd = openSync(path, 'a', 0o600)
-  return { path, of: (program) => openLog({ program, level, fd }), close: () => closeSync(fd) }
+  let isOpen = true
+  const write = (lines: string) => {
+    // By then another file may have the number of the descriptor.
+    if (isOpen) appendFileSync(fd, lines)
+  }
+  return {
+    path,
+    of: (program) => openLog({ program, level, toInTurns: { write } }),
+    close() {
+      writeLogs()
+      isOpen = false
+      closeSync(fd)
+    },
+  }
 }

@@ -65,7 +65,7 @@ export function openCluster(
 export async function runApi({ parts, logs, onStop }: Host): Promise<RunningApi & { basePath: string }> {
   const config = loadConfig(ApiConfig, apiEnvironment(parts))
   const log = logs.of('api')
-  const store = openObjectStore(config)
+  const store = await openObjectStore(config)
   onStop('object store of the API', () => store.close())
   const db = openDatabase({
     url: config.DATABASE_URL,
@@ -84,7 +84,7 @@ export async function runApi({ parts, logs, onStop }: Host): Promise<RunningApi 
 export async function runWorker({ parts, logs, onStop }: Host, cluster: LocalCluster): Promise<RunningWorker> {
   const config = loadConfig(WorkerConfig, workerEnvironment(parts))
   const log = logs.of('worker')
-  const store = openObjectStore(config)
+  const store = await openObjectStore(config)
   onStop('object store of the worker', () => store.close())
   const bus = openEventBus(config, log)
   onStop('event bus', () => bus.close())

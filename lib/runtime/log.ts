@@ -28,6 +28,8 @@ export interface LogOptions {
   fd?: number
   /** In place of a file descriptor. */
   to?: DestinationStream
+  /** In place of a file descriptor: gets the lines of one turn of the event loop together. */
+  toInTurns?: DestinationStream
 }
 
 /**
@@ -54,16 +56,19 @@ export function openLog(options: LogOptions): Log {
         },
       },
     },
-    options.to ?? oncePerTurn(pino.destination({ fd: options.fd ?? 1, sync: true })),
+    options.to ?? oncePerTurn(options.toInTurns ?? pino.destination({ fd: options.fd ?? 1, sync: true })),
   )
 }
 
 const WARN = 40
 /** The lines of each log that the current turn has not written yet. */
 const unwritten = new Set<() => void>()
-process.on('exit', () => {
+process.on('exit', writeLogs)
+
+/** Writes what the current turn has logged. To be called before a file descriptor of a log is closed. */
+export function writeLogs(): void {
   for (const write of unwritten) write()
-})
+}
 
 /**
  * Writes the lines of one turn of the event loop together: one system call for each request would be a tenth of its

@@ -175,6 +175,6 @@ function evict(store: Store, key: ObjectKey): void {
 
 /** Of the machine's environment a pod gets only the variables that every program needs. */
 function inheritedEnv(): Record<string, string> {
-  const { PATH = '', LANG } = process.env
-  return { PATH, HOME: homedir(), ...(LANG && { LANG }) }
+  const { PATH = '', LANG, NODE_COMPILE_CACHE } = process.env
+  return { PATH, HOME: homedir(), ...(LANG && { LANG }), ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) }
 }

@@ -47,9 +47,14 @@ export const pad: Voice = (sound, note) => {
   const release = 0.9
   add(sound, note, note.seconds + release, (t) => {
     const level = attack(t, 0.7) * Math.min(1, (note.seconds + release - t) / release)
-    const soft = (v: number) => Math.sin(v * t) + 0.3 * Math.sin(2 * v * t) + 0.1 * Math.sin(3 * v * t)
-    return level * (soft(w * 1.0015) + soft(w * 0.9985))
+    return level * (soft(w * 1.0015 * t) + soft(w * 0.9985 * t))
   })
+}
+
+/** sin(x) + 0.3 sin(2x) + 0.1 sin(3x), at a third of the cost. */
+function soft(x: number): number {
+  const sine = Math.sin(x)
+  return sine * (1 + 0.6 * Math.cos(x) + 0.1 * (3 - 4 * sine * sine))
 }
 
 export const bass: Voice = (sound, note) => {

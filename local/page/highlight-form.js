@@ -4,7 +4,7 @@ import { sayIn } from './dialogs.js'
 import { $, announce } from './dom.js'
 import { newOrder } from './highlight-order.js'
 import { estimateOf, HIGHLIGHT_REFUSALS, highlightMistakes, MOST_ITEMS, pathTo, refusedPlaces } from './highlight-words.js'
-import { detailsOf, kindOf, knownDuration } from './item.js'
+import { detailsOf, kindOf, knownDuration, knownMotion } from './item.js'
 import { newTrackList } from './music-tracks.js'
 import { pickMedia } from './picker.js'
 import { fieldWords, inWords } from './refusal-words.js'
@@ -81,7 +81,8 @@ function changed() {
   void loadDurations(making)
 }
 
-const lengthOfItem = (m) => ({ kind: kindOf(m), seconds: kindOf(m) === 'video' ? knownDuration(m) : undefined })
+const secondsOf = (m) => ({ video: knownDuration, live: knownMotion })[kindOf(m)]?.(m)
+const lengthOfItem = (m) => ({ kind: kindOf(m), seconds: secondsOf(m) })
 
 function showLength() {
   const items = order.items()
@@ -95,7 +96,7 @@ async function loadDurations(mine) {
   mine.isLoading = true
   const asked = new Set()
   const next = () =>
-    order.items().find((m) => kindOf(m) === 'video' && knownDuration(m) === undefined && !asked.has(m.media_id))
+    order.items().find((m) => kindOf(m) !== 'photo' && secondsOf(m) === undefined && !asked.has(m.media_id))
   for (let m = next(); m && mine === making; m = next()) {
     const wanted = m
     asked.add(wanted.media_id)

@@ -47,8 +47,9 @@ export function newHighlightShelf(section) {
   return { open, close }
 }
 
-/** Those among the newest of the group: the API lists them by group. */
+/** The newest of the album. */
 async function highlightsOf({ org, albumId }) {
-  const { highlights } = await call('GET', `/api/media/${org.org_id}/highlights?${new URLSearchParams({ limit: PAGE })}`)
-  return highlights.filter(({ album_id: id }) => id === albumId)
+  const query = new URLSearchParams({ album_id: albumId, limit: PAGE })
+  const { highlights } = await call('GET', `/api/media/${org.org_id}/highlights?${query}`)
+  return highlights
 }

@@ -4,11 +4,12 @@ import { clock, plural } from './words.js'
 
 export const MOST_ITEMS = 30
 const FPS = 30
-const IMAGE_SECONDS = 4
+const IMAGE_SECONDS = 3
 const VIDEO_SECONDS = 15
-/** Nothing says how long a Live Photo moves; phones record about 3 s. */
+/** What a video counts as until its length is known, and a Live Photo: phones record about 3 s. */
+const UNKNOWN_SECONDS = 6
 const MOTION_SECONDS = 3
-const CROSSFADE_FRAMES = 30
+const CROSSFADE_FRAMES = 15
 
 const STATUSES = { processing: 'Being made', completed: 'Ready', failed: 'Could not be made' }
 
@@ -25,21 +26,21 @@ export const lengthOf = ({ duration_sec: known, estimated_duration_sec: expected
 export const itemsOf = ({ media_ids: ids }) => plural(ids.length, 'item')
 
 /**
- * Seconds of the film that the API would make of items: {kind, seconds}, in order. `seconds` of a video may be undefined
- * as long as it is not known; it then counts as if it were long enough to be cut.
+ * Whole seconds of the film that the API would make of items: {kind, seconds}, in order. `seconds` of a video or Live Photo
+ * may be undefined as long as it is not known; it then counts as the API counts it.
  */
 export function estimateOf(items, transition) {
   const frames = items.map((item) => Math.max(1, Math.round(secondsOf(item) * FPS)))
   const shared = frames.slice(1).map((count, i) => (transition === 'crossfade' ? overlapOf(frames[i], count) : 0))
   const sum = (numbers) => numbers.reduce((total, each) => total + each, 0)
-  return (sum(frames) - sum(shared)) / FPS
+  return Math.ceil((sum(frames) - sum(shared)) / FPS)
 }
 
 const overlapOf = (one, next) => Math.min(CROSSFADE_FRAMES, Math.floor(Math.min(one, next) / 2))
 
 function secondsOf({ kind, seconds }) {
   if (kind === 'photo') return IMAGE_SECONDS
-  return Math.min(VIDEO_SECONDS, seconds ?? (kind === 'live' ? MOTION_SECONDS : VIDEO_SECONDS))
+  return Math.min(VIDEO_SECONDS, seconds ?? (kind === 'live' ? MOTION_SECONDS : UNKNOWN_SECONDS))
 }
 
 /** The part of all progress that is encoding: it starts at the first percentage and ends at the second. */

@@ -1,4 +1,5 @@
 import { call } from './client.js'
+import { kindOf, newDetails } from './media-details.js'
 import { seconds } from './words.js'
 
 const FAILURES = {
@@ -9,12 +10,7 @@ const FAILURES = {
   INTERNAL: 'Something went wrong on our side.',
 }
 
-/** What a media item is to its viewer. */
-export function kindOf(m) {
-  if (m.mime_type.startsWith('video/')) return 'video'
-  return m.variants?.live_photo_video_url ? 'live' : 'photo'
-}
-
+export { kindOf }
 export const nameOf = (m) => m.original_filename ?? m.media_id
 export const isPlayable = (m) => kindOf(m) === 'video' && Boolean(m.variants?.hls_master_url)
 
@@ -34,25 +30,21 @@ export function describe(m) {
   return parts.filter(Boolean).join(' · ')
 }
 
-const details = new Map()
-const reasons = new Map()
 const REMEMBERED = 2000
+const reasons = new Map()
 
-/**
- * The metadata of a media item. The answer is kept once it can no longer change: a list of media items does not say how
- * long a video lasts or why it failed.
- */
-export async function detailsOf(m) {
-  const known = details.get(m.media_id)
-  if (known) return known
+const details = newDetails(async (m) => {
   const meta = await call('GET', `/api/media/${m.org_id}/${m.media_id}/metadata`)
   const { code, message } = meta.conversion.error ?? {}
   if (code) reasons.set(m.media_id, { short: FAILURES[code] ?? message, long: message })
-  if (m.upload_status !== 'processing') details.set(m.media_id, meta)
-  for (const map of [details, reasons]) if (map.size > REMEMBERED) map.delete(map.keys().next().value)
+  if (reasons.size > REMEMBERED) reasons.delete(reasons.keys().next().value)
   return meta
-}
+})
 
+/** The metadata of a media item: a list of media items does not say how long a video lasts or why it failed. */
+export const detailsOf = (m) => details.of(m)
 /** Why the conversion failed, once `detailsOf` has asked: in short for a tile, and in the words of the API. */
 export const reasonOf = (m) => reasons.get(m.media_id)
-export const knownDuration = (m) => details.get(m.media_id)?.duration_sec ?? undefined
+/** Of the moving part of a Live Photo. */
+export const knownMotion = (m) => details.known(m)?.live_photo_duration_sec ?? undefined
+export const knownDuration = (m) => details.known(m)?.duration_sec ?? undefined
