@@ -2,12 +2,14 @@ import { randomUUID } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { KubeConfig } from '@kubernetes/client-node'
 import type { Test } from 'tap'
+import type { Condition } from '../../crds/kind.ts'
 import { KINDS } from '../../crds/kinds.ts'
 import { type RunProgress, type RunStatus, succeededOf } from '../../crds/run.ts'
 import { type Cluster, EVENTS_V1, JOBS, type KubeObject, PODS, type Resource } from '../../lib/runtime/kube/cluster.ts'
 import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
 import type { Job, Pod } from '../../operator/jobs/batch.ts'
 import { OWNER_UID } from '../../operator/jobs/labels.ts'
+import { PROGRAM_KINDS } from '../../operator/kinds.ts'
 import type { RawResource } from '../../operator/program/kind.ts'
 import { PROGRESS_MANAGER } from '../../operator/program/progress.ts'
 import type { TestCluster } from '../cluster/driver/cluster.ts'
@@ -37,6 +39,27 @@ export function jobsEverMade(kube: Cluster): Map<string, Set<string>> {
   return made
 }
 
+/** From now on, every condition that a resource of our kinds has had, oldest first: also one that it had for a moment. */
+async function conditionsEverHad(kube: Cluster): Promise<(uid: string | undefined) => readonly Condition[]> {
+  const had = new Map<string, Condition[]>()
+  const reflections = PROGRAM_KINDS.map(({ resource }) =>
+    kube.reflect<RawResource>(resource, {
+      onSet({ metadata: { uid = '' }, status }) {
+        const all = had.get(uid) ?? []
+        const now = succeededOf(status)
+        if (now && textOf(now) !== textOf(all.at(-1))) had.set(uid, [...all, now])
+      },
+      onDelete() {},
+    }),
+  )
+  await Promise.all(reflections.map((r) => r.synced()))
+  return (uid = '') => had.get(uid) ?? []
+}
+const textOf = (c: Condition | undefined) => `${c?.reason}: ${c?.message}`
+/** A RegExp is tried on `reason: message`. */
+const isLike = (c: Condition, what: string | RegExp) =>
+  typeof what === 'string' ? c.reason === what : what.test(textOf(c))
+
 interface StoredEvent extends KubeObject {
   type: string
   reason: string
@@ -57,6 +80,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
   const config = new KubeConfig()
   config.loadFromFile(plane.kubeconfig)
   const kube = openKubeCluster({ log: quietLog(), config, perSecond: 2000, burst: 2000 })
+  const everSaid = await conditionsEverHad(kube)
   const { setStatus, close } = await statusPatcher(config)
   const accountIn = await operatorAccounts(t, plane, config)
   const everywhere = await accountIn('default', 'everywhere')
@@ -94,19 +118,29 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
     }
     const live = (name: string) =>
       eventually(`a pod of ${name}`, async () => (await pods(name)).findLast(isLive), PATIENCE_MS)
-    /** Waits until the condition is as described; a RegExp is tried on `reason: message`. */
+    /** Waits until the condition is as described, for what stays until the test acts. */
     const says = (name: string, what: string | RegExp, ms = PATIENCE_MS) =>
       eventually(
         `${name} to say ${what}`,
         async () => {
           const c = await condition(name)
-          if (!c) return undefined
-          return (typeof what === 'string' ? c.reason === what : what.test(`${c.reason}: ${c.message}`)) ? c : undefined
+          return c && isLike(c, what) ? c : undefined
         },
         ms,
       ).catch(async (error: Error) => {
         throw new Error(`${error.message}; it says ${JSON.stringify(await status(name))}`)
       })
+    /** Waits until the condition is or has been as described, for what the operator or the scheduler soon replaces. */
+    async function said(name: string, what: string | RegExp): Promise<Condition> {
+      const uid = (await resource(name))?.metadata.uid
+      return eventually(
+        `${name} to have said ${what}`,
+        () => everSaid(uid).find((c) => isLike(c, what)),
+        PATIENCE_MS,
+      ).catch((error: Error) => {
+        throw new Error(`${error.message}; it said ${JSON.stringify(everSaid(uid).map(textOf))}`)
+      })
+    }
     /** Waits for a status like this. */
     const becomes = (name: string, isSo: (status: RunStatus) => boolean, ms = PATIENCE_MS) =>
       eventually(
@@ -137,6 +171,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
       pods,
       live,
       says,
+      said,
       becomes,
       /** As the receiver of progress writes it. */
       progress: (name: string, progress: RunProgress) =>
@@ -151,10 +186,14 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
       events,
       /** All events, once one of them is like this. */
       told: (name: string, what: RegExp) =>
-        eventually(`the event ${what}`, async () => {
-          const all = await events(name)
-          return all.some((e) => what.test(e)) ? all : undefined
-        }),
+        eventually(
+          `the event ${what}`,
+          async () => {
+            const all = await events(name)
+            return all.some((e) => what.test(e)) ? all : undefined
+          },
+          PATIENCE_MS, // events leave the API server to everything else
+        ),
       /** An operator for this namespace alone, with a lease of its own and the rights that the chart gives it. */
       operator: (env: Record<string, string> = {}): OperatorProcess =>
         startOperatorProcess(t, account, {

@@ -180,7 +180,7 @@ t.test('status that somebody writes is put right, and a label is kept', side(), 
     w.kubectl('annotate', 'tj', 'med-1', 'note=mine'),
     w.end('med-1', { exitCode: 20 }),
   ])
-  await w.says('med-1', 'Retrying')
+  await w.said('med-1', 'Retrying')
   t.match(await w.resource('med-1'), { metadata: { labels: { team: 'family' }, annotations: { note: 'mine' } } })
   t.match(await w.status('med-1'), { attempts: 1 })
 })

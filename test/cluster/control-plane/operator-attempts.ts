@@ -57,7 +57,7 @@ eachKind((t, kit) => {
     t.test(`exit ${exitCode} (${name}) is tried again, and the second attempt may succeed`, side(), async (t) => {
       const w = await submit(t)
       await w.end('med-1', { exitCode })
-      const c = await w.says('med-1', 'Retrying')
+      const c = await w.said('med-1', 'Retrying')
       t.match(c, { status: 'Unknown', message: /^Attempt 1 of 3 failed: [A-Z]/ })
       await w.succeed('med-1')
       await w.says('med-1', 'Succeeded')
@@ -77,7 +77,7 @@ eachKind((t, kit) => {
       outputs: [{ id: kit.output.id, state: 'Failed' as const }],
     }
     await w.end('med-1', { exitCode: 20, result })
-    await w.says('med-1', /Retrying: Attempt 1 of 2 failed: StoreUnavailable: connection reset/)
+    await w.said('med-1', /^Retrying: Attempt 1 of 2 failed: StoreUnavailable: connection reset/)
     await w.end('med-1', { exitCode: 20, result })
     await w.says('med-1', /^StoreUnavailable: connection reset$/)
     t.match(await w.status('med-1'), {
@@ -98,7 +98,7 @@ eachKind((t, kit) => {
       ] as const) {
         await jobWith(w, memory)
         await w.end('med-1', { exitCode: 137, reason: 'OOMKilled' })
-        await w.says(
+        await w.said(
           'med-1',
           new RegExp(`^OOMKilled: Attempt . of 10 needed more than ${memory} of memory; the next one gets ${next}$`),
         )
@@ -131,7 +131,7 @@ eachKind((t, kit) => {
     const podMessage = 'Usage of EmptyDir volume "work" exceeds the limit "20Gi".'
     const ending = { exitCode: 137, podReason: 'Evicted', podMessage }
     await w.end('med-1', ending)
-    await w.says('med-1', /^Retrying: Attempt 1 of 2 failed: Evicted: Usage of EmptyDir volume "work" exceeds/)
+    await w.said('med-1', /^Retrying: Attempt 1 of 2 failed: Evicted: Usage of EmptyDir volume "work" exceeds/)
     await w.end('med-1', ending)
     await w.says('med-1', /^Evicted: Usage of EmptyDir/)
     t.match(await w.status('med-1'), { phase: 'Failed', attempts: 2 })
@@ -144,7 +144,7 @@ eachKind((t, kit) => {
       const w = await submit(t, { maxAttempts: 2 })
       const message = 'Usage of EmptyDir volume "work" exceeds the limit "20Gi".'
       await w.evictLost('med-1', message)
-      await w.says('med-1', /^Retrying: Attempt 1 of 2 failed: Evicted: Usage of EmptyDir volume "work" exceeds/)
+      await w.said('med-1', /^Retrying: Attempt 1 of 2 failed: Evicted: Usage of EmptyDir volume "work" exceeds/)
       await w.evictLost('med-1', message)
       await w.says('med-1', /^Evicted: Usage of EmptyDir/)
       t.match(await w.status('med-1'), { phase: 'Failed', attempts: 2 })
@@ -162,7 +162,7 @@ eachKind((t, kit) => {
       message: 'Taint manager: deleting due to NoExecute taint',
     })
     await w.endPod(pod, { exitCode: 137 })
-    await w.says('med-1', /^Interrupted: .* does not count as an attempt: DeletionByTaintManager: Taint manager/)
+    await w.said('med-1', /^Interrupted: .* does not count as an attempt: DeletionByTaintManager: Taint manager/)
     await w.succeed('med-1')
     await w.says('med-1', 'Succeeded')
     t.match(await w.status('med-1'), { attempts: 1 })
@@ -179,7 +179,7 @@ eachKind((t, kit) => {
       message: 'PodGC: node no longer exists',
     })
     await w.setPod(pod, { phase: 'Failed' })
-    await w.says('med-1', /^Interrupted: .*DeletionByPodGC/)
+    await w.said('med-1', /^Interrupted: .*DeletionByPodGC/)
     await w.succeed('med-1')
     await w.says('med-1', 'Succeeded')
   })
@@ -194,7 +194,7 @@ eachKind((t, kit) => {
       const podMessage = 'Pod was active on the node longer than the specified deadline'
       const ending = { exitCode: EXIT.terminated, podReason: 'DeadlineExceeded', podMessage }
       await w.end('med-1', ending)
-      await w.says('med-1', /^Retrying: .*DeadlineExceeded: The attempt took longer than attemptDeadlineSeconds/)
+      await w.said('med-1', /^Retrying: .*DeadlineExceeded: The attempt took longer than attemptDeadlineSeconds/)
       await w.end('med-1', ending)
       await w.says('med-1', /^DeadlineExceeded: /)
       t.match(await w.status('med-1'), { phase: 'Failed', attempts: 2 })
