@@ -38,6 +38,16 @@ export function unheardSince(pod: Pod): string | undefined {
   return ready.lastTransitionTime ?? 'an unknown time'
 }
 
+/**
+ * False for a pod that was deleted before its program started. It says as little as one that is gone, which it soon is:
+ * the Job counts both as failed, and only while it is there does it look like a pod that the kubelet rejected.
+ */
+export const isTelling = (pod: Pod): boolean =>
+  pod.metadata.deletionTimestamp === undefined ||
+  pod.status?.phase !== 'Failed' ||
+  hasRun(pod) ||
+  disruptionOf(pod) !== undefined
+
 export const wasOutOfMemory = (pod: Pod | undefined): boolean => terminatedOf(pod)?.reason === 'OOMKilled'
 
 const createdAt = (pod: Pod) => pod.metadata.creationTimestamp ?? ''

@@ -1,6 +1,7 @@
 import { isFinished, type RunStatus, succeededOf } from '../../crds/run.ts'
 import { isJobFinished, isOwnedBy, type Job, type JobSpec } from '../jobs/batch.ts'
 import { endingAnnotation, endingOf } from '../jobs/ending.ts'
+import { isTelling } from '../jobs/evidence.ts'
 import { JOB_TTL_SECONDS } from '../jobs/template.ts'
 import { childJob } from './child.ts'
 import { eventsFor, type PlannedEvent } from './events.ts'
@@ -30,7 +31,8 @@ export interface Plan {
 }
 
 /** Decides without acting. The same observation always gives the same plan. */
-export function plan(seen: Observed): Plan {
+export function plan(observed: Observed): Plan {
+  const seen = { ...observed, pods: observed.pods.filter(isTelling) }
   const { kind, resource, job, leftovers } = seen
   if (resource.metadata.deletionTimestamp) return { events: [] } // the garbage collector removes the Job
   if (isFinished(resource.status)) return planFinished(seen)

@@ -302,6 +302,18 @@ eachKind((t, kit) => {
     t.match(verdict(end), { status: 'False', reason: 'NeverStarted' })
   })
 
+  t.test('a pod that is deleted before it started is a failed attempt, before and after it is gone', async (t) => {
+    const deleted = aPod(1, { phase: 'Failed' })
+    deleted.metadata.deletionTimestamp = '2026-01-01T00:04:59Z'
+    for (const pods of [[deleted], []]) {
+      const p = planFor({ job: aJob(resource, failedWith('BackoffLimitExceeded', 1)), pods })
+      t.match(verdict(p), { status: 'False', reason: 'BackoffLimitExceeded' })
+      t.match(p.status, { attempts: 1, restarts: undefined })
+      const again = planFor({ job: aJob(resource, { startTime: '2026-01-01T00:00:01Z', failed: 1 }), pods })
+      t.match(verdict(again), { reason: 'Retrying', message: 'Attempt 1 of 3 failed: its pod was deleted' })
+    }
+  })
+
   t.test('an attempt that ran is believed, even if the last pod was refused', async (t) => {
     const pods = [endedPod(1, 21), { ...neverStarted, metadata: { ...neverStarted.metadata, name: 'pod-2' } }]
     const p = planFor({ job: aJob(resource, failedWith('BackoffLimitExceeded', 2)), pods })
