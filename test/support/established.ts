@@ -6,7 +6,7 @@ import { eventually } from './eventually.ts'
  */
 export async function established(kubectl: (...args: string[]) => Promise<string>, ...what: string[]): Promise<void> {
   await eventually('the first condition of the CustomResourceDefinition', () =>
-    kubectl('wait', '--for=condition=Established', ...what, '--timeout=30s').then(
+    kubectl('wait', '--for=condition=Established', ...what, '--timeout=240s').then(
       () => true,
       (error: Error) => {
         if (/conditions accessor error/.test(error.message)) return false

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export async function eventually<T>(
   what: string,
   look: () => T | Promise<T>,
-  ms = 60_000,
+  ms = 120_000,
   pauseMs = 5,
 ): Promise<NonNullable<T>> {
   for (const end = performance.now() + ms; ; await sleep(pauseMs)) {

@@ -1,5 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { KubeConfig } from '@kubernetes/client-node'
-import { NODES, PODS } from '../../lib/runtime/kube/cluster.ts'
+import { isClusterError, NODES, PODS } from '../../lib/runtime/kube/cluster.ts'
 import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
 import type { Pod } from '../../operator/jobs/batch.ts'
 import type { TestCluster } from '../cluster/driver/cluster.ts'
@@ -8,6 +9,8 @@ import type { operatorPlane } from './operator-plane.ts'
 import { quietLog } from './quiet-log.ts'
 
 type Plane = Pick<Awaited<ReturnType<typeof operatorPlane>>, 'setStatus'> & { plane: TestCluster }
+/** How long a pod that has ended is still there: an operator that has little of the processor sees how it ended. */
+const LINGER_MS = 1500
 interface BoundPod extends Pod {
   spec: { nodeName?: string }
 }
@@ -23,7 +26,7 @@ export async function nodeByHand(
 ) {
   const config = new KubeConfig()
   config.loadFromFile(plane.kubeconfig)
-  const kube = openKubeCluster({ log: quietLog(), config, perSecond: 2000, burst: 2000 })
+  const kube = openKubeCluster({ log: quietLog(), config, perSecond: 2000, burst: 2000, timeoutMs: 60_000 })
   const labels = { 'kubernetes.io/hostname': name }
   const node = { apiVersion: 'v1', kind: 'Node', metadata: { name, labels } }
   await plane.kubectlIn(JSON.stringify(node), 'create', '-f', '-')
@@ -50,9 +53,21 @@ export async function nodeByHand(
   await beat()
   const heart = setInterval(() => void beat().catch(() => {}), 5_000)
   kube.reflect<BoundPod>(PODS, {
-    onSet: (pod) => void (pod.spec.nodeName === name && pod.metadata.deletionTimestamp && stop(pod).catch(() => {})),
+    onSet: (pod) => void (pod.spec.nodeName === name && pod.metadata.deletionTimestamp && insist(pod)),
     onDelete() {},
   })
+  /** As often as it takes: nothing else tells of this pod again. One that is gone needs nothing. */
+  const insist = (pod: BoundPod) =>
+    eventually(
+      `the end of ${pod.metadata.name}`,
+      () =>
+        stop(pod).then(
+          () => true,
+          (error: unknown) => isClusterError(error, 'NotFound'),
+        ),
+      60_000,
+      500,
+    ).catch(() => {})
   async function stop({ metadata, status }: BoundPod): Promise<void> {
     const key = { namespace: metadata.namespace ?? '', name: metadata.name }
     const hasEnded = status?.phase === 'Failed' || status?.phase === 'Succeeded'
@@ -61,6 +76,7 @@ export async function nodeByHand(
       const terminated = { exitCode: 143, reason: 'Error', startedAt: now(), finishedAt: now() }
       const containerStatuses = running.map((c) => ({ ...c, ready: false, state: { terminated } }))
       await setStatus(PODS, key, { phase: 'Failed', ...(running.length > 0 && { containerStatuses }) })
+      await sleep(LINGER_MS)
     }
     await plane.kubectl(
       'delete',
@@ -70,6 +86,7 @@ export async function nodeByHand(
       '--grace-period=0',
       '--force',
       '--wait=false',
+      '--ignore-not-found',
     )
   }
   t.teardown(async () => {

@@ -23,7 +23,9 @@ import { quietLog } from './quiet-log.ts'
 import { statusPatcher } from './status-patch.ts'
 
 /** Many worlds share a machine that may be slow, and the Job controller waits 10, 20, 40 s between attempts. */
-const PATIENCE_MS = 120_000
+const PATIENCE_MS = 240_000
+/** What stays need not be seen at once, and each look takes time from the API server that all worlds wait for. */
+const PAUSE_MS = 20
 const CRDS = KINDS.map(({ plural }) => fileURLToPath(new URL(`../../crds/${plural}.yaml`, import.meta.url)))
 
 /** From now on, every Job there ever is, by namespace: also one that is made twice and removed. */
@@ -79,7 +81,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
   await plane.faults?.startControllers()
   const config = new KubeConfig()
   config.loadFromFile(plane.kubeconfig)
-  const kube = openKubeCluster({ log: quietLog(), config, perSecond: 2000, burst: 2000 })
+  const kube = openKubeCluster({ log: quietLog(), config, perSecond: 2000, burst: 2000, timeoutMs: 60_000 })
   const everSaid = await conditionsEverHad(kube)
   const { setStatus, close } = await statusPatcher(config)
   const accountIn = await operatorAccounts(t, plane, config)
@@ -117,7 +119,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
       return found.sort((a, b) => ageOf(a).localeCompare(ageOf(b)))
     }
     const live = (name: string) =>
-      eventually(`a pod of ${name}`, async () => (await pods(name)).findLast(isLive), PATIENCE_MS)
+      eventually(`a pod of ${name}`, async () => (await pods(name)).findLast(isLive), PATIENCE_MS, PAUSE_MS)
     /** Waits until the condition is as described, for what stays until the test acts. */
     const says = (name: string, what: string | RegExp, ms = PATIENCE_MS) =>
       eventually(
@@ -127,6 +129,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
           return c && isLike(c, what) ? c : undefined
         },
         ms,
+        PAUSE_MS,
       ).catch(async (error: Error) => {
         throw new Error(`${error.message}; it says ${JSON.stringify(await status(name))}`)
       })
@@ -150,6 +153,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
           return now && isSo(now) ? now : undefined
         },
         ms,
+        PAUSE_MS,
       ).catch(async (error: Error) => {
         throw new Error(`${error.message}; it is ${JSON.stringify(await status(name))}`)
       })
@@ -193,6 +197,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
             return all.some((e) => what.test(e)) ? all : undefined
           },
           PATIENCE_MS, // events leave the API server to everything else
+          PAUSE_MS,
         ),
       /** An operator for this namespace alone, with a lease of its own and the rights that the chart gives it. */
       operator: (env: Record<string, string> = {}): OperatorProcess =>

@@ -56,16 +56,31 @@ export function podsByHand({ live, setStatus }: Hands) {
     })
   }
 
+  const withCondition = ({ status }: Pod, change: JobCondition): JobCondition[] => [
+    ...(status?.conditions?.filter((c) => c.type !== change.type) ?? []),
+    { lastTransitionTime: seconds(), ...change },
+  ]
+
+  /**
+   * Ends without a word about how its program ended. The Job controller waits from when the pod became unready, as
+   * kubelet and node controller write it; without that from when the pod was made, and the next pod may come at once.
+   */
+  async function endLost(pod: Pod, status: object = {}): Promise<void> {
+    const conditions = withCondition(pod, { type: 'Ready', status: 'False' })
+    await set(pod, { phase: 'Failed', conditions, ...status })
+  }
+
   /** Evicted, without a word about how its program ended. */
   async function evictLost(owner: string, message: string): Promise<void> {
     const pod = await run(owner)
-    await set(pod, { phase: 'Failed', reason: 'Evicted', message, containerStatuses: containerThat(LOST) })
+    await endLost(pod, { reason: 'Evicted', message, containerStatuses: containerThat(LOST) })
   }
 
   return {
     setPod: set,
     run,
     endPod,
+    endLost,
     evictLost,
     /** Runs and ends; answers with the pod that it was. */
     async end(owner: string, ending: Ending): Promise<Pod> {
@@ -81,9 +96,9 @@ export function podsByHand({ live, setStatus }: Hands) {
     },
     async podCondition(owner: string, change: JobCondition): Promise<Pod> {
       const pod = await live(owner)
-      const others = pod.status?.conditions?.filter((c) => c.type !== change.type) ?? []
-      await set(pod, { conditions: [...others, { lastTransitionTime: seconds(), ...change }] })
-      return pod
+      const conditions = withCondition(pod, change)
+      await set(pod, { conditions })
+      return { ...pod, status: { ...pod.status, conditions } }
     },
   }
 }

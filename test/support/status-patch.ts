@@ -15,7 +15,7 @@ export async function statusPatcher(config: KubeConfig) {
     return new Promise((resolve, reject) => {
       const call = request(
         `${server}${path}`,
-        { ...options, method: 'PATCH', headers, agent, timeout: 20_000 },
+        { ...options, method: 'PATCH', headers, agent, timeout: 60_000 },
         (res) => {
           let text = ''
           res.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))

@@ -4,6 +4,7 @@ import t from 'tap'
 import { GROUP } from '../../../crds/kind.ts'
 import { KINDS } from '../../../crds/kinds.ts'
 import { established } from '../../support/established.ts'
+import { eventually } from '../../support/eventually.ts'
 import { CHART, INSTALLABLE, MINIMAL, NAMESPACE, withHelm } from '../chart-support/chart.ts'
 import { type Right, rights } from '../chart-support/rights.ts'
 import { clientOf } from '../chart-support/token-client.ts'
@@ -16,6 +17,11 @@ const HOLIDAY = {
   kind: 'TranscodeJob',
   metadata: { name: 'holiday', namespace: NAMESPACE },
   spec: { inputs: [{ id: 'med_1', type: 'video', sourceKey: 'org/a/original', outputPrefix: 'org/a/hls/' }] },
+}
+
+function isUnserved(error: Error): false {
+  if (/could not find the requested resource|no matches for kind|initializing/.test(error.message)) return false
+  throw error
 }
 
 const plane = await controlPlane(t)
@@ -44,6 +50,9 @@ async function review(table: readonly Right[]): Promise<boolean[]> {
 
 t.test('each program may do what it needs and nothing else', async (t) => {
   const table = rights()
+  // The API server hears of new roles a moment after it has stored them.
+  const given = table.filter(({ may }) => may)
+  await eventually('the roles in force', async () => (await review(given)).every((may) => may)).catch(() => {})
   const answers = await review(table)
   t.equal(answers.length, table.length)
   const wrong = table.filter(({ may }, i) => answers[i] !== may)
@@ -92,10 +101,8 @@ t.test('who may view or edit a namespace may view or edit TranscodeJobs in it', 
     await plane.kubectl('create', 'rolebinding', role, '-n', NAMESPACE, `--clusterrole=${role}`, `--user=${role}er`)
   }
   // The roles are put together by a controller.
-  for (let left = 50; left > 0 && (await may('editer', 'patch')) !== 'yes'; left--)
-    await new Promise((r) => setTimeout(r, 100))
-  t.equal(await may('editer', 'patch'), 'yes')
-  t.equal(await may('viewer', 'list'), 'yes')
+  await eventually('what who edits may', async () => (await may('editer', 'patch')) === 'yes')
+  await eventually('what who views may', async () => (await may('viewer', 'list')) === 'yes')
   t.equal(await may('viewer', 'patch'), 'no')
   t.equal(await may('stranger', 'list'), 'no')
 })
@@ -135,7 +142,10 @@ t.test('an upgrade of the release upgrades the definitions', async (t) => {
   await helm('install', 'demo', old, ...INSTALLABLE)
   t.notMatch(await plane.kubectl('get', CRD, '-o', 'yaml'), /gpuGivenUp/)
   await established(plane.kubectl, ...CRDS)
-  await plane.kubectlIn(JSON.stringify(HOLIDAY), 'create', '-f', '-')
+  // What is established is served a moment later.
+  await eventually('a kind that is served', () =>
+    plane.kubectlIn(JSON.stringify(HOLIDAY), 'create', '-f', '-').then(() => true, isUnserved),
+  )
   await helm('upgrade', 'demo', CHART, ...INSTALLABLE)
   const now = await plane.kubectl('get', CRD, '-o', 'yaml')
   t.match(now, /gpuGivenUp/)

@@ -46,7 +46,7 @@ async function insist(call: () => Promise<unknown>): Promise<void> {
           return false // not ready yet: a server that comes up refuses in several ways
         },
       ),
-    60_000,
+    240_000,
   )
 }
 const names = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => `med-${from + i}`)
@@ -77,7 +77,8 @@ t.test('a watch that is too old: everything is listed again and nothing was miss
   t.not((await w.resource('med-5'))?.metadata.uid, before)
   await w.says('med-3', 'Suspended')
   await w.says('med-4', 'Running')
-  await eventually('nine Jobs', async () => (await w.jobs()).length === 9)
+  // The garbage collector has seen the outage, and looks again up to a minute later.
+  await eventually('nine Jobs', async () => (await w.jobs()).length === 9, 240_000, 50)
   await eventually('all Jobs seen', () => made.size >= 13)
   t.equal(made.size, 13, 'six, six more, and one for the one that was re-created')
   await w.succeed('med-4')
@@ -88,6 +89,9 @@ t.test('an API server that dies in the middle of fifty new resources', ours(), a
   const w = world()
   const made = jobsMade(w)
   const operator = w.operator()
+  // Ten seconds without a renewal, as they may pass where an API server takes long to start, must end it; another one
+  // follows then, as a Deployment does it.
+  void operator.ended.then((how) => how === 1 && w.operator())
   await operator.logged('workers started')
   const all = names(0, 50)
   const submitting = Promise.all(
@@ -101,18 +105,17 @@ t.test('an API server that dies in the middle of fifty new resources', ours(), a
   await sleep(2000)
   await back()
   const awayMs = performance.now() - away
-  // Ten seconds without a renewal, as they may pass where an API server takes long to start, must end it.
-  if (operator.child.exitCode !== null) {
-    t.ok(awayMs > 9_000, `ended though the API server was away for ${Math.round(awayMs)} ms only`)
-    t.match(operator.output(), /The lease is lost/)
-    w.operator()
-  }
   await submitting
   await seenTo(w, all)
   await eventually('all Jobs seen', () => made.size >= 50)
   t.equal(made.size, 50, 'one each, and none twice')
   t.equal((await w.jobs()).length, 50)
   t.comment(`the API server was away for ${Math.round(awayMs)} ms`)
+  if (operator.child.exitCode !== null) {
+    // It renews every 4 s, so that of its ten seconds at least six were left when the API server went.
+    t.ok(awayMs > 5_000, `ended though the API server was away for ${Math.round(awayMs)} ms only`)
+    t.match(operator.output(), /The lease is lost/)
+  }
 
   const done = all.slice(0, 10)
   await Promise.all(done.map((name) => w.succeed(name)))

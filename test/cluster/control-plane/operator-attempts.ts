@@ -171,14 +171,14 @@ eachKind((t, kit) => {
 
   t.test('a node that is lost with its pod, of which nobody says how it ended', side(), async (t) => {
     const w = await submit(t, { maxAttempts: 1 })
-    const pod = await w.run('med-1')
-    await w.podCondition('med-1', {
+    await w.run('med-1')
+    const pod = await w.podCondition('med-1', {
       type: 'DisruptionTarget',
       status: 'True',
       reason: 'DeletionByPodGC',
       message: 'PodGC: node no longer exists',
     })
-    await w.setPod(pod, { phase: 'Failed' })
+    await w.endLost(pod)
     await w.said('med-1', /^Interrupted: .*DeletionByPodGC/)
     await w.succeed('med-1')
     await w.says('med-1', 'Succeeded')

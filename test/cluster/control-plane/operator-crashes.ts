@@ -184,6 +184,7 @@ t.test('an operator of another configuration is killed while it replaces a Job t
       await w.says('med-1', 'Succeeded')
       t.match(await w.status('med-1'), { attempts: 1, restarts: undefined })
       t.equal((await w.jobs()).length, 1)
+      await eventually('both Jobs seen', () => (made.get(w.namespace)?.size ?? 0) >= 2)
       t.equal(made.get(w.namespace)?.size, 2)
     })
   }
@@ -220,8 +221,8 @@ t.test('out of memory at the limit, and the pod that shows it is gone before the
       const dying = w.operator({ ...most, KEEPSAKE_FAILPOINT: `operator.${point}` })
       await w.endPod(pod, { exitCode: 137, reason: 'OOMKilled' })
       t.equal(await dying.ended, 'SIGKILL', 'as the failpoint does it')
-      // As the Job controller does when its cache still shows the pod as running.
-      await w.kubectl('delete', 'pod', pod.metadata.name)
+      // As the Job controller does when its cache still shows the pod as running; so it may have done it already.
+      await w.kubectl('delete', 'pod', pod.metadata.name, '--ignore-not-found')
       await eventually('the end of the Job', async () => {
         const [job] = await w.jobs()
         return job?.status?.conditions?.some((c) => c.type === 'Failed' && c.reason === 'DeadlineExceeded')

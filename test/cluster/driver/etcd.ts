@@ -43,7 +43,7 @@ const base64 = (text: string) => Buffer.from(text).toString('base64')
 /** etcd's own JSON door beside gRPC. */
 function ask(socketPath: string, path: string, body: object): Promise<{ header: { revision: string } }> {
   return new Promise((resolve, reject) => {
-    const call = request({ socketPath, path, method: 'POST', timeout: 10_000 }, (response) => {
+    const call = request({ socketPath, path, method: 'POST', timeout: 60_000 }, (response) => {
       let text = ''
       response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
       response.once('error', reject)

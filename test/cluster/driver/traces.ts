@@ -32,7 +32,7 @@ const isOurs = (executable: string) =>
   /\/(kubernetes|etcd|coredns|containerd|containerd-shim-runc-v2)$/.test(executable)
 
 async function endAll(what: string, belongs: (process: SeenProcess) => Promise<boolean>): Promise<void> {
-  for (let left = 100; left > 0; left--) {
+  for (let left = 600; left > 0; left--) {
     const running: number[] = []
     for (const seen of await everyProcess()) if (await belongs(seen)) running.push(seen.pid)
     if (running.length === 0) return

@@ -57,5 +57,5 @@ export async function failPrograms(owner: Owner, { name, kubectl, apply }: Names
   })
   // The API server reads policies from a cache.
   const dryRun = ['run', 'probe', '--image=none', '--env=A=b', '--dry-run=server', '-o', 'json']
-  await eventually('the policy in force', async () => (await kubectl(...dryRun)).includes('NODE_OPTIONS'), 30_000, 250)
+  await eventually('the policy in force', async () => (await kubectl(...dryRun)).includes('NODE_OPTIONS'), 240_000, 250)
 }

@@ -9,7 +9,7 @@ export async function setGpus({ cluster, node }: Pick<Ground, 'cluster' | 'node'
   const patch = { status: { capacity: { [GPU]: String(gpus) }, allocatable: { [GPU]: String(gpus) } } }
   await cluster.kubectl('patch', 'node', node, '--subresource=status', '--type=merge', '-p', JSON.stringify(patch))
   const look = ['get', 'node', node, '-o', `jsonpath={.status.allocatable.nvidia\\.com/gpu}`]
-  await eventually(`${gpus} GPUs`, async () => (await cluster.kubectl(...look)) === String(gpus), 60_000, 500)
+  await eventually(`${gpus} GPUs`, async () => (await cluster.kubectl(...look)) === String(gpus), 240_000, 500)
 }
 
 /** A pod that asks for the GPU and does nothing with it. */

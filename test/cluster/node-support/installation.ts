@@ -78,7 +78,7 @@ export const resourceFor = ({ kube, name: namespace }: Namespace, mediaId: strin
       const all = await kube.list<TranscodeJob>(TRANSCODE_JOBS, { namespace })
       return all.find((r) => r.spec.inputs[0]?.id === mediaId)?.metadata.name
     },
-    60_000,
+    240_000,
     100,
   )
 
@@ -93,6 +93,6 @@ export interface HeldEncode {
 export async function heldEncode({ namespace, phone }: Installation, path: string): Promise<HeldEncode> {
   const mediaId = await phone.upload(path)
   const resource = await resourceFor(namespace, mediaId)
-  const pod = await namespace.runningPod(resource, 120_000)
+  const pod = await namespace.runningPod(resource)
   return { mediaId, resource, pod, release: await holdEncoder(pod.metadata.uid ?? '') }
 }

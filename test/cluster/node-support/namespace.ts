@@ -27,14 +27,23 @@ export interface Namespace {
   untilFinished(name: string, ms?: number): Promise<TranscodeJob>
   /** A pod of the resource whose program runs. */
   runningPod(resource: string, ms?: number): Promise<PodSeen>
-  events(resource: string): Promise<{ type: string; reason: string; note: string }[]>
+  events(resource: string): Promise<EventSeen[]>
+  /** An event that there is or that comes: the operator writes status first, and events leave the API server to others. */
+  told(resource: string, what: string, is: (event: EventSeen) => boolean): Promise<EventSeen>
+}
+
+export interface EventSeen {
+  type: string
+  reason: string
+  note: string
 }
 
 export type PodSeen = Pod & {
   spec: { containers: { image: string; resources: { limits?: Record<string, string> } }[] }
 }
 
-const LOOK_MS = 180_000
+/** For what takes seconds on an idle machine, and minutes on one that others use too. */
+const LOOK_MS = 400_000
 
 export async function makeNamespace(owner: Owner, cluster: TestCluster, prefix: string): Promise<Namespace> {
   const name = `${prefix}-${randomBytes(3).toString('hex')}`
@@ -75,6 +84,12 @@ function namespaceCalled(name: string, cluster: TestCluster, kube: KubeCluster):
     }
   }
 
+  async function events(of: string): Promise<EventSeen[]> {
+    const text = await kubectl('get', 'events.events.k8s.io', '-o', 'json')
+    const { items } = JSON.parse(text) as { items: (EventSeen & { regarding: { name: string } })[] }
+    return items.filter((e) => e.regarding.name === of).map(({ type, reason, note }) => ({ type, reason, note }))
+  }
+
   return {
     name,
     kube,
@@ -94,12 +109,7 @@ function namespaceCalled(name: string, cluster: TestCluster, kube: KubeCluster):
         ms,
         50,
       ),
-    async events(of) {
-      const text = await kubectl('get', 'events.events.k8s.io', '-o', 'json')
-      const { items } = JSON.parse(text) as {
-        items: { type: string; reason: string; note: string; regarding: { name: string } }[]
-      }
-      return items.filter((e) => e.regarding.name === of).map(({ type, reason, note }) => ({ type, reason, note }))
-    },
+    events,
+    told: (of, what, is) => eventually(`the event ${what}`, async () => (await events(of)).find(is), LOOK_MS, 200),
   }
 }

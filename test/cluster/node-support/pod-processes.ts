@@ -17,7 +17,7 @@ export function processesOfPod(uid: string): Found[] {
  * Stops the encoder of a pod where it is, so that a test can look at a running encode for as long as it takes. Gives
  * what lets it go on; a pod that has ended meanwhile does not mind.
  */
-export async function holdEncoder(podUid: string, ms = 180_000): Promise<() => void> {
+export async function holdEncoder(podUid: string, ms = 400_000): Promise<() => void> {
   const encoder = await eventually(`an encoder in the pod ${podUid}`, () => stoppedEncoder(podUid), ms)
   return () => signal(encoder, 'SIGCONT')
 }

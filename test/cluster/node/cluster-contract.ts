@@ -7,7 +7,7 @@ import { quietLog } from '../../support/quiet-log.ts'
 import { nodeCluster } from '../support.ts'
 
 /** What every Cluster promises, with Jobs that become pods of the product's image and a garbage collector. */
-t.setTimeout(900_000)
+t.setTimeout(1_800_000)
 const cluster = await nodeCluster(t)
 await cluster.kubectl('apply', '--server-side', '--force-conflicts', '-f', 'crds/transcodejobs.yaml')
 await established(cluster.kubectl, '-f', 'crds/transcodejobs.yaml')

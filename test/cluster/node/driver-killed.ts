@@ -9,7 +9,7 @@ import { startChild } from '../driver/start-child.ts'
 import { nodeCluster } from '../support.ts'
 
 /** A second cluster with a node beside the one that we are in, whose owner is killed. */
-t.setTimeout(900_000)
+t.setTimeout(1_800_000)
 const { kubectl, provider } = await nodeCluster(t)
 const skip = provider !== 'modules' && 'this is about clusters from modules'
 

@@ -5,7 +5,7 @@ import { holdEncoder, processesOfPod } from '../node-support/pod-processes.ts'
 import { openWorld, SOURCES } from '../node-support/world.ts'
 
 /** What the pod that decodes strangers' files may do, looked at while it encodes: from within, and from the machine. */
-t.setTimeout(900_000)
+t.setTimeout(1_800_000)
 const ground = await openGround(t)
 const w = await openWorld(t, ground, 'sandbox')
 await w.submit('held', 'long')
