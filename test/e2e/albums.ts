@@ -227,7 +227,7 @@ t.test('an order that another person has made impossible meanwhile is made again
     (await stored()).map((m) => m.original_filename),
     ['three.jpg', 'one.jpg', 'live.jpg', 'two.jpg'],
   )
-  under.consoleErrors.length = 0 // the browser reports the 422
+  await under.reported(422, 422)
 })
 
 t.test('the cover is chosen, and an item is taken out', async (t: Test) => {
@@ -279,7 +279,7 @@ t.test('nobody else sees a draft; published, it is there for all members', async
     `${under.platform.page.url}/#album=${new URLSearchParams(new URL(ann.url()).hash.slice(1)).get('album')}`,
   )
   await bob.getByRole('heading', { name: 'This album cannot be shown' }).waitFor()
-  under.consoleErrors.length = 0 // the browser reports the 404
+  await under.reported(404)
   await button(ann, 'Publish').click()
   await ann.getByRole('alertdialog').getByRole('button', { name: 'Publish' }).click()
   await under.until(`document.querySelector('#album-state').textContent === 'Published'`)

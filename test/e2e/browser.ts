@@ -86,7 +86,7 @@ t.test('a wrong password is refused in words', async (t: Test) => {
   await page.getByLabel('Password').fill('wrong')
   await page.getByRole('button', { name: 'Sign in' }).click()
   t.match(await page.getByRole('alert').filter({ visible: true }).textContent(), /address or the password is wrong/)
-  under.consoleErrors.length = 0 // the browser reports the 401
+  await under.reported(401)
 })
 
 t.test('a member signs in and sees their group', async (t: Test) => {

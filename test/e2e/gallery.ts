@@ -205,7 +205,7 @@ t.test('a picture whose link has expired is asked for again with a new one', asy
   await until(`document.querySelectorAll('.tile .thumb.loaded').length === 3`)
   t.equal(refused, 4)
   await page.unroute('**/thumb.webp')
-  under.consoleErrors.length = 0 // the browser reports the 403
+  await under.reported(403)
 })
 
 t.test('a person in two groups switches between them', async (t: Test) => {

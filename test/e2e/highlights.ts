@@ -231,7 +231,7 @@ t.test('a source that was deleted is named, and the film can be made again witho
   await ann.getByText('The marked items were deleted').waitFor()
   t.equal(await ann.locator('.order-item.refused').count(), 1)
   await under.shoot('h9-refused')
-  under.consoleErrors.length = 0 // the browser reports the 422
+  await under.reported(422)
   await api.call('POST', `/api/media/${org}/${two}/restore`)
   await whileFilmsWait(uuidOf('organization', org), async () => {
     await button(ann, 'Make the film').click()
@@ -250,7 +250,7 @@ t.test('what has no album is for its creator alone, who deletes it', async (t: T
   await lookAgain(bob)
   await bob.goto(`${page.url}/#highlight=${(await newest()).highlight_id}`)
   await bob.getByRole('heading', { name: 'This highlight cannot be shown' }).waitFor()
-  under.consoleErrors.length = 0 // the browser reports the 404
+  await under.reported(404)
   await button(ann, 'Delete').click()
   await ann.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click()
   await ann.getByText('The highlight is deleted').waitFor()

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Browser, type CDPSession, chromium, type Page } from 'playwright-core'
 import { type Platform, startPlatform } from '../../local/platform.ts'
+import { eventually } from './eventually.ts'
 import { QUICK_ENCODER } from './slow-ffmpeg.ts'
 
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
@@ -26,8 +27,13 @@ export interface PageUnderTest {
   page: Page
   devtools: CDPSession
   folder: string
-  /** Errors that the browser reported. */
+  /** Errors that the browser reported, each with the address it is about. */
   consoleErrors: string[]
+  /**
+   * Waits until the browser has reported each of these errors, which the test has caused, and forgets them. A number is
+   * the status of a response. A report may arrive after the page has shown what became of the response.
+   */
+  reported(...errors: (number | RegExp)[]): Promise<void>
   /** Addresses outside of the page's own origin that it asked for. */
   elsewhere: string[]
   /** Waits for a condition in the page, the first one by default. Playwright's own waiting evaluates text there, which the page's policy forbids. */
@@ -60,7 +66,12 @@ export async function openPage(options: {
   const elsewhere: string[] = []
   const openAnother = async () => {
     const page = await newPage(browser, options.script)
-    page.on('console', (message) => void (message.type() === 'error' && consoleErrors.push(message.text())))
+    page.on('console', (message) => {
+      const { url } = message.location()
+      // hls.js revokes the address of a media source that is closed before the browser has opened it.
+      const isOfHls = url.startsWith('blob:') && message.text().includes('ERR_FILE_NOT_FOUND')
+      if (message.type() === 'error' && !isOfHls) consoleErrors.push(`${message.text()} ${url}`)
+    })
     page.on('pageerror', (error) => void consoleErrors.push(error.message))
     page.on('request', (request) => {
       const { origin, protocol } = new URL(request.url())
@@ -73,6 +84,15 @@ export async function openPage(options: {
     ...{ platform, page, folder, consoleErrors, elsewhere, openAnother },
     devtools: await page.context().newCDPSession(page),
     until: (condition, of = page) => until(of, condition),
+    async reported(...errors) {
+      for (const error of errors) {
+        const isIt = typeof error === 'number' ? new RegExp(`a status of ${error} `) : error
+        await eventually(`the browser to report ${error}, it reported ${consoleErrors}`, () => {
+          const found = consoleErrors.findIndex((text) => isIt.test(text))
+          return found >= 0 && consoleErrors.splice(found, 1)
+        })
+      }
+    },
     shoot: async (name, of = page) =>
       void (shots && (await of.screenshot({ path: join(shots, `${name}.png`), animations: 'disabled' }))),
     async signIn() {
