@@ -106,9 +106,10 @@ t.test('an upload shows its progress', async (t: Test) => {
   t.match(await page.locator('#uploads-text').textContent(), /B of .* MB · \d+ % · .*\/s/)
   t.match(await page.locator('.upload .text').textContent(), /B of .* MB · \d+ %/)
   await shoot('3-uploading')
-  await uploadSpeed(-1)
+  // The list of uploads hides itself six seconds after the last one.
+  const uploaded = page.getByRole('heading', { name: '1 file uploaded' }).waitFor()
+  await Promise.all([uploaded, uploadSpeed(-1)])
   await bar.waitFor({ state: 'detached' })
-  await page.getByRole('heading', { name: '1 file uploaded' }).waitFor()
 })
 
 t.test('a video is a placeholder first, then can be played early, then is complete', async (t: Test) => {
