@@ -40,6 +40,7 @@ export async function choosePorts(
       : await firstFree([before[name], options.usual ? WANTED[name] : undefined], taken)
   }
   const ports = chosen as Ports
+  for (const port of Object.values(ports)) chosenHere.add(port)
   await writePrivateFile(path, JSON.stringify(ports))
   return ports
 }
@@ -64,12 +65,19 @@ const PORTS = 10_000
 let asked = 0
 
 /**
+ * The ports of `choosePorts`, whose programs start later than the database. The process that chose them first may have
+ * searched from the same port as this one: the places repeat every 625 process ids.
+ */
+const chosenHere = new Set<number>()
+
+/**
  * A port that is free now and that the kernel assigns to no other program, so it is likely to be free still when it is
  * used, and after a restart. Processes search from different ports, so two that start together find different ones.
  */
 export async function freePort(): Promise<number> {
   for (let left = PORTS; left > 0; left--) {
-    const port = await bind(FIRST_PORT + ((process.pid * 16 + asked++) % PORTS))
+    const candidate = FIRST_PORT + ((process.pid * 16 + asked++) % PORTS)
+    const port = chosenHere.has(candidate) ? undefined : await bind(candidate)
     if (port !== undefined) return port
   }
   throw new Error('This machine has no free port')

@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Log } from '../lib/runtime/log.ts'
 import type { Binaries } from './postgres-files.ts'
-import { describeProcess, isAlive, waitForExit } from './process-table.ts'
+import { describeProcess, isAlive, sendSignal, waitForExit } from './process-table.ts'
 
 const run = promisify(execFile)
 
@@ -86,8 +86,9 @@ export async function stopPredecessor(dataDir: string, log: Log): Promise<void> 
   // The process that started the server is still its parent, so it is alive.
   if (owner > 0 && seen.parent === owner) throw new Error(`${dataDir} is in use by process ${owner}`)
   log.warn({ pid }, 'stopping the Postgres server of a predecessor')
-  process.kill(pid, 'SIGINT')
-  if (await waitForExit(pid, 15_000)) return
-  process.kill(pid, 'SIGQUIT')
-  if (!(await waitForExit(pid, 5_000))) throw new Error(`The Postgres server ${pid} in ${dataDir} does not stop`)
+  // It got this signal when its parent died, and may end at any moment.
+  if (!sendSignal(pid, 'SIGINT') || (await waitForExit(pid, 15_000))) return
+  // Postgres itself gives its processes 5 s to end before it kills them.
+  if (sendSignal(pid, 'SIGQUIT') && !(await waitForExit(pid, 30_000)))
+    throw new Error(`The Postgres server ${pid} in ${dataDir} does not stop`)
 }

@@ -56,13 +56,15 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   // Another program may take the port before the server binds it; then try another port.
   for (let attempt = 1; ; attempt++) {
     const port = options.port ?? (await freePort())
+    const child = launch([...wrap.command, ...mortal, binaries.postgres], { ...options, dataDir, port })
     try {
-      const child = launch([...wrap.command, ...mortal, binaries.postgres], { ...options, dataDir, port })
       const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
       await untilReady(child, url, options.log)
       await createDatabase(url)
       return { url: url.replace(/postgres$/, 'keepsake'), port, stop: () => stop(child) }
     } catch (error) {
+      // While this server ends, it would refuse the folder to the next one.
+      await stop(child)
       if (attempt === 3 || options.port !== undefined) throw error
       options.log.warn({ err: error, attempt }, 'embedded Postgres did not start, trying again')
     }
@@ -107,7 +109,6 @@ async function untilReady(child: ChildProcess, url: string, log: Log): Promise<v
     if (failure) throw failure
     if (await answers(url)) return
   }
-  await stop(child)
   throw new Error(`Postgres did not become ready:\n${lines.slice(-8).join('\n')}`)
 }
 

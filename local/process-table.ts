@@ -14,6 +14,16 @@ export async function isAlive(pid: number): Promise<boolean> {
   return !/\) [ZX] /.test(stat)
 }
 
+/** False when there is no such process: it may have ended since it was last seen. */
+export function sendSignal(pid: number, signal: NodeJS.Signals): boolean {
+  try {
+    return process.kill(pid, signal)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false
+    throw error
+  }
+}
+
 /** Parent and command line of a process, or undefined if there is none. */
 export async function describeProcess(pid: number): Promise<{ parent: number; command: string } | undefined> {
   try {

@@ -1,6 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type FolderLock, lockFolder } from '../folder-lock.ts'
+import { sendSignal } from '../process-table.ts'
 import { environOf, listPids } from './pod-processes.ts'
 
 /** Every process of a pod inherits this variable, so leftover processes are found by it. */
@@ -20,24 +21,43 @@ export function claimFolder(folder: string): () => void {
   const lock = lockFolder(folder)
   held.add(lock)
   const pods = podsFolder(folder)
-  const removePods = () => rmSync(pods, { recursive: true, force: true, maxRetries: 3 })
   killLeftovers(pods)
-  removePods()
+  removeFolder(pods)
   return () => {
-    removePods()
+    removeFolder(pods)
     lock.release()
     held.delete(lock)
   }
 }
 
-/** Kills processes that outlived the cluster: detached grandchildren, or any where there is no setpriv. */
+const DEATH_MS = 30_000
+const PAUSE_MS = 10
+
+/**
+ * Kills processes that outlived the cluster: detached grandchildren, or any where there is no setpriv. Waits until they
+ * have ended: one that is dying may still create a file, and then its folder cannot be removed.
+ */
 function killLeftovers(pods: string): void {
-  for (const pid of listPids()) {
-    if (!environOf(pid).some((entry) => entry.startsWith(`${TERMINATION_LOG}=${pods}/`))) continue
+  const isLeft = (pid: string) => environOf(pid).some((entry) => entry.startsWith(`${TERMINATION_LOG}=${pods}/`))
+  for (const end = performance.now() + DEATH_MS; ; pause(PAUSE_MS)) {
+    // Looked for anew each time: a process may have had a child since.
+    const left = listPids().filter(isLeft)
+    if (left.length === 0 || performance.now() > end) return
+    for (const pid of left) sendSignal(Number(pid), 'SIGKILL')
+  }
+}
+
+/** The retries of `rmSync` do not pause (Node 24), and a thread of a process that was killed may end a little later. */
+function removeFolder(path: string): void {
+  for (let left = 10; ; left--, pause(PAUSE_MS)) {
     try {
-      process.kill(Number(pid), 'SIGKILL')
-    } catch {
-      // The process has ended by itself.
+      rmSync(path, { recursive: true, force: true })
+      return
+    } catch (error) {
+      if (left === 0) throw error
     }
   }
 }
+
+/** Blocks this process, which does nothing else while it claims or releases its folder. */
+const pause = (ms: number) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)

@@ -106,9 +106,10 @@ t.test('an upload shows its progress', async (t: Test) => {
   t.match(await page.locator('#uploads-text').textContent(), /B of .* MB · \d+ % · .*\/s/)
   t.match(await page.locator('.upload .text').textContent(), /B of .* MB · \d+ %/)
   await shoot('3-uploading')
-  await uploadSpeed(-1)
+  // The list of uploads hides itself six seconds after the last one.
+  const uploaded = page.getByRole('heading', { name: '1 file uploaded' }).waitFor()
+  await Promise.all([uploaded, uploadSpeed(-1)])
   await bar.waitFor({ state: 'detached' })
-  await page.getByRole('heading', { name: '1 file uploaded' }).waitFor()
 })
 
 t.test('a video is a placeholder first, then can be played early, then is complete', async (t: Test) => {
@@ -166,6 +167,7 @@ t.test('quality can be chosen', async (t: Test) => {
     await until(`${VIDEO}.videoHeight === ${height}`)
   }
   await page.getByRole('button', { name: 'Details' }).click()
+  await page.locator('#viewer-facts', { hasText: 'Streams' }).waitFor()
   const facts = await page.locator('#viewer-facts').textContent()
   t.match(facts, /Length0:14.*Dimensions1280 × 720.*Size.* MB.*Streams.*720p/)
 })
@@ -229,9 +231,9 @@ t.test('a large file goes on after a reload, without what has arrived', async (t
   ])
   await writeFile(join(folder, 'large.mp4'), large)
   await page.route('**/upload/*/2', (route) => route.abort('connectionreset'))
+  const arrived = [0, 1].map((i) => page.waitForResponse((r) => r.url().endsWith(`/${i}`) && r.ok()))
   await page.locator('#files').setInputFiles(join(folder, 'large.mp4'))
-  const [first, second] = [0, 1].map((i) => page.waitForResponse((r) => r.url().endsWith(`/${i}`) && r.ok()))
-  await Promise.all([first, second])
+  await Promise.all(arrived)
   page.once('dialog', (dialog) => void dialog.accept()) // the page warns of an upload that is not finished
   await page.reload()
   await page.unroute('**/upload/*/2')

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import sharp from 'sharp'
 import t, { type Test } from 'tap'
-import { browserFolder, noBrowser, openPage, type PageUnderTest } from '../support/browser.ts'
+import { browserFolder, COUNT_MOTIONS, noBrowser, openPage, type PageUnderTest } from '../support/browser.ts'
 import { clip } from '../support/clips.ts'
 import { emptyDatabase } from '../support/database.ts'
 import { PHONE } from '../support/pictures.ts'
@@ -56,7 +56,7 @@ async function makeTrip(): Promise<string> {
 const sampleMotion = async () => readFile(await clip('portrait'))
 
 t.before(async () => {
-  under = await openPage({ folder })
+  under = await openPage({ folder, script: COUNT_MOTIONS })
   page = under.page
 })
 t.teardown(() => under?.close())
@@ -117,12 +117,12 @@ t.test('a Live Photo is one tile, and moves while the pointer rests on it', asyn
   t.equal(await page.locator('.tile').count(), 3)
   const live = page.locator('.tile[data-kind=live] .frame')
   await live.hover()
-  await until(`document.querySelector('.tile .moving video.motion')?.currentTime > 0`)
+  await until('motions === 1')
   await under.shoot('g3-live')
   await page.mouse.move(0, 0)
   await until(`!document.querySelector('.tile video')`)
   await live.hover()
-  await until(`document.querySelector('.tile .moving')`)
+  await until('motions === 2')
   await until(`!document.querySelector('.tile video')`)
   t.equal(await page.locator('.tile .moving').count(), 0, 'shows the still again at the end')
 })
@@ -132,7 +132,7 @@ t.test('a finger that holds a Live Photo plays it, and does not open it', async 
   const box = await page.locator('.tile[data-kind=live]').boundingBox()
   const touchPoints = [{ x: (box?.x ?? 0) + 40, y: (box?.y ?? 0) + 40 }]
   await under.devtools.send('Input.dispatchTouchEvent', { type: 'touchStart', touchPoints })
-  await until(`document.querySelector('.tile .moving')`)
+  await until('motions === 3')
   await under.devtools.send('Input.dispatchTouchEvent', { type: 'touchEnd', touchPoints: [] })
   await until(`!document.querySelector('.tile video')`)
   t.notOk(await page.locator('#viewer').isVisible())
@@ -148,7 +148,7 @@ t.test('the viewer goes through the photos by keys, and says what the file says'
   await under.shoot('g4-viewer')
   await page.keyboard.press('ArrowRight')
   await until(`document.querySelector('#viewer-title').textContent === 'IMG_0001.JPG'`)
-  await until(`document.querySelector('#viewer-stage.moving')`)
+  await until('motions === 4')
   await page.keyboard.press('ArrowRight')
   await until(`document.querySelector('#viewer-title').textContent === 'zoo.png'`)
   t.ok(await page.locator('#viewer-next').isDisabled())

@@ -1,13 +1,15 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { type ChildProcess, execFile, fork, spawn } from 'node:child_process'
+import { mkdir, mkdtemp, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import { openLog } from '../../lib/runtime/log.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../local/postgres.ts'
 import { binariesPackage, findBinaries } from '../../local/postgres-files.ts'
+import { OWNER_FILE, stopPredecessor } from '../../local/postgres-folder.ts'
 import { isAlive, waitForExit } from '../../local/process-table.ts'
 
 /** The embedded Postgres. Takes over 20 s: it is initialised, killed and recovered several times. */
@@ -114,6 +116,22 @@ t.test(
     t.ok(await waitForExit(pid, 60_000))
   },
 )
+
+t.test('a predecessor that ends by itself, right before it would be stopped, is no error', async (t) => {
+  const dataDir = await folderOf(t)
+  await mkdir(dataDir)
+  const server = spawn('sh', ['-c', 'read -r line', dataDir])
+  await writeFile(join(dataDir, 'postmaster.pid'), `${server.pid}\n`)
+  // A pipe: the read of the owner waits until it is written here.
+  const owner = join(dataDir, OWNER_FILE)
+  await promisify(execFile)('mkfifo', [owner])
+  const stopped = stopPredecessor(dataDir, log)
+  const pipe = await open(owner, 'w')
+  await killed(server)
+  await pipe.writeFile('0')
+  await pipe.close()
+  await t.resolves(stopped)
+})
 
 t.test('killed while the folder is being made, it leaves nothing that stands in the way', async (t) => {
   const dataDir = await folderOf(t)

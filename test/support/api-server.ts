@@ -26,6 +26,8 @@ interface Failure {
   status: number
   headers?: Record<string, string>
   body?: string
+  /** The answer comes after this. */
+  after?: Promise<unknown>
 }
 interface Watcher {
   res: ServerResponse
@@ -109,6 +111,7 @@ export async function startApiServer(options: ApiServerOptions = {}) {
     seen.push(request)
     if (isStranger(request)) throw new Refusal(401, 'Unauthorized')
     const failure = takeFailure(request)
+    await failure?.after
     const target = targetOf(request.path)
     if (failure) res.writeHead(failure.status, failure.headers).end(failure.body ?? '')
     else if (!target) res.writeHead(404, { 'content-type': 'text/plain' }).end('404 page not found\n')

@@ -14,6 +14,15 @@ export const CHROMIUM_FLAGS = [
   ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-sync'],
   ...['--disable-background-networking', '--disable-component-update', '--autoplay-policy=no-user-gesture-required'],
 ]
+/**
+ * For `script`: counts the motions of Live Photos that have moved, in `motions`. One lasts a second, and may be over when
+ * a test looks.
+ */
+export const COUNT_MOTIONS = `
+  globalThis.motions = 0
+  document.addEventListener('timeupdate', ({ target }) => {
+    if (target.currentTime > 0 && target.matches('.moving video.motion')) target.hasMoved ||= ++motions > 0
+  }, true)`
 /** Waiting costs a test that passes nothing. */
 const PATIENCE_MS = 120_000
 

@@ -140,12 +140,13 @@ t.test('the first sweep repairs what was left, and closing leaves nothing behind
     /sweep_last_success_timestamp_seconds [1-9]/.test(await (await fetch(`${worker.metricsUrl}/metrics`)).text()),
   )
   t.equal((await world.row(image))['paired_media_id'], id)
+  const left = async () => (await database.admin.query('select from outbox where published_at is null')).rowCount
+  await eventually('what the sweep announced is published', async () => (await left()) === 0)
   await Promise.all([worker.close(), worker.close()])
   await t.rejects(fetch(worker.healthUrl))
   await world.upload()
   await sleep(50)
-  const { rows } = await database.admin.query('select count(*)::int as n from outbox where published_at is null')
-  t.equal(rows[0].n, 1, 'nobody works any more')
+  t.equal(await left(), 1, 'nobody works any more')
 })
 
 t.test('without its database it is alive, not ready, and still shows metrics', async (t) => {

@@ -55,7 +55,7 @@ async function playBeginning(bench: Bench): Promise<void> {
   const master = join(await bench.checkout(), 'master.m3u8')
   const input = ['-live_start_index', '0', '-i', master, '-t', '5']
   const { stderr } = await run('ffmpeg', ['-nostdin', '-v', 'error', '-xerror', ...input, '-f', 'null', '-'], {
-    timeout: 20_000,
+    timeout: 120_000,
   })
   if (stderr) throw new Error(stderr)
 }

@@ -73,6 +73,25 @@ t.test(
   },
 )
 
+t.test('the next cluster in a folder removes it under the hands of what escaped and still writes there', async (t) => {
+  const write = 'i=0; while :; do i=$((i + 1)); : > $0$i; done'
+  const { host, cluster, pids } = await hostOf(
+    t,
+    `for who in a b c; do setsid sh -c '${write}' $who & done; echo $$ $! > PIDS; wait`,
+  )
+  const [, escaped = 0] = await eventually('the programs', pids)
+  await eventually('what they write', () => {
+    const written = readdirSync(join(cluster, 'pods'), { recursive: true, encoding: 'utf8' })
+    return ['a10', 'b10', 'c10'].every((name) => written.some((path) => path.endsWith(`/${name}`)))
+  })
+  host.kill('SIGKILL')
+  await ended(host)
+  t.ok(await isAlive(escaped))
+  jobCluster(t, { folder: cluster })
+  t.notOk(await isAlive(escaped))
+  t.notOk(existsSync(join(cluster, 'pods')))
+})
+
 t.test('dying right after a program was started leaves nothing behind', async (t) => {
   const { host, pids } = await hostOf(t, 'echo $$ $$ > PIDS; exec sleep 600', 'local-cluster.container-started')
   await ended(host)

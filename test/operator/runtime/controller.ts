@@ -151,6 +151,7 @@ t.test('a terminal error is not repeated until the object changes', async (t) =>
     throw new TerminalError('hopeless')
   })
   queue.changed(key('a'))
+  await eventually('first run', () => runs === 1)
   await sleep(60)
   t.equal(runs, 1)
   t.equal(await value('controller_runtime_terminal_reconcile_errors_total'), 1)
@@ -207,9 +208,10 @@ t.test('a reconcile that takes too long is told to stop, and awaited before its 
 t.test('losing the lease stops the workers at once; stopping waits for what is running', async (t) => {
   let finished = 0
   const seen: string[] = []
+  const released = Promise.withResolvers<void>()
   const work: Reconcile = async ({ name }) => {
     seen.push(name)
-    await sleep(30)
+    await released.promise
     finished += 1
     return undefined
   }
@@ -217,7 +219,9 @@ t.test('losing the lease stops the workers at once; stopping waits for what is r
   for (const name of ['a', 'b', 'c']) lost.queue.changed(key(name))
   await eventually('a', () => seen.length === 1)
   lost.leading.abort()
-  await lost.controller.stop()
+  const stopping = lost.controller.stop()
+  setTimeout(released.resolve, 30)
+  await stopping
   t.strictSame(seen, ['a'])
   t.equal(finished, 1)
 })
