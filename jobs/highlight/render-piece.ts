@@ -46,7 +46,24 @@ export interface Look {
 }
 
 /** Change it when the same arguments begin to make another picture: pieces of other versions are not used again. */
-const ENCODER_VERSION = 2
+const ENCODER_VERSION = 3
+
+/** What a piece may spend beyond `maxrate`, as a share of what `maxrate` allows in its time. */
+const EXCESS = 0.25
+/** Room for the first keyframe of the shortest piece. */
+const LEAST_BUFFER = 0.2
+/** x264's default. */
+const MOST_BUFFER = 0.9
+
+/**
+ * The share of the decoder's buffer (`vbv-init`) that is full when a piece begins, and which the piece may spend on top of
+ * `maxrate`. The piece before it has used the buffer too: with x264's default, short clips that are hard to encode take
+ * twice the bitrate of their rendition when they are joined. Pure.
+ */
+export function bufferAtStart(frames: number, { maxrate, bufsize }: Pick<Rendition, 'maxrate' | 'bufsize'>): number {
+  const share = (EXCESS * maxrate * frames) / FILM_FPS / bufsize
+  return Math.min(MOST_BUFFER, Math.max(LEAST_BUFFER, share))
+}
 
 /** The digest of everything that a piece of one item depends on, so that equal digests mean equal pictures. */
 export function clipDigest(
@@ -234,7 +251,8 @@ function outputArguments({ renditions, look, preset, threads }: PieceTools, part
       ...['-map', `[v${k}]`, '-map_metadata', '-1', '-fps_mode', 'passthrough', '-frames:v', String(frames)],
       ...x264Options({ preset, threads, renditions }, KEYFRAME_FRAMES, 0),
       // The same parameter sets whatever the pictures are, so that pieces can be joined by copy.
-      ...['-x264-params', 'stitchable=1', '-pix_fmt', 'yuv420p', '-color_range', 'tv'],
+      ...['-x264-params', `stitchable=1:vbv-init=${bufferAtStart(frames, rendition).toFixed(3)}`],
+      ...['-pix_fmt', 'yuv420p', '-color_range', 'tv'],
       ...['-colorspace', 'bt709', '-color_primaries', 'bt709', '-color_trc', 'bt709'],
       ...['-maxrate:v', String(rendition.maxrate), '-bufsize:v', String(rendition.bufsize)],
       ...['-force_key_frames', `expr:gte(n,n_forced*${KEYFRAME_FRAMES})`, '-g', String(2 * KEYFRAME_FRAMES + 2)],

@@ -1,7 +1,8 @@
 import { join } from 'node:path'
 import t from 'tap'
+import { filmLadder } from '../../../jobs/highlight/canvas.ts'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
-import { ffmpeg } from '../../support/clips.ts'
+import { clipOf, ffmpeg } from '../../support/clips.ts'
 import { type ColorClip, colorItem, PALETTE } from '../../support/film-clips.ts'
 import { frameColors, runsOf } from '../../support/film-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
@@ -108,4 +109,20 @@ t.test('a crossfade goes on with the frame after the last one of the clip, at ev
       if (isBright(cut[k], i) !== isBright(crossfaded[k], i)) t.fail(`frame ${i} of ${id} is another one`)
     }
   }
+})
+
+t.test('clips of noise that follow each other keep about to the bitrate of their rendition', async (t) => {
+  const bench = await highlightBench(t)
+  const noise = await clipOf([
+    ...['-f', 'lavfi', '-i', 'color=gray:s=320x180:r=30:d=2,noise=alls=60:allf=t'],
+    ...['-c:v', 'libx264', '-preset', 'ultrafast', '-crf', '20', '-pix_fmt', 'yuv420p'],
+  ])
+  const items = await Promise.all(['n1', 'n2', 'n3', 'n4'].map((id) => bench.videoOf(noise, id, 2)))
+  const { exit, output } = await bench.run(items)
+  t.equal(exit, 0, 'exits with 0', { output })
+  const [{ bytes = 0, name = '' } = {}] = (await bench.manifest()).hls.renditions
+  const [rendition] = filmLadder('landscape', [{ width: 320, height: 180 }], ['360p'])
+  t.equal(name, rendition?.name)
+  const share = (bytes * 8) / 8 / (rendition?.maxrate ?? 0)
+  t.ok(share > 1 && share < 1.5, `bits in 8 s: ${share.toFixed(2)} of what maxrate allows`)
 })
