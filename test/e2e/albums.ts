@@ -228,7 +228,7 @@ t.test('an order that another person has made impossible meanwhile is made again
     (await stored()).map((m) => m.original_filename),
     ['three.jpg', 'one.jpg', 'live.jpg', 'two.jpg'],
   )
-  await under.reported(422, 422)
+  await under.reported(422)
 })
 
 t.test('the cover is chosen, and an item is taken out', async () => {

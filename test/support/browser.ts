@@ -40,7 +40,8 @@ export interface PageUnderTest {
   consoleErrors: string[]
   /**
    * Waits until the browser has reported each of these errors, which the test has caused, and forgets them. A number is
-   * the status of a response. A report may arrive after the page has shown what became of the response.
+   * the status of a response. A report may arrive after the page has shown what became of the response, and the page may
+   * ask again, so the same answer to the same request is forgotten from then on.
    */
   reported(...errors: (number | RegExp)[]): Promise<void>
   /** Addresses outside of the page's own origin that it asked for. */
@@ -72,6 +73,7 @@ export async function openPage(options: {
     chromium.launch({ executablePath: CHROMIUM, args: CHROMIUM_FLAGS, timeout: PATIENCE_MS }),
   ])
   const consoleErrors: string[] = []
+  const expected = new Set<string>()
   const elsewhere: string[] = []
   const openAnother = async () => {
     const page = await newPage(browser, options.script)
@@ -79,7 +81,8 @@ export async function openPage(options: {
       const { url } = message.location()
       // hls.js revokes the address of a media source that is closed before the browser has opened it.
       const isOfHls = url.startsWith('blob:') && message.text().includes('ERR_FILE_NOT_FOUND')
-      if (message.type() === 'error' && !isOfHls) consoleErrors.push(`${message.text()} ${url}`)
+      const error = `${message.text()} ${url}`
+      if (message.type() === 'error' && !isOfHls && !expected.has(error)) consoleErrors.push(error)
     })
     page.on('pageerror', (error) => void consoleErrors.push(error.message))
     page.on('request', (request) => {
@@ -96,10 +99,10 @@ export async function openPage(options: {
     async reported(...errors) {
       for (const error of errors) {
         const isIt = typeof error === 'number' ? new RegExp(`a status of ${error} `) : error
-        await eventually(`the browser to report ${error}, it reported ${consoleErrors}`, () => {
-          const found = consoleErrors.findIndex((text) => isIt.test(text))
-          return found >= 0 && consoleErrors.splice(found, 1)
-        })
+        const look = () => consoleErrors.find((text) => isIt.test(text))
+        const found = await eventually(`the browser to report ${error}`, look)
+        expected.add(found)
+        for (let k = consoleErrors.length; k-- > 0; ) if (consoleErrors[k] === found) consoleErrors.splice(k, 1)
       }
     },
     shoot: async (name, of = page) =>
