@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Log } from '../lib/runtime/log.ts'
@@ -77,11 +77,13 @@ export async function dyingWithUs(): Promise<string[]> {
 /** Stops the server in the folder if the process that started it has died. */
 export async function stopPredecessor(dataDir: string, log: Log): Promise<void> {
   await chmod(dataDir, 0o700)
-  const pid = Number((await readFile(join(dataDir, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n')[0])
+  const file = join(dataDir, 'postmaster.pid')
+  const text = await readFile(file, 'utf8').catch(() => '')
+  const pid = Number(text.split('\n')[0])
   if (!pid || !(await isAlive(pid))) return
   const seen = await describeProcess(pid)
-  // Another program may have this process id by now. Postgres itself handles the stale file.
-  if (!seen?.command.includes(dataDir)) return
+  if (!seen) return
+  if (!seen.command.includes(dataDir)) return renumber(file, text)
   const owner = Number(await readFile(join(dataDir, OWNER_FILE), 'utf8').catch(() => '0'))
   // The process that started the server is still its parent, so it is alive.
   if (owner > 0 && seen.parent === owner) throw new Error(`${dataDir} is in use by process ${owner}`)
@@ -91,4 +93,17 @@ export async function stopPredecessor(dataDir: string, log: Log): Promise<void> 
   // Postgres itself gives its processes 5 s to end before it kills them.
   if (sendSignal(pid, 'SIGQUIT') && !(await waitForExit(pid, 30_000)))
     throw new Error(`The Postgres server ${pid} in ${dataDir} does not stop`)
+}
+
+/**
+ * For a file with a process id that another program has by now, as after a restart of a container: Postgres would take
+ * that program for a running server. It takes its parent, which is this process, for none. The rest of the file stays:
+ * it names the shared memory by which Postgres sees whether processes of the old server still live.
+ */
+async function renumber(file: string, text: string): Promise<void> {
+  const { uid, gid } = await stat(file)
+  const written = `${file}.new`
+  await writeFile(written, text.replace(/^\d+/, String(process.pid)), { mode: 0o600 })
+  await chown(written, uid, gid)
+  await rename(written, file)
 }

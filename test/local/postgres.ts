@@ -1,5 +1,5 @@
 import { type ChildProcess, execFile, fork, spawn } from 'node:child_process'
-import { mkdir, mkdtemp, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chown, mkdir, mkdtemp, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -131,6 +131,23 @@ t.test('a predecessor that ends by itself, right before it would be stopped, is 
   await pipe.writeFile('0')
   await pipe.close()
   await t.resolves(stopped)
+})
+
+t.test('a program that has the process id of a server that was killed is not taken for it', async (t) => {
+  const dataDir = await folderOf(t)
+  const { child, ready } = startInChild(dataDir)
+  const { url } = await ready
+  await ask(url, 'create table kept as select 42 as answer')
+  const file = join(dataDir, 'postmaster.pid')
+  const left = await readFile(file, 'utf8')
+  await killed(child)
+  await waitForExit(await postmasterOf(dataDir).catch(() => 0), 60_000)
+  await writeFile(file, left.replace(/^\d+/, String(process.ppid)), { mode: 0o600 })
+  const { uid, gid } = await stat(dataDir)
+  await chown(file, uid, gid)
+  const next = await startEmbeddedPostgres({ dataDir, log })
+  t.strictSame(await ask(next.url, 'select answer from kept'), { answer: 42 })
+  await next.stop()
 })
 
 t.test('killed while the folder is being made, it leaves nothing that stands in the way', async (t) => {
