@@ -1,6 +1,19 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  chown,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Log } from '../lib/runtime/log.ts'
@@ -82,8 +95,12 @@ export async function stopPredecessor(dataDir: string, log: Log): Promise<void> 
   const pid = Number(text.split('\n')[0])
   if (!pid || !(await isAlive(pid))) return
   const seen = await describeProcess(pid)
-  if (!seen) return
-  if (!seen.command.includes(dataDir)) return renumber(file, text)
+  // A process that is ending has no command line any more.
+  if (!seen?.command) return
+  if (!seen.command.includes(dataDir)) {
+    if (await worksElsewhere(pid, dataDir)) await renumber(file, text)
+    return
+  }
   const owner = Number(await readFile(join(dataDir, OWNER_FILE), 'utf8').catch(() => '0'))
   // The process that started the server is still its parent, so it is alive.
   if (owner > 0 && seen.parent === owner) throw new Error(`${dataDir} is in use by process ${owner}`)
@@ -96,14 +113,27 @@ export async function stopPredecessor(dataDir: string, log: Log): Promise<void> 
 }
 
 /**
- * For a file with a process id that another program has by now, as after a restart of a container: Postgres would take
- * that program for a running server. It takes its parent, which is this process, for none. The rest of the file stays:
- * it names the shared memory by which Postgres sees whether processes of the old server still live.
+ * Whether the process is certainly not the server of the folder, which has it as its working directory, by whatever path
+ * it was started. False where this cannot be seen: without /proc, and for another user's process, which Postgres ignores.
+ */
+async function worksElsewhere(pid: number, dataDir: string): Promise<boolean> {
+  const working = await readlink(`/proc/${pid}/cwd`).catch(() => undefined)
+  return working !== undefined && working !== (await realpath(dataDir))
+}
+
+/**
+ * For a lock file with a process id that another program has by now, as after a restart of a container. Postgres would
+ * take that program for a running server and refuse the folder; Postgres ignores the id of its parent, which is this
+ * process. The rest of the file stays: it names the shared memory by which Postgres sees whether processes of the old
+ * server still live.
  */
 async function renumber(file: string, text: string): Promise<void> {
-  const { uid, gid } = await stat(file)
+  const owner = await stat(file).catch(() => undefined)
+  if (!owner) return
   const written = `${file}.new`
-  await writeFile(written, text.replace(/^\d+/, String(process.pid)), { mode: 0o600 })
-  await chown(written, uid, gid)
-  await rename(written, file)
+  await writeFile(written, text.replace(/^\d+/, String(process.pid)), { mode: 0o600, flush: true })
+  await chown(written, owner.uid, owner.gid)
+  // A server that was started meanwhile has a file of its own, and ends when it finds another one in its place.
+  if ((await readFile(file, 'utf8').catch(() => '')) === text) await rename(written, file)
+  else await rm(written)
 }

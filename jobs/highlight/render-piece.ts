@@ -48,9 +48,9 @@ export interface Look {
 /** Change it when the same arguments begin to make another picture: pieces of other versions are not used again. */
 const ENCODER_VERSION = 3
 
-/** What a piece may spend beyond `maxrate`, as a share of what `maxrate` allows in its time. */
+/** What a piece of 1.6 s or more may spend beyond `maxrate`, as a share of what `maxrate` allows in its time. */
 const EXCESS = 0.25
-/** Room for the first keyframe of the shortest piece. */
+/** Room for the first keyframe of a shorter piece: 0.4 s of `maxrate`. */
 const LEAST_BUFFER = 0.2
 /** x264's default. */
 const MOST_BUFFER = 0.9

@@ -47,14 +47,18 @@ function killLeftovers(pods: string): void {
   }
 }
 
-/** The retries of `rmSync` do not pause (Node 24), and a thread of a process that was killed may end a little later. */
+/**
+ * Retries while the folder fills: a thread of a process that was killed may end after the process is seen no more. The
+ * retries of `rmSync` do not pause (Node 24).
+ */
 function removeFolder(path: string): void {
-  for (let left = 10; ; left--, pause(PAUSE_MS)) {
+  for (const end = performance.now() + DEATH_MS; ; pause(PAUSE_MS)) {
     try {
       rmSync(path, { recursive: true, force: true })
       return
     } catch (error) {
-      if (left === 0) throw error
+      const isFilling = ['ENOTEMPTY', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? '')
+      if (!isFilling || performance.now() > end) throw error
     }
   }
 }

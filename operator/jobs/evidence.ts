@@ -40,7 +40,7 @@ export function unheardSince(pod: Pod): string | undefined {
 
 /**
  * False for a pod that was deleted before its program started. It says as little as one that is gone, which it soon is:
- * the Job counts both as failed, and only while it is there does it look like a pod that the kubelet rejected.
+ * the Job counts both in the same way, and only while it is there does it look like a pod that the kubelet rejected.
  */
 export const isTelling = (pod: Pod): boolean =>
   pod.metadata.deletionTimestamp === undefined ||

@@ -22,7 +22,8 @@ export async function demoFolder(t: Pick<Test, 'teardown'>) {
   function run(t: Test, [program = '', ...args]: string[], cwd: string, variables: Record<string, string> = {}) {
     const { DATABASE_URL: _, ...env } = process.env
     const child = spawn(program, args, { cwd, env: { ...env, CHECK: '1', TMPDIR: folder, ...variables } })
-    t.teardown(() => void child.kill('SIGKILL'))
+    // make hands SIGTERM on to what it has started; SIGKILL would end make alone.
+    t.teardown(() => void child.kill(program === 'make' ? 'SIGTERM' : 'SIGKILL'))
     let text = ''
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8').on('data', (chunk: string) => {

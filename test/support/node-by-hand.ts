@@ -52,11 +52,18 @@ export async function nodeByHand(
     )
   await beat()
   const heart = setInterval(() => void beat().catch(() => {}), 5_000)
+  /** What the node does to a pod that it stops is a change of that pod as well. */
+  const stopping = new Set<string | undefined>()
   kube.reflect<BoundPod>(PODS, {
-    onSet: (pod) => void (pod.spec.nodeName === name && pod.metadata.deletionTimestamp && insist(pod)),
+    onSet(pod) {
+      const { deletionTimestamp, uid } = pod.metadata
+      if (pod.spec.nodeName !== name || !deletionTimestamp || stopping.has(uid)) return
+      stopping.add(uid)
+      void insist(pod)
+    },
     onDelete() {},
   })
-  /** As often as it takes: nothing else tells of this pod again. One that is gone needs nothing. */
+  /** Retries until the pod is gone. */
   const insist = (pod: BoundPod) =>
     eventually(
       `the end of ${pod.metadata.name}`,

@@ -196,7 +196,7 @@ export async function operatorPlane(t: Test, plane: TestCluster) {
             const all = await events(name)
             return all.some((e) => what.test(e)) ? all : undefined
           },
-          PATIENCE_MS, // events leave the API server to everything else
+          PATIENCE_MS, // the operator sends its events after everything else
           PAUSE_MS,
         ),
       /** An operator for this namespace alone, with a lease of its own and the rights that the chart gives it. */

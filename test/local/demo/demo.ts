@@ -9,7 +9,7 @@ import { processesOf } from '../../support/platform-process.ts'
 import { slowEncoderPath } from '../../support/slow-ffmpeg.ts'
 
 /**
- * `make demo` that does not come to its end; test/demo/check.ts lets it. Takes over 20 s: each case of Ctrl-C starts the
+ * `make demo` that fails or is stopped; test/demo/check.ts has it run to its end. Takes over 20 s: each case of Ctrl-C starts the
  * whole platform.
  */
 
@@ -39,7 +39,7 @@ t.test('a failure is a sentence and exit status 1', async (t: Test) => {
 const isUploading = async (output: string) => /^Signed in/m.test(output)
 const isConverting = async () => (await processesOf(folder)).some((p) => /ffmpeg -readrate/.test(p))
 for (const [moment, isThere] of Object.entries({ upload: isUploading, conversion: isConverting })) {
-  t.test(`Ctrl-C in the middle of the ${moment} stops everything at once`, async (t: Test) => {
+  t.test(`Ctrl-C in the middle of the ${moment} stops everything before the conversion ends`, async (t: Test) => {
     // The conversion would take minutes: who waited for its end would be found out.
     const { child, ended, output } = demo(t, { VIDEO: clip, PATH: await slowEncoderPath(folder, 0.05) })
     await eventually(`the ${moment}`, async () => {

@@ -109,6 +109,19 @@ eachKind((t, kit) => {
   }
   type World = ReturnType<typeof world>
 
+  /** The Job is being collected, which its cache does not show, until that is over. */
+  function collected(w: World) {
+    const { get } = w.cluster
+    const collection = { isOver: false }
+    w.cluster.get = async <T extends KubeObject>(resource: Resource, at: ObjectKey) => {
+      const found = await get<T>(resource, at)
+      const deletionTimestamp = '2026-01-01T06:00:00Z'
+      if (!found || resource !== JOBS || collection.isOver) return found
+      return { ...found, metadata: { ...found.metadata, deletionTimestamp } }
+    }
+    return collection
+  }
+
   /** Another reconciler of the same world, which sees it through caches of its own. */
   function reconcilerOf(w: World, caches: Partial<World['caches']>, since = new Date(0)) {
     const reconcile = reconcileProgram({
@@ -359,19 +372,28 @@ eachKind((t, kit) => {
     await w.settle()
     w.setJob(complete)
     await turn()
-    const { get } = w.cluster
-    let isCollected = true
-    w.cluster.get = async <T extends KubeObject>(resource: Resource, at: ObjectKey) => {
-      const found = await get<T>(resource, at)
-      const deletionTimestamp = '2026-01-01T06:00:00Z'
-      if (!found || resource !== JOBS || !isCollected) return found
-      return { ...found, metadata: { ...found.metadata, deletionTimestamp } }
-    }
+    const collection = collected(w)
     await w.once()
     t.match(w.seen()?.status, { phase: 'Pending', conditions: [{ status: 'Unknown', reason: 'Creating' }] })
-    isCollected = false // the pod was deleted by hand
+    collection.isOver = true // the pod was deleted by hand
     await w.once()
     t.equal(w.reason(), 'ResultMissing')
+  })
+
+  t.test('nor is a resource condemned while its Job is collected with a pod that never started', async (t) => {
+    const w = world()
+    await w.settle()
+    w.addPod('p1')
+    w.store.setStatus<Pod>(PODS, { namespace: 'media', name: 'p1' }, { phase: 'Failed', reason: 'OutOfcpu' })
+    w.store.delete(PODS, { namespace: 'media', name: 'p1' }, { graceSeconds: 30 })
+    w.setJob({ conditions: [{ type: 'Failed', status: 'True', reason: 'BackoffLimitExceeded' }], failed: 1 })
+    await turn()
+    const collection = collected(w)
+    await w.once()
+    t.match(w.seen()?.status, { phase: 'Pending', conditions: [{ status: 'Unknown', reason: 'Creating' }] })
+    collection.isOver = true
+    await w.once()
+    t.equal(w.reason(), 'BackoffLimitExceeded')
   })
 
   t.test('a final verdict waits for what the pod said, even if the cache has not heard it yet', async (t) => {
