@@ -121,7 +121,7 @@ module.exports = {
     adapter('only-the-adapter-imports-s3', 'minio', '^lib/runtime/object-store/s3'),
     adapter('only-the-adapter-imports-nats', 'nats', '^lib/runtime/event-bus/nats'),
     adapter('only-the-adapter-imports-kubernetes', '@kubernetes/client-node', '^lib/runtime/kube/'),
-    adapter('only-the-adapter-imports-jose', 'jose', '^api/(auth/|invitations/token)'),
+    adapter('only-the-adapter-imports-jose', 'jose', '^api/(auth/|features/invitations/token)'),
   ],
   options: {
     tsPreCompilationDeps: 'specify',

@@ -8,6 +8,7 @@ import { openRefusals } from './audit/refusals.ts'
 import { openAuth } from './auth/open-auth.ts'
 import type { ApiConfig } from './config.ts'
 import type { Database } from './db/db.ts'
+import { openLinks } from './features/media/delivery/links.ts'
 import { openMetrics } from './health/metrics.ts'
 import { probes } from './health/probes.ts'
 import { readiness } from './health/readiness.ts'
@@ -16,7 +17,6 @@ import { openServer } from './http/open-server.ts'
 import { openBodies } from './limits/bodies.ts'
 import { openLimits } from './limits/limits.ts'
 import { openSharedCounters } from './limits/queries.ts'
-import { openLinks } from './media/delivery/links.ts'
 
 export interface RunningApi {
   publicUrl: string

@@ -32,6 +32,7 @@ export interface PageServer {
 }
 
 const require = createRequire(import.meta.url)
+const WEB = join(import.meta.dirname, '../web')
 const SCRIPTS = [
   ...['page', 'client', 'dom', 'words', 'item', 'media-details', 'picture', 'hls-settings'],
   ...[
@@ -67,14 +68,14 @@ const PARTS = [
   'icon.svg',
 ]
 const FILES: Record<string, string> = {
-  '/': join(import.meta.dirname, 'page/index.html'),
-  ...Object.fromEntries(PARTS.map((name) => [`/${name}`, join(import.meta.dirname, 'page', name)])),
+  '/': join(WEB, 'index.html'),
+  ...Object.fromEntries(PARTS.map((name) => [`/${name}`, join(WEB, name)])),
   '/thumbhash.js': require.resolve('thumbhash'),
   '/hls.js': require.resolve('hls.js/dist/hls.min.mjs'),
   '/hls.worker.js': require.resolve('hls.js/dist/hls.worker.js'),
 }
 /** The landing page of every invitation link, `/i/{slug}`. It asks the API about the slug. */
-const INVITATION = join(import.meta.dirname, 'page/invitation.html')
+const INVITATION = join(WEB, 'invitation.html')
 const TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',

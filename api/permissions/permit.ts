@@ -1,9 +1,9 @@
 import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Refusals } from '../audit/refusals.ts'
+import type { Member } from '../features/organizations/queries.ts'
 import type { AuthedInput, Context } from '../http/route.ts'
 import { notFound } from '../http/validate.ts'
-import type { Member } from '../organizations/queries.ts'
 import { ACTIONS, type Action, type MemberFor, type ResourceOf, ruleOf } from './actions.ts'
 import { type ActionRule, type Asking, decide, needsMembership, type Reason } from './rule.ts'
 

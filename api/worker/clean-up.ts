@@ -3,8 +3,8 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import { deleteOldSessions } from '../auth/queries.ts'
 import type { Database, Tx } from '../db/db.ts'
+import { expireUploads } from '../features/media/uploads/release.ts'
 import { deleteOldIdempotencyKeys } from '../http/idempotency-queries.ts'
-import { expireUploads } from '../media/uploads/release.ts'
 import { deleteOldEvents } from './queries.ts'
 
 const BATCH = 1000

@@ -1,5 +1,5 @@
 import type { Database, Tx } from '../db/db.ts'
-import { type ConversionSeen, progressMove, type RunningConversion } from '../media/conversion/plan.ts'
+import { type ConversionSeen, progressMove, type RunningConversion } from '../features/media/conversion/plan.ts'
 
 interface Rows<K> {
   /** Locks the row of a run that is not over, because what may be written depends on it. */

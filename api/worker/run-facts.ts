@@ -1,6 +1,6 @@
 import type { RunProgress, RunStatus } from '../../crds/run.ts'
 import type { ConversionProgress } from '../db/schema/media.ts'
-import type { Run } from '../media/conversion/plan.ts'
+import type { Run } from '../features/media/conversion/plan.ts'
 
 /** What every kind that runs a program says of its run. */
 export const runOf = ({ attempts, startTime }: RunStatus): Run => ({

@@ -1,5 +1,5 @@
 import { Client } from 'undici'
-import { STEP } from '../../api/albums/plan.ts'
+import { STEP } from '../../api/features/albums/plan.ts'
 import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { inWorld, median, type World } from './world.ts'
 

@@ -25,7 +25,7 @@ const key = new URLSearchParams(new URL(page.link()).hash.slice(1)).get('key') ?
 /** What the API got next, and how to answer it. */
 const next = () => once(api, 'request') as Promise<[IncomingMessage, import('node:http').ServerResponse]>
 
-const folder = fileURLToPath(new URL('../../local/page/', import.meta.url))
+const folder = fileURLToPath(new URL('../../web/', import.meta.url))
 const TYPES: Record<string, RegExp> = { '.js': /javascript/, '.css': /css/, '.svg': /svg/, '.html': /html/ }
 const parts = (await readdir(folder)).filter((name) => extname(name) !== '.html')
 for (const path of ['', 'i/K7M2QX9A', ...parts, 'hls.js', 'hls.worker.js', 'thumbhash.js']) {

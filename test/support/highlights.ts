@@ -1,5 +1,5 @@
-import { highlightRenderName } from '../../api/highlights/render/render-spec.ts'
-import { startRender } from '../../api/highlights/render/start.ts'
+import { highlightRenderName } from '../../api/features/highlights/render/render-spec.ts'
+import { startRender } from '../../api/features/highlights/render/start.ts'
 import { HIGHLIGHT_RENDERS, type HighlightRender } from '../../crds/highlight-render.ts'
 import type { RunStatus } from '../../crds/run.ts'
 import type { HighlightManifest } from '../../lib/contract/highlight-manifest.ts'

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { newSlug } from '../../api/invitations/slug.ts'
+import { newSlug } from '../../api/features/invitations/slug.ts'
 import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { aPerson, type Person, type TestApi } from './api.ts'
 

@@ -51,7 +51,7 @@ const TABLE: Record<Action, readonly (string | null)[]> = {
   'album.create': ['owner', 'admin', 'member'],
   'album.list': ['owner', 'admin', 'member'],
   'album.list_all': ['owner', 'admin'],
-  // Of an album for nobody; test/api/albums/policy.ts has the others.
+  // Of an album for nobody; test/api/features/albums/policy.ts has the others.
   'album.read': ['owner', 'admin', 'uploader'],
   'album.update': ['owner', 'admin', 'uploader'],
   'album.add_media': ['owner', 'admin', 'uploader'],
@@ -79,7 +79,7 @@ const TABLE: Record<Action, readonly (string | null)[]> = {
   'highlight.create_in_album': ['owner', 'admin', 'uploader'],
   'highlight.list': ['owner', 'admin', 'member'],
   'highlight.list_all': ['owner', 'admin'],
-  // Of a highlight without an album; test/api/highlights/policy.ts has the others.
+  // Of a highlight without an album; test/api/features/highlights/policy.ts has the others.
   'highlight.read': ['owner', 'admin', 'uploader'],
   'highlight.delete': ['owner', 'admin', 'uploader'],
   'music_track.list': ['owner', 'admin', 'member', null],

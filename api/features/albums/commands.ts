@@ -1,0 +1,226 @@
+import type { EventPayload } from '../../../lib/contract/events.ts'
+import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import type { AuditDetails } from '../../audit/queries.ts'
+import type { AlbumRow } from '../../db/schema/albums.ts'
+import type { EventRow } from '../../db/schema/events.ts'
+import { found, type Write } from '../../http/in-organization.ts'
+import { invalid, notFound } from '../../http/validate.ts'
+import { refuseArchived } from '../events/policy.ts'
+import { findEvent } from '../events/queries.ts'
+import { lockWithCounterpart } from '../media/deletion/queries.ts'
+import { livePhotoOf } from '../media/pairing-plan.ts'
+import { type CreateAlbum, fieldsOf, NEEDS_EVENT, type UpdateAlbum } from './album.ts'
+import { MOST_ITEMS, movesOf } from './plan.ts'
+import { refuseArchivedAlbum } from './policy.ts'
+import {
+  type AlbumItem,
+  countPlaces,
+  deleteItem,
+  findAlbum,
+  findItem,
+  findShown,
+  insertAlbum,
+  insertItem,
+  listPlaces,
+  moveItems,
+  type SeenAlbum,
+  type ShownAlbum,
+  setCaption,
+  setCover,
+  updateAlbum,
+} from './queries.ts'
+
+/** Whether an album in ARCHIVE is read-only. It was not always, so an installation may switch it off for old clients. */
+export interface Archive {
+  isReadOnly: boolean
+}
+
+export async function createAlbum(request: Write<'album.create'>, given: CreateAlbum): Promise<ShownAlbum> {
+  const { tx, orgId, actor, announce, audit } = request
+  const { title, description, event_id: eventId = null, visibility } = given
+  if (eventId !== null) refuseArchived(await lockReadableEvent(request, eventId))
+  const id = newUuid()
+  const columns = { title, description, visibility: visibility ?? undefined }
+  const row = await insertAlbum(tx, { id, orgId, ownerId: actor.userId, eventId, ...columns })
+  if (!row) {
+    const details = [{ field: 'body.event_id', issue: 'has an album already' }]
+    throw new Problem('CONFLICT', 'The event has an album already', { details })
+  }
+  await announce('AlbumCreated', row, {
+    ...idsOf(row),
+    owner_id: formatId('user', row.ownerId),
+    event_id: eventId && formatId('event', eventId),
+    title: row.title,
+    status: row.status,
+    visibility: row.visibility,
+  })
+  await audit('ALBUM_CREATE', row)
+  return show(request, row)
+}
+
+async function lockReadableEvent({ tx, orgId, can }: Write<'album.create'>, id: Uuid): Promise<EventRow> {
+  const event = await findEvent(tx, orgId, id, { lock: 'share' })
+  if (!event || !can('event.read', event)) throw notFound('body.event_id')
+  return event
+}
+
+export async function changeAlbum(
+  request: Write<'album.update'>,
+  id: Uuid,
+  changes: UpdateAlbum,
+  archive: Archive,
+): Promise<ShownAlbum> {
+  const album = await lockForChange(request, id, archive)
+  const { cover_media_id: cover, ...columns } = changes
+  if (columns.visibility === 'participants' && album.eventId === null) {
+    throw invalid([{ field: 'body.visibility', issue: NEEDS_EVENT }])
+  }
+  if (cover !== undefined && !(await setCover(request.tx, id, cover))) throw notFound('body.cover_media_id')
+  const row = await updateAlbum(request.tx, id, columns)
+  await record(request, row, { change: 'details' }, { operation: 'update', fields: fieldsOf(changes).join() })
+  return show(request, row)
+}
+
+/** Setting the status that the album has changes nothing and sends no notification. */
+export async function setStatus(
+  request: Write<'album.set_status'>,
+  id: Uuid,
+  status: AlbumRow['status'],
+): Promise<AlbumRow> {
+  const { tx, orgId, actor, permit } = request
+  const album = permit(found(await findAlbum(tx, { orgId, id, callerId: actor.userId, lock: true })))
+  if (album.status === status) return album
+  const row = await updateAlbum(tx, id, { status })
+  await record(request, row, { change: 'status' }, { operation: 'status', from: album.status, to: status })
+  return row
+}
+
+/** Adds either half of a Live Photo as its image. */
+export async function addMedia(
+  request: Write<'album.add_media'>,
+  id: Uuid,
+  given: { mediaId: Uuid; caption: string | null },
+  archive: Archive,
+): Promise<AlbumItem> {
+  const { tx, actor } = request
+  await lockForChange(request, id, archive)
+  const mediaId = await holdMedia(request, given.mediaId)
+  const row = await insertItem(tx, id, { mediaId, caption: given.caption, addedBy: actor.userId })
+  if (!row) {
+    const details = [{ field: 'body.media_id', issue: 'is in the album already' }]
+    throw new Problem('CONFLICT', 'The album has this media item already', { details })
+  }
+  if ((await countPlaces(tx, id)) > MOST_ITEMS) {
+    throw new Problem(
+      'QUOTA_EXCEEDED',
+      `An album has at most ${MOST_ITEMS} media items, recently deleted ones included`,
+    )
+  }
+  await recordItem(request, row, { change: 'media_added', operation: 'add_media', mediaId })
+  return found(await findItem(tx, id, mediaId))
+}
+
+/** Resolves with the id of the item. From now on the media item is neither deleted nor paired. */
+async function holdMedia({ tx, orgId }: Pick<Write<'album.add_media'>, 'tx' | 'orgId'>, id: Uuid): Promise<Uuid> {
+  const locked = await lockWithCounterpart(tx, orgId, id, 'share')
+  if (!locked || locked.row.deletedAt !== null) throw notFound('body.media_id')
+  const [half, counterpart] = locked.all
+  return (half && counterpart && livePhotoOf(half, counterpart)?.image.id) ?? id
+}
+
+export async function removeMedia(
+  request: Write<'album.update'>,
+  id: Uuid,
+  mediaId: Uuid,
+  archive: Archive,
+): Promise<void> {
+  const { tx } = request
+  await lockForChange(request, id, archive)
+  if (!(await deleteItem(tx, id, mediaId))) throw notFound()
+  const row = await updateAlbum(tx, id)
+  await recordItem(request, row, { change: 'media_removed', operation: 'remove_media', mediaId })
+}
+
+export async function captionMedia(
+  request: Write<'album.update'>,
+  id: Uuid,
+  { mediaId, caption }: { mediaId: Uuid; caption: string | null },
+  archive: Archive,
+): Promise<AlbumItem> {
+  const { tx } = request
+  await lockForChange(request, id, archive)
+  if (!(await setCaption(tx, id, mediaId, caption))) throw notFound()
+  const row = await updateAlbum(tx, id)
+  await recordItem(request, row, { change: 'caption', operation: 'caption', mediaId })
+  return found(await findItem(tx, id, mediaId))
+}
+
+/** The order that the album has already changes nothing and sends no notification. */
+export async function reorderMedia(
+  request: Write<'album.update'>,
+  id: Uuid,
+  wanted: Uuid[],
+  archive: Archive,
+): Promise<void> {
+  const { tx } = request
+  await lockForChange(request, id, archive)
+  const moves = movesOf(await listPlaces(tx, id), wanted)
+  if (moves?.length === 0) return
+  if (!moves || !(await moveItems(tx, id, moves))) {
+    throw new Problem('REORDER_MISMATCH', 'The order must name each media item of the album once; load the album again')
+  }
+  const row = await updateAlbum(tx, id)
+  await record(request, row, { change: 'media_reordered' }, { operation: 'reorder', moved: moves.length })
+}
+
+type Changing = Pick<Write<'album.update'>, 'tx' | 'orgId' | 'actor'> & { permit(row: SeenAlbum): SeenAlbum }
+
+/** In the order of the locks: the event, then the album. Refuses what is read-only. */
+async function lockForChange(request: Changing, id: Uuid, archive: Archive): Promise<SeenAlbum> {
+  const { tx, orgId, actor } = request
+  const wanted = { orgId, id, callerId: actor.userId }
+  const { eventId } = found(await findAlbum(tx, wanted))
+  const event = eventId === null ? undefined : found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
+  const album = request.permit(found(await findAlbum(tx, { ...wanted, lock: true })))
+  if (event) refuseArchived(event)
+  if (archive.isReadOnly) refuseArchivedAlbum(album)
+  return album
+}
+
+type Recording = Pick<Write<'album.update'>, 'actor' | 'announce' | 'audit'>
+type Updated = EventPayload<'AlbumUpdated'>
+
+/** Announces a change of an album, and writes it to the audit log. */
+async function record(
+  { actor, announce, audit }: Recording,
+  row: AlbumRow,
+  { change, mediaId = null }: { change: Updated['change']; mediaId?: Uuid | null },
+  details: AuditDetails,
+): Promise<void> {
+  await announce('AlbumUpdated', row, {
+    ...idsOf(row),
+    actor_id: formatId('user', actor.userId),
+    change,
+    media_id: mediaId && formatId('media', mediaId),
+    status: row.status,
+    visibility: row.visibility,
+  })
+  await audit('ALBUM_ACTION', row, details)
+}
+
+const recordItem = (
+  request: Recording,
+  row: AlbumRow,
+  { change, operation, mediaId }: { change: Updated['change']; operation: string; mediaId: Uuid },
+) => record(request, row, { change, mediaId }, { operation, media_id: formatId('media', mediaId) })
+
+const show = async (
+  { tx, orgId, actor }: Pick<Write<'album.update'>, 'tx' | 'orgId' | 'actor'>,
+  { id }: AlbumRow,
+): Promise<ShownAlbum> => found(await findShown(tx, { orgId, id, by: 'album', callerId: actor.userId }))
+
+const idsOf = ({ id, orgId }: AlbumRow) => ({
+  album_id: formatId('album', id),
+  org_id: formatId('organization', orgId),
+})

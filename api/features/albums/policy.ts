@@ -1,0 +1,94 @@
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import type { AlbumStatus, AlbumVisibility } from '../../db/schema/albums.ts'
+import type { EventStatus } from '../../db/schema/events.ts'
+import { member, organizationAdmin } from '../../permissions/facts.ts'
+import { allOf, anyOf, fact, on, onOrganization } from '../../permissions/rule.ts'
+
+/** Who sees an album besides its owner and the administrators of the organization. */
+export type Audience = 'members' | 'participants' | 'managers'
+
+/** The only place that decides it: lists, details, media, events and their comments all ask here. */
+export const audienceOf = ({ status, visibility }: Shown): Audience =>
+  status === 'PUBLIC' ? AUDIENCES[visibility] : 'managers'
+const AUDIENCES = {
+  organization: 'members',
+  participants: 'participants',
+  private: 'managers',
+} as const satisfies Record<AlbumVisibility, Audience>
+
+type Shown = { status: AlbumStatus; visibility: AlbumVisibility }
+type Owned = { ownerId: Uuid }
+/** `isParticipant`: whether the caller has accepted an invitation to the album's event. */
+type Visible = Owned & Shown & { isParticipant: boolean }
+/** `ownerIsMember`: whether the owner of the album is still a member of its organization. */
+type Kept = Owned & { ownerIsMember: boolean }
+/** `eventStatus` is null without an event. */
+type Joined = Visible & { eventStatus: EventStatus | null }
+
+const albumOwner = fact<Owned>('album_owner', 'the owner of the album', (a, row) => a.userId === row.ownerId)
+
+const forMembers = fact<Visible>(
+  'album_for_members',
+  'while it is PUBLIC with visibility `organization`',
+  (_, row) => audienceOf(row) === 'members',
+)
+const forParticipants = fact<Visible>(
+  'album_for_participants',
+  'while it is PUBLIC with visibility `participants`',
+  (_, row) => audienceOf(row) === 'participants',
+)
+const participant = fact<Visible>(
+  'event_participant',
+  'users who have accepted an invitation to its event',
+  (_, row) => row.isParticipant,
+)
+const eventPublished = fact<Joined>(
+  'album_event_not_draft',
+  'once the event is no draft',
+  (_, row) => row.eventStatus !== null && row.eventStatus !== 'draft',
+)
+
+const ownerLeft = fact<Kept>(
+  'album_owner_left',
+  'once the owner of the album has left the organization',
+  (_, row) => !row.ownerIsMember,
+)
+
+const mayManageAlbum = anyOf<Owned>(albumOwner, organizationAdmin)
+
+export const mayReadAlbum = anyOf<Visible>(
+  albumOwner,
+  organizationAdmin,
+  allOf<Visible>(member, forMembers),
+  allOf<Visible>(participant, forParticipants),
+)
+
+export const albumActions = {
+  'album.create': onOrganization('create an album', member),
+  'album.list': onOrganization('list the albums of an organization that one can see', member),
+  'album.list_all': onOrganization('list all albums of an organization', organizationAdmin),
+  'album.read': on('album', 'see an album and its media items', mayReadAlbum),
+  'album.update': on('album', 'change an album, its captions and its order, and remove media items', mayManageAlbum),
+  // Not an archived event: that is refused with its own code.
+  'album.add_media': on(
+    'album',
+    'add a media item to an album',
+    anyOf<Joined>(
+      albumOwner,
+      organizationAdmin,
+      allOf<Joined>(participant, anyOf<Joined>(forMembers, forParticipants), eventPublished),
+    ),
+  ),
+  // Otherwise an album whose owner has left would keep its status for ever.
+  'album.set_status': on(
+    'album',
+    'publish or archive an album',
+    anyOf<Kept>(albumOwner, allOf<Kept>(organizationAdmin, ownerLeft)),
+  ),
+} as const
+
+/** Nothing but the status of an archived album changes. Call it on the row that the transaction locked. */
+export function refuseArchivedAlbum(album: { status: AlbumStatus }): void {
+  if (album.status === 'ARCHIVE') throw new Problem('ALBUM_ARCHIVED', 'The album is archived and read-only')
+}

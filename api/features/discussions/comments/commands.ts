@@ -1,0 +1,229 @@
+import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
+import { Problem } from '../../../../lib/contract/problem.ts'
+import type { Tx } from '../../../db/db.ts'
+import type { CommentRow } from '../../../db/schema/comments.ts'
+import type { EventRow } from '../../../db/schema/events.ts'
+import { found, type Read, type Write } from '../../../http/in-organization.ts'
+import { invalid } from '../../../http/validate.ts'
+import { refuseArchived } from '../../events/policy.ts'
+import { findEvent } from '../../events/queries.ts'
+import { type Comment, formatTarget, type Target, toComment } from './comment.ts'
+import { excerptOf, MOST_MENTIONS } from './mentions.ts'
+import { type Changes, type Edit, planEdit } from './plan.ts'
+import { isReply, requireEditable } from './policy.ts'
+import {
+  editComment,
+  type FoundComment,
+  findAttachments,
+  findComment,
+  findItemIds,
+  findShown,
+  findTold,
+  holdMedia,
+  insertComment,
+  markDeleted,
+  type Thread,
+} from './queries.ts'
+import { type FoundTarget, findTarget, listReaders } from './targets.ts'
+
+/** A thread of an event, as the path names it. */
+export interface Place {
+  eventId: Uuid
+  target: Target | undefined
+}
+export interface PlaceOfOne extends Place {
+  id: Uuid
+}
+
+type Reading = Pick<Read<'comment.read'>, 'tx' | 'orgId' | 'actor' | 'permit' | 'permitAlso' | 'can'>
+
+/** The thread, unless the caller cannot see it. The comments on a deleted comment can still be read. */
+export async function openThread(request: Reading, place: Place): Promise<Thread & Target> {
+  const { event, target } = await open(request, place)
+  return threadOf(request, event, target)
+}
+
+export async function showComment(request: Reading, place: PlaceOfOne): Promise<Comment> {
+  const { event, target } = await open(request, place)
+  return show(request, event, place.id, target)
+}
+
+async function open(request: Reading, { eventId, target }: Place): Promise<{ event: EventRow; target: FoundTarget }> {
+  const { tx, orgId, permit } = request
+  const event = permit(found(await findEvent(tx, orgId, eventId)))
+  return { event, target: found(await findTarget(request, event, found(target))) }
+}
+
+const threadOf = (
+  { orgId, actor }: Pick<Reading, 'orgId' | 'actor'>,
+  event: EventRow,
+  { type, id, ids, sees }: FoundTarget,
+) => ({ orgId, eventId: event.id, callerId: actor.userId, type, id, ids, sees })
+
+export async function postComment(
+  request: Write<'comment.create'>,
+  { eventId, target: named }: Place,
+  given: Changes,
+): Promise<Comment> {
+  const { tx, orgId, actor, permit, announce, audit } = request
+  const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
+  const target = found(await findTarget(request, event, found(named), { lock: true }))
+  if (target.comment?.deletedAt) found(undefined)
+  refuseArchived(event)
+  if (target.comment && isReply(target.comment)) {
+    throw invalid([{ field: 'path.action_id', issue: 'is a reply, which cannot be replied to' }])
+  }
+  const edit = planEdit(given)
+  await requireMentionable(request, event, target, edit, given)
+  const content = await holdContent(request, edit)
+  const { type: targetType, id: targetId, audience, mediaId } = target
+  const row = await insertComment(tx, {
+    ...content,
+    ...{ orgId, eventId, targetType, targetId, mediaId, audience, authorId: actor.userId },
+  })
+  await announce('CommentPosted', row, {
+    ...idsOf(row),
+    author_id: formatId('user', row.authorId),
+    target_type: targetType,
+    target_id: formatTarget(target),
+    audience,
+  })
+  await tellMentioned(request, row, content.mentions)
+  await audit('COMMENT_CREATE', row, { event_id: formatId('event', eventId) })
+  return show(request, event, row.id, target)
+}
+
+/** An edit of a comment to what it is already changes nothing. */
+export async function changeComment(
+  request: Write<'comment.edit'>,
+  place: PlaceOfOne,
+  changes: Changes,
+): Promise<Comment> {
+  const { tx, permit, audit } = request
+  const { event, comment } = await lockComment(request, place)
+  permit(comment)
+  const target = found(await findTarget(request, event, { type: comment.targetType, id: comment.targetId }))
+  refuseArchived(event)
+  requireEditable(comment)
+  const mediaIds = await findAttachments(tx, comment.id)
+  const edit = planEdit(changes, { ...comment, mediaIds })
+  if (!edit.isChange) return show(request, event, comment.id, target)
+  // The audience of the comment, which stays what it was, and not that of new comments on its target: the media item may
+  // have left the album since, or come into it.
+  await requireMentionable(request, event, comment, edit, changes)
+  const content = await holdContent(request, edit)
+  const told = new Set([...comment.mentions, ...(await findTold(tx, comment.id))])
+  const row = await editComment(tx, { ...comment, mediaIds }, content)
+  const untold = edit.added.filter((id) => !told.has(id))
+  await tellMentioned(request, row, untold)
+  await audit('EVENT_ACTION', event, { operation: 'edit comment', comment_id: formatId('comment', row.id) })
+  return show(request, event, row.id, target)
+}
+
+/**
+ * Also where the caller no longer reaches what the comment is about, and by an administrator also of an archived event:
+ * what must go can be removed.
+ */
+export async function deleteComment(
+  request: Write<'comment.delete'>,
+  place: PlaceOfOne,
+  reason: string | null,
+): Promise<void> {
+  const { tx, actor, permit, can, audit } = request
+  const { event, comment } = await lockComment(request, place)
+  permit(comment)
+  if (!can('comment.delete_archived', comment)) refuseArchived(event)
+  await markDeleted(tx, comment.id, { by: actor.userId, reason })
+  await audit('COMMENT_DELETE', comment, { event_id: formatId('event', event.id) })
+}
+
+type Changing = Pick<Write<'comment.edit'>, 'tx' | 'orgId' | 'actor'>
+
+/** In the order of the locks: the event, then the comment. */
+async function lockComment(
+  { tx, orgId }: Changing,
+  { eventId, target, id }: PlaceOfOne,
+): Promise<{ event: EventRow; comment: FoundComment }> {
+  const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
+  const comment = found(await findComment(tx, { orgId, eventId, id, lock: 'update' }))
+  const isThere = comment.deletedAt === null && (await isAbout(tx, comment, target))
+  return { event, comment: found(isThere ? comment : undefined) }
+}
+
+/** Also by the other half of a Live Photo: the comment may be older than the pairing. */
+async function isAbout(tx: Tx, { orgId, targetType, targetId }: FoundComment, named: Target | undefined) {
+  if (named?.type !== targetType) return false
+  if (named.id === targetId) return true
+  return targetType === 'media' && (await findItemIds(tx, orgId, named.id)).includes(targetId)
+}
+
+/** Throws unless all who are mentioned anew are members who can see what they are told of. */
+async function requireMentionable(
+  { tx, orgId }: Changing,
+  event: EventRow,
+  { audience }: Pick<FoundTarget, 'audience'>,
+  { content, added }: Edit,
+  { mentions }: Changes,
+): Promise<void> {
+  if (content.mentions.length > MOST_MENTIONS) {
+    throw invalid([{ field: 'body.mentions', issue: `must be at most ${MOST_MENTIONS}, with those of the body` }])
+  }
+  if (added.length === 0) return
+  const able = new Set(await listReaders(tx, { orgId, event, audience, userIds: added }))
+  const refused = added.filter((id) => !able.has(id))
+  if (refused.length === 0) return
+  throw invalid(
+    refused.map((id) => {
+      const place = mentions?.indexOf(id) ?? -1
+      const field = place < 0 ? 'body.body' : `body.mentions.${place}`
+      return { field, issue: 'mentions a user who is not a member who can see the comment' }
+    }),
+  )
+}
+
+/** The content, whose media items stay until the transaction ends. A purge may have taken one that was attached. */
+async function holdContent({ tx, orgId }: Changing, { content, attached }: Edit): Promise<Edit['content']> {
+  if (content.mediaIds.length === 0) return content
+  const held = await holdMedia(tx, orgId, content.mediaIds)
+  const visible = new Set(held.filter(({ isVisible }) => isVisible).map(({ id }) => id))
+  const missing = attached.filter((id) => !visible.has(id))
+  if (missing.length > 0) {
+    const details = missing.map((id) => ({
+      field: `body.media_ids.${content.mediaIds.indexOf(id)}`,
+      issue: 'is not available',
+    }))
+    throw new Problem('MEDIA_NOT_AVAILABLE', 'A media item is not available', { details })
+  }
+  const there = new Set(held.map(({ id }) => id))
+  return { ...content, mediaIds: content.mediaIds.filter((id) => there.has(id)) }
+}
+
+/** An author who mentions themselves is not told. */
+async function tellMentioned(
+  { announce }: Pick<Write<'comment.edit'>, 'announce'>,
+  row: CommentRow,
+  userIds: readonly Uuid[],
+): Promise<void> {
+  const about = { ...idsOf(row), author_id: formatId('user', row.authorId), excerpt: excerptOf(row.body) }
+  for (const id of userIds.filter((one) => one !== row.authorId)) {
+    await announce('USER_MENTIONED', row, { ...about, mentioned_user_id: formatId('user', id) })
+  }
+}
+
+async function show(
+  request: Omit<Reading, 'permit'>,
+  event: EventRow,
+  id: Uuid,
+  target: FoundTarget,
+): Promise<Comment> {
+  const row = await findShown(request.tx, id, threadOf(request, event, target))
+  // Throws Denied if it is there and the album hides it: its target may be attached to a comment that the caller sees.
+  if (!row) await findTarget(request, event, { type: 'comment', id })
+  return toComment(found(row), target)
+}
+
+const idsOf = ({ id, orgId, eventId }: CommentRow) => ({
+  comment_id: formatId('comment', id),
+  event_id: formatId('event', eventId),
+  org_id: formatId('organization', orgId),
+})

@@ -1,0 +1,152 @@
+import * as z from 'zod'
+import { formatId, type IdKind } from '../../../../lib/contract/ids.ts'
+import type { TargetType } from '../../../db/schema/comments.ts'
+import { bodyId, outputId, outputTime, pathId, pathIdOf, pathWord, text, timestamp } from '../../../http/schemas.ts'
+import { type FoundReactions, OwnReaction, ReactionCounts, toCounts, toOwnReaction } from '../reactions/reaction.ts'
+import { MOST_MENTIONS } from './mentions.ts'
+import type { Changes } from './plan.ts'
+import type { ShownComment } from './queries.ts'
+
+const MOST_MEDIA = 4
+
+/** The event itself is `meta`. */
+export const TARGET_TYPES = ['meta', 'comment', 'media'] as const satisfies TargetType[]
+
+/** What the ids of targets are ids of. */
+const KINDS = { meta: 'event', comment: 'comment', media: 'media' } as const satisfies Record<TargetType, IdKind>
+
+export interface Target {
+  type: TargetType
+  id: string
+}
+export const formatTarget = ({ type, id }: Target): string => formatId(KINDS[type], id)
+
+export const kindOf = (type: TargetType): IdKind => KINDS[type]
+
+export const OneEvent = z.object({ org_id: pathId('organization'), event_id: pathId('event') })
+
+export const InThread = OneEvent.extend({
+  action_destination: pathWord(TARGET_TYPES, {
+    id: 'CommentDestination',
+    description: 'What the comments are about: the event itself (`meta`), a comment, or a media item of the event',
+  }),
+  action_id: pathIdOf('Identifier of the event (for `meta`), of the comment or of the media item', [
+    'event',
+    'comment',
+    'media',
+  ]),
+})
+export const OneComment = InThread.extend({ comment_id: pathId('comment') })
+
+/** Undefined for an id of another kind. */
+export function targetOf(params: z.output<typeof InThread>): Target | undefined {
+  const type = params.action_destination
+  const id = params.action_id.find(({ kind }) => kind === KINDS[type])?.id
+  return id === undefined ? undefined : { type, id }
+}
+
+const Body = text(1, 4000).meta({ description: 'Plain text. `@user_id` mentions a member' })
+const MediaIds = z
+  .array(bodyId('media'))
+  .max(MOST_MEDIA)
+  .refine((ids) => new Set(ids).size === ids.length, 'must not have the same media item twice')
+  .meta({ uniqueItems: true })
+  .nullish()
+const Mentions = z
+  .array(bodyId('user'))
+  .max(MOST_MENTIONS)
+  .nullish()
+  .meta({ description: `Added to those whom the body mentions; at most ${MOST_MENTIONS} together` })
+
+export const NewComment = z.object({ body: Body, media_ids: MediaIds, mentions: Mentions })
+
+const FIELDS = ['body', 'media_ids', 'mentions'] as const satisfies (keyof Changes)[]
+
+export const CommentEdit = z
+  .object({ body: Body.optional(), media_ids: MediaIds, mentions: Mentions })
+  .refine((changes) => FIELDS.some((name) => changes[name] !== undefined), 'names no field that can be changed')
+  .meta({ minProperties: 1 })
+
+const Reason = text(1, 500).nullish().meta({ description: 'Why the comment is deleted' })
+export const CommentDeletion = z.object({ reason: Reason })
+export const CommentDeletionQuery = z.object({
+  reason: text(1, 500).optional().meta({ description: 'The same as in the body, which counts if both have one' }),
+})
+
+const CommentTarget = z
+  .object({ type: z.enum(TARGET_TYPES).meta({ id: 'CommentTargetType' }), id: z.string() })
+  .meta({ id: 'CommentTarget', description: 'What the comment is about; for `meta` the id is that of the event' })
+
+/** What the comments of a list are about. */
+export const ThreadTarget = CommentTarget.extend({
+  reaction_counts: ReactionCounts,
+  my_reaction: OwnReaction.nullable(),
+}).meta({
+  id: 'ThreadTarget',
+  description: 'What the comments are about, with the reactions to it; of a Live Photo those to both halves',
+})
+
+export const toThreadTarget = (target: Target, { counts, own }: FoundReactions): z.input<typeof ThreadTarget> => ({
+  type: target.type,
+  id: formatTarget(target),
+  reaction_counts: toCounts(counts),
+  my_reaction: toOwnReaction(own),
+})
+
+export const Comment = z
+  .object({
+    comment_id: outputId('comment'),
+    event_id: outputId('event'),
+    target: CommentTarget,
+    author_id: outputId('user'),
+    author_name: z
+      .string()
+      .nullable()
+      .meta({ description: 'Null if the author has left the organization, and of a deleted comment' }),
+    body: z
+      .string()
+      .meta({ description: 'Plain text: escape it where markup is shown. Empty if the comment is deleted' }),
+    media_ids: z.array(outputId('media')).meta({ description: 'Deleted media items are left out' }),
+    mentions: z.array(outputId('user')),
+    reply_count: z
+      .int()
+      .min(0)
+      .max(2 ** 31 - 1),
+    edited: z.boolean(),
+    deleted: z.boolean().meta({
+      description:
+        'Deleted comments are shown as long as they have replies: with an empty body and no name, media or mentions',
+    }),
+    created_at: outputTime(),
+    updated_at: outputTime(),
+    reaction_counts: ReactionCounts,
+    my_reaction: OwnReaction.nullable(),
+  })
+  .meta({ id: 'Comment' })
+export type Comment = z.input<typeof Comment>
+
+const contentOf = (row: ShownComment) => ({
+  author_name: row.authorName,
+  body: row.body,
+  media_ids: row.mediaIds.map((id) => formatId('media', id)),
+  mentions: row.mentions.map((id) => formatId('user', id)),
+  edited: row.version > 1,
+  deleted: false,
+})
+
+/** What a deletion leaves of the content. The body and its attachments must not get out. */
+const TOMBSTONE = { author_name: null, body: '', media_ids: [], mentions: [], edited: false, deleted: true }
+
+/** A comment of the thread on `target`. */
+export const toComment = (row: ShownComment, target: Target): Comment => ({
+  comment_id: formatId('comment', row.id),
+  event_id: formatId('event', row.eventId),
+  target: { type: target.type, id: formatTarget(target) },
+  author_id: formatId('user', row.authorId),
+  ...(row.deletedAt === null ? contentOf(row) : TOMBSTONE),
+  reply_count: row.replyCount,
+  created_at: timestamp(new Date(row.createdAt)),
+  updated_at: timestamp(row.updatedAt),
+  reaction_counts: toCounts(row.reactionCounts),
+  my_reaction: toOwnReaction(row.myReaction),
+})

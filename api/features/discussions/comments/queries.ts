@@ -1,0 +1,320 @@
+import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, type Placeholder, sql } from 'drizzle-orm'
+import { unionAll } from 'drizzle-orm/pg-core'
+import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import type { Tx } from '../../../db/db.ts'
+import { afterCursor, microseconds } from '../../../db/keyset.ts'
+import { prepared } from '../../../db/prepared.ts'
+import { type AlbumRow, albums } from '../../../db/schema/albums.ts'
+import {
+  type Audience,
+  type CommentRow,
+  commentMedia,
+  comments,
+  commentVersions,
+  type TargetType,
+} from '../../../db/schema/comments.ts'
+import { type EventRow, eventParticipants, events } from '../../../db/schema/events.ts'
+import { media } from '../../../db/schema/media.ts'
+import { memberships } from '../../../db/schema/organizations.ts'
+import type { PageWanted } from '../../../http/page.ts'
+import { type ItemIds, itemIdsOf } from '../../media/pairing-plan.ts'
+import type { Member } from '../../organizations/queries.ts'
+import { ownReaction, reactionCounts } from '../reactions/counts.ts'
+import type { Counts, OwnReactionRow } from '../reactions/reaction.ts'
+import type { Content } from './plan.ts'
+import type { Places } from './policy.ts'
+
+/** A comment in whatever state, with what decisions on it need of its event. */
+export type FoundComment = CommentRow &
+  Pick<EventRow, 'ownerId' | 'status'> & {
+    /** Whether the time to edit it is over, by the clock of the database as the transaction began. */
+    isPastEdit: boolean
+  }
+
+interface OneComment {
+  orgId: Uuid
+  eventId?: Uuid
+  id: Uuid
+}
+
+/** Lock the event first: see `findEvent`. After the comment come the media items that are attached to it. */
+export async function findComment(
+  tx: Tx,
+  { orgId, eventId, id, lock }: OneComment & { lock?: 'share' | 'update' | undefined },
+): Promise<FoundComment | undefined> {
+  const query = tx
+    .select({
+      ...getTableColumns(comments),
+      ownerId: events.ownerId,
+      status: events.status,
+      isPastEdit: sql<boolean>`${comments.createdAt} <= now() - interval '15 minutes'`,
+    })
+    .from(comments)
+    .innerJoin(events, eq(events.id, comments.eventId))
+    .where(
+      and(
+        eq(comments.orgId, orgId),
+        eq(comments.id, id),
+        eventId === undefined ? undefined : eq(comments.eventId, eventId),
+      ),
+    )
+  const [row] = await (lock ? query.for(lock, { of: comments }) : query)
+  return row
+}
+
+/** The album of an event. Whether the caller may see it is still to be decided. */
+export async function findAlbumOfEvent(tx: Tx, orgId: Uuid, eventId: Uuid): Promise<AlbumRow | undefined> {
+  const [row] = await tx
+    .select()
+    .from(albums)
+    .where(and(eq(albums.orgId, orgId), eq(albums.eventId, eventId)))
+  return row
+}
+
+/** Those of these users who have accepted an invitation to the event. */
+export async function findAccepted(tx: Tx, eventId: Uuid, userIds: readonly Uuid[]): Promise<Uuid[]> {
+  const rows = await tx
+    .select({ userId: eventParticipants.userId })
+    .from(eventParticipants)
+    .where(
+      and(
+        eq(eventParticipants.eventId, eventId),
+        inArray(eventParticipants.userId, [...userIds]),
+        eq(eventParticipants.status, 'accepted'),
+      ),
+    )
+  return rows.map(({ userId }) => userId)
+}
+
+const half = { id: media.id, kind: media.kind, pairedMediaId: media.pairedMediaId }
+
+/** An undeleted media item, and where it or its counterpart is among the comments of an event. */
+export async function findAttached(
+  tx: Tx,
+  o: { orgId: Uuid; eventId: Uuid; id: Uuid },
+): Promise<({ ids: ItemIds } & Pick<Places, 'attachedFor'>) | undefined> {
+  const attachedFor = sql<Audience[]>`array(select distinct c.audience from comment_media a
+    join comments c on c.id = a.comment_id and c.deleted_at is null
+    where a.media_id = any(array[media.id, media.paired_media_id]) and a.event_id = ${o.eventId})`
+  const [row] = await tx
+    .select({ ...half, attachedFor })
+    .from(media)
+    .where(and(eq(media.orgId, o.orgId), eq(media.id, o.id), isNull(media.deletedAt)))
+  return row && { ids: itemIdsOf(row), attachedFor: row.attachedFor }
+}
+
+/** The ids of a media item in whatever state; a purged one has its own alone. */
+export async function findItemIds(tx: Tx, orgId: Uuid, id: Uuid): Promise<ItemIds> {
+  const [row] = await tx
+    .select(half)
+    .from(media)
+    .where(and(eq(media.orgId, orgId), eq(media.id, id)))
+  return row ? itemIdsOf(row) : [id]
+}
+
+const newestFirst = [desc(comments.createdAt), desc(comments.id)]
+const placeholder = { event: sql.placeholder('event'), caller: sql.placeholder('caller') }
+const reactedTo = { type: 'comment', event: sql`comments.event_id`, id: sql`comments.id` } as const
+
+/**
+ * What callers see of a comment. Counts are counted, so they cannot drift; each subquery is a look-up in an index for the
+ * rows of the page alone. Names are written out: in a query of one table drizzle leaves out the table.
+ */
+const shown = {
+  id: comments.id,
+  eventId: comments.eventId,
+  authorId: comments.authorId,
+  authorName: sql<string | null>`(select u.display_name from memberships m join users u on u.id = m.user_id
+    where m.org_id = comments.org_id and m.user_id = comments.author_id)`,
+  body: comments.body,
+  mediaIds: sql<Uuid[]>`array(select a.media_id from comment_media a join media m on m.id = a.media_id
+    where a.comment_id = comments.id and m.deleted_at is null order by a.position)`,
+  mentions: comments.mentions,
+  replyCount: sql<number>`(select count(*)::int from comments r where r.event_id = comments.event_id
+    and r.target_type = 'comment' and r.target_id = comments.id and r.listed)`,
+  version: comments.version,
+  createdAt: microseconds(comments.createdAt),
+  updatedAt: comments.updatedAt,
+  deletedAt: comments.deletedAt,
+  reactionCounts: reactionCounts(reactedTo),
+  myReaction: ownReaction(reactedTo, sql`${placeholder.caller}`),
+}
+type OtherwiseShown = 'authorName' | 'mediaIds' | 'replyCount' | 'createdAt' | 'reactionCounts' | 'myReaction'
+export type ShownComment = Pick<CommentRow, Exclude<keyof typeof shown, OtherwiseShown>> & {
+  authorName: string | null
+  mediaIds: Uuid[]
+  replyCount: number
+  createdAt: string
+  reactionCounts: Partial<Counts> | null
+  myReaction: OwnReactionRow
+}
+
+export interface Thread {
+  orgId: Uuid
+  eventId: Uuid
+  callerId: Uuid
+  type: TargetType
+  /** What the thread is about; of a Live Photo also the video, on which there may be comments from before the pairing. */
+  ids: ItemIds
+  /** Whose comments the caller sees. */
+  sees: readonly Audience[]
+}
+
+const about = (id: Placeholder) =>
+  and(
+    eq(comments.orgId, sql.placeholder('org')),
+    eq(comments.eventId, placeholder.event),
+    eq(comments.targetType, sql.placeholder('type')),
+    eq(comments.targetId, id),
+    // Written out, for the condition of the index.
+    sql`${comments.listed}`,
+    sql`${comments.audience} = any(${sql.placeholder('sees')}::text[])`,
+  )
+const target = sql.placeholder('target')
+const video = sql.placeholder('video')
+const valuesOf = ({ ids: [target, video = target], ...o }: Thread) => ({
+  org: o.orgId,
+  event: o.eventId,
+  caller: o.callerId,
+  type: o.type,
+  target,
+  video,
+  sees: o.sees,
+})
+
+/** A comment of the thread as this caller sees it; also a deleted one that has replies. */
+export async function findShown(tx: Tx, id: Uuid, thread: Thread): Promise<ShownComment | undefined> {
+  const query = prepared(tx, 'find_shown_comment', (name) =>
+    tx
+      .select(shown)
+      .from(comments)
+      .where(and(or(about(target), about(video)), eq(comments.id, sql.placeholder('id'))))
+      .prepare(name),
+  )
+  const [row] = await query.execute({ ...valuesOf(thread), id })
+  return row
+}
+
+/** Newest first, with deleted comments that have replies. Of a Live Photo, a page merges one page of each half. */
+export async function listComments(tx: Tx, { after, limit, ...thread }: Thread & PageWanted): Promise<ShownComment[]> {
+  const isPair = thread.ids.length > 1
+  const query = prepared(tx, `list_comments_${isPair ? 'of_pair_' : ''}${after ? 'next' : 'first'}`, (name) => {
+    const pageOf = (id: Placeholder) =>
+      tx
+        .select()
+        .from(comments)
+        .where(and(about(id), after && afterCursor(comments.createdAt, comments.id)))
+        .orderBy(...newestFirst)
+        .limit(sql.placeholder('limit'))
+    const rows = isPair ? unionAll(pageOf(target), pageOf(video)) : pageOf(target)
+    return tx
+      .select(shown)
+      .from(rows.as('comments'))
+      .orderBy(...newestFirst)
+      .limit(sql.placeholder('limit'))
+      .prepare(name)
+  })
+  return query.execute({ ...valuesOf(thread), limit, at: after?.at, id: after?.id })
+}
+
+/** The roles of those of these users who are members. */
+export const findMembers = (tx: Tx, orgId: Uuid, userIds: readonly Uuid[]): Promise<Member[]> =>
+  tx
+    .select({ orgId: memberships.orgId, userId: memberships.userId, role: memberships.role })
+    .from(memberships)
+    .where(and(eq(memberships.orgId, orgId), inArray(memberships.userId, [...userIds])))
+
+/**
+ * Which of these media items there are, and whether they are visible. None of them can be purged before this transaction
+ * ends: the purge would delete the row that an attachment refers to. Locked in order of id.
+ */
+export const holdMedia = (tx: Tx, orgId: Uuid, ids: readonly Uuid[]) =>
+  tx
+    .select({ id: media.id, isVisible: sql<boolean>`${media.deletedAt} is null` })
+    .from(media)
+    .where(and(eq(media.orgId, orgId), inArray(media.id, [...ids])))
+    .orderBy(asc(media.id))
+    .for('key share')
+
+type NewComment = Pick<
+  CommentRow,
+  'orgId' | 'eventId' | 'targetType' | 'targetId' | 'mediaId' | 'audience' | 'authorId'
+> &
+  Content
+
+export async function insertComment(tx: Tx, { mediaIds, ...row }: NewComment): Promise<CommentRow> {
+  const [made] = await tx
+    .insert(comments)
+    .values({ ...row, mentions: [...row.mentions], mentionsGiven: [...row.mentionsGiven], id: newUuid() })
+    .returning()
+  if (!made) throw new Error('a comment was not inserted')
+  await attach(tx, made, mediaIds)
+  return made
+}
+
+async function attach(tx: Tx, { id, orgId, eventId }: CommentRow, mediaIds: readonly Uuid[]): Promise<void> {
+  if (mediaIds.length === 0) return
+  const rows = mediaIds.map((mediaId, position) => ({ commentId: id, position, orgId, eventId, mediaId }))
+  await tx.insert(commentMedia).values(rows)
+}
+
+/** All attachments, also deleted media items. */
+export async function findAttachments(tx: Tx, commentId: Uuid): Promise<Uuid[]> {
+  const rows = await tx
+    .select({ id: commentMedia.mediaId })
+    .from(commentMedia)
+    .where(eq(commentMedia.commentId, commentId))
+    .orderBy(asc(commentMedia.position))
+  return rows.map(({ id }) => id)
+}
+
+/** Everyone whom any version of the comment before this one mentioned. */
+export async function findTold(tx: Tx, commentId: Uuid): Promise<Uuid[]> {
+  const rows = await tx
+    .selectDistinct({ id: sql<Uuid>`unnest(${commentVersions.mentions})` })
+    .from(commentVersions)
+    .where(eq(commentVersions.commentId, commentId))
+  return rows.map(({ id }) => id)
+}
+
+/** Keeps the version as it is and writes the next one. Call with the comment locked. */
+export async function editComment(
+  tx: Tx,
+  before: CommentRow & { mediaIds: readonly Uuid[] },
+  { mediaIds, ...content }: Content,
+): Promise<CommentRow> {
+  const { id: commentId, version, orgId, body, mentions, updatedAt: writtenAt } = before
+  await tx
+    .insert(commentVersions)
+    .values({ commentId, version, orgId, body, mentions, mediaIds: [...before.mediaIds], writtenAt })
+  const [row] = await tx
+    .update(comments)
+    .set({
+      body: content.body,
+      mentions: [...content.mentions],
+      mentionsGiven: [...content.mentionsGiven],
+      version: version + 1,
+      updatedAt: sql`now()`,
+    })
+    .where(eq(comments.id, commentId))
+    .returning()
+  if (!row) throw new Error(`the comment ${commentId} was locked and is gone`)
+  if (mediaIds.join() !== before.mediaIds.join()) {
+    await tx.delete(commentMedia).where(eq(commentMedia.commentId, commentId))
+    await attach(tx, row, mediaIds)
+  }
+  return row
+}
+
+/** Call with the comment locked. It stays in lists as long as it has replies. */
+export async function markDeleted(tx: Tx, id: Uuid, o: { by: Uuid; reason: string | null }): Promise<void> {
+  await tx
+    .update(comments)
+    .set({
+      deletedAt: sql`now()`,
+      deletedBy: o.by,
+      deletedReason: o.reason,
+      version: sql`${comments.version} + 1`,
+    })
+    .where(eq(comments.id, id))
+}

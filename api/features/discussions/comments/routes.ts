@@ -1,0 +1,169 @@
+import { formatId } from '../../../../lib/contract/ids.ts'
+import type { ApiDeps } from '../../../deps.ts'
+import { inOrganization } from '../../../http/in-organization.ts'
+import type { Route } from '../../../http/route.ts'
+import { listOf, pageQuery } from '../../../http/schemas.ts'
+import { findReactions } from '../reactions/queries.ts'
+import { NO_REACTIONS } from '../reactions/reaction.ts'
+import { changeComment, deleteComment, openThread, postComment, showComment } from './commands.ts'
+import {
+  Comment,
+  CommentDeletion,
+  CommentDeletionQuery,
+  CommentEdit,
+  InThread,
+  NewComment,
+  OneComment,
+  ThreadTarget,
+  targetOf,
+  toComment,
+  toThreadTarget,
+} from './comment.ts'
+import { listComments } from './queries.ts'
+
+const tags = ['Comments']
+const COMMENTS = '/api/orgs/{org_id}/events/{event_id}/{action_destination}/{action_id}/comments'
+const ONE_COMMENT = `${COMMENTS}/{comment_id}` as const
+
+const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
+const GIVEN = { body: 'Do you remember this evening?', media_ids: [], mentions: [] }
+const EXAMPLE: Comment = {
+  comment_id: formatId('comment', EXAMPLE_ID),
+  event_id: formatId('event', EXAMPLE_ID),
+  target: { type: 'meta', id: formatId('event', EXAMPLE_ID) },
+  author_id: formatId('user', EXAMPLE_ID),
+  author_name: 'Ann',
+  ...GIVEN,
+  reply_count: 0,
+  edited: false,
+  deleted: false,
+  created_at: '2026-11-21T09:30:00.000Z',
+  updated_at: '2026-11-21T09:30:00.000Z',
+  reaction_counts: NO_REACTIONS,
+  my_reaction: null,
+}
+const EDITED: Comment = {
+  ...EXAMPLE,
+  body: 'Do you remember this night?',
+  edited: true,
+  updated_at: '2026-11-21T09:31:00.000Z',
+}
+
+const EXAMPLE_THREAD = { ...EXAMPLE.target, reaction_counts: { ...NO_REACTIONS, '🎉': 2 }, my_reaction: null }
+
+const CommentPage = listOf('comments', Comment).extend({ target: ThreadTarget }).meta({ id: 'CommentPage' })
+
+const TARGETS =
+  'Comments are about the event (`meta`, and the id of the event), about a comment that is no reply itself, or about a media item that is in the album of the event, if the caller can see the album, or attached to a comment of the event. Either half of a Live Photo names the Live Photo, whose comments have the id of its image.'
+const MENTIONS =
+  'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the comment.'
+
+const placeOf = (params: { event_id: string } & Parameters<typeof targetOf>[0]) => ({
+  eventId: params.event_id,
+  target: targetOf(params),
+})
+
+/** Comments on an event and on what belongs to it. */
+export function commentRoutes(deps: ApiDeps): Route[] {
+  const { read, write } = inOrganization(deps)
+  return [
+    write({
+      method: 'post',
+      path: COMMENTS,
+      operationId: 'createComment',
+      tags,
+      summary: 'Comment on an event, a comment or a media item',
+      description: `For all who can see what the comment is about. ${TARGETS} ${MENTIONS} Up to four media items of the organization can be attached. Replies have one level: a reply to a reply is refused.`,
+      problems: ['EVENT_ARCHIVED', 'MEDIA_NOT_AVAILABLE'],
+      limit: 'comment',
+      action: 'comment.create',
+      params: InThread,
+      body: NewComment,
+      status: 201,
+      response: Comment,
+      examples: { request: GIVEN, response: EXAMPLE },
+      handle: (request) => postComment(request, placeOf(request.params), request.body),
+    }),
+    read({
+      method: 'get',
+      path: COMMENTS,
+      operationId: 'listComments',
+      tags,
+      summary: 'List comments, newest first',
+      description: `${TARGETS} Replies are listed with their comment as the target, also after that comment was deleted. A deleted comment is in the list as long as it has replies, without what it said. The target is there with the reactions to it.`,
+      action: 'comment.read',
+      params: InThread,
+      query: pageQuery({ default: 20, max: 100 }),
+      response: CommentPage,
+      examples: { response: { comments: [EXAMPLE], next_cursor: null, has_more: false, target: EXAMPLE_THREAD } },
+      async handle(request) {
+        const thread = await openThread(request, placeOf(request.params))
+        const { callerId: userId, type: targetType, eventId, ids } = thread
+        // Independent of each other, so that they leave together.
+        const [listed, reactions] = await Promise.all([
+          request.page(
+            'comments',
+            (wanted) => listComments(request.tx, { ...thread, ...wanted }),
+            (row) => toComment(row, thread),
+          ),
+          findReactions(request.tx, { eventId, targetType, ids, userId }),
+        ])
+        return { ...listed, target: toThreadTarget(thread, reactions) }
+      },
+    }),
+    read({
+      method: 'get',
+      path: ONE_COMMENT,
+      operationId: 'getComment',
+      tags,
+      summary: 'Show one comment',
+      description:
+        'For all who can see what the comment is about. A deleted comment is there as long as it has replies, without what it said.',
+      action: 'comment.read',
+      params: OneComment,
+      response: Comment,
+      examples: { response: EXAMPLE },
+      handle: (request) => showComment(request, placeOfOne(request.params)),
+    }),
+    write({
+      method: 'patch',
+      path: ONE_COMMENT,
+      operationId: 'editComment',
+      tags,
+      summary: 'Edit a comment within 15 minutes',
+      description: `For the author, within 15 minutes after the comment was posted. A field that the request does not name stays as it is; null clears the attachments or the mentions of the field. Earlier versions are kept. ${MENTIONS} Users whom the comment has mentioned before are not told again.`,
+      problems: ['EVENT_ARCHIVED', 'COMMENT_EDIT_WINDOW_EXPIRED', 'MEDIA_NOT_AVAILABLE'],
+      limit: 'comment',
+      action: 'comment.edit',
+      params: OneComment,
+      body: CommentEdit,
+      status: 200,
+      response: Comment,
+      examples: { request: { body: EDITED.body }, response: EDITED },
+      handle: (request) => changeComment(request, placeOfOne(request.params), request.body),
+    }),
+    write({
+      method: 'delete',
+      path: ONE_COMMENT,
+      operationId: 'deleteComment',
+      tags,
+      summary: 'Delete a comment',
+      description:
+        'For the author, the owner of the event and the owners and administrators of the organization; of an archived event for these alone. Replies stay, and with them the place of the comment.',
+      problems: ['EVENT_ARCHIVED'],
+      action: 'comment.delete',
+      params: OneComment,
+      query: CommentDeletionQuery,
+      body: CommentDeletion,
+      status: 204,
+      examples: { request: { reason: 'Names a guest who does not want to be named' } },
+      handle: (request) =>
+        deleteComment(request, placeOfOne(request.params), request.body.reason ?? request.query.reason ?? null),
+    }),
+  ]
+}
+
+const placeOfOne = (params: { comment_id: string } & Parameters<typeof placeOf>[0]) => ({
+  ...placeOf(params),
+  id: params.comment_id,
+})

@@ -1,0 +1,130 @@
+import type { Uuid } from '../../../../lib/contract/ids.ts'
+import type { Tx } from '../../../db/db.ts'
+import type { Audience } from '../../../db/schema/comments.ts'
+import type { EventRow } from '../../../db/schema/events.ts'
+import type { Read } from '../../../http/in-organization.ts'
+import { type Asking as Asker, decide } from '../../../permissions/rule.ts'
+import { albumActions } from '../../albums/policy.ts'
+import { findAlbum, findAlbumWithMedia, type SeenAlbum } from '../../albums/queries.ts'
+import { eventActions } from '../../events/policy.ts'
+import type { ItemIds } from '../../media/pairing-plan.ts'
+import type { Target } from './comment.ts'
+import { audienceOf } from './policy.ts'
+import { type FoundComment, findAccepted, findAlbumOfEvent, findAttached, findComment, findMembers } from './queries.ts'
+
+/** What a comment or a reaction is about, as the caller reaches it. */
+export interface FoundTarget extends Target, Place {
+  /** Of a Live Photo also the video, on which there may be comments and reactions from before the pairing. */
+  ids: ItemIds
+  /** Of a comment: the row, which may be deleted. */
+  comment?: FoundComment
+}
+
+interface Place {
+  /** For whom comments there are. */
+  audience: Audience
+  /** Whose comments the caller sees there. */
+  sees: readonly Audience[]
+  /** The media item that the thread is about. */
+  mediaId: Uuid | null
+}
+
+interface Finding {
+  /** Keeps a comment from being deleted before the transaction ends: so there are no new replies to a deleted one. */
+  lock?: boolean
+  /** What names the target in a body. */
+  field?: string
+}
+
+type Asking = Pick<Read<'comment.read'>, 'tx' | 'orgId' | 'actor' | 'can' | 'permitAlso'>
+
+const THE_EVENT: Place = { audience: 'event', sees: ['event'], mediaId: null }
+
+/**
+ * The target, unless the caller cannot see it; throws Denied where the album of the event hides it. The caller must be
+ * allowed to see the event. Either half of a Live Photo is the Live Photo, by the id of its image.
+ */
+export async function findTarget(
+  asking: Asking,
+  event: EventRow,
+  { type, id }: Target,
+  { lock = false, field }: Finding = {},
+): Promise<FoundTarget | undefined> {
+  if (type === 'meta') return id === event.id ? { type, id, ids: [id], ...THE_EVENT } : undefined
+  if (type === 'media') {
+    const found = await placeOf(asking, event, id, field)
+    return found && { type, id: found.ids[0], ids: found.ids, ...found.place }
+  }
+  const { tx, orgId, permitAlso } = asking
+  const comment = await findComment(tx, { orgId, eventId: event.id, id, ...(lock && { lock: 'share' }) })
+  if (!comment) return undefined
+  const found =
+    comment.mediaId === null
+      ? { place: THE_EVENT, album: undefined }
+      : await placeOf(asking, event, comment.mediaId, field)
+  if (!found) return undefined
+  const { place, album } = found
+  const { audience } = comment
+  // What is said about a comment is for those for whom the comment is.
+  if (place.sees.includes(audience)) return { type, id, ids: [id], ...place, audience, comment }
+  if (album) permitAlso('album.read', album, field)
+  return undefined
+}
+
+interface FoundPlace {
+  place: Place
+  ids: ItemIds
+  /** Of the event. */
+  album: SeenAlbum | undefined
+}
+
+async function placeOf(
+  { tx, orgId, actor, can, permitAlso }: Asking,
+  { id: eventId }: EventRow,
+  id: Uuid,
+  field: string | undefined,
+): Promise<FoundPlace | undefined> {
+  const item = await findAttached(tx, { orgId, eventId, id })
+  if (!item) return undefined
+  const { ids, attachedFor } = item
+  const [mediaId] = ids
+  const asked = { orgId, eventId, callerId: actor.userId }
+  const album = await albumOf(tx, asked)
+  const isInAlbum = album !== undefined && (await findAlbumWithMedia(tx, { ...asked, mediaId })) !== undefined
+  const seesAlbum = album !== undefined && can('album.read', album)
+  const audience = audienceOf({ isInAlbum, attachedFor }, seesAlbum)
+  if (audience) return { place: { audience, sees: seesAlbum ? ['event', 'album'] : ['event'], mediaId }, ids, album }
+  if (album && (isInAlbum || attachedFor.includes('album'))) permitAlso('album.read', album, field)
+  return undefined
+}
+
+/** Those of these users who are members and can see comments for this audience. */
+export async function listReaders(
+  tx: Tx,
+  { orgId, event, audience, userIds }: { orgId: Uuid; event: EventRow; audience: Audience; userIds: readonly Uuid[] },
+): Promise<Uuid[]> {
+  const members = await findMembers(tx, orgId, userIds)
+  const seesAlbum = audience === 'album' ? await albumReaders(tx, orgId, event.id, userIds) : () => true
+  return members.flatMap(({ userId, role }) => {
+    const asking = { userId, role, platformAdmin: false }
+    const seesEvent = decide(eventActions['event.read'], asking, event) === 'allowed'
+    return seesEvent && seesAlbum(asking) ? [userId] : []
+  })
+}
+
+/** Which of these users see the album of the event: asked once for all of them. */
+async function albumReaders(tx: Tx, orgId: Uuid, eventId: Uuid, userIds: readonly Uuid[]) {
+  const album = await findAlbumOfEvent(tx, orgId, eventId)
+  const accepted = new Set(await findAccepted(tx, eventId, userIds))
+  return (asking: Asker) => {
+    if (!album) return false
+    const seen = { ...album, isParticipant: accepted.has(asking.userId) }
+    return decide(albumActions['album.read'], asking, seen) === 'allowed'
+  }
+}
+
+/** The album of the event, with what decides whether the caller may see it. */
+async function albumOf(tx: Tx, { eventId, ...asked }: { orgId: Uuid; eventId: Uuid; callerId: Uuid }) {
+  const album = await findAlbumOfEvent(tx, asked.orgId, eventId)
+  return album && findAlbum(tx, { ...asked, id: album.id })
+}

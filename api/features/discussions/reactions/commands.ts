@@ -1,0 +1,106 @@
+import { formatId, parseId, type Uuid } from '../../../../lib/contract/ids.ts'
+import type { Tx } from '../../../db/db.ts'
+import type { TargetType } from '../../../db/schema/comments.ts'
+import type { EventRow } from '../../../db/schema/events.ts'
+import { found, WithStatus, type Write } from '../../../http/in-organization.ts'
+import { notFound } from '../../../http/validate.ts'
+import { refuseArchived } from '../../events/policy.ts'
+import { findEvent } from '../../events/queries.ts'
+import type { ItemIds } from '../../media/pairing-plan.ts'
+import { formatTarget, kindOf } from '../comments/comment.ts'
+import { findItemIds } from '../comments/queries.ts'
+import { type FoundTarget, findTarget } from '../comments/targets.ts'
+import type { Emoji } from './emoji.ts'
+import {
+  countReactions,
+  deleteReaction,
+  type FoundReaction,
+  findReaction,
+  gatherReactions,
+  putReaction,
+  type Reacted,
+} from './queries.ts'
+import { toCounts } from './reaction.ts'
+
+/** Messages are accepted as a target, and none exist. */
+export type Destination = TargetType | 'message'
+
+export interface React {
+  eventId: Uuid
+  destination: Destination
+  /** As the request names it. */
+  actionId: string
+  emoji: Emoji
+}
+
+/** The same emoji again changes nothing and is not announced. */
+export async function react(request: Write<'reaction.add'>, { eventId, destination, actionId, emoji }: React) {
+  const { tx, orgId, actor, permit } = request
+  const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
+  const target = await findReactedTo(request, event, destination, actionId)
+  refuseArchived(event)
+  const { ids: targetIds } = target
+  const of = { orgId, eventId, targetType: target.type, targetId: target.id, userId: actor.userId }
+  await gatherReactions(tx, of, targetIds)
+  const { row, change } = await putReaction(tx, { ...of, emoji })
+  const ids = { reaction_id: formatId('reaction', row.id), event_id: formatId('event', eventId) }
+  // Independent of each other, so that they leave together.
+  const [counted] = await Promise.all([
+    countReactions(tx, { ...of, ids: targetIds }),
+    change !== 'none' && record(request, target, row, { emoji, change, ids }),
+  ])
+  const data = { reaction_id: ids.reaction_id, emoji, counts: toCounts(counted) }
+  return change === 'new' ? data : new WithStatus(200, data)
+}
+
+const record = (
+  { orgId, actor, announce, audit }: Write<'reaction.add'>,
+  target: FoundTarget,
+  row: Reacted['row'],
+  { emoji, change, ids }: { emoji: Emoji; change: string; ids: { reaction_id: string; event_id: string } },
+) =>
+  Promise.all([
+    announce('reaction_added', row, {
+      ...ids,
+      target_type: target.type,
+      target_id: formatTarget(target),
+      audience: target.audience,
+      org_id: formatId('organization', orgId),
+      user_id: formatId('user', actor.userId),
+      emoji,
+    }),
+    audit('REACTION_CREATE', row, { event_id: ids.event_id, operation: change }),
+  ])
+
+const ACTION_ID = 'body.action_id'
+
+async function findReactedTo(
+  request: Write<'reaction.add'>,
+  event: EventRow,
+  type: Destination,
+  actionId: string,
+): Promise<FoundTarget> {
+  const id = type === 'message' ? undefined : parseId(kindOf(type), actionId)
+  const named = type === 'message' || id === undefined ? undefined : { type, id }
+  const target = named && (await findTarget(request, event, named, { field: ACTION_ID }))
+  if (target && !target.comment?.deletedAt) return target
+  throw notFound(ACTION_ID)
+}
+
+/** Also where the caller no longer reaches what the reaction is to. */
+export async function unreact(
+  { tx, orgId, permit, audit }: Write<'reaction.remove'>,
+  { eventId, destination, id }: { eventId: Uuid; destination: Destination; id: Uuid },
+): Promise<void> {
+  const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
+  const reaction = found(await findReaction(tx, { orgId, eventId, id }))
+  permit(found(reaction.targetType === destination ? reaction : undefined))
+  refuseArchived(event)
+  const ids = await idsOf(tx, reaction)
+  await gatherReactions(tx, reaction, ids)
+  if (!(await deleteReaction(tx, { ...reaction, targetId: ids[0] }))) throw notFound()
+  await audit('REACTION_DELETE', reaction, { event_id: formatId('event', eventId) })
+}
+
+const idsOf = (tx: Tx, { orgId, targetType, targetId }: FoundReaction): Promise<ItemIds> | ItemIds =>
+  targetType === 'media' ? findItemIds(tx, orgId, targetId) : [targetId]

@@ -1,0 +1,165 @@
+import { and, eq, getTableColumns, sql } from 'drizzle-orm'
+import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import type { Tx } from '../../../db/db.ts'
+import { prepared } from '../../../db/prepared.ts'
+import type { TargetType } from '../../../db/schema/comments.ts'
+import { type EventRow, events } from '../../../db/schema/events.ts'
+import { type ReactionRow, reactions } from '../../../db/schema/reactions.ts'
+import type { ItemIds } from '../../media/pairing-plan.ts'
+import { ownReaction, ownReactionOfPair, reactionCounts, reactionCountsOfPair } from './counts.ts'
+import type { Emoji } from './emoji.ts'
+import type { Counts, FoundReactions } from './reaction.ts'
+
+type Given = Pick<ReactionRow, 'orgId' | 'eventId' | 'targetType' | 'targetId' | 'userId'>
+
+/** What a user's reaction to a target became. `before` is undefined for a new one. */
+export interface Reacted {
+  row: Pick<ReactionRow, 'id' | 'orgId' | 'version'>
+  change: 'new' | 'other emoji' | 'none'
+}
+
+const { placeholder } = sql
+const own = and(
+  eq(reactions.eventId, placeholder('eventId')),
+  eq(reactions.targetType, placeholder('targetType')),
+  eq(reactions.targetId, placeholder('targetId')),
+  eq(reactions.userId, placeholder('userId')),
+)
+const versioned = { id: reactions.id, orgId: reactions.orgId, version: reactions.version }
+
+/**
+ * Makes the one reaction of the user to the target, or gives it another emoji. It locks the row of this user alone;
+ * several requests of one user take turns, and each counts as a change if it is one when its turn comes.
+ */
+export async function putReaction(tx: Tx, given: Given & { emoji: Emoji }): Promise<Reacted> {
+  const upsert = prepared(tx, 'put_reaction', (name) =>
+    tx
+      .insert(reactions)
+      .values({
+        id: placeholder('id'),
+        orgId: placeholder('orgId'),
+        eventId: placeholder('eventId'),
+        targetType: placeholder('targetType'),
+        targetId: placeholder('targetId'),
+        userId: placeholder('userId'),
+        emoji: placeholder('emoji'),
+      })
+      .onConflictDoUpdate({
+        target: [reactions.eventId, reactions.targetType, reactions.targetId, reactions.userId],
+        set: { emoji: sql`excluded.emoji`, version: sql`${reactions.version} + 1`, updatedAt: sql`now()` },
+        // Without a change the row is only locked.
+        setWhere: sql`${reactions.emoji} <> excluded.emoji`,
+      })
+      .returning({ ...versioned, isNew: sql<boolean>`xmax = 0` })
+      .prepare(name),
+  )
+  const [changed] = await upsert.execute({ ...given, id: newUuid() })
+  if (changed) return { row: changed, change: changed.isNew ? 'new' : 'other emoji' }
+  const find = prepared(tx, 'find_own_reaction', (name) =>
+    tx.select(versioned).from(reactions).where(own).prepare(name),
+  )
+  const [row] = await find.execute({ ...given })
+  if (!row) throw new Error('a reaction was locked and is gone')
+  return { row, change: 'none' }
+}
+
+/**
+ * Gives the image of a Live Photo the reaction of the user to its video, which is from before the pairing. Of two the
+ * later one stays, under the id of that to the image. Every change of reactions to a Live Photo begins here, so that all
+ * lock the row of the video before that of the image.
+ */
+export async function gatherReactions(
+  tx: Tx,
+  { eventId, userId }: Pick<Given, 'eventId' | 'userId'>,
+  [image, video]: ItemIds,
+): Promise<void> {
+  if (video === undefined) return
+  // The version stays: nothing is announced.
+  await tx.execute(sql`
+    with moved as (
+      delete from reactions where event_id = ${eventId} and target_type = 'media' and target_id = ${video}
+        and user_id = ${userId}
+        returning id, org_id, event_id, target_type, user_id, emoji, version, created_at, updated_at
+    )
+    insert into reactions (id, org_id, event_id, target_type, target_id, user_id, emoji, version, created_at, updated_at)
+      select id, org_id, event_id, target_type, ${image}, user_id, emoji, version, created_at, updated_at from moved
+      on conflict (event_id, target_type, target_id, user_id) do update
+        set emoji = excluded.emoji, updated_at = excluded.updated_at
+        where (excluded.updated_at, excluded.id) > (reactions.updated_at, reactions.id)`)
+}
+
+const at = (key: string) => sql`${placeholder(key)}`
+const halves = { event: at('event'), image: at('target'), video: at('video') }
+const one = sql`(select 1) one`
+
+/** The two reads of a target, or of a Live Photo with both halves. */
+const readsOf = (type: TargetType, isPair: boolean) => {
+  const target = { type, event: at('event'), id: at('target') }
+  const user = at('user')
+  return isPair
+    ? { counts: reactionCountsOfPair(halves), own: ownReactionOfPair(halves, user) }
+    : { counts: reactionCounts(target), own: ownReaction(target, user) }
+}
+
+type ToTarget = Pick<Given, 'eventId' | 'targetType'> & { ids: ItemIds }
+
+const valuesOf = ({ eventId, ids: [target, video] }: ToTarget) => ({ event: eventId, target, video })
+
+const kindOf = ({ targetType, ids }: ToTarget) => (ids.length > 1 ? 'pair' : targetType)
+
+/** How many have each emoji; null without reactions. */
+export async function countReactions(tx: Tx, given: ToTarget): Promise<Partial<Counts> | null> {
+  const query = prepared(tx, `count_reactions_of_${kindOf(given)}`, (name) => {
+    const { counts } = readsOf(given.targetType, given.ids.length > 1)
+    return tx.select({ counts }).from(one).prepare(name)
+  })
+  const [row] = await query.execute(valuesOf(given))
+  return row?.counts ?? null
+}
+
+/** The counts, and the reaction of the user. */
+export async function findReactions(tx: Tx, given: ToTarget & Pick<Given, 'userId'>): Promise<FoundReactions> {
+  const query = prepared(tx, `find_reactions_to_${kindOf(given)}`, (name) =>
+    tx
+      .select(readsOf(given.targetType, given.ids.length > 1))
+      .from(one)
+      .prepare(name),
+  )
+  const [row] = await query.execute({ ...valuesOf(given), user: given.userId })
+  return row ?? { counts: null, own: null }
+}
+
+export type FoundReaction = ReactionRow & Pick<EventRow, 'ownerId' | 'status'>
+
+export async function findReaction(
+  tx: Tx,
+  { orgId, eventId, id }: { orgId: Uuid; eventId?: Uuid; id: Uuid },
+): Promise<FoundReaction | undefined> {
+  const [row] = await tx
+    .select({ ...getTableColumns(reactions), ownerId: events.ownerId, status: events.status })
+    .from(reactions)
+    .innerJoin(events, eq(events.id, reactions.eventId))
+    .where(
+      and(
+        eq(reactions.orgId, orgId),
+        eq(reactions.id, id),
+        eventId === undefined ? undefined : eq(reactions.eventId, eventId),
+      ),
+    )
+  return row
+}
+
+/** The reaction of the user to the target. False if another request has removed it first. */
+export async function deleteReaction(tx: Tx, { eventId, targetType, targetId, userId }: Given): Promise<boolean> {
+  const { rowCount } = await tx
+    .delete(reactions)
+    .where(
+      and(
+        eq(reactions.eventId, eventId),
+        eq(reactions.targetType, targetType),
+        eq(reactions.targetId, targetId),
+        eq(reactions.userId, userId),
+      ),
+    )
+  return rowCount === 1
+}

@@ -1,0 +1,85 @@
+import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import type { EventRow } from '../../db/schema/events.ts'
+import { found, type Write } from '../../http/in-organization.ts'
+import { invalid } from '../../http/validate.ts'
+import { tellInvitees } from '../invitations/notify.ts'
+import { holdMembership } from '../organizations/queries.ts'
+import { BEFORE_START, type CreateEvent, type Event, fieldsOf } from './event.ts'
+import { ACTIVATE_MOVES, ARCHIVE_MOVES, columnsOf, type EventChanges, misplacedTime } from './plan.ts'
+import { refuseArchived } from './policy.ts'
+import { toEvent } from './present.ts'
+import { findEvent, findShown, insertEvent, markActive, markArchived, updateEvent } from './queries.ts'
+
+/** Creates a draft, with its owner as the first participant. */
+export async function createEvent(request: Write<'event.create'>, given: CreateEvent): Promise<Event> {
+  const { tx, orgId, actor, announce, audit } = request
+  const { title, start_at: startAt } = given
+  const owner = { id: newUuid(), orgId, ownerId: actor.userId }
+  const row = await insertEvent(tx, { ...columnsOf(given), ...owner, title, startAt })
+  await announce('EventCreated', row, { ...idsOf(row), owner_id: formatId('user', row.ownerId), title: row.title })
+  await audit('EVENT_CREATE', row)
+  // A membership that ended since the request was admitted has taken only the participants that it saw with it.
+  found((await holdMembership(tx, orgId, actor.userId)) || undefined)
+  return show(request, row)
+}
+
+export async function changeEvent(request: Write<'event.update'>, id: Uuid, changes: EventChanges): Promise<Event> {
+  const { tx, permit, audit } = request
+  const event = permit(found(await lock(request, id)))
+  refuseArchived(event)
+  const misplaced = misplacedTime(changes, event)
+  if (misplaced) throw invalid([{ field: `body.${misplaced}`, issue: ISSUES[misplaced] }])
+  const row = await updateEvent(tx, id, columnsOf(changes))
+  await audit('EVENT_ACTION', row, { operation: 'update', fields: fieldsOf(changes).join() })
+  return show(request, row)
+}
+const ISSUES = { start_at: 'must not be after end_at', end_at: BEFORE_START }
+
+/** A repeat sends no second notification. */
+export async function activateEvent(request: Write<'event.activate'>, id: Uuid): Promise<Event> {
+  const { tx, permit, announce, audit } = request
+  const event = permit(found(await lock(request, id)))
+  const move = ACTIVATE_MOVES[event.status]
+  if (move === 'refuse') throw refusal('An archived event cannot be activated')
+  if (move === 'activate') {
+    const row = await markActive(tx, id)
+    await announce('EventActivated', row, {
+      ...idsOf(row),
+      owner_id: formatId('user', row.ownerId),
+      title: row.title,
+      activated_at: (row.activatedAt as Date).toISOString(),
+    })
+    await audit('EVENT_ACTIVATE', row)
+    await tellInvitees(request, row)
+  }
+  return show(request, event)
+}
+
+export async function archiveEvent(request: Write<'event.archive'>, id: Uuid): Promise<Event> {
+  const { tx, permit, announce, audit } = request
+  const event = permit(found(await lock(request, id)))
+  const move = ARCHIVE_MOVES[event.status]
+  if (move === 'refuse') throw refusal('Only an active event can be archived; activate it first')
+  if (move === 'archive') {
+    const row = await markArchived(tx, id)
+    await announce('EventArchived', row, { ...idsOf(row), archived_at: (row.archivedAt as Date).toISOString() })
+    await audit('EVENT_ARCHIVE', row)
+  }
+  return show(request, event)
+}
+
+type Changing = Pick<Write<'event.update'>, 'tx' | 'orgId' | 'actor' | 'can'>
+
+/** Waits for what changes the event or what belongs to it, so that the decision is taken on what those leave. */
+const lock = ({ tx, orgId }: Changing, id: Uuid) => findEvent(tx, orgId, id, { lock: 'update' })
+
+const show = async ({ tx, orgId, actor, can }: Changing, { id }: { id: Uuid }): Promise<Event> =>
+  toEvent(found(await findShown(tx, orgId, id, actor.userId)), can)
+
+const refusal = (message: string) => new Problem('INVALID_STATE_TRANSITION', message)
+
+const idsOf = ({ id, orgId }: EventRow) => ({
+  event_id: formatId('event', id),
+  org_id: formatId('organization', orgId),
+})

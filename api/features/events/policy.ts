@@ -1,0 +1,32 @@
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import type { EventStatus } from '../../db/schema/events.ts'
+import { member, organizationAdmin } from '../../permissions/facts.ts'
+import { allOf, anyOf, fact, on, onOrganization } from '../../permissions/rule.ts'
+
+type Owned = { ownerId: Uuid }
+type Visible = Owned & { status: EventStatus }
+
+export const eventOwner = fact<Owned>('event_owner', 'the owner of the event', (a, row) => a.userId === row.ownerId)
+
+const published = fact<Visible>('event_not_draft', 'once it is no draft', (_, row) => row.status !== 'draft')
+
+export const mayManageEvent = anyOf<Owned>(eventOwner, organizationAdmin)
+
+/** A draft is seen by its owner and the administrators alone. */
+export const mayReadEvent = anyOf<Visible>(eventOwner, organizationAdmin, allOf<Visible>(member, published))
+
+export const eventActions = {
+  'event.create': onOrganization('create an event', member),
+  'event.list': onOrganization('list the events of an organization', member),
+  'event.list_drafts': onOrganization('see the drafts of others in lists', organizationAdmin),
+  'event.read': on('event', 'see an event and its participants', mayReadEvent),
+  'event.update': on('event', 'change an event', mayManageEvent),
+  'event.activate': on('event', 'activate an event', mayManageEvent),
+  'event.archive': on('event', 'archive an event', mayManageEvent),
+} as const
+
+/** Nothing of an archived event changes. Call it on the row that the transaction locked. */
+export function refuseArchived(event: { status: EventStatus }): void {
+  if (event.status === 'archived') throw new Problem('EVENT_ARCHIVED', 'The event is archived and read-only')
+}

@@ -1,0 +1,46 @@
+import { formatId } from '../../../lib/contract/ids.ts'
+import { timestamp } from '../../http/schemas.ts'
+import type { Permit } from '../../permissions/permit.ts'
+import { toCounts, toOwnReaction } from '../discussions/reactions/reaction.ts'
+import type { Event, Participant } from './event.ts'
+import type { ListedParticipant, ShownEvent } from './queries.ts'
+
+type Can = Permit<'event.read'>['can']
+
+/** The album of the event is named only to those who may see it. */
+function albumIdOf({ album, participation, status }: ShownEvent, can: Can): string | null {
+  if (album === null) return null
+  const seen = { ...album, isParticipant: participation === 'accepted', eventStatus: status }
+  return can('album.read', seen) ? formatId('album', album.id) : null
+}
+
+export const toEvent = (row: ShownEvent, can: Can): Event => ({
+  event_id: formatId('event', row.id),
+  org_id: formatId('organization', row.orgId),
+  owner_id: formatId('user', row.ownerId),
+  host_name: row.hostName,
+  title: row.title,
+  description: row.description,
+  start_at: timestamp(row.startAt),
+  end_at: timestamp(row.endAt),
+  location_name: row.locationName,
+  location_geo: row.latitude === null || row.longitude === null ? null : [row.latitude, row.longitude],
+  status: row.status,
+  created_at: timestamp(new Date(row.createdAt)),
+  updated_at: timestamp(row.updatedAt),
+  activated_at: timestamp(row.activatedAt),
+  archived_at: timestamp(row.archivedAt),
+  participant_count: row.participantCount,
+  my_participation: row.participation,
+  my_invitation_id: row.invitationId && formatId('invitation', row.invitationId),
+  album_id: albumIdOf(row, can),
+  reaction_counts: toCounts(row.reactionCounts),
+  my_reaction: toOwnReaction(row.myReaction),
+})
+
+export const toParticipant = (row: ListedParticipant): Participant => ({
+  user_id: formatId('user', row.id),
+  display_name: row.displayName,
+  status: row.status,
+  joined_at: timestamp(row.joinedAt),
+})

@@ -1,0 +1,264 @@
+import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
+import { type PgUpdateSetSource, unionAll } from 'drizzle-orm/pg-core'
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Tx } from '../../db/db.ts'
+import { afterCursor, microseconds } from '../../db/keyset.ts'
+import { prepared } from '../../db/prepared.ts'
+import { type AlbumRow, albums } from '../../db/schema/albums.ts'
+import {
+  type EventRow,
+  type EventStatus,
+  eventParticipants,
+  events,
+  type ParticipantStatus,
+} from '../../db/schema/events.ts'
+import { memberships } from '../../db/schema/organizations.ts'
+import { users } from '../../db/schema/users.ts'
+import type { PageWanted } from '../../http/page.ts'
+import { ownReaction, reactionCounts } from '../discussions/reactions/counts.ts'
+import type { Counts, OwnReactionRow } from '../discussions/reactions/reaction.ts'
+import type { columnsOf } from './plan.ts'
+
+const org = sql.placeholder('org')
+const caller = sql.placeholder('caller')
+const limit = sql.placeholder('limit')
+
+/**
+ * An event in whatever state. The lock order is event, album, comment, media item, and event, invitation, membership,
+ * participant, as the trigger end_participation has it: a transaction that changes what belongs to an event locks the
+ * event `for share` first, and one that changes the event itself `for update`. So an archive waits for changes in
+ * progress, and those that come after it see it.
+ */
+export async function findEvent(
+  tx: Tx,
+  orgId: Uuid,
+  id: Uuid,
+  { lock }: { lock?: 'share' | 'update' } = {},
+): Promise<EventRow | undefined> {
+  const query = prepared(tx, `find_event_${lock ?? 'unlocked'}`, (name) => {
+    const found = tx
+      .select()
+      .from(events)
+      .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id'))))
+    return (lock ? found.for(lock) : found).prepare(name)
+  })
+  // Both leave together; the second runs when the first is over.
+  const [, [row]] = await Promise.all([lock && queueFor(tx, id, lock), query.execute({ org: orgId, id })])
+  return row
+}
+
+/**
+ * The lock of a row lets others share it while one waits for it alone, so that an archive would wait as long as people
+ * react: Postgres grants advisory locks in the order of the requests. Every transaction takes this one for one event at
+ * most.
+ */
+async function queueFor(tx: Tx, id: Uuid, lock: 'share' | 'update'): Promise<void> {
+  const take = sql.raw(lock === 'share' ? 'pg_advisory_xact_lock_shared' : 'pg_advisory_xact_lock')
+  const query = prepared(tx, `queue_for_event_${lock}`, (name) =>
+    tx
+      .select({ taken: sql`${take}(hashtextextended('event ' || ${sql.placeholder('id')}::text, 0))` })
+      .from(sql`(select 1) one`)
+      .prepare(name),
+  )
+  await query.execute({ id })
+}
+
+const reactedTo = { type: 'meta', event: sql`events.id`, id: sql`events.id` } as const
+
+/**
+ * What callers see of an event. Counts are counted, so they cannot drift; each subquery is a look-up in an index for the
+ * rows of the page alone. Names are written out: in a query of one table drizzle leaves out the table.
+ */
+const shown = {
+  id: events.id,
+  orgId: events.orgId,
+  ownerId: events.ownerId,
+  // An owner who has left has no name here any more.
+  hostName: sql<string | null>`(select u.display_name from memberships m join users u on u.id = m.user_id
+    where m.org_id = events.org_id and m.user_id = events.owner_id)`,
+  title: events.title,
+  description: events.description,
+  startAt: events.startAt,
+  endAt: events.endAt,
+  locationName: events.locationName,
+  latitude: events.latitude,
+  longitude: events.longitude,
+  status: events.status,
+  createdAt: microseconds(events.createdAt),
+  updatedAt: events.updatedAt,
+  activatedAt: events.activatedAt,
+  archivedAt: events.archivedAt,
+  participantCount: sql<number>`(select count(*)::int from event_participants p
+    where p.event_id = events.id and p.status = 'accepted')`,
+  participation: sql<ParticipantStatus | null>`(select p.status from event_participants p
+    where p.event_id = events.id and p.user_id = ${caller})`,
+  // At most one, by the index invitations_pending_user. What could not be answered now is left out.
+  invitationId: sql<Uuid | null>`(select i.id from invitations i
+    where i.event_id = events.id and i.user_id = ${caller} and i.status = 'pending' and i.token_expires_at > now()
+      and events.status = 'active')`,
+  /** Null without an album. */
+  album: {
+    id: albums.id,
+    ownerId: albums.ownerId,
+    status: albums.status,
+    visibility: albums.visibility,
+  },
+  reactionCounts: reactionCounts(reactedTo),
+  myReaction: ownReaction(reactedTo, sql`${caller}`),
+}
+type OtherwiseShown =
+  | 'hostName'
+  | 'createdAt'
+  | 'participantCount'
+  | 'participation'
+  | 'invitationId'
+  | 'album'
+  | 'reactionCounts'
+  | 'myReaction'
+export type ShownEvent = Pick<EventRow, Exclude<keyof typeof shown, OtherwiseShown>> & {
+  hostName: string | null
+  createdAt: string
+  participantCount: number
+  participation: ParticipantStatus | null
+  invitationId: Uuid | null
+  album: Pick<AlbumRow, 'id' | 'ownerId' | 'status' | 'visibility'> | null
+  reactionCounts: Partial<Counts> | null
+  myReaction: OwnReactionRow
+}
+
+/** An event as this caller sees it. Whether the caller may see it at all is decided on `ownerId` and `status`. */
+export async function findShown(tx: Tx, orgId: Uuid, id: Uuid, callerId: Uuid): Promise<ShownEvent | undefined> {
+  const query = prepared(tx, 'find_shown_event', (name) =>
+    tx
+      .select(shown)
+      .from(events)
+      .leftJoin(albums, eq(albums.eventId, events.id))
+      .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id'))))
+      .prepare(name),
+  )
+  const [row] = await query.execute({ org: orgId, id, caller: callerId })
+  return row
+}
+
+export interface ListEventsOptions extends PageWanted {
+  orgId: Uuid
+  callerId: Uuid
+  status: EventStatus | undefined
+  /** Whether the drafts of others are in the list. */
+  allDrafts: boolean
+}
+
+// Written out instead of passed: the planner compares it with the predicate of the partial index.
+const has = (status: EventStatus) => sql`${events.status} = ${sql.raw(`'${status}'`)}`
+const OWN_DRAFTS = and(has('draft'), eq(events.ownerId, caller))
+const PUBLISHED = [has('active'), has('archived')]
+
+/** The parts of each kind of list. A page merges one page of each part, so that it reads no draft of others in vain. */
+const PARTS = {
+  all: [has('draft'), ...PUBLISHED],
+  visible: [OWN_DRAFTS, ...PUBLISHED],
+  own_draft: [OWN_DRAFTS],
+  draft: [has('draft')],
+  active: [has('active')],
+  archived: [has('archived')],
+} satisfies Record<string, Parts>
+type Parts = [SQL | undefined, ...SQL[]]
+
+function kindOf({ status, allDrafts }: ListEventsOptions): keyof typeof PARTS {
+  if (status === undefined) return allDrafts ? 'all' : 'visible'
+  return status === 'draft' && !allDrafts ? 'own_draft' : status
+}
+
+const newestFirst = [desc(events.createdAt), desc(events.id)]
+
+/** Newest first. */
+export async function listEvents(tx: Tx, o: ListEventsOptions): Promise<ShownEvent[]> {
+  const kind = kindOf(o)
+  const position = o.after && afterCursor(events.createdAt, events.id)
+  const query = prepared(tx, `list_events_${kind}_${o.after ? 'next' : 'first'}`, (name) => {
+    const pageOf = (part: SQL | undefined) =>
+      tx
+        .select()
+        .from(events)
+        .where(and(eq(events.orgId, org), part, position))
+        .orderBy(...newestFirst)
+        .limit(limit)
+    const [first, ...others]: Parts = PARTS[kind]
+    const [second, ...rest] = others.map(pageOf)
+    const rows = second ? unionAll(pageOf(first), second, ...rest) : pageOf(first)
+    return tx
+      .select(shown)
+      .from(rows.as('events'))
+      .leftJoin(albums, eq(albums.eventId, events.id))
+      .orderBy(...newestFirst)
+      .limit(limit)
+      .prepare(name)
+  })
+  return query.execute({
+    org: o.orgId,
+    caller: o.callerId,
+    limit: o.limit,
+    at: o.after?.at,
+    id: o.after?.id,
+  })
+}
+
+export interface ListedParticipant {
+  id: Uuid
+  createdAt: string
+  displayName: string | null
+  status: ParticipantStatus
+  joinedAt: Date | null
+}
+
+/** The latest invited first. Names are those of members: an invited user of another organization has none here. */
+export async function listParticipants(
+  tx: Tx,
+  { eventId, after, limit: most }: PageWanted & { eventId: Uuid },
+): Promise<ListedParticipant[]> {
+  const { createdAt, userId, status, joinedAt } = eventParticipants
+  const query = prepared(tx, `list_participants_${after ? 'next' : 'first'}`, (name) =>
+    tx
+      .select({ id: userId, createdAt: microseconds(createdAt), displayName: users.displayName, status, joinedAt })
+      .from(eventParticipants)
+      .leftJoin(memberships, and(eq(memberships.orgId, eventParticipants.orgId), eq(memberships.userId, userId)))
+      .leftJoin(users, eq(users.id, memberships.userId))
+      .where(and(eq(eventParticipants.eventId, sql.placeholder('event')), after && afterCursor(createdAt, userId)))
+      .orderBy(desc(createdAt), desc(userId))
+      .limit(limit)
+      .prepare(name),
+  )
+  return query.execute({ event: eventId, limit: most, at: after?.at, id: after?.id })
+}
+
+export const countParticipants = (tx: Tx, eventId: Uuid): Promise<number> =>
+  tx.$count(eventParticipants, eq(eventParticipants.eventId, eventId))
+
+type NewEvent = Pick<EventRow, 'id' | 'orgId' | 'ownerId' | 'title' | 'startAt'> & EventColumns
+/** Columns that requests set; undefined leaves one as it is. */
+type EventColumns = Partial<ReturnType<typeof columnsOf>>
+
+/** A draft whose owner takes part in it. */
+export async function insertEvent(tx: Tx, row: NewEvent): Promise<EventRow> {
+  const [made] = await tx.insert(events).values(row).returning()
+  if (!made) throw new Error('an event was not inserted')
+  await tx
+    .insert(eventParticipants)
+    .values({ eventId: made.id, userId: made.ownerId, orgId: made.orgId, status: 'accepted', joinedAt: sql`now()` })
+  return made
+}
+
+/** Call with the event locked. */
+async function setEvent(tx: Tx, id: Uuid, columns: PgUpdateSetSource<typeof events>): Promise<EventRow> {
+  const [row] = await tx
+    .update(events)
+    .set({ ...columns, version: sql`${events.version} + 1`, updatedAt: sql`now()` })
+    .where(eq(events.id, id))
+    .returning()
+  if (!row) throw new Error(`the event ${id} was locked and is gone`)
+  return row
+}
+
+export const updateEvent = (tx: Tx, id: Uuid, columns: EventColumns) => setEvent(tx, id, columns)
+export const markActive = (tx: Tx, id: Uuid) => setEvent(tx, id, { status: 'active', activatedAt: sql`now()` })
+export const markArchived = (tx: Tx, id: Uuid) => setEvent(tx, id, { status: 'archived', archivedAt: sql`now()` })

@@ -1,0 +1,215 @@
+import * as z from 'zod'
+import { formatId } from '../../../lib/contract/ids.ts'
+import type { ApiDeps } from '../../deps.ts'
+import { found, inOrganization } from '../../http/in-organization.ts'
+import type { Route } from '../../http/route.ts'
+import { listOf, pageQuery, pathId } from '../../http/schemas.ts'
+import { NO_REACTIONS } from '../discussions/reactions/reaction.ts'
+import { activateEvent, archiveEvent, changeEvent, createEvent } from './commands.ts'
+import { CreateEvent, Event, EventStatus, Participant, ParticipantTotal, UpdateEvent } from './event.ts'
+import { toEvent, toParticipant } from './present.ts'
+import { countParticipants, findEvent, findShown, listEvents, listParticipants } from './queries.ts'
+
+const InOrg = z.object({ org_id: pathId('organization') })
+const OneEvent = InOrg.extend({ event_id: pathId('event') })
+const tags = ['Events']
+const EVENTS = '/api/orgs/{org_id}/events'
+const ONE_EVENT = `${EVENTS}/{event_id}` as const
+
+const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
+const GIVEN = {
+  title: 'Class reunion',
+  description: 'Thirty years after.',
+  start_at: '2027-05-08T16:00:00.000Z',
+  end_at: '2027-05-08T22:00:00.000Z',
+  location_name: 'Tokyo Tower',
+  location_geo: [35.6586, 139.7454],
+}
+const DRAFT: Event = {
+  event_id: formatId('event', EXAMPLE_ID),
+  org_id: formatId('organization', EXAMPLE_ID),
+  owner_id: formatId('user', EXAMPLE_ID),
+  host_name: 'Ann',
+  ...GIVEN,
+  status: 'draft',
+  created_at: '2026-11-21T09:30:00.000Z',
+  updated_at: '2026-11-21T09:30:00.000Z',
+  activated_at: null,
+  archived_at: null,
+  participant_count: 1,
+  my_participation: 'accepted',
+  my_invitation_id: null,
+  album_id: null,
+  reaction_counts: NO_REACTIONS,
+  my_reaction: null,
+}
+const ACTIVE: Event = {
+  ...DRAFT,
+  status: 'active',
+  updated_at: '2026-11-22T10:00:00.000Z',
+  activated_at: '2026-11-22T10:00:00.000Z',
+  participant_count: 12,
+}
+const ARCHIVED: Event = {
+  ...ACTIVE,
+  status: 'archived',
+  updated_at: '2027-06-01T08:00:00.000Z',
+  archived_at: '2027-06-01T08:00:00.000Z',
+}
+/** As an invited member sees it. */
+const INVITED: Event = {
+  ...ACTIVE,
+  my_participation: 'invited',
+  my_invitation_id: formatId('invitation', EXAMPLE_ID),
+}
+const LAST_PAGE = { next_cursor: null, has_more: false }
+
+const Participants = listOf('participants', Participant)
+  .extend({ total: ParticipantTotal })
+  .meta({ id: 'EventParticipants' })
+const LATITUDE_FIRST = '`location_geo` is `[latitude, longitude]`, **latitude first**: GeoJSON has the REVERSE order.'
+
+/** Events, and those who take part in them. */
+export function eventRoutes(deps: ApiDeps): Route[] {
+  const { read, write } = inOrganization(deps)
+  return [
+    write({
+      method: 'post',
+      path: EVENTS,
+      operationId: 'createEvent',
+      tags,
+      summary: 'Create an event, as a draft',
+      description: `For every member. The caller becomes the owner and takes part. Until it is activated, only the owner and the owners and administrators of the organization can see the event. ${LATITUDE_FIRST}`,
+      action: 'event.create',
+      params: InOrg,
+      body: CreateEvent,
+      status: 201,
+      response: Event,
+      examples: { request: GIVEN, response: DRAFT },
+      handle: (request) => createEvent(request, request.body),
+    }),
+    read({
+      method: 'get',
+      path: EVENTS,
+      operationId: 'listEvents',
+      tags,
+      summary: 'List the events of an organization, newest first',
+      description: `In the order of their creation. Drafts of others are listed for owners and administrators of the organization alone. ${LATITUDE_FIRST}`,
+      action: 'event.list',
+      params: InOrg,
+      query: pageQuery({ default: 20, max: 100 }).extend({ status: EventStatus.optional() }),
+      response: listOf('events', Event),
+      examples: { response: { events: [INVITED], ...LAST_PAGE } },
+      async handle({ tx, orgId, actor, member, can, query, page }) {
+        await member
+        const caller = { callerId: actor.userId, allDrafts: can('event.list_drafts', undefined) }
+        return page(
+          'events',
+          (wanted) => listEvents(tx, { orgId, status: query.status, ...caller, ...wanted }),
+          (row) => toEvent(row, can),
+        )
+      },
+    }),
+    read({
+      method: 'get',
+      path: ONE_EVENT,
+      operationId: 'getEvent',
+      tags,
+      summary: 'Show one event',
+      description: `A draft does not exist for members other than its owner and the owners and administrators of the organization. ${LATITUDE_FIRST}`,
+      action: 'event.read',
+      params: OneEvent,
+      response: Event,
+      examples: { response: INVITED },
+      oneRoundTrip: true,
+      handle: async ({ tx, orgId, actor, params, permit, can }) =>
+        toEvent(permit(found(await findShown(tx, orgId, params.event_id, actor.userId))), can),
+    }),
+    write({
+      method: 'put',
+      path: ONE_EVENT,
+      operationId: 'updateEvent',
+      tags,
+      summary: 'Change some fields of an event',
+      description: `For the owner of the event and the owners and administrators of the organization. A field that the request does not name stays as it is; null clears an optional one. A request that names no field to change is refused. An archived event is read-only (\`EVENT_ARCHIVED\`). ${LATITUDE_FIRST}`,
+      problems: ['EVENT_ARCHIVED'],
+      action: 'event.update',
+      params: OneEvent,
+      body: UpdateEvent,
+      status: 200,
+      response: Event,
+      examples: {
+        request: { title: 'Class reunion 2027', end_at: null },
+        response: { ...DRAFT, title: 'Class reunion 2027', end_at: null },
+      },
+      handle: (request) => changeEvent(request, request.params.event_id, request.body),
+    }),
+    write({
+      method: 'post',
+      path: `${ONE_EVENT}/activate`,
+      operationId: 'activateEvent',
+      tags,
+      summary: 'Activate an event',
+      description:
+        'Every member of the organization can see the event from now on, and those who are invited are told. Activating an active event changes nothing and sends no second notification. An archived event cannot be activated.',
+      problems: ['INVALID_STATE_TRANSITION'],
+      action: 'event.activate',
+      params: OneEvent,
+      status: 200,
+      response: Event,
+      examples: { response: ACTIVE },
+      handle: (request) => activateEvent(request, request.params.event_id),
+    }),
+    write({
+      method: 'post',
+      path: `${ONE_EVENT}/archive`,
+      operationId: 'archiveEvent',
+      tags,
+      summary: 'Archive an event',
+      description:
+        'The event is read-only from now on, for good. Archiving an archived event changes nothing. A draft cannot be archived.',
+      problems: ['INVALID_STATE_TRANSITION'],
+      action: 'event.archive',
+      params: OneEvent,
+      status: 200,
+      response: Event,
+      examples: { response: ARCHIVED },
+      handle: (request) => archiveEvent(request, request.params.event_id),
+    }),
+    read({
+      method: 'get',
+      path: `${ONE_EVENT}/participants`,
+      operationId: 'listParticipants',
+      tags,
+      summary: 'List the participants of an event, the latest invited first',
+      description:
+        'For all who can see the event. The list includes invited users and those who declined; invitees without an account are only in the list of invitations. Users who leave the organization leave its events.',
+      action: 'event.read',
+      params: OneEvent,
+      query: pageQuery({ default: 100, max: 500 }),
+      response: Participants,
+      examples: {
+        response: {
+          participants: [
+            {
+              user_id: formatId('user', EXAMPLE_ID),
+              display_name: 'Ann',
+              status: 'accepted',
+              joined_at: '2026-11-21T09:30:00.000Z',
+            },
+          ],
+          total: 1,
+          ...LAST_PAGE,
+        },
+      },
+      async handle({ tx, orgId, params, permit, page }) {
+        const event = permit(found(await findEvent(tx, orgId, params.event_id)))
+        const [listed, total] = await Promise.all([
+          page('participants', (wanted) => listParticipants(tx, { eventId: event.id, ...wanted }), toParticipant),
+          countParticipants(tx, event.id),
+        ])
+        return { ...listed, total }
+      },
+    }),
+  ]
+}

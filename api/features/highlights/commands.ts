@@ -1,0 +1,118 @@
+import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import type { HighlightRow } from '../../db/schema/highlights.ts'
+import { found, type Write } from '../../http/in-organization.ts'
+import type { Archive } from '../albums/commands.ts'
+import { refuseArchivedAlbum } from '../albums/policy.ts'
+import { findAlbum, findCaptions, findShown } from '../albums/queries.ts'
+import { findEvent } from '../events/queries.ts'
+import type { CreatedHighlight, NewHighlight } from './highlight.ts'
+import { estimateOf, itemOf, type Source } from './plan.ts'
+import { findHighlight, holdSources, insertHighlight, isTrackOffered, markDeleted } from './queries.ts'
+
+type Creating = Pick<Write<'highlight.create'>, 'tx' | 'orgId' | 'actor' | 'announce' | 'audit'>
+type CreatingInAlbum = Write<'highlight.create_in_album'>
+
+export const createHighlight = (request: Creating, given: NewHighlight) => record(request, given, null)
+
+/** Of an album whose event may be archived: what is in it stays to be seen, and to be made a film of. */
+export async function createAlbumHighlight(
+  request: CreatingInAlbum,
+  id: Uuid,
+  given: NewHighlight,
+  archive: Archive,
+): Promise<CreatedHighlight> {
+  const { tx, orgId, actor, permit } = request
+  // Locked, so that the album is not archived, and keeps the media items, before the highlight has them.
+  const album = permit(found(await findAlbum(tx, { orgId, id, callerId: actor.userId, lock: true })))
+  if (archive.isReadOnly) refuseArchivedAlbum(album)
+  return record(request, given, id)
+}
+
+export async function createEventHighlight(
+  request: CreatingInAlbum,
+  eventId: Uuid,
+  given: NewHighlight,
+  archive: Archive,
+): Promise<CreatedHighlight> {
+  const { tx, orgId, actor, can } = request
+  const event = found(await findEvent(tx, orgId, eventId))
+  if (!can('event.read', event)) found(undefined)
+  const album = found(await findShown(tx, { orgId, callerId: actor.userId, by: 'event', id: eventId }))
+  return createAlbumHighlight(request, album.id, given, archive)
+}
+
+/** The row, its items, the event that starts the render, and the audit entry: all or none. */
+async function record(request: Creating, given: NewHighlight, albumId: Uuid | null): Promise<CreatedHighlight> {
+  const { tx, orgId, actor, announce } = request
+  const sources = await findSources(request, given.media_ids, albumId)
+  const musicTrackId = given.music_track_id ?? null
+  if (musicTrackId !== null && !(await isTrackOffered(tx, musicTrackId))) throw trackNotFound()
+  const transition = given.transition ?? 'cut'
+  const captions = given.captions ?? 'none'
+  const row = await insertHighlight(
+    tx,
+    {
+      ...{ id: newUuid(), orgId, createdBy: actor.userId, albumId, title: given.title, transition, musicTrackId },
+      orientation: given.orientation ?? 'auto',
+      fill: given.fill ?? 'blur',
+      kenBurns: given.ken_burns ?? true,
+      showTitle: given.show_title ?? true,
+      captions,
+      skipBroken: given.skip_broken ?? false,
+      estimatedDurationSec: estimateOf(sources, transition),
+    },
+    sources.map((source) => itemOf(source, captions)),
+  )
+  await announce('HighlightRequested', row, { ...idsOf(row), generation: row.generation })
+  await auditCreation(request, row)
+  return {
+    highlight_id: formatId('highlight', row.id),
+    album_id: row.albumId && formatId('album', row.albumId),
+    status: row.status,
+    estimated_duration_sec: row.estimatedDurationSec,
+  }
+}
+
+/** Not the 404 of other references: the client asks the user to choose another track. */
+const trackNotFound = () =>
+  new Problem('MUSIC_TRACK_NOT_FOUND', 'There is no such music track, or it is no longer offered', {
+    details: [{ field: 'body.music_track_id', issue: 'is not offered' }],
+  })
+
+/** In playback order. They are not deleted before the transaction ends. */
+async function findSources({ tx, orgId }: Creating, ids: readonly Uuid[], albumId: Uuid | null): Promise<Source[]> {
+  const held = new Map((await holdSources(tx, orgId, ids)).map((source) => [source.id, source]))
+  const captions = albumId === null ? undefined : await findCaptions(tx, albumId, ids)
+  const missing = ids.flatMap((id, i) => {
+    const issue = held.has(id) ? captions && !captions.has(id) && 'is not in the album' : 'is not available'
+    return issue ? [{ field: `body.media_ids.${i}`, issue }] : []
+  })
+  if (missing.length > 0) {
+    throw new Problem('MEDIA_NOT_AVAILABLE', 'A media item is not available', { details: missing })
+  }
+  return ids.flatMap((id) => {
+    const source = held.get(id)
+    return source ? [{ ...source, caption: captions?.get(id) ?? null }] : []
+  })
+}
+
+async function auditCreation({ audit }: Creating, row: HighlightRow): Promise<void> {
+  const details = { operation: 'highlight', highlight_id: formatId('highlight', row.id) }
+  if (row.albumId !== null) await audit('ALBUM_ACTION', { id: row.albumId }, details)
+  else await audit('MEDIA_UPLOAD', row, details, 'highlight')
+}
+
+/** Its links stop working at once, and a render that is running is stopped. */
+export async function deleteHighlight(request: Write<'highlight.delete'>, id: Uuid): Promise<void> {
+  const { tx, orgId, actor, permit, announce, audit } = request
+  permit(found(await findHighlight(tx, { orgId, id, callerId: actor.userId, lock: true })))
+  const row = await markDeleted(tx, id, actor.userId)
+  await announce('HighlightDeleted', row, { ...idsOf(row), deleted_at: (row.deletedAt as Date).toISOString() })
+  await audit('MEDIA_DELETE', row, { operation: 'delete' }, 'highlight')
+}
+
+const idsOf = ({ id, orgId }: HighlightRow) => ({
+  highlight_id: formatId('highlight', id),
+  org_id: formatId('organization', orgId),
+})

@@ -1,0 +1,26 @@
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import { member, organizationAdmin } from '../../permissions/facts.ts'
+import { anyOf, fact, holds, on, onOrganization, type Rule } from '../../permissions/rule.ts'
+import { mayReadAlbum } from '../albums/policy.ts'
+
+type Created = { createdBy: Uuid }
+type AlbumSeen = typeof mayReadAlbum extends Rule<infer R> ? R : never
+/** `album` is null for a highlight without one. */
+type Visible = Created & { album: AlbumSeen | null }
+
+const creator = fact<Created>('creator', 'the user who created it', (a, row) => a.userId === row.createdBy)
+
+const albumReader = fact<Visible>(
+  'album_reader',
+  'those who can see its album',
+  (a, row) => row.album !== null && holds(mayReadAlbum, a, row.album),
+)
+
+export const highlightActions = {
+  'highlight.create': onOrganization('create a highlight', member),
+  'highlight.create_in_album': on('album', 'create a highlight of an album', mayReadAlbum),
+  'highlight.list': onOrganization('list the highlights of an organization that one can see', member),
+  'highlight.list_all': onOrganization('list all highlights of an organization', organizationAdmin),
+  'highlight.read': on('highlight', 'see a highlight', anyOf<Visible>(creator, organizationAdmin, albumReader)),
+  'highlight.delete': on('highlight', 'delete a highlight', anyOf<Created>(creator, organizationAdmin)),
+} as const

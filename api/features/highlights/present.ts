@@ -1,0 +1,55 @@
+import { formatId } from '../../../lib/contract/ids.ts'
+import type { Links } from '../../deps.ts'
+import { timestamp } from '../../http/schemas.ts'
+import type { Highlight } from './highlight.ts'
+import type { ShownHighlight } from './queries.ts'
+
+export const toHighlight = (row: ShownHighlight, links: Links): Highlight => ({
+  highlight_id: formatId('highlight', row.id),
+  org_id: formatId('organization', row.orgId),
+  album_id: row.albumId && formatId('album', row.albumId),
+  title: row.title,
+  status: row.status,
+  media_ids: row.items.map(({ mediaId }) => formatId('media', mediaId)),
+  transition: row.transition,
+  music_track_id: row.musicTrackId && formatId('track', row.musicTrackId),
+  orientation: row.orientation,
+  fill: row.fill,
+  ken_burns: row.kenBurns,
+  show_title: row.showTitle,
+  captions: row.captions,
+  skip_broken: row.skipBroken,
+  estimated_duration_sec: row.estimatedDurationSec,
+  duration_sec: row.durationSec,
+  variants: toVariants(row, links),
+  placeholder: row.placeholder,
+  expires_in: links.expiresIn,
+  progress: row.status === 'processing' ? row.renderProgress : null,
+  items: toItems(row),
+  created_by: formatId('user', row.createdBy),
+  created_at: timestamp(new Date(row.createdAt)),
+  error: row.error && {
+    code: row.error.code,
+    message: row.error.message,
+    media_id: row.error.mediaId && formatId('media', row.error.mediaId),
+  },
+})
+
+function toVariants({ outputPrefix, hlsMaster, webpFile, thumbFile }: ShownHighlight, links: Links) {
+  const url = (file: string | null) => (outputPrefix && file ? links.url(outputPrefix + file) : null)
+  return { hls_master_url: url(hlsMaster), image_webp_url: url(webpFile), image_thumb_url: url(thumbFile) }
+}
+
+function toItems({ items, manifest }: ShownHighlight): Highlight['items'] {
+  return items.map(({ mediaId, type }) => {
+    const id = formatId('media', mediaId)
+    const film = manifest?.items.find((item) => item.id === id)
+    return {
+      media_id: id,
+      type,
+      start_sec: film?.startSec ?? null,
+      duration_sec: film?.seconds ?? null,
+      skipped: manifest?.skipped.find((item) => item.id === id)?.message ?? null,
+    }
+  })
+}

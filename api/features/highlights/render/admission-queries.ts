@@ -1,0 +1,45 @@
+import { and, eq, inArray, sql } from 'drizzle-orm'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
+import type { Tx } from '../../../db/db.ts'
+import { highlightItems, highlights } from '../../../db/schema/highlights.ts'
+import { media } from '../../../db/schema/media.ts'
+import type { Line } from '../../../worker/admission-queries.ts'
+import { IMAGE_SECONDS } from '../plan.ts'
+
+const unfinished = sql`status = 'processing' and deleted_at is null`
+
+/** The indexes highlights_admitted and highlights_waiting. */
+export const FILMS: Line = {
+  table: highlights,
+  isAdmitted: sql`${unfinished} and render_admitted_at is not null`,
+  isWaiting: sql`${unfinished} and render_admitted_at is null`,
+}
+
+/** `updated_at` moves too: the sweep counts its deadlines from the admission and not from the creation. */
+export async function admitFilms(tx: Tx, ids: readonly Uuid[]): Promise<void> {
+  await tx
+    .update(highlights)
+    .set({ renderAdmittedAt: sql`now()`, updatedAt: sql`now()` })
+    .where(inArray(highlights.id, [...ids]))
+  await replaceBrokenMotion(tx, ids)
+}
+
+/**
+ * A Live Photo whose video could not be converted since the creation of the highlight is shown by its image. Only here, so
+ * that every start of the render has the same items, except for a HighlightRender that an earlier version made during an
+ * upgrade.
+ */
+async function replaceBrokenMotion(tx: Tx, highlightIds: readonly Uuid[]): Promise<void> {
+  await tx
+    .update(highlightItems)
+    .set({ type: 'image', sourceId: highlightItems.mediaId, seconds: IMAGE_SECONDS })
+    .from(media)
+    .where(
+      and(
+        inArray(highlightItems.highlightId, [...highlightIds]),
+        eq(highlightItems.type, 'motion'),
+        eq(media.id, highlightItems.sourceId),
+        eq(media.uploadStatus, 'failed'),
+      ),
+    )
+}

@@ -1,0 +1,194 @@
+import * as z from 'zod'
+import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
+import type { ApiDeps } from '../../deps.ts'
+import { found, inOrganization, type Read } from '../../http/in-organization.ts'
+import type { Route } from '../../http/route.ts'
+import { bodyId, listOf, pageQuery, pathId } from '../../http/schemas.ts'
+import { findAlbum } from '../albums/queries.ts'
+import { createAlbumHighlight, createEventHighlight, createHighlight, deleteHighlight } from './commands.ts'
+import { CreatedHighlight, Highlight, NewHighlight } from './highlight.ts'
+import { toHighlight } from './present.ts'
+import { findHighlight, type Listed, listHighlights } from './queries.ts'
+
+const InOrg = z.object({ org_id: pathId('organization') })
+const OneHighlight = InOrg.extend({ highlight_id: pathId('highlight') })
+const OfAlbum = InOrg.extend({ album_id: pathId('album') })
+const OfEvent = InOrg.extend({ event_id: pathId('event') })
+const tags = ['Highlights']
+const HIGHLIGHTS = '/api/media/{org_id}/highlights'
+const ONE_HIGHLIGHT = `${HIGHLIGHTS}/{highlight_id}` as const
+
+const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
+const MEDIA = formatId('media', EXAMPLE_ID)
+const ALBUM = formatId('album', EXAMPLE_ID)
+const GIVEN = { title: 'Class reunion', media_ids: [MEDIA], transition: 'crossfade' as const }
+const CREATED: CreatedHighlight = {
+  highlight_id: formatId('highlight', EXAMPLE_ID),
+  album_id: null,
+  status: 'processing',
+  estimated_duration_sec: 3,
+}
+const FILM = `https://api.example.org/v1/d/a.t2x1c0.1qbzz4YvT0iQm3o9Wc2r6A/org/${EXAMPLE_ID}/highlights/${EXAMPLE_ID}/v1`
+const COMPLETED: Highlight = {
+  highlight_id: CREATED.highlight_id,
+  org_id: formatId('organization', EXAMPLE_ID),
+  album_id: ALBUM,
+  ...GIVEN,
+  status: 'completed',
+  music_track_id: null,
+  orientation: 'auto',
+  fill: 'blur',
+  ken_burns: true,
+  show_title: true,
+  captions: 'none',
+  skip_broken: false,
+  estimated_duration_sec: 3,
+  duration_sec: 3,
+  variants: {
+    hls_master_url: `${FILM}/master.m3u8`,
+    image_webp_url: `${FILM}/image.webp`,
+    image_thumb_url: `${FILM}/thumb.webp`,
+  },
+  placeholder: '1QcSHQRnh493V4dIh4eXh1h4kJUI',
+  expires_in: 3600,
+  progress: null,
+  items: [{ media_id: MEDIA, type: 'image', start_sec: 0, duration_sec: 3, skipped: null }],
+  created_by: formatId('user', EXAMPLE_ID),
+  created_at: '2026-11-22T10:00:00.000Z',
+  error: null,
+}
+
+const VISIBLE =
+  'Its creator, those who can see its album, and owners and administrators of the organization can see it.'
+const SOURCES =
+  'Media items of the organization, whatever the state of their conversion; one that does not exist or is deleted is `MEDIA_NOT_AVAILABLE`. An image is shown for 3 seconds, a video for at most 15 from its start, and of a Live Photo the moving part, or its image for 3 seconds if the conversion of the moving part has failed by the time at which the render begins. A moving part that turns out to be damaged only during the render is treated as any damaged item: the highlight fails with `ITEM_FAILED` and the id of the Live Photo, or leaves it out with `skip_broken`; a highlight that is created after the conversion of the moving part has failed shows the image. A media item that is deleted before the film is finished makes the highlight fail, unless it is restored at once; later deletions and purges do not change the film.'
+const OF_ALBUM =
+  'The media items must be in the album. One that is removed from the album later stays in the film. An album in `ARCHIVE` is refused (`ALBUM_ARCHIVED`).'
+const LIMIT = 'Each user can create 10 an hour.'
+
+const CREATION = {
+  method: 'post',
+  tags,
+  limit: 'highlight',
+  body: NewHighlight,
+  status: 201,
+  response: CreatedHighlight,
+} as const
+
+/** What a list shows to the caller under its filters; undefined for nothing. */
+async function listedFor(
+  { tx, orgId, actor, can }: Read<'highlight.list'>,
+  { album_id: albumId, event_id: eventId }: { album_id?: Uuid | undefined; event_id?: Uuid | undefined },
+): Promise<Listed | undefined> {
+  const seesAll = can('highlight.list_all', undefined)
+  if (albumId === undefined && eventId === undefined) return { of: seesAll ? 'all' : 'visible' }
+  const asked = { orgId, callerId: actor.userId }
+  const album =
+    eventId === undefined
+      ? albumId && (await findAlbum(tx, { ...asked, id: albumId }))
+      : await findAlbum(tx, { ...asked, by: 'event', id: eventId })
+  if (!album || (albumId !== undefined && albumId !== album.id)) return undefined
+  return { of: seesAll || can('album.read', album) ? 'album' : 'created_in_album', albumId: album.id }
+}
+
+/** Highlights: films made of media items that a user has chosen. */
+export function highlightRoutes(deps: ApiDeps): Route[] {
+  const { links, config } = deps
+  const archive = { isReadOnly: config.ALBUM_ARCHIVE_READ_ONLY }
+  const { read, write } = inOrganization(deps)
+  return [
+    write({
+      ...CREATION,
+      path: HIGHLIGHTS,
+      operationId: 'createHighlight',
+      summary: 'Make a film of chosen media items',
+      description: `For every member. The film is rendered in the background; \`getHighlight\` shows how far it is. ${SOURCES} Without an album only its creator and the owners and administrators of the organization can see it. ${LIMIT}`,
+      problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND'],
+      action: 'highlight.create',
+      params: InOrg,
+      examples: { request: GIVEN, response: CREATED },
+      handle: (request) => createHighlight(request, request.body),
+    }),
+    write({
+      ...CREATION,
+      path: '/api/orgs/{org_id}/albums/{album_id}/highlights',
+      operationId: 'createAlbumHighlight',
+      summary: 'Make a film of media items of an album',
+      description: `For those who can see the album; they can see the film as well. ${OF_ALBUM} ${SOURCES} ${LIMIT}`,
+      problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND', 'ALBUM_ARCHIVED'],
+      action: 'highlight.create_in_album',
+      params: OfAlbum,
+      examples: { request: GIVEN, response: { ...CREATED, album_id: ALBUM } },
+      handle: (request) => createAlbumHighlight(request, request.params.album_id, request.body, archive),
+    }),
+    write({
+      ...CREATION,
+      path: '/api/orgs/{org_id}/events/{event_id}/highlights',
+      operationId: 'createEventHighlight',
+      summary: 'Make a film of media items of an event',
+      description: `For those who can see the event and its album; 404 for an event without an album. The event may be archived. The film belongs to the album. ${OF_ALBUM} ${SOURCES} ${LIMIT}`,
+      problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND', 'ALBUM_ARCHIVED'],
+      action: 'highlight.create_in_album',
+      params: OfEvent,
+      examples: { request: GIVEN, response: { ...CREATED, album_id: ALBUM } },
+      handle: (request) => createEventHighlight(request, request.params.event_id, request.body, archive),
+    }),
+    read({
+      method: 'get',
+      path: HIGHLIGHTS,
+      operationId: 'listHighlights',
+      tags,
+      summary: 'List the highlights that the caller can see, newest first',
+      description: `${VISIBLE} A filter leaves out the others: for an album or an event that does not exist the list is empty.`,
+      action: 'highlight.list',
+      params: InOrg,
+      query: pageQuery({ default: 20, max: 100 }).extend({
+        album_id: bodyId('album').optional().meta({ description: 'Only highlights of this album' }),
+        event_id: bodyId('event').optional().meta({ description: 'Only highlights of the album of this event' }),
+      }),
+      response: listOf('highlights', Highlight),
+      examples: { response: { highlights: [COMPLETED], next_cursor: null, has_more: false } },
+      async handle(request) {
+        const { tx, orgId, actor, page } = request
+        await request.member
+        const listed = await listedFor(request, request.query)
+        return page(
+          'highlights',
+          async (wanted) => (listed ? listHighlights(tx, { orgId, callerId: actor.userId, listed, ...wanted }) : []),
+          (row) => toHighlight(row, links),
+        )
+      },
+    }),
+    read({
+      method: 'get',
+      path: ONE_HIGHLIGHT,
+      operationId: 'getHighlight',
+      tags,
+      summary: 'Show one highlight',
+      description: `${VISIBLE} The film can often be played long before it is \`completed\`.`,
+      action: 'highlight.read',
+      params: OneHighlight,
+      response: Highlight,
+      examples: { response: COMPLETED },
+      oneRoundTrip: true,
+      handle: async ({ tx, orgId, actor, params, permit }) =>
+        toHighlight(
+          permit(found(await findHighlight(tx, { orgId, id: params.highlight_id, callerId: actor.userId }))),
+          links,
+        ),
+    }),
+    write({
+      method: 'delete',
+      path: ONE_HIGHLIGHT,
+      operationId: 'deleteHighlight',
+      tags,
+      summary: 'Delete a highlight',
+      description:
+        'For its creator and the owners and administrators of the organization. The film and its links stop working at once, and cannot be restored. The media items stay.',
+      action: 'highlight.delete',
+      params: OneHighlight,
+      status: 204,
+      handle: (request) => deleteHighlight(request, request.params.highlight_id),
+    }),
+  ]
+}

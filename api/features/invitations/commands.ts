@@ -1,0 +1,188 @@
+import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import type { EventRow } from '../../db/schema/events.ts'
+import type { InvitationRow } from '../../db/schema/invitations.ts'
+import { found, type Write } from '../../http/in-organization.ts'
+import { notFound } from '../../http/validate.ts'
+import { decide } from '../../permissions/rule.ts'
+import { refuseArchived } from '../events/policy.ts'
+import { findEvent } from '../events/queries.ts'
+import { announceJoined } from '../organizations/commands.ts'
+import { findMembership, findUserById, holdMembership } from '../organizations/queries.ts'
+import { announceDue, tellInvitees } from './notify.ts'
+import { invitationActions, requireOpen, requireUnanswered } from './policy.ts'
+import {
+  answerInvitation,
+  declineInvited,
+  type FoundInvitation,
+  findInvitation,
+  hasPending,
+  insertInvitation,
+  isParticipating,
+  joinOrganization,
+  lockEventOf,
+  markAccepted,
+  markDeclined,
+  markInvited,
+  type NewInvitation,
+  renewInvitation,
+} from './queries.ts'
+import { newSlug } from './slug.ts'
+import type { TokenContent } from './token.ts'
+
+export type Target = Pick<NewInvitation, 'email' | 'phoneNumber' | 'userId'>
+
+interface Join {
+  joinOnAccept: boolean
+}
+
+export async function invite(
+  request: Write<'event.invite'>,
+  { eventId, target, message, joinOnAccept }: { eventId: Uuid; target: Target; message: string | null } & Join,
+): Promise<InvitationRow> {
+  const { tx, orgId, actor, permit, announce, audit } = request
+  const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
+  refuseArchived(event)
+  if (target.userId !== null) await requireInvitable(request, eventId, target.userId, joinOnAccept)
+  const row = await insertNew(request, { orgId, eventId, ...target, message, invitedBy: actor.userId })
+  if (row.userId !== null) await markInvited(tx, { eventId, userId: row.userId, orgId })
+  await audit('EVENT_INVITE', row, { operation: 'create', event_id: formatId('event', eventId) })
+  await announce('InvitationCreated', row, {
+    invitation_id: formatId('invitation', row.id),
+    event_id: formatId('event', eventId),
+    org_id: formatId('organization', orgId),
+    invited_by: formatId('user', actor.userId),
+    invited_user_id: row.userId && formatId('user', row.userId),
+  })
+  if (event.status === 'active') await tellInvitees(request, event)
+  return row
+}
+
+/** Anyone who may invite may invite people who are not members; whether they can become members is configuration. */
+async function requireInvitable(
+  { tx, orgId }: Write<'event.invite'>,
+  eventId: Uuid,
+  userId: Uuid,
+  joinOnAccept: boolean,
+): Promise<void> {
+  const isKnown = joinOnAccept ? await findUserById(tx, userId) : await findMembership(tx, orgId, userId)
+  if (!isKnown) throw notFound('body.uuid')
+  if (await isParticipating(tx, eventId, userId)) {
+    throw new Problem('ALREADY_INVITED', 'This user takes part in the event already')
+  }
+}
+
+const SLUG_TRIES = 5
+
+/** Another transaction may insert the same invitee first: the unique indexes decide, not a look before the insert. */
+export async function insertNew(
+  { tx }: Pick<Write<'event.invite'>, 'tx'>,
+  row: Omit<NewInvitation, 'slug'>,
+  makeSlug: () => string = newSlug,
+): Promise<InvitationRow> {
+  for (let tries = 0; tries < SLUG_TRIES; tries++) {
+    const made = await insertInvitation(tx, { ...row, slug: makeSlug() })
+    if (made) return made
+    if (await hasPending(tx, row)) throw new Problem('ALREADY_INVITED', 'This invitee has a pending invitation already')
+  }
+  throw new Error('found no slug that is not taken')
+}
+
+/** The reissuer vouches for the invitee from now on: the first inviter may have left. */
+export async function reissue(request: Write<'invitation.reissue'>, id: Uuid): Promise<InvitationRow> {
+  const { tx, actor, permit, announce, audit } = request
+  const { event, invitation } = await lockInvitation(request, id)
+  permit(invitation)
+  refuseArchived(event)
+  requireUnanswered(invitation)
+  const isTold = event.status === 'active'
+  const row = await renewInvitation(tx, id, { invitedBy: actor.userId, isTold })
+  await audit('EVENT_ACTION', event, { operation: 'reissue', invitation_id: formatId('invitation', id) })
+  if (isTold) await announceDue(announce, row)
+  return row
+}
+
+export interface Response {
+  response: 'accept' | 'decline'
+  message: string | null
+  /** Content of the token in the request, if it has one that this server signed. */
+  token: TokenContent | undefined
+}
+
+/** Of several responses one counts: they queue for the lock of the row, and the later ones find it answered. */
+export async function respond(
+  request: Write<'invitation.respond'>,
+  id: Uuid,
+  { response, message, token, joinOnAccept }: Response & Join,
+): Promise<Awaited<ReturnType<typeof answerInvitation>>> {
+  const { tx, actor, permit, audit } = request
+  const { event, invitation } = await lockInvitation(request, id)
+  permit({ ...invitation, isPresented: isTokenOf(invitation, token) })
+  if (event.status === 'draft' || invitation.status === 'revoked') throw notFound()
+  refuseArchived(event)
+  requireOpen(invitation)
+  const status = response === 'accept' ? 'accepted' : 'declined'
+  const row = await answerInvitation(tx, id, { status, respondedBy: actor.userId, responseMessage: message })
+  if (status === 'accepted') await takePart(request, event, invitation, joinOnAccept)
+  else await stayAway(request, event)
+  await audit('EVENT_ACTION', event, { operation: response, invitation_id: formatId('invitation', id) })
+  return row
+}
+
+const isTokenOf = (row: FoundInvitation, token: TokenContent | undefined) =>
+  token?.id === row.id && token.generation === row.generation && token.expires * 1000 === row.tokenExpiresAt.getTime()
+
+/**
+ * The membership before the participation: leaving deletes the membership, and the participation with it. In the other
+ * order a leave in progress would miss the new participation.
+ */
+async function takePart(
+  request: Write<'invitation.respond'>,
+  event: EventRow,
+  invitation: FoundInvitation,
+  joinOnAccept: boolean,
+): Promise<void> {
+  const { tx, orgId, actor } = request
+  if (!(await holdMembership(tx, orgId, actor.userId))) {
+    if (!joinOnAccept || !(await mayStillInvite(request, event, invitation))) {
+      throw new Problem('INVALID_STATE_TRANSITION', 'This invitation cannot make you a member. Ask for another one.')
+    }
+    await join(request)
+  }
+  await markAccepted(tx, { eventId: event.id, userId: actor.userId, orgId })
+}
+
+async function join({ tx, orgId, actor, announce, audit }: Write<'invitation.respond'>): Promise<void> {
+  const { isNew, joinedAt } = await joinOrganization(tx, orgId, actor.userId)
+  if (!isNew) return
+  await announceJoined(announce, { orgId, userId: actor.userId }, joinedAt)
+  await audit('MEMBER_INVITE', { id: actor.userId }, { operation: 'accept' })
+}
+
+/** An inviter who has left, or is no administrator any more, makes no members. */
+async function mayStillInvite(
+  { tx, orgId }: Write<'invitation.respond'>,
+  event: EventRow,
+  { invitedBy }: FoundInvitation,
+): Promise<boolean> {
+  const inviter = await findMembership(tx, orgId, invitedBy)
+  const asking = { userId: invitedBy, role: inviter?.role ?? null, platformAdmin: false }
+  return decide(invitationActions['event.invite'], asking, event) === 'allowed'
+}
+
+/** A user who is neither a member nor invited by user id is in the list of invitations only. */
+async function stayAway({ tx, orgId, actor }: Write<'invitation.respond'>, event: EventRow): Promise<void> {
+  if (await holdMembership(tx, orgId, actor.userId)) {
+    await markDeclined(tx, { eventId: event.id, userId: actor.userId, orgId })
+  } else await declineInvited(tx, event.id, actor.userId)
+}
+
+/** In the order of the locks: the event, then the invitation. */
+async function lockInvitation(
+  { tx, orgId, actor }: Pick<Write<'invitation.respond'>, 'tx' | 'orgId' | 'actor'>,
+  id: Uuid,
+): Promise<{ event: EventRow; invitation: FoundInvitation }> {
+  const event = found(await lockEventOf(tx, orgId, id))
+  const invitation = found(await findInvitation(tx, { orgId, id, userId: actor.userId, lock: true }))
+  return { event, invitation }
+}

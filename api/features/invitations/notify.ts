@@ -1,0 +1,38 @@
+import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
+import type { Change } from '../../http/in-organization.ts'
+import { invitationsToTell } from './plan.ts'
+import { findEmails, listTold, takeUntold } from './queries.ts'
+
+/**
+ * Announces every pending invitation of the event that was not told before, as it becomes active or when an invitation
+ * is added to an active event. The transaction must have locked the event. A repeat finds nothing left to tell.
+ */
+export async function tellInvitees({ tx, announce }: Change, event: { id: Uuid; orgId: Uuid }): Promise<void> {
+  const untold = await takeUntold(tx, event.id)
+  if (untold.length === 0) return
+  const told = await listTold(
+    tx,
+    event.id,
+    untold.map(({ id }) => id),
+  )
+  const userIds = [...untold, ...told].flatMap(({ userId }) => (userId === null ? [] : [userId]))
+  const emails = await findEmails(tx, userIds)
+  for (const one of invitationsToTell(untold, told, emails)) await announceDue(announce, one)
+}
+
+interface Due {
+  id: Uuid
+  orgId: Uuid
+  eventId: Uuid
+  generation: number
+  version: number
+}
+
+/** The event names the generation and no link: the sender mints the link when it sends. */
+export const announceDue = (announce: Change['announce'], invitation: Due): Promise<void> =>
+  announce('InvitationDue', invitation, {
+    invitation_id: formatId('invitation', invitation.id),
+    event_id: formatId('event', invitation.eventId),
+    org_id: formatId('organization', invitation.orgId),
+    generation: invitation.generation,
+  })

@@ -1,0 +1,181 @@
+import * as z from 'zod'
+import { formatId } from '../../../lib/contract/ids.ts'
+import type { InvitationRow } from '../../db/schema/invitations.ts'
+import type { ApiDeps } from '../../deps.ts'
+import { found, inOrganization } from '../../http/in-organization.ts'
+import { completed, publicRoute, type Route, rawRoute } from '../../http/route.ts'
+import { listOf, pageQuery, pathId, timestamp } from '../../http/schemas.ts'
+import { findEvent } from '../events/queries.ts'
+import { invite, reissue, respond } from './commands.ts'
+import {
+  Answer,
+  answerExample,
+  Invitation,
+  InvitationLink,
+  invitationExample,
+  linkExample,
+  NewInvitation,
+  pathSlug,
+  Response,
+  Shown,
+  StoredLink,
+  targetOf,
+  toAnswer,
+  toInvitation,
+} from './invitation.ts'
+import { invitationLinks } from './links.ts'
+import { listInvitations } from './queries.ts'
+import { drawQr, showBySlug } from './show.ts'
+
+const OfEvent = z.object({ org_id: pathId('organization'), event_id: pathId('event') })
+const One = z.object({ invitation_id: pathId('invitation') })
+const tags = ['Invitations']
+
+const toStored = ({ id, slug, generation, tokenExpiresAt }: InvitationRow): z.input<typeof StoredLink> => ({
+  ...{ id, slug, generation },
+  expires: tokenExpiresAt.getTime() / 1000,
+})
+
+export function invitationRoutes(deps: ApiDeps): Route[] {
+  const { read, write, steps } = inOrganization(deps)
+  const { config } = deps
+  const links = invitationLinks(config)
+  const joinOnAccept = config.JOIN_ORG_ON_ACCEPT
+
+  /** The link is a credential: it is made of the stored data whenever the response is sent. */
+  const withLink = (route: Route) =>
+    completed(route, {
+      of: StoredLink,
+      response: InvitationLink,
+      complete: async (link) => ({
+        invitation_id: formatId('invitation', link.id),
+        slug: link.slug,
+        invite_url: await links.inviteUrl(link),
+        qr_png_url: links.qrUrl(link),
+        token_expires_at: timestamp(new Date(link.expires * 1000)),
+      }),
+    })
+
+  return [
+    withLink(
+      write({
+        method: 'post',
+        path: '/api/orgs/{org_id}/events/{event_id}/invitations',
+        operationId: 'createInvitation',
+        tags,
+        limit: 'invitation',
+        summary: 'Invite someone to an event',
+        description:
+          'By e-mail address, phone number or user id. The answer has the link to send. The link works for one hour and for one response; a reissue makes another one. The service tells the invitee too: at once if the event is active, otherwise when it is activated. Until the event is activated, the invitation shows nothing and cannot be answered. A user id must belong to a user of the service, who need not be a member of the organization.',
+        action: 'event.invite',
+        problems: ['EVENT_ARCHIVED', 'ALREADY_INVITED'],
+        params: OfEvent,
+        body: NewInvitation,
+        status: 201,
+        response: StoredLink,
+        examples: {
+          request: { email: 'bob@example.org', message: 'It has been too long.' },
+          response: linkExample,
+        },
+        async handle(request) {
+          const { body, params } = request
+          const [target, message] = [targetOf(body), body.message || null]
+          return toStored(await invite(request, { eventId: params.event_id, target, message, joinOnAccept }))
+        },
+      }),
+    ),
+    read({
+      method: 'get',
+      path: '/api/orgs/{org_id}/events/{event_id}/invitations',
+      operationId: 'listInvitations',
+      tags,
+      summary: 'List the invitations to an event, newest first',
+      description:
+        'For the owner of the event and the administrators of the organization; the participants are there for all members. Addresses are masked.',
+      action: 'event.list_invitations',
+      params: OfEvent,
+      query: pageQuery({ default: 20, max: 100 }),
+      response: listOf('invitations', Invitation),
+      examples: { response: { invitations: [invitationExample], next_cursor: null, has_more: false } },
+      async handle({ tx, orgId, params, permit, member, page }) {
+        await member
+        const { id: eventId } = permit(found(await findEvent(tx, orgId, params.event_id)))
+        return page('invitations', (wanted) => listInvitations(tx, { orgId, eventId, ...wanted }), toInvitation)
+      },
+    }),
+    steps({
+      method: 'post',
+      path: '/api/invitations/{invitation_id}/respond',
+      operationId: 'respondToInvitation',
+      tags,
+      limit: 'respond',
+      summary: 'Accept or decline an invitation',
+      description:
+        'The caller is signed in, and is the invitee or presents the token of the invitation link. Of several responses one counts. Accepting makes the caller a participant of the event and, if necessary, a member of the organization. A caller who is not a member gets INVALID_STATE_TRANSITION where accepting cannot make one: the inviter may no longer invite, or the service makes no members this way. Afterwards `GET /api/users/me` lists the organization. An invitation that was revoked, because an administrator removed its invitee from the organization, is `NOT_FOUND`.',
+      action: 'invitation.respond',
+      organization: { of: 'invitations', id: ({ params }) => params.invitation_id },
+      problems: ['EVENT_ARCHIVED', 'INVITATION_EXPIRED', 'INVITATION_ALREADY_USED', 'INVALID_STATE_TRANSITION'],
+      params: One,
+      body: Response,
+      status: 200,
+      response: Answer,
+      examples: { request: { response: 'accept', message: 'I look forward to it.' }, response: answerExample },
+      async handle({ answer, params, body }) {
+        const token = body.token ? await links.readToken(body.token) : undefined
+        const given = { response: body.response, message: body.message || null, token, joinOnAccept }
+        return answer(async (request) => toAnswer(await respond(request, params.invitation_id, given)))
+      },
+    }),
+    withLink(
+      write({
+        method: 'post',
+        path: '/api/invitations/{invitation_id}/reissue',
+        operationId: 'reissueInvitation',
+        tags,
+        limit: 'invitation',
+        summary: 'Replace the link of an invitation',
+        description:
+          'For the inviter, the owner of the event and the administrators of the organization. The previous link stops working at once; the new one works for one hour. If the event is active, the invitee is told again. The caller becomes the inviter. An invitation that was answered or revoked cannot be reissued; invite again.',
+        action: 'invitation.reissue',
+        organization: { of: 'invitations', id: ({ params }) => params.invitation_id },
+        problems: ['EVENT_ARCHIVED', 'INVALID_STATE_TRANSITION'],
+        params: One,
+        status: 200,
+        response: StoredLink,
+        examples: { response: linkExample },
+        handle: async (request) => toStored(await reissue(request, request.params.invitation_id)),
+      }),
+    ),
+    publicRoute({
+      method: 'get',
+      path: '/api/invitations/by-slug/{slug}',
+      operationId: 'getInvitationBySlug',
+      tags,
+      limit: 'respond',
+      summary: 'Show who invites to what',
+      description:
+        'For the landing page of an invitation link, before the invitee has signed in. The same for an invitation that has expired or was answered; 404 while the event is a draft.',
+      problems: ['NOT_FOUND'],
+      params: z.object({ slug: pathSlug }),
+      status: 200,
+      response: Shown,
+      examples: {
+        response: { invitation_id: linkExample.invitation_id, title: 'Class reunion', host_name: 'Ann' },
+      },
+      handle: async ({ params }) => ({ data: await showBySlug(deps.db, params.slug) }),
+    }),
+    rawRoute({
+      method: 'get',
+      path: '/q/{token}/{+path}',
+      operationId: 'getInvitationQrCode',
+      tags,
+      limit: 'delivery',
+      summary: 'Fetch the QR code of an invitation',
+      description: 'At the address `qr_png_url`, as long as the invitation link works.',
+      problems: ['NOT_FOUND'],
+      params: z.object({ token: z.string().max(64), path: z.string().max(64) }),
+      raw: { contentTypes: ['image/png'], statuses: { 200: 'The QR code' } },
+      handle: ({ params }) => drawQr({ ...deps, links }, params),
+    }),
+  ]
+}

@@ -1,0 +1,36 @@
+import type * as z from 'zod'
+import { formatId } from '../../../lib/contract/ids.ts'
+import type { Clock } from '../../../lib/runtime/clock.ts'
+import type { Database } from '../../db/db.ts'
+import { organizationOf } from '../../db/organization-of.ts'
+import type { RawReply } from '../../http/route.ts'
+import { notFound } from '../../http/validate.ts'
+import type { Shown } from './invitation.ts'
+import type { InvitationLinks } from './links.ts'
+import { qrPng } from './qr.ts'
+import { findBySlug, findLive, findShown } from './queries.ts'
+
+/** What anyone with the slug may see. */
+export async function showBySlug(db: Database, slug: string): Promise<z.input<typeof Shown>> {
+  const at = await db.readAtOnce({}, (tx) => findBySlug(tx, slug))
+  const row = at && (await db.readAtOnce({ org: at.orgId }, (tx) => findShown(tx, at.orgId, at.id)))
+  if (!row) throw notFound()
+  return { invitation_id: formatId('invitation', row.id), title: row.title, host_name: row.hostName }
+}
+
+/** The QR code of the link that works now: after a response or a reissue the address shows nothing. */
+export async function drawQr(
+  { db, clock, links }: { db: Database; clock: Clock; links: InvitationLinks },
+  { token, path }: { token: string; path: string },
+): Promise<RawReply> {
+  const wanted = links.openQr(token, path, clock.now().getTime() / 1000)
+  if (!wanted) throw notFound()
+  const { id, generation } = wanted
+  const orgId = await organizationOf(db, 'invitations', id)
+  const row = orgId && (await db.read({ org: orgId }, (tx) => findLive(tx, orgId, id, generation)))
+  if (!row) throw notFound()
+  const expires = row.tokenExpiresAt.getTime() / 1000
+  const body = qrPng(await links.inviteUrl({ id, slug: row.slug, generation, expires }))
+  // The picture holds a credential.
+  return { status: 200, headers: { 'Content-Type': 'image/png', 'Cache-Control': 'private, no-store' }, body }
+}

@@ -1,0 +1,88 @@
+import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import { type AuditDetails, insertAudit } from '../../audit/queries.ts'
+import type { Database, Tx } from '../../db/db.ts'
+import type { MediaRow } from '../../db/schema/media.ts'
+import type { Change } from '../../http/in-organization.ts'
+import { pair } from './pairing.ts'
+import { lockPairing } from './pairing-queries.ts'
+import { findStatus, insertMedia, type NewMedia, readNow, restartConversion, restartFailedFor } from './queries.ts'
+
+/** Creates a media item: its row, its pairing, its events and its audit entry, all or none. */
+export async function recordMedia(change: Change, row: NewMedia): Promise<MediaRow> {
+  const { tx, announce, audit } = change
+  await lockPairing(tx, row)
+  const made = await insertMedia(tx, row)
+  if (!made) {
+    throw new Problem('CONFLICT', `Another ${row.kind} has this live_photo_pair_id`, {
+      details: [{ field: 'body.live_photo_pair_id', issue: 'pairs one image with one video' }],
+    })
+  }
+  await announce('MediaUploaded', made, {
+    media_id: formatId('media', row.id),
+    org_id: formatId('organization', row.orgId),
+    uploader_id: formatId('user', row.uploaderId),
+    filename: row.originalFilename,
+    mime_type: row.mimeType,
+    file_size: row.fileSizeBytes,
+  })
+  await audit('MEDIA_UPLOAD', made, { mime_type: row.mimeType, file_size_bytes: row.fileSizeBytes })
+  return pair(change, made)
+}
+
+/**
+ * For administrators, as keepsake_worker: queues the failed conversion of a media item again, and that of the other half
+ * of a Live Photo; or the first conversion of an image that an earlier version did not convert. It starts as soon as the
+ * organization has a slot; a trigger wakes the worker.
+ */
+export function retryMedia(db: Database, id: Uuid): Promise<Restarted[]> {
+  return db.inTransaction({}, async (tx) => {
+    const restarted = await restartConversion(tx, id)
+    if (restarted.length === 0) {
+      const status = await findStatus(tx, id)
+      if (!status) throw new Problem('NOT_FOUND', 'There is no such media item')
+      throw new Problem('INVALID_STATE_TRANSITION', `Only a failed conversion can be retried; this one is ${status}`)
+    }
+    await auditRetries(tx, restarted, {})
+    return restarted
+  })
+}
+
+interface Restarted {
+  id: Uuid
+  orgId: Uuid
+  generation: number
+}
+const RETRIED_AT_ONCE = 100
+
+/**
+ * Queues all conversions again that failed for one reason before now: one that fails again meanwhile is not repeated.
+ * Each batch is a transaction, so a command that is interrupted can be given again.
+ */
+export async function retryFailed(db: Database, reason: string): Promise<number> {
+  const before = await db.read({}, readNow)
+  for (let retried = 0; ; ) {
+    const restarted = await db.inTransaction({}, async (tx) => {
+      const rows = await restartFailedFor(tx, { reason, before, limit: RETRIED_AT_ONCE })
+      await auditRetries(tx, rows, { reason })
+      return rows
+    })
+    if (restarted.length === 0) return retried
+    retried += restarted.length
+  }
+}
+
+async function auditRetries(tx: Tx, rows: readonly Restarted[], details: AuditDetails): Promise<void> {
+  for (const { id, orgId, generation } of rows) {
+    await insertAudit(tx, {
+      orgId,
+      actorId: null,
+      action: 'ADMIN_ACTION',
+      resourceType: 'media',
+      resourceId: id,
+      result: 'success',
+      context: null,
+      details: { operation: 'retry conversion', generation, ...details },
+    })
+  }
+}

@@ -1,0 +1,86 @@
+import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
+import { Problem } from '../../../../lib/contract/problem.ts'
+import type { Tx } from '../../../db/db.ts'
+import type { MediaRow } from '../../../db/schema/media.ts'
+import { type Change, found, type Write } from '../../../http/in-organization.ts'
+import { pair } from '../pairing.ts'
+import { lockNamesOf } from '../pairing-plan.ts'
+import { lockPairing } from '../pairing-queries.ts'
+import { findMedia } from '../queries.ts'
+import { DELETE_MOVES, deletionStateOf, RESTORE_MOVES } from './plan.ts'
+import {
+  findKeys,
+  isPairIdTaken,
+  type Locked,
+  lockWithCounterpart,
+  markDeleted,
+  markRestored,
+  PairChanged,
+  wakeConversions,
+} from './queries.ts'
+
+/** Moves a media item, and the counterpart of a Live Photo, to the trash. A repeat changes nothing. */
+export async function deleteMedia(request: Write<'media.delete'>, id: Uuid): Promise<void> {
+  const { tx, orgId, actor, permit } = request
+  const locked = found(await lockWithCounterpart(tx, orgId, id))
+  const move = DELETE_MOVES[deletionStateOf(permit(locked.row))]
+  if (move === 'not-found') found(undefined)
+  if (move !== 'delete') return
+  for (const row of await markDeleted(tx, locked.all, actor.userId)) await recordDeletion(request, row)
+}
+
+async function recordDeletion({ announce, audit }: Change, row: MediaRow): Promise<void> {
+  await announce('MediaDeleted', row, {
+    media_id: formatId('media', row.id),
+    org_id: formatId('organization', row.orgId),
+    uploader_id: formatId('user', row.uploaderId),
+    deleted_at: (row.deletedAt as Date).toISOString(),
+  })
+  await audit('MEDIA_DELETE', row, { operation: 'delete' })
+}
+
+/**
+ * Takes a media item, and the counterpart of a Live Photo, out of the trash. A half whose counterpart arrived meanwhile
+ * is paired. What was uploaded meanwhile with the same pair id keeps it.
+ */
+export async function restoreMedia(request: Write<'media.restore'>, id: Uuid) {
+  const { tx, orgId, permit } = request
+  const locked = found(await lockForPairing(tx, orgId, id))
+  const move = RESTORE_MOVES[deletionStateOf(permit(locked.row))]
+  if (move === 'refuse') throw new Problem('RESTORE_WINDOW_EXPIRED', 'It is too late to restore this media item')
+  if (move === 'restore') await restore(request, locked)
+  return found(await findMedia(tx, orgId, id))
+}
+
+/** The locks of the pairing come before those of rows, as in an upload. */
+async function lockForPairing(tx: Tx, orgId: Uuid, id: Uuid): Promise<Locked | undefined> {
+  const keys = await findKeys(tx, orgId, id)
+  await lockPairing(tx, ...keys)
+  const locked = await lockWithCounterpart(tx, orgId, id)
+  const names = new Set(keys.flatMap(lockNamesOf))
+  if (locked?.all.flatMap(lockNamesOf).some((name) => !names.has(name))) throw new PairChanged()
+  return locked
+}
+
+async function restore(change: Change, { row, all }: Locked): Promise<void> {
+  const { tx, audit } = change
+  const restored = await markRestored(tx, all, { givesUpPairId: await isPairIdTaken(tx, all) })
+  for (const one of restored) await audit('MEDIA_DELETE', one, { operation: 'restore' })
+  await wakeConversions(tx, restored)
+  // With the keys that it was uploaded with: without its pair id it would take a half of another Live Photo.
+  if (row.pairedMediaId === null) await pair(change, row)
+}
+
+/** A media item is paired once in its life, so a second try is enough; one more for the case that it was unpaired. */
+const TRIES = 3
+
+/** Runs a transaction again when a Live Photo was paired while it waited. */
+export async function whilePaired<T>(transaction: () => Promise<T>): Promise<T> {
+  for (let tried = 1; ; tried++) {
+    try {
+      return await transaction()
+    } catch (error) {
+      if (!(error instanceof PairChanged) || tried === TRIES) throw error
+    }
+  }
+}

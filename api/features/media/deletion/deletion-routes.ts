@@ -1,0 +1,82 @@
+import * as z from 'zod'
+import type { ApiDeps } from '../../../deps.ts'
+import { inOrganization } from '../../../http/in-organization.ts'
+import type { Route } from '../../../http/route.ts'
+import { listOf, outputTime, pageQuery, pathId, timestamp } from '../../../http/schemas.ts'
+import { Media } from '../media.ts'
+import { toMedia } from '../present.ts'
+import { deleteMedia, restoreMedia, whilePaired } from './commands.ts'
+import { listTrash, type TrashedRow } from './queries.ts'
+
+const InOrg = z.object({ org_id: pathId('organization') })
+const OneMedia = InOrg.extend({ media_id: pathId('media') })
+const tags = ['Storage']
+
+const TrashedMedia = Media.extend({
+  deleted_at: outputTime(),
+  purge_at: outputTime().meta({ description: 'Until then the media item can be restored; it is purged soon after' }),
+}).meta({ id: 'TrashedMedia', description: 'A deleted media item. Its links work again when it is restored' })
+
+export function deletionRoutes(deps: ApiDeps): Route[] {
+  const { links } = deps
+  const { read, steps } = inOrganization(deps)
+  const toTrashed = (row: TrashedRow): z.input<typeof TrashedMedia> => ({
+    ...toMedia(row, links),
+    deleted_at: `${row.deletedAt.slice(0, 23)}Z`,
+    purge_at: timestamp(row.purgeAt),
+  })
+  return [
+    read({
+      method: 'get',
+      path: '/api/media/{org_id}/trash',
+      operationId: 'listTrash',
+      tags,
+      summary: 'List deleted media items that can be restored, the latest deletion first',
+      description:
+        'Members see what they have uploaded or deleted; owners and administrators of the organization see everything. An uploader cannot restore what an administrator has deleted. A Live Photo appears once, as its image.',
+      action: 'media.list_trash',
+      params: InOrg,
+      query: pageQuery({ default: 20, max: 100 }),
+      response: listOf('media', TrashedMedia),
+      async handle({ tx, orgId, actor, member, can, page }) {
+        await member
+        const of = can('media.list_all_trash', undefined) ? undefined : actor.userId
+        return page(
+          'media',
+          (wanted) => listTrash(tx, { orgId, of, ...wanted }),
+          toTrashed,
+          (row) => row.deletedAt,
+        )
+      },
+    }),
+    steps({
+      method: 'delete',
+      path: '/api/media/{org_id}/{media_id}',
+      operationId: 'deleteMedia',
+      tags,
+      summary: 'Delete a media item',
+      description:
+        'The media item and its links stop working at once for all members, and it stays in the trash for 30 days; then it is purged. It counts against the uploader’s storage until then. Deleting either half of a Live Photo deletes both. Deleting it again succeeds.',
+      action: 'media.delete',
+      params: OneMedia,
+      status: 204,
+      handle: ({ answer, params }) => whilePaired(() => answer((request) => deleteMedia(request, params.media_id))),
+    }),
+    steps({
+      method: 'post',
+      path: '/api/media/{org_id}/{media_id}/restore',
+      operationId: 'restoreMedia',
+      tags,
+      summary: 'Restore a deleted media item',
+      description:
+        'Within 30 days, by the user who deleted it or by an owner or administrator of the organization; later the answer is `RESTORE_WINDOW_EXPIRED`. Restoring either half of a Live Photo restores both. A half whose counterpart has been uploaded meanwhile is paired with it. Restoring what is not deleted changes nothing.',
+      problems: ['RESTORE_WINDOW_EXPIRED'],
+      action: 'media.restore',
+      params: OneMedia,
+      status: 200,
+      response: Media,
+      handle: ({ answer, params }) =>
+        whilePaired(() => answer(async (request) => toMedia(await restoreMedia(request, params.media_id), links))),
+    }),
+  ]
+}

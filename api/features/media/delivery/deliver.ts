@@ -1,0 +1,161 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { Problem } from '../../../../lib/contract/problem.ts'
+import type { Clock } from '../../../../lib/runtime/clock.ts'
+import { type ObjectInfo, type ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
+import type { Database } from '../../../db/db.ts'
+import type { RawReply } from '../../../http/route.ts'
+import { findDeliveredFilm } from '../../highlights/queries.ts'
+import { findDeliveredTrack } from '../../music-tracks/queries.ts'
+import { attachment } from '../filename.ts'
+import { findDelivered } from '../queries.ts'
+import { isNoneMatch, mayUseRange, parseRange } from './range.ts'
+import { type Delivered, type KeyRing, openToken } from './token.ts'
+
+export interface DeliveryDeps {
+  db: Database
+  store: ObjectStore
+  clock: Clock
+  keys: KeyRing
+}
+
+/** Outputs by file extension. Clients get no other output, in particular not the manifest. */
+const TYPES: Record<string, string> = {
+  m3u8: 'application/vnd.apple.mpegurl',
+  ts: 'video/mp2t',
+  m4s: 'video/iso.segment',
+  mp4: 'video/mp4',
+  jpg: 'image/jpeg',
+  webp: 'image/webp',
+}
+const SEGMENTS = new Set(['ts', 'm4s'])
+const PRESIGNED_SECONDS = 300
+const PLAYLIST_SECONDS = 60
+
+/** Players on other sites may read a file; nothing in it may run, be framed or be taken for another type. */
+const COMMON = {
+  'Access-Control-Allow-Origin': '*',
+  'Access-Control-Expose-Headers': 'Accept-Ranges, Content-Length, Content-Range, ETag',
+  'Content-Security-Policy': "sandbox; default-src 'none'",
+  'Cross-Origin-Resource-Policy': 'cross-origin',
+  'Referrer-Policy': 'no-referrer',
+  'X-Content-Type-Options': 'nosniff',
+}
+
+/** One answer for everything that is wrong with a link: it does not reveal what exists. */
+const notHere = (cause?: unknown) =>
+  new Problem('NOT_FOUND', 'There is nothing at this address, or the link has expired', { cause })
+
+/** What may be delivered now. A media item has its own type; the outputs of a conversion have that of their extension. */
+interface Subject {
+  status: 'processing' | 'completed' | 'failed'
+  own?: { mimeType: string; filename?: string }
+}
+
+async function findSubject(db: Database, of: Delivered['of']): Promise<Subject | undefined> {
+  if (of.kind === 'highlight') return db.readAtOnce({ org: of.orgId }, (tx) => findDeliveredFilm(tx, of.orgId, of.id))
+  if (of.kind === 'track') {
+    const own = await db.readAtOnce({}, (tx) => findDeliveredTrack(tx, of.id))
+    return own && { status: 'completed', own }
+  }
+  const media = await db.readAtOnce({ org: of.orgId }, (tx) => findDelivered(tx, of.orgId, of.id))
+  return media && { status: media.uploadStatus, own: media }
+}
+
+/** The name of a file that is no output: it has the type of the media item or of the track. */
+const OWN = new Set(['original', 'audio'])
+
+/** Delivers one object to any client with a valid link, as long as what it belongs to exists. */
+export async function deliver(
+  deps: DeliveryDeps,
+  o: { token: string; path: string; headers: IncomingHttpHeaders; signal: AbortSignal },
+): Promise<RawReply> {
+  const now = deps.clock.now().getTime() / 1000
+  const wanted = openToken(deps.keys, o.token, o.path, now)
+  if (!wanted) throw notHere()
+  // Asked for every request: a deleted media item is gone at once, even for valid links.
+  const subject = await findSubject(deps.db, wanted.of)
+  if (!subject) throw notHere()
+  const ending = wanted.name.split('.').at(-1) ?? ''
+  const type = OWN.has(wanted.name) ? subject.own?.mimeType : Object.hasOwn(TYPES, ending) ? TYPES[ending] : undefined
+  if (!type) throw notHere()
+
+  if (SEGMENTS.has(ending)) {
+    const url = await deps.store.presignGet(wanted.key, PRESIGNED_SECONDS)
+    if (url) return redirect(url)
+  }
+  const headers = {
+    ...COMMON,
+    'Content-Type': type,
+    'Cache-Control': cacheControl(wanted, ending, Math.floor(wanted.expires - now), subject.status),
+    ...(wanted.name === 'original' && { 'Content-Disposition': attachment(subject.own?.filename ?? 'original') }),
+  }
+  return stream(deps.store, wanted.key, headers, o)
+}
+
+/** Shared caches must not store what a link opens for one person; a private cache may, until the link expires. */
+function cacheControl(wanted: Delivered, ending: string, secondsLeft: number, status: string): string {
+  // The first master playlist lists one rendition: a cached copy would hide the later ones from an early player.
+  if (ending === 'm3u8' && status === 'processing') return 'private, no-cache'
+  if (ending === 'm3u8') return `private, max-age=${Math.min(PLAYLIST_SECONDS, secondsLeft)}`
+  const immutable = OWN.has(wanted.name) ? '' : ', immutable'
+  return `private, max-age=${secondsLeft}${immutable}`
+}
+
+/** Cached for half the lifetime of the presigned link, so that a cached redirect never leads to an expired one. */
+const redirect = (url: string): RawReply => ({
+  status: 302,
+  headers: { ...COMMON, Location: url, 'Cache-Control': `private, max-age=${PRESIGNED_SECONDS / 2}` },
+})
+
+async function stream(
+  store: ObjectStore,
+  key: string,
+  headers: Record<string, string>,
+  o: { headers: IncomingHttpHeaders; signal: AbortSignal },
+): Promise<RawReply> {
+  const conditional = o.headers.range !== undefined || o.headers['if-none-match'] !== undefined
+  const known = conditional ? await store.head(key) : undefined
+  if (conditional && !known) throw notHere()
+  const early = known && beforeReading(known, headers, o.headers)
+  if (early && 'status' in early) return early
+
+  const found = await store.get(key, early, o.signal).catch((error: unknown) => {
+    throw error instanceof StoreError && error.code === 'NotFound' ? notHere(error) : error
+  })
+  if (!early) return { status: 200, headers: { ...headers, ...described(found.info) }, body: found.body }
+  if (found.info.etag !== known.etag) {
+    // Replaced between the two requests: the range was chosen for another representation.
+    found.body.destroy()
+    throw new Problem('SERVICE_UNAVAILABLE', 'The file has just changed. Please try again.', { retryAfter: 1 })
+  }
+  return {
+    status: 206,
+    headers: {
+      ...headers,
+      ...described(found.info),
+      'Content-Length': String(early.end - early.start + 1),
+      'Content-Range': `bytes ${early.start}-${early.end}/${found.info.size}`,
+    },
+    body: found.body,
+  }
+}
+
+/** Returns a response that needs no bytes, the range of bytes to send, or undefined for all bytes. */
+function beforeReading(info: ObjectInfo, headers: Record<string, string>, asked: IncomingHttpHeaders) {
+  if (isNoneMatch(asked['if-none-match'], info.etag)) {
+    const { 'Content-Length': _, ...tags } = described(info)
+    return { status: 304, headers: { ...headers, ...tags } }
+  }
+  if (!mayUseRange(asked['if-range'] as string | undefined, info.etag, info.lastModified)) return undefined
+  const span = parseRange(asked.range, info.size)
+  if (span === 'whole') return undefined
+  if (span !== 'unsatisfiable') return span
+  return { status: 416, headers: { ...headers, 'Content-Length': '0', 'Content-Range': `bytes */${info.size}` } }
+}
+
+const described = (info: ObjectInfo) => ({
+  'Accept-Ranges': 'bytes',
+  'Content-Length': String(info.size),
+  ETag: info.etag,
+  'Last-Modified': info.lastModified.toUTCString(),
+})

@@ -1,0 +1,38 @@
+import { highlightPrefix, mediaPrefix, trackKey } from '../../../../lib/contract/object-keys.ts'
+import type { Clock } from '../../../../lib/runtime/clock.ts'
+import type { Links } from '../../../deps.ts'
+import { expiryAt, type KeyRing, LINK_SECONDS, signToken } from './token.ts'
+
+const ID = '[0-9a-f-]{36}'
+/** What a link is signed for: a media item, a highlight or a track. */
+const PREFIX = new RegExp(
+  `^(?:${mediaPrefix(ID, ID)}|${highlightPrefix(ID, ID)}|${trackKey(ID).replace(/[^/]+$/, '')})`,
+)
+const MOST_TOKENS = 10_000
+
+/** Makes signed links below `baseUrl` (without a trailing slash). */
+export function openLinks(options: { baseUrl: string; keys: KeyRing; clock: Clock }): Links {
+  const now = () => Math.floor(options.clock.now().getTime() / 1000)
+  const tokenFor = remembering((prefix, expires) => signToken(options.keys, prefix, expires))
+  return {
+    url(key) {
+      const [prefix] = PREFIX.exec(key) ?? []
+      if (!prefix) throw new Error('only objects of media items, highlights and tracks can be delivered')
+      return `${options.baseUrl}/d/${tokenFor(prefix, expiryAt(now()))}/${key}`
+    },
+    expiresIn: LINK_SECONDS,
+  }
+}
+
+/** All links of a media item within a quarter of an hour share a token: signing is the main cost of a page of links. */
+function remembering(sign: (prefix: string, expires: number) => string) {
+  const tokens = new Map<string, string>()
+  let of = 0
+  return (prefix: string, expires: number): string => {
+    if (expires !== of || tokens.size >= MOST_TOKENS) tokens.clear()
+    of = expires
+    const token = tokens.get(prefix) ?? sign(prefix, expires)
+    tokens.set(prefix, token)
+    return token
+  }
+}

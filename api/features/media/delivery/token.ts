@@ -1,0 +1,80 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
+
+/** The keys by name: `current` signs, all of them verify. */
+export interface KeyRing {
+  current: string
+  keys: Readonly<Record<string, string>>
+}
+
+const WINDOW_SECONDS = 15 * 60
+export const LINK_SECONDS = 3600
+
+/** Links made within a quarter of an hour are identical, so that caches can reuse them. Unix seconds. */
+export const expiryAt = (nowSeconds: number) => Math.ceil((nowSeconds + LINK_SECONDS) / WINDOW_SECONDS) * WINDOW_SECONDS
+
+/** `{kid}.{expiry in base 36}.{mac}`: opens everything below one prefix until it expires. */
+export function signToken(ring: KeyRing, prefix: string, expires: number): string {
+  const key = ring.keys[ring.current]
+  if (key === undefined) throw new Error('no key to sign links with')
+  const exp = expires.toString(36)
+  return `${ring.current}.${exp}.${mac(key, ring.current, exp, prefix)}`
+}
+
+export interface Delivered {
+  /** What the file belongs to: it is delivered as long as that exists. */
+  of: { kind: 'media' | 'highlight'; orgId: Uuid; id: Uuid } | { kind: 'track'; id: Uuid }
+  /** Key of the object. */
+  key: string
+  /** Its name below the prefix of the media item, the highlight or the track, e.g. `v1/master.m3u8`. */
+  name: string
+  /** Unix seconds. */
+  expires: number
+}
+
+const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+// Excludes path traversal and hidden files: no leading dot, no escapes, no empty segments.
+const SEGMENT = '[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}'
+const GENERATION = `v[1-9][0-9]{0,8}(?:/${SEGMENT}){1,3}`
+const PATHS = {
+  media: new RegExp(`^(org/(${UUID})/media/(${UUID})/)(original|${GENERATION})$`),
+  highlight: new RegExp(`^(org/(${UUID})/highlights/(${UUID})/)(${GENERATION})$`),
+} as const
+const TRACK = new RegExp(`^(tracks/(${UUID})/)(audio)$`)
+const TOKEN = /^([a-z0-9]{1,8})\.([0-9a-z]{1,9})\.([A-Za-z0-9_-]{22})$/
+
+/** What a token and a path open together now; undefined if forged, expired or truncated, and for path traversal. */
+export function openToken(ring: KeyRing, token: string, path: string, nowSeconds: number): Delivered | undefined {
+  const named = readPath(path)
+  if (!named) return undefined
+  const expires = expiryOf(ring, token, named.prefix, nowSeconds)
+  return expires === undefined ? undefined : { of: named.of, key: path, name: named.name, expires }
+}
+
+function readPath(path: string): (Pick<Delivered, 'of' | 'name'> & { prefix: string }) | undefined {
+  for (const kind of ['media', 'highlight'] as const) {
+    const [, prefix, orgId, id, name] = PATHS[kind].exec(path) ?? []
+    if (prefix && orgId && id && name) return { prefix, name, of: { kind, orgId, id } }
+  }
+  const [, prefix, id, name] = TRACK.exec(path) ?? []
+  return prefix && id && name ? { prefix, name, of: { kind: 'track', id } } : undefined
+}
+
+/** When a token for exactly this prefix expires, in Unix seconds; undefined if it is forged or has expired. */
+export function expiryOf(ring: KeyRing, token: string, prefix: string, nowSeconds: number): number | undefined {
+  const [, kid, exp, given] = TOKEN.exec(token) ?? []
+  if (!kid || !exp || !given) return undefined
+  const key = Object.hasOwn(ring.keys, kid) ? ring.keys[kid] : undefined
+  if (key === undefined) return undefined
+  // Compared as text: base64url has several spellings of the same 16 bytes, and only the signer's is valid.
+  if (!timingSafeEqual(Buffer.from(given), Buffer.from(mac(key, kid, exp, prefix)))) return undefined
+  const expires = Number.parseInt(exp, 36)
+  return expires > nowSeconds ? expires : undefined
+}
+
+const mac = (key: string, kid: string, exp: string, prefix: string) =>
+  createHmac('sha256', Buffer.from(key, 'base64url'))
+    .update(`keepsake-link\n${kid}\n${exp}\n${prefix}`)
+    .digest()
+    .subarray(0, 16)
+    .toString('base64url')

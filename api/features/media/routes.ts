@@ -1,0 +1,93 @@
+import * as z from 'zod'
+import type { ApiDeps } from '../../deps.ts'
+import { found, inOrganization } from '../../http/in-organization.ts'
+import type { Route } from '../../http/route.ts'
+import { listOf, pageQuery, pathId } from '../../http/schemas.ts'
+import { deletionRoutes } from './deletion/deletion-routes.ts'
+import { deliveryRoutes } from './delivery/delivery-routes.ts'
+import { Media, MediaMetadata, MediaMonths, MediaOrder, MimeFilter } from './media.ts'
+import { toMedia, toMetadata } from './present.ts'
+import { findListed, findMedia, listMedia, listMonths } from './queries.ts'
+import { uploadRoutes } from './uploads/upload-routes.ts'
+
+const InOrg = z.object({ org_id: pathId('organization') })
+const OneMedia = InOrg.extend({ media_id: pathId('media') })
+const tags = ['Storage']
+
+/** All routes below /api/media, and the route that serves their links. */
+export function mediaRoutes(deps: ApiDeps): Route[] {
+  const { links } = deps
+  const { read } = inOrganization(deps)
+  return [
+    ...uploadRoutes(deps),
+    read({
+      method: 'get',
+      path: '/api/media/{org_id}',
+      operationId: 'listMedia',
+      tags,
+      summary: 'List the media items of an organization, newest first',
+      description:
+        'Every member sees every media item: an upload is shared with the whole organization. A Live Photo appears once, as its image.',
+      action: 'media.list',
+      params: InOrg,
+      query: pageQuery({ default: 20, max: 100 }).extend({ sort: MediaOrder, mime_type: MimeFilter.optional() }),
+      response: listOf('media', Media),
+      oneRoundTrip: true,
+      handle: ({ tx, orgId, query, page }) =>
+        page(
+          'media',
+          (wanted) => listMedia(tx, { orgId, sort: query.sort, mimeType: query.mime_type, ...wanted }),
+          (row) => toMedia(row, links),
+          (row) => (query.sort === 'captured_at' ? row.takenAt : row.createdAt),
+        ),
+    }),
+    // Before the media items, whose path it also fits.
+    read({
+      method: 'get',
+      path: '/api/media/{org_id}/months',
+      operationId: 'listMediaMonths',
+      tags,
+      summary: 'Count the media items of each month, newest month first',
+      description:
+        'The months of `captured_at`, in UTC, with what `GET /api/media/{org_id}?sort=captured_at` lists. Months without media items are left out.',
+      action: 'media.list',
+      params: InOrg,
+      response: MediaMonths,
+      handle: async ({ tx, orgId }) => ({ months: await listMonths(tx, orgId) }),
+    }),
+    read({
+      method: 'get',
+      path: '/api/media/{org_id}/{media_id}',
+      operationId: 'getMedia',
+      tags,
+      summary: 'Show one media item',
+      description:
+        'For all members of the organization. While `upload_status` is `processing`, show a placeholder or the original; a video is often playable long before it is `completed`.',
+      action: 'media.read',
+      params: OneMedia,
+      response: Media,
+      oneRoundTrip: true,
+      handle: async ({ tx, orgId, params, permit }) =>
+        toMedia(permit(found(await findListed(tx, orgId, params.media_id))), links),
+    }),
+    read({
+      method: 'get',
+      path: '/api/media/{org_id}/{media_id}/metadata',
+      operationId: 'getMediaMetadata',
+      tags,
+      summary: 'Show the metadata of a file and the state of its conversion',
+      action: 'media.read',
+      description:
+        'Dimensions, duration, camera and location from the file, null where it does not contain them; the state of the conversion and the playable renditions.',
+      params: OneMedia,
+      response: MediaMetadata,
+      oneRoundTrip: true,
+      async handle({ tx, orgId, params, permit, can }) {
+        const row = permit(found(await findMedia(tx, orgId, params.media_id)))
+        return toMetadata(row, can('media.read_location', row))
+      },
+    }),
+    ...deletionRoutes(deps),
+    ...deliveryRoutes({ ...deps, keys: deps.config.LINK_KEYS }),
+  ]
+}

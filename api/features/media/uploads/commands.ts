@@ -1,0 +1,120 @@
+import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import { originalKey } from '../../../../lib/contract/object-keys.ts'
+import { Problem } from '../../../../lib/contract/problem.ts'
+import { failpoint } from '../../../../lib/runtime/failpoint.ts'
+import type { Read, Steps } from '../../../http/in-organization.ts'
+import { timestamp } from '../../../http/schemas.ts'
+import { requireQuota } from '../../users/commands.ts'
+import { cleanFilename } from '../filename.ts'
+import { planUpload, rangesOf } from './plan.ts'
+import { abortUpload, findUpload, insertUpload, listChunks } from './queries.ts'
+import { tryReleaseStorage } from './release.ts'
+import { notOpen, permittedUpload, type UploadDeps } from './session.ts'
+import type { StartedUpload, StartUpload, Upload } from './upload.ts'
+
+const SIZE = 'body.file_size_bytes'
+
+/** Starts a session. Its media id is fixed now, so that a merge that runs twice makes the same media item. */
+export async function startUpload(
+  { db, store, quotas }: UploadDeps,
+  { read, answer, actor, orgId }: Steps<'media.upload'>,
+  request: StartUpload,
+): Promise<StartedUpload> {
+  const plan = await read(async ({ tx }) => {
+    const planned = planUpload({
+      fileBytes: request.file_size_bytes,
+      chunkBytes: request.chunk_size_bytes,
+      mimeType: request.mime_type,
+    })
+    if ('issue' in planned) throw refusal(planned)
+    await requireQuota(tx, actor.userId, quotas, { storedBytes: planned.fileBytes, openUploads: 1 }, SIZE)
+    return planned
+  })
+  const [id, mediaId] = [newUuid(), newUuid()]
+  const key = originalKey(orgId, mediaId)
+  const multipartId =
+    plan.layout === 'multipart' ? await store.createMultipart(key, { contentType: request.mime_type }) : null
+  try {
+    return await answer(async ({ tx }) => {
+      await insertUpload(tx, {
+        id,
+        orgId,
+        uploaderId: actor.userId,
+        mediaId,
+        layout: plan.layout,
+        multipartId,
+        filename: cleanFilename(request.filename),
+        mimeType: request.mime_type,
+        fileSizeBytes: plan.fileBytes,
+        chunkSizeBytes: plan.chunkBytes,
+        totalChunks: plan.totalChunks,
+        checksumSha256: request.checksum_sha256 ?? null,
+        livePhotoPairId: request.live_photo_pair_id ?? null,
+        assetIdentifier: request.asset_identifier ?? null,
+      })
+      await requireQuota(tx, actor.userId, quotas, { storedBytes: 0, openUploads: 0 }, SIZE)
+      return {
+        upload_id: formatId('upload', id),
+        total_chunks: plan.totalChunks,
+        chunk_size_bytes: plan.chunkBytes,
+      }
+    })
+  } catch (error) {
+    if (multipartId) await abandon({ db, store }, { orgId, id, key, multipartId })
+    throw error
+  }
+}
+
+/** Aborts what the store holds, unless the session exists after all: then only the answer to the commit was lost. */
+async function abandon(
+  { db, store }: Pick<UploadDeps, 'db' | 'store'>,
+  { orgId, id, key, multipartId }: { orgId: Uuid; id: Uuid; key: string; multipartId: string },
+): Promise<void> {
+  try {
+    const session = await db.read({ org: orgId }, (tx) => findUpload(tx, orgId, id))
+    if (!session) await store.abortMultipart(key, multipartId)
+  } catch {
+    // The lifecycle rule of the bucket ends what is left here.
+  }
+}
+
+function refusal({ field, issue, tooLarge }: { field: string; issue: string; tooLarge: boolean }): Problem {
+  const details = [{ field: `body.${field}`, issue }]
+  return tooLarge
+    ? new Problem('FILE_TOO_LARGE', 'The file is too large', { details, status: 422 })
+    : new Problem('VALIDATION_ERROR', 'The request is not valid', { details })
+}
+
+export async function getUpload(request: Read<'upload.read'>, uploadId: Uuid): Promise<Upload> {
+  const [upload, chunks] = await Promise.all([permittedUpload(request, uploadId), listChunks(request.tx, uploadId)])
+  const indexes = chunks.map((c) => c.chunkIndex)
+  return {
+    upload_id: formatId('upload', upload.id),
+    status: upload.state === 'open' && upload.pastExpiry ? 'expired' : upload.state,
+    filename: upload.filename,
+    mime_type: upload.mimeType,
+    file_size_bytes: upload.fileSizeBytes,
+    chunk_size_bytes: upload.chunkSizeBytes,
+    total_chunks: upload.totalChunks,
+    received_chunks: indexes.length,
+    received_ranges: rangesOf(indexes),
+    expires_at: timestamp(upload.expiresAt),
+    media_id: upload.state === 'completed' ? formatId('media', upload.mediaId) : null,
+  }
+}
+
+/** Aborts a session and frees its storage. Succeeds too when the session has already ended without a media item. */
+export async function endUpload(
+  deps: UploadDeps,
+  { write, context }: Steps<'upload.abort'>,
+  uploadId: Uuid,
+): Promise<void> {
+  const upload = await write(async (request) => {
+    const session = await permittedUpload(request, uploadId, { lock: true })
+    if (session.state === 'merging' || session.state === 'completed') throw notOpen(session)
+    await abortUpload(request.tx, session.id)
+    return session
+  })
+  failpoint('upload.aborted')
+  await tryReleaseStorage(deps, upload, context.log)
+}

@@ -1,0 +1,197 @@
+import { and, asc, count, eq, sql } from 'drizzle-orm'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
+import type { Tx } from '../../../db/db.ts'
+import { type UploadRow, uploadChunks, uploads } from '../../../db/schema/uploads.ts'
+
+export const LEASE_SECONDS = 30
+
+/** A session, with the facts that depend on the database's clock. */
+export type UploadSession = UploadRow & { pastExpiry: boolean; leaseExpired: boolean }
+
+export type NewUpload = Pick<
+  UploadRow,
+  | 'id'
+  | 'orgId'
+  | 'uploaderId'
+  | 'mediaId'
+  | 'layout'
+  | 'multipartId'
+  | 'filename'
+  | 'mimeType'
+  | 'fileSizeBytes'
+  | 'chunkSizeBytes'
+  | 'totalChunks'
+  | 'checksumSha256'
+  | 'livePhotoPairId'
+  | 'assetIdentifier'
+>
+
+/** The session stays open for a day after its last chunk, and for a week in total. */
+export async function insertUpload(tx: Tx, row: NewUpload): Promise<void> {
+  await tx
+    .insert(uploads)
+    .values({ ...row, expiresAt: sql`now() + interval '24 hours'`, absoluteExpiresAt: sql`now() + interval '7 days'` })
+}
+
+export async function findUpload(
+  tx: Tx,
+  orgId: Uuid,
+  id: Uuid,
+  options: { lock?: boolean } = {},
+): Promise<UploadSession | undefined> {
+  const query = tx
+    .select({
+      upload: uploads,
+      pastExpiry: sql<boolean>`${uploads.expiresAt} <= now()`,
+      leaseExpired: sql<boolean>`coalesce(${uploads.mergeLeaseUntil} <= clock_timestamp(), true)`,
+    })
+    .from(uploads)
+    .where(and(eq(uploads.orgId, orgId), eq(uploads.id, id)))
+  const [row] = options.lock ? await query.for('update') : await query
+  return row && { ...row.upload, pastExpiry: row.pastExpiry, leaseExpired: row.leaseExpired }
+}
+
+/**
+ * Every chunk passes this check before it is recorded. Returns true while the session is open, and then locks it, so
+ * that no merge can begin before the chunk is recorded.
+ */
+export async function extendOpenUpload(tx: Tx, id: Uuid): Promise<boolean> {
+  const { rowCount } = await tx
+    .update(uploads)
+    .set({ expiresAt: sql`least(now() + interval '24 hours', ${uploads.absoluteExpiresAt})` })
+    .where(and(eq(uploads.id, id), eq(uploads.state, 'open'), sql`${uploads.expiresAt} > now()`))
+  return rowCount === 1
+}
+
+export interface Chunk {
+  orgId: Uuid
+  uploadId: Uuid
+  chunkIndex: number
+  sizeBytes: number
+  sha256: string
+  etag: string
+}
+
+/** The last one recorded wins. */
+export async function upsertChunk(tx: Tx, chunk: Chunk): Promise<void> {
+  const { sizeBytes, sha256, etag } = chunk
+  await tx
+    .insert(uploadChunks)
+    .values(chunk)
+    .onConflictDoUpdate({
+      target: [uploadChunks.uploadId, uploadChunks.chunkIndex],
+      set: { sizeBytes, sha256, etag, receivedAt: sql`now()` },
+    })
+}
+
+export async function countChunks(tx: Tx, uploadId: Uuid): Promise<number> {
+  const [row] = await tx.select({ n: count() }).from(uploadChunks).where(eq(uploadChunks.uploadId, uploadId))
+  return row?.n ?? 0
+}
+
+/** In order of their index. */
+export async function listChunks(tx: Tx, uploadId: Uuid): Promise<Chunk[]> {
+  return tx
+    .select({
+      orgId: uploadChunks.orgId,
+      uploadId: uploadChunks.uploadId,
+      chunkIndex: uploadChunks.chunkIndex,
+      sizeBytes: uploadChunks.sizeBytes,
+      sha256: uploadChunks.sha256,
+      etag: uploadChunks.etag,
+    })
+    .from(uploadChunks)
+    .where(eq(uploadChunks.uploadId, uploadId))
+    .orderBy(asc(uploadChunks.chunkIndex))
+}
+
+/** Deletes the record of a chunk that the store does not have as recorded, unless the chunk was sent again since. */
+export async function deleteChunk(tx: Tx, chunk: Chunk): Promise<void> {
+  const { uploadId, chunkIndex, etag } = chunk
+  await tx
+    .delete(uploadChunks)
+    .where(
+      and(eq(uploadChunks.uploadId, uploadId), eq(uploadChunks.chunkIndex, chunkIndex), eq(uploadChunks.etag, etag)),
+    )
+}
+
+/** Call with the row locked. The session then belongs to the holder until the lease expires. */
+export async function startMerge(tx: Tx, id: Uuid, holder: Uuid): Promise<void> {
+  await tx
+    .update(uploads)
+    .set({
+      state: 'merging',
+      mergeLeaseHolder: holder,
+      mergeLeaseUntil: sql`clock_timestamp() + make_interval(secs => ${LEASE_SECONDS})`,
+      version: sql`${uploads.version} + 1`,
+    })
+    .where(eq(uploads.id, id))
+}
+
+const heldBy = (id: Uuid, holder: Uuid) =>
+  and(eq(uploads.id, id), eq(uploads.state, 'merging'), eq(uploads.mergeLeaseHolder, holder))
+
+/** False when another request has taken over. */
+export async function renewLease(tx: Tx, id: Uuid, holder: Uuid): Promise<boolean> {
+  const { rowCount } = await tx
+    .update(uploads)
+    .set({ mergeLeaseUntil: sql`clock_timestamp() + make_interval(secs => ${LEASE_SECONDS})` })
+    .where(heldBy(id, holder))
+  return rowCount === 1
+}
+
+/** Lets the next request take over at once. */
+export async function dropLease(tx: Tx, id: Uuid, holder: Uuid): Promise<void> {
+  await tx.update(uploads).set({ mergeLeaseUntil: sql`clock_timestamp()` }).where(heldBy(id, holder))
+}
+
+/** Ends a merge. False when the holder has lost the lease: then the caller must not act on the merge. */
+export async function endMerge(
+  tx: Tx,
+  id: Uuid,
+  holder: Uuid,
+  state: 'open' | 'completed' | 'aborted',
+): Promise<boolean> {
+  const { rowCount } = await tx
+    .update(uploads)
+    .set({ state, mergeLeaseHolder: null, mergeLeaseUntil: null, version: sql`${uploads.version} + 1` })
+    .where(heldBy(id, holder))
+  return rowCount === 1
+}
+
+/** Call with the row locked and open. */
+export async function abortUpload(tx: Tx, id: Uuid): Promise<void> {
+  await tx
+    .update(uploads)
+    .set({ state: 'aborted', version: sql`${uploads.version} + 1` })
+    .where(and(eq(uploads.id, id), eq(uploads.state, 'open')))
+}
+
+/** Ends expired sessions, including those whose merge died and was never requested again. */
+export async function expireUploadRows(tx: Tx): Promise<number> {
+  const { rowCount } = await tx
+    .update(uploads)
+    .set({ state: 'expired', mergeLeaseHolder: null, mergeLeaseUntil: null, version: sql`${uploads.version} + 1` })
+    .where(
+      sql`${uploads.expiresAt} <= now() and (${uploads.state} = 'open'
+        or (${uploads.state} = 'merging' and ${uploads.mergeLeaseUntil} <= clock_timestamp()))`,
+    )
+  return rowCount ?? 0
+}
+
+/** Ended sessions that may still have objects in the store. */
+export async function listUnreleased(tx: Tx, limit: number): Promise<UploadRow[]> {
+  return (
+    tx
+      .select()
+      .from(uploads)
+      .where(sql`${uploads.state} in ('completed', 'aborted', 'expired') and ${uploads.storageReleasedAt} is null`)
+      // Not by age: a hundred that cannot be cleaned up must not hide the others forever.
+      .orderBy(sql`random()`)
+      .limit(limit)
+  )
+}
+
+export async function markReleased(tx: Tx, id: Uuid): Promise<void> {
+  await tx.update(uploads).set({ storageReleasedAt: sql`now()` }).where(eq(uploads.id, id))
+}

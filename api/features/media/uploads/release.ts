@@ -1,0 +1,75 @@
+import { originalKey, stagingPrefix } from '../../../../lib/contract/object-keys.ts'
+import type { Log } from '../../../../lib/runtime/log.ts'
+import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
+import type { Database } from '../../../db/db.ts'
+import type { UploadRow } from '../../../db/schema/uploads.ts'
+import { abandonOldIntents, deleteIntent, mediaExists } from '../queries.ts'
+import { expireUploadRows, listUnreleased, markReleased } from './queries.ts'
+
+interface Deps {
+  db: Database
+  store: ObjectStore
+}
+
+/** Removes what an ended session kept in the store, except the original of its media item. Safe to repeat. */
+export async function releaseStorage({ db, store }: Deps, upload: UploadRow): Promise<void> {
+  const { orgId, mediaId, multipartId } = upload
+  const key = originalKey(orgId, mediaId)
+  if (multipartId) await store.abortMultipart(key, multipartId)
+  if (upload.layout === 'staged') await store.deletePrefix(stagingPrefix(orgId, upload.id))
+  // A merge may have died between making the object and recording it.
+  const exists = await db.read({ org: orgId }, (tx) => mediaExists(tx, mediaId))
+  if (!exists) await store.delete(key)
+  await db.inTransaction({ org: orgId }, (tx) => markReleased(tx, upload.id))
+}
+
+/** The same for a request whose answer does not depend on it: housekeeping repeats what fails. */
+export async function tryReleaseStorage(deps: Deps, upload: UploadRow, log: Log): Promise<void> {
+  try {
+    await releaseStorage(deps, upload)
+  } catch (error) {
+    log.warn({ err: error, upload: upload.id }, 'could not release the storage of an upload; left to housekeeping')
+  }
+}
+
+/** No request lasts this long: 100 MiB at the slowest tolerated speed take less. */
+const INTENT_SECONDS = 3 * 3600
+
+/**
+ * Housekeeping, as keepsake_worker, every few minutes: ends expired sessions and removes from the store what ended,
+ * failed or killed uploads left. Safe in several processes at once; an upload that cannot be cleaned up now does not
+ * hold up the others.
+ */
+export async function expireUploads(
+  db: Database,
+  store: ObjectStore,
+  options: { log: Log; batch?: number; intentSeconds?: number },
+): Promise<{ expired: number; released: number; forgotten: number }> {
+  const { log, batch = 100, intentSeconds = INTENT_SECONDS } = options
+  const expired = await db.inTransaction({}, expireUploadRows)
+  let released = 0
+  for (const upload of await db.read({}, (tx) => listUnreleased(tx, batch))) {
+    const done = await attempt(log, { upload: upload.id }, () => releaseStorage({ db, store }, upload))
+    released += done ? 1 : 0
+  }
+  let forgotten = 0
+  for (const intent of await db.inTransaction({}, (tx) => abandonOldIntents(tx, intentSeconds, batch))) {
+    const done = await attempt(log, { media: intent.mediaId }, async () => {
+      const exists = await db.read({}, (tx) => mediaExists(tx, intent.mediaId))
+      if (!exists) await store.delete(originalKey(intent.orgId, intent.mediaId))
+      await db.inTransaction({}, (tx) => deleteIntent(tx, intent.mediaId))
+    })
+    forgotten += done ? 1 : 0
+  }
+  return { expired, released, forgotten }
+}
+
+async function attempt(log: Log, what: object, work: () => Promise<void>): Promise<boolean> {
+  try {
+    await work()
+    return true
+  } catch (error) {
+    log.warn({ err: error, ...what }, 'could not remove what an upload left; retrying later')
+    return false
+  }
+}

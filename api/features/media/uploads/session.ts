@@ -1,0 +1,43 @@
+import type { Uuid } from '../../../../lib/contract/ids.ts'
+import { Problem } from '../../../../lib/contract/problem.ts'
+import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
+import type { Database } from '../../../db/db.ts'
+import type { Read } from '../../../http/in-organization.ts'
+import { found } from '../../../http/in-organization.ts'
+import type { Quotas } from '../../users/policy.ts'
+import { findUpload, type UploadSession } from './queries.ts'
+
+export interface UploadDeps {
+  db: Database
+  store: ObjectStore
+  /** The limits of one user. */
+  quotas: Quotas
+}
+
+export const planOf = (upload: UploadSession) => ({
+  fileBytes: upload.fileSizeBytes,
+  chunkBytes: upload.chunkSizeBytes,
+  totalChunks: upload.totalChunks,
+})
+
+type UploadAction = 'upload.read' | 'upload.send' | 'upload.merge' | 'upload.abort'
+
+/** The session, if the caller is permitted the action of the route. */
+export async function permittedUpload(
+  { tx, orgId, permit }: Pick<Read<UploadAction>, 'tx' | 'orgId' | 'permit'>,
+  id: Uuid,
+  options: { lock?: boolean } = {},
+): Promise<UploadSession> {
+  return permit(found(await findUpload(tx, orgId, id, options)))
+}
+
+/** Why a session that is no longer open accepts no chunk and cannot be aborted. */
+export function notOpen(upload: UploadSession): Problem {
+  if (upload.state === 'merging') {
+    return new Problem('CONFLICT', 'The upload is being merged', { retryAfter: 2 })
+  }
+  if (upload.state === 'completed') return new Problem('CONFLICT', 'The upload has been merged')
+  return new Problem('UPLOAD_EXPIRED', 'The upload has ended. Start another one.')
+}
+
+export const isOpen = (upload: UploadSession) => upload.state === 'open' && !upload.pastExpiry

@@ -1,0 +1,53 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import * as z from 'zod'
+import { Problem } from '../../../lib/contract/problem.ts'
+
+/** ffprobe's names of the containers that browsers play. */
+const TYPES: Record<string, string> = {
+  mp3: 'audio/mpeg',
+  'mov,mp4,m4a,3gp,3g2,mj2': 'audio/mp4',
+  ogg: 'audio/ogg',
+  flac: 'audio/flac',
+  wav: 'audio/wav',
+}
+const LONGEST_SECONDS = 3600
+
+const Probed = z.object({
+  format: z.object({ format_name: z.string(), duration: z.coerce.number() }),
+  streams: z.array(z.object({ codec_type: z.string() })),
+})
+
+export interface Audio {
+  mimeType: string
+  durationSec: number
+}
+
+/** What kind of audio a file is. Throws Problem unless it is one that browsers play, of a second to an hour. */
+export async function probeAudio(path: string): Promise<Audio> {
+  const { format, streams } = await runFfprobe(path)
+  const mimeType = Object.hasOwn(TYPES, format.format_name) ? TYPES[format.format_name] : undefined
+  if (!mimeType || !streams.some((stream) => stream.codec_type === 'audio')) {
+    throw refusal('is no MP3, M4A, Ogg, FLAC or WAV file')
+  }
+  if (!(format.duration >= 1 && format.duration <= LONGEST_SECONDS)) {
+    throw refusal('must be between a second and an hour long')
+  }
+  return { mimeType, durationSec: format.duration }
+}
+
+const refusal = (issue: string, cause?: unknown) =>
+  new Problem('UNSUPPORTED_MEDIA', `The file ${issue}`, cause === undefined ? {} : { cause })
+
+async function runFfprobe(path: string): Promise<z.output<typeof Probed>> {
+  const entries = 'format=format_name,duration:stream=codec_type'
+  // The prefix: a path that looks like an option or an address is a file all the same.
+  const args = ['-v', 'error', '-protocol_whitelist', 'file', '-show_entries', entries, '-of', 'json', `file:${path}`]
+  try {
+    const { stdout } = await promisify(execFile)('ffprobe', args, { timeout: 30_000, maxBuffer: 2 ** 20 })
+    return Probed.parse(JSON.parse(stdout))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw error
+    throw refusal('is no audio file that ffprobe understands', error)
+  }
+}

@@ -1,0 +1,217 @@
+import { formatId, parseId, type Uuid } from '../../../lib/contract/ids.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import { insertAudit } from '../../audit/queries.ts'
+import { isIdentifier, userIdOf } from '../../auth/verify-token.ts'
+import type { Database, Tx } from '../../db/db.ts'
+import { type Change, changesOf, found, type Write } from '../../http/in-organization.ts'
+import { tidyText } from '../../http/text.ts'
+import { lockInvitationsOf, revokeInvitations } from '../invitations/queries.ts'
+import { leavesNoOwner } from './policy.ts'
+import {
+  deleteMembership,
+  ensureUser,
+  findListedMember,
+  findMembership,
+  findUserById,
+  findUsersByEmail,
+  insertMembership,
+  insertOrganization,
+  type ListedMember,
+  lockMembers,
+  lockOrganization,
+  type Member,
+  updateRole,
+} from './queries.ts'
+import type { Role } from './roles.ts'
+
+/** Commands of administrators run as keepsake_worker: the role of the API changes no organization. */
+const BY_ADMIN = { actorId: null, context: null, result: 'success' } as const
+
+export function createOrganization(db: Database, name: string): Promise<{ orgId: Uuid; name: string }> {
+  const tidied = tidyText(name, { min: 1, max: 200 })
+  if ('issue' in tidied) throw new Problem('VALIDATION_ERROR', `The name of the organization ${tidied.issue}`)
+  const { text } = tidied
+  return db.inTransaction({}, async (tx) => {
+    const orgId = await insertOrganization(tx, text)
+    await insertAudit(tx, {
+      ...BY_ADMIN,
+      orgId,
+      action: 'ADMIN_ACTION',
+      resourceType: 'organization',
+      resourceId: orgId,
+      details: { operation: 'create' },
+    })
+    return { orgId, name: text }
+  })
+}
+
+export interface AddMember {
+  orgId: Uuid
+  /** `usr_…`, a UUID, an e-mail address, or the subject at the identity provider. */
+  user: string
+  role: Role
+  /** The identity provider of the subject. */
+  issuer: string | undefined
+}
+
+/** However the user became a member. */
+export function announceJoined(
+  announce: Change['announce'],
+  { orgId, userId }: Pick<Member, 'orgId' | 'userId'>,
+  joinedAt: Date,
+): Promise<void> {
+  const ids = { org_id: formatId('organization', orgId), user_id: formatId('user', userId) }
+  // A membership has no versions.
+  return announce('MemberJoined', { id: userId, orgId, version: 1 }, { ...ids, joined_at: joinedAt.toISOString() })
+}
+
+/** Succeeds if the user has the role already. Another role is a CONFLICT: `changeRole` changes roles. */
+export function addMember(db: Database, command: AddMember): Promise<Member & { added: boolean }> {
+  return db.inTransaction({}, async (tx) => {
+    await lockOrFail(tx, command.orgId)
+    const userId =
+      (await findUser(tx, command.user, command.issuer)) ?? (await makeUser(tx, command.user, command.issuer))
+    const member = { orgId: command.orgId, userId, role: command.role }
+    const known = await findMembership(tx, command.orgId, userId)
+    if (known?.role === command.role) return { ...known, added: false }
+    if (known) throw new Problem('CONFLICT', `The user is already a member, as ${known.role}; change the role instead`)
+    const joinedAt = await insertMembership(tx, member)
+    const { announce } = changesOf(tx, { orgId: command.orgId, ...BY_ADMIN })
+    await announceJoined(announce, member, joinedAt)
+    await insertAudit(tx, {
+      ...BY_ADMIN,
+      orgId: command.orgId,
+      action: 'MEMBER_INVITE',
+      resourceType: 'user',
+      resourceId: userId,
+      details: { operation: 'add', role: command.role },
+    })
+    return { ...member, added: true }
+  })
+}
+
+export function changeRole(db: Database, command: AddMember): Promise<Member> {
+  return db.inTransaction({}, async (tx) => {
+    const { orgId, role } = command
+    await lockOrFail(tx, orgId)
+    const userId = await findUser(tx, command.user, command.issuer)
+    if (!userId) throw new Problem('NOT_FOUND', 'There is no such user')
+    // Members change roles as well, through the API, which cannot lock the organization.
+    const locked = await lockMembers(tx, orgId, [userId])
+    const known = locked.find((member) => member.userId === userId)
+    if (!known) throw new Problem('NOT_FOUND', 'The user is not a member of this organization')
+    if (known.role === role) return known
+    requireOwner(locked, { from: known.role, to: role })
+    await updateRole(tx, { orgId, userId, role })
+    await insertAudit(tx, {
+      ...BY_ADMIN,
+      orgId,
+      action: 'ADMIN_ACTION',
+      resourceType: 'user',
+      resourceId: userId,
+      details: { operation: 'change role', from: known.role, to: role },
+    })
+    return { orgId, userId, role }
+  })
+}
+
+/** Throws CONFLICT if the change leaves no owner. `locked` is the result of `lockMembers`. */
+function requireOwner(locked: readonly Member[], change: { from: Role; to: Role | null }): void {
+  const owners = locked.filter(({ role }) => role === 'owner').length
+  if (!leavesNoOwner({ ...change, owners })) return
+  throw new Problem('CONFLICT', 'An organization needs at least one owner; make another member an owner first')
+}
+
+type MemberChange = Pick<Write<'member.change_role' | 'member.remove'>, 'tx' | 'orgId' | 'actor' | 'admit'>
+
+/** The caller decides as the member that they are now: a role may have ended while this transaction waited. */
+async function lockForChange({ tx, orgId, actor, admit }: MemberChange, userId: Uuid) {
+  const locked = await lockMembers(tx, orgId, [actor.userId, userId])
+  const find = (id: Uuid) => locked.find((member) => member.userId === id)
+  admit(find(actor.userId))
+  return { locked, target: { ...found(find(userId)), id: userId } }
+}
+
+/** For a member with permission. No effect if the user has the role already. */
+export async function changeMember(
+  request: Write<'member.change_role'>,
+  { userId, role }: { userId: Uuid; role: Role },
+): Promise<ListedMember> {
+  const { tx, orgId, permit, audit } = request
+  const { locked, target } = await lockForChange(request, userId)
+  permit(target)
+  permit({ ...target, role })
+  if (target.role !== role) {
+    requireOwner(locked, { from: target.role, to: role })
+    await updateRole(tx, { orgId, userId, role })
+    await audit('ADMIN_ACTION', { id: userId }, { operation: 'change role', from: target.role, to: role })
+  }
+  return found(await findListedMember(tx, orgId, userId))
+}
+
+/**
+ * Ends a membership, and with it what the user takes part in. Uploads stay: they were shared with the organization. Who is
+ * removed cannot come back with an invitation from before; who leaves may.
+ */
+export async function removeMember(request: Write<'member.remove'>, userId: Uuid): Promise<void> {
+  const { tx, orgId, actor, permit, audit } = request
+  const isLeaving = userId === actor.userId
+  const invitations = isLeaving ? [] : await lockInvitations(request, userId)
+  const { locked, target } = await lockForChange(request, userId)
+  permit(target)
+  requireOwner(locked, { from: target.role, to: null })
+  await revokeInvitations(tx, invitations)
+  await deleteMembership(tx, { orgId, userId })
+  await audit(
+    'ADMIN_ACTION',
+    { id: userId },
+    {
+      operation: isLeaving ? 'leave' : 'remove member',
+      role: target.role,
+      ...(invitations.length > 0 && { revoked_invitations: invitations.length }),
+    },
+  )
+}
+
+/**
+ * Before the memberships, in the order of the locks. The decision on the locked memberships follows; the one here keeps a
+ * caller without permission from locking anything.
+ */
+async function lockInvitations({ tx, orgId, permit }: Write<'member.remove'>, userId: Uuid): Promise<Uuid[]> {
+  permit({ ...found(await findMembership(tx, orgId, userId)), id: userId })
+  return lockInvitationsOf(tx, orgId, userId)
+}
+
+async function lockOrFail(tx: Tx, orgId: Uuid): Promise<void> {
+  if (!(await lockOrganization(tx, orgId))) throw new Problem('NOT_FOUND', 'There is no such organization')
+}
+
+async function findUser(tx: Tx, text: string, issuer: string | undefined): Promise<Uuid | undefined> {
+  const id = parseId('user', text)
+  const known = id && (await findUserById(tx, id))
+  if (known) return known
+  if (text.startsWith('usr_')) throw new Problem('NOT_FOUND', 'There is no such user')
+  if (text.includes('@')) return userByEmail(tx, text)
+  return issuer === undefined ? undefined : findUserById(tx, userIdOf(issuer, text))
+}
+
+/** A user who has not signed in yet is known only by the subject at the identity provider. */
+async function makeUser(tx: Tx, subject: string, issuer: string | undefined): Promise<Uuid> {
+  if (!isIdentifier(subject)) throw new Problem('VALIDATION_ERROR', 'A subject has 1 to 255 characters')
+  if (issuer === undefined) {
+    throw new Problem('VALIDATION_ERROR', 'No such user has signed in; set AUTH_ISSUER to add a user by subject')
+  }
+  const id = userIdOf(issuer, subject)
+  await ensureUser(tx, { id, issuer, subject })
+  return id
+}
+
+async function userByEmail(tx: Tx, email: string): Promise<Uuid> {
+  const [user, another] = await findUsersByEmail(tx, email)
+  if (another) throw new Problem('CONFLICT', 'Several users have this e-mail address; use the id of one')
+  if (user) return user
+  throw new Problem(
+    'NOT_FOUND',
+    'No user with this verified e-mail address has signed in yet; use the subject of the user',
+  )
+}

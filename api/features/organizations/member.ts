@@ -1,0 +1,31 @@
+import * as z from 'zod'
+import { listOf, outputDate, outputUuid, totalCount } from '../../http/schemas.ts'
+import type { ListedMember } from './queries.ts'
+import { ROLES } from './roles.ts'
+
+export const RoleName = z.enum(ROLES).meta({ id: 'Role', description: 'Of a member in an organization' })
+
+export const Member = z
+  .object({
+    user_id: outputUuid(),
+    display_name: z.string().nullable(),
+    joined_at: outputDate(),
+    role: RoleName,
+  })
+  .meta({ id: 'Member', description: 'A user as the other members of an organization see them' })
+type Member = z.input<typeof Member>
+
+export const toMember = ({ id, displayName, createdAt, role }: ListedMember): Member => ({
+  user_id: id,
+  display_name: displayName,
+  joined_at: createdAt.slice(0, 'YYYY-MM-DD'.length),
+  role,
+})
+
+export const MemberList = listOf('members', Member)
+  .extend({
+    org_id: outputUuid(),
+    org_name: z.string(),
+    total_count: totalCount(),
+  })
+  .meta({ id: 'OrganizationMembers' })

@@ -1,0 +1,210 @@
+import { and, asc, desc, eq, inArray, or, sql } from 'drizzle-orm'
+import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import type { Tx } from '../../db/db.ts'
+import { prepared } from '../../db/prepared.ts'
+import { memberships, organizations } from '../../db/schema/organizations.ts'
+import { users } from '../../db/schema/users.ts'
+import type { PageWanted } from '../../http/page.ts'
+import { boundsOfYear, containing } from './policy.ts'
+import type { Role } from './roles.ts'
+
+export interface Member {
+  orgId: Uuid
+  userId: Uuid
+  role: Role
+}
+
+/** The membership of a user. Looked up per request, so that the end of a membership takes effect immediately. */
+export async function findMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise<Member | undefined> {
+  const query = prepared(tx, 'find_membership', (name) =>
+    tx
+      .select({ orgId: memberships.orgId, userId: memberships.userId, role: memberships.role })
+      .from(memberships)
+      .where(and(eq(memberships.orgId, sql.placeholder('org')), eq(memberships.userId, sql.placeholder('user'))))
+      .prepare(name),
+  )
+  const [row] = await query.execute({ org: orgId, user: userId })
+  return row
+}
+
+/**
+ * Whether the user is still a member; if so, the membership cannot end before this transaction does. For a transaction
+ * that records what ends with the membership.
+ */
+export async function holdMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise<boolean> {
+  const query = prepared(tx, 'hold_membership', (name) =>
+    tx
+      .select({ userId: memberships.userId })
+      .from(memberships)
+      .where(and(eq(memberships.orgId, sql.placeholder('org')), eq(memberships.userId, sql.placeholder('user'))))
+      .for('share')
+      .prepare(name),
+  )
+  return (await query.execute({ org: orgId, user: userId })).length > 0
+}
+
+export async function insertOrganization(tx: Tx, name: string): Promise<Uuid> {
+  const id = newUuid()
+  await tx.insert(organizations).values({ id, name })
+  return id
+}
+
+/** Locks the organization until the transaction ends, so that changes of its members are serialized. */
+export async function lockOrganization(tx: Tx, id: Uuid): Promise<{ name: string } | undefined> {
+  const [row] = await tx
+    .select({ name: organizations.name })
+    .from(organizations)
+    .where(eq(organizations.id, id))
+    .for('update')
+  return row
+}
+
+/**
+ * Locks the memberships of these users and of all owners, in order of id, so that no two transactions wait for each
+ * other. Every change of a role and every end of a membership calls it first: a transaction that removes the second of two
+ * owners waits for the first change, and sees it. Rows that the organization lacks are left out.
+ */
+export async function lockMembers(tx: Tx, orgId: Uuid, userIds: readonly Uuid[]): Promise<Member[]> {
+  return tx
+    .select({ orgId: memberships.orgId, userId: memberships.userId, role: memberships.role })
+    .from(memberships)
+    .where(and(eq(memberships.orgId, orgId), or(eq(memberships.role, 'owner'), inArray(memberships.userId, userIds))))
+    .orderBy(asc(memberships.userId))
+    .for('update')
+}
+
+/** When the member joined. */
+export async function insertMembership(tx: Tx, member: Member): Promise<Date> {
+  const [made] = await tx.insert(memberships).values(member).returning({ joinedAt: memberships.joinedAt })
+  if (!made) throw new Error('a membership was not inserted')
+  return made.joinedAt
+}
+
+export async function updateRole(tx: Tx, { orgId, userId, role }: Member): Promise<void> {
+  await tx
+    .update(memberships)
+    .set({ role })
+    .where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
+}
+
+export async function deleteMembership(tx: Tx, { orgId, userId }: Omit<Member, 'role'>): Promise<void> {
+  await tx.delete(memberships).where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
+}
+
+export async function findOrganizationName(tx: Tx, orgId: Uuid): Promise<string | undefined> {
+  const [row] = await tx.select({ name: organizations.name }).from(organizations).where(eq(organizations.id, orgId))
+  return row?.name
+}
+
+export interface ListedMember {
+  id: Uuid
+  displayName: string | null
+  role: Role
+  /** When the user joined. */
+  createdAt: string
+}
+
+export interface MemberFilter {
+  orgId: Uuid
+  userId?: Uuid
+  /** Part of the name. */
+  query?: string | undefined
+  joinedYear?: number | undefined
+}
+
+function matching({ orgId, userId, query, joinedYear }: MemberFilter) {
+  const year = joinedYear === undefined ? undefined : boundsOfYear(joinedYear)
+  return and(
+    eq(memberships.orgId, orgId),
+    userId === undefined ? undefined : eq(memberships.userId, userId),
+    year &&
+      sql`${memberships.joinedAt} >= ${year.from}::timestamptz and ${memberships.joinedAt} < ${year.to}::timestamptz`,
+    query === undefined ? undefined : sql`searchable(${users.displayName}) like searchable(${containing(query)})`,
+  )
+}
+
+/** The latest to join first. */
+export async function listMembers(
+  tx: Tx,
+  { after, limit, ...filter }: Omit<MemberFilter, 'query'> & PageWanted,
+): Promise<ListedMember[]> {
+  const behind =
+    after && sql`(${memberships.joinedAt}, ${memberships.userId}) < (${after.at}::timestamptz, ${after.id}::uuid)`
+  const { orgId, userId, role, joinedAt } = memberships
+  // Row-level security makes the planner expect few members: without the subquery it reads the names of all of them.
+  const page = tx
+    .select({ orgId, userId, role, joinedAt })
+    .from(memberships)
+    .where(and(matching(filter), behind))
+    .orderBy(desc(joinedAt), desc(userId))
+    .limit(limit)
+    .as('page')
+  return tx
+    .select({
+      id: page.userId,
+      displayName: users.displayName,
+      role: page.role,
+      // With all digits, for cursors.
+      createdAt: sql<string>`to_char(${page.joinedAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+    })
+    .from(page)
+    .innerJoin(users, eq(users.id, page.userId))
+    .orderBy(desc(page.joinedAt), desc(page.userId))
+}
+
+export const countMembers = (tx: Tx, filter: Omit<MemberFilter, 'query'>): Promise<number> =>
+  tx.$count(memberships, matching(filter))
+
+/** Nothing but the total where the page is empty. */
+type Found = Record<string, unknown> & { total: number } & (ListedMember | { id: null })
+
+/** A page, and how many match on all pages: one query, because comparing the names is what a search costs. */
+export async function searchMembers(
+  tx: Tx,
+  { after, limit, ...filter }: MemberFilter & PageWanted,
+): Promise<{ members: ListedMember[]; total: number }> {
+  const behind = after ? sql`(joined_at, id) < (${after.at}::timestamptz, ${after.id}::uuid)` : sql`true`
+  const { rows } = await tx.execute<Found>(sql`
+    with matching as materialized (
+      select ${memberships.userId} as id, ${memberships.role}, ${memberships.joinedAt}, ${users.displayName}
+        from ${memberships} join ${users} on ${users.id} = ${memberships.userId} where ${matching(filter)}
+    ), page as (
+      select * from matching where ${behind} order by joined_at desc, id desc limit ${limit}
+    )
+    select counted.total, page.id, page.role, page.display_name as "displayName",
+        to_char(page.joined_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "createdAt"
+      from (select count(*)::int as total from matching) counted left join page on true
+      order by page.joined_at desc, page.id desc`)
+  return {
+    members: rows.flatMap(({ total: _, ...row }) => (row.id === null ? [] : [row])),
+    total: rows[0]?.total ?? 0,
+  }
+}
+
+export async function findListedMember(tx: Tx, orgId: Uuid, userId: Uuid): Promise<ListedMember | undefined> {
+  const [row] = await listMembers(tx, { orgId, userId, after: undefined, limit: 1 })
+  return row
+}
+
+export async function findUserById(tx: Tx, id: Uuid): Promise<Uuid | undefined> {
+  const [row] = await tx.select({ id: users.id }).from(users).where(eq(users.id, id))
+  return row?.id
+}
+
+/** E-mail addresses are not unique: two identity providers may have the same one. */
+export async function findUsersByEmail(tx: Tx, email: string): Promise<Uuid[]> {
+  const rows = await tx
+    .select({ id: users.id })
+    .from(users)
+    .where(eq(sql`lower(${users.email})`, email.toLowerCase()))
+    .limit(2)
+  return rows.map((r) => r.id)
+}
+
+/** Inserts the row that the first sign-in of the user will find; no effect if it exists. */
+export async function ensureUser(tx: Tx, user: { id: Uuid; issuer: string; subject: string }): Promise<void> {
+  await tx
+    .insert(users)
+    .values({ ...user, tokensNotBefore: '-infinity' })
+    .onConflictDoNothing()
+}

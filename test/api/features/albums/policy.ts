@@ -1,0 +1,69 @@
+import t from 'tap'
+import { ALBUM_STATUSES, ALBUM_VISIBILITIES } from '../../../../api/db/schema/albums.ts'
+import { EVENT_STATUSES } from '../../../../api/db/schema/events.ts'
+import { type albumActions, audienceOf, refuseArchivedAlbum } from '../../../../api/features/albums/policy.ts'
+import { ruleOf } from '../../../../api/permissions/actions.ts'
+import { decide } from '../../../../api/permissions/rule.ts'
+
+const CALLERS = {
+  'owner of the album': { userId: 'me', role: 'member', isParticipant: false },
+  administrator: { userId: 'other', role: 'admin', isParticipant: false },
+  'owner of the organization': { userId: 'other', role: 'owner', isParticipant: false },
+  participant: { userId: 'other', role: 'member', isParticipant: true },
+  member: { userId: 'other', role: 'member', isParticipant: false },
+  'former member': { userId: 'me', role: null, isParticipant: true },
+} as const
+type Caller = keyof typeof CALLERS
+
+const MANAGERS: Caller[] = ['owner of the album', 'administrator', 'owner of the organization']
+const PARTICIPANTS: Caller[] = [...MANAGERS, 'participant']
+const MEMBERS: Caller[] = [...PARTICIPANTS, 'member']
+
+/** Everyone who sees an album, by status and visibility. */
+const SEE: Record<string, Caller[]> = {
+  'DRAFT organization': MANAGERS,
+  'DRAFT participants': MANAGERS,
+  'DRAFT private': MANAGERS,
+  'PUBLIC organization': MEMBERS,
+  'PUBLIC participants': PARTICIPANTS,
+  'PUBLIC private': MANAGERS,
+  'ARCHIVE organization': MANAGERS,
+  'ARCHIVE participants': MANAGERS,
+  'ARCHIVE private': MANAGERS,
+}
+
+const names = Object.keys(CALLERS) as Caller[]
+
+for (const status of ALBUM_STATUSES) {
+  for (const visibility of ALBUM_VISIBILITIES) {
+    const seen = SEE[`${status} ${visibility}`] ?? []
+    const allowed = (
+      action: keyof typeof albumActions,
+      eventStatus: (typeof EVENT_STATUSES)[number] | null,
+      ownerIsMember = true,
+    ) =>
+      names.filter((name) => {
+        const { isParticipant, ...who } = CALLERS[name]
+        const album = { ownerId: 'me', status, visibility, isParticipant, eventStatus, ownerIsMember }
+        return decide(ruleOf(action), { ...who, platformAdmin: false }, album as never) === 'allowed'
+      })
+
+    t.test(`a ${status} album for ${visibility}`, async (t) => {
+      for (const eventStatus of [null, ...EVENT_STATUSES]) {
+        t.strictSame(allowed('album.read', eventStatus), seen, `read, event ${eventStatus}`)
+        t.strictSame(allowed('album.update', eventStatus), MANAGERS, `update, event ${eventStatus}`)
+        t.strictSame(allowed('album.set_status', eventStatus), ['owner of the album'], `status, event ${eventStatus}`)
+        const left = allowed('album.set_status', eventStatus, false)
+        t.strictSame(left, MANAGERS, `status without its owner, event ${eventStatus}`)
+        const adds =
+          eventStatus === 'active' || eventStatus === 'archived' ? seen.filter((name) => name !== 'member') : MANAGERS
+        t.strictSame(allowed('album.add_media', eventStatus), adds, `add, event ${eventStatus}`)
+      }
+      const audience = seen.includes('member') ? 'members' : seen.includes('participant') ? 'participants' : 'managers'
+      t.equal(audienceOf({ status, visibility }), audience)
+      const refuse = () => refuseArchivedAlbum({ status })
+      if (status === 'ARCHIVE') t.throws(refuse, { code: 'ALBUM_ARCHIVED', status: 422 })
+      else t.doesNotThrow(refuse)
+    })
+  }
+}

@@ -1,0 +1,44 @@
+import t from 'tap'
+import { ALBUM_STATUSES, ALBUM_VISIBILITIES } from '../../../../api/db/schema/albums.ts'
+import { ruleOf } from '../../../../api/permissions/actions.ts'
+import { decide } from '../../../../api/permissions/rule.ts'
+
+const CALLERS = {
+  creator: { userId: 'creator', role: 'member', isParticipant: false },
+  'owner of the album': { userId: 'owner', role: 'member', isParticipant: false },
+  administrator: { userId: 'other', role: 'admin', isParticipant: false },
+  participant: { userId: 'other', role: 'member', isParticipant: true },
+  member: { userId: 'other', role: 'member', isParticipant: false },
+  'former member': { userId: 'creator', role: null, isParticipant: true },
+} as const
+type Caller = keyof typeof CALLERS
+const names = Object.keys(CALLERS) as Caller[]
+
+const THEIRS: Caller[] = ['creator', 'administrator']
+const MANAGERS: Caller[] = ['creator', 'owner of the album', 'administrator']
+const VIEWERS: Record<string, Caller[]> = {
+  'PUBLIC organization': [...MANAGERS, 'participant', 'member'],
+  'PUBLIC participants': [...MANAGERS, 'participant'],
+}
+
+const allowed = (action: 'highlight.read' | 'highlight.delete', album: object | null) =>
+  names.filter((name) => {
+    const { isParticipant, ...who } = CALLERS[name]
+    const row = { createdBy: 'creator', album: album && { ownerId: 'owner', isParticipant, ...album } }
+    return decide(ruleOf(action), { ...who, platformAdmin: false }, row as never) === 'allowed'
+  })
+
+t.test('without an album, a highlight is for its creator and the administrators', async (t) => {
+  t.strictSame(allowed('highlight.read', null), THEIRS)
+  t.strictSame(allowed('highlight.delete', null), THEIRS)
+})
+
+for (const status of ALBUM_STATUSES) {
+  for (const visibility of ALBUM_VISIBILITIES) {
+    t.test(`a highlight of a ${status} album for ${visibility}`, async (t) => {
+      const album = { status, visibility }
+      t.strictSame(allowed('highlight.read', album), VIEWERS[`${status} ${visibility}`] ?? MANAGERS)
+      t.strictSame(allowed('highlight.delete', album), THEIRS)
+    })
+  }
+}

@@ -1,0 +1,565 @@
+import t from 'tap'
+import { startFilmAdmission } from '../../../../api/features/highlights/render/admission.ts'
+import {
+  eraseHighlightsOf,
+  failForDeletedSource,
+  failRender,
+} from '../../../../api/features/highlights/render/commands.ts'
+import { followRenders, projectRender } from '../../../../api/features/highlights/render/project.ts'
+import { purgeFilms } from '../../../../api/features/highlights/render/purge.ts'
+import { claimPurges } from '../../../../api/features/highlights/render/queries.ts'
+import { highlightReactions } from '../../../../api/features/highlights/render/reactions.ts'
+import { highlightRenderFor } from '../../../../api/features/highlights/render/render-spec.ts'
+import { startRender } from '../../../../api/features/highlights/render/start.ts'
+import { sweepRenders } from '../../../../api/features/highlights/render/sweep.ts'
+import { transcodeJobFor } from '../../../../api/features/media/conversion/transcode-spec.ts'
+import type { FollowOptions } from '../../../../api/worker/follow.ts'
+import { openWorkerMetrics } from '../../../../api/worker/metrics.ts'
+import { HIGHLIGHT_RENDERS, parseHighlightRender } from '../../../../crds/highlight-render.ts'
+import type { RunStatus } from '../../../../crds/run.ts'
+import { TRANSCODE_JOBS } from '../../../../crds/transcode-job.ts'
+import type { OutboxMessage } from '../../../../lib/contract/events.ts'
+import { newUuid } from '../../../../lib/contract/ids.ts'
+import { manifestKey, masterKey } from '../../../../lib/contract/object-keys.ts'
+import { systemClock } from '../../../../lib/runtime/clock.ts'
+import { ClusterError, type Resource } from '../../../../lib/runtime/kube/cluster.ts'
+import { pathOf, startTestApi, uuidOf } from '../../../support/api.ts'
+import { failed, NAMESPACE, running, succeeded, testCluster } from '../../../support/conversion-world.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { highlightWorld, renderWorld } from '../../../support/highlights.ts'
+import { inTurn, locksInOrder } from '../../../support/in-turn.ts'
+
+/** What becomes of highlights in the cluster, whose part the test plays. */
+const api = await startTestApi(t)
+const { people, call, database, store } = api
+const { another } = people
+const world = highlightWorld(api)
+const { aHighlight, get, remove, aMedia, sql, orgId } = world
+const cluster = testCluster(t)
+const { deps, admitted, keyOf, prefixOf, rendering, render, show, writeFilm, row, generated } = renderWorld(
+  api,
+  world,
+  cluster,
+)
+const { db } = deps
+const films = startFilmAdmission(deps, { maxPerOrganization: 1000 })
+t.teardown(() => films.stop())
+const uuid = (id: string) => uuidOf('highlight', id)
+const keyIn = (id: string) => ({ id: uuid(id), generation: 1 })
+
+function project(t: { teardown(fn: () => Promise<void>): void }, options: FollowOptions = {}) {
+  const all = { ...deps, clock: systemClock }
+  const renders = followRenders(all, { progressMs: 0, backoffMs: () => 10, ...options })
+  t.teardown(() => renders.stop())
+  return renders
+}
+const until = (id: string, status: string) =>
+  eventually(`${status} highlight`, async () => {
+    const { data } = await get(id)
+    return data.status === status ? data : undefined
+  })
+const reactTo = async (type: 'HighlightRequested' | 'HighlightDeleted' | 'MediaDeleted', aggregateId: string) =>
+  highlightReactions({ ...deps, films })[type]?.({ aggregateId, type } as OutboxMessage)
+const done = (id: string): RunStatus => ({ ...succeeded(), outputs: [{ id, state: 'Succeeded' }] })
+const itemFailed = (id: string, item: string, reason = 'ItemFailed'): RunStatus => ({
+  ...failed('ItemFailed'),
+  outputs: [{ id, state: 'Failed', reason, message: 'The second item is damaged', item }],
+})
+
+t.test('the resource says all that was asked for, and passes the schema of its kind', async (t) => {
+  const track = await world.aTrack()
+  const media = [await aMedia({ kind: 'video' }), await aMedia()]
+  const options = { transition: 'fade', orientation: 'square', fill: 'black', ken_burns: false, show_title: false }
+  const json = { ...options, skip_broken: true, music_track_id: track, title: 'Two\nlines' }
+  const id = await rendering({ media, json })
+  const made = await render(id)
+  t.match(made?.metadata, { name: keyOf(id).name, annotations: { 'media.keepsake.dev/highlight': id } })
+  const parsed = parseHighlightRender(made)
+  if ('problem' in parsed) throw new Error(parsed.problem)
+  t.match(parsed.resource.spec, {
+    id,
+    title: 'Two lines',
+    outputPrefix: prefixOf(id),
+    ...{
+      transition: 'fade',
+      orientation: 'square',
+      fill: 'black',
+      kenBurns: false,
+      showTitle: false,
+      skipBroken: true,
+    },
+    music: { id: track, sourceKey: `tracks/${uuidOf('track', track)}/audio` },
+    items: media.map((one, i) => ({
+      id: one,
+      type: i === 0 ? 'video' : 'image',
+      sourceKey: `org/${orgId}/media/${uuidOf('media', one)}/original`,
+      cachePrefix: `org/${orgId}/media/${uuidOf('media', one)}/pieces/`,
+      seconds: i === 0 ? 15 : 3,
+      caption: '',
+    })),
+  })
+})
+
+t.test('of any number of starts one makes the resource', async (t) => {
+  const id = await aHighlight()
+  await Promise.all([1, 2, 3].map(() => reactTo('HighlightRequested', uuid(id))))
+  const uid = (await render(id))?.metadata.uid
+  await startRender(deps, uuid(id))
+  t.equal((await render(id))?.metadata.uid, uid)
+})
+
+t.test('a film is told from the first percent to the end', async (t) => {
+  const id = await rendering({ media: [await aMedia(), await aMedia()] })
+  project(t)
+  await show(id, running(10))
+  await eventually('the first percent', async () => (await get(id)).data.progress?.percent === 10)
+  t.match((await get(id)).data, { status: 'processing', progress: { speed: '1.8x', eta_sec: 90, stage: 'Encoding' } })
+  await show(id, running(20, { playable: [id] }))
+  await eventually('more', async () => (await get(id)).data.progress?.percent === 20)
+  t.equal((await get(id)).data.variants.hls_master_url, null, 'a playlist that is not there is not linked')
+  await store.put(masterKey(prefixOf(id)), '#EXTM3U', { contentType: 'text/plain' })
+  await show(id, running(30, { playable: [id] }))
+  await eventually('something to play', async () => (await get(id)).data.variants.hls_master_url)
+
+  await writeFilm(id)
+  await show(id, done(id))
+  const data = await until(id, 'completed')
+  const [first, second] = data.media_ids
+  t.match(data, {
+    duration_sec: 8,
+    progress: null,
+    error: null,
+    placeholder: 'AAAA',
+    items: [
+      { media_id: first, start_sec: 0, duration_sec: 4, skipped: null },
+      { media_id: second, start_sec: 4, duration_sec: 4, skipped: null },
+    ],
+  })
+  const played = await call(undefined, 'GET', pathOf(data.variants.hls_master_url))
+  t.strictSame([played.status, played.headers.get('cache-control')], [200, 'private, max-age=60'])
+  const events = await sql(`select payload from outbox where aggregate_id = $1 and type = 'HighlightGenerated'`, [
+    uuid(id),
+  ])
+  t.strictSame(events, [
+    { payload: { highlight_id: id, media_ids: data.media_ids, hls_master_url: masterKey(prefixOf(id)) } },
+  ])
+})
+
+t.test('however often and by however many workers the end is seen, it is announced once', async (t) => {
+  const id = await rendering()
+  await writeFilm(id)
+  await show(id, done(id))
+  for (let n = 0; n < 3; n++) project(t)
+  const fact = { highlightId: uuid(id), prefix: prefixOf(id), state: 'succeeded' } as const
+  await Promise.all([1, 2, 3].map(() => projectRender(deps, fact, false)))
+  await until(id, 'completed')
+  t.notOk(await projectRender(deps, fact, false))
+  t.equal(await generated(id), 1)
+})
+
+t.test('items that were left out are said so', async (t) => {
+  const [fine, broken] = [await aMedia(), await aMedia()]
+  const id = await rendering({ media: [broken, fine], json: { skip_broken: true } })
+  project(t)
+  const skipped = [{ id: broken, reason: 'CorruptInput', message: 'The file is damaged' }]
+  await writeFilm(id, { items: [{ id: fine, startSec: 0, seconds: 4 }], skipped })
+  await show(id, done(id))
+  t.match((await until(id, 'completed')).items, [
+    { media_id: broken, start_sec: null, duration_sec: null, skipped: 'The file is damaged' },
+    { media_id: fine, start_sec: 0, skipped: null },
+  ])
+})
+
+t.test('a failure says what the matter is', async (t) => {
+  project(t)
+  const fails = async (status: (id: string, media: string) => RunStatus) => {
+    const media = [await aMedia(), await aMedia()]
+    const id = await rendering({ media })
+    await store.put(masterKey(prefixOf(id)), '#EXTM3U', { contentType: 'text/plain' })
+    await show(id, running(30, { playable: [id] }))
+    await eventually('something to play', async () => (await get(id)).data.variants.hls_master_url)
+    await show(id, status(id, media[1] ?? ''))
+    const { error, variants } = await until(id, 'failed')
+    t.equal(variants.hls_master_url, null, 'half a film is not shown')
+    t.equal(await generated(id), 0)
+    return { code: error.code, isItem: error.media_id === media[1], message: error.message }
+  }
+  const damaged = { isItem: true, message: 'The second item is damaged' }
+  t.strictSame(await fails(itemFailed), { code: 'ITEM_FAILED', ...damaged })
+  t.match(await fails((id, media) => itemFailed(id, media, 'InputMissing')), { code: 'SOURCE_DELETED', isItem: true })
+  t.match(await fails(() => failed('DeadlineExceeded')), { code: 'TIMEOUT', isItem: false })
+  t.match(await fails(() => failed('StoreUnavailable', 'a secret address')), {
+    code: 'INTERNAL',
+    isItem: false,
+    message: /unrelated to the media items/,
+  })
+})
+
+t.test('a film that cannot be used fails its highlight after some attempts', async (t) => {
+  const id = await rendering()
+  project(t, { manifestAttempts: 3 })
+  await writeFilm(id, { hls: { ...(await filmOf()), master: '../../../secret.m3u8' } })
+  await show(id, done(id))
+  t.match((await until(id, 'failed')).error, { code: 'INTERNAL' })
+  async function filmOf() {
+    const other = await rendering()
+    await writeFilm(other)
+    const { body } = await store.get(manifestKey(prefixOf(other)))
+    return JSON.parse(Buffer.concat(await body.toArray()).toString()).hls
+  }
+})
+
+t.test('what an earlier generation says changes nothing', async (t) => {
+  const id = await rendering()
+  await writeFilm(id)
+  const fact = { highlightId: uuid(id), prefix: prefixOf(id).replace('v1/', 'v2/'), state: 'succeeded' } as const
+  t.notOk(await projectRender(deps, fact, false))
+  t.equal((await get(id)).data.status, 'processing')
+})
+
+t.test('a resource that the cluster refuses fails its highlight', async (t) => {
+  const id = await admitted()
+  const create = async () => {
+    throw new ClusterError('Invalid', 'spec.items: no such field')
+  }
+  await startRender({ ...deps, cluster: { ...deps.cluster, create } }, uuid(id))
+  t.match((await get(id)).data, { status: 'failed', error: { code: 'INTERNAL', media_id: null } })
+})
+
+t.test('a source that is deleted meanwhile fails the highlight and stops the render', async (t) => {
+  const [kept, deleted] = [await aMedia(), await aMedia()]
+  const id = await rendering({ media: [kept, deleted] })
+  const other = await rendering({ media: [kept] })
+  await world.deleteMedia(deleted)
+  await reactTo('MediaDeleted', uuidOf('media', deleted))
+  t.match((await get(id)).data, { status: 'failed', error: { code: 'SOURCE_DELETED', media_id: deleted } })
+  t.equal(await render(id), undefined)
+  t.equal((await get(other)).data.status, 'processing')
+  t.ok(await render(other))
+  await world.restoreMedia(deleted)
+  t.equal((await get(id)).data.status, 'failed', 'a failure is final')
+})
+
+t.test('a source that is restored in time changes nothing', async (t) => {
+  const media = await aMedia()
+  const id = await rendering({ media: [media] })
+  await world.deleteMedia(media)
+  await world.restoreMedia(media)
+  await reactTo('MediaDeleted', uuidOf('media', media))
+  t.equal((await get(id)).data.status, 'processing')
+  t.ok(await render(id))
+})
+
+t.test('a finished film keeps what has been deleted and purged since', async (t) => {
+  const media = await aMedia()
+  const id = await rendering({ media: [media] })
+  project(t)
+  await writeFilm(id)
+  await show(id, done(id))
+  await until(id, 'completed')
+  await world.deleteMedia(media)
+  await reactTo('MediaDeleted', uuidOf('media', media))
+  await sql('delete from media where id = $1', [uuidOf('media', media)])
+  t.match((await get(id)).data, { status: 'completed', media_ids: [media], duration_sec: 4 })
+})
+
+t.test('of a deletion of a source and the end of its film, the first counts', async (t) => {
+  const [early, late] = [await aMedia(), await aMedia()]
+  const [finished, unfinished] = [await rendering({ media: [early] }), await rendering({ media: [late] })]
+  const finish = async (id: string) => {
+    const fact = { highlightId: uuid(id), prefix: prefixOf(id), state: 'succeeded' } as const
+    return String(await projectRender(deps, fact, false))
+  }
+  for (const id of [finished, unfinished]) await writeFilm(id)
+  const lock = (media: string) => ({
+    text: 'select from media where id = $1 for update',
+    values: [uuidOf('media', media)],
+  })
+  const deletion = (media: string) => async () => String((await world.deleteMedia(media)).status)
+  await inTurn(database, lock(early), () => finish(finished), deletion(early))
+  await inTurn(database, lock(late), deletion(late), () => finish(unfinished))
+  t.match((await get(finished)).data, { status: 'completed', error: null })
+  t.match((await get(unfinished)).data, { status: 'failed', error: { code: 'SOURCE_DELETED', media_id: late } })
+  t.strictSame([await generated(finished), await generated(unfinished)], [1, 0])
+})
+
+t.test(
+  'a highlight that waits for the deletion of its source is refused; a deletion that waits finds it',
+  async (t) => {
+    const [first, second] = [await aMedia(), await aMedia()]
+    const lock = (media: string) => ({
+      text: 'select from media where id = $1 for update',
+      values: [uuidOf('media', media)],
+    })
+    const make = (media: string) => () => world.create({ media_ids: [media] })
+    const [, refused] = await inTurn(database, lock(first), () => world.deleteMedia(first), make(first))
+    t.equal(refused?.code, 'MEDIA_NOT_AVAILABLE')
+    const [made] = await inTurn(database, lock(second), make(second), () => world.deleteMedia(second))
+    t.equal(made?.status, 201)
+    t.ok(await failForDeletedSource(db, keyIn(made?.data.highlight_id)))
+  },
+)
+
+t.test('of a deletion of a highlight and the end of its film, the first counts', async (t) => {
+  const [finished, deleted] = [await rendering(), await rendering()]
+  for (const id of [finished, deleted]) await writeFilm(id)
+  const lock = (id: string) => ({ text: 'select from highlights where id = $1 for update', values: [uuid(id)] })
+  const finish = (id: string) => () =>
+    projectRender(deps, { highlightId: uuid(id), prefix: prefixOf(id), state: 'succeeded' }, false)
+  const deletion = (id: string) => async () => (await remove(id)).status === 204
+  t.strictSame(await inTurn(database, lock(finished), finish(finished), deletion(finished)), [true, true])
+  t.strictSame(await inTurn(database, lock(deleted), deletion(deleted), finish(deleted)), [true, false])
+  t.strictSame([await generated(finished), await generated(deleted)], [1, 0])
+  for (const id of [finished, deleted]) t.equal((await get(id)).status, 404)
+})
+
+t.test('two identical requests make one highlight', async (t) => {
+  const json = { media_ids: [await aMedia()] }
+  const headers = { 'idempotency-key': 'the-same-film' }
+  const answers = await Promise.all([1, 2, 3].map(() => world.create(json, another, headers)))
+  const [first] = answers.filter(({ status }) => status === 201)
+  for (const { status, code, data } of answers) {
+    if (status === 201) t.equal(data.highlight_id, first?.data.highlight_id)
+    else t.equal(code, 'IDEMPOTENCY_IN_PROGRESS')
+  }
+  t.equal((await world.create(json, another, headers)).data.highlight_id, first?.data.highlight_id)
+  t.equal((await sql(`select from highlights where created_by = $1`, [another.id])).length, 1)
+})
+
+const sweep = async (change: object = {}, clock = systemClock) => {
+  const reflect = (resource: Resource) =>
+    cluster.reflect<never>(resource, { onSet() {}, onDelete() {} }, { namespace: NAMESPACE })
+  const renders = { reflection: reflect(HIGHLIGHT_RENDERS), lookAgain() {} }
+  const projector = { reflection: reflect(TRANSCODE_JOBS) }
+  await projector.reflection.synced()
+  const options = { idleSeconds: 0, marginSeconds: 3600, giveUpSeconds: 3600, ...change }
+  const repairs: string[] = []
+  const onRepaired = (kind: string, repair: string) => repairs.push(`${kind} ${repair}`)
+  await sweepRenders({ ...deps, renders, projector, films, clock, onRepaired }, options)
+  await Promise.all([renders.reflection.stop(), projector.reflection.stop()])
+  return repairs
+}
+
+t.test('the sweep finishes what was left', async (t) => {
+  const lost = await admitted()
+  const [unseen, cleaned, gone] = [await rendering(), await rendering(), await rendering()]
+  await writeFilm(unseen)
+  await show(unseen, done(unseen))
+  await writeFilm(cleaned)
+  await cluster.delete(HIGHLIGHT_RENDERS, keyOf(cleaned), {})
+  const media = (await get(gone)).data.media_ids[0]
+  await world.deleteMedia(media)
+  t.ok((await sweep()).includes('HighlightRender create'))
+  t.ok(await render(lost), 'a resource that is missing is made')
+  t.equal((await get(cleaned)).data.status, 'completed', 'a film whose resource is gone counts')
+  t.match((await get(gone)).data, { status: 'failed', error: { code: 'SOURCE_DELETED' } })
+  t.equal(await render(gone), undefined)
+  project(t)
+  await until(unseen, 'completed')
+  t.strictSame([await generated(unseen), await generated(cleaned)], [1, 1])
+})
+
+t.test('a resource with the name of a render that is about something else is replaced', async (t) => {
+  const id = await admitted()
+  const [other] = [await aHighlight()]
+  const foreign = highlightRenderFor(
+    {
+      ...(await columnsOf(other)),
+      items: [{ mediaId: uuid(other), sourceId: uuid(other), type: 'image', seconds: 4, caption: '' }],
+    },
+    NAMESPACE,
+  )
+  await cluster.create(HIGHLIGHT_RENDERS, { ...foreign, metadata: { ...foreign.metadata, name: keyOf(id).name } })
+  await sweep()
+  t.equal((await render(id))?.spec.id, id)
+  async function columnsOf(id: string) {
+    const options = { transition: 'cut', orientation: 'auto', fill: 'blur' } as const
+    const flags = { showTitle: true, kenBurns: true, skipBroken: false }
+    return { id: uuid(id), orgId, generation: 1, title: 'x', musicTrackId: null, ...options, ...flags }
+  }
+})
+
+const DAY = 86_400_000
+const inThirtyDays = new Date(Date.now() + 30 * DAY)
+const later = { ...systemClock, now: () => inThirtyDays }
+
+t.test('a render without a sign of life is given up', async (t) => {
+  const id = await rendering()
+  await show(id, { phase: 'Pending', attempts: 0 })
+  await sweep({ giveUpSeconds: 365 * 86_400 }, later)
+  t.match((await get(id)).data, { status: 'failed', error: { code: 'TIMEOUT' } })
+  t.equal(await render(id), undefined)
+})
+
+t.test('a render that waits behind videos is not given up while one of them is being converted', async (t) => {
+  const video = transcodeJobFor({ id: newUuid(), orgId, generation: 1 }, NAMESPACE)
+  await cluster.create(TRANSCODE_JOBS, video)
+  const key = { namespace: NAMESPACE, name: video.metadata.name }
+  const startTime = new Date(inThirtyDays.getTime() - 60_000).toISOString()
+  await cluster.applyStatus(TRANSCODE_JOBS, key, { phase: 'Running', attempts: 1, startTime }, 'test')
+  const id = await rendering()
+  await show(id, { phase: 'Pending', attempts: 0 })
+  await sweep({ giveUpSeconds: 365 * 86_400 }, later)
+  t.equal((await get(id)).data.status, 'processing')
+  await cluster.delete(TRANSCODE_JOBS, key)
+  await sweep({ giveUpSeconds: 365 * 86_400 }, later)
+  t.equal((await get(id)).data.status, 'failed')
+})
+
+const objects = (id: string) => api.keys(`org/${orgId}/highlights/${uuid(id)}/`)
+const purge = () => purgeFilms(deps)
+
+t.test('deletion stops the render and removes the film, and looks again', async (t) => {
+  const id = await rendering()
+  await writeFilm(id)
+  await remove(id)
+  await reactTo('HighlightDeleted', uuid(id))
+  t.equal(await render(id), undefined)
+  await purge()
+  t.strictSame(await objects(id), [])
+  for (let looks = 0; looks < 4; looks++) {
+    t.ok((await row(id))?.purge_at, `look ${looks}`)
+    if (looks === 1) await store.put(`${prefixOf(id)}late.ts`, 'x', { contentType: 'video/mp2t' })
+    await sql('update highlights set purge_at = now() where id = $1', [uuid(id)])
+    await purge()
+    t.strictSame(await objects(id), [])
+  }
+  t.ok((await row(id))?.purge_at, 'the looks started over when something was found')
+  for (let looks = 0; looks < 2; looks++) {
+    await sql('update highlights set purge_at = now() where id = $1', [uuid(id)])
+    await purge()
+  }
+  t.equal(await row(id), undefined, 'after the last look no title is left')
+  t.strictSame(await world.itemsOf(id), [], 'and no caption')
+})
+
+/** A film that could not be finished, before the last look at its files. */
+async function lastLook(): Promise<string> {
+  const id = await rendering()
+  await failRender(db, keyIn(id), { code: 'INTERNAL', message: 'x', mediaId: null })
+  await purge()
+  await sql('update highlights set purge_looks = 4, purge_at = now() where id = $1', [uuid(id)])
+  return id
+}
+
+t.test('the last look at a film that could not be made leaves its highlight', async (t) => {
+  const id = await lastLook()
+  await purge()
+  t.match(await row(id), { title: 'Summer', purge_at: null, purge_looks: 0 })
+  t.equal((await get(id)).data.status, 'failed')
+})
+
+t.test('a highlight that is deleted during the last look at its film is purged as deleted', async (t) => {
+  const id = await lastLook()
+  const deletePrefix: typeof store.deletePrefix = async (prefix) => {
+    if (prefix.includes(uuid(id))) await remove(id)
+    return store.deletePrefix(prefix)
+  }
+  await purgeFilms({ ...deps, store: { ...store, deletePrefix } })
+  t.match(await row(id), { purge_at: Date, purge_lease_until: null }, 'it stays due')
+  await purge()
+  t.equal(await row(id), undefined)
+})
+
+t.test('a claimed film is of one worker until its lease ends', async (t) => {
+  const [one, other] = [await rendering(), await rendering()]
+  for (const id of [one, other]) await remove(id)
+  const claim = (leaseSeconds: number) =>
+    db.inTransaction({}, (tx) => claimPurges(tx, { limit: 1, leaseSeconds })).then((films) => films.map((f) => f.id))
+  const [first, second] = [await claim(60), await claim(0)]
+  t.strictSame([...first, ...second].sort(), [uuid(one), uuid(other)].sort())
+  t.strictSame(await claim(60), second)
+  t.strictSame(await claim(60), [])
+  await sql('update highlights set purge_lease_until = null')
+  await purge()
+})
+
+t.test('a film that cannot be purged stays due, also while it is claimed', async (t) => {
+  const metrics = openWorkerMetrics(db, () => ({}))
+  const due = async () => Number(/^film_purge_oldest_due_seconds (.+)$/m.exec((await metrics.text()).body)?.[1])
+  t.equal(await due(), 0)
+  const id = await rendering()
+  await remove(id)
+  await sql(`update highlights set purge_at = now() - interval '3 hours' where id = $1`, [uuid(id)])
+  const deletePrefix = () => Promise.reject(new Error('refused'))
+  await purgeFilms({ ...deps, store: { ...store, deletePrefix } })
+  t.ok((await due()) >= 3 * 3600)
+  await sql('update highlights set purge_lease_until = now() where id = $1', [uuid(id)])
+  await purge()
+  t.equal(await due(), 0)
+})
+
+t.test('what a failed render left is removed; a finished film stays', async (t) => {
+  const [bad, good] = [await rendering(), await rendering()]
+  project(t)
+  for (const id of [bad, good]) await writeFilm(id)
+  await show(bad, failed('Timeout'))
+  await show(good, done(good))
+  await until(bad, 'failed')
+  await until(good, 'completed')
+  await purge()
+  t.strictSame(await objects(bad), [])
+  t.equal((await objects(good)).length, 2)
+})
+
+t.test('the films of an erased user are withdrawn, finished or not', async (t) => {
+  const { admin } = people
+  const theirs = await aMedia({ by: admin })
+  const shared = await rendering({ media: [await aMedia(), theirs, await aMedia({ by: another })] })
+  const captions = async () => (await world.itemsOf(shared)).map(({ caption }) => caption)
+  await sql(`update highlight_items set caption = 'Ann' where highlight_id = $1`, [uuid(shared)])
+  const [finished, unfinished, foreign] = [
+    await rendering({ media: [theirs, await aMedia()] }),
+    await rendering({ media: [theirs] }),
+    await rendering(),
+  ]
+  project(t)
+  await writeFilm(finished)
+  await show(finished, done(finished))
+  const { variants } = await until(finished, 'completed')
+  // The media items of the user may be purged before.
+  await sql('delete from media where id = $1', [uuidOf('media', theirs)])
+  t.equal(await eraseHighlightsOf(db, admin.id), 3)
+  t.strictSame(await captions(), ['Ann', '', 'Ann'], 'what was said about their media items is gone')
+  t.equal(await eraseHighlightsOf(db, admin.id), 0, 'a second time finds nothing')
+  t.equal(await eraseHighlightsOf(db, another.id), 1, 'a film that was withdrawn for another user')
+  t.strictSame(await captions(), ['Ann', '', ''])
+  t.equal(await eraseHighlightsOf(db, another.id), 0)
+  for (const id of [finished, unfinished]) {
+    const { data } = await get(id)
+    t.match(data, { status: 'failed', error: { code: 'SOURCE_ERASED' }, duration_sec: null, placeholder: null })
+    t.strictSame(data.variants, { hls_master_url: null, image_webp_url: null, image_thumb_url: null })
+  }
+  t.equal((await call(undefined, 'GET', pathOf(variants.hls_master_url))).status, 404)
+  await purge()
+  t.strictSame(await objects(finished), [])
+  t.equal(await render(unfinished), undefined)
+  t.equal((await get(foreign)).data.status, 'processing')
+})
+
+t.test('two erasures at once withdraw a film once, and lose no caption', async (t) => {
+  const { admin } = people
+  const shared = await rendering({ media: [await aMedia({ by: admin }), await aMedia({ by: another })] })
+  await sql(`update highlight_items set caption = 'Ann' where highlight_id = $1`, [uuid(shared)])
+  const lock = { text: 'select from highlights where id = $1 for update', values: [uuid(shared)] }
+  const erase = (userId: string) => () => eraseHighlightsOf(db, userId)
+  const before = (await row(shared)).version
+  t.strictSame(await inTurn(database, lock, erase(admin.id), erase(admin.id), erase(another.id)), [1, 0, 1])
+  t.equal((await row(shared)).version, before + 2, 'once for each user')
+  t.strictSame(
+    (await world.itemsOf(shared)).map(({ caption }) => caption),
+    ['', ''],
+  )
+})
+
+t.test('films that are withdrawn are locked in order of id', async (t) => {
+  const { admin } = people
+  const ids = [await rendering({ media: [await aMedia({ by: admin })] }), await aHighlight()]
+  const [low, high] = ids.map(uuid).sort()
+  if (!low || !high) throw new Error('no films')
+  await sql('update highlight_items set uploader_id = $1 where highlight_id = any($2)', [admin.id, [low, high]])
+  // Of a small table Postgres reads the rows in the order of their last change.
+  await sql('update highlights set updated_at = now() where id = $1', [low])
+  await sql('vacuum highlights')
+  t.ok(await locksInOrder(database, 'highlights', [low, high], () => eraseHighlightsOf(db, admin.id)))
+})

@@ -1,0 +1,280 @@
+import t from 'tap'
+import type { HighlightRenderObject } from '../../../../../api/features/highlights/render/project.ts'
+import { highlightRenderFor } from '../../../../../api/features/highlights/render/render-spec.ts'
+import { retryMedia } from '../../../../../api/features/media/commands.ts'
+import { startVideoAdmission } from '../../../../../api/features/media/conversion/admission.ts'
+import { startBatches } from '../../../../../api/features/media/conversion/batches.ts'
+import { failConversion } from '../../../../../api/features/media/conversion/commands.ts'
+import { followConversions } from '../../../../../api/features/media/conversion/project.ts'
+import { findConversion } from '../../../../../api/features/media/conversion/queries.ts'
+import { startConversion } from '../../../../../api/features/media/conversion/start.ts'
+import {
+  type SweepDeps,
+  type SweepOptions,
+  sweepConversions,
+} from '../../../../../api/features/media/conversion/sweep.ts'
+import { transcodeJobFor } from '../../../../../api/features/media/conversion/transcode-spec.ts'
+import { cleanUp } from '../../../../../api/worker/clean-up.ts'
+import { HIGHLIGHT_RENDERS } from '../../../../../crds/highlight-render.ts'
+import { TRANSCODE_JOBS } from '../../../../../crds/transcode-job.ts'
+import { newUuid, type Uuid } from '../../../../../lib/contract/ids.ts'
+import { originalKey } from '../../../../../lib/contract/object-keys.ts'
+import { type Cluster, ClusterError } from '../../../../../lib/runtime/kube/cluster.ts'
+import {
+  failed,
+  NAMESPACE,
+  noRenders,
+  running,
+  startConversionTest,
+  succeeded,
+} from '../../../../support/conversion-world.ts'
+import { eventually } from '../../../../support/eventually.ts'
+
+const { database, cluster, world, base, clear } = await startConversionTest(t)
+const { worker: db, admin } = database
+const HOUR = 3600
+
+/** A sweep with a projector of its own. Like one of several workers. */
+async function sweeper(t: { teardown(fn: () => Promise<void>): void }, change: Partial<SweepDeps> = {}) {
+  const projector = followConversions({ ...base, ...change }, { progressMs: 0, backoffMs: () => 10 })
+  t.teardown(() => projector.stop())
+  await projector.reflection.synced()
+  const repairs: string[] = []
+  const admission = startVideoAdmission({ ...base, ...change }, { maxPerOrganization: 100, backoffMs: () => 10 })
+  const batches = startBatches({ ...base, ...change }, { interactive: 100, backfill: 100, backoffMs: () => 10 })
+  t.teardown(async () => void (await Promise.all([admission.stop(), batches.stop()])))
+  const parts = { projector, renders: noRenders, admission, batches }
+  const deps: SweepDeps = {
+    ...base,
+    ...parts,
+    onRepaired: (kind, r) => repairs.push(kind === TRANSCODE_JOBS.kind ? r : kind),
+    ...change,
+  }
+  const sweep = (options: Partial<SweepOptions> = {}) =>
+    sweepConversions(deps, { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, batch: 3, ...options })
+  return { sweep, repairs, projector }
+}
+const isCompleted = (id: Uuid) =>
+  eventually('a completed media', async () => (await world.row(id)).upload_status === 'completed')
+
+t.beforeEach(clear)
+
+t.test('videos that nothing works on get their TranscodeJob, once, by however many sweeps', async (t) => {
+  const ids: Uuid[] = []
+  for (let i = 0; i < 8; i++) ids.push(await world.upload())
+  const several = await Promise.all([sweeper(t), sweeper(t), sweeper(t)])
+  await Promise.all(several.map((s) => s.sweep()))
+  await Promise.all(several.map((s) => s.sweep()))
+  t.equal((await world.jobs()).length, 8)
+  for (const id of ids) t.match((await world.job(id))?.spec.inputs, [{ sourceKey: originalKey(world.org, id) }])
+})
+
+/** Admitted, and its TranscodeJob is gone. */
+async function orphaned(): Promise<Uuid> {
+  const id = await world.converting()
+  await cluster.delete(TRANSCODE_JOBS, world.keyOf(id))
+  await eventually('it to be gone', async () => !(await world.job(id)))
+  return id
+}
+
+t.test('a video that was admitted just now is left alone', async (t) => {
+  await orphaned()
+  const { sweep } = await sweeper(t)
+  await sweep({ idleSeconds: 60 })
+  t.equal((await world.jobs()).length, 0)
+})
+
+t.test('a resource that the reflection has not seen yet is not made again', async (t) => {
+  const id = await world.converting()
+  await world.setStatus(id, running(5))
+  const blind = { get: () => undefined, list: () => [], synced: async () => {}, stop: async () => {} }
+  const { sweep, repairs } = await sweeper(t, { projector: { reflection: blind, lookAgain: () => {} } })
+  await sweep()
+  t.strictSame(repairs, [])
+  await world.writeOutput(id)
+  await world.setStatus(id, succeeded(id))
+  await sweep()
+  await isCompleted(id)
+  t.equal(await world.count(id, 'MediaTranscoded'), 1)
+})
+
+t.test('what finished while nobody watched is written down', async (t) => {
+  const [good, bad] = [await world.converting(), await world.converting()]
+  await world.writeOutput(good)
+  await world.setStatus(good, succeeded(good))
+  await world.setStatus(bad, failed('UnsupportedCodec'))
+  const { sweep } = await sweeper(t)
+  await sweep()
+  await isCompleted(good)
+  await eventually('a failed media', async () => (await world.row(bad)).upload_status === 'failed')
+  t.equal(await world.count(good, 'MediaTranscoded'), 1)
+})
+
+t.test('a resource that has been cleaned up is not missed when its manifest is there', async (t) => {
+  const id = await orphaned()
+  await world.writeOutput(id)
+  const { sweep, repairs } = await sweeper(t)
+  await sweep()
+  t.equal((await world.row(id)).upload_status, 'completed')
+  t.equal((await world.jobs()).length, 0)
+  t.strictSame(repairs, ['project'])
+})
+
+t.test('a manifest without a resource that cannot be used is made again', async (t) => {
+  const id = await orphaned()
+  await world.writeOutput(id, 1, { hls: null })
+  const { sweep } = await sweeper(t)
+  await sweep()
+  t.equal((await world.row(id)).upload_status, 'processing')
+  t.ok(await world.job(id))
+})
+
+t.test('a resource that somebody deleted in the middle is made again, and its progress counts', async (t) => {
+  const id = await world.converting()
+  const { sweep } = await sweeper(t)
+  await world.setStatus(id, running(80, { attempts: 2 }))
+  await eventually('progress', async () => (await world.row(id)).conversion_progress?.percent === 80)
+  await cluster.delete(TRANSCODE_JOBS, world.keyOf(id))
+  await eventually('it to be gone', async () => !(await world.job(id)))
+  await sweep()
+  await world.setStatus(id, running(3, { startTime: '2026-05-02T00:00:00Z' }))
+  await eventually('progress from the beginning', async () => (await world.row(id)).conversion_progress?.percent === 3)
+  t.equal((await world.row(id)).conversion_attempts, 1)
+})
+
+t.test('a retry is found and starts the next generation', async (t) => {
+  const id = await world.converting()
+  await failConversion(db, { id, generation: 1 }, { code: 'INTERNAL', message: 'once' })
+  await retryMedia(db, id)
+  const { sweep } = await sweeper(t)
+  await sweep()
+  t.match((await world.job(id, 2))?.spec.inputs, [{ outputPrefix: world.prefixOf(id, 2) }])
+})
+
+t.test('a finished resource that has the name and other inputs gives way', async (t) => {
+  const id = await world.upload()
+  const foreign = transcodeJobFor({ id, orgId: world.org, generation: 1 }, NAMESPACE)
+  foreign.spec.inputs = foreign.spec.inputs.map((input) => ({ ...input, outputPrefix: world.prefixOf(id, 7) }))
+  await cluster.create(TRANSCODE_JOBS, foreign)
+  await world.setStatus(id, succeeded(id))
+  const { sweep, repairs } = await sweeper(t)
+  await sweep()
+  await eventually('the right one', async () => {
+    await sweep()
+    return (await world.job(id))?.spec.inputs[0]?.outputPrefix === world.prefixOf(id)
+  })
+  t.equal(repairs[0], 'replace')
+  await world.writeOutput(id)
+  await world.setStatus(id, succeeded(id))
+  await sweep()
+  await isCompleted(id)
+})
+
+t.test('a conversion without a sign of life is given up and its resource removed', async (t) => {
+  const [silent, suspended] = [await world.converting(), await world.converting()]
+  await cluster.patch(TRANSCODE_JOBS, world.keyOf(suspended), { spec: { suspend: true } })
+  // Three attempts of two hours, one hour of margin.
+  const clock = { now: () => new Date(Date.now() + 7.1 * HOUR * 1000) }
+  const early = await sweeper(t, { clock: { now: () => new Date(Date.now() + 6.9 * HOUR * 1000) } })
+  await early.sweep()
+  t.equal((await world.row(silent)).upload_status, 'processing')
+  const { sweep } = await sweeper(t, { clock })
+  await sweep()
+  t.match(await world.row(silent), { upload_status: 'failed', conversion_error: { code: 'TIMEOUT' } })
+  t.equal((await world.row(suspended)).upload_status, 'processing')
+  await eventually('the resource to be gone', async () => !(await world.job(silent)))
+})
+
+t.test('a conversion that waits behind a film is not given up while the film is being made', async (t) => {
+  const options = { title: '', transition: 'cut', musicTrackId: null, orientation: 'auto', fill: 'blur' } as const
+  const flags = { showTitle: false, kenBurns: false, skipBroken: false }
+  const item = { mediaId: newUuid(), sourceId: newUuid(), type: 'image', seconds: 4, caption: '' } as const
+  const highlight = { id: newUuid(), orgId: world.org, generation: 1, ...options, ...flags, items: [item] }
+  const film = highlightRenderFor(highlight, NAMESPACE)
+  await cluster.create(HIGHLIGHT_RENDERS, film)
+  const id = await world.converting()
+  await world.setStatus(id, { phase: 'Pending', attempts: 0 })
+  const later = (hours: number) => new Date(Date.now() + hours * HOUR * 1000)
+  const key = { namespace: NAMESPACE, name: film.metadata.name }
+  const startTime = later(7).toISOString()
+  await cluster.applyStatus(HIGHLIGHT_RENDERS, key, { phase: 'Running', attempts: 1, startTime }, 'test')
+  const reflection = cluster.reflect<HighlightRenderObject>(
+    HIGHLIGHT_RENDERS,
+    { onSet() {}, onDelete() {} },
+    { namespace: NAMESPACE },
+  )
+  t.teardown(() => reflection.stop())
+  await reflection.synced()
+  const { sweep } = await sweeper(t, { clock: { now: () => later(8.5) }, renders: { reflection } })
+  await sweep()
+  t.equal((await world.row(id)).upload_status, 'processing')
+  await cluster.delete(HIGHLIGHT_RENDERS, key)
+  await eventually('the film to be gone', () => reflection.list().length === 0)
+  await sweep()
+  t.match(await world.row(id), { upload_status: 'failed', conversion_error: { code: 'TIMEOUT' } })
+})
+
+t.test('a cluster that is away delays; one that is away for days fails the media', async (t) => {
+  const [first, second] = [await orphaned(), await orphaned()]
+  const away = async () => {
+    throw new ClusterError('Unavailable', 'away')
+  }
+  const broken: Cluster = { ...cluster, get: away, create: away }
+  const { sweep } = await sweeper(t, { cluster: broken })
+  await sweep()
+  t.equal((await world.row(first)).upload_status, 'processing')
+  await admin.query(`update media set updated_at = now() - interval '80 hours' where id = $1`, [first])
+  await sweep()
+  t.match(await world.row(first), { upload_status: 'failed', conversion_error: { code: 'TIMEOUT' } })
+  t.equal((await world.row(second)).upload_status, 'processing')
+})
+
+t.test('a deleted media is nobody’s work', async (t) => {
+  const id = await world.upload()
+  await admin.query('update media set deleted_at = now()')
+  const { sweep } = await sweeper(t)
+  await sweep()
+  t.equal(await world.job(id), undefined)
+})
+
+t.test('starting a conversion twice, also at once, makes one resource', async (t) => {
+  const id = await world.upload()
+  const media = await db.read({}, (tx) => findConversion(tx, id))
+  if (media) await Promise.all([1, 2, 3].map(() => startConversion(base, media)))
+  t.equal((await world.jobs()).length, 1)
+})
+
+t.test('what has had its time is removed: published events, idempotency keys, sessions, uploads', async (t) => {
+  await admin.query('delete from outbox')
+  await admin.query(
+    `insert into outbox (id, org_id, area, aggregate_id, aggregate_version, type, payload, published_at)
+     select gen_random_uuid(), $1::uuid, 'media', gen_random_uuid(), 1, 'MediaUploaded', '{}'::jsonb, now() - make_interval(days => d)
+     from generate_series(1, 2500) i, lateral (select case when i % 5 = 0 then 6 else 8 end as d) x
+     union all select gen_random_uuid(), $1::uuid, 'media', gen_random_uuid(), 1, 'MediaUploaded', '{}'::jsonb, null`,
+    [world.org],
+  )
+  await admin.query(
+    `insert into idempotency_keys (user_id, method, route, key, state, locked_until, holder, created_at)
+     values ($1, 'post', '/a', 'old', 'done', now(), $1, now() - interval '25 hours'),
+            ($1, 'post', '/a', 'new', 'done', now(), $1, now() - interval '23 hours')`,
+    [newUuid()],
+  )
+  await admin.query(
+    `insert into uploads (id, org_id, uploader_id, media_id, layout, filename, mime_type, file_size_bytes,
+       chunk_size_bytes, total_chunks, expires_at, absolute_expires_at)
+     values ($1, $2, $3, $1, 'staged', 'f', 'video/mp4', 1, 1, 1, now() - interval '1 hour', now())`,
+    [newUuid(), world.org, world.user],
+  )
+  await admin.query(
+    `insert into sessions (user_id, sid, first_seen_at, last_seen_at)
+     values ($1, 'old', now() - interval '500 days', now() - interval '401 days'),
+            ($1, 'in use', now() - interval '500 days', now() - interval '399 days')`,
+    [world.user],
+  )
+  await cleanUp(base, new AbortController().signal)
+  const one = async (sql: string) => (await admin.query(sql)).rows
+  t.strictSame(await one('select count(*)::int as n, count(published_at)::int as p from outbox'), [{ n: 501, p: 500 }])
+  t.strictSame(await one('select key from idempotency_keys'), [{ key: 'new' }])
+  t.strictSame(await one('select sid from sessions'), [{ sid: 'in use' }])
+  t.strictSame(await one('select state from uploads'), [{ state: 'expired' }])
+})

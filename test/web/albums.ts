@@ -1,0 +1,271 @@
+import t from 'tap'
+import { EMOJIS } from '../../api/features/discussions/reactions/emoji.ts'
+import { formatId, newUuid } from '../../lib/contract/ids.ts'
+
+/** What the page says about albums and comments, and what it offers to whom: no browser is needed for these. */
+
+const load = (name: string) => import(new URL(`../../web/${name}.js`, import.meta.url).href)
+const words = await load('album-words')
+const comments = await load('comment-words')
+const { windowOf } = await load('album-window')
+const { viewOf, withMedia, withoutKey, linkToAlbum } = await load('views')
+
+const NOW = Date.parse('2027-05-08T12:00:00Z')
+const minutesAgo = (minutes: number) => new Date(NOW - minutes * 60_000).toISOString()
+
+t.test('an album has an address, to which the viewer adds what it shows', async (t) => {
+  t.strictSame(viewOf('#album=alb_1'), { name: 'album', id: 'alb_1' })
+  t.strictSame(viewOf('#albums'), { name: 'albums' })
+  t.equal(linkToAlbum('alb_1'), '/#album=alb_1')
+  t.equal(withoutKey('#key=secret&account=admin&album=alb_1'), '#album=alb_1')
+  for (const [hash, link] of [
+    ['#album=alb_1', '#album=alb_1&media=med_2'],
+    ['#album=alb_1&media=med_1', '#album=alb_1&media=med_2'],
+    ['#event=evt_1', '#event=evt_1&media=med_2'],
+    ['#albums', '#albums&media=med_2'],
+    ['', '#media=med_2'],
+    ['#media=med_1', '#media=med_2'],
+  ]) {
+    t.equal(withMedia(hash, 'med_2'), link)
+    t.strictSame(viewOf(link ?? ''), viewOf(hash ?? ''), 'the view below stays')
+  }
+})
+
+t.test('buttons of an album are for those who may, in the states that allow it', async (t) => {
+  const active = { status: 'active', my_participation: 'accepted' }
+  const offered = (album: object, event: object | undefined, userId: string, role: string) => {
+    const { manage, add, steps } = words.albumActionsFor(
+      { owner_id: 'ann', visibility: 'organization', ...album },
+      event,
+      { userId, role },
+    )
+    return [manage && 'manage', add && 'add', ...steps.map(({ to }: { to: string }) => to)].filter(Boolean).join(' ')
+  }
+  const rows: [string, object | undefined, string, string, string][] = [
+    ['DRAFT', undefined, 'ann', 'member', 'manage add PUBLIC'],
+    ['PUBLIC', active, 'ann', 'member', 'manage add DRAFT ARCHIVE'],
+    ['ARCHIVE', active, 'ann', 'member', 'PUBLIC'],
+    ['PUBLIC', { ...active, status: 'archived' }, 'ann', 'member', 'DRAFT ARCHIVE'],
+    ['PUBLIC', undefined, 'bob', 'admin', 'manage add'],
+    ['PUBLIC', undefined, 'bob', 'owner', 'manage add'],
+    ['ARCHIVE', undefined, 'bob', 'owner', ''],
+    ['PUBLIC', active, 'bob', 'member', 'add'],
+    ['DRAFT', active, 'bob', 'member', ''],
+    ['PUBLIC', { ...active, my_participation: 'invited' }, 'bob', 'member', ''],
+    ['PUBLIC', { ...active, status: 'draft' }, 'bob', 'member', ''],
+    ['PUBLIC', { ...active, status: 'archived' }, 'bob', 'member', ''],
+    ['PUBLIC', undefined, 'bob', 'member', ''],
+  ]
+  for (const [status, event, who, role, wanted] of rows) {
+    t.equal(offered({ status }, event, who, role), wanted, [status, JSON.stringify(event), who, role].join(' '))
+  }
+  t.equal(offered({ status: 'PUBLIC', visibility: 'private' }, active, 'bob', 'member'), '')
+})
+
+t.test('who sees an album depends on its status first', async (t) => {
+  for (const visibility of ['organization', 'participants', 'private']) {
+    for (const status of ['DRAFT', 'ARCHIVE']) {
+      t.match(words.audienceOf({ status, visibility }), /owner and the administrators/)
+    }
+  }
+  t.match(words.audienceOf({ status: 'PUBLIC', visibility: 'organization' }), /Everyone/)
+  t.match(words.audienceOf({ status: 'PUBLIC', visibility: 'participants' }), /take part/)
+  t.match(words.noteOn({ status: 'PUBLIC' }, { status: 'archived' }), /event of this album is archived/)
+  t.equal(words.noteOn({ status: 'PUBLIC' }, { status: 'active' }), '')
+})
+
+const listOf = (ids: string) => [...ids].map((media_id) => ({ media_id }))
+const idsOf = (items: { media_id: string }[]) => items.map((m) => m.media_id).join('')
+
+t.test('an item moves next to its new neighbours, also in a list that has changed', async (t) => {
+  const rows: [string, object, string][] = [
+    ['abcd', { id: 'd', after: 'a', before: 'b' }, 'adbc'],
+    ['abcd', { id: 'd', before: 'a' }, 'dabc'],
+    ['abcd', { id: 'a', after: 'd' }, 'bcda'],
+    ['bcd', { id: 'd', after: 'a', before: 'b' }, 'dbc'],
+    ['axbcd', { id: 'd', after: 'a', before: 'b' }, 'adxbc'],
+    ['cd', { id: 'd', after: 'a', before: 'b' }, 'cd'],
+    ['abc', { id: 'd', after: 'a', before: 'b' }, 'abc'],
+    ['abc', { id: 'd' }, 'abc'],
+  ]
+  for (const [ids, change, wanted] of rows) {
+    t.equal(idsOf(words.moved(listOf(ids), change)), wanted, `${ids} ${JSON.stringify(change)}`)
+  }
+})
+
+t.test('keys move an item by places and to the ends', async (t) => {
+  const rows: [string, number, string | undefined][] = [
+    ['b', 1, 'acbd'],
+    ['b', -1, 'bacd'],
+    ['b', Number.POSITIVE_INFINITY, 'acdb'],
+    ['c', Number.NEGATIVE_INFINITY, 'cabd'],
+    ['a', -1, undefined],
+    ['d', Number.POSITIVE_INFINITY, undefined],
+    ['x', 1, undefined],
+  ]
+  for (const [id, by, wanted] of rows) {
+    const neighbours = words.neighboursAfter(listOf('abcd'), id, by)
+    t.equal(neighbours && idsOf(words.moved(listOf('abcd'), { id, ...neighbours })), wanted, `${id} ${by}`)
+  }
+})
+
+t.test('of a long list, whole rows near the window have elements', async (t) => {
+  const grid = { count: 23, columns: 5, row: 90, gap: 10 }
+  t.strictSame(windowOf(grid, 0, 150), { from: 0, to: 10, above: 0, height: 490 })
+  t.strictSame(windowOf(grid, 210, 390), { from: 10, to: 20, above: 200, height: 490 })
+  t.strictSame(windowOf(grid, 210, 390, [1]), { from: 0, to: 20, above: 0, height: 490 })
+  t.strictSame(windowOf(grid, -500, -300, [22, -1]), { from: 0, to: 23, above: 0, height: 490 })
+  t.strictSame(windowOf(grid, 450, 9000), { from: 20, to: 23, above: 400, height: 490 })
+  t.strictSame(windowOf({ ...grid, count: 0 }, 0, 900), { from: 0, to: 0, above: 0, height: 0 })
+})
+
+t.test('a comment that is gone stands where it was, if something below it is not sent', async (t) => {
+  const at = (id: string, created_at: string) => ({ comment_id: id, created_at, body: 'x', target: { type: 'meta' } })
+  const list = [at('c', '3'), at('a', '1')]
+  const shown: { comment_id: string }[] = comments.withOthers(list, [comments.tombstoneOf(at('b', '2'))])
+  t.equal(shown.map((c) => c.comment_id).join(''), 'cba')
+  t.strictSame(
+    Object.values(comments.commentActionsFor(shown[1], { status: 'active', owner_id: 'u' }, { userId: 'u' }, NOW)),
+    [false, false, false, false],
+  )
+  t.match(shown[1], { deleted: true, body: '' })
+})
+
+t.test('a form of an album sends what differs, and says what is missing', async (t) => {
+  const album = { title: 'Trip', description: 'One\nTwo', visibility: 'organization', event_id: 'evt_1' }
+  const form = { title: ' Trip ', description: 'One\r\nTwo', visibility: 'organization', event_id: '' }
+  t.strictSame(words.albumChanges(album, form), {})
+  t.strictSame(words.albumChanges(album, { ...form, description: '', visibility: 'private' }), {
+    description: null,
+    visibility: 'private',
+  })
+  t.strictSame(words.albumChanges(undefined, { ...form, description: '', event_id: 'evt_2' }), {
+    title: 'Trip',
+    event_id: 'evt_2',
+  })
+  t.strictSame(words.albumMistakes(form), {})
+  t.strictSame(Object.keys(words.albumMistakes({ ...form, title: ' ', visibility: 'participants' })), [
+    'title',
+    'visibility',
+  ])
+  t.strictSame(words.albumMistakes({ ...form, visibility: 'participants', event_id: 'evt_1' }), {})
+})
+
+t.test('a comment is edited by its author for 15 minutes, and deleted by those who manage the event too', async (t) => {
+  const offered = (given: object, event: object, userId: string, role: string) =>
+    Object.entries(
+      comments.commentActionsFor(
+        { author_id: 'bob', created_at: minutesAgo(1), target: { type: 'meta' }, ...given },
+        { owner_id: 'ann', status: 'active', ...event },
+        { userId, role },
+        NOW,
+      ),
+    )
+      .filter(([, is]) => is)
+      .map(([action]) => action)
+      .join(' ')
+  const rows: [object, object, string, string, string][] = [
+    [{}, {}, 'bob', 'member', 'reply react edit remove'],
+    [{ created_at: minutesAgo(14.9) }, {}, 'bob', 'member', 'reply react edit remove'],
+    [{ created_at: minutesAgo(15) }, {}, 'bob', 'member', 'reply react remove'],
+    [{ target: { type: 'comment' } }, {}, 'bob', 'member', 'react edit remove'],
+    [{}, {}, 'ann', 'member', 'reply react remove'],
+    [{}, {}, 'eve', 'admin', 'reply react remove'],
+    [{}, {}, 'eve', 'owner', 'reply react remove'],
+    [{}, {}, 'eve', 'member', 'reply react'],
+    [{}, { status: 'archived' }, 'bob', 'owner', ''],
+  ]
+  for (const [given, event, who, role, wanted] of rows) t.equal(offered(given, event, who, role), wanted)
+})
+
+t.test('when a comment was written', async (t) => {
+  const rows: [number, string][] = [
+    [-1, 'just now'],
+    [0.9, 'just now'],
+    [1, '1 min ago'],
+    [59.9, '59 min ago'],
+    [60, '1 h ago'],
+    [24 * 60, '1 day ago'],
+    [6 * 24 * 60, '6 days ago'],
+    [8 * 24 * 60, '30 April 2027'],
+  ]
+  for (const [minutes, wanted] of rows) {
+    t.equal(comments.ago(minutesAgo(minutes), NOW, { locale: 'en-GB', timeZone: 'UTC' }), wanted)
+  }
+})
+
+const ANN = newUuid()
+const BOB = newUuid()
+const names = (id: string) => ({ [ANN]: 'Ann Example', [BOB]: 'Bob' })[id]
+
+t.test('mentions are shown as names, in both forms of an id; everything else stays text', async (t) => {
+  const pieces = (body: string, mentions = [formatId('user', ANN), formatId('user', BOB)]) =>
+    comments
+      .piecesOf({ body, mentions })
+      .map(({ text, id }: { text?: string; id?: string }) => (id ? `[${names(id)}]` : text))
+      .join('')
+  const rows: [string, string][] = [
+    [`@${ANN} hello`, '[Ann Example] hello'],
+    [`hello @${formatId('user', BOB)}!`, 'hello [Bob]!'],
+    [`@${ANN.toUpperCase()}`, '[Ann Example]'],
+    [`ann@${ANN}`, `ann@${ANN}`],
+    ['<b>@usr_x</b>', '<b>@usr_x</b>'],
+    [`@${ANN}x`, `@${ANN}x`],
+  ]
+  for (const [body, wanted] of rows) t.equal(pieces(body), wanted)
+  t.equal(pieces(`@${ANN}`, []), `@${ANN}`, 'whom the comment does not mention')
+})
+
+t.test('the name that is being typed', async (t) => {
+  const rows: [string, string | undefined][] = [
+    ['@', ''],
+    ['hi @an', 'an'],
+    ['hi @Ann Ex', 'Ann Ex'],
+    ['(@an', 'an'],
+    ['ann@example', undefined],
+    ['@ann wrote this yesterday', undefined],
+    ['@ann\nnext', undefined],
+    ['none', undefined],
+  ]
+  for (const [text, query] of rows) t.equal(comments.mentionAt(text, text.length)?.query, query, text)
+  t.equal(comments.mentionAt('@ann and more', 3)?.query, 'an', 'before the caret')
+})
+
+t.test('what is written goes to the API by ids, and comes back by names', async (t) => {
+  const chosen = new Map<string, string>()
+  for (const [id, name] of [
+    [ANN, 'Ann'],
+    [BOB, 'Ann Example'],
+  ] as const) {
+    chosen.set(comments.labelFor({ id, name }, chosen), id)
+  }
+  const rows: [string, string][] = [
+    ['@Ann and @Ann Example', `@${ANN} and @${BOB}`],
+    ['@Ann, @Ann!', `@${ANN}, @${ANN}!`],
+    ['@Anna ann@Ann', '@Anna ann@Ann'],
+    ['nobody', 'nobody'],
+  ]
+  for (const [text, body] of rows) t.equal(comments.withIds(text, chosen), body, text)
+  t.equal(comments.withIds('a', new Map()), 'a')
+  const odd = new Map([['@A.(b) [c]', ANN]])
+  t.equal(comments.withIds('x @A.(b) [c] y @A1(b)', odd), `x @${ANN} y @A1(b)`)
+  const same = new Map([['@Ann', ANN]])
+  t.equal(comments.labelFor({ id: BOB, name: 'Ann' }, same), '@Ann (2)', 'two of one name')
+  t.equal(comments.labelFor({ id: ANN, name: 'Ann' }, same), '@Ann')
+  const draft = comments.toDraft({ body: `Dear @${ANN} and @${BOB}`, mentions: [ANN, BOB] }, () => 'Ann')
+  t.equal(draft.text, 'Dear @Ann and @Ann (2)')
+  t.equal(comments.withIds(draft.text, draft.chosen), `Dear @${ANN} and @${BOB}`)
+  t.strictSame(comments.withMention('hi @an there', 6, { from: 3 }, '@Ann'), { text: 'hi @Ann there', caret: 8 })
+})
+
+t.test('a reaction takes the place of an earlier one in the counts', async (t) => {
+  const rows: [string | undefined, string | null, object][] = [
+    [undefined, 'b', { a: 1, b: 1 }],
+    ['a', 'b', { a: 0, b: 1 }],
+    ['a', null, { a: 0, b: 0 }],
+    ['b', null, { a: 1, b: 0 }],
+  ]
+  for (const [before, after, wanted] of rows) t.strictSame(comments.recount({ a: 1, b: 0 }, before, after), wanted)
+  t.strictSame(comments.EMOJIS, EMOJIS, 'those of the API')
+  t.equal(comments.EMOJI_NAMES.length, EMOJIS.length)
+})
