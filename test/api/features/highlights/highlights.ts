@@ -287,6 +287,25 @@ t.test('a list can be of one album, or of the album of an event', async (t) => {
   t.strictSame(await idsOf({ event_id: event.wireId }, another), [made[1]])
 })
 
+t.test('the filter by event asks whether the caller may see the event', async (t) => {
+  const event = await anEvent(api, { org, orgId, owner: member, status: 'draft' })
+  const { album, media } = await filled(1, { eventId: event.wireId, status: 'PUBLIC' })
+  const { highlight_id: id } = (await createInAlbum(album, { media_ids: media })).data
+  const { highlight_id: others } = (await createInAlbum(album, { media_ids: media }, another)).data
+  const listed = async (query: Record<string, string>, who = member) =>
+    (await call(who, 'GET', `${world.HIGHLIGHTS}?${new URLSearchParams(query)}`)).data.highlights.map(
+      (one: { highlight_id: string }) => one.highlight_id,
+    )
+  const filters = [{ event_id: event.wireId }, { album_id: album, event_id: event.wireId }]
+  for (const filter of filters) {
+    for (const who of [member, owner, admin]) t.strictSame(await listed(filter, who), [others, id], 'those who see it')
+    t.strictSame(await listed(filter, another), [], 'a draft of another user, although its album is public')
+  }
+  t.strictSame(await listed({ album_id: album }, another), [others, id], 'the album itself is public')
+  await sql(`update events set status = 'active' where id = $1`, [event.id])
+  for (const filter of filters) t.strictSame(await listed(filter, another), [others, id])
+})
+
 t.test('its creator and administrators delete a highlight', async (t) => {
   const { album, media } = await filled(1, { status: 'PUBLIC' })
   const { highlight_id: id } = (await createInAlbum(album, { media_ids: media })).data
