@@ -194,7 +194,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Delete a highlight',
       description:
-        'For its creator and the owners and administrators of the organization. The film and its links stop working at once, and cannot be restored. The media items stay.',
+        'For its creator, the owner of its album, who removes it from the album in this way, and the owners and administrators of the organization. The film and its links stop working at once, and cannot be restored. The media items stay.',
       action: 'highlight.delete',
       params: OneHighlight,
       status: 204,

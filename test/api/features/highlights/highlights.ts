@@ -321,6 +321,26 @@ t.test('its creator and administrators delete a highlight', async (t) => {
   t.equal((await call(member, 'GET', `/api/media/${org}/${media[0]}`)).status, 200, 'the media items stay')
 })
 
+t.test('the owner of an album removes what others have added to it, and nothing else of theirs', async (t) => {
+  const { album, media } = await filled(1, { status: 'PUBLIC' })
+  const theirs = (await createInAlbum(album, { media_ids: media }, another)).data.highlight_id
+  const foreign = await filled(1, { status: 'PUBLIC', owner: another })
+  const elsewhere = (await createInAlbum(foreign.album, { media_ids: foreign.media }, owner)).data.highlight_id
+  const without = await aHighlight({ who: another })
+  for (const id of [elsewhere, without]) t.equal((await remove(id, member)).status, 404)
+  t.equal((await remove(theirs, member)).status, 204)
+  t.equal((await get(theirs, another)).status, 404, 'it is deleted, also for its creator')
+  t.strictSame(
+    await sql('select actor_id, action, resource_type, details from audit_log where resource_id = $1 order by id', [
+      uuidOf('highlight', theirs),
+    ]),
+    [{ actor_id: member.id, action: 'MEDIA_DELETE', resource_type: 'highlight', details: { operation: 'delete' } }],
+  )
+  const archived = (await createInAlbum(album, { media_ids: media }, another)).data.highlight_id
+  await world.setStatus(album, 'ARCHIVE')
+  t.equal((await remove(archived, member)).status, 204, 'also from an album that is archived')
+})
+
 t.test('a film is delivered while its highlight exists, and nothing else below its prefix is', async (t) => {
   const id = await aHighlight()
   const prefix = `org/${orgId}/highlights/${uuidOf('highlight', id)}/`
