@@ -4,9 +4,11 @@ import type { ApiDeps } from '../../deps.ts'
 import { found, inOrganization, type Read } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
 import { bodyId, listOf, pageQuery, pathId } from '../../http/schemas.ts'
+import { albumActions } from '../albums/policy.ts'
 import { findAlbum } from '../albums/queries.ts'
 import { createAlbumHighlight, createEventHighlight, createHighlight, deleteHighlight } from './commands.ts'
 import { CreatedHighlight, Highlight, NewHighlight } from './highlight.ts'
+import { highlightActions } from './policy.ts'
 import { toHighlight } from './present.ts'
 import { findHighlight, type Listed, listHighlights } from './queries.ts'
 
@@ -77,10 +79,10 @@ const CREATION = {
 
 /** What a list shows to the caller under its filters; undefined for nothing. */
 async function listedFor(
-  { tx, orgId, actor, can }: Read<'highlight.list'>,
+  { tx, orgId, actor, can }: Read<typeof highlightActions.list>,
   { album_id: albumId, event_id: eventId }: { album_id?: Uuid | undefined; event_id?: Uuid | undefined },
 ): Promise<Listed | undefined> {
-  const seesAll = can('highlight.list_all', undefined)
+  const seesAll = can(highlightActions.listAll, undefined)
   if (albumId === undefined && eventId === undefined) return { of: seesAll ? 'all' : 'visible' }
   const asked = { orgId, callerId: actor.userId }
   const album =
@@ -88,7 +90,7 @@ async function listedFor(
       ? albumId && (await findAlbum(tx, { ...asked, id: albumId }))
       : await findAlbum(tx, { ...asked, by: 'event', id: eventId })
   if (!album || (albumId !== undefined && albumId !== album.id)) return undefined
-  return { of: seesAll || can('album.read', album) ? 'album' : 'created_in_album', albumId: album.id }
+  return { of: seesAll || can(albumActions.read, album) ? 'album' : 'created_in_album', albumId: album.id }
 }
 
 /** Highlights: films made of media items that a user has chosen. */
@@ -104,7 +106,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       summary: 'Make a film of chosen media items',
       description: `For every member. The film is rendered in the background; \`getHighlight\` shows how far it is. ${SOURCES} Without an album only its creator and the owners and administrators of the organization can see it. ${LIMIT}`,
       problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND'],
-      action: 'highlight.create',
+      action: highlightActions.create,
       params: InOrg,
       examples: { request: GIVEN, response: CREATED },
       handle: (request) => createHighlight(request, request.body),
@@ -116,7 +118,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       summary: 'Make a film of media items of an album',
       description: `For those who can see the album; they can see the film as well. ${OF_ALBUM} ${SOURCES} ${LIMIT}`,
       problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND', 'ALBUM_ARCHIVED'],
-      action: 'highlight.create_in_album',
+      action: highlightActions.createInAlbum,
       params: OfAlbum,
       examples: { request: GIVEN, response: { ...CREATED, album_id: ALBUM } },
       handle: (request) => createAlbumHighlight(request, request.params.album_id, request.body, archive),
@@ -128,7 +130,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       summary: 'Make a film of media items of an event',
       description: `For those who can see the event and its album; 404 for an event without an album. The event may be archived. The film belongs to the album. ${OF_ALBUM} ${SOURCES} ${LIMIT}`,
       problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND', 'ALBUM_ARCHIVED'],
-      action: 'highlight.create_in_album',
+      action: highlightActions.createInAlbum,
       params: OfEvent,
       examples: { request: GIVEN, response: { ...CREATED, album_id: ALBUM } },
       handle: (request) => createEventHighlight(request, request.params.event_id, request.body, archive),
@@ -140,7 +142,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'List the highlights that the caller can see, newest first',
       description: `${VISIBLE} A filter leaves out the others: for an album or an event that does not exist the list is empty.`,
-      action: 'highlight.list',
+      action: highlightActions.list,
       params: InOrg,
       query: pageQuery({ default: 20, max: 100 }).extend({
         album_id: bodyId('album').optional().meta({ description: 'Only highlights of this album' }),
@@ -166,7 +168,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Show one highlight',
       description: `${VISIBLE} The film can often be played long before it is \`completed\`.`,
-      action: 'highlight.read',
+      action: highlightActions.read,
       params: OneHighlight,
       response: Highlight,
       examples: { response: COMPLETED },
@@ -185,7 +187,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       summary: 'Delete a highlight',
       description:
         'For its creator and the owners and administrators of the organization. The film and its links stop working at once, and cannot be restored. The media items stay.',
-      action: 'highlight.delete',
+      action: highlightActions.delete,
       params: OneHighlight,
       status: 204,
       handle: (request) => deleteHighlight(request, request.params.highlight_id),

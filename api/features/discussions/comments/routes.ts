@@ -19,6 +19,7 @@ import {
   toComment,
   toThreadTarget,
 } from './comment.ts'
+import { commentActions } from './policy.ts'
 import { listComments } from './queries.ts'
 
 const tags = ['Comments']
@@ -76,7 +77,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       description: `For all who can see what the comment is about. ${TARGETS} ${MENTIONS} Up to four media items of the organization can be attached. Replies have one level: a reply to a reply is refused.`,
       problems: ['EVENT_ARCHIVED', 'MEDIA_NOT_AVAILABLE'],
       limit: 'comment',
-      action: 'comment.create',
+      action: commentActions.create,
       params: InThread,
       body: NewComment,
       status: 201,
@@ -91,7 +92,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'List comments, newest first',
       description: `${TARGETS} Replies are listed with their comment as the target, also after that comment was deleted. A deleted comment is in the list as long as it has replies, without what it said. The target is there with the reactions to it.`,
-      action: 'comment.read',
+      action: commentActions.read,
       params: InThread,
       query: pageQuery({ default: 20, max: 100 }),
       response: CommentPage,
@@ -119,7 +120,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       summary: 'Show one comment',
       description:
         'For all who can see what the comment is about. A deleted comment is there as long as it has replies, without what it said.',
-      action: 'comment.read',
+      action: commentActions.read,
       params: OneComment,
       response: Comment,
       examples: { response: EXAMPLE },
@@ -134,7 +135,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       description: `For the author, within 15 minutes after the comment was posted. A field that the request does not name stays as it is; null clears the attachments or the mentions of the field. Earlier versions are kept. ${MENTIONS} Users whom the comment has mentioned before are not told again.`,
       problems: ['EVENT_ARCHIVED', 'COMMENT_EDIT_WINDOW_EXPIRED', 'MEDIA_NOT_AVAILABLE'],
       limit: 'comment',
-      action: 'comment.edit',
+      action: commentActions.edit,
       params: OneComment,
       body: CommentEdit,
       status: 200,
@@ -151,7 +152,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       description:
         'For the author, the owner of the event and the owners and administrators of the organization; of an archived event for these alone. Replies stay, and with them the place of the comment.',
       problems: ['EVENT_ARCHIVED'],
-      action: 'comment.delete',
+      action: commentActions.delete,
       params: OneComment,
       query: CommentDeletionQuery,
       body: CommentDeletion,
