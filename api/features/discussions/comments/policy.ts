@@ -19,7 +19,6 @@ export const commentActions = {
     'delete a comment',
     anyOf<Written>(eventOwner, organizationAdmin, allOf<Written>(author, mayReadEvent)),
   ),
-  deleteArchived: on('comment', 'comment.delete_archived', 'delete a comment of an archived event', organizationAdmin),
 } as const
 
 /** Where a media item is, seen from one event. */
