@@ -288,6 +288,10 @@ t.test('answers 304 while the entity tag is the same', async (t) => {
     const r = await server.ask({ path, headers: { ...ann, 'if-none-match': match } })
     t.match([r.status, r.text, r.headers.etag], [304, '', tag], match)
   }
+  for (const directive of ['no-cache', 'max-age=0']) {
+    const headers = { ...ann, 'if-none-match': tag, 'cache-control': directive }
+    t.equal((await server.ask({ path, headers })).status, 304, `If-None-Match decides alone, also beside ${directive}`)
+  }
   t.equal((await server.ask({ path, headers: { ...ann, 'if-none-match': '"other"' } })).status, 200)
   etag = 'v2'
   t.equal((await server.ask({ path, headers: { ...ann, 'if-none-match': tag } })).status, 200, 'it changed')
