@@ -108,7 +108,7 @@ export const changesOf = (
     await insertAudit(tx, { ...who, action, resourceId: row.id, result: 'success', ...given })
   },
 })
-type ChangeContext = Pick<Context, 'requestId' | 'ip' | 'userAgent' | 'traceparent'>
+type ChangeContext = Pick<Context, 'requestId' | 'clientRequestId' | 'ip' | 'userAgent' | 'traceparent'>
 
 type Shape = z.ZodObject | undefined
 type Maybe = z.ZodType | undefined

@@ -27,7 +27,8 @@ export type OpenApiDocument = ReturnType<typeof createDocument>
 /** Rules that apply to every operation. */
 const CONVENTIONS = `
 A successful response is \`{data, meta}\`; a refusal is \`{error}\` with a stable \`code\`. Every response has the id of
-its request in \`X-Request-Id\`; the client may set this header to an id of its own (\`req_…\`).
+its request in \`X-Request-Id\`. The server makes it. A client that sends an id of its own in this header finds it in the
+log and in the audit log beside that of the server, if it has at most 128 letters, digits and \`._:/+=-\`.
 
 Later versions of v1 only add: fields to responses, optional fields to requests, values to enums, codes to problems.
 Clients must ignore unknown fields and accept unknown values.

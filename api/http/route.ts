@@ -11,6 +11,8 @@ import type { Action } from '../permissions/rule.ts'
 /** What every handler knows about its request. */
 export interface Context {
   requestId: string
+  /** What the client calls its request, if that has the form of an id. Never an id of this server's. */
+  clientRequestId: string | null
   /** Client address, according to the configured number of trusted proxies. */
   ip: string
   userAgent: string | null
