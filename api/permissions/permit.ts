@@ -45,6 +45,13 @@ export interface Permit<A extends Action> {
   permitAlso<B extends Action>(action: B, row: ResourceOf<B>, field?: string): void
   /** Whether the caller may perform another action; for the content of the response. */
   can<B extends Action>(action: B, row: ResourceOf<B>): boolean
+  /**
+   * Whether the route's action changes something in this state of the row, which the transaction has locked; false for a
+   * repeat. Throws the Problem of a state that refuses it.
+   */
+  ready(row: StateOf<A>): boolean
+  /** The names of the actions on this row that the caller may do now: `can` of an answer. */
+  now<K>(kind: Kind<K>, row: K): string[]
 }
 
 export interface Gate<A extends Action> extends Permit<A> {
@@ -59,12 +66,14 @@ export interface GateOptions {
   action: Action
   actor: { userId: Uuid; platformAdmin: boolean }
   context: Pick<Context, 'decided'>
+  /** The actions of all features. */
+  actions: readonly Action[]
   /** Refused members get 403 instead of 404. */
   isOpen?: boolean
 }
 
 /** The decisions of one transaction, on the membership and the rows that the transaction read or locked. */
-export function openGate<A extends Action>({ action, actor, context, isOpen = false }: GateOptions): Gate<A> {
+export function openGate<A extends Action>({ action, actor, context, actions, isOpen = false }: GateOptions): Gate<A> {
   let asking: Asking | undefined
   const known = () => {
     if (asking) return asking
@@ -91,10 +100,26 @@ export function openGate<A extends Action>({ action, actor, context, isOpen = fa
     },
     permitAlso: (other, row, field) => check(row, { of: other, field }),
     can: (other, row) => decideOn(other, known(), row) === 'allowed',
+    ready: (row) => isReady(action, row),
+    now: ({ name }, row) =>
+      listAllowed(
+        onKind(name),
+        known(),
+        row,
+      ),
   }
 }
 
-const decideOn = (action: Action, asking: Asking, row: unknown) => decide(action as Action<unknown>, asking, row)
+function isReady(action: Action, row: unknown): boolean {
+  const state = (action as Action<unknown, unknown>).state?.(row)
+  if (state === undefined) return true
+  if (state === 'done') return false
+  if (state === 'gone') throw notFound()
+  throw new Problem(state.code, state.message, state.retryAfter === undefined ? {} : { retryAfter: state.retryAfter })
+}
+
+const decideOn = (action: Action, asking: Asking, row: unknown) =>
+  decide(action as Action<unknown, unknown>, asking, row)
 
 const idOf = (row: unknown): Uuid | null => (row as { id?: Uuid } | undefined)?.id ?? null
 
