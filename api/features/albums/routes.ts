@@ -1,9 +1,10 @@
 import * as z from 'zod'
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../deps.ts'
-import { found, inOrganization } from '../../http/in-organization.ts'
+import { inOrganization } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
-import { listOf, pageQuery, pathId, timestamp } from '../../http/schemas.ts'
+import { found } from '../../requests/found.ts'
+import { listOf, pageQuery, pathId, timestamp } from '../../requests/schemas.ts'
 import { findEvent } from '../events/queries.ts'
 import { whilePaired } from '../media/deletion/commands.ts'
 import {

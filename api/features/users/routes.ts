@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { type Route, route } from '../../http/route.ts'
-import { pageQuery, pathUser } from '../../http/schemas.ts'
+import { pageQuery, pathUser } from '../../requests/schemas.ts'
 import { listConnected, quotasOf, showConnections, showMe } from './commands.ts'
 import { ConnectedMembers, Connection, Me } from './user.ts'
 

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { formatId, type IdKind } from '../../../../lib/contract/ids.ts'
 import type { TargetType } from '../../../db/schema/comments.ts'
-import { bodyId, outputId, outputTime, pathId, pathIdOf, pathWord, text, timestamp } from '../../../http/schemas.ts'
+import { bodyId, outputId, outputTime, pathId, pathIdOf, pathWord, text, timestamp } from '../../../requests/schemas.ts'
 import { type FoundReactions, OwnReaction, ReactionCounts, toCounts, toOwnReaction } from '../reactions/reaction.ts'
 import { MOST_MENTIONS } from './mentions.ts'
 import type { Changes } from './plan.ts'
