@@ -33,8 +33,8 @@ export async function testStore(t: Teardown) {
   return { folder, storeFolder, store: openFolderStore({ folder: storeFolder }) }
 }
 
-/** A cluster without highlights, for sweeps. */
-export const noRenders = { reflection: { list: () => [] } }
+/** The resources of other kinds, for sweeps: none. */
+export const emptyQueue = () => []
 
 /** An in-process cluster in which nobody acts but the test. */
 export function testCluster(t: Teardown) {

@@ -7,6 +7,7 @@ import { found } from '../../requests/found.ts'
 import type { Read } from '../../requests/request.ts'
 import { bodyId, listOf, pageQuery, pathId } from '../../requests/schemas.ts'
 import { findAlbum } from '../albums/queries.ts'
+import { findEvent } from '../events/queries.ts'
 import { createAlbumHighlight, createEventHighlight, createHighlight, deleteHighlight } from './commands.ts'
 import { CreatedHighlight, Highlight, NewHighlight } from './highlight.ts'
 import { toHighlight } from './present.ts'
@@ -77,20 +78,29 @@ const CREATION = {
   response: CreatedHighlight,
 } as const
 
+interface Filters {
+  album_id?: Uuid | undefined
+  event_id?: Uuid | undefined
+}
+
 /** What a list shows to the caller under its filters; undefined for nothing. */
-async function listedFor(
-  { tx, orgId, actor, can }: Read<'highlight.list'>,
-  { album_id: albumId, event_id: eventId }: { album_id?: Uuid | undefined; event_id?: Uuid | undefined },
-): Promise<Listed | undefined> {
-  const seesAll = can('highlight.list_all', undefined)
+async function listedFor(request: Read<'highlight.list'>, filters: Filters): Promise<Listed | undefined> {
+  const { album_id: albumId, event_id: eventId } = filters
+  const seesAll = request.can('highlight.list_all', undefined)
   if (albumId === undefined && eventId === undefined) return { of: seesAll ? 'all' : 'visible' }
-  const asked = { orgId, callerId: actor.userId }
-  const album =
-    eventId === undefined
-      ? albumId && (await findAlbum(tx, { ...asked, id: albumId }))
-      : await findAlbum(tx, { ...asked, by: 'event', id: eventId })
+  const album = eventId === undefined ? await albumOf(request, 'album', albumId) : await albumOfEvent(request, eventId)
   if (!album || (albumId !== undefined && albumId !== album.id)) return undefined
-  return { of: seesAll || can('album.read', album) ? 'album' : 'created_in_album', albumId: album.id }
+  return { of: seesAll || request.can('album.read', album) ? 'album' : 'created_in_album', albumId: album.id }
+}
+
+const albumOf = async ({ tx, orgId, actor }: Read<'highlight.list'>, by: 'album' | 'event', id: Uuid | undefined) =>
+  id && (await findAlbum(tx, { orgId, callerId: actor.userId, by, id }))
+
+/** An event that the caller may not read has no album here: the list would show which album it is, and that it exists. */
+async function albumOfEvent(request: Read<'highlight.list'>, id: Uuid) {
+  const { tx, orgId, can } = request
+  const [event, album] = await Promise.all([findEvent(tx, orgId, id), albumOf(request, 'event', id)])
+  return event && can('event.read', event) ? album : undefined
 }
 
 /** Highlights: films made of media items that a user has chosen. */
@@ -141,7 +151,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       operationId: 'listHighlights',
       tags,
       summary: 'List the highlights that the caller can see, newest first',
-      description: `${VISIBLE} A filter leaves out the others: for an album or an event that does not exist the list is empty.`,
+      description: `${VISIBLE} A filter leaves out the others. The list is empty for an album or an event that does not exist, and for an event that the caller cannot see; of an album that the caller cannot see it has what the caller created.`,
       action: 'highlight.list',
       params: InOrg,
       query: pageQuery({ default: 20, max: 100 }).extend({
@@ -186,7 +196,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Delete a highlight',
       description:
-        'For its creator and the owners and administrators of the organization. The film and its links stop working at once, and cannot be restored. The media items stay.',
+        'For its creator, the owner of its album, who removes it from the album in this way, and the owners and administrators of the organization. The film and its links stop working at once, and cannot be restored. The media items stay.',
       action: 'highlight.delete',
       params: OneHighlight,
       status: 204,

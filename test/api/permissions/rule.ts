@@ -70,7 +70,6 @@ const TABLE: Record<Action, readonly (string | null)[]> = {
   'comment.create': ['owner', 'admin', 'member'],
   'comment.edit': ['uploader'],
   'comment.delete': ['owner', 'admin', 'uploader'],
-  'comment.delete_archived': ['owner', 'admin'],
   'reaction.add': ['owner', 'admin', 'member'],
   'reaction.remove': ['uploader'],
   'invitation.respond': ['guest'],

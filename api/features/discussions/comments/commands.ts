@@ -35,6 +35,9 @@ export interface PlaceOfOne extends Place {
   id: Uuid
 }
 
+/** Whether deleted comments that have replies are shown. */
+type Deleted = Pick<Thread, 'withDeleted'>
+
 type Reading = Pick<Read<'comment.read'>, 'tx' | 'orgId' | 'actor' | 'permit' | 'permitAlso' | 'can'>
 
 /** The thread, unless the caller cannot see it. The comments on a deleted comment can still be read. */
@@ -43,9 +46,9 @@ export async function openThread(request: Reading, place: Place): Promise<Thread
   return threadOf(request, event, target)
 }
 
-export async function showComment(request: Reading, place: PlaceOfOne): Promise<Comment> {
+export async function showComment(request: Reading, place: PlaceOfOne, deleted: Deleted): Promise<Comment> {
   const { event, target } = await open(request, place)
-  return show(request, event, place.id, target)
+  return show(request, event, place.id, target, deleted)
 }
 
 async function open(request: Reading, { eventId, target }: Place): Promise<{ event: EventRow; target: FoundTarget }> {
@@ -120,19 +123,15 @@ export async function changeComment(
   return show(request, event, row.id, target)
 }
 
-/**
- * Also where the caller no longer reaches what the comment is about, and by an administrator also of an archived event:
- * what must go can be removed.
- */
+/** Also where the caller no longer reaches what the comment is about, and of an archived event. */
 export async function deleteComment(
   request: Write<'comment.delete'>,
   place: PlaceOfOne,
   reason: string | null,
 ): Promise<void> {
-  const { tx, actor, permit, can, audit } = request
+  const { tx, actor, permit, audit } = request
   const { event, comment } = await lockComment(request, place)
   permit(comment)
-  if (!can('comment.delete_archived', comment)) refuseArchived(event)
   await markDeleted(tx, comment.id, { by: actor.userId, reason })
   await audit('COMMENT_DELETE', comment, { event_id: formatId('event', event.id) })
 }
@@ -147,7 +146,7 @@ async function lockComment(
   const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
   const comment = found(await findComment(tx, { orgId, eventId, id, lock: 'update' }))
   const isThere = comment.deletedAt === null && (await isAbout(tx, comment, target))
-  if (!comment || !isThere) throw notFound()
+  if (!isThere) throw notFound()
   return { event, comment }
 }
 
@@ -216,8 +215,9 @@ async function show(
   event: EventRow,
   id: Uuid,
   target: FoundTarget,
+  deleted: Deleted = {},
 ): Promise<Comment> {
-  const row = await findShown(request.tx, id, threadOf(request, event, target))
+  const row = await findShown(request.tx, id, { ...threadOf(request, event, target), ...deleted })
   // Throws Denied if it is there and the album hides it: its target may be attached to a comment that the caller sees.
   if (!row) await findTarget(request, event, { type: 'comment', id })
   return toComment(found(row), target)

@@ -18,7 +18,6 @@ export const commentActions = {
     'delete a comment',
     anyOf<Written>(eventOwner, organizationAdmin, allOf<Written>(author, mayReadEvent)),
   ),
-  'comment.delete_archived': on('comment', 'delete a comment of an archived event', organizationAdmin),
 } as const
 
 /** Where a media item is, seen from one event. */

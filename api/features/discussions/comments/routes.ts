@@ -11,6 +11,7 @@ import {
   CommentDeletion,
   CommentDeletionQuery,
   CommentEdit,
+  DeletedQuery,
   InThread,
   NewComment,
   OneComment,
@@ -90,14 +91,15 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       operationId: 'listComments',
       tags,
       summary: 'List comments, newest first',
-      description: `${TARGETS} Replies are listed with their comment as the target, also after that comment was deleted. A deleted comment is in the list as long as it has replies, without what it said. The target is there with the reactions to it.`,
+      description: `${TARGETS} Replies are listed with their comment as the target, also after that comment was deleted. Deleted comments are left out, unless \`include_deleted\` asks for those that have replies; they are shown without what they said. The target is there with the reactions to it.`,
       action: 'comment.read',
       params: InThread,
-      query: pageQuery({ default: 20, max: 100 }),
+      query: pageQuery({ default: 20, max: 100 }).extend(DeletedQuery.shape),
       response: CommentPage,
       examples: { response: { comments: [EXAMPLE], next_cursor: null, has_more: false, target: EXAMPLE_THREAD } },
       async handle(request) {
-        const thread = await openThread(request, placeOf(request.params))
+        const withDeleted = request.query.include_deleted
+        const thread = { ...(await openThread(request, placeOf(request.params))), withDeleted }
         const { callerId: userId, type: targetType, eventId, ids } = thread
         // Independent of each other, so that they leave together.
         const [listed, reactions] = await Promise.all([
@@ -118,12 +120,14 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Show one comment',
       description:
-        'For all who can see what the comment is about. A deleted comment is there as long as it has replies, without what it said.',
+        'For all who can see what the comment is about. A deleted comment is not found, unless it has replies and `include_deleted` asks for it; it is shown without what it said.',
       action: 'comment.read',
       params: OneComment,
+      query: DeletedQuery,
       response: Comment,
       examples: { response: EXAMPLE },
-      handle: (request) => showComment(request, placeOfOne(request.params)),
+      handle: (request) =>
+        showComment(request, placeOfOne(request.params), { withDeleted: request.query.include_deleted }),
     }),
     write({
       method: 'patch',
@@ -149,8 +153,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Delete a comment',
       description:
-        'For the author, the owner of the event and the owners and administrators of the organization; of an archived event for these alone. Replies stay, and with them the place of the comment.',
-      problems: ['EVENT_ARCHIVED'],
+        'For the author, the owner of the event and the owners and administrators of the organization, also of an archived event. Replies stay.',
       action: 'comment.delete',
       params: OneComment,
       query: CommentDeletionQuery,

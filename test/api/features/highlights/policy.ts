@@ -38,7 +38,7 @@ for (const status of ALBUM_STATUSES) {
     t.test(`a highlight of a ${status} album for ${visibility}`, async (t) => {
       const album = { status, visibility }
       t.strictSame(allowed('highlight.read', album), VIEWERS[`${status} ${visibility}`] ?? MANAGERS)
-      t.strictSame(allowed('highlight.delete', album), THEIRS)
+      t.strictSame(allowed('highlight.delete', album), MANAGERS)
     })
   }
 }
