@@ -38,6 +38,8 @@ export type AuditDetails = Record<string, string | number | boolean | null>
 /** Where a request comes from. */
 export interface Origin {
   requestId: string
+  /** What the client calls its request, if that has the form of an id. Never an id of this server's. */
+  clientRequestId: string | null
   /** Client address, according to the configured number of trusted proxies. */
   ip: string
   userAgent: string | null
@@ -68,6 +70,7 @@ export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<void> {
     ipAddress: context?.ip ?? null,
     userAgent: context?.userAgent ?? null,
     requestId: context?.requestId ?? null,
+    clientRequestId: context?.clientRequestId ?? null,
     details: details ?? {},
   })
 }
@@ -83,5 +86,6 @@ const PLACEHOLDERS = {
   ipAddress: sql.placeholder('ipAddress'),
   userAgent: sql.placeholder('userAgent'),
   requestId: sql.placeholder('requestId'),
+  clientRequestId: sql.placeholder('clientRequestId'),
   details: sql.placeholder('details'),
 }

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type * as z from 'zod'
 import type { ProblemCode } from '../../lib/contract/problem.ts'
 import type { LimitClass } from '../limits/classes.ts'
-import type { Action } from '../permissions/actions.ts'
+import type { Action } from '../permissions/rule.ts'
 import type { Actor } from '../requests/actor.ts'
 import type { BodyKind, BytesBody, MultipartBody, RawReply } from '../requests/bytes.ts'
 import type { Context } from '../requests/context.ts'
@@ -50,7 +50,7 @@ interface Common {
   atRoot?: boolean
   /** The class of rate limits that this operation counts against; `general` otherwise. */
   limit?: LimitClass
-  /** The action that the permission service decides on (api/permissions/actions.ts). Public operations have none. */
+  /** The action that the permission service decides on, of the feature's `policy.ts`. Public operations have none. */
   action?: Action
 }
 

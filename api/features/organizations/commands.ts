@@ -10,7 +10,7 @@ import { found } from '../../requests/found.ts'
 import type { Write } from '../../requests/request.ts'
 import { tidyText } from '../../requests/text.ts'
 import { lockInvitationsOf, revokeInvitations } from '../invitations/queries.ts'
-import { leavesNoOwner } from './policy.ts'
+import { leavesNoOwner, type memberActions } from './policy.ts'
 import {
   deleteMembership,
   ensureUser,
@@ -123,7 +123,10 @@ function requireOwner(locked: readonly Member[], change: { from: Role; to: Role 
   throw new Problem('CONFLICT', 'An organization needs at least one owner; make another member an owner first')
 }
 
-type MemberChange = Pick<Write<'member.change_role' | 'member.remove'>, 'tx' | 'orgId' | 'actor' | 'admit'>
+type MemberChange = Pick<
+  Write<typeof memberActions.changeRole | typeof memberActions.remove>,
+  'tx' | 'orgId' | 'actor' | 'admit'
+>
 
 /** The caller decides as the member that they are now: a role may have ended while this transaction waited. */
 async function lockForChange({ tx, orgId, actor, admit }: MemberChange, userId: Uuid) {
@@ -135,7 +138,7 @@ async function lockForChange({ tx, orgId, actor, admit }: MemberChange, userId: 
 
 /** For a member with permission. No effect if the user has the role already. */
 export async function changeMember(
-  request: Write<'member.change_role'>,
+  request: Write<typeof memberActions.changeRole>,
   { userId, role }: { userId: Uuid; role: Role },
 ): Promise<ListedMember> {
   const { tx, orgId, permit, audit } = request
@@ -154,7 +157,7 @@ export async function changeMember(
  * Ends a membership, and with it what the user takes part in. Uploads stay: they were shared with the organization. Who is
  * removed cannot come back with an invitation from before; who leaves may.
  */
-export async function removeMember(request: Write<'member.remove'>, userId: Uuid): Promise<void> {
+export async function removeMember(request: Write<typeof memberActions.remove>, userId: Uuid): Promise<void> {
   const { tx, orgId, actor, permit, audit } = request
   const isLeaving = userId === actor.userId
   const invitations = isLeaving ? [] : await lockInvitations(request, userId)
@@ -178,7 +181,10 @@ export async function removeMember(request: Write<'member.remove'>, userId: Uuid
  * Before the memberships, in the order of the locks. The decision on the locked memberships follows; the one here keeps a
  * caller without permission from locking anything.
  */
-async function lockInvitations({ tx, orgId, permit }: Write<'member.remove'>, userId: Uuid): Promise<Uuid[]> {
+async function lockInvitations(
+  { tx, orgId, permit }: Write<typeof memberActions.remove>,
+  userId: Uuid,
+): Promise<Uuid[]> {
   permit({ ...found(await findMembership(tx, orgId, userId)), id: userId })
   return lockInvitationsOf(tx, orgId, userId)
 }
