@@ -128,7 +128,7 @@ export function newComment(at, context) {
   async function showReplies() {
     if (!replies) {
       const base = `${at.path}/comment/${comment.comment_id}/comments`
-      const list = newPager(base, 'comments', { limit: '50' })
+      const list = newPager(base, 'comments', { limit: '50', include_deleted: 'true' })
       replies = { base, list, nodes: new Map() }
       await look().catch((error) => {
         replies = undefined

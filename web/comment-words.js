@@ -17,7 +17,7 @@ export function commentActionsFor(comment, event, { userId, role }, now) {
     reply: isOpen && comment.target.type !== 'comment',
     react: isOpen,
     edit: isOpen && isAuthor && now - Date.parse(comment.created_at) < EDITABLE_MS,
-    remove: isOpen && (isAuthor || manages),
+    remove: !comment.deleted && (isAuthor || manages),
   }
 }
 

@@ -36,7 +36,7 @@ export function newDiscussion(parts) {
   }
 
   function begin({ base, org, me, label }) {
-    const mine = { names: newNames(org), nodes: new Map(), list: newPager(base, 'comments', { limit: '20' }) }
+    const mine = { names: newNames(org), nodes: new Map(), list: newPager(base, 'comments', { limit: '20', include_deleted: 'true' }) }
     mine.names.learn([{ user_id: me.user_id, display_name: me.display_name }])
     mine.composer = newComposer({
       ...{ org, label, submit: 'Comment' },

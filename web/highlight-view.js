@@ -124,7 +124,7 @@ function render() {
   $('highlight-album').hidden = !album
   if (album) Object.assign($('highlight-album'), { textContent: album.title, href: linkToAlbum(album.album_id) })
   sayIn('highlight-audience', words.audienceOf(highlight, album))
-  $('highlight-delete').hidden = !words.mayDelete(highlight, { userId: me.user_id, role: org.role })
+  $('highlight-delete').hidden = !words.mayDelete(highlight, { userId: me.user_id, role: org.role }, album)
   $('highlight-again').hidden = highlight.status === 'processing' || !words.mayMakeAgain(highlight, album)
   $('highlight-again').classList.toggle('primary', highlight.status === 'failed')
   renderStage()

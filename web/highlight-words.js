@@ -79,8 +79,8 @@ export function audienceOf({ album_id: id }, album) {
   return album ? 'Those who can see its album can see it.' : 'Its album is not published for you.'
 }
 
-export const mayDelete = ({ created_by: creator }, { userId, role }) =>
-  creator === userId || role === 'owner' || role === 'admin'
+export const mayDelete = ({ created_by: creator }, { userId, role }, album) =>
+  creator === userId || album?.owner_id === userId || role === 'owner' || role === 'admin'
 
 /** An archived album keeps its films and gets no new ones. */
 export const mayMakeOf = (album) => album.status !== 'ARCHIVE' && album.media_count > 0

@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Request, Response } from 'express'
 import type { Stored } from './idempotency.ts'
+import { isNoneMatch } from './if-none-match.ts'
 import { ClientGone, stateOf } from './request.ts'
 import { isTagged, type RawReply, type Reply, type Route } from './route.ts'
 
@@ -31,14 +32,16 @@ export function sendReply(req: Request, res: Response, route: Route, reply: Repl
   const text = status === 204 ? '' : JSON.stringify(data)
   res.set(reply.headers ?? {})
   const tagged = isTagged(route) ? (reply.etag ?? text) : undefined
+  let isCurrent = false
   if (tagged !== undefined) {
     // Links in the data change every 15 minutes, and the tag with them: after a 304 the client's links are still valid.
-    const tag = hash('sha256', `${stateOf(res).userId} ${tagged}`, 'base64url').slice(0, 22)
-    res.set('ETag', `W/"${tag}"`)
+    const tag = `W/"${hash('sha256', `${stateOf(res).userId} ${tagged}`, 'base64url').slice(0, 22)}"`
+    isCurrent = isNoneMatch(req.headers['if-none-match'], tag)
+    res.set('ETag', tag)
     res.vary('Authorization')
   }
   if (!res.get('Cache-Control')) res.set('Cache-Control', tagged === undefined ? 'no-store' : 'private, no-cache')
-  if (tagged !== undefined && req.fresh) return void res.status(304).end()
+  if (isCurrent) return void res.status(304).end()
   sendData(res, route, status, text)
 }
 

@@ -140,6 +140,18 @@ export const wholeNumber = (min: number, max: number) =>
     .pipe(z.int().min(min, `must be at least ${min}`).max(max, `must be at most ${max}`))
     .meta({ override: asInteger({ minimum: min, maximum: max }) })
 
+/** A yes or no in a query. */
+export const flag = () =>
+  z
+    .enum(['true', 'false'], 'must be true or false')
+    .transform((word) => word === 'true')
+    .meta({ override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => asBoolean(jsonSchema) })
+
+function asBoolean(jsonSchema: Record<string, unknown>): void {
+  delete jsonSchema['enum']
+  jsonSchema['type'] = 'boolean'
+}
+
 /** `limit` and `cursor` of a list. */
 export const pageQuery = (bounds: { default: number; max: number }) =>
   z.object({

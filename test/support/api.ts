@@ -182,7 +182,7 @@ async function call(
   const response = await fetch(`${url}${path.startsWith('/d/') ? '' : '/v1'}${path}`, {
     method,
     redirect: 'manual',
-    headers: { ...(who && { authorization: `Bearer ${who.token}` }), ...typeOf(o), ...ASK_ANYWAY, ...o.headers },
+    headers: { ...(who && { authorization: `Bearer ${who.token}` }), ...typeOf(o), ...o.headers },
     ...bodyOf(o),
     ...(o.signal && { signal: o.signal }),
   } as RequestInit)
@@ -191,9 +191,6 @@ async function call(
   const body = isJson && bytes.length > 0 ? JSON.parse(bytes.toString()) : bytes
   return { status: response.status, headers: response.headers, body, data: body.data, code: body.error?.code }
 }
-
-// A fetch with a condition of its own says `no-cache` unless told otherwise, and that means: never answer 304.
-const ASK_ANYWAY = { 'cache-control': 'max-age=0' }
 
 const typeOf = (o: CallOptions) => ({
   ...(o.json !== undefined && { 'content-type': 'application/json' }),

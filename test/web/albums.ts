@@ -173,7 +173,8 @@ t.test('a comment is edited by its author for 15 minutes, and deleted by those w
     [{}, {}, 'eve', 'admin', 'reply react remove'],
     [{}, {}, 'eve', 'owner', 'reply react remove'],
     [{}, {}, 'eve', 'member', 'reply react'],
-    [{}, { status: 'archived' }, 'bob', 'owner', ''],
+    [{}, { status: 'archived' }, 'bob', 'owner', 'remove'],
+    [{}, { status: 'archived' }, 'eve', 'member', ''],
   ]
   for (const [given, event, who, role, wanted] of rows) t.equal(offered(given, event, who, role), wanted)
 })

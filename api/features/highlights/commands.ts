@@ -5,13 +5,15 @@ import { found, type Write } from '../../http/in-organization.ts'
 import type { Archive } from '../albums/commands.ts'
 import { refuseArchivedAlbum } from '../albums/policy.ts'
 import { findAlbum, findCaptions, findShown } from '../albums/queries.ts'
+import { eventActions } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import type { CreatedHighlight, NewHighlight } from './highlight.ts'
 import { estimateOf, itemOf, type Source } from './plan.ts'
+import type { highlightActions } from './policy.ts'
 import { findHighlight, holdSources, insertHighlight, isTrackOffered, markDeleted } from './queries.ts'
 
-type Creating = Pick<Write<'highlight.create'>, 'tx' | 'orgId' | 'actor' | 'announce' | 'audit'>
-type CreatingInAlbum = Write<'highlight.create_in_album'>
+type Creating = Pick<Write<typeof highlightActions.create>, 'tx' | 'orgId' | 'actor' | 'announce' | 'audit'>
+type CreatingInAlbum = Write<typeof highlightActions.createInAlbum>
 
 export const createHighlight = (request: Creating, given: NewHighlight) => record(request, given, null)
 
@@ -37,7 +39,7 @@ export async function createEventHighlight(
 ): Promise<CreatedHighlight> {
   const { tx, orgId, actor, can } = request
   const event = found(await findEvent(tx, orgId, eventId))
-  if (!can('event.read', event)) found(undefined)
+  if (!can(eventActions.read, event)) found(undefined)
   const album = found(await findShown(tx, { orgId, callerId: actor.userId, by: 'event', id: eventId }))
   return createAlbumHighlight(request, album.id, given, archive)
 }
@@ -104,7 +106,7 @@ async function auditCreation({ audit }: Creating, row: HighlightRow): Promise<vo
 }
 
 /** Its links stop working at once, and a render that is running is stopped. */
-export async function deleteHighlight(request: Write<'highlight.delete'>, id: Uuid): Promise<void> {
+export async function deleteHighlight(request: Write<typeof highlightActions.delete>, id: Uuid): Promise<void> {
   const { tx, orgId, actor, permit, announce, audit } = request
   permit(found(await findHighlight(tx, { orgId, id, callerId: actor.userId, lock: true })))
   const row = await markDeleted(tx, id, actor.userId)

@@ -16,11 +16,23 @@ const albumReader = fact<Visible>(
   (a, row) => row.album !== null && holds(mayReadAlbum, a, row.album),
 )
 
+/** They decide what their album shows. A highlight belongs to one album for good, so leaving the album is its deletion. */
+const albumOwner = fact<Visible>(
+  'owner_of_its_album',
+  'the owner of its album',
+  (a, row) => row.album !== null && a.userId === row.album.ownerId,
+)
+
 export const highlightActions = {
-  'highlight.create': onOrganization('create a highlight', member),
-  'highlight.create_in_album': on('album', 'create a highlight of an album', mayReadAlbum),
-  'highlight.list': onOrganization('list the highlights of an organization that one can see', member),
-  'highlight.list_all': onOrganization('list all highlights of an organization', organizationAdmin),
-  'highlight.read': on('highlight', 'see a highlight', anyOf<Visible>(creator, organizationAdmin, albumReader)),
-  'highlight.delete': on('highlight', 'delete a highlight', anyOf<Created>(creator, organizationAdmin)),
+  create: onOrganization('highlight.create', 'create a highlight', member),
+  createInAlbum: on('album', 'highlight.create_in_album', 'create a highlight of an album', mayReadAlbum),
+  list: onOrganization('highlight.list', 'list the highlights of an organization that one can see', member),
+  listAll: onOrganization('highlight.list_all', 'list all highlights of an organization', organizationAdmin),
+  read: on('highlight', 'highlight.read', 'see a highlight', anyOf<Visible>(creator, organizationAdmin, albumReader)),
+  delete: on(
+    'highlight',
+    'highlight.delete',
+    'delete a highlight',
+    anyOf<Visible>(creator, albumOwner, organizationAdmin),
+  ),
 } as const

@@ -4,9 +4,13 @@ import type { ApiDeps } from '../../deps.ts'
 import { found, inOrganization, type Read } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
 import { bodyId, listOf, pageQuery, pathId } from '../../http/schemas.ts'
+import { albumActions } from '../albums/policy.ts'
 import { findAlbum } from '../albums/queries.ts'
+import { eventActions } from '../events/policy.ts'
+import { findEvent } from '../events/queries.ts'
 import { createAlbumHighlight, createEventHighlight, createHighlight, deleteHighlight } from './commands.ts'
 import { CreatedHighlight, Highlight, NewHighlight } from './highlight.ts'
+import { highlightActions } from './policy.ts'
 import { toHighlight } from './present.ts'
 import { findHighlight, type Listed, listHighlights } from './queries.ts'
 
@@ -75,20 +79,32 @@ const CREATION = {
   response: CreatedHighlight,
 } as const
 
+interface Filters {
+  album_id?: Uuid | undefined
+  event_id?: Uuid | undefined
+}
+
 /** What a list shows to the caller under its filters; undefined for nothing. */
-async function listedFor(
-  { tx, orgId, actor, can }: Read<'highlight.list'>,
-  { album_id: albumId, event_id: eventId }: { album_id?: Uuid | undefined; event_id?: Uuid | undefined },
-): Promise<Listed | undefined> {
-  const seesAll = can('highlight.list_all', undefined)
+async function listedFor(request: Read<typeof highlightActions.list>, filters: Filters): Promise<Listed | undefined> {
+  const { album_id: albumId, event_id: eventId } = filters
+  const seesAll = request.can(highlightActions.listAll, undefined)
   if (albumId === undefined && eventId === undefined) return { of: seesAll ? 'all' : 'visible' }
-  const asked = { orgId, callerId: actor.userId }
-  const album =
-    eventId === undefined
-      ? albumId && (await findAlbum(tx, { ...asked, id: albumId }))
-      : await findAlbum(tx, { ...asked, by: 'event', id: eventId })
+  const album = eventId === undefined ? await albumOf(request, 'album', albumId) : await albumOfEvent(request, eventId)
   if (!album || (albumId !== undefined && albumId !== album.id)) return undefined
-  return { of: seesAll || can('album.read', album) ? 'album' : 'created_in_album', albumId: album.id }
+  return { of: seesAll || request.can(albumActions.read, album) ? 'album' : 'created_in_album', albumId: album.id }
+}
+
+const albumOf = async (
+  { tx, orgId, actor }: Read<typeof highlightActions.list>,
+  by: 'album' | 'event',
+  id: Uuid | undefined,
+) => id && (await findAlbum(tx, { orgId, callerId: actor.userId, by, id }))
+
+/** An event that the caller may not read has no album here: the list would show which album it is, and that it exists. */
+async function albumOfEvent(request: Read<typeof highlightActions.list>, id: Uuid) {
+  const { tx, orgId, can } = request
+  const [event, album] = await Promise.all([findEvent(tx, orgId, id), albumOf(request, 'event', id)])
+  return event && can(eventActions.read, event) ? album : undefined
 }
 
 /** Highlights: films made of media items that a user has chosen. */
@@ -104,7 +120,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       summary: 'Make a film of chosen media items',
       description: `For every member. The film is rendered in the background; \`getHighlight\` shows how far it is. ${SOURCES} Without an album only its creator and the owners and administrators of the organization can see it. ${LIMIT}`,
       problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND'],
-      action: 'highlight.create',
+      action: highlightActions.create,
       params: InOrg,
       examples: { request: GIVEN, response: CREATED },
       handle: (request) => createHighlight(request, request.body),
@@ -116,7 +132,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       summary: 'Make a film of media items of an album',
       description: `For those who can see the album; they can see the film as well. ${OF_ALBUM} ${SOURCES} ${LIMIT}`,
       problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND', 'ALBUM_ARCHIVED'],
-      action: 'highlight.create_in_album',
+      action: highlightActions.createInAlbum,
       params: OfAlbum,
       examples: { request: GIVEN, response: { ...CREATED, album_id: ALBUM } },
       handle: (request) => createAlbumHighlight(request, request.params.album_id, request.body, archive),
@@ -128,7 +144,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       summary: 'Make a film of media items of an event',
       description: `For those who can see the event and its album; 404 for an event without an album. The event may be archived. The film belongs to the album. ${OF_ALBUM} ${SOURCES} ${LIMIT}`,
       problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND', 'ALBUM_ARCHIVED'],
-      action: 'highlight.create_in_album',
+      action: highlightActions.createInAlbum,
       params: OfEvent,
       examples: { request: GIVEN, response: { ...CREATED, album_id: ALBUM } },
       handle: (request) => createEventHighlight(request, request.params.event_id, request.body, archive),
@@ -139,8 +155,8 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       operationId: 'listHighlights',
       tags,
       summary: 'List the highlights that the caller can see, newest first',
-      description: `${VISIBLE} A filter leaves out the others: for an album or an event that does not exist the list is empty.`,
-      action: 'highlight.list',
+      description: `${VISIBLE} A filter leaves out the others. The list is empty for an album or an event that does not exist, and for an event that the caller cannot see; of an album that the caller cannot see it has what the caller created.`,
+      action: highlightActions.list,
       params: InOrg,
       query: pageQuery({ default: 20, max: 100 }).extend({
         album_id: bodyId('album').optional().meta({ description: 'Only highlights of this album' }),
@@ -166,7 +182,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Show one highlight',
       description: `${VISIBLE} The film can often be played long before it is \`completed\`.`,
-      action: 'highlight.read',
+      action: highlightActions.read,
       params: OneHighlight,
       response: Highlight,
       examples: { response: COMPLETED },
@@ -184,8 +200,8 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Delete a highlight',
       description:
-        'For its creator and the owners and administrators of the organization. The film and its links stop working at once, and cannot be restored. The media items stay.',
-      action: 'highlight.delete',
+        'For its creator, the owner of its album, who removes it from the album in this way, and the owners and administrators of the organization. The film and its links stop working at once, and cannot be restored. The media items stay.',
+      action: highlightActions.delete,
       params: OneHighlight,
       status: 204,
       handle: (request) => deleteHighlight(request, request.params.highlight_id),

@@ -2,6 +2,7 @@ import { formatId } from '../../../lib/contract/ids.ts'
 import { trackKey } from '../../../lib/contract/object-keys.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { type Route, route } from '../../http/route.ts'
+import { musicTrackActions } from './policy.ts'
 import { listTracks } from './queries.ts'
 import { MusicTracks } from './track.ts'
 
@@ -30,7 +31,7 @@ export const musicTrackRoutes = ({ db, links }: ApiDeps): Route[] => [
     summary: 'List the music tracks for highlights, by title',
     description:
       'For every user. Show licence and attribution with each track. A track that an administrator has retired is not listed; highlights that use it stay as they are.',
-    action: 'music_track.list',
+    action: musicTrackActions.list,
     status: 200,
     response: MusicTracks,
     examples: { response: example },

@@ -10,7 +10,7 @@ import { findEvent } from '../../events/queries.ts'
 import { type Comment, formatTarget, type Target, toComment } from './comment.ts'
 import { excerptOf, MOST_MENTIONS } from './mentions.ts'
 import { type Changes, type Edit, planEdit } from './plan.ts'
-import { isReply, requireEditable } from './policy.ts'
+import { type commentActions, isReply, requireEditable } from './policy.ts'
 import {
   editComment,
   type FoundComment,
@@ -35,7 +35,10 @@ export interface PlaceOfOne extends Place {
   id: Uuid
 }
 
-type Reading = Pick<Read<'comment.read'>, 'tx' | 'orgId' | 'actor' | 'permit' | 'permitAlso' | 'can'>
+/** Whether deleted comments that have replies are shown. */
+type Deleted = Pick<Thread, 'withDeleted'>
+
+type Reading = Pick<Read<typeof commentActions.read>, 'tx' | 'orgId' | 'actor' | 'permit' | 'permitAlso' | 'can'>
 
 /** The thread, unless the caller cannot see it. The comments on a deleted comment can still be read. */
 export async function openThread(request: Reading, place: Place): Promise<Thread & Target> {
@@ -43,9 +46,9 @@ export async function openThread(request: Reading, place: Place): Promise<Thread
   return threadOf(request, event, target)
 }
 
-export async function showComment(request: Reading, place: PlaceOfOne): Promise<Comment> {
+export async function showComment(request: Reading, place: PlaceOfOne, deleted: Deleted): Promise<Comment> {
   const { event, target } = await open(request, place)
-  return show(request, event, place.id, target)
+  return show(request, event, place.id, target, deleted)
 }
 
 async function open(request: Reading, { eventId, target }: Place): Promise<{ event: EventRow; target: FoundTarget }> {
@@ -61,7 +64,7 @@ const threadOf = (
 ) => ({ orgId, eventId: event.id, callerId: actor.userId, type, id, ids, sees })
 
 export async function postComment(
-  request: Write<'comment.create'>,
+  request: Write<typeof commentActions.create>,
   { eventId, target: named }: Place,
   given: Changes,
 ): Promise<Comment> {
@@ -95,7 +98,7 @@ export async function postComment(
 
 /** An edit of a comment to what it is already changes nothing. */
 export async function changeComment(
-  request: Write<'comment.edit'>,
+  request: Write<typeof commentActions.edit>,
   place: PlaceOfOne,
   changes: Changes,
 ): Promise<Comment> {
@@ -120,24 +123,20 @@ export async function changeComment(
   return show(request, event, row.id, target)
 }
 
-/**
- * Also where the caller no longer reaches what the comment is about, and by an administrator also of an archived event:
- * what must go can be removed.
- */
+/** Also where the caller no longer reaches what the comment is about, and of an archived event. */
 export async function deleteComment(
-  request: Write<'comment.delete'>,
+  request: Write<typeof commentActions.delete>,
   place: PlaceOfOne,
   reason: string | null,
 ): Promise<void> {
-  const { tx, actor, permit, can, audit } = request
+  const { tx, actor, permit, audit } = request
   const { event, comment } = await lockComment(request, place)
   permit(comment)
-  if (!can('comment.delete_archived', comment)) refuseArchived(event)
   await markDeleted(tx, comment.id, { by: actor.userId, reason })
   await audit('COMMENT_DELETE', comment, { event_id: formatId('event', event.id) })
 }
 
-type Changing = Pick<Write<'comment.edit'>, 'tx' | 'orgId' | 'actor'>
+type Changing = Pick<Write<typeof commentActions.edit>, 'tx' | 'orgId' | 'actor'>
 
 /** In the order of the locks: the event, then the comment. */
 async function lockComment(
@@ -200,7 +199,7 @@ async function holdContent({ tx, orgId }: Changing, { content, attached }: Edit)
 
 /** An author who mentions themselves is not told. */
 async function tellMentioned(
-  { announce }: Pick<Write<'comment.edit'>, 'announce'>,
+  { announce }: Pick<Write<typeof commentActions.edit>, 'announce'>,
   row: CommentRow,
   userIds: readonly Uuid[],
 ): Promise<void> {
@@ -215,8 +214,9 @@ async function show(
   event: EventRow,
   id: Uuid,
   target: FoundTarget,
+  deleted: Deleted = {},
 ): Promise<Comment> {
-  const row = await findShown(request.tx, id, threadOf(request, event, target))
+  const row = await findShown(request.tx, id, { ...threadOf(request, event, target), ...deleted })
   // Throws Denied if it is there and the album hides it: its target may be attached to a comment that the caller sees.
   if (!row) await findTarget(request, event, { type: 'comment', id })
   return toComment(found(row), target)

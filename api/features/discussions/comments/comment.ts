@@ -1,7 +1,17 @@
 import * as z from 'zod'
 import { formatId, type IdKind } from '../../../../lib/contract/ids.ts'
 import type { TargetType } from '../../../db/schema/comments.ts'
-import { bodyId, outputId, outputTime, pathId, pathIdOf, pathWord, text, timestamp } from '../../../http/schemas.ts'
+import {
+  bodyId,
+  flag,
+  outputId,
+  outputTime,
+  pathId,
+  pathIdOf,
+  pathWord,
+  text,
+  timestamp,
+} from '../../../http/schemas.ts'
 import { type FoundReactions, OwnReaction, ReactionCounts, toCounts, toOwnReaction } from '../reactions/reaction.ts'
 import { MOST_MENTIONS } from './mentions.ts'
 import type { Changes } from './plan.ts'
@@ -67,6 +77,13 @@ export const CommentEdit = z
   .refine((changes) => FIELDS.some((name) => changes[name] !== undefined), 'names no field that can be changed')
   .meta({ minProperties: 1 })
 
+/** Asks for deleted comments, too. */
+export const DeletedQuery = z.object({
+  include_deleted: flag()
+    .optional()
+    .meta({ description: 'Also deleted comments that have replies, without what they said' }),
+})
+
 const Reason = text(1, 500).nullish().meta({ description: 'Why the comment is deleted' })
 export const CommentDeletion = z.object({ reason: Reason })
 export const CommentDeletionQuery = z.object({
@@ -115,7 +132,7 @@ export const Comment = z
     edited: z.boolean(),
     deleted: z.boolean().meta({
       description:
-        'Deleted comments are shown as long as they have replies: with an empty body and no name, media or mentions',
+        'Only with `include_deleted`, and as long as the comment has replies: with an empty body and no name, media or mentions',
     }),
     created_at: outputTime(),
     updated_at: outputTime(),

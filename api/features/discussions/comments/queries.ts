@@ -158,16 +158,18 @@ export interface Thread {
   ids: ItemIds
   /** Whose comments the caller sees. */
   sees: readonly Audience[]
+  /** Also deleted comments, as long as they have replies. */
+  withDeleted?: boolean | undefined
 }
 
-const about = (id: Placeholder) =>
+const about = (id: Placeholder, { withDeleted }: Pick<Thread, 'withDeleted'>) =>
   and(
     eq(comments.orgId, sql.placeholder('org')),
     eq(comments.eventId, placeholder.event),
     eq(comments.targetType, sql.placeholder('type')),
     eq(comments.targetId, id),
-    // Written out, for the condition of the index.
-    sql`${comments.listed}`,
+    // Written as the conditions of the indexes are.
+    withDeleted ? sql`${comments.listed}` : isNull(comments.deletedAt),
     sql`${comments.audience} = any(${sql.placeholder('sees')}::text[])`,
   )
 const target = sql.placeholder('target')
@@ -182,28 +184,29 @@ const valuesOf = ({ ids: [target, video = target], ...o }: Thread) => ({
   sees: o.sees,
 })
 
-/** A comment of the thread as this caller sees it; also a deleted one that has replies. */
+/** A comment of the thread as this caller sees it. */
 export async function findShown(tx: Tx, id: Uuid, thread: Thread): Promise<ShownComment | undefined> {
-  const query = prepared(tx, 'find_shown_comment', (name) =>
+  const query = prepared(tx, `find_shown_comment${thread.withDeleted ? '_or_deleted' : ''}`, (name) =>
     tx
       .select(shown)
       .from(comments)
-      .where(and(or(about(target), about(video)), eq(comments.id, sql.placeholder('id'))))
+      .where(and(or(about(target, thread), about(video, thread)), eq(comments.id, sql.placeholder('id'))))
       .prepare(name),
   )
   const [row] = await query.execute({ ...valuesOf(thread), id })
   return row
 }
 
-/** Newest first, with deleted comments that have replies. Of a Live Photo, a page merges one page of each half. */
+/** Newest first. Of a Live Photo, a page merges one page of each half. */
 export async function listComments(tx: Tx, { after, limit, ...thread }: Thread & PageWanted): Promise<ShownComment[]> {
   const isPair = thread.ids.length > 1
-  const query = prepared(tx, `list_comments_${isPair ? 'of_pair_' : ''}${after ? 'next' : 'first'}`, (name) => {
+  const kind = `${isPair ? 'of_pair_' : ''}${thread.withDeleted ? 'with_deleted_' : ''}`
+  const query = prepared(tx, `list_comments_${kind}${after ? 'next' : 'first'}`, (name) => {
     const pageOf = (id: Placeholder) =>
       tx
         .select()
         .from(comments)
-        .where(and(about(id), after && afterCursor(comments.createdAt, comments.id)))
+        .where(and(about(id, thread), after && afterCursor(comments.createdAt, comments.id)))
         .orderBy(...newestFirst)
         .limit(sql.placeholder('limit'))
     const rows = isPair ? unionAll(pageOf(target), pageOf(video)) : pageOf(target)
@@ -306,7 +309,7 @@ export async function editComment(
   return row
 }
 
-/** Call with the comment locked. It stays in lists as long as it has replies. */
+/** Call with the comment locked. Lists that ask for deleted comments show it as long as it has replies. */
 export async function markDeleted(tx: Tx, id: Uuid, o: { by: Uuid; reason: string | null }): Promise<void> {
   await tx
     .update(comments)

@@ -21,12 +21,6 @@ export function parseRange(header: string | undefined, size: number): Span | 'wh
 const suffix = (length: number, size: number): Span | 'unsatisfiable' =>
   length === 0 || size === 0 ? 'unsatisfiable' : { start: Math.max(0, size - length), end: size - 1 }
 
-/** Whether If-None-Match names this entity tag (weak comparison). */
-export const isNoneMatch = (header: string | undefined, etag: string) =>
-  (header ?? '').split(',').some((tag) => tag.trim() === '*' || strip(tag) === strip(etag))
-
-const strip = (tag: string) => tag.trim().replace(/^W\//, '')
-
 /** Whether If-Range permits the range: it must name this exact representation (strong comparison, or its date). */
 export function mayUseRange(ifRange: string | undefined, etag: string, lastModified: Date): boolean {
   if (ifRange === undefined) return true

@@ -287,6 +287,25 @@ t.test('a list can be of one album, or of the album of an event', async (t) => {
   t.strictSame(await idsOf({ event_id: event.wireId }, another), [made[1]])
 })
 
+t.test('the filter by event asks whether the caller may see the event', async (t) => {
+  const event = await anEvent(api, { org, orgId, owner: member, status: 'draft' })
+  const { album, media } = await filled(1, { eventId: event.wireId, status: 'PUBLIC' })
+  const { highlight_id: id } = (await createInAlbum(album, { media_ids: media })).data
+  const { highlight_id: others } = (await createInAlbum(album, { media_ids: media }, another)).data
+  const listed = async (query: Record<string, string>, who = member) =>
+    (await call(who, 'GET', `${world.HIGHLIGHTS}?${new URLSearchParams(query)}`)).data.highlights.map(
+      (one: { highlight_id: string }) => one.highlight_id,
+    )
+  const filters = [{ event_id: event.wireId }, { album_id: album, event_id: event.wireId }]
+  for (const filter of filters) {
+    for (const who of [member, owner, admin]) t.strictSame(await listed(filter, who), [others, id], 'those who see it')
+    t.strictSame(await listed(filter, another), [], 'a draft of another user, although its album is public')
+  }
+  t.strictSame(await listed({ album_id: album }, another), [others, id], 'the album itself is public')
+  await sql(`update events set status = 'active' where id = $1`, [event.id])
+  for (const filter of filters) t.strictSame(await listed(filter, another), [others, id])
+})
+
 t.test('its creator and administrators delete a highlight', async (t) => {
   const { album, media } = await filled(1, { status: 'PUBLIC' })
   const { highlight_id: id } = (await createInAlbum(album, { media_ids: media })).data
@@ -300,6 +319,26 @@ t.test('its creator and administrators delete a highlight', async (t) => {
   ])
   t.equal((await remove(await aHighlight(), admin)).status, 204)
   t.equal((await call(member, 'GET', `/api/media/${org}/${media[0]}`)).status, 200, 'the media items stay')
+})
+
+t.test('the owner of an album removes what others have added to it, and nothing else of theirs', async (t) => {
+  const { album, media } = await filled(1, { status: 'PUBLIC' })
+  const theirs = (await createInAlbum(album, { media_ids: media }, another)).data.highlight_id
+  const foreign = await filled(1, { status: 'PUBLIC', owner: another })
+  const elsewhere = (await createInAlbum(foreign.album, { media_ids: foreign.media }, owner)).data.highlight_id
+  const without = await aHighlight({ who: another })
+  for (const id of [elsewhere, without]) t.equal((await remove(id, member)).status, 404)
+  t.equal((await remove(theirs, member)).status, 204)
+  t.equal((await get(theirs, another)).status, 404, 'it is deleted, also for its creator')
+  t.strictSame(
+    await sql('select actor_id, action, resource_type, details from audit_log where resource_id = $1 order by id', [
+      uuidOf('highlight', theirs),
+    ]),
+    [{ actor_id: member.id, action: 'MEDIA_DELETE', resource_type: 'highlight', details: { operation: 'delete' } }],
+  )
+  const archived = (await createInAlbum(album, { media_ids: media }, another)).data.highlight_id
+  await world.setStatus(album, 'ARCHIVE')
+  t.equal((await remove(archived, member)).status, 204, 'also from an album that is archived')
 })
 
 t.test('a film is delivered while its highlight exists, and nothing else below its prefix is', async (t) => {

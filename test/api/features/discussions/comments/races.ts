@@ -37,7 +37,6 @@ const CHANGES: [what: string, status: number, change: (path: string) => ReturnTy
   ['a comment', 201, (path) => post(another, path.slice(0, path.lastIndexOf('/')))],
   ['a reply', 201, (path) => post(another, path.replace(/meta\/.*\/comments\//, 'comment/').concat('/comments'))],
   ['an edit', 200, (path) => edit(path, { body: 'Edited' })],
-  ['a deletion', 204, (path) => remove(path)],
 ]
 for (const [what, status, change] of CHANGES) {
   t.test(`${what} that waits for an archive is refused, and one that an archive waits for counts`, async (t) => {
@@ -64,6 +63,21 @@ for (const [what, status, change] of CHANGES) {
     t.strictNotSame(await count(early.id), before)
   })
 }
+
+t.test('a deletion that waits for an archive counts, and so does one that an archive waits for', async (t) => {
+  for (const order of ['archive first', 'deletion first'] as const) {
+    const party = await event()
+    const path = await posted(another, at(party))
+    const both = [() => archive(party.wireId), () => remove(path)]
+    const answers = await inTurn(
+      database,
+      row('events', party.id),
+      ...(order === 'archive first' ? both : both.toReversed()),
+    )
+    t.strictSame(answers.map(({ status }) => status).sort(), [200, 204], order)
+    t.equal(await audited(uuid(path), 'COMMENT_DELETE'), 1, order)
+  }
+})
 
 t.test('a reply that waits for the deletion of its comment finds no comment', async (t) => {
   const party = await event()

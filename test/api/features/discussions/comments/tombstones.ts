@@ -7,7 +7,7 @@ import type { MadeEvent } from '../../../../support/events.ts'
 import { planOf, vacuum } from '../../../../support/explain.ts'
 import { inTurn } from '../../../../support/in-turn.ts'
 
-/** Deleted comments, whose place in the list stays as long as they have replies. */
+/** Deleted comments: not found, unless a request asks for those that have replies. */
 const api = await startTestApi(t)
 const { people, org, call, database } = api
 const { owner, admin, member, another } = people
@@ -18,7 +18,11 @@ const { event, at, post, posted, react } = threadsIn(api, { org, orgId, owner: m
 const uuid = (path: string) => uuidOf('comment', idIn(path))
 const get = (who: Person, path: string) => call(who, 'GET', path)
 const remove = (path: string, who = another) => call(who, 'DELETE', path)
-const listed = async (who: Person, path: string) => (await get(who, path)).data.comments
+/** With those that are deleted. */
+const DELETED = 'include_deleted=true'
+const getAny = (who: Person, path: string) => get(who, `${path}?${DELETED}`)
+const listed = async (who: Person, path: string) => (await getAny(who, path)).data.comments
+const live = async (who: Person, path: string) => (await get(who, path)).data.comments
 const below = (party: MadeEvent, path: string) => at(party, 'comment', idIn(path))
 const isMissing = (t: Test, { status, code }: { status: number; code: string | undefined }, what: string) =>
   t.strictSame([status, code], [404, 'NOT_FOUND'], what)
@@ -47,21 +51,28 @@ t.test('a page reads no deleted comments without replies, however many there are
   await vacuum(database, 'comments')
   const thread = { orgId, eventId: party.id, callerId: another.id, type: 'meta', ids: [party.id] } as const
   const middle = { at: new Date(Date.now() - 15_000_000).toISOString(), id: newUuid() }
-  for (const after of [undefined, middle]) {
+  const plans = [
+    { after: undefined, withDeleted: true, index: 'comments_listed' },
+    { after: middle, withDeleted: true, index: 'comments_listed' },
+    { after: undefined, withDeleted: false, index: 'comments_live' },
+    { after: middle, withDeleted: false, index: 'comments_live' },
+  ]
+  for (const { index, ...wanted } of plans) {
     const nodes = await planOf(database, orgId, (tx) =>
-      listComments(tx, { ...thread, sees: ['event'], limit: 21, after }),
+      listComments(tx, { ...thread, sees: ['event'], limit: 21, ...wanted }),
     )
     // `r` are replies.
     const [page, ...others] = nodes.filter((node) => node['Relation Name'] === 'comments' && node.Alias !== 'r')
-    t.match(page, { 'Index Name': 'comments_listed', 'Actual Rows': 21 })
+    t.match(page, { 'Index Name': index, 'Actual Rows': 21 })
     t.equal(page?.['Rows Removed by Filter'] ?? 0, 0)
     t.strictSame(others, [])
     const replies = nodes.filter((node) => node.Alias === 'r' && node['Relation Name'] === 'comments')
     t.match(replies, [{ 'Node Type': 'Index Only Scan', 'Index Name': 'comments_listed', 'Heap Fetches': 0 }])
   }
-  const { comments, next_cursor } = (await get(owner, `${at(party)}?limit=30`)).data
+  const { comments, next_cursor } = (await get(owner, `${at(party)}?limit=30&${DELETED}`)).data
   t.strictSame([comments.length, comments.filter(({ deleted }: { deleted: boolean }) => deleted).length], [30, 30])
-  const next = (await get(owner, `${at(party)}?limit=30&cursor=${next_cursor}`)).data.comments
+  t.equal((await get(owner, `${at(party)}?limit=30&cursor=${next_cursor}`)).code, 'INVALID_CURSOR', 'of another list')
+  const next = (await get(owner, `${at(party)}?limit=30&${DELETED}&cursor=${next_cursor}`)).data.comments
   t.equal(next.filter(({ deleted }: { deleted: boolean }) => deleted).length, 10, 'then come the others')
 })
 
@@ -93,7 +104,7 @@ const THREADS: [what: string, open: (party: MadeEvent) => Promise<string>][] = [
   ],
 ]
 for (const [what, open] of THREADS) {
-  t.test(`a deleted comment on ${what} is listed exactly as long as it has replies`, async (t) => {
+  t.test(`a deleted comment on ${what} is found exactly by those who ask, as long as it has replies`, async (t) => {
     for (const [steps, is, replies] of HISTORIES) {
       const party = await event()
       const thread = await open(party)
@@ -106,7 +117,7 @@ for (const [what, open] of THREADS) {
       const path = made['P'] ?? ''
       const [shown, ...others] = await listed(owner, thread)
       t.strictSame(others, [])
-      const one = await get(owner, path)
+      const one = await getAny(owner, path)
       t.equal((await listed(owner, below(party, path))).length, replies, steps)
       if (is === 'gone') {
         t.equal(shown, undefined, steps)
@@ -115,6 +126,13 @@ for (const [what, open] of THREADS) {
       }
       t.strictSame(shown, one.data, steps)
       t.match(shown, { comment_id: idIn(path), deleted: is === 'tombstone', reply_count: replies }, steps)
+      if (is === 'live') {
+        t.strictSame([(await get(owner, path)).data, await live(owner, thread)], [shown, [shown]], steps)
+        continue
+      }
+      isMissing(t, await get(owner, path), steps)
+      isMissing(t, await get(owner, `${path}?include_deleted=false`), steps)
+      t.strictSame(await live(owner, thread), [], steps)
     }
   })
 }
@@ -129,12 +147,12 @@ t.test('a deleted comment says nothing of what it said', async (t) => {
   const before = (await get(owner, path)).data
   t.match(before, { edited: true, deleted: false, media_ids: [photo] })
   await call(member, 'DELETE', path, { json: { reason: 'Names a guest' } })
-  t.strictSame((await get(owner, path)).data, {
+  t.strictSame((await getAny(owner, path)).data, {
     ...before,
     ...{ author_name: null, body: '', media_ids: [], mentions: [], edited: false, deleted: true },
   })
   t.match(before.my_reaction, { reaction_id: reaction.reaction_id })
-  t.notMatch(JSON.stringify((await get(owner, at(party))).body), /secret|guest/)
+  t.notMatch(JSON.stringify((await getAny(owner, at(party))).body), /secret|guest/)
   isMissing(t, await get(owner, at(party, 'media', photo)), 'what was attached to it')
   for (const [what, answer] of [
     ['an edit', await call(another, 'PATCH', path, { json: { body: 'Back' } })],
@@ -146,7 +164,7 @@ t.test('a deleted comment says nothing of what it said', async (t) => {
   }
   const reactions = `/api/orgs/${org}/events/${party.wireId}/reactions/comment`
   t.equal((await call(owner, 'DELETE', `${reactions}/${reaction.reaction_id}`)).status, 204)
-  t.match((await get(owner, path)).data, { reaction_counts: { '🎉': 0 }, my_reaction: null })
+  t.match((await getAny(owner, path)).data, { reaction_counts: { '🎉': 0 }, my_reaction: null })
 })
 
 t.test('deleted comments keep their place in the pages', async (t) => {
@@ -158,18 +176,24 @@ t.test('deleted comments keep their place in the pages', async (t) => {
     await remove(path)
   }
   await remove(paths[3] ?? '')
-  const ids: string[] = []
-  let cursor = ''
-  do {
-    const { data } = await get(owner, `${at(party)}?limit=2${cursor && `&cursor=${cursor}`}`)
-    t.ok(data.comments.length === 2 || !data.has_more)
-    for (const { comment_id } of data.comments) ids.push(comment_id)
-    cursor = data.next_cursor ?? ''
-  } while (cursor)
-  t.strictSame(
-    ids,
-    [5, 4, 2, 1, 0].map((n) => idIn(paths[n] ?? '')),
-  )
+  for (const [query, wanted] of [
+    [`&${DELETED}`, [5, 4, 2, 1, 0]],
+    ['', [5, 1]],
+  ] as const) {
+    const ids: string[] = []
+    let cursor = ''
+    do {
+      const { data } = await get(owner, `${at(party)}?limit=2${query}${cursor && `&cursor=${cursor}`}`)
+      t.ok(data.comments.length === 2 || !data.has_more)
+      for (const { comment_id } of data.comments) ids.push(comment_id)
+      cursor = data.next_cursor ?? ''
+    } while (cursor)
+    t.strictSame(
+      ids,
+      wanted.map((n) => idIn(paths[n] ?? '')),
+    )
+  }
+  t.match(await get(owner, `${at(party)}?include_deleted=yes`), { status: 400, code: 'VALIDATION_ERROR' })
 })
 
 t.test('a deleted comment of a private album is there for those who see the album', async (t) => {
@@ -183,7 +207,7 @@ t.test('a deleted comment of a private album is there for those who see the albu
   t.equal((await remove(path, member)).status, 204)
   t.match(await listed(admin, at(party, 'media', photo)), [{ comment_id: idIn(path), deleted: true, reply_count: 1 }])
   t.strictSame(await listed(another, at(party, 'media', photo)), [])
-  isMissing(t, await get(another, path), 'for others')
+  isMissing(t, await getAny(another, path), 'for others')
 })
 
 const row = (path: string) => ({ text: 'select from comments where id = $1 for update', values: [uuid(path)] })
