@@ -33,6 +33,7 @@ const CREATED: CreatedHighlight = {
   album_id: null,
   status: 'processing',
   estimated_duration_sec: 3,
+  skipped_media_ids: [],
 }
 const FILM = `https://api.example.org/v1/d/a.t2x1c0.1qbzz4YvT0iQm3o9Wc2r6A/org/${EXAMPLE_ID}/highlights/${EXAMPLE_ID}/v1`
 const COMPLETED: Highlight = {
@@ -67,7 +68,7 @@ const COMPLETED: Highlight = {
 const VISIBLE =
   'Its creator, those who can see its album, and owners and administrators of the organization can see it.'
 const SOURCES =
-  'Media items of the organization, whatever the state of their conversion; one that does not exist or is deleted is `MEDIA_NOT_AVAILABLE`. An image is shown for 3 seconds, a video for at most 15 from its start, and of a Live Photo the moving part, or its image for 3 seconds if the conversion of the moving part has failed by the time at which the render begins. A moving part that turns out to be damaged only during the render is treated as any damaged item: the highlight fails with `ITEM_FAILED` and the id of the Live Photo, or leaves it out with `skip_broken`; a highlight that is created after the conversion of the moving part has failed shows the image. A media item that is deleted before the film is finished makes the highlight fail, unless it is restored at once; later deletions and purges do not change the film.'
+  'Media items of the organization, also while their conversion is running; one that does not exist, is deleted, or whose conversion has failed is `MEDIA_NOT_AVAILABLE`. With `skip_broken` those whose conversion has failed are left out instead, unless no other is left. An image is shown for 3 seconds, a video for at most 15 from its start, and of a Live Photo the moving part, or its image for 3 seconds if the conversion of the moving part has failed by the time at which the render begins. A moving part that turns out to be damaged only during the render is treated as any damaged item: the highlight fails with `ITEM_FAILED` and the id of the Live Photo, or leaves it out with `skip_broken`; a highlight that is created after the conversion of the moving part has failed shows the image. A media item that is deleted before the film is finished makes the highlight fail, unless it is restored at once; later deletions and purges do not change the film.'
 const OF_ALBUM =
   'The media items must be in the album. One that is removed from the album later stays in the film. An album in `ARCHIVE` is refused (`ALBUM_ARCHIVED`).'
 const LIMIT = 'Each user can create 10 an hour.'
