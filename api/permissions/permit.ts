@@ -1,18 +1,22 @@
 import { formatId, type Uuid } from '../../lib/contract/ids.ts'
-import { Problem } from '../../lib/contract/problem.ts'
+import { notFound, Problem } from '../../lib/contract/problem.ts'
+import type { Origin } from '../audit/queries.ts'
 import type { Refusals } from '../audit/refusals.ts'
-import type { Member } from '../features/organizations/queries.ts'
-import type { AuthedInput, Context } from '../http/route.ts'
-import { notFound } from '../http/validate.ts'
+import type { ActionsOn } from './catalog.ts'
+import type { Member } from './queries.ts'
 import {
   type Action,
   type Asking,
   decide,
+  type Kind,
+  listAllowed,
   type MemberFor,
   needsMembership,
   type Reason,
   type ResourceOf,
+  type StateOf,
 } from './rule.ts'
+import { requireState } from './state.ts'
 
 /** A refusal of the permission service. The client gets 404; the audit log gets the reason. */
 export class Denied extends Problem {
@@ -62,18 +66,30 @@ export interface Gate<A extends Action> extends Permit<A> {
   admit(member: Member | undefined): MemberFor<A, Member>
 }
 
+/** The request learns that the permission service has decided on it. */
+interface Deciding {
+  decided(): void
+}
+type Caller = Pick<Asking, 'userId' | 'platformAdmin'>
+
 export interface GateOptions {
   action: Action
-  actor: { userId: Uuid; platformAdmin: boolean }
-  context: Pick<Context, 'decided'>
-  /** The actions of all features. */
-  actions: readonly Action[]
+  actor: Caller
+  context: Deciding
+  /** The actions of all features on one kind of row. */
+  actionsOn: ActionsOn
   /** Refused members get 403 instead of 404. */
   isOpen?: boolean
 }
 
 /** The decisions of one transaction, on the membership and the rows that the transaction read or locked. */
-export function openGate<A extends Action>({ action, actor, context, actions, isOpen = false }: GateOptions): Gate<A> {
+export function openGate<A extends Action>({
+  action,
+  actor,
+  context,
+  actionsOn,
+  isOpen = false,
+}: GateOptions): Gate<A> {
   let asking: Asking | undefined
   const known = () => {
     if (asking) return asking
@@ -100,22 +116,9 @@ export function openGate<A extends Action>({ action, actor, context, actions, is
     },
     permitAlso: (other, row, field) => check(row, { of: other, field }),
     can: (other, row) => decideOn(other, known(), row) === 'allowed',
-    ready: (row) => isReady(action, row),
-    now: ({ name }, row) =>
-      listAllowed(
-        onKind(name),
-        known(),
-        row,
-      ),
+    ready: (row) => requireState((action as Action<unknown, unknown>).state, row),
+    now: ({ name }, row) => listAllowed(actionsOn(name), known(), row),
   }
-}
-
-function isReady(action: Action, row: unknown): boolean {
-  const state = (action as Action<unknown, unknown>).state?.(row)
-  if (state === undefined) return true
-  if (state === 'done') return false
-  if (state === 'gone') throw notFound()
-  throw new Problem(state.code, state.message, state.retryAfter === undefined ? {} : { retryAfter: state.retryAfter })
 }
 
 const decideOn = (action: Action, asking: Asking, row: unknown) =>
@@ -126,7 +129,7 @@ const idOf = (row: unknown): Uuid | null => (row as { id?: Uuid } | undefined)?.
 /** Decides on actions of kind `caller`. Records a refusal and throws Denied. */
 export async function permitCaller(
   action: Action,
-  { actor, context }: Pick<AuthedInput<unknown, unknown, unknown>, 'actor' | 'context'>,
+  { actor, context }: { actor: Caller; context: Deciding & Origin },
   refusals: Refusals,
 ): Promise<void> {
   const reason = decideOn(action, { ...actor, role: null }, undefined)
@@ -139,7 +142,7 @@ export async function permitCaller(
 
 /** Runs `work`; records its denials in the audit log before it rethrows them. */
 export async function recordingDenials<T>(
-  o: { refusals: Refusals; actor: { userId: Uuid }; context: Context; orgId: Uuid | null },
+  o: { refusals: Refusals; actor: { userId: Uuid }; context: Origin; orgId: Uuid | null },
   work: () => Promise<T>,
 ): Promise<T> {
   try {

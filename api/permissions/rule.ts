@@ -1,6 +1,6 @@
-import type { ProblemCode } from '../../lib/contract/problem.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
-import type { Role } from '../features/organizations/roles.ts'
+import type { Role } from '../../lib/contract/roles.ts'
+import type { State } from './state.ts'
 
 /** The caller. `role` is the role in the organization of the request; null for a non-member. */
 export interface Asking {
@@ -58,20 +58,6 @@ export interface Kind<K> {
   readonly row?: K
 }
 export const kind = <K>(name: string): Kind<K> => ({ name })
-
-/** Why the state of a row refuses an action, as the response says it. */
-export interface Refusal {
-  readonly code: ProblemCode
-  readonly message: string
-  /** Seconds. */
-  readonly retryAfter?: number
-}
-
-/**
- * Whether the state of the row lets the action change something; undefined if so. `done`: a repeat that succeeds and
- * changes nothing. `gone`: the row is not there for this action.
- */
-export type State<S> = (row: S) => Refusal | 'done' | 'gone' | undefined
 
 /**
  * One action of the permission service. `R` has the fields of a row that the rule needs, `S` those that its state needs;

@@ -1,9 +1,9 @@
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
-import { Problem } from '../../../lib/contract/problem.ts'
+import { notFound, Problem } from '../../../lib/contract/problem.ts'
 import type { HighlightRow } from '../../db/schema/highlights.ts'
-import { found, type Write } from '../../http/in-organization.ts'
-import type { Archive } from '../albums/commands.ts'
-import { refuseArchivedAlbum } from '../albums/policy.ts'
+import { found } from '../../requests/found.ts'
+import type { Write } from '../../requests/request.ts'
+import { type Archive, withArchive } from '../albums/policy.ts'
 import { findAlbum, findCaptions, findShown } from '../albums/queries.ts'
 import { eventActions } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
@@ -24,10 +24,10 @@ export async function createAlbumHighlight(
   given: NewHighlight,
   archive: Archive,
 ): Promise<CreatedHighlight> {
-  const { tx, orgId, actor, permit } = request
+  const { tx, orgId, actor, permit, ready } = request
   // Locked, so that the album is not archived, and keeps the media items, before the highlight has them.
   const album = permit(found(await findAlbum(tx, { orgId, id, callerId: actor.userId, lock: true })))
-  if (archive.isReadOnly) refuseArchivedAlbum(album)
+  ready(withArchive(album, archive))
   return record(request, given, id)
 }
 
@@ -39,7 +39,7 @@ export async function createEventHighlight(
 ): Promise<CreatedHighlight> {
   const { tx, orgId, actor, can } = request
   const event = found(await findEvent(tx, orgId, eventId))
-  if (!can(eventActions.read, event)) found(undefined)
+  if (!can(eventActions.read, event)) throw notFound()
   const album = found(await findShown(tx, { orgId, callerId: actor.userId, by: 'event', id: eventId }))
   return createAlbumHighlight(request, album.id, given, archive)
 }

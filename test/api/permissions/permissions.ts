@@ -6,10 +6,12 @@ import { sessionActions } from '../../../api/auth/policy.ts'
 import { organizationOf } from '../../../api/db/organization-of.ts'
 import { mediaActions, uploadActions } from '../../../api/features/media/policy.ts'
 import { findMedia } from '../../../api/features/media/queries.ts'
-import { cursors } from '../../../api/http/cursor.ts'
-import { found, inOrganization, WithStatus } from '../../../api/http/in-organization.ts'
+import { inOrganization } from '../../../api/http/in-organization.ts'
 import { route } from '../../../api/http/route.ts'
-import { pathId } from '../../../api/http/schemas.ts'
+import { cursors } from '../../../api/requests/cursor.ts'
+import { found } from '../../../api/requests/found.ts'
+import { WithStatus } from '../../../api/requests/request.ts'
+import { pathId } from '../../../api/requests/schemas.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
@@ -201,7 +203,7 @@ t.test('guard_tenant guards a new table', async (t) => {
 })
 
 const refusals = openRefusals({ db, log: quietLog() })
-const kit = inOrganization({ db, refusals, cursors: cursors('secret', systemClock) })
+const kit = inOrganization({ db, refusals, cursors: cursors('secret', systemClock), actionsOn: () => [] })
 const common = { tags: ['Test'], summary: 'For tests' }
 const One = z.object({ org_id: pathId('organization'), media_id: pathId('media') })
 const Shown = z.object({ id: z.string() })

@@ -1,16 +1,15 @@
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
-import { Problem } from '../../../../lib/contract/problem.ts'
+import { invalid, notFound, Problem } from '../../../../lib/contract/problem.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { CommentRow } from '../../../db/schema/comments.ts'
 import type { EventRow } from '../../../db/schema/events.ts'
-import { found, type Read, type Write } from '../../../http/in-organization.ts'
-import { invalid } from '../../../http/validate.ts'
-import { refuseArchived } from '../../events/policy.ts'
+import { found } from '../../../requests/found.ts'
+import type { Read, Write } from '../../../requests/request.ts'
 import { findEvent } from '../../events/queries.ts'
 import { type Comment, formatTarget, type Target, toComment } from './comment.ts'
 import { excerptOf, MOST_MENTIONS } from './mentions.ts'
 import { type Changes, type Edit, planEdit } from './plan.ts'
-import { type commentActions, isReply, requireEditable } from './policy.ts'
+import { type commentActions, isReply } from './policy.ts'
 import {
   editComment,
   type FoundComment,
@@ -68,11 +67,11 @@ export async function postComment(
   { eventId, target: named }: Place,
   given: Changes,
 ): Promise<Comment> {
-  const { tx, orgId, actor, permit, announce, audit } = request
+  const { tx, orgId, actor, permit, ready, announce, audit } = request
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
   const target = found(await findTarget(request, event, found(named), { lock: true }))
-  if (target.comment?.deletedAt) found(undefined)
-  refuseArchived(event)
+  if (target.comment?.deletedAt) throw notFound()
+  ready(event)
   if (target.comment && isReply(target.comment)) {
     throw invalid([{ field: 'path.action_id', issue: 'is a reply, which cannot be replied to' }])
   }
@@ -102,12 +101,11 @@ export async function changeComment(
   place: PlaceOfOne,
   changes: Changes,
 ): Promise<Comment> {
-  const { tx, permit, audit } = request
+  const { tx, permit, ready, audit } = request
   const { event, comment } = await lockComment(request, place)
   permit(comment)
   const target = found(await findTarget(request, event, { type: comment.targetType, id: comment.targetId }))
-  refuseArchived(event)
-  requireEditable(comment)
+  ready(comment)
   const mediaIds = await findAttachments(tx, comment.id)
   const edit = planEdit(changes, { ...comment, mediaIds })
   if (!edit.isChange) return show(request, event, comment.id, target)
@@ -129,9 +127,10 @@ export async function deleteComment(
   place: PlaceOfOne,
   reason: string | null,
 ): Promise<void> {
-  const { tx, actor, permit, audit } = request
+  const { tx, actor, permit, ready, audit } = request
   const { event, comment } = await lockComment(request, place)
   permit(comment)
+  ready(comment)
   await markDeleted(tx, comment.id, { by: actor.userId, reason })
   await audit('COMMENT_DELETE', comment, { event_id: formatId('event', event.id) })
 }
@@ -146,7 +145,8 @@ async function lockComment(
   const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
   const comment = found(await findComment(tx, { orgId, eventId, id, lock: 'update' }))
   const isThere = comment.deletedAt === null && (await isAbout(tx, comment, target))
-  return { event, comment: found(isThere ? comment : undefined) }
+  if (!isThere) throw notFound()
+  return { event, comment }
 }
 
 /** Also by the other half of a Live Photo: the comment may be older than the pairing. */

@@ -2,15 +2,15 @@ import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { originalKey } from '../../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
-import type { Read, Steps } from '../../../http/in-organization.ts'
-import { timestamp } from '../../../http/schemas.ts'
+import type { Read, Steps } from '../../../requests/request.ts'
+import { timestamp } from '../../../requests/schemas.ts'
 import { requireQuota } from '../../users/commands.ts'
 import { cleanFilename } from '../filename.ts'
 import type { mediaActions, uploadActions } from '../policy.ts'
 import { planUpload, rangesOf } from './plan.ts'
 import { abortUpload, findUpload, insertUpload, listChunks } from './queries.ts'
 import { tryReleaseStorage } from './release.ts'
-import { notOpen, permittedUpload, type UploadDeps } from './session.ts'
+import { permittedUpload, type UploadDeps } from './session.ts'
 import type { StartedUpload, StartUpload, Upload } from './upload.ts'
 
 const SIZE = 'body.file_size_bytes'
@@ -112,7 +112,7 @@ export async function endUpload(
 ): Promise<void> {
   const upload = await write(async (request) => {
     const session = await permittedUpload(request, uploadId, { lock: true })
-    if (session.state === 'merging' || session.state === 'completed') throw notOpen(session)
+    request.ready(session)
     await abortUpload(request.tx, session.id)
     return session
   })
