@@ -101,7 +101,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       async handle(request) {
         const withDeleted = request.query.include_deleted
         const thread = { ...(await openThread(request, placeOf(request.params))), withDeleted }
-        const { callerId: userId, type: targetType, eventId, ids } = thread
+        const { callerId: userId, type: targetType, eventId, ids, sees } = thread
         // Independent of each other, so that they leave together.
         const [listed, reactions] = await Promise.all([
           request.page(
@@ -109,7 +109,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
             (wanted) => listComments(request.tx, { ...thread, ...wanted }),
             (row) => toComment(row, thread),
           ),
-          findReactions(request.tx, { eventId, targetType, ids, userId }),
+          findReactions(request.tx, { eventId, targetType, ids, sees, userId }),
         ])
         return { ...listed, target: toThreadTarget(thread, reactions) }
       },
