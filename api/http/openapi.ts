@@ -5,8 +5,7 @@ import {
   type ZodOpenApiPathsObject,
   type ZodOpenApiResponseObject,
 } from 'zod-openapi'
-import { type Action, ruleOf } from '../permissions/actions.ts'
-import { saysOf } from '../permissions/rule.ts'
+import { type Action, saysOf } from '../permissions/rule.ts'
 import { BINARY, requestBody } from './openapi-bodies.ts'
 import { deprecation, HEADERS, headersOf, requestHeaders, successHeaders } from './openapi-headers.ts'
 import { linksOf } from './openapi-links.ts'
@@ -128,7 +127,7 @@ function operation(route: Route, routes: readonly Route[]): ZodOpenApiOperationO
 }
 
 /** The action of the operation, and the callers for whom it is allowed. */
-const permissionOf = (action: Action) => ({ action, allowed: saysOf(ruleOf(action).allow) })
+const permissionOf = ({ name, allow }: Action) => ({ action: name, allowed: saysOf(allow) })
 
 const EXAMPLE_META = { request_id: 'req_01j4p0f84wfhz8mpfz3mjs2qaf', timestamp: '2026-11-21T09:30:00.000Z' }
 const NOT_MODIFIED = 'Not modified: the client has the current response (If-None-Match)'

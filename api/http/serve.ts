@@ -2,12 +2,13 @@ import type { Request, RequestHandler, Response } from 'express'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Refusals } from '../audit/refusals.ts'
-import type { Actor } from '../auth/actor.ts'
 import type { Database } from '../db/db.ts'
-import type { Bodies } from '../limits/bodies.ts'
 import { type Limits, limitOf } from '../limits/limits.ts'
-import { ruleOf } from '../permissions/actions.ts'
 import { permitCaller } from '../permissions/permit.ts'
+import type { Actor } from '../requests/actor.ts'
+import type { BytesBody, MultipartBody, RawReply } from '../requests/bytes.ts'
+import type { Context } from '../requests/context.ts'
+import type { Bodies } from './bodies.ts'
 import { readBytes, type Streamed } from './bytes-body.ts'
 import { type Attempt, beginAttempt, hashOf, idempotencyKeyOf, requireSameBody, type Stored } from './idempotency.ts'
 import { readJson } from './json-body.ts'
@@ -15,16 +16,7 @@ import { readForm } from './multipart.ts'
 import { problemsOf } from './openapi-problems.ts'
 import { contextOf, stateOf } from './request.ts'
 import { DEPRECATION, render, sendRaw, sendReply, sendStored } from './respond.ts'
-import {
-  type AuthedInput,
-  type BytesBody,
-  type Context,
-  type MultipartBody,
-  type RawReply,
-  type Reply,
-  type Route,
-  takesIdempotencyKey,
-} from './route.ts'
+import { type AuthedInput, type Reply, type Route, takesIdempotencyKey } from './route.ts'
 import { type Checked, checkFields, checkInput, checkParams } from './validate.ts'
 
 export interface ServeOptions {
@@ -92,7 +84,7 @@ async function requireRight(
   options: ServeOptions,
   { req, res, actor }: { req: Request; res: Response; actor: Actor },
 ): Promise<void> {
-  if (!route.action || ruleOf(route.action).on !== 'caller') return
+  if (route.action?.on !== 'caller') return
   const context = contextOf(req, res, async () => {})
   await permitCaller(route.action, { actor, context }, options.refusals).catch((error: unknown) => {
     throw declared(route, options, res, error)
@@ -208,7 +200,7 @@ function inputOf({ req, res, actor, input }: Run, remember: Context['remember'])
 /** A success without a permission decision is a bug: the handler never called `permit`. */
 function requireDecision(route: Route, options: ServeOptions, res: Response): void {
   if (route.public || stateOf(res).isDecided) return
-  const error = new Error(`${route.operationId} succeeded without a decision on ${route.action}`)
+  const error = new Error(`${route.operationId} succeeded without a decision on ${route.action?.name}`)
   if (options.checkResponses) throw error
   stateOf(res).log.error({ err: error }, 'no decision of the permission service')
 }

@@ -1,6 +1,7 @@
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { sessionActions } from '../../../api/auth/policy.ts'
 import { type Route, route } from '../../../api/http/route.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -10,7 +11,7 @@ const common = {
   tags: ['Test'],
   summary: 'For tests',
   operationId: 'test',
-  action: 'session.end_all' as const,
+  action: sessionActions.endAll,
   status: 204 as const,
   method: 'put' as const,
 }

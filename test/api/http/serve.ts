@@ -1,5 +1,6 @@
 import t from 'tap'
 import * as z from 'zod'
+import { sessionActions } from '../../../api/auth/policy.ts'
 import { publicRoute, type Route, route } from '../../../api/http/route.ts'
 import {
   bodyId,
@@ -11,7 +12,7 @@ import {
   text,
   timestamp,
   wholeNumber,
-} from '../../../api/http/schemas.ts'
+} from '../../../api/requests/schemas.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { StoreError } from '../../../lib/runtime/object-store/object-store.ts'
@@ -22,7 +23,7 @@ import { noDatabase, PEOPLE, serveRoutes } from '../../support/serve.ts'
 const Thing = z.object({ media_id: outputId('media'), title: z.string(), created_at: outputTime() })
 const id = newUuid()
 const thing = { media_id: formatId('media', id), title: 'A day out', created_at: timestamp(new Date(0)) }
-const common = { tags: ['Test'], summary: 'For tests', operationId: 'test', action: 'session.end_all' as const }
+const common = { tags: ['Test'], summary: 'For tests', operationId: 'test', action: sessionActions.endAll }
 const thrown: Record<string, () => unknown> = {
   problem: () =>
     new Problem('CONFLICT', 'Already there', { details: [{ field: 'body.title', issue: 'is taken' }], retryAfter: 7 }),

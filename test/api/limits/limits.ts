@@ -3,8 +3,9 @@ import { connect } from 'node:net'
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
+import { sessionActions } from '../../../api/auth/policy.ts'
+import { openBodies } from '../../../api/http/bodies.ts'
 import { publicRoute, type Route, route } from '../../../api/http/route.ts'
-import { openBodies } from '../../../api/limits/bodies.ts'
 import { openLimits } from '../../../api/limits/limits.ts'
 import { openSharedCounters } from '../../../api/limits/queries.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
@@ -19,7 +20,7 @@ const database = await testDatabase(t)
 const signals = new EventEmitter()
 let handled = 0
 
-const common = { tags: ['Test'], summary: 'For tests', status: 204 as const, action: 'session.end_all' as const }
+const common = { tags: ['Test'], summary: 'For tests', status: 204 as const, action: sessionActions.endAll }
 const done = async () => {
   handled += 1
   return { data: null }

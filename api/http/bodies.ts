@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem } from '../../lib/contract/problem.ts'
-import { hasBody } from '../http/json-body.ts'
-import type { BodyKind } from '../http/route.ts'
-import { openSlots, type Slots } from './slots.ts'
+import { openSlots, type Slots } from '../limits/slots.ts'
+import type { BodyKind } from '../requests/bytes.ts'
+import { hasBody } from './json-body.ts'
 
 /** Bounds the bodies read at the same time and refuses further ones, so that the process stays in its memory limit. */
 export interface Bodies {
