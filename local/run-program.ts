@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { ApiConfig } from '../api/config.ts'
 import { openDatabase } from '../api/db/db.ts'
 import { type RunningApi, startApi } from '../api/server.ts'
-import { WorkerConfig } from '../api/worker/config.ts'
 import { type RunningWorker, startWorker } from '../api/worker/worker.ts'
+import { FEATURE_WORKERS, FullWorkerConfig } from '../api/worker-features.ts'
 import { systemClock } from '../lib/runtime/clock.ts'
 import { loadConfig } from '../lib/runtime/config.ts'
 import { openEventBus } from '../lib/runtime/event-bus/open.ts'
@@ -82,7 +82,7 @@ export async function runApi({ parts, logs, onStop }: Host): Promise<RunningApi 
 
 /** Starts the worker as `api/worker/main.ts` does, on the given cluster. */
 export async function runWorker({ parts, logs, onStop }: Host, cluster: LocalCluster): Promise<RunningWorker> {
-  const config = loadConfig(WorkerConfig, workerEnvironment(parts))
+  const config = loadConfig(FullWorkerConfig, workerEnvironment(parts))
   const log = logs.of('worker')
   const store = await openObjectStore(config)
   onStop('object store of the worker', () => store.close())
@@ -96,7 +96,16 @@ export async function runWorker({ parts, logs, onStop }: Host, cluster: LocalClu
     log,
   })
   onStop('database of the worker', () => db.close())
-  const worker = await startWorker({ config, db, store, bus, cluster, log, clock: systemClock })
+  const worker = await startWorker({
+    config,
+    features: FEATURE_WORKERS,
+    db,
+    store,
+    bus,
+    cluster,
+    log,
+    clock: systemClock,
+  })
   onStop('worker', () => worker.close())
   return worker
 }

@@ -46,7 +46,7 @@ export interface AuditEntry {
   resourceId: Uuid | null
   result: 'success' | 'failure' | 'denied'
   /** The request; null without one. */
-  context: Pick<Context, 'requestId' | 'ip' | 'userAgent'> | null
+  context: Pick<Context, 'requestId' | 'clientRequestId' | 'ip' | 'userAgent'> | null
   details?: AuditDetails
 }
 
@@ -61,6 +61,7 @@ export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<void> {
     ipAddress: context?.ip ?? null,
     userAgent: context?.userAgent ?? null,
     requestId: context?.requestId ?? null,
+    clientRequestId: context?.clientRequestId ?? null,
     details: details ?? {},
   })
 }
@@ -76,5 +77,6 @@ const PLACEHOLDERS = {
   ipAddress: sql.placeholder('ipAddress'),
   userAgent: sql.placeholder('userAgent'),
   requestId: sql.placeholder('requestId'),
+  clientRequestId: sql.placeholder('clientRequestId'),
   details: sql.placeholder('details'),
 }

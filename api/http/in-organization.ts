@@ -9,8 +9,8 @@ import type { Database, Tx } from '../db/db.ts'
 import { type OrganizationLookup, organizationOf } from '../db/organization-of.ts'
 import { findMembership, type Member } from '../features/organizations/queries.ts'
 import { appendEvent } from '../outbox.ts'
-import type { Action, MemberFor } from '../permissions/actions.ts'
 import { openGate, type Permit, recordingDenials } from '../permissions/permit.ts'
+import type { Action, MemberFor } from '../permissions/rule.ts'
 import type { Cursors } from './cursor.ts'
 import { type Page, pageOf } from './page.ts'
 import {
@@ -108,7 +108,7 @@ export const changesOf = (
     await insertAudit(tx, { ...who, action, resourceId: row.id, result: 'success', ...given })
   },
 })
-type ChangeContext = Pick<Context, 'requestId' | 'ip' | 'userAgent' | 'traceparent'>
+type ChangeContext = Pick<Context, 'requestId' | 'clientRequestId' | 'ip' | 'userAgent' | 'traceparent'>
 
 type Shape = z.ZodObject | undefined
 type Maybe = z.ZodType | undefined

@@ -6,11 +6,13 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { Actor } from '../auth/actor.ts'
 import type { Tx } from '../db/db.ts'
 import type { LimitClass } from '../limits/classes.ts'
-import type { Action } from '../permissions/actions.ts'
+import type { Action } from '../permissions/rule.ts'
 
 /** What every handler knows about its request. */
 export interface Context {
   requestId: string
+  /** What the client calls its request, if that has the form of an id. Never an id of this server's. */
+  clientRequestId: string | null
   /** Client address, according to the configured number of trusted proxies. */
   ip: string
   userAgent: string | null
@@ -101,7 +103,7 @@ interface Common {
   atRoot?: boolean
   /** The class of rate limits that this operation counts against; `general` otherwise. */
   limit?: LimitClass
-  /** The action that the permission service decides on (api/permissions/actions.ts). Public operations have none. */
+  /** The action that the permission service decides on, of the feature's `policy.ts`. Public operations have none. */
   action?: Action
 }
 

@@ -7,7 +7,6 @@ import type { Actor } from '../auth/actor.ts'
 import type { Database } from '../db/db.ts'
 import type { Bodies } from '../limits/bodies.ts'
 import { type Limits, limitOf } from '../limits/limits.ts'
-import { ruleOf } from '../permissions/actions.ts'
 import { permitCaller } from '../permissions/permit.ts'
 import { type Admissions, openAdmissions } from './admission.ts'
 import { readBytes, type Streamed } from './bytes-body.ts'
@@ -97,7 +96,7 @@ async function requireRight(
   options: ServeOptions,
   { req, res, actor }: { req: Request; res: Response; actor: Actor },
 ): Promise<void> {
-  if (!route.action || ruleOf(route.action).on !== 'caller') return
+  if (route.action?.on !== 'caller') return
   const context = contextOf(req, res, async () => {})
   await permitCaller(route.action, { actor, context }, options.refusals).catch((error: unknown) => {
     throw declared(route, options, res, error)
@@ -237,7 +236,7 @@ function inputOf({ req, res, actor, input }: Run, remember: Context['remember'])
 /** A success without a permission decision is a bug: the handler never called `permit`. */
 function requireDecision(route: Route, options: ServeOptions, res: Response): void {
   if (route.public || stateOf(res).isDecided) return
-  const error = new Error(`${route.operationId} succeeded without a decision on ${route.action}`)
+  const error = new Error(`${route.operationId} succeeded without a decision on ${route.action?.name}`)
   if (options.checkResponses) throw error
   stateOf(res).log.error({ err: error }, 'no decision of the permission service')
 }

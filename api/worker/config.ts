@@ -3,7 +3,7 @@ import { int } from '../../lib/runtime/config.ts'
 import { BusConfig } from '../../lib/runtime/event-bus/open.ts'
 import { StoreConfig } from '../../lib/runtime/object-store/open.ts'
 
-/** The environment of the worker. */
+/** The environment of the worker, without what its features need. */
 export const WorkerConfig = BusConfig.extend({
   ...StoreConfig.shape,
   HOST: z.string().default('0.0.0.0'),
@@ -14,26 +14,17 @@ export const WorkerConfig = BusConfig.extend({
   NAMESPACE: z
     .string()
     .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be the name of a namespace')
-    .describe('Where the worker creates TranscodeJobs'),
+    .describe('Where the worker creates custom resources'),
   POLL_MS: int(50, 60_000).default(1000),
   LEASE_SECONDS: int(1, 600).default(30).describe('How long a worker leases an event'),
   SWEEP_SECONDS: int(1, 3600).default(120),
-  SWEEP_IDLE_SECONDS: int(0, 3600).default(30).describe('The sweep skips media items that changed within this time'),
-  MAX_CONVERSIONS_PER_ORGANIZATION: int(1, 10_000)
-    .default(8)
-    .describe('How many videos of one organization may have a TranscodeJob at a time; the others wait in Postgres'),
-  MAX_FILMS_PER_ORGANIZATION: int(1, 10_000)
-    .default(4)
-    .describe('How many films of one organization may have a HighlightRender at a time; the others wait in Postgres'),
-  MAX_BACKFILL_BATCHES_PER_ORGANIZATION: int(1, 10_000)
-    .default(2)
-    .describe('How many backfill batches of images may have a TranscodeJob at a time, per organization'),
+  SWEEP_IDLE_SECONDS: int(0, 3600).default(30).describe('The sweep skips rows that changed within this time'),
   STUCK_MARGIN_SECONDS: int(0, 604_800)
     .default(86_400)
-    .describe('How long a TranscodeJob may wait for a node, in addition to the time of its attempts'),
+    .describe('How long a custom resource may wait for a node, in addition to the time of its attempts'),
   GIVE_UP_SECONDS: int(0, 2_592_000)
     .default(259_200)
-    .describe('An admitted video or film fails when the worker cannot create its custom resource within this time'),
+    .describe('A row with a slot fails when the worker cannot create its custom resource within this time'),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   KEEPSAKE_FAILPOINT: z.string().optional(),
 })

@@ -1,57 +1,54 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import type { EventType } from '../../lib/contract/events.ts'
-import type { Database } from '../db/db.ts'
-import { FILMS } from '../features/highlights/render/admission-queries.ts'
-import { oldestFilmPurgeSeconds } from '../features/highlights/render/queries.ts'
-import { VIDEOS } from '../features/media/conversion/admission-queries.ts'
-import type { BatchPriority } from '../features/media/conversion/batch-plan.ts'
-import { IMAGES } from '../features/media/conversion/batch-queries.ts'
-import type { Repair } from '../features/media/conversion/sweep-plan.ts'
-import { oldestPurgeSeconds } from '../features/media/deletion/purge-queries.ts'
-import { countWaiting } from './admission-queries.ts'
+import type { Database, Tx } from '../db/db.ts'
 import { measureOutbox } from './queries.ts'
 import type { RelayStep } from './relay.ts'
+
+/** A number that is read from Postgres at every scrape. */
+export interface GaugeOfRows {
+  name: string
+  help: string
+  read(tx: Tx): Promise<number>
+}
+
+/** Makes a counter and returns what adds to it. */
+export type CounterOf = (o: {
+  name: string
+  help: string
+  labels?: readonly string[]
+}) => (n: number, labels?: Record<string, string>) => void
 
 export interface WorkerMetrics {
   onPublished(type: EventType): void
   onFailed(type: string, step: RelayStep): void
   onProjected(kind: string, state: string): void
-  onRepaired(kind: string, repair: Repair): void
-  onBatched(priority: BatchPriority, images: number): void
-  onPurged(mediaItems: number): void
+  onRepaired(kind: string, repair: string): void
   onObjectsDeleted(objects: number): void
   onPurgeFailed(): void
   onSwept(): void
+  counterOf: CounterOf
+  /** Shows more gauges. All are read in one transaction. */
+  showRows(gauges: readonly GaugeOfRows[]): void
+  /** Every scrape calls `waiting`, which counts the resources of a kind whose state is not recorded yet. */
+  showWaiting(kind: string, waiting: () => number): void
   /** Prometheus' text format. */
   text(): Promise<{ contentType: string; body: string }>
 }
 
-const UNKNOWN = {
-  unpublished: Number.NaN,
-  oldestSeconds: Number.NaN,
-  conversionsWaiting: Number.NaN,
-  filmsWaiting: Number.NaN,
-  imagesWaiting: Number.NaN,
-  oldestPurgeSeconds: Number.NaN,
-  oldestFilmPurgeSeconds: Number.NaN,
-}
-
-/** Every scrape calls `waiting`, which counts the resources of each kind whose state is not recorded yet. */
-export function openWorkerMetrics(db: Database, waiting: () => Readonly<Record<string, number>>): WorkerMetrics {
+export function openWorkerMetrics(db: Database): WorkerMetrics {
   const register = new Registry()
   collectDefaultMetrics({ register })
   const registers = [register]
+  const rows: GaugeOfRows[] = []
+  const waitingOf = new Map<string, () => number>()
   // A scrape collects these gauges at the same moment, so they share one read; none shows data of an earlier scrape.
   const backlog = sharedWhilePending(() =>
     db
-      .read({}, async (tx) => ({
-        ...(await measureOutbox(tx)),
-        conversionsWaiting: await countWaiting(tx, VIDEOS),
-        filmsWaiting: await countWaiting(tx, FILMS),
-        imagesWaiting: await countWaiting(tx, IMAGES),
-        oldestPurgeSeconds: await oldestPurgeSeconds(tx),
-        oldestFilmPurgeSeconds: await oldestFilmPurgeSeconds(tx),
-      }))
+      .read({}, async (tx) => {
+        const numbers = new Map<string, number>()
+        for (const { name, read } of rows) numbers.set(name, await read(tx))
+        return { ...(await measureOutbox(tx)), numbers }
+      })
       .catch(() => UNKNOWN),
   )
   new Gauge({
@@ -70,53 +67,21 @@ export function openWorkerMetrics(db: Database, waiting: () => Readonly<Record<s
       this.set((await backlog()).unpublished)
     },
   })
-  new Gauge({
-    name: 'conversions_waiting',
-    help: 'Videos that wait for a slot of their organization; NaN when the database does not answer',
-    registers,
-    async collect() {
-      this.set((await backlog()).conversionsWaiting)
-    },
-  })
-  new Gauge({
-    name: 'films_waiting',
-    help: 'Films that wait for a slot of their organization; NaN when the database does not answer',
-    registers,
-    async collect() {
-      this.set((await backlog()).filmsWaiting)
-    },
-  })
-  new Gauge({
-    name: 'images_waiting',
-    help: 'Images that wait for a batch of their organization; NaN when the database does not answer',
-    registers,
-    async collect() {
-      this.set((await backlog()).imagesWaiting)
-    },
-  })
-  new Gauge({
-    name: 'purge_oldest_due_seconds',
-    help: 'How long the purge of the oldest deleted media item has been due; 0 when none is, NaN when the database does not answer',
-    registers,
-    async collect() {
-      this.set((await backlog()).oldestPurgeSeconds)
-    },
-  })
-  new Gauge({
-    name: 'film_purge_oldest_due_seconds',
-    help: 'How long the purge of the oldest deleted or withdrawn film has been due; 0 when none is, NaN when the database does not answer',
-    registers,
-    async collect() {
-      this.set((await backlog()).oldestFilmPurgeSeconds)
-    },
-  })
+  const showRow = (gauge: GaugeOfRows) => {
+    rows.push(gauge)
+    const { name, help } = gauge
+    const collect = async function (this: Gauge) {
+      this.set((await backlog()).numbers.get(name) ?? Number.NaN)
+    }
+    new Gauge({ name, help, registers, collect })
+  }
   new Gauge({
     name: 'projector_waiting',
     help: 'Resources whose state is not recorded yet',
     labelNames: ['kind'],
     registers,
     collect() {
-      for (const [kind, resources] of Object.entries(waiting())) this.set({ kind }, resources)
+      for (const [kind, waiting] of waitingOf) this.set({ kind }, waiting())
     },
   })
   const published = new Counter({
@@ -139,23 +104,10 @@ export function openWorkerMetrics(db: Database, waiting: () => Readonly<Record<s
   })
   const repaired = new Counter({
     name: 'sweep_repaired_total',
-    help: 'Conversions and renders that the sweep had to repair; more than a few mean regular losses',
+    help: 'Runs that the sweep had to repair; more than a few mean regular losses',
     labelNames: ['kind', 'repair'],
     registers,
   })
-  const batches = new Counter({
-    name: 'image_batches_total',
-    help: 'Batches of images formed',
-    labelNames: ['priority'],
-    registers,
-  })
-  const batched = new Counter({
-    name: 'batched_images_total',
-    help: 'Images put into a batch; one whose batch failed as a whole counts again',
-    labelNames: ['priority'],
-    registers,
-  })
-  const purged = new Counter({ name: 'purged_media_total', help: 'Deleted media items purged', registers })
   const purgedObjects = new Counter({
     name: 'purged_objects_total',
     help: 'Objects deleted by purges, with their versions, delete markers and open uploads',
@@ -163,7 +115,7 @@ export function openWorkerMetrics(db: Database, waiting: () => Readonly<Record<s
   })
   const purgeFailed = new Counter({
     name: 'purge_failed_total',
-    help: 'Failed attempts to purge a media item, or to look at its prefix again',
+    help: 'Failed attempts to purge what was deleted, or to look at its prefix again',
     registers,
   })
   const swept = new Gauge({
@@ -176,17 +128,20 @@ export function openWorkerMetrics(db: Database, waiting: () => Readonly<Record<s
     onFailed: (type, step) => failed.inc({ type, step }),
     onProjected: (kind, state) => projected.inc({ kind, state }),
     onRepaired: (kind, repair) => repaired.inc({ kind, repair }),
-    onBatched: (priority, images) => {
-      batches.inc({ priority })
-      batched.inc({ priority }, images)
-    },
-    onPurged: (mediaItems) => purged.inc(mediaItems),
     onObjectsDeleted: (objects) => purgedObjects.inc(objects),
     onPurgeFailed: () => purgeFailed.inc(),
     onSwept: () => swept.setToCurrentTime(),
+    counterOf({ labels = [], ...o }) {
+      const counter = new Counter({ ...o, labelNames: [...labels], registers })
+      return (n, of = {}) => counter.inc(of, n)
+    },
+    showRows: (gauges) => gauges.forEach(showRow),
+    showWaiting: (kind, waiting) => void waitingOf.set(kind, waiting),
     text: async () => ({ body: await register.metrics(), contentType: register.contentType }),
   }
 }
+
+const UNKNOWN = { unpublished: Number.NaN, oldestSeconds: Number.NaN, numbers: new Map<string, number>() }
 
 /** Callers share a pending answer. */
 function sharedWhilePending<T>(ask: () => Promise<T>): () => Promise<T> {

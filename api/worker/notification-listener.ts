@@ -6,20 +6,13 @@ export interface NotificationListener {
   close(): Promise<void>
 }
 
-/**
- * `outbox`: an event was appended. `conversions`: a slot became free, or a video waits for one again. `images`: a batch
- * may be over, or an image waits again. `films`: a slot for films became free. The payload of the latter three is the
- * organization. `restored`: a media item whose
- * conversion was not over came back from the trash; the payload is its id.
- */
-const CHANNELS = ['outbox', 'conversions', 'images', 'films', 'restored'] as const
-
 /** Receives the payload of a notification, or nothing when notifications may have been missed. */
 export type OnNotify = (payload?: string) => void
 
 export interface ListenOptions {
   url: string
-  channels: { [C in (typeof CHANNELS)[number]]?: OnNotify }
+  /** By name, which is part of a statement. */
+  channels: Readonly<Record<string, OnNotify>>
   log: Log
 }
 
@@ -42,10 +35,10 @@ export function listenForNotifications(o: ListenOptions): NotificationListener {
     client = mine
     const ended = new Promise<void>((resolve) => void mine.once('end', resolve))
     mine.on('error', (error) => o.log.warn({ err: error }, 'notifications interrupted'))
-    mine.on('notification', ({ channel, payload }) => o.channels[channel as (typeof CHANNELS)[number]]?.(payload))
+    mine.on('notification', ({ channel, payload }) => o.channels[channel]?.(payload))
     try {
       await mine.connect()
-      const channels = CHANNELS.filter((channel) => o.channels[channel])
+      const channels = Object.keys(o.channels)
       await mine.query(channels.map((channel) => `listen ${channel}`).join('; '))
       for (const channel of channels) o.channels[channel]?.()
       if (!stopped.signal.aborted) await ended

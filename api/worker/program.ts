@@ -7,10 +7,10 @@ import { lifecycle } from '../../lib/runtime/lifecycle.ts'
 import { openLog } from '../../lib/runtime/log.ts'
 import { openObjectStore } from '../../lib/runtime/object-store/open.ts'
 import { openDatabase } from '../db/db.ts'
-import { WorkerConfig } from './config.ts'
+import { FEATURE_WORKERS, FullWorkerConfig } from '../worker-features.ts'
 import { startWorker } from './worker.ts'
 
-const config = loadConfig(WorkerConfig)
+const config = loadConfig(FullWorkerConfig)
 armFailpoint(config.KEEPSAKE_FAILPOINT)
 const log = openLog({ program: 'worker', level: config.LOG_LEVEL })
 const life = lifecycle(log, { deadlineMs: 60_000, exit: true })
@@ -29,5 +29,14 @@ const bus = openEventBus(config, log)
 life.onStop('event bus', () => bus.close())
 const cluster = openKubeCluster({ log })
 life.onStop('cluster', () => cluster.close())
-const worker = await startWorker({ config, db, store, bus, cluster, log, clock: systemClock })
+const worker = await startWorker({
+  config,
+  features: FEATURE_WORKERS,
+  db,
+  store,
+  bus,
+  cluster,
+  log,
+  clock: systemClock,
+})
 life.onStop('worker', () => worker.close())

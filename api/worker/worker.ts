@@ -1,6 +1,4 @@
 import type { RequestListener } from 'node:http'
-import { HIGHLIGHT_RENDERS } from '../../crds/highlight-render.ts'
-import { TRANSCODE_JOBS } from '../../crds/transcode-job.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import type { EventBus } from '../../lib/runtime/event-bus/event-bus.ts'
@@ -8,31 +6,22 @@ import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../db/db.ts'
-import { startFilmAdmission } from '../features/highlights/render/admission.ts'
-import { followRenders, type RenderFollower } from '../features/highlights/render/project.ts'
-import { purgeFilms } from '../features/highlights/render/purge.ts'
-import { highlightReactions } from '../features/highlights/render/reactions.ts'
-import { sweepRenders } from '../features/highlights/render/sweep.ts'
-import { startVideoAdmission } from '../features/media/conversion/admission.ts'
-import { startBatches } from '../features/media/conversion/batches.ts'
-import { type ConversionFollower, followConversions } from '../features/media/conversion/project.ts'
-import { conversionReactions } from '../features/media/conversion/reactions.ts'
-import { repairConversion, type SweepOptions, sweepConversions } from '../features/media/conversion/sweep.ts'
-import { purgeDue, sweepPurged } from '../features/media/deletion/purge.ts'
-import { pairLeftHalves } from '../features/media/pair-left.ts'
 import { probes } from '../health/probes.ts'
 import { readiness } from '../health/readiness.ts'
 import { cleanUp } from './clean-up.ts'
 import type { WorkerConfig } from './config.ts'
+import type { ClusterSeen, FeatureWorker, FeatureWorkerDeps, RepairOptions, WorkedKind } from './feature-worker.ts'
 import { openWorkerMetrics, type WorkerMetrics } from './metrics.ts'
-import { listenForNotifications } from './notification-listener.ts'
+import { listenForNotifications, type OnNotify } from './notification-listener.ts'
 import { runReactions } from './reactions.ts'
 import { startRelay } from './relay.ts'
 import { type SideServer, serveAside } from './side-server.ts'
 import { type SweepTask, startSweep } from './sweep.ts'
 
-export interface WorkerParts {
-  config: WorkerConfig
+export interface WorkerParts<C extends WorkerConfig = WorkerConfig> {
+  config: C
+  /** Get the same configuration, of which each reads its own part. */
+  features: readonly ((deps: FeatureWorkerDeps<C>) => FeatureWorker)[]
   /** Connected as keepsake_worker. */
   db: Database
   store: ObjectStore
@@ -50,14 +39,10 @@ export interface RunningWorker {
 }
 
 /** Starts all parts of the worker. Any number of workers may run at once; one that dies loses nothing. */
-export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
+export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>): Promise<RunningWorker> {
   const { config, db, log } = parts
   const state = readiness(db)
-  let followers: { projector: ConversionFollower; renders: RenderFollower } | undefined
-  const metrics = openWorkerMetrics(db, () => ({
-    [TRANSCODE_JOBS.kind]: followers?.projector.waiting() ?? 0,
-    [HIGHLIGHT_RENDERS.kind]: followers?.renders.waiting() ?? 0,
-  }))
+  const metrics = openWorkerMetrics(db)
   // The parts that can fail start first: a port in use must not leave loops running.
   const health = await serveAside(probes(state.ready, log), config.HOST, config.HEALTH_PORT)
   let metricsServer: SideServer
@@ -69,55 +54,42 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
   }
 
   const deps = { ...parts, namespace: config.NAMESPACE, ...metrics }
-  followers = { projector: followConversions(deps), renders: followRenders(deps) }
-  const { projector, renders } = followers
-  const admission = startVideoAdmission(deps, { maxPerOrganization: config.MAX_CONVERSIONS_PER_ORGANIZATION })
-  const films = startFilmAdmission(deps, { maxPerOrganization: config.MAX_FILMS_PER_ORGANIZATION })
-  const batches = startBatches(deps, {
-    interactive: config.MAX_CONVERSIONS_PER_ORGANIZATION,
-    backfill: config.MAX_BACKFILL_BATCHES_PER_ORGANIZATION,
-  })
-  const relay = startRelay(
-    {
-      ...deps,
-      react: runReactions([
-        conversionReactions({ ...deps, admission, batches }),
-        highlightReactions({ ...deps, films }),
-      ]),
-    },
-    { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS },
-  )
-  const channels = {
-    outbox: () => relay.wake(),
-    conversions: (orgId?: string) => admission.wake(orgId as Uuid | undefined),
-    images: (orgId?: string) => batches.wake(orgId as Uuid | undefined),
-    films: (orgId?: string) => films.wake(orgId as Uuid | undefined),
-    restored: (id?: string) => id && restored.repair(id as Uuid),
-  }
-  const optionsFor = (idleSeconds: number): SweepOptions => ({
+  const features = parts.features.map((feature) => feature(deps))
+  metrics.showRows(features.flatMap(({ gauges = [] }) => gauges))
+  const kinds = followAll(features.flatMap((feature) => feature.kinds ?? []))
+  for (const { kind, seen } of kinds) metrics.showWaiting(kind.kind, seen.follower.waiting)
+  const react = runReactions(features.flatMap(({ reactions = {} }) => reactions))
+  const relay = startRelay({ ...deps, react }, { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS })
+  const optionsFor = (idleSeconds: number): RepairOptions => ({
     idleSeconds,
     marginSeconds: config.STUCK_MARGIN_SECONDS,
     giveUpSeconds: config.GIVE_UP_SECONDS,
   })
-  const swept = { ...deps, projector, renders, admission, batches, films }
-  const restored = repairs(swept, optionsFor(0))
   const sweep = startSweep({
     log,
-    tasks: sweepTasks(swept, optionsFor),
+    tasks: [
+      ...kinds.map(({ kind, seen }): SweepTask => {
+        return { name: kind.name, run: (idle, signal) => kind.sweep(seen, optionsFor(idle), signal) }
+      }),
+      ...features.flatMap(({ tasks = [] }) => tasks),
+      { name: 'clean-up', run: (_, signal) => cleanUp(db, signal) },
+    ],
     sweepSeconds: config.SWEEP_SECONDS,
     idleSeconds: config.SWEEP_IDLE_SECONDS,
-    synced: Promise.all([projector.reflection.synced(), renders.reflection.synced()]),
+    synced: Promise.all(kinds.map(({ seen }) => seen.follower.reflection.synced())),
     onSwept: metrics.onSwept,
   })
+  const repairs = repairsOf(kinds, optionsFor(0), log)
+  const channels = Object.assign({ outbox: relay.wake }, ...features.map((f) => f.channels), repairs.channels)
   const listener = listenForNotifications({ url: config.DATABASE_URL, channels, log })
   log.info({ healthUrl: health.url, metricsUrl: metricsServer.url, namespace: config.NAMESPACE }, 'working')
 
   async function close(): Promise<void> {
     state.drain()
-    await Promise.all([listener.close(), sweep.stop(), restored.settled()])
+    await Promise.all([listener.close(), sweep.stop(), repairs.settled()])
     await relay.stop()
-    await Promise.all([admission.stop(), batches.stop(), films.stop()])
-    await Promise.all([projector.stop(), renders.stop()])
+    await Promise.all(features.map((feature) => feature.stop?.()))
+    await Promise.all(kinds.map(({ seen }) => seen.follower.stop()))
     await Promise.all([health.close(), metricsServer.close()])
   }
   let closed: Promise<void> | undefined
@@ -131,6 +103,15 @@ export async function startWorker(parts: WorkerParts): Promise<RunningWorker> {
   }
 }
 
+type Followed = ReturnType<typeof followAll>[number]
+
+/** Every kind sees the resources of all, which wait for the same nodes. */
+function followAll(kinds: readonly WorkedKind[]) {
+  const followers = kinds.map((kind) => ({ kind, follower: kind.follow() }))
+  const queue = () => followers.flatMap(({ follower }) => follower.reflection.list())
+  return followers.map(({ kind, follower }) => ({ kind, seen: { follower, queue } satisfies ClusterSeen }))
+}
+
 const metricsListener =
   (metrics: WorkerMetrics): RequestListener =>
   (req, res) => {
@@ -141,38 +122,20 @@ const metricsListener =
     )
   }
 
-/** By then no API of the version before runs any more. */
-const UPGRADE_MS = 15 * 60_000
-
-type SweepParts = Parameters<typeof sweepConversions>[0] &
-  Parameters<typeof sweepRenders>[0] &
-  Parameters<typeof purgeDue>[0]
-
-/** What one sweep does, in this order. */
-function sweepTasks(parts: SweepParts, optionsFor: (idleSeconds: number) => SweepOptions): SweepTask[] {
-  const startedAt = performance.now()
-  const isUpgrading = () => performance.now() - startedAt < UPGRADE_MS
-  return [
-    { name: 'conversions', run: (idleSeconds, signal) => sweepConversions(parts, optionsFor(idleSeconds), signal) },
-    { name: 'renders', run: (idleSeconds, signal) => sweepRenders(parts, optionsFor(idleSeconds), signal) },
-    { name: 'pairs', run: async (_, signal) => isUpgrading() && pairLeftHalves(parts.db, signal) },
-    { name: 'clean-up', run: (_, signal) => cleanUp(parts, signal) },
-    { name: 'purge', run: (_, signal) => purgeDue(parts, { signal }) },
-    { name: 'films', run: (_, signal) => purgeFilms(parts, { signal }) },
-    { name: 'purged', run: (_, signal) => sweepPurged(parts, { signal }) },
-  ]
-}
-
-/** Looks at conversions now whose media items came back from the trash. The sweep is the backstop for missed ones. */
-function repairs(deps: Parameters<typeof repairConversion>[0], options: SweepOptions) {
+/** Looks at single rows as soon as a notification names them. The sweep is the backstop for missed ones. */
+function repairsOf(kinds: readonly Followed[], options: RepairOptions, log: Log) {
   const running = new Set<Promise<void>>()
-  return {
-    repair(id: Uuid): void {
-      const work = repairConversion(deps, options, id)
-        .catch((error: unknown) => deps.log.warn({ err: error, media: id }, 'could not look at a restored media item'))
+  const channels: Record<string, OnNotify> = {}
+  for (const { kind, seen } of kinds) {
+    if (!kind.repair) continue
+    const { channel, row } = kind.repair
+    channels[channel] = (id) => {
+      if (!id) return
+      const work = row(seen, options, id as Uuid)
+        .catch((error: unknown) => log.warn({ err: error, kind: kind.kind, id }, 'could not look at a row'))
         .finally(() => running.delete(work))
       running.add(work)
-    },
-    settled: () => Promise.all(running),
+    }
   }
+  return { channels, settled: () => Promise.all(running) }
 }

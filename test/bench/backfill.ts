@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { WorkerConfig } from '../../api/worker/config.ts'
 import { startWorker } from '../../api/worker/worker.ts'
+import { FEATURE_WORKERS, FullWorkerConfig } from '../../api/worker-features.ts'
 import { TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
 import { newUuid, parseId, type Uuid } from '../../lib/contract/ids.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
@@ -52,7 +52,7 @@ async function measure(): Promise<string> {
   const { admin } = database
   const neighbour = newUuid()
   await admin.query('insert into users (id, issuer, subject) values ($1, $2, $3)', [neighbour, 'bench', neighbour])
-  const config = loadConfig(WorkerConfig, {
+  const config = loadConfig(FullWorkerConfig, {
     DATABASE_URL: database.url,
     STORE_KIND: 'folder',
     STORE_FOLDER: storeFolder,
@@ -64,7 +64,16 @@ async function measure(): Promise<string> {
     LOG_LEVEL: 'silent',
   })
   const bus = openMemoryBus({ log })
-  const worker = await startWorker({ config, db: database.worker, store, bus, cluster, log, clock: systemClock })
+  const worker = await startWorker({
+    config,
+    features: FEATURE_WORKERS,
+    db: database.worker,
+    store,
+    bus,
+    cluster,
+    log,
+    clock: systemClock,
+  })
   t.teardown(() => worker.close())
 
   /** Names of the TranscodeJobs so far. */

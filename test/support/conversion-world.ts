@@ -33,8 +33,8 @@ export async function testStore(t: Teardown) {
   return { folder, storeFolder, store: openFolderStore({ folder: storeFolder }) }
 }
 
-/** A cluster without highlights, for sweeps. */
-export const noRenders = { reflection: { list: () => [] } }
+/** The resources of other kinds, for sweeps: none. */
+export const emptyQueue = () => []
 
 /** An in-process cluster in which nobody acts but the test. */
 export function testCluster(t: Teardown) {
@@ -94,7 +94,13 @@ export async function conversionWorld(
     const kind = mimeType.startsWith('video/') ? 'video' : 'image'
     const file = { originalFilename: 'holiday', mimeType, kind, fileSizeBytes: bytes, sha256: null } as const
     const row = { id, orgId: org, uploaderId: by, ...file, livePhotoPairId: null, assetIdentifier: null }
-    const context = { requestId: 'req_test', ip: '127.0.0.1', userAgent: null, traceparent: null }
+    const context = {
+      requestId: 'req_test',
+      clientRequestId: null,
+      ip: '127.0.0.1',
+      userAgent: null,
+      traceparent: null,
+    }
     await db.inTransaction({ org }, (tx) => recordMedia(changesOf(tx, { orgId: org, actorId: user, context }), row))
     return id
   }

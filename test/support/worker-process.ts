@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { KubeConfig } from '@kubernetes/client-node'
-import { WorkerConfig } from '../../api/worker/config.ts'
 import { type RunningWorker, startWorker, type WorkerParts } from '../../api/worker/worker.ts'
+import { FEATURE_WORKERS, FullWorkerConfig } from '../../api/worker-features.ts'
 import { systemClock } from '../../lib/runtime/clock.ts'
 import { loadConfig } from '../../lib/runtime/config.ts'
 import { openMemoryBus } from '../../lib/runtime/event-bus/memory.ts'
@@ -53,8 +53,15 @@ const environment = (o: Place) => ({
 function workersHere(o: Place & Pick<WorkerParts, 'db' | 'store' | 'cluster'>) {
   const log = quietLog()
   return async (t: Teardown, env: Record<string, string> = {}): Promise<RunningWorker> => {
-    const config = loadConfig(WorkerConfig, { ...environment(o), ...env })
-    const worker = await startWorker({ ...o, config, bus: openMemoryBus({ log }), log, clock: systemClock })
+    const config = loadConfig(FullWorkerConfig, { ...environment(o), ...env })
+    const worker = await startWorker({
+      ...o,
+      config,
+      features: FEATURE_WORKERS,
+      bus: openMemoryBus({ log }),
+      log,
+      clock: systemClock,
+    })
     t.teardown(() => worker.close())
     return worker
   }

@@ -15,7 +15,7 @@ export interface NewTrack {
   /** Path of the audio file. */
   file: string
   title: string
-  licence: string
+  license: string
   attribution: string
 }
 
@@ -28,7 +28,7 @@ const LARGEST_BYTES = 200 * 1024 ** 2
 export async function addTrack(db: Database, store: ObjectStore, given: NewTrack): Promise<MusicTrackRow> {
   const texts = {
     title: asText(given.title, 'title', 200),
-    licence: asText(given.licence, 'licence', 200),
+    license: asText(given.license, 'license', 200),
     attribution: asText(given.attribution, 'attribution', 500),
   }
   const fileSizeBytes = await sizeOf(given.file)

@@ -2,6 +2,7 @@ import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import * as z from 'zod'
+import { sessionActions } from '../../../api/auth/policy.ts'
 import { BODY_LIMITS } from '../../../api/http/body-rate.ts'
 import { type Route, route } from '../../../api/http/route.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
@@ -12,7 +13,7 @@ const common = {
   tags: ['Test'],
   summary: 'For tests',
   operationId: 'test',
-  action: 'session.end_all' as const,
+  action: sessionActions.endAll,
   status: 204 as const,
   method: 'put' as const,
 }

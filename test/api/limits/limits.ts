@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
+import { sessionActions } from '../../../api/auth/policy.ts'
 import { publicRoute, type Route, route } from '../../../api/http/route.ts'
 import { openBodies } from '../../../api/limits/bodies.ts'
 import { openLimits } from '../../../api/limits/limits.ts'
@@ -19,7 +20,7 @@ const database = await testDatabase(t)
 const signals = new EventEmitter()
 let handled = 0
 
-const common = { tags: ['Test'], summary: 'For tests', status: 204 as const, action: 'session.end_all' as const }
+const common = { tags: ['Test'], summary: 'For tests', status: 204 as const, action: sessionActions.endAll }
 const done = async () => {
   handled += 1
   return { data: null }

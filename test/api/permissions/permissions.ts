@@ -2,7 +2,9 @@ import { sql } from 'drizzle-orm'
 import t from 'tap'
 import * as z from 'zod'
 import { openRefusals } from '../../../api/audit/refusals.ts'
+import { sessionActions } from '../../../api/auth/policy.ts'
 import { organizationOf } from '../../../api/db/organization-of.ts'
+import { mediaActions, uploadActions } from '../../../api/features/media/policy.ts'
 import { findMedia } from '../../../api/features/media/queries.ts'
 import { cursors } from '../../../api/http/cursor.ts'
 import { found, inOrganization, WithStatus } from '../../../api/http/in-organization.ts'
@@ -212,7 +214,7 @@ const server = await serveRoutes(
       method: 'get',
       path: '/forgetful/{org_id}/{media_id}',
       operationId: 'forgetful',
-      action: 'media.read',
+      action: mediaActions.read,
       params: One,
       response: Shown,
       handle: async ({ tx, orgId: org, params }) => ({ id: found(await findMedia(tx, org, params.media_id)).id }),
@@ -222,7 +224,7 @@ const server = await serveRoutes(
       method: 'get',
       path: '/slow/{org_id}/{media_id}',
       operationId: 'slow',
-      action: 'media.read',
+      action: mediaActions.read,
       params: One,
       response: Shown,
       // Several queries, one after the other: membership must be known before the first decision.
@@ -237,7 +239,7 @@ const server = await serveRoutes(
       method: 'post',
       path: '/written/{org_id}/{media_id}',
       operationId: 'written',
-      action: 'upload.abort',
+      action: uploadActions.abort,
       isOpen: true,
       problems: ['FORBIDDEN'],
       params: One,
@@ -255,7 +257,7 @@ const server = await serveRoutes(
       method: 'put',
       path: '/by-row',
       operationId: 'byRow',
-      action: 'media.list',
+      action: mediaActions.list,
       problems: ['NOT_FOUND'],
       params: z.object({}),
       body: z.object({ media_id: z.string() }),
@@ -269,7 +271,7 @@ const server = await serveRoutes(
       method: 'get',
       path: '/undeclared',
       operationId: 'undeclared',
-      action: 'session.end_all',
+      action: sessionActions.endAll,
       status: 204,
       async handle() {
         throw new Problem('CONFLICT', 'not in the document')

@@ -11,6 +11,7 @@ import { formatTarget, kindOf } from '../comments/comment.ts'
 import { findItemIds } from '../comments/queries.ts'
 import { type FoundTarget, findTarget } from '../comments/targets.ts'
 import type { Emoji } from './emoji.ts'
+import type { reactionActions } from './policy.ts'
 import {
   countReactions,
   deleteReaction,
@@ -34,7 +35,10 @@ export interface React {
 }
 
 /** The same emoji again changes nothing and is not announced. */
-export async function react(request: Write<'reaction.add'>, { eventId, destination, actionId, emoji }: React) {
+export async function react(
+  request: Write<typeof reactionActions.add>,
+  { eventId, destination, actionId, emoji }: React,
+) {
   const { tx, orgId, actor, permit } = request
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
   const target = await findReactedTo(request, event, destination, actionId)
@@ -54,7 +58,7 @@ export async function react(request: Write<'reaction.add'>, { eventId, destinati
 }
 
 const record = (
-  { orgId, actor, announce, audit }: Write<'reaction.add'>,
+  { orgId, actor, announce, audit }: Write<typeof reactionActions.add>,
   target: FoundTarget,
   row: Reacted['row'],
   { emoji, change, ids }: { emoji: Emoji; change: string; ids: { reaction_id: string; event_id: string } },
@@ -75,7 +79,7 @@ const record = (
 const ACTION_ID = 'body.action_id'
 
 async function findReactedTo(
-  request: Write<'reaction.add'>,
+  request: Write<typeof reactionActions.add>,
   event: EventRow,
   type: Destination,
   actionId: string,
@@ -89,7 +93,7 @@ async function findReactedTo(
 
 /** Also where the caller no longer reaches what the reaction is to. */
 export async function unreact(
-  { tx, orgId, permit, audit }: Write<'reaction.remove'>,
+  { tx, orgId, permit, audit }: Write<typeof reactionActions.remove>,
   { eventId, destination, id }: { eventId: Uuid; destination: Destination; id: Uuid },
 ): Promise<void> {
   const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))

@@ -44,6 +44,9 @@ export async function findWithdrawn(tx: Tx, id: Uuid): Promise<RenderKey | undef
   return row
 }
 
+/** Not left out when the highlight was created. */
+const inFilm = isNull(highlightItems.skipped)
+
 const rendering = and(eq(highlights.status, 'processing'), isNull(highlights.deletedAt))
 const isRendering = (key: RenderKey) =>
   and(eq(highlights.id, key.id), eq(highlights.generation, key.generation), rendering)
@@ -80,7 +83,7 @@ export async function findToRender(tx: Tx, id: Uuid): Promise<HighlightToRender 
   const items = await tx
     .select()
     .from(highlightItems)
-    .where(eq(highlightItems.highlightId, id))
+    .where(and(eq(highlightItems.highlightId, id), inFilm))
     .orderBy(asc(highlightItems.position))
   return { ...row, items }
 }
@@ -91,7 +94,7 @@ export async function listRenderingWith(tx: Tx, mediaId: Uuid): Promise<Uuid[]> 
     .selectDistinct({ id: highlights.id })
     .from(highlightItems)
     .innerJoin(highlights, eq(highlights.id, highlightItems.highlightId))
-    .where(and(or(eq(highlightItems.mediaId, mediaId), eq(highlightItems.sourceId, mediaId)), rendering))
+    .where(and(or(eq(highlightItems.mediaId, mediaId), eq(highlightItems.sourceId, mediaId)), inFilm, rendering))
   return rows.map(({ id }) => id)
 }
 
@@ -103,7 +106,7 @@ export async function holdDeletedSource(tx: Tx, highlightId: Uuid): Promise<Uuid
   const items = await tx
     .select({ mediaId: highlightItems.mediaId, sourceId: highlightItems.sourceId })
     .from(highlightItems)
-    .where(eq(highlightItems.highlightId, highlightId))
+    .where(and(eq(highlightItems.highlightId, highlightId), inFilm))
     .orderBy(asc(highlightItems.position))
   const ids = items.flatMap(({ mediaId, sourceId }) => [mediaId, sourceId])
   const rows = await tx

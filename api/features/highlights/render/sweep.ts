@@ -6,9 +6,9 @@ import type { Clock } from '../../../../lib/runtime/clock.ts'
 import type { Log } from '../../../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import type { Admission } from '../../../worker/admission.ts'
+import type { ClusterSeen, RepairOptions } from '../../../worker/feature-worker.ts'
 import { removeResource } from '../../../worker/remove-resource.ts'
-import type { SweepOptions } from '../../media/conversion/sweep.ts'
-import { type Queue, queueOf, type Repair, type ResourceSeen, repairOf } from '../../media/conversion/sweep-plan.ts'
+import { queued, type Repair, type ResourceSeen, repairOf } from '../../media/conversion/sweep-plan.ts'
 import { failRender } from './commands.ts'
 import { factsOf, type RenderFact } from './facts.ts'
 import { type HighlightRenderObject, projectRender, type RenderFollower } from './project.ts'
@@ -19,7 +19,7 @@ import { type RenderDeps, startRender, stopForDeletedSource } from './start.ts'
 export interface RenderSweepDeps extends RenderDeps {
   store: ObjectStore
   renders: Pick<RenderFollower, 'reflection' | 'lookAgain'>
-  projector: Queue['projector']
+  queue: ClusterSeen['queue']
   films: Pick<Admission, 'fill'>
   log: Log
   clock: Clock
@@ -27,7 +27,7 @@ export interface RenderSweepDeps extends RenderDeps {
 }
 
 /** Compares Postgres with the cluster and repairs what an interruption left. Any number of workers may do so. */
-export async function sweepRenders(deps: RenderSweepDeps, options: SweepOptions, signal?: AbortSignal): Promise<void> {
+export async function sweepRenders(deps: RenderSweepDeps, options: RepairOptions, signal?: AbortSignal): Promise<void> {
   const limit = options.batch ?? 200
   let after: Uuid | undefined
   for (;;) {
@@ -44,7 +44,7 @@ export async function sweepRenders(deps: RenderSweepDeps, options: SweepOptions,
 }
 
 /** A highlight that cannot be repaired now does not hold up the others. */
-async function repairOrReport(deps: RenderSweepDeps, options: SweepOptions, highlight: Render): Promise<void> {
+async function repairOrReport(deps: RenderSweepDeps, options: RepairOptions, highlight: Render): Promise<void> {
   try {
     if (!(await stopForDeletedSource(deps, highlight))) await repair(deps, options, highlight)
   } catch (error) {
@@ -57,11 +57,11 @@ async function repairOrReport(deps: RenderSweepDeps, options: SweepOptions, high
   }
 }
 
-async function repair(deps: RenderSweepDeps, options: SweepOptions, highlight: Render): Promise<void> {
+async function repair(deps: RenderSweepDeps, options: RepairOptions, highlight: Render): Promise<void> {
   const render = await findResource(deps, highlight)
   const isCommitted = !render && (await deps.store.head(manifestKey(prefixOf(highlight)))) !== undefined
   const seen = { resource: render && seenOf(render, highlight), isCommitted, marginSeconds: options.marginSeconds }
-  const move = repairOf({ ...seen, now: deps.clock.now(), others: () => queueOf(deps) })
+  const move = repairOf({ ...seen, now: deps.clock.now(), others: () => deps.queue().map(queued) })
   if (move === 'wait') return
   deps.onRepaired?.(HIGHLIGHT_RENDERS.kind, move)
   deps.log.info({ highlight: highlight.id, move }, 'repairing a render')

@@ -1,5 +1,6 @@
 import { isFinished, type RunStatus, succeededOf } from '../../../../crds/run.ts'
 import type { TranscodeJobSpec } from '../../../../crds/transcode-job.ts'
+import type { ResourceOfKind } from '../../../worker/feature-worker.ts'
 
 export interface ResourceSeen {
   creationTimestamp: string | undefined
@@ -28,22 +29,12 @@ export interface RepairSeen {
 }
 
 type Queued = Pick<ResourceSeen, 'creationTimestamp' | 'status'>
-interface Followed {
-  reflection: {
-    list(): readonly { metadata: { creationTimestamp?: string | undefined }; status?: RunStatus | undefined }[]
-  }
-}
 
-/** What waits for the same nodes: a film may have to wait for a long backlog of videos, and the other way round. */
-export interface Queue {
-  projector: Followed
-  renders: Followed
-}
-
-export const queueOf = ({ projector, renders }: Queue): Queued[] =>
-  [projector, renders].flatMap(({ reflection }) =>
-    reflection.list().map(({ metadata, status }) => ({ creationTimestamp: metadata.creationTimestamp, status })),
-  )
+/** A film may have to wait for a long backlog of videos, and the other way round. */
+export const queued = ({ metadata, status }: ResourceOfKind): Queued => ({
+  creationTimestamp: metadata.creationTimestamp,
+  status,
+})
 
 export function repairOf(seen: RepairSeen): Repair {
   const { resource, isCommitted, marginSeconds, now } = seen

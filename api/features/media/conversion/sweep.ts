@@ -8,6 +8,7 @@ import type { Log } from '../../../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../../db/db.ts'
 import type { Admission } from '../../../worker/admission.ts'
+import type { ClusterSeen, RepairOptions } from '../../../worker/feature-worker.ts'
 import { removeResource } from '../../../worker/remove-resource.ts'
 import { isBatchUnfinished } from './batch-queries.ts'
 import type { Batches } from './batches.ts'
@@ -16,7 +17,7 @@ import { type Fact, factsOf } from './facts.ts'
 import { type ConversionFollower, projectFact, type TranscodeJobObject } from './project.ts'
 import { type Conversion, listProcessing } from './queries.ts'
 import { startBatch, startConversion } from './start.ts'
-import { type Queue, queueOf, type Repair, type ResourceSeen, repairOf } from './sweep-plan.ts'
+import { queued, type Repair, type ResourceSeen, repairOf } from './sweep-plan.ts'
 import { batchJobName, transcodeJobName } from './transcode-spec.ts'
 
 export interface SweepDeps {
@@ -25,7 +26,7 @@ export interface SweepDeps {
   cluster: Cluster
   namespace: string
   projector: Pick<ConversionFollower, 'reflection' | 'lookAgain'>
-  renders: Queue['renders']
+  queue: ClusterSeen['queue']
   admission: Pick<Admission, 'fill'>
   batches: Pick<Batches, 'fill'>
   log: Log
@@ -33,18 +34,8 @@ export interface SweepDeps {
   onRepaired?(kind: string, repair: Repair): void
 }
 
-export interface SweepOptions {
-  /** The sweep skips media items that changed within this time: another worker may be busy with them. */
-  idleSeconds: number
-  /** How long a conversion may wait to run, silently, in addition to the time of all its attempts. */
-  marginSeconds: number
-  /** A media item fails when the sweep cannot start its conversion within this time. */
-  giveUpSeconds: number
-  batch?: number
-}
-
 /** Compares Postgres with the cluster and repairs what an interruption left. Any number of workers may do so. */
-export async function sweepConversions(deps: SweepDeps, options: SweepOptions, signal?: AbortSignal): Promise<void> {
+export async function sweepConversions(deps: SweepDeps, options: RepairOptions, signal?: AbortSignal): Promise<void> {
   const limit = options.batch ?? 200
   let after: Uuid | undefined
   for (;;) {
@@ -62,14 +53,14 @@ export async function sweepConversions(deps: SweepDeps, options: SweepOptions, s
 }
 
 /** The same for one media item, now: its conversion may have ended while it was in the trash. */
-export async function repairConversion(deps: SweepDeps, options: SweepOptions, id: Uuid): Promise<void> {
+export async function repairConversion(deps: SweepDeps, options: RepairOptions, id: Uuid): Promise<void> {
   const at = { idleSeconds: 0, after: undefined, limit: 1, only: id }
   const [media] = await deps.db.read({}, (tx) => listProcessing(tx, at))
   if (media) await repairOrReport(deps, options, media)
 }
 
 /** A media item that cannot be repaired now does not hold up the others. */
-async function repairOrReport(deps: SweepDeps, options: SweepOptions, media: Conversion): Promise<void> {
+async function repairOrReport(deps: SweepDeps, options: RepairOptions, media: Conversion): Promise<void> {
   try {
     await repair(deps, options, media)
   } catch (error) {
@@ -82,12 +73,12 @@ async function repairOrReport(deps: SweepDeps, options: SweepOptions, media: Con
   }
 }
 
-async function repair(deps: SweepDeps, options: SweepOptions, media: Conversion): Promise<void> {
+async function repair(deps: SweepDeps, options: RepairOptions, media: Conversion): Promise<void> {
   const prefix = outputPrefix(media.orgId, media.id, media.generation)
   const job = await findJob(deps, jobNameOf(media))
   const isCommitted = !job && (await deps.store.head(manifestKey(prefix))) !== undefined
   const seen = { resource: job && seenOf(job, media.id, prefix), isCommitted, marginSeconds: options.marginSeconds }
-  const move = repairOf({ ...seen, now: deps.clock.now(), others: () => queueOf(deps) })
+  const move = repairOf({ ...seen, now: deps.clock.now(), others: () => deps.queue().map(queued) })
   if (move === 'wait') return
   deps.onRepaired?.(TRANSCODE_JOBS.kind, move)
   deps.log.info({ media: media.id, move }, 'repairing a conversion')

@@ -6,6 +6,7 @@ import { type Change, found, type Write } from '../../../http/in-organization.ts
 import { pair } from '../pairing.ts'
 import { lockNamesOf } from '../pairing-plan.ts'
 import { lockPairing } from '../pairing-queries.ts'
+import type { mediaActions } from '../policy.ts'
 import { findMedia } from '../queries.ts'
 import { DELETE_MOVES, deletionStateOf, RESTORE_MOVES } from './plan.ts'
 import {
@@ -20,7 +21,7 @@ import {
 } from './queries.ts'
 
 /** Moves a media item, and the counterpart of a Live Photo, to the trash. A repeat changes nothing. */
-export async function deleteMedia(request: Write<'media.delete'>, id: Uuid): Promise<void> {
+export async function deleteMedia(request: Write<typeof mediaActions.delete>, id: Uuid): Promise<void> {
   const { tx, orgId, actor, permit } = request
   const locked = found(await lockWithCounterpart(tx, orgId, id))
   const move = DELETE_MOVES[deletionStateOf(permit(locked.row))]
@@ -43,7 +44,7 @@ async function recordDeletion({ announce, audit }: Change, row: MediaRow): Promi
  * Takes a media item, and the counterpart of a Live Photo, out of the trash. A half whose counterpart arrived meanwhile
  * is paired. What was uploaded meanwhile with the same pair id keeps it.
  */
-export async function restoreMedia(request: Write<'media.restore'>, id: Uuid) {
+export async function restoreMedia(request: Write<typeof mediaActions.restore>, id: Uuid) {
   const { tx, orgId, permit } = request
   const locked = found(await lockForPairing(tx, orgId, id))
   const move = RESTORE_MOVES[deletionStateOf(permit(locked.row))]

@@ -15,6 +15,7 @@ import type { Quotas } from '../../users/policy.ts'
 import { recordMedia } from '../commands.ts'
 import { cleanFilename } from '../filename.ts'
 import { PairingForm, type UploadedMedia } from '../media.ts'
+import type { mediaActions } from '../policy.ts'
 import { toUploadedMedia } from '../present.ts'
 import { abandonIntent, deleteIntent, insertIntent, mediaExists, type NewMedia, settleIntent } from '../queries.ts'
 import { SNIFF_BYTES, sniff } from '../sniff.ts'
@@ -26,7 +27,7 @@ export const SingleFields = z.object(PairingForm)
 /** Streams one file into the store and makes a media item from it. A failed upload leaves no object behind. */
 export async function uploadSingle(
   deps: UploadDeps,
-  { write, answer, actor, orgId, context }: Steps<'media.upload'>,
+  { write, answer, actor, orgId, context }: Steps<typeof mediaActions.upload>,
   body: MultipartBody,
 ): Promise<UploadedMedia> {
   const id = newUuid()

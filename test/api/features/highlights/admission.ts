@@ -5,6 +5,7 @@ import { completeRender, failRender } from '../../../../api/features/highlights/
 import { followRenders } from '../../../../api/features/highlights/render/project.ts'
 import { highlightReactions } from '../../../../api/features/highlights/render/reactions.ts'
 import { sweepRenders } from '../../../../api/features/highlights/render/sweep.ts'
+import { HIGHLIGHT_GAUGES } from '../../../../api/features/highlights/worker.ts'
 import { findOrganizations, listAdmissible } from '../../../../api/worker/admission-queries.ts'
 import { openWorkerMetrics } from '../../../../api/worker/metrics.ts'
 import { listenForNotifications } from '../../../../api/worker/notification-listener.ts'
@@ -16,7 +17,7 @@ import { manifestKey, originalKey } from '../../../../lib/contract/object-keys.t
 import { systemClock } from '../../../../lib/runtime/clock.ts'
 import { type Cluster, ClusterError } from '../../../../lib/runtime/kube/cluster.ts'
 import { startTestApi, uuidOf } from '../../../support/api.ts'
-import { NAMESPACE, testCluster } from '../../../support/conversion-world.ts'
+import { emptyQueue, NAMESPACE, testCluster } from '../../../support/conversion-world.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { planOf, vacuum } from '../../../support/explain.ts'
 import { highlightWorld, renderWorld } from '../../../support/highlights.ts'
@@ -54,7 +55,7 @@ function worker(t: Teardown, max: number, on: Partial<Cluster> = {}) {
     const all = {
       ...mine,
       renders,
-      projector: { reflection: { list: () => [] } },
+      queue: emptyQueue,
       films: admission,
       clock: systemClock,
     }
@@ -116,7 +117,9 @@ t.test(
     const waiting = ids[2] as string
     t.match(await row(waiting), { status: 'processing', render_state: 'queued', render_admitted_at: null, version: 1 })
     t.match((await get(waiting)).data, { status: 'processing', progress: null }, 'as the API shows it')
-    const { body } = await openWorkerMetrics(db, () => ({})).text()
+    const metrics = openWorkerMetrics(db)
+    metrics.showRows(HIGHLIGHT_GAUGES)
+    const { body } = await metrics.text()
     t.match(body, /^films_waiting 2$/m)
   },
 )

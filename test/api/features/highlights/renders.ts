@@ -12,6 +12,7 @@ import { highlightReactions } from '../../../../api/features/highlights/render/r
 import { highlightRenderFor } from '../../../../api/features/highlights/render/render-spec.ts'
 import { startRender } from '../../../../api/features/highlights/render/start.ts'
 import { sweepRenders } from '../../../../api/features/highlights/render/sweep.ts'
+import { HIGHLIGHT_GAUGES } from '../../../../api/features/highlights/worker.ts'
 import { transcodeJobFor } from '../../../../api/features/media/conversion/transcode-spec.ts'
 import type { FollowOptions } from '../../../../api/worker/follow.ts'
 import { openWorkerMetrics } from '../../../../api/worker/metrics.ts'
@@ -98,6 +99,23 @@ t.test('the resource says all that was asked for, and passes the schema of its k
       caption: '',
     })),
   })
+})
+
+t.test('what is left out at the creation is not rendered, and its deletion changes nothing', async (t) => {
+  const [broken, fine] = [await aMedia({ status: 'failed' }), await aMedia()]
+  const id = await rendering({ media: [broken, fine], json: { skip_broken: true } })
+  t.match((await render(id))?.spec, { items: [{ id: fine }] })
+  t.equal((await render(id))?.spec.items.length, 1)
+  await world.deleteMedia(broken)
+  await reactTo('MediaDeleted', uuidOf('media', broken))
+  t.equal((await get(id)).data.status, 'processing')
+  project(t)
+  await writeFilm(id, { items: [{ id: fine, startSec: 0, seconds: 3 }] })
+  await show(id, done(id))
+  t.match((await until(id, 'completed')).items, [
+    { media_id: broken, start_sec: null, duration_sec: null, skipped: 'Its conversion has failed' },
+    { media_id: fine, start_sec: 0, skipped: null },
+  ])
 })
 
 t.test('of any number of starts one makes the resource', async (t) => {
@@ -330,13 +348,14 @@ const sweep = async (change: object = {}, clock = systemClock) => {
   const reflect = (resource: Resource) =>
     cluster.reflect<never>(resource, { onSet() {}, onDelete() {} }, { namespace: NAMESPACE })
   const renders = { reflection: reflect(HIGHLIGHT_RENDERS), lookAgain() {} }
-  const projector = { reflection: reflect(TRANSCODE_JOBS) }
-  await projector.reflection.synced()
+  const conversions = reflect(TRANSCODE_JOBS)
+  await conversions.synced()
+  const queue = () => [...renders.reflection.list(), ...conversions.list()]
   const options = { idleSeconds: 0, marginSeconds: 3600, giveUpSeconds: 3600, ...change }
   const repairs: string[] = []
   const onRepaired = (kind: string, repair: string) => repairs.push(`${kind} ${repair}`)
-  await sweepRenders({ ...deps, renders, projector, films, clock, onRepaired }, options)
-  await Promise.all([renders.reflection.stop(), projector.reflection.stop()])
+  await sweepRenders({ ...deps, renders, queue, films, clock, onRepaired }, options)
+  await Promise.all([renders.reflection.stop(), conversions.stop()])
   return repairs
 }
 
@@ -475,7 +494,8 @@ t.test('a claimed film is of one worker until its lease ends', async (t) => {
 })
 
 t.test('a film that cannot be purged stays due, also while it is claimed', async (t) => {
-  const metrics = openWorkerMetrics(db, () => ({}))
+  const metrics = openWorkerMetrics(db)
+  metrics.showRows(HIGHLIGHT_GAUGES)
   const due = async () => Number(/^film_purge_oldest_due_seconds (.+)$/m.exec((await metrics.text()).body)?.[1])
   t.equal(await due(), 0)
   const id = await rendering()

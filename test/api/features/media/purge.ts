@@ -15,6 +15,7 @@ import { purgeDue, sweepPurged } from '../../../../api/features/media/deletion/p
 import { nextLook } from '../../../../api/features/media/deletion/purge-plan.ts'
 import { claimLooks } from '../../../../api/features/media/deletion/purge-queries.ts'
 import { lockWithCounterpart, markDeleted, markRestored } from '../../../../api/features/media/deletion/queries.ts'
+import { MEDIA_GAUGES, mediaCounters } from '../../../../api/features/media/worker.ts'
 import { openWorkerMetrics } from '../../../../api/worker/metrics.ts'
 import { runReactions } from '../../../../api/worker/reactions.ts'
 import { TRANSCODE_JOBS as resource } from '../../../../crds/transcode-job.ts'
@@ -24,10 +25,10 @@ import { mediaPrefix, originalKey } from '../../../../lib/contract/object-keys.t
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import {
   aManifest,
+  emptyQueue,
   failed,
   mediaEvent,
   NAMESPACE,
-  noRenders,
   running,
   startConversionTest,
   succeeded,
@@ -296,7 +297,7 @@ async function aWorker(t: { teardown(fn: () => Promise<void>): void }) {
   t.teardown(() => admission.stop())
   const batches = startBatches(base, { interactive: 100, backfill: 100, backoffMs: () => 10 })
   t.teardown(() => batches.stop())
-  const deps = { ...base, projector, renders: noRenders, admission, batches }
+  const deps = { ...base, projector, queue: emptyQueue, admission, batches }
   return {
     admission,
     react: runReactions([conversionReactions({ ...base, admission, batches })]),
@@ -445,7 +446,9 @@ t.test('an image whose conversion ended while it was deleted is completed after 
 })
 
 t.test('metrics count what was purged and what could not be, and how long the oldest has been due', async (t) => {
-  const metrics = openWorkerMetrics(db, () => ({}))
+  const metrics = openWorkerMetrics(db)
+  metrics.showRows(MEDIA_GAUGES)
+  const counters = mediaCounters(metrics.counterOf)
   const figure = async (name: string) =>
     Number(new RegExp(`^${name} (.+)$`, 'm').exec((await metrics.text()).body)?.[1])
   const [due, stuck] = [await aWholeVideo(), await aWholeVideo()]
@@ -458,7 +461,7 @@ t.test('metrics count what was purged and what could not be, and how long the ol
   t.ok(late >= 2 * 3600 && late < 3 * 3600, `${late} s`)
   const deletePrefix: ObjectStore['deletePrefix'] = (prefix) =>
     prefix === mediaPrefix(org, stuck) ? Promise.reject(new Error('refused')) : store.deletePrefix(prefix)
-  t.equal(await purgeDue({ ...base, ...metrics, store: { ...store, deletePrefix } }), 1)
+  t.equal(await purgeDue({ ...base, ...metrics, ...counters, store: { ...store, deletePrefix } }), 1)
   t.equal(await figure('purged_media_total'), 1)
   t.equal(await figure('purged_objects_total'), 6, 'with the open upload')
   t.equal(await figure('purge_failed_total'), 1)

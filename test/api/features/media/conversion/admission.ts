@@ -16,7 +16,7 @@ import { runReactions } from '../../../../../api/worker/reactions.ts'
 import { TRANSCODE_JOBS } from '../../../../../crds/transcode-job.ts'
 import { parseId, type Uuid } from '../../../../../lib/contract/ids.ts'
 import { type Cluster, ClusterError } from '../../../../../lib/runtime/kube/cluster.ts'
-import { conversionWorld, mediaEvent, noRenders, startConversionTest } from '../../../../support/conversion-world.ts'
+import { conversionWorld, emptyQueue, mediaEvent, startConversionTest } from '../../../../support/conversion-world.ts'
 import { eventually } from '../../../../support/eventually.ts'
 import { inTurn, locksInOrder } from '../../../../support/in-turn.ts'
 import { quietLog } from '../../../../support/quiet-log.ts'
@@ -257,7 +257,7 @@ t.test('waiting counts toward no deadline', async (t) => {
   t.teardown(() => projector.stop())
   const sweep = () =>
     sweepConversions(
-      { ...deps, projector, renders: noRenders, admission },
+      { ...deps, projector, queue: emptyQueue, admission },
       { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 },
     )
   const [first, second] = (await uploads(2)) as [Uuid, Uuid]
@@ -278,7 +278,7 @@ t.test('waiting counts toward no deadline', async (t) => {
   await remove(second)
   const broken = { ...deps, cluster: { ...deps.cluster, create: async () => Promise.reject(new Error('away')) } }
   await sweepConversions(
-    { ...broken, projector, renders: noRenders, admission },
+    { ...broken, projector, queue: emptyQueue, admission },
     { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 },
   )
   t.equal((await world.row(second)).upload_status, 'processing', 'and has not run out')
@@ -292,7 +292,7 @@ t.test('a sweep makes the TranscodeJob of an admitted video, and none for one th
   await admin.query('update media set conversion_admitted_at = now() where id = $1', [first])
   const options = { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 }
   await Promise.all(
-    [1, 2, 3].map(() => sweepConversions({ ...deps, projector, renders: noRenders, admission }, options)),
+    [1, 2, 3].map(() => sweepConversions({ ...deps, projector, queue: emptyQueue, admission }, options)),
   )
   t.strictSame(await started(), [first])
   t.match(await world.row(second), { conversion_admitted_at: null })

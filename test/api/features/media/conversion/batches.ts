@@ -5,8 +5,9 @@ import { startVideoAdmission } from '../../../../../api/features/media/conversio
 import { type BatchesOptions, startBatches } from '../../../../../api/features/media/conversion/batches.ts'
 import { followConversions } from '../../../../../api/features/media/conversion/project.ts'
 import { conversionReactions } from '../../../../../api/features/media/conversion/reactions.ts'
-import { type SweepOptions, sweepConversions } from '../../../../../api/features/media/conversion/sweep.ts'
+import { sweepConversions } from '../../../../../api/features/media/conversion/sweep.ts'
 import { countFailures } from '../../../../../api/features/media/queries.ts'
+import type { RepairOptions } from '../../../../../api/worker/feature-worker.ts'
 import { listenForNotifications } from '../../../../../api/worker/notification-listener.ts'
 import { runReactions } from '../../../../../api/worker/reactions.ts'
 import { TRANSCODE_JOBS, type TranscodeJob } from '../../../../../crds/transcode-job.ts'
@@ -16,9 +17,9 @@ import { manifestKey } from '../../../../../lib/contract/object-keys.ts'
 import { type Cluster, ClusterError } from '../../../../../lib/runtime/kube/cluster.ts'
 import {
   conversionWorld,
+  emptyQueue,
   failed,
   mediaEvent,
-  noRenders,
   running,
   startConversionTest,
   succeeded,
@@ -47,9 +48,9 @@ async function worker(t: Teardown, on: Partial<Cluster> = {}, options: Partial<B
   await projector.reflection.synced()
   const react = (id: Uuid) =>
     runReactions([conversionReactions({ ...deps, admission, batches })])(mediaEvent('MediaUploaded', id, world.org))
-  const sweep = (change: object = {}, o: Partial<SweepOptions> = {}) =>
+  const sweep = (change: object = {}, o: Partial<RepairOptions> = {}) =>
     sweepConversions(
-      { ...deps, admission, batches, projector, renders: noRenders, ...change },
+      { ...deps, admission, batches, projector, queue: emptyQueue, ...change },
       { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, ...o },
     )
   return { batches, react, sweep, projector }

@@ -8,26 +8,17 @@ import { failConversion } from '../../../../../api/features/media/conversion/com
 import { followConversions } from '../../../../../api/features/media/conversion/project.ts'
 import { findConversion } from '../../../../../api/features/media/conversion/queries.ts'
 import { startConversion } from '../../../../../api/features/media/conversion/start.ts'
-import {
-  type SweepDeps,
-  type SweepOptions,
-  sweepConversions,
-} from '../../../../../api/features/media/conversion/sweep.ts'
+import { type SweepDeps, sweepConversions } from '../../../../../api/features/media/conversion/sweep.ts'
 import { transcodeJobFor } from '../../../../../api/features/media/conversion/transcode-spec.ts'
+import { expireUploads } from '../../../../../api/features/media/uploads/release.ts'
 import { cleanUp } from '../../../../../api/worker/clean-up.ts'
+import type { RepairOptions } from '../../../../../api/worker/feature-worker.ts'
 import { HIGHLIGHT_RENDERS } from '../../../../../crds/highlight-render.ts'
 import { TRANSCODE_JOBS } from '../../../../../crds/transcode-job.ts'
 import { newUuid, type Uuid } from '../../../../../lib/contract/ids.ts'
 import { originalKey } from '../../../../../lib/contract/object-keys.ts'
 import { type Cluster, ClusterError } from '../../../../../lib/runtime/kube/cluster.ts'
-import {
-  failed,
-  NAMESPACE,
-  noRenders,
-  running,
-  startConversionTest,
-  succeeded,
-} from '../../../../support/conversion-world.ts'
+import { failed, NAMESPACE, running, startConversionTest, succeeded } from '../../../../support/conversion-world.ts'
 import { eventually } from '../../../../support/eventually.ts'
 
 const { database, cluster, world, base, clear } = await startConversionTest(t)
@@ -43,14 +34,14 @@ async function sweeper(t: { teardown(fn: () => Promise<void>): void }, change: P
   const admission = startVideoAdmission({ ...base, ...change }, { maxPerOrganization: 100, backoffMs: () => 10 })
   const batches = startBatches({ ...base, ...change }, { interactive: 100, backfill: 100, backoffMs: () => 10 })
   t.teardown(async () => void (await Promise.all([admission.stop(), batches.stop()])))
-  const parts = { projector, renders: noRenders, admission, batches }
+  const parts = { projector, queue: () => projector.reflection.list(), admission, batches }
   const deps: SweepDeps = {
     ...base,
     ...parts,
     onRepaired: (kind, r) => repairs.push(kind === TRANSCODE_JOBS.kind ? r : kind),
     ...change,
   }
-  const sweep = (options: Partial<SweepOptions> = {}) =>
+  const sweep = (options: Partial<RepairOptions> = {}) =>
     sweepConversions(deps, { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, batch: 3, ...options })
   return { sweep, repairs, projector }
 }
@@ -205,7 +196,7 @@ t.test('a conversion that waits behind a film is not given up while the film is 
   )
   t.teardown(() => reflection.stop())
   await reflection.synced()
-  const { sweep } = await sweeper(t, { clock: { now: () => later(8.5) }, renders: { reflection } })
+  const { sweep } = await sweeper(t, { clock: { now: () => later(8.5) }, queue: () => reflection.list() })
   await sweep()
   t.equal((await world.row(id)).upload_status, 'processing')
   await cluster.delete(HIGHLIGHT_RENDERS, key)
@@ -271,7 +262,8 @@ t.test('what has had its time is removed: published events, idempotency keys, se
             ($1, 'in use', now() - interval '500 days', now() - interval '399 days')`,
     [world.user],
   )
-  await cleanUp(base, new AbortController().signal)
+  await cleanUp(db, new AbortController().signal)
+  await expireUploads(db, base.store, { log: base.log })
   const one = async (sql: string) => (await admin.query(sql)).rows
   t.strictSame(await one('select count(*)::int as n, count(published_at)::int as p from outbox'), [{ n: 501, p: 500 }])
   t.strictSame(await one('select key from idempotency_keys'), [{ key: 'new' }])
