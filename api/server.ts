@@ -12,11 +12,11 @@ import { openLinks } from './features/media/delivery/links.ts'
 import { openMetrics } from './health/metrics.ts'
 import { probes } from './health/probes.ts'
 import { readiness } from './health/readiness.ts'
-import { cursors } from './http/cursor.ts'
+import { openBodies } from './http/bodies.ts'
 import { openServer } from './http/open-server.ts'
-import { openBodies } from './limits/bodies.ts'
 import { openLimits } from './limits/limits.ts'
 import { openSharedCounters } from './limits/queries.ts'
+import { cursors } from './requests/cursor.ts'
 
 export interface RunningApi {
   publicUrl: string

@@ -3,12 +3,14 @@ import type { Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Refusals } from '../audit/refusals.ts'
-import type { Actor } from '../auth/actor.ts'
 import type { Database } from '../db/db.ts'
-import type { Bodies } from '../limits/bodies.ts'
 import { type Limits, limitOf } from '../limits/limits.ts'
 import { permitCaller } from '../permissions/permit.ts'
+import type { Actor } from '../requests/actor.ts'
+import type { BytesBody, MultipartBody, RawReply } from '../requests/bytes.ts'
+import type { Context } from '../requests/context.ts'
 import { type Admissions, openAdmissions } from './admission.ts'
+import type { Bodies } from './bodies.ts'
 import { readBytes, type Streamed } from './bytes-body.ts'
 import { type Attempt, beginAttempt, hashOf, idempotencyKeyOf, requireSameBody, type Stored } from './idempotency.ts'
 import { readJson } from './json-body.ts'
@@ -16,16 +18,7 @@ import { readForm } from './multipart.ts'
 import { problemsOf } from './openapi-problems.ts'
 import { contextOf, stateOf } from './request.ts'
 import { DEPRECATION, render, sendRaw, sendReply, sendStored } from './respond.ts'
-import {
-  type AuthedInput,
-  type BytesBody,
-  type Context,
-  type MultipartBody,
-  type RawReply,
-  type Reply,
-  type Route,
-  takesIdempotencyKey,
-} from './route.ts'
+import { type AuthedInput, type Reply, type Route, takesIdempotencyKey } from './route.ts'
 import { type Checked, checkFields, checkInput, checkParams } from './validate.ts'
 
 export interface ServeOptions {

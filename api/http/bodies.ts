@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem } from '../../lib/contract/problem.ts'
-import { hasBody } from '../http/json-body.ts'
-import { ClientGone } from '../http/request.ts'
-import type { BodyKind } from '../http/route.ts'
-import { documentShares, streamShares } from './capacity.ts'
-import { type Caller, callerKey } from './policy.ts'
-import { openShares, type Shares } from './shares.ts'
+import { documentShares, streamShares } from '../limits/capacity.ts'
+import { type Caller, callerKey } from '../limits/policy.ts'
+import { openShares, type Shares } from '../limits/shares.ts'
+import type { BodyKind } from '../requests/bytes.ts'
+import { hasBody } from './json-body.ts'
+import { ClientGone } from './request.ts'
 
 /** Bounds the bodies read at the same time and refuses further ones, so that the process stays in its memory limit. */
 export interface Bodies {
