@@ -1,6 +1,6 @@
 import { recordMedia } from '../../api/features/media/commands.ts'
 import { completeConversion } from '../../api/features/media/conversion/commands.ts'
-import { changesOf } from '../../api/http/in-organization.ts'
+import { changesOf } from '../../api/requests/change.ts'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { outputPrefix } from '../../lib/contract/object-keys.ts'
 import { anImageManifest } from '../support/conversion-world.ts'

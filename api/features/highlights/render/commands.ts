@@ -2,7 +2,7 @@ import type { HighlightManifest } from '../../../../lib/contract/highlight-manif
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Database } from '../../../db/db.ts'
 import type { HighlightError } from '../../../db/schema/highlights.ts'
-import { appendEvent } from '../../../outbox.ts'
+import { appendEvent } from '../../../outbox/queries.ts'
 import { recordingProgress } from '../../../worker/record-progress.ts'
 import type { Run } from '../../media/conversion/plan.ts'
 import { sourceDeleted } from './facts.ts'

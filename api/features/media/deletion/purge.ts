@@ -3,7 +3,7 @@ import { mediaPrefix } from '../../../../lib/contract/object-keys.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import type { Log } from '../../../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
-import { changesOf } from '../../../http/in-organization.ts'
+import { changesOf } from '../../../requests/change.ts'
 import { listUnfinished, type StopDeps, stopConversions } from '../conversion/stop.ts'
 import { nextLook } from './purge-plan.ts'
 import {
