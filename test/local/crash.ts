@@ -21,8 +21,8 @@ import { type PlatformProcess, processesOf, startProcess } from '../support/plat
 
 const REQUESTS = ['upload.stored', 'upload.committed', 'merge.claimed', 'merge.object-completed', 'merge.committed']
 const LATER = [
-  ...['relay.claimed', 'relay.reacted', 'relay.published', 'reactions.created'],
-  ...['operator.job-created', 'operator.status-applied', 'projector.read', 'projector.committed'],
+  ...['relay.claimed', 'relay.reacted', 'relay.published', 'conversion.created'],
+  ...['operator.job-created', 'operator.status-applied', 'conversion.read', 'conversion.recorded'],
 ]
 const JOBS = ['job.playable', 'job.encoded', 'job.uploaded', 'job.manifest-written']
 
