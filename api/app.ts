@@ -2,6 +2,7 @@ import type { Express } from 'express'
 import packageJson from '../package.json' with { type: 'json' }
 import type { AuthDeps } from './auth/commands.ts'
 import { authRoutes } from './auth/routes.ts'
+import { CATALOG } from './catalog.ts'
 import type { ApiDeps } from './deps.ts'
 import { albumRoutes } from './features/albums/routes.ts'
 import { commentRoutes } from './features/discussions/comments/routes.ts'
@@ -63,7 +64,7 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
     ...mediaRoutes(deps),
     ...musicTrackRoutes(deps),
     ...organizationRoutes(deps),
-    ...permissionRoutes(deps),
+    ...permissionRoutes(deps, CATALOG),
     ...reactionRoutes(deps),
     ...userRoutes(deps),
     ...referenceRoutes(() => document()),

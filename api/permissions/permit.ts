@@ -1,11 +1,17 @@
 import { formatId, type Uuid } from '../../lib/contract/ids.ts'
-import { Problem } from '../../lib/contract/problem.ts'
+import { notFound, Problem } from '../../lib/contract/problem.ts'
+import type { Origin } from '../audit/queries.ts'
 import type { Refusals } from '../audit/refusals.ts'
-import type { Member } from '../features/organizations/queries.ts'
-import type { AuthedInput, Context } from '../http/route.ts'
-import { notFound } from '../http/validate.ts'
-import { ACTIONS, type Action, type MemberFor, type ResourceOf, ruleOf } from './actions.ts'
-import { type ActionRule, type Asking, decide, needsMembership, type Reason } from './rule.ts'
+import type { Member } from './queries.ts'
+import {
+  type Action,
+  type Asking,
+  decide,
+  type MemberFor,
+  needsMembership,
+  type Reason,
+  type ResourceOf,
+} from './rule.ts'
 
 /** A refusal of the permission service. The client gets 404; the audit log gets the reason. */
 export class Denied extends Problem {
@@ -48,10 +54,16 @@ export interface Gate<A extends Action> extends Permit<A> {
   admit(member: Member | undefined): MemberFor<A, Member>
 }
 
+/** The request learns that the permission service has decided on it. */
+interface Deciding {
+  decided(): void
+}
+type Caller = Pick<Asking, 'userId' | 'platformAdmin'>
+
 export interface GateOptions {
   action: Action
-  actor: { userId: Uuid; platformAdmin: boolean }
-  context: Pick<Context, 'decided'>
+  actor: Caller
+  context: Deciding
   /** Refused members get 403 instead of 404. */
   isOpen?: boolean
 }
@@ -61,21 +73,21 @@ export function openGate<A extends Action>({ action, actor, context, isOpen = fa
   let asking: Asking | undefined
   const known = () => {
     if (asking) return asking
-    throw new Error(`a decision on ${action} was requested before the membership was known`)
+    throw new Error(`a decision on ${action.name} was requested before the membership was known`)
   }
   const check = (
     row: unknown,
     { of = action, ...how }: { of?: Action; isOpen?: boolean; field?: string | undefined },
   ) => {
-    const reason = decide(ACTIONS[of] as ActionRule, known(), row)
+    const reason = decideOn(of, known(), row)
     context.decided()
     if (reason !== 'allowed') throw new Denied(of, reason, idOf(row), how)
   }
   return {
     admit(member) {
-      if (!member && needsMembership(ruleOf(action))) throw new Denied(action, 'not_a_member', null)
+      if (!member && needsMembership(action)) throw new Denied(action, 'not_a_member', null)
       asking = { ...actor, role: member?.role ?? null }
-      if (ACTIONS[action].on === 'organization') check(undefined, { isOpen })
+      if (action.on === 'organization') check(undefined, { isOpen })
       return member as MemberFor<A, Member>
     },
     permit(row) {
@@ -83,19 +95,21 @@ export function openGate<A extends Action>({ action, actor, context, isOpen = fa
       return row
     },
     permitAlso: (other, row, field) => check(row, { of: other, field }),
-    can: (other, row) => decide(ACTIONS[other] as ActionRule, known(), row) === 'allowed',
+    can: (other, row) => decideOn(other, known(), row) === 'allowed',
   }
 }
+
+const decideOn = (action: Action, asking: Asking, row: unknown) => decide(action as Action<unknown>, asking, row)
 
 const idOf = (row: unknown): Uuid | null => (row as { id?: Uuid } | undefined)?.id ?? null
 
 /** Decides on actions of kind `caller`. Records a refusal and throws Denied. */
 export async function permitCaller(
   action: Action,
-  { actor, context }: Pick<AuthedInput<unknown, unknown, unknown>, 'actor' | 'context'>,
+  { actor, context }: { actor: Caller; context: Deciding & Origin },
   refusals: Refusals,
 ): Promise<void> {
-  const reason = decide(ACTIONS[action] as ActionRule, { ...actor, role: null }, undefined)
+  const reason = decideOn(action, { ...actor, role: null }, undefined)
   context.decided()
   if (reason === 'allowed') return
   await recordingDenials({ refusals, actor, context, orgId: null }, async () => {
@@ -105,7 +119,7 @@ export async function permitCaller(
 
 /** Runs `work`; records its denials in the audit log before it rethrows them. */
 export async function recordingDenials<T>(
-  o: { refusals: Refusals; actor: { userId: Uuid }; context: Context; orgId: Uuid | null },
+  o: { refusals: Refusals; actor: { userId: Uuid }; context: Origin; orgId: Uuid | null },
   work: () => Promise<T>,
 ): Promise<T> {
   try {
@@ -121,12 +135,12 @@ const recordDenial = (
   { refusals, actor, context, orgId }: Parameters<typeof recordingDenials>[0],
   { action, reason, resourceId }: Denied,
 ) =>
-  refusals.record(`${actor.userId} ${action} ${reason}`, {
+  refusals.record(`${actor.userId} ${action.name} ${reason}`, {
     orgId,
     actorId: actor.userId,
     action: 'ACCESS_DENIED',
-    resourceType: ACTIONS[action].on,
+    resourceType: action.on,
     resourceId,
     context,
-    details: { permission: action, reason, ...(orgId && { org_id: formatId('organization', orgId) }) },
+    details: { permission: action.name, reason, ...(orgId && { org_id: formatId('organization', orgId) }) },
   })

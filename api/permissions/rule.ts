@@ -1,5 +1,5 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
-import type { Role } from '../features/organizations/roles.ts'
+import type { Role } from '../../lib/contract/roles.ts'
 
 /** The caller. `role` is the role in the organization of the request; null for a non-member. */
 export interface Asking {
@@ -48,24 +48,17 @@ export function factsOf<R>(rule: Rule<R>): Fact<R>[] {
 }
 
 /**
- * The subject of a rule. `caller`: the signed-in user, outside of organizations. `organization`: the organization only.
- * The others name the kind of row that the rule also checks.
+ * One action of the permission service. `R` has the fields of a row that the rule needs; `Action` without it is any
+ * action. A feature declares its actions in its `policy.ts`.
  */
-export type ResourceKind =
-  | 'caller'
-  | 'organization'
-  | 'media'
-  | 'upload'
-  | 'event'
-  | 'invitation'
-  | 'membership'
-  | 'album'
-  | 'comment'
-  | 'reaction'
-  | 'highlight'
-
-export interface ActionRule<R = unknown> {
-  readonly on: ResourceKind
+export interface Action<R = never> {
+  /** The name in the documents, the audit log and answers: `media.read`. */
+  readonly name: string
+  /**
+   * The subject of the rule. `caller`: the signed-in user, outside of organizations. `organization`: the organization
+   * only. Others name the kind of row that the rule also checks.
+   */
+  readonly on: string
   /** Human-readable description: `see a media item`. */
   readonly does: string
   readonly allow: Rule<R>
@@ -73,30 +66,49 @@ export interface ActionRule<R = unknown> {
   readonly guests?: true
 }
 
+/** The fields of a row that the rule of this action needs. */
+export type ResourceOf<A extends Action> = A extends Action<infer R> ? R : never
+
+/** `M`, the caller's membership; undefined for a guest, where the action admits guests. */
+export type MemberFor<A extends Action, M> = A extends { guests: true } ? M | undefined : M
+
 /** An action outside of organizations. */
-export const onCaller = (does: string, allow: Rule<undefined>): ActionRule<undefined> => ({ on: 'caller', does, allow })
+export const onCaller = (name: string, does: string, allow: Rule<undefined>): Action<undefined> => ({
+  name,
+  on: 'caller',
+  does,
+  allow,
+})
 /** An action in an organization; only the caller's membership decides. */
-export const onOrganization = (does: string, allow: Rule<undefined>): ActionRule<undefined> => ({
+export const onOrganization = (name: string, does: string, allow: Rule<undefined>): Action<undefined> => ({
+  name,
   on: 'organization',
   does,
   allow,
 })
 /** An action on one row of an organization. */
-export const on = <R>(kind: Exclude<ResourceKind, 'caller' | 'organization'>, does: string, allow: Rule<R>) =>
-  ({ on: kind, does, allow }) satisfies ActionRule<R>
+export const on = <R>(kind: string, name: string, does: string, allow: Rule<R>): Action<R> => ({
+  name,
+  on: kind,
+  does,
+  allow,
+})
 /** The same for callers who need not be members. */
-export const onForGuests = <R>(...[kind, does, allow]: Parameters<typeof on<R>>) =>
-  ({ on: kind, does, allow, guests: true }) as const satisfies ActionRule<R>
+export const onForGuests = <R>(...[kind, name, does, allow]: Parameters<typeof on<R>>) =>
+  ({ name, on: kind, does, allow, guests: true }) as const satisfies Action<R>
+
+/** Whether the rule checks a row besides the caller and the organization. */
+export const isOnRow = ({ on }: Pick<Action, 'on'>) => on !== 'caller' && on !== 'organization'
 
 /** Reason of a decision. `no_such_resource` occurs only in a dry run: requests decide only on existing rows. */
 export const REASONS = ['allowed', 'not_a_member', 'no_such_resource', 'rule_not_met'] as const
 export type Reason = (typeof REASONS)[number]
 
 /** Whether the action is refused to everyone who is not a member, whatever its rule says. */
-export const needsMembership = (action: Pick<ActionRule, 'on' | 'guests'>) => action.on !== 'caller' && !action.guests
+export const needsMembership = (action: Pick<Action, 'on' | 'guests'>) => action.on !== 'caller' && !action.guests
 
 /** Interface specification §5.5. Only members may act in an organization, except where an action admits guests. */
-export function decide<R>(action: ActionRule<R>, asking: Asking, resource: R): Reason {
+export function decide<R>(action: Action<R>, asking: Asking, resource: R): Reason {
   if (needsMembership(action) && asking.role === null) return 'not_a_member'
   return holds(action.allow, asking, resource) ? 'allowed' : 'rule_not_met'
 }
@@ -108,9 +120,9 @@ export interface Explanation {
 }
 
 /** The same decision with its input. `resource` is undefined if the row does not exist. */
-export function explain(action: ActionRule<never>, asking: Asking, resource: unknown): Explanation {
+export function explain(action: Action, asking: Asking, resource: unknown): Explanation {
   const rule = action.allow as Rule<unknown>
-  const isMissing = resource === undefined && action.on !== 'caller' && action.on !== 'organization'
+  const isMissing = resource === undefined && isOnRow(action)
   if (isMissing) {
     return {
       reason: needsMembership(action) && asking.role === null ? 'not_a_member' : 'no_such_resource',
@@ -119,7 +131,7 @@ export function explain(action: ActionRule<never>, asking: Asking, resource: unk
   }
   const facts = factsOf(rule).map((one) => [one.name, one.holds(asking, resource)] as const)
   return {
-    reason: decide(action as ActionRule, asking, resource),
+    reason: decide(action as Action<unknown>, asking, resource),
     facts: { role: asking.role, ...Object.fromEntries(facts) },
   }
 }

@@ -1,6 +1,6 @@
 import { recordMedia } from '../../api/features/media/commands.ts'
 import { CONVERSIONS } from '../../api/features/media/conversion/kind.ts'
-import { changesOf } from '../../api/http/in-organization.ts'
+import { changesOf } from '../../api/requests/change.ts'
 import { completeRun } from '../../api/worker/runs/commands.ts'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { outputPrefix } from '../../lib/contract/object-keys.ts'

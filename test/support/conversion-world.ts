@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { recordMedia } from '../../api/features/media/commands.ts'
 import { CONVERSIONS } from '../../api/features/media/conversion/kind.ts'
 import { batchJobName, transcodeJobName } from '../../api/features/media/conversion/transcode-spec.ts'
-import { changesOf } from '../../api/http/in-organization.ts'
+import { changesOf } from '../../api/requests/change.ts'
 import { findRun } from '../../api/worker/runs/queries.ts'
 import { startRun } from '../../api/worker/runs/start.ts'
 import { type RunProgress, type RunStatus, SUCCEEDED } from '../../crds/run.ts'
@@ -95,7 +95,13 @@ export async function conversionWorld(
     const kind = mimeType.startsWith('video/') ? 'video' : 'image'
     const file = { originalFilename: 'holiday', mimeType, kind, fileSizeBytes: bytes, sha256: null } as const
     const row = { id, orgId: org, uploaderId: by, ...file, livePhotoPairId: null, assetIdentifier: null }
-    const context = { requestId: 'req_test', ip: '127.0.0.1', userAgent: null, traceparent: null }
+    const context = {
+      requestId: 'req_test',
+      clientRequestId: null,
+      ip: '127.0.0.1',
+      userAgent: null,
+      traceparent: null,
+    }
     await db.inTransaction({ org }, (tx) => recordMedia(changesOf(tx, { orgId: org, actorId: user, context }), row))
     return id
   }

@@ -54,7 +54,7 @@ export function highlightWorld(api: TestApi) {
   async function aTrack(o: { title?: string; retired?: boolean } = {}): Promise<string> {
     const id = newUuid()
     await sql(
-      `insert into music_tracks (id, title, licence, attribution, duration_sec, mime_type, file_size_bytes, retired_at)
+      `insert into music_tracks (id, title, license, attribution, duration_sec, mime_type, file_size_bytes, retired_at)
         values ($1, $2, 'CC0', 'Ann', 30, 'audio/mpeg', 1, case when $3 then now() end)`,
       [id, o.title ?? 'Waves', o.retired ?? false],
     )

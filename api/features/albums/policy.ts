@@ -65,14 +65,20 @@ export const mayReadAlbum = anyOf<Visible>(
 )
 
 export const albumActions = {
-  'album.create': onOrganization('create an album', member),
-  'album.list': onOrganization('list the albums of an organization that one can see', member),
-  'album.list_all': onOrganization('list all albums of an organization', organizationAdmin),
-  'album.read': on('album', 'see an album and its media items', mayReadAlbum),
-  'album.update': on('album', 'change an album, its captions and its order, and remove media items', mayManageAlbum),
-  // Not an archived event: that is refused with its own code.
-  'album.add_media': on(
+  create: onOrganization('album.create', 'create an album', member),
+  list: onOrganization('album.list', 'list the albums of an organization that one can see', member),
+  listAll: onOrganization('album.list_all', 'list all albums of an organization', organizationAdmin),
+  read: on('album', 'album.read', 'see an album and its media items', mayReadAlbum),
+  update: on(
     'album',
+    'album.update',
+    'change an album, its captions and its order, and remove media items',
+    mayManageAlbum,
+  ),
+  // Not an archived event: that is refused with its own code.
+  addMedia: on(
+    'album',
+    'album.add_media',
     'add a media item to an album',
     anyOf<Joined>(
       albumOwner,
@@ -81,8 +87,9 @@ export const albumActions = {
     ),
   ),
   // Otherwise an album whose owner has left would keep its status for ever.
-  'album.set_status': on(
+  setStatus: on(
     'album',
+    'album.set_status',
     'publish or archive an album',
     anyOf<Kept>(albumOwner, allOf<Kept>(organizationAdmin, ownerLeft)),
   ),

@@ -1,18 +1,18 @@
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
-import { Problem } from '../../../lib/contract/problem.ts'
+import { invalid, Problem } from '../../../lib/contract/problem.ts'
 import type { EventRow } from '../../db/schema/events.ts'
-import { found, type Write } from '../../http/in-organization.ts'
-import { invalid } from '../../http/validate.ts'
+import { holdMembership } from '../../permissions/queries.ts'
+import { found } from '../../requests/found.ts'
+import type { Write } from '../../requests/request.ts'
 import { tellInvitees } from '../invitations/notify.ts'
-import { holdMembership } from '../organizations/queries.ts'
 import { BEFORE_START, type CreateEvent, type Event, fieldsOf } from './event.ts'
 import { ACTIVATE_MOVES, ARCHIVE_MOVES, columnsOf, type EventChanges, misplacedTime } from './plan.ts'
-import { refuseArchived } from './policy.ts'
+import { type eventActions, refuseArchived } from './policy.ts'
 import { toEvent } from './present.ts'
 import { findEvent, findShown, insertEvent, markActive, markArchived, updateEvent } from './queries.ts'
 
 /** Creates a draft, with its owner as the first participant. */
-export async function createEvent(request: Write<'event.create'>, given: CreateEvent): Promise<Event> {
+export async function createEvent(request: Write<typeof eventActions.create>, given: CreateEvent): Promise<Event> {
   const { tx, orgId, actor, announce, audit } = request
   const { title, start_at: startAt } = given
   const owner = { id: newUuid(), orgId, ownerId: actor.userId }
@@ -24,7 +24,11 @@ export async function createEvent(request: Write<'event.create'>, given: CreateE
   return show(request, row)
 }
 
-export async function changeEvent(request: Write<'event.update'>, id: Uuid, changes: EventChanges): Promise<Event> {
+export async function changeEvent(
+  request: Write<typeof eventActions.update>,
+  id: Uuid,
+  changes: EventChanges,
+): Promise<Event> {
   const { tx, permit, audit } = request
   const event = permit(found(await lock(request, id)))
   refuseArchived(event)
@@ -37,7 +41,7 @@ export async function changeEvent(request: Write<'event.update'>, id: Uuid, chan
 const ISSUES = { start_at: 'must not be after end_at', end_at: BEFORE_START }
 
 /** A repeat sends no second notification. */
-export async function activateEvent(request: Write<'event.activate'>, id: Uuid): Promise<Event> {
+export async function activateEvent(request: Write<typeof eventActions.activate>, id: Uuid): Promise<Event> {
   const { tx, permit, announce, audit } = request
   const event = permit(found(await lock(request, id)))
   const move = ACTIVATE_MOVES[event.status]
@@ -56,7 +60,7 @@ export async function activateEvent(request: Write<'event.activate'>, id: Uuid):
   return show(request, event)
 }
 
-export async function archiveEvent(request: Write<'event.archive'>, id: Uuid): Promise<Event> {
+export async function archiveEvent(request: Write<typeof eventActions.archive>, id: Uuid): Promise<Event> {
   const { tx, permit, announce, audit } = request
   const event = permit(found(await lock(request, id)))
   const move = ARCHIVE_MOVES[event.status]
@@ -69,7 +73,7 @@ export async function archiveEvent(request: Write<'event.archive'>, id: Uuid): P
   return show(request, event)
 }
 
-type Changing = Pick<Write<'event.update'>, 'tx' | 'orgId' | 'actor' | 'can'>
+type Changing = Pick<Write<typeof eventActions.update>, 'tx' | 'orgId' | 'actor' | 'can'>
 
 /** Waits for what changes the event or what belongs to it, so that the decision is taken on what those leave. */
 const lock = ({ tx, orgId }: Changing, id: Uuid) => findEvent(tx, orgId, id, { lock: 'update' })

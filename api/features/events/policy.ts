@@ -17,13 +17,13 @@ export const mayManageEvent = anyOf<Owned>(eventOwner, organizationAdmin)
 export const mayReadEvent = anyOf<Visible>(eventOwner, organizationAdmin, allOf<Visible>(member, published))
 
 export const eventActions = {
-  'event.create': onOrganization('create an event', member),
-  'event.list': onOrganization('list the events of an organization', member),
-  'event.list_drafts': onOrganization('see the drafts of others in lists', organizationAdmin),
-  'event.read': on('event', 'see an event and its participants', mayReadEvent),
-  'event.update': on('event', 'change an event', mayManageEvent),
-  'event.activate': on('event', 'activate an event', mayManageEvent),
-  'event.archive': on('event', 'archive an event', mayManageEvent),
+  create: onOrganization('event.create', 'create an event', member),
+  list: onOrganization('event.list', 'list the events of an organization', member),
+  listDrafts: onOrganization('event.list_drafts', 'see the drafts of others in lists', organizationAdmin),
+  read: on('event', 'event.read', 'see an event and its participants', mayReadEvent),
+  update: on('event', 'event.update', 'change an event', mayManageEvent),
+  activate: on('event', 'event.activate', 'activate an event', mayManageEvent),
+  archive: on('event', 'event.archive', 'archive an event', mayManageEvent),
 } as const
 
 /** Nothing of an archived event changes. Call it on the row that the transaction locked. */

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { HIGHLIGHT_ERROR_CODES } from '../../../lib/contract/highlight-error.ts'
-import { bodyId, outputId, outputTime, text } from '../../http/schemas.ts'
+import { bodyId, outputId, outputTime, text } from '../../requests/schemas.ts'
 import { ConversionProgress } from '../media/media.ts'
 
 const MOST_ITEMS = 30
@@ -47,21 +47,25 @@ export const NewHighlight = z.object({
   captions: Captions.nullish().meta({ description: '`none` unless given' }),
   skip_broken: z.boolean().nullish().meta({
     description:
-      'true: items that cannot be decoded are left out, and `items` says so. false, unless given: the highlight fails',
+      'true: items that cannot be decoded are left out, and `items` says so. false, unless given: the highlight fails, or is refused where the conversion of an item has failed already',
   }),
 })
 export type NewHighlight = z.output<typeof NewHighlight>
 
 const Seconds = z.number().min(0).max(86_400)
+const WholeSeconds = z.int().min(0).max(86_400)
 
 export const CreatedHighlight = z
   .object({
     highlight_id: outputId('highlight'),
     album_id: outputId('album').nullable(),
     status: HighlightStatus,
-    estimated_duration_sec: Seconds.meta({
+    estimated_duration_sec: WholeSeconds.meta({
       description:
         'Whole seconds, rounded up. A video that is still `processing` counts as if it were 6 seconds long, the moving part of a Live Photo as if it were 3',
+    }),
+    skipped_media_ids: z.array(outputId('media')).max(MOST_ITEMS).meta({
+      description: 'With `skip_broken`: media items that are left out because their conversion has failed',
     }),
   })
   .meta({ id: 'CreatedHighlight' })
@@ -124,7 +128,7 @@ export const Highlight = z
     show_title: z.boolean(),
     captions: Captions,
     skip_broken: z.boolean(),
-    estimated_duration_sec: Seconds,
+    estimated_duration_sec: WholeSeconds,
     duration_sec: Seconds.nullable().meta({ description: 'Null until the film is finished' }),
     variants: HighlightVariants,
     placeholder: z.string().nullable().meta({ description: 'Thumbhash of a frame, in base64' }),

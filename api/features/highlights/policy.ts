@@ -24,10 +24,15 @@ const albumOwner = fact<Visible>(
 )
 
 export const highlightActions = {
-  'highlight.create': onOrganization('create a highlight', member),
-  'highlight.create_in_album': on('album', 'create a highlight of an album', mayReadAlbum),
-  'highlight.list': onOrganization('list the highlights of an organization that one can see', member),
-  'highlight.list_all': onOrganization('list all highlights of an organization', organizationAdmin),
-  'highlight.read': on('highlight', 'see a highlight', anyOf<Visible>(creator, organizationAdmin, albumReader)),
-  'highlight.delete': on('highlight', 'delete a highlight', anyOf<Visible>(creator, albumOwner, organizationAdmin)),
+  create: onOrganization('highlight.create', 'create a highlight', member),
+  createInAlbum: on('album', 'highlight.create_in_album', 'create a highlight of an album', mayReadAlbum),
+  list: onOrganization('highlight.list', 'list the highlights of an organization that one can see', member),
+  listAll: onOrganization('highlight.list_all', 'list all highlights of an organization', organizationAdmin),
+  read: on('highlight', 'highlight.read', 'see a highlight', anyOf<Visible>(creator, organizationAdmin, albumReader)),
+  delete: on(
+    'highlight',
+    'highlight.delete',
+    'delete a highlight',
+    anyOf<Visible>(creator, albumOwner, organizationAdmin),
+  ),
 } as const

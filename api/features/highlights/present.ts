@@ -1,6 +1,6 @@
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { Links } from '../../deps.ts'
-import { timestamp } from '../../http/schemas.ts'
+import { timestamp } from '../../requests/schemas.ts'
 import type { Highlight } from './highlight.ts'
 import type { ShownHighlight } from './queries.ts'
 
@@ -41,7 +41,7 @@ function toVariants({ outputPrefix, hlsMaster, webpFile, thumbFile }: ShownHighl
 }
 
 function toItems({ items, manifest }: ShownHighlight): Highlight['items'] {
-  return items.map(({ mediaId, type }) => {
+  return items.map(({ mediaId, type, skipped }) => {
     const id = formatId('media', mediaId)
     const film = manifest?.items.find((item) => item.id === id)
     return {
@@ -49,7 +49,7 @@ function toItems({ items, manifest }: ShownHighlight): Highlight['items'] {
       type,
       start_sec: film?.startSec ?? null,
       duration_sec: film?.seconds ?? null,
-      skipped: manifest?.skipped.find((item) => item.id === id)?.message ?? null,
+      skipped: skipped ?? manifest?.skipped.find((item) => item.id === id)?.message ?? null,
     }
   })
 }

@@ -1,14 +1,15 @@
 import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
-import { Problem } from '../../../lib/contract/problem.ts'
+import { notFound, Problem } from '../../../lib/contract/problem.ts'
 import type { EventRow } from '../../db/schema/events.ts'
 import type { InvitationRow } from '../../db/schema/invitations.ts'
-import { found, type Write } from '../../http/in-organization.ts'
-import { notFound } from '../../http/validate.ts'
+import { findMembership, holdMembership } from '../../permissions/queries.ts'
 import { decide } from '../../permissions/rule.ts'
+import { found } from '../../requests/found.ts'
+import type { Write } from '../../requests/request.ts'
 import { refuseArchived } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import { announceJoined } from '../organizations/commands.ts'
-import { findMembership, findUserById, holdMembership } from '../organizations/queries.ts'
+import { findUserById } from '../organizations/queries.ts'
 import { announceDue, tellInvitees } from './notify.ts'
 import { invitationActions, requireOpen, requireUnanswered } from './policy.ts'
 import {
@@ -37,7 +38,7 @@ interface Join {
 }
 
 export async function invite(
-  request: Write<'event.invite'>,
+  request: Write<typeof invitationActions.invite>,
   { eventId, target, message, joinOnAccept }: { eventId: Uuid; target: Target; message: string | null } & Join,
 ): Promise<InvitationRow> {
   const { tx, orgId, actor, permit, announce, audit } = request
@@ -60,7 +61,7 @@ export async function invite(
 
 /** Anyone who may invite may invite people who are not members; whether they can become members is configuration. */
 async function requireInvitable(
-  { tx, orgId }: Write<'event.invite'>,
+  { tx, orgId }: Write<typeof invitationActions.invite>,
   eventId: Uuid,
   userId: Uuid,
   joinOnAccept: boolean,
@@ -76,7 +77,7 @@ const SLUG_TRIES = 5
 
 /** Another transaction may insert the same invitee first: the unique indexes decide, not a look before the insert. */
 export async function insertNew(
-  { tx }: Pick<Write<'event.invite'>, 'tx'>,
+  { tx }: Pick<Write<typeof invitationActions.invite>, 'tx'>,
   row: Omit<NewInvitation, 'slug'>,
   makeSlug: () => string = newSlug,
 ): Promise<InvitationRow> {
@@ -89,7 +90,7 @@ export async function insertNew(
 }
 
 /** The reissuer vouches for the invitee from now on: the first inviter may have left. */
-export async function reissue(request: Write<'invitation.reissue'>, id: Uuid): Promise<InvitationRow> {
+export async function reissue(request: Write<typeof invitationActions.reissue>, id: Uuid): Promise<InvitationRow> {
   const { tx, actor, permit, announce, audit } = request
   const { event, invitation } = await lockInvitation(request, id)
   permit(invitation)
@@ -111,7 +112,7 @@ export interface Response {
 
 /** Of several responses one counts: they queue for the lock of the row, and the later ones find it answered. */
 export async function respond(
-  request: Write<'invitation.respond'>,
+  request: Write<typeof invitationActions.respond>,
   id: Uuid,
   { response, message, token, joinOnAccept }: Response & Join,
 ): Promise<Awaited<ReturnType<typeof answerInvitation>>> {
@@ -137,7 +138,7 @@ const isTokenOf = (row: FoundInvitation, token: TokenContent | undefined) =>
  * order a leave in progress would miss the new participation.
  */
 async function takePart(
-  request: Write<'invitation.respond'>,
+  request: Write<typeof invitationActions.respond>,
   event: EventRow,
   invitation: FoundInvitation,
   joinOnAccept: boolean,
@@ -152,7 +153,7 @@ async function takePart(
   await markAccepted(tx, { eventId: event.id, userId: actor.userId, orgId })
 }
 
-async function join({ tx, orgId, actor, announce, audit }: Write<'invitation.respond'>): Promise<void> {
+async function join({ tx, orgId, actor, announce, audit }: Write<typeof invitationActions.respond>): Promise<void> {
   const { isNew, joinedAt } = await joinOrganization(tx, orgId, actor.userId)
   if (!isNew) return
   await announceJoined(announce, { orgId, userId: actor.userId }, joinedAt)
@@ -161,17 +162,17 @@ async function join({ tx, orgId, actor, announce, audit }: Write<'invitation.res
 
 /** An inviter who has left, or is no administrator any more, makes no members. */
 async function mayStillInvite(
-  { tx, orgId }: Write<'invitation.respond'>,
+  { tx, orgId }: Write<typeof invitationActions.respond>,
   event: EventRow,
   { invitedBy }: FoundInvitation,
 ): Promise<boolean> {
   const inviter = await findMembership(tx, orgId, invitedBy)
   const asking = { userId: invitedBy, role: inviter?.role ?? null, platformAdmin: false }
-  return decide(invitationActions['event.invite'], asking, event) === 'allowed'
+  return decide(invitationActions.invite, asking, event) === 'allowed'
 }
 
 /** A user who is neither a member nor invited by user id is in the list of invitations only. */
-async function stayAway({ tx, orgId, actor }: Write<'invitation.respond'>, event: EventRow): Promise<void> {
+async function stayAway({ tx, orgId, actor }: Write<typeof invitationActions.respond>, event: EventRow): Promise<void> {
   if (await holdMembership(tx, orgId, actor.userId)) {
     await markDeclined(tx, { eventId: event.id, userId: actor.userId, orgId })
   } else await declineInvited(tx, event.id, actor.userId)
@@ -179,7 +180,7 @@ async function stayAway({ tx, orgId, actor }: Write<'invitation.respond'>, event
 
 /** In the order of the locks: the event, then the invitation. */
 async function lockInvitation(
-  { tx, orgId, actor }: Pick<Write<'invitation.respond'>, 'tx' | 'orgId' | 'actor'>,
+  { tx, orgId, actor }: Pick<Write<typeof invitationActions.respond>, 'tx' | 'orgId' | 'actor'>,
   id: Uuid,
 ): Promise<{ event: EventRow; invitation: FoundInvitation }> {
   const event = found(await lockEventOf(tx, orgId, id))

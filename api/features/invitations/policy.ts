@@ -33,12 +33,18 @@ interface Sent {
 const inviter = fact<Sent>('inviter', 'the inviter', (a, row) => a.userId === row.invitedBy)
 
 export const invitationActions = {
-  'event.invite': on('event', 'invite people to an event', mayManageEvent),
+  invite: on('event', 'event.invite', 'invite people to an event', mayManageEvent),
   // Members see who takes part. Addresses, even masked ones, are for those who may invite.
-  'event.list_invitations': on('event', 'list the invitations to an event', mayManageEvent),
-  'invitation.respond': onForGuests('invitation', 'respond to an invitation', anyOf<Addressed>(invitee, tokenHolder)),
-  'invitation.reissue': on(
+  list: on('event', 'event.list_invitations', 'list the invitations to an event', mayManageEvent),
+  respond: onForGuests(
     'invitation',
+    'invitation.respond',
+    'respond to an invitation',
+    anyOf<Addressed>(invitee, tokenHolder),
+  ),
+  reissue: on(
+    'invitation',
+    'invitation.reissue',
     'replace the token of an invitation',
     anyOf<Sent>(inviter, eventOwner, organizationAdmin),
   ),

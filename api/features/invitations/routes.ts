@@ -2,9 +2,10 @@ import * as z from 'zod'
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { InvitationRow } from '../../db/schema/invitations.ts'
 import type { ApiDeps } from '../../deps.ts'
-import { found, inOrganization } from '../../http/in-organization.ts'
+import { inOrganization } from '../../http/in-organization.ts'
 import { completed, publicRoute, type Route, rawRoute } from '../../http/route.ts'
-import { listOf, pageQuery, pathId, timestamp } from '../../http/schemas.ts'
+import { found } from '../../requests/found.ts'
+import { listOf, pageQuery, pathId, timestamp } from '../../requests/schemas.ts'
 import { findEvent } from '../events/queries.ts'
 import { invite, reissue, respond } from './commands.ts'
 import {
@@ -24,6 +25,7 @@ import {
   toInvitation,
 } from './invitation.ts'
 import { invitationLinks } from './links.ts'
+import { invitationActions } from './policy.ts'
 import { listInvitations } from './queries.ts'
 import { drawQr, showBySlug } from './show.ts'
 
@@ -67,7 +69,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
         summary: 'Invite someone to an event',
         description:
           'By e-mail address, phone number or user id. The answer has the link to send. The link works for one hour and for one response; a reissue makes another one. The service tells the invitee too: at once if the event is active, otherwise when it is activated. Until the event is activated, the invitation shows nothing and cannot be answered. A user id must belong to a user of the service, who need not be a member of the organization.',
-        action: 'event.invite',
+        action: invitationActions.invite,
         problems: ['EVENT_ARCHIVED', 'ALREADY_INVITED'],
         params: OfEvent,
         body: NewInvitation,
@@ -92,7 +94,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       summary: 'List the invitations to an event, newest first',
       description:
         'For the owner of the event and the administrators of the organization; the participants are there for all members. Addresses are masked.',
-      action: 'event.list_invitations',
+      action: invitationActions.list,
       params: OfEvent,
       query: pageQuery({ default: 20, max: 100 }),
       response: listOf('invitations', Invitation),
@@ -112,7 +114,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       summary: 'Accept or decline an invitation',
       description:
         'The caller is signed in, and is the invitee or presents the token of the invitation link. Of several responses one counts. Accepting makes the caller a participant of the event and, if necessary, a member of the organization. A caller who is not a member gets INVALID_STATE_TRANSITION where accepting cannot make one: the inviter may no longer invite, or the service makes no members this way. Afterwards `GET /api/users/me` lists the organization. An invitation that was revoked, because an administrator removed its invitee from the organization, is `NOT_FOUND`.',
-      action: 'invitation.respond',
+      action: invitationActions.respond,
       organization: { of: 'invitations', id: ({ params }) => params.invitation_id },
       problems: ['EVENT_ARCHIVED', 'INVITATION_EXPIRED', 'INVITATION_ALREADY_USED', 'INVALID_STATE_TRANSITION'],
       params: One,
@@ -136,7 +138,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
         summary: 'Replace the link of an invitation',
         description:
           'For the inviter, the owner of the event and the administrators of the organization. The previous link stops working at once; the new one works for one hour. If the event is active, the invitee is told again. The caller becomes the inviter. An invitation that was answered or revoked cannot be reissued; invite again.',
-        action: 'invitation.reissue',
+        action: invitationActions.reissue,
         organization: { of: 'invitations', id: ({ params }) => params.invitation_id },
         problems: ['EVENT_ARCHIVED', 'INVALID_STATE_TRANSITION'],
         params: One,

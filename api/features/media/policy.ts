@@ -13,20 +13,42 @@ const uploaderOfVisible = fact<Deletable>(
   (a, row) => row.deletedAt === null && a.userId === row.uploaderId,
 )
 
-/** A media item is shared with the whole organization; only the uploader has access to an unfinished upload. */
+/** A media item is shared with the whole organization. */
 export const mediaActions = {
-  'media.upload': onOrganization('upload a media item', member),
-  'media.list': onOrganization('list the media items of an organization', member),
-  'media.read': on('media', 'see a media item and its metadata', member),
+  upload: onOrganization('media.upload', 'upload a media item', member),
+  list: onOrganization('media.list', 'list the media items of an organization', member),
+  read: on('media', 'media.read', 'see a media item and its metadata', member),
   // Concerns the metadata: every member can fetch the original as the camera wrote it, and OpenAPI says so.
-  'media.read_location': on('media', 'see where a media item was taken', anyOf(uploader, organizationAdmin)),
-  'media.delete': on('media', 'delete a media item', anyOf(uploader, organizationAdmin)),
+  readLocation: on(
+    'media',
+    'media.read_location',
+    'see where a media item was taken',
+    anyOf(uploader, organizationAdmin),
+  ),
+  delete: on('media', 'media.delete', 'delete a media item', anyOf(uploader, organizationAdmin)),
   // Not the uploader as such: an uploader must not undo what an administrator removed.
-  'media.restore': on('media', 'restore a deleted media item', anyOf(deleter, organizationAdmin, uploaderOfVisible)),
-  'media.list_trash': onOrganization('list the deleted media items that one has uploaded or deleted', member),
-  'media.list_all_trash': onOrganization('list all deleted media items of an organization', organizationAdmin),
-  'upload.read': on('upload', 'see which chunks of an upload have arrived', uploader),
-  'upload.send': on('upload', 'send chunks of an upload', uploader),
-  'upload.merge': on('upload', 'make a media item from an upload', uploader),
-  'upload.abort': on('upload', 'abort an upload', uploader),
+  restore: on(
+    'media',
+    'media.restore',
+    'restore a deleted media item',
+    anyOf(deleter, organizationAdmin, uploaderOfVisible),
+  ),
+  listTrash: onOrganization(
+    'media.list_trash',
+    'list the deleted media items that one has uploaded or deleted',
+    member,
+  ),
+  listAllTrash: onOrganization(
+    'media.list_all_trash',
+    'list all deleted media items of an organization',
+    organizationAdmin,
+  ),
+} as const
+
+/** Only the uploader has access to an unfinished upload. */
+export const uploadActions = {
+  read: on('upload', 'upload.read', 'see which chunks of an upload have arrived', uploader),
+  send: on('upload', 'upload.send', 'send chunks of an upload', uploader),
+  merge: on('upload', 'upload.merge', 'make a media item from an upload', uploader),
+  abort: on('upload', 'upload.abort', 'abort an upload', uploader),
 } as const

@@ -1,17 +1,20 @@
 import { formatId, parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
+import type { Role } from '../../../lib/contract/roles.ts'
 import { insertAudit } from '../../audit/queries.ts'
 import { isIdentifier, userIdOf } from '../../auth/verify-token.ts'
 import type { Database, Tx } from '../../db/db.ts'
-import { type Change, changesOf, found, type Write } from '../../http/in-organization.ts'
-import { tidyText } from '../../http/text.ts'
+import { findMembership, type Member } from '../../permissions/queries.ts'
+import { type Change, changesOf } from '../../requests/change.ts'
+import { found } from '../../requests/found.ts'
+import type { Write } from '../../requests/request.ts'
+import { tidyText } from '../../requests/text.ts'
 import { lockInvitationsOf, revokeInvitations } from '../invitations/queries.ts'
-import { leavesNoOwner } from './policy.ts'
+import { leavesNoOwner, type memberActions } from './policy.ts'
 import {
   deleteMembership,
   ensureUser,
   findListedMember,
-  findMembership,
   findUserById,
   findUsersByEmail,
   insertMembership,
@@ -19,10 +22,8 @@ import {
   type ListedMember,
   lockMembers,
   lockOrganization,
-  type Member,
   updateRole,
 } from './queries.ts'
-import type { Role } from './roles.ts'
 
 /** Commands of administrators run as keepsake_worker: the role of the API changes no organization. */
 const BY_ADMIN = { actorId: null, context: null, result: 'success' } as const
@@ -122,7 +123,10 @@ function requireOwner(locked: readonly Member[], change: { from: Role; to: Role 
   throw new Problem('CONFLICT', 'An organization needs at least one owner; make another member an owner first')
 }
 
-type MemberChange = Pick<Write<'member.change_role' | 'member.remove'>, 'tx' | 'orgId' | 'actor' | 'admit'>
+type MemberChange = Pick<
+  Write<typeof memberActions.changeRole | typeof memberActions.remove>,
+  'tx' | 'orgId' | 'actor' | 'admit'
+>
 
 /** The caller decides as the member that they are now: a role may have ended while this transaction waited. */
 async function lockForChange({ tx, orgId, actor, admit }: MemberChange, userId: Uuid) {
@@ -134,7 +138,7 @@ async function lockForChange({ tx, orgId, actor, admit }: MemberChange, userId: 
 
 /** For a member with permission. No effect if the user has the role already. */
 export async function changeMember(
-  request: Write<'member.change_role'>,
+  request: Write<typeof memberActions.changeRole>,
   { userId, role }: { userId: Uuid; role: Role },
 ): Promise<ListedMember> {
   const { tx, orgId, permit, audit } = request
@@ -153,7 +157,7 @@ export async function changeMember(
  * Ends a membership, and with it what the user takes part in. Uploads stay: they were shared with the organization. Who is
  * removed cannot come back with an invitation from before; who leaves may.
  */
-export async function removeMember(request: Write<'member.remove'>, userId: Uuid): Promise<void> {
+export async function removeMember(request: Write<typeof memberActions.remove>, userId: Uuid): Promise<void> {
   const { tx, orgId, actor, permit, audit } = request
   const isLeaving = userId === actor.userId
   const invitations = isLeaving ? [] : await lockInvitations(request, userId)
@@ -177,7 +181,10 @@ export async function removeMember(request: Write<'member.remove'>, userId: Uuid
  * Before the memberships, in the order of the locks. The decision on the locked memberships follows; the one here keeps a
  * caller without permission from locking anything.
  */
-async function lockInvitations({ tx, orgId, permit }: Write<'member.remove'>, userId: Uuid): Promise<Uuid[]> {
+async function lockInvitations(
+  { tx, orgId, permit }: Write<typeof memberActions.remove>,
+  userId: Uuid,
+): Promise<Uuid[]> {
   permit({ ...found(await findMembership(tx, orgId, userId)), id: userId })
   return lockInvitationsOf(tx, orgId, userId)
 }

@@ -1,7 +1,7 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
+import { hasRole, type Role } from '../../../lib/contract/roles.ts'
 import { member, organizationAdmin } from '../../permissions/facts.ts'
 import { allOf, anyOf, fact, on, onOrganization } from '../../permissions/rule.ts'
-import { hasRole, type Role } from './roles.ts'
 
 const oneself = fact<{ userId: Uuid }>('oneself', 'the member', (a, row) => a.userId === row.userId)
 
@@ -14,12 +14,13 @@ const notAbove = fact<{ role: Role }>(
 /** Administrators manage members and each other; only owners manage owners, and make them. */
 const mayManage = allOf<{ role: Role }>(organizationAdmin, notAbove)
 
-export const organizationActions = {
-  'member.list': onOrganization('list the members of an organization', member),
+export const memberActions = {
+  list: onOrganization('member.list', 'list the members of an organization', member),
   // Decided twice: on the member with the present role, and with the new one.
-  'member.change_role': on('membership', 'change the role of a member', mayManage),
-  'member.remove': on(
+  changeRole: on('membership', 'member.change_role', 'change the role of a member', mayManage),
+  remove: on(
     'membership',
+    'member.remove',
     'remove a member, or leave',
     anyOf<{ userId: Uuid; role: Role }>(oneself, mayManage),
   ),

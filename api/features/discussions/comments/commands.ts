@@ -1,16 +1,16 @@
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
-import { Problem } from '../../../../lib/contract/problem.ts'
+import { invalid, notFound, Problem } from '../../../../lib/contract/problem.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { CommentRow } from '../../../db/schema/comments.ts'
 import type { EventRow } from '../../../db/schema/events.ts'
-import { found, type Read, type Write } from '../../../http/in-organization.ts'
-import { invalid } from '../../../http/validate.ts'
+import { found } from '../../../requests/found.ts'
+import type { Read, Write } from '../../../requests/request.ts'
 import { refuseArchived } from '../../events/policy.ts'
 import { findEvent } from '../../events/queries.ts'
 import { type Comment, formatTarget, type Target, toComment } from './comment.ts'
 import { excerptOf, MOST_MENTIONS } from './mentions.ts'
 import { type Changes, type Edit, planEdit } from './plan.ts'
-import { isReply, requireEditable } from './policy.ts'
+import { type commentActions, isReply, requireEditable } from './policy.ts'
 import {
   editComment,
   type FoundComment,
@@ -38,7 +38,7 @@ export interface PlaceOfOne extends Place {
 /** Whether deleted comments that have replies are shown. */
 type Deleted = Pick<Thread, 'withDeleted'>
 
-type Reading = Pick<Read<'comment.read'>, 'tx' | 'orgId' | 'actor' | 'permit' | 'permitAlso' | 'can'>
+type Reading = Pick<Read<typeof commentActions.read>, 'tx' | 'orgId' | 'actor' | 'permit' | 'permitAlso' | 'can'>
 
 /** The thread, unless the caller cannot see it. The comments on a deleted comment can still be read. */
 export async function openThread(request: Reading, place: Place): Promise<Thread & Target> {
@@ -64,14 +64,14 @@ const threadOf = (
 ) => ({ orgId, eventId: event.id, callerId: actor.userId, type, id, ids, sees })
 
 export async function postComment(
-  request: Write<'comment.create'>,
+  request: Write<typeof commentActions.create>,
   { eventId, target: named }: Place,
   given: Changes,
 ): Promise<Comment> {
   const { tx, orgId, actor, permit, announce, audit } = request
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
   const target = found(await findTarget(request, event, found(named), { lock: true }))
-  if (target.comment?.deletedAt) found(undefined)
+  if (target.comment?.deletedAt) throw notFound()
   refuseArchived(event)
   if (target.comment && isReply(target.comment)) {
     throw invalid([{ field: 'path.action_id', issue: 'is a reply, which cannot be replied to' }])
@@ -98,7 +98,7 @@ export async function postComment(
 
 /** An edit of a comment to what it is already changes nothing. */
 export async function changeComment(
-  request: Write<'comment.edit'>,
+  request: Write<typeof commentActions.edit>,
   place: PlaceOfOne,
   changes: Changes,
 ): Promise<Comment> {
@@ -125,7 +125,7 @@ export async function changeComment(
 
 /** Also where the caller no longer reaches what the comment is about, and of an archived event. */
 export async function deleteComment(
-  request: Write<'comment.delete'>,
+  request: Write<typeof commentActions.delete>,
   place: PlaceOfOne,
   reason: string | null,
 ): Promise<void> {
@@ -136,7 +136,7 @@ export async function deleteComment(
   await audit('COMMENT_DELETE', comment, { event_id: formatId('event', event.id) })
 }
 
-type Changing = Pick<Write<'comment.edit'>, 'tx' | 'orgId' | 'actor'>
+type Changing = Pick<Write<typeof commentActions.edit>, 'tx' | 'orgId' | 'actor'>
 
 /** In the order of the locks: the event, then the comment. */
 async function lockComment(
@@ -146,7 +146,8 @@ async function lockComment(
   const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
   const comment = found(await findComment(tx, { orgId, eventId, id, lock: 'update' }))
   const isThere = comment.deletedAt === null && (await isAbout(tx, comment, target))
-  return { event, comment: found(isThere ? comment : undefined) }
+  if (!isThere) throw notFound()
+  return { event, comment }
 }
 
 /** Also by the other half of a Live Photo: the comment may be older than the pairing. */
@@ -199,7 +200,7 @@ async function holdContent({ tx, orgId }: Changing, { content, attached }: Edit)
 
 /** An author who mentions themselves is not told. */
 async function tellMentioned(
-  { announce }: Pick<Write<'comment.edit'>, 'announce'>,
+  { announce }: Pick<Write<typeof commentActions.edit>, 'announce'>,
   row: CommentRow,
   userIds: readonly Uuid[],
 ): Promise<void> {

@@ -10,11 +10,12 @@ type Written = { authorId: Uuid } & (typeof mayReadEvent extends Rule<infer R> ?
 const author = fact<Written>('author', 'the author', (a, row) => a.userId === row.authorId)
 
 export const commentActions = {
-  'comment.read': on('event', 'see the comments of an event', mayReadEvent),
-  'comment.create': on('event', 'comment on an event and on what belongs to it', mayReadEvent),
-  'comment.edit': on('comment', 'edit a comment', allOf<Written>(author, mayReadEvent)),
-  'comment.delete': on(
+  read: on('event', 'comment.read', 'see the comments of an event', mayReadEvent),
+  create: on('event', 'comment.create', 'comment on an event and on what belongs to it', mayReadEvent),
+  edit: on('comment', 'comment.edit', 'edit a comment', allOf<Written>(author, mayReadEvent)),
+  delete: on(
     'comment',
+    'comment.delete',
     'delete a comment',
     anyOf<Written>(eventOwner, organizationAdmin, allOf<Written>(author, mayReadEvent)),
   ),

@@ -2,7 +2,7 @@ import { formatId } from '../../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization } from '../../../http/in-organization.ts'
 import type { Route } from '../../../http/route.ts'
-import { listOf, pageQuery } from '../../../http/schemas.ts'
+import { listOf, pageQuery } from '../../../requests/schemas.ts'
 import { findReactions } from '../reactions/queries.ts'
 import { NO_REACTIONS } from '../reactions/reaction.ts'
 import { changeComment, deleteComment, openThread, postComment, showComment } from './commands.ts'
@@ -20,6 +20,7 @@ import {
   toComment,
   toThreadTarget,
 } from './comment.ts'
+import { commentActions } from './policy.ts'
 import { listComments } from './queries.ts'
 
 const tags = ['Comments']
@@ -77,7 +78,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       description: `For all who can see what the comment is about. ${TARGETS} ${MENTIONS} Up to four media items of the organization can be attached. Replies have one level: a reply to a reply is refused.`,
       problems: ['EVENT_ARCHIVED', 'MEDIA_NOT_AVAILABLE'],
       limit: 'comment',
-      action: 'comment.create',
+      action: commentActions.create,
       params: InThread,
       body: NewComment,
       status: 201,
@@ -92,7 +93,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'List comments, newest first',
       description: `${TARGETS} Replies are listed with their comment as the target, also after that comment was deleted. Deleted comments are left out, unless \`include_deleted\` asks for those that have replies; they are shown without what they said. The target is there with the reactions to it.`,
-      action: 'comment.read',
+      action: commentActions.read,
       params: InThread,
       query: pageQuery({ default: 20, max: 100 }).extend(DeletedQuery.shape),
       response: CommentPage,
@@ -121,7 +122,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       summary: 'Show one comment',
       description:
         'For all who can see what the comment is about. A deleted comment is not found, unless it has replies and `include_deleted` asks for it; it is shown without what it said.',
-      action: 'comment.read',
+      action: commentActions.read,
       params: OneComment,
       query: DeletedQuery,
       response: Comment,
@@ -138,7 +139,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       description: `For the author, within 15 minutes after the comment was posted. A field that the request does not name stays as it is; null clears the attachments or the mentions of the field. Earlier versions are kept. ${MENTIONS} Users whom the comment has mentioned before are not told again.`,
       problems: ['EVENT_ARCHIVED', 'COMMENT_EDIT_WINDOW_EXPIRED', 'MEDIA_NOT_AVAILABLE'],
       limit: 'comment',
-      action: 'comment.edit',
+      action: commentActions.edit,
       params: OneComment,
       body: CommentEdit,
       status: 200,
@@ -154,7 +155,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       summary: 'Delete a comment',
       description:
         'For the author, the owner of the event and the owners and administrators of the organization, also of an archived event. Replies stay.',
-      action: 'comment.delete',
+      action: commentActions.delete,
       params: OneComment,
       query: CommentDeletionQuery,
       body: CommentDeletion,

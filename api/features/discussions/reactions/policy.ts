@@ -7,6 +7,6 @@ type Given = { userId: Uuid } & (typeof mayReadEvent extends Rule<infer R> ? R :
 const giver = fact<Given>('reaction_giver', 'the user whose reaction it is', (a, row) => a.userId === row.userId)
 
 export const reactionActions = {
-  'reaction.add': on('event', 'react to an event and to what belongs to it', mayReadEvent),
-  'reaction.remove': on('reaction', 'remove a reaction', allOf<Given>(giver, mayReadEvent)),
+  add: on('event', 'reaction.add', 'react to an event and to what belongs to it', mayReadEvent),
+  remove: on('reaction', 'reaction.remove', 'remove a reaction', allOf<Given>(giver, mayReadEvent)),
 } as const

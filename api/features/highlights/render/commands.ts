@@ -1,7 +1,7 @@
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Database, Tx } from '../../../db/db.ts'
 import type { HighlightError } from '../../../db/schema/highlights.ts'
-import { appendEvent } from '../../../outbox.ts'
+import { appendEvent } from '../../../outbox/queries.ts'
 import { findRendered, withdrawFilmsOf } from './queries.ts'
 
 export async function announceRender(tx: Tx, id: Uuid): Promise<void> {

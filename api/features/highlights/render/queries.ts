@@ -1,4 +1,4 @@
-import { and, asc, eq, exists, gt, inArray, isNotNull, isNull, lte, ne, or, type SQL, sql } from 'drizzle-orm'
+import { and, asc, eq, exists, inArray, isNotNull, isNull, lte, ne, or, type SQL, sql } from 'drizzle-orm'
 import type { HighlightManifest } from '../../../../lib/contract/highlight-manifest.ts'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
@@ -58,6 +58,9 @@ export async function findWithdrawn(tx: Tx, id: Uuid): Promise<RunKey | undefine
   return row
 }
 
+/** Not left out when the highlight was created. */
+const inFilm = isNull(highlightItems.skipped)
+
 const rendering = and(eq(highlights.status, 'processing'), isNull(highlights.deletedAt))
 
 /** What an admitted film is made of; undefined when it waits, is finished or the highlight is deleted. */
@@ -70,7 +73,7 @@ export async function findToRender(tx: Tx, id: Uuid): Promise<HighlightToRender 
   const items = await tx
     .select()
     .from(highlightItems)
-    .where(eq(highlightItems.highlightId, id))
+    .where(and(eq(highlightItems.highlightId, id), inFilm))
     .orderBy(asc(highlightItems.position))
   return { ...row, items }
 }
@@ -81,7 +84,7 @@ export async function listRenderingWith(tx: Tx, mediaId: Uuid): Promise<Uuid[]> 
     .selectDistinct({ id: highlights.id })
     .from(highlightItems)
     .innerJoin(highlights, eq(highlights.id, highlightItems.highlightId))
-    .where(and(or(eq(highlightItems.mediaId, mediaId), eq(highlightItems.sourceId, mediaId)), rendering))
+    .where(and(or(eq(highlightItems.mediaId, mediaId), eq(highlightItems.sourceId, mediaId)), inFilm, rendering))
   return rows.map(({ id }) => id)
 }
 
@@ -93,7 +96,7 @@ export async function holdDeletedSource(tx: Tx, highlightId: Uuid): Promise<Uuid
   const items = await tx
     .select({ mediaId: highlightItems.mediaId, sourceId: highlightItems.sourceId })
     .from(highlightItems)
-    .where(eq(highlightItems.highlightId, highlightId))
+    .where(and(eq(highlightItems.highlightId, highlightId), inFilm))
     .orderBy(asc(highlightItems.position))
   const ids = items.flatMap(({ mediaId, sourceId }) => [mediaId, sourceId])
   const rows = await tx

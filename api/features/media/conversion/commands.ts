@@ -1,6 +1,6 @@
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Database, Tx } from '../../../db/db.ts'
-import { appendEvent } from '../../../outbox.ts'
+import { appendEvent } from '../../../outbox/queries.ts'
 import type { RunKey } from '../../../worker/runs/kind.ts'
 import { variantKeys } from '../variants.ts'
 import { findConverted, updateBatchLeft } from './queries.ts'

@@ -3,21 +3,13 @@ import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import { Manifest } from '../../../../lib/contract/manifest.ts'
 import { outputPrefix } from '../../../../lib/contract/object-keys.ts'
 import type { Database } from '../../../db/db.ts'
-import type { ConversionError } from '../../../db/schema/media.ts'
 import type { RunKind, WantedResource } from '../../../worker/runs/kind.ts'
 import { findBatch, isBatchUnfinished } from './batch-queries.ts'
 import { announceConversion } from './commands.ts'
-import { factsOf, type TranscodeJobObject } from './facts.ts'
-import { CONVERTED_MEDIA, type Conversion } from './queries.ts'
+import { factsOf } from './facts.ts'
+import { CONVERTED_MEDIA, type ConversionTypes } from './queries.ts'
 import { regroup } from './regroup.ts'
 import { batchJobFor, batchJobName, transcodeJobFor, transcodeJobName } from './transcode-spec.ts'
-
-export interface ConversionTypes {
-  row: Conversion
-  object: TranscodeJobObject
-  manifest: Manifest
-  failure: ConversionError
-}
 
 /** Conversions of media items. A video has a TranscodeJob of its own, an image shares that of its batch. */
 export const CONVERSIONS: RunKind<ConversionTypes> = {

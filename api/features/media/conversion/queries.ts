@@ -2,13 +2,21 @@ import { and, asc, eq, getTableColumns, inArray, isNotNull, isNull, or, sql } fr
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Manifest } from '../../../../lib/contract/manifest.ts'
 import type { Tx } from '../../../db/db.ts'
-import { type MediaRow, media } from '../../../db/schema/media.ts'
+import { type ConversionError, type MediaRow, media } from '../../../db/schema/media.ts'
 import type { RunKey, RunRow, RunTable } from '../../../worker/runs/kind.ts'
 import { type FoundMedia, livePhotoVideo } from '../queries.ts'
+import type { TranscodeJobObject } from './facts.ts'
 
 const more = { kind: media.kind, conversionBatch: media.conversionBatch }
 
 export type Conversion = RunRow & Pick<MediaRow, keyof typeof more>
+
+export interface ConversionTypes {
+  row: Conversion
+  object: TranscodeJobObject
+  manifest: Manifest
+  failure: ConversionError
+}
 
 const columns = {
   id: media.id,

@@ -2,7 +2,7 @@ import { manifestKey } from '../../../../lib/contract/object-keys.ts'
 import { ManifestError } from '../../../worker/read-manifest.ts'
 import type { RunKind } from '../../../worker/runs/kind.ts'
 import { leaveBatch } from './commands.ts'
-import type { ConversionTypes } from './kind.ts'
+import type { ConversionTypes } from './queries.ts'
 import { batchJobName } from './transcode-spec.ts'
 
 type Regroup = NonNullable<RunKind<ConversionTypes>['regroup']>

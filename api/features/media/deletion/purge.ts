@@ -1,7 +1,7 @@
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../../../lib/contract/object-keys.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
-import { changesOf } from '../../../http/in-organization.ts'
+import { changesOf } from '../../../requests/change.ts'
 import {
   attemptPurge,
   LEASE_SECONDS,

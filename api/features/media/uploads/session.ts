@@ -2,9 +2,10 @@ import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../../db/db.ts'
-import type { Read } from '../../../http/in-organization.ts'
-import { found } from '../../../http/in-organization.ts'
+import { found } from '../../../requests/found.ts'
+import type { Read } from '../../../requests/request.ts'
 import type { Quotas } from '../../users/policy.ts'
+import type { uploadActions } from '../policy.ts'
 import { findUpload, type UploadSession } from './queries.ts'
 
 export interface UploadDeps {
@@ -20,7 +21,11 @@ export const planOf = (upload: UploadSession) => ({
   totalChunks: upload.totalChunks,
 })
 
-type UploadAction = 'upload.read' | 'upload.send' | 'upload.merge' | 'upload.abort'
+type UploadAction =
+  | typeof uploadActions.read
+  | typeof uploadActions.send
+  | typeof uploadActions.merge
+  | typeof uploadActions.abort
 
 /** The session, if the caller is permitted the action of the route. */
 export async function permittedUpload(

@@ -99,6 +99,23 @@ t.test('the resource says all that was asked for, and passes the schema of its k
   })
 })
 
+t.test('what is left out at the creation is not rendered, and its deletion changes nothing', async (t) => {
+  const [broken, fine] = [await aMedia({ status: 'failed' }), await aMedia()]
+  const id = await rendering({ media: [broken, fine], json: { skip_broken: true } })
+  t.match((await render(id))?.spec, { items: [{ id: fine }] })
+  t.equal((await render(id))?.spec.items.length, 1)
+  await world.deleteMedia(broken)
+  await reactTo('MediaDeleted', uuidOf('media', broken))
+  t.equal((await get(id)).data.status, 'processing')
+  project(t)
+  await writeFilm(id, { items: [{ id: fine, startSec: 0, seconds: 3 }] })
+  await show(id, done(id))
+  t.match((await until(id, 'completed')).items, [
+    { media_id: broken, start_sec: null, duration_sec: null, skipped: 'Its conversion has failed' },
+    { media_id: fine, start_sec: 0, skipped: null },
+  ])
+})
+
 t.test('of any number of starts one makes the resource', async (t) => {
   const id = await aHighlight()
   await Promise.all([1, 2, 3].map(() => reactTo('HighlightRequested', uuid(id))))

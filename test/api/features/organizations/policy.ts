@@ -3,10 +3,10 @@ import {
   boundsOfYear,
   containing,
   leavesNoOwner,
-  organizationActions,
+  memberActions,
 } from '../../../../api/features/organizations/policy.ts'
-import type { Role } from '../../../../api/features/organizations/roles.ts'
 import { decide } from '../../../../api/permissions/rule.ts'
+import type { Role } from '../../../../lib/contract/roles.ts'
 
 const ROLES: readonly Role[] = ['owner', 'admin', 'member']
 const asking = (role: Role) => ({ userId: 'caller', role, platformAdmin: false })
@@ -23,16 +23,16 @@ for (const caller of ROLES) {
     const expected = manages ? 'allowed' : 'rule_not_met'
     t.test(`the role ${caller} ${manages ? 'may' : 'may not'} change, give, or end the role ${role}`, async (t) => {
       const row = { userId: 'another', role }
-      t.equal(decide(organizationActions['member.change_role'], asking(caller), row), expected)
-      t.equal(decide(organizationActions['member.remove'], asking(caller), row), expected)
+      t.equal(decide(memberActions.changeRole, asking(caller), row), expected)
+      t.equal(decide(memberActions.remove, asking(caller), row), expected)
     })
   }
   t.test(`the role ${caller} may leave, and gives itself no higher role`, async (t) => {
     const row = { userId: 'caller', role: caller }
-    t.equal(decide(organizationActions['member.remove'], asking(caller), row), 'allowed')
+    t.equal(decide(memberActions.remove, asking(caller), row), 'allowed')
     const higher = ROLES.slice(0, ROLES.indexOf(caller))
     for (const role of higher) {
-      t.equal(decide(organizationActions['member.change_role'], asking(caller), { ...row, role }), 'rule_not_met')
+      t.equal(decide(memberActions.changeRole, asking(caller), { ...row, role }), 'rule_not_met')
     }
   })
 }
