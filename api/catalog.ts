@@ -17,10 +17,10 @@ import { findMedia } from './features/media/queries.ts'
 import { findUpload } from './features/media/uploads/queries.ts'
 import { musicTrackActions } from './features/music-tracks/policy.ts'
 import { memberActions } from './features/organizations/policy.ts'
-import { findMembership } from './features/organizations/queries.ts'
 import { userActions } from './features/users/policy.ts'
 import type { Catalog, Rows } from './permissions/catalog.ts'
 import { permissionActions } from './permissions/policy.ts'
+import { findMembership } from './permissions/queries.ts'
 import type { Action } from './permissions/rule.ts'
 
 const ACTIONS: readonly Action[] = [

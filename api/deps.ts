@@ -4,7 +4,7 @@ import type { ObjectStore } from '../lib/runtime/object-store/object-store.ts'
 import type { Refusals } from './audit/refusals.ts'
 import type { ApiConfig } from './config.ts'
 import type { Database } from './db/db.ts'
-import type { Cursors } from './http/cursor.ts'
+import type { Cursors } from './requests/cursor.ts'
 
 /** Signed delivery links. */
 export interface Links {

@@ -12,11 +12,11 @@ import { openLinks } from './features/media/delivery/links.ts'
 import { openMetrics } from './health/metrics.ts'
 import { probes } from './health/probes.ts'
 import { readiness } from './health/readiness.ts'
-import { cursors } from './http/cursor.ts'
+import { openBodies } from './http/bodies.ts'
 import { openServer } from './http/open-server.ts'
-import { openBodies } from './limits/bodies.ts'
 import { openLimits } from './limits/limits.ts'
 import { openSharedCounters } from './limits/queries.ts'
+import { cursors } from './requests/cursor.ts'
 
 export interface RunningApi {
   publicUrl: string
@@ -40,7 +40,11 @@ const FINISH_MS = 60_000
 export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const { config, db, log, clock } = parts
   const auth = openAuth(parts)
-  const bodies = openBodies({ mostStreams: config.MAX_BODIES, onRefused: (arrival) => metrics.shed(arrival) })
+  const bodies = openBodies({
+    maxStreams: config.MAX_BODIES,
+    factor: config.RATE_LIMIT_FACTOR,
+    onRefused: (arrival) => metrics.shed(arrival),
+  })
   const metrics = openMetrics({ keyAge: () => auth.keys.ageSeconds(), bodies: bodies.taken })
   const now = () => performance.now()
   const limits = openLimits({

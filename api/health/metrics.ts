@@ -1,7 +1,7 @@
 import type { RequestListener } from 'node:http'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Served } from '../http/access-log.ts'
-import type { Arrival } from '../limits/bodies.ts'
+import type { Arrival } from '../http/bodies.ts'
 
 export interface Metrics {
   /** Counts a completed request. */

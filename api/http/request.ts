@@ -2,7 +2,7 @@ import type { Request, RequestHandler, Response } from 'express'
 import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import type { Log } from '../../lib/runtime/log.ts'
-import type { Context } from './route.ts'
+import type { Context } from '../requests/context.ts'
 
 /** What all code knows about the current request. */
 export interface RequestState {

@@ -1,11 +1,11 @@
 import { formatId, parseId } from '../../lib/contract/ids.ts'
+import { invalid } from '../../lib/contract/problem.ts'
 import type { Database } from '../db/db.ts'
-import { findMembership } from '../features/organizations/queries.ts'
-import { changesOf } from '../http/in-organization.ts'
 import type { AuthedInput } from '../http/route.ts'
-import { invalid } from '../http/validate.ts'
+import { changesOf } from '../requests/change.ts'
 import type { Catalog } from './catalog.ts'
 import type { ExplainPermission, PermissionExplanation } from './explain.ts'
+import { findMembership } from './queries.ts'
 import { type Action, explain, isOnRow, saysOf } from './rule.ts'
 
 /**

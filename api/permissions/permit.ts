@@ -1,9 +1,8 @@
 import { formatId, type Uuid } from '../../lib/contract/ids.ts'
-import { Problem } from '../../lib/contract/problem.ts'
+import { notFound, Problem } from '../../lib/contract/problem.ts'
+import type { Origin } from '../audit/queries.ts'
 import type { Refusals } from '../audit/refusals.ts'
-import type { Member } from '../features/organizations/queries.ts'
-import type { AuthedInput, Context } from '../http/route.ts'
-import { notFound } from '../http/validate.ts'
+import type { Member } from './queries.ts'
 import {
   type Action,
   type Asking,
@@ -36,11 +35,13 @@ export class Denied extends Problem {
 }
 
 export interface Permit<A extends Action> {
-  /** Returns the row if the caller may perform the route's action on it. Throws Denied. */
-  permit<T extends ResourceOf<A>>(row: T): T
   /**
-   * Throws Denied unless the caller may perform another action, on a row that the request reaches through its own. `field`
-   * is what names the row in a body: the response is that of `notFound(field)`.
+   * Returns the row if the caller may perform the route's action on it. Throws Denied. `field` is what names the row in a
+   * body: the response is that of `notFound(field)`.
+   */
+  permit<T extends ResourceOf<A>>(row: T, field?: string): T
+  /**
+   * Throws Denied unless the caller may perform another action, on a row that the request reaches through its own.
    */
   permitAlso<B extends Action>(action: B, row: ResourceOf<B>, field?: string): void
   /** Whether the caller may perform another action; for the content of the response. */
@@ -55,10 +56,16 @@ export interface Gate<A extends Action> extends Permit<A> {
   admit(member: Member | undefined): MemberFor<A, Member>
 }
 
+/** The request learns that the permission service has decided on it. */
+interface Deciding {
+  decided(): void
+}
+type Caller = Pick<Asking, 'userId' | 'platformAdmin'>
+
 export interface GateOptions {
   action: Action
-  actor: { userId: Uuid; platformAdmin: boolean }
-  context: Pick<Context, 'decided'>
+  actor: Caller
+  context: Deciding
   /** Refused members get 403 instead of 404. */
   isOpen?: boolean
 }
@@ -85,8 +92,8 @@ export function openGate<A extends Action>({ action, actor, context, isOpen = fa
       if (action.on === 'organization') check(undefined, { isOpen })
       return member as MemberFor<A, Member>
     },
-    permit(row) {
-      check(row, { isOpen })
+    permit(row, field) {
+      check(row, { isOpen, field })
       return row
     },
     permitAlso: (other, row, field) => check(row, { of: other, field }),
@@ -101,7 +108,7 @@ const idOf = (row: unknown): Uuid | null => (row as { id?: Uuid } | undefined)?.
 /** Decides on actions of kind `caller`. Records a refusal and throws Denied. */
 export async function permitCaller(
   action: Action,
-  { actor, context }: Pick<AuthedInput<unknown, unknown, unknown>, 'actor' | 'context'>,
+  { actor, context }: { actor: Caller; context: Deciding & Origin },
   refusals: Refusals,
 ): Promise<void> {
   const reason = decideOn(action, { ...actor, role: null }, undefined)
@@ -114,7 +121,7 @@ export async function permitCaller(
 
 /** Runs `work`; records its denials in the audit log before it rethrows them. */
 export async function recordingDenials<T>(
-  o: { refusals: Refusals; actor: { userId: Uuid }; context: Context; orgId: Uuid | null },
+  o: { refusals: Refusals; actor: { userId: Uuid }; context: Origin; orgId: Uuid | null },
   work: () => Promise<T>,
 ): Promise<T> {
   try {

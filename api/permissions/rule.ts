@@ -1,5 +1,5 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
-import type { Role } from '../features/organizations/roles.ts'
+import type { Role } from '../../lib/contract/roles.ts'
 
 /** The caller. `role` is the role in the organization of the request; null for a non-member. */
 export interface Asking {

@@ -1,7 +1,7 @@
 import type * as z from 'zod'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store/object-store.ts'
-import { isKeepable } from '../http/text.ts'
+import { isKeepable } from '../requests/text.ts'
 
 const MAX_BYTES = 256 * 1024
 /** The manifest comes from a pod that has read an untrusted file: a name in a link must not leave the prefix. */

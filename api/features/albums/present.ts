@@ -1,6 +1,6 @@
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { Links } from '../../deps.ts'
-import { timestamp } from '../../http/schemas.ts'
+import { timestamp } from '../../requests/schemas.ts'
 import { eventActions } from '../events/policy.ts'
 import { toMedia } from '../media/present.ts'
 import type { Album, AlbumMedia } from './album.ts'

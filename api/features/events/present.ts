@@ -1,6 +1,6 @@
 import { formatId } from '../../../lib/contract/ids.ts'
-import { timestamp } from '../../http/schemas.ts'
 import type { Permit } from '../../permissions/permit.ts'
+import { timestamp } from '../../requests/schemas.ts'
 import { albumActions } from '../albums/policy.ts'
 import { toCounts, toOwnReaction } from '../discussions/reactions/reaction.ts'
 import type { Event, Participant } from './event.ts'

@@ -1,7 +1,8 @@
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
-import { Problem } from '../../../lib/contract/problem.ts'
+import { notFound, Problem } from '../../../lib/contract/problem.ts'
 import type { HighlightRow } from '../../db/schema/highlights.ts'
-import { found, type Write } from '../../http/in-organization.ts'
+import { found } from '../../requests/found.ts'
+import type { Write } from '../../requests/request.ts'
 import type { Archive } from '../albums/commands.ts'
 import { refuseArchivedAlbum } from '../albums/policy.ts'
 import { findAlbum, findCaptions, findShown } from '../albums/queries.ts'
@@ -39,7 +40,7 @@ export async function createEventHighlight(
 ): Promise<CreatedHighlight> {
   const { tx, orgId, actor, can } = request
   const event = found(await findEvent(tx, orgId, eventId))
-  if (!can(eventActions.read, event)) found(undefined)
+  if (!can(eventActions.read, event)) throw notFound()
   const album = found(await findShown(tx, { orgId, callerId: actor.userId, by: 'event', id: eventId }))
   return createAlbumHighlight(request, album.id, given, archive)
 }

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { HIGHLIGHT_ERROR_CODES } from '../../../lib/contract/highlight-error.ts'
-import { bodyId, outputId, outputTime, text } from '../../http/schemas.ts'
+import { bodyId, outputId, outputTime, text } from '../../requests/schemas.ts'
 import { ConversionProgress } from '../media/media.ts'
 
 const MOST_ITEMS = 30

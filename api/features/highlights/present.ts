@@ -1,6 +1,6 @@
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { Links } from '../../deps.ts'
-import { timestamp } from '../../http/schemas.ts'
+import { timestamp } from '../../requests/schemas.ts'
 import type { Highlight } from './highlight.ts'
 import type { ShownHighlight } from './queries.ts'
 

@@ -8,7 +8,7 @@ import { type AlbumRow, albums } from '../../db/schema/albums.ts'
 import { eventParticipants } from '../../db/schema/events.ts'
 import { type HighlightRow, highlightItems, highlights, musicTracks } from '../../db/schema/highlights.ts'
 import { media } from '../../db/schema/media.ts'
-import type { PageWanted } from '../../http/page.ts'
+import type { PageWanted } from '../../requests/page.ts'
 import { type SeenAlbum, visibleAlbums } from '../albums/queries.ts'
 import type { Item, Source } from './plan.ts'
 

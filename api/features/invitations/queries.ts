@@ -19,7 +19,7 @@ import { type EventRow, eventParticipants, events, type ParticipantStatus } from
 import { type InvitationRow, invitations } from '../../db/schema/invitations.ts'
 import { memberships } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
-import type { PageWanted } from '../../http/page.ts'
+import type { PageWanted } from '../../requests/page.ts'
 import { findEvent } from '../events/queries.ts'
 
 /** Whole seconds, as the token says them. */

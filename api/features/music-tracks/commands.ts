@@ -7,7 +7,7 @@ import type { ObjectStore } from '../../../lib/runtime/object-store/object-store
 import { type AuditDetails, insertAudit } from '../../audit/queries.ts'
 import type { Database, Tx } from '../../db/db.ts'
 import type { MusicTrackRow } from '../../db/schema/highlights.ts'
-import { tidyText } from '../../http/text.ts'
+import { tidyText } from '../../requests/text.ts'
 import { probeAudio } from './probe.ts'
 import { findTrack, insertTrack, markRetired } from './queries.ts'
 

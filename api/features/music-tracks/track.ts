@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { outputId } from '../../http/schemas.ts'
+import { outputId } from '../../requests/schemas.ts'
 
 const MusicTrack = z
   .object({

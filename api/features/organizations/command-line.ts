@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import * as z from 'zod'
 import { formatId, type IdKind, parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
+import { ROLES, type Role } from '../../../lib/contract/roles.ts'
 import { loadConfig } from '../../../lib/runtime/config.ts'
 import { openLog } from '../../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
@@ -13,7 +14,6 @@ import { countFailedFor, countFailures } from '../media/queries.ts'
 import { addTrack, retireTrack } from '../music-tracks/commands.ts'
 import { listTracks } from '../music-tracks/queries.ts'
 import { addMember, changeRole, createOrganization } from './commands.ts'
-import { ROLES, type Role } from './roles.ts'
 
 /** The extension differs in the image, which has compiled files. */
 const PROGRAM = `api/cli${extname(import.meta.filename)}`

@@ -1,17 +1,20 @@
 import { formatId, parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
+import type { Role } from '../../../lib/contract/roles.ts'
 import { insertAudit } from '../../audit/queries.ts'
 import { isIdentifier, userIdOf } from '../../auth/verify-token.ts'
 import type { Database, Tx } from '../../db/db.ts'
-import { type Change, changesOf, found, type Write } from '../../http/in-organization.ts'
-import { tidyText } from '../../http/text.ts'
+import { findMembership, type Member } from '../../permissions/queries.ts'
+import { type Change, changesOf } from '../../requests/change.ts'
+import { found } from '../../requests/found.ts'
+import type { Write } from '../../requests/request.ts'
+import { tidyText } from '../../requests/text.ts'
 import { lockInvitationsOf, revokeInvitations } from '../invitations/queries.ts'
 import { leavesNoOwner, type memberActions } from './policy.ts'
 import {
   deleteMembership,
   ensureUser,
   findListedMember,
-  findMembership,
   findUserById,
   findUsersByEmail,
   insertMembership,
@@ -19,10 +22,8 @@ import {
   type ListedMember,
   lockMembers,
   lockOrganization,
-  type Member,
   updateRole,
 } from './queries.ts'
-import type { Role } from './roles.ts'
 
 /** Commands of administrators run as keepsake_worker: the role of the API changes no organization. */
 const BY_ADMIN = { actorId: null, context: null, result: 'success' } as const

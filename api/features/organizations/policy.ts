@@ -1,7 +1,7 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
+import { hasRole, type Role } from '../../../lib/contract/roles.ts'
 import { member, organizationAdmin } from '../../permissions/facts.ts'
 import { allOf, anyOf, fact, on, onOrganization } from '../../permissions/rule.ts'
-import { hasRole, type Role } from './roles.ts'
 
 const oneself = fact<{ userId: Uuid }>('oneself', 'the member', (a, row) => a.userId === row.userId)
 

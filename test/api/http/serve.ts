@@ -12,7 +12,7 @@ import {
   text,
   timestamp,
   wholeNumber,
-} from '../../../api/http/schemas.ts'
+} from '../../../api/requests/schemas.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { StoreError } from '../../../lib/runtime/object-store/object-store.ts'

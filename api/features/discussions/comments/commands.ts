@@ -1,10 +1,10 @@
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
-import { Problem } from '../../../../lib/contract/problem.ts'
+import { invalid, notFound, Problem } from '../../../../lib/contract/problem.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { CommentRow } from '../../../db/schema/comments.ts'
 import type { EventRow } from '../../../db/schema/events.ts'
-import { found, type Read, type Write } from '../../../http/in-organization.ts'
-import { invalid } from '../../../http/validate.ts'
+import { found } from '../../../requests/found.ts'
+import type { Read, Write } from '../../../requests/request.ts'
 import { refuseArchived } from '../../events/policy.ts'
 import { findEvent } from '../../events/queries.ts'
 import { type Comment, formatTarget, type Target, toComment } from './comment.ts'
@@ -71,7 +71,7 @@ export async function postComment(
   const { tx, orgId, actor, permit, announce, audit } = request
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
   const target = found(await findTarget(request, event, found(named), { lock: true }))
-  if (target.comment?.deletedAt) found(undefined)
+  if (target.comment?.deletedAt) throw notFound()
   refuseArchived(event)
   if (target.comment && isReply(target.comment)) {
     throw invalid([{ field: 'path.action_id', issue: 'is a reply, which cannot be replied to' }])
@@ -146,7 +146,8 @@ async function lockComment(
   const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
   const comment = found(await findComment(tx, { orgId, eventId, id, lock: 'update' }))
   const isThere = comment.deletedAt === null && (await isAbout(tx, comment, target))
-  return { event, comment: found(isThere ? comment : undefined) }
+  if (!isThere) throw notFound()
+  return { event, comment }
 }
 
 /** Also by the other half of a Live Photo: the comment may be older than the pairing. */

@@ -1,8 +1,10 @@
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
-import { Problem } from '../../../../lib/contract/problem.ts'
+import { notFound, Problem } from '../../../../lib/contract/problem.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { MediaRow } from '../../../db/schema/media.ts'
-import { type Change, found, type Write } from '../../../http/in-organization.ts'
+import type { Change } from '../../../requests/change.ts'
+import { found } from '../../../requests/found.ts'
+import type { Write } from '../../../requests/request.ts'
 import { pair } from '../pairing.ts'
 import { lockNamesOf } from '../pairing-plan.ts'
 import { lockPairing } from '../pairing-queries.ts'
@@ -25,7 +27,7 @@ export async function deleteMedia(request: Write<typeof mediaActions.delete>, id
   const { tx, orgId, actor, permit } = request
   const locked = found(await lockWithCounterpart(tx, orgId, id))
   const move = DELETE_MOVES[deletionStateOf(permit(locked.row))]
-  if (move === 'not-found') found(undefined)
+  if (move === 'not-found') throw notFound()
   if (move !== 'delete') return
   for (const row of await markDeleted(tx, locked.all, actor.userId)) await recordDeletion(request, row)
 }

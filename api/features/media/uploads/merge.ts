@@ -5,7 +5,7 @@ import { Problem } from '../../../../lib/contract/problem.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import type { Log } from '../../../../lib/runtime/log.ts'
 import { StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
-import { type Steps, WithStatus } from '../../../http/in-organization.ts'
+import { type Steps, WithStatus } from '../../../requests/request.ts'
 import { recordMedia } from '../commands.ts'
 import { lockPairing } from '../pairing-queries.ts'
 import type { uploadActions } from '../policy.ts'
@@ -99,7 +99,7 @@ function claimMerge(
 ): Promise<Omit<Claim, 'since' | 'checksum'> | { merged: UploadSession } | 'wait'> {
   return write(async (request) => {
     const { tx } = request
-    const upload = await permittedUpload(request, uploadId, { lock: true })
+    const upload = await permittedUpload(request, uploadId, { lock: true, field: 'body.upload_id' })
     const chunks = await listChunks(tx, upload.id)
     const move = mergeMove({ ...upload, received: chunks.length })
     if (move === 'answer') return { merged: upload }

@@ -2,8 +2,8 @@ import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../../db/db.ts'
-import type { Read } from '../../../http/in-organization.ts'
-import { found } from '../../../http/in-organization.ts'
+import { found } from '../../../requests/found.ts'
+import type { Read } from '../../../requests/request.ts'
 import type { Quotas } from '../../users/policy.ts'
 import type { uploadActions } from '../policy.ts'
 import { findUpload, type UploadSession } from './queries.ts'
@@ -27,13 +27,13 @@ type UploadAction =
   | typeof uploadActions.merge
   | typeof uploadActions.abort
 
-/** The session, if the caller is permitted the action of the route. */
+/** The session, if the caller is permitted the action of the route. `field` is what names it in a body. */
 export async function permittedUpload(
   { tx, orgId, permit }: Pick<Read<UploadAction>, 'tx' | 'orgId' | 'permit'>,
   id: Uuid,
-  options: { lock?: boolean } = {},
+  { field, ...options }: { lock?: boolean; field?: string } = {},
 ): Promise<UploadSession> {
-  return permit(found(await findUpload(tx, orgId, id, options)))
+  return permit(found(await findUpload(tx, orgId, id, options), field), field)
 }
 
 /** Why a session that is no longer open accepts no chunk and cannot be aborted. */

@@ -5,8 +5,8 @@ import {
   leavesNoOwner,
   memberActions,
 } from '../../../../api/features/organizations/policy.ts'
-import type { Role } from '../../../../api/features/organizations/roles.ts'
 import { decide } from '../../../../api/permissions/rule.ts'
+import type { Role } from '../../../../lib/contract/roles.ts'
 
 const ROLES: readonly Role[] = ['owner', 'admin', 'member']
 const asking = (role: Role) => ({ userId: 'caller', role, platformAdmin: false })

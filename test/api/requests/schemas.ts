@@ -1,6 +1,6 @@
 import t from 'tap'
 import * as z from 'zod'
-import { bodyId, inputTime, outputTime, text, timestamp } from '../../../api/http/schemas.ts'
+import { bodyId, inputTime, outputTime, text, timestamp } from '../../../api/requests/schemas.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 
 t.test('text is trimmed, NFC, and counted in code points', async (t) => {

@@ -229,3 +229,11 @@ export const verbatim = (max: number) =>
     .max(max)
     .refine(isKeepable, 'contains characters that are not allowed')
     .meta({ pattern: '^[^\\u0000]*$' })
+
+/** `meta` of the envelope. */
+export const Meta = z
+  .object({
+    request_id: z.string().meta({ description: 'Also in the header X-Request-Id' }),
+    timestamp: outputTime().meta({ description: 'When the response was created' }),
+  })
+  .meta({ id: 'Meta' })

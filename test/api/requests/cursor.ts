@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { cursors } from '../../../api/http/cursor.ts'
+import { cursors } from '../../../api/requests/cursor.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 
 let ms = Date.UTC(2026, 10, 21)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { cleanFilename } from '../../../api/features/media/filename.ts'
-import { text } from '../../../api/http/schemas.ts'
-import { fitText, isKeepable, tidyText } from '../../../api/http/text.ts'
+import { text } from '../../../api/requests/schemas.ts'
+import { fitText, isKeepable, tidyText } from '../../../api/requests/text.ts'
 
 const ANY = { min: 0, max: 5000 }
 const tidied = (given: string, max = ANY.max) => tidyText(given, { min: 0, max })

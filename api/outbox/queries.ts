@@ -1,9 +1,9 @@
 import { sql } from 'drizzle-orm'
-import { EVENTS, type EventPayload, type EventType } from '../lib/contract/events.ts'
-import { newUuid, type Uuid } from '../lib/contract/ids.ts'
-import type { Tx } from './db/db.ts'
-import { prepared } from './db/prepared.ts'
-import { outbox } from './db/schema/outbox.ts'
+import { EVENTS, type EventPayload, type EventType } from '../../lib/contract/events.ts'
+import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
+import type { Tx } from '../db/db.ts'
+import { prepared } from '../db/prepared.ts'
+import { outbox } from '../db/schema/outbox.ts'
 
 export interface NewEvent<T extends EventType> {
   orgId: Uuid
