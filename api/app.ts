@@ -36,7 +36,7 @@ const TAGS = {
   Events: 'Events of an organization, and the users who take part in them.',
   Health: 'State of the service.',
   Delivery: 'Download of media through signed links.',
-  Highlights: 'Films made of media items that a user has chosen, and the music for them.',
+  Highlights: 'Photos and clips that a user has chosen, rendered into one stream, and the music for them.',
   Invitations: 'People are invited to events, and respond.',
   Organizations: 'Members of an organization.',
   Reactions: 'Reactions to events and to what belongs to them.',
