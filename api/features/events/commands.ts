@@ -69,13 +69,13 @@ export async function archiveEvent(request: Write<typeof eventActions.archive>, 
   return show(request, event)
 }
 
-type Changing = Pick<Write<typeof eventActions.update>, 'tx' | 'orgId' | 'actor' | 'can'>
+type Changing = Pick<Write<typeof eventActions.update>, 'tx' | 'orgId' | 'actor' | 'can' | 'now'>
 
 /** Waits for what changes the event or what belongs to it, so that the decision is taken on what those leave. */
 const lock = ({ tx, orgId }: Changing, id: Uuid) => findEvent(tx, orgId, id, { lock: 'update' })
 
-const show = async ({ tx, orgId, actor, can }: Changing, { id }: { id: Uuid }): Promise<Event> =>
-  toEvent(found(await findShown(tx, orgId, id, actor.userId)), can)
+const show = async ({ tx, orgId, actor, ...deciding }: Changing, { id }: { id: Uuid }): Promise<Event> =>
+  toEvent(found(await findShown(tx, orgId, id, actor.userId)), deciding)
 
 const idsOf = ({ id, orgId }: EventRow) => ({
   event_id: formatId('event', id),

@@ -3,11 +3,12 @@ import type { Permit } from '../../permissions/permit.ts'
 import { timestamp } from '../../requests/schemas.ts'
 import { albumActions } from '../albums/policy.ts'
 import { toCounts, toOwnReaction } from '../discussions/reactions/reaction.ts'
-import type { Event, Participant } from './event.ts'
-import type { eventActions } from './policy.ts'
+import type { Event, ListedEvent, Participant } from './event.ts'
+import { EVENT, type eventActions } from './policy.ts'
 import type { ListedParticipant, ShownEvent } from './queries.ts'
 
 type Can = Permit<typeof eventActions.read>['can']
+type Deciding = Pick<Permit<typeof eventActions.read>, 'can' | 'now'>
 
 /** The album of the event is named only to those who may see it. */
 function albumIdOf({ album, participation, status }: ShownEvent, can: Can): string | null {
@@ -16,7 +17,12 @@ function albumIdOf({ album, participation, status }: ShownEvent, can: Can): stri
   return can(albumActions.read, seen) ? formatId('album', album.id) : null
 }
 
-export const toEvent = (row: ShownEvent, can: Can): Event => ({
+export const toEvent = (row: ShownEvent, { can, now }: Deciding): Event => ({
+  ...toListedEvent(row, can),
+  can: now(EVENT, row),
+})
+
+export const toListedEvent = (row: ShownEvent, can: Can): ListedEvent => ({
   event_id: formatId('event', row.id),
   org_id: formatId('organization', row.orgId),
   owner_id: formatId('user', row.ownerId),

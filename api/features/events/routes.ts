@@ -7,9 +7,9 @@ import { found } from '../../requests/found.ts'
 import { listOf, pageQuery, pathId } from '../../requests/schemas.ts'
 import { NO_REACTIONS } from '../discussions/reactions/reaction.ts'
 import { activateEvent, archiveEvent, changeEvent, createEvent } from './commands.ts'
-import { CreateEvent, Event, EventStatus, Participant, ParticipantTotal, UpdateEvent } from './event.ts'
+import { CreateEvent, Event, EventStatus, ListedEvent, Participant, ParticipantTotal, UpdateEvent } from './event.ts'
 import { eventActions } from './policy.ts'
-import { toEvent, toParticipant } from './present.ts'
+import { toEvent, toListedEvent, toParticipant } from './present.ts'
 import { countParticipants, findEvent, findShown, listEvents, listParticipants } from './queries.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
@@ -27,6 +27,7 @@ const GIVEN = {
   location_name: 'Tokyo Tower',
   location_geo: [35.6586, 139.7454],
 }
+const TO_ALL = ['comment.read', 'comment.create', 'reaction.add']
 const DRAFT: Event = {
   event_id: formatId('event', EXAMPLE_ID),
   org_id: formatId('organization', EXAMPLE_ID),
@@ -44,6 +45,7 @@ const DRAFT: Event = {
   album_id: null,
   reaction_counts: NO_REACTIONS,
   my_reaction: null,
+  can: ['event.read', 'event.update', 'event.activate', 'event.invite', 'event.list_invitations', ...TO_ALL],
 }
 const ACTIVE: Event = {
   ...DRAFT,
@@ -51,19 +53,23 @@ const ACTIVE: Event = {
   updated_at: '2026-11-22T10:00:00.000Z',
   activated_at: '2026-11-22T10:00:00.000Z',
   participant_count: 12,
+  can: ['event.read', 'event.update', 'event.archive', 'event.invite', 'event.list_invitations', ...TO_ALL],
 }
 const ARCHIVED: Event = {
   ...ACTIVE,
   status: 'archived',
   updated_at: '2027-06-01T08:00:00.000Z',
   archived_at: '2027-06-01T08:00:00.000Z',
+  can: ['event.read', 'event.list_invitations', 'comment.read'],
 }
 /** As an invited member sees it. */
 const INVITED: Event = {
   ...ACTIVE,
   my_participation: 'invited',
   my_invitation_id: formatId('invitation', EXAMPLE_ID),
+  can: ['event.read', ...TO_ALL],
 }
+const { can: _, ...LISTED } = INVITED
 const LAST_PAGE = { next_cursor: null, has_more: false }
 
 const Participants = listOf('participants', Participant)
@@ -100,15 +106,15 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       action: eventActions.list,
       params: InOrg,
       query: pageQuery({ default: 20, max: 100 }).extend({ status: EventStatus.optional() }),
-      response: listOf('events', Event),
-      examples: { response: { events: [INVITED], ...LAST_PAGE } },
+      response: listOf('events', ListedEvent),
+      examples: { response: { events: [LISTED], ...LAST_PAGE } },
       async handle({ tx, orgId, actor, member, can, query, page }) {
         await member
         const caller = { callerId: actor.userId, allDrafts: can(eventActions.listDrafts, undefined) }
         return page(
           'events',
           (wanted) => listEvents(tx, { orgId, status: query.status, ...caller, ...wanted }),
-          (row) => toEvent(row, can),
+          (row) => toListedEvent(row, can),
         )
       },
     }),
@@ -124,8 +130,8 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       response: Event,
       examples: { response: INVITED },
       oneRoundTrip: true,
-      handle: async ({ tx, orgId, actor, params, permit, can }) =>
-        toEvent(permit(found(await findShown(tx, orgId, params.event_id, actor.userId))), can),
+      handle: async ({ tx, orgId, actor, params, permit, can, now }) =>
+        toEvent(permit(found(await findShown(tx, orgId, params.event_id, actor.userId))), { can, now }),
     }),
     write({
       method: 'put',
