@@ -76,6 +76,7 @@ export const albumActions = {
     mayManageAlbum,
   ),
   // Not an archived event: that is refused with its own code.
+  delete: on('album', 'album.delete', 'delete an album', mayManageAlbum),
   addMedia: on(
     'album',
     'album.add_media',

@@ -24,6 +24,7 @@ export const eventActions = {
   update: on('event', 'event.update', 'change an event', mayManageEvent),
   activate: on('event', 'event.activate', 'activate an event', mayManageEvent),
   archive: on('event', 'event.archive', 'archive an event', mayManageEvent),
+  delete: on('event', 'event.delete', 'delete a draft of an event', mayManageEvent),
 } as const
 
 /** Nothing of an archived event changes. Call it on the row that the transaction locked. */
