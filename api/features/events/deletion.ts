@@ -4,7 +4,7 @@ import type { AlbumRow } from '../../db/schema/albums.ts'
 import { found } from '../../requests/found.ts'
 import type { Write } from '../../requests/request.ts'
 import { lockAlbumOf, releaseAlbum, removeEvent } from './deletion-queries.ts'
-import { type eventActions, refuseArchived } from './policy.ts'
+import type { eventActions } from './policy.ts'
 import { findEvent } from './queries.ts'
 
 /**
@@ -12,12 +12,9 @@ import { findEvent } from './queries.ts'
  * made them. Every change of what belongs to the event waits for the lock, and then finds no event.
  */
 export async function deleteEvent(request: Write<typeof eventActions.delete>, id: Uuid): Promise<void> {
-  const { tx, orgId, permit, announce, audit } = request
+  const { tx, orgId, permit, ready, announce, audit } = request
   const event = permit(found(await findEvent(tx, orgId, id, { lock: 'update' })))
-  refuseArchived(event)
-  if (event.status !== 'draft') {
-    throw new Problem('INVALID_STATE_TRANSITION', 'Only a draft can be deleted. Archive the event instead.')
-  }
+  ready(event)
   const album = await lockAlbumOf(tx, orgId, id)
   if (album?.status === 'ARCHIVE') throw new Problem('ALBUM_ARCHIVED', 'The album of the event is archived')
   if (album) {
