@@ -2,6 +2,7 @@ import type { Express } from 'express'
 import packageJson from '../package.json' with { type: 'json' }
 import type { AuthDeps } from './auth/commands.ts'
 import { authRoutes } from './auth/routes.ts'
+import { CATALOG } from './catalog.ts'
 import type { ApiDeps } from './deps.ts'
 import { albumRoutes } from './features/albums/routes.ts'
 import { commentRoutes } from './features/discussions/comments/routes.ts'
@@ -17,6 +18,7 @@ import { healthRoutes } from './health/routes.ts'
 import { type HttpAppOptions, httpApp } from './http/http-app.ts'
 import { openapi } from './http/openapi.ts'
 import type { Route } from './http/route.ts'
+import { actionsOn } from './permissions/catalog.ts'
 import { permissionRoutes } from './permissions/routes.ts'
 import { referenceRoutes } from './reference/routes.ts'
 
@@ -34,7 +36,7 @@ const TAGS = {
   Events: 'Events of an organization, and the users who take part in them.',
   Health: 'State of the service.',
   Delivery: 'Download of media through signed links.',
-  Highlights: 'Films made of media items that a user has chosen, and the music for them.',
+  Highlights: 'Photos and clips that a user has chosen, rendered into one stream, and the music for them.',
   Invitations: 'People are invited to events, and respond.',
   Organizations: 'Members of an organization.',
   Reactions: 'Reactions to events and to what belongs to them.',
@@ -63,7 +65,7 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
     ...mediaRoutes(deps),
     ...musicTrackRoutes(deps),
     ...organizationRoutes(deps),
-    ...permissionRoutes(deps),
+    ...permissionRoutes(deps, CATALOG),
     ...reactionRoutes(deps),
     ...userRoutes(deps),
     ...referenceRoutes(() => document()),
@@ -76,5 +78,5 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
   return routes
 }
 
-export const createApp = (deps: AppDeps, options: HttpAppOptions): Express =>
-  httpApp(apiRoutes(deps, options.basePath), options)
+export const createApp = (deps: Omit<AppDeps, 'actionsOn'>, options: HttpAppOptions): Express =>
+  httpApp(apiRoutes({ ...deps, actionsOn: actionsOn(CATALOG.actions) }, options.basePath), options)

@@ -12,11 +12,13 @@ import { openLinks } from './features/media/delivery/links.ts'
 import { openMetrics } from './health/metrics.ts'
 import { probes } from './health/probes.ts'
 import { readiness } from './health/readiness.ts'
-import { cursors } from './http/cursor.ts'
+import { openBodies } from './http/bodies.ts'
 import { openServer } from './http/open-server.ts'
-import { openBodies } from './limits/bodies.ts'
+import { databaseShares } from './limits/capacity.ts'
+import { fairDatabase } from './limits/fair-database.ts'
 import { openLimits } from './limits/limits.ts'
 import { openSharedCounters } from './limits/queries.ts'
+import { cursors } from './requests/cursor.ts'
 
 export interface RunningApi {
   publicUrl: string
@@ -40,8 +42,18 @@ const FINISH_MS = 60_000
 export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const { config, db, log, clock } = parts
   const auth = openAuth(parts)
-  const bodies = openBodies({ mostStreams: config.MAX_BODIES, onRefused: (arrival) => metrics.shed(arrival) })
-  const metrics = openMetrics({ keyAge: () => auth.keys.ageSeconds(), bodies: bodies.taken })
+  const bodies = openBodies({
+    maxStreams: config.MAX_BODIES,
+    factor: config.RATE_LIMIT_FACTOR,
+    onRefused: (arrival) => metrics.shed(arrival),
+  })
+  const rules = databaseShares(db.pool.options.max, config.RATE_LIMIT_FACTOR)
+  const fair = fairDatabase(db, rules, () => metrics.shed('transaction'))
+  const metrics = openMetrics({
+    keyAge: () => auth.keys.ageSeconds(),
+    bodies: bodies.taken,
+    transactions: fair.taken,
+  })
   const now = () => performance.now()
   const limits = openLimits({
     factor: config.RATE_LIMIT_FACTOR,
@@ -55,9 +67,17 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const refusals = openRefusals({ db, log })
   const links = openLinks({ baseUrl: `${config.PUBLIC_URL}${config.BASE_PATH}`, keys: config.LINK_KEYS, clock })
   const app = createApp(
-    { ...parts, auth, ready: state.ready, links, cursors: cursors(config.CURSOR_KEY, clock), refusals },
     {
-      db,
+      ...parts,
+      db: fair,
+      auth: { ...auth, db: fair },
+      ready: state.ready,
+      links,
+      cursors: cursors(config.CURSOR_KEY, clock),
+      refusals,
+    },
+    {
+      db: fair,
       log,
       clock,
       refusals,

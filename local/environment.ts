@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import type { IdentityProvider } from './identity-provider.ts'
 import type { Ports } from './ports.ts'
 import type { Settings } from './settings.ts'
@@ -48,6 +49,7 @@ export const apiEnvironment = (p: EnvironmentParts): Environment => ({
   DRAIN_SECONDS: '0',
 })
 
+const CORES = String(availableParallelism())
 /** The namespace of the custom resources. */
 const NAMESPACE = 'keepsake'
 /** The Secret with the settings of the object store, which the pods of Jobs read as on a real cluster. */
@@ -76,6 +78,9 @@ export const operatorEnvironment = (p: EnvironmentParts, gpus: number): Environm
   JOB_IMAGE: 'keepsake',
   STORE_SECRET,
   JOB_MEMORY: '4Gi',
+  // A request reserves nothing here; it only tells programs how many cores there are.
+  JOB_CPU: CORES,
+  JOB_CPU_BACKFILL: CORES,
   JOB_PRIORITY_CLASSES: JSON.stringify({ interactive: 'interactive', backfill: 'backfill' }),
   GPU_AVAILABLE: String(gpus > 0),
 })

@@ -24,7 +24,7 @@ export interface PlatformOptions {
   usualPorts?: boolean
   /** For tests: faster, and data is lost in a crash of the machine. */
   fastDatabase?: boolean
-  /** For tests: more variables for the programs of Jobs, such as THREADS. */
+  /** For tests: more variables for the programs of Jobs, such as CORES. */
   jobEnvironment?: Record<string, string>
   logLevel?: string
   /** Called with the name of each part that starts, for display. */

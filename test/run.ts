@@ -44,8 +44,8 @@ const postgres = process.env['KEEPSAKE_TEST_DATABASE_URL']
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void endTests(signal))
 const { seconds, ...counts } = await runTests(files, {
-  // One more than processors, since many files wait for what they have started; at most four, for their memory.
-  jobs: Number(process.env['TEST_JOBS'] ?? Math.min(4, availableParallelism() + 1)),
+  // Two more than processors, since many files wait for what they have started; at most four, for their memory.
+  jobs: Number(process.env['TEST_JOBS'] ?? Math.min(4, availableParallelism() + 2)),
   ...(postgres && { env: { KEEPSAKE_TEST_DATABASE_URL: postgres.url } }),
 })
 await postgres?.stop()

@@ -116,7 +116,7 @@ export function failureOf({ error, media_ids: ids }, nameOf = () => undefined) {
 
 /** What the API's answers mean for a new highlight. */
 export const HIGHLIGHT_REFUSALS = {
-  MEDIA_NOT_AVAILABLE: 'The marked items were deleted or taken out of the album meanwhile. Take them out here as well.',
+  MEDIA_NOT_AVAILABLE: 'The marked items were deleted or taken out of the album meanwhile, or could not be converted. Take them out here as well.',
   ALBUM_ARCHIVED: 'The album was archived meanwhile. Open it again to make a highlight of it.',
   NOT_FOUND: 'The album is not there any more. Choose again.',
   MUSIC_TRACK_NOT_FOUND: 'This music is no longer offered. Choose other music.',

@@ -5,7 +5,7 @@ import { clock } from './words.js'
 const NONE = 'none'
 
 /**
- * A list of music tracks to choose one of, each of which can be heard: title, length, licence and attribution. `player` is
+ * A list of music tracks to choose one of, each of which can be heard: title, length, license and attribution. `player` is
  * an audio element; one track plays at a time.
  */
 export function newTrackList(list, player) {
@@ -81,4 +81,4 @@ export function newTrackList(list, player) {
 }
 
 /** What has to be shown wherever a track can be heard. */
-export const creditOf = ({ attribution, licence }) => `${attribution}, ${licence}`
+export const creditOf = ({ attribution, license }) => `${attribution}, ${license}`

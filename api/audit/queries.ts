@@ -3,7 +3,6 @@ import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
 import { auditLog } from '../db/schema/audit.ts'
-import type { Context } from '../http/route.ts'
 
 /**
  * Actions of interface specification §6.3, each with the kind of its resource; features add theirs. ACCESS_DENIED is an
@@ -36,6 +35,16 @@ export type AuditAction = keyof typeof AUDIT_ACTIONS
 /** Ids and operations, never personal data: the log is kept after the erasure of a user. */
 export type AuditDetails = Record<string, string | number | boolean | null>
 
+/** Where a request comes from. */
+export interface Origin {
+  requestId: string
+  /** What the client calls its request, if that has the form of an id. Never an id of this server's. */
+  clientRequestId: string | null
+  /** Client address, according to the configured number of trusted proxies. */
+  ip: string
+  userAgent: string | null
+}
+
 export interface AuditEntry {
   orgId: Uuid | null
   /** Null without a signed-in user: the command line, scheduled work. */
@@ -46,7 +55,7 @@ export interface AuditEntry {
   resourceId: Uuid | null
   result: 'success' | 'failure' | 'denied'
   /** The request; null without one. */
-  context: Pick<Context, 'requestId' | 'ip' | 'userAgent'> | null
+  context: Origin | null
   details?: AuditDetails
 }
 
@@ -61,6 +70,7 @@ export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<void> {
     ipAddress: context?.ip ?? null,
     userAgent: context?.userAgent ?? null,
     requestId: context?.requestId ?? null,
+    clientRequestId: context?.clientRequestId ?? null,
     details: details ?? {},
   })
 }
@@ -76,5 +86,6 @@ const PLACEHOLDERS = {
   ipAddress: sql.placeholder('ipAddress'),
   userAgent: sql.placeholder('userAgent'),
   requestId: sql.placeholder('requestId'),
+  clientRequestId: sql.placeholder('clientRequestId'),
   details: sql.placeholder('details'),
 }

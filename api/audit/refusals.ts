@@ -30,9 +30,9 @@ interface Counted {
 
 /** Copies the refusal without its request, which would otherwise stay in memory as long as the entry. */
 function detached(refusal: Refusal): Refusal {
-  const { context } = refusal
-  const kept = context && { requestId: context.requestId, ip: context.ip, userAgent: context.userAgent }
-  return { ...refusal, context: kept }
+  if (!refusal.context) return refusal
+  const { requestId, clientRequestId, ip, userAgent } = refusal.context
+  return { ...refusal, context: { requestId, clientRequestId, ip, userAgent } }
 }
 
 /** Counts in memory: a killed process loses the number of repeats, never the first entry of a refusal. */

@@ -1,7 +1,7 @@
 import { errors } from 'jose'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
-import type { Actor } from './actor.ts'
+import type { Actor } from '../requests/actor.ts'
 import { tokenCache } from './token-cache.ts'
 import type { Users } from './users.ts'
 import { unauthorized, type VerifierOptions } from './verify-token.ts'

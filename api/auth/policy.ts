@@ -1,8 +1,8 @@
 import { signedIn } from '../permissions/facts.ts'
 import { onCaller } from '../permissions/rule.ts'
 
-export const authActions = {
-  'session.end_all': onCaller('sign out on all devices', signedIn),
+export const sessionActions = {
+  endAll: onCaller('session.end_all', 'sign out on all devices', signedIn),
 } as const
 
 /** The age of a token. Unix seconds. */

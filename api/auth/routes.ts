@@ -1,5 +1,6 @@
 import { publicRoute, type Route, route } from '../http/route.ts'
 import { type AuthDeps, login, logout, refresh } from './commands.ts'
+import { sessionActions } from './policy.ts'
 import { Keys, LoginBody, LogoutBody, RefreshBody, Session } from './session.ts'
 
 const tags = ['Authentication']
@@ -58,7 +59,7 @@ export const authRoutes = (deps: AuthDeps): Route[] => [
     summary: 'Sign out on all devices',
     description: `${deprecated} Every access and refresh token of the caller is refused from now on.`,
     deprecated: true,
-    action: 'session.end_all',
+    action: sessionActions.endAll,
     body: LogoutBody,
     status: 204,
     examples: { request: { refresh_token: 'q0yA2Y0…' } },

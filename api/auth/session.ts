@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { text, verbatim } from '../http/schemas.ts'
+import { text, verbatim } from '../requests/schemas.ts'
 
 const seconds = () =>
   z

@@ -3,7 +3,7 @@ import { errors, type JWTPayload, jwtVerify } from 'jose'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
-import { isKeepable } from '../http/text.ts'
+import { isKeepable } from '../requests/text.ts'
 import type { KeySource } from './key-source.ts'
 import type { TokenAge } from './policy.ts'
 

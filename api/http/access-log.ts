@@ -1,6 +1,6 @@
 import type { RequestHandler } from 'express'
 import { type Log, redactUrl } from '../../lib/runtime/log.ts'
-import { stateOf } from './request.ts'
+import { loggedIds, stateOf } from './request.ts'
 
 /** The outcome of one request. */
 export interface Served {
@@ -21,11 +21,12 @@ export function accessLog(log: Log, onServed: (served: Served) => void): Request
     // Routers rewrite req.url during matching.
     const { method, originalUrl } = req
     res.once('close', () => {
-      const { requestId, route, userId } = stateOf(res)
+      const state = stateOf(res)
+      const { route, userId } = state
       const ms = Math.round((performance.now() - started) * 10) / 10
       const aborted = !res.writableFinished
       const line = {
-        request_id: requestId,
+        ...loggedIds(state),
         method,
         url: redactUrl(originalUrl).slice(0, 2048),
         route,

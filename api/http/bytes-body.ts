@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { PassThrough, type Readable, Transform } from 'node:stream'
+import type { BytesBody } from '../requests/bytes.ts'
 import { requireType } from './json-body.ts'
 import { ClientGone } from './request.ts'
-import type { BytesBody } from './route.ts'
 
 /** A streamed body: what the handler sees, and what the HTTP layer needs. */
 export interface Streamed<B> {

@@ -1,5 +1,6 @@
 import express, { type Express, type RequestHandler } from 'express'
 import helmet from 'helmet'
+import { notFound } from '../../lib/contract/problem.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { accessLog, type Served } from './access-log.ts'
@@ -9,7 +10,6 @@ import { answerProblems } from './problems.ts'
 import { begin } from './request.ts'
 import type { Route } from './route.ts'
 import type { ServeOptions } from './serve.ts'
-import { notFound } from './validate.ts'
 
 export interface HttpAppOptions extends ServeOptions {
   log: Log

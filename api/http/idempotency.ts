@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
-import { Problem } from '../../lib/contract/problem.ts'
+import { invalid, Problem } from '../../lib/contract/problem.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Database, Tx } from '../db/db.ts'
@@ -13,7 +13,6 @@ import {
   type KeyRow,
   type KeyScope,
 } from './idempotency-queries.ts'
-import { invalid } from './validate.ts'
 
 const EXTEND_EVERY_MS = 20_000
 const VISIBLE_ASCII = /^[\x21-\x7e]{1,255}$/

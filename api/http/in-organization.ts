@@ -1,114 +1,28 @@
 import type * as z from 'zod'
-import type { EventPayload, EventType } from '../../lib/contract/events.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
+import { notFound } from '../../lib/contract/problem.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
-import { type AuditAction, type AuditDetails, insertAudit } from '../audit/queries.ts'
 import type { Refusals } from '../audit/refusals.ts'
-import type { Actor } from '../auth/actor.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { type OrganizationLookup, organizationOf } from '../db/organization-of.ts'
-import { findMembership, type Member } from '../features/organizations/queries.ts'
-import { appendEvent } from '../outbox.ts'
-import type { Action, MemberFor } from '../permissions/actions.ts'
-import { openGate, type Permit, recordingDenials } from '../permissions/permit.ts'
-import type { Cursors } from './cursor.ts'
-import { type Page, pageOf } from './page.ts'
-import {
-  type AuthedInput,
-  type Body,
-  type BodyKind,
-  type Context,
-  type Out,
-  type Route,
-  route,
-  type Spec,
-} from './route.ts'
-import { notFound } from './validate.ts'
+import type { ActionsOn } from '../permissions/catalog.ts'
+import { openGate, recordingDenials } from '../permissions/permit.ts'
+import { findMembership } from '../permissions/queries.ts'
+import type { Action } from '../permissions/rule.ts'
+import type { BodyKind } from '../requests/bytes.ts'
+import { changesOf } from '../requests/change.ts'
+import type { Context } from '../requests/context.ts'
+import type { Cursors } from '../requests/cursor.ts'
+import { type Page, pageOf } from '../requests/page.ts'
+import { type Asked, type Read, type Steps, WithStatus, type Write } from '../requests/request.ts'
+import { type AuthedInput, type Body, type Out, type Route, route, type Spec } from './route.ts'
 
 export interface OrganizationDeps {
   db: Database
   cursors: Cursors
   refusals: Refusals
+  actionsOn: ActionsOn
 }
-
-/** What every handler in an organization receives. */
-export interface Asked {
-  actor: Actor
-  orgId: Uuid
-  context: Context
-}
-
-/** Inside a transaction that changes nothing. */
-export interface Read<A extends Action> extends Asked, Permit<A> {
-  tx: Tx
-  /** To be awaited: its query leaves with the handler's first one. After that one, `permit` works without waiting. */
-  member: Promise<MemberFor<A, Member>>
-}
-
-/** Event and audit entry of a change, bound to its transaction and to the request. */
-export interface Change {
-  tx: Tx
-  /** Announces the change; `row` has the version after the change. */
-  announce<T extends EventType>(type: T, row: Versioned, payload: EventPayload<T>): Promise<void>
-  /** Records the change, with ids and operations only. `resourceType` overrides the kind of the action. */
-  audit(action: AuditAction, row: { id: Uuid }, details?: AuditDetails, resourceType?: string): Promise<void>
-}
-export interface Versioned {
-  id: Uuid
-  orgId: Uuid
-  version: number
-}
-
-/** Inside the transaction of a change. */
-export interface Write<A extends Action> extends Asked, Permit<A>, Change {
-  member: MemberFor<A, Member>
-  /** For a change of memberships: decides from now on for the caller's membership as the transaction has locked it. */
-  admit(member: Member | undefined): MemberFor<A, Member>
-}
-
-/** Several transactions with slow work between them, such as calls to the object store. */
-export interface Steps<A extends Action> extends Asked {
-  /** Throws unless the caller is a member with permission; call it before any work outside the database. */
-  check(): Promise<void>
-  read<T>(work: (read: Read<A>) => Promise<T>): Promise<T>
-  write<T>(work: (write: Write<A>) => Promise<T>): Promise<T>
-  /** The write whose result is the response: stored under the Idempotency-Key in the same transaction. */
-  answer<T>(work: (write: Write<A>) => Promise<T>): Promise<T>
-}
-
-/** A response with another status than the declared one, e.g. 200 when a repeat changed nothing. */
-export class WithStatus<T> {
-  readonly status: number
-  readonly data: T
-  constructor(status: number, data: T) {
-    this.status = status
-    this.data = data
-  }
-}
-
-/** The row, or 404: a missing row and a row that the caller may not see get the same response. */
-export function found<T>(row: T | undefined): T {
-  if (row !== undefined) return row
-  throw notFound()
-}
-
-/** Changes without a request: the command line, tests. */
-export const changesOf = (
-  tx: Tx,
-  who: { orgId: Uuid; actorId: Uuid | null; context: ChangeContext | null },
-): Change => ({
-  tx,
-  async announce(type, row, payload) {
-    const { id: aggregateId, orgId, version: aggregateVersion } = row
-    const traceparent = who.context?.traceparent ?? null
-    await appendEvent(tx, { orgId, aggregateId, aggregateVersion, type, payload, traceparent })
-  },
-  async audit(action, row, details, resourceType) {
-    const given = { ...(details && { details }), ...(resourceType && { resourceType }) }
-    await insertAudit(tx, { ...who, action, resourceId: row.id, result: 'success', ...given })
-  },
-})
-type ChangeContext = Pick<Context, 'requestId' | 'ip' | 'userAgent' | 'traceparent'>
 
 type Shape = z.ZodObject | undefined
 type Maybe = z.ZodType | undefined
@@ -151,7 +65,7 @@ export function inOrganization(deps: OrganizationDeps) {
       const { org_id: _, ...of } = input.params as Record<string, unknown>
       const page = pageOf(deps.cursors, { list: spec.operationId, org: asked.orgId, of }, input.query)
       const work = (request: Read<A>) => handle({ ...request, ...given(input), page } as never)
-      return reading(deps.db, asked, spec, work, oneRoundTrip)
+      return reading(deps, asked, spec, work, oneRoundTrip)
     })
   }
 
@@ -169,7 +83,7 @@ export function inOrganization(deps: OrganizationDeps) {
   ): Route {
     const { handle, organization, isOpen, ...rest } = spec
     return operation(rest, spec, (asked, input) =>
-      writing(deps.db, asked, spec, (request) => handle({ ...request, ...given(input) } as never), spec.status),
+      writing(deps, asked, spec, (request) => handle({ ...request, ...given(input) } as never), spec.status),
     )
   }
 
@@ -188,13 +102,12 @@ export function inOrganization(deps: OrganizationDeps) {
   ): Route {
     const { handle, organization, isOpen, ...rest } = spec
     return operation(rest, spec, async (asked, input) => {
-      const { db } = deps
       const kit: Steps<A> = {
         ...asked,
-        check: () => checking(db, asked, spec),
-        read: (work) => reading(db, asked, spec, work),
-        write: (work) => writing(db, asked, spec, work, undefined),
-        answer: (work) => writing(db, asked, spec, work, spec.status),
+        check: () => checking(deps, asked, spec),
+        read: (work) => reading(deps, asked, spec, work),
+        write: (work) => writing(deps, asked, spec, work, undefined),
+        answer: (work) => writing(deps, asked, spec, work, spec.status),
       }
       return handle({ ...kit, ...given(input) } as never)
     })
@@ -231,7 +144,7 @@ export function inOrganization(deps: OrganizationDeps) {
           : { data: (data ?? null) as null }
       },
     })
-    return { ...made, readmit: (input) => inside(input, (asked) => checking(deps.db, asked, spec)) }
+    return { ...made, readmit: (input) => inside(input, (asked) => checking(deps, asked, spec)) }
   }
 
   return { read, write, steps }
@@ -244,6 +157,8 @@ const given = ({ params, query, body, headers }: AuthedInput<unknown, unknown, u
   headers,
 })
 
+type Deps = Pick<OrganizationDeps, 'db' | 'actionsOn'>
+
 interface Deciding<A extends Action> {
   action: A
   isOpen?: boolean
@@ -251,13 +166,13 @@ interface Deciding<A extends Action> {
 
 /** The membership query and the handler's first queries leave together; the result for a non-member is discarded. */
 function reading<A extends Action, T>(
-  db: Database,
+  { db, actionsOn }: Deps,
   asked: Asked,
   spec: Deciding<A>,
   work: (read: Read<A>) => Promise<T>,
   oneRoundTrip = false,
 ): Promise<T> {
-  const gate = openGate<A>({ ...spec, ...asked })
+  const gate = openGate<A>({ ...spec, ...asked, actionsOn })
   const inside = async (tx: Tx) => {
     const member = findMembership(tx, asked.orgId, asked.actor.userId).then(gate.admit)
     const answer = work({ ...asked, ...gate, tx, member })
@@ -271,18 +186,18 @@ function reading<A extends Action, T>(
 }
 
 /** Throws Denied unless the caller is a member, and may perform the action if it needs no row. */
-const checking = <A extends Action>(db: Database, asked: Asked, spec: Deciding<A>): Promise<void> =>
-  reading(db, asked, spec, async () => {})
+const checking = <A extends Action>(deps: Deps, asked: Asked, spec: Deciding<A>): Promise<void> =>
+  reading(deps, asked, spec, async () => {})
 
 async function writing<A extends Action, T>(
-  db: Database,
+  { db, actionsOn }: Deps,
   asked: Asked,
   spec: Deciding<A>,
   work: (write: Write<A>) => Promise<T>,
   /** Status of the response to store; undefined when the result is not the response. */
   status: number | undefined,
 ): Promise<T> {
-  const gate = openGate<A>({ ...spec, ...asked })
+  const gate = openGate<A>({ ...spec, ...asked, actionsOn })
   const result = await db.inTransaction({ org: asked.orgId }, async (tx) => {
     const member = gate.admit(await findMembership(tx, asked.orgId, asked.actor.userId))
     const changes = changesOf(tx, { orgId: asked.orgId, actorId: asked.actor.userId, context: asked.context })

@@ -2,12 +2,11 @@ import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { pipeline, type Transform } from 'node:stream'
 import { Busboy, type BusboyHeaders, type BusboyInstance } from '@fastify/busboy'
-import { Problem } from '../../lib/contract/problem.ts'
+import { invalid, Problem } from '../../lib/contract/problem.ts'
+import type { MultipartBody } from '../requests/bytes.ts'
 import { hashing, type Streamed } from './bytes-body.ts'
 import { requireType } from './json-body.ts'
 import { ClientGone } from './request.ts'
-import type { MultipartBody } from './route.ts'
-import { invalid } from './validate.ts'
 
 const LIMITS = { fieldSize: 16 * 1024, fields: 32, files: 1, parts: 33, headerPairs: 32, headerSize: 8 * 1024 }
 const FIELD_NAME = /^[a-z][a-z0-9_]{0,63}$/

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { outputTime } from './schemas.ts'
+import { Meta } from '../requests/schemas.ts'
 
 const idOf = (schema: z.ZodType): string | undefined => z.globalRegistry.get(schema)?.id
 
@@ -20,13 +20,6 @@ function once(schema: z.ZodType, name: string, make: () => z.ZodType): z.ZodType
 /** The schema as a component: under its own name, or else under this one. Generated clients name their types so. */
 export const named = (schema: z.ZodType, name: string): z.ZodType =>
   idOf(schema) === undefined ? once(schema, name, () => schema.meta({ id: name })) : schema
-
-export const Meta = z
-  .object({
-    request_id: z.string().meta({ description: 'Also in the header X-Request-Id' }),
-    timestamp: outputTime().meta({ description: 'When the response was created' }),
-  })
-  .meta({ id: 'Meta' })
 
 /** `{data, meta}`: `MediaResponse` around `Media`, and `ListMediaResponse` around unnamed data. */
 export function envelopeOf(data: z.ZodType, operationId: string): z.ZodType {

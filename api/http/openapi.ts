@@ -5,8 +5,7 @@ import {
   type ZodOpenApiPathsObject,
   type ZodOpenApiResponseObject,
 } from 'zod-openapi'
-import { type Action, ruleOf } from '../permissions/actions.ts'
-import { saysOf } from '../permissions/rule.ts'
+import { type Action, saysOf } from '../permissions/rule.ts'
 import { BINARY, requestBody } from './openapi-bodies.ts'
 import { deprecation, HEADERS, headersOf, requestHeaders, successHeaders } from './openapi-headers.ts'
 import { linksOf } from './openapi-links.ts'
@@ -28,7 +27,8 @@ export type OpenApiDocument = ReturnType<typeof createDocument>
 /** Rules that apply to every operation. */
 const CONVENTIONS = `
 A successful response is \`{data, meta}\`; a refusal is \`{error}\` with a stable \`code\`. Every response has the id of
-its request in \`X-Request-Id\`; the client may set this header to an id of its own (\`req_…\`).
+its request in \`X-Request-Id\`. The server makes it. A client that sends an id of its own in this header finds it in the
+log and in the audit log beside that of the server, if it has at most 128 letters, digits and \`._:/+=-\`.
 
 Later versions of v1 only add: fields to responses, optional fields to requests, values to enums, codes to problems.
 Clients must ignore unknown fields and accept unknown values.
@@ -127,7 +127,7 @@ function operation(route: Route, routes: readonly Route[]): ZodOpenApiOperationO
 }
 
 /** The action of the operation, and the callers for whom it is allowed. */
-const permissionOf = (action: Action) => ({ action, allowed: saysOf(ruleOf(action).allow) })
+const permissionOf = ({ name, allow }: Action) => ({ action: name, allowed: saysOf(allow) })
 
 const EXAMPLE_META = { request_id: 'req_01j4p0f84wfhz8mpfz3mjs2qaf', timestamp: '2026-11-21T09:30:00.000Z' }
 const NOT_MODIFIED = 'Not modified: the client has the current response (If-None-Match)'

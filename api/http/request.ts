@@ -1,12 +1,13 @@
 import type { Request, RequestHandler, Response } from 'express'
-import { formatId, idPattern, newUuid, type Uuid } from '../../lib/contract/ids.ts'
+import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import type { Log } from '../../lib/runtime/log.ts'
-import type { Context } from './route.ts'
+import type { Context } from '../requests/context.ts'
 
 /** What all code knows about the current request. */
 export interface RequestState {
   requestId: string
+  clientRequestId: string | null
   log: Log
   clock: Clock
   /** Aborted when the client disconnects. */
@@ -19,29 +20,40 @@ export interface RequestState {
 }
 
 const STATE = Symbol('request state')
-const REQUEST_ID = idPattern('request')
+/**
+ * Bounded, and without characters that end a line, a field or a cell where logs and audit entries are shown. It has no
+ * `@`: an audit entry outlives the erasure of a user, and must not hold an address of one.
+ */
+const CLIENT_REQUEST_ID = /^[\w.:/+=-]{1,128}$/
 const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
 
 /** First middleware: gives every request its id, its logger, and a signal that fires when the client disconnects. */
 export function begin(log: Log, clock: Clock): RequestHandler {
   return (req, res, next) => {
-    const given = req.get('x-request-id')
-    const requestId = given && REQUEST_ID.test(given) ? given : formatId('request', newUuid())
-    ;(res.locals as Record<symbol, unknown>)[STATE] = newState(requestId, log, clock, res)
+    // Always one of this server: a client that chose it could make its requests pass for those of another.
+    const requestId = formatId('request', newUuid())
+    const given = req.get('x-request-id') ?? ''
+    const clientRequestId = CLIENT_REQUEST_ID.test(given) ? given : null
+    ;(res.locals as Record<symbol, unknown>)[STATE] = newState({ requestId, clientRequestId }, log, clock, res)
     res.set('X-Request-Id', requestId)
     next()
   }
 }
 
 /** Most requests neither log nor wait for anything abortable, so the logger and the signal are created on first use. */
-function newState(requestId: string, log: Log, clock: Clock, res: Response): RequestState {
+function newState(
+  ids: Pick<RequestState, 'requestId' | 'clientRequestId'>,
+  log: Log,
+  clock: Clock,
+  res: Response,
+): RequestState {
   let own: Log | undefined
   let signal: AbortSignal | undefined
   return {
-    requestId,
+    ...ids,
     clock,
     get log() {
-      own ??= log.child({ request_id: requestId })
+      own ??= log.child(loggedIds(ids))
       return own
     },
     get signal() {
@@ -50,6 +62,11 @@ function newState(requestId: string, log: Log, clock: Clock, res: Response): Req
     },
   }
 }
+
+export const loggedIds = ({ requestId, clientRequestId }: Pick<RequestState, 'requestId' | 'clientRequestId'>) => ({
+  request_id: requestId,
+  ...(clientRequestId !== null && { client_request_id: clientRequestId }),
+})
 
 function abortedWith(res: Response): AbortSignal {
   const gone = new AbortController()
@@ -77,6 +94,7 @@ export function contextOf(req: Request, res: Response, remember: Context['rememb
   const traceparent = req.get('traceparent')
   return {
     requestId: state.requestId,
+    clientRequestId: state.clientRequestId,
     ip: req.ip ?? '',
     userAgent: req.get('user-agent')?.slice(0, 512) ?? null,
     traceparent: traceparent && TRACEPARENT.test(traceparent) ? traceparent : null,

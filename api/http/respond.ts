@@ -2,10 +2,11 @@ import { hash } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Request, Response } from 'express'
+import type { RawReply } from '../requests/bytes.ts'
 import type { Stored } from './idempotency.ts'
 import { isNoneMatch } from './if-none-match.ts'
 import { ClientGone, stateOf } from './request.ts'
-import { isTagged, type RawReply, type Reply, type Route } from './route.ts'
+import { isTagged, type Reply, type Route } from './route.ts'
 
 /** Headers of deprecated operations: deprecated since (RFC 9745), removed at (RFC 8594). */
 export const DEPRECATION = {

@@ -1,62 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Readable } from 'node:stream'
 import type * as z from 'zod'
 import type { ProblemCode } from '../../lib/contract/problem.ts'
-import type { Log } from '../../lib/runtime/log.ts'
-import type { Actor } from '../auth/actor.ts'
-import type { Tx } from '../db/db.ts'
 import type { LimitClass } from '../limits/classes.ts'
-import type { Action } from '../permissions/actions.ts'
-
-/** What every handler knows about its request. */
-export interface Context {
-  requestId: string
-  /** Client address, according to the configured number of trusted proxies. */
-  ip: string
-  userAgent: string | null
-  traceparent: string | null
-  /** Aborted when the client disconnects. */
-  signal: AbortSignal
-  log: Log
-  /** Notes that the permission service has decided on this request. */
-  decided(): void
-  /**
-   * Stores the response under the request's Idempotency-Key in the transaction of its effect, so that a repeat has no
-   * second effect. A no-op without a key. Commands of POST operations call it last in their transaction.
-   */
-  remember(tx: Tx, status: number, data: unknown): Promise<void>
-}
-
-/** A multipart form whose file is streamed to the handler. */
-export interface MultipartBody {
-  /** Text fields that came before the file. */
-  fields: Record<string, string>
-  file: { filename: string; mimeType: string; stream: Readable }
-  /**
-   * Resolves when the whole body has been read, with every text field of the form (also those behind the file).
-   * Rejects with a Problem on a malformed body, a second file, an oversized field. The handler awaits it after the end
-   * of the stream and before it records anything.
-   */
-  finished(): Promise<Record<string, string>>
-}
-
-/** A binary body. */
-export interface BytesBody {
-  stream: Readable
-  headers: IncomingHttpHeaders
-  /** From Content-Length; undefined when the client streams without one. */
-  length: number | undefined
-}
-
-/** How the request body arrives. `json` is parsed and validated; the others are streamed to the handler. */
-export type BodyKind = 'json' | 'multipart' | 'bytes'
-
-/** A reply without the envelope: media, playlists, the OpenAPI document, pages. */
-export interface RawReply {
-  status: number
-  headers: Record<string, string>
-  body?: Readable | Buffer | string
-}
+import type { Action } from '../permissions/rule.ts'
+import type { Actor } from '../requests/actor.ts'
+import type { BodyKind, BytesBody, MultipartBody, RawReply } from '../requests/bytes.ts'
+import type { Context } from '../requests/context.ts'
 
 export interface Input<P, Q, B> {
   context: Context
@@ -101,7 +50,7 @@ interface Common {
   atRoot?: boolean
   /** The class of rate limits that this operation counts against; `general` otherwise. */
   limit?: LimitClass
-  /** The action that the permission service decides on (api/permissions/actions.ts). Public operations have none. */
+  /** The action that the permission service decides on, of the feature's `policy.ts`. Public operations have none. */
   action?: Action
 }
 
@@ -132,7 +81,10 @@ export interface Route extends Common {
   completion?: { of: z.ZodType; complete(data: unknown): Promise<unknown> }
   /** The account that the body names, for a class of limits that counts by account. */
   account?(body: unknown): string
-  /** Operations in an organization: throws Denied for a caller who may no longer act in it. For stored responses. */
+  /**
+   * Operations in an organization: throws Denied for a caller who may not, or no longer, act in it. Asked before a body
+   * is read and before a stored response is replayed; if the path names the organization, it needs no body.
+   */
   readmit?(input: AuthedInput<unknown, unknown, unknown>): Promise<void>
   handle(input: AuthedInput<unknown, unknown, unknown>): Promise<Reply<unknown> | RawReply>
 }

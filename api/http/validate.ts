@@ -1,7 +1,7 @@
 import * as z from 'zod'
-import { type FieldIssue, Problem } from '../../lib/contract/problem.ts'
+import { type FieldIssue, invalid, notFound } from '../../lib/contract/problem.ts'
+import { NOT_FOUND_ISSUE } from '../requests/schemas.ts'
 import type { Route } from './route.ts'
-import { NOT_FOUND_ISSUE } from './schemas.ts'
 
 const Nothing = z.object({})
 
@@ -41,17 +41,6 @@ export function checkFields(schema: z.ZodType, fields: Record<string, string>): 
   const details = issuesOf('body', schema.safeParse(fields).error)
   if (details.length > 0) throw invalid(details)
 }
-
-/** With the field of the body that names what does not exist, if it is not the address. */
-export const notFound = (field?: string) =>
-  new Problem(
-    'NOT_FOUND',
-    'This address does not exist, or you do not have access to it',
-    field === undefined ? {} : { details: [{ field, issue: 'does not exist' }] },
-  )
-
-export const invalid = (details: FieldIssue[]) =>
-  new Problem('VALIDATION_ERROR', 'The request is not valid', { details })
 
 const parseBody = (route: Route, body: unknown) => (route.body ?? z.unknown()).safeParse(body)
 

@@ -38,7 +38,9 @@ const OPERATIONS = {
   public: one('public', { quota: 300, seconds: MINUTE, burst: 100, per: 'address' }),
   /** Signed links. A grid of thumbnails, or a family behind one address, must stay far below the limit. */
   delivery: one('delivery', { quota: 6000, seconds: MINUTE, burst: 600, per: 'address' }),
-  'single-upload': one('single-upload', { quota: 3000, seconds: TEN_MINUTES, per: 'caller' }),
+  /** Pictures of invitation links. An API draws each once; a page of invitations shows some at the same time. */
+  qr: one('qr', { quota: 120, seconds: MINUTE, burst: 60, per: 'address' }),
+  'single-upload': { ...one('single-upload', { quota: 3000, seconds: TEN_MINUTES, per: 'caller' }), atOnce: 12 },
   'upload-init': one('upload-init', { quota: 1000, seconds: HOUR, per: 'caller' }),
   chunk: { ...one('chunk', { quota: 1200, seconds: MINUTE, per: 'caller' }), atOnce: 6 },
   login: {
@@ -66,6 +68,12 @@ const OPERATIONS = {
   export: { shared: true, ...one('export', { quota: 10, seconds: DAY, per: 'caller' }) },
   anonymize: { shared: true, ...one('anonymize', { quota: 5, seconds: HOUR, per: 'caller' }) },
 } satisfies Record<string, LimitRules>
+
+/**
+ * Users whom the comments of one user mention: each is told at once. Counted in the transaction of the comment, besides
+ * the class of its operation.
+ */
+export const MENTION_LIMIT: Limit = { quota: 300, seconds: HOUR, per: 'caller' }
 
 /** The class that a route names. */
 export type LimitClass = keyof typeof OPERATIONS

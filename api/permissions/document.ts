@@ -1,6 +1,5 @@
 import type { Route } from '../http/route.ts'
-import { ACTIONS, type Action, ruleOf } from './actions.ts'
-import { saysOf } from './rule.ts'
+import { type Action, saysOf } from './rule.ts'
 
 const INTRODUCTION = `# Permissions
 
@@ -10,12 +9,13 @@ The permission service decides in the transaction of the operation, on the row t
 `
 
 /** docs/permissions.md: every action, the callers for whom it is allowed, and the operations that require it. */
-export function describePermissions(routes: readonly Route[]): string {
+export function describePermissions(actions: readonly Action[], routes: readonly Route[]): string {
   const operations = Map.groupBy(routes, (route) => route.action)
-  const rows = (Object.keys(ACTIONS) as Action[]).sort().map((action) => {
-    const { does, allow } = ruleOf(action)
+  const sorted = actions.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  const rows = sorted.map((action) => {
+    const { name, does, allow } = action
     const asked = (operations.get(action) ?? []).map((route) => `\`${route.operationId}\``).join(', ')
-    return `| \`${action}\` | ${does} | ${saysOf(allow)} | ${asked || 'shapes responses of other operations'} |`
+    return `| \`${name}\` | ${does} | ${saysOf(allow)} | ${asked || 'shapes responses of other operations'} |`
   })
   const isPublic = (operations.get(undefined) ?? []).map((route) => `\`${route.operationId}\``).sort()
   return [

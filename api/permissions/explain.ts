@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { bodyId, text } from '../http/schemas.ts'
+import { bodyId, text } from '../requests/schemas.ts'
 import { REASONS } from './rule.ts'
 
 export const ExplainPermission = z.object({

@@ -1,5 +1,5 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
-import { hasRole } from '../features/organizations/roles.ts'
+import { hasRole } from '../../lib/contract/roles.ts'
 import { fact } from './rule.ts'
 
 /** Facts that several features use. A fact of one feature belongs in its `policy.ts`. */

@@ -2,5 +2,5 @@ import { platformAdmin } from './facts.ts'
 import { onCaller } from './rule.ts'
 
 export const permissionActions = {
-  'permission.explain': onCaller('explain why a user may or may not do something', platformAdmin),
+  explain: onCaller('permission.explain', 'explain why a user may or may not do something', platformAdmin),
 } as const

@@ -1,12 +1,14 @@
 import { formatId } from '../../lib/contract/ids.ts'
 import type { ApiDeps } from '../deps.ts'
 import { type Route, route } from '../http/route.ts'
+import type { Catalog } from './catalog.ts'
 import { explainPermission } from './commands.ts'
 import { ExplainPermission, PermissionExplanation } from './explain.ts'
+import { permissionActions } from './policy.ts'
 
 const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
 
-export const permissionRoutes = ({ db }: ApiDeps): Route[] => [
+export const permissionRoutes = ({ db }: ApiDeps, catalog: Catalog): Route[] => [
   route({
     method: 'post',
     path: '/admin/permissions/explain',
@@ -15,7 +17,7 @@ export const permissionRoutes = ({ db }: ApiDeps): Route[] => [
     summary: 'Explain why a user may or may not do something',
     description:
       'For platform administrators (`ROLE_ADMIN`); other callers get 404. A dry run of the rules of docs/permissions.md: it performs no action and adds an entry to the audit log.',
-    action: 'permission.explain',
+    action: permissionActions.explain,
     problems: ['NOT_FOUND'],
     body: ExplainPermission,
     status: 200,
@@ -34,6 +36,8 @@ export const permissionRoutes = ({ db }: ApiDeps): Route[] => [
         facts: { role: 'member', uploader: false, organization_admin: false },
       },
     },
-    handle: async ({ actor, context, body }) => ({ data: await explainPermission(db, { actor, context }, body) }),
+    handle: async ({ actor, context, body }) => ({
+      data: await explainPermission({ db, catalog }, { actor, context }, body),
+    }),
   }),
 ]

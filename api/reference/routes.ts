@@ -2,9 +2,9 @@ import { createReadStream } from 'node:fs'
 import { dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import * as z from 'zod'
+import { notFound } from '../../lib/contract/problem.ts'
 import type { OpenApiDocument } from '../http/openapi.ts'
 import { type Route, rawRoute } from '../http/route.ts'
-import { notFound } from '../http/validate.ts'
 
 const FOLDER = dirname(fileURLToPath(import.meta.resolve('swagger-ui-dist/package.json')))
 const FILES = ['swagger-ui.css', 'swagger-ui-bundle.js', 'favicon-32x32.png']

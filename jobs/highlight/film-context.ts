@@ -37,7 +37,7 @@ export interface FilmTools {
   /** Bytes of stored pieces per source. */
   cacheBytes: number
   accelerator: Accelerator
-  threads: number
+  cores: number
   preset: Preset
   signal: AbortSignal
   log: Log

@@ -15,13 +15,9 @@ const own = {
   inputs: () => 1,
 }
 
-/** Two decoders and three encoders run at once, each with so many threads; on a large node their memory would not do. */
-const MOST_THREADS = 8
-
 const exit = await runEncodeJob('highlight', own, ({ JOB_SPEC, SOURCES_MIB, PIECES_MIB }, tools) =>
   highlight(JOB_SPEC, {
     ...tools,
-    threads: Math.min(MOST_THREADS, tools.threads),
     sourceBytes: SOURCES_MIB * 1024 ** 2,
     cacheBytes: PIECES_MIB * 1024 ** 2,
   }),

@@ -6,6 +6,7 @@ import { type Complaints, FfmpegFailed, runFfmpeg } from '../ffmpeg/ffmpeg.ts'
 import { guardedInput } from '../ffmpeg/input.ts'
 import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { toNumber } from '../ffmpeg/rational.ts'
+import { decoderThreads, filterThreads } from '../ffmpeg/threads.ts'
 import { x264Options } from '../hls/args.ts'
 import type { Preset } from '../hls/encode-pass.ts'
 import type { Rendition } from '../hls/ladder.ts'
@@ -28,7 +29,7 @@ export interface PieceTools {
   scratch: string
   renditions: readonly Rendition[]
   look: Look
-  threads: number
+  cores: number
   preset: Preset
   /** As `ffmpegVersion` gives it. */
   encoder: string
@@ -198,7 +199,7 @@ async function withInputs(
   if (subject.picture.kind === 'still') {
     return rest(await stillInput(tools, subject.picture.still, join(folder, `part-${k}.rgb`)))
   }
-  return withSource(tools.sources, subject.item, ({ path }) => rest(videoInput(part, path, tools.threads)))
+  return withSource(tools.sources, subject.item, ({ path }) => rest(videoInput(part, path, tools.cores)))
 }
 
 /** A file that this job made. */
@@ -216,8 +217,9 @@ async function stillInput({ renditions, look }: PieceTools, still: Parameters<ty
 /** What is read beyond the end of the part, because time stamps vary. */
 const SLACK_SECONDS = 2
 
-function videoInput({ from, frames, picture }: Part, path: string, threads: number): string[] {
-  const skipped = picture.kind === 'video' ? picture.skipped : 0
+function videoInput({ from, frames, picture }: Part, path: string, cores: number): string[] {
+  const [skipped, threads] =
+    picture.kind === 'video' ? [picture.skipped, decoderThreads(cores, picture.source)] : [0, 1]
   const seconds = (from - skipped + frames) / FILM_FPS + SLACK_SECONDS
   const seek = skipped > 0 ? ['-ss', (skipped / FILM_FPS).toFixed(6)] : []
   return guardedInput('upload', path, ['-threads', String(threads), ...seek, '-t', seconds.toFixed(3)])
@@ -242,14 +244,14 @@ function partOf({ subject, from }: Shown, frames: number, look: Look, texts: Par
 /** After a gap of more than the preroll, the picture that is still shown would not be decoded. */
 const maySeek = (source: ProbedSource) => !source.variableFrameRate && source.averageFrameRate > 5
 
-function outputArguments({ renditions, look, preset, threads }: PieceTools, parts: readonly Part[], folder: string) {
+function outputArguments({ renditions, look, preset, cores }: PieceTools, parts: readonly Part[], folder: string) {
   const [{ frames = 0 } = {}] = parts
   return [
-    ...['-filter_complex_threads', String(threads)],
+    ...['-filter_complex_threads', String(filterThreads(cores))],
     ...['-filter_complex', pieceGraph({ parts, renditions, fill: look.fill })],
     ...renditions.flatMap((rendition, k) => [
       ...['-map', `[v${k}]`, '-map_metadata', '-1', '-fps_mode', 'passthrough', '-frames:v', String(frames)],
-      ...x264Options({ preset, threads, renditions }, KEYFRAME_FRAMES, 0),
+      ...x264Options({ preset, cores }, KEYFRAME_FRAMES, 0),
       // The same parameter sets whatever the pictures are, so that pieces can be joined by copy.
       ...['-x264-params', `stitchable=1:vbv-init=${bufferAtStart(frames, rendition).toFixed(3)}`],
       ...['-pix_fmt', 'yuv420p', '-color_range', 'tv'],

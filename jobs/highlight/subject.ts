@@ -27,7 +27,6 @@ export interface Subject {
 export interface SubjectTools {
   sources: Sources
   scratch: string
-  threads: number
   signal: AbortSignal
   log: Log
 }

@@ -1,4 +1,5 @@
 import { presentationSeconds } from '../ffmpeg/source.ts'
+import { decoderThreads, encoderThreads, filterThreads } from '../ffmpeg/threads.ts'
 import { AUDIO_BITRATE, AUDIO_NAME, AUDIO_RATE, decodesOnGpu, type EncodePass, type Preset } from './encode-pass.ts'
 import { filterGraph } from './filter-graph.ts'
 import type { Rendition } from './ladder.ts'
@@ -16,7 +17,7 @@ export function passArguments(pass: EncodePass, input: (options: string[]) => st
   const { source, renditions, withAudio } = pass
   return [
     ...input(inputOptions(pass)),
-    ...['-filter_complex_threads', String(pass.threads), '-filter_complex', filterGraph(pass)],
+    ...['-filter_complex_threads', String(filterThreads(pass.cores)), '-filter_complex', filterGraph(pass)],
     ...renditions.flatMap((_, i) => ['-map', `[v${i}]`]),
     ...(withAudio ? ['-map', '[a0]'] : []),
     // No metadata of the upload may reach the outputs: it can hold the place where the uploader lives.
@@ -34,7 +35,7 @@ export const AUDIO_OPTIONS = ['-c:a', 'aac', '-b:a', String(AUDIO_BITRATE), '-ac
 const inputOptions = (pass: EncodePass): string[] =>
   decodesOnGpu(pass)
     ? ['-hwaccel', 'cuda', '-hwaccel_output_format', 'cuda', '-threads', '1']
-    : ['-threads', String(pass.threads)]
+    : ['-threads', String(decoderThreads(pass.cores, pass.source))]
 
 function videoOptions(pass: EncodePass, rendition: Rendition, i: number): string[] {
   const gop = longestGop(pass.timeline, rendition.frameRate)
@@ -47,23 +48,14 @@ function videoOptions(pass: EncodePass, rendition: Rendition, i: number): string
   ]
 }
 
-/**
- * The encoder of stream `i` of an output. `renditions` are those that are encoded at the same time, `gop` the largest
- * number of frames between two forced keyframes.
- */
-export function x264Options(
-  { preset, threads, renditions }: { preset: Preset; threads: number; renditions: readonly unknown[] },
-  gop: number,
-  i: number,
-): string[] {
-  // The encoders of a ladder run in parallel; on few cores, more threads per encoder cost 7 % CPU and 24 % memory.
-  const own = threads <= renditions.length ? 1 : threads
-  return [
-    ...[`-c:v:${i}`, 'libx264', `-preset:v:${i}`, preset, `-profile:v:${i}`, 'high', `-crf:v:${i}`, '23'],
-    // With this minimum, x264 codes scene cuts as I frames that are not keyframes.
-    ...[`-threads:v:${i}`, String(own), `-keyint_min:v:${i}`, String(gop + 1)],
-  ]
-}
+/** The encoder of stream `i` of an output; `gop` is the largest number of frames between two forced keyframes. */
+export const x264Options = ({ preset, cores }: { preset: Preset; cores: number }, gop: number, i: number): string[] => [
+  ...[`-c:v:${i}`, 'libx264', `-preset:v:${i}`, preset, `-profile:v:${i}`, 'high', `-crf:v:${i}`, '23'],
+  // ffmpeg waits for an encoder of one thread before it goes on to the next one.
+  ...[`-threads:v:${i}`, String(encoderThreads(cores))],
+  // With this minimum, x264 codes scene cuts as I frames that are not keyframes.
+  ...[`-keyint_min:v:${i}`, String(gop + 1)],
+]
 
 const nvencOptions = (i: number): string[] => [
   ...[`-c:v:${i}`, 'h264_nvenc', `-preset:v:${i}`, 'p4', `-tune:v:${i}`, 'hq', `-profile:v:${i}`, 'high'],

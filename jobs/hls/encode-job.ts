@@ -15,8 +15,8 @@ const EncodeConfig = StoreConfig.extend({
   PROGRESS_URL: z.url({ protocol: /^https?$/ }).optional(),
   PROGRESS_TOKEN: z.string().optional(),
   WORK_FOLDER: z.string().default(tmpdir()),
-  /** Node respects the container's CPU limit; ffmpeg would count the host's cores. */
-  THREADS: int(1, 64).default(Math.min(64, availableParallelism())),
+  /** The CPU request of the pod, rounded up; without a pod, the cores of this machine. */
+  CORES: int(0, 100_000).default(availableParallelism()),
   X264_PRESET: z.enum(PRESETS).default('veryfast'),
   KEEPSAKE_FAILPOINT: z.string().optional(),
 })
@@ -24,7 +24,7 @@ const EncodeConfig = StoreConfig.extend({
 export interface EncodeTools {
   store: ObjectStore
   scratch: string
-  threads: number
+  cores: number
   preset: Preset
   signal: AbortSignal
   log: Log
@@ -48,10 +48,10 @@ export function runEncodeJob<S extends z.ZodRawShape>(
     const store = await openObjectStore(config)
     const reporter = openProgressReporter({ url: config.PROGRESS_URL, token: config.PROGRESS_TOKEN, log })
     const progress = trackProgress(own.inputs(ownConfig), reporter.report, () => performance.now())
-    const { THREADS: threads, X264_PRESET: preset } = config
+    const { CORES: cores, X264_PRESET: preset } = config
     try {
       return await withScratch(config.WORK_FOLDER, (scratch) =>
-        work(ownConfig, { store, scratch, threads, preset, signal, log, progress }),
+        work(ownConfig, { store, scratch, cores, preset, signal, log, progress }),
       )
     } finally {
       await reporter.close()

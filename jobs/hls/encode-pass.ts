@@ -13,7 +13,7 @@ export interface EncodePass {
   withAudio: boolean
   timeline: Timeline
   accelerator: 'gpu' | 'cpu'
-  threads: number
+  cores: number
   preset: Preset
 }
 

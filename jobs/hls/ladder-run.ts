@@ -22,7 +22,7 @@ export interface LadderRun {
   folder: string
   publisher: Publisher
   accelerator: Accelerator['kind']
-  threads: number
+  cores: number
   preset: Preset
   signal: AbortSignal
   onProgress: (fraction: number) => void
@@ -56,10 +56,10 @@ export async function runLadder(run: LadderRun): Promise<EncodedLadder> {
 }
 
 async function encodeAndVerify(run: LadderRun, plan: PassPlan, onProgress: (fraction: number) => void) {
-  const { source, publisher, folder, signal, threads, preset, accelerator } = run
+  const { source, publisher, folder, signal, cores, preset, accelerator } = run
   const timeline = timelineOf(run.ladder, run.segmentSeconds)
   const { renditions, withAudio } = plan
-  const pass = { source, renditions, withAudio, timeline, accelerator, threads, preset }
+  const pass = { source, renditions, withAudio, timeline, accelerator, cores, preset }
   const early = earlyMasterPublisher(run, plan)
   const report = await runEncodePass({ ...run, pass, onProgress, onPublished: early })
   if (report.frames === 0) throw badInput('CorruptInput', 'The video has no frames that can be decoded')

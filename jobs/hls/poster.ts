@@ -6,6 +6,7 @@ import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts
 import { runFfmpeg } from '../ffmpeg/ffmpeg.ts'
 import { guardedInput } from '../ffmpeg/input.ts'
 import type { ProbedSource } from '../ffmpeg/probe.ts'
+import { decoderThreads } from '../ffmpeg/threads.ts'
 import { derive } from '../images/derive.ts'
 import { uploadImages } from '../images/upload-images.ts'
 import { toneMap } from './filter-graph.ts'
@@ -19,7 +20,7 @@ export interface PosterRun {
   origin: 'upload' | 'own'
   /** Where the frame and the pictures of it are written. */
   folder: string
-  threads: number
+  cores: number
   signal: AbortSignal
   log: Log
 }
@@ -51,7 +52,7 @@ async function makePoster(run: PosterRun) {
 }
 
 async function frameAt(
-  { source, sourcePath, origin, folder, threads, signal }: PosterRun,
+  { source, sourcePath, origin, folder, cores, signal }: PosterRun,
   { width, height }: { width: number; height: number },
   seconds: number,
 ): Promise<Buffer | undefined> {
@@ -64,7 +65,12 @@ async function frameAt(
   ]
   await runFfmpeg({
     args: [
-      ...guardedInput(origin, sourcePath, ['-threads', String(threads), '-ss', seconds.toFixed(3)]),
+      ...guardedInput(origin, sourcePath, [
+        '-threads',
+        String(decoderThreads(cores, source)),
+        '-ss',
+        seconds.toFixed(3),
+      ]),
       ...['-map', `0:${source.video.index}`, '-vf', filters.join(','), '-frames:v', '1', '-fps_mode', 'passthrough'],
       ...['-f', 'rawvideo', '-pix_fmt', 'rgb24', path],
     ],

@@ -27,7 +27,7 @@ export interface ConvertTools {
   scratch: string
   spec: Pick<TranscodeJobSpec, 'renditions' | 'segmentSeconds' | 'accelerator'>
   accelerator: Accelerator
-  threads: number
+  cores: number
   preset: Preset
   signal: AbortSignal
   log: Log

@@ -20,7 +20,7 @@ export type TranscodeSpec = Pick<TranscodeJobSpec, 'inputs' | 'renditions' | 'se
 export interface TranscodeTools {
   store: ObjectStore
   scratch: string
-  threads: number
+  cores: number
   preset: Preset
   signal: AbortSignal
   log: Log

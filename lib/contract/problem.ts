@@ -83,3 +83,14 @@ export class Problem extends Error {
     this.status = options.status ?? PROBLEMS[code]
   }
 }
+
+/** With the field of the body that names what does not exist, if it is not the address. */
+export const notFound = (field?: string) =>
+  new Problem(
+    'NOT_FOUND',
+    'This address does not exist, or you do not have access to it',
+    field === undefined ? {} : { details: [{ field, issue: 'does not exist' }] },
+  )
+
+export const invalid = (details: FieldIssue[]) =>
+  new Problem('VALIDATION_ERROR', 'The request is not valid', { details })

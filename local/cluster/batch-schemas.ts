@@ -14,6 +14,9 @@ const EnvVar = z.looseObject({
   valueFrom: z
     .looseObject({
       fieldRef: z.looseObject({ fieldPath: z.string() }).optional(),
+      resourceFieldRef: z
+        .looseObject({ containerName: z.string().optional(), resource: z.string(), divisor: Quantity.optional() })
+        .optional(),
       secretKeyRef: z.looseObject({ name: z.string(), key: z.string(), optional: z.boolean().optional() }).optional(),
     })
     .optional(),

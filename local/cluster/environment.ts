@@ -1,5 +1,6 @@
 import type { Container, EnvVar } from './batch-schemas.ts'
-import type { Pod } from './types.ts'
+import { numberOf } from './memory-limit.ts'
+import { allContainers, type Pod } from './types.ts'
 
 export type Secrets = Readonly<Record<string, Readonly<Record<string, string>>>>
 
@@ -35,7 +36,7 @@ export function containerEnv(container: Container, pod: Pod, secrets: Secrets, m
     for (const [key, value] of Object.entries(secretOf(secrets, secretRef))) env[prefix + key] = value
   }
   for (const variable of container.env ?? []) {
-    const value = resolveValue(variable, pod, secrets)
+    const value = resolveValue(variable, { container, pod, secrets })
     if (value !== undefined) env[variable.name] = rewritePath(expand(value, env), mounts)
   }
   return env
@@ -47,14 +48,37 @@ function secretOf(secrets: Secrets, { name, optional }: { name: string; optional
   return secret ?? {}
 }
 
-function resolveValue({ name, value, valueFrom }: EnvVar, pod: Pod, secrets: Secrets): string | undefined {
+interface Source {
+  container: Container
+  pod: Pod
+  secrets: Secrets
+}
+
+function resolveValue({ name, value, valueFrom }: EnvVar, { container, pod, secrets }: Source): string | undefined {
   if (!valueFrom) return value ?? ''
   if (valueFrom.fieldRef) return fieldOf(pod, valueFrom.fieldRef.fieldPath)
+  if (valueFrom.resourceFieldRef) return resourceOf(container, pod, valueFrom.resourceFieldRef)
   const ref = valueFrom.secretKeyRef
-  if (!ref) throw new ConfigError(`env ${name}: only fieldRef and secretKeyRef are supported by the local cluster`)
+  if (!ref) {
+    const known = 'fieldRef, resourceFieldRef and secretKeyRef'
+    throw new ConfigError(`env ${name}: only ${known} are supported by the local cluster`)
+  }
   const found = secretOf(secrets, ref)[ref.key]
   if (found === undefined && !ref.optional) throw new ConfigError(`couldn't find key ${ref.key} in Secret ${ref.name}`)
   return found
+}
+
+type ResourceRef = NonNullable<NonNullable<EnvVar['valueFrom']>['resourceFieldRef']>
+
+/** A request or limit in units of the divisor, rounded up; 0 for one that the container does not have. */
+function resourceOf(own: Container, pod: Pod, { containerName, resource, divisor = 1 }: ResourceRef): string {
+  const container = containerName === undefined ? own : allContainers(pod).find((c) => c.name === containerName)
+  if (!container) throw new ConfigError(`resourceFieldRef: there is no container ${containerName}`)
+  const [, list, name = ''] = /^(requests|limits)\.(.+)$/.exec(resource) ?? []
+  if (list !== 'requests' && list !== 'limits') throw new ConfigError(`resource ${resource} is not supported`)
+  const [amount, unit] = [numberOf(container.resources?.[list]?.[name] ?? 0), numberOf(divisor)]
+  if (amount === undefined || !unit) throw new ConfigError(`resource ${resource} cannot be read`)
+  return String(Math.ceil(amount / unit))
 }
 
 function fieldOf(pod: Pod, path: string): string {

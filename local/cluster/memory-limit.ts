@@ -2,6 +2,7 @@ import { groupMemory } from './pod-processes.ts'
 
 const UNITS: Readonly<Record<string, number>> = {
   '': 1,
+  m: 1e-3,
   k: 1e3,
   M: 1e6,
   G: 1e9,
@@ -12,8 +13,8 @@ const UNITS: Readonly<Record<string, number>> = {
   Ti: 2 ** 40,
 }
 
-/** Bytes of a Kubernetes quantity such as `8Gi`; undefined when it cannot be read. */
-export function bytesOf(quantity: string | number | undefined): number | undefined {
+/** The number that a Kubernetes quantity such as `8Gi` or `500m` stands for; undefined when it cannot be read. */
+export function numberOf(quantity: string | number | undefined): number | undefined {
   const [, digits, unit = ''] = /^(\d+(?:\.\d+)?)([A-Za-z]*)$/.exec(String(quantity ?? '')) ?? []
   const factor = UNITS[unit]
   return digits === undefined || factor === undefined ? undefined : Number(digits) * factor

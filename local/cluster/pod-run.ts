@@ -9,7 +9,7 @@ import { type ContainerProcess, startContainer } from './container-process.ts'
 import { ConfigError, containerEnv, expand, rewritePath, type Secrets } from './environment.ts'
 import { podsFolder, TERMINATION_LOG } from './folder.ts'
 import type { Isolation } from './isolation.ts'
-import { bytesOf, watchMemory } from './memory-limit.ts'
+import { numberOf, watchMemory } from './memory-limit.ts'
 import { type Output, openOutput } from './output.ts'
 import { makePodFolders, type PodFolders } from './pod-folders.ts'
 import { finalStatus, runningStatus, terminated } from './pod-status.ts'
@@ -172,7 +172,7 @@ const hasSecret = ({ env = [], envFrom = [] }: Container) =>
   [...env.map((e) => e.valueFrom?.secretKeyRef), ...envFrom.map((e) => e.secretRef)].some(Boolean)
 
 function limitMemory(running: ContainerProcess, limit: string | number | undefined, everyMs: number) {
-  const bytes = bytesOf(limit)
+  const bytes = numberOf(limit)
   if (bytes === undefined || running.pid === undefined) return undefined
   return watchMemory(running.pid, bytes, everyMs, running.kill)
 }

@@ -22,9 +22,9 @@ interface Place {
 export async function offerTracks(place: Place, tracks: readonly SampleTrack[]): Promise<string | undefined> {
   const env = { DATABASE_URL: place.database, ...storeEnvironment(place.objects) }
   const known = new Map(Tracks.parse(await command(env, 'track', 'list')).tracks.map((track) => [track.title, track]))
-  for (const { path, title, licence, attribution } of tracks) {
+  for (const { path, title, license, attribution } of tracks) {
     if (known.has(title)) continue
-    const texts = ['--title', title, '--licence', licence, '--attribution', attribution]
+    const texts = ['--title', title, '--license', license, '--attribution', attribution]
     known.set(title, Track.parse(await command(env, 'track', 'add', path, ...texts)))
   }
   return tracks.map(({ title }) => known.get(title)).find((track) => track && !track.retired)?.music_track_id

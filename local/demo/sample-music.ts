@@ -36,7 +36,7 @@ interface Note {
 export interface SampleTrack {
   path: string
   title: string
-  licence: string
+  license: string
   attribution: string
 }
 
@@ -142,7 +142,7 @@ export async function sampleTracks(folder: string): Promise<SampleTrack[]> {
   for (const piece of PIECES) {
     const path = join(folder, piece.file)
     if (!(await stat(path).catch(() => undefined))?.isFile()) await make(piece, path)
-    tracks.push({ path, title: piece.title, licence: 'CC0-1.0', attribution: 'Computed by Keepsake for its demo' })
+    tracks.push({ path, title: piece.title, license: 'CC0-1.0', attribution: 'Computed by Keepsake for its demo' })
   }
   return tracks
 }

@@ -154,6 +154,15 @@ const restricted = {
   capabilities: { drop: ['ALL'] },
 }
 
+/**
+ * Without a CPU limit a program sees all cores of its node. The request is what the pod is promised; the kubelet rounds it
+ * up, and an admission that changes the request changes this too.
+ */
+const cores = {
+  name: 'CORES',
+  valueFrom: { resourceFieldRef: { containerName: CONTAINER, resource: 'requests.cpu', divisor: '1' } },
+}
+
 function program({ entry, spec, progressToken, resources }: JobDescription, config: PodConfig) {
   const { cpu, memory, scratch, gpu } = resources
   const env = {
@@ -171,7 +180,7 @@ function program({ entry, spec, progressToken, resources }: JobDescription, conf
     name: CONTAINER,
     image: config.image,
     command: ['node', entry],
-    env: entries(env),
+    env: [...entries(env), cores],
     resources: {
       requests: { cpu, memory, 'ephemeral-storage': scratch },
       limits: { memory, 'ephemeral-storage': scratch, ...(gpu && { 'nvidia.com/gpu': '1' }) },

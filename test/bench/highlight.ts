@@ -159,11 +159,11 @@ async function bigGraph(sources: readonly Clip[], seconds: number, transition: '
       : crossfades(starts)
   const scaled = ladder.map((r, k) => `[s${k}]scale=${r.width}:${r.height}:flags=bicubic,setsar=1[o${k}]`)
   const split = `[v]split=${ladder.length}${ladder.map((_, k) => `[s${k}]`).join('')}`
-  const threads = availableParallelism()
+  const cores = availableParallelism()
   return timed([
     ...['ffmpeg', '-nostdin', '-y', '-v', 'error', ...paths.flatMap((path) => ['-i', path])],
     ...['-filter_complex', [...each, join1, split, ...scaled].join(';')],
-    ...ladder.flatMap((r, k) => ['-map', `[o${k}]`, ...encoderOf(r, threads), '-f', 'mpegts', join(out, `${k}.ts`)]),
+    ...ladder.flatMap((r, k) => ['-map', `[o${k}]`, ...encoderOf(r, cores), '-f', 'mpegts', join(out, `${k}.ts`)]),
     ...['-map', '[a]', '-c:a', 'aac', '-b:a', '128k', '-f', 'mpegts', join(out, 'audio.ts')],
   ])
 }
@@ -183,9 +183,9 @@ function crossfades(starts: readonly number[]): string {
   return [...video, ...audio].join(';')
 }
 
-function encoderOf(r: (typeof ladder)[number], threads: number): string[] {
+function encoderOf(r: (typeof ladder)[number], cores: number): string[] {
   return [
-    ...x264Options({ preset: 'veryfast', threads, renditions: ladder }, KEYFRAME_FRAMES, 0),
+    ...x264Options({ preset: 'veryfast', cores }, KEYFRAME_FRAMES, 0),
     ...['-maxrate:v', String(r.maxrate), '-bufsize:v', String(r.bufsize), '-pix_fmt', 'yuv420p'],
     ...['-force_key_frames', `expr:gte(n,n_forced*${KEYFRAME_FRAMES})`, '-g', String(2 * KEYFRAME_FRAMES + 2)],
   ]

@@ -45,14 +45,14 @@ async function measure(): Promise<string> {
   async function encode(renditions: readonly Rendition[], withAudio: boolean): Promise<Cost> {
     const out = join(folder, `out-${runs++}`)
     await mkdir(out)
-    const threads = availableParallelism()
+    const cores = availableParallelism()
     const pass: EncodePass = {
       source,
       renditions,
       withAudio,
       timeline,
       accelerator: 'cpu',
-      threads,
+      cores,
       preset: 'veryfast',
     }
     const args = passArguments(pass, (options) => guardedInput('upload', path, options), out)

@@ -34,7 +34,7 @@ const photo = (colour: string) =>
 async function addTrack(title: string): Promise<void> {
   const path = join(folder, `${title}.m4a`)
   await ffmpeg(['-f', 'lavfi', '-i', 'sine=frequency=330:duration=6', '-c:a', 'aac', path])
-  const track = { path, title, licence: 'CC BY 4.0', attribution: ATTRIBUTION }
+  const track = { path, title, license: 'CC BY 4.0', attribution: ATTRIBUTION }
   await offerTracks({ database: demo.database_url, objects: join(folder, 'data/objects') }, [track])
 }
 
@@ -135,7 +135,7 @@ t.test('the length follows from the items and the transition', async (t: Test) =
   await ann.getByLabel('From item to item').selectOption('crossfade')
 })
 
-t.test('a track can be heard, with its licence and attribution', async (t: Test) => {
+t.test('a track can be heard, with its license and attribution', async (t: Test) => {
   const track = ann.locator('.track', { hasText: 'Waves' })
   t.equal(await track.locator('.about').textContent(), `0:06 · ${ATTRIBUTION}, CC BY 4.0`)
   await button(ann, 'Play Waves').click()

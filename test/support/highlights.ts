@@ -1,5 +1,6 @@
+import { RENDERS } from '../../api/features/highlights/render/kind.ts'
 import { highlightRenderName } from '../../api/features/highlights/render/render-spec.ts'
-import { startRender } from '../../api/features/highlights/render/start.ts'
+import { startAdmitted } from '../../api/worker/runs/start.ts'
 import { HIGHLIGHT_RENDERS, type HighlightRender } from '../../crds/highlight-render.ts'
 import type { RunStatus } from '../../crds/run.ts'
 import type { HighlightManifest } from '../../lib/contract/highlight-manifest.ts'
@@ -53,7 +54,7 @@ export function highlightWorld(api: TestApi) {
   async function aTrack(o: { title?: string; retired?: boolean } = {}): Promise<string> {
     const id = newUuid()
     await sql(
-      `insert into music_tracks (id, title, licence, attribution, duration_sec, mime_type, file_size_bytes, retired_at)
+      `insert into music_tracks (id, title, license, attribution, duration_sec, mime_type, file_size_bytes, retired_at)
         values ($1, $2, 'CC0', 'Ann', 30, 'audio/mpeg', 1, case when $3 then now() end)`,
       [id, o.title ?? 'Waves', o.retired ?? false],
     )
@@ -109,13 +110,13 @@ export function renderWorld(api: Pick<TestApi, 'store' | 'database'>, world: Hig
     /** An admitted highlight, and the HighlightRender that the worker makes for it. */
     async rendering(o: Parameters<HighlightWorld['aHighlight']>[0] = {}): Promise<string> {
       const id = await admitted(o)
-      await startRender(deps, uuid(id))
+      await startAdmitted(deps, RENDERS, uuid(id))
       return id
     },
     render: (id: string) => cluster.get<HighlightRender & { metadata: { name: string } }>(HIGHLIGHT_RENDERS, keyOf(id)),
     show: (id: string, status: RunStatus) => cluster.applyStatus(HIGHLIGHT_RENDERS, keyOf(id), status, 'test'),
     /** What a job program leaves when it is done. */
-    async writeFilm(id: string, change: Partial<HighlightManifest> = {}): Promise<void> {
+    async writeOutput(id: string, change: Partial<HighlightManifest> = {}): Promise<void> {
       const { media_ids } = (await world.get(id, world.owner)).data
       const manifest = { ...aFilm(id, media_ids), ...change }
       await store.put(masterKey(prefixOf(id)), '#EXTM3U', { contentType: 'application/vnd.apple.mpegurl' })

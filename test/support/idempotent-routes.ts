@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'drizzle-orm'
 import * as z from 'zod'
+import { sessionActions } from '../../api/auth/policy.ts'
 import type { Database } from '../../api/db/db.ts'
 import { type Route, route } from '../../api/http/route.ts'
 import { newUuid } from '../../lib/contract/ids.ts'
@@ -13,7 +14,7 @@ export function idempotentRoutes(db: Database, hold: () => Promise<void> = async
     summary: 'For tests',
     operationId: 'test',
     method: 'post' as const,
-    action: 'session.end_all' as const,
+    action: sessionActions.endAll,
   }
   const Effect = z.object({ id: z.string(), title: z.string() })
   return [

@@ -4,7 +4,6 @@ import type { Test } from 'tap'
 import { type AppDeps, apiRoutes, describeApi } from '../../api/app.ts'
 import { problemsOf } from '../../api/http/openapi-problems.ts'
 import type { Route } from '../../api/http/route.ts'
-import { ruleOf } from '../../api/permissions/actions.ts'
 import { formatId, type IdKind, newUuid, PREFIXES } from '../../lib/contract/ids.ts'
 import type { ProblemCode } from '../../lib/contract/problem.ts'
 import { LISTS, SEEDS } from '../api/routes/seeds/index.ts'
@@ -19,9 +18,9 @@ export const ROUTES: readonly Route[] = apiRoutes(nothing as AppDeps, '/v1')
 const document = describeApi(ROUTES, '/v1')
 
 /** Whether the operation belongs to an organization: strangers must not learn that anything is there. */
-export const isInOrganization = (route: Route) => route.action !== undefined && ruleOf(route.action).on !== 'caller'
+export const isInOrganization = (route: Route) => route.action !== undefined && route.action.on !== 'caller'
 /** Whether the caller may be someone who is not a member. */
-export const admitsGuests = (route: Route) => route.action !== undefined && ruleOf(route.action).guests === true
+export const admitsGuests = (route: Route) => route.action?.guests === true
 export const isList = (route: Route) => route.query !== undefined && 'cursor' in route.query.shape
 export const listed = ROUTES.filter(isList)
 

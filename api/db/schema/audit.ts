@@ -12,6 +12,7 @@ export const auditLog = pgTable('audit_log', {
   ipAddress: text(),
   userAgent: text(),
   requestId: text(),
+  clientRequestId: text(),
   details: jsonb().notNull().default({}),
   occurredAt: time().notNull().defaultNow(),
 })

@@ -70,6 +70,7 @@ export const highlightItems = pgTable(
     type: text({ enum: ['image', 'video', 'motion'] }).notNull(),
     seconds: doublePrecision().notNull(),
     caption: text().notNull(),
+    skipped: text(),
   },
   (t) => [primaryKey({ columns: [t.highlightId, t.position] })],
 )
@@ -79,7 +80,7 @@ export type ItemType = HighlightItemRow['type']
 export const musicTracks = pgTable('music_tracks', {
   id: uuid().primaryKey(),
   title: text().notNull(),
-  licence: text().notNull(),
+  license: text().notNull(),
   attribution: text().notNull(),
   durationSec: doublePrecision().notNull(),
   mimeType: text().notNull(),

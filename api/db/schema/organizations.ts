@@ -1,5 +1,5 @@
 import { pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
-import { ROLES } from '../../features/organizations/roles.ts'
+import { ROLES } from '../../../lib/contract/roles.ts'
 import { time } from './columns.ts'
 
 export const organizations = pgTable('organizations', {

@@ -1,6 +1,5 @@
 import * as z from 'zod'
-import { Meta } from '../../http/openapi-names.ts'
-import { bodyId, outputId, outputTime, text, totalCount } from '../../http/schemas.ts'
+import { bodyId, Meta, outputId, outputTime, text, totalCount } from '../../requests/schemas.ts'
 import { Media } from '../media/media.ts'
 import { MOST_ITEMS } from './plan.ts'
 

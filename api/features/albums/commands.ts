@@ -1,18 +1,19 @@
 import type { EventPayload } from '../../../lib/contract/events.ts'
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
-import { Problem } from '../../../lib/contract/problem.ts'
+import { invalid, notFound, Problem } from '../../../lib/contract/problem.ts'
 import type { AuditDetails } from '../../audit/queries.ts'
 import type { AlbumRow } from '../../db/schema/albums.ts'
 import type { EventRow } from '../../db/schema/events.ts'
-import { found, type Write } from '../../http/in-organization.ts'
-import { invalid, notFound } from '../../http/validate.ts'
-import { refuseArchived } from '../events/policy.ts'
+import type { StateOf } from '../../permissions/rule.ts'
+import { found } from '../../requests/found.ts'
+import type { Write } from '../../requests/request.ts'
+import { eventActions, refuseArchived } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import { lockWithCounterpart } from '../media/deletion/queries.ts'
 import { livePhotoOf } from '../media/pairing-plan.ts'
 import { type CreateAlbum, fieldsOf, NEEDS_EVENT, type UpdateAlbum } from './album.ts'
 import { MOST_ITEMS, movesOf } from './plan.ts'
-import { refuseArchivedAlbum } from './policy.ts'
+import { type Archive, type albumActions, withArchive } from './policy.ts'
 import {
   type AlbumItem,
   countPlaces,
@@ -31,12 +32,7 @@ import {
   updateAlbum,
 } from './queries.ts'
 
-/** Whether an album in ARCHIVE is read-only. It was not always, so an installation may switch it off for old clients. */
-export interface Archive {
-  isReadOnly: boolean
-}
-
-export async function createAlbum(request: Write<'album.create'>, given: CreateAlbum): Promise<ShownAlbum> {
+export async function createAlbum(request: Write<typeof albumActions.create>, given: CreateAlbum): Promise<ShownAlbum> {
   const { tx, orgId, actor, announce, audit } = request
   const { title, description, event_id: eventId = null, visibility } = given
   if (eventId !== null) refuseArchived(await lockReadableEvent(request, eventId))
@@ -59,14 +55,14 @@ export async function createAlbum(request: Write<'album.create'>, given: CreateA
   return show(request, row)
 }
 
-async function lockReadableEvent({ tx, orgId, can }: Write<'album.create'>, id: Uuid): Promise<EventRow> {
+async function lockReadableEvent({ tx, orgId, can }: Write<typeof albumActions.create>, id: Uuid): Promise<EventRow> {
   const event = await findEvent(tx, orgId, id, { lock: 'share' })
-  if (!event || !can('event.read', event)) throw notFound('body.event_id')
+  if (!event || !can(eventActions.read, event)) throw notFound('body.event_id')
   return event
 }
 
 export async function changeAlbum(
-  request: Write<'album.update'>,
+  request: Write<typeof albumActions.update>,
   id: Uuid,
   changes: UpdateAlbum,
   archive: Archive,
@@ -84,7 +80,7 @@ export async function changeAlbum(
 
 /** Setting the status that the album has changes nothing and sends no notification. */
 export async function setStatus(
-  request: Write<'album.set_status'>,
+  request: Write<typeof albumActions.setStatus>,
   id: Uuid,
   status: AlbumRow['status'],
 ): Promise<AlbumRow> {
@@ -98,7 +94,7 @@ export async function setStatus(
 
 /** Adds either half of a Live Photo as its image. */
 export async function addMedia(
-  request: Write<'album.add_media'>,
+  request: Write<typeof albumActions.addMedia>,
   id: Uuid,
   given: { mediaId: Uuid; caption: string | null },
   archive: Archive,
@@ -122,7 +118,10 @@ export async function addMedia(
 }
 
 /** Resolves with the id of the item. From now on the media item is neither deleted nor paired. */
-async function holdMedia({ tx, orgId }: Pick<Write<'album.add_media'>, 'tx' | 'orgId'>, id: Uuid): Promise<Uuid> {
+async function holdMedia(
+  { tx, orgId }: Pick<Write<typeof albumActions.addMedia>, 'tx' | 'orgId'>,
+  id: Uuid,
+): Promise<Uuid> {
   const locked = await lockWithCounterpart(tx, orgId, id, 'share')
   if (!locked || locked.row.deletedAt !== null) throw notFound('body.media_id')
   const [half, counterpart] = locked.all
@@ -130,7 +129,7 @@ async function holdMedia({ tx, orgId }: Pick<Write<'album.add_media'>, 'tx' | 'o
 }
 
 export async function removeMedia(
-  request: Write<'album.update'>,
+  request: Write<typeof albumActions.update>,
   id: Uuid,
   mediaId: Uuid,
   archive: Archive,
@@ -143,7 +142,7 @@ export async function removeMedia(
 }
 
 export async function captionMedia(
-  request: Write<'album.update'>,
+  request: Write<typeof albumActions.update>,
   id: Uuid,
   { mediaId, caption }: { mediaId: Uuid; caption: string | null },
   archive: Archive,
@@ -158,7 +157,7 @@ export async function captionMedia(
 
 /** The order that the album has already changes nothing and sends no notification. */
 export async function reorderMedia(
-  request: Write<'album.update'>,
+  request: Write<typeof albumActions.update>,
   id: Uuid,
   wanted: Uuid[],
   archive: Archive,
@@ -174,21 +173,23 @@ export async function reorderMedia(
   await record(request, row, { change: 'media_reordered' }, { operation: 'reorder', moved: moves.length })
 }
 
-type Changing = Pick<Write<'album.update'>, 'tx' | 'orgId' | 'actor'> & { permit(row: SeenAlbum): SeenAlbum }
+type Changing = Pick<Write<typeof albumActions.update>, 'tx' | 'orgId' | 'actor'> & {
+  permit(row: SeenAlbum): SeenAlbum
+  ready(row: StateOf<typeof albumActions.update>): boolean
+}
 
 /** In the order of the locks: the event, then the album. Refuses what is read-only. */
 async function lockForChange(request: Changing, id: Uuid, archive: Archive): Promise<SeenAlbum> {
   const { tx, orgId, actor } = request
   const wanted = { orgId, id, callerId: actor.userId }
   const { eventId } = found(await findAlbum(tx, wanted))
-  const event = eventId === null ? undefined : found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
+  if (eventId !== null) found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
   const album = request.permit(found(await findAlbum(tx, { ...wanted, lock: true })))
-  if (event) refuseArchived(event)
-  if (archive.isReadOnly) refuseArchivedAlbum(album)
+  request.ready(withArchive(album, archive))
   return album
 }
 
-type Recording = Pick<Write<'album.update'>, 'actor' | 'announce' | 'audit'>
+type Recording = Pick<Write<typeof albumActions.update>, 'actor' | 'announce' | 'audit'>
 type Updated = EventPayload<'AlbumUpdated'>
 
 /** Announces a change of an album, and writes it to the audit log. */
@@ -216,7 +217,7 @@ const recordItem = (
 ) => record(request, row, { change, mediaId }, { operation, media_id: formatId('media', mediaId) })
 
 const show = async (
-  { tx, orgId, actor }: Pick<Write<'album.update'>, 'tx' | 'orgId' | 'actor'>,
+  { tx, orgId, actor }: Pick<Write<typeof albumActions.update>, 'tx' | 'orgId' | 'actor'>,
   { id }: AlbumRow,
 ): Promise<ShownAlbum> => found(await findShown(tx, { orgId, id, by: 'album', callerId: actor.userId }))
 

@@ -14,7 +14,7 @@ import {
 } from '../../db/schema/albums.ts'
 import { type EventRow, type EventStatus, eventParticipants } from '../../db/schema/events.ts'
 import { media } from '../../db/schema/media.ts'
-import type { PageWanted } from '../../http/page.ts'
+import type { PageWanted } from '../../requests/page.ts'
 import { type ListedMedia, listed } from '../media/queries.ts'
 import { type Place, type Placed, STEP } from './plan.ts'
 import { type Audience, audienceOf } from './policy.ts'

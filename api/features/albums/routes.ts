@@ -1,9 +1,11 @@
 import * as z from 'zod'
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../deps.ts'
-import { found, inOrganization } from '../../http/in-organization.ts'
+import { inOrganization } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
-import { listOf, pageQuery, pathId, timestamp } from '../../http/schemas.ts'
+import { found } from '../../requests/found.ts'
+import { listOf, pageQuery, pathId, timestamp } from '../../requests/schemas.ts'
+import { eventActions } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import { whilePaired } from '../media/deletion/commands.ts'
 import {
@@ -21,6 +23,7 @@ import {
 } from './album.ts'
 import { addMedia, captionMedia, changeAlbum, createAlbum, removeMedia, reorderMedia, setStatus } from './commands.ts'
 import { MOST_ITEMS } from './plan.ts'
+import { albumActions } from './policy.ts'
 import { toAlbum, toAlbumMedia } from './present.ts'
 import { countItems, findAlbum, findShown, listAlbums, listItems } from './queries.ts'
 
@@ -110,7 +113,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
         'For every member, who becomes its owner. An event that the caller can see may be named, unless it is archived; it can have one album (409 `CONFLICT`). Only the owner of the album and the owners and administrators of the organization can see it until its owner sets its status to `PUBLIC`. ' +
         NOT_THE_MEDIA,
       problems: ['EVENT_ARCHIVED', 'CONFLICT'],
-      action: 'album.create',
+      action: albumActions.create,
       params: InOrg,
       body: CreateAlbum,
       status: 201,
@@ -126,14 +129,14 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       summary: 'List the albums that the caller can see, newest first',
       description:
         'One’s own, and those that are `PUBLIC` for the caller; owners and administrators of the organization see all.',
-      action: 'album.list',
+      action: albumActions.list,
       params: InOrg,
       query: pageQuery({ default: 20, max: 100 }),
       response: listOf('albums', Album),
       examples: { response: { albums: [PUBLIC], ...LAST_PAGE } },
       async handle({ tx, orgId, actor, member, can, page }) {
         await member
-        const asked = { orgId, callerId: actor.userId, seesAll: can('album.list_all', undefined) }
+        const asked = { orgId, callerId: actor.userId, seesAll: can(albumActions.listAll, undefined) }
         return page(
           'albums',
           (wanted) => listAlbums(tx, { ...asked, ...wanted }),
@@ -148,7 +151,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Show one album',
       description: `For those who can see it: see \`status\` and \`visibility\`. ${NOT_THE_MEDIA}`,
-      action: 'album.read',
+      action: albumActions.read,
       params: OneAlbum,
       response: Album,
       examples: { response: PUBLIC },
@@ -166,7 +169,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Show the album of an event',
       description: 'For those who can see the event and the album; 404 for an event without an album.',
-      action: 'album.read',
+      action: albumActions.read,
       params: OfEvent,
       response: Album,
       examples: { response: PUBLIC },
@@ -176,7 +179,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
           findEvent(tx, orgId, id),
           findShown(tx, { orgId, callerId: actor.userId, by: 'event', id }),
         ])
-        return toAlbum(permit(found(event && can('event.read', event) ? album : undefined)), can)
+        return toAlbum(permit(found(event && can(eventActions.read, event) ? album : undefined)), can)
       },
     }),
     write({
@@ -187,7 +190,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       summary: 'Change some fields of an album',
       description: `${FOR_MANAGERS} A field that the request does not name stays as it is; null clears an optional one. ${READ_ONLY}`,
       problems: [...CHANGE_PROBLEMS],
-      action: 'album.update',
+      action: albumActions.update,
       params: OneAlbum,
       body: UpdateAlbum,
       status: 200,
@@ -205,7 +208,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       description:
         'For the owner of the album alone: other members of its organization get 403. For the owners and administrators of the organization once the owner of the album has left it. Every status can follow every other; the one that the album has already changes nothing. The response is not wrapped in `data`.',
       problems: ['FORBIDDEN', 'NOT_FOUND'],
-      action: 'album.set_status',
+      action: albumActions.setStatus,
       organization: { of: 'albums', id: ({ body }) => body.album_id },
       isOpen: true,
       unwrapped: true,
@@ -235,7 +238,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       summary: 'List the media items of an album, in its order',
       description:
         'For those who can see the album. A Live Photo appears once, as its image. Deleted media items are left out, and have their places again when they are restored.',
-      action: 'album.read',
+      action: albumActions.read,
       params: OneAlbum,
       query: pageQuery({ default: 500, max: 500 }),
       response: AlbumItems,
@@ -262,7 +265,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       summary: 'Add a media item to an album, at its end',
       description: `${FOR_MANAGERS} While the album is \`PUBLIC\`, also for those who can see it and have accepted an invitation to its event. Any media item of the organization, whatever the state of its conversion; either half of a Live Photo adds the Live Photo. One that is in the album already is refused (409 \`CONFLICT\`), and so is one more than ${MOST_ITEMS} (\`QUOTA_EXCEEDED\`). ${READ_ONLY}`,
       problems: [...CHANGE_PROBLEMS, 'CONFLICT', 'QUOTA_EXCEEDED'],
-      action: 'album.add_media',
+      action: albumActions.addMedia,
       params: OneAlbum,
       body: AddMedia,
       status: 201,
@@ -283,7 +286,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       summary: 'Put the media items of an album in another order',
       description: `${FOR_MANAGERS} The request names every media item of the album once, as the list shows them; otherwise the answer is \`REORDER_MISMATCH\`, in particular if another request has added or removed one meanwhile. ${READ_ONLY}`,
       problems: [...CHANGE_PROBLEMS, 'REORDER_MISMATCH'],
-      action: 'album.update',
+      action: albumActions.update,
       params: OneAlbum,
       body: Reorder,
       status: 200,
@@ -303,7 +306,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       summary: 'Change the caption of a media item in an album',
       description: `${FOR_MANAGERS} Null removes the caption. ${READ_ONLY}`,
       problems: [...CHANGE_PROBLEMS],
-      action: 'album.update',
+      action: albumActions.update,
       params: OneItem,
       body: SetCaption,
       status: 200,
@@ -323,7 +326,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       summary: 'Remove a media item from an album',
       description: `${FOR_MANAGERS} From the album only: the media item stays in the organization. ${READ_ONLY}`,
       problems: [...CHANGE_PROBLEMS],
-      action: 'album.update',
+      action: albumActions.update,
       params: OneItem,
       status: 204,
       handle: (request) => removeMedia(request, request.params.album_id, request.params.media_id, archive),

@@ -1,18 +1,18 @@
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
-import { Problem } from '../../../lib/contract/problem.ts'
+import { invalid } from '../../../lib/contract/problem.ts'
 import type { EventRow } from '../../db/schema/events.ts'
-import { found, type Write } from '../../http/in-organization.ts'
-import { invalid } from '../../http/validate.ts'
+import { holdMembership } from '../../permissions/queries.ts'
+import { found } from '../../requests/found.ts'
+import type { Write } from '../../requests/request.ts'
 import { tellInvitees } from '../invitations/notify.ts'
-import { holdMembership } from '../organizations/queries.ts'
 import { BEFORE_START, type CreateEvent, type Event, fieldsOf } from './event.ts'
-import { ACTIVATE_MOVES, ARCHIVE_MOVES, columnsOf, type EventChanges, misplacedTime } from './plan.ts'
-import { refuseArchived } from './policy.ts'
+import { columnsOf, type EventChanges, misplacedTime } from './plan.ts'
+import type { eventActions } from './policy.ts'
 import { toEvent } from './present.ts'
 import { findEvent, findShown, insertEvent, markActive, markArchived, updateEvent } from './queries.ts'
 
 /** Creates a draft, with its owner as the first participant. */
-export async function createEvent(request: Write<'event.create'>, given: CreateEvent): Promise<Event> {
+export async function createEvent(request: Write<typeof eventActions.create>, given: CreateEvent): Promise<Event> {
   const { tx, orgId, actor, announce, audit } = request
   const { title, start_at: startAt } = given
   const owner = { id: newUuid(), orgId, ownerId: actor.userId }
@@ -24,10 +24,14 @@ export async function createEvent(request: Write<'event.create'>, given: CreateE
   return show(request, row)
 }
 
-export async function changeEvent(request: Write<'event.update'>, id: Uuid, changes: EventChanges): Promise<Event> {
-  const { tx, permit, audit } = request
+export async function changeEvent(
+  request: Write<typeof eventActions.update>,
+  id: Uuid,
+  changes: EventChanges,
+): Promise<Event> {
+  const { tx, permit, ready, audit } = request
   const event = permit(found(await lock(request, id)))
-  refuseArchived(event)
+  ready(event)
   const misplaced = misplacedTime(changes, event)
   if (misplaced) throw invalid([{ field: `body.${misplaced}`, issue: ISSUES[misplaced] }])
   const row = await updateEvent(tx, id, columnsOf(changes))
@@ -37,12 +41,10 @@ export async function changeEvent(request: Write<'event.update'>, id: Uuid, chan
 const ISSUES = { start_at: 'must not be after end_at', end_at: BEFORE_START }
 
 /** A repeat sends no second notification. */
-export async function activateEvent(request: Write<'event.activate'>, id: Uuid): Promise<Event> {
-  const { tx, permit, announce, audit } = request
+export async function activateEvent(request: Write<typeof eventActions.activate>, id: Uuid): Promise<Event> {
+  const { tx, permit, ready, announce, audit } = request
   const event = permit(found(await lock(request, id)))
-  const move = ACTIVATE_MOVES[event.status]
-  if (move === 'refuse') throw refusal('An archived event cannot be activated')
-  if (move === 'activate') {
+  if (ready(event)) {
     const row = await markActive(tx, id)
     await announce('EventActivated', row, {
       ...idsOf(row),
@@ -56,12 +58,10 @@ export async function activateEvent(request: Write<'event.activate'>, id: Uuid):
   return show(request, event)
 }
 
-export async function archiveEvent(request: Write<'event.archive'>, id: Uuid): Promise<Event> {
-  const { tx, permit, announce, audit } = request
+export async function archiveEvent(request: Write<typeof eventActions.archive>, id: Uuid): Promise<Event> {
+  const { tx, permit, ready, announce, audit } = request
   const event = permit(found(await lock(request, id)))
-  const move = ARCHIVE_MOVES[event.status]
-  if (move === 'refuse') throw refusal('Only an active event can be archived; activate it first')
-  if (move === 'archive') {
+  if (ready(event)) {
     const row = await markArchived(tx, id)
     await announce('EventArchived', row, { ...idsOf(row), archived_at: (row.archivedAt as Date).toISOString() })
     await audit('EVENT_ARCHIVE', row)
@@ -69,15 +69,13 @@ export async function archiveEvent(request: Write<'event.archive'>, id: Uuid): P
   return show(request, event)
 }
 
-type Changing = Pick<Write<'event.update'>, 'tx' | 'orgId' | 'actor' | 'can'>
+type Changing = Pick<Write<typeof eventActions.update>, 'tx' | 'orgId' | 'actor' | 'can'>
 
 /** Waits for what changes the event or what belongs to it, so that the decision is taken on what those leave. */
 const lock = ({ tx, orgId }: Changing, id: Uuid) => findEvent(tx, orgId, id, { lock: 'update' })
 
 const show = async ({ tx, orgId, actor, can }: Changing, { id }: { id: Uuid }): Promise<Event> =>
   toEvent(found(await findShown(tx, orgId, id, actor.userId)), can)
-
-const refusal = (message: string) => new Problem('INVALID_STATE_TRANSITION', message)
 
 const idsOf = ({ id, orgId }: EventRow) => ({
   event_id: formatId('event', id),

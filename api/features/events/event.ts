@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { inputTime, outputId, outputTime, text } from '../../http/schemas.ts'
+import { inputTime, outputId, outputTime, text } from '../../requests/schemas.ts'
 import { OwnReaction, ReactionCounts } from '../discussions/reactions/reaction.ts'
 import type { EventChanges } from './plan.ts'
 

@@ -1,17 +1,19 @@
 import { formatId } from '../../../lib/contract/ids.ts'
-import { timestamp } from '../../http/schemas.ts'
 import type { Permit } from '../../permissions/permit.ts'
+import { timestamp } from '../../requests/schemas.ts'
+import { albumActions } from '../albums/policy.ts'
 import { toCounts, toOwnReaction } from '../discussions/reactions/reaction.ts'
 import type { Event, Participant } from './event.ts'
+import type { eventActions } from './policy.ts'
 import type { ListedParticipant, ShownEvent } from './queries.ts'
 
-type Can = Permit<'event.read'>['can']
+type Can = Permit<typeof eventActions.read>['can']
 
 /** The album of the event is named only to those who may see it. */
 function albumIdOf({ album, participation, status }: ShownEvent, can: Can): string | null {
   if (album === null) return null
   const seen = { ...album, isParticipant: participation === 'accepted', eventStatus: status }
-  return can('album.read', seen) ? formatId('album', album.id) : null
+  return can(albumActions.read, seen) ? formatId('album', album.id) : null
 }
 
 export const toEvent = (row: ShownEvent, can: Can): Event => ({

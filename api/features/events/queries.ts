@@ -14,7 +14,7 @@ import {
 } from '../../db/schema/events.ts'
 import { memberships } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
-import type { PageWanted } from '../../http/page.ts'
+import type { PageWanted } from '../../requests/page.ts'
 import { ownReaction, reactionCounts } from '../discussions/reactions/counts.ts'
 import type { Counts, OwnReactionRow } from '../discussions/reactions/reaction.ts'
 import type { columnsOf } from './plan.ts'

@@ -1,12 +1,14 @@
 import * as z from 'zod'
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../deps.ts'
-import { found, inOrganization } from '../../http/in-organization.ts'
+import { inOrganization } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
-import { listOf, pageQuery, pathId } from '../../http/schemas.ts'
+import { found } from '../../requests/found.ts'
+import { listOf, pageQuery, pathId } from '../../requests/schemas.ts'
 import { NO_REACTIONS } from '../discussions/reactions/reaction.ts'
 import { activateEvent, archiveEvent, changeEvent, createEvent } from './commands.ts'
 import { CreateEvent, Event, EventStatus, Participant, ParticipantTotal, UpdateEvent } from './event.ts'
+import { eventActions } from './policy.ts'
 import { toEvent, toParticipant } from './present.ts'
 import { countParticipants, findEvent, findShown, listEvents, listParticipants } from './queries.ts'
 
@@ -80,7 +82,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Create an event, as a draft',
       description: `For every member. The caller becomes the owner and takes part. Until it is activated, only the owner and the owners and administrators of the organization can see the event. ${LATITUDE_FIRST}`,
-      action: 'event.create',
+      action: eventActions.create,
       params: InOrg,
       body: CreateEvent,
       status: 201,
@@ -95,14 +97,14 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'List the events of an organization, newest first',
       description: `In the order of their creation. Drafts of others are listed for owners and administrators of the organization alone. ${LATITUDE_FIRST}`,
-      action: 'event.list',
+      action: eventActions.list,
       params: InOrg,
       query: pageQuery({ default: 20, max: 100 }).extend({ status: EventStatus.optional() }),
       response: listOf('events', Event),
       examples: { response: { events: [INVITED], ...LAST_PAGE } },
       async handle({ tx, orgId, actor, member, can, query, page }) {
         await member
-        const caller = { callerId: actor.userId, allDrafts: can('event.list_drafts', undefined) }
+        const caller = { callerId: actor.userId, allDrafts: can(eventActions.listDrafts, undefined) }
         return page(
           'events',
           (wanted) => listEvents(tx, { orgId, status: query.status, ...caller, ...wanted }),
@@ -117,7 +119,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Show one event',
       description: `A draft does not exist for members other than its owner and the owners and administrators of the organization. ${LATITUDE_FIRST}`,
-      action: 'event.read',
+      action: eventActions.read,
       params: OneEvent,
       response: Event,
       examples: { response: INVITED },
@@ -133,7 +135,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       summary: 'Change some fields of an event',
       description: `For the owner of the event and the owners and administrators of the organization. A field that the request does not name stays as it is; null clears an optional one. A request that names no field to change is refused. An archived event is read-only (\`EVENT_ARCHIVED\`). ${LATITUDE_FIRST}`,
       problems: ['EVENT_ARCHIVED'],
-      action: 'event.update',
+      action: eventActions.update,
       params: OneEvent,
       body: UpdateEvent,
       status: 200,
@@ -153,7 +155,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       description:
         'Every member of the organization can see the event from now on, and those who are invited are told. Activating an active event changes nothing and sends no second notification. An archived event cannot be activated.',
       problems: ['INVALID_STATE_TRANSITION'],
-      action: 'event.activate',
+      action: eventActions.activate,
       params: OneEvent,
       status: 200,
       response: Event,
@@ -169,7 +171,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       description:
         'The event is read-only from now on, for good. Archiving an archived event changes nothing. A draft cannot be archived.',
       problems: ['INVALID_STATE_TRANSITION'],
-      action: 'event.archive',
+      action: eventActions.archive,
       params: OneEvent,
       status: 200,
       response: Event,
@@ -184,7 +186,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       summary: 'List the participants of an event, the latest invited first',
       description:
         'For all who can see the event. The list includes invited users and those who declined; invitees without an account are only in the list of invitations. Users who leave the organization leave its events.',
-      action: 'event.read',
+      action: eventActions.read,
       params: OneEvent,
       query: pageQuery({ default: 100, max: 500 }),
       response: Participants,

@@ -1,31 +1,33 @@
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
-import { Problem } from '../../../lib/contract/problem.ts'
+import { notFound, Problem } from '../../../lib/contract/problem.ts'
 import type { HighlightRow } from '../../db/schema/highlights.ts'
-import { found, type Write } from '../../http/in-organization.ts'
-import type { Archive } from '../albums/commands.ts'
-import { refuseArchivedAlbum } from '../albums/policy.ts'
+import { found } from '../../requests/found.ts'
+import type { Write } from '../../requests/request.ts'
+import { type Archive, withArchive } from '../albums/policy.ts'
 import { findAlbum, findCaptions, findShown } from '../albums/queries.ts'
+import { eventActions } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import type { CreatedHighlight, NewHighlight } from './highlight.ts'
-import { estimateOf, itemOf, type Source } from './plan.ts'
+import { estimateOf, itemOf, type Source, unavailable } from './plan.ts'
+import type { highlightActions } from './policy.ts'
 import { findHighlight, holdSources, insertHighlight, isTrackOffered, markDeleted } from './queries.ts'
 
-type Creating = Pick<Write<'highlight.create'>, 'tx' | 'orgId' | 'actor' | 'announce' | 'audit'>
-type CreatingInAlbum = Write<'highlight.create_in_album'>
+type Creating = Pick<Write<typeof highlightActions.create>, 'tx' | 'orgId' | 'actor' | 'announce' | 'audit'>
+type CreatingInAlbum = Write<typeof highlightActions.createInAlbum>
 
 export const createHighlight = (request: Creating, given: NewHighlight) => record(request, given, null)
 
-/** Of an album whose event may be archived: what is in it stays to be seen, and to be made a film of. */
+/** Of an album whose event may be archived: what is in it stays to be seen, and to be made a highlight of. */
 export async function createAlbumHighlight(
   request: CreatingInAlbum,
   id: Uuid,
   given: NewHighlight,
   archive: Archive,
 ): Promise<CreatedHighlight> {
-  const { tx, orgId, actor, permit } = request
+  const { tx, orgId, actor, permit, ready } = request
   // Locked, so that the album is not archived, and keeps the media items, before the highlight has them.
   const album = permit(found(await findAlbum(tx, { orgId, id, callerId: actor.userId, lock: true })))
-  if (archive.isReadOnly) refuseArchivedAlbum(album)
+  ready(withArchive(album, archive))
   return record(request, given, id)
 }
 
@@ -37,7 +39,7 @@ export async function createEventHighlight(
 ): Promise<CreatedHighlight> {
   const { tx, orgId, actor, can } = request
   const event = found(await findEvent(tx, orgId, eventId))
-  if (!can('event.read', event)) found(undefined)
+  if (!can(eventActions.read, event)) throw notFound()
   const album = found(await findShown(tx, { orgId, callerId: actor.userId, by: 'event', id: eventId }))
   return createAlbumHighlight(request, album.id, given, archive)
 }
@@ -45,7 +47,8 @@ export async function createEventHighlight(
 /** The row, its items, the event that starts the render, and the audit entry: all or none. */
 async function record(request: Creating, given: NewHighlight, albumId: Uuid | null): Promise<CreatedHighlight> {
   const { tx, orgId, actor, announce } = request
-  const sources = await findSources(request, given.media_ids, albumId)
+  const skipBroken = given.skip_broken ?? false
+  const sources = await findSources(request, given.media_ids, { albumId, skipBroken })
   const musicTrackId = given.music_track_id ?? null
   if (musicTrackId !== null && !(await isTrackOffered(tx, musicTrackId))) throw trackNotFound()
   const transition = given.transition ?? 'cut'
@@ -59,7 +62,7 @@ async function record(request: Creating, given: NewHighlight, albumId: Uuid | nu
       kenBurns: given.ken_burns ?? true,
       showTitle: given.show_title ?? true,
       captions,
-      skipBroken: given.skip_broken ?? false,
+      skipBroken,
       estimatedDurationSec: estimateOf(sources, transition),
     },
     sources.map((source) => itemOf(source, captions)),
@@ -71,6 +74,7 @@ async function record(request: Creating, given: NewHighlight, albumId: Uuid | nu
     album_id: row.albumId && formatId('album', row.albumId),
     status: row.status,
     estimated_duration_sec: row.estimatedDurationSec,
+    skipped_media_ids: sources.flatMap(({ id, isUsable }) => (isUsable ? [] : [formatId('media', id)])),
   }
 }
 
@@ -80,21 +84,24 @@ const trackNotFound = () =>
     details: [{ field: 'body.music_track_id', issue: 'is not offered' }],
   })
 
-/** In playback order. They are not deleted before the transaction ends. */
-async function findSources({ tx, orgId }: Creating, ids: readonly Uuid[], albumId: Uuid | null): Promise<Source[]> {
+/** In playback order, with those that are left out. They are not deleted before the transaction ends. */
+async function findSources(
+  { tx, orgId }: Creating,
+  ids: readonly Uuid[],
+  { albumId, skipBroken }: { albumId: Uuid | null; skipBroken: boolean },
+): Promise<Source[]> {
   const held = new Map((await holdSources(tx, orgId, ids)).map((source) => [source.id, source]))
   const captions = albumId === null ? undefined : await findCaptions(tx, albumId, ids)
-  const missing = ids.flatMap((id, i) => {
-    const issue = held.has(id) ? captions && !captions.has(id) && 'is not in the album' : 'is not available'
-    return issue ? [{ field: `body.media_ids.${i}`, issue }] : []
-  })
-  if (missing.length > 0) {
-    throw new Problem('MEDIA_NOT_AVAILABLE', 'A media item is not available', { details: missing })
-  }
-  return ids.flatMap((id) => {
+  const chosen = ids.map((id) => {
     const source = held.get(id)
-    return source ? [{ ...source, caption: captions?.get(id) ?? null }] : []
+    return source && { ...source, caption: captions?.get(id) ?? null }
   })
+  const refused = unavailable(chosen, { skipBroken, inAlbum: captions && (({ id }) => captions.has(id)) })
+  if (refused.length > 0) {
+    const details = refused.map(({ place, issue }) => ({ field: `body.media_ids.${place}`, issue }))
+    throw new Problem('MEDIA_NOT_AVAILABLE', 'A media item is not available', { details })
+  }
+  return chosen.filter((source) => source !== undefined)
 }
 
 async function auditCreation({ audit }: Creating, row: HighlightRow): Promise<void> {
@@ -104,7 +111,7 @@ async function auditCreation({ audit }: Creating, row: HighlightRow): Promise<vo
 }
 
 /** Its links stop working at once, and a render that is running is stopped. */
-export async function deleteHighlight(request: Write<'highlight.delete'>, id: Uuid): Promise<void> {
+export async function deleteHighlight(request: Write<typeof highlightActions.delete>, id: Uuid): Promise<void> {
   const { tx, orgId, actor, permit, announce, audit } = request
   permit(found(await findHighlight(tx, { orgId, id, callerId: actor.userId, lock: true })))
   const row = await markDeleted(tx, id, actor.userId)

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { HIGHLIGHT_ERROR_CODES } from '../../../lib/contract/highlight-error.ts'
-import { bodyId, outputId, outputTime, text } from '../../http/schemas.ts'
+import { bodyId, outputId, outputTime, text } from '../../requests/schemas.ts'
 import { ConversionProgress } from '../media/media.ts'
 
 const MOST_ITEMS = 30
@@ -12,7 +12,7 @@ const Transition = z.enum(['cut', 'crossfade', 'fade']).meta({
 })
 const Orientation = z.enum(['auto', 'landscape', 'portrait', 'square']).meta({
   id: 'HighlightOrientation',
-  description: 'Shape of the film: 16:9, 9:16 or 1:1. `auto`: landscape or portrait, as most of the items are',
+  description: 'Shape of the highlight: 16:9, 9:16 or 1:1. `auto`: landscape or portrait, as most of the items are',
 })
 const Fill = z.enum(['blur', 'black']).meta({
   id: 'HighlightFill',
@@ -47,21 +47,25 @@ export const NewHighlight = z.object({
   captions: Captions.nullish().meta({ description: '`none` unless given' }),
   skip_broken: z.boolean().nullish().meta({
     description:
-      'true: items that cannot be decoded are left out, and `items` says so. false, unless given: the highlight fails',
+      'true: items that cannot be decoded are left out, and `items` says so. false, unless given: the highlight fails, or is refused where the conversion of an item has failed already',
   }),
 })
 export type NewHighlight = z.output<typeof NewHighlight>
 
 const Seconds = z.number().min(0).max(86_400)
+const WholeSeconds = z.int().min(0).max(86_400)
 
 export const CreatedHighlight = z
   .object({
     highlight_id: outputId('highlight'),
     album_id: outputId('album').nullable(),
     status: HighlightStatus,
-    estimated_duration_sec: Seconds.meta({
+    estimated_duration_sec: WholeSeconds.meta({
       description:
         'Whole seconds, rounded up. A video that is still `processing` counts as if it were 6 seconds long, the moving part of a Live Photo as if it were 3',
+    }),
+    skipped_media_ids: z.array(outputId('media')).max(MOST_ITEMS).meta({
+      description: 'With `skip_broken`: media items that are left out because their conversion has failed',
     }),
   })
   .meta({ id: 'CreatedHighlight' })
@@ -72,7 +76,7 @@ const HighlightError = z
     code: z.enum(HIGHLIGHT_ERROR_CODES).meta({
       id: 'HighlightErrorCode',
       description:
-        '`SOURCE_DELETED`: a media item was deleted before the film was finished. `SOURCE_ERASED`: the film showed media items of a user who has been erased. `ITEM_FAILED`: an item cannot be used',
+        '`SOURCE_DELETED`: a media item was deleted before the highlight was finished. `SOURCE_ERASED`: the highlight showed media items of a user who has been erased. `ITEM_FAILED`: an item cannot be used',
     }),
     message: z.string(),
     media_id: outputId('media').nullable().meta({ description: 'The media item that it is about' }),
@@ -86,12 +90,12 @@ const HighlightItem = z
       id: 'HighlightItemType',
       description: '`motion`: the moving part of a Live Photo. It can become `image` before the render begins',
     }),
-    start_sec: Seconds.nullable().meta({ description: 'When it begins in the film; null until the film is finished' }),
+    start_sec: Seconds.nullable().meta({ description: 'When it begins in the highlight; null until that is finished' }),
     duration_sec: Seconds.nullable(),
     skipped: z
       .string()
       .nullable()
-      .meta({ description: 'Why the item was left out; null for an item that is in the film' }),
+      .meta({ description: 'Why the item was left out; null for an item that is in the highlight' }),
   })
   .meta({ id: 'HighlightItem' })
 
@@ -99,10 +103,10 @@ const HighlightVariants = z
   .object({
     hls_master_url: z.string().nullable().meta({
       description:
-        'HLS master playlist. Present as soon as the beginning of the film can be played, even while `processing`',
+        'HLS master playlist. Present as soon as the beginning of the highlight can be played, even while `processing`',
     }),
-    image_webp_url: z.string().nullable().meta({ description: 'A frame of the film' }),
-    image_thumb_url: z.string().nullable().meta({ description: 'A frame of the film, for grids' }),
+    image_webp_url: z.string().nullable().meta({ description: 'A frame of the highlight' }),
+    image_thumb_url: z.string().nullable().meta({ description: 'A frame of the highlight, for grids' }),
   })
   .meta({ id: 'HighlightVariants', description: 'Null for one that does not exist' })
 
@@ -124,12 +128,12 @@ export const Highlight = z
     show_title: z.boolean(),
     captions: Captions,
     skip_broken: z.boolean(),
-    estimated_duration_sec: Seconds,
-    duration_sec: Seconds.nullable().meta({ description: 'Null until the film is finished' }),
+    estimated_duration_sec: WholeSeconds,
+    duration_sec: Seconds.nullable().meta({ description: 'Null until the highlight is finished' }),
     variants: HighlightVariants,
     placeholder: z.string().nullable().meta({ description: 'Thumbhash of a frame, in base64' }),
     expires_in: z.int().min(1).max(86_400).meta({ description: 'Minimum number of seconds for which the links work' }),
-    progress: ConversionProgress.nullable().meta({ description: 'Null when the film is not being rendered' }),
+    progress: ConversionProgress.nullable().meta({ description: 'Null when the highlight is not being rendered' }),
     items: z.array(HighlightItem).max(MOST_ITEMS),
     created_by: outputId('user'),
     created_at: outputTime(),

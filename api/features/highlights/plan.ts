@@ -18,6 +18,8 @@ export interface Source {
   id: Uuid
   uploaderId: Uuid
   kind: 'image' | 'video'
+  /** False if its conversion has failed. */
+  isUsable: boolean
   /** Null until the conversion has found it out, and for an image. */
   durationSec: number | null
   /** `2026-11-21`, by the clock of the camera; null where the file does not say, or has not been read yet. */
@@ -28,9 +30,29 @@ export interface Source {
   motion: Pick<Source, 'id' | 'durationSec'> | undefined
 }
 
-export type Item = Pick<HighlightItemRow, 'mediaId' | 'sourceId' | 'uploaderId' | 'type' | 'seconds' | 'caption'>
+export type Item = Pick<
+  HighlightItemRow,
+  'mediaId' | 'sourceId' | 'uploaderId' | 'type' | 'seconds' | 'caption' | 'skipped'
+>
 
-/** What the film consists of. A Live Photo is shown by its moving part. */
+/** What is wrong with the media items that were chosen: for each that the highlight cannot have, its place and why. */
+export function unavailable(
+  chosen: readonly (Source | undefined)[],
+  { skipBroken, inAlbum }: { skipBroken: boolean; inAlbum: ((source: Source) => boolean) | undefined },
+): { place: number; issue: string }[] {
+  const issues = chosen.flatMap((source, place) => {
+    if (!source) return [{ place, issue: 'is not available', canBeSkipped: false }]
+    if (inAlbum && !inAlbum(source)) return [{ place, issue: 'is not in the album', canBeSkipped: false }]
+    return source.isUsable ? [] : [{ place, issue: CONVERSION_FAILED, canBeSkipped: skipBroken }]
+  })
+  const nothingIsLeft = issues.length === chosen.length
+  return issues
+    .filter(({ canBeSkipped }) => nothingIsLeft || !canBeSkipped)
+    .map(({ place, issue }) => ({ place, issue }))
+}
+const CONVERSION_FAILED = 'could not be converted'
+
+/** What the highlight consists of. A Live Photo is shown by its moving part. */
 export const itemOf = (source: Source, captions: HighlightRow['captions']): Item => ({
   mediaId: source.id,
   sourceId: source.motion?.id ?? source.id,
@@ -38,26 +60,27 @@ export const itemOf = (source: Source, captions: HighlightRow['captions']): Item
   type: typeOf(source),
   seconds: typeOf(source) === 'image' ? IMAGE_SECONDS : VIDEO_SECONDS,
   caption: captionOf(source, captions),
+  skipped: source.isUsable ? null : 'Its conversion has failed',
 })
 
 const typeOf = ({ kind, motion }: Source): ItemType => (motion ? 'motion' : kind)
 
 function captionOf({ caption, takenOn }: Source, captions: HighlightRow['captions']): string {
   const text = { none: null, caption, date: takenOn }[captions]
-  return filmText(text ?? '')
+  return highlightText(text ?? '')
 }
 
 /** Text as the custom resource takes it: one line, without control characters, cut to fit. */
-export function filmText(text: string): string {
+export function highlightText(text: string): string {
   const characters = [...text.replace(/\p{Cc}+/gu, ' ')]
   return characters.length <= CAPTION_LENGTH
     ? characters.join('')
     : `${characters.slice(0, CAPTION_LENGTH - 1).join('')}…`
 }
 
-/** Whole seconds of the film, rounded up. */
+/** Whole seconds of the highlight, rounded up. Sources that are left out do not count. */
 export function estimateOf(sources: readonly Source[], transition: HighlightRow['transition']): number {
-  const items = sources.map((source) => ({ frames: framesOf(secondsOf(source)) }))
+  const items = sources.filter(({ isUsable }) => isUsable).map((source) => ({ frames: framesOf(secondsOf(source)) }))
   return Math.ceil(filmFrames(items, transition).total / FILM_FPS)
 }
 

@@ -1,6 +1,6 @@
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { Links } from '../../deps.ts'
-import { timestamp } from '../../http/schemas.ts'
+import { timestamp } from '../../requests/schemas.ts'
 import type { Highlight } from './highlight.ts'
 import type { ShownHighlight } from './queries.ts'
 
@@ -41,15 +41,15 @@ function toVariants({ outputPrefix, hlsMaster, webpFile, thumbFile }: ShownHighl
 }
 
 function toItems({ items, manifest }: ShownHighlight): Highlight['items'] {
-  return items.map(({ mediaId, type }) => {
+  return items.map(({ mediaId, type, skipped }) => {
     const id = formatId('media', mediaId)
-    const film = manifest?.items.find((item) => item.id === id)
+    const shown = manifest?.items.find((item) => item.id === id)
     return {
       media_id: id,
       type,
-      start_sec: film?.startSec ?? null,
-      duration_sec: film?.seconds ?? null,
-      skipped: manifest?.skipped.find((item) => item.id === id)?.message ?? null,
+      start_sec: shown?.startSec ?? null,
+      duration_sec: shown?.seconds ?? null,
+      skipped: skipped ?? manifest?.skipped.find((item) => item.id === id)?.message ?? null,
     }
   })
 }

@@ -8,22 +8,23 @@ import { type AlbumRow, albums } from '../../db/schema/albums.ts'
 import { eventParticipants } from '../../db/schema/events.ts'
 import { type HighlightRow, highlightItems, highlights, musicTracks } from '../../db/schema/highlights.ts'
 import { media } from '../../db/schema/media.ts'
-import type { PageWanted } from '../../http/page.ts'
+import type { PageWanted } from '../../requests/page.ts'
 import { type SeenAlbum, visibleAlbums } from '../albums/queries.ts'
 import type { Item, Source } from './plan.ts'
 
 const caller = sql.placeholder('caller')
 
 /** Its items, in playback order. Names are written out: in a query of one table drizzle leaves out the table. */
-const items = sql<Pick<Item, 'mediaId' | 'type'>[]>`(select json_agg(
-    json_build_object('mediaId', i.media_id, 'type', i.type) order by i.position)
+const items = sql<ShownItem[]>`(select json_agg(
+    json_build_object('mediaId', i.media_id, 'type', i.type, 'skipped', i.skipped) order by i.position)
   from highlight_items i where i.highlight_id = highlights.id)`
 
 const shown = { ...getTableColumns(highlights), createdAt: microseconds(highlights.createdAt), items }
 export type ShownHighlight = Omit<HighlightRow, 'createdAt'> & {
   createdAt: string
-  items: Pick<Item, 'mediaId' | 'type'>[]
+  items: ShownItem[]
 }
+type ShownItem = Pick<Item, 'mediaId' | 'type' | 'skipped'>
 
 /** What the rules of `policy.ts` decide on. */
 interface Decisive {
@@ -105,7 +106,7 @@ function firstOf(tx: Tx, position: SQL | undefined) {
     all: () => pageOf().limit(limit),
     visible: () => union(pageOf(created).limit(limit), ofAlbums.limit(limit)),
     album: () => pageOf(ofAlbum).limit(limit),
-    // Of an album that the caller does not see any more. It reads the films of the album, which are few.
+    // Of an album that the caller does not see any more. It reads the highlights of the album, which are few.
     created_in_album: () => pageOf(ofAlbum, created).limit(limit),
   }
 }
@@ -186,11 +187,13 @@ export async function insertHighlight(tx: Tx, row: NewHighlight, of: readonly It
   if (!made) throw new Error('a highlight was not inserted')
   // One parameter for all: a statement with hundreds takes longer to build and to parse than to run.
   await tx.execute(sql`
-    insert into ${highlightItems} (highlight_id, org_id, position, media_id, source_id, uploader_id, type, seconds, caption)
-    select ${made.id}, ${made.orgId}, place - 1, i."mediaId", i."sourceId", i."uploaderId", i.type, i.seconds, i.caption
+    insert into ${highlightItems} (highlight_id, org_id, position, media_id, source_id, uploader_id, type, seconds, caption,
+      skipped)
+    select ${made.id}, ${made.orgId}, place - 1, i."mediaId", i."sourceId", i."uploaderId", i.type, i.seconds, i.caption,
+      i.skipped
     from rows from (jsonb_to_recordset(${JSON.stringify(of)}::jsonb) as ("mediaId" uuid, "sourceId" uuid,
-      "uploaderId" uuid, type text, seconds float8, caption text)) with ordinality
-      as i("mediaId", "sourceId", "uploaderId", type, seconds, caption, place)`)
+      "uploaderId" uuid, type text, seconds float8, caption text, skipped text)) with ordinality
+      as i("mediaId", "sourceId", "uploaderId", type, seconds, caption, skipped, place)`)
   return made
 }
 
@@ -211,7 +214,7 @@ const PLACEHOLDERS = {
   estimatedDurationSec: sql.placeholder('estimatedDurationSec'),
 }
 
-/** Deletes a highlight and withdraws its film at once; the worker removes its files. Call it with the row locked. */
+/** Deletes a highlight and withdraws it at once; the worker removes its files. Call it with the row locked. */
 export async function markDeleted(tx: Tx, id: Uuid, by: Uuid): Promise<HighlightRow> {
   const [row] = await tx
     .update(highlights)
@@ -229,9 +232,9 @@ export async function markDeleted(tx: Tx, id: Uuid, by: Uuid): Promise<Highlight
   return row
 }
 
-/** What delivery needs to know about a highlight before it sends a file. Undefined once the film is withdrawn. */
-export async function findDeliveredFilm(tx: Tx, orgId: Uuid, id: Uuid) {
-  const query = prepared(tx, 'find_delivered_film', (name) =>
+/** What delivery needs to know about a highlight before it sends a file. Undefined once the highlight is withdrawn. */
+export async function findDeliveredHighlight(tx: Tx, orgId: Uuid, id: Uuid) {
+  const query = prepared(tx, 'find_delivered_highlight', (name) =>
     tx
       .select({ status: highlights.status })
       .from(highlights)

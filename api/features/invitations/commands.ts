@@ -1,16 +1,16 @@
 import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
-import { Problem } from '../../../lib/contract/problem.ts'
+import { notFound, Problem } from '../../../lib/contract/problem.ts'
 import type { EventRow } from '../../db/schema/events.ts'
 import type { InvitationRow } from '../../db/schema/invitations.ts'
-import { found, type Write } from '../../http/in-organization.ts'
-import { notFound } from '../../http/validate.ts'
+import { findMembership, holdMembership } from '../../permissions/queries.ts'
 import { decide } from '../../permissions/rule.ts'
-import { refuseArchived } from '../events/policy.ts'
+import { found } from '../../requests/found.ts'
+import type { Write } from '../../requests/request.ts'
 import { findEvent } from '../events/queries.ts'
 import { announceJoined } from '../organizations/commands.ts'
-import { findMembership, findUserById, holdMembership } from '../organizations/queries.ts'
+import { findUserById } from '../organizations/queries.ts'
 import { announceDue, tellInvitees } from './notify.ts'
-import { invitationActions, requireOpen, requireUnanswered } from './policy.ts'
+import { invitationActions } from './policy.ts'
 import {
   answerInvitation,
   declineInvited,
@@ -18,6 +18,7 @@ import {
   findInvitation,
   hasPending,
   insertInvitation,
+  isMember,
   isParticipating,
   joinOrganization,
   lockEventOf,
@@ -37,16 +38,18 @@ interface Join {
 }
 
 export async function invite(
-  request: Write<'event.invite'>,
+  request: Write<typeof invitationActions.invite>,
   { eventId, target, message, joinOnAccept }: { eventId: Uuid; target: Target; message: string | null } & Join,
 ): Promise<InvitationRow> {
-  const { tx, orgId, actor, permit, announce, audit } = request
+  const { tx, orgId, actor, permit, ready, announce, audit } = request
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
-  refuseArchived(event)
+  ready(event)
   if (target.userId !== null) await requireInvitable(request, eventId, target.userId, joinOnAccept)
   const row = await insertNew(request, { orgId, eventId, ...target, message, invitedBy: actor.userId })
   if (row.userId !== null) await markInvited(tx, { eventId, userId: row.userId, orgId })
-  await audit('EVENT_INVITE', row, { operation: 'create', event_id: formatId('event', eventId) })
+  const details = { operation: 'create', event_id: formatId('event', eventId) }
+  await audit('EVENT_INVITE', row, details)
+  if (!(await isMember(tx, orgId, target))) await audit('MEMBER_INVITE', row, details, 'invitation')
   await announce('InvitationCreated', row, {
     invitation_id: formatId('invitation', row.id),
     event_id: formatId('event', eventId),
@@ -60,7 +63,7 @@ export async function invite(
 
 /** Anyone who may invite may invite people who are not members; whether they can become members is configuration. */
 async function requireInvitable(
-  { tx, orgId }: Write<'event.invite'>,
+  { tx, orgId }: Write<typeof invitationActions.invite>,
   eventId: Uuid,
   userId: Uuid,
   joinOnAccept: boolean,
@@ -76,7 +79,7 @@ const SLUG_TRIES = 5
 
 /** Another transaction may insert the same invitee first: the unique indexes decide, not a look before the insert. */
 export async function insertNew(
-  { tx }: Pick<Write<'event.invite'>, 'tx'>,
+  { tx }: Pick<Write<typeof invitationActions.invite>, 'tx'>,
   row: Omit<NewInvitation, 'slug'>,
   makeSlug: () => string = newSlug,
 ): Promise<InvitationRow> {
@@ -89,12 +92,11 @@ export async function insertNew(
 }
 
 /** The reissuer vouches for the invitee from now on: the first inviter may have left. */
-export async function reissue(request: Write<'invitation.reissue'>, id: Uuid): Promise<InvitationRow> {
-  const { tx, actor, permit, announce, audit } = request
+export async function reissue(request: Write<typeof invitationActions.reissue>, id: Uuid): Promise<InvitationRow> {
+  const { tx, actor, permit, ready, announce, audit } = request
   const { event, invitation } = await lockInvitation(request, id)
   permit(invitation)
-  refuseArchived(event)
-  requireUnanswered(invitation)
+  ready({ ...invitation, eventStatus: event.status })
   const isTold = event.status === 'active'
   const row = await renewInvitation(tx, id, { invitedBy: actor.userId, isTold })
   await audit('EVENT_ACTION', event, { operation: 'reissue', invitation_id: formatId('invitation', id) })
@@ -111,16 +113,14 @@ export interface Response {
 
 /** Of several responses one counts: they queue for the lock of the row, and the later ones find it answered. */
 export async function respond(
-  request: Write<'invitation.respond'>,
+  request: Write<typeof invitationActions.respond>,
   id: Uuid,
   { response, message, token, joinOnAccept }: Response & Join,
 ): Promise<Awaited<ReturnType<typeof answerInvitation>>> {
-  const { tx, actor, permit, audit } = request
+  const { tx, actor, permit, ready, audit } = request
   const { event, invitation } = await lockInvitation(request, id)
   permit({ ...invitation, isPresented: isTokenOf(invitation, token) })
-  if (event.status === 'draft' || invitation.status === 'revoked') throw notFound()
-  refuseArchived(event)
-  requireOpen(invitation)
+  ready({ ...invitation, eventStatus: event.status })
   const status = response === 'accept' ? 'accepted' : 'declined'
   const row = await answerInvitation(tx, id, { status, respondedBy: actor.userId, responseMessage: message })
   if (status === 'accepted') await takePart(request, event, invitation, joinOnAccept)
@@ -137,7 +137,7 @@ const isTokenOf = (row: FoundInvitation, token: TokenContent | undefined) =>
  * order a leave in progress would miss the new participation.
  */
 async function takePart(
-  request: Write<'invitation.respond'>,
+  request: Write<typeof invitationActions.respond>,
   event: EventRow,
   invitation: FoundInvitation,
   joinOnAccept: boolean,
@@ -152,7 +152,7 @@ async function takePart(
   await markAccepted(tx, { eventId: event.id, userId: actor.userId, orgId })
 }
 
-async function join({ tx, orgId, actor, announce, audit }: Write<'invitation.respond'>): Promise<void> {
+async function join({ tx, orgId, actor, announce, audit }: Write<typeof invitationActions.respond>): Promise<void> {
   const { isNew, joinedAt } = await joinOrganization(tx, orgId, actor.userId)
   if (!isNew) return
   await announceJoined(announce, { orgId, userId: actor.userId }, joinedAt)
@@ -161,17 +161,17 @@ async function join({ tx, orgId, actor, announce, audit }: Write<'invitation.res
 
 /** An inviter who has left, or is no administrator any more, makes no members. */
 async function mayStillInvite(
-  { tx, orgId }: Write<'invitation.respond'>,
+  { tx, orgId }: Write<typeof invitationActions.respond>,
   event: EventRow,
   { invitedBy }: FoundInvitation,
 ): Promise<boolean> {
   const inviter = await findMembership(tx, orgId, invitedBy)
   const asking = { userId: invitedBy, role: inviter?.role ?? null, platformAdmin: false }
-  return decide(invitationActions['event.invite'], asking, event) === 'allowed'
+  return decide(invitationActions.invite, asking, event) === 'allowed'
 }
 
 /** A user who is neither a member nor invited by user id is in the list of invitations only. */
-async function stayAway({ tx, orgId, actor }: Write<'invitation.respond'>, event: EventRow): Promise<void> {
+async function stayAway({ tx, orgId, actor }: Write<typeof invitationActions.respond>, event: EventRow): Promise<void> {
   if (await holdMembership(tx, orgId, actor.userId)) {
     await markDeclined(tx, { eventId: event.id, userId: actor.userId, orgId })
   } else await declineInvited(tx, event.id, actor.userId)
@@ -179,7 +179,7 @@ async function stayAway({ tx, orgId, actor }: Write<'invitation.respond'>, event
 
 /** In the order of the locks: the event, then the invitation. */
 async function lockInvitation(
-  { tx, orgId, actor }: Pick<Write<'invitation.respond'>, 'tx' | 'orgId' | 'actor'>,
+  { tx, orgId, actor }: Pick<Write<typeof invitationActions.respond>, 'tx' | 'orgId' | 'actor'>,
   id: Uuid,
 ): Promise<{ event: EventRow; invitation: FoundInvitation }> {
   const event = found(await lockEventOf(tx, orgId, id))

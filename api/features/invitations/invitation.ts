@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { formatId } from '../../../lib/contract/ids.ts'
-import { bodyId, NOT_FOUND_ISSUE, outputId, outputTime, text, timestamp, verbatim } from '../../http/schemas.ts'
+import { bodyId, NOT_FOUND_ISSUE, outputId, outputTime, text, timestamp, verbatim } from '../../requests/schemas.ts'
 import type { Target } from './commands.ts'
 import { maskEmail, maskPhone } from './mask.ts'
 import { INVITATION_STATES, stateOf } from './policy.ts'

@@ -1,5 +1,5 @@
 import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
-import type { Change } from '../../http/in-organization.ts'
+import type { Change } from '../../requests/change.ts'
 import { invitationsToTell } from './plan.ts'
 import { findEmails, listTold, takeUntold } from './queries.ts'
 

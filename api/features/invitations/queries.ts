@@ -19,7 +19,7 @@ import { type EventRow, eventParticipants, events, type ParticipantStatus } from
 import { type InvitationRow, invitations } from '../../db/schema/invitations.ts'
 import { memberships } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
-import type { PageWanted } from '../../http/page.ts'
+import type { PageWanted } from '../../requests/page.ts'
 import { findEvent } from '../events/queries.ts'
 
 /** Whole seconds, as the token says them. */
@@ -171,6 +171,23 @@ export async function hasPending(
     (await tx.$count(invitations, and(eq(invitations.eventId, eventId), eq(invitations.status, 'pending'), invitee))) >
     0
   )
+}
+
+/** Whether the invitee is known to be a member, by user id or verified e-mail address. Phone numbers are not known. */
+export async function isMember(
+  tx: Tx,
+  orgId: Uuid,
+  { userId, email }: Pick<NewInvitation, 'userId' | 'email'>,
+): Promise<boolean> {
+  const addressed = userId !== null ? eq(users.id, userId) : email !== null && eq(sql`lower(${users.email})`, email)
+  if (!addressed) return false
+  const [row] = await tx
+    .select({ id: users.id })
+    .from(memberships)
+    .innerJoin(users, eq(users.id, memberships.userId))
+    .where(and(eq(memberships.orgId, orgId), addressed))
+    .limit(1)
+  return row !== undefined
 }
 
 const changed = { version: sql`${invitations.version} + 1`, updatedAt: sql`now()` }

@@ -2,9 +2,10 @@ import * as z from 'zod'
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { InvitationRow } from '../../db/schema/invitations.ts'
 import type { ApiDeps } from '../../deps.ts'
-import { found, inOrganization } from '../../http/in-organization.ts'
+import { inOrganization } from '../../http/in-organization.ts'
 import { completed, publicRoute, type Route, rawRoute } from '../../http/route.ts'
-import { listOf, pageQuery, pathId, timestamp } from '../../http/schemas.ts'
+import { found } from '../../requests/found.ts'
+import { listOf, pageQuery, pathId, timestamp } from '../../requests/schemas.ts'
 import { findEvent } from '../events/queries.ts'
 import { invite, reissue, respond } from './commands.ts'
 import {
@@ -24,8 +25,10 @@ import {
   toInvitation,
 } from './invitation.ts'
 import { invitationLinks } from './links.ts'
+import { invitationActions } from './policy.ts'
+import { qrPictures } from './qr-pictures.ts'
 import { listInvitations } from './queries.ts'
-import { drawQr, showBySlug } from './show.ts'
+import { showBySlug, showQr } from './show.ts'
 
 const OfEvent = z.object({ org_id: pathId('organization'), event_id: pathId('event') })
 const One = z.object({ invitation_id: pathId('invitation') })
@@ -40,6 +43,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
   const { read, write, steps } = inOrganization(deps)
   const { config } = deps
   const links = invitationLinks(config)
+  const pictures = qrPictures()
   const joinOnAccept = config.JOIN_ORG_ON_ACCEPT
 
   /** The link is a credential: it is made of the stored data whenever the response is sent. */
@@ -67,7 +71,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
         summary: 'Invite someone to an event',
         description:
           'By e-mail address, phone number or user id. The answer has the link to send. The link works for one hour and for one response; a reissue makes another one. The service tells the invitee too: at once if the event is active, otherwise when it is activated. Until the event is activated, the invitation shows nothing and cannot be answered. A user id must belong to a user of the service, who need not be a member of the organization.',
-        action: 'event.invite',
+        action: invitationActions.invite,
         problems: ['EVENT_ARCHIVED', 'ALREADY_INVITED'],
         params: OfEvent,
         body: NewInvitation,
@@ -92,7 +96,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       summary: 'List the invitations to an event, newest first',
       description:
         'For the owner of the event and the administrators of the organization; the participants are there for all members. Addresses are masked.',
-      action: 'event.list_invitations',
+      action: invitationActions.list,
       params: OfEvent,
       query: pageQuery({ default: 20, max: 100 }),
       response: listOf('invitations', Invitation),
@@ -112,7 +116,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       summary: 'Accept or decline an invitation',
       description:
         'The caller is signed in, and is the invitee or presents the token of the invitation link. Of several responses one counts. Accepting makes the caller a participant of the event and, if necessary, a member of the organization. A caller who is not a member gets INVALID_STATE_TRANSITION where accepting cannot make one: the inviter may no longer invite, or the service makes no members this way. Afterwards `GET /api/users/me` lists the organization. An invitation that was revoked, because an administrator removed its invitee from the organization, is `NOT_FOUND`.',
-      action: 'invitation.respond',
+      action: invitationActions.respond,
       organization: { of: 'invitations', id: ({ params }) => params.invitation_id },
       problems: ['EVENT_ARCHIVED', 'INVITATION_EXPIRED', 'INVITATION_ALREADY_USED', 'INVALID_STATE_TRANSITION'],
       params: One,
@@ -136,7 +140,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
         summary: 'Replace the link of an invitation',
         description:
           'For the inviter, the owner of the event and the administrators of the organization. The previous link stops working at once; the new one works for one hour. If the event is active, the invitee is told again. The caller becomes the inviter. An invitation that was answered or revoked cannot be reissued; invite again.',
-        action: 'invitation.reissue',
+        action: invitationActions.reissue,
         organization: { of: 'invitations', id: ({ params }) => params.invitation_id },
         problems: ['EVENT_ARCHIVED', 'INVALID_STATE_TRANSITION'],
         params: One,
@@ -169,13 +173,13 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       path: '/q/{token}/{+path}',
       operationId: 'getInvitationQrCode',
       tags,
-      limit: 'delivery',
+      limit: 'qr',
       summary: 'Fetch the QR code of an invitation',
       description: 'At the address `qr_png_url`, as long as the invitation link works.',
       problems: ['NOT_FOUND'],
       params: z.object({ token: z.string().max(64), path: z.string().max(64) }),
       raw: { contentTypes: ['image/png'], statuses: { 200: 'The QR code' } },
-      handle: ({ params }) => drawQr({ ...deps, links }, params),
+      handle: ({ params }) => showQr({ ...deps, links, pictures }, params),
     }),
   ]
 }

@@ -1,5 +1,5 @@
 import { create } from 'content-disposition'
-import { fitText } from '../../http/text.ts'
+import { fitText } from '../../requests/text.ts'
 
 const LONGEST = 255
 // Control characters end headers and log lines; the others change the text direction: `gpj.exe` reads `exe.jpg`.

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { CONVERSION_ERROR_CODES } from '../../../lib/contract/conversion-error.ts'
-import { outputId, outputTime, text, textPattern } from '../../http/schemas.ts'
+import { outputId, outputTime, text, textPattern } from '../../requests/schemas.ts'
 import { MEDIA_SORTS } from './sorts.ts'
 import { UPLOAD_LIMITS } from './uploads/plan.ts'
 

@@ -1,6 +1,6 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Database, Tx } from '../../db/db.ts'
-import { changesOf } from '../../http/in-organization.ts'
+import { changesOf } from '../../requests/change.ts'
 import { findHalf, listLeftVideos, lockHalf } from './pair-left-queries.ts'
 import { pair } from './pairing.ts'
 import { lockPairing } from './pairing-queries.ts'

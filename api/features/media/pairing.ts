@@ -1,7 +1,7 @@
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import type { MediaRow } from '../../db/schema/media.ts'
-import type { Change } from '../../http/in-organization.ts'
+import type { Change } from '../../requests/change.ts'
 import { type Half, livePhotoOf, lookupsOf } from './pairing-plan.ts'
 import { findUnpaired, link } from './pairing-queries.ts'
 

@@ -1,6 +1,9 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { member, organizationAdmin, uploader } from '../../permissions/facts.ts'
-import { anyOf, fact, on, onOrganization } from '../../permissions/rule.ts'
+import { anyOf, fact, kind, on, onOrganization } from '../../permissions/rule.ts'
+import type { State } from '../../permissions/state.ts'
+import { DELETE_MOVES, type DeletionSeen, deletionStateOf, RESTORE_MOVES } from './deletion/plan.ts'
+import { ENDED, type MergeFacts, mergeMove, refusalOf, whileOpen } from './uploads/plan.ts'
 
 type Deletable = { uploaderId: Uuid; deletedAt: Date | null; deletedBy: Uuid | null }
 
@@ -13,20 +16,83 @@ const uploaderOfVisible = fact<Deletable>(
   (a, row) => row.deletedAt === null && a.userId === row.uploaderId,
 )
 
-/** A media item is shared with the whole organization; only the uploader has access to an unfinished upload. */
+/** What decides on a media item. */
+export const MEDIA = kind<Deletable & DeletionSeen>('media')
+/** Of one that is not deleted. */
+export const VISIBLE = { deletedAt: null, deletedBy: null, purgingAt: null, isPastRestore: false }
+
+const unlessDeleted: State<{ deletedAt: Date | null }> = ({ deletedAt }) => (deletedAt === null ? undefined : 'gone')
+const deleting: State<DeletionSeen> = (row) => {
+  const move = DELETE_MOVES[deletionStateOf(row)]
+  if (move === 'not-found') return 'gone'
+  return move === 'nothing' ? 'done' : undefined
+}
+const restoring: State<DeletionSeen> = (row) => {
+  const move = RESTORE_MOVES[deletionStateOf(row)]
+  if (move === 'refuse') return { code: 'RESTORE_WINDOW_EXPIRED', message: 'It is too late to restore this media item' }
+  return move === 'nothing' ? 'done' : undefined
+}
+
+/** A media item is shared with the whole organization. */
 export const mediaActions = {
-  'media.upload': onOrganization('upload a media item', member),
-  'media.list': onOrganization('list the media items of an organization', member),
-  'media.read': on('media', 'see a media item and its metadata', member),
+  upload: onOrganization('media.upload', 'upload a media item', member),
+  list: onOrganization('media.list', 'list the media items of an organization', member),
+  read: on(MEDIA, 'media.read', 'see a media item and its metadata', member, unlessDeleted),
   // Concerns the metadata: every member can fetch the original as the camera wrote it, and OpenAPI says so.
-  'media.read_location': on('media', 'see where a media item was taken', anyOf(uploader, organizationAdmin)),
-  'media.delete': on('media', 'delete a media item', anyOf(uploader, organizationAdmin)),
+  readLocation: on(
+    MEDIA,
+    'media.read_location',
+    'see where a media item was taken',
+    anyOf(uploader, organizationAdmin),
+    unlessDeleted,
+  ),
+  delete: on(MEDIA, 'media.delete', 'delete a media item', anyOf(uploader, organizationAdmin), deleting),
   // Not the uploader as such: an uploader must not undo what an administrator removed.
-  'media.restore': on('media', 'restore a deleted media item', anyOf(deleter, organizationAdmin, uploaderOfVisible)),
-  'media.list_trash': onOrganization('list the deleted media items that one has uploaded or deleted', member),
-  'media.list_all_trash': onOrganization('list all deleted media items of an organization', organizationAdmin),
-  'upload.read': on('upload', 'see which chunks of an upload have arrived', uploader),
-  'upload.send': on('upload', 'send chunks of an upload', uploader),
-  'upload.merge': on('upload', 'make a media item from an upload', uploader),
-  'upload.abort': on('upload', 'abort an upload', uploader),
+  restore: on(
+    MEDIA,
+    'media.restore',
+    'restore a deleted media item',
+    anyOf(deleter, organizationAdmin, uploaderOfVisible),
+    restoring,
+  ),
+  listTrash: onOrganization(
+    'media.list_trash',
+    'list the deleted media items that one has uploaded or deleted',
+    member,
+  ),
+  listAllTrash: onOrganization(
+    'media.list_all_trash',
+    'list all deleted media items of an organization',
+    organizationAdmin,
+  ),
+} as const
+
+type Session = Pick<MergeFacts, 'state' | 'pastExpiry'>
+/** What decides on an upload. */
+export const UPLOAD = kind<{ uploaderId: Uuid } & MergeFacts>('upload')
+
+const sending: State<Session> = whileOpen
+const aborting: State<Session> = (upload) => {
+  if (upload.state === 'merging' || upload.state === 'completed') return refusalOf(upload)
+  return upload.state === 'open' ? undefined : 'done'
+}
+const merging: State<MergeFacts> = (facts) => {
+  switch (mergeMove(facts)) {
+    case 'answer':
+      return 'done'
+    case 'refuse-expired':
+      return ENDED
+    case 'refuse-incomplete':
+      return { code: 'UPLOAD_INCOMPLETE', message: 'Some chunks have not arrived' }
+    default:
+      return undefined
+  }
+}
+
+/** Only the uploader has access to an unfinished upload. */
+export const uploadActions = {
+  read: on(UPLOAD, 'upload.read', 'see which chunks of an upload have arrived', uploader),
+  send: on(UPLOAD, 'upload.send', 'send chunks of an upload', uploader, sending),
+  merge: on(UPLOAD, 'upload.merge', 'make a media item from an upload', uploader, merging),
+  abort: on(UPLOAD, 'upload.abort', 'abort an upload', uploader, aborting),
 } as const

@@ -4,7 +4,7 @@ import type { Tx } from '../../db/db.ts'
 import { afterCursor, microseconds } from '../../db/keyset.ts'
 import { prepared } from '../../db/prepared.ts'
 import { type MediaRow, media, mediaMonthChanges, mediaMonths, objectIntents } from '../../db/schema/media.ts'
-import type { CursorPosition } from '../../http/cursor.ts'
+import type { CursorPosition } from '../../requests/cursor.ts'
 import type { MediaSort } from './sorts.ts'
 
 const org = sql.placeholder('org')

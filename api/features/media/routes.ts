@@ -1,11 +1,13 @@
 import * as z from 'zod'
 import type { ApiDeps } from '../../deps.ts'
-import { found, inOrganization } from '../../http/in-organization.ts'
+import { inOrganization } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
-import { listOf, pageQuery, pathId } from '../../http/schemas.ts'
+import { found } from '../../requests/found.ts'
+import { listOf, pageQuery, pathId } from '../../requests/schemas.ts'
 import { deletionRoutes } from './deletion/deletion-routes.ts'
 import { deliveryRoutes } from './delivery/delivery-routes.ts'
 import { Media, MediaMetadata, MediaMonths, MediaOrder, MimeFilter } from './media.ts'
+import { mediaActions } from './policy.ts'
 import { toMedia, toMetadata } from './present.ts'
 import { findListed, findMedia, listMedia, listMonths } from './queries.ts'
 import { uploadRoutes } from './uploads/upload-routes.ts'
@@ -28,7 +30,7 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       summary: 'List the media items of an organization, newest first',
       description:
         'Every member sees every media item: an upload is shared with the whole organization. A Live Photo appears once, as its image.',
-      action: 'media.list',
+      action: mediaActions.list,
       params: InOrg,
       query: pageQuery({ default: 20, max: 100 }).extend({ sort: MediaOrder, mime_type: MimeFilter.optional() }),
       response: listOf('media', Media),
@@ -50,7 +52,7 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       summary: 'Count the media items of each month, newest month first',
       description:
         'The months of `captured_at`, in UTC, with what `GET /api/media/{org_id}?sort=captured_at` lists. Months without media items are left out.',
-      action: 'media.list',
+      action: mediaActions.list,
       params: InOrg,
       response: MediaMonths,
       handle: async ({ tx, orgId }) => ({ months: await listMonths(tx, orgId) }),
@@ -63,7 +65,7 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       summary: 'Show one media item',
       description:
         'For all members of the organization. While `upload_status` is `processing`, show a placeholder or the original; a video is often playable long before it is `completed`.',
-      action: 'media.read',
+      action: mediaActions.read,
       params: OneMedia,
       response: Media,
       oneRoundTrip: true,
@@ -76,7 +78,7 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       operationId: 'getMediaMetadata',
       tags,
       summary: 'Show the metadata of a file and the state of its conversion',
-      action: 'media.read',
+      action: mediaActions.read,
       description:
         'Dimensions, duration, camera and location from the file, null where it does not contain them; the state of the conversion and the playable renditions.',
       params: OneMedia,
@@ -84,7 +86,7 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       oneRoundTrip: true,
       async handle({ tx, orgId, params, permit, can }) {
         const row = permit(found(await findMedia(tx, orgId, params.media_id)))
-        return toMetadata(row, can('media.read_location', row))
+        return toMetadata(row, can(mediaActions.readLocation, row))
       },
     }),
     ...deletionRoutes(deps),

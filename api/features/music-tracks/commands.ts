@@ -7,7 +7,7 @@ import type { ObjectStore } from '../../../lib/runtime/object-store/object-store
 import { type AuditDetails, insertAudit } from '../../audit/queries.ts'
 import type { Database, Tx } from '../../db/db.ts'
 import type { MusicTrackRow } from '../../db/schema/highlights.ts'
-import { tidyText } from '../../http/text.ts'
+import { tidyText } from '../../requests/text.ts'
 import { probeAudio } from './probe.ts'
 import { findTrack, insertTrack, markRetired } from './queries.ts'
 
@@ -15,7 +15,7 @@ export interface NewTrack {
   /** Path of the audio file. */
   file: string
   title: string
-  licence: string
+  license: string
   attribution: string
 }
 
@@ -28,7 +28,7 @@ const LARGEST_BYTES = 200 * 1024 ** 2
 export async function addTrack(db: Database, store: ObjectStore, given: NewTrack): Promise<MusicTrackRow> {
   const texts = {
     title: asText(given.title, 'title', 200),
-    licence: asText(given.licence, 'licence', 200),
+    license: asText(given.license, 'license', 200),
     attribution: asText(given.attribution, 'attribution', 500),
   }
   const fileSizeBytes = await sizeOf(given.file)

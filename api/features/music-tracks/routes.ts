@@ -2,6 +2,7 @@ import { formatId } from '../../../lib/contract/ids.ts'
 import { trackKey } from '../../../lib/contract/object-keys.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { type Route, route } from '../../http/route.ts'
+import { musicTrackActions } from './policy.ts'
 import { listTracks } from './queries.ts'
 import { MusicTracks } from './track.ts'
 
@@ -12,7 +13,7 @@ const example: MusicTracks = {
       music_track_id: formatId('track', EXAMPLE_ID),
       title: 'Evening by the lake',
       duration_sec: 94.5,
-      licence: 'CC BY 4.0',
+      license: 'CC BY 4.0',
       attribution: 'Evening by the lake, by Ann Example',
       preview_url: `https://api.example.org/v1/d/a.t2x1c0.1qbzz4YvT0iQm3o9Wc2r6A/tracks/${EXAMPLE_ID}/audio`,
     },
@@ -29,8 +30,8 @@ export const musicTrackRoutes = ({ db, links }: ApiDeps): Route[] => [
     tags: ['Highlights'],
     summary: 'List the music tracks for highlights, by title',
     description:
-      'For every user. Show licence and attribution with each track. A track that an administrator has retired is not listed; highlights that use it stay as they are.',
-    action: 'music_track.list',
+      'For every user. Show license and attribution with each track. A track that an administrator has retired is not listed; highlights that use it stay as they are.',
+    action: musicTrackActions.list,
     status: 200,
     response: MusicTracks,
     examples: { response: example },
@@ -40,7 +41,7 @@ export const musicTrackRoutes = ({ db, links }: ApiDeps): Route[] => [
         music_track_id: formatId('track', row.id),
         title: row.title,
         duration_sec: row.durationSec,
-        licence: row.licence,
+        license: row.license,
         attribution: row.attribution,
         preview_url: links.url(trackKey(row.id)),
       }))

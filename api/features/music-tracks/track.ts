@@ -1,12 +1,12 @@
 import * as z from 'zod'
-import { outputId } from '../../http/schemas.ts'
+import { outputId } from '../../requests/schemas.ts'
 
 const MusicTrack = z
   .object({
     music_track_id: outputId('track'),
     title: z.string(),
     duration_sec: z.number().min(0).max(86_400),
-    licence: z.string(),
+    license: z.string(),
     attribution: z.string().meta({ description: 'To be shown wherever the track can be heard' }),
     preview_url: z.string(),
   })

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import * as z from 'zod'
 import { formatId, type IdKind, parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
+import { ROLES, type Role } from '../../../lib/contract/roles.ts'
 import { loadConfig } from '../../../lib/runtime/config.ts'
 import { openLog } from '../../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
@@ -13,7 +14,6 @@ import { countFailedFor, countFailures } from '../media/queries.ts'
 import { addTrack, retireTrack } from '../music-tracks/commands.ts'
 import { listTracks } from '../music-tracks/queries.ts'
 import { addMember, changeRole, createOrganization } from './commands.ts'
-import { ROLES, type Role } from './roles.ts'
 
 /** The extension differs in the image, which has compiled files. */
 const PROGRAM = `api/cli${extname(import.meta.filename)}`
@@ -28,7 +28,7 @@ const HELP = `Usage: node ${PROGRAM} COMMAND
                                          repeat all conversions that failed for a reason, e.g. StoreUnavailable or
                                          INTERNAL; or only count them
   media failures                         count the failed conversions by reason
-  track add FILE --title TITLE --licence LICENCE --attribution ATTRIBUTION
+  track add FILE --title TITLE --license LICENSE --attribution ATTRIBUTION
                                          offer an audio file as music for highlights; users are shown all three texts
   track list                             list the music tracks, with those that are retired
   track retire TRACK                     hide a track from new highlights; those that use it stay as they are
@@ -60,7 +60,7 @@ interface Options {
   role?: string | undefined
   reason?: string | undefined
   title?: string | undefined
-  licence?: string | undefined
+  license?: string | undefined
   attribution?: string | undefined
   'dry-run'?: boolean | undefined
 }
@@ -111,12 +111,12 @@ const COMMANDS: Record<string, Command> = {
   },
   'track add': {
     args: ['FILE'],
-    options: ['title', 'licence', 'attribution'],
-    async run({ db, store }, [file = ''], { title, licence, attribution }) {
-      if (title === undefined || licence === undefined || attribution === undefined) {
-        throw new UsageError('track add needs --title, --licence and --attribution')
+    options: ['title', 'license', 'attribution'],
+    async run({ db, store }, [file = ''], { title, license, attribution }) {
+      if (title === undefined || license === undefined || attribution === undefined) {
+        throw new UsageError('track add needs --title, --license and --attribution')
       }
-      return shownTrack(await addTrack(db, await store(), { file, title, licence, attribution }))
+      return shownTrack(await addTrack(db, await store(), { file, title, license, attribution }))
     },
   },
   'track list': {
@@ -135,7 +135,7 @@ const COMMANDS: Record<string, Command> = {
 const shownTrack = (row: Awaited<ReturnType<typeof addTrack>>) => ({
   music_track_id: formatId('track', row.id),
   title: row.title,
-  licence: row.licence,
+  license: row.license,
   attribution: row.attribution,
   duration_sec: row.durationSec,
   mime_type: row.mimeType,
@@ -168,7 +168,7 @@ function understand(argv: readonly string[]) {
       role: { type: 'string' },
       reason: { type: 'string' },
       title: { type: 'string' },
-      licence: { type: 'string' },
+      license: { type: 'string' },
       attribution: { type: 'string' },
       'dry-run': { type: 'boolean' },
       help: { type: 'boolean', short: 'h' },

@@ -1,7 +1,7 @@
 import * as z from 'zod'
-import { listOf, outputDate, outputUuid, totalCount } from '../../http/schemas.ts'
+import { ROLES } from '../../../lib/contract/roles.ts'
+import { listOf, outputDate, outputUuid, totalCount } from '../../requests/schemas.ts'
 import type { ListedMember } from './queries.ts'
-import { ROLES } from './roles.ts'
 
 export const RoleName = z.enum(ROLES).meta({ id: 'Role', description: 'Of a member in an organization' })
 

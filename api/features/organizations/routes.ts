@@ -1,11 +1,13 @@
 import * as z from 'zod'
 import type { ApiDeps } from '../../deps.ts'
-import { found, inOrganization } from '../../http/in-organization.ts'
-import type { PageWanted } from '../../http/page.ts'
+import { inOrganization } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
-import { pageQuery, pathId, pathUser, text, wholeNumber } from '../../http/schemas.ts'
+import { found } from '../../requests/found.ts'
+import type { PageWanted } from '../../requests/page.ts'
+import { pageQuery, pathId, pathUser, text, wholeNumber } from '../../requests/schemas.ts'
 import { changeMember, removeMember } from './commands.ts'
 import { Member, MemberList, RoleName, toMember } from './member.ts'
+import { memberActions } from './policy.ts'
 import { countMembers, findOrganizationName, listMembers, searchMembers } from './queries.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
@@ -31,7 +33,7 @@ export function organizationRoutes(deps: ApiDeps): Route[] {
       summary: 'List the members of an organization, the latest to join first',
       description:
         'For members only. Ids are bare UUIDs, which every operation accepts. With filters, `total_count` counts what matches them.',
-      action: 'member.list',
+      action: memberActions.list,
       params: InOrg,
       query: pageQuery({ default: 100, max: 500 }).extend({
         query: text(1, 100).optional().meta({
@@ -79,7 +81,7 @@ export function organizationRoutes(deps: ApiDeps): Route[] {
       summary: 'Change the role of a member',
       description:
         'An addition to the interface specification. Owners and administrators change roles, also their own; an administrator cannot change an owner, or make one. It takes effect with the next request of the member. An organization always has an owner: without another one, changing the role of the owner is a `CONFLICT`.',
-      action: 'member.change_role',
+      action: memberActions.changeRole,
       problems: ['CONFLICT'],
       params: OneMember,
       body: z.object({ role: RoleName }),
@@ -99,7 +101,7 @@ export function organizationRoutes(deps: ApiDeps): Route[] {
       summary: 'Remove a member, or leave',
       description:
         'An addition to the interface specification. Every member leaves with `me` or their own id; owners and administrators remove others, but an administrator no owner. The membership ends with the next request of the user, and so does what they take part in; what they have uploaded stays. Removing a member revokes the pending invitations to them, by user id or by the verified e-mail address of their account; leaving does not. The last owner cannot leave: `CONFLICT`.',
-      action: 'member.remove',
+      action: memberActions.remove,
       problems: ['CONFLICT'],
       params: OneMember,
       status: 204,

@@ -2,10 +2,14 @@ import { signedIn } from '../../permissions/facts.ts'
 import { onCaller } from '../../permissions/rule.ts'
 
 export const userActions = {
-  'user.read_self': onCaller('see their own account', signedIn),
+  readSelf: onCaller('user.read_self', 'see their own account', signedIn),
   // A user who shares no organization with the caller does not exist for them.
-  'user.read_connections': onCaller('see through which organizations they are connected with a user', signedIn),
-  'user.list_connected': onCaller('list all users that they are connected with', signedIn),
+  readConnections: onCaller(
+    'user.read_connections',
+    'see through which organizations they are connected with a user',
+    signedIn,
+  ),
+  listConnected: onCaller('user.list_connected', 'list all users that they are connected with', signedIn),
 } as const
 
 /** The usage of one user in all organizations together. */

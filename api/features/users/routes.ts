@@ -2,8 +2,9 @@ import * as z from 'zod'
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { type Route, route } from '../../http/route.ts'
-import { pageQuery, pathUser } from '../../http/schemas.ts'
+import { pageQuery, pathUser } from '../../requests/schemas.ts'
 import { listConnected, quotasOf, showConnections, showMe } from './commands.ts'
+import { userActions } from './policy.ts'
 import { ConnectedMembers, Connection, Me } from './user.ts'
 
 const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
@@ -37,7 +38,7 @@ export const userRoutes = ({ db, cursors, config }: ApiDeps): Route[] => [
     summary: 'Show the caller’s own account',
     description:
       'An app calls this first. The answer shows the signed-in user, their organizations with the role in each, and how much of their storage is used. The list is empty for a user who belongs to no organization yet.',
-    action: 'user.read_self',
+    action: userActions.readSelf,
     problems: ['NOT_FOUND'],
     status: 200,
     response: Me,
@@ -52,7 +53,7 @@ export const userRoutes = ({ db, cursors, config }: ApiDeps): Route[] => [
     summary: 'List all users with whom the caller shares an organization',
     description:
       'Each user once, with all organizations that they share with the caller, in order of `user_id`. Ids are bare UUIDs, which every operation accepts.',
-    action: 'user.list_connected',
+    action: userActions.listConnected,
     query: pageQuery({ default: 100, max: 500 }),
     status: 200,
     response: ConnectedMembers,
@@ -67,7 +68,7 @@ export const userRoutes = ({ db, cursors, config }: ApiDeps): Route[] => [
     summary: 'Show the organizations that connect the caller with a user',
     description:
       'Only organizations that have both as members. A user without a common organization is `NOT_FOUND`, as an unknown one. For `me`, all organizations of the caller. Ids are bare UUIDs, which every operation accepts.',
-    action: 'user.read_connections',
+    action: userActions.readConnections,
     params: z.object({ user_id: pathUser() }),
     status: 200,
     response: Connection,

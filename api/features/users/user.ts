@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { listOf, outputId, outputTime, outputUuid, totalCount } from '../../http/schemas.ts'
+import { listOf, outputId, outputTime, outputUuid, totalCount } from '../../requests/schemas.ts'
 import { RoleName } from '../organizations/member.ts'
 
 /** An organization as one of its members sees it in their own account. */

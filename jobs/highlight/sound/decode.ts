@@ -19,7 +19,6 @@ export interface DecodeRun {
   count: number
   /** Takes raw 32-bit floats. */
   out: string
-  threads: number
   signal: AbortSignal
   /** The error that blames the file. */
   refusal: (cause: Error) => PermanentError
@@ -45,7 +44,6 @@ export async function decode({
   startSec,
   count,
   out,
-  threads,
   signal,
   refusal,
 }: DecodeRun): Promise<Loudness> {
@@ -66,7 +64,7 @@ export async function decode({
   try {
     await runFfmpeg({
       args: [
-        ...guardedInput(kind, path, ['-threads', String(threads), ...seek, '-t', seconds.toFixed(6)]),
+        ...guardedInput(kind, path, ['-threads', '1', ...seek, '-t', seconds.toFixed(6)]),
         ...['-map', stream, '-vn', '-sn', '-dn', '-filter_threads', '1', '-af', filters.join(',')],
         ...['-c:a', 'pcm_f32le', '-f', 'f32le', out],
       ],

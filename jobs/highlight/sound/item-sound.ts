@@ -33,7 +33,6 @@ export interface ItemSound {
 export interface RenderTools {
   /** An existing folder for working files; they are removed. */
   scratch: string
-  threads: number
   signal: AbortSignal
 }
 
@@ -46,7 +45,7 @@ const SILENCE_LUFS = -120
  */
 export async function renderItemSound(
   item: SoundSource,
-  { out, scratch, threads, signal }: RenderTools & { out: string },
+  { out, scratch, signal }: RenderTools & { out: string },
 ): Promise<ItemSound> {
   const { path, stream, startSec, frames } = item
   if (path === null || stream === null) return silence(frames)
@@ -60,7 +59,6 @@ export async function renderItemSound(
       startSec,
       count,
       out: raw,
-      threads,
       signal,
       refusal: (cause) => badInput('CorruptInput', 'The sound of the video cannot be decoded', { cause }),
     })

@@ -36,7 +36,7 @@ const SEAM = RATE / 100
 export async function openMusic(
   { path, name }: MusicSource,
   count: number,
-  { scratch, threads, signal }: RenderTools,
+  { scratch, signal }: RenderTools,
 ): Promise<Music> {
   const raw = join(scratch, 'music.f32')
   const refuse = (cause?: Error) => badInput('MusicFailed', `The music “${name}” cannot be decoded`, { cause })
@@ -47,7 +47,6 @@ export async function openMusic(
     startSec: 0,
     count,
     out: raw,
-    threads,
     signal,
     refusal: refuse,
   })

@@ -38,12 +38,12 @@ export async function renderSound(film: SoundOfFilm): Promise<FilmLevels & { ite
   return { film: await measure(film.out, film), musicGainDb, items }
 }
 
-async function measure(path: string, { scratch, threads, signal }: RenderTools): Promise<FilmLevels['film']> {
+async function measure(path: string, { scratch, signal }: RenderTools): Promise<FilmLevels['film']> {
   const report = join(scratch, 'film.loudness')
   try {
     await runFfmpeg({
       args: [
-        ...guardedInput('music', path, ['-threads', String(threads)]),
+        ...guardedInput('music', path, ['-threads', '1']),
         ...['-filter_threads', '1', '-af', measuring(report), '-f', 'null', '-'],
       ],
       signal,

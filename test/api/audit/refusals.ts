@@ -6,7 +6,7 @@ import { quietLog } from '../../support/quiet-log.ts'
 
 const { db, admin } = await testDatabase(t)
 const log = quietLog()
-const context = { requestId: 'req_1', ip: '192.0.2.1', userAgent: null }
+const context = { requestId: 'req_1', clientRequestId: null, ip: '192.0.2.1', userAgent: null }
 const refusal = (orgId = newUuid()) => ({
   orgId,
   actorId: newUuid(),

@@ -4,6 +4,7 @@ import t from 'tap'
 import * as z from 'zod'
 import { authenticator } from '../../../api/auth/authenticate.ts'
 import { openAuth } from '../../../api/auth/open-auth.ts'
+import { sessionActions } from '../../../api/auth/policy.ts'
 import { endSignIns } from '../../../api/auth/queries.ts'
 import { userIdOf } from '../../../api/auth/verify-token.ts'
 import type { ApiConfig } from '../../../api/config.ts'
@@ -32,7 +33,7 @@ const whoami = route({
   method: 'get',
   path: '/whoami',
   operationId: 'whoami',
-  action: 'session.end_all',
+  action: sessionActions.endAll,
   tags: ['Test'],
   summary: 'For tests',
   status: 200,

@@ -5,6 +5,7 @@ import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import * as z from 'zod'
+import { sessionActions } from '../../../api/auth/policy.ts'
 import { type Route, rawRoute, route } from '../../../api/http/route.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -15,7 +16,7 @@ const common = {
   summary: 'For tests',
   operationId: 'test',
   status: 200 as const,
-  action: 'session.end_all' as const,
+  action: sessionActions.endAll,
 }
 const Read = z.object({
   filename: z.string(),

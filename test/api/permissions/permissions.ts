@@ -2,12 +2,16 @@ import { sql } from 'drizzle-orm'
 import t from 'tap'
 import * as z from 'zod'
 import { openRefusals } from '../../../api/audit/refusals.ts'
+import { sessionActions } from '../../../api/auth/policy.ts'
 import { organizationOf } from '../../../api/db/organization-of.ts'
+import { mediaActions, uploadActions } from '../../../api/features/media/policy.ts'
 import { findMedia } from '../../../api/features/media/queries.ts'
-import { cursors } from '../../../api/http/cursor.ts'
-import { found, inOrganization, WithStatus } from '../../../api/http/in-organization.ts'
+import { inOrganization } from '../../../api/http/in-organization.ts'
 import { route } from '../../../api/http/route.ts'
-import { pathId } from '../../../api/http/schemas.ts'
+import { cursors } from '../../../api/requests/cursor.ts'
+import { found } from '../../../api/requests/found.ts'
+import { WithStatus } from '../../../api/requests/request.ts'
+import { pathId } from '../../../api/requests/schemas.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
@@ -199,7 +203,7 @@ t.test('guard_tenant guards a new table', async (t) => {
 })
 
 const refusals = openRefusals({ db, log: quietLog() })
-const kit = inOrganization({ db, refusals, cursors: cursors('secret', systemClock) })
+const kit = inOrganization({ db, refusals, cursors: cursors('secret', systemClock), actionsOn: () => [] })
 const common = { tags: ['Test'], summary: 'For tests' }
 const One = z.object({ org_id: pathId('organization'), media_id: pathId('media') })
 const Shown = z.object({ id: z.string() })
@@ -212,7 +216,7 @@ const server = await serveRoutes(
       method: 'get',
       path: '/forgetful/{org_id}/{media_id}',
       operationId: 'forgetful',
-      action: 'media.read',
+      action: mediaActions.read,
       params: One,
       response: Shown,
       handle: async ({ tx, orgId: org, params }) => ({ id: found(await findMedia(tx, org, params.media_id)).id }),
@@ -222,7 +226,7 @@ const server = await serveRoutes(
       method: 'get',
       path: '/slow/{org_id}/{media_id}',
       operationId: 'slow',
-      action: 'media.read',
+      action: mediaActions.read,
       params: One,
       response: Shown,
       // Several queries, one after the other: membership must be known before the first decision.
@@ -237,7 +241,7 @@ const server = await serveRoutes(
       method: 'post',
       path: '/written/{org_id}/{media_id}',
       operationId: 'written',
-      action: 'upload.abort',
+      action: uploadActions.abort,
       isOpen: true,
       problems: ['FORBIDDEN'],
       params: One,
@@ -255,7 +259,7 @@ const server = await serveRoutes(
       method: 'put',
       path: '/by-row',
       operationId: 'byRow',
-      action: 'media.list',
+      action: mediaActions.list,
       problems: ['NOT_FOUND'],
       params: z.object({}),
       body: z.object({ media_id: z.string() }),
@@ -269,7 +273,7 @@ const server = await serveRoutes(
       method: 'get',
       path: '/undeclared',
       operationId: 'undeclared',
-      action: 'session.end_all',
+      action: sessionActions.endAll,
       status: 204,
       async handle() {
         throw new Problem('CONFLICT', 'not in the document')

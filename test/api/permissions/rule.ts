@@ -1,5 +1,7 @@
 import t from 'tap'
-import { ACTIONS, type Action, ruleOf } from '../../../api/permissions/actions.ts'
+import { sessionActions } from '../../../api/auth/policy.ts'
+import { CATALOG } from '../../../api/catalog.ts'
+import { mediaActions } from '../../../api/features/media/policy.ts'
 import {
   allOf,
   anyOf,
@@ -7,6 +9,8 @@ import {
   explain,
   fact,
   factsOf,
+  isOnRow,
+  kind,
   on,
   onOrganization,
   saysOf,
@@ -39,7 +43,7 @@ const ROLES = ['owner', 'admin', 'member', null] as const
  * Roles, `platform` for ROLE_ADMIN, `uploader` for the uploader, owner, author, creator or inviter of the row while a member, and `guest`
  * for the invitee of the row, member or not.
  */
-const TABLE: Record<Action, readonly (string | null)[]> = {
+const TABLE: Record<string, readonly (string | null)[]> = {
   'session.end_all': ['owner', 'admin', 'member', null],
   'user.read_self': ['owner', 'admin', 'member', null],
   'user.read_connections': ['owner', 'admin', 'member', null],
@@ -96,17 +100,22 @@ const TABLE: Record<Action, readonly (string | null)[]> = {
   'upload.abort': ['uploader'],
 }
 
-for (const action of Object.keys(ACTIONS) as Action[]) {
-  t.test(`${action} is allowed for those of the table and for no one else`, async (t) => {
+t.test('the table has every action once', async (t) => {
+  t.strictSame(CATALOG.actions.map(({ name }) => name).sort(), Object.keys(TABLE).sort())
+})
+
+for (const action of CATALOG.actions) {
+  const allowedFor = TABLE[action.name] ?? []
+  t.test(`${action.name} is allowed for those of the table and for no one else`, async (t) => {
     for (const role of ROLES) {
       for (const platformAdmin of [false, true]) {
         for (const row of [mine, theirs]) {
           const allowed =
-            TABLE[action].includes(role) ||
-            (platformAdmin && TABLE[action].includes('platform')) ||
-            (role !== null && row === mine && TABLE[action].includes('uploader')) ||
-            (row === mine && TABLE[action].includes('guest'))
-          const reason = decide(ruleOf(action), { userId: me, role, platformAdmin }, row as never)
+            allowedFor.includes(role) ||
+            (platformAdmin && allowedFor.includes('platform')) ||
+            (role !== null && row === mine && allowedFor.includes('uploader')) ||
+            (row === mine && allowedFor.includes('guest'))
+          const reason = decide(action, { userId: me, role, platformAdmin }, row as never)
           t.equal(reason === 'allowed', allowed, `${role} ${platformAdmin} ${row.uploaderId}`)
         }
       }
@@ -118,6 +127,11 @@ const yes = fact('yes', 'those who say yes', () => true)
 const no = fact('no', 'those who say no', () => false)
 const asking = { userId: me, role: 'member' as const, platformAdmin: false }
 
+t.test('the rows of every kind of resource can be found', async (t) => {
+  const kinds = new Set(CATALOG.actions.filter(isOnRow).map(({ on }) => on))
+  t.strictSame(Object.keys(CATALOG.rows).sort(), [...kinds].sort())
+})
+
 t.test('facts are joined by or and by and', async (t) => {
   const cases = [
     [anyOf(yes, no), true],
@@ -127,7 +141,7 @@ t.test('facts are joined by or and by and', async (t) => {
     [anyOf(allOf(yes, no), no), false],
   ] as const
   for (const [rule, allowed] of cases) {
-    t.equal(decide(onOrganization('x', rule), asking, undefined) === 'allowed', allowed, saysOf(rule))
+    t.equal(decide(onOrganization('x.y', 'x', rule), asking, undefined) === 'allowed', allowed, saysOf(rule))
   }
 })
 
@@ -143,12 +157,13 @@ t.test('a rule says in words for whom it is', async (t) => {
 
 t.test('without membership nothing is allowed in an organization, whatever the rule', async (t) => {
   const stranger = { userId: me, role: null, platformAdmin: true }
-  t.equal(decide(onOrganization('x', yes), stranger, undefined), 'not_a_member')
-  t.equal(decide(on('media', 'x', yes), stranger, mine), 'not_a_member')
+  t.equal(decide(onOrganization('x.y', 'x', yes), stranger, undefined), 'not_a_member')
+  const onRow = on(kind<object>('media'), 'x.y', 'x', yes)
+  t.equal(decide(onRow, stranger, mine), 'not_a_member')
 })
 
 t.test('an explanation names what it looked at, and the row that is not there', async (t) => {
-  const rule = ruleOf('media.read_location')
+  const rule = mediaActions.readLocation
   t.strictSame(explain(rule, asking, theirs), {
     reason: 'rule_not_met',
     facts: { role: 'member', uploader: false, organization_admin: false },
@@ -159,7 +174,7 @@ t.test('an explanation names what it looked at, and the row that is not there', 
   })
   t.strictSame(explain(rule, asking, undefined), { reason: 'no_such_resource', facts: { role: 'member' } })
   t.strictSame(explain(rule, { ...asking, role: null }, undefined), { reason: 'not_a_member', facts: { role: null } })
-  t.strictSame(explain(ruleOf('session.end_all'), asking, undefined), {
+  t.strictSame(explain(sessionActions.endAll, asking, undefined), {
     reason: 'allowed',
     facts: { role: 'member', signed_in: true },
   })

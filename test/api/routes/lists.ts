@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import { cursors } from '../../../api/http/cursor.ts'
 import type { Route } from '../../../api/http/route.ts'
+import { cursors } from '../../../api/requests/cursor.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
 import { type Answer, startTestApi, uuidOf } from '../../support/api.ts'
 import { listed, listSeedOf, seedOf, send, sendTo, sidesOf } from '../../support/route-table.ts'

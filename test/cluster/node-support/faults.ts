@@ -24,7 +24,7 @@ export function storeFaults(address: string): Record<string, string> {
  * and Job are those of production.
  */
 export async function failPrograms(owner: Owner, { name, kubectl, apply }: Namespace): Promise<void> {
-  const told = { 'bad-spec': { JOB_SPEC: '{}' }, 'bad-config': { THREADS: '0' } }
+  const told = { 'bad-spec': { JOB_SPEC: '{}' }, 'bad-config': { CORES: 'none' } }
   const value = loading(`
     const id = JSON.parse(process.env.JOB_SPEC).inputs[0].id
     Object.assign(process.env, ${JSON.stringify(told)}[id])

@@ -195,7 +195,7 @@ t.test('photos, a portrait video and music become a highlight that plays, and ku
   await ffmpeg([...tone, '-c:a', 'aac', tune])
   const said: string[] = []
   const terminal = { out: (text: string) => void said.push(text), err: (text: string) => void said.push(text) }
-  const texts = ['--title', 'A tone', '--licence', 'CC0-1.0', '--attribution', 'Keepsake']
+  const texts = ['--title', 'A tone', '--license', 'CC0-1.0', '--attribution', 'Keepsake']
   const env = { DATABASE_URL: services.databaseUrl, ...storeEnvironment(services.s3) }
   t.equal(await runCommandLine(['track', 'add', tune, ...texts], terminal, env), 0, said.join(''))
   const { music_track_id } = JSON.parse(said.join('')) as { music_track_id: string }

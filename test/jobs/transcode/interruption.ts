@@ -124,13 +124,13 @@ async function modified(bench: Bench): Promise<[string, number][]> {
 
 t.test('two pods for one job do not disturb each other', async (t) => {
   const bench = await transcodeBench(t)
-  const source = await clip('ntsc')
+  const source = await clip('early')
   const input = await bench.inputOf(source)
   const both = await Promise.all([bench.run([input]), bench.run([input])])
   for (const { exit, output } of both) t.equal(exit, 0, 'exits with 0', { output })
   // x264 with several threads under a rate limit does not write the same bytes twice, so segments of both may stand side
   // by side. At such a seam the packet counters of MPEG-TS jump, which demuxers mention; every frame must be there.
-  const published = await framesOf(join(await bench.checkout(), '360p.m3u8'))
+  const published = await framesOf(join(await bench.checkout(), '240p.m3u8'))
   t.ok(published > 0, 'there are frames')
   t.equal(published, await framesOf(source))
 })

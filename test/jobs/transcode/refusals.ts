@@ -56,13 +56,13 @@ t.test('a setting that makes no sense does not condemn the upload', async (t) =>
   const input = await bench.inputOf(await clip('tiny'))
   for (const [name, value] of [
     ['STORE_KIND', 'tape'],
-    ['THREADS', '0'],
+    ['CORES', 'none'],
   ] as const) {
     const { exit, result } = await bench.run([input], {}, { [name]: value })
     t.match({ exit, result }, { exit: 20, result: { ok: false, reason: 'BadConfiguration' } })
     t.match(result?.message, new RegExp(`^Bad configuration:\\n  ${name}: `))
   }
-  const { exit } = await bench.run([], {}, { JOB_SPEC: '{"inputs":[]}', THREADS: '0' })
+  const { exit } = await bench.run([], {}, { JOB_SPEC: '{"inputs":[]}', CORES: 'none' })
   t.equal(exit, 10, 'nothing helps that specification')
 })
 

@@ -5,7 +5,7 @@ import t from 'tap'
 import { PODS } from '../../../lib/runtime/kube/cluster.ts'
 import { resolveFromRepository } from '../../../local/cluster/command.ts'
 import { expand, rewritePath } from '../../../local/cluster/environment.ts'
-import { bytesOf } from '../../../local/cluster/memory-limit.ts'
+import { numberOf } from '../../../local/cluster/memory-limit.ts'
 import type { Pod } from '../../../local/cluster/types.ts'
 import { waitForExit } from '../../../local/process-table.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -22,6 +22,10 @@ t.test('a container gets what its pod says and nothing of this process', async (
     extraEnv: { EXTRA: 'extra', SHADOWED: 'extra' },
   })
   const field = (name: string, fieldPath: string) => ({ name, valueFrom: { fieldRef: { fieldPath } } })
+  const resource = (name: string, resource: string, divisor?: string) => ({
+    name,
+    valueFrom: { resourceFieldRef: { resource, ...(divisor && { divisor }) } },
+  })
   const env = [
     { name: 'PLAIN', value: 'text' },
     { name: 'COMPOSED', value: '$(PLAIN)-$(STORE_KEY)-$(ABSENT)-$$(PLAIN)' },
@@ -29,6 +33,9 @@ t.test('a container gets what its pod says and nothing of this process', async (
     { name: 'INNER', value: '/work/inner/file' },
     { name: 'OUTER', value: '/workshop' },
     { name: 'KEYED', valueFrom: { secretKeyRef: { name: 'store', key: 'STORE_KEY' } } },
+    resource('CORES', 'requests.cpu'),
+    resource('MEMORY_MIB', 'limits.memory', '1Mi'),
+    resource('NO_LIMIT', 'limits.cpu'),
     field('NAME', 'metadata.name'),
     field('NAMESPACE', 'metadata.namespace'),
     field('UID', 'metadata.uid'),
@@ -38,6 +45,7 @@ t.test('a container gets what its pod says and nothing of this process', async (
     pod: { volumes: [{ name: 'work', emptyDir: {} }] },
     container: {
       env,
+      resources: { requests: { cpu: '1500m' }, limits: { memory: '2Gi' } },
       envFrom: [{ secretRef: { name: 'store' } }],
       volumeMounts: [{ name: 'work', mountPath: '/work/' }],
     },
@@ -56,6 +64,9 @@ t.test('a container gets what its pod says and nothing of this process', async (
     STORE_FOLDER: '/work/store',
     SHADOWED: 'secret',
     EXTRA: 'extra',
+    CORES: '2',
+    MEMORY_MIB: '2048',
+    NO_LIMIT: '0',
     NAME: pod?.metadata.name,
     NAMESPACE: 'test',
     UID: pod?.metadata.uid,
@@ -84,7 +95,7 @@ t.test('paths and variables are replaced as the API says', async (t) => {
   t.equal(rewritePath('see /work', mounts), 'see /work')
   t.equal(expand('$(A)$(B)$$(A)$A', { A: '1' }), '1$(B)$(A)$A')
   t.strictSame(
-    [bytesOf('8Gi'), bytesOf('500M'), bytesOf(12), bytesOf('half'), bytesOf(undefined)],
+    [numberOf('8Gi'), numberOf('500M'), numberOf(12), numberOf('half'), numberOf(undefined)],
     [8 * 2 ** 30, 5e8, 12, undefined, undefined],
   )
 })

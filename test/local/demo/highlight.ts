@@ -20,7 +20,7 @@ const friends = { host, guest: demoClient(api, owner), hostId: member.wireId }
 const { album_id: album } = await sampleMemories(friends, { organization: api.org, event, media })
 const path = join(t.testdir(), 'waves.m4a')
 await ffmpeg(['-f', 'lavfi', '-i', 'sine=frequency=330:duration=2', '-c:a', 'aac', path])
-const waves = { path, title: 'Waves', licence: 'CC0-1.0', attribution: 'Ann' }
+const waves = { path, title: 'Waves', license: 'CC0-1.0', attribution: 'Ann' }
 const highlights = async () => (await api.call(member, 'GET', `/api/media/${api.org}/highlights`)).data.highlights
 
 t.test('a track is added once', async (t) => {
@@ -29,7 +29,7 @@ t.test('a track is added once', async (t) => {
   t.match(first, /^trk_/)
   t.equal(again, first)
   const { tracks } = (await api.call(member, 'GET', '/api/music-tracks')).data
-  t.match(tracks, [{ music_track_id: first, title: 'Waves', licence: 'CC0-1.0', attribution: 'Ann' }])
+  t.match(tracks, [{ music_track_id: first, title: 'Waves', license: 'CC0-1.0', attribution: 'Ann' }])
 })
 
 t.test('a demo that is cut off anywhere makes one highlight, and the next run finds it', async (t) => {

@@ -6,7 +6,7 @@ t.test('the demo has two tracks of its own, made once', async (t) => {
   t.testdir({})
   const tracks = await sampleTracks(t.testdirName)
   t.match(tracks, [
-    { title: 'Morning walk', licence: 'CC0-1.0' },
+    { title: 'Morning walk', license: 'CC0-1.0' },
     { title: 'Evening lights', attribution: /Keepsake/ },
   ])
   for (const { path, title } of tracks) {

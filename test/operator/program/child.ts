@@ -51,6 +51,17 @@ eachKind((t, kit) => {
     t.strictSame(verifyProgressToken(programConfig.progressKey, env['PROGRESS_TOKEN'] ?? ''), subject)
   })
 
+  t.test('the program is told the cores that its pod was promised, not those of the node', async (t) => {
+    for (const priority of ['normal', 'backfill'] as const) {
+      const [container] = build({ spec: { priority } }).spec.template.spec.containers
+      t.match(
+        container?.env.find((e) => e.name === 'CORES'),
+        { valueFrom: { resourceFieldRef: { containerName: 'media', resource: 'requests.cpu', divisor: '1' } } },
+      )
+      t.notOk('cpu' in (container?.resources.limits ?? {}), 'idle cores of the node may be used')
+    }
+  })
+
   const gpu: [string, 'auto' | 'gpu' | 'cpu', boolean, boolean][] = [
     ['gpu asks for one, whatever the cluster seems to have', 'gpu', false, true],
     ['auto asks for one where there are any', 'auto', true, true],

@@ -1,16 +1,16 @@
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
-import { Problem } from '../../../../lib/contract/problem.ts'
+import { invalid, notFound, Problem } from '../../../../lib/contract/problem.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { CommentRow } from '../../../db/schema/comments.ts'
 import type { EventRow } from '../../../db/schema/events.ts'
-import { found, type Read, type Write } from '../../../http/in-organization.ts'
-import { invalid } from '../../../http/validate.ts'
-import { refuseArchived } from '../../events/policy.ts'
+import type { TakePoints } from '../../../limits/points.ts'
+import { found } from '../../../requests/found.ts'
+import type { Read, Write } from '../../../requests/request.ts'
 import { findEvent } from '../../events/queries.ts'
 import { type Comment, formatTarget, type Target, toComment } from './comment.ts'
 import { excerptOf, MOST_MENTIONS } from './mentions.ts'
 import { type Changes, type Edit, planEdit } from './plan.ts'
-import { isReply, requireEditable } from './policy.ts'
+import { type commentActions, isReply } from './policy.ts'
 import {
   editComment,
   type FoundComment,
@@ -38,7 +38,7 @@ export interface PlaceOfOne extends Place {
 /** Whether deleted comments that have replies are shown. */
 type Deleted = Pick<Thread, 'withDeleted'>
 
-type Reading = Pick<Read<'comment.read'>, 'tx' | 'orgId' | 'actor' | 'permit' | 'permitAlso' | 'can'>
+type Reading = Pick<Read<typeof commentActions.read>, 'tx' | 'orgId' | 'actor' | 'permit' | 'permitAlso' | 'can'>
 
 /** The thread, unless the caller cannot see it. The comments on a deleted comment can still be read. */
 export async function openThread(request: Reading, place: Place): Promise<Thread & Target> {
@@ -63,22 +63,30 @@ const threadOf = (
   { type, id, ids, sees }: FoundTarget,
 ) => ({ orgId, eventId: event.id, callerId: actor.userId, type, id, ids, sees })
 
+/** Counts the users whom a comment tells. */
+export interface Telling {
+  takeMentions: TakePoints
+}
+
 export async function postComment(
-  request: Write<'comment.create'>,
+  request: Write<typeof commentActions.create>,
   { eventId, target: named }: Place,
   given: Changes,
+  { takeMentions }: Telling,
 ): Promise<Comment> {
-  const { tx, orgId, actor, permit, announce, audit } = request
+  const { tx, orgId, actor, permit, ready, announce, audit } = request
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
   const target = found(await findTarget(request, event, found(named), { lock: true }))
-  if (target.comment?.deletedAt) found(undefined)
-  refuseArchived(event)
+  if (target.comment?.deletedAt) throw notFound()
+  ready(event)
   if (target.comment && isReply(target.comment)) {
     throw invalid([{ field: 'path.action_id', issue: 'is a reply, which cannot be replied to' }])
   }
   const edit = planEdit(given)
   await requireMentionable(request, event, target, edit, given)
   const content = await holdContent(request, edit)
+  const told = others(content.mentions, actor.userId)
+  await takeMentions(tx, actor.userId, told.length)
   const { type: targetType, id: targetId, audience, mediaId } = target
   const row = await insertComment(tx, {
     ...content,
@@ -91,23 +99,23 @@ export async function postComment(
     target_id: formatTarget(target),
     audience,
   })
-  await tellMentioned(request, row, content.mentions)
+  await tellMentioned(request, row, told)
   await audit('COMMENT_CREATE', row, { event_id: formatId('event', eventId) })
   return show(request, event, row.id, target)
 }
 
 /** An edit of a comment to what it is already changes nothing. */
 export async function changeComment(
-  request: Write<'comment.edit'>,
+  request: Write<typeof commentActions.edit>,
   place: PlaceOfOne,
   changes: Changes,
+  { takeMentions }: Telling,
 ): Promise<Comment> {
-  const { tx, permit, audit } = request
+  const { tx, permit, ready, audit } = request
   const { event, comment } = await lockComment(request, place)
   permit(comment)
   const target = found(await findTarget(request, event, { type: comment.targetType, id: comment.targetId }))
-  refuseArchived(event)
-  requireEditable(comment)
+  ready(comment)
   const mediaIds = await findAttachments(tx, comment.id)
   const edit = planEdit(changes, { ...comment, mediaIds })
   if (!edit.isChange) return show(request, event, comment.id, target)
@@ -116,8 +124,9 @@ export async function changeComment(
   await requireMentionable(request, event, comment, edit, changes)
   const content = await holdContent(request, edit)
   const told = new Set([...comment.mentions, ...(await findTold(tx, comment.id))])
+  const untold = others(edit.added, comment.authorId).filter((id) => !told.has(id))
+  await takeMentions(tx, comment.authorId, untold.length)
   const row = await editComment(tx, { ...comment, mediaIds }, content)
-  const untold = edit.added.filter((id) => !told.has(id))
   await tellMentioned(request, row, untold)
   await audit('EVENT_ACTION', event, { operation: 'edit comment', comment_id: formatId('comment', row.id) })
   return show(request, event, row.id, target)
@@ -125,18 +134,19 @@ export async function changeComment(
 
 /** Also where the caller no longer reaches what the comment is about, and of an archived event. */
 export async function deleteComment(
-  request: Write<'comment.delete'>,
+  request: Write<typeof commentActions.delete>,
   place: PlaceOfOne,
   reason: string | null,
 ): Promise<void> {
-  const { tx, actor, permit, audit } = request
+  const { tx, actor, permit, ready, audit } = request
   const { event, comment } = await lockComment(request, place)
   permit(comment)
+  ready(comment)
   await markDeleted(tx, comment.id, { by: actor.userId, reason })
   await audit('COMMENT_DELETE', comment, { event_id: formatId('event', event.id) })
 }
 
-type Changing = Pick<Write<'comment.edit'>, 'tx' | 'orgId' | 'actor'>
+type Changing = Pick<Write<typeof commentActions.edit>, 'tx' | 'orgId' | 'actor'>
 
 /** In the order of the locks: the event, then the comment. */
 async function lockComment(
@@ -146,7 +156,8 @@ async function lockComment(
   const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
   const comment = found(await findComment(tx, { orgId, eventId, id, lock: 'update' }))
   const isThere = comment.deletedAt === null && (await isAbout(tx, comment, target))
-  return { event, comment: found(isThere ? comment : undefined) }
+  if (!isThere) throw notFound()
+  return { event, comment }
 }
 
 /** Also by the other half of a Live Photo: the comment may be older than the pairing. */
@@ -197,14 +208,16 @@ async function holdContent({ tx, orgId }: Changing, { content, attached }: Edit)
   return { ...content, mediaIds: content.mediaIds.filter((id) => there.has(id)) }
 }
 
-/** An author who mentions themselves is not told. */
+/** Authors who mention themselves are not told. */
+const others = (userIds: readonly Uuid[], authorId: Uuid) => userIds.filter((id) => id !== authorId)
+
 async function tellMentioned(
-  { announce }: Pick<Write<'comment.edit'>, 'announce'>,
+  { announce }: Pick<Write<typeof commentActions.edit>, 'announce'>,
   row: CommentRow,
   userIds: readonly Uuid[],
 ): Promise<void> {
   const about = { ...idsOf(row), author_id: formatId('user', row.authorId), excerpt: excerptOf(row.body) }
-  for (const id of userIds.filter((one) => one !== row.authorId)) {
+  for (const id of userIds) {
     await announce('USER_MENTIONED', row, { ...about, mentioned_user_id: formatId('user', id) })
   }
 }

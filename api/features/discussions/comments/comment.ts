@@ -11,7 +11,7 @@ import {
   pathWord,
   text,
   timestamp,
-} from '../../../http/schemas.ts'
+} from '../../../requests/schemas.ts'
 import { type FoundReactions, OwnReaction, ReactionCounts, toCounts, toOwnReaction } from '../reactions/reaction.ts'
 import { MOST_MENTIONS } from './mentions.ts'
 import type { Changes } from './plan.ts'

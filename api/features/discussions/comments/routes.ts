@@ -2,7 +2,9 @@ import { formatId } from '../../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization } from '../../../http/in-organization.ts'
 import type { Route } from '../../../http/route.ts'
-import { listOf, pageQuery } from '../../../http/schemas.ts'
+import { MENTION_LIMIT } from '../../../limits/classes.ts'
+import { countedPoints } from '../../../limits/points.ts'
+import { listOf, pageQuery } from '../../../requests/schemas.ts'
 import { findReactions } from '../reactions/queries.ts'
 import { NO_REACTIONS } from '../reactions/reaction.ts'
 import { changeComment, deleteComment, openThread, postComment, showComment } from './commands.ts'
@@ -20,6 +22,7 @@ import {
   toComment,
   toThreadTarget,
 } from './comment.ts'
+import { commentActions } from './policy.ts'
 import { listComments } from './queries.ts'
 
 const tags = ['Comments']
@@ -57,7 +60,7 @@ const CommentPage = listOf('comments', Comment).extend({ target: ThreadTarget })
 const TARGETS =
   'Comments are about the event (`meta`, and the id of the event), about a comment that is no reply itself, or about a media item that is in the album of the event, if the caller can see the album, or attached to a comment of the event. Either half of a Live Photo names the Live Photo, whose comments have the id of its image.'
 const MENTIONS =
-  'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the comment.'
+  'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the comment. One user can mention 300 others an hour (`RATE_LIMITED`).'
 
 const placeOf = (params: { event_id: string } & Parameters<typeof targetOf>[0]) => ({
   eventId: params.event_id,
@@ -67,6 +70,7 @@ const placeOf = (params: { event_id: string } & Parameters<typeof targetOf>[0]) 
 /** Comments on an event and on what belongs to it. */
 export function commentRoutes(deps: ApiDeps): Route[] {
   const { read, write } = inOrganization(deps)
+  const telling = { takeMentions: countedPoints('mention', MENTION_LIMIT, deps.config.RATE_LIMIT_FACTOR) }
   return [
     write({
       method: 'post',
@@ -77,13 +81,13 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       description: `For all who can see what the comment is about. ${TARGETS} ${MENTIONS} Up to four media items of the organization can be attached. Replies have one level: a reply to a reply is refused.`,
       problems: ['EVENT_ARCHIVED', 'MEDIA_NOT_AVAILABLE'],
       limit: 'comment',
-      action: 'comment.create',
+      action: commentActions.create,
       params: InThread,
       body: NewComment,
       status: 201,
       response: Comment,
       examples: { request: GIVEN, response: EXAMPLE },
-      handle: (request) => postComment(request, placeOf(request.params), request.body),
+      handle: (request) => postComment(request, placeOf(request.params), request.body, telling),
     }),
     read({
       method: 'get',
@@ -92,7 +96,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'List comments, newest first',
       description: `${TARGETS} Replies are listed with their comment as the target, also after that comment was deleted. Deleted comments are left out, unless \`include_deleted\` asks for those that have replies; they are shown without what they said. The target is there with the reactions to it.`,
-      action: 'comment.read',
+      action: commentActions.read,
       params: InThread,
       query: pageQuery({ default: 20, max: 100 }).extend(DeletedQuery.shape),
       response: CommentPage,
@@ -100,7 +104,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       async handle(request) {
         const withDeleted = request.query.include_deleted
         const thread = { ...(await openThread(request, placeOf(request.params))), withDeleted }
-        const { callerId: userId, type: targetType, eventId, ids } = thread
+        const { callerId: userId, type: targetType, eventId, ids, sees } = thread
         // Independent of each other, so that they leave together.
         const [listed, reactions] = await Promise.all([
           request.page(
@@ -108,7 +112,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
             (wanted) => listComments(request.tx, { ...thread, ...wanted }),
             (row) => toComment(row, thread),
           ),
-          findReactions(request.tx, { eventId, targetType, ids, userId }),
+          findReactions(request.tx, { eventId, targetType, ids, sees, userId }),
         ])
         return { ...listed, target: toThreadTarget(thread, reactions) }
       },
@@ -121,7 +125,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       summary: 'Show one comment',
       description:
         'For all who can see what the comment is about. A deleted comment is not found, unless it has replies and `include_deleted` asks for it; it is shown without what it said.',
-      action: 'comment.read',
+      action: commentActions.read,
       params: OneComment,
       query: DeletedQuery,
       response: Comment,
@@ -138,13 +142,13 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       description: `For the author, within 15 minutes after the comment was posted. A field that the request does not name stays as it is; null clears the attachments or the mentions of the field. Earlier versions are kept. ${MENTIONS} Users whom the comment has mentioned before are not told again.`,
       problems: ['EVENT_ARCHIVED', 'COMMENT_EDIT_WINDOW_EXPIRED', 'MEDIA_NOT_AVAILABLE'],
       limit: 'comment',
-      action: 'comment.edit',
+      action: commentActions.edit,
       params: OneComment,
       body: CommentEdit,
       status: 200,
       response: Comment,
       examples: { request: { body: EDITED.body }, response: EDITED },
-      handle: (request) => changeComment(request, placeOfOne(request.params), request.body),
+      handle: (request) => changeComment(request, placeOfOne(request.params), request.body, telling),
     }),
     write({
       method: 'delete',
@@ -154,7 +158,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       summary: 'Delete a comment',
       description:
         'For the author, the owner of the event and the owners and administrators of the organization, also of an archived event. Replies stay.',
-      action: 'comment.delete',
+      action: commentActions.delete,
       params: OneComment,
       query: CommentDeletionQuery,
       body: CommentDeletion,

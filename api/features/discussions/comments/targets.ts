@@ -2,14 +2,14 @@ import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { Audience } from '../../../db/schema/comments.ts'
 import type { EventRow } from '../../../db/schema/events.ts'
-import type { Read } from '../../../http/in-organization.ts'
 import { type Asking as Asker, decide } from '../../../permissions/rule.ts'
+import type { Read } from '../../../requests/request.ts'
 import { albumActions } from '../../albums/policy.ts'
 import { findAlbum, findAlbumWithMedia, type SeenAlbum } from '../../albums/queries.ts'
 import { eventActions } from '../../events/policy.ts'
 import type { ItemIds } from '../../media/pairing-plan.ts'
 import type { Target } from './comment.ts'
-import { audienceOf } from './policy.ts'
+import { audienceOf, type commentActions } from './policy.ts'
 import { type FoundComment, findAccepted, findAlbumOfEvent, findAttached, findComment, findMembers } from './queries.ts'
 
 /** What a comment or a reaction is about, as the caller reaches it. */
@@ -36,7 +36,7 @@ interface Finding {
   field?: string
 }
 
-type Asking = Pick<Read<'comment.read'>, 'tx' | 'orgId' | 'actor' | 'can' | 'permitAlso'>
+type Asking = Pick<Read<typeof commentActions.read>, 'tx' | 'orgId' | 'actor' | 'can' | 'permitAlso'>
 
 const THE_EVENT: Place = { audience: 'event', sees: ['event'], mediaId: null }
 
@@ -67,7 +67,7 @@ export async function findTarget(
   const { audience } = comment
   // What is said about a comment is for those for whom the comment is.
   if (place.sees.includes(audience)) return { type, id, ids: [id], ...place, audience, comment }
-  if (album) permitAlso('album.read', album, field)
+  if (album) permitAlso(albumActions.read, album, field)
   return undefined
 }
 
@@ -91,10 +91,10 @@ async function placeOf(
   const asked = { orgId, eventId, callerId: actor.userId }
   const album = await albumOf(tx, asked)
   const isInAlbum = album !== undefined && (await findAlbumWithMedia(tx, { ...asked, mediaId })) !== undefined
-  const seesAlbum = album !== undefined && can('album.read', album)
+  const seesAlbum = album !== undefined && can(albumActions.read, album)
   const audience = audienceOf({ isInAlbum, attachedFor }, seesAlbum)
   if (audience) return { place: { audience, sees: seesAlbum ? ['event', 'album'] : ['event'], mediaId }, ids, album }
-  if (album && (isInAlbum || attachedFor.includes('album'))) permitAlso('album.read', album, field)
+  if (album && (isInAlbum || attachedFor.includes('album'))) permitAlso(albumActions.read, album, field)
   return undefined
 }
 
@@ -107,7 +107,7 @@ export async function listReaders(
   const seesAlbum = audience === 'album' ? await albumReaders(tx, orgId, event.id, userIds) : () => true
   return members.flatMap(({ userId, role }) => {
     const asking = { userId, role, platformAdmin: false }
-    const seesEvent = decide(eventActions['event.read'], asking, event) === 'allowed'
+    const seesEvent = decide(eventActions.read, asking, event) === 'allowed'
     return seesEvent && seesAlbum(asking) ? [userId] : []
   })
 }
@@ -119,7 +119,7 @@ async function albumReaders(tx: Tx, orgId: Uuid, eventId: Uuid, userIds: readonl
   return (asking: Asker) => {
     if (!album) return false
     const seen = { ...album, isParticipant: accepted.has(asking.userId) }
-    return decide(albumActions['album.read'], asking, seen) === 'allowed'
+    return decide(albumActions.read, asking, seen) === 'allowed'
   }
 }
 

@@ -1,16 +1,17 @@
 import { formatId, parseId, type Uuid } from '../../../../lib/contract/ids.ts'
+import { notFound } from '../../../../lib/contract/problem.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { TargetType } from '../../../db/schema/comments.ts'
 import type { EventRow } from '../../../db/schema/events.ts'
-import { found, WithStatus, type Write } from '../../../http/in-organization.ts'
-import { notFound } from '../../../http/validate.ts'
-import { refuseArchived } from '../../events/policy.ts'
+import { found } from '../../../requests/found.ts'
+import { WithStatus, type Write } from '../../../requests/request.ts'
 import { findEvent } from '../../events/queries.ts'
 import type { ItemIds } from '../../media/pairing-plan.ts'
 import { formatTarget, kindOf } from '../comments/comment.ts'
 import { findItemIds } from '../comments/queries.ts'
 import { type FoundTarget, findTarget } from '../comments/targets.ts'
 import type { Emoji } from './emoji.ts'
+import type { reactionActions } from './policy.ts'
 import {
   countReactions,
   deleteReaction,
@@ -34,19 +35,22 @@ export interface React {
 }
 
 /** The same emoji again changes nothing and is not announced. */
-export async function react(request: Write<'reaction.add'>, { eventId, destination, actionId, emoji }: React) {
-  const { tx, orgId, actor, permit } = request
+export async function react(
+  request: Write<typeof reactionActions.add>,
+  { eventId, destination, actionId, emoji }: React,
+) {
+  const { tx, orgId, actor, permit, ready } = request
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
   const target = await findReactedTo(request, event, destination, actionId)
-  refuseArchived(event)
-  const { ids: targetIds } = target
+  ready(event)
+  const { ids: targetIds, audience, sees } = target
   const of = { orgId, eventId, targetType: target.type, targetId: target.id, userId: actor.userId }
   await gatherReactions(tx, of, targetIds)
-  const { row, change } = await putReaction(tx, { ...of, emoji })
+  const { row, change } = await putReaction(tx, { ...of, audience, emoji })
   const ids = { reaction_id: formatId('reaction', row.id), event_id: formatId('event', eventId) }
   // Independent of each other, so that they leave together.
   const [counted] = await Promise.all([
-    countReactions(tx, { ...of, ids: targetIds }),
+    countReactions(tx, { ...of, ids: targetIds, sees }),
     change !== 'none' && record(request, target, row, { emoji, change, ids }),
   ])
   const data = { reaction_id: ids.reaction_id, emoji, counts: toCounts(counted) }
@@ -54,7 +58,7 @@ export async function react(request: Write<'reaction.add'>, { eventId, destinati
 }
 
 const record = (
-  { orgId, actor, announce, audit }: Write<'reaction.add'>,
+  { orgId, actor, announce, audit }: Write<typeof reactionActions.add>,
   target: FoundTarget,
   row: Reacted['row'],
   { emoji, change, ids }: { emoji: Emoji; change: string; ids: { reaction_id: string; event_id: string } },
@@ -75,7 +79,7 @@ const record = (
 const ACTION_ID = 'body.action_id'
 
 async function findReactedTo(
-  request: Write<'reaction.add'>,
+  request: Write<typeof reactionActions.add>,
   event: EventRow,
   type: Destination,
   actionId: string,
@@ -89,13 +93,13 @@ async function findReactedTo(
 
 /** Also where the caller no longer reaches what the reaction is to. */
 export async function unreact(
-  { tx, orgId, permit, audit }: Write<'reaction.remove'>,
+  { tx, orgId, permit, ready, audit }: Write<typeof reactionActions.remove>,
   { eventId, destination, id }: { eventId: Uuid; destination: Destination; id: Uuid },
 ): Promise<void> {
-  const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
+  found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
   const reaction = found(await findReaction(tx, { orgId, eventId, id }))
   permit(found(reaction.targetType === destination ? reaction : undefined))
-  refuseArchived(event)
+  ready(reaction)
   const ids = await idsOf(tx, reaction)
   await gatherReactions(tx, reaction, ids)
   if (!(await deleteReaction(tx, { ...reaction, targetId: ids[0] }))) throw notFound()

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
-import { outputId } from '../../../http/schemas.ts'
+import { outputId } from '../../../requests/schemas.ts'
 import { EMOJIS, type Emoji, parseEmoji } from './emoji.ts'
 
 /** Generators of clients make no names of emojis. */

@@ -2,9 +2,10 @@ import { formatId } from '../../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization } from '../../../http/in-organization.ts'
 import type { Route } from '../../../http/route.ts'
-import { pathId, pathWord } from '../../../http/schemas.ts'
+import { pathId, pathWord } from '../../../requests/schemas.ts'
 import { OneEvent, TARGET_TYPES } from '../comments/comment.ts'
 import { type Destination, react, unreact } from './commands.ts'
+import { reactionActions } from './policy.ts'
 import { NewReaction, NO_REACTIONS, Reaction } from './reaction.ts'
 
 const tags = ['Reactions']
@@ -35,7 +36,7 @@ export function reactionRoutes(deps: ApiDeps): Route[] {
         'For all who can see what the reaction is to. A user has one reaction to each: another emoji takes the place of the earlier one. Either half of a Live Photo names the Live Photo.',
       problems: ['EVENT_ARCHIVED'],
       limit: 'reaction',
-      action: 'reaction.add',
+      action: reactionActions.add,
       params: Where,
       body: NewReaction,
       status: 201,
@@ -66,7 +67,7 @@ export function reactionRoutes(deps: ApiDeps): Route[] {
       description: 'The reactions of others do not exist here.',
       problems: ['EVENT_ARCHIVED'],
       limit: 'reaction',
-      action: 'reaction.remove',
+      action: reactionActions.remove,
       params: Where.extend({ reaction_id: pathId('reaction') }),
       status: 204,
       handle: ({ params, ...request }) =>

@@ -9,19 +9,10 @@ import { IMAGE_SECONDS } from '../plan.ts'
 const unfinished = sql`status = 'processing' and deleted_at is null`
 
 /** The indexes highlights_admitted and highlights_waiting. */
-export const FILMS: Line = {
+export const RENDER_LINE: Line = {
   table: highlights,
   isAdmitted: sql`${unfinished} and render_admitted_at is not null`,
   isWaiting: sql`${unfinished} and render_admitted_at is null`,
-}
-
-/** `updated_at` moves too: the sweep counts its deadlines from the admission and not from the creation. */
-export async function admitFilms(tx: Tx, ids: readonly Uuid[]): Promise<void> {
-  await tx
-    .update(highlights)
-    .set({ renderAdmittedAt: sql`now()`, updatedAt: sql`now()` })
-    .where(inArray(highlights.id, [...ids]))
-  await replaceBrokenMotion(tx, ids)
 }
 
 /**
@@ -29,7 +20,7 @@ export async function admitFilms(tx: Tx, ids: readonly Uuid[]): Promise<void> {
  * that every start of the render has the same items, except for a HighlightRender that an earlier version made during an
  * upgrade.
  */
-async function replaceBrokenMotion(tx: Tx, highlightIds: readonly Uuid[]): Promise<void> {
+export async function replaceBrokenMotion(tx: Tx, highlightIds: readonly Uuid[]): Promise<void> {
   await tx
     .update(highlightItems)
     .set({ type: 'image', sourceId: highlightItems.mediaId, seconds: IMAGE_SECONDS })

@@ -1,13 +1,14 @@
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
-import { Problem } from '../../../../lib/contract/problem.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { MediaRow } from '../../../db/schema/media.ts'
-import { type Change, found, type Write } from '../../../http/in-organization.ts'
+import type { Change } from '../../../requests/change.ts'
+import { found } from '../../../requests/found.ts'
+import type { Write } from '../../../requests/request.ts'
 import { pair } from '../pairing.ts'
 import { lockNamesOf } from '../pairing-plan.ts'
 import { lockPairing } from '../pairing-queries.ts'
+import type { mediaActions } from '../policy.ts'
 import { findMedia } from '../queries.ts'
-import { DELETE_MOVES, deletionStateOf, RESTORE_MOVES } from './plan.ts'
 import {
   findKeys,
   isPairIdTaken,
@@ -20,12 +21,10 @@ import {
 } from './queries.ts'
 
 /** Moves a media item, and the counterpart of a Live Photo, to the trash. A repeat changes nothing. */
-export async function deleteMedia(request: Write<'media.delete'>, id: Uuid): Promise<void> {
-  const { tx, orgId, actor, permit } = request
+export async function deleteMedia(request: Write<typeof mediaActions.delete>, id: Uuid): Promise<void> {
+  const { tx, orgId, actor, permit, ready } = request
   const locked = found(await lockWithCounterpart(tx, orgId, id))
-  const move = DELETE_MOVES[deletionStateOf(permit(locked.row))]
-  if (move === 'not-found') found(undefined)
-  if (move !== 'delete') return
+  if (!ready(permit(locked.row))) return
   for (const row of await markDeleted(tx, locked.all, actor.userId)) await recordDeletion(request, row)
 }
 
@@ -43,12 +42,10 @@ async function recordDeletion({ announce, audit }: Change, row: MediaRow): Promi
  * Takes a media item, and the counterpart of a Live Photo, out of the trash. A half whose counterpart arrived meanwhile
  * is paired. What was uploaded meanwhile with the same pair id keeps it.
  */
-export async function restoreMedia(request: Write<'media.restore'>, id: Uuid) {
-  const { tx, orgId, permit } = request
+export async function restoreMedia(request: Write<typeof mediaActions.restore>, id: Uuid) {
+  const { tx, orgId, permit, ready } = request
   const locked = found(await lockForPairing(tx, orgId, id))
-  const move = RESTORE_MOVES[deletionStateOf(permit(locked.row))]
-  if (move === 'refuse') throw new Problem('RESTORE_WINDOW_EXPIRED', 'It is too late to restore this media item')
-  if (move === 'restore') await restore(request, locked)
+  if (ready(permit(locked.row))) await restore(request, locked)
   return found(await findMedia(tx, orgId, id))
 }
 

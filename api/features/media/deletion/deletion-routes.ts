@@ -2,8 +2,9 @@ import * as z from 'zod'
 import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization } from '../../../http/in-organization.ts'
 import type { Route } from '../../../http/route.ts'
-import { listOf, outputTime, pageQuery, pathId, timestamp } from '../../../http/schemas.ts'
+import { listOf, outputTime, pageQuery, pathId, timestamp } from '../../../requests/schemas.ts'
 import { Media } from '../media.ts'
+import { mediaActions } from '../policy.ts'
 import { toMedia } from '../present.ts'
 import { deleteMedia, restoreMedia, whilePaired } from './commands.ts'
 import { listTrash, type TrashedRow } from './queries.ts'
@@ -34,13 +35,13 @@ export function deletionRoutes(deps: ApiDeps): Route[] {
       summary: 'List deleted media items that can be restored, the latest deletion first',
       description:
         'Members see what they have uploaded or deleted; owners and administrators of the organization see everything. An uploader cannot restore what an administrator has deleted. A Live Photo appears once, as its image.',
-      action: 'media.list_trash',
+      action: mediaActions.listTrash,
       params: InOrg,
       query: pageQuery({ default: 20, max: 100 }),
       response: listOf('media', TrashedMedia),
       async handle({ tx, orgId, actor, member, can, page }) {
         await member
-        const of = can('media.list_all_trash', undefined) ? undefined : actor.userId
+        const of = can(mediaActions.listAllTrash, undefined) ? undefined : actor.userId
         return page(
           'media',
           (wanted) => listTrash(tx, { orgId, of, ...wanted }),
@@ -57,7 +58,7 @@ export function deletionRoutes(deps: ApiDeps): Route[] {
       summary: 'Delete a media item',
       description:
         'The media item and its links stop working at once for all members, and it stays in the trash for 30 days; then it is purged. It counts against the uploader’s storage until then. Deleting either half of a Live Photo deletes both. Deleting it again succeeds.',
-      action: 'media.delete',
+      action: mediaActions.delete,
       params: OneMedia,
       status: 204,
       handle: ({ answer, params }) => whilePaired(() => answer((request) => deleteMedia(request, params.media_id))),
@@ -71,7 +72,7 @@ export function deletionRoutes(deps: ApiDeps): Route[] {
       description:
         'Within 30 days, by the user who deleted it or by an owner or administrator of the organization; later the answer is `RESTORE_WINDOW_EXPIRED`. Restoring either half of a Live Photo restores both. A half whose counterpart has been uploaded meanwhile is paired with it. Restoring what is not deleted changes nothing.',
       problems: ['RESTORE_WINDOW_EXPIRED'],
-      action: 'media.restore',
+      action: mediaActions.restore,
       params: OneMedia,
       status: 200,
       response: Media,

@@ -2,7 +2,7 @@ import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, type SQL, sql
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { type MediaRow, media } from '../../../db/schema/media.ts'
-import type { PageWanted } from '../../../http/page.ts'
+import type { PageWanted } from '../../../requests/page.ts'
 import type { Half, Keyed } from '../pairing-plan.ts'
 import { type ListedMedia, listed } from '../queries.ts'
 import { RESTORE_DAYS } from './plan.ts'

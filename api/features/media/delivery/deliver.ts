@@ -1,11 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { DELIVERED_TYPES } from '../../../../lib/contract/output-types.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import type { Clock } from '../../../../lib/runtime/clock.ts'
 import { type ObjectInfo, type ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../../db/db.ts'
 import { isNoneMatch } from '../../../http/if-none-match.ts'
-import type { RawReply } from '../../../http/route.ts'
-import { findDeliveredFilm } from '../../highlights/queries.ts'
+import type { RawReply } from '../../../requests/bytes.ts'
+import { findDeliveredHighlight } from '../../highlights/queries.ts'
 import { findDeliveredTrack } from '../../music-tracks/queries.ts'
 import { attachment } from '../filename.ts'
 import { findDelivered } from '../queries.ts'
@@ -20,14 +21,7 @@ export interface DeliveryDeps {
 }
 
 /** Outputs by file extension. Clients get no other output, in particular not the manifest. */
-const TYPES: Record<string, string> = {
-  m3u8: 'application/vnd.apple.mpegurl',
-  ts: 'video/mp2t',
-  m4s: 'video/iso.segment',
-  mp4: 'video/mp4',
-  jpg: 'image/jpeg',
-  webp: 'image/webp',
-}
+const TYPES: Readonly<Record<string, string>> = DELIVERED_TYPES
 const SEGMENTS = new Set(['ts', 'm4s'])
 const PRESIGNED_SECONDS = 300
 const PLAYLIST_SECONDS = 60
@@ -53,7 +47,8 @@ interface Subject {
 }
 
 async function findSubject(db: Database, of: Delivered['of']): Promise<Subject | undefined> {
-  if (of.kind === 'highlight') return db.readAtOnce({ org: of.orgId }, (tx) => findDeliveredFilm(tx, of.orgId, of.id))
+  if (of.kind === 'highlight')
+    return db.readAtOnce({ org: of.orgId }, (tx) => findDeliveredHighlight(tx, of.orgId, of.id))
   if (of.kind === 'track') {
     const own = await db.readAtOnce({}, (tx) => findDeliveredTrack(tx, of.id))
     return own && { status: 'completed', own }
@@ -81,7 +76,7 @@ export async function deliver(
   if (!type) throw notHere()
 
   if (SEGMENTS.has(ending)) {
-    const url = await deps.store.presignGet(wanted.key, PRESIGNED_SECONDS)
+    const url = await deps.store.presignGet(wanted.key, PRESIGNED_SECONDS, type)
     if (url) return redirect(url)
   }
   const headers = {

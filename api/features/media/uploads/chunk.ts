@@ -5,8 +5,10 @@ import { originalKey, stagedChunkKey } from '../../../../lib/contract/object-key
 import { Problem } from '../../../../lib/contract/problem.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import { type ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
-import { found, type Steps } from '../../../http/in-organization.ts'
-import type { BytesBody } from '../../../http/route.ts'
+import type { BytesBody } from '../../../requests/bytes.ts'
+import { found } from '../../../requests/found.ts'
+import type { Steps } from '../../../requests/request.ts'
+import type { uploadActions } from '../policy.ts'
 import { checking, parseContentMd5, parseReprDigest, wrongLength } from './digest.ts'
 import { freeBuffer } from './free-buffer.ts'
 import { lengthOfChunk } from './plan.ts'
@@ -17,7 +19,7 @@ import type { ReceivedChunk } from './upload.ts'
 /** Receives one chunk, in any order and repeatedly: the last one wins until the merge. Records it after all checks. */
 export async function receiveChunk(
   deps: UploadDeps,
-  steps: Steps<'upload.send'>,
+  steps: Steps<typeof uploadActions.send>,
   o: { uploadId: Uuid; index: number; body: BytesBody },
 ): Promise<ReceivedChunk> {
   const { uploadId, index, body } = o
@@ -25,8 +27,11 @@ export async function receiveChunk(
     md5: parseContentMd5(body.headers['content-md5'] as string | undefined),
     sha256: parseReprDigest(body.headers['repr-digest'] as string | undefined),
   }
-  const upload = await steps.read((request) => permittedUpload(request, uploadId))
-  if (!isOpen(upload)) throw notOpen(upload)
+  const upload = await steps.read(async (request) => {
+    const session = await permittedUpload(request, uploadId)
+    request.ready(session)
+    return session
+  })
   if (index >= upload.totalChunks) {
     const details = [{ field: 'path.chunk_index', issue: `must be below ${upload.totalChunks}` }]
     throw new Problem('VALIDATION_ERROR', 'There is no chunk with this index', { details })
@@ -78,7 +83,7 @@ async function storeChunk(
   }
 }
 
-function recordChunk({ write }: Steps<'upload.send'>, chunk: Chunk): Promise<number | undefined> {
+function recordChunk({ write }: Steps<typeof uploadActions.send>, chunk: Chunk): Promise<number | undefined> {
   return write(async ({ tx }) => {
     if (!(await extendOpenUpload(tx, chunk.uploadId))) return undefined
     await upsertChunk(tx, chunk)

@@ -2,14 +2,15 @@ import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { originalKey } from '../../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
-import type { Read, Steps } from '../../../http/in-organization.ts'
-import { timestamp } from '../../../http/schemas.ts'
+import type { Read, Steps } from '../../../requests/request.ts'
+import { timestamp } from '../../../requests/schemas.ts'
 import { requireQuota } from '../../users/commands.ts'
 import { cleanFilename } from '../filename.ts'
+import type { mediaActions, uploadActions } from '../policy.ts'
 import { planUpload, rangesOf } from './plan.ts'
 import { abortUpload, findUpload, insertUpload, listChunks } from './queries.ts'
 import { tryReleaseStorage } from './release.ts'
-import { notOpen, permittedUpload, type UploadDeps } from './session.ts'
+import { permittedUpload, type UploadDeps } from './session.ts'
 import type { StartedUpload, StartUpload, Upload } from './upload.ts'
 
 const SIZE = 'body.file_size_bytes'
@@ -17,7 +18,7 @@ const SIZE = 'body.file_size_bytes'
 /** Starts a session. Its media id is fixed now, so that a merge that runs twice makes the same media item. */
 export async function startUpload(
   { db, store, quotas }: UploadDeps,
-  { read, answer, actor, orgId }: Steps<'media.upload'>,
+  { read, answer, actor, orgId }: Steps<typeof mediaActions.upload>,
   request: StartUpload,
 ): Promise<StartedUpload> {
   const plan = await read(async ({ tx }) => {
@@ -85,7 +86,7 @@ function refusal({ field, issue, tooLarge }: { field: string; issue: string; too
     : new Problem('VALIDATION_ERROR', 'The request is not valid', { details })
 }
 
-export async function getUpload(request: Read<'upload.read'>, uploadId: Uuid): Promise<Upload> {
+export async function getUpload(request: Read<typeof uploadActions.read>, uploadId: Uuid): Promise<Upload> {
   const [upload, chunks] = await Promise.all([permittedUpload(request, uploadId), listChunks(request.tx, uploadId)])
   const indexes = chunks.map((c) => c.chunkIndex)
   return {
@@ -106,12 +107,12 @@ export async function getUpload(request: Read<'upload.read'>, uploadId: Uuid): P
 /** Aborts a session and frees its storage. Succeeds too when the session has already ended without a media item. */
 export async function endUpload(
   deps: UploadDeps,
-  { write, context }: Steps<'upload.abort'>,
+  { write, context }: Steps<typeof uploadActions.abort>,
   uploadId: Uuid,
 ): Promise<void> {
   const upload = await write(async (request) => {
     const session = await permittedUpload(request, uploadId, { lock: true })
-    if (session.state === 'merging' || session.state === 'completed') throw notOpen(session)
+    request.ready(session)
     await abortUpload(request.tx, session.id)
     return session
   })

@@ -5,9 +5,10 @@ import { Problem } from '../../../../lib/contract/problem.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import type { Log } from '../../../../lib/runtime/log.ts'
 import { StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
-import { type Steps, WithStatus } from '../../../http/in-organization.ts'
+import { type Steps, WithStatus } from '../../../requests/request.ts'
 import { recordMedia } from '../commands.ts'
 import { lockPairing } from '../pairing-queries.ts'
+import type { uploadActions } from '../policy.ts'
 import type { Sniffed } from '../sniff.ts'
 import { ChunkLost, makeObject, UploadLost } from './assemble.ts'
 import { mismatch } from './digest.ts'
@@ -52,7 +53,7 @@ interface Claim {
  */
 export async function mergeUpload(
   deps: UploadDeps,
-  steps: Steps<'upload.merge'>,
+  steps: Steps<typeof uploadActions.merge>,
   { upload_id: uploadId, checksum_sha256: checksum = null }: MergeUpload,
 ): Promise<MergedMedia | WithStatus<MergedMedia>> {
   const { signal } = steps.context
@@ -93,12 +94,12 @@ const answerOf = (upload: UploadSession): MergedMedia => ({
 })
 
 function claimMerge(
-  { write }: Steps<'upload.merge'>,
+  { write }: Steps<typeof uploadActions.merge>,
   uploadId: Uuid,
 ): Promise<Omit<Claim, 'since' | 'checksum'> | { merged: UploadSession } | 'wait'> {
   return write(async (request) => {
     const { tx } = request
-    const upload = await permittedUpload(request, uploadId, { lock: true })
+    const upload = await permittedUpload(request, uploadId, { lock: true, field: 'body.upload_id' })
     const chunks = await listChunks(tx, upload.id)
     const move = mergeMove({ ...upload, received: chunks.length })
     if (move === 'answer') return { merged: upload }
@@ -121,7 +122,7 @@ function incomplete({ totalChunks }: UploadSession, chunks: readonly Chunk[]): P
 /** Undefined when another request took over: that request has, or will have, the answer. */
 async function carryOut(
   deps: UploadDeps,
-  steps: Steps<'upload.merge'>,
+  steps: Steps<typeof uploadActions.merge>,
   claim: Claim,
 ): Promise<MergedMedia | undefined> {
   failpoint('merge.claimed')
@@ -160,7 +161,7 @@ const leaseOf = ({ db }: UploadDeps, { upload, holder, since }: Claim, log: Log)
   })
 
 async function commit(
-  steps: Steps<'upload.merge'>,
+  steps: Steps<typeof uploadActions.merge>,
   { upload, holder }: Claim,
   found: { sniffed: Sniffed; sha256: string | null },
 ): Promise<MergedMedia | undefined> {

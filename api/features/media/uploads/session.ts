@@ -1,10 +1,13 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
-import { Problem } from '../../../../lib/contract/problem.ts'
+import type { Problem } from '../../../../lib/contract/problem.ts'
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../../db/db.ts'
-import type { Read } from '../../../http/in-organization.ts'
-import { found } from '../../../http/in-organization.ts'
+import { problemOf } from '../../../permissions/state.ts'
+import { found } from '../../../requests/found.ts'
+import type { Read } from '../../../requests/request.ts'
 import type { Quotas } from '../../users/policy.ts'
+import type { uploadActions } from '../policy.ts'
+import { refusalOf, whileOpen } from './plan.ts'
 import { findUpload, type UploadSession } from './queries.ts'
 
 export interface UploadDeps {
@@ -20,24 +23,22 @@ export const planOf = (upload: UploadSession) => ({
   totalChunks: upload.totalChunks,
 })
 
-type UploadAction = 'upload.read' | 'upload.send' | 'upload.merge' | 'upload.abort'
+type UploadAction =
+  | typeof uploadActions.read
+  | typeof uploadActions.send
+  | typeof uploadActions.merge
+  | typeof uploadActions.abort
 
-/** The session, if the caller is permitted the action of the route. */
+/** The session, if the caller is permitted the action of the route. `field` is what names it in a body. */
 export async function permittedUpload(
   { tx, orgId, permit }: Pick<Read<UploadAction>, 'tx' | 'orgId' | 'permit'>,
   id: Uuid,
-  options: { lock?: boolean } = {},
+  { field, ...options }: { lock?: boolean; field?: string } = {},
 ): Promise<UploadSession> {
-  return permit(found(await findUpload(tx, orgId, id, options)))
+  return permit(found(await findUpload(tx, orgId, id, options), field), field)
 }
 
-/** Why a session that is no longer open accepts no chunk and cannot be aborted. */
-export function notOpen(upload: UploadSession): Problem {
-  if (upload.state === 'merging') {
-    return new Problem('CONFLICT', 'The upload is being merged', { retryAfter: 2 })
-  }
-  if (upload.state === 'completed') return new Problem('CONFLICT', 'The upload has been merged')
-  return new Problem('UPLOAD_EXPIRED', 'The upload has ended. Start another one.')
-}
+/** Why a session that is no longer open accepts no chunk. */
+export const notOpen = (upload: UploadSession): Problem => problemOf(refusalOf(upload))
 
-export const isOpen = (upload: UploadSession) => upload.state === 'open' && !upload.pastExpiry
+export const isOpen = (upload: UploadSession) => whileOpen(upload) === undefined

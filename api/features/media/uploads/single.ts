@@ -8,13 +8,16 @@ import { sizeText } from '../../../../lib/contract/size.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import type { ObjectInfo, ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import { isLockTimeout } from '../../../db/errors.ts'
-import type { Change, Steps } from '../../../http/in-organization.ts'
-import type { Context, MultipartBody } from '../../../http/route.ts'
+import type { MultipartBody } from '../../../requests/bytes.ts'
+import type { Change } from '../../../requests/change.ts'
+import type { Context } from '../../../requests/context.ts'
+import type { Steps } from '../../../requests/request.ts'
 import { requireQuota } from '../../users/commands.ts'
 import type { Quotas } from '../../users/policy.ts'
 import { recordMedia } from '../commands.ts'
 import { cleanFilename } from '../filename.ts'
 import { PairingForm, type UploadedMedia } from '../media.ts'
+import type { mediaActions } from '../policy.ts'
 import { toUploadedMedia } from '../present.ts'
 import { abandonIntent, deleteIntent, insertIntent, mediaExists, type NewMedia, settleIntent } from '../queries.ts'
 import { SNIFF_BYTES, sniff } from '../sniff.ts'
@@ -26,7 +29,7 @@ export const SingleFields = z.object(PairingForm)
 /** Streams one file into the store and makes a media item from it. A failed upload leaves no object behind. */
 export async function uploadSingle(
   deps: UploadDeps,
-  { write, answer, actor, orgId, context }: Steps<'media.upload'>,
+  { write, answer, actor, orgId, context }: Steps<typeof mediaActions.upload>,
   body: MultipartBody,
 ): Promise<UploadedMedia> {
   const id = newUuid()

@@ -3,9 +3,10 @@ import { formatId } from '../../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization, type OrganizationDeps } from '../../../http/in-organization.ts'
 import type { Route } from '../../../http/route.ts'
-import { pathId, wholeNumber } from '../../../http/schemas.ts'
+import { pathId, wholeNumber } from '../../../requests/schemas.ts'
 import { quotasOf } from '../../users/commands.ts'
 import { UploadedMedia } from '../media.ts'
+import { mediaActions, uploadActions } from '../policy.ts'
 import { receiveChunk } from './chunk.ts'
 import { endUpload, getUpload, startUpload } from './commands.ts'
 import { ChunkDigests } from './digest.ts'
@@ -27,6 +28,17 @@ const EXAMPLE = {
   chunk_size_bytes: 8_388_608,
 }
 
+const ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
+const UPLOADED: z.input<typeof UploadedMedia> = {
+  media_id: formatId('media', ID),
+  org_id: formatId('organization', ID),
+  original_filename: 'IMG_0815.HEIC',
+  mime_type: 'image/heic',
+  file_size_bytes: 2_400_000,
+  upload_status: 'processing',
+  created_at: '2026-11-21T09:31:00.000Z',
+}
+
 /** Uploads of whole files, and of files in chunks. */
 export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps & Pick<ApiDeps, 'config'>): Route[] {
   const deps = { ...all, quotas: quotasOf(all.config) }
@@ -42,12 +54,14 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
         'The API detects the type from the first bytes of the file, and refuses a file that is not an image or a video of a supported type. The conversion of a video begins at once, or after earlier ones of the organization have ended; the original can be fetched immediately. The API refuses a file that exceeds the caller’s remaining storage (`GET /api/users/me`) with `QUOTA_EXCEEDED`.',
       problems: ['CONFLICT', 'FILE_TOO_LARGE', 'UNSUPPORTED_CONTENT_TYPE', 'QUOTA_EXCEEDED'],
       limit: 'single-upload',
-      action: 'media.upload',
+      action: mediaActions.upload,
       params: InOrg,
       bodyKind: 'multipart',
       body: SingleFields,
       status: 201,
       response: UploadedMedia,
+      // No pairing fields: a second file that is sent with those of the example would be paired with the first.
+      examples: { request: {}, response: UPLOADED },
       handle: (request) => uploadSingle(deps, request, request.body),
     }),
     steps({
@@ -60,7 +74,7 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
         'At most 10 GiB in 10,000 chunks of 1 byte to 64 MiB; chunks of less than 5 MiB are accepted for files of at most 512 MiB. The session ends 24 hours after its last chunk, and at the latest 7 days after its start. `file_size_bytes` counts against the caller’s storage from now on. `QUOTA_EXCEEDED` means that the file exceeds the remaining storage (`details[].quota` is `storage`), or that the caller has too many open uploads (`open_uploads`) and must merge or abort one first.',
       problems: ['FILE_TOO_LARGE', 'QUOTA_EXCEEDED'],
       limit: 'upload-init',
-      action: 'media.upload',
+      action: mediaActions.upload,
       params: InOrg,
       body: StartUpload,
       status: 201,
@@ -78,7 +92,7 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
         'Chunks may arrive in any order, several at once. The index starts at 0; every chunk has `chunk_size_bytes` bytes except the last, which has the rest. Sending a chunk again replaces it. The API checks `Repr-Digest: sha-256=:…:` and `Content-MD5` when sent.',
       problems: ['CONFLICT', 'UPLOAD_EXPIRED', 'CHECKSUM_MISMATCH', 'UNSUPPORTED_CONTENT_TYPE'],
       limit: 'chunk',
-      action: 'upload.send',
+      action: uploadActions.send,
       params: OneChunk,
       headers: ChunkDigests,
       bodyKind: 'bytes',
@@ -95,7 +109,7 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
       operationId: 'getUpload',
       tags,
       summary: 'Show which chunks have arrived, to resume an upload',
-      action: 'upload.read',
+      action: uploadActions.read,
       description: 'Only the user who started the upload can see it.',
       params: OneUpload,
       response: Upload,
@@ -108,7 +122,7 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
       tags,
       summary: 'Abort an upload and free what it holds',
       problems: ['CONFLICT'],
-      action: 'upload.abort',
+      action: uploadActions.abort,
       description:
         'Aborting an upload that has been aborted or has expired succeeds. While it is being merged, and after, the answer is 409.',
       params: OneUpload,
@@ -124,13 +138,13 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
       description:
         'Repeated requests make only one media item: the answer is 201 the first time, and 200 with the same body after that. `details[].missing` lists up to 100 chunks that have not arrived. If the file does not match a checksum given at the start or in this request (`CHECKSUM_MISMATCH`), or is not of a supported type (`UNSUPPORTED_MEDIA`), the API aborts the upload and deletes its chunks: start another one. A repeat with a wrong checksum after a successful merge is refused and changes nothing.',
       problems: ['CONFLICT', 'UPLOAD_INCOMPLETE', 'UPLOAD_EXPIRED', 'CHECKSUM_MISMATCH', 'UNSUPPORTED_MEDIA'],
-      action: 'upload.merge',
+      action: uploadActions.merge,
       params: InOrg,
       body: MergeUpload,
       status: 201,
       alsoStatus: { 200: 'Merged by an earlier request' },
       response: MergedMedia,
-      examples: { request: { upload_id: formatId('upload', '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e') } },
+      examples: { request: { upload_id: formatId('upload', ID) } },
       handle: (request) => mergeUpload(deps, request, request.body),
     }),
   ]

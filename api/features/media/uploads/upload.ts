@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { sizeText } from '../../../../lib/contract/size.ts'
-import { bodyId, outputId, outputTime, text } from '../../../http/schemas.ts'
+import { bodyId, outputId, outputTime, text } from '../../../requests/schemas.ts'
 import { FileSize, MimeType, PairingFields } from '../media.ts'
 import { UPLOAD_LIMITS } from './plan.ts'
 

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
+import document from '../../../../api/openapi.json' with { type: 'json' }
 import { pathOf, startTestApi, uuidOf } from '../../../support/api.ts'
 import { anEvent } from '../../../support/events.ts'
 import { highlightWorld } from '../../../support/highlights.ts'
@@ -77,6 +78,13 @@ t.test('the estimate is that of the film where durations are known', async (t) =
   )
 })
 
+t.test('the estimate is a whole number in the document, and the duration is not', async (t) => {
+  const { CreatedHighlight, Highlight } = document.components.schemas
+  t.equal(CreatedHighlight.properties.estimated_duration_sec.type, 'integer')
+  t.equal(Highlight.properties.estimated_duration_sec.type, 'integer')
+  t.match(Highlight.properties.duration_sec.anyOf, [{ type: 'number' }, { type: 'null' }])
+})
+
 t.test('a Live Photo is shown by its moving part, if that can be decoded', async (t) => {
   const pair = randomUUID()
   const [image, video] = [await world.upload('image', pair), await world.upload('video', pair)]
@@ -142,9 +150,37 @@ t.test('media items that are not there are named', async (t) => {
   )
 })
 
-t.test('any state of a conversion will do', async (t) => {
-  for (const status of ['processing', 'completed', 'failed']) {
-    t.equal((await create({ media_ids: [await aMedia({ kind: 'video', status })] })).status, 201, status)
+t.test('a media item may be in conversion', async (t) => {
+  for (const status of ['processing', 'completed']) {
+    const made = await create({ media_ids: [await aMedia({ kind: 'video', status })] })
+    t.match(made, { status: 201, data: { skipped_media_ids: [] } }, status)
+  }
+})
+
+t.test('media items whose conversion has failed are named, or left out', async (t) => {
+  const { album, media } = await filled(2)
+  const [fine = '', broken = ''] = media
+  await sql(`update media set upload_status = 'failed' where id = $1`, [uuid(broken)])
+  const issue = 'could not be converted'
+  for (const make of [create, (json: object) => createInAlbum(album, json)]) {
+    const refused = await make({ media_ids: [fine, broken] })
+    t.match(refused, { status: 422, code: 'MEDIA_NOT_AVAILABLE' })
+    t.strictSame(refused.body.error.details, [{ field: 'body.media_ids.1', issue }])
+    const none = await make({ media_ids: [broken], skip_broken: true })
+    t.match(
+      none,
+      { status: 422, body: { error: { details: [{ field: 'body.media_ids.0', issue }] } } },
+      'nothing is left',
+    )
+    const made = await make({ media_ids: [broken, fine], skip_broken: true })
+    t.match(made, { status: 201, data: { skipped_media_ids: [broken], estimated_duration_sec: 3 } })
+    t.match((await get(made.data.highlight_id)).data, {
+      media_ids: [broken, fine],
+      items: [
+        { media_id: broken, skipped: 'Its conversion has failed' },
+        { media_id: fine, skipped: null },
+      ],
+    })
   }
 })
 

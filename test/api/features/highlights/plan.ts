@@ -1,10 +1,17 @@
 import t from 'tap'
-import { estimateOf, filmText, itemOf, type Source } from '../../../../api/features/highlights/plan.ts'
+import {
+  estimateOf,
+  highlightText,
+  itemOf,
+  type Source,
+  unavailable,
+} from '../../../../api/features/highlights/plan.ts'
 
 const source = (o: Partial<Source> = {}): Source => ({
   id: 'media',
   uploaderId: 'user',
   kind: 'image',
+  isUsable: true,
   durationSec: null,
   takenOn: null,
   caption: null,
@@ -36,8 +43,23 @@ for (const [what, sources, transition, seconds] of LENGTHS) {
   })
 }
 
+t.test('what a highlight cannot be made of', async (t) => {
+  const [there, broken] = [source({ id: 'there' }), source({ id: 'broken', isUsable: false })]
+  const places = (chosen: (Source | undefined)[], skipBroken: boolean, album?: string[]) =>
+    unavailable(chosen, { skipBroken, inAlbum: album && (({ id }) => album.includes(id)) }).map(({ place }) => place)
+  t.strictSame(places([there, there], false), [])
+  t.strictSame(places([there, undefined, broken], false), [1, 2])
+  t.strictSame(places([there, undefined, broken], true), [1])
+  t.strictSame(places([there, broken], true), [])
+  t.strictSame(places([broken, broken], true), [0, 1], 'nothing would be left')
+  t.strictSame(places([there, broken], true, ['there']), [1], 'what is not in the album is not left out')
+  t.equal(estimateOf([there, broken], 'crossfade'), 3, 'what is left out takes no time')
+  t.ok(itemOf(broken, 'none').skipped)
+  t.equal(itemOf(there, 'none').skipped, null)
+})
+
 t.test('an item is what was chosen; of a Live Photo, its video is played', async (t) => {
-  const common = { mediaId: 'media', uploaderId: 'user', caption: '' }
+  const common = { mediaId: 'media', uploaderId: 'user', caption: '', skipped: null }
   t.strictSame(itemOf(image, 'none'), { ...common, sourceId: 'media', type: 'image', seconds: 3 })
   t.strictSame(itemOf(video(3), 'none'), { ...common, sourceId: 'media', type: 'video', seconds: 15 })
   t.strictSame(itemOf(live(3), 'none'), { ...common, sourceId: 'half', type: 'motion', seconds: 15 })
@@ -52,9 +74,9 @@ t.test('captions are what was asked for', async (t) => {
 })
 
 t.test('text over an item is one line that the resource accepts', async (t) => {
-  t.equal(filmText('one\ntwo\t three'), 'one two  three')
-  t.equal(filmText('é'.repeat(200)), 'é'.repeat(200))
-  const cut = filmText('🎉'.repeat(201))
+  t.equal(highlightText('one\ntwo\t three'), 'one two  three')
+  t.equal(highlightText('é'.repeat(200)), 'é'.repeat(200))
+  const cut = highlightText('🎉'.repeat(201))
   t.equal(cut, `${'🎉'.repeat(199)}…`)
   t.match(cut, /^\P{Cc}{0,200}$/u)
 })

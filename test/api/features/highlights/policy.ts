@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ALBUM_STATUSES, ALBUM_VISIBILITIES } from '../../../../api/db/schema/albums.ts'
-import { ruleOf } from '../../../../api/permissions/actions.ts'
-import { decide } from '../../../../api/permissions/rule.ts'
+import { highlightActions } from '../../../../api/features/highlights/policy.ts'
+import { type Action, decide } from '../../../../api/permissions/rule.ts'
 
 const CALLERS = {
   creator: { userId: 'creator', role: 'member', isParticipant: false },
@@ -21,24 +21,24 @@ const VIEWERS: Record<string, Caller[]> = {
   'PUBLIC participants': [...MANAGERS, 'participant'],
 }
 
-const allowed = (action: 'highlight.read' | 'highlight.delete', album: object | null) =>
+const allowed = (action: Action, album: object | null) =>
   names.filter((name) => {
     const { isParticipant, ...who } = CALLERS[name]
     const row = { createdBy: 'creator', album: album && { ownerId: 'owner', isParticipant, ...album } }
-    return decide(ruleOf(action), { ...who, platformAdmin: false }, row as never) === 'allowed'
+    return decide(action, { ...who, platformAdmin: false }, row as never) === 'allowed'
   })
 
 t.test('without an album, a highlight is for its creator and the administrators', async (t) => {
-  t.strictSame(allowed('highlight.read', null), THEIRS)
-  t.strictSame(allowed('highlight.delete', null), THEIRS)
+  t.strictSame(allowed(highlightActions.read, null), THEIRS)
+  t.strictSame(allowed(highlightActions.delete, null), THEIRS)
 })
 
 for (const status of ALBUM_STATUSES) {
   for (const visibility of ALBUM_VISIBILITIES) {
     t.test(`a highlight of a ${status} album for ${visibility}`, async (t) => {
       const album = { status, visibility }
-      t.strictSame(allowed('highlight.read', album), VIEWERS[`${status} ${visibility}`] ?? MANAGERS)
-      t.strictSame(allowed('highlight.delete', album), MANAGERS)
+      t.strictSame(allowed(highlightActions.read, album), VIEWERS[`${status} ${visibility}`] ?? MANAGERS)
+      t.strictSame(allowed(highlightActions.delete, album), MANAGERS)
     })
   }
 }

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { tellInvitees } from '../../../../api/features/invitations/notify.ts'
-import { changesOf } from '../../../../api/http/in-organization.ts'
+import { changesOf } from '../../../../api/requests/change.ts'
 import { aPerson, startTestApi } from '../../../support/api.ts'
 import type { MadeEvent } from '../../../support/events.ts'
 import { invitationWorld, type MadeInvitation } from '../../../support/invitations.ts'

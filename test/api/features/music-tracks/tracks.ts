@@ -21,7 +21,7 @@ async function tone(name: string, seconds: number): Promise<string> {
   await promisify(execFile)('ffmpeg', ['-v', 'error', '-y', ...source, path])
   return path
 }
-const texts = ['--title', 'Waves', '--licence', 'CC BY 4.0', '--attribution', 'Waves, by Ann']
+const texts = ['--title', 'Waves', '--license', 'CC BY 4.0', '--attribution', 'Waves, by Ann']
 const list = async () => (await call(people.member, 'GET', '/api/music-tracks')).data
 const audited = () =>
   database.admin
@@ -35,7 +35,7 @@ t.test('a track is offered, heard, and retired', async (t) => {
   const { music_track_id: id } = added.out
   const { tracks } = await list()
   t.match(tracks, [
-    { music_track_id: id, title: 'Waves', licence: 'CC BY 4.0', attribution: 'Waves, by Ann', preview_url: String },
+    { music_track_id: id, title: 'Waves', license: 'CC BY 4.0', attribution: 'Waves, by Ann', preview_url: String },
   ])
   t.ok(Math.abs(tracks[0].duration_sec - 3) < 0.2, String(tracks[0].duration_sec))
   const heard = await call(undefined, 'GET', pathOf(tracks[0].preview_url), { headers: { range: 'bytes=0-99' } })
@@ -78,9 +78,9 @@ t.test('a file that is no track is refused, and nothing of it is kept', async (t
   t.strictSame(await api.keys('tracks/'), before)
 })
 
-t.test('licence and attribution are required', async (t) => {
+t.test('license and attribution are required', async (t) => {
   const path = await tone('b.mp3', 1)
-  for (const missing of ['--title', '--licence', '--attribution']) {
+  for (const missing of ['--title', '--license', '--attribution']) {
     const at = texts.indexOf(missing)
     t.match(await cli('track', 'add', path, ...texts.toSpliced(at, 2)), { code: 2, err: /needs --title/ })
     t.match(await cli('track', 'add', path, ...texts.with(at + 1, ' ')), { code: 3, err: /must not be empty/ })

@@ -2,11 +2,12 @@ import t from 'tap'
 import {
   boundsOfYear,
   containing,
-  leavesNoOwner,
-  organizationActions,
+  isLastOwner,
+  memberActions,
+  unlessLastOwner,
 } from '../../../../api/features/organizations/policy.ts'
-import type { Role } from '../../../../api/features/organizations/roles.ts'
 import { decide } from '../../../../api/permissions/rule.ts'
+import type { Role } from '../../../../lib/contract/roles.ts'
 
 const ROLES: readonly Role[] = ['owner', 'admin', 'member']
 const asking = (role: Role) => ({ userId: 'caller', role, platformAdmin: false })
@@ -23,34 +24,31 @@ for (const caller of ROLES) {
     const expected = manages ? 'allowed' : 'rule_not_met'
     t.test(`the role ${caller} ${manages ? 'may' : 'may not'} change, give, or end the role ${role}`, async (t) => {
       const row = { userId: 'another', role }
-      t.equal(decide(organizationActions['member.change_role'], asking(caller), row), expected)
-      t.equal(decide(organizationActions['member.remove'], asking(caller), row), expected)
+      t.equal(decide(memberActions.changeRole, asking(caller), row), expected)
+      t.equal(decide(memberActions.remove, asking(caller), row), expected)
     })
   }
   t.test(`the role ${caller} may leave, and gives itself no higher role`, async (t) => {
     const row = { userId: 'caller', role: caller }
-    t.equal(decide(organizationActions['member.remove'], asking(caller), row), 'allowed')
+    t.equal(decide(memberActions.remove, asking(caller), row), 'allowed')
     const higher = ROLES.slice(0, ROLES.indexOf(caller))
     for (const role of higher) {
-      t.equal(decide(organizationActions['member.change_role'], asking(caller), { ...row, role }), 'rule_not_met')
+      t.equal(decide(memberActions.changeRole, asking(caller), { ...row, role }), 'rule_not_met')
     }
   })
 }
 
-const OWNERS: [from: Role, to: Role | null, owners: number, leavesNone: boolean][] = [
-  ['owner', 'admin', 1, true],
-  ['owner', 'member', 1, true],
-  ['owner', null, 1, true],
-  ['owner', 'owner', 1, false],
-  ['owner', 'admin', 2, false],
-  ['owner', null, 2, false],
-  ['admin', 'member', 1, false],
-  ['member', null, 1, false],
-  ['member', 'owner', 0, false],
+const OWNERS: [role: Role, owners: number, isLast: boolean][] = [
+  ['owner', 1, true],
+  ['owner', 2, false],
+  ['admin', 1, false],
+  ['member', 1, false],
+  ['member', 0, false],
 ]
-for (const [from, to, owners, leavesNone] of OWNERS) {
-  t.test(`${from} to ${to ?? 'no member'} among ${owners}: ${leavesNone ? 'no owner is left' : 'fine'}`, async (t) => {
-    t.equal(leavesNoOwner({ from, to, owners }), leavesNone)
+for (const [role, owners, isLast] of OWNERS) {
+  t.test(`a member with role ${role} among ${owners} owners: ${isLast ? 'stays owner' : 'may change'}`, async (t) => {
+    t.equal(isLastOwner({ role }, owners), isLast)
+    t.match(unlessLastOwner({ isLastOwner: isLast }), isLast ? { code: 'CONFLICT' } : undefined)
   })
 }
 

@@ -12,7 +12,7 @@ async function film(items: SoundSource[], scratch: string) {
   const totalFrames = items.reduce((sum, { frames }) => sum + frames, 0)
   const { signal } = new AbortController()
   const joins = { transition: 'cut', overlaps: items.slice(1).map(() => 0), fadeFrames: 0 } as const
-  return { out, ...(await renderSound({ ...joins, items, totalFrames, out, scratch, threads: 1, signal })) }
+  return { out, ...(await renderSound({ ...joins, items, totalFrames, out, scratch, signal })) }
 }
 const item = (path: string | null, frames: number, startSec = 0): SoundSource => ({
   path,

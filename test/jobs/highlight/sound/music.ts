@@ -21,7 +21,7 @@ async function film(t: Test, items: (string | number)[], music: string, seconds 
   )
   const totalFrames = sources.reduce((sum, { frames }) => sum + frames, 0)
   const joins = { transition: 'cut', overlaps: items.slice(1).map(() => 0), fadeFrames: 0 } as const
-  const tools = { scratch, threads: 1, signal }
+  const tools = { scratch, signal }
   const levels = await renderSound({
     ...joins,
     ...tools,

@@ -19,7 +19,7 @@ const PICTURE = ['-f', 'lavfi', '-i', 'color=s=64x64:r=30000/1001:d=7']
 async function tools(t: Test) {
   const scratch = join(t.testdirName, 'scratch')
   await mkdir(scratch, { recursive: true })
-  return { scratch, threads: 1, signal, out: join(t.testdirName, 'film.wav') }
+  return { scratch, signal, out: join(t.testdirName, 'film.wav') }
 }
 
 /** The film of one item. */
