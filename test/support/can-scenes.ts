@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type Answer, fakeMp4, formOf, type Person, type TestApi, uuidOf } from './api.ts'
 import { made, type Scene, type Subject, shown } from './can-scene.ts'
+import { anAlbum } from './comments.ts'
 import { anEvent } from './events.ts'
 import { aMember, anOrganization } from './organizations.ts'
 
@@ -21,8 +22,10 @@ export function scenesOf(api: TestApi): Scene[] {
     list.then((data) => data?.[name].find((one: Record<string, string>) => one[field] === id))
 
   const eventIn = (status: 'draft' | 'active' | 'archived') => anEvent(api, { org, orgId, owner: member, status })
-  const anyEvent = (status: Parameters<typeof eventIn>[0]) => async (): Promise<Subject> => {
-    const id = (await eventIn(status)).wireId
+  const anyEvent = (status: Parameters<typeof eventIn>[0], album?: string) => async (): Promise<Subject> => {
+    const event = await eventIn(status)
+    if (album) await anAlbum(api, event, { orgId, owner: member, status: album })
+    const id = event.wireId
     const path = `${inOrg}/events/${id}`
     const comments = `${path}/meta/${id}/comments`
     return {
@@ -236,7 +239,12 @@ export function scenesOf(api: TestApi): Scene[] {
     {
       kind: 'event',
       callers,
-      states: { draft: anyEvent('draft'), active: anyEvent('active'), archived: anyEvent('archived') },
+      states: {
+        draft: anyEvent('draft'),
+        active: anyEvent('active'),
+        archived: anyEvent('archived'),
+        'draft with an archived album': anyEvent('draft', 'ARCHIVE'),
+      },
     },
     {
       kind: 'album',

@@ -21,4 +21,3 @@ export function* withCan(value: unknown): Generator<WithCan> {
   if ('can' in value) yield value as WithCan
   for (const one of Object.values(value)) yield* withCan(one)
 }
-

@@ -23,6 +23,7 @@ import {
   UpdateAlbum,
 } from './album.ts'
 import { addMedia, captionMedia, changeAlbum, createAlbum, removeMedia, reorderMedia, setStatus } from './commands.ts'
+import { deleteAlbum } from './deletion.ts'
 import { MOST_ITEMS } from './plan.ts'
 import { albumActions } from './policy.ts'
 import { toAlbum, toAlbumMedia, toListedAlbum } from './present.ts'
@@ -54,7 +55,7 @@ const DRAFT: Album = {
   cover_media_id: null,
   created_at: '2026-11-21T09:30:00.000Z',
   updated_at: '2026-11-21T09:30:00.000Z',
-  can: ['album.read', 'album.update', 'album.add_media', 'album.set_status', 'highlight.create_in_album'],
+  can: ['album.add_media', 'album.read', 'album.set_status', 'album.update', 'highlight.create_in_album'],
 }
 const PUBLIC: Album = {
   ...DRAFT,
@@ -86,7 +87,7 @@ const ITEM: AlbumMedia = {
   },
   placeholder: null,
   conversion_progress: null,
-  can: ['media.read', 'media.read_location', 'media.delete'],
+  can: ['media.delete', 'media.read', 'media.read_location'],
   caption: 'Still the same laugh',
   added_by: USER,
   added_at: '2026-11-21T09:32:00.000Z',
@@ -203,6 +204,19 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       examples: { request: { title: 'Class reunion 2027' }, response: { ...PUBLIC, title: 'Class reunion 2027' } },
       handle: async (request) =>
         toAlbum(await changeAlbum(request, request.params.album_id, request.body, archive), request, archive),
+    }),
+    write({
+      method: 'delete',
+      path: ONE_ALBUM,
+      operationId: 'deleteAlbum',
+      tags,
+      summary: 'Delete an album',
+      description: `${FOR_MANAGERS} The media items stay in the library. Highlights of the album stay with an \`album_id\` of null: their creators and the owners and administrators of the organization see them. An album in \`ARCHIVE\` is refused (\`ALBUM_ARCHIVED\`), and so is the album of an event (\`CONFLICT\`), which goes with the event.`,
+      problems: ['ALBUM_ARCHIVED', 'CONFLICT'],
+      action: albumActions.delete,
+      params: OneAlbum,
+      status: 204,
+      handle: (request) => deleteAlbum(request, request.params.album_id),
     }),
     write({
       method: 'put',

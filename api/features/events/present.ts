@@ -19,7 +19,7 @@ function albumIdOf({ album, participation, status }: ShownEvent, can: Can): stri
 
 export const toEvent = (row: ShownEvent, { can, now }: Deciding): Event => ({
   ...toListedEvent(row, can),
-  can: now(EVENT, row),
+  can: now(EVENT, { ...row, albumStatus: row.album?.status ?? null }),
 })
 
 export const toListedEvent = (row: ShownEvent, can: Can): ListedEvent => ({

@@ -7,7 +7,10 @@ import { found } from '../../requests/found.ts'
 import { listOf, pageQuery, pathId } from '../../requests/schemas.ts'
 import { NO_REACTIONS } from '../discussions/reactions/reaction.ts'
 import { activateEvent, archiveEvent, changeEvent, createEvent } from './commands.ts'
+
+import { deleteEvent } from './deletion.ts'
 import { CreateEvent, Event, EventStatus, ListedEvent, Participant, ParticipantTotal, UpdateEvent } from './event.ts'
+
 import { eventActions } from './policy.ts'
 import { toEvent, toListedEvent, toParticipant } from './present.ts'
 import { countParticipants, findEvent, findShown, listEvents, listParticipants } from './queries.ts'
@@ -27,7 +30,6 @@ const GIVEN = {
   location_name: 'Tokyo Tower',
   location_geo: [35.6586, 139.7454],
 }
-const TO_ALL = ['comment.read', 'comment.create', 'reaction.add']
 const DRAFT: Event = {
   event_id: formatId('event', EXAMPLE_ID),
   org_id: formatId('organization', EXAMPLE_ID),
@@ -45,7 +47,17 @@ const DRAFT: Event = {
   album_id: null,
   reaction_counts: NO_REACTIONS,
   my_reaction: null,
-  can: ['event.read', 'event.update', 'event.activate', 'event.invite', 'event.list_invitations', ...TO_ALL],
+  can: [
+    'comment.create',
+    'comment.read',
+    'event.activate',
+    'event.delete',
+    'event.invite',
+    'event.list_invitations',
+    'event.read',
+    'event.update',
+    'reaction.add',
+  ],
 }
 const ACTIVE: Event = {
   ...DRAFT,
@@ -53,21 +65,30 @@ const ACTIVE: Event = {
   updated_at: '2026-11-22T10:00:00.000Z',
   activated_at: '2026-11-22T10:00:00.000Z',
   participant_count: 12,
-  can: ['event.read', 'event.update', 'event.archive', 'event.invite', 'event.list_invitations', ...TO_ALL],
+  can: [
+    'comment.create',
+    'comment.read',
+    'event.archive',
+    'event.invite',
+    'event.list_invitations',
+    'event.read',
+    'event.update',
+    'reaction.add',
+  ],
 }
 const ARCHIVED: Event = {
   ...ACTIVE,
   status: 'archived',
   updated_at: '2027-06-01T08:00:00.000Z',
   archived_at: '2027-06-01T08:00:00.000Z',
-  can: ['event.read', 'event.list_invitations', 'comment.read'],
+  can: ['comment.read', 'event.list_invitations', 'event.read'],
 }
 /** As an invited member sees it. */
 const INVITED: Event = {
   ...ACTIVE,
   my_participation: 'invited',
   my_invitation_id: formatId('invitation', EXAMPLE_ID),
-  can: ['event.read', ...TO_ALL],
+  can: ['comment.create', 'comment.read', 'event.read', 'reaction.add'],
 }
 const { can: _, ...LISTED } = INVITED
 const LAST_PAGE = { next_cursor: null, has_more: false }
@@ -151,6 +172,20 @@ export function eventRoutes(deps: ApiDeps): Route[] {
         response: { ...DRAFT, title: 'Class reunion 2027', end_at: null },
       },
       handle: (request) => changeEvent(request, request.params.event_id, request.body),
+    }),
+    write({
+      method: 'delete',
+      path: ONE_EVENT,
+      operationId: 'deleteEvent',
+      tags,
+      summary: 'Delete a draft of an event',
+      description:
+        'For the owner of the event and the owners and administrators of the organization. Its invitations, comments and reactions go, and its album, unless that is in `ARCHIVE` (`ALBUM_ARCHIVED`). The media items stay in the library, and highlights of the album with an `album_id` of null. An event that is active can be archived instead (`INVALID_STATE_TRANSITION`); an archived one stays (`EVENT_ARCHIVED`).',
+      problems: ['EVENT_ARCHIVED', 'ALBUM_ARCHIVED', 'INVALID_STATE_TRANSITION'],
+      action: eventActions.delete,
+      params: OneEvent,
+      status: 204,
+      handle: (request) => deleteEvent(request, request.params.event_id),
     }),
     write({
       method: 'post',

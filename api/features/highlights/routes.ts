@@ -63,7 +63,7 @@ const COMPLETED: Highlight = {
   created_by: formatId('user', EXAMPLE_ID),
   created_at: '2026-11-22T10:00:00.000Z',
   error: null,
-  can: ['highlight.read', 'highlight.delete'],
+  can: ['highlight.delete', 'highlight.read'],
 }
 
 const VISIBLE =

@@ -4,7 +4,18 @@ import { isTagged, type Route } from '../../../api/http/route.ts'
 import { LIMIT_CLASSES } from '../../../api/limits/classes.ts'
 import { type Answer, startTestApi } from '../../support/api.ts'
 import { actionNamed, KINDS, type WithCan, withCan } from '../../support/can.ts'
-import { idFields, isList, listSeedOf, ROUTES, seedOf, send, sendTo, sidesOf, succeeds, traces } from '../../support/route-table.ts'
+import {
+  idFields,
+  isList,
+  listSeedOf,
+  ROUTES,
+  seedOf,
+  send,
+  sendTo,
+  sidesOf,
+  succeeds,
+  traces,
+} from '../../support/route-table.ts'
 import { LISTS, SEEDS } from './seeds/index.ts'
 import type { SeededRequest } from './seeds/seed.ts'
 

@@ -45,7 +45,7 @@ const EXAMPLE: Comment = {
   updated_at: '2026-11-21T09:30:00.000Z',
   reaction_counts: NO_REACTIONS,
   my_reaction: null,
-  can: ['comment.edit', 'comment.delete'],
+  can: ['comment.delete', 'comment.edit'],
 }
 const EDITED: Comment = {
   ...EXAMPLE,

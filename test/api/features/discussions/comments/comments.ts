@@ -58,7 +58,7 @@ t.test('a comment is what was written, and who wrote it', async (t) => {
     updated_at: data.created_at,
     reaction_counts: { '❤️': 0, '😂': 0, '🎉': 0, '😢': 0, '👏': 0, '🔥': 0 },
     my_reaction: null,
-    can: ['comment.edit', 'comment.delete'],
+    can: ['comment.delete', 'comment.edit'],
   })
   const path = `${at(party)}/${data.comment_id}`
   const forOwner = { ...data, can: ['comment.delete'] }
