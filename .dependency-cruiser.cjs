@@ -116,6 +116,13 @@ module.exports = {
       from: { path: '^api/', pathNot: '^api/app\\.ts$' },
       to: { path: '/routes\\.ts$' },
     },
+    {
+      name: 'worker-knows-no-feature',
+      comment: 'features bring what they do in the worker; its program passes them in',
+      severity: 'error',
+      from: { path: '^api/worker/', pathNot: '^api/worker/program\\.ts$' },
+      to: { path: '^api/(features|worker-features)' },
+    },
     adapter('only-the-adapter-imports-ffmpeg', 'fluent-ffmpeg', '^jobs/ffmpeg/'),
     adapter('only-the-adapter-imports-libheif', 'libheif-js', '^jobs/images/libheif-worker'),
     adapter('only-the-adapter-imports-s3', 'minio', '^lib/runtime/object-store/s3'),

@@ -40,7 +40,11 @@ const FINISH_MS = 60_000
 export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const { config, db, log, clock } = parts
   const auth = openAuth(parts)
-  const bodies = openBodies({ mostStreams: config.MAX_BODIES, onRefused: (arrival) => metrics.shed(arrival) })
+  const bodies = openBodies({
+    maxStreams: config.MAX_BODIES,
+    factor: config.RATE_LIMIT_FACTOR,
+    onRefused: (arrival) => metrics.shed(arrival),
+  })
   const metrics = openMetrics({ keyAge: () => auth.keys.ageSeconds(), bodies: bodies.taken })
   const now = () => performance.now()
   const limits = openLimits({

@@ -1,13 +1,24 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem } from '../../lib/contract/problem.ts'
-import { openSlots, type Slots } from '../limits/slots.ts'
+import { documentShares, streamShares } from '../limits/capacity.ts'
+import { type Caller, callerKey } from '../limits/policy.ts'
+import { openShares, type Shares } from '../limits/shares.ts'
 import type { BodyKind } from '../requests/bytes.ts'
 import { hasBody } from './json-body.ts'
+import { ClientGone } from './request.ts'
 
 /** Bounds the bodies read at the same time and refuses further ones, so that the process stays in its memory limit. */
 export interface Bodies {
-  /** Takes a slot for the body of this request until its response ends. Throws Problem SERVICE_UNAVAILABLE. */
-  enter(route: { bodyKind?: BodyKind; body?: unknown }, req: IncomingMessage, res: ServerResponse): void
+  /**
+   * Takes a slot for the body of this request until its response ends; a document may wait for it. Throws Problem
+   * RATE_LIMITED if the caller has its share of the slots, SERVICE_UNAVAILABLE if there are none left.
+   */
+  enter(
+    route: { bodyKind?: BodyKind; body?: unknown },
+    caller: Caller,
+    req: IncomingMessage,
+    res: ServerResponse,
+  ): Promise<void>
   /** Slots in use, for metrics. */
   taken(): Record<Arrival, number>
 }
@@ -15,24 +26,36 @@ export interface Bodies {
 /** Each kind has its own slots, so that uploads do not delay the small documents. */
 export type Arrival = 'document' | 'stream'
 
-/** A document has at most 256 KiB: 64 MiB when all of them are that large. */
-const MOST_DOCUMENTS = 256
-const RETRY_SECONDS = 5
+export interface BodiesOptions {
+  maxStreams: number
+  /** The factor of the rate limits. */
+  factor: number
+  onRefused(arrival: Arrival): void
+}
 
-export function openBodies(o: { mostStreams: number; onRefused(arrival: Arrival): void }): Bodies {
-  const slots: Record<Arrival, Slots> = { document: openSlots(MOST_DOCUMENTS), stream: openSlots(o.mostStreams) }
+export function openBodies(o: BodiesOptions): Bodies {
+  const shares: Record<Arrival, Shares> = {
+    document: openShares(documentShares(o.factor)),
+    stream: openShares(streamShares(o.maxStreams)),
+  }
   return {
-    enter(route, req, res) {
+    async enter(route, caller, req, res) {
       const arrival = arrivalOf(route)
       if (!arrival || !hasBody(req) || res.closed) return
-      const leave = slots[arrival].enter()
-      if (leave) return void res.once('close', leave)
-      o.onRefused(arrival)
-      throw new Problem('SERVICE_UNAVAILABLE', 'Too many uploads at the moment. Please try again.', {
-        retryAfter: RETRY_SECONDS,
-      })
+      try {
+        const leave = await shares[arrival].enter(callerKey(caller))
+        // The client went away while it waited, or its body was cut.
+        if (res.closed) {
+          leave()
+          throw new ClientGone()
+        }
+        res.once('close', leave)
+      } catch (error) {
+        if (error instanceof Problem) o.onRefused(arrival)
+        throw error
+      }
     },
-    taken: () => ({ document: slots.document.taken(), stream: slots.stream.taken() }),
+    taken: () => ({ document: shares.document.taken(), stream: shares.stream.taken() }),
   }
 }
 

@@ -1,6 +1,6 @@
 import type { RequestHandler } from 'express'
 import { Problem } from '../../lib/contract/problem.ts'
-import { hasBody } from './json-body.ts'
+import { hasBody, isJson } from './json-body.ts'
 import { sendProblem } from './problems.ts'
 import { stateOf } from './request.ts'
 
@@ -8,13 +8,20 @@ export interface BodyLimits {
   /** The server cuts off a body that arrives more slowly than this over one window. */
   bytesPerSecond: number
   windowMs: number
+  /** The window of a document: most arrive whole in it, and one that stalls must not hold its slot for long. */
+  documentWindowMs: number
   /** How long the rest of a body may still arrive after the response. */
   lingerMs: number
 }
 /** Samples per window. Each determines whether the client or this server is the slow side. */
 const SAMPLES = 10
 
-export const BODY_LIMITS: BodyLimits = { bytesPerSecond: 16 * 1024, windowMs: 30_000, lingerMs: 10_000 }
+export const BODY_LIMITS: BodyLimits = {
+  bytesPerSecond: 16 * 1024,
+  windowMs: 30_000,
+  documentWindowMs: 5000,
+  lingerMs: 10_000,
+}
 
 /**
  * Limits how slowly a body may arrive. A very slow client would hold a connection and its buffers until the request
@@ -24,6 +31,8 @@ export function watchBodies(limits: BodyLimits): RequestHandler {
   return (req, res, next) => {
     if (!hasBody(req)) return next()
     const { socket } = req
+    // Routes take documents only as JSON, and only documents: any other type is refused before its body is read.
+    const windowMs = isJson(req) ? limits.documentWindowMs : limits.windowMs
     let before = socket.bytesRead
     let sample = 0
     const timer = setInterval(() => {
@@ -39,8 +48,8 @@ export function watchBodies(limits: BodyLimits): RequestHandler {
       const sent = socket.bytesRead - before
       before = socket.bytesRead
       sample = 0
-      if (sent < (limits.bytesPerSecond * limits.windowMs) / 1000) cut()
-    }, limits.windowMs / SAMPLES).unref()
+      if (sent < (limits.bytesPerSecond * windowMs) / 1000) cut()
+    }, windowMs / SAMPLES).unref()
 
     const cut = () => {
       clearInterval(timer)

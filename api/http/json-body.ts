@@ -10,7 +10,7 @@ export const JSON_LIMIT = 256 * 1024
  */
 export async function readJson(req: IncomingMessage): Promise<unknown> {
   if (!hasBody(req)) return {}
-  requireType(req, /^application\/(?:[\w.-]+\+)?json\s*(?:;\s*charset="?utf-8"?\s*)?$/i, 'application/json')
+  requireType(req, JSON_TYPE, 'application/json')
   if (Number(req.headers['content-length'] ?? 0) > JSON_LIMIT) throw tooLarge()
   const bytes = await collect(req)
   if (bytes.length === 0) return {}
@@ -24,6 +24,10 @@ export async function readJson(req: IncomingMessage): Promise<unknown> {
 
 export const hasBody = (req: IncomingMessage) =>
   req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length'] ?? 0) > 0
+
+const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;\s*charset="?utf-8"?\s*)?$/i
+
+export const isJson = (req: IncomingMessage) => JSON_TYPE.test(req.headers['content-type'] ?? '')
 
 /** 415 unless the body has the wanted type and is not compressed. */
 export function requireType(req: IncomingMessage, wanted: RegExp, name: string): void {

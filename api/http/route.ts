@@ -81,7 +81,10 @@ export interface Route extends Common {
   completion?: { of: z.ZodType; complete(data: unknown): Promise<unknown> }
   /** The account that the body names, for a class of limits that counts by account. */
   account?(body: unknown): string
-  /** Operations in an organization: throws Denied for a caller who may no longer act in it. For stored responses. */
+  /**
+   * Operations in an organization: throws Denied for a caller who may not, or no longer, act in it. Asked before a body
+   * is read and before a stored response is replayed; if the path names the organization, it needs no body.
+   */
   readmit?(input: AuthedInput<unknown, unknown, unknown>): Promise<void>
   handle(input: AuthedInput<unknown, unknown, unknown>): Promise<Reply<unknown> | RawReply>
 }

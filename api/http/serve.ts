@@ -1,4 +1,5 @@
 import type { Request, RequestHandler, Response } from 'express'
+import type { Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Refusals } from '../audit/refusals.ts'
@@ -8,6 +9,7 @@ import { permitCaller } from '../permissions/permit.ts'
 import type { Actor } from '../requests/actor.ts'
 import type { BytesBody, MultipartBody, RawReply } from '../requests/bytes.ts'
 import type { Context } from '../requests/context.ts'
+import { type Admissions, openAdmissions } from './admission.ts'
 import type { Bodies } from './bodies.ts'
 import { readBytes, type Streamed } from './bytes-body.ts'
 import { type Attempt, beginAttempt, hashOf, idempotencyKeyOf, requireSameBody, type Stored } from './idempotency.ts'
@@ -41,6 +43,7 @@ const NO_ACTOR: Actor = { userId: '', platformAdmin: false, sessionId: null }
 
 /** One operation as an Express handler. The order matters: actor, limits, right, input, idempotency key, then the work. */
 export function serve(route: Route, options: ServeOptions): RequestHandler {
+  const admitted = openAdmissions()
   return async (req, res) => {
     const state = stateOf(res)
     state.route = route.path
@@ -52,9 +55,11 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     // Before the input: a 400 would show a caller without the right that the operation exists. And before a stored
     // response is looked for: what a caller may no longer ask is not replayed either.
     await requireRight(route, options, { req, res, actor })
+    const params = checkParams(route, restJoined(req.params))
+    await admit(route, options, { req, res, actor, params: params.data, admitted })
     const key = takesIdempotencyKey(route) ? idempotencyKeyOf(req.get('idempotency-key')) : undefined
-    options.bodies?.enter(route, req, res)
-    const input = await readInput(route, req, key !== undefined)
+    await options.bodies?.enter(route, caller, req, res)
+    const input = await readInput(route, req, params, key !== undefined)
     try {
       const account = route.account?.(input.body)
       if (account !== undefined) await options.limits?.takeForAccount(limitOf(route), { ...caller, account }, res)
@@ -91,6 +96,26 @@ async function requireRight(
   })
 }
 
+/**
+ * Decides on the membership before the body is read, where the path names the organization: a body takes a slot and
+ * memory, which a stranger must not hold. And a stranger gets the same 404 whatever the body says.
+ */
+async function admit(
+  route: Route,
+  options: ServeOptions,
+  o: { req: Request; res: Response; actor: Actor; params: unknown; admitted: Admissions },
+): Promise<void> {
+  const { req, res, actor, params, admitted } = o
+  const { readmit } = route
+  const orgId = (params as { org_id?: Uuid } | undefined)?.org_id
+  if (!readmit || orgId === undefined || !(route.body || route.bodyKind)) return
+  const context = contextOf(req, res, async () => {})
+  const decide = () => readmit({ context, params, query: {}, body: {}, headers: req.headers, actor })
+  await admitted.require(actor.userId, orgId, decide).catch((error: unknown) => {
+    throw declared(route, options, res, error)
+  })
+}
+
 /** The validated input. A streamed body has only begun. */
 interface Received extends Checked {
   streamed: Streamed<MultipartBody | BytesBody> | undefined
@@ -98,8 +123,12 @@ interface Received extends Checked {
   digest(): string | undefined
 }
 
-async function readInput(route: Route, req: Request, keyed: boolean): Promise<Received> {
-  const params = checkParams(route, restJoined(req.params))
+async function readInput(
+  route: Route,
+  req: Request,
+  params: ReturnType<typeof checkParams>,
+  keyed: boolean,
+): Promise<Received> {
   if (route.bodyKind === 'multipart' || route.bodyKind === 'bytes') {
     const checked = checkInput(route, params, req.query, undefined)
     const streamed = route.bodyKind === 'bytes' ? readBytes(req, keyed) : checkedForm(route, await readForm(req))
@@ -109,7 +138,7 @@ async function readInput(route: Route, req: Request, keyed: boolean): Promise<Re
     }
     return { ...checked, body: streamed.body, streamed, digest }
   }
-  const body = route.body ? await readJson(req) : undefined
+  const body = route.body && params.success ? await readJson(req) : undefined
   const checked = checkInput(route, params, req.query, body)
   return { ...checked, streamed: undefined, digest: () => hashOf(checked.params, checked.query, body) }
 }

@@ -3,18 +3,18 @@ import { Problem } from '../../lib/contract/problem.ts'
 import { openBuckets } from './buckets.ts'
 import { LIMIT_CLASSES, type LimitClass, type LimitRules, UNAUTHORIZED } from './classes.ts'
 import { policyHeader, secondsUntil, standingHeader } from './headers.ts'
-import { countedAddress, type ScaledLimit, type Standing, scaled, scaledAtOnce, stricter } from './policy.ts'
+import {
+  type Caller,
+  callerKey,
+  countedAddress,
+  type ScaledLimit,
+  type Standing,
+  scaled,
+  scaledAtOnce,
+  stricter,
+} from './policy.ts'
 import type { SharedCounters } from './queries.ts'
 import { openSlotsByKey } from './slots.ts'
-
-/** The caller of a request, as far as known. */
-export interface Caller {
-  ip: string
-  /** Empty without a token. */
-  userId: string
-  /** The account that the body names, where the class counts by account. */
-  account?: string
-}
 
 /** Each call throws Problem RATE_LIMITED for a refusal and sets `RateLimit-Policy` and `RateLimit` on the response. */
 export interface Limits {
@@ -151,8 +151,6 @@ function openWindowEnds(now: () => number) {
     leftMs: (key: string) => Math.max(0, (ends.get(key) ?? 0) - now()),
   }
 }
-
-const callerKey = ({ userId, ip }: Caller) => userId || countedAddress(ip)
 
 function keyOf(per: ScaledLimit['per'], caller: Caller): string {
   if (per === 'caller') return callerKey(caller)

@@ -1,5 +1,17 @@
 import type { Limit, LimitRules } from './classes.ts'
 
+/** The caller of a request, as far as known. */
+export interface Caller {
+  ip: string
+  /** Empty without a token. */
+  userId: string
+  /** The account that the body names, where the class counts by account. */
+  account?: string
+}
+
+/** Who counts as one caller: a user, or the address of a request without an account. */
+export const callerKey = ({ userId, ip }: Pick<Caller, 'ip' | 'userId'>) => userId || countedAddress(ip)
+
 /** A limit with its numbers multiplied by the configured factor. */
 export type ScaledLimit = Required<Limit>
 

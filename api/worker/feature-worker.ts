@@ -1,8 +1,7 @@
 import type * as z from 'zod'
-import type { RunStatus } from '../../crds/run.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
-import type { Cluster, KubeObject } from '../../lib/runtime/kube/cluster.ts'
+import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../db/db.ts'
@@ -11,6 +10,7 @@ import type { Follower } from './follow.ts'
 import type { CounterOf, GaugeOfRows, WorkerMetrics } from './metrics.ts'
 import type { OnNotify } from './notification-listener.ts'
 import type { Reactions } from './reactions.ts'
+import type { RunObject } from './runs/kind.ts'
 import type { SweepTask } from './sweep.ts'
 
 /** What a feature gets from the worker. `Settings`: the part of the environment that the feature itself describes. */
@@ -54,7 +54,7 @@ export interface FeatureWorker {
 }
 
 /** A kind of custom resources that carries out what rows of a feature ask for. */
-export interface WorkedKind<T extends ResourceOfKind = ResourceOfKind> {
+export interface WorkedKind<T extends RunObject = RunObject> {
   /** The kind, in metrics. */
   kind: string
   /** Names its sweep in the log. */
@@ -67,13 +67,11 @@ export interface WorkedKind<T extends ResourceOfKind = ResourceOfKind> {
   repair?: { channel: string; row(seen: ClusterSeen<T>, options: RepairOptions, id: Uuid): Promise<void> }
 }
 
-export type ResourceOfKind = KubeObject & { status?: RunStatus | undefined }
-
 /** What the worker has seen of the cluster. */
-export interface ClusterSeen<T extends ResourceOfKind = ResourceOfKind> {
+export interface ClusterSeen<T extends RunObject = RunObject> {
   follower: Pick<Follower<T>, 'reflection' | 'lookAgain'>
   /** The known resources of all kinds: they wait for the same nodes. */
-  queue(): ResourceOfKind[]
+  queue(): RunObject[]
 }
 
 export interface RepairOptions {

@@ -16,8 +16,8 @@ export interface Filler {
 }
 
 export interface FillerOptions {
-  /** Names what is started in the log and, as `<subject>.committed`, the failpoint. */
-  subject: 'admission' | 'film' | 'batch'
+  /** Names what is started in the log and, as `<subject>.admitted`, the failpoint. */
+  subject: string
   /** Commits the decision and returns the ids of what to start, in that order. */
   decide(orgIds: readonly Uuid[] | undefined): Promise<Uuid[]>
   /** Creates the custom resource unless it exists. */
@@ -32,7 +32,7 @@ const ALL = 'all organizations'
 export function startFiller({ subject, decide, start, log, backoffMs }: FillerOptions): Filler {
   async function fill(orgIds?: readonly Uuid[]): Promise<ReadonlySet<Uuid>> {
     const decided = await decide(orgIds)
-    if (decided.length > 0) failpoint(`${subject}.committed`)
+    if (decided.length > 0) failpoint(`${subject}.admitted`)
     const started = new Set<Uuid>()
     for (const id of decided) {
       try {

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
+import { outputType } from '../../lib/contract/output-types.ts'
 import { NamedParts, OBJECT_HEADER, type Refusal, type StoreGrant } from '../../lib/contract/store-proxy.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store/object-store.ts'
@@ -26,9 +27,6 @@ interface Operation {
 class Refused extends Error {}
 
 const DONE = {}
-const typeOf = ({ headers }: IncomingMessage) => ({
-  contentType: headers['content-type'] ?? 'application/octet-stream',
-})
 const lengthOf = ({ headers }: IncomingMessage): number | undefined =>
   headers['content-length'] === undefined ? undefined : Number(headers['content-length'])
 
@@ -54,7 +52,9 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     on: 'key',
     run({ store, request, the }) {
       const size = lengthOf(request)
-      return store.put(the('key'), request, { ...typeOf(request), ...(size !== undefined && { size }) })
+      const key = the('key')
+      // Not the type that the request names: see `outputType`.
+      return store.put(key, request, { contentType: outputType(key), ...(size !== undefined && { size }) })
     },
   },
   'DELETE /object': {
@@ -74,7 +74,10 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
   'POST /uploads': {
     action: 'write',
     on: 'key',
-    run: async ({ store, request, the }) => ({ uploadId: await store.createMultipart(the('key'), typeOf(request)) }),
+    async run({ store, the }) {
+      const key = the('key')
+      return { uploadId: await store.createMultipart(key, { contentType: outputType(key) }) }
+    },
   },
   'PUT /part': {
     action: 'write',

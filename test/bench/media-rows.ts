@@ -1,6 +1,7 @@
 import { recordMedia } from '../../api/features/media/commands.ts'
-import { completeConversion } from '../../api/features/media/conversion/commands.ts'
+import { CONVERSIONS } from '../../api/features/media/conversion/kind.ts'
 import { changesOf } from '../../api/requests/change.ts'
+import { completeRun } from '../../api/worker/runs/commands.ts'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { outputPrefix } from '../../lib/contract/object-keys.ts'
 import { anImageManifest } from '../support/conversion-world.ts'
@@ -127,7 +128,7 @@ async function round({ database: { db, worker }, org, user, upload, completion }
   completion.push(
     await timed((id) => {
       const result = { prefix: outputPrefix(org, id, 1), manifest: anImageManifest(id) }
-      return completeConversion(worker, { id, generation: 1 }, result)
+      return completeRun(worker, CONVERSIONS, { id, generation: 1 }, result)
     }),
   )
 }

@@ -2,10 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { recordMedia } from '../../api/features/media/commands.ts'
-import { findConversion } from '../../api/features/media/conversion/queries.ts'
-import { startConversion } from '../../api/features/media/conversion/start.ts'
+import { CONVERSIONS } from '../../api/features/media/conversion/kind.ts'
 import { batchJobName, transcodeJobName } from '../../api/features/media/conversion/transcode-spec.ts'
 import { changesOf } from '../../api/requests/change.ts'
+import { findRun } from '../../api/worker/runs/queries.ts'
+import { startRun } from '../../api/worker/runs/start.ts'
 import { type RunProgress, type RunStatus, SUCCEEDED } from '../../crds/run.ts'
 import { TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
 import type { OutboxMessage } from '../../lib/contract/events.ts'
@@ -125,8 +126,8 @@ export async function conversionWorld(
     async converting(): Promise<Uuid> {
       const id = await upload()
       await admin.query('update media set conversion_admitted_at = now() where id = $1', [id])
-      const media = await worker.read({}, (tx) => findConversion(tx, id))
-      if (media) await startConversion(deps, media)
+      const media = await worker.read({}, (tx) => findRun(tx, CONVERSIONS, id))
+      if (media) await startRun(deps, CONVERSIONS, media)
       return id
     },
     job: (id: Uuid, generation = 1) =>

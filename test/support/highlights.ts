@@ -1,5 +1,6 @@
+import { RENDERS } from '../../api/features/highlights/render/kind.ts'
 import { highlightRenderName } from '../../api/features/highlights/render/render-spec.ts'
-import { startRender } from '../../api/features/highlights/render/start.ts'
+import { startAdmitted } from '../../api/worker/runs/start.ts'
 import { HIGHLIGHT_RENDERS, type HighlightRender } from '../../crds/highlight-render.ts'
 import type { RunStatus } from '../../crds/run.ts'
 import type { HighlightManifest } from '../../lib/contract/highlight-manifest.ts'
@@ -109,7 +110,7 @@ export function renderWorld(api: Pick<TestApi, 'store' | 'database'>, world: Hig
     /** An admitted highlight, and the HighlightRender that the worker makes for it. */
     async rendering(o: Parameters<HighlightWorld['aHighlight']>[0] = {}): Promise<string> {
       const id = await admitted(o)
-      await startRender(deps, uuid(id))
+      await startAdmitted(deps, RENDERS, uuid(id))
       return id
     },
     render: (id: string) => cluster.get<HighlightRender & { metadata: { name: string } }>(HIGHLIGHT_RENDERS, keyOf(id)),

@@ -1,17 +1,16 @@
 import * as z from 'zod'
-import { HIGHLIGHT_RENDERS } from '../../../crds/highlight-render.ts'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { int } from '../../../lib/runtime/config.ts'
 import { countWaiting } from '../../worker/admission-queries.ts'
-import type { FeatureWorker, FeatureWorkerDeps, WorkedKind } from '../../worker/feature-worker.ts'
+import type { FeatureWorker, FeatureWorkerDeps } from '../../worker/feature-worker.ts'
 import type { GaugeOfRows } from '../../worker/metrics.ts'
+import { workedKind } from '../../worker/runs/worked-kind.ts'
 import { startFilmAdmission } from './render/admission.ts'
 import { FILMS } from './render/admission-queries.ts'
-import { followRenders, type HighlightRenderObject } from './render/project.ts'
+import { RENDERS } from './render/kind.ts'
 import { purgeFilms } from './render/purge.ts'
 import { oldestFilmPurgeSeconds } from './render/queries.ts'
 import { highlightReactions } from './render/reactions.ts'
-import { type RenderSweepDeps, sweepRenders } from './render/sweep.ts'
 
 export const HighlightSettings = z.object({
   MAX_FILMS_PER_ORGANIZATION: int(1, 10_000)
@@ -24,7 +23,7 @@ export function highlightWorker(given: FeatureWorkerDeps<z.output<typeof Highlig
   const deps = { ...given, films }
   return {
     reactions: highlightReactions(deps),
-    kinds: [renderKind(deps)],
+    kinds: [workedKind(given, RENDERS, { name: 'renders', fillers: [films] })],
     tasks: [{ name: 'films', run: (_, signal) => purgeFilms(deps, { signal }) }],
     // A slot for films became free. The payload is the organization.
     channels: { films: (orgId) => films.wake(orgId as Uuid | undefined) },
@@ -32,13 +31,6 @@ export function highlightWorker(given: FeatureWorkerDeps<z.output<typeof Highlig
     stop: films.stop,
   }
 }
-
-const renderKind = (deps: FeatureWorkerDeps & Pick<RenderSweepDeps, 'films'>): WorkedKind<HighlightRenderObject> => ({
-  kind: HIGHLIGHT_RENDERS.kind,
-  name: 'renders',
-  follow: () => followRenders(deps),
-  sweep: ({ follower, queue }, options, signal) => sweepRenders({ ...deps, renders: follower, queue }, options, signal),
-})
 
 export const HIGHLIGHT_GAUGES: readonly GaugeOfRows[] = [
   {

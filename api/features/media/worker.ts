@@ -4,13 +4,14 @@ import { int } from '../../../lib/runtime/config.ts'
 import { countWaiting } from '../../worker/admission-queries.ts'
 import type { FeatureWorker, FeatureWorkerDeps } from '../../worker/feature-worker.ts'
 import type { CounterOf, GaugeOfRows } from '../../worker/metrics.ts'
+import { workedKind } from '../../worker/runs/worked-kind.ts'
 import type { SweepTask } from '../../worker/sweep.ts'
 import { startVideoAdmission } from './conversion/admission.ts'
 import { VIDEOS } from './conversion/admission-queries.ts'
 import type { BatchPriority } from './conversion/batch-plan.ts'
 import { IMAGES } from './conversion/batch-queries.ts'
 import { startBatches } from './conversion/batches.ts'
-import { conversionKind } from './conversion/kind.ts'
+import { CONVERSIONS } from './conversion/kind.ts'
 import { conversionReactions } from './conversion/reactions.ts'
 import { type PurgeDeps, purgeDue, sweepPurged } from './deletion/purge.ts'
 import { oldestPurgeSeconds } from './deletion/purge-queries.ts'
@@ -42,7 +43,14 @@ export function mediaWorker(given: FeatureWorkerDeps<z.output<typeof MediaSettin
   const deps = { ...given, ...slots, ...counters }
   return {
     reactions: conversionReactions(deps),
-    kinds: [conversionKind(deps)],
+    kinds: [
+      // The conversion of a media item may have ended while it was in the trash.
+      workedKind(given, CONVERSIONS, {
+        name: 'conversions',
+        fillers: [slots.batches, slots.admission],
+        repairOn: 'restored',
+      }),
+    ],
     tasks: mediaTasks(deps),
     channels: {
       // A slot became free, or a video waits for one again. The payload is the organization.

@@ -109,8 +109,11 @@ export interface ObjectStore {
   download(key: string, path: string, signal?: AbortSignal): Promise<ObjectInfo>
   upload(path: string, key: string, options: { contentType: string; signal?: AbortSignal }): Promise<ObjectInfo>
 
-  /** A short-lived URL that a client may GET directly; undefined for a store without its own HTTP server (a folder). */
-  presignGet(key: string, seconds: number): Promise<string | undefined>
+  /**
+   * A short-lived URL that a client may GET directly; undefined for a store without its own HTTP server (a folder). The
+   * answer has the given type, whatever type the object was stored with.
+   */
+  presignGet(key: string, seconds: number, contentType: string): Promise<string | undefined>
   /** Throws when the store cannot be reached or the bucket is missing. */
   check(): Promise<void>
   close(): Promise<void>

@@ -201,9 +201,11 @@ export function openS3Store(options: S3Options): ObjectStore {
       }, signal)
     },
 
-    presignGet: (key, seconds) => {
+    presignGet: (key, seconds, contentType) => {
       checkKey(key)
-      return forClients.presignedUrl('GET', bucket, key, seconds)
+      checkContentType(contentType)
+      // A signed parameter, which the client cannot change. S3 has none for `nosniff`.
+      return forClients.presignedUrl('GET', bucket, key, seconds, { 'response-content-type': contentType })
     },
     async check() {
       const found = await client.bucketExists(bucket).catch(rethrow)

@@ -1,7 +1,9 @@
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import * as z from 'zod'
 import { sessionActions } from '../../../api/auth/policy.ts'
+import { BODY_LIMITS } from '../../../api/http/body-rate.ts'
 import { type Route, route } from '../../../api/http/route.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -41,6 +43,7 @@ const routes: Route[] = [
       return { data: null }
     },
   }),
+  route({ ...common, path: '/document', body: z.object({}), handle: async () => ({ data: null }) }),
   route({
     ...common,
     path: '/refuse',
@@ -51,15 +54,22 @@ const routes: Route[] = [
     },
   }),
 ]
-const bodyLimits = { bytesPerSecond: 100_000, windowMs: 200, lingerMs: 150 }
+const bodyLimits = { bytesPerSecond: 100_000, windowMs: 200, documentWindowMs: 100, lingerMs: 150 }
 const server = await serveRoutes(t, routes, { db: noDatabase, bodyLimits })
+
+const STREAM = 'application/octet-stream'
 
 /**
  * Sends `bytes` every 20 ms, and says what came back and whether the connection is closed, which only the server does:
  * the ten million bytes that were announced never come.
  */
-async function drip(path: string, bytes: number, times: number, length = 10_000_000) {
-  const socket = connect(server.port, '127.0.0.1')
+async function drip(
+  path: string,
+  bytes: number,
+  times: number,
+  { length = 10_000_000, port = server.port, type = STREAM } = {},
+) {
+  const socket = connect(port, '127.0.0.1')
   let answer = ''
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
   socket.on('data', (chunk: Buffer) => {
@@ -67,7 +77,7 @@ async function drip(path: string, bytes: number, times: number, length = 10_000_
   })
   socket.on('error', () => {})
   socket.write(
-    `PUT ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ann\r\nContent-Type: application/octet-stream\r\nContent-Length: ${length}\r\n\r\n`,
+    `PUT ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ann\r\nContent-Type: ${type}\r\nContent-Length: ${length}\r\n\r\n`,
   )
   for (let i = 0; i < times && !socket.destroyed; i++) {
     socket.write(Buffer.alloc(bytes))
@@ -91,14 +101,14 @@ t.test('a body that stops arriving is cut off', async (t) => {
 })
 
 t.test('a body that arrives fast enough is left alone', async (t) => {
-  const { socket, answer } = await drip('/fast', 10_000, 50, 500_000)
+  const { socket, answer } = await drip('/fast', 10_000, 50, { length: 500_000 })
   await eventually('an answer', answer)
   t.match(answer(), /^HTTP\/1\.1 204/)
   socket.destroy()
 })
 
 t.test('a client is not blamed for a handler that does not read', async (t) => {
-  const { socket, answer } = await drip('/slow-reader', 3_000_000, 1, 3_000_000)
+  const { socket, answer } = await drip('/slow-reader', 3_000_000, 1, { length: 3_000_000 })
   await eventually('an answer', answer)
   t.match(answer(), /^HTTP\/1\.1 204/)
   socket.destroy()
@@ -108,4 +118,13 @@ t.test('who sends on after the answer is cut off after a while', async (t) => {
   const { closed, answer } = await drip('/refuse', 20_000, 60)
   await closed
   t.match(answer(), /^HTTP\/1\.1 409/)
+})
+
+t.test('a document has a shorter window than a file: one that does not come holds nothing for long', async (t) => {
+  t.ok(BODY_LIMITS.documentWindowMs <= 5000)
+  const patient = { ...bodyLimits, windowMs: 3_600_000 }
+  const { port } = await serveRoutes(t, routes, { db: noDatabase, bodyLimits: patient })
+  const { closed, answer } = await drip('/document', 0, 0, { port, type: 'application/json', length: 1000 })
+  await closed
+  t.match(answer(), /^HTTP\/1\.1 408 [\s\S]*"code":"REQUEST_TIMEOUT"/)
 })

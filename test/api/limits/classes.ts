@@ -64,7 +64,7 @@ t.test('the numbers are those of the decisions', async (t) => {
     general: '600/60 burst 60 caller',
     public: '300/60 burst 100 address',
     delivery: '6000/60 burst 600 address',
-    'single-upload': '3000/600 caller',
+    'single-upload': '3000/600 caller, 12 at once',
     'upload-init': '1000/3600 caller',
     chunk: '1200/60 caller, 6 at once',
     login: '100/3600 address, 5/60 account, 20/3600 account, shared',

@@ -76,11 +76,15 @@ const routes: Route[] = [
 ]
 
 /** A server with limits of its own, whose clock stands still until it is told to go on. */
-async function serve(t: Test, o: { pool?: pg.Pool; timeoutMs?: number; factor?: number; mostStreams?: number } = {}) {
+async function serve(t: Test, o: { pool?: pg.Pool; timeoutMs?: number; factor?: number; maxStreams?: number } = {}) {
   const time = { now: 1000 }
   const now = () => time.now
   const refused: string[] = []
-  const bodies = openBodies({ mostStreams: o.mostStreams ?? 100, onRefused: (kind) => void refused.push(kind) })
+  const bodies = openBodies({
+    maxStreams: o.maxStreams ?? 100,
+    factor: o.factor ?? 1,
+    onRefused: (kind) => void refused.push(kind),
+  })
   // A machine that is busy with other tests must not look like one whose Postgres is away.
   const { pool = database.db.pool, timeoutMs = 60_000 } = o
   const shared = openSharedCounters({ pool, log: quietLog(), now, timeoutMs })
@@ -198,7 +202,7 @@ t.test('six chunks of one user at once, and a slot is given back however a reque
 })
 
 t.test('above the cap on bodies a request is told to come back, and documents are not concerned', async (t) => {
-  const server = await serve(t, { factor: 0, mostStreams: 1 })
+  const server = await serve(t, { factor: 0, maxStreams: 1 })
   const begun = once(signals, 'begun')
   const socket = connect(server.port, '127.0.0.1').on('error', () => {})
   socket.write(

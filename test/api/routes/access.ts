@@ -75,7 +75,9 @@ function strays(route: Route, mine: SeededRequest, foreign: SeededRequest): [wha
     [`a foreign ${name} in the body to one’s own organization`, withField(foreign, name, fieldOf(mine, name))],
     [`an unknown ${name} in the body`, withField(mine, name, formatId(kind, newUuid()))],
   ])
+  const isUnfit = route.body && idParams(route).some(({ name }) => name === 'org_id')
   return [
+    ...(isUnfit ? [['a body that does not fit', by({ ...mine, json: 7 }, foreign)] as [string, SeededRequest]] : []),
     ['a member of another organization', by(mine, foreign)],
     ['another organization, whole', by(foreign, mine)],
     ['a platform administrator, who is a member of nothing', { ...mine, as: api.people.platformAdmin }],

@@ -14,37 +14,40 @@ const { cluster, start, startHere, died } = await dyingWorkers(t, database, plac
 const world = await conversionWorld(database, place, cluster)
 const { admin } = database
 
+/** Where a worker can only be once the resource has ended. */
+const isAtEnd = (place: string) => place === 'conversion.read' || place === 'conversion.recorded'
+
 const unpublished = async () =>
   (await admin.query('select count(*)::int as n from outbox where published_at is null')).rows[0].n as number
 
 for (const place of [
   'relay.claimed',
-  'admission.committed',
-  'reactions.created',
+  'conversion.admitted',
+  'conversion.created',
   'relay.reacted',
   'relay.published',
-  'projector.read',
-  'projector.committed',
+  'conversion.read',
+  'conversion.recorded',
 ]) {
   t.test(
     `killed at ${place}, the next worker finishes: one TranscodeJob, one MediaTranscoded, all published`,
     async (t) => {
       const id = await world.upload()
       const first = start(t, { KEEPSAKE_FAILPOINT: place })
-      if (place.startsWith('projector')) {
+      if (isAtEnd(place)) {
         await eventually('a TranscodeJob', () => world.job(id), WAIT)
         await world.writeOutput(id)
         await world.setStatus(id, succeeded(id))
       }
       await died(t, first)
-      const isCommitted = place === 'projector.committed'
+      const isCommitted = place === 'conversion.recorded'
       t.equal((await world.row(id)).upload_status, isCommitted ? 'completed' : 'processing')
       // After the commit the relay may be as fast as the death of its process.
-      t.ok((await unpublished()) > 0 || place.startsWith('projector'), 'something was left to do')
+      t.ok((await unpublished()) > 0 || isAtEnd(place), 'something was left to do')
 
       const second = await startHere(t)
       await eventually('a TranscodeJob', () => world.job(id), WAIT)
-      if (!place.startsWith('projector')) {
+      if (!isAtEnd(place)) {
         await world.writeOutput(id)
         await world.setStatus(id, succeeded(id))
       }
@@ -59,7 +62,7 @@ for (const place of [
   )
 }
 
-for (const place of ['projector.committed', 'admission.committed:2']) {
+for (const place of ['conversion.recorded', 'conversion.admitted:2']) {
   t.test(`killed at ${place}, the next worker gives the slot that became free to the video that waits`, async (t) => {
     const settings = { MAX_CONVERSIONS_PER_ORGANIZATION: '1' }
     const first = start(t, { ...settings, KEEPSAKE_FAILPOINT: place })
@@ -72,7 +75,7 @@ for (const place of ['projector.committed', 'admission.committed:2']) {
       await died(t, first)
     }
     // The worker hears of the free slot before the answer to its commit, and may fill the slot before it dies.
-    if (place.startsWith('projector')) await whileHeld(database, lock, end)
+    if (isAtEnd(place)) await whileHeld(database, lock, end)
     else await end()
     t.equal(await world.job(two), undefined)
 
@@ -87,7 +90,7 @@ for (const place of ['projector.committed', 'admission.committed:2']) {
   })
 }
 
-for (const place of ['batch.committed', 'reactions.created', 'projector.committed']) {
+for (const place of ['batch.admitted', 'conversion.created', 'conversion.recorded']) {
   t.test(`killed at ${place}, the next worker finishes the batch of an image: one TranscodeJob`, async (t) => {
     const before = (await world.jobs()).length
     const ids = [await world.upload('image/jpeg'), await world.upload('image/heic')] as const
@@ -104,13 +107,13 @@ for (const place of ['batch.committed', 'reactions.created', 'projector.committe
       }
     }
     const first = start(t, { KEEPSAKE_FAILPOINT: place })
-    if (place.startsWith('projector')) await finish()
+    if (isAtEnd(place)) await finish()
     await died(t, first)
     const decided = await Promise.all(ids.map((id) => world.batchIdOf(id)))
     t.ok(decided.some(Boolean), 'a batch was committed')
 
     const second = await startHere(t)
-    if (!place.startsWith('projector')) await finish()
+    if (!isAtEnd(place)) await finish()
     for (const id of ids) {
       await eventually('the end', async () => (await world.row(id)).upload_status === 'completed', WAIT)
       t.equal(await world.count(id, 'MediaTranscoded'), 1)

@@ -100,7 +100,34 @@ t.test('a Job reads its source and writes its output, and reaches nothing else',
   }
   t.equal(await text((await w.behind.get(other)).body), 'a stranger')
   t.equal(await text((await w.behind.get(SOURCE)).body), 'the source')
-  t.equal(await w.client.presignGet(`${OUTPUT}x`, 60), undefined, 'and gets no link to anything')
+  t.equal(await w.client.presignGet(`${OUTPUT}x`, 60, 'video/mp2t'), undefined, 'and gets no link to anything')
+})
+
+t.test('a Job does not choose the types of its outputs', async (t) => {
+  const w = await open(t)
+  w.start()
+  await w.client.check()
+  const html = { 'content-type': 'text/html' }
+  const at = (path: string, name: string) => `/${path}?key=${encodeURIComponent(OUTPUT + name)}`
+  for (const [name, type] of [
+    ['360p_00000.ts', 'video/mp2t'],
+    ['master.m3u8', 'application/vnd.apple.mpegurl'],
+    ['manifest.json', 'application/json'],
+    ['thumb.webp', 'image/webp'],
+    ['page.html', 'application/octet-stream'],
+    ['picture.svg', 'application/octet-stream'],
+    ['page', 'application/octet-stream'],
+    ['page.constructor', 'application/octet-stream'],
+    ['page.ts.', 'application/octet-stream'],
+  ] as const) {
+    t.match(await raw(w.socket, 'PUT', at('object', name), html, '<script>'), { status: 200 })
+    t.match(await w.behind.head(OUTPUT + name), { contentType: type }, name)
+  }
+  const name = '360p_00001.ts'
+  const { uploadId } = JSON.parse((await raw(w.socket, 'POST', at('uploads', name), html)).body)
+  const { etag } = await w.client.putPart(OUTPUT + name, uploadId, 1, Readable.from([Buffer.from('a')]), { size: 1 })
+  await w.client.completeMultipart(OUTPUT + name, uploadId, [{ partNumber: 1, etag }])
+  t.match(await w.behind.head(OUTPUT + name), { contentType: 'video/mp2t' }, 'in parts')
 })
 
 t.test('what a Job may remove, it can neither read nor replace', async (t) => {

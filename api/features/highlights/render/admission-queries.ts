@@ -15,21 +15,12 @@ export const FILMS: Line = {
   isWaiting: sql`${unfinished} and render_admitted_at is null`,
 }
 
-/** `updated_at` moves too: the sweep counts its deadlines from the admission and not from the creation. */
-export async function admitFilms(tx: Tx, ids: readonly Uuid[]): Promise<void> {
-  await tx
-    .update(highlights)
-    .set({ renderAdmittedAt: sql`now()`, updatedAt: sql`now()` })
-    .where(inArray(highlights.id, [...ids]))
-  await replaceBrokenMotion(tx, ids)
-}
-
 /**
  * A Live Photo whose video could not be converted since the creation of the highlight is shown by its image. Only here, so
  * that every start of the render has the same items, except for a HighlightRender that an earlier version made during an
  * upgrade.
  */
-async function replaceBrokenMotion(tx: Tx, highlightIds: readonly Uuid[]): Promise<void> {
+export async function replaceBrokenMotion(tx: Tx, highlightIds: readonly Uuid[]): Promise<void> {
   await tx
     .update(highlightItems)
     .set({ type: 'image', sourceId: highlightItems.mediaId, seconds: IMAGE_SECONDS })

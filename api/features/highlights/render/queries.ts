@@ -1,42 +1,56 @@
-import { and, asc, eq, exists, gt, inArray, isNotNull, isNull, lte, ne, or, type SQL, sql } from 'drizzle-orm'
+import { and, asc, eq, exists, inArray, isNotNull, isNull, lte, ne, or, type SQL, sql } from 'drizzle-orm'
 import type { HighlightManifest } from '../../../../lib/contract/highlight-manifest.ts'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { type HighlightError, highlightItems, highlights } from '../../../db/schema/highlights.ts'
 import { media } from '../../../db/schema/media.ts'
-import type { ConversionSeen, Run } from '../../media/conversion/plan.ts'
+import type { RunKey, RunTable } from '../../../worker/runs/kind.ts'
 import type { HighlightToRender } from './render-spec.ts'
 
-/** The progress has the names that the decisions of `api/features/media/conversion/plan.ts` use. */
-const seen = {
-  id: highlights.id,
-  orgId: highlights.orgId,
-  generation: highlights.generation,
-  status: highlights.status,
-  outputPrefix: highlights.outputPrefix,
-  conversionState: highlights.renderState,
-  conversionAttempts: highlights.renderAttempts,
-  conversionStartedAt: highlights.renderStartedAt,
-  conversionProgress: highlights.renderProgress,
-  renderAdmittedAt: highlights.renderAdmittedAt,
-  updatedAt: highlights.updatedAt,
-}
+/** The film is withdrawn, and its files are removed. */
+const WITHDRAWN = {
+  status: 'failed',
+  outputPrefix: null,
+  hlsMaster: null,
+  purgeAt: sql`now()`,
+  purgeLeaseUntil: null,
+  purgeLooks: 0,
+} as const
 
-/** Undefined for a deleted highlight: the result of its render does not matter any more. */
-export async function findRender(tx: Tx, id: Uuid) {
-  const [row] = await tx
-    .select(seen)
-    .from(highlights)
-    .where(and(eq(highlights.id, id), isNull(highlights.deletedAt)))
-  return row
+export const RENDERED_HIGHLIGHTS: RunTable<HighlightManifest> = {
+  table: highlights,
+  columns: {
+    id: highlights.id,
+    orgId: highlights.orgId,
+    generation: highlights.generation,
+    version: highlights.version,
+    status: highlights.status,
+    state: highlights.renderState,
+    attempts: highlights.renderAttempts,
+    startedAt: highlights.renderStartedAt,
+    finishedAt: highlights.finishedAt,
+    admittedAt: highlights.renderAdmittedAt,
+    progress: highlights.renderProgress,
+    error: highlights.error,
+    outputPrefix: highlights.outputPrefix,
+    hlsMaster: highlights.hlsMaster,
+    updatedAt: highlights.updatedAt,
+    deletedAt: highlights.deletedAt,
+  },
+  more: {},
+  mayHaveResource: isNotNull(highlights.renderAdmittedAt),
+  made: ({ hls, images }) => ({
+    hlsMaster: hls.master,
+    webpFile: images?.webp.file ?? null,
+    thumbFile: images?.thumb.file ?? null,
+    placeholder: images?.placeholder ?? null,
+    durationSec: hls.durationSec,
+  }),
+  failed: WITHDRAWN,
 }
-export type Render = NonNullable<Awaited<ReturnType<typeof findRender>>>
-
-/** Identifies the render of a highlight: an earlier generation cannot change the row any more. */
-export type RenderKey = Pick<Render, 'id' | 'generation'>
 
 /** A highlight whose film is to be removed. */
-export async function findWithdrawn(tx: Tx, id: Uuid): Promise<RenderKey | undefined> {
+export async function findWithdrawn(tx: Tx, id: Uuid): Promise<RunKey | undefined> {
   const [row] = await tx
     .select({ id: highlights.id, generation: highlights.generation })
     .from(highlights)
@@ -48,30 +62,6 @@ export async function findWithdrawn(tx: Tx, id: Uuid): Promise<RenderKey | undef
 const inFilm = isNull(highlightItems.skipped)
 
 const rendering = and(eq(highlights.status, 'processing'), isNull(highlights.deletedAt))
-const isRendering = (key: RenderKey) =>
-  and(eq(highlights.id, key.id), eq(highlights.generation, key.generation), rendering)
-
-/**
- * Highlights with a slot whose film is not finished and that have not changed for a while, in order of id. Those that wait
- * for a slot are not included: no deadline applies to them.
- */
-export const listRendering = (
-  tx: Tx,
-  o: { idleSeconds: number; after: Uuid | undefined; limit: number },
-): Promise<Render[]> =>
-  tx
-    .select(seen)
-    .from(highlights)
-    .where(
-      and(
-        rendering,
-        isNotNull(highlights.renderAdmittedAt),
-        sql`${highlights.updatedAt} <= now() - make_interval(secs => ${o.idleSeconds})`,
-        o.after === undefined ? undefined : gt(highlights.id, o.after),
-      ),
-    )
-    .orderBy(asc(highlights.id))
-    .limit(o.limit)
 
 /** What an admitted film is made of; undefined when it waits, is finished or the highlight is deleted. */
 export async function findToRender(tx: Tx, id: Uuid): Promise<HighlightToRender | undefined> {
@@ -119,102 +109,17 @@ export async function holdDeletedSource(tx: Tx, highlightId: Uuid): Promise<Uuid
   return items.find(({ mediaId, sourceId }) => !there.has(mediaId) || !there.has(sourceId))?.mediaId
 }
 
-/** The row of a render that is not over, locked, because what may be written depends on it. */
-export async function lockRendering(tx: Tx, key: RenderKey): Promise<Render | undefined> {
-  const [row] = await tx.select(seen).from(highlights).where(isRendering(key)).for('update')
-  return row
-}
-
-const changed = { version: sql`${highlights.version} + 1`, updatedAt: sql`now()` }
-
-export async function updateProgress(tx: Tx, key: RenderKey, move: ConversionSeen): Promise<void> {
-  await tx
-    .update(highlights)
-    .set({
-      ...changed,
-      renderState: move.conversionState,
-      renderAttempts: move.conversionAttempts,
-      renderStartedAt: move.conversionStartedAt,
-      renderProgress: move.conversionProgress,
-      // A running render has a slot, even if an earlier version of the worker gave it none.
-      renderAdmittedAt: sql`coalesce(${highlights.renderAdmittedAt}, now())`,
-    })
-    .where(eq(highlights.id, key.id))
-}
-
-/** False when the film can be played already, or is finished. */
-export async function updatePlayable(
-  tx: Tx,
-  key: RenderKey,
-  found: { prefix: string; hlsMaster: string },
-): Promise<boolean> {
-  const { rowCount } = await tx
-    .update(highlights)
-    .set({ ...changed, outputPrefix: found.prefix, hlsMaster: found.hlsMaster })
-    .where(and(isRendering(key), isNull(highlights.outputPrefix)))
-  return rowCount === 1
-}
-
-/** A short render may end before any worker has seen it running. */
-const ended = (run: Run | undefined) => ({
-  ...changed,
-  finishedAt: sql`now()`,
-  renderProgress: null,
-  ...(run && {
-    renderAttempts: sql`greatest(${highlights.renderAttempts}, ${run.attempts}::int)`,
-    renderStartedAt: sql`coalesce(${run.startedAt}::timestamptz, ${highlights.renderStartedAt})`,
-  }),
-})
-
-const finished = { id: highlights.id, orgId: highlights.orgId, version: highlights.version }
-
-/** Undefined when the render was over already. With the media items of the film, in playback order. */
-export async function updateCompleted(
-  tx: Tx,
-  key: RenderKey,
-  { prefix, manifest }: { prefix: string; manifest: HighlightManifest },
-  run?: Run,
-) {
+/** What the event about a film says, with its media items in playback order. */
+export async function findRendered(tx: Tx, id: Uuid) {
+  const { orgId, version, outputPrefix, hlsMaster } = highlights
+  const mediaIds = sql<Uuid[]>`array(select i.media_id from highlight_items i where i.highlight_id = highlights.id
+    order by i.position)`
   const [row] = await tx
-    .update(highlights)
-    .set({
-      ...ended(run),
-      status: 'completed',
-      renderState: 'succeeded',
-      outputPrefix: prefix,
-      manifest,
-      hlsMaster: manifest.hls.master,
-      webpFile: manifest.images?.webp.file ?? null,
-      thumbFile: manifest.images?.thumb.file ?? null,
-      placeholder: manifest.images?.placeholder ?? null,
-      durationSec: manifest.hls.durationSec,
-    })
-    .where(isRendering(key))
-    .returning({
-      ...finished,
-      mediaIds: sql<Uuid[]>`array(select i.media_id from highlight_items i where i.highlight_id = highlights.id
-        order by i.position)`,
-    })
+    .select({ id: highlights.id, orgId, version, outputPrefix, hlsMaster, mediaIds })
+    .from(highlights)
+    .where(eq(highlights.id, id))
+  if (!row) throw new Error(`there is no highlight ${id}`)
   return row
-}
-
-/** The film is withdrawn, and its files are removed. */
-const withdrawn = {
-  status: 'failed',
-  outputPrefix: null,
-  hlsMaster: null,
-  purgeAt: sql`now()`,
-  purgeLeaseUntil: null,
-  purgeLooks: 0,
-} as const
-
-/** False when the render was over already. */
-export async function updateFailed(tx: Tx, key: RenderKey, error: HighlightError, run?: Run): Promise<boolean> {
-  const { rowCount } = await tx
-    .update(highlights)
-    .set({ ...ended(run), ...withdrawn, renderState: 'failed', error })
-    .where(isRendering(key))
-  return rowCount === 1
 }
 
 /**
@@ -265,8 +170,11 @@ export async function withdrawFilmsOf(
     .with(blanked)
     .update(highlights)
     .set({
-      ...ended(undefined),
-      ...withdrawn,
+      version: sql`${highlights.version} + 1`,
+      updatedAt: sql`now()`,
+      finishedAt: sql`now()`,
+      renderProgress: null,
+      ...WITHDRAWN,
       ...{ webpFile: null, thumbFile: null, placeholder: null, manifest: null, durationSec: null },
       renderState: 'failed',
       error: o.error,

@@ -1,10 +1,16 @@
+import { HIGHLIGHT_RENDERS } from '../../../../crds/highlight-render.ts'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Admission } from '../../../worker/admission.ts'
 import type { Reactions } from '../../../worker/reactions.ts'
-import { findRender, findWithdrawn, listRenderingWith } from './queries.ts'
-import { type RenderDeps, startRender, stopForDeletedSource, stopRender } from './start.ts'
+import type { RunDeps } from '../../../worker/runs/kind.ts'
+import { findRun } from '../../../worker/runs/queries.ts'
+import { startAdmitted } from '../../../worker/runs/start.ts'
+import { stopIfHeld, stopResource } from '../../../worker/runs/stop.ts'
+import { RENDERS } from './kind.ts'
+import { findWithdrawn, listRenderingWith } from './queries.ts'
+import { highlightRenderName } from './render-spec.ts'
 
-export type ReactionDeps = RenderDeps & { films: Pick<Admission, 'fill'> }
+export type ReactionDeps = Omit<RunDeps, 'store'> & { films: Pick<Admission, 'fill'> }
 
 /** What the worker itself does for highlights after an event. A reaction may run twice for the same event. */
 export const highlightReactions = (deps: ReactionDeps): Reactions => ({
@@ -15,22 +21,22 @@ export const highlightReactions = (deps: ReactionDeps): Reactions => ({
 
 /** Renders a film, or lets it wait for a slot: the end of another film admits the next one. */
 async function render(deps: ReactionDeps, id: Uuid): Promise<void> {
-  const highlight = await deps.db.read({}, (tx) => findRender(tx, id))
+  const highlight = await deps.db.read({}, (tx) => findRun(tx, RENDERS, id))
   if (highlight?.status !== 'processing') return
-  if (!highlight.renderAdmittedAt && (await deps.films.fill([highlight.orgId])).has(id)) return
-  await startRender(deps, id)
+  if (!highlight.admittedAt && (await deps.films.fill([highlight.orgId])).has(id)) return
+  await startAdmitted(deps, RENDERS, id)
 }
 
 /** So that its node works for others now. The purge stops what starts meanwhile. */
-async function stopDeleted(deps: RenderDeps, id: Uuid): Promise<void> {
+async function stopDeleted(deps: ReactionDeps, id: Uuid): Promise<void> {
   const highlight = await deps.db.read({}, (tx) => findWithdrawn(tx, id))
-  if (highlight) await stopRender(deps, highlight)
+  if (highlight) await stopResource(deps, HIGHLIGHT_RENDERS, highlightRenderName(highlight))
 }
 
 /** A film of a deleted media item is not finished. */
-async function failThoseWith(deps: RenderDeps, mediaId: Uuid): Promise<void> {
+async function failThoseWith(deps: ReactionDeps, mediaId: Uuid): Promise<void> {
   for (const id of await deps.db.read({}, (tx) => listRenderingWith(tx, mediaId))) {
-    const highlight = await deps.db.read({}, (tx) => findRender(tx, id))
-    if (highlight) await stopForDeletedSource(deps, highlight)
+    const highlight = await deps.db.read({}, (tx) => findRun(tx, RENDERS, id))
+    if (highlight) await stopIfHeld(deps, RENDERS, highlight)
   }
 }

@@ -2,6 +2,7 @@ import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Database } from '../../../db/db.ts'
 import { listWaitingOrganizations, lockAdmissions } from '../../../worker/admission-queries.ts'
 import { type Filler, startFiller } from '../../../worker/filler.ts'
+import type { StartDeps } from '../../../worker/runs/start.ts'
 import {
   type BatchLimits,
   type BatchPriority,
@@ -12,7 +13,7 @@ import {
 } from './batch-plan.ts'
 import { findOrganizationImages, formBatch, hasWaiting, IMAGES } from './batch-queries.ts'
 import { lockMedia } from './queries.ts'
-import { type ConversionDeps, startBatch } from './start.ts'
+import { startBatch } from './start.ts'
 
 /** Puts waiting images into batches, as far as their organizations have slots, and starts the batches. */
 export interface Batches extends Filler {
@@ -20,7 +21,7 @@ export interface Batches extends Filler {
   start(batch: Uuid): Promise<void>
 }
 
-export interface BatchesDeps extends ConversionDeps {
+export interface BatchesDeps extends StartDeps {
   onBatched?(priority: BatchPriority, images: number): void
 }
 

@@ -1,12 +1,14 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Admission } from '../../../worker/admission.ts'
 import type { Reactions } from '../../../worker/reactions.ts'
+import { findRun } from '../../../worker/runs/queries.ts'
+import { type StartDeps, startAdmitted } from '../../../worker/runs/start.ts'
 import type { Batches } from './batches.ts'
-import { type Conversion, findConversion, findInterrupted } from './queries.ts'
-import { type ConversionDeps, startConversion } from './start.ts'
+import { CONVERSIONS } from './kind.ts'
+import { type Conversion, findInterrupted } from './queries.ts'
 import { type StopDeps, stopConversion } from './stop.ts'
 
-export type ReactionDeps = ConversionDeps &
+export type ReactionDeps = StartDeps &
   StopDeps & {
     admission: Pick<Admission, 'fill'>
     batches: Pick<Batches, 'fill' | 'start'>
@@ -32,10 +34,9 @@ async function convert(deps: ReactionDeps, mediaId: Uuid): Promise<void> {
 
 /** Converts a video, or lets it wait for a slot. */
 async function convertVideo(deps: ReactionDeps, media: Conversion): Promise<void> {
-  if (!media.conversionAdmittedAt && (await deps.admission.fill([media.orgId])).has(media.id)) return
+  if (!media.admittedAt && (await deps.admission.fill([media.orgId])).has(media.id)) return
   // Without a slot there is nothing left to do for the event: the end of another conversion admits the next video.
-  const now = await findProcessing(deps, media.id)
-  if (now?.conversionAdmittedAt) await startConversion(deps, now)
+  await startAdmitted(deps, CONVERSIONS, media.id)
 }
 
 /** Converts an image with others, or lets it wait for a batch. */
@@ -47,6 +48,6 @@ async function convertImage(deps: ReactionDeps, media: Conversion): Promise<void
 }
 
 async function findProcessing({ db }: ReactionDeps, mediaId: Uuid): Promise<Conversion | undefined> {
-  const media = await db.read({}, (tx) => findConversion(tx, mediaId))
-  return media?.uploadStatus === 'processing' ? media : undefined
+  const media = await db.read({}, (tx) => findRun(tx, CONVERSIONS, mediaId))
+  return media?.status === 'processing' ? media : undefined
 }

@@ -4,8 +4,10 @@ import { parseId, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Cluster } from '../../../../lib/runtime/kube/cluster.ts'
 import type { Database } from '../../../db/db.ts'
 import { removeResource } from '../../../worker/remove-resource.ts'
-import type { TranscodeJobObject } from './project.ts'
-import { type ConversionKey, findConversion } from './queries.ts'
+import type { RunKey } from '../../../worker/runs/kind.ts'
+import { findRun } from '../../../worker/runs/queries.ts'
+import type { TranscodeJobObject } from './facts.ts'
+import { CONVERSIONS } from './kind.ts'
 import { transcodeJobName } from './transcode-spec.ts'
 
 export interface StopDeps {
@@ -42,7 +44,7 @@ export async function stopConversions(
 }
 
 /** Deletes the resource of a deleted video, so that its node works for others. */
-export async function stopConversion(deps: StopDeps, video: ConversionKey): Promise<void> {
+export async function stopConversion(deps: StopDeps, video: RunKey): Promise<void> {
   const key = { namespace: deps.namespace, name: transcodeJobName(video) }
   const job = await deps.cluster.get<TranscodeJobObject>(TRANSCODE_JOBS, key)
   if (job && !isFinished(job.status)) await stopConversions(deps, [job], [video.id])
@@ -52,6 +54,6 @@ export async function stopConversion(deps: StopDeps, video: ConversionKey): Prom
 async function isUnwanted({ db }: StopDeps, job: TranscodeJobObject): Promise<boolean> {
   const ids = mediaOf(job)
   if (!ids) return false
-  const wanted = await db.read({}, (tx) => Promise.all(ids.map((id) => findConversion(tx, id))))
+  const wanted = await db.read({}, (tx) => Promise.all(ids.map((id) => findRun(tx, CONVERSIONS, id))))
   return wanted.every((media) => media === undefined)
 }

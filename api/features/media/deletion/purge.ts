@@ -1,11 +1,16 @@
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../../../lib/contract/object-keys.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
-import type { Log } from '../../../../lib/runtime/log.ts'
-import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import { changesOf } from '../../../requests/change.ts'
+import {
+  attemptPurge,
+  LEASE_SECONDS,
+  type PurgeDeps as PrefixDeps,
+  type PurgeOptions,
+  purgePrefixes,
+} from '../../../worker/runs/purge.ts'
+import { nextLook } from '../../../worker/runs/purge-plan.ts'
 import { listUnfinished, type StopDeps, stopConversions } from '../conversion/stop.ts'
-import { nextLook } from './purge-plan.ts'
 import {
   claimDue,
   claimLooks,
@@ -16,27 +21,9 @@ import {
   recordLook,
 } from './purge-queries.ts'
 
-export interface PurgeDeps extends StopDeps, PurgeReports {
-  store: ObjectStore
-  log: Log
-}
-
-/** What metrics count. */
-export interface PurgeReports {
+export interface PurgeDeps extends StopDeps, PrefixDeps {
   onPurged?(mediaItems: number): void
-  /** Versions, delete markers and open uploads count as well. */
-  onObjectsDeleted?(objects: number): void
-  onPurgeFailed?(): void
 }
-
-export interface PurgeOptions {
-  batch?: number
-  /** How long a claim is valid. A media item that cannot be purged now is tried again after it. */
-  leaseSeconds?: number
-  signal?: AbortSignal
-}
-
-const LEASE_SECONDS = 600
 
 /**
  * Housekeeping, as keepsake_worker: purges what was deleted more than 30 days ago. Every step may run twice, and any
@@ -52,7 +39,7 @@ export async function purgeDue(deps: PurgeDeps, o: PurgeOptions = {}): Promise<n
     const jobs = await listUnfinished(deps)
     for (const ids of groups) {
       if (signal?.aborted) return purged
-      purged += await attempt(deps, { media: ids }, async () => {
+      purged += await attemptPurge(deps, 'media item', { media: ids }, async () => {
         // The next round finds the resource gone and its pods, most likely, as well.
         if (await stopConversions(deps, jobs, ids)) return 0
         return purgeGroup(deps, ids)
@@ -106,38 +93,20 @@ async function recordPurge(tx: Parameters<typeof findPurging>[0], row: PurgedRow
  * Housekeeping: looks again at the prefixes of purged media items, and deletes what a pod wrote there after the purge.
  * Returns how many objects it has deleted.
  */
-export async function sweepPurged(deps: Omit<PurgeDeps, keyof StopDeps> & Pick<StopDeps, 'db'>, o: PurgeOptions = {}) {
-  const { batch = 200, leaseSeconds = LEASE_SECONDS, signal } = o
-  let deleted = 0
-  for (;;) {
-    const looks = await deps.db.inTransaction({}, (tx) => claimLooks(tx, { limit: batch, leaseSeconds }))
-    for (const { mediaId, orgId, looks: done } of looks) {
-      if (signal?.aborted) return deleted
-      deleted += await attempt(deps, { media: mediaId }, async () => {
-        const found = await deleteBelow(deps, mediaPrefix(orgId, mediaId))
-        failpoint('purge.looked')
-        if (found > 0) deps.log.warn({ media: mediaId, found }, 'deleted what was written after a purge')
-        // Who wrote once may write again: the looks start over.
-        const next = nextLook(found > 0 ? 0 : done + 1)
-        await deps.db.inTransaction({}, (tx) => (next ? recordLook(tx, mediaId, next) : forgetPurged(tx, mediaId)))
-        return found
-      })
-    }
-    if (looks.length < batch) return deleted
-  }
-}
-
-/** What cannot be purged now does not hold up the others. */
-async function attempt(
-  { log, onPurgeFailed }: Pick<PurgeDeps, 'log' | 'onPurgeFailed'>,
-  what: object,
-  work: () => Promise<number>,
-): Promise<number> {
-  try {
-    return await work()
-  } catch (error) {
-    onPurgeFailed?.()
-    log.warn({ err: error, ...what }, 'could not purge a media item; trying again later')
-    return 0
-  }
-}
+export const sweepPurged = (deps: PrefixDeps & Pick<StopDeps, 'db'>, o: PurgeOptions = {}): Promise<number> =>
+  purgePrefixes(
+    deps,
+    {
+      noun: 'media item',
+      failpoint: 'purge.looked',
+      claim: (limits) => deps.db.inTransaction({}, (tx) => claimLooks(tx, limits)),
+      about: ({ mediaId }) => ({ media: mediaId }),
+      prefixOf: ({ orgId, mediaId }) => mediaPrefix(orgId, mediaId),
+      looksOf: ({ looks }) => looks + 1,
+      onFound: ({ mediaId }, found) =>
+        deps.log.warn({ media: mediaId, found }, 'deleted what was written after a purge'),
+      record: ({ mediaId }, next) =>
+        deps.db.inTransaction({}, (tx) => (next ? recordLook(tx, mediaId, next) : forgetPurged(tx, mediaId))),
+    },
+    { batch: 200, ...o },
+  )

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { DELIVERED_TYPES } from '../../../../lib/contract/output-types.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import type { Clock } from '../../../../lib/runtime/clock.ts'
 import { type ObjectInfo, type ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
@@ -20,14 +21,7 @@ export interface DeliveryDeps {
 }
 
 /** Outputs by file extension. Clients get no other output, in particular not the manifest. */
-const TYPES: Record<string, string> = {
-  m3u8: 'application/vnd.apple.mpegurl',
-  ts: 'video/mp2t',
-  m4s: 'video/iso.segment',
-  mp4: 'video/mp4',
-  jpg: 'image/jpeg',
-  webp: 'image/webp',
-}
+const TYPES: Readonly<Record<string, string>> = DELIVERED_TYPES
 const SEGMENTS = new Set(['ts', 'm4s'])
 const PRESIGNED_SECONDS = 300
 const PLAYLIST_SECONDS = 60
@@ -81,7 +75,7 @@ export async function deliver(
   if (!type) throw notHere()
 
   if (SEGMENTS.has(ending)) {
-    const url = await deps.store.presignGet(wanted.key, PRESIGNED_SECONDS)
+    const url = await deps.store.presignGet(wanted.key, PRESIGNED_SECONDS, type)
     if (url) return redirect(url)
   }
   const headers = {

@@ -1,14 +1,15 @@
 import t from 'tap'
 import { startFilmAdmission } from '../../../../api/features/highlights/render/admission.ts'
 import { FILMS } from '../../../../api/features/highlights/render/admission-queries.ts'
-import { completeRender, failRender } from '../../../../api/features/highlights/render/commands.ts'
-import { followRenders } from '../../../../api/features/highlights/render/project.ts'
+import { RENDERS } from '../../../../api/features/highlights/render/kind.ts'
 import { highlightReactions } from '../../../../api/features/highlights/render/reactions.ts'
-import { sweepRenders } from '../../../../api/features/highlights/render/sweep.ts'
 import { HIGHLIGHT_GAUGES } from '../../../../api/features/highlights/worker.ts'
 import { findOrganizations, listAdmissible } from '../../../../api/worker/admission-queries.ts'
 import { openWorkerMetrics } from '../../../../api/worker/metrics.ts'
 import { listenForNotifications } from '../../../../api/worker/notification-listener.ts'
+import { completeRun, failRun } from '../../../../api/worker/runs/commands.ts'
+import { followRuns } from '../../../../api/worker/runs/project.ts'
+import { sweepRuns } from '../../../../api/worker/runs/sweep.ts'
 import { HIGHLIGHT_RENDERS } from '../../../../crds/highlight-render.ts'
 import type { OutboxMessage } from '../../../../lib/contract/events.ts'
 import { HighlightManifest } from '../../../../lib/contract/highlight-manifest.ts'
@@ -50,16 +51,16 @@ function worker(t: Teardown, max: number, on: Partial<Cluster> = {}) {
   const react = async (id: string) =>
     reactions.HighlightRequested?.({ aggregateId: uuid(id), type: 'HighlightRequested' } as OutboxMessage)
   const sweep = async (options: object = {}) => {
-    const renders = followRenders({ ...mine, clock: systemClock }, { progressMs: 0 })
+    const renders = followRuns({ ...mine, clock: systemClock }, RENDERS, { progressMs: 0 })
     await renders.reflection.synced()
     const all = {
       ...mine,
-      renders,
+      follower: renders,
       queue: emptyQueue,
-      films: admission,
+      fillers: [admission],
       clock: systemClock,
     }
-    await sweepRenders(all, { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60, ...options })
+    await sweepRuns(all, RENDERS, { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60, ...options })
     await renders.stop()
   }
   return { admission, react, sweep, reactions }
@@ -86,7 +87,7 @@ async function admitted(): Promise<number> {
   )
   return n
 }
-const fail = (id: string) => failRender(db, keyIn(id), { code: 'INTERNAL', message: 'x', mediaId: null })
+const fail = (id: string) => failRun(db, RENDERS, keyIn(id), { code: 'INTERNAL', message: 'x', mediaId: null })
 const end = async (id: string) => {
   await fail(id)
   await cluster.delete(HIGHLIGHT_RENDERS, films.keyOf(id))
@@ -95,7 +96,7 @@ async function complete(id: string): Promise<void> {
   await films.writeFilm(id)
   const { body } = await store.get(manifestKey(films.prefixOf(id)))
   const manifest = HighlightManifest.parse(JSON.parse(Buffer.concat(await body.toArray()).toString()))
-  await completeRender(db, keyIn(id), { prefix: films.prefixOf(id), manifest })
+  await completeRun(db, RENDERS, keyIn(id), { prefix: films.prefixOf(id), manifest })
 }
 
 t.beforeEach(async () => {
@@ -318,7 +319,7 @@ t.test('sweeps make the HighlightRender of an admitted film, once, and none for 
 t.test('a film that was seen running has a slot, even when its HighlightRender was made without one', async (t) => {
   const id = await films.rendering()
   await sql('update highlights set render_admitted_at = null where id = $1', [uuid(id)])
-  const renders = followRenders({ ...deps, clock: systemClock }, { progressMs: 0 })
+  const renders = followRuns({ ...deps, clock: systemClock }, RENDERS, { progressMs: 0 })
   t.teardown(() => renders.stop())
   await films.show(id, { phase: 'Running', attempts: 1, startTime: '2026-05-01T10:00:00Z' })
   t.ok(await eventually('a slot', async () => (await admitted()) === 1))

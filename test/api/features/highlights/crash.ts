@@ -39,12 +39,12 @@ const withdrawn: Case = {
 }
 const CASES: Record<string, Case> = {
   'relay.claimed': { end: 'completed' },
-  'film.committed': { end: 'completed' },
-  'highlights.created': { end: 'completed' },
-  'highlights.read': { before: finish, end: 'completed' },
-  'highlights.committed': { before: finish, end: 'completed' },
-  'highlights.failed': deleted,
-  'highlights.purged': withdrawn,
+  'render.admitted': { end: 'completed' },
+  'render.created': { end: 'completed' },
+  'render.read': { before: finish, end: 'completed' },
+  'render.recorded': { before: finish, end: 'completed' },
+  'render.failed': deleted,
+  'render.purged': withdrawn,
 }
 
 for (const [failpoint, { before, end }] of Object.entries(CASES)) {

@@ -1,21 +1,19 @@
 import t from 'tap'
 import { startFilmAdmission } from '../../../../api/features/highlights/render/admission.ts'
-import {
-  eraseHighlightsOf,
-  failForDeletedSource,
-  failRender,
-} from '../../../../api/features/highlights/render/commands.ts'
-import { followRenders, projectRender } from '../../../../api/features/highlights/render/project.ts'
+import { eraseHighlightsOf } from '../../../../api/features/highlights/render/commands.ts'
+import { RENDERS } from '../../../../api/features/highlights/render/kind.ts'
 import { purgeFilms } from '../../../../api/features/highlights/render/purge.ts'
 import { claimPurges } from '../../../../api/features/highlights/render/queries.ts'
 import { highlightReactions } from '../../../../api/features/highlights/render/reactions.ts'
 import { highlightRenderFor } from '../../../../api/features/highlights/render/render-spec.ts'
-import { startRender } from '../../../../api/features/highlights/render/start.ts'
-import { sweepRenders } from '../../../../api/features/highlights/render/sweep.ts'
 import { HIGHLIGHT_GAUGES } from '../../../../api/features/highlights/worker.ts'
 import { transcodeJobFor } from '../../../../api/features/media/conversion/transcode-spec.ts'
 import type { FollowOptions } from '../../../../api/worker/follow.ts'
 import { openWorkerMetrics } from '../../../../api/worker/metrics.ts'
+import { failIfHeld, failRun } from '../../../../api/worker/runs/commands.ts'
+import { followRuns, projectFact } from '../../../../api/worker/runs/project.ts'
+import { startAdmitted } from '../../../../api/worker/runs/start.ts'
+import { sweepRuns } from '../../../../api/worker/runs/sweep.ts'
 import { HIGHLIGHT_RENDERS, parseHighlightRender } from '../../../../crds/highlight-render.ts'
 import type { RunStatus } from '../../../../crds/run.ts'
 import { TRANSCODE_JOBS } from '../../../../crds/transcode-job.ts'
@@ -50,7 +48,7 @@ const keyIn = (id: string) => ({ id: uuid(id), generation: 1 })
 
 function project(t: { teardown(fn: () => Promise<void>): void }, options: FollowOptions = {}) {
   const all = { ...deps, clock: systemClock }
-  const renders = followRenders(all, { progressMs: 0, backoffMs: () => 10, ...options })
+  const renders = followRuns(all, RENDERS, { progressMs: 0, backoffMs: () => 10, ...options })
   t.teardown(() => renders.stop())
   return renders
 }
@@ -122,7 +120,7 @@ t.test('of any number of starts one makes the resource', async (t) => {
   const id = await aHighlight()
   await Promise.all([1, 2, 3].map(() => reactTo('HighlightRequested', uuid(id))))
   const uid = (await render(id))?.metadata.uid
-  await startRender(deps, uuid(id))
+  await startAdmitted(deps, RENDERS, uuid(id))
   t.equal((await render(id))?.metadata.uid, uid)
 })
 
@@ -168,10 +166,10 @@ t.test('however often and by however many workers the end is seen, it is announc
   await writeFilm(id)
   await show(id, done(id))
   for (let n = 0; n < 3; n++) project(t)
-  const fact = { highlightId: uuid(id), prefix: prefixOf(id), state: 'succeeded' } as const
-  await Promise.all([1, 2, 3].map(() => projectRender(deps, fact, false)))
+  const fact = { id: uuid(id), prefix: prefixOf(id), state: 'succeeded' } as const
+  await Promise.all([1, 2, 3].map(() => projectFact(deps, RENDERS, fact, false)))
   await until(id, 'completed')
-  t.notOk(await projectRender(deps, fact, false))
+  t.notOk(await projectFact(deps, RENDERS, fact, false))
   t.equal(await generated(id), 1)
 })
 
@@ -230,8 +228,8 @@ t.test('a film that cannot be used fails its highlight after some attempts', asy
 t.test('what an earlier generation says changes nothing', async (t) => {
   const id = await rendering()
   await writeFilm(id)
-  const fact = { highlightId: uuid(id), prefix: prefixOf(id).replace('v1/', 'v2/'), state: 'succeeded' } as const
-  t.notOk(await projectRender(deps, fact, false))
+  const fact = { id: uuid(id), prefix: prefixOf(id).replace('v1/', 'v2/'), state: 'succeeded' } as const
+  t.notOk(await projectFact(deps, RENDERS, fact, false))
   t.equal((await get(id)).data.status, 'processing')
 })
 
@@ -240,7 +238,7 @@ t.test('a resource that the cluster refuses fails its highlight', async (t) => {
   const create = async () => {
     throw new ClusterError('Invalid', 'spec.items: no such field')
   }
-  await startRender({ ...deps, cluster: { ...deps.cluster, create } }, uuid(id))
+  await startAdmitted({ ...deps, cluster: { ...deps.cluster, create } }, RENDERS, uuid(id))
   t.match((await get(id)).data, { status: 'failed', error: { code: 'INTERNAL', media_id: null } })
 })
 
@@ -285,8 +283,8 @@ t.test('of a deletion of a source and the end of its film, the first counts', as
   const [early, late] = [await aMedia(), await aMedia()]
   const [finished, unfinished] = [await rendering({ media: [early] }), await rendering({ media: [late] })]
   const finish = async (id: string) => {
-    const fact = { highlightId: uuid(id), prefix: prefixOf(id), state: 'succeeded' } as const
-    return String(await projectRender(deps, fact, false))
+    const fact = { id: uuid(id), prefix: prefixOf(id), state: 'succeeded' } as const
+    return String(await projectFact(deps, RENDERS, fact, false))
   }
   for (const id of [finished, unfinished]) await writeFilm(id)
   const lock = (media: string) => ({
@@ -314,7 +312,7 @@ t.test(
     t.equal(refused?.code, 'MEDIA_NOT_AVAILABLE')
     const [made] = await inTurn(database, lock(second), make(second), () => world.deleteMedia(second))
     t.equal(made?.status, 201)
-    t.ok(await failForDeletedSource(db, keyIn(made?.data.highlight_id)))
+    t.ok(await failIfHeld(db, RENDERS, keyIn(made?.data.highlight_id)))
   },
 )
 
@@ -323,7 +321,7 @@ t.test('of a deletion of a highlight and the end of its film, the first counts',
   for (const id of [finished, deleted]) await writeFilm(id)
   const lock = (id: string) => ({ text: 'select from highlights where id = $1 for update', values: [uuid(id)] })
   const finish = (id: string) => () =>
-    projectRender(deps, { highlightId: uuid(id), prefix: prefixOf(id), state: 'succeeded' }, false)
+    projectFact(deps, RENDERS, { id: uuid(id), prefix: prefixOf(id), state: 'succeeded' }, false)
   const deletion = (id: string) => async () => (await remove(id)).status === 204
   t.strictSame(await inTurn(database, lock(finished), finish(finished), deletion(finished)), [true, true])
   t.strictSame(await inTurn(database, lock(deleted), deletion(deleted), finish(deleted)), [true, false])
@@ -354,7 +352,7 @@ const sweep = async (change: object = {}, clock = systemClock) => {
   const options = { idleSeconds: 0, marginSeconds: 3600, giveUpSeconds: 3600, ...change }
   const repairs: string[] = []
   const onRepaired = (kind: string, repair: string) => repairs.push(`${kind} ${repair}`)
-  await sweepRenders({ ...deps, renders, queue, films, clock, onRepaired }, options)
+  await sweepRuns({ ...deps, follower: renders, queue, fillers: [films], clock, onRepaired }, RENDERS, options)
   await Promise.all([renders.reflection.stop(), conversions.stop()])
   return repairs
 }
@@ -455,7 +453,7 @@ t.test('deletion stops the render and removes the film, and looks again', async 
 /** A film that could not be finished, before the last look at its files. */
 async function lastLook(): Promise<string> {
   const id = await rendering()
-  await failRender(db, keyIn(id), { code: 'INTERNAL', message: 'x', mediaId: null })
+  await failRun(db, RENDERS, keyIn(id), { code: 'INTERNAL', message: 'x', mediaId: null })
   await purge()
   await sql('update highlights set purge_looks = 4, purge_at = now() where id = $1', [uuid(id)])
   return id

@@ -2,9 +2,10 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
 import { retryMedia } from '../../../../api/features/media/commands.ts'
-import { completeConversion, failConversion } from '../../../../api/features/media/conversion/commands.ts'
-import { findConversion } from '../../../../api/features/media/conversion/queries.ts'
+import { CONVERSIONS } from '../../../../api/features/media/conversion/kind.ts'
 import { purgeDue, sweepPurged } from '../../../../api/features/media/deletion/purge.ts'
+import { completeRun, failRun } from '../../../../api/worker/runs/commands.ts'
+import { findRun } from '../../../../api/worker/runs/queries.ts'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { manifestKey, masterKey, mediaPrefix, outputPrefix } from '../../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
@@ -55,7 +56,7 @@ const isTaken = (item: Item, items: readonly Item[]) =>
   item.pair !== undefined && visible(items).some((o) => o.pair === item.pair && o.kind === item.kind)
 type Who = 'member' | 'admin' | 'another'
 
-const conversionOf = (item: Item) => worker.read({}, (tx) => findConversion(tx, item.uuid))
+const conversionOf = (item: Item) => worker.read({}, (tx) => findRun(tx, CONVERSIONS, item.uuid))
 
 const STEPS: Record<string, (item: Item, who: Person, items: readonly Item[]) => Promise<void>> = {
   async complete(item) {
@@ -65,14 +66,14 @@ const STEPS: Record<string, (item: Item, who: Person, items: readonly Item[]) =>
     const prefix = outputPrefix(orgId, item.uuid, seen.generation)
     for (const key of [masterKey(prefix), manifestKey(prefix)]) await store.put(key, 'x', { contentType: 'text/plain' })
     const manifest = item.kind === 'image' ? anImageManifest(item.uuid) : aManifest(item.uuid)
-    const done = await completeConversion(worker, seen, { prefix, manifest })
+    const done = await completeRun(worker, CONVERSIONS, seen, { prefix, manifest })
     t.equal(done, item.status === 'processing')
     if (done) item.status = 'completed'
   },
   async fail(item) {
     const seen = await conversionOf(item)
     if (!seen) return
-    const done = await failConversion(worker, seen, { code: 'TIMEOUT', message: 'too slow' })
+    const done = await failRun(worker, CONVERSIONS, seen, { code: 'TIMEOUT', message: 'too slow' })
     t.equal(done, item.status === 'processing')
     if (done) item.status = 'failed'
   },

@@ -225,7 +225,8 @@ t.test('both keys open, whichever signs', async (t) => {
 t.test('where the store has a door of its own, segments are redirected to it', async (t) => {
   const presigning = {
     ...store,
-    presignGet: (key: string) => Promise.resolve(`https://store.example/${key}?X-Amz-Signature=s`),
+    presignGet: (key: string, _seconds: number, type: string) =>
+      Promise.resolve(`https://store.example/${key}?response-content-type=${type}`),
   }
   const redirecting = await startTestApi(t, { store: presigning })
   const { data } = await redirecting.call(redirecting.people.member, 'POST', `/api/media/${redirecting.org}/single`, {
@@ -237,7 +238,10 @@ t.test('where the store has a door of its own, segments are redirected to it', a
   const path = pathOf(link)
   const segment = await redirecting.call(undefined, 'GET', path.replace(/original$/, 'v1/360p/00000.ts'))
   t.equal(segment.status, 302)
-  t.match(segment.headers.get('location'), /^https:\/\/store\.example\/org\/.*00000\.ts/)
+  t.match(
+    segment.headers.get('location'),
+    /^https:\/\/store\.example\/org\/.*00000\.ts\?response-content-type=video\/mp2t$/,
+  )
   t.equal(segment.headers.get('access-control-allow-origin'), '*')
   t.equal(
     (await redirecting.call(undefined, 'GET', path)).status,

@@ -1,6 +1,7 @@
 import { sql as drizzleSql } from 'drizzle-orm'
 import t from 'tap'
-import { completeConversion } from '../../../../api/features/media/conversion/commands.ts'
+import { CONVERSIONS } from '../../../../api/features/media/conversion/kind.ts'
+import { completeRun } from '../../../../api/worker/runs/commands.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { ImageManifest, VideoManifest } from '../../../../lib/contract/manifest.ts'
 import { outputPrefix } from '../../../../lib/contract/object-keys.ts'
@@ -72,7 +73,7 @@ const image = (id: Uuid, change: Partial<ImageManifest['source']> = {}): ImageMa
   }
 }
 const complete = (id: Uuid, manifest: ImageManifest | VideoManifest) =>
-  completeConversion(api.database.worker, { id, generation: 1 }, { prefix: outputPrefix(orgId, id, 1), manifest })
+  completeRun(api.database.worker, CONVERSIONS, { id, generation: 1 }, { prefix: outputPrefix(orgId, id, 1), manifest })
 
 t.test('a gallery is sorted by capture time, media without one by their upload, and pages are the whole', async (t) => {
   await clear()

@@ -1,10 +1,11 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { recordMedia } from '../../../../api/features/media/commands.ts'
-import { completeConversion, recordPlayable } from '../../../../api/features/media/conversion/commands.ts'
+import { CONVERSIONS } from '../../../../api/features/media/conversion/kind.ts'
 import { livePhotoOf, lockNamesOf, lookupsOf } from '../../../../api/features/media/pairing-plan.ts'
 import { lockPairing } from '../../../../api/features/media/pairing-queries.ts'
 import { changesOf } from '../../../../api/requests/change.ts'
+import { completeRun, recordPlayable } from '../../../../api/worker/runs/commands.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { outputPrefix } from '../../../../lib/contract/object-keys.ts'
 import { fakeMp4, formOf, type Person, pathOf, startTestApi, uuidOf } from '../../../support/api.ts'
@@ -376,7 +377,14 @@ t.test('a Live Photo is one item, and plays as soon as its video can be played',
 
   const videoId = uuidOf('media', video)
   const prefix = outputPrefix(orgId, videoId, 1)
-  t.ok(await recordPlayable(api.database.worker, { id: videoId, generation: 1 }, { prefix, hlsMaster: 'master.m3u8' }))
+  t.ok(
+    await recordPlayable(
+      api.database.worker,
+      CONVERSIONS,
+      { id: videoId, generation: 1 },
+      { prefix, hlsMaster: 'master.m3u8' },
+    ),
+  )
   const playable = await get(image)
   t.not(playable.headers.get('etag'), waiting.headers.get('etag'))
   const link = playable.data.variants.live_photo_video_url
@@ -401,7 +409,12 @@ t.test('metadata of the image say how long the moving part lasts, once that is k
   t.match(await metadata(image), { duration_sec: null, live_photo_duration_sec: null })
   const id = uuidOf('media', video)
   const manifest = aManifest(id)
-  await completeConversion(api.database.worker, { id, generation: 1 }, { prefix: outputPrefix(orgId, id, 1), manifest })
+  await completeRun(
+    api.database.worker,
+    CONVERSIONS,
+    { id, generation: 1 },
+    { prefix: outputPrefix(orgId, id, 1), manifest },
+  )
   const { durationSec } = manifest.source
   t.match(await metadata(image), { duration_sec: null, live_photo_duration_sec: durationSec })
   t.match(await metadata(video), { duration_sec: durationSec, live_photo_duration_sec: null })
@@ -413,8 +426,8 @@ t.test('the end of the image conversion names the video that can be played by th
     const [image, video] = [await send('single', 'image', { asset }), await send('single', 'video', { asset })]
     const [imageId, videoId] = [uuidOf('media', image), uuidOf('media', video)]
     const done = (id: Uuid) => ({ prefix: outputPrefix(orgId, id, 1), manifest: aManifest(id) })
-    if (isPlayable) await completeConversion(api.database.worker, { id: videoId, generation: 1 }, done(videoId))
-    await completeConversion(api.database.worker, { id: imageId, generation: 1 }, null)
+    if (isPlayable) await completeRun(api.database.worker, CONVERSIONS, { id: videoId, generation: 1 }, done(videoId))
+    await completeRun(api.database.worker, CONVERSIONS, { id: imageId, generation: 1 }, null)
     const rows = await sql(`select payload from outbox where type = 'MediaTranscoded' and aggregate_id = $1`, [imageId])
     t.equal(rows.length, 1)
     return { found: rows[0].payload.variants.live_photo_video_url, prefix: outputPrefix(orgId, videoId, 1) }

@@ -1,23 +1,20 @@
 import t, { type Test } from 'tap'
 import { startVideoAdmission } from '../../../../api/features/media/conversion/admission.ts'
 import { startBatches } from '../../../../api/features/media/conversion/batches.ts'
-import {
-  completeConversion,
-  failConversion,
-  recordPlayable,
-} from '../../../../api/features/media/conversion/commands.ts'
-import { followConversions } from '../../../../api/features/media/conversion/project.ts'
-import { findConversion } from '../../../../api/features/media/conversion/queries.ts'
+import { CONVERSIONS } from '../../../../api/features/media/conversion/kind.ts'
 import { conversionReactions } from '../../../../api/features/media/conversion/reactions.ts'
-import { sweepConversions } from '../../../../api/features/media/conversion/sweep.ts'
 import { deletionStateOf } from '../../../../api/features/media/deletion/plan.ts'
 import { purgeDue, sweepPurged } from '../../../../api/features/media/deletion/purge.ts'
-import { nextLook } from '../../../../api/features/media/deletion/purge-plan.ts'
 import { claimLooks } from '../../../../api/features/media/deletion/purge-queries.ts'
 import { lockWithCounterpart, markDeleted, markRestored } from '../../../../api/features/media/deletion/queries.ts'
 import { MEDIA_GAUGES, mediaCounters } from '../../../../api/features/media/worker.ts'
 import { openWorkerMetrics } from '../../../../api/worker/metrics.ts'
 import { runReactions } from '../../../../api/worker/reactions.ts'
+import { completeRun, failRun, recordPlayable } from '../../../../api/worker/runs/commands.ts'
+import { followRuns } from '../../../../api/worker/runs/project.ts'
+import { nextLook } from '../../../../api/worker/runs/purge-plan.ts'
+import { findRun } from '../../../../api/worker/runs/queries.ts'
+import { sweepRuns } from '../../../../api/worker/runs/sweep.ts'
 import { TRANSCODE_JOBS as resource } from '../../../../crds/transcode-job.ts'
 import type { OutboxMessage } from '../../../../lib/contract/events.ts'
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
@@ -290,31 +287,31 @@ const drop = (id: Uuid) => cluster.delete(resource, world.keyOf(id))
 const deleted = (id: Uuid): OutboxMessage => mediaEvent('MediaDeleted', id, org)
 
 async function aWorker(t: { teardown(fn: () => Promise<void>): void }) {
-  const projector = followConversions(base, { progressMs: 0, backoffMs: () => 10 })
+  const projector = followRuns(base, CONVERSIONS, { progressMs: 0, backoffMs: () => 10 })
   t.teardown(() => projector.stop())
   await projector.reflection.synced()
   const admission = startVideoAdmission(base, { maxPerOrganization: 1, backoffMs: () => 10 })
   t.teardown(() => admission.stop())
   const batches = startBatches(base, { interactive: 100, backfill: 100, backoffMs: () => 10 })
   t.teardown(() => batches.stop())
-  const deps = { ...base, projector, queue: emptyQueue, admission, batches }
+  const deps = { ...base, follower: projector, queue: emptyQueue, fillers: [batches, admission] }
   return {
     admission,
     react: runReactions([conversionReactions({ ...base, admission, batches })]),
-    sweep: () => sweepConversions(deps, { idleSeconds: 0, marginSeconds: 3600, giveUpSeconds: 72 * 3600 }),
+    sweep: () => sweepRuns(deps, CONVERSIONS, { idleSeconds: 0, marginSeconds: 3600, giveUpSeconds: 72 * 3600 }),
   }
 }
 
 t.test('no late result changes what is deleted', async (t) => {
   const id = await world.converting()
-  const seen = await db.read({}, (tx) => findConversion(tx, id))
+  const seen = await db.read({}, (tx) => findRun(tx, CONVERSIONS, id))
   if (!seen) throw new Error('there is no conversion')
   await remove(id)
   const before = await world.row(id)
   const prefix = world.prefixOf(id)
-  t.equal(await recordPlayable(db, seen, { prefix, hlsMaster: 'master.m3u8' }), false)
-  t.equal(await completeConversion(db, seen, { prefix, manifest: aManifest(id) }), false)
-  t.equal(await failConversion(db, seen, { code: 'TIMEOUT', message: 'late' }), false)
+  t.equal(await recordPlayable(db, CONVERSIONS, seen, { prefix, hlsMaster: 'master.m3u8' }), false)
+  t.equal(await completeRun(db, CONVERSIONS, seen, { prefix, manifest: aManifest(id) }), false)
+  t.equal(await failRun(db, CONVERSIONS, seen, { code: 'TIMEOUT', message: 'late' }), false)
   t.strictSame(await world.row(id), before)
   t.equal(await world.count(id, 'MediaTranscoded'), 0)
 })
@@ -322,10 +319,10 @@ t.test('no late result changes what is deleted', async (t) => {
 t.test('deletion and completion at the same instant: never both an invisible item and a later change', async (t) => {
   for (let round = 0; round < 10; round++) {
     const id = await world.converting()
-    const seen = await db.read({}, (tx) => findConversion(tx, id))
+    const seen = await db.read({}, (tx) => findRun(tx, CONVERSIONS, id))
     if (!seen) throw new Error('there is no conversion')
     const result = { prefix: world.prefixOf(id), manifest: aManifest(id) }
-    const [done] = await Promise.all([completeConversion(db, seen, result), remove(id)])
+    const [done] = await Promise.all([completeRun(db, CONVERSIONS, seen, result), remove(id)])
     const { rows } = await admin.query(`select type from outbox where aggregate_id = $1 order by aggregate_version`, [
       id,
     ])

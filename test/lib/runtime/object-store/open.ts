@@ -20,12 +20,12 @@ t.test('a folder store opens, and keeps what it is given', async (t) => {
   const store = await openObjectStore(loadConfig(StoreConfig, { STORE_KIND: 'folder', STORE_FOLDER: t.testdir() }))
   await store.put('a', 'x', { contentType: 'text/plain' })
   t.equal((await store.head('a'))?.size, 1)
-  t.equal(await store.presignGet('a', 60), undefined)
+  t.equal(await store.presignGet('a', 60, 'video/mp2t'), undefined)
 })
 
 t.test('an S3 store opens without speaking to anybody, and signs for its endpoint and region', async (t) => {
   const config = loadConfig(StoreConfig, { ...s3, S3_REGION: 'eu-central-1' })
-  const url = new URL((await (await openObjectStore(config)).presignGet('org/a', 60)) ?? '')
+  const url = new URL((await (await openObjectStore(config)).presignGet('org/a', 60, 'video/mp2t')) ?? '')
   t.equal(url.origin, 'https://s3.example.com')
   t.equal(url.pathname, '/keepsake/org/a')
   t.match(url.searchParams.get('X-Amz-Credential'), /eu-central-1/)

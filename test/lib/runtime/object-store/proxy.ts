@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { startStoreProxy } from '../../../../jobs/store-proxy/server.ts'
+import { outputType } from '../../../../lib/contract/output-types.ts'
 import { openFolderStore } from '../../../../lib/runtime/object-store/folder.ts'
 import { openProxyStore } from '../../../../lib/runtime/object-store/proxy.ts'
 import { objectStoreContract } from '../../../support/object-store-contract.ts'
@@ -29,4 +30,5 @@ t.teardown(async () => {
   await behind.close()
 })
 
-objectStoreContract(t, store)
+// A Job does not choose the types of its outputs.
+objectStoreContract(t, store, outputType)

@@ -115,16 +115,17 @@ if (gateway) {
   t.test('signs links that anybody may GET, for one object and for a while', async (t) => {
     await store.put('signed/a', 'hello', textType)
     await store.put('signed/b', 'secret', textType)
-    const url = (await store.presignGet('signed/a', 60)) ?? ''
+    const url = (await store.presignGet('signed/a', 60, 'video/mp2t')) ?? ''
     const answer = await fetch(url)
     t.equal(await answer.text(), 'hello')
-    t.equal(answer.headers.get('content-type'), 'text/plain')
+    t.equal(answer.headers.get('content-type'), 'video/mp2t', 'not the type that it was stored with')
+    t.equal((await fetch(url.replace('video%2Fmp2t', 'text%2Fhtml'))).status, 403, 'not another type')
     const part = await fetch(url, { headers: { range: 'bytes=1-2' } })
     t.strictSame([part.status, await part.text()], [206, 'el'])
     t.equal((await fetch(url.replace('signed/a', 'signed/b'))).status, 403, 'not another object')
     t.equal((await fetch(url.replace(/X-Amz-Expires=60/, 'X-Amz-Expires=600'))).status, 403, 'not longer')
     t.equal((await fetch(url.replace(/\?.*/, ''))).status, 403, 'not without a signature')
-    const short = (await store.presignGet('signed/a', 1)) ?? ''
+    const short = (await store.presignGet('signed/a', 1, 'video/mp2t')) ?? ''
     await sleep(2100)
     t.equal((await fetch(short)).status, 403, 'expired')
   })
@@ -132,7 +133,7 @@ if (gateway) {
   t.test('signs links for the address that clients know', async (t) => {
     const other = openS3Store({ ...gateway.s3, publicEndpoint: 'https://media.example.com' })
     t.teardown(() => other.close())
-    t.match(await other.presignGet('a/b', 60), /^https:\/\/media\.example\.com\/keepsake-test\/a\/b\?/)
+    t.match(await other.presignGet('a/b', 60, 'video/mp2t'), /^https:\/\/media\.example\.com\/keepsake-test\/a\/b\?/)
   })
 
   t.test('wrong keys, a missing bucket and a dead address are outages', async (t) => {

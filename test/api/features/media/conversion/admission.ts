@@ -2,17 +2,14 @@ import t from 'tap'
 import { retryMedia } from '../../../../../api/features/media/commands.ts'
 import { startVideoAdmission } from '../../../../../api/features/media/conversion/admission.ts'
 import { startBatches } from '../../../../../api/features/media/conversion/batches.ts'
-import {
-  completeConversion,
-  failConversion,
-  recordProgress,
-} from '../../../../../api/features/media/conversion/commands.ts'
-import { followConversions } from '../../../../../api/features/media/conversion/project.ts'
+import { CONVERSIONS } from '../../../../../api/features/media/conversion/kind.ts'
 import { conversionReactions } from '../../../../../api/features/media/conversion/reactions.ts'
-import { sweepConversions } from '../../../../../api/features/media/conversion/sweep.ts'
 import type { AdmissionOptions } from '../../../../../api/worker/admission.ts'
 import { listenForNotifications } from '../../../../../api/worker/notification-listener.ts'
 import { runReactions } from '../../../../../api/worker/reactions.ts'
+import { completeRun, failRun, recordProgress } from '../../../../../api/worker/runs/commands.ts'
+import { followRuns } from '../../../../../api/worker/runs/project.ts'
+import { sweepRuns } from '../../../../../api/worker/runs/sweep.ts'
 import { TRANSCODE_JOBS } from '../../../../../crds/transcode-job.ts'
 import { parseId, type Uuid } from '../../../../../lib/contract/ids.ts'
 import { type Cluster, ClusterError } from '../../../../../lib/runtime/kube/cluster.ts'
@@ -57,7 +54,7 @@ async function started(): Promise<Uuid[]> {
 }
 const remove = (id: Uuid) => cluster.delete(TRANSCODE_JOBS, world.keyOf(id))
 const end = async (id: Uuid) => {
-  await failConversion(db, { id, generation: 1 }, { code: 'CORRUPT_INPUT', message: 'over' })
+  await failRun(db, CONVERSIONS, { id, generation: 1 }, { code: 'CORRUPT_INPUT', message: 'over' })
   await remove(id)
 }
 /** How many videos have a slot. */
@@ -161,8 +158,8 @@ t.test('a video of another organization does not wait behind a long line', async
 })
 
 const ends: [string, (id: Uuid) => Promise<unknown>][] = [
-  ['failed', (id) => failConversion(db, { id, generation: 1 }, { code: 'INTERNAL', message: 'x' })],
-  ['is completed', (id) => completeConversion(db, { id, generation: 1 }, null)],
+  ['failed', (id) => failRun(db, CONVERSIONS, { id, generation: 1 }, { code: 'INTERNAL', message: 'x' })],
+  ['is completed', (id) => completeRun(db, CONVERSIONS, { id, generation: 1 }, null)],
   ['was deleted', (id) => admin.query('update media set deleted_at = now() where id = $1', [id])],
 ]
 for (const [what, act] of ends) {
@@ -253,13 +250,14 @@ t.test('while the cluster is unavailable the video keeps its slot, and the start
 t.test('waiting counts toward no deadline', async (t) => {
   const max = 1
   const { admission, react, deps } = worker(t, max)
-  const projector = followConversions(base, { progressMs: 0 })
+  const projector = followRuns(base, CONVERSIONS, { progressMs: 0 })
   t.teardown(() => projector.stop())
   const sweep = () =>
-    sweepConversions(
-      { ...deps, projector, queue: emptyQueue, admission },
-      { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 },
-    )
+    sweepRuns({ ...deps, follower: projector, queue: emptyQueue, fillers: [deps.batches, admission] }, CONVERSIONS, {
+      idleSeconds: 0,
+      marginSeconds: 60,
+      giveUpSeconds: 60,
+    })
   const [first, second] = (await uploads(2)) as [Uuid, Uuid]
   await react(first)
   const before = (await world.row(second))['updated_at']
@@ -277,22 +275,33 @@ t.test('waiting counts toward no deadline', async (t) => {
   t.ok(((await world.row(second))['updated_at'] as Date) >= (before as Date), 'its time begins now')
   await remove(second)
   const broken = { ...deps, cluster: { ...deps.cluster, create: async () => Promise.reject(new Error('away')) } }
-  await sweepConversions(
-    { ...broken, projector, queue: emptyQueue, admission },
-    { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 },
+  await sweepRuns(
+    { ...broken, follower: projector, queue: emptyQueue, fillers: [deps.batches, admission] },
+    CONVERSIONS,
+    {
+      idleSeconds: 0,
+      marginSeconds: 60,
+      giveUpSeconds: 60,
+    },
   )
   t.equal((await world.row(second)).upload_status, 'processing', 'and has not run out')
 })
 
 t.test('a sweep makes the TranscodeJob of an admitted video, and none for one that waits', async (t) => {
   const { admission, deps } = worker(t, 1)
-  const projector = followConversions(base, { progressMs: 0 })
+  const projector = followRuns(base, CONVERSIONS, { progressMs: 0 })
   t.teardown(() => projector.stop())
   const [first, second] = (await uploads(2)) as [Uuid, Uuid]
   await admin.query('update media set conversion_admitted_at = now() where id = $1', [first])
   const options = { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60 }
   await Promise.all(
-    [1, 2, 3].map(() => sweepConversions({ ...deps, projector, queue: emptyQueue, admission }, options)),
+    [1, 2, 3].map(() =>
+      sweepRuns(
+        { ...deps, follower: projector, queue: emptyQueue, fillers: [deps.batches, admission] },
+        CONVERSIONS,
+        options,
+      ),
+    ),
   )
   t.strictSame(await started(), [first])
   t.match(await world.row(second), { conversion_admitted_at: null })
@@ -300,7 +309,7 @@ t.test('a sweep makes the TranscodeJob of an admitted video, and none for one th
 
 t.test('a video that was seen running has a slot, even when its TranscodeJob was made without one', async (t) => {
   const [id] = (await uploads(1)) as [Uuid]
-  await recordProgress(db, { id, generation: 1 }, { startedAt: new Date(), attempts: 1, progress: null })
+  await recordProgress(db, CONVERSIONS, { id, generation: 1 }, { startedAt: new Date(), attempts: 1, progress: null })
   t.equal(await admitted(), 1)
 })
 

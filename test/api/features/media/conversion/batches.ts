@@ -3,13 +3,14 @@ import { openDatabase } from '../../../../../api/db/db.ts'
 import { retryFailed, retryMedia } from '../../../../../api/features/media/commands.ts'
 import { startVideoAdmission } from '../../../../../api/features/media/conversion/admission.ts'
 import { type BatchesOptions, startBatches } from '../../../../../api/features/media/conversion/batches.ts'
-import { followConversions } from '../../../../../api/features/media/conversion/project.ts'
+import { CONVERSIONS } from '../../../../../api/features/media/conversion/kind.ts'
 import { conversionReactions } from '../../../../../api/features/media/conversion/reactions.ts'
-import { sweepConversions } from '../../../../../api/features/media/conversion/sweep.ts'
 import { countFailures } from '../../../../../api/features/media/queries.ts'
 import type { RepairOptions } from '../../../../../api/worker/feature-worker.ts'
 import { listenForNotifications } from '../../../../../api/worker/notification-listener.ts'
 import { runReactions } from '../../../../../api/worker/reactions.ts'
+import { followRuns } from '../../../../../api/worker/runs/project.ts'
+import { sweepRuns } from '../../../../../api/worker/runs/sweep.ts'
 import { TRANSCODE_JOBS, type TranscodeJob } from '../../../../../crds/transcode-job.ts'
 import { conversionErrorOf } from '../../../../../lib/contract/conversion-error.ts'
 import { formatId, newUuid, parseId, type Uuid } from '../../../../../lib/contract/ids.ts'
@@ -43,15 +44,21 @@ async function worker(t: Teardown, on: Partial<Cluster> = {}, options: Partial<B
   const deps = { ...base, cluster: { ...cluster, ...on } }
   const batches = startBatches(deps, { interactive: 8, backfill: 2, backoffMs: () => 10, ...options })
   const admission = startVideoAdmission(deps, { maxPerOrganization: 8, backoffMs: () => 10 })
-  const projector = followConversions(deps, { progressMs: 0, backoffMs: () => 10, manifestAttempts: 3 })
+  const projector = followRuns(deps, CONVERSIONS, { progressMs: 0, backoffMs: () => 10, manifestAttempts: 3 })
   t.teardown(async () => void (await Promise.all([batches.stop(), admission.stop(), projector.stop()])))
   await projector.reflection.synced()
   const react = (id: Uuid) =>
     runReactions([conversionReactions({ ...deps, admission, batches })])(mediaEvent('MediaUploaded', id, world.org))
   const sweep = (change: object = {}, o: Partial<RepairOptions> = {}) =>
-    sweepConversions(
-      { ...deps, admission, batches, projector, queue: emptyQueue, ...change },
-      { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, ...o },
+    sweepRuns(
+      { ...deps, fillers: [batches, admission], follower: projector, queue: emptyQueue, ...change },
+      CONVERSIONS,
+      {
+        idleSeconds: 0,
+        marginSeconds: HOUR,
+        giveUpSeconds: 72 * HOUR,
+        ...o,
+      },
     )
   return { batches, react, sweep, projector }
 }

@@ -81,7 +81,7 @@ const table: [string, RunStatus | undefined, object][] = [
   ],
 ]
 for (const [name, status, expected] of table) {
-  t.test(name, async (t) => t.match(of(status), { mediaId: media, prefix: `out/${id}/`, ...expected }))
+  t.test(name, async (t) => t.match(of(status), { id: media, prefix: `out/${id}/`, ...expected }))
 }
 
 const WORDS: [reason: string, type: 'video' | 'image', message: string][] = [
@@ -104,7 +104,7 @@ t.test('every input has its fact, and what is no media has none', async (t) => {
   const other = newUuid()
   const inputs = [id, 'holiday', formatId('media', other)].map(inputOf)
   t.strictSame(
-    factsOf({ metadata: { name: 'tj-1' }, spec: { inputs } }).map((f) => f.mediaId),
+    factsOf({ metadata: { name: 'tj-1' }, spec: { inputs } }).map((f) => f.id),
     [media, other],
   )
 })
@@ -121,12 +121,12 @@ t.test('what a batch says of an image that has no result of its own is about the
   }
   const facts = factsOf({ metadata: { name: 'tj-batch' }, spec: { inputs }, status })
   t.match(facts, [
-    { mediaId: good, state: 'succeeded' },
-    { mediaId: bad, state: 'failed', sharedBy: null, error: { code: 'CORRUPT_INPUT' } },
-    { mediaId: unknown, state: 'failed', sharedBy: 'tj-batch', error: { code: 'INTERNAL' } },
+    { id: good, state: 'succeeded' },
+    { id: bad, state: 'failed', sharedBy: null, error: { code: 'CORRUPT_INPUT' } },
+    { id: unknown, state: 'failed', sharedBy: 'tj-batch', error: { code: 'INTERNAL' } },
   ])
   const alone = factsOf({ metadata: { name: 'tj-batch' }, spec: { inputs: inputs.slice(2) }, status })
-  t.match(alone, [{ mediaId: unknown, state: 'failed', sharedBy: null }], 'alone there is no one else to blame')
+  t.match(alone, [{ id: unknown, state: 'failed', sharedBy: null }], 'alone there is no one else to blame')
 })
 
 t.test('the progress of a batch is not written to its images', async (t) => {

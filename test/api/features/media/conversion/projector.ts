@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { retryMedia } from '../../../../../api/features/media/commands.ts'
-import { failConversion, recordProgress } from '../../../../../api/features/media/conversion/commands.ts'
-import { followConversions, projectFact } from '../../../../../api/features/media/conversion/project.ts'
-import { findConversion } from '../../../../../api/features/media/conversion/queries.ts'
-import { startConversion } from '../../../../../api/features/media/conversion/start.ts'
+import { CONVERSIONS } from '../../../../../api/features/media/conversion/kind.ts'
 import type { FollowOptions } from '../../../../../api/worker/follow.ts'
+import { failRun, recordProgress } from '../../../../../api/worker/runs/commands.ts'
+import { followRuns, projectFact } from '../../../../../api/worker/runs/project.ts'
+import { findRun } from '../../../../../api/worker/runs/queries.ts'
+import { startRun } from '../../../../../api/worker/runs/start.ts'
 import type { RunStatus } from '../../../../../crds/run.ts'
 import { TRANSCODE_JOBS } from '../../../../../crds/transcode-job.ts'
 import { formatId, newUuid, type Uuid } from '../../../../../lib/contract/ids.ts'
@@ -30,7 +31,7 @@ const log = quietLog()
 const deps = { db, store, cluster, namespace: NAMESPACE, log, clock: systemClock }
 
 function project(t: { teardown(fn: () => Promise<void>): void }, options: FollowOptions = {}, other = {}) {
-  const projector = followConversions({ ...deps, ...other }, { progressMs: 0, backoffMs: () => 10, ...options })
+  const projector = followRuns({ ...deps, ...other }, CONVERSIONS, { progressMs: 0, backoffMs: () => 10, ...options })
   t.teardown(() => projector.stop())
   const idle = () => eventually('an idle projector', () => projector.waiting() === 0)
   /** Has looked at what was shown of this video. */
@@ -124,8 +125,10 @@ t.test('however often and by however many success is told, it happens once', asy
     for (const p of several) p.lookAgain(world.keyOf(id).name)
   }
   await Promise.all(ids.map((id) => until(id, 'completed')))
-  const fact = (id: Uuid) => ({ mediaId: id, prefix: world.prefixOf(id), state: 'succeeded' as const })
-  const again = await Promise.all(ids.flatMap((id) => [fact(id), fact(id)]).map((f) => projectFact(deps, f, true)))
+  const fact = (id: Uuid) => ({ id: id, prefix: world.prefixOf(id), state: 'succeeded' as const })
+  const again = await Promise.all(
+    ids.flatMap((id) => [fact(id), fact(id)]).map((f) => projectFact(deps, CONVERSIONS, f, true)),
+  )
   t.ok(again.every((news) => news === false))
   for (const p of several) await p.idle()
   for (const id of ids) {
@@ -137,8 +140,8 @@ t.test('however often and by however many success is told, it happens once', asy
 t.test('projections of one success at the same moment append one event', async (t) => {
   const id = await world.converting()
   await world.writeOutput(id)
-  const fact = { mediaId: id, prefix: world.prefixOf(id), state: 'succeeded' as const }
-  const news = await Promise.all(Array.from({ length: 12 }, () => projectFact(deps, fact, true)))
+  const fact = { id: id, prefix: world.prefixOf(id), state: 'succeeded' as const }
+  const news = await Promise.all(Array.from({ length: 12 }, () => projectFact(deps, CONVERSIONS, fact, true)))
   t.equal(news.filter(Boolean).length, 1)
   t.equal(await world.count(id, 'MediaTranscoded'), 1)
 })
@@ -148,7 +151,9 @@ t.test('news of progress at the same moment, in any order, end at the latest', a
   const startedAt = new Date()
   const told = [5, 90, 30, 70, 10, 50].map((percent) => ({ percent, speed: null, eta_sec: null, stage: null }))
   await Promise.all(
-    told.map((progress) => recordProgress(db, { id, generation: 1 }, { startedAt, attempts: 1, progress })),
+    told.map((progress) =>
+      recordProgress(db, CONVERSIONS, { id, generation: 1 }, { startedAt, attempts: 1, progress }),
+    ),
   )
   t.equal((await world.row(id)).conversion_progress?.percent, 90)
 })
@@ -209,7 +214,7 @@ t.test('a failure blames the file or us, and takes away what was only begun', as
 
 t.test('what a generation before says changes nothing', async (t) => {
   const id = await world.converting()
-  await failConversion(db, { id, generation: 1 }, { code: 'INTERNAL', message: 'once' })
+  await failRun(db, CONVERSIONS, { id, generation: 1 }, { code: 'INTERNAL', message: 'once' })
   await retryMedia(db, id)
   const p = project(t)
   await world.writeOutput(id)
@@ -217,8 +222,8 @@ t.test('what a generation before says changes nothing', async (t) => {
   await p.hasSeen(id, 'Succeeded')
   t.equal(await statusOf(id), 'processing')
 
-  const media = await db.read({}, (tx) => findConversion(tx, id))
-  if (media) await startConversion(deps, media)
+  const media = await db.read({}, (tx) => findRun(tx, CONVERSIONS, id))
+  if (media) await startRun(deps, CONVERSIONS, media)
   await world.writeOutput(id, 2)
   await world.setStatus(id, succeeded(id), 2)
   await until(id, 'completed')
@@ -235,8 +240,8 @@ t.test('a deleted media stays as it was, and so does one that never was', async 
   await p.hasSeen(id, 'Succeeded')
   t.equal(await statusOf(id), 'processing')
   t.equal(await world.count(id, 'MediaTranscoded'), 0)
-  const stranger = { mediaId: newUuid(), prefix: 'x/', state: 'succeeded' as const }
-  t.equal(await projectFact(deps, stranger, true), false)
+  const stranger = { id: newUuid(), prefix: 'x/', state: 'succeeded' as const }
+  t.equal(await projectFact(deps, CONVERSIONS, stranger, true), false)
 })
 
 t.test('a store that is away delays the end', async (t) => {

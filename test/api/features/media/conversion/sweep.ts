@@ -1,18 +1,20 @@
 import t from 'tap'
-import type { HighlightRenderObject } from '../../../../../api/features/highlights/render/project.ts'
+import type { HighlightRenderObject } from '../../../../../api/features/highlights/render/facts.ts'
 import { highlightRenderFor } from '../../../../../api/features/highlights/render/render-spec.ts'
 import { retryMedia } from '../../../../../api/features/media/commands.ts'
 import { startVideoAdmission } from '../../../../../api/features/media/conversion/admission.ts'
 import { startBatches } from '../../../../../api/features/media/conversion/batches.ts'
-import { failConversion } from '../../../../../api/features/media/conversion/commands.ts'
-import { followConversions } from '../../../../../api/features/media/conversion/project.ts'
-import { findConversion } from '../../../../../api/features/media/conversion/queries.ts'
-import { startConversion } from '../../../../../api/features/media/conversion/start.ts'
-import { type SweepDeps, sweepConversions } from '../../../../../api/features/media/conversion/sweep.ts'
+import type { TranscodeJobObject } from '../../../../../api/features/media/conversion/facts.ts'
+import { CONVERSIONS } from '../../../../../api/features/media/conversion/kind.ts'
 import { transcodeJobFor } from '../../../../../api/features/media/conversion/transcode-spec.ts'
 import { expireUploads } from '../../../../../api/features/media/uploads/release.ts'
 import { cleanUp } from '../../../../../api/worker/clean-up.ts'
 import type { RepairOptions } from '../../../../../api/worker/feature-worker.ts'
+import { failRun } from '../../../../../api/worker/runs/commands.ts'
+import { followRuns } from '../../../../../api/worker/runs/project.ts'
+import { findRun } from '../../../../../api/worker/runs/queries.ts'
+import { startRun } from '../../../../../api/worker/runs/start.ts'
+import { type SweepDeps, sweepRuns } from '../../../../../api/worker/runs/sweep.ts'
 import { HIGHLIGHT_RENDERS } from '../../../../../crds/highlight-render.ts'
 import { TRANSCODE_JOBS } from '../../../../../crds/transcode-job.ts'
 import { newUuid, type Uuid } from '../../../../../lib/contract/ids.ts'
@@ -26,23 +28,32 @@ const { worker: db, admin } = database
 const HOUR = 3600
 
 /** A sweep with a projector of its own. Like one of several workers. */
-async function sweeper(t: { teardown(fn: () => Promise<void>): void }, change: Partial<SweepDeps> = {}) {
-  const projector = followConversions({ ...base, ...change }, { progressMs: 0, backoffMs: () => 10 })
+async function sweeper(
+  t: { teardown(fn: () => Promise<void>): void },
+  change: Partial<SweepDeps<TranscodeJobObject> & { cluster: Cluster }> = {},
+) {
+  const projector = followRuns({ ...base, ...change }, CONVERSIONS, { progressMs: 0, backoffMs: () => 10 })
   t.teardown(() => projector.stop())
   await projector.reflection.synced()
   const repairs: string[] = []
   const admission = startVideoAdmission({ ...base, ...change }, { maxPerOrganization: 100, backoffMs: () => 10 })
   const batches = startBatches({ ...base, ...change }, { interactive: 100, backfill: 100, backoffMs: () => 10 })
   t.teardown(async () => void (await Promise.all([admission.stop(), batches.stop()])))
-  const parts = { projector, queue: () => projector.reflection.list(), admission, batches }
-  const deps: SweepDeps = {
+  const parts = { follower: projector, queue: () => projector.reflection.list(), fillers: [batches, admission] }
+  const deps: SweepDeps<TranscodeJobObject> = {
     ...base,
     ...parts,
     onRepaired: (kind, r) => repairs.push(kind === TRANSCODE_JOBS.kind ? r : kind),
     ...change,
   }
   const sweep = (options: Partial<RepairOptions> = {}) =>
-    sweepConversions(deps, { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, batch: 3, ...options })
+    sweepRuns(deps, CONVERSIONS, {
+      idleSeconds: 0,
+      marginSeconds: HOUR,
+      giveUpSeconds: 72 * HOUR,
+      batch: 3,
+      ...options,
+    })
   return { sweep, repairs, projector }
 }
 const isCompleted = (id: Uuid) =>
@@ -79,7 +90,7 @@ t.test('a resource that the reflection has not seen yet is not made again', asyn
   const id = await world.converting()
   await world.setStatus(id, running(5))
   const blind = { get: () => undefined, list: () => [], synced: async () => {}, stop: async () => {} }
-  const { sweep, repairs } = await sweeper(t, { projector: { reflection: blind, lookAgain: () => {} } })
+  const { sweep, repairs } = await sweeper(t, { follower: { reflection: blind, lookAgain: () => {} } })
   await sweep()
   t.strictSame(repairs, [])
   await world.writeOutput(id)
@@ -135,7 +146,7 @@ t.test('a resource that somebody deleted in the middle is made again, and its pr
 
 t.test('a retry is found and starts the next generation', async (t) => {
   const id = await world.converting()
-  await failConversion(db, { id, generation: 1 }, { code: 'INTERNAL', message: 'once' })
+  await failRun(db, CONVERSIONS, { id, generation: 1 }, { code: 'INTERNAL', message: 'once' })
   await retryMedia(db, id)
   const { sweep } = await sweeper(t)
   await sweep()
@@ -230,8 +241,8 @@ t.test('a deleted media is nobody’s work', async (t) => {
 
 t.test('starting a conversion twice, also at once, makes one resource', async (t) => {
   const id = await world.upload()
-  const media = await db.read({}, (tx) => findConversion(tx, id))
-  if (media) await Promise.all([1, 2, 3].map(() => startConversion(base, media)))
+  const media = await db.read({}, (tx) => findRun(tx, CONVERSIONS, id))
+  if (media) await Promise.all([1, 2, 3].map(() => startRun(base, CONVERSIONS, media)))
   t.equal((await world.jobs()).length, 1)
 })
 

@@ -1,12 +1,7 @@
 import t from 'tap'
-import {
-  type Repair,
-  type RepairSeen,
-  type ResourceSeen,
-  repairOf,
-} from '../../../../../api/features/media/conversion/sweep-plan.ts'
-import { newUuid } from '../../../../../lib/contract/ids.ts'
-import { failed, running, succeeded } from '../../../../support/conversion-world.ts'
+import { type Repair, type RepairSeen, type ResourceSeen, repairOf } from '../../../../api/worker/runs/repair-plan.ts'
+import { newUuid } from '../../../../lib/contract/ids.ts'
+import { failed, running, succeeded } from '../../../support/conversion-world.ts'
 
 const now = new Date('2026-05-01T12:00:00Z')
 const spec = { attemptDeadlineSeconds: 600, maxAttempts: 3, suspend: false }

@@ -1,17 +1,16 @@
-import { isFinished, type RunStatus, succeededOf } from '../../../../crds/run.ts'
-import type { TranscodeJobSpec } from '../../../../crds/transcode-job.ts'
-import type { ResourceOfKind } from '../../../worker/feature-worker.ts'
+import { isFinished, type RunStatus, succeededOf } from '../../../crds/run.ts'
+import type { RunFields, RunObject } from './kind.ts'
 
 export interface ResourceSeen {
   creationTimestamp: string | undefined
-  spec: Pick<TranscodeJobSpec, 'attemptDeadlineSeconds' | 'maxAttempts' | 'suspend'>
+  spec: RunFields
   status: RunStatus | undefined
-  /** The resource has the name but other inputs: its state says nothing about the media item. */
+  /** The resource has the name but other inputs: its state says nothing about the row. */
   isForeign: boolean
 }
 
 /**
- * What to do about a media item that has been processing for a while. `project`: the cluster is done and no worker
+ * What to do about a row that has been processing for a while. `project`: the cluster is done and no worker
  * recorded it. `create`: no resource works on it. `replace`: the resource with its name works on something else.
  * `give-up`: its resource has shown no sign of life for longer than all of its attempts could take, and neither has the
  * queue before it.
@@ -30,8 +29,8 @@ export interface RepairSeen {
 
 type Queued = Pick<ResourceSeen, 'creationTimestamp' | 'status'>
 
-/** A film may have to wait for a long backlog of videos, and the other way round. */
-export const queued = ({ metadata, status }: ResourceOfKind): Queued => ({
+/** A resource in the queue for nodes, which all kinds share: one may have to wait for a long backlog of another. */
+export const queued = ({ metadata, status }: RunObject): Queued => ({
   creationTimestamp: metadata.creationTimestamp,
   status,
 })

@@ -1,0 +1,42 @@
+import type { ShareRules } from './shares.ts'
+
+/**
+ * How much of this process one caller can take: a signed-in user, or the address of a request without an account (an
+ * IPv6 address counts by its /64). docs/limits.md lists them with the test of each.
+ */
+
+/** Requests of one caller that may wait for a turn. As many as the general rate limit lets through at once. */
+export const MAX_WAITING = 60
+/** A request that has waited for so long is refused. */
+export const MAX_WAIT_MS = 5000
+
+/** A document has at most 256 KiB: 64 MiB when all of them are that large. */
+export const MAX_DOCUMENTS = 256
+export const MAX_DOCUMENTS_PER_CALLER = 16
+export const RESERVED_DOCUMENTS = 64
+
+/** Tests and load runs switch the limits off with factor 0. Then a queue has no end, but what one caller holds has. */
+const waitingWith = (factor: number) => (factor === 0 ? Number.POSITIVE_INFINITY : MAX_WAITING)
+
+export const documentShares = (factor: number): ShareRules => ({
+  total: MAX_DOCUMENTS,
+  perCaller: MAX_DOCUMENTS_PER_CALLER,
+  reserve: RESERVED_DOCUMENTS,
+  waiting: waitingWith(factor),
+  waitMs: MAX_WAIT_MS,
+})
+
+/** The share of the streams that only callers without one may take. */
+export const RESERVED_STREAMS = 1 / 8
+
+/**
+ * A stream does not wait: it would arrive meanwhile. How many one caller may hold is `atOnce` of the class of its
+ * operation (classes.ts).
+ */
+export const streamShares = (total: number): ShareRules => ({
+  total,
+  perCaller: Number.POSITIVE_INFINITY,
+  reserve: Math.floor(total * RESERVED_STREAMS),
+  waiting: 0,
+  waitMs: 0,
+})
