@@ -12,8 +12,8 @@ export function requestBody(route: Route): { requestBody?: ZodOpenApiRequestBody
     return { requestBody: { required: true, content: { 'application/octet-stream': { schema: BINARY } } } }
   }
   if (route.bodyKind === 'multipart') {
-    const schema = formOf(route.body).meta({ id: name })
-    return { requestBody: { required: true, content: { 'multipart/form-data': { schema } } } }
+    const content = { schema: formOf(route.body).meta({ id: name }), example: exampleOf(route) }
+    return { requestBody: { required: true, content: { 'multipart/form-data': content } } }
   }
   if (!route.body) return {}
   const example = route.examples?.request
@@ -21,6 +21,9 @@ export function requestBody(route: Route): { requestBody?: ZodOpenApiRequestBody
   const content = { schema: named(route.body, name), ...(example !== undefined && { example }) }
   return { requestBody: { required, content: { 'application/json': content } } }
 }
+
+/** The text fields of a form, and the file: a reader of the document sees what the parts are called. */
+const exampleOf = ({ examples }: Route) => ({ ...(examples?.request as object), file: '(the bytes of the file)' })
 
 const File = z.string().meta({ description: 'The file itself', override: BINARY })
 

@@ -67,6 +67,12 @@ const OPERATIONS = {
   anonymize: { shared: true, ...one('anonymize', { quota: 5, seconds: HOUR, per: 'caller' }) },
 } satisfies Record<string, LimitRules>
 
+/**
+ * Users whom the comments of one user mention: each is told at once. Counted in the transaction of the comment, besides
+ * the class of its operation.
+ */
+export const MENTION_LIMIT: Limit = { quota: 300, seconds: HOUR, per: 'caller' }
+
 /** The class that a route names. */
 export type LimitClass = keyof typeof OPERATIONS
 export const LIMIT_CLASSES: Readonly<Record<LimitClass, LimitRules>> = OPERATIONS

@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
-import { getTableName } from 'drizzle-orm'
+import { getTableName, sql } from 'drizzle-orm'
 import type pg from 'pg'
 import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Log } from '../../lib/runtime/log.ts'
+import type { Tx } from '../db/db.ts'
 import { rateLimits } from '../db/schema/limits.ts'
 import type { ScaledLimit, Standing } from './policy.ts'
 
@@ -74,6 +75,34 @@ const refusalOf = ({ msBeforeNext }: RateLimiterRes): Standing => ({
   remaining: 0,
   resetMs: msBeforeNext,
 })
+
+/** What a key has taken in its window, these points included, and the milliseconds until the window ends. */
+export async function addPoints(
+  tx: Tx,
+  o: { name: string; key: string; points: number; seconds: number },
+): Promise<{ taken: number; msLeft: number }> {
+  const isOver = sql`${rateLimits.expire} <= excluded.expire - ${o.seconds * 1000}::bigint`
+  const [row] = await tx
+    .insert(rateLimits)
+    .values({
+      key: `${o.name}:${keyOf(o.key)}`,
+      points: o.points,
+      expire: sql`(extract(epoch from clock_timestamp()) * 1000)::bigint + ${o.seconds * 1000}::bigint`,
+    })
+    .onConflictDoUpdate({
+      target: rateLimits.key,
+      set: {
+        points: sql`case when ${isOver} then excluded.points else ${rateLimits.points} + excluded.points end`,
+        expire: sql`case when ${isOver} then excluded.expire else ${rateLimits.expire} end`,
+      },
+    })
+    .returning({
+      taken: rateLimits.points,
+      msLeft: sql<number>`(${rateLimits.expire} - extract(epoch from clock_timestamp()) * 1000)::float8`,
+    })
+  if (!row) throw new Error('points were not counted')
+  return row
+}
 
 /** Stops waiting after `ms`; the query continues, and counts if it succeeds. */
 async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {

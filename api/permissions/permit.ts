@@ -35,11 +35,13 @@ export class Denied extends Problem {
 }
 
 export interface Permit<A extends Action> {
-  /** Returns the row if the caller may perform the route's action on it. Throws Denied. */
-  permit<T extends ResourceOf<A>>(row: T): T
   /**
-   * Throws Denied unless the caller may perform another action, on a row that the request reaches through its own. `field`
-   * is what names the row in a body: the response is that of `notFound(field)`.
+   * Returns the row if the caller may perform the route's action on it. Throws Denied. `field` is what names the row in a
+   * body: the response is that of `notFound(field)`.
+   */
+  permit<T extends ResourceOf<A>>(row: T, field?: string): T
+  /**
+   * Throws Denied unless the caller may perform another action, on a row that the request reaches through its own.
    */
   permitAlso<B extends Action>(action: B, row: ResourceOf<B>, field?: string): void
   /** Whether the caller may perform another action; for the content of the response. */
@@ -90,8 +92,8 @@ export function openGate<A extends Action>({ action, actor, context, isOpen = fa
       if (action.on === 'organization') check(undefined, { isOpen })
       return member as MemberFor<A, Member>
     },
-    permit(row) {
-      check(row, { isOpen })
+    permit(row, field) {
+      check(row, { isOpen, field })
       return row
     },
     permitAlso: (other, row, field) => check(row, { of: other, field }),

@@ -113,7 +113,7 @@ const CASES: Record<string, () => Promise<Case>> = {
     return {
       change: { ...onEvent(at, '/invitations'), body: { email: world.newEmail() } },
       records: ['InvitationCreated', 'InvitationDue'],
-      audits: 'EVENT_INVITE',
+      audits: 'EVENT_INVITE,MEMBER_INVITE',
       async holds(t, { status, json }) {
         t.equal(status, 201)
         const made = asInvitation(json.data)

@@ -4,6 +4,9 @@ import { time } from './columns.ts'
 /** What comments and reactions can be about. */
 export const targetType = () => text({ enum: ['meta', 'comment', 'media'] }).notNull()
 
+/** Who may see it among those who can see the event. */
+export const audience = () => text({ enum: ['event', 'album'] }).notNull()
+
 export const comments = pgTable('comments', {
   id: uuid().primaryKey(),
   orgId: uuid().notNull(),
@@ -11,7 +14,7 @@ export const comments = pgTable('comments', {
   targetType: targetType(),
   targetId: uuid().notNull(),
   mediaId: uuid(),
-  audience: text({ enum: ['event', 'album'] }).notNull(),
+  audience: audience(),
   authorId: uuid().notNull(),
   body: text().notNull(),
   mentionsGiven: uuid().array().notNull().default([]),

@@ -1,6 +1,6 @@
 import { integer, pgTable, text, uuid } from 'drizzle-orm/pg-core'
 import { time } from './columns.ts'
-import { targetType } from './comments.ts'
+import { audience, targetType } from './comments.ts'
 
 export const reactions = pgTable('reactions', {
   id: uuid().primaryKey(),
@@ -10,6 +10,7 @@ export const reactions = pgTable('reactions', {
   targetId: uuid().notNull(),
   userId: uuid().notNull(),
   emoji: text().notNull(),
+  audience: audience(),
   version: integer().notNull().default(1),
   createdAt: time().notNull().defaultNow(),
   updatedAt: time().notNull().defaultNow(),

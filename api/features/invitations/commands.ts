@@ -19,6 +19,7 @@ import {
   findInvitation,
   hasPending,
   insertInvitation,
+  isMember,
   isParticipating,
   joinOrganization,
   lockEventOf,
@@ -47,7 +48,9 @@ export async function invite(
   if (target.userId !== null) await requireInvitable(request, eventId, target.userId, joinOnAccept)
   const row = await insertNew(request, { orgId, eventId, ...target, message, invitedBy: actor.userId })
   if (row.userId !== null) await markInvited(tx, { eventId, userId: row.userId, orgId })
-  await audit('EVENT_INVITE', row, { operation: 'create', event_id: formatId('event', eventId) })
+  const details = { operation: 'create', event_id: formatId('event', eventId) }
+  await audit('EVENT_INVITE', row, details)
+  if (!(await isMember(tx, orgId, target))) await audit('MEMBER_INVITE', row, details, 'invitation')
   await announce('InvitationCreated', row, {
     invitation_id: formatId('invitation', row.id),
     event_id: formatId('event', eventId),

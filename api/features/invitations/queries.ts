@@ -173,6 +173,23 @@ export async function hasPending(
   )
 }
 
+/** Whether the invitee is known to be a member, by user id or verified e-mail address. Phone numbers are not known. */
+export async function isMember(
+  tx: Tx,
+  orgId: Uuid,
+  { userId, email }: Pick<NewInvitation, 'userId' | 'email'>,
+): Promise<boolean> {
+  const addressed = userId !== null ? eq(users.id, userId) : email !== null && eq(sql`lower(${users.email})`, email)
+  if (!addressed) return false
+  const [row] = await tx
+    .select({ id: users.id })
+    .from(memberships)
+    .innerJoin(users, eq(users.id, memberships.userId))
+    .where(and(eq(memberships.orgId, orgId), addressed))
+    .limit(1)
+  return row !== undefined
+}
+
 const changed = { version: sql`${invitations.version} + 1`, updatedAt: sql`now()` }
 
 /** Another generation: every token of an earlier one is invalid from the commit on. */

@@ -55,6 +55,22 @@ t.test('every problem is declared under its status with an example of its body',
   }
 })
 
+t.test('every form has an example that names its file, with fields as they are declared', async (t) => {
+  const forms = operations.filter(([, o]) => o.requestBody?.content['multipart/form-data'])
+  t.ok(forms.length > 0)
+  for (const [name, o] of forms) {
+    const { schema, example } = o.requestBody.content['multipart/form-data']
+    const { file, ...fields } = example
+    t.equal(typeof file, 'string', name)
+    t.ok(
+      Object.keys(example).every((field) => field in resolved(schema).properties),
+      name,
+    )
+    const route = routes.find(({ operationId }) => operationId === o.operationId)
+    t.ok(route?.body?.safeParse(fields).success, name)
+  }
+})
+
 t.test('every list takes a limit and a cursor', async (t) => {
   for (const [name, o] of operations) {
     const query = (o.parameters ?? []).filter((p: Json) => p.in === 'query').map((p: Json) => p.name)

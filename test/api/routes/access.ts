@@ -56,28 +56,33 @@ const malformed = (kind: keyof typeof PREFIXES, id: string) => [
   formatId(kind === 'session' ? 'request' : 'session', newUuid()),
 ]
 
-/** Requests that must not find anything, with what is wrong about them. */
-function strays(route: Route, mine: SeededRequest, foreign: SeededRequest): [what: string, SeededRequest][] {
-  const params = idParams(route).flatMap(({ name, kind }): [string, SeededRequest][] => {
+type Stray = [what: string, SeededRequest, field?: string | undefined]
+const isOfPath = (route: Route) => route.params?.shape['org_id'] !== undefined
+
+/** Requests that must not find anything, with what is wrong about them, and the field of the body that is wrong. */
+function strays(route: Route, mine: SeededRequest, foreign: SeededRequest): Stray[] {
+  const params = idParams(route).flatMap(({ name, kind }): Stray[] => {
     const [own, other] = [mine.params?.[name] ?? '', foreign.params?.[name] ?? '']
     return [
       [`a foreign ${name}`, withParam(mine, name, other)],
       [`a foreign ${name} in one’s own organization`, withParam(foreign, name, own)],
       [`an unknown ${name}`, withParam(mine, name, formatId(kind, newUuid()))],
-      ...malformed(kind, own).map((id): [string, SeededRequest] => [
-        `the ${name} ${JSON.stringify(id)}`,
-        withParam(mine, name, id),
-      ]),
+      ...malformed(kind, own).map((id): Stray => [`the ${name} ${JSON.stringify(id)}`, withParam(mine, name, id)]),
     ]
   })
-  const fields = idFields(mine).flatMap(({ name, kind }): [string, SeededRequest][] => [
-    [`a foreign ${name} in the body`, withField(mine, name, fieldOf(foreign, name))],
-    [`a foreign ${name} in the body to one’s own organization`, withField(foreign, name, fieldOf(mine, name))],
-    [`an unknown ${name} in the body`, withField(mine, name, formatId(kind, newUuid()))],
-  ])
+  const fields = idFields(mine).flatMap(({ name, kind }): Stray[] => {
+    const [own, other] = [fieldOf(mine, name), fieldOf(foreign, name)]
+    // A reference that the path does not lead to. Where the body names the organization, nothing is there to name.
+    const field = isOfPath(route) ? `body.${name}` : undefined
+    return [
+      [`a foreign ${name} in the body`, withField(mine, name, other), field],
+      [`a foreign ${name} in the body to one’s own organization`, withField(foreign, name, own), field],
+      [`an unknown ${name} in the body`, withField(mine, name, formatId(kind, newUuid())), field],
+    ]
+  })
   const isUnfit = route.body && idParams(route).some(({ name }) => name === 'org_id')
   return [
-    ...(isUnfit ? [['a body that does not fit', by({ ...mine, json: 7 }, foreign)] as [string, SeededRequest]] : []),
+    ...(isUnfit ? [['a body that does not fit', by({ ...mine, json: 7 }, foreign)] as Stray] : []),
     ['a member of another organization', by(mine, foreign)],
     ['another organization, whole', by(foreign, mine)],
     ['a platform administrator, who is a member of nothing', { ...mine, as: api.people.platformAdmin }],
@@ -90,9 +95,11 @@ for (const route of ROUTES.filter(isInOrganization)) {
   t.test(`${route.operationId} is not there for strangers, and no id leads astray`, async (t) => {
     const [mine, foreign] = [await seedOf(route)(ours), await seedOf(route)(theirs)]
     const before = await traces(api)
-    for (const [what, request] of strays(route, mine, foreign)) {
-      const { status, code } = await send(t, route, request)
+    for (const [what, request, field] of strays(route, mine, foreign)) {
+      const { status, code, body } = await send(t, route, request)
       t.strictSame([status, code], [404, 'NOT_FOUND'], what)
+      // The same for a foreign and an unknown one: the answer must not say which of the two it is.
+      if (field) t.strictSame(body.error.details, [{ field, issue: 'does not exist' }], what)
     }
     t.strictSame(await traces(api), before, 'nothing was changed')
     for (const request of [mine, foreign]) t.equal((await send(t, route, request)).status, route.status)

@@ -3,6 +3,7 @@ import { invalid, notFound, Problem } from '../../../../lib/contract/problem.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { CommentRow } from '../../../db/schema/comments.ts'
 import type { EventRow } from '../../../db/schema/events.ts'
+import type { TakePoints } from '../../../limits/points.ts'
 import { found } from '../../../requests/found.ts'
 import type { Read, Write } from '../../../requests/request.ts'
 import { refuseArchived } from '../../events/policy.ts'
@@ -63,10 +64,16 @@ const threadOf = (
   { type, id, ids, sees }: FoundTarget,
 ) => ({ orgId, eventId: event.id, callerId: actor.userId, type, id, ids, sees })
 
+/** Counts the users whom a comment tells. */
+export interface Telling {
+  takeMentions: TakePoints
+}
+
 export async function postComment(
   request: Write<typeof commentActions.create>,
   { eventId, target: named }: Place,
   given: Changes,
+  { takeMentions }: Telling,
 ): Promise<Comment> {
   const { tx, orgId, actor, permit, announce, audit } = request
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
@@ -79,6 +86,8 @@ export async function postComment(
   const edit = planEdit(given)
   await requireMentionable(request, event, target, edit, given)
   const content = await holdContent(request, edit)
+  const told = others(content.mentions, actor.userId)
+  await takeMentions(tx, actor.userId, told.length)
   const { type: targetType, id: targetId, audience, mediaId } = target
   const row = await insertComment(tx, {
     ...content,
@@ -91,7 +100,7 @@ export async function postComment(
     target_id: formatTarget(target),
     audience,
   })
-  await tellMentioned(request, row, content.mentions)
+  await tellMentioned(request, row, told)
   await audit('COMMENT_CREATE', row, { event_id: formatId('event', eventId) })
   return show(request, event, row.id, target)
 }
@@ -101,6 +110,7 @@ export async function changeComment(
   request: Write<typeof commentActions.edit>,
   place: PlaceOfOne,
   changes: Changes,
+  { takeMentions }: Telling,
 ): Promise<Comment> {
   const { tx, permit, audit } = request
   const { event, comment } = await lockComment(request, place)
@@ -116,8 +126,9 @@ export async function changeComment(
   await requireMentionable(request, event, comment, edit, changes)
   const content = await holdContent(request, edit)
   const told = new Set([...comment.mentions, ...(await findTold(tx, comment.id))])
+  const untold = others(edit.added, comment.authorId).filter((id) => !told.has(id))
+  await takeMentions(tx, comment.authorId, untold.length)
   const row = await editComment(tx, { ...comment, mediaIds }, content)
-  const untold = edit.added.filter((id) => !told.has(id))
   await tellMentioned(request, row, untold)
   await audit('EVENT_ACTION', event, { operation: 'edit comment', comment_id: formatId('comment', row.id) })
   return show(request, event, row.id, target)
@@ -198,14 +209,16 @@ async function holdContent({ tx, orgId }: Changing, { content, attached }: Edit)
   return { ...content, mediaIds: content.mediaIds.filter((id) => there.has(id)) }
 }
 
-/** An author who mentions themselves is not told. */
+/** Authors who mention themselves are not told. */
+const others = (userIds: readonly Uuid[], authorId: Uuid) => userIds.filter((id) => id !== authorId)
+
 async function tellMentioned(
   { announce }: Pick<Write<typeof commentActions.edit>, 'announce'>,
   row: CommentRow,
   userIds: readonly Uuid[],
 ): Promise<void> {
   const about = { ...idsOf(row), author_id: formatId('user', row.authorId), excerpt: excerptOf(row.body) }
-  for (const id of userIds.filter((one) => one !== row.authorId)) {
+  for (const id of userIds) {
     await announce('USER_MENTIONED', row, { ...about, mentioned_user_id: formatId('user', id) })
   }
 }

@@ -2,6 +2,8 @@ import { formatId } from '../../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization } from '../../../http/in-organization.ts'
 import type { Route } from '../../../http/route.ts'
+import { MENTION_LIMIT } from '../../../limits/classes.ts'
+import { countedPoints } from '../../../limits/points.ts'
 import { listOf, pageQuery } from '../../../requests/schemas.ts'
 import { findReactions } from '../reactions/queries.ts'
 import { NO_REACTIONS } from '../reactions/reaction.ts'
@@ -58,7 +60,7 @@ const CommentPage = listOf('comments', Comment).extend({ target: ThreadTarget })
 const TARGETS =
   'Comments are about the event (`meta`, and the id of the event), about a comment that is no reply itself, or about a media item that is in the album of the event, if the caller can see the album, or attached to a comment of the event. Either half of a Live Photo names the Live Photo, whose comments have the id of its image.'
 const MENTIONS =
-  'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the comment.'
+  'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the comment. One user can mention 300 others an hour (`RATE_LIMITED`).'
 
 const placeOf = (params: { event_id: string } & Parameters<typeof targetOf>[0]) => ({
   eventId: params.event_id,
@@ -68,6 +70,7 @@ const placeOf = (params: { event_id: string } & Parameters<typeof targetOf>[0]) 
 /** Comments on an event and on what belongs to it. */
 export function commentRoutes(deps: ApiDeps): Route[] {
   const { read, write } = inOrganization(deps)
+  const telling = { takeMentions: countedPoints('mention', MENTION_LIMIT, deps.config.RATE_LIMIT_FACTOR) }
   return [
     write({
       method: 'post',
@@ -84,7 +87,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       status: 201,
       response: Comment,
       examples: { request: GIVEN, response: EXAMPLE },
-      handle: (request) => postComment(request, placeOf(request.params), request.body),
+      handle: (request) => postComment(request, placeOf(request.params), request.body, telling),
     }),
     read({
       method: 'get',
@@ -101,7 +104,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       async handle(request) {
         const withDeleted = request.query.include_deleted
         const thread = { ...(await openThread(request, placeOf(request.params))), withDeleted }
-        const { callerId: userId, type: targetType, eventId, ids } = thread
+        const { callerId: userId, type: targetType, eventId, ids, sees } = thread
         // Independent of each other, so that they leave together.
         const [listed, reactions] = await Promise.all([
           request.page(
@@ -109,7 +112,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
             (wanted) => listComments(request.tx, { ...thread, ...wanted }),
             (row) => toComment(row, thread),
           ),
-          findReactions(request.tx, { eventId, targetType, ids, userId }),
+          findReactions(request.tx, { eventId, targetType, ids, sees, userId }),
         ])
         return { ...listed, target: toThreadTarget(thread, reactions) }
       },
@@ -145,7 +148,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       status: 200,
       response: Comment,
       examples: { request: { body: EDITED.body }, response: EDITED },
-      handle: (request) => changeComment(request, placeOfOne(request.params), request.body),
+      handle: (request) => changeComment(request, placeOfOne(request.params), request.body, telling),
     }),
     write({
       method: 'delete',

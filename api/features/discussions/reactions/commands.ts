@@ -44,14 +44,14 @@ export async function react(
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
   const target = await findReactedTo(request, event, destination, actionId)
   refuseArchived(event)
-  const { ids: targetIds } = target
+  const { ids: targetIds, audience, sees } = target
   const of = { orgId, eventId, targetType: target.type, targetId: target.id, userId: actor.userId }
   await gatherReactions(tx, of, targetIds)
-  const { row, change } = await putReaction(tx, { ...of, emoji })
+  const { row, change } = await putReaction(tx, { ...of, audience, emoji })
   const ids = { reaction_id: formatId('reaction', row.id), event_id: formatId('event', eventId) }
   // Independent of each other, so that they leave together.
   const [counted] = await Promise.all([
-    countReactions(tx, { ...of, ids: targetIds }),
+    countReactions(tx, { ...of, ids: targetIds, sees }),
     change !== 'none' && record(request, target, row, { emoji, change, ids }),
   ])
   const data = { reaction_id: ids.reaction_id, emoji, counts: toCounts(counted) }

@@ -2,19 +2,27 @@ import { and, eq, getTableColumns, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { prepared } from '../../../db/prepared.ts'
-import type { TargetType } from '../../../db/schema/comments.ts'
+import type { Audience } from '../../../db/schema/comments.ts'
 import { type EventRow, events } from '../../../db/schema/events.ts'
 import { type ReactionRow, reactions } from '../../../db/schema/reactions.ts'
 import type { ItemIds } from '../../media/pairing-plan.ts'
-import { ownReaction, ownReactionOfPair, reactionCounts, reactionCountsOfPair } from './counts.ts'
+import {
+  ownReaction,
+  ownReactionOfPair,
+  ownReactionToItem,
+  reactionCounts,
+  reactionCountsOfItem,
+  reactionCountsOfPair,
+} from './counts.ts'
 import type { Emoji } from './emoji.ts'
 import type { Counts, FoundReactions } from './reaction.ts'
 
 type Given = Pick<ReactionRow, 'orgId' | 'eventId' | 'targetType' | 'targetId' | 'userId'>
 
-/** What a user's reaction to a target became. `before` is undefined for a new one. */
+/** What a user's reaction to a target became. */
 export interface Reacted {
   row: Pick<ReactionRow, 'id' | 'orgId' | 'version'>
+  /** The same emoji for another audience counts as another one: it is told again. */
   change: 'new' | 'other emoji' | 'none'
 }
 
@@ -31,7 +39,10 @@ const versioned = { id: reactions.id, orgId: reactions.orgId, version: reactions
  * Makes the one reaction of the user to the target, or gives it another emoji. It locks the row of this user alone;
  * several requests of one user take turns, and each counts as a change if it is one when its turn comes.
  */
-export async function putReaction(tx: Tx, given: Given & { emoji: Emoji }): Promise<Reacted> {
+export async function putReaction(
+  tx: Tx,
+  given: Given & Pick<ReactionRow, 'audience'> & { emoji: Emoji },
+): Promise<Reacted> {
   const upsert = prepared(tx, 'put_reaction', (name) =>
     tx
       .insert(reactions)
@@ -43,12 +54,18 @@ export async function putReaction(tx: Tx, given: Given & { emoji: Emoji }): Prom
         targetId: placeholder('targetId'),
         userId: placeholder('userId'),
         emoji: placeholder('emoji'),
+        audience: placeholder('audience'),
       })
       .onConflictDoUpdate({
         target: [reactions.eventId, reactions.targetType, reactions.targetId, reactions.userId],
-        set: { emoji: sql`excluded.emoji`, version: sql`${reactions.version} + 1`, updatedAt: sql`now()` },
+        set: {
+          emoji: sql`excluded.emoji`,
+          audience: sql`excluded.audience`,
+          version: sql`${reactions.version} + 1`,
+          updatedAt: sql`now()`,
+        },
         // Without a change the row is only locked.
-        setWhere: sql`${reactions.emoji} <> excluded.emoji`,
+        setWhere: sql`(${reactions.emoji}, ${reactions.audience}) is distinct from (excluded.emoji, excluded.audience)`,
       })
       .returning({ ...versioned, isNew: sql<boolean>`xmax = 0` })
       .prepare(name),
@@ -79,40 +96,51 @@ export async function gatherReactions(
     with moved as (
       delete from reactions where event_id = ${eventId} and target_type = 'media' and target_id = ${video}
         and user_id = ${userId}
-        returning id, org_id, event_id, target_type, user_id, emoji, version, created_at, updated_at
+        returning id, org_id, event_id, target_type, user_id, emoji, audience, version, created_at, updated_at
     )
-    insert into reactions (id, org_id, event_id, target_type, target_id, user_id, emoji, version, created_at, updated_at)
-      select id, org_id, event_id, target_type, ${image}, user_id, emoji, version, created_at, updated_at from moved
+    insert into reactions (id, org_id, event_id, target_type, target_id, user_id, emoji, audience, version, created_at,
+        updated_at)
+      select id, org_id, event_id, target_type, ${image}, user_id, emoji, audience, version, created_at, updated_at
+        from moved
       on conflict (event_id, target_type, target_id, user_id) do update
-        set emoji = excluded.emoji, updated_at = excluded.updated_at
+        set emoji = excluded.emoji, audience = excluded.audience, updated_at = excluded.updated_at
         where (excluded.updated_at, excluded.id) > (reactions.updated_at, reactions.id)`)
 }
 
 const at = (key: string) => sql`${placeholder(key)}`
-const halves = { event: at('event'), image: at('target'), video: at('video') }
+const of = { event: at('event'), sees: at('sees') }
+const user = at('user')
 const one = sql`(select 1) one`
 
 /** The two reads of a target, or of a Live Photo with both halves. */
-const readsOf = (type: TargetType, isPair: boolean) => {
-  const target = { type, event: at('event'), id: at('target') }
-  const user = at('user')
-  return isPair
-    ? { counts: reactionCountsOfPair(halves), own: ownReactionOfPair(halves, user) }
-    : { counts: reactionCounts(target), own: ownReaction(target, user) }
+function readsOf({ targetType: type, ids }: ToTarget) {
+  if (ids.length > 1) {
+    const halves = { ...of, image: at('target'), video: at('video') }
+    return { counts: reactionCountsOfPair(halves), own: ownReactionOfPair(halves, user) }
+  }
+  if (type === 'media') {
+    const item = { ...of, id: at('target') }
+    return { counts: reactionCountsOfItem(item), own: ownReactionToItem(item, user) }
+  }
+  const target = { type, event: of.event, id: at('target') }
+  return { counts: reactionCounts(target), own: ownReaction(target, user) }
 }
 
-type ToTarget = Pick<Given, 'eventId' | 'targetType'> & { ids: ItemIds }
+/** What was reacted to, and the audiences of the reactions that the caller sees there. */
+type ToTarget = Pick<Given, 'eventId' | 'targetType'> & { ids: ItemIds; sees: readonly Audience[] }
 
-const valuesOf = ({ eventId, ids: [target, video] }: ToTarget) => ({ event: eventId, target, video })
+const valuesOf = ({ eventId, ids: [target, video], sees }: ToTarget) => ({ event: eventId, target, video, sees })
 
 const kindOf = ({ targetType, ids }: ToTarget) => (ids.length > 1 ? 'pair' : targetType)
 
 /** How many have each emoji; null without reactions. */
 export async function countReactions(tx: Tx, given: ToTarget): Promise<Partial<Counts> | null> {
-  const query = prepared(tx, `count_reactions_of_${kindOf(given)}`, (name) => {
-    const { counts } = readsOf(given.targetType, given.ids.length > 1)
-    return tx.select({ counts }).from(one).prepare(name)
-  })
+  const query = prepared(tx, `count_reactions_of_${kindOf(given)}`, (name) =>
+    tx
+      .select({ counts: readsOf(given).counts })
+      .from(one)
+      .prepare(name),
+  )
   const [row] = await query.execute(valuesOf(given))
   return row?.counts ?? null
 }
@@ -120,10 +148,7 @@ export async function countReactions(tx: Tx, given: ToTarget): Promise<Partial<C
 /** The counts, and the reaction of the user. */
 export async function findReactions(tx: Tx, given: ToTarget & Pick<Given, 'userId'>): Promise<FoundReactions> {
   const query = prepared(tx, `find_reactions_to_${kindOf(given)}`, (name) =>
-    tx
-      .select(readsOf(given.targetType, given.ids.length > 1))
-      .from(one)
-      .prepare(name),
+    tx.select(readsOf(given)).from(one).prepare(name),
   )
   const [row] = await query.execute({ ...valuesOf(given), user: given.userId })
   return row ?? { counts: null, own: null }

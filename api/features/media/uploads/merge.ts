@@ -99,7 +99,7 @@ function claimMerge(
 ): Promise<Omit<Claim, 'since' | 'checksum'> | { merged: UploadSession } | 'wait'> {
   return write(async (request) => {
     const { tx } = request
-    const upload = await permittedUpload(request, uploadId, { lock: true })
+    const upload = await permittedUpload(request, uploadId, { lock: true, field: 'body.upload_id' })
     const chunks = await listChunks(tx, upload.id)
     const move = mergeMove({ ...upload, received: chunks.length })
     if (move === 'answer') return { merged: upload }

@@ -27,13 +27,13 @@ type UploadAction =
   | typeof uploadActions.merge
   | typeof uploadActions.abort
 
-/** The session, if the caller is permitted the action of the route. */
+/** The session, if the caller is permitted the action of the route. `field` is what names it in a body. */
 export async function permittedUpload(
   { tx, orgId, permit }: Pick<Read<UploadAction>, 'tx' | 'orgId' | 'permit'>,
   id: Uuid,
-  options: { lock?: boolean } = {},
+  { field, ...options }: { lock?: boolean; field?: string } = {},
 ): Promise<UploadSession> {
-  return permit(found(await findUpload(tx, orgId, id, options)))
+  return permit(found(await findUpload(tx, orgId, id, options), field), field)
 }
 
 /** Why a session that is no longer open accepts no chunk and cannot be aborted. */

@@ -28,6 +28,17 @@ const EXAMPLE = {
   chunk_size_bytes: 8_388_608,
 }
 
+const ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
+const UPLOADED: z.input<typeof UploadedMedia> = {
+  media_id: formatId('media', ID),
+  org_id: formatId('organization', ID),
+  original_filename: 'IMG_0815.HEIC',
+  mime_type: 'image/heic',
+  file_size_bytes: 2_400_000,
+  upload_status: 'processing',
+  created_at: '2026-11-21T09:31:00.000Z',
+}
+
 /** Uploads of whole files, and of files in chunks. */
 export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps & Pick<ApiDeps, 'config'>): Route[] {
   const deps = { ...all, quotas: quotasOf(all.config) }
@@ -49,6 +60,8 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
       body: SingleFields,
       status: 201,
       response: UploadedMedia,
+      // No pairing fields: a second file that is sent with those of the example would be paired with the first.
+      examples: { request: {}, response: UPLOADED },
       handle: (request) => uploadSingle(deps, request, request.body),
     }),
     steps({
@@ -131,7 +144,7 @@ export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps 
       status: 201,
       alsoStatus: { 200: 'Merged by an earlier request' },
       response: MergedMedia,
-      examples: { request: { upload_id: formatId('upload', '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e') } },
+      examples: { request: { upload_id: formatId('upload', ID) } },
       handle: (request) => mergeUpload(deps, request, request.body),
     }),
   ]

@@ -61,6 +61,36 @@ t.test('a new invitation is a link, and says nothing of the address', async (t) 
   ])
 })
 
+t.test('an invitation of someone who is no member is recorded as one to the organization, too', async (t) => {
+  const address = world.newEmail()
+  const [guest, joined] = [await aPerson(api), await aUserWith(address.toUpperCase())]
+  const first = await world.event()
+  await world.respond(joined, await world.invite(first, { email: address }), {})
+  t.ok(await world.isMember(joined))
+  const at = await world.event()
+  for (const [what, invitee, isNew] of [
+    ['an address that no member has', { email: world.newEmail() }, true],
+    ['the address of a member', { email: address }, false],
+    ['a phone number', { phone_number: '+491701234567' }, true],
+    ['a user', { uuid: guest.wireId }, true],
+    ['a member', { uuid: another.wireId }, false],
+  ] as const) {
+    const answer = await world.tryInvite(at, invitee)
+    t.equal(answer.status, 201, what)
+    const { rows } = await admin.query(
+      `select action, resource_type, resource_id, details from audit_log where request_id = $1 order by action`,
+      [answer.headers.get('x-request-id')],
+    )
+    const entry = { resource_type: 'invitation', resource_id: asInvitation(answer.data).id }
+    const entries = (isNew ? ['EVENT_INVITE', 'MEMBER_INVITE'] : ['EVENT_INVITE']).map((action) => ({
+      action,
+      ...entry,
+      details: { operation: 'create', event_id: at.wireId },
+    }))
+    t.strictSame(rows, entries, what)
+  }
+})
+
 t.test('an invitation has exactly one invitee', async (t) => {
   const at = await world.event()
   const email = world.newEmail()

@@ -486,7 +486,10 @@ t.test('an upload is its uploader’s alone', async (t) => {
   await session.put(1)
   for (const who of [people.another, people.owner, people.admin]) {
     const answers = [session.put(0, undefined, {}, who), session.get(who), session.abort(who), session.merge(who)]
-    for (const answer of await Promise.all(answers)) t.strictSame([answer.status, answer.code], [404, 'NOT_FOUND'])
+    const refused = await Promise.all(answers)
+    for (const answer of refused) t.strictSame([answer.status, answer.code], [404, 'NOT_FOUND'])
+    // As for an upload that does not exist: the answer must not say which of the two it is.
+    t.strictSame(refused[3]?.body.error.details, [{ field: 'body.upload_id', issue: 'does not exist' }])
   }
   t.equal((await session.merge()).status, 201)
 })

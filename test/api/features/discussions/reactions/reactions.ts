@@ -130,9 +130,62 @@ t.test('a thread shows the reactions to what it is about', async (t) => {
     t.equal((await remove(another, party, mine, type)).status, 204)
     t.match(await seen(another), { reaction_counts: { '🎉': 1 }, my_reaction: null }, `${n}`)
   }
-  const { next_cursor } = (await call(owner, 'GET', `${at(party)}?limit=1`)).data
-  const second = (await call(owner, 'GET', `${at(party)}?limit=1&cursor=${next_cursor}`)).data
+  const { next_cursor } = (await call(owner, 'GET', `${at(party)}?limit=1&include_deleted=true`)).data
+  const second = (await call(owner, 'GET', `${at(party)}?limit=1&include_deleted=true&cursor=${next_cursor}`)).data
   t.match(second.target, { id: party.wireId, reaction_counts: { '🎉': 1, '🔥': 1 } }, 'on each page')
+})
+
+t.test('attaching a media item tells nothing of the reactions to it in an album', async (t) => {
+  const third = await aMember(api, orgId)
+  for (const kind of ['photo', 'Live Photo']) {
+    const party = await event()
+    const [photo, video] = [
+      await aMediaItem(api, { orgId, uploader: member }),
+      await aMediaItem(api, { orgId, uploader: member }),
+    ]
+    const album = await anAlbum(api, party, { orgId, owner: member, visibility: 'private', media: [photo] })
+    if (kind === 'Live Photo') {
+      // Of before the pairing: a reaction to each half.
+      const halves = [photo, video].map((one) => uuidOf('media', one))
+      await sql(`update media set kind = 'video' where id = $1`, [halves[1]])
+      await sql(
+        `insert into reactions (id, org_id, event_id, target_type, target_id, user_id, emoji, audience)
+          select gen_random_uuid(), $1, $2, 'media', $3, $4, '😢', 'album'`,
+        [orgId, party.id, halves[1], admin.id],
+      )
+      await sql(
+        `update media set paired_media_id = case id when $1 then $2::uuid else $1 end where id in ($1, $2)`,
+        halves,
+      )
+    }
+    const before = kind === 'Live Photo' ? { '😢': 1 } : {}
+    const seen = async (who: Person) => {
+      const { target } = (await call(who, 'GET', at(party, 'media', photo))).data
+      return { counts: target.reaction_counts, mine: target.my_reaction?.emoji ?? null }
+    }
+    t.strictSame((await react(member, party, '🔥', 'media', photo)).data.counts, { ...NONE, ...before, '🔥': 1 }, kind)
+    // From here on all can see the media item.
+    await posted(another, at(party), { body: 'x', media_ids: [photo] })
+    t.strictSame(await seen(another), { counts: NONE, mine: null }, kind)
+    t.strictSame((await react(another, party, '🎉', 'media', photo)).data.counts, { ...NONE, '🎉': 1 }, kind)
+    t.strictSame(await seen(another), { counts: { ...NONE, '🎉': 1 }, mine: '🎉' })
+    t.strictSame(await seen(member), { counts: { ...NONE, ...before, '🔥': 1, '🎉': 1 }, mine: '🔥' })
+    // Who sees the album reacts there, also with the same emoji; and is told of as often as the audience changes.
+    await sql(`update albums set visibility = 'organization' where id = $1`, [album])
+    const inside = await react(another, party, '🎉', 'media', photo)
+    t.strictSame([inside.status, inside.data.counts], [200, { ...NONE, ...before, '🔥': 1, '🎉': 1 }], kind)
+    t.equal((await react(another, party, '🎉', 'media', photo)).status, 200)
+    t.strictSame(
+      (await told(inside.data.reaction_id)).map(({ payload }) => payload.audience),
+      ['event', 'album'],
+    )
+    await sql(`update albums set visibility = 'private' where id = $1`, [album])
+    t.strictSame([await seen(another), await seen(third)], Array(2).fill({ counts: NONE, mine: null }))
+    const back = await react(another, party, '🎉', 'media', photo)
+    t.strictSame([back.status, back.data.counts], [200, { ...NONE, '🎉': 1 }])
+    t.strictSame(await seen(third), { counts: { ...NONE, '🎉': 1 }, mine: null })
+    t.equal((await sql('select from reactions where event_id = $1 and user_id = $2', [party.id, another.id])).length, 1)
+  }
 })
 
 t.test('a reaction is to something that is there', async (t) => {
