@@ -14,6 +14,8 @@ import { probes } from './health/probes.ts'
 import { readiness } from './health/readiness.ts'
 import { openBodies } from './http/bodies.ts'
 import { openServer } from './http/open-server.ts'
+import { databaseShares } from './limits/capacity.ts'
+import { fairDatabase } from './limits/fair-database.ts'
 import { openLimits } from './limits/limits.ts'
 import { openSharedCounters } from './limits/queries.ts'
 import { cursors } from './requests/cursor.ts'
@@ -45,7 +47,13 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     factor: config.RATE_LIMIT_FACTOR,
     onRefused: (arrival) => metrics.shed(arrival),
   })
-  const metrics = openMetrics({ keyAge: () => auth.keys.ageSeconds(), bodies: bodies.taken })
+  const rules = databaseShares(db.pool.options.max, config.RATE_LIMIT_FACTOR)
+  const fair = fairDatabase(db, rules, () => metrics.shed('transaction'))
+  const metrics = openMetrics({
+    keyAge: () => auth.keys.ageSeconds(),
+    bodies: bodies.taken,
+    transactions: fair.taken,
+  })
   const now = () => performance.now()
   const limits = openLimits({
     factor: config.RATE_LIMIT_FACTOR,
@@ -59,9 +67,17 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const refusals = openRefusals({ db, log })
   const links = openLinks({ baseUrl: `${config.PUBLIC_URL}${config.BASE_PATH}`, keys: config.LINK_KEYS, clock })
   const app = createApp(
-    { ...parts, auth, ready: state.ready, links, cursors: cursors(config.CURSOR_KEY, clock), refusals },
     {
-      db,
+      ...parts,
+      db: fair,
+      auth: { ...auth, db: fair },
+      ready: state.ready,
+      links,
+      cursors: cursors(config.CURSOR_KEY, clock),
+      refusals,
+    },
+    {
+      db: fair,
       log,
       clock,
       refusals,

@@ -26,7 +26,7 @@ export interface Database {
    * of an unprepared one does not; a later query is refused.
    */
   readAtOnce<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T>
-  /** Throws if the database does not respond. */
+  /** Throws if the database does not respond. Asks on a connection of its own, so that a busy pool is no outage. */
   check(): Promise<void>
   readonly pool: pg.Pool
   close(): Promise<void>
@@ -40,6 +40,9 @@ export interface DatabaseOptions {
   maxConnections: number
   log: Log
 }
+
+/** Of each step of a check: to connect, and to ask. */
+const CHECK_MS = 1500
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
@@ -56,16 +59,10 @@ function beginStatement(scope: Scope, mode: 'read only' | 'read write'): string 
 }
 
 export function openDatabase(o: DatabaseOptions): Database {
-  const pool = new pg.Pool({
+  const settings = {
     connectionString: o.url,
-    max: o.maxConnections,
-    pipeline: true,
-    connectionTimeoutMillis: 5_000,
-    // The server enforces statement_timeout. If the network loses packets, only these two end the wait.
     keepAlive: true,
-    query_timeout: o.statementTimeoutMs + 5_000,
     idleTimeoutMillis: 30_000,
-    application_name: o.role,
     options: [
       `-c role=${o.role}`,
       `-c statement_timeout=${o.statementTimeoutMs}`,
@@ -73,12 +70,31 @@ export function openDatabase(o: DatabaseOptions): Database {
       '-c idle_in_transaction_session_timeout=15000',
       '-c timezone=UTC',
     ].join(' '),
+  }
+  const pool = new pg.Pool({
+    ...settings,
+    max: o.maxConnections,
+    pipeline: true,
+    connectionTimeoutMillis: 5_000,
+    // The server enforces statement_timeout. If the network loses packets, only this and `keepAlive` end the wait.
+    query_timeout: o.statementTimeoutMs + 5_000,
+    application_name: o.role,
   })
   // An idle connection that breaks (server restart) must not end the process.
   pool.on('error', (error) => o.log.warn({ err: error }, 'idle database connection lost'))
   // A connection that breaks between two queries of a transaction has no other error listener and would end the
   // process. The next query of the transaction fails.
   pool.on('connect', (client) => client.on('error', (error) => o.log.debug({ err: error }, 'database connection lost')))
+
+  // Opened by the first check. A probe waits for four seconds: connecting and asking must end before.
+  const probe = new pg.Pool({
+    ...settings,
+    max: 1,
+    connectionTimeoutMillis: CHECK_MS,
+    query_timeout: CHECK_MS,
+    application_name: `${o.role}_check`,
+  })
+  probe.on('error', (error) => o.log.debug({ err: error }, 'connection of the check lost'))
 
   const gates = new WeakMap<pg.PoolClient, TransactionGate>()
   /** Building drizzle's view of a connection costs more than a small query, so it happens once per connection. */
@@ -144,8 +160,8 @@ export function openDatabase(o: DatabaseOptions): Database {
     inTransaction: (scope, work) => write(scope, work),
     read: (scope, work) => read(scope, work),
     readAtOnce: (scope, work) => readAtOnce(scope, work),
-    check: async () => void (await pool.query('select 1')),
-    close: () => pool.end(),
+    check: async () => void (await probe.query('select 1')),
+    close: async () => void (await Promise.all([pool.end(), probe.end()])),
   }
 }
 

@@ -8,8 +8,8 @@ export interface Metrics {
   served(request: Served): void
   /** Counts a request that a rate limit refused. */
   limited(limitClass: string): void
-  /** Counts a request refused because too many bodies were arriving. */
-  shed(arrival: Arrival): void
+  /** Counts a request refused because too many bodies were arriving, or too many transactions running. */
+  shed(kind: Arrival | 'transaction'): void
   /** Answers `GET /metrics` in Prometheus' text format, and nothing else. */
   listener: RequestListener
 }
@@ -20,6 +20,8 @@ export interface Gauges {
   keyAge(): number | undefined
   /** Request bodies in transit. */
   bodies(): Record<Arrival, number>
+  /** Transactions of requests. */
+  transactions(): number
 }
 
 export function openMetrics(gauges: Gauges): Metrics {
@@ -49,6 +51,14 @@ export function openMetrics(gauges: Gauges): Metrics {
       for (const [kind, count] of Object.entries(gauges.bodies())) this.set({ kind }, count)
     },
   })
+  new Gauge({
+    name: 'http_request_transactions',
+    help: 'Database transactions of requests that are running',
+    registers: [register],
+    collect() {
+      this.set(gauges.transactions())
+    },
+  })
   const limited = new Counter({
     name: 'rate_limited_requests_total',
     help: 'Requests refused with 429, by class of rate limits',
@@ -57,7 +67,7 @@ export function openMetrics(gauges: Gauges): Metrics {
   })
   const shed = new Counter({
     name: 'shed_requests_total',
-    help: 'Requests refused with 503 because too many bodies were arriving, by kind',
+    help: 'Requests refused with 429 or 503 because too many bodies were arriving or too many transactions running, by kind',
     labelNames: ['kind'] as const,
     registers: [register],
   })

@@ -11,15 +11,25 @@ export interface Readiness {
 
 const FRESH_MS = 1000
 
-/** All probes and callers share one database check per second, because `/health` is public. */
+/** All probes and callers share one database check per second, and never two at once, because `/health` is public. */
 export function readiness(db: Pick<Database, 'check'>): Readiness {
   let stopping = false
-  let last: { at: number; result: Promise<void> } | undefined
+  let last: { at: number; isOver: boolean; result: Promise<void> } | undefined
+
+  function check(at: number) {
+    const begun = { at, isOver: false, result: db.check() }
+    const over = () => {
+      begun.isOver = true
+    }
+    begun.result.then(over, over)
+    return begun
+  }
+
   return {
     async ready() {
       if (stopping) throw new Error('the server is stopping')
       const now = performance.now()
-      if (!last || now - last.at >= FRESH_MS) last = { at: now, result: db.check() }
+      if (!last || (last.isOver && now - last.at >= FRESH_MS)) last = check(now)
       await last.result
     },
     drain() {

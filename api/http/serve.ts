@@ -4,22 +4,22 @@ import { Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Refusals } from '../audit/refusals.ts'
 import type { Database } from '../db/db.ts'
+import { asCaller } from '../limits/fair-database.ts'
 import { type Limits, limitOf } from '../limits/limits.ts'
+import { type Caller, callerKey } from '../limits/policy.ts'
 import { permitCaller } from '../permissions/permit.ts'
 import type { Actor } from '../requests/actor.ts'
-import type { BytesBody, MultipartBody, RawReply } from '../requests/bytes.ts'
+import type { RawReply } from '../requests/bytes.ts'
 import type { Context } from '../requests/context.ts'
 import { type Admissions, openAdmissions } from './admission.ts'
 import type { Bodies } from './bodies.ts'
-import { readBytes, type Streamed } from './bytes-body.ts'
-import { type Attempt, beginAttempt, hashOf, idempotencyKeyOf, requireSameBody, type Stored } from './idempotency.ts'
-import { readJson } from './json-body.ts'
-import { readForm } from './multipart.ts'
+import { type Attempt, beginAttempt, idempotencyKeyOf, requireSameBody, type Stored } from './idempotency.ts'
 import { problemsOf } from './openapi-problems.ts'
+import { type Received, readInput, restJoined } from './read-input.ts'
 import { contextOf, stateOf } from './request.ts'
 import { DEPRECATION, render, sendRaw, sendReply, sendStored } from './respond.ts'
 import { type AuthedInput, type Reply, type Route, takesIdempotencyKey } from './route.ts'
-import { type Checked, checkFields, checkInput, checkParams } from './validate.ts'
+import { checkParams } from './validate.ts'
 
 export interface ServeOptions {
   /** Stores the idempotency keys. */
@@ -52,23 +52,36 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     if (!route.public) state.userId = actor.userId
     const caller = { ip: req.ip ?? '', userId: actor.userId }
     await options.limits?.take(limitOf(route), caller, res)
-    // Before the input: a 400 would show a caller without the right that the operation exists. And before a stored
-    // response is looked for: what a caller may no longer ask is not replayed either.
-    await requireRight(route, options, { req, res, actor })
-    const params = checkParams(route, restJoined(req.params))
-    await admit(route, options, { req, res, actor, params: params.data, admitted })
-    const key = takesIdempotencyKey(route) ? idempotencyKeyOf(req.get('idempotency-key')) : undefined
-    await options.bodies?.enter(route, caller, req, res)
-    const input = await readInput(route, req, params, key !== undefined)
-    try {
-      const account = route.account?.(input.body)
-      if (account !== undefined) await options.limits?.takeForAccount(limitOf(route), { ...caller, account }, res)
-      await run({ route, options, req, res, actor, key, input }).catch((error: unknown) => {
-        throw declared(route, options, res, error)
-      })
-    } finally {
-      input.streamed?.abandon()
-    }
+    await asCaller(callerKey(caller), () => serveCaller(route, options, { req, res, actor, caller, admitted }))
+  }
+}
+
+interface Called {
+  req: Request
+  res: Response
+  actor: Actor
+  caller: Caller
+  admitted: Admissions
+}
+
+async function serveCaller(route: Route, options: ServeOptions, called: Called): Promise<void> {
+  const { req, res, actor, caller } = called
+  // Before the input: a 400 would show a caller without the right that the operation exists. And before a stored
+  // response is looked for: what a caller may no longer ask is not replayed either.
+  await requireRight(route, options, called)
+  const params = checkParams(route, restJoined(req.params))
+  await admit(route, options, { ...called, params: params.data })
+  const key = takesIdempotencyKey(route) ? idempotencyKeyOf(req.get('idempotency-key')) : undefined
+  await options.bodies?.enter(route, caller, req, res)
+  const input = await readInput(route, req, params, key !== undefined)
+  try {
+    const account = route.account?.(input.body)
+    if (account !== undefined) await options.limits?.takeForAccount(limitOf(route), { ...caller, account }, res)
+    await run({ route, options, req, res, actor, key, input }).catch((error: unknown) => {
+      throw declared(route, options, res, error)
+    })
+  } finally {
+    input.streamed?.abandon()
   }
 }
 
@@ -84,11 +97,7 @@ async function identify(req: Request, res: Response, { authenticate, limits }: S
 }
 
 /** Decides on an action of kind `caller`: it needs nothing of the input. */
-async function requireRight(
-  route: Route,
-  options: ServeOptions,
-  { req, res, actor }: { req: Request; res: Response; actor: Actor },
-): Promise<void> {
+async function requireRight(route: Route, options: ServeOptions, { req, res, actor }: Called): Promise<void> {
   if (route.action?.on !== 'caller') return
   const context = contextOf(req, res, async () => {})
   await permitCaller(route.action, { actor, context }, options.refusals).catch((error: unknown) => {
@@ -100,11 +109,7 @@ async function requireRight(
  * Decides on the membership before the body is read, where the path names the organization: a body takes a slot and
  * memory, which a stranger must not hold. And a stranger gets the same 404 whatever the body says.
  */
-async function admit(
-  route: Route,
-  options: ServeOptions,
-  o: { req: Request; res: Response; actor: Actor; params: unknown; admitted: Admissions },
-): Promise<void> {
+async function admit(route: Route, options: ServeOptions, o: Called & { params: unknown }): Promise<void> {
   const { req, res, actor, params, admitted } = o
   const { readmit } = route
   const orgId = (params as { org_id?: Uuid } | undefined)?.org_id
@@ -114,51 +119,6 @@ async function admit(
   await admitted.require(actor.userId, orgId, decide).catch((error: unknown) => {
     throw declared(route, options, res, error)
   })
-}
-
-/** The validated input. A streamed body has only begun. */
-interface Received extends Checked {
-  streamed: Streamed<MultipartBody | BytesBody> | undefined
-  /** Identifies the content of the request; undefined while a streamed body is still arriving. */
-  digest(): string | undefined
-}
-
-async function readInput(
-  route: Route,
-  req: Request,
-  params: ReturnType<typeof checkParams>,
-  keyed: boolean,
-): Promise<Received> {
-  if (route.bodyKind === 'multipart' || route.bodyKind === 'bytes') {
-    const checked = checkInput(route, params, req.query, undefined)
-    const streamed = route.bodyKind === 'bytes' ? readBytes(req, keyed) : checkedForm(route, await readForm(req))
-    const digest = () => {
-      const body = streamed.digest()
-      return body && hashOf(checked.params, checked.query, body)
-    }
-    return { ...checked, body: streamed.body, streamed, digest }
-  }
-  const body = route.body && params.success ? await readJson(req) : undefined
-  const checked = checkInput(route, params, req.query, body)
-  return { ...checked, streamed: undefined, digest: () => hashOf(checked.params, checked.query, body) }
-}
-
-/** `{+path}` arrives as a list of segments. */
-const restJoined = (params: Record<string, string | string[]>) =>
-  Object.fromEntries(
-    Object.entries(params).map(([name, value]) => [name, Array.isArray(value) ? value.join('/') : value]),
-  )
-
-/** A form whose `finished` also checks the text fields. */
-function checkedForm(route: Route, form: Streamed<MultipartBody>): Streamed<MultipartBody> {
-  const { body: schema } = route
-  if (!schema) return form
-  const finished = async () => {
-    const fields = await form.body.finished()
-    checkFields(schema, fields)
-    return fields
-  }
-  return { ...form, body: { ...form.body, finished } }
 }
 
 interface Run {

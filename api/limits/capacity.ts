@@ -40,3 +40,25 @@ export const streamShares = (total: number): ShareRules => ({
   waiting: 0,
   waitMs: 0,
 })
+
+/**
+ * Connections that no request waits for in line: those of tokens, shared counters and the audit log, which belong to
+ * every request.
+ */
+export const UNSHARED_CONNECTIONS = 1
+/** The parts of the others that one caller may use, and that are reserved: 6 and 2 of 9. */
+export const CONNECTIONS_PER_CALLER = 2 / 3
+export const RESERVED_CONNECTIONS = 1 / 4
+/** One caller needs no more, however many there are. */
+export const MAX_TRANSACTIONS_PER_CALLER = 6
+
+export function databaseShares(connections: number, factor: number): ShareRules {
+  const total = Math.max(1, connections - UNSHARED_CONNECTIONS)
+  return {
+    total,
+    perCaller: Math.min(MAX_TRANSACTIONS_PER_CALLER, Math.max(1, Math.floor(total * CONNECTIONS_PER_CALLER))),
+    reserve: Math.floor(total * RESERVED_CONNECTIONS),
+    waiting: waitingWith(factor),
+    waitMs: MAX_WAIT_MS,
+  }
+}

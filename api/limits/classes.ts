@@ -38,6 +38,8 @@ const OPERATIONS = {
   public: one('public', { quota: 300, seconds: MINUTE, burst: 100, per: 'address' }),
   /** Signed links. A grid of thumbnails, or a family behind one address, must stay far below the limit. */
   delivery: one('delivery', { quota: 6000, seconds: MINUTE, burst: 600, per: 'address' }),
+  /** Pictures of invitation links. An API draws each once; a page of invitations shows some at the same time. */
+  qr: one('qr', { quota: 120, seconds: MINUTE, burst: 60, per: 'address' }),
   'single-upload': { ...one('single-upload', { quota: 3000, seconds: TEN_MINUTES, per: 'caller' }), atOnce: 12 },
   'upload-init': one('upload-init', { quota: 1000, seconds: HOUR, per: 'caller' }),
   chunk: { ...one('chunk', { quota: 1200, seconds: MINUTE, per: 'caller' }), atOnce: 6 },

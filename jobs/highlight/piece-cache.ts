@@ -2,12 +2,13 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import * as z from 'zod'
 import { mayUse, pieceScope } from '../../lib/contract/piece-scope.ts'
 import type { Log } from '../../lib/runtime/log.ts'
+import { saveBody } from '../../lib/runtime/object-store/file.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { readText } from '../../lib/runtime/object-store/read-text.ts'
 import { excessOf, folderBelow, type PieceFolder } from './piece-limits.ts'
 
 /**
@@ -30,6 +31,11 @@ export interface PieceCache {
   ): Promise<void>
 }
 
+/** Twice what a minute in three renditions takes, the longest piece. A hostile job may have stored more. */
+const MAX_PIECE_BYTES = 160 * 1024 ** 2
+/** An index of eight files has one kibibyte. */
+const MAX_INDEX_BYTES = 4096
+
 const StoredPiece = z.object({
   files: z
     .array(
@@ -40,7 +46,8 @@ const StoredPiece = z.object({
       }),
     )
     .min(1)
-    .max(8),
+    .max(8)
+    .refine((files) => files.reduce((sum, { bytes }) => sum + bytes, 0) <= MAX_PIECE_BYTES, 'are too large together'),
 })
 type StoredFile = z.infer<typeof StoredPiece>['files'][number]
 
@@ -91,14 +98,20 @@ export function openPieceCache({
 
   async function fetchFile(at: string, file: StoredFile, folder: string): Promise<boolean> {
     const path = join(folder, file.name)
-    const { size } = await store.download(keyOf(at, file), path, signal)
-    return size === file.bytes && (await sha256Of(path)) === file.sha256
+    // The range bounds what is written to disk even where the object has grown since.
+    const { info, body } = await store.get(keyOf(at, file), { start: 0, end: file.bytes - 1 }, signal)
+    if (info.size !== file.bytes) {
+      body.destroy()
+      return false
+    }
+    await saveBody(body, path, signal)
+    return (await sha256Of(path)) === file.sha256
   }
 
   /** False when the piece is damaged. */
   async function fetchPiece(at: string, folder: string): Promise<boolean> {
-    const { body } = await store.get(`${at}${INDEX}`, undefined, signal)
-    const { files } = StoredPiece.parse(JSON.parse(await text(body)))
+    const index = await readText(store, `${at}${INDEX}`, { maxBytes: MAX_INDEX_BYTES, signal })
+    const { files } = StoredPiece.parse(JSON.parse(index))
     await mkdir(folder, { recursive: true })
     for (const file of files) {
       if (await fetchFile(at, file, folder)) continue

@@ -116,7 +116,7 @@ export function renderWorld(api: Pick<TestApi, 'store' | 'database'>, world: Hig
     render: (id: string) => cluster.get<HighlightRender & { metadata: { name: string } }>(HIGHLIGHT_RENDERS, keyOf(id)),
     show: (id: string, status: RunStatus) => cluster.applyStatus(HIGHLIGHT_RENDERS, keyOf(id), status, 'test'),
     /** What a job program leaves when it is done. */
-    async writeFilm(id: string, change: Partial<HighlightManifest> = {}): Promise<void> {
+    async writeOutput(id: string, change: Partial<HighlightManifest> = {}): Promise<void> {
       const { media_ids } = (await world.get(id, world.owner)).data
       const manifest = { ...aFilm(id, media_ids), ...change }
       await store.put(masterKey(prefixOf(id)), '#EXTM3U', { contentType: 'application/vnd.apple.mpegurl' })

@@ -6,7 +6,7 @@ import { highlightRoutes } from './routes.ts'
 import { HighlightSettings, highlightWorker } from './worker.ts'
 
 export const highlights: Feature = {
-  tags: { Highlights: 'Films made of media items that a user has chosen, and the music for them.' },
+  tags: { Highlights: 'Photos and clips that a user has chosen, rendered into one stream, and the music for them.' },
   routes: highlightRoutes,
   actions: Object.values(highlightActions),
   rows: {

@@ -12,7 +12,7 @@ const Transition = z.enum(['cut', 'crossfade', 'fade']).meta({
 })
 const Orientation = z.enum(['auto', 'landscape', 'portrait', 'square']).meta({
   id: 'HighlightOrientation',
-  description: 'Shape of the film: 16:9, 9:16 or 1:1. `auto`: landscape or portrait, as most of the items are',
+  description: 'Shape of the highlight: 16:9, 9:16 or 1:1. `auto`: landscape or portrait, as most of the items are',
 })
 const Fill = z.enum(['blur', 'black']).meta({
   id: 'HighlightFill',
@@ -76,7 +76,7 @@ const HighlightError = z
     code: z.enum(HIGHLIGHT_ERROR_CODES).meta({
       id: 'HighlightErrorCode',
       description:
-        '`SOURCE_DELETED`: a media item was deleted before the film was finished. `SOURCE_ERASED`: the film showed media items of a user who has been erased. `ITEM_FAILED`: an item cannot be used',
+        '`SOURCE_DELETED`: a media item was deleted before the highlight was finished. `SOURCE_ERASED`: the highlight showed media items of a user who has been erased. `ITEM_FAILED`: an item cannot be used',
     }),
     message: z.string(),
     media_id: outputId('media').nullable().meta({ description: 'The media item that it is about' }),
@@ -90,12 +90,12 @@ const HighlightItem = z
       id: 'HighlightItemType',
       description: '`motion`: the moving part of a Live Photo. It can become `image` before the render begins',
     }),
-    start_sec: Seconds.nullable().meta({ description: 'When it begins in the film; null until the film is finished' }),
+    start_sec: Seconds.nullable().meta({ description: 'When it begins in the highlight; null until that is finished' }),
     duration_sec: Seconds.nullable(),
     skipped: z
       .string()
       .nullable()
-      .meta({ description: 'Why the item was left out; null for an item that is in the film' }),
+      .meta({ description: 'Why the item was left out; null for an item that is in the highlight' }),
   })
   .meta({ id: 'HighlightItem' })
 
@@ -103,10 +103,10 @@ const HighlightVariants = z
   .object({
     hls_master_url: z.string().nullable().meta({
       description:
-        'HLS master playlist. Present as soon as the beginning of the film can be played, even while `processing`',
+        'HLS master playlist. Present as soon as the beginning of the highlight can be played, even while `processing`',
     }),
-    image_webp_url: z.string().nullable().meta({ description: 'A frame of the film' }),
-    image_thumb_url: z.string().nullable().meta({ description: 'A frame of the film, for grids' }),
+    image_webp_url: z.string().nullable().meta({ description: 'A frame of the highlight' }),
+    image_thumb_url: z.string().nullable().meta({ description: 'A frame of the highlight, for grids' }),
   })
   .meta({ id: 'HighlightVariants', description: 'Null for one that does not exist' })
 
@@ -129,11 +129,11 @@ export const Highlight = z
     captions: Captions,
     skip_broken: z.boolean(),
     estimated_duration_sec: WholeSeconds,
-    duration_sec: Seconds.nullable().meta({ description: 'Null until the film is finished' }),
+    duration_sec: Seconds.nullable().meta({ description: 'Null until the highlight is finished' }),
     variants: HighlightVariants,
     placeholder: z.string().nullable().meta({ description: 'Thumbhash of a frame, in base64' }),
     expires_in: z.int().min(1).max(86_400).meta({ description: 'Minimum number of seconds for which the links work' }),
-    progress: ConversionProgress.nullable().meta({ description: 'Null when the film is not being rendered' }),
+    progress: ConversionProgress.nullable().meta({ description: 'Null when the highlight is not being rendered' }),
     items: z.array(HighlightItem).max(MOST_ITEMS),
     created_by: outputId('user'),
     created_at: outputTime(),

@@ -35,7 +35,7 @@ export type Item = Pick<
   'mediaId' | 'sourceId' | 'uploaderId' | 'type' | 'seconds' | 'caption' | 'skipped'
 >
 
-/** What is wrong with the media items that were chosen: for each that the film cannot have, its place and why. */
+/** What is wrong with the media items that were chosen: for each that the highlight cannot have, its place and why. */
 export function unavailable(
   chosen: readonly (Source | undefined)[],
   { skipBroken, inAlbum }: { skipBroken: boolean; inAlbum: ((source: Source) => boolean) | undefined },
@@ -52,7 +52,7 @@ export function unavailable(
 }
 const CONVERSION_FAILED = 'could not be converted'
 
-/** What the film consists of. A Live Photo is shown by its moving part. */
+/** What the highlight consists of. A Live Photo is shown by its moving part. */
 export const itemOf = (source: Source, captions: HighlightRow['captions']): Item => ({
   mediaId: source.id,
   sourceId: source.motion?.id ?? source.id,
@@ -67,18 +67,18 @@ const typeOf = ({ kind, motion }: Source): ItemType => (motion ? 'motion' : kind
 
 function captionOf({ caption, takenOn }: Source, captions: HighlightRow['captions']): string {
   const text = { none: null, caption, date: takenOn }[captions]
-  return filmText(text ?? '')
+  return highlightText(text ?? '')
 }
 
 /** Text as the custom resource takes it: one line, without control characters, cut to fit. */
-export function filmText(text: string): string {
+export function highlightText(text: string): string {
   const characters = [...text.replace(/\p{Cc}+/gu, ' ')]
   return characters.length <= CAPTION_LENGTH
     ? characters.join('')
     : `${characters.slice(0, CAPTION_LENGTH - 1).join('')}…`
 }
 
-/** Whole seconds of the film, rounded up. Sources that are left out do not count. */
+/** Whole seconds of the highlight, rounded up. Sources that are left out do not count. */
 export function estimateOf(sources: readonly Source[], transition: HighlightRow['transition']): number {
   const items = sources.filter(({ isUsable }) => isUsable).map((source) => ({ frames: framesOf(secondsOf(source)) }))
   return Math.ceil(filmFrames(items, transition).total / FILM_FPS)

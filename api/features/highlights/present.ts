@@ -43,12 +43,12 @@ function toVariants({ outputPrefix, hlsMaster, webpFile, thumbFile }: ShownHighl
 function toItems({ items, manifest }: ShownHighlight): Highlight['items'] {
   return items.map(({ mediaId, type, skipped }) => {
     const id = formatId('media', mediaId)
-    const film = manifest?.items.find((item) => item.id === id)
+    const shown = manifest?.items.find((item) => item.id === id)
     return {
       media_id: id,
       type,
-      start_sec: film?.startSec ?? null,
-      duration_sec: film?.seconds ?? null,
+      start_sec: shown?.startSec ?? null,
+      duration_sec: shown?.seconds ?? null,
       skipped: skipped ?? manifest?.skipped.find((item) => item.id === id)?.message ?? null,
     }
   })

@@ -106,7 +106,7 @@ function firstOf(tx: Tx, position: SQL | undefined) {
     all: () => pageOf().limit(limit),
     visible: () => union(pageOf(created).limit(limit), ofAlbums.limit(limit)),
     album: () => pageOf(ofAlbum).limit(limit),
-    // Of an album that the caller does not see any more. It reads the films of the album, which are few.
+    // Of an album that the caller does not see any more. It reads the highlights of the album, which are few.
     created_in_album: () => pageOf(ofAlbum, created).limit(limit),
   }
 }
@@ -214,7 +214,7 @@ const PLACEHOLDERS = {
   estimatedDurationSec: sql.placeholder('estimatedDurationSec'),
 }
 
-/** Deletes a highlight and withdraws its film at once; the worker removes its files. Call it with the row locked. */
+/** Deletes a highlight and withdraws it at once; the worker removes its files. Call it with the row locked. */
 export async function markDeleted(tx: Tx, id: Uuid, by: Uuid): Promise<HighlightRow> {
   const [row] = await tx
     .update(highlights)
@@ -232,9 +232,9 @@ export async function markDeleted(tx: Tx, id: Uuid, by: Uuid): Promise<Highlight
   return row
 }
 
-/** What delivery needs to know about a highlight before it sends a file. Undefined once the film is withdrawn. */
-export async function findDeliveredFilm(tx: Tx, orgId: Uuid, id: Uuid) {
-  const query = prepared(tx, 'find_delivered_film', (name) =>
+/** What delivery needs to know about a highlight before it sends a file. Undefined once the highlight is withdrawn. */
+export async function findDeliveredHighlight(tx: Tx, orgId: Uuid, id: Uuid) {
+  const query = prepared(tx, 'find_delivered_highlight', (name) =>
     tx
       .select({ status: highlights.status })
       .from(highlights)

@@ -35,7 +35,7 @@ const CREATED: CreatedHighlight = {
   estimated_duration_sec: 3,
   skipped_media_ids: [],
 }
-const FILM = `https://api.example.org/v1/d/a.t2x1c0.1qbzz4YvT0iQm3o9Wc2r6A/org/${EXAMPLE_ID}/highlights/${EXAMPLE_ID}/v1`
+const OUTPUT = `https://api.example.org/v1/d/a.t2x1c0.1qbzz4YvT0iQm3o9Wc2r6A/org/${EXAMPLE_ID}/highlights/${EXAMPLE_ID}/v1`
 const COMPLETED: Highlight = {
   highlight_id: CREATED.highlight_id,
   org_id: formatId('organization', EXAMPLE_ID),
@@ -52,9 +52,9 @@ const COMPLETED: Highlight = {
   estimated_duration_sec: 3,
   duration_sec: 3,
   variants: {
-    hls_master_url: `${FILM}/master.m3u8`,
-    image_webp_url: `${FILM}/image.webp`,
-    image_thumb_url: `${FILM}/thumb.webp`,
+    hls_master_url: `${OUTPUT}/master.m3u8`,
+    image_webp_url: `${OUTPUT}/image.webp`,
+    image_thumb_url: `${OUTPUT}/thumb.webp`,
   },
   placeholder: '1QcSHQRnh493V4dIh4eXh1h4kJUI',
   expires_in: 3600,
@@ -68,9 +68,9 @@ const COMPLETED: Highlight = {
 const VISIBLE =
   'Its creator, those who can see its album, and owners and administrators of the organization can see it.'
 const SOURCES =
-  'Media items of the organization, also while their conversion is running; one that does not exist, is deleted, or whose conversion has failed is `MEDIA_NOT_AVAILABLE`. With `skip_broken` those whose conversion has failed are left out instead, unless no other is left. An image is shown for 3 seconds, a video for at most 15 from its start, and of a Live Photo the moving part, or its image for 3 seconds if the conversion of the moving part has failed by the time at which the render begins. A moving part that turns out to be damaged only during the render is treated as any damaged item: the highlight fails with `ITEM_FAILED` and the id of the Live Photo, or leaves it out with `skip_broken`; a highlight that is created after the conversion of the moving part has failed shows the image. A media item that is deleted before the film is finished makes the highlight fail, unless it is restored at once; later deletions and purges do not change the film.'
+  'Media items of the organization, also while their conversion is running; one that does not exist, is deleted, or whose conversion has failed is `MEDIA_NOT_AVAILABLE`. With `skip_broken` those whose conversion has failed are left out instead, unless no other is left. An image is shown for 3 seconds, a video for at most 15 from its start, and of a Live Photo the moving part, or its image for 3 seconds if the conversion of the moving part has failed by the time at which the render begins. A moving part that turns out to be damaged only during the render is treated as any damaged item: the highlight fails with `ITEM_FAILED` and the id of the Live Photo, or leaves it out with `skip_broken`; a highlight that is created after the conversion of the moving part has failed shows the image. A media item that is deleted before the highlight is finished makes it fail, unless it is restored at once; later deletions and purges do not change the highlight.'
 const OF_ALBUM =
-  'The media items must be in the album. One that is removed from the album later stays in the film. An album in `ARCHIVE` is refused (`ALBUM_ARCHIVED`).'
+  'The media items must be in the album. One that is removed from the album later stays in the highlight. An album in `ARCHIVE` is refused (`ALBUM_ARCHIVED`).'
 const LIMIT = 'Each user can create 10 an hour.'
 
 const CREATION = {
@@ -110,7 +110,7 @@ async function albumOfEvent(request: Read<typeof highlightActions.list>, id: Uui
   return event && can(eventActions.read, event) ? album : undefined
 }
 
-/** Highlights: films made of media items that a user has chosen. */
+/** Highlights: made of media items that a user has chosen. */
 export function highlightRoutes(deps: ApiDeps): Route[] {
   const { links, config } = deps
   const archive = { isReadOnly: config.ALBUM_ARCHIVE_READ_ONLY }
@@ -120,8 +120,8 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       ...CREATION,
       path: HIGHLIGHTS,
       operationId: 'createHighlight',
-      summary: 'Make a film of chosen media items',
-      description: `For every member. The film is rendered in the background; \`getHighlight\` shows how far it is. ${SOURCES} Without an album only its creator and the owners and administrators of the organization can see it. ${LIMIT}`,
+      summary: 'Make a highlight of chosen media items',
+      description: `For every member. The highlight is rendered in the background; \`getHighlight\` shows how far it is. ${SOURCES} Without an album only its creator and the owners and administrators of the organization can see it. ${LIMIT}`,
       problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND'],
       action: highlightActions.create,
       params: InOrg,
@@ -132,8 +132,8 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       ...CREATION,
       path: '/api/orgs/{org_id}/albums/{album_id}/highlights',
       operationId: 'createAlbumHighlight',
-      summary: 'Make a film of media items of an album',
-      description: `For those who can see the album; they can see the film as well. ${OF_ALBUM} ${SOURCES} ${LIMIT}`,
+      summary: 'Make a highlight of media items of an album',
+      description: `For those who can see the album; they can see the highlight as well. ${OF_ALBUM} ${SOURCES} ${LIMIT}`,
       problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND', 'ALBUM_ARCHIVED'],
       action: highlightActions.createInAlbum,
       params: OfAlbum,
@@ -144,8 +144,8 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       ...CREATION,
       path: '/api/orgs/{org_id}/events/{event_id}/highlights',
       operationId: 'createEventHighlight',
-      summary: 'Make a film of media items of an event',
-      description: `For those who can see the event and its album; 404 for an event without an album. The event may be archived. The film belongs to the album. ${OF_ALBUM} ${SOURCES} ${LIMIT}`,
+      summary: 'Make a highlight of media items of an event',
+      description: `For those who can see the event and its album; 404 for an event without an album. The event may be archived. The highlight belongs to the album. ${OF_ALBUM} ${SOURCES} ${LIMIT}`,
       problems: ['MEDIA_NOT_AVAILABLE', 'MUSIC_TRACK_NOT_FOUND', 'ALBUM_ARCHIVED'],
       action: highlightActions.createInAlbum,
       params: OfEvent,
@@ -184,7 +184,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       operationId: 'getHighlight',
       tags,
       summary: 'Show one highlight',
-      description: `${VISIBLE} The film can often be played long before it is \`completed\`.`,
+      description: `${VISIBLE} A highlight can often be played long before it is \`completed\`.`,
       action: highlightActions.read,
       params: OneHighlight,
       response: Highlight,
@@ -203,7 +203,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       tags,
       summary: 'Delete a highlight',
       description:
-        'For its creator, the owner of its album, who removes it from the album in this way, and the owners and administrators of the organization. The film and its links stop working at once, and cannot be restored. The media items stay.',
+        'For its creator, the owner of its album, who removes it from the album in this way, and the owners and administrators of the organization. The highlight and its links stop working at once, and cannot be restored. The media items stay.',
       action: highlightActions.delete,
       params: OneHighlight,
       status: 204,

@@ -5,42 +5,44 @@ import { countWaiting } from '../../worker/admission-queries.ts'
 import type { FeatureWorker, FeatureWorkerDeps } from '../../worker/feature-worker.ts'
 import type { GaugeOfRows } from '../../worker/metrics.ts'
 import { workedKind } from '../../worker/runs/worked-kind.ts'
-import { startFilmAdmission } from './render/admission.ts'
-import { FILMS } from './render/admission-queries.ts'
+import { startRenderAdmission } from './render/admission.ts'
+import { RENDER_LINE } from './render/admission-queries.ts'
 import { RENDERS } from './render/kind.ts'
-import { purgeFilms } from './render/purge.ts'
-import { oldestFilmPurgeSeconds } from './render/queries.ts'
+import { purgeHighlights } from './render/purge.ts'
+import { oldestHighlightPurgeSeconds } from './render/queries.ts'
 import { highlightReactions } from './render/reactions.ts'
 
 export const HighlightSettings = z.object({
-  MAX_FILMS_PER_ORGANIZATION: int(1, 10_000)
+  MAX_RENDERS_PER_ORGANIZATION: int(1, 10_000)
     .default(4)
-    .describe('How many films of one organization may have a HighlightRender at a time; the others wait in Postgres'),
+    .describe(
+      'How many highlights of one organization may have a HighlightRender at a time; the others wait in Postgres',
+    ),
 })
 
 export function highlightWorker(given: FeatureWorkerDeps<z.output<typeof HighlightSettings>>): FeatureWorker {
-  const films = startFilmAdmission(given, { maxPerOrganization: given.config.MAX_FILMS_PER_ORGANIZATION })
-  const deps = { ...given, films }
+  const admission = startRenderAdmission(given, { maxPerOrganization: given.config.MAX_RENDERS_PER_ORGANIZATION })
+  const deps = { ...given, admission }
   return {
     reactions: highlightReactions(deps),
-    kinds: [workedKind(given, RENDERS, { name: 'renders', fillers: [films] })],
-    tasks: [{ name: 'films', run: (_, signal) => purgeFilms(deps, { signal }) }],
-    // A slot for films became free. The payload is the organization.
-    channels: { films: (orgId) => films.wake(orgId as Uuid | undefined) },
+    kinds: [workedKind(given, RENDERS, { name: 'renders', fillers: [admission] })],
+    tasks: [{ name: 'highlights', run: (_, signal) => purgeHighlights(deps, { signal }) }],
+    // A slot for renders became free. The payload is the organization.
+    channels: { renders: (orgId) => admission.wake(orgId as Uuid | undefined) },
     gauges: HIGHLIGHT_GAUGES,
-    stop: films.stop,
+    stop: admission.stop,
   }
 }
 
 export const HIGHLIGHT_GAUGES: readonly GaugeOfRows[] = [
   {
-    name: 'films_waiting',
-    help: 'Films that wait for a slot of their organization; NaN when the database does not answer',
-    read: (tx) => countWaiting(tx, FILMS),
+    name: 'renders_waiting',
+    help: 'Highlights that wait for a slot of their organization; NaN when the database does not answer',
+    read: (tx) => countWaiting(tx, RENDER_LINE),
   },
   {
-    name: 'film_purge_oldest_due_seconds',
-    help: 'How long the purge of the oldest deleted or withdrawn film has been due; 0 when none is, NaN when the database does not answer',
-    read: oldestFilmPurgeSeconds,
+    name: 'highlight_purge_oldest_due_seconds',
+    help: 'How long the purge of the oldest deleted or withdrawn highlight has been due; 0 when none is, NaN when the database does not answer',
+    read: oldestHighlightPurgeSeconds,
   },
 ]

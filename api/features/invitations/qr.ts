@@ -11,26 +11,37 @@ export function qrPng(text: string): Buffer {
   const scale = Math.floor(SIDE / modules.length)
   if (scale < 1) throw new Error('the text is too long for a QR code of this size')
   const margin = Math.floor((SIDE - scale * modules.length) / 2)
-  const isDark = (x: number, y: number) =>
-    modules[Math.floor((y - margin) / scale)]?.[Math.floor((x - margin) / scale)] ?? false
-  return blackAndWhite(isDark)
+  const white = rowOf([], scale, margin)
+  const rows = modules.map((row) => rowOf(row, scale, margin))
+  return greyscale(Array.from({ length: SIDE }, (_, y) => rows[Math.floor((y - margin) / scale)] ?? white))
 }
 
-/** PNG (ISO/IEC 15948) in greyscale with one bit per pixel, each row preceded by its filter type 0. */
-function blackAndWhite(isDark: (x: number, y: number) => boolean): Buffer {
-  const rowBytes = 1 + SIDE / 8
-  const pixels = Buffer.alloc(rowBytes * SIDE)
-  for (let y = 0; y < SIDE; y++) {
-    for (let x = 0; x < SIDE; x++) {
-      const at = y * rowBytes + 1 + (x >> 3)
-      if (!isDark(x, y)) pixels[at] = (pixels[at] ?? 0) | (0x80 >> (x & 7))
+/** A row of pixels with one bit each, 1 for white, preceded by its filter type 0. */
+function rowOf(modules: readonly boolean[], scale: number, margin: number): Buffer {
+  const pixels = Buffer.alloc(1 + SIDE / 8, 0xff)
+  pixels[0] = 0
+  modules.forEach((isDark, i) => {
+    if (!isDark) return
+    for (let x = margin + i * scale; x < margin + (i + 1) * scale; x++) {
+      const at = 1 + (x >> 3)
+      pixels[at] = (pixels[at] ?? 0) & ~(0x80 >> (x & 7))
     }
-  }
+  })
+  return pixels
+}
+
+/** PNG (ISO/IEC 15948) in greyscale with one bit per pixel. */
+function greyscale(rows: readonly Buffer[]): Buffer {
   const header = Buffer.alloc(13)
   header.writeUInt32BE(SIDE, 0)
   header.writeUInt32BE(SIDE, 4)
   header[8] = 1
-  return Buffer.concat([SIGNATURE, chunk('IHDR', header), chunk('IDAT', deflateSync(pixels)), chunk('IEND')])
+  return Buffer.concat([
+    SIGNATURE,
+    chunk('IHDR', header),
+    chunk('IDAT', deflateSync(Buffer.concat(rows))),
+    chunk('IEND'),
+  ])
 }
 
 const SIGNATURE = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')

@@ -26,8 +26,9 @@ import {
 } from './invitation.ts'
 import { invitationLinks } from './links.ts'
 import { invitationActions } from './policy.ts'
+import { qrPictures } from './qr-pictures.ts'
 import { listInvitations } from './queries.ts'
-import { drawQr, showBySlug } from './show.ts'
+import { showBySlug, showQr } from './show.ts'
 
 const OfEvent = z.object({ org_id: pathId('organization'), event_id: pathId('event') })
 const One = z.object({ invitation_id: pathId('invitation') })
@@ -42,6 +43,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
   const { read, write, steps } = inOrganization(deps)
   const { config } = deps
   const links = invitationLinks(config)
+  const pictures = qrPictures()
   const joinOnAccept = config.JOIN_ORG_ON_ACCEPT
 
   /** The link is a credential: it is made of the stored data whenever the response is sent. */
@@ -171,13 +173,13 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       path: '/q/{token}/{+path}',
       operationId: 'getInvitationQrCode',
       tags,
-      limit: 'delivery',
+      limit: 'qr',
       summary: 'Fetch the QR code of an invitation',
       description: 'At the address `qr_png_url`, as long as the invitation link works.',
       problems: ['NOT_FOUND'],
       params: z.object({ token: z.string().max(64), path: z.string().max(64) }),
       raw: { contentTypes: ['image/png'], statuses: { 200: 'The QR code' } },
-      handle: ({ params }) => drawQr({ ...deps, links }, params),
+      handle: ({ params }) => showQr({ ...deps, links, pictures }, params),
     }),
   ]
 }

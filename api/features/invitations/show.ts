@@ -7,7 +7,7 @@ import { organizationOf } from '../../db/organization-of.ts'
 import type { RawReply } from '../../requests/bytes.ts'
 import type { Shown } from './invitation.ts'
 import type { InvitationLinks } from './links.ts'
-import { qrPng } from './qr.ts'
+import type { QrPictures } from './qr-pictures.ts'
 import { findBySlug, findLive, findShown } from './queries.ts'
 
 /** What anyone with the slug may see. */
@@ -19,8 +19,8 @@ export async function showBySlug(db: Database, slug: string): Promise<z.input<ty
 }
 
 /** The QR code of the link that works now: after a response or a reissue the address shows nothing. */
-export async function drawQr(
-  { db, clock, links }: { db: Database; clock: Clock; links: InvitationLinks },
+export async function showQr(
+  { db, clock, links, pictures }: { db: Database; clock: Clock; links: InvitationLinks; pictures: QrPictures },
   { token, path }: { token: string; path: string },
 ): Promise<RawReply> {
   const wanted = links.openQr(token, path, clock.now().getTime() / 1000)
@@ -30,7 +30,9 @@ export async function drawQr(
   const row = orgId && (await db.read({ org: orgId }, (tx) => findLive(tx, orgId, id, generation)))
   if (!row) throw notFound()
   const expires = row.tokenExpiresAt.getTime() / 1000
-  const body = qrPng(await links.inviteUrl({ id, slug: row.slug, generation, expires }))
+  // All that the link is made of, but the slug, which an invitation keeps.
+  const key = `${id} ${generation} ${expires}`
+  const body = await pictures(key, () => links.inviteUrl({ id, slug: row.slug, generation, expires }))
   // The picture holds a credential.
   return { status: 200, headers: { 'Content-Type': 'image/png', 'Cache-Control': 'private, no-store' }, body }
 }

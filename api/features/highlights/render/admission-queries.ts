@@ -9,7 +9,7 @@ import { IMAGE_SECONDS } from '../plan.ts'
 const unfinished = sql`status = 'processing' and deleted_at is null`
 
 /** The indexes highlights_admitted and highlights_waiting. */
-export const FILMS: Line = {
+export const RENDER_LINE: Line = {
   table: highlights,
   isAdmitted: sql`${unfinished} and render_admitted_at is not null`,
   isWaiting: sql`${unfinished} and render_admitted_at is null`,

@@ -2,7 +2,7 @@ import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Database, Tx } from '../../../db/db.ts'
 import type { HighlightError } from '../../../db/schema/highlights.ts'
 import { appendEvent } from '../../../outbox/queries.ts'
-import { findRendered, withdrawFilmsOf } from './queries.ts'
+import { findRendered, withdrawHighlightsOf } from './queries.ts'
 
 export async function announceRender(tx: Tx, id: Uuid): Promise<void> {
   const row = await findRendered(tx, id)
@@ -22,20 +22,20 @@ export async function announceRender(tx: Tx, id: Uuid): Promise<void> {
 
 const ERASED: HighlightError = {
   code: 'SOURCE_ERASED',
-  message: 'The film showed media items of a user who has been erased',
+  message: 'The highlight showed media items of a user who has been erased',
   mediaId: null,
 }
 const ERASED_AT_ONCE = 100
 
 /**
- * Withdraws all films, finished or not, that show media items of a user who is erased: frames are personal data. The
+ * Withdraws all highlights, finished or not, that show media items of a user who is erased: frames are personal data. The
  * worker stops the renders and removes the files. Each batch is a transaction, so an interrupted call can be repeated.
- * Returns how many films it has withdrawn.
+ * Returns how many highlights it has withdrawn.
  */
 export async function eraseHighlightsOf(db: Database, userId: Uuid): Promise<number> {
   for (let erased = 0; ; ) {
     const batch = { userId, error: ERASED, limit: ERASED_AT_ONCE }
-    const { found, withdrawn } = await db.inTransaction({}, (tx) => withdrawFilmsOf(tx, batch))
+    const { found, withdrawn } = await db.inTransaction({}, (tx) => withdrawHighlightsOf(tx, batch))
     erased += withdrawn
     if (found < ERASED_AT_ONCE) return erased
   }

@@ -31,12 +31,12 @@ function errorOf({ reason, message, item }: Failed): HighlightError {
 }
 
 const WORDS = {
-  TIMEOUT: 'The film could not be made in time',
-  INTERNAL: 'The film could not be made, for a reason unrelated to the media items',
+  TIMEOUT: 'The highlight could not be made in time',
+  INTERNAL: 'The highlight could not be made, for a reason unrelated to the media items',
 }
 
 export const sourceDeleted = (mediaId: Uuid): HighlightError => ({
   code: 'SOURCE_DELETED',
-  message: 'A media item was deleted before the film was finished',
+  message: 'A media item was deleted before the highlight was finished',
   mediaId,
 })

@@ -31,9 +31,9 @@ export const RENDERS: RunKind<RenderTypes> = {
   runFieldsOf: (spec) => HighlightRenderSpec.parse(spec),
   manifest: { schema: HighlightManifest, idOf: (id) => formatId('highlight', id), filesOf },
   failures: {
-    refused: { code: 'INTERNAL', message: 'The film could not be started', mediaId: null },
-    unusable: { code: 'INTERNAL', message: 'The film could not be used', mediaId: null },
-    timedOut: { code: 'TIMEOUT', message: 'The film could not be made in time', mediaId: null },
+    refused: { code: 'INTERNAL', message: 'The highlight could not be started', mediaId: null },
+    unusable: { code: 'INTERNAL', message: 'The highlight could not be used', mediaId: null },
+    timedOut: { code: 'TIMEOUT', message: 'The highlight could not be made in time', mediaId: null },
   },
   announce: announceRender,
   async hold(tx, id) {

@@ -7,22 +7,22 @@ import { claimPurges, recordPurge } from './queries.ts'
 import { highlightRenderName } from './render-spec.ts'
 
 /**
- * Housekeeping, as keepsake_worker: removes the files of films that were deleted or withdrawn, or could not be finished.
+ * Housekeeping, as keepsake_worker: removes the files of highlights that were deleted or withdrawn, or could not be finished.
  * The last look at a deleted highlight deletes its row. Returns how many objects it has deleted.
  */
-export const purgeFilms = (deps: RunDeps & PurgeDeps, o: PurgeOptions = {}): Promise<number> =>
+export const purgeHighlights = (deps: RunDeps & PurgeDeps, o: PurgeOptions = {}): Promise<number> =>
   purgePrefixes(
     deps,
     {
-      noun: 'film',
+      noun: 'highlight',
       failpoint: 'render.purged',
       claim: (limits) => deps.db.inTransaction({}, (tx) => claimPurges(tx, limits)),
       about: ({ id }) => ({ highlight: id }),
       prefixOf: ({ orgId, id }) => highlightPrefix(orgId, id),
       looksOf: ({ looks }) => looks,
-      stop: (film) => stopResource(deps, HIGHLIGHT_RENDERS, highlightRenderName(film)),
-      record: (film, next) =>
-        deps.db.inTransaction({}, (tx) => recordPurge(tx, film, next && { ...next, looks: next.looks + 1 })),
+      stop: (highlight) => stopResource(deps, HIGHLIGHT_RENDERS, highlightRenderName(highlight)),
+      record: (highlight, next) =>
+        deps.db.inTransaction({}, (tx) => recordPurge(tx, highlight, next && { ...next, looks: next.looks + 1 })),
     },
     o,
   )

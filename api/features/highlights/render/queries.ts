@@ -7,7 +7,7 @@ import { media } from '../../../db/schema/media.ts'
 import type { RunKey, RunTable } from '../../../worker/runs/kind.ts'
 import type { HighlightToRender } from './render-spec.ts'
 
-/** The film is withdrawn, and its files are removed. */
+/** The highlight is withdrawn, and its files are removed. */
 const WITHDRAWN = {
   status: 'failed',
   outputPrefix: null,
@@ -49,7 +49,7 @@ export const RENDERED_HIGHLIGHTS: RunTable<HighlightManifest> = {
   failed: WITHDRAWN,
 }
 
-/** A highlight whose film is to be removed. */
+/** A highlight whose files are to be removed. */
 export async function findWithdrawn(tx: Tx, id: Uuid): Promise<RunKey | undefined> {
   const [row] = await tx
     .select({ id: highlights.id, generation: highlights.generation })
@@ -59,11 +59,11 @@ export async function findWithdrawn(tx: Tx, id: Uuid): Promise<RunKey | undefine
 }
 
 /** Not left out when the highlight was created. */
-const inFilm = isNull(highlightItems.skipped)
+const isShown = isNull(highlightItems.skipped)
 
 const rendering = and(eq(highlights.status, 'processing'), isNull(highlights.deletedAt))
 
-/** What an admitted film is made of; undefined when it waits, is finished or the highlight is deleted. */
+/** What an admitted highlight is made of; undefined when it waits, is finished or deleted. */
 export async function findToRender(tx: Tx, id: Uuid): Promise<HighlightToRender | undefined> {
   const [row] = await tx
     .select()
@@ -73,7 +73,7 @@ export async function findToRender(tx: Tx, id: Uuid): Promise<HighlightToRender 
   const items = await tx
     .select()
     .from(highlightItems)
-    .where(and(eq(highlightItems.highlightId, id), inFilm))
+    .where(and(eq(highlightItems.highlightId, id), isShown))
     .orderBy(asc(highlightItems.position))
   return { ...row, items }
 }
@@ -84,19 +84,19 @@ export async function listRenderingWith(tx: Tx, mediaId: Uuid): Promise<Uuid[]> 
     .selectDistinct({ id: highlights.id })
     .from(highlightItems)
     .innerJoin(highlights, eq(highlights.id, highlightItems.highlightId))
-    .where(and(or(eq(highlightItems.mediaId, mediaId), eq(highlightItems.sourceId, mediaId)), inFilm, rendering))
+    .where(and(or(eq(highlightItems.mediaId, mediaId), eq(highlightItems.sourceId, mediaId)), isShown, rendering))
   return rows.map(({ id }) => id)
 }
 
 /**
- * The first media item of the film that is deleted or gone; undefined while all are there. None of them is deleted or
+ * The first media item of the highlight that is deleted or gone; undefined while all are there. None of them is deleted or
  * restored before this transaction ends. Lock the highlight after it: media items come first everywhere.
  */
 export async function holdDeletedSource(tx: Tx, highlightId: Uuid): Promise<Uuid | undefined> {
   const items = await tx
     .select({ mediaId: highlightItems.mediaId, sourceId: highlightItems.sourceId })
     .from(highlightItems)
-    .where(and(eq(highlightItems.highlightId, highlightId), inFilm))
+    .where(and(eq(highlightItems.highlightId, highlightId), isShown))
     .orderBy(asc(highlightItems.position))
   const ids = items.flatMap(({ mediaId, sourceId }) => [mediaId, sourceId])
   const rows = await tx
@@ -109,7 +109,7 @@ export async function holdDeletedSource(tx: Tx, highlightId: Uuid): Promise<Uuid
   return items.find(({ mediaId, sourceId }) => !there.has(mediaId) || !there.has(sourceId))?.mediaId
 }
 
-/** What the event about a film says, with its media items in playback order. */
+/** What the event about a highlight says, with its media items in playback order. */
 export async function findRendered(tx: Tx, id: Uuid) {
   const { orgId, version, outputPrefix, hlsMaster } = highlights
   const mediaIds = sql<Uuid[]>`array(select i.media_id from highlight_items i where i.highlight_id = highlights.id
@@ -123,10 +123,10 @@ export async function findRendered(tx: Tx, id: Uuid) {
 }
 
 /**
- * Withdraws the films, finished or not, in which media items of this user are, and removes the captions of these. Returns
- * how many films it found, and how many of these another transaction had not withdrawn meanwhile.
+ * Withdraws the highlights, finished or not, in which media items of this user are, and removes the captions of these. Returns
+ * how many highlights it found, and how many of these another transaction had not withdrawn meanwhile.
  */
-export async function withdrawFilmsOf(
+export async function withdrawHighlightsOf(
   tx: Tx,
   o: { userId: Uuid; error: HighlightError; limit: number },
 ): Promise<{ found: number; withdrawn: number }> {
@@ -137,12 +137,12 @@ export async function withdrawFilmsOf(
         .from(highlightItems)
         .where(and(eq(highlightItems.highlightId, highlights.id), eq(highlightItems.uploaderId, o.userId), more)),
     )
-  // Apart from the rest of the condition, so that the index on uploaders finds the films.
+  // Apart from the rest of the condition, so that the index on uploaders finds the highlights.
   const isLeft = and(
     theirs(),
     or(
       sql`${highlights.error} ->> 'code' is distinct from ${o.error.code}`,
-      // A film that was withdrawn for another user.
+      // A highlight that was withdrawn for another user.
       theirs(ne(highlightItems.caption, '')),
     ),
   )
@@ -158,7 +158,7 @@ export async function withdrawFilmsOf(
   // A separate statement: the locking statement sees the captions as they were before it waited.
   const ids = (await idsOf(and(among, isLeft))).map(({ id }) => id)
   if (ids.length === 0) return { found, withdrawn: 0 }
-  // One statement: a film is never withdrawn with the captions left.
+  // One statement: a highlight is never withdrawn with the captions left.
   const blanked = tx.$with('blanked').as(
     tx
       .update(highlightItems)
@@ -183,7 +183,7 @@ export async function withdrawFilmsOf(
   return { found, withdrawn: ids.length }
 }
 
-/** Claims films whose files are to be removed. Until the lease ends no other worker gets them. */
+/** Claims highlights whose files are to be removed. Until the lease ends no other worker gets them. */
 export async function claimPurges(tx: Tx, o: { limit: number; leaseSeconds: number }) {
   // A common table expression with FOR UPDATE runs once; as a subquery it could run per row and lock more than `limit`.
   const due = tx.$with('due').as(
@@ -215,12 +215,12 @@ export async function claimPurges(tx: Tx, o: { limit: number; leaseSeconds: numb
  */
 export async function recordPurge(
   tx: Tx,
-  film: { id: Uuid; version: number },
+  highlight: { id: Uuid; version: number },
   next: { looks: number; inSeconds: number } | undefined,
 ): Promise<void> {
   const isUnchanged = and(
-    eq(highlights.id, film.id),
-    eq(highlights.version, film.version),
+    eq(highlights.id, highlight.id),
+    eq(highlights.version, highlight.version),
     isNotNull(highlights.purgeAt),
   )
   if (!next) await tx.delete(highlights).where(and(isUnchanged, isNotNull(highlights.deletedAt)))
@@ -234,8 +234,8 @@ export async function recordPurge(
     .where(isUnchanged)
 }
 
-/** How long the oldest film has been due for its purge, in seconds; 0 when none is. */
-export async function oldestFilmPurgeSeconds(tx: Tx): Promise<number> {
+/** How long the oldest highlight has been due for its purge, in seconds; 0 when none is. */
+export async function oldestHighlightPurgeSeconds(tx: Tx): Promise<number> {
   const { rows } = await tx.execute<{ seconds: number }>(sql`
     select greatest(0, coalesce(extract(epoch from now() - min(purge_at)), 0))::float8 as seconds
     from ${highlights} where purge_at is not null`)

@@ -10,7 +10,7 @@ import { RENDERS } from './kind.ts'
 import { findWithdrawn, listRenderingWith } from './queries.ts'
 import { highlightRenderName } from './render-spec.ts'
 
-export type ReactionDeps = Omit<RunDeps, 'store'> & { films: Pick<Admission, 'fill'> }
+export type ReactionDeps = Omit<RunDeps, 'store'> & { admission: Pick<Admission, 'fill'> }
 
 /** What the worker itself does for highlights after an event. A reaction may run twice for the same event. */
 export const highlightReactions = (deps: ReactionDeps): Reactions => ({
@@ -19,11 +19,11 @@ export const highlightReactions = (deps: ReactionDeps): Reactions => ({
   MediaDeleted: ({ aggregateId }) => failThoseWith(deps, aggregateId),
 })
 
-/** Renders a film, or lets it wait for a slot: the end of another film admits the next one. */
+/** Renders a highlight, or lets it wait for a slot: the end of another render admits the next one. */
 async function render(deps: ReactionDeps, id: Uuid): Promise<void> {
   const highlight = await deps.db.read({}, (tx) => findRun(tx, RENDERS, id))
   if (highlight?.status !== 'processing') return
-  if (!highlight.admittedAt && (await deps.films.fill([highlight.orgId])).has(id)) return
+  if (!highlight.admittedAt && (await deps.admission.fill([highlight.orgId])).has(id)) return
   await startAdmitted(deps, RENDERS, id)
 }
 
@@ -33,7 +33,7 @@ async function stopDeleted(deps: ReactionDeps, id: Uuid): Promise<void> {
   if (highlight) await stopResource(deps, HIGHLIGHT_RENDERS, highlightRenderName(highlight))
 }
 
-/** A film of a deleted media item is not finished. */
+/** A highlight of a deleted media item is not finished. */
 async function failThoseWith(deps: ReactionDeps, mediaId: Uuid): Promise<void> {
   for (const id of await deps.db.read({}, (tx) => listRenderingWith(tx, mediaId))) {
     const highlight = await deps.db.read({}, (tx) => findRun(tx, RENDERS, id))

@@ -4,7 +4,7 @@ import { formatId, suffixOf, type Uuid } from '../../../../lib/contract/ids.ts'
 import { filmPrefix, originalKey, piecesPrefix, trackKey } from '../../../../lib/contract/object-keys.ts'
 import type { KubeObject } from '../../../../lib/runtime/kube/cluster.ts'
 import type { HighlightRow } from '../../../db/schema/highlights.ts'
-import { filmText, type Item } from '../plan.ts'
+import { highlightText, type Item } from '../plan.ts'
 
 export interface HighlightToRender
   extends Pick<
@@ -36,7 +36,7 @@ export const highlightRenderName = ({ id, generation }: Pick<HighlightToRender, 
 export const prefixOf = ({ orgId, id, generation }: Pick<HighlightToRender, 'orgId' | 'id' | 'generation'>) =>
   filmPrefix(orgId, id, generation)
 
-/** The resource that renders the film of a highlight. The CRD's defaults fill the omitted fields. */
+/** The resource that renders a highlight. The CRD's defaults fill the omitted fields. */
 export function highlightRenderFor(highlight: HighlightToRender, namespace: string): HighlightRenderToCreate {
   const { id, orgId, musicTrackId } = highlight
   const { title, showTitle, transition, orientation, fill, kenBurns, skipBroken } = highlight
@@ -53,7 +53,7 @@ export function highlightRenderFor(highlight: HighlightToRender, namespace: stri
       },
     },
     spec: {
-      ...{ id: formatId('highlight', id), title: filmText(title), outputPrefix: prefixOf(highlight) },
+      ...{ id: formatId('highlight', id), title: highlightText(title), outputPrefix: prefixOf(highlight) },
       ...{ showTitle, transition, orientation, fill, kenBurns, skipBroken },
       items: highlight.items.map((item) => toItem(orgId, item)),
       ...(musicTrackId && { music: { id: formatId('track', musicTrackId), sourceKey: trackKey(musicTrackId) } }),

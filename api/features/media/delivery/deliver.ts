@@ -6,7 +6,7 @@ import { type ObjectInfo, type ObjectStore, StoreError } from '../../../../lib/r
 import type { Database } from '../../../db/db.ts'
 import { isNoneMatch } from '../../../http/if-none-match.ts'
 import type { RawReply } from '../../../requests/bytes.ts'
-import { findDeliveredFilm } from '../../highlights/queries.ts'
+import { findDeliveredHighlight } from '../../highlights/queries.ts'
 import { findDeliveredTrack } from '../../music-tracks/queries.ts'
 import { attachment } from '../filename.ts'
 import { findDelivered } from '../queries.ts'
@@ -47,7 +47,8 @@ interface Subject {
 }
 
 async function findSubject(db: Database, of: Delivered['of']): Promise<Subject | undefined> {
-  if (of.kind === 'highlight') return db.readAtOnce({ org: of.orgId }, (tx) => findDeliveredFilm(tx, of.orgId, of.id))
+  if (of.kind === 'highlight')
+    return db.readAtOnce({ org: of.orgId }, (tx) => findDeliveredHighlight(tx, of.orgId, of.id))
   if (of.kind === 'track') {
     const own = await db.readAtOnce({}, (tx) => findDeliveredTrack(tx, of.id))
     return own && { status: 'completed', own }

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { startFilmAdmission } from '../../../../api/features/highlights/render/admission.ts'
-import { FILMS } from '../../../../api/features/highlights/render/admission-queries.ts'
+import { startRenderAdmission } from '../../../../api/features/highlights/render/admission.ts'
+import { RENDER_LINE } from '../../../../api/features/highlights/render/admission-queries.ts'
 import { RENDERS } from '../../../../api/features/highlights/render/kind.ts'
 import { highlightReactions } from '../../../../api/features/highlights/render/reactions.ts'
 import { HIGHLIGHT_GAUGES } from '../../../../api/features/highlights/worker.ts'
@@ -25,14 +25,14 @@ import { highlightWorld, renderWorld } from '../../../support/highlights.ts'
 import { inTurn, locksInOrder } from '../../../support/in-turn.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 
-/** How many films of one organization are in the cluster at once. The mechanism is that of videos, tested there too. */
+/** How many highlights of one organization are in the cluster at once. The mechanism is that of videos, tested there too. */
 const api = await startTestApi(t)
 const { database, store } = api
 const world = highlightWorld(api)
 const { aHighlight, aMedia, get, sql, orgId } = world
 const cluster = testCluster(t)
-const films = renderWorld(api, world, cluster)
-const { render, row, deps } = films
+const inCluster = renderWorld(api, world, cluster)
+const { render, row, deps } = inCluster
 const { db } = deps
 const log = quietLog()
 const uuid = (id: string) => uuidOf('highlight', id)
@@ -42,12 +42,12 @@ interface Teardown {
   teardown(fn: () => Promise<void>): void
 }
 
-/** What one of several workers does about films. */
+/** What one of several workers does about inCluster. */
 function worker(t: Teardown, max: number, on: Partial<Cluster> = {}) {
   const mine = { ...deps, cluster: { ...cluster, ...on } }
-  const admission = startFilmAdmission(mine, { maxPerOrganization: max, backoffMs: () => 10 })
+  const admission = startRenderAdmission(mine, { maxPerOrganization: max, backoffMs: () => 10 })
   t.teardown(() => admission.stop())
-  const reactions = highlightReactions({ ...mine, films: admission })
+  const reactions = highlightReactions({ ...mine, admission })
   const react = async (id: string) =>
     reactions.HighlightRequested?.({ aggregateId: uuid(id), type: 'HighlightRequested' } as OutboxMessage)
   const sweep = async (options: object = {}) => {
@@ -90,13 +90,13 @@ async function admitted(): Promise<number> {
 const fail = (id: string) => failRun(db, RENDERS, keyIn(id), { code: 'INTERNAL', message: 'x', mediaId: null })
 const end = async (id: string) => {
   await fail(id)
-  await cluster.delete(HIGHLIGHT_RENDERS, films.keyOf(id))
+  await cluster.delete(HIGHLIGHT_RENDERS, inCluster.keyOf(id))
 }
 async function complete(id: string): Promise<void> {
-  await films.writeFilm(id)
-  const { body } = await store.get(manifestKey(films.prefixOf(id)))
+  await inCluster.writeOutput(id)
+  const { body } = await store.get(manifestKey(inCluster.prefixOf(id)))
   const manifest = HighlightManifest.parse(JSON.parse(Buffer.concat(await body.toArray()).toString()))
-  await completeRun(db, RENDERS, keyIn(id), { prefix: films.prefixOf(id), manifest })
+  await completeRun(db, RENDERS, keyIn(id), { prefix: inCluster.prefixOf(id), manifest })
 }
 
 t.beforeEach(async () => {
@@ -121,7 +121,7 @@ t.test(
     const metrics = openWorkerMetrics(db)
     metrics.showRows(HIGHLIGHT_GAUGES)
     const { body } = await metrics.text()
-    t.match(body, /^films_waiting 2$/m)
+    t.match(body, /^renders_waiting 2$/m)
   },
 )
 
@@ -205,7 +205,7 @@ t.test('a Live Photo whose moving part fails before the film gets its slot is sh
   t.match(await world.itemsOf(other), [{ type: 'motion' }], 'a film that waits is not decided yet')
 
   await breaks(late.video)
-  await cluster.delete(HIGHLIGHT_RENDERS, films.keyOf(id))
+  await cluster.delete(HIGHLIGHT_RENDERS, inCluster.keyOf(id))
   await react(id)
   t.match((await render(id))?.spec.items, shown, 'a render that begins again has the same items')
 })
@@ -240,7 +240,7 @@ for (const [what, act] of ends) {
       woken += 1
       if (org) admission.wake(org as Uuid)
     }
-    const listener = listenForNotifications({ url: database.url, channels: { films: wake }, log })
+    const listener = listenForNotifications({ url: database.url, channels: { renders: wake }, log })
     t.teardown(() => listener.close())
     await eventually('the listener', async () => woken > 0)
     await act(first)
@@ -249,6 +249,18 @@ for (const [what, act] of ends) {
     t.ok(await eventually('the next one', () => render(second)))
   })
 }
+
+t.test('workers of the version before hear of the end of a render under its earlier name', async (t) => {
+  const { react } = worker(t, 1)
+  const [id] = (await wanted(1)) as [string]
+  await react(id)
+  const heard: (string | undefined)[] = []
+  const listener = listenForNotifications({ url: database.url, channels: { films: (org) => heard.push(org) }, log })
+  t.teardown(() => listener.close())
+  await eventually('the listener', async () => heard.length > 0)
+  await world.remove(id)
+  await eventually('the notification', async () => heard.includes(orgId))
+})
 
 t.test('a film that loses a source while it waits fails, and takes no slot', async (t) => {
   const { react, admission, reactions } = worker(t, 1)
@@ -301,7 +313,7 @@ t.test('waiting counts toward no deadline, and a sweep fills the slot whose noti
   await end(first)
   await sweep()
   t.ok(await render(second))
-  await cluster.delete(HIGHLIGHT_RENDERS, films.keyOf(second))
+  await cluster.delete(HIGHLIGHT_RENDERS, inCluster.keyOf(second))
   const create = () => Promise.reject(new Error('away'))
   await worker(t, 1, { create }).sweep()
   t.equal((await get(second)).data.status, 'processing', 'its time began with the slot')
@@ -317,25 +329,25 @@ t.test('sweeps make the HighlightRender of an admitted film, once, and none for 
 })
 
 t.test('a film that was seen running has a slot, even when its HighlightRender was made without one', async (t) => {
-  const id = await films.rendering()
+  const id = await inCluster.rendering()
   await sql('update highlights set render_admitted_at = null where id = $1', [uuid(id)])
   const renders = followRuns({ ...deps, clock: systemClock }, RENDERS, { progressMs: 0 })
   t.teardown(() => renders.stop())
-  await films.show(id, { phase: 'Running', attempts: 1, startTime: '2026-05-01T10:00:00Z' })
+  await inCluster.show(id, { phase: 'Running', attempts: 1, startTime: '2026-05-01T10:00:00Z' })
   t.ok(await eventually('a slot', async () => (await admitted()) === 1))
 })
 
-t.test('films that are admitted are locked in order of id', async (t) => {
+t.test('highlights that are admitted are locked in order of id', async (t) => {
   const { admission } = worker(t, 2)
   const [low, high] = (await wanted(2)).map(uuid).sort()
-  if (!low || !high) throw new Error('no films')
+  if (!low || !high) throw new Error('no highlights')
   // Of a small table Postgres reads the rows in the order of their last change.
   await sql('update highlights set updated_at = now() where id = $1', [low])
   await sql('vacuum highlights')
   t.ok(await locksInOrder(database, 'highlights', [low, high], () => admission.fill([orgId])))
 })
 
-t.test('the decision reads films that are not finished, and none in vain', async (t) => {
+t.test('the decision reads highlights that are not finished, and none in vain', async (t) => {
   await wanted(3)
   await sql(
     `insert into highlights (id, org_id, created_by, title, transition, orientation, fill, ken_burns, show_title,
@@ -345,8 +357,8 @@ t.test('the decision reads films that are not finished, and none in vain', async
   )
   await vacuum(database, 'highlights')
   const asked = {
-    listAdmissible: await planOf(database, orgId, (tx) => listAdmissible(tx, FILMS, 4)),
-    findOrganizations: await planOf(database, orgId, (tx) => findOrganizations(tx, FILMS, [orgId], 4)),
+    listAdmissible: await planOf(database, orgId, (tx) => listAdmissible(tx, RENDER_LINE, 4)),
+    findOrganizations: await planOf(database, orgId, (tx) => findOrganizations(tx, RENDER_LINE, [orgId], 4)),
   }
   for (const [name, nodes] of Object.entries(asked)) {
     const scans = nodes.filter((node) => node['Relation Name'] === 'highlights')

@@ -12,14 +12,14 @@ const api = await startTestApi(t, { store: place.store })
 const { database } = api
 const { cluster, start, startHere, died } = await dyingWorkers(t, database, place)
 const world = highlightWorld(api)
-const { render, show, writeFilm, prefixOf, generated } = renderWorld(api, world, cluster)
+const { render, show, writeOutput, prefixOf, generated } = renderWorld(api, world, cluster)
 
 const unpublished = async () =>
   (await world.sql('select count(*)::int as n from outbox where published_at is null'))[0].n as number
 const statusOf = async (id: string) => (await world.get(id)).data?.status
 const finish = async (id: string) => {
   await eventually('a HighlightRender', () => render(id), WAIT)
-  await writeFilm(id)
+  await writeOutput(id)
   await show(id, { ...succeeded(), outputs: [{ id, state: 'Succeeded' }] })
 }
 
@@ -32,7 +32,7 @@ interface Case {
 const deleted: Case = { before: (_, media) => world.deleteMedia(media), end: 'failed' }
 const withdrawn: Case = {
   async before(id) {
-    await writeFilm(id)
+    await writeOutput(id)
     await world.remove(id)
   },
   end: 'gone',

@@ -1,5 +1,11 @@
 import t from 'tap'
-import { estimateOf, filmText, itemOf, type Source, unavailable } from '../../../../api/features/highlights/plan.ts'
+import {
+  estimateOf,
+  highlightText,
+  itemOf,
+  type Source,
+  unavailable,
+} from '../../../../api/features/highlights/plan.ts'
 
 const source = (o: Partial<Source> = {}): Source => ({
   id: 'media',
@@ -68,9 +74,9 @@ t.test('captions are what was asked for', async (t) => {
 })
 
 t.test('text over an item is one line that the resource accepts', async (t) => {
-  t.equal(filmText('one\ntwo\t three'), 'one two  three')
-  t.equal(filmText('é'.repeat(200)), 'é'.repeat(200))
-  const cut = filmText('🎉'.repeat(201))
+  t.equal(highlightText('one\ntwo\t three'), 'one two  three')
+  t.equal(highlightText('é'.repeat(200)), 'é'.repeat(200))
+  const cut = highlightText('🎉'.repeat(201))
   t.equal(cut, `${'🎉'.repeat(199)}…`)
   t.match(cut, /^\P{Cc}{0,200}$/u)
 })

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { startFilmAdmission } from '../../../../api/features/highlights/render/admission.ts'
+import { startRenderAdmission } from '../../../../api/features/highlights/render/admission.ts'
 import { eraseHighlightsOf } from '../../../../api/features/highlights/render/commands.ts'
 import { RENDERS } from '../../../../api/features/highlights/render/kind.ts'
-import { purgeFilms } from '../../../../api/features/highlights/render/purge.ts'
+import { purgeHighlights } from '../../../../api/features/highlights/render/purge.ts'
 import { claimPurges } from '../../../../api/features/highlights/render/queries.ts'
 import { highlightReactions } from '../../../../api/features/highlights/render/reactions.ts'
 import { highlightRenderFor } from '../../../../api/features/highlights/render/render-spec.ts'
@@ -35,14 +35,14 @@ const { another } = people
 const world = highlightWorld(api)
 const { aHighlight, get, remove, aMedia, sql, orgId } = world
 const cluster = testCluster(t)
-const { deps, admitted, keyOf, prefixOf, rendering, render, show, writeFilm, row, generated } = renderWorld(
+const { deps, admitted, keyOf, prefixOf, rendering, render, show, writeOutput, row, generated } = renderWorld(
   api,
   world,
   cluster,
 )
 const { db } = deps
-const films = startFilmAdmission(deps, { maxPerOrganization: 1000 })
-t.teardown(() => films.stop())
+const admission = startRenderAdmission(deps, { maxPerOrganization: 1000 })
+t.teardown(() => admission.stop())
 const uuid = (id: string) => uuidOf('highlight', id)
 const keyIn = (id: string) => ({ id: uuid(id), generation: 1 })
 
@@ -58,7 +58,7 @@ const until = (id: string, status: string) =>
     return data.status === status ? data : undefined
   })
 const reactTo = async (type: 'HighlightRequested' | 'HighlightDeleted' | 'MediaDeleted', aggregateId: string) =>
-  highlightReactions({ ...deps, films })[type]?.({ aggregateId, type } as OutboxMessage)
+  highlightReactions({ ...deps, admission })[type]?.({ aggregateId, type } as OutboxMessage)
 const done = (id: string): RunStatus => ({ ...succeeded(), outputs: [{ id, state: 'Succeeded' }] })
 const itemFailed = (id: string, item: string, reason = 'ItemFailed'): RunStatus => ({
   ...failed('ItemFailed'),
@@ -108,7 +108,7 @@ t.test('what is left out at the creation is not rendered, and its deletion chang
   await reactTo('MediaDeleted', uuidOf('media', broken))
   t.equal((await get(id)).data.status, 'processing')
   project(t)
-  await writeFilm(id, { items: [{ id: fine, startSec: 0, seconds: 3 }] })
+  await writeOutput(id, { items: [{ id: fine, startSec: 0, seconds: 3 }] })
   await show(id, done(id))
   t.match((await until(id, 'completed')).items, [
     { media_id: broken, start_sec: null, duration_sec: null, skipped: 'Its conversion has failed' },
@@ -137,7 +137,7 @@ t.test('a film is told from the first percent to the end', async (t) => {
   await show(id, running(30, { playable: [id] }))
   await eventually('something to play', async () => (await get(id)).data.variants.hls_master_url)
 
-  await writeFilm(id)
+  await writeOutput(id)
   await show(id, done(id))
   const data = await until(id, 'completed')
   const [first, second] = data.media_ids
@@ -163,7 +163,7 @@ t.test('a film is told from the first percent to the end', async (t) => {
 
 t.test('however often and by however many workers the end is seen, it is announced once', async (t) => {
   const id = await rendering()
-  await writeFilm(id)
+  await writeOutput(id)
   await show(id, done(id))
   for (let n = 0; n < 3; n++) project(t)
   const fact = { id: uuid(id), prefix: prefixOf(id), state: 'succeeded' } as const
@@ -178,7 +178,7 @@ t.test('items that were left out are said so', async (t) => {
   const id = await rendering({ media: [broken, fine], json: { skip_broken: true } })
   project(t)
   const skipped = [{ id: broken, reason: 'CorruptInput', message: 'The file is damaged' }]
-  await writeFilm(id, { items: [{ id: fine, startSec: 0, seconds: 4 }], skipped })
+  await writeOutput(id, { items: [{ id: fine, startSec: 0, seconds: 4 }], skipped })
   await show(id, done(id))
   t.match((await until(id, 'completed')).items, [
     { media_id: broken, start_sec: null, duration_sec: null, skipped: 'The file is damaged' },
@@ -214,12 +214,12 @@ t.test('a failure says what the matter is', async (t) => {
 t.test('a film that cannot be used fails its highlight after some attempts', async (t) => {
   const id = await rendering()
   project(t, { manifestAttempts: 3 })
-  await writeFilm(id, { hls: { ...(await filmOf()), master: '../../../secret.m3u8' } })
+  await writeOutput(id, { hls: { ...(await filmOf()), master: '../../../secret.m3u8' } })
   await show(id, done(id))
   t.match((await until(id, 'failed')).error, { code: 'INTERNAL' })
   async function filmOf() {
     const other = await rendering()
-    await writeFilm(other)
+    await writeOutput(other)
     const { body } = await store.get(manifestKey(prefixOf(other)))
     return JSON.parse(Buffer.concat(await body.toArray()).toString()).hls
   }
@@ -227,7 +227,7 @@ t.test('a film that cannot be used fails its highlight after some attempts', asy
 
 t.test('what an earlier generation says changes nothing', async (t) => {
   const id = await rendering()
-  await writeFilm(id)
+  await writeOutput(id)
   const fact = { id: uuid(id), prefix: prefixOf(id).replace('v1/', 'v2/'), state: 'succeeded' } as const
   t.notOk(await projectFact(deps, RENDERS, fact, false))
   t.equal((await get(id)).data.status, 'processing')
@@ -270,7 +270,7 @@ t.test('a finished film keeps what has been deleted and purged since', async (t)
   const media = await aMedia()
   const id = await rendering({ media: [media] })
   project(t)
-  await writeFilm(id)
+  await writeOutput(id)
   await show(id, done(id))
   await until(id, 'completed')
   await world.deleteMedia(media)
@@ -286,7 +286,7 @@ t.test('of a deletion of a source and the end of its film, the first counts', as
     const fact = { id: uuid(id), prefix: prefixOf(id), state: 'succeeded' } as const
     return String(await projectFact(deps, RENDERS, fact, false))
   }
-  for (const id of [finished, unfinished]) await writeFilm(id)
+  for (const id of [finished, unfinished]) await writeOutput(id)
   const lock = (media: string) => ({
     text: 'select from media where id = $1 for update',
     values: [uuidOf('media', media)],
@@ -318,7 +318,7 @@ t.test(
 
 t.test('of a deletion of a highlight and the end of its film, the first counts', async (t) => {
   const [finished, deleted] = [await rendering(), await rendering()]
-  for (const id of [finished, deleted]) await writeFilm(id)
+  for (const id of [finished, deleted]) await writeOutput(id)
   const lock = (id: string) => ({ text: 'select from highlights where id = $1 for update', values: [uuid(id)] })
   const finish = (id: string) => () =>
     projectFact(deps, RENDERS, { id: uuid(id), prefix: prefixOf(id), state: 'succeeded' }, false)
@@ -352,7 +352,7 @@ const sweep = async (change: object = {}, clock = systemClock) => {
   const options = { idleSeconds: 0, marginSeconds: 3600, giveUpSeconds: 3600, ...change }
   const repairs: string[] = []
   const onRepaired = (kind: string, repair: string) => repairs.push(`${kind} ${repair}`)
-  await sweepRuns({ ...deps, follower: renders, queue, fillers: [films], clock, onRepaired }, RENDERS, options)
+  await sweepRuns({ ...deps, follower: renders, queue, fillers: [admission], clock, onRepaired }, RENDERS, options)
   await Promise.all([renders.reflection.stop(), conversions.stop()])
   return repairs
 }
@@ -360,9 +360,9 @@ const sweep = async (change: object = {}, clock = systemClock) => {
 t.test('the sweep finishes what was left', async (t) => {
   const lost = await admitted()
   const [unseen, cleaned, gone] = [await rendering(), await rendering(), await rendering()]
-  await writeFilm(unseen)
+  await writeOutput(unseen)
   await show(unseen, done(unseen))
-  await writeFilm(cleaned)
+  await writeOutput(cleaned)
   await cluster.delete(HIGHLIGHT_RENDERS, keyOf(cleaned), {})
   const media = (await get(gone)).data.media_ids[0]
   await world.deleteMedia(media)
@@ -424,11 +424,11 @@ t.test('a render that waits behind videos is not given up while one of them is b
 })
 
 const objects = (id: string) => api.keys(`org/${orgId}/highlights/${uuid(id)}/`)
-const purge = () => purgeFilms(deps)
+const purge = () => purgeHighlights(deps)
 
 t.test('deletion stops the render and removes the film, and looks again', async (t) => {
   const id = await rendering()
-  await writeFilm(id)
+  await writeOutput(id)
   await remove(id)
   await reactTo('HighlightDeleted', uuid(id))
   t.equal(await render(id), undefined)
@@ -472,7 +472,7 @@ t.test('a highlight that is deleted during the last look at its film is purged a
     if (prefix.includes(uuid(id))) await remove(id)
     return store.deletePrefix(prefix)
   }
-  await purgeFilms({ ...deps, store: { ...store, deletePrefix } })
+  await purgeHighlights({ ...deps, store: { ...store, deletePrefix } })
   t.match(await row(id), { purge_at: Date, purge_lease_until: null }, 'it stays due')
   await purge()
   t.equal(await row(id), undefined)
@@ -482,7 +482,9 @@ t.test('a claimed film is of one worker until its lease ends', async (t) => {
   const [one, other] = [await rendering(), await rendering()]
   for (const id of [one, other]) await remove(id)
   const claim = (leaseSeconds: number) =>
-    db.inTransaction({}, (tx) => claimPurges(tx, { limit: 1, leaseSeconds })).then((films) => films.map((f) => f.id))
+    db
+      .inTransaction({}, (tx) => claimPurges(tx, { limit: 1, leaseSeconds }))
+      .then((claimed) => claimed.map(({ id }) => id))
   const [first, second] = [await claim(60), await claim(0)]
   t.strictSame([...first, ...second].sort(), [uuid(one), uuid(other)].sort())
   t.strictSame(await claim(60), second)
@@ -494,13 +496,13 @@ t.test('a claimed film is of one worker until its lease ends', async (t) => {
 t.test('a film that cannot be purged stays due, also while it is claimed', async (t) => {
   const metrics = openWorkerMetrics(db)
   metrics.showRows(HIGHLIGHT_GAUGES)
-  const due = async () => Number(/^film_purge_oldest_due_seconds (.+)$/m.exec((await metrics.text()).body)?.[1])
+  const due = async () => Number(/^highlight_purge_oldest_due_seconds (.+)$/m.exec((await metrics.text()).body)?.[1])
   t.equal(await due(), 0)
   const id = await rendering()
   await remove(id)
   await sql(`update highlights set purge_at = now() - interval '3 hours' where id = $1`, [uuid(id)])
   const deletePrefix = () => Promise.reject(new Error('refused'))
-  await purgeFilms({ ...deps, store: { ...store, deletePrefix } })
+  await purgeHighlights({ ...deps, store: { ...store, deletePrefix } })
   t.ok((await due()) >= 3 * 3600)
   await sql('update highlights set purge_lease_until = now() where id = $1', [uuid(id)])
   await purge()
@@ -510,7 +512,7 @@ t.test('a film that cannot be purged stays due, also while it is claimed', async
 t.test('what a failed render left is removed; a finished film stays', async (t) => {
   const [bad, good] = [await rendering(), await rendering()]
   project(t)
-  for (const id of [bad, good]) await writeFilm(id)
+  for (const id of [bad, good]) await writeOutput(id)
   await show(bad, failed('Timeout'))
   await show(good, done(good))
   await until(bad, 'failed')
@@ -520,7 +522,7 @@ t.test('what a failed render left is removed; a finished film stays', async (t) 
   t.equal((await objects(good)).length, 2)
 })
 
-t.test('the films of an erased user are withdrawn, finished or not', async (t) => {
+t.test('the highlights of an erased user are withdrawn, finished or not', async (t) => {
   const { admin } = people
   const theirs = await aMedia({ by: admin })
   const shared = await rendering({ media: [await aMedia(), theirs, await aMedia({ by: another })] })
@@ -532,7 +534,7 @@ t.test('the films of an erased user are withdrawn, finished or not', async (t) =
     await rendering(),
   ]
   project(t)
-  await writeFilm(finished)
+  await writeOutput(finished)
   await show(finished, done(finished))
   const { variants } = await until(finished, 'completed')
   // The media items of the user may be purged before.
@@ -570,11 +572,11 @@ t.test('two erasures at once withdraw a film once, and lose no caption', async (
   )
 })
 
-t.test('films that are withdrawn are locked in order of id', async (t) => {
+t.test('highlights that are withdrawn are locked in order of id', async (t) => {
   const { admin } = people
   const ids = [await rendering({ media: [await aMedia({ by: admin })] }), await aHighlight()]
   const [low, high] = ids.map(uuid).sort()
-  if (!low || !high) throw new Error('no films')
+  if (!low || !high) throw new Error('no highlights')
   await sql('update highlight_items set uploader_id = $1 where highlight_id = any($2)', [admin.id, [low, high]])
   // Of a small table Postgres reads the rows in the order of their last change.
   await sql('update highlights set updated_at = now() where id = $1', [low])

@@ -1,5 +1,8 @@
+import { syncBuiltinESMExports } from 'node:module'
+import zlib from 'node:zlib'
 import t from 'tap'
 import { qrPng } from '../../../../api/features/invitations/qr.ts'
+import { qrPictures } from '../../../../api/features/invitations/qr-pictures.ts'
 import { pathOf, startTestApi } from '../../../support/api.ts'
 import { invitationWorld } from '../../../support/invitations.ts'
 import { readQr } from '../../../support/qr.ts'
@@ -30,6 +33,49 @@ t.test('the picture of an invitation is its link, as long as that works', async 
   t.strictSame((await readQr((await show(second.qr_png_url)).body)).texts, [second.invite_url])
   await world.respond(api.people.stranger, first, { token: second.invite_url.split('#t=')[1] })
   t.equal((await show(second.qr_png_url)).status, 404, 'and so is that of an invitation that was answered')
+})
+
+t.test('however often a picture is asked for, it is drawn once per generation of the link', async (t) => {
+  let drawn = 0
+  const { deflateSync } = zlib
+  // Every picture of this process is compressed once.
+  zlib.deflateSync = ((...given: Parameters<typeof deflateSync>) => {
+    drawn += 1
+    return deflateSync(...given)
+  }) as typeof deflateSync
+  syncBuiltinESMExports()
+  t.teardown(() => {
+    zlib.deflateSync = deflateSync
+    syncBuiltinESMExports()
+  })
+  const first = await world.invite(await world.event())
+  const shown = await Promise.all(Array.from({ length: 300 }, () => show(first.qrUrl)))
+  for (const { status, body } of shown) t.ok(status === 200 && body.equals(shown[0]?.body))
+  t.equal(drawn, 1)
+  const second = (await world.reissue(member, first)).data
+  for (let n = 0; n < 3; n++) {
+    t.strictSame((await readQr((await show(second.qr_png_url)).body)).texts, [second.invite_url])
+  }
+  t.equal((await show(first.qrUrl)).status, 404, 'the earlier one is not shown from memory')
+  t.equal(drawn, 2)
+})
+
+t.test('of the pictures in memory the ones that were not asked for the longest go first', async (t) => {
+  const drawn: string[] = []
+  const draw = (text: string) => {
+    drawn.push(text)
+    return Buffer.from(text)
+  }
+  const pictures = qrPictures({ max: 2, draw })
+  for (const key of ['a', 'b', 'a', 'c', 'a', 'b']) t.equal(String(await pictures(key, async () => key)), key)
+  t.strictSame(drawn, ['a', 'b', 'c', 'b'])
+})
+
+t.test('a picture that could not be drawn is tried again', async (t) => {
+  const pictures = qrPictures({ draw: Buffer.from })
+  const failing = () => pictures('a', () => Promise.reject(new Error('no key')))
+  for (const failed of [failing(), failing()]) await t.rejects(failed, { message: 'no key' })
+  t.equal(String(await pictures('a', async () => 'text')), 'text')
 })
 
 t.test('no other address shows a picture', async (t) => {
