@@ -3,9 +3,9 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { ApiConfig } from '../api/config.ts'
 import { openDatabase } from '../api/db/db.ts'
+import { FEATURE_WORKERS, FullWorkerConfig } from '../api/features.ts'
 import { type RunningApi, startApi } from '../api/server.ts'
 import { type RunningWorker, startWorker } from '../api/worker/worker.ts'
-import { FEATURE_WORKERS, FullWorkerConfig } from '../api/worker-features.ts'
 import { systemClock } from '../lib/runtime/clock.ts'
 import { loadConfig } from '../lib/runtime/config.ts'
 import { openEventBus } from '../lib/runtime/event-bus/open.ts'
@@ -49,7 +49,7 @@ export function openCluster(
     folder: join(folder, 'cluster'),
     logFolder: join(folder, 'jobs'),
     gpus: GPUS,
-    // At least two, so that photos need not wait until a film is converted.
+    // At least two, so that photos need not wait until a highlight is converted.
     maxPods: Math.max(2, availableParallelism() - 1),
     priorityClasses: PRIORITIES,
     extraEnv,

@@ -12,8 +12,8 @@ import { readText } from '../../lib/runtime/object-store/read-text.ts'
 import { excessOf, folderBelow, type PieceFolder } from './piece-limits.ts'
 
 /**
- * Pieces of earlier films of the same items, in the store: below the prefix of each item, so that they are deleted with
- * its source, and there in the scope of the film that made them (see `pieceScope`). Each piece is a folder named by the
+ * Pieces of earlier highlights of the same items, in the store: below the prefix of each item, so that they are deleted with
+ * its source, and there in the scope of the highlight that made them (see `pieceScope`). Each piece is a folder named by the
  * digest of all that it depends on; `piece.json` is written last and names its files by their content, so that two jobs
  * that store the same piece at once do not mix theirs.
  */
@@ -54,7 +54,7 @@ type StoredFile = z.infer<typeof StoredPiece>['files'][number]
 const INDEX = 'piece.json'
 /** Damaged pieces are rare, and encoding one again is cheap beside reading many. */
 const MOST_TRIED = 3
-/** A source has 500 pieces of at most 18 objects each; a hostile job may leave a million, for which no film waits. */
+/** A source has 500 pieces of at most 18 objects each; a hostile job may leave a million, for which no highlight waits. */
 const MOST_LISTED = 10_000
 
 export function openPieceCache({
@@ -65,7 +65,7 @@ export function openPieceCache({
   limitBytes,
 }: {
   store: ObjectStore
-  /** Of the film. */
+  /** Of the highlight. */
   items: readonly { sourceKey: string }[]
   signal: AbortSignal
   log: Log
@@ -75,7 +75,7 @@ export function openPieceCache({
   const scope = pieceScope(items)
   const sourceKeys = items.map(({ sourceKey }) => sourceKey)
 
-  /** The film is made without the cache when the store fails here. */
+  /** The highlight is made without the cache when the store fails here. */
   async function tolerant<T>(what: string, fallback: T, work: () => Promise<T>): Promise<T> {
     try {
       return await work()
@@ -121,7 +121,7 @@ export function openPieceCache({
     return true
   }
 
-  /** By digest: the folders of the pieces of a source that this film may use, its own first, then the newest. */
+  /** By digest: the folders of the pieces of a source that this highlight may use, its own first, then the newest. */
   async function listUsable(prefix: string): Promise<Map<string, string[]>> {
     const found: { at: string; digest: string; isOwn: boolean; writtenAt: Date }[] = []
     const isUsable = memoized((folder: string) => mayUse(sourceKeys, folder))
@@ -161,7 +161,7 @@ export function openPieceCache({
     },
 
     keep: ({ cachePrefix, sourceKey }, digest, folder, names) =>
-      tolerant('a piece could not be stored for later films', undefined, async () => {
+      tolerant('a piece could not be stored for later highlights', undefined, async () => {
         const at = `${cachePrefix}${scope}${digest}/`
         const files: StoredFile[] = []
         for (const name of names) {
@@ -172,7 +172,7 @@ export function openPieceCache({
         }
         const index = JSON.stringify({ files })
         await store.put(`${at}${INDEX}`, index, { contentType: 'application/json', size: Buffer.byteLength(index) })
-        // The film may show the source once more.
+        // The highlight may show the source once more.
         const pieces = await usable(cachePrefix)
         pieces?.set(digest, [at])
         // The source may have been deleted meanwhile, and its pieces with it: these must not outlive it.

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { sessionActions } from '../../../api/auth/policy.ts'
-import { CATALOG } from '../../../api/catalog.ts'
 import { mediaActions } from '../../../api/features/media/policy.ts'
+import { CATALOG } from '../../../api/features.ts'
 import {
   allOf,
   anyOf,
@@ -10,6 +10,7 @@ import {
   fact,
   factsOf,
   isOnRow,
+  kind,
   on,
   onOrganization,
   saysOf,
@@ -57,6 +58,7 @@ const TABLE: Record<string, readonly (string | null)[]> = {
   // Of an album for nobody; test/api/features/albums/policy.ts has the others.
   'album.read': ['owner', 'admin', 'uploader'],
   'album.update': ['owner', 'admin', 'uploader'],
+  'album.delete': ['owner', 'admin', 'uploader'],
   'album.add_media': ['owner', 'admin', 'uploader'],
   // Of an owner who is a member.
   'album.set_status': ['uploader'],
@@ -67,6 +69,7 @@ const TABLE: Record<string, readonly (string | null)[]> = {
   'event.update': ['owner', 'admin', 'uploader'],
   'event.activate': ['owner', 'admin', 'uploader'],
   'event.archive': ['owner', 'admin', 'uploader'],
+  'event.delete': ['owner', 'admin', 'uploader'],
   'event.invite': ['owner', 'admin', 'uploader'],
   'event.list_invitations': ['owner', 'admin', 'uploader'],
   'comment.read': ['owner', 'admin', 'member'],
@@ -157,7 +160,8 @@ t.test('a rule says in words for whom it is', async (t) => {
 t.test('without membership nothing is allowed in an organization, whatever the rule', async (t) => {
   const stranger = { userId: me, role: null, platformAdmin: true }
   t.equal(decide(onOrganization('x.y', 'x', yes), stranger, undefined), 'not_a_member')
-  t.equal(decide(on('media', 'x.y', 'x', yes), stranger, mine), 'not_a_member')
+  const onRow = on(kind<object>('media'), 'x.y', 'x', yes)
+  t.equal(decide(onRow, stranger, mine), 'not_a_member')
 })
 
 t.test('an explanation names what it looked at, and the row that is not there', async (t) => {
