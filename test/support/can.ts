@@ -1,4 +1,4 @@
-import { CATALOG } from '../../api/catalog.ts'
+import { CATALOG } from '../../api/features.ts'
 
 /** The kind of resource of each representation, by its first field. */
 export const KINDS: Record<string, string> = {

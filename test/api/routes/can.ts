@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { CATALOG } from '../../../api/catalog.ts'
+import { CATALOG } from '../../../api/features.ts'
 import { type Answer, type Person, startTestApi } from '../../support/api.ts'
 import type { Scene } from '../../support/can-scene.ts'
 import { scenesOf } from '../../support/can-scenes.ts'
