@@ -6,6 +6,7 @@ import type { Audience } from '../../../db/schema/comments.ts'
 import { type EventRow, events } from '../../../db/schema/events.ts'
 import { type ReactionRow, reactions } from '../../../db/schema/reactions.ts'
 import type { ItemIds } from '../../media/pairing-plan.ts'
+import type { Emoji } from '../../reaction-counts/emoji.ts'
 import {
   ownReaction,
   ownReactionOfPair,
@@ -13,9 +14,8 @@ import {
   reactionCounts,
   reactionCountsOfItem,
   reactionCountsOfPair,
-} from './counts.ts'
-import type { Emoji } from './emoji.ts'
-import type { Counts, FoundReactions } from './reaction.ts'
+} from '../../reaction-counts/queries.ts'
+import type { Counts, FoundReactions } from '../../reaction-counts/reaction-counts.ts'
 
 type Given = Pick<ReactionRow, 'orgId' | 'eventId' | 'targetType' | 'targetId' | 'userId'>
 
