@@ -1,6 +1,7 @@
 import type { Feature } from '../../feature.ts'
 import type { Action } from '../../permissions/rule.ts'
 import { workerPart } from '../../worker/feature-worker.ts'
+import { mediaCommands } from './administration.ts'
 import { findMediaOrTrash } from './deletion/queries.ts'
 import type { AboveDelivery } from './delivery/deliver.ts'
 import { mediaActions, uploadActions } from './policy.ts'
@@ -18,6 +19,7 @@ export const media = (above: AboveDelivery): Feature => ({
   },
   routes: (deps) => mediaRoutes(deps, above),
   actions: [...Object.values(mediaActions), ...Object.values(uploadActions)],
+  commands: mediaCommands,
   rows: {
     media: {
       id: 'media',
