@@ -9,12 +9,12 @@ import { findEvent } from '../../events/queries.ts'
 import type { ItemIds } from '../../media/pairing-plan.ts'
 import type { Emoji } from '../../reaction-counts/emoji.ts'
 import { toCounts } from '../../reaction-counts/reaction-counts.ts'
+import { countReactions } from '../../reaction-counts/target-queries.ts'
 import { formatTarget, kindOf } from '../comments/comment.ts'
 import { findItemIds } from '../comments/queries.ts'
 import { type FoundTarget, findTarget } from '../comments/targets.ts'
 import type { reactionActions } from './policy.ts'
 import {
-  countReactions,
   deleteReaction,
   type FoundReaction,
   findReaction,
