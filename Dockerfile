@@ -64,7 +64,7 @@ RUN set -eu; root=/rootfs; heif=$(find /usr/lib -name vips-heif.so); \
       if [ -e "$bold" ]; then file=$bold; fi; \
       install -D -m 644 "$file" "$root$file"; \
     done; \
-    # Large, and for scripts that titles of films are not written in.
+    # Large, and for scripts that titles of highlights are not written in.
     for script in SignWriting Cuneiform EgyptianHieroglyphs AnatolianHieroglyphs Math Display; do \
       rm "$root/usr/share/fonts/truetype/noto/NotoSans$script"-*; \
     done; \

@@ -18,6 +18,7 @@ import { healthRoutes } from './health/routes.ts'
 import { type HttpAppOptions, httpApp } from './http/http-app.ts'
 import { openapi } from './http/openapi.ts'
 import type { Route } from './http/route.ts'
+import { actionsOn } from './permissions/catalog.ts'
 import { permissionRoutes } from './permissions/routes.ts'
 import { referenceRoutes } from './reference/routes.ts'
 
@@ -77,5 +78,5 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
   return routes
 }
 
-export const createApp = (deps: AppDeps, options: HttpAppOptions): Express =>
-  httpApp(apiRoutes(deps, options.basePath), options)
+export const createApp = (deps: Omit<AppDeps, 'actionsOn'>, options: HttpAppOptions): Express =>
+  httpApp(apiRoutes({ ...deps, actionsOn: actionsOn(CATALOG.actions) }, options.basePath), options)

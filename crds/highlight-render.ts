@@ -17,16 +17,16 @@ import {
 } from './run.ts'
 
 /**
- * Text of a user that appears in the film: up to 200 code points, no control characters. `max` counts UTF-16 units here
+ * Text of a user that appears in the highlight: up to 200 code points, no control characters. `max` counts UTF-16 units here
  * and code points in the API server, so the pattern, which counts code points in both, sets the limit.
  */
-const filmText = () =>
+const highlightText = () =>
   z
     .string()
     .max(400)
     .regex(/^\P{Cc}{0,200}$/u)
 
-/** One photo or clip of the film. `seconds` is how long a photo is shown, and at most how long a clip is. */
+/** One photo or clip of the highlight. `seconds` is how long a photo is shown, and at most how long a clip is. */
 export const HighlightItem = z.object({
   id: itemId().describe('Unique in this resource, e.g. the id of the media item; a failure names it'),
   type: z
@@ -41,7 +41,7 @@ export const HighlightItem = z.object({
     .min(0.5)
     .max(60)
     .describe('Seconds that an image is shown; a video is cut after these seconds if it is longer'),
-  caption: filmText().default('').describe('Text over this item; empty: none'),
+  caption: highlightText().default('').describe('Text over this item; empty: none'),
 })
 export type HighlightItem = z.infer<typeof HighlightItem>
 
@@ -75,8 +75,8 @@ const specRules: CelRule[] = [
 export const HighlightRenderSpec = z
   .object({
     id: itemId().describe('Id of the highlight; status.outputs refers to it'),
-    title: filmText().default('').describe('Title of the film'),
-    showTitle: z.boolean().default(true).describe('Whether the title appears over the first seconds of the film'),
+    title: highlightText().default('').describe('Title of the highlight'),
+    showTitle: z.boolean().default(true).describe('Whether the title appears over the first seconds of the highlight'),
     items: z
       .array(HighlightItem)
       .min(1)
@@ -85,7 +85,7 @@ export const HighlightRenderSpec = z
       .describe('Photos and clips in playback order')
       .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['id'] }),
     outputPrefix: keyPrefix().describe(
-      'Key prefix of the finished film; ends in a slash. manifest.json is written last and is the commit',
+      'Key prefix of the finished highlight; ends in a slash. manifest.json is written last and is the commit',
     ),
     transition: z
       .enum(['cut', 'crossfade', 'fade'])
@@ -94,7 +94,7 @@ export const HighlightRenderSpec = z
     orientation: z
       .enum(['auto', 'landscape', 'portrait', 'square'])
       .default('auto')
-      .describe('Shape of the film: 16:9, 9:16 or 1:1. auto: landscape or portrait, as most of the items are'),
+      .describe('Shape of the highlight: 16:9, 9:16 or 1:1. auto: landscape or portrait, as most of the items are'),
     fill: z
       .enum(['blur', 'black'])
       .default('blur')
@@ -106,20 +106,23 @@ export const HighlightRenderSpec = z
       .describe(
         'true: items that cannot be decoded are left out, and the manifest names them. false: the render fails',
       ),
-    music: HighlightMusic.optional().describe('Music under the film'),
+    music: HighlightMusic.optional().describe('Music under the highlight'),
     ...encodeFields,
     ...runFields('HighlightRender'),
     accelerator: z
       .enum(['auto', 'gpu', 'cpu'])
       .default('cpu')
-      .describe('cpu: films are encoded on the CPU. auto and gpu only reserve a GPU, which no film uses so far'),
+      .describe(
+        'cpu: highlights are encoded on the CPU. auto and gpu only reserve a GPU, which no highlight uses so far',
+      ),
   })
   .refine(({ items, outputPrefix }) => items.every((i) => !i.sourceKey.startsWith(outputPrefix)), {
     path: ['items'],
     message: 'no sourceKey may lie below outputPrefix',
   })
   .meta({
-    description: 'The film to render. Immutable except suspend and priority: create another HighlightRender instead.',
+    description:
+      'The highlight to render. Immutable except suspend and priority: create another HighlightRender instead.',
     'x-kubernetes-validations': specRules,
   })
 export type HighlightRenderSpec = z.infer<typeof HighlightRenderSpec>
@@ -132,7 +135,7 @@ export const highlightRenderKind: Kind<typeof HighlightRenderSpec, typeof Highli
   shortNames: ['hr'],
   categories: ['keepsake'],
   description:
-    'Renders photos and clips into one film, with transitions, a title and music, as an HLS stream. Runs Jobs and reports progress in the status.',
+    'Renders photos and clips into one highlight, with transitions, a title and music, as an HLS stream. Runs Jobs and reports progress in the status.',
   spec: HighlightRenderSpec,
   status: HighlightRenderStatus.describe('State of the render, written by the operator'),
   columns: runColumns({ name: 'Title', type: 'string', jsonPath: '.spec.title' }),

@@ -7,7 +7,7 @@ import { checkLivePhoto, checkPhoto } from './demo/check-pictures.ts'
 import { checkStream, durationOf } from './demo/check-stream.ts'
 import { type Client, library, type Media, signIn, untilConverted, upload } from './demo/client.ts'
 import { sampleEvents } from './demo/events.ts'
-import { type Highlight, offerTracks, sampleHighlight, untilFilmed } from './demo/highlight.ts'
+import { type Highlight, offerTracks, sampleHighlight, untilRendered } from './demo/highlight.ts'
 import { sampleMemories } from './demo/memories.ts'
 import { sampleTracks } from './demo/sample-music.ts'
 import { type Samples, samplePhotos } from './demo/sample-photos.ts'
@@ -20,7 +20,7 @@ import { endAtOnce, runUntilSignal } from './until-signal.ts'
 process.umask(0o077)
 
 /**
- * `make demo`: takes photos, a Live Photo and a video through the whole platform, and makes a film of them. `VIDEO=path`
+ * `make demo`: takes photos, a Live Photo and a video through the whole platform, and makes a highlight of them. `VIDEO=path`
  * uses your video, `CHECK=1` checks what became of all of them and exits.
  */
 const SAMPLES = join('.keepsake', 'samples')
@@ -66,7 +66,7 @@ await runUntilSignal(async (onStop, stopped) => {
   if (isCheck && pictures) {
     await checkPictures(out, client, org, pictures, samples)
     if (!highlight) throw new Error('There is no highlight')
-    await checkHighlight(out, await finishedFilm(out, client, org, highlight))
+    await checkHighlight(out, await finishedHighlight(out, client, org, highlight))
     await check(out, master, seconds)
     return 'done'
   }
@@ -236,16 +236,16 @@ async function showHighlight(
   return id
 }
 
-/** A person watches the film being made; a check waits for it. */
-async function finishedFilm(out: Terminal, client: Client, organization: string, id: string): Promise<Highlight> {
-  const line = out.statusLine('Film')
+/** A person watches the highlight being made; a check waits for it. */
+async function finishedHighlight(out: Terminal, client: Client, organization: string, id: string): Promise<Highlight> {
+  const line = out.statusLine('Highlight')
   const started = performance.now()
-  const film = await untilFilmed(client, { organization, id }, ({ progress }) =>
+  const highlight = await untilRendered(client, { organization, id }, ({ progress }) =>
     line.show((progress?.percent ?? 0) / 100, `${Math.round(progress?.percent ?? 0)} %`),
   )
-  const items = `${film.media_ids.length} items, ${film.estimated_duration_sec.toFixed(1)} s`
+  const items = `${highlight.media_ids.length} items, ${highlight.estimated_duration_sec.toFixed(1)} s`
   line.end(`${items}: completed in ${((performance.now() - started) / 1000).toFixed(1)} s`)
-  return film
+  return highlight
 }
 
 async function checkHighlight(out: Terminal, highlight: Highlight): Promise<void> {
@@ -286,7 +286,7 @@ Event:     ${page.link({ account: 'member', event })}
 Album:     ${page.link({ account: 'member', album })}
            Arrange its photos by dragging them, write below them, publish and archive it.
 Highlight: ${highlight ? page.link({ account: 'member', highlight }) : 'none'}
-           A film of photos and the video, with music: watch it being made. For another one,
+           A highlight of photos and the video, with music: watch it being made. For another one,
            choose items, their order, a transition and a track.
 Video:     ${page.link({ account: 'member', media: media.media_id })}
 

@@ -1,11 +1,9 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
-import { createRequire } from 'node:module'
-import { extname, join } from 'node:path'
 import { pipeline } from 'node:stream'
 import type { Log } from '../lib/runtime/log.ts'
 import { closeServer, listenOnPort } from './http-server.ts'
+import { readWebFile, webFile, webSafety } from './web-files.ts'
 
 export interface PageAccount {
   label: string
@@ -31,66 +29,7 @@ export interface PageServer {
   close(): Promise<void>
 }
 
-const require = createRequire(import.meta.url)
-const WEB = join(import.meta.dirname, '../web')
-const SCRIPTS = [
-  ...['page', 'client', 'dom', 'words', 'item', 'media-details', 'picture', 'hls-settings'],
-  ...[
-    'library',
-    'timeline',
-    'timeline-loader',
-    'grid',
-    'grid-layout',
-    'scrubber',
-    'tile',
-    'live-photo',
-    'viewer',
-    'player',
-    'trash',
-  ],
-  ...['upload-list', 'upload-queue', 'upload-plan', 'upload-memory', 'upload', 'folder'],
-  ...['sign-in', 'views', 'ids', 'dialogs', 'pager', 'refusal-words', 'find-in-groups', 'media-cache', 'picker'],
-  ...['albums', 'album-view', 'album-items', 'album-form', 'album-words', 'sortable', 'event-album'],
-  ...['comments', 'comment-view', 'comment-words', 'comment-deletion', 'composer', 'names', 'reactions'],
-  ...['discussion', 'media-comments', 'album-window'],
-  ...['highlights', 'highlight-view', 'highlight-form', 'highlight-order', 'highlight-words', 'highlight-shelf'],
-  ...['music-tracks', 'film-card', 'album-source'],
-  ...['events', 'event-view', 'event-form', 'event-words', 'invite', 'link-token', 'invitation', 'invitation-words'],
-]
-const PARTS = [
-  ...SCRIPTS.map((name) => `${name}.js`),
-  'style.css',
-  'gallery.css',
-  'events.css',
-  'albums.css',
-  'comments.css',
-  'highlights.css',
-  'icon.svg',
-]
-const FILES: Record<string, string> = {
-  '/': join(WEB, 'index.html'),
-  ...Object.fromEntries(PARTS.map((name) => [`/${name}`, join(WEB, name)])),
-  '/thumbhash.js': require.resolve('thumbhash'),
-  '/hls.js': require.resolve('hls.js/dist/hls.min.mjs'),
-  '/hls.worker.js': require.resolve('hls.js/dist/hls.worker.js'),
-}
-/** The landing page of every invitation link, `/i/{slug}`. It asks the API about the slug. */
-const INVITATION = join(WEB, 'invitation.html')
-const TYPES: Record<string, string> = {
-  '.html': 'text/html; charset=utf-8',
-  '.js': 'text/javascript; charset=utf-8',
-  '.mjs': 'text/javascript; charset=utf-8',
-  '.css': 'text/css; charset=utf-8',
-  '.svg': 'image/svg+xml',
-}
-const SAFETY = {
-  'Content-Security-Policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-    "media-src 'self' blob:; worker-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
-  'X-Content-Type-Options': 'nosniff',
-  'Referrer-Policy': 'no-referrer',
-  'Cache-Control': 'no-cache',
-}
+const SAFETY = webSafety()
 
 /** Serves the demo page and proxies `/v1`, `/d` and `/q` to the API, streaming both ways. Listens on this machine only. */
 export async function startPageServer(o: PageOptions): Promise<PageServer> {
@@ -141,12 +80,11 @@ function directory(o: PageOptions, key: string, incoming: IncomingMessage, outgo
 }
 
 async function file(path: string, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-  const found = /^\/i\/[^/]+$/.test(path) ? INVITATION : FILES[path]
+  const found = webFile(path)
   if (!found) return refuse(outgoing, 404)
   if (incoming.method !== 'GET' && incoming.method !== 'HEAD') return refuse(outgoing, 405)
-  const bytes = await readFile(found)
-  outgoing.writeHead(200, { ...SAFETY, 'Content-Type': TYPES[extname(found)], 'Content-Length': bytes.length })
-  outgoing.end(incoming.method === 'HEAD' ? undefined : bytes)
+  const { bytes, headers } = await readWebFile(found)
+  outgoing.writeHead(200, headers).end(incoming.method === 'HEAD' ? undefined : bytes)
 }
 
 /** Headers of a single connection (RFC 9110 §7.6.1). */

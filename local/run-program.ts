@@ -49,7 +49,7 @@ export function openCluster(
     folder: join(folder, 'cluster'),
     logFolder: join(folder, 'jobs'),
     gpus: GPUS,
-    // At least two, so that photos need not wait until a film is converted.
+    // At least two, so that photos need not wait until a highlight is converted.
     maxPods: Math.max(2, availableParallelism() - 1),
     priorityClasses: PRIORITIES,
     extraEnv,

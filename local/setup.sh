@@ -19,7 +19,7 @@ need ffprobe ffmpeg
 need vips libvips-tools
 need node nodejs
 need npm npm
-# Titles and captions of films. A system without Debian's packages has fonts of its own.
+# Titles and captions of highlights. A system without Debian's packages has fonts of its own.
 if command -v dpkg-query >/dev/null 2>&1; then
   set -- fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji "$@"
 fi

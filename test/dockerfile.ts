@@ -35,7 +35,7 @@ t.test('a release can name its base by digest', async (t) => {
   for (const from of ofKind('FROM')) t.match(from, /^FROM (\$\{NODE\} AS \w+|scratch)$/)
 })
 
-t.test('films are made with the same fonts here and in the image', async (t) => {
+t.test('highlights are made with the same fonts here and in the image', async (t) => {
   const fonts = (text: string) => new Set(text.match(/\bfonts-noto-[a-z-]+/g))
   t.ok(fonts(instructions.join('\n')).size > 0)
   t.strictSame(fonts(await read('local/setup.sh')), fonts(instructions.join('\n')))

@@ -29,35 +29,12 @@ export function avatar(name) {
   return initial
 }
 
-/** Announces a text to screen readers. */
-export function announce(text) {
-  $('announcer').textContent = text
-}
+export { announce, toast } from './lib/toast.js'
 
 export function showProblem(error) {
-  $('problem').textContent = error ? error.message : ''
-  $('problem').hidden = !error
-}
-
-let hiding
-
-/** Shows a message for a while, with an action to take it back: `{label, run}`. */
-export function toast(text, action) {
-  clearTimeout(hiding)
-  $('toast-text').textContent = text
-  $('toast-action').hidden = !action
-  $('toast-action').textContent = action?.label ?? ''
-  $('toast-action').onclick = () => {
-    $('toast').hidden = true
-    void action.run()
-  }
-  // A modal dialog covers everything outside of it.
-  const host = document.querySelector('dialog[open]') ?? document.body
-  if ($('toast').parentElement !== host) host.append($('toast'))
-  $('toast').hidden = false
-  hiding = setTimeout(() => {
-    $('toast').hidden = true
-  }, 10_000)
+  const words = error && error.code !== 'OFFLINE' ? error.message : ''
+  $('problem').textContent = words
+  $('problem').hidden = !words
 }
 
 export const wantsLessMotion = () => matchMedia('(prefers-reduced-motion: reduce)').matches

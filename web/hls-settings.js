@@ -1,2 +1,2 @@
 /** The settings of hls.js for everything that plays. */
-export const HLS = { workerPath: '/hls.worker.js', enableWorker: true }
+export const HLS = { workerPath: '/vendor/hls.worker.js', enableWorker: true }

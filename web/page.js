@@ -1,6 +1,10 @@
 import { call, isSignedIn, signOut } from './client.js'
 import { closeAlbum, openAlbum, openInAlbum } from './album-view.js'
 import { closeAlbums, openAlbums } from './albums.js'
+import { closeDialogs as closeNewDialogs } from './lib/dialogs.js'
+import { html, render } from './lib/html.js'
+import { onSessionElsewhere } from './lib/session.js'
+import { hideToast } from './lib/toast.js'
 import { closeDialogs } from './dialogs.js'
 import { forgetUnsent } from './discussion.js'
 import { $, avatar, showProblem } from './dom.js'
@@ -10,7 +14,7 @@ import { closeHighlight, openHighlight } from './highlight-view.js'
 import { closeHighlights, openHighlights } from './highlights.js'
 import { closeLibrary, look, openById, openLibrary, showLibraryOf, showPhotos } from './library.js'
 import { enter, keepKey, loadAccounts, onSignIn } from './sign-in.js'
-import { openTrash } from './trash.js'
+import { VIEWS } from './shell/registry.js'
 import { forgetUploads } from './upload-memory.js'
 import { endUploads, uploadTo } from './upload-list.js'
 import { closeViewer } from './viewer.js'
@@ -61,13 +65,13 @@ function adopt(chosen) {
   return showLibraryOf(chosen)
 }
 
-const SECTIONS = ['photos', 'trash', 'albums', 'album', 'highlights', 'highlight', 'events', 'event']
+const SECTIONS = ['photos', 'albums', 'album', 'highlights', 'highlight', 'events', 'event']
 const LINKS = {
   ...{ photos: 'to-photos', trash: 'to-trash', events: 'to-events', event: 'to-events' },
   ...{ albums: 'to-albums', album: 'to-albums', highlights: 'to-highlights', highlight: 'to-highlights' },
 }
 
-const LISTS = { trash: openTrash, events: openEvents, albums: openAlbums, highlights: openHighlights }
+const LISTS = { events: openEvents, albums: openAlbums, highlights: openHighlights }
 const ONES = { album: openAlbum, event: openEvent, highlight: openHighlight }
 
 /** Shows the view that the address names. */
@@ -79,14 +83,28 @@ async function showView() {
   shownId = id
   mark(name)
   // Undo belongs to the photos; the trash has a button for each.
-  $('toast').hidden = true
+  hideToast()
   closeDialogs()
+  closeNewDialogs()
   closeLists()
   if (!organization) return
-  if (name === 'photos') return changed && backToPhotos()
+  if (name === 'photos') {
+    draw()
+    return changed && backToPhotos()
+  }
   if (changed) scrollTo({ top: 0, behavior: 'instant' })
+  draw(name, id)
+  if (VIEWS[name]) return
   if (LISTS[name]) return LISTS[name](organization, me)
   await ONES[name](id, { me, organizations, first: organization, onFound: followTo })
+}
+
+/** Shows a view of the registry, or none. One view at a time: another one, or another group, begins anew. */
+function draw(name, id) {
+  const View = VIEWS[name]
+  $('view').hidden = !View
+  const given = { org: organization, me, organizations, id, onFound: followTo }
+  render(View && organization ? html`<${View} key=${[name, id, !id && organization.org_id].join()} ...${given} />` : null, $('view'))
 }
 
 /** Answers that are on their way belong to no view any more. */
@@ -121,6 +139,7 @@ function showSignIn() {
   closeLists()
   forgetUnsent()
   organization = undefined
+  draw()
   $('library').hidden = true
   $('sign-in').hidden = false
   $('email').focus()
@@ -139,6 +158,7 @@ $('organization').addEventListener('change', () => {
   if (shownId) history.replaceState(null, '', `#${shown}s`)
   void switchTo(organizations.find((o) => o.org_id === $('organization').value))
 })
+onSessionElsewhere(() => location.reload())
 addEventListener('hashchange', () => {
   // The viewer adds a media item to the address of the view below it.
   const { name, id } = viewOf(location.hash)

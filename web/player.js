@@ -1,4 +1,4 @@
-import Hls from '/hls.js'
+import Hls from 'hls.js'
 import { link } from './client.js'
 import { HLS } from './hls-settings.js'
 

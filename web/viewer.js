@@ -1,5 +1,6 @@
 import { link } from './client.js'
 import { $, toast, wantsLessMotion } from './dom.js'
+import { hideToast, saveToast } from './lib/toast.js'
 import { describe, detailsOf, isPlayable, kindOf, nameOf, reasonOf } from './item.js'
 import { playLivePhoto } from './live-photo.js'
 import { closeMediaComments, openMediaComments } from './media-comments.js'
@@ -108,7 +109,7 @@ let announced
 function discuss(discussed) {
   if (discussing !== shown.media_id) leaveComments()
   discussing = shown.media_id
-  if (announced === discussing) $('toast').hidden = true
+  if (announced === discussing) hideToast()
   openMediaComments(shown, discussed, openViewer)
 }
 
@@ -275,7 +276,7 @@ dialog.addEventListener('close', () => {
   const [first] = [...below.splice(0), { does, shown }]
   stop()
   shown = undefined
-  if ($('toast').parentElement === dialog) document.body.append($('toast'))
+  saveToast(dialog)
   leaveComments()
   void goneBack.then(() => first.does.closed(first.shown?.media_id))
 })

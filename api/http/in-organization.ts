@@ -5,6 +5,7 @@ import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Refusals } from '../audit/refusals.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { type OrganizationLookup, organizationOf } from '../db/organization-of.ts'
+import type { ActionsOn } from '../permissions/catalog.ts'
 import { openGate, recordingDenials } from '../permissions/permit.ts'
 import { findMembership } from '../permissions/queries.ts'
 import type { Action } from '../permissions/rule.ts'
@@ -20,6 +21,7 @@ export interface OrganizationDeps {
   db: Database
   cursors: Cursors
   refusals: Refusals
+  actionsOn: ActionsOn
 }
 
 type Shape = z.ZodObject | undefined
@@ -63,7 +65,7 @@ export function inOrganization(deps: OrganizationDeps) {
       const { org_id: _, ...of } = input.params as Record<string, unknown>
       const page = pageOf(deps.cursors, { list: spec.operationId, org: asked.orgId, of }, input.query)
       const work = (request: Read<A>) => handle({ ...request, ...given(input), page } as never)
-      return reading(deps.db, asked, spec, work, oneRoundTrip)
+      return reading(deps, asked, spec, work, oneRoundTrip)
     })
   }
 
@@ -81,7 +83,7 @@ export function inOrganization(deps: OrganizationDeps) {
   ): Route {
     const { handle, organization, isOpen, ...rest } = spec
     return operation(rest, spec, (asked, input) =>
-      writing(deps.db, asked, spec, (request) => handle({ ...request, ...given(input) } as never), spec.status),
+      writing(deps, asked, spec, (request) => handle({ ...request, ...given(input) } as never), spec.status),
     )
   }
 
@@ -100,13 +102,12 @@ export function inOrganization(deps: OrganizationDeps) {
   ): Route {
     const { handle, organization, isOpen, ...rest } = spec
     return operation(rest, spec, async (asked, input) => {
-      const { db } = deps
       const kit: Steps<A> = {
         ...asked,
-        check: () => checking(db, asked, spec),
-        read: (work) => reading(db, asked, spec, work),
-        write: (work) => writing(db, asked, spec, work, undefined),
-        answer: (work) => writing(db, asked, spec, work, spec.status),
+        check: () => checking(deps, asked, spec),
+        read: (work) => reading(deps, asked, spec, work),
+        write: (work) => writing(deps, asked, spec, work, undefined),
+        answer: (work) => writing(deps, asked, spec, work, spec.status),
       }
       return handle({ ...kit, ...given(input) } as never)
     })
@@ -143,7 +144,7 @@ export function inOrganization(deps: OrganizationDeps) {
           : { data: (data ?? null) as null }
       },
     })
-    return { ...made, readmit: (input) => inside(input, (asked) => checking(deps.db, asked, spec)) }
+    return { ...made, readmit: (input) => inside(input, (asked) => checking(deps, asked, spec)) }
   }
 
   return { read, write, steps }
@@ -156,6 +157,8 @@ const given = ({ params, query, body, headers }: AuthedInput<unknown, unknown, u
   headers,
 })
 
+type Deps = Pick<OrganizationDeps, 'db' | 'actionsOn'>
+
 interface Deciding<A extends Action> {
   action: A
   isOpen?: boolean
@@ -163,13 +166,13 @@ interface Deciding<A extends Action> {
 
 /** The membership query and the handler's first queries leave together; the result for a non-member is discarded. */
 function reading<A extends Action, T>(
-  db: Database,
+  { db, actionsOn }: Deps,
   asked: Asked,
   spec: Deciding<A>,
   work: (read: Read<A>) => Promise<T>,
   oneRoundTrip = false,
 ): Promise<T> {
-  const gate = openGate<A>({ ...spec, ...asked })
+  const gate = openGate<A>({ ...spec, ...asked, actionsOn })
   const inside = async (tx: Tx) => {
     const member = findMembership(tx, asked.orgId, asked.actor.userId).then(gate.admit)
     const answer = work({ ...asked, ...gate, tx, member })
@@ -183,18 +186,18 @@ function reading<A extends Action, T>(
 }
 
 /** Throws Denied unless the caller is a member, and may perform the action if it needs no row. */
-const checking = <A extends Action>(db: Database, asked: Asked, spec: Deciding<A>): Promise<void> =>
-  reading(db, asked, spec, async () => {})
+const checking = <A extends Action>(deps: Deps, asked: Asked, spec: Deciding<A>): Promise<void> =>
+  reading(deps, asked, spec, async () => {})
 
 async function writing<A extends Action, T>(
-  db: Database,
+  { db, actionsOn }: Deps,
   asked: Asked,
   spec: Deciding<A>,
   work: (write: Write<A>) => Promise<T>,
   /** Status of the response to store; undefined when the result is not the response. */
   status: number | undefined,
 ): Promise<T> {
-  const gate = openGate<A>({ ...spec, ...asked })
+  const gate = openGate<A>({ ...spec, ...asked, actionsOn })
   const result = await db.inTransaction({ org: asked.orgId }, async (tx) => {
     const member = gate.admit(await findMembership(tx, asked.orgId, asked.actor.userId))
     const changes = changesOf(tx, { orgId: asked.orgId, actorId: asked.actor.userId, context: asked.context })

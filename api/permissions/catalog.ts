@@ -16,3 +16,11 @@ export interface Rows {
   /** The row as the action's operation would read it, for this user; undefined if there is none. */
   find(tx: Tx, asked: { orgId: Uuid; id: Uuid; userId: Uuid; action: Action }): Promise<unknown>
 }
+
+/** The actions on one kind of row. */
+export type ActionsOn = (kind: string) => readonly Action[]
+
+export function actionsOn(actions: readonly Action[]): ActionsOn {
+  const byKind = Map.groupBy(actions, ({ on }) => on)
+  return (kind) => byKind.get(kind) ?? []
+}

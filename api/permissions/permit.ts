@@ -2,16 +2,21 @@ import { formatId, type Uuid } from '../../lib/contract/ids.ts'
 import { notFound, Problem } from '../../lib/contract/problem.ts'
 import type { Origin } from '../audit/queries.ts'
 import type { Refusals } from '../audit/refusals.ts'
+import type { ActionsOn } from './catalog.ts'
 import type { Member } from './queries.ts'
 import {
   type Action,
   type Asking,
   decide,
+  type Kind,
+  listAllowed,
   type MemberFor,
   needsMembership,
   type Reason,
   type ResourceOf,
+  type StateOf,
 } from './rule.ts'
+import { requireState } from './state.ts'
 
 /** A refusal of the permission service. The client gets 404; the audit log gets the reason. */
 export class Denied extends Problem {
@@ -46,6 +51,13 @@ export interface Permit<A extends Action> {
   permitAlso<B extends Action>(action: B, row: ResourceOf<B>, field?: string): void
   /** Whether the caller may perform another action; for the content of the response. */
   can<B extends Action>(action: B, row: ResourceOf<B>): boolean
+  /**
+   * Whether the route's action changes something in this state of the row, which the transaction has locked; false for a
+   * repeat. Throws the Problem of a state that refuses it.
+   */
+  ready(row: StateOf<A>): boolean
+  /** The names of the actions on this row that the caller may do now: `can` of an answer. */
+  now<K>(kind: Kind<K>, row: K): string[]
 }
 
 export interface Gate<A extends Action> extends Permit<A> {
@@ -66,12 +78,20 @@ export interface GateOptions {
   action: Action
   actor: Caller
   context: Deciding
+  /** The actions of all features on one kind of row. */
+  actionsOn: ActionsOn
   /** Refused members get 403 instead of 404. */
   isOpen?: boolean
 }
 
 /** The decisions of one transaction, on the membership and the rows that the transaction read or locked. */
-export function openGate<A extends Action>({ action, actor, context, isOpen = false }: GateOptions): Gate<A> {
+export function openGate<A extends Action>({
+  action,
+  actor,
+  context,
+  actionsOn,
+  isOpen = false,
+}: GateOptions): Gate<A> {
   let asking: Asking | undefined
   const known = () => {
     if (asking) return asking
@@ -98,10 +118,13 @@ export function openGate<A extends Action>({ action, actor, context, isOpen = fa
     },
     permitAlso: (other, row, field) => check(row, { of: other, field }),
     can: (other, row) => decideOn(other, known(), row) === 'allowed',
+    ready: (row) => requireState((action as Action<unknown, unknown>).state, row),
+    now: ({ name }, row) => listAllowed(actionsOn(name), known(), row),
   }
 }
 
-const decideOn = (action: Action, asking: Asking, row: unknown) => decide(action as Action<unknown>, asking, row)
+const decideOn = (action: Action, asking: Asking, row: unknown) =>
+  decide(action as Action<unknown, unknown>, asking, row)
 
 const idOf = (row: unknown): Uuid | null => (row as { id?: Uuid } | undefined)?.id ?? null
 

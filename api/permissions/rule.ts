@@ -1,5 +1,6 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Role } from '../../lib/contract/roles.ts'
+import type { State } from './state.ts'
 
 /** The caller. `role` is the role in the organization of the request; null for a non-member. */
 export interface Asking {
@@ -48,10 +49,21 @@ export function factsOf<R>(rule: Rule<R>): Fact<R>[] {
 }
 
 /**
- * One action of the permission service. `R` has the fields of a row that the rule needs; `Action` without it is any
- * action. A feature declares its actions in its `policy.ts`.
+ * A kind of resource. `K` has all that the rules and the states of its actions need: the row that an answer is made of
+ * has it, so that the answer can say what the caller may do.
  */
-export interface Action<R = never> {
+export interface Kind<K> {
+  readonly name: string
+  /** Never set: carries the type. */
+  readonly row?: K
+}
+export const kind = <K>(name: string): Kind<K> => ({ name })
+
+/**
+ * One action of the permission service. `R` has the fields of a row that the rule needs, `S` those that its state needs;
+ * `Action` without them is any action. A feature declares its actions in its `policy.ts`.
+ */
+export interface Action<R = never, S = never> {
   /** The name in the documents, the audit log and answers: `media.read`. */
   readonly name: string
   /**
@@ -62,40 +74,47 @@ export interface Action<R = never> {
   /** Human-readable description: `see a media item`. */
   readonly does: string
   readonly allow: Rule<R>
+  /** Undefined for an action that every state of the row admits. */
+  readonly state?: State<S> | undefined
   /** Set where the rule alone decides: the caller need not be a member of the organization. */
   readonly guests?: true
 }
 
 /** The fields of a row that the rule of this action needs. */
-export type ResourceOf<A extends Action> = A extends Action<infer R> ? R : never
+export type ResourceOf<A extends Action> = A extends Action<infer R, infer _> ? R : never
+/** The fields of a row that the state of this action needs. */
+export type StateOf<A extends Action> = A extends Action<infer _, infer S> ? S : never
 
 /** `M`, the caller's membership; undefined for a guest, where the action admits guests. */
 export type MemberFor<A extends Action, M> = A extends { guests: true } ? M | undefined : M
 
 /** An action outside of organizations. */
-export const onCaller = (name: string, does: string, allow: Rule<undefined>): Action<undefined> => ({
+export const onCaller = (name: string, does: string, allow: Rule<undefined>): Action<undefined, unknown> => ({
   name,
   on: 'caller',
   does,
   allow,
 })
 /** An action in an organization; only the caller's membership decides. */
-export const onOrganization = (name: string, does: string, allow: Rule<undefined>): Action<undefined> => ({
+export const onOrganization = (name: string, does: string, allow: Rule<undefined>): Action<undefined, unknown> => ({
   name,
   on: 'organization',
   does,
   allow,
 })
 /** An action on one row of an organization. */
-export const on = <R>(kind: string, name: string, does: string, allow: Rule<R>): Action<R> => ({
-  name,
-  on: kind,
-  does,
-  allow,
-})
+export const on = <K extends R & S, R, S = unknown>(
+  { name: kind }: Kind<K>,
+  name: string,
+  does: string,
+  allow: Rule<R>,
+  state?: State<S>,
+): Action<R, S> => ({ name, on: kind, does, allow, state })
 /** The same for callers who need not be members. */
-export const onForGuests = <R>(...[kind, name, does, allow]: Parameters<typeof on<R>>) =>
-  ({ name, on: kind, does, allow, guests: true }) as const satisfies Action<R>
+export const onForGuests = <K extends R & S, R, S = unknown>(...given: Parameters<typeof on<K, R, S>>) => ({
+  ...on(...given),
+  guests: true as const,
+})
 
 /** Whether the rule checks a row besides the caller and the organization. */
 export const isOnRow = ({ on }: Pick<Action, 'on'>) => on !== 'caller' && on !== 'organization'
@@ -108,10 +127,16 @@ export type Reason = (typeof REASONS)[number]
 export const needsMembership = (action: Pick<Action, 'on' | 'guests'>) => action.on !== 'caller' && !action.guests
 
 /** Interface specification §5.5. Only members may act in an organization, except where an action admits guests. */
-export function decide<R>(action: Action<R>, asking: Asking, resource: R): Reason {
+export function decide<R>(action: Action<R, never>, asking: Asking, resource: R): Reason {
   if (needsMembership(action) && asking.role === null) return 'not_a_member'
   return holds(action.allow, asking, resource) ? 'allowed' : 'rule_not_met'
 }
+
+/** The names of those of these actions that the caller may do now. `resource` has what all of them need. */
+export const listAllowed = (actions: readonly Action[], asking: Asking, resource: unknown): string[] =>
+  (actions as readonly Action<unknown, unknown>[])
+    .filter((action) => decide(action, asking, resource) === 'allowed' && action.state?.(resource) === undefined)
+    .map(({ name }) => name)
 
 export interface Explanation {
   reason: Reason
@@ -131,7 +156,7 @@ export function explain(action: Action, asking: Asking, resource: unknown): Expl
   }
   const facts = factsOf(rule).map((one) => [one.name, one.holds(asking, resource)] as const)
   return {
-    reason: decide(action as Action<unknown>, asking, resource),
+    reason: decide(action as Action<unknown, unknown>, asking, resource),
     facts: { role: asking.role, ...Object.fromEntries(facts) },
   }
 }

@@ -1,9 +1,10 @@
 import type * as z from 'zod'
+import { MAX_MANIFEST_BYTES } from '../../lib/contract/manifest.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store/object-store.ts'
+import { ObjectTooLarge, readText } from '../../lib/runtime/object-store/read-text.ts'
 import { isKeepable } from '../requests/text.ts'
 
-const MAX_BYTES = 256 * 1024
 /** The manifest comes from a pod that has read an untrusted file: a name in a link must not leave the prefix. */
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*\.(m3u8|jpg|webp)$/
 
@@ -27,7 +28,7 @@ export async function readManifest<M extends { id: string }>(
   expected: ExpectedManifest<M>,
 ): Promise<M> {
   const key = manifestKey(prefix)
-  const parsed = expected.schema.safeParse(parseJson(await readText(store, key), key))
+  const parsed = expected.schema.safeParse(parseJson(await textOf(store, key), key))
   if (!parsed.success) throw new ManifestError(`${key} does not fit its schema: ${parsed.error.message}`)
   const manifest = parsed.data
   if (manifest.id !== expected.id) throw new ManifestError(`${key} belongs to something else`)
@@ -36,18 +37,12 @@ export async function readManifest<M extends { id: string }>(
   return manifest
 }
 
-async function readText(store: ObjectStore, key: string): Promise<string> {
+async function textOf(store: ObjectStore, key: string): Promise<string> {
   try {
-    const { info, body } = await store.get(key)
-    if (info.size > MAX_BYTES) {
-      body.destroy()
-      throw new ManifestError(`${key} has ${info.size} bytes`)
-    }
-    const chunks: Buffer[] = []
-    for await (const chunk of body) chunks.push(chunk as Buffer)
-    return Buffer.concat(chunks).toString('utf8')
+    return await readText(store, key, { maxBytes: MAX_MANIFEST_BYTES })
   } catch (error) {
     if (error instanceof StoreError && error.code === 'NotFound') throw new ManifestError(`there is no ${key}`)
+    if (error instanceof ObjectTooLarge) throw new ManifestError(error.message, { cause: error })
     throw error
   }
 }

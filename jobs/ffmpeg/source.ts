@@ -183,7 +183,7 @@ function refuseAbsurd({ width, height, videoSeconds, audioSeconds }: Source): vo
 }
 
 /**
- * The encoder repeats frames to fill the gaps of a source. Two frames four hours apart would cost as much as a film, so a
+ * The encoder repeats frames to fill the gaps of a source. Two frames four hours apart would cost as much as a movie, so a
  * long video must have a frame per second on average. Screen recordings with long still passages pass: they are short, or
  * something moves (a clock, a cursor).
  */

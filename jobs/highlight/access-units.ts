@@ -22,7 +22,7 @@ const PACKET = 188
 const STREAM_PID = 0x100
 
 /**
- * Reads a piece: an MPEG-TS file with one H.264 stream at the film's frame rate that begins with its first frame. Holds
+ * Reads a piece: an MPEG-TS file with one H.264 stream at the highlight's frame rate that begins with its first frame. Holds
  * one picture at a time. Throws when the file is not such a piece.
  */
 export async function* readAccessUnits(path: string): AsyncGenerator<AccessUnit> {

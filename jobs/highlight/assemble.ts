@@ -1,16 +1,16 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { FILM_FPS } from '../../lib/contract/film-length.ts'
+import { HIGHLIGHT_FPS } from '../../lib/contract/highlight-length.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import { AUDIO_NAME } from '../hls/encode-pass.ts'
 import { PLAYLIST_TYPE } from '../hls/publisher.ts'
 import { type EncodedVideo, earlyMasterEntry, masterPlaylistText } from '../hls/rendition-entries.ts'
 import type { Layout } from '../hls/timeline.ts'
 import { readStart, type VerifiedStream, verifyAudio, verifyVideo } from '../hls/verify.ts'
-import type { Film } from './film-context.ts'
-import { openFilmWriter } from './join.ts'
+import { openHighlightWriter } from './join.ts'
 import { makePiece } from './make-piece.ts'
-import { type FilmPlan, layoutOf } from './plan.ts'
+import { type HighlightPlan, layoutOf } from './plan.ts'
+import type { Render } from './render-context.ts'
 import { type PieceTools, pieceFile } from './render-piece.ts'
 import { renderSound } from './soundtrack.ts'
 import type { Subject } from './subject.ts'
@@ -25,20 +25,20 @@ export interface Assembled {
  * master playlist is a first one so far.
  */
 export async function assemble(
-  film: Film,
+  render: Render,
   tools: PieceTools,
   subjects: readonly Subject[],
-  plan: FilmPlan,
+  plan: HighlightPlan,
 ): Promise<Assembled> {
-  const { folder, publisher, signal, spec } = film
-  const seconds = plan.total / FILM_FPS
+  const { folder, publisher, signal, spec } = render
+  const seconds = plan.total / HIGHLIGHT_FPS
   const layout = layoutOf(plan, spec.segmentSeconds)
-  await renderSound(film, subjects, plan)
+  await renderSound(render, subjects, plan)
   await publisher.publishNew([AUDIO_NAME])
-  await joinPieces(film, tools, subjects, plan, layout)
+  await joinPieces(render, tools, subjects, plan, layout)
   failpoint('highlight.joined')
 
-  film.progress.at('Verifying', 0)
+  render.progress.at('Verifying', 0)
   const videos: EncodedVideo[] = []
   for (const rendition of tools.renditions) {
     videos.push({ rendition, ...(await verifyVideo(folder, rendition, () => layout, signal)) })
@@ -49,36 +49,36 @@ export async function assemble(
 }
 
 async function joinPieces(
-  film: Film,
+  render: Render,
   tools: PieceTools,
   subjects: readonly Subject[],
-  plan: FilmPlan,
+  plan: HighlightPlan,
   layout: Layout,
 ): Promise<void> {
-  const { folder, publisher, spec } = film
+  const { folder, publisher, spec } = render
   const { renditions } = tools
   const writers = renditions.map((rendition) => ({
     rendition,
-    writer: openFilmWriter(folder, rendition.name, layout, spec.segmentSeconds),
+    writer: openHighlightWriter(folder, rendition.name, layout, spec.segmentSeconds),
   }))
-  const publishEarly = earlyMaster(film, tools)
+  const publishEarly = earlyMaster(render, tools)
   const names = renditions.map((r) => r.name)
   // Segments are uploaded while the next piece is encoded.
   let publishing = Promise.resolve()
-  film.progress.at('Encoding', 0, plan.total / FILM_FPS)
+  render.progress.at('Encoding', 0, plan.total / HIGHLIGHT_FPS)
   try {
     for (const piece of plan.pieces) {
-      const made = await makePiece(film, tools, subjects, piece)
+      const made = await makePiece(render, tools, subjects, piece)
       await publishing
       for (const { writer, rendition } of writers) await writer.append(pieceFile(made, rendition))
       await rm(made, { recursive: true, force: true })
       publishing = publisher.publishNew(names).then(publishEarly)
       // Until the next await above, a failure here has no reader; it is thrown there.
       publishing.catch(() => undefined)
-      film.progress.at('Encoding', (piece.start + piece.frames) / plan.total, plan.total / FILM_FPS)
+      render.progress.at('Encoding', (piece.start + piece.frames) / plan.total, plan.total / HIGHLIGHT_FPS)
     }
   } finally {
-    // A film that fails is withdrawn next: an upload in flight would end after that and stay.
+    // A highlight that fails is withdrawn next: an upload in flight would end after that and stay.
     await Promise.allSettled([publishing])
   }
   await publishing
@@ -86,7 +86,7 @@ async function joinPieces(
 }
 
 /** Publishes a first master playlist once each rendition and the sound have a segment in the store. */
-function earlyMaster({ folder, publisher, progress, spec }: Film, { renditions }: PieceTools): () => Promise<void> {
+function earlyMaster({ folder, publisher, progress, spec }: Render, { renditions }: PieceTools): () => Promise<void> {
   let isPublished = false
   return async () => {
     if (isPublished) return

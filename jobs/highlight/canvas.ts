@@ -1,4 +1,4 @@
-import { FILM_FPS } from '../../lib/contract/film-length.ts'
+import { HIGHLIGHT_FPS } from '../../lib/contract/highlight-length.ts'
 import { rational } from '../ffmpeg/rational.ts'
 import { ladderOf, type Rendition } from '../hls/ladder.ts'
 
@@ -12,10 +12,10 @@ export type Shape = 'landscape' | 'portrait' | 'square'
 /** Width to height. */
 const ASPECT = { landscape: 16 / 9, portrait: 9 / 16, square: 1 } as const
 
-/** Short side in pixels. A film of tiny pictures is enlarged to this, so that its text can be read. */
+/** Short side in pixels. A highlight of tiny pictures is enlarged to this, so that its text can be read. */
 const LEAST_SIDE = 180
 
-/** The shape of the film: as requested, or as most of the items are shown; landscape when there are as many of each. */
+/** The shape of the highlight: as requested, or as most of the items are shown; landscape when there are as many of each. */
 export function shapeOf(orientation: Shape | 'auto', items: readonly Size[]): Shape {
   if (orientation !== 'auto') return orientation
   const portraits = items.filter((i) => i.height > i.width).length
@@ -24,14 +24,14 @@ export function shapeOf(orientation: Shape | 'auto', items: readonly Size[]): Sh
 }
 
 /**
- * The renditions of the film, smallest first. Those in which every item would be enlarged are omitted; when that is all
+ * The renditions of the highlight, smallest first. Those in which every item would be enlarged are omitted; when that is all
  * of them, one of the largest useful size remains. Pure.
  */
-export function filmLadder(shape: Shape, items: readonly Size[], wanted: readonly string[]): Rendition[] {
+export function highlightLadder(shape: Shape, items: readonly Size[], wanted: readonly string[]): Rendition[] {
   const useful = Math.max(LEAST_SIDE, ...items.map((item) => usefulSide(shape, item)))
   const side = useful - (useful % 2)
   const [width, height] = [Math.max(1, ASPECT[shape]) * side, Math.max(1, 1 / ASPECT[shape]) * side]
-  return ladderOf({ width, height, frameRate: rational(FILM_FPS) }, wanted)
+  return ladderOf({ width, height, frameRate: rational(HIGHLIGHT_FPS) }, wanted)
 }
 
 /** The short side of the largest canvas into which the item fits without being enlarged. */

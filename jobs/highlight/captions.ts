@@ -1,5 +1,5 @@
 import { writeFile } from 'node:fs/promises'
-import { FILM_FPS } from '../../lib/contract/film-length.ts'
+import { HIGHLIGHT_FPS } from '../../lib/contract/highlight-length.ts'
 import type { Size } from './fit.ts'
 import type { Subject } from './subject.ts'
 import { drawCaption, drawTitle } from './text/draw.ts'
@@ -12,10 +12,10 @@ export interface Caption {
   until: number
 }
 
-const TITLE_FRAMES = 4 * FILM_FPS
-const CAPTION_FRAMES = 8 * FILM_FPS
+const TITLE_FRAMES = 4 * HIGHLIGHT_FPS
+const CAPTION_FRAMES = 8 * HIGHLIGHT_FPS
 
-/** The texts that are seen from frame `from` of an item on. The title is over the first item of the film. Pure. */
+/** The texts that are seen from frame `from` of an item on. The title is over the first item of the highlight. Pure. */
 export function captionsOf(subject: Subject, from: number, title: string | null): Caption[] {
   const captions: Caption[] = [
     { kind: 'caption', text: subject.item.caption, until: Math.min(CAPTION_FRAMES, subject.frames) },

@@ -3,7 +3,7 @@ export interface Size {
   height: number
 }
 
-/** What surrounds an item of another shape than the film. */
+/** What surrounds an item of another shape than the highlight. */
 export type Fill = 'blur' | 'black'
 
 /** An item whose shape differs less than this is stretched: bars of a few pixels look like a mistake. */

@@ -6,14 +6,14 @@ import { failureOf } from '../runtime/failure.ts'
 import { findManifest } from '../runtime/manifest.ts'
 import type { ProgressTracker } from '../runtime/progress.ts'
 import type { JobOutcome } from '../runtime/run-job.ts'
-import { makeFilm } from './film.ts'
-import type { FilmSpec, FilmTools } from './film-context.ts'
 import { itemOf } from './item-failed.ts'
+import { renderHighlight } from './render.ts'
+import type { JobTools, RenderSpec } from './render-context.ts'
 
-export type HighlightTools = Omit<FilmTools, 'progress' | 'accelerator'> & { progress: ProgressTracker }
+export type HighlightTools = Omit<JobTools, 'progress' | 'accelerator'> & { progress: ProgressTracker }
 
-/** Renders the film unless an earlier attempt has committed it. Throws only when aborted. */
-export async function highlight(spec: FilmSpec, tools: HighlightTools): Promise<JobOutcome> {
+/** Renders the highlight unless an earlier attempt has committed it. Throws only when aborted. */
+export async function highlight(spec: RenderSpec, tools: HighlightTools): Promise<JobOutcome> {
   const { store, signal, log } = tools
   const progress = tools.progress.input(0, spec.id)
   try {
@@ -35,10 +35,10 @@ export async function highlight(spec: FilmSpec, tools: HighlightTools): Promise<
 
   async function make(): Promise<HighlightManifest> {
     // Pieces are short and their filters run on the CPU: a GPU would only take over the encoder, and pieces that it made
-    // could not be joined with those of the CPU that earlier films left.
+    // could not be joined with those of the CPU that earlier highlights left.
     const { kind } = await chooseAccelerator('cpu', signal)
-    const accelerator = { kind, reason: 'films are encoded on the CPU' }
+    const accelerator = { kind, reason: 'highlights are encoded on the CPU' }
     tools.progress.accelerator(accelerator)
-    return makeFilm({ ...tools, progress, accelerator }, spec)
+    return renderHighlight({ ...tools, progress, accelerator }, spec)
   }
 }

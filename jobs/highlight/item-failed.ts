@@ -32,7 +32,7 @@ const isNamed = (error: unknown): error is ItemFailed | ItemInterrupted =>
 /** The id of the item that the error names. */
 export const itemOf = (error: unknown): string | undefined => (isNamed(error) ? error.item : undefined)
 
-/** Whether the film could do without the item. A source that was deleted ends the film in any case. */
+/** Whether the highlight could do without the item. A source that was deleted ends the highlight in any case. */
 export const isBrokenItem = (error: unknown): error is ItemFailed =>
   error instanceof ItemFailed && error.code === EXIT.inputBad
 

@@ -1,6 +1,6 @@
 import { type FileHandle, open, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { FILM_FPS } from '../../lib/contract/film-length.ts'
+import { HIGHLIGHT_FPS } from '../../lib/contract/highlight-length.ts'
 import { formatMediaPlaylist, type Segment } from '../hls/media-playlist.ts'
 import type { Layout } from '../hls/timeline.ts'
 import { type AccessUnit, readAccessUnits } from './access-units.ts'
@@ -30,8 +30,8 @@ export async function faultOf(path: string, frames: number): Promise<string | un
   return keyframes === due ? undefined : `${keyframes} keyframes where ${due} were due`
 }
 
-export interface FilmWriter {
-  /** Appends the next piece of the film. */
+export interface HighlightWriter {
+  /** Appends the next piece of the highlight. */
   append(path: string): Promise<void>
   /** Ends the last segment and the playlist. */
   end(): Promise<void>
@@ -43,7 +43,12 @@ const BATCH_BYTES = 512 * 1024
  * Joins pieces to one rendition by copying their pictures: `<name>_00000.ts` and so on, and `<name>.m3u8`, which lists
  * a segment only once it is complete.
  */
-export function openFilmWriter(folder: string, name: string, layout: Layout, segmentSeconds: number): FilmWriter {
+export function openHighlightWriter(
+  folder: string,
+  name: string,
+  layout: Layout,
+  segmentSeconds: number,
+): HighlightWriter {
   const muxer = openTsMuxer()
   const segments: Segment[] = []
   let order = 0
@@ -70,7 +75,7 @@ export function openFilmWriter(folder: string, name: string, layout: Layout, seg
     file = undefined
     const k = segments.length
     const end = layout.starts[k + 1] ?? layout.frames
-    segments.push({ uri: uriOf(k), seconds: (end - (layout.starts[k] ?? 0)) / FILM_FPS })
+    segments.push({ uri: uriOf(k), seconds: (end - (layout.starts[k] ?? 0)) / HIGHLIGHT_FPS })
   }
 
   /** By a rename, because the publisher may read it at any time. */

@@ -31,7 +31,7 @@ const MOTIONS: readonly Motion[] = [
 ]
 
 /**
- * Always the same move for the same photo, wherever it is in a film: a piece can then be used again in another order.
+ * Always the same move for the same photo, wherever it is in a highlight: a piece can then be used again in another order.
  * Pure.
  */
 export function motionOf(digest: string): Motion {

@@ -2,17 +2,18 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import * as z from 'zod'
 import { mayUse, pieceScope } from '../../lib/contract/piece-scope.ts'
 import type { Log } from '../../lib/runtime/log.ts'
+import { saveBody } from '../../lib/runtime/object-store/file.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { readText } from '../../lib/runtime/object-store/read-text.ts'
 import { excessOf, folderBelow, type PieceFolder } from './piece-limits.ts'
 
 /**
- * Pieces of earlier films of the same items, in the store: below the prefix of each item, so that they are deleted with
- * its source, and there in the scope of the film that made them (see `pieceScope`). Each piece is a folder named by the
+ * Pieces of earlier highlights of the same items, in the store: below the prefix of each item, so that they are deleted with
+ * its source, and there in the scope of the highlight that made them (see `pieceScope`). Each piece is a folder named by the
  * digest of all that it depends on; `piece.json` is written last and names its files by their content, so that two jobs
  * that store the same piece at once do not mix theirs.
  */
@@ -30,6 +31,11 @@ export interface PieceCache {
   ): Promise<void>
 }
 
+/** Twice what a minute in three renditions takes, the longest piece. A hostile job may have stored more. */
+const MAX_PIECE_BYTES = 160 * 1024 ** 2
+/** An index of eight files has one kibibyte. */
+const MAX_INDEX_BYTES = 4096
+
 const StoredPiece = z.object({
   files: z
     .array(
@@ -40,14 +46,15 @@ const StoredPiece = z.object({
       }),
     )
     .min(1)
-    .max(8),
+    .max(8)
+    .refine((files) => files.reduce((sum, { bytes }) => sum + bytes, 0) <= MAX_PIECE_BYTES, 'are too large together'),
 })
 type StoredFile = z.infer<typeof StoredPiece>['files'][number]
 
 const INDEX = 'piece.json'
 /** Damaged pieces are rare, and encoding one again is cheap beside reading many. */
 const MOST_TRIED = 3
-/** A source has 500 pieces of at most 18 objects each; a hostile job may leave a million, for which no film waits. */
+/** A source has 500 pieces of at most 18 objects each; a hostile job may leave a million, for which no highlight waits. */
 const MOST_LISTED = 10_000
 
 export function openPieceCache({
@@ -58,7 +65,7 @@ export function openPieceCache({
   limitBytes,
 }: {
   store: ObjectStore
-  /** Of the film. */
+  /** Of the highlight. */
   items: readonly { sourceKey: string }[]
   signal: AbortSignal
   log: Log
@@ -68,7 +75,7 @@ export function openPieceCache({
   const scope = pieceScope(items)
   const sourceKeys = items.map(({ sourceKey }) => sourceKey)
 
-  /** The film is made without the cache when the store fails here. */
+  /** The highlight is made without the cache when the store fails here. */
   async function tolerant<T>(what: string, fallback: T, work: () => Promise<T>): Promise<T> {
     try {
       return await work()
@@ -91,14 +98,20 @@ export function openPieceCache({
 
   async function fetchFile(at: string, file: StoredFile, folder: string): Promise<boolean> {
     const path = join(folder, file.name)
-    const { size } = await store.download(keyOf(at, file), path, signal)
-    return size === file.bytes && (await sha256Of(path)) === file.sha256
+    // The range bounds what is written to disk even where the object has grown since.
+    const { info, body } = await store.get(keyOf(at, file), { start: 0, end: file.bytes - 1 }, signal)
+    if (info.size !== file.bytes) {
+      body.destroy()
+      return false
+    }
+    await saveBody(body, path, signal)
+    return (await sha256Of(path)) === file.sha256
   }
 
   /** False when the piece is damaged. */
   async function fetchPiece(at: string, folder: string): Promise<boolean> {
-    const { body } = await store.get(`${at}${INDEX}`, undefined, signal)
-    const { files } = StoredPiece.parse(JSON.parse(await text(body)))
+    const index = await readText(store, `${at}${INDEX}`, { maxBytes: MAX_INDEX_BYTES, signal })
+    const { files } = StoredPiece.parse(JSON.parse(index))
     await mkdir(folder, { recursive: true })
     for (const file of files) {
       if (await fetchFile(at, file, folder)) continue
@@ -108,7 +121,7 @@ export function openPieceCache({
     return true
   }
 
-  /** By digest: the folders of the pieces of a source that this film may use, its own first, then the newest. */
+  /** By digest: the folders of the pieces of a source that this highlight may use, its own first, then the newest. */
   async function listUsable(prefix: string): Promise<Map<string, string[]>> {
     const found: { at: string; digest: string; isOwn: boolean; writtenAt: Date }[] = []
     const isUsable = memoized((folder: string) => mayUse(sourceKeys, folder))
@@ -148,7 +161,7 @@ export function openPieceCache({
     },
 
     keep: ({ cachePrefix, sourceKey }, digest, folder, names) =>
-      tolerant('a piece could not be stored for later films', undefined, async () => {
+      tolerant('a piece could not be stored for later highlights', undefined, async () => {
         const at = `${cachePrefix}${scope}${digest}/`
         const files: StoredFile[] = []
         for (const name of names) {
@@ -159,7 +172,7 @@ export function openPieceCache({
         }
         const index = JSON.stringify({ files })
         await store.put(`${at}${INDEX}`, index, { contentType: 'application/json', size: Buffer.byteLength(index) })
-        // The film may show the source once more.
+        // The highlight may show the source once more.
         const pieces = await usable(cachePrefix)
         pieces?.set(digest, [at])
         // The source may have been deleted meanwhile, and its pieces with it: these must not outlive it.

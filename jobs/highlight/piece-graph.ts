@@ -1,4 +1,4 @@
-import { FILM_FPS } from '../../lib/contract/film-length.ts'
+import { HIGHLIGHT_FPS } from '../../lib/contract/highlight-length.ts'
 import type { ProbedSource } from '../ffmpeg/probe.ts'
 import { toneMap } from '../hls/filter-graph.ts'
 import type { Rendition } from '../hls/ladder.ts'
@@ -10,7 +10,7 @@ export const FADE_FRAMES = 15
 /** Containers round durations: so many frames may be missing at the end, where the last picture is then held. */
 const HELD_FRAMES = 9
 /** A screen recording may end long after its last picture, and a slide show shows each for seconds. */
-const HELD_FRAMES_IF_VARIABLE = 2 * FILM_FPS
+const HELD_FRAMES_IF_VARIABLE = 2 * HIGHLIGHT_FPS
 const SPARSE_RATE = 10
 
 /** The part of an item that a piece shows, in frames of the item. */
@@ -48,7 +48,7 @@ export function pieceGraph({ parts, renditions, fill }: PieceGraph): string {
   const [{ frames = 0 } = {}] = parts
   const joined =
     parts.length === 2
-      ? `${labels.join('')}xfade=transition=fade:duration=${(frames / FILM_FPS).toFixed(6)}:offset=0,`
+      ? `${labels.join('')}xfade=transition=fade:duration=${(frames / HIGHLIGHT_FPS).toFixed(6)}:offset=0,`
       : labels[0]
   return [...each, `${joined}${ladder(renditions)}`].join(';')
 }
@@ -73,7 +73,7 @@ function partChain(part: Part, { input, texts }: { input: number; texts: number 
   const { picture } = part
   const composed =
     picture.kind === 'still' ? stillChain(part, input, picture.motion) : videoChain(part, input, picture, canvas, fill)
-  const clock = `setpts=N,settb=1/${FILM_FPS}`
+  const clock = `setpts=N,settb=1/${HIGHLIGHT_FPS}`
   const overlays = part.texts.map(({ until }, k) => {
     const [text, under] = [`[t${texts + k}]`, `[u${texts + k}]`]
     return `,${clock}${under};${textChain(part, texts + k, until)},${clock}${text};${under}${text}overlay=eof_action=pass`
@@ -86,7 +86,7 @@ function textChain({ from, frames }: Part, input: number, until: number): string
   const length = Math.min(TEXT_FADE_FRAMES, Math.floor(until / 2))
   return [
     `[${input}:v]scale=${toBt709('auto')},format=yuva420p`,
-    `loop=loop=${until - 1}:size=1:start=0,setpts=N,settb=1/${FILM_FPS}`,
+    `loop=loop=${until - 1}:size=1:start=0,setpts=N,settb=1/${HIGHLIGHT_FPS}`,
     ...(length > 0 ? [`fade=t=in:s=0:n=${length}:alpha=1`, `fade=t=out:s=${until - length}:n=${length}:alpha=1`] : []),
     `trim=start_frame=${from}:end_frame=${from + frames}`,
   ].join(',')
@@ -133,7 +133,7 @@ function videoChain({ from, frames }: Part, k: number, picture: VideoPicture, ca
   const first = from - skipped
   const timed = [
     ...(source.video.interlaced ? ['bwdif=mode=send_frame:deint=interlaced'] : []),
-    `fps=${FILM_FPS}:start_time=0`,
+    `fps=${HIGHLIGHT_FPS}:start_time=0`,
     `tpad=stop_mode=clone:stop=${heldFrames(source, first + frames)}`,
     `trim=start_frame=${first}:end_frame=${first + frames}`,
     'setpts=PTS-STARTPTS',
@@ -169,7 +169,7 @@ function surrounded(shown: string, k: number, box: Size & { x: number; y: number
   const back = [
     `[b${k}]scale=${cover.width}:${cover.height}:flags=area`,
     `crop=${small.width}:${small.height}`,
-    // A box as large as the picture is refused, which matters only for the tiniest films.
+    // A box as large as the picture is refused, which matters only for the tiniest highlights.
     `boxblur=${Math.min(3, Math.floor(Math.min(small.width, small.height) / 8))}:2`,
     `lutyuv=y='16+(val-16)*0.7'`,
     `scale=${width}:${height}:flags=bicubic,setsar=1[back${k}]`,

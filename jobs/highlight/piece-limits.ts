@@ -20,7 +20,7 @@ const MAX_PIECES = 500
 const MAX_AGE_MS = 30 * 24 * 60 * 60 * 1000
 /** A piece has at most nine, and twice as many while two versions of it are there. */
 const MAX_OBJECTS = 18
-/** Each costs requests, and the film waits for them; the next piece that is stored goes on. */
+/** Each costs requests, and the highlight waits for them; the next piece that is stored goes on. */
 const MAX_REMOVED = 100
 
 /**

@@ -9,7 +9,7 @@ const own = {
     JOB_SPEC: json(HighlightRenderSpec),
     /** Sources that lie on disk at once, in MiB, besides those in use. */
     SOURCES_MIB: int(0, 1_000_000).default(4096),
-    /** Pieces kept for later films, in MiB for each source. */
+    /** Pieces kept for later highlights, in MiB for each source. */
     PIECES_MIB: int(0, 1_000_000).default(256),
   },
   inputs: () => 1,

@@ -1,6 +1,6 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { FILM_FPS } from '../../lib/contract/film-length.ts'
+import { HIGHLIGHT_FPS } from '../../lib/contract/highlight-length.ts'
 import { EXIT } from '../../lib/contract/job-result.ts'
 import { type Complaints, FfmpegFailed, runFfmpeg } from '../ffmpeg/ffmpeg.ts'
 import { guardedInput } from '../ffmpeg/input.ts'
@@ -37,7 +37,7 @@ export interface PieceTools {
   signal: AbortSignal
 }
 
-/** What the options of a film make of its items. */
+/** What the options of a highlight make of its items. */
 export interface Look {
   transition: 'cut' | 'crossfade' | 'fade'
   fill: Fill
@@ -62,7 +62,7 @@ const MOST_BUFFER = 0.9
  * twice the bitrate of their rendition when they are joined. Pure.
  */
 export function bufferAtStart(frames: number, { maxrate, bufsize }: Pick<Rendition, 'maxrate' | 'bufsize'>): number {
-  const share = (EXCESS * maxrate * frames) / FILM_FPS / bufsize
+  const share = (EXCESS * maxrate * frames) / HIGHLIGHT_FPS / bufsize
   return Math.min(MOST_BUFFER, Math.max(LEAST_BUFFER, share))
 }
 
@@ -152,7 +152,7 @@ async function encode(tools: PieceTools, shown: readonly Shown[], frames: number
     const report = await runFfmpeg({
       args: [...inputs, ...texts, ...outputArguments(tools, parts, folder)],
       signal: tools.signal,
-      limitMs: limitFor(((parts[0]?.from ?? 0) + frames) / FILM_FPS),
+      limitMs: limitFor(((parts[0]?.from ?? 0) + frames) / HIGHLIGHT_FPS),
     }).catch((error: unknown) => {
       throw error instanceof FfmpegFailed ? explainDecoding(error) : error
     })
@@ -211,7 +211,7 @@ async function stillInput({ renditions, look }: PieceTools, still: Parameters<ty
   const canvas = canvasOf(renditions)
   await drawStill(still, canvas, look.fill, path)
   const size = ['-video_size', `${canvas.width}x${canvas.height}`]
-  return ownInput('rawvideo', ['-pixel_format', 'rgb24', ...size, '-framerate', String(FILM_FPS)], path)
+  return ownInput('rawvideo', ['-pixel_format', 'rgb24', ...size, '-framerate', String(HIGHLIGHT_FPS)], path)
 }
 
 /** What is read beyond the end of the part, because time stamps vary. */
@@ -220,8 +220,8 @@ const SLACK_SECONDS = 2
 function videoInput({ from, frames, picture }: Part, path: string, cores: number): string[] {
   const [skipped, threads] =
     picture.kind === 'video' ? [picture.skipped, decoderThreads(cores, picture.source)] : [0, 1]
-  const seconds = (from - skipped + frames) / FILM_FPS + SLACK_SECONDS
-  const seek = skipped > 0 ? ['-ss', (skipped / FILM_FPS).toFixed(6)] : []
+  const seconds = (from - skipped + frames) / HIGHLIGHT_FPS + SLACK_SECONDS
+  const seek = skipped > 0 ? ['-ss', (skipped / HIGHLIGHT_FPS).toFixed(6)] : []
   return guardedInput('upload', path, ['-threads', String(threads), ...seek, '-t', seconds.toFixed(3)])
 }
 
@@ -235,9 +235,9 @@ function partOf({ subject, from }: Shown, frames: number, look: Look, texts: Par
   }
   const { source } = subject.picture
   // Whole seconds are whole ticks of every time base. Rounded to a tick, frames of 24 or 29.97 a second would fall on
-  // other frames of the film than in the piece before, and one would be seen twice or not at all.
-  const skippedSeconds = maySeek(source) ? Math.max(0, Math.floor(from / FILM_FPS) - PREROLL_SECONDS) : 0
-  const skipped = skippedSeconds * FILM_FPS
+  // other frames of the highlight than in the piece before, and one would be seen twice or not at all.
+  const skippedSeconds = maySeek(source) ? Math.max(0, Math.floor(from / HIGHLIGHT_FPS) - PREROLL_SECONDS) : 0
+  const skipped = skippedSeconds * HIGHLIGHT_FPS
   return { ...part, picture: { kind: 'video', source, skipped } }
 }
 
@@ -272,7 +272,7 @@ function judgeDamage({ damage }: PieceTools, { item, frames: of }: Subject, part
   const { from, frames, picture } = part
   if (picture.kind === 'still') return
   const total = damage.note(item.id, { from, frames, decodedFrom: picture.skipped }, damaged)
-  const decoded = (of / FILM_FPS) * toNumber(picture.source.frameRate)
+  const decoded = (of / HIGHLIGHT_FPS) * toNumber(picture.source.frameRate)
   if (total <= Math.max(TOLERABLE_FRAMES, TOLERABLE_SHARE * decoded)) return
   throw badInput('CorruptInput', `${total} frames are damaged`)
 }

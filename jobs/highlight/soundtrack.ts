@@ -1,25 +1,25 @@
 import { join } from 'node:path'
-import { FILM_FPS } from '../../lib/contract/film-length.ts'
+import { HIGHLIGHT_FPS } from '../../lib/contract/highlight-length.ts'
 import { runFfmpeg } from '../ffmpeg/ffmpeg.ts'
 import { AUDIO_OPTIONS, AUDIO_STREAM, hlsOptions } from '../hls/args.ts'
 import { limitFor } from '../hls/run-encode-pass.ts'
 import { download } from '../runtime/download.ts'
 import { PermanentError } from '../runtime/failure.ts'
-import type { Film } from './film-context.ts'
 import { FADE_FRAMES } from './piece-graph.ts'
-import type { FilmPlan } from './plan.ts'
-import { mixFilm } from './sound/mix.ts'
+import type { HighlightPlan } from './plan.ts'
+import type { Render } from './render-context.ts'
+import { mixHighlight } from './sound/mix.ts'
 import type { MusicSource } from './sound/music.ts'
 import type { Subject } from './subject.ts'
 
 const MAX_MUSIC_BYTES = 512 * 1024 ** 2
 
-/** Makes the sound of the film and cuts it into segments beside those of the pictures. */
-export async function renderSound(film: Film, subjects: readonly Subject[], plan: FilmPlan): Promise<void> {
-  const { scratch, spec } = film
-  const out = join(scratch, 'film.wav')
-  const music = await fetchMusic(film)
-  await mixFilm(
+/** Makes the sound of the highlight and cuts it into segments beside those of the pictures. */
+export async function renderSound(render: Render, subjects: readonly Subject[], plan: HighlightPlan): Promise<void> {
+  const { scratch, spec } = render
+  const out = join(scratch, 'highlight.wav')
+  const music = await fetchMusic(render)
+  await mixHighlight(
     {
       items: subjects.map(({ sound }) => sound),
       transition: spec.transition,
@@ -29,12 +29,12 @@ export async function renderSound(film: Film, subjects: readonly Subject[], plan
       ...(music && { music }),
       out,
     },
-    film,
+    render,
   )
-  await encodeSound(film, out, plan.total / FILM_FPS)
+  await encodeSound(render, out, plan.total / HIGHLIGHT_FPS)
 }
 
-async function fetchMusic({ store, scratch, spec, signal }: Film): Promise<MusicSource | undefined> {
+async function fetchMusic({ store, scratch, spec, signal }: Render): Promise<MusicSource | undefined> {
   const { music } = spec
   if (!music) return undefined
   const path = join(scratch, 'music')
@@ -49,7 +49,7 @@ async function fetchMusic({ store, scratch, spec, signal }: Film): Promise<Music
   return { path, name: music.id }
 }
 
-async function encodeSound({ folder, spec, signal }: Film, path: string, seconds: number): Promise<void> {
+async function encodeSound({ folder, spec, signal }: Render, path: string, seconds: number): Promise<void> {
   await runFfmpeg({
     args: [
       ...['-protocol_whitelist', 'file', '-f', 'wav', '-i', `file:${path}`, '-map', '0:a', '-map_metadata', '-1'],

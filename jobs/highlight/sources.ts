@@ -15,7 +15,7 @@ export interface SourceFile {
 export interface Sources {
   /**
    * The file of a source, downloaded unless it is still on disk. It stays until all that use it have ended. Throws a
-   * TransientError (SourceChanged) when it is no longer what was downloaded first: the film would show both.
+   * TransientError (SourceChanged) when it is no longer what was downloaded first: the highlight would show both.
    */
   use<T>(key: string, maxBytes: number, work: (file: SourceFile) => Promise<T>): Promise<T>
 }

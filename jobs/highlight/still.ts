@@ -24,7 +24,7 @@ export async function decodeStill(
   const orientation = effectiveOrientation(header, orientationOf(parseExif(header.exif)))
   const picture = await decode({ folder, header, orientation, needsJpeg: false, signal, log })
   await rename(join(folder, picture), path)
-  // What the film can use depends on the original's size, not on that of the reduced copy.
+  // What the highlight can use depends on the original's size, not on that of the reduced copy.
   const [width, height] = orientation > 4 ? [header.height, header.width] : [header.width, header.height]
   return { path, width, height }
 }

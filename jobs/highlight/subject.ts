@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { HighlightItem } from '../../crds/highlight-render.ts'
-import { framesOf } from '../../lib/contract/film-length.ts'
+import { framesOf } from '../../lib/contract/highlight-length.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { type ProbedSource, probe } from '../ffmpeg/probe.ts'
 import { LIMITS } from '../ffmpeg/source.ts'
@@ -16,7 +16,7 @@ export interface Subject {
   item: HighlightItem
   /** Changes whenever the source does. */
   etag: string
-  /** In the film, overlaps included. */
+  /** In the highlight, overlaps included. */
   frames: number
   width: number
   height: number

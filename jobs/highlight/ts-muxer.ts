@@ -5,7 +5,7 @@
 export interface TsMuxer {
   /** What a segment begins with: the two tables that name the stream. */
   tables(): Buffer
-  /** The packets of one picture. `frame` is its place in the film, `order` its place in decoding order. */
+  /** The packets of one picture. `frame` is its place in the highlight, `order` its place in decoding order. */
   picture(unit: { frame: number; order: number; isKeyframe: boolean; data: Buffer }): Buffer
 }
 

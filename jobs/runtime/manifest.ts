@@ -1,6 +1,8 @@
 import type * as z from 'zod'
+import { MAX_MANIFEST_BYTES } from '../../lib/contract/manifest.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { ObjectTooLarge, readText } from '../../lib/runtime/object-store/read-text.ts'
 
 /** The manifest that an earlier attempt wrote below a prefix, if any. An unreadable manifest counts as none. */
 export async function findManifest<S extends z.ZodType>(
@@ -11,13 +13,11 @@ export async function findManifest<S extends z.ZodType>(
 ): Promise<z.output<S> | undefined> {
   const key = manifestKey(prefix)
   if (!(await store.head(key))) return undefined
-  const { body } = await store.get(key, undefined, signal)
-  let text = ''
-  for await (const chunk of body) text += String(chunk)
   try {
-    return schema.safeParse(JSON.parse(text)).data
-  } catch {
-    return undefined
+    return schema.safeParse(JSON.parse(await readText(store, key, { maxBytes: MAX_MANIFEST_BYTES, signal }))).data
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof ObjectTooLarge) return undefined
+    throw error
   }
 }
 

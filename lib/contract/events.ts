@@ -49,7 +49,7 @@ export const EVENTS = {
       org_id: z.string(),
     }),
   },
-  /** The film of this generation is to be rendered. */
+  /** The highlight of this generation is to be rendered. */
   HighlightRequested: {
     area: 'highlight',
     payload: z.object({ highlight_id: z.string(), org_id: z.string(), generation: z.int().positive() }),

@@ -15,6 +15,9 @@ export const ManifestRendition = z.object({
 })
 export type ManifestRendition = z.infer<typeof ManifestRendition>
 
+/** No manifest has more bytes; readers refuse larger ones. */
+export const MAX_MANIFEST_BYTES = 256 * 1024
+
 /** Names of the image derivatives below an output prefix. */
 export const IMAGE_FILES = { jpeg: 'image.jpg', webp: 'image.webp', thumb: 'thumb.webp' } as const
 

@@ -16,12 +16,12 @@ export const masterKey = (prefix: string) => `${prefix}master.m3u8`
 export const stagingPrefix = (org: Uuid, upload: Uuid) => `org/${org}/staging/${upload}/`
 export const stagedChunkKey = (org: Uuid, upload: Uuid, index: number) => `${stagingPrefix(org, upload)}${index}`
 
-/** The film of a highlight. */
+/** All files of a highlight. */
 export const highlightPrefix = (org: Uuid, highlight: Uuid) => `org/${org}/highlights/${highlight}/`
-/** Each generation of a film has its own prefix, as for media. */
-export const filmPrefix = (org: Uuid, highlight: Uuid, generation: number) =>
+/** Each generation of a highlight has its own prefix, as for media. */
+export const renderPrefix = (org: Uuid, highlight: Uuid, generation: number) =>
   `${highlightPrefix(org, highlight)}v${generation}/`
-/** Normalized pieces of a media item, kept for later films. Below the prefix of the media item, so that they are purged with it. */
+/** Normalized pieces of a media item, kept for later highlights. Below the prefix of the media item, so that they are purged with it. */
 export const piecesPrefix = (org: Uuid, media: Uuid) => `${mediaPrefix(org, media)}pieces/`
 /** The audio file of a music track. */
 export const trackKey = (track: Uuid) => `tracks/${track}/audio`

@@ -7,8 +7,8 @@ const LONGEST_NAME = 22
 const SCOPE = /^(\d{2})\.([\w-]+)\/$/
 
 /**
- * The folder, below the `cachePrefix` of an item, of the pieces that a film of exactly these sources stores: how many
- * they are and their names, sorted, so that the folder itself says which sources the film had. Pure.
+ * The folder, below the `cachePrefix` of an item, of the pieces that a highlight of exactly these sources stores: how many
+ * they are and their names, sorted, so that the folder itself says which sources the highlight had. Pure.
  */
 export function pieceScope(items: readonly { sourceKey: string }[]): string {
   const keys = [...new Set(items.map(({ sourceKey }) => sourceKey))]
@@ -17,8 +17,8 @@ export function pieceScope(items: readonly { sourceKey: string }[]): string {
 }
 
 /**
- * Whether a film of these sources may use pieces of a scope: it may when it shows all sources of that. A decoder that
- * one of the sources has taken over can store any picture as a piece of the others; a film that contains that source
+ * Whether a highlight of these sources may use pieces of a scope: it may when it shows all sources of that. A decoder that
+ * one of the sources has taken over can store any picture as a piece of the others; a highlight that contains that source
  * decodes it in any case. Pure.
  */
 export function mayUse(sourceKeys: readonly string[], scope: string): boolean {
@@ -32,7 +32,7 @@ export function mayUse(sourceKeys: readonly string[], scope: string): boolean {
 }
 
 /**
- * Fewer sources have longer names. Of thirty they have 36 bits: then a film that uses the pieces has exactly those thirty
+ * Fewer sources have longer names. Of thirty they have 36 bits: then a highlight that uses the pieces has exactly those thirty
  * sources, and a hostile one in place of any of them takes some 10⁹ uploads, as the service makes the keys.
  */
 const nameLength = (count: number) => Math.min(LONGEST_NAME, Math.floor(LONGEST_NAMES / count))

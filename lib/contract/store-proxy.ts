@@ -3,7 +3,7 @@ import * as z from 'zod'
 /**
  * What a Job's store proxy permits. `read`: whole keys. `write`: prefixes that end in a slash; all below them may be
  * read, listed, written and deleted. `remove`: such prefixes; all below them may be listed and deleted, and the pieces of
- * films be read whose sources are all among `read` (see `mayUse`).
+ * highlights be read whose sources are all among `read` (see `mayUse`).
  */
 export const StoreGrant = z.object({
   read: z.array(z.string().min(1)).max(64),

@@ -97,8 +97,8 @@ export async function sampleHighlight(host: Client, sources: Sources): Promise<s
   return Created.parse(made).highlight_id
 }
 
-/** Polls until the film is finished and calls `show` with every answer. Throws why it could not be made. */
-export async function untilFilmed(
+/** Polls until the highlight is finished and calls `show` with every answer. Throws why it could not be made. */
+export async function untilRendered(
   client: Client,
   { organization, id }: { organization: string; id: string },
   show: (highlight: Highlight) => void,

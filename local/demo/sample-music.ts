@@ -134,7 +134,7 @@ function bells(bar: readonly number[], index: number): Note[] {
 
 /**
  * Makes two pieces of music of about 40 s below `folder`, unless they exist. They are computed here, note by note, so
- * that they belong to the project and may be used in any film.
+ * that they belong to the project and may be used in any highlight.
  */
 export async function sampleTracks(folder: string): Promise<SampleTrack[]> {
   await mkdir(folder, { recursive: true })

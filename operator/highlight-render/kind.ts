@@ -14,7 +14,7 @@ const SCHEDULING: readonly string[] = [
   'ttlSecondsAfterFinished',
 ] satisfies (keyof RunSpec)[]
 
-/** Renders photos and clips into one film. */
+/** Renders photos and clips into one highlight. */
 export const highlightRender: ProgramKind<HighlightRenderSpec> = {
   resource: resourceOf(highlightRenderKind),
   shortName: 'hr',
@@ -34,12 +34,12 @@ export const highlightRender: ProgramKind<HighlightRenderSpec> = {
   jobSpec: (spec) => Object.fromEntries(Object.entries(spec).filter(([field]) => !SCHEDULING.includes(field))),
   grant,
   outputs: ({ id, outputPrefix }) => [{ id, outputPrefix }],
-  successMessage: () => 'The film is rendered',
+  successMessage: () => 'The highlight is rendered',
 }
 
 /**
- * Reads the items and the music; writes the film and the pieces that later films of the same items use again. It may
- * remove pieces of other films, to keep their number small, and read those of films whose items are all in this one.
+ * Reads the items and the music; writes the highlight and the pieces that later highlights of the same items use again. It may
+ * remove pieces of other highlights, to keep their number small, and read those of highlights whose items are all in this one.
  */
 function grant({ items, music, outputPrefix }: HighlightRenderSpec): StoreGrantInput {
   const scope = pieceScope(items)

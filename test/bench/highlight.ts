@@ -3,19 +3,19 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { filmLadder } from '../../jobs/highlight/canvas.ts'
+import { highlightLadder } from '../../jobs/highlight/canvas.ts'
 import { KEYFRAME_FRAMES } from '../../jobs/highlight/plan.ts'
 import { x264Options } from '../../jobs/hls/args.ts'
-import { filmFrames } from '../../lib/contract/film-length.ts'
+import { highlightFrames } from '../../lib/contract/highlight-length.ts'
 import { piecesPrefix } from '../../lib/contract/object-keys.ts'
 import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
 import { ffmpeg } from '../support/clips.ts'
-import { flashClip, flashesAndClicks } from '../support/film-sync.ts'
+import { flashClip, flashesAndClicks } from '../support/highlight-sync.ts'
 import { type Cost, timed } from './timed.ts'
 
 /**
- * What a film of 1080p clips costs in three renditions: the whole program, with download, sound, verification and upload,
- * beside one ffmpeg with one big filter graph and the same encoder settings; the same film in another order; and the
+ * What a highlight of 1080p clips costs in three renditions: the whole program, with download, sound, verification and upload,
+ * beside one ffmpeg with one big filter graph and the same encoder settings; the same highlight in another order; and the
  * memory of thirty items beside that of three. `BENCH_ITEMS` (30), `BENCH_CUT_SECONDS` (4) and `BENCH_FADED_ITEMS` (30)
  * make it smaller. Prints each line as soon as it is measured.
  */
@@ -31,7 +31,7 @@ const MIB = 1024 ** 2
 const run = promisify(execFile)
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-bench-'))
 const store = openFolderStore({ folder: join(folder, 'store') })
-const ladder = filmLadder('landscape', [{ width: 1920, height: 1080 }], ['360p', '720p', '1080p'])
+const ladder = highlightLadder('landscape', [{ width: 1920, height: 1080 }], ['360p', '720p', '1080p'])
 const clips = join(folder, 'clips')
 
 try {
@@ -46,14 +46,14 @@ async function measure(): Promise<void> {
   for (let k = 0; k < DIFFERENT; k++) await makeClip(k)
   const clipsOf = (count: number) => Array.from({ length: count }, (_, k) => ({ id: k, path: clipPath(k % DIFFERENT) }))
   console.log(`${availableParallelism()} cores, x264 veryfast, 1080p clips into 360p, 720p and 1080p\n`)
-  console.log('| film | CPU s | wall s | peak MiB | ratio of CPU | target |\n|---|---|---|---|---|---|')
+  console.log('| highlight | CPU s | wall s | peak MiB | ratio of CPU | target |\n|---|---|---|---|---|---|')
 
-  const few = await film('three', clipsOf(3), CUT_SECONDS, 'cut')
+  const few = await highlight('three', clipsOf(3), CUT_SECONDS, 'cut')
   row(`3 items of ${CUT_SECONDS} s, cuts`, few)
   const cut = clipsOf(ITEMS)
-  const pieces = await film('cut', cut, CUT_SECONDS, 'cut', 3)
+  const pieces = await highlight('cut', cut, CUT_SECONDS, 'cut', 3)
   row(`${ITEMS} items of ${CUT_SECONDS} s, cuts`, pieces)
-  row('the same in another order', await film('cut-again', cut.toReversed(), CUT_SECONDS, 'cut', 3), pieces, 0.15)
+  row('the same in another order', await highlight('cut-again', cut.toReversed(), CUT_SECONDS, 'cut', 3), pieces, 0.15)
   const graph = await bigGraph(cut, CUT_SECONDS, 'cut')
   row('one big filter graph', graph)
   row('pieces against the graph', pieces, graph, 1.15)
@@ -64,9 +64,9 @@ async function measure(): Promise<void> {
 
   const faded = clipsOf(FADED_ITEMS)
   const name = `${FADED_ITEMS} items of ${FADED_SECONDS} s, crossfades`
-  const crossfaded = await film('faded', faded, FADED_SECONDS, 'crossfade', 3)
+  const crossfaded = await highlight('faded', faded, FADED_SECONDS, 'crossfade', 3)
   row(name, crossfaded)
-  const again = await film('faded-again', faded.toReversed(), FADED_SECONDS, 'crossfade', 3)
+  const again = await highlight('faded-again', faded.toReversed(), FADED_SECONDS, 'crossfade', 3)
   row('the same in another order', again, crossfaded, 0.35)
   const fadedGraph = await bigGraph(faded, FADED_SECONDS, 'crossfade')
   row('one big filter graph', fadedGraph)
@@ -115,7 +115,7 @@ async function makeClip(k: number): Promise<void> {
   ])
 }
 
-async function film(
+async function highlight(
   id: string,
   sources: readonly Clip[],
   seconds: number,
@@ -124,13 +124,13 @@ async function film(
 ): Promise<Measured> {
   const items = []
   for (const { id, path } of sources) {
-    // Films of another part of the benchmark have sources of their own, so that they find no pieces.
+    // Highlights of another part of the benchmark have sources of their own, so that they find no pieces.
     const name = `${transition}-${part}-${id}`
     const sourceKey = `org/o/media/${name}/original`
     if (!(await store.head(sourceKey))) await store.upload(path, sourceKey, { contentType: 'video/mp4' })
     items.push({ id: name, type: 'video', sourceKey, cachePrefix: piecesPrefix('o', name), seconds })
   }
-  const spec = { id, items, outputPrefix: `films/${id}/`, transition, accelerator: 'cpu' }
+  const spec = { id, items, outputPrefix: `highlights/${id}/`, transition, accelerator: 'cpu' }
   return timed([process.execPath, PROGRAM], {
     STORE_KIND: 'folder',
     STORE_FOLDER: join(folder, 'store'),
@@ -145,7 +145,7 @@ async function bigGraph(sources: readonly Clip[], seconds: number, transition: '
   const out = await mkdtemp(join(folder, 'graph-'))
   const frames = seconds * 30
   const paths = sources.map(({ path }) => path)
-  const { starts } = filmFrames(
+  const { starts } = highlightFrames(
     paths.map(() => ({ frames })),
     transition,
   )
@@ -191,13 +191,13 @@ function encoderOf(r: (typeof ladder)[number], cores: number): string[] {
   ]
 }
 
-/** The greatest distance of a click from its flash in a film of thirty small clips with awkward rates. */
+/** The greatest distance of a click from its flash in a highlight of thirty small clips with awkward rates. */
 async function sync(transition: 'cut' | 'crossfade'): Promise<void> {
   const path = await flashClip()
   const sources = Array.from({ length: 30 }, (_, id) => ({ id, path }))
-  await film(`sync-${transition}`, sources, FADED_SECONDS, transition, 7)
+  await highlight(`sync-${transition}`, sources, FADED_SECONDS, transition, 7)
   const target = await mkdtemp(join(folder, 'sync-'))
-  const prefix = `films/sync-${transition}/`
+  const prefix = `highlights/sync-${transition}/`
   for await (const { key } of store.list(prefix)) await store.download(key, join(target, key.slice(prefix.length)))
   const { flashes, clicks } = await flashesAndClicks(target)
   const apart = flashes.map((flash, k) => Math.abs(flash - (clicks[k] ?? Number.NaN)))

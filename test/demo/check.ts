@@ -7,7 +7,7 @@ import { demoFolder } from '../support/demo-run.ts'
  */
 const { makeDemo, isClean } = await demoFolder(t)
 
-t.test('the photos, the Live Photo, the film and the stream are checked, and nothing is left', async (t: Test) => {
+t.test('the photos, the Live Photo, the highlight and the stream are checked, and nothing is left', async (t: Test) => {
   const { ended, output } = makeDemo(t)
   t.equal(await ended, 0, output())
   for (const line of [
@@ -19,7 +19,7 @@ t.test('the photos, the Live Photo, the film and the stream are checked, and not
     /Upload .* in chunks, last ones first: med_/,
     /Conversion .* completed in .* s, playable after .* s/,
     /Highlight .* of the event, with music: hlt_/,
-    /Film .* 3 items, 20\.0 s: completed in/,
+    /Highlight .* 3 items, 20\.0 s: completed in/,
     /Checked +highlight: [34] playlists of 20\.0 s, every segment decoded/,
     /Checked +360p\.m3u8: 4 segments, .* 20\.\d+ s decoded/,
     /Checked +audio\.m3u8: 4 segments, .* 20\.\d+ s decoded/,

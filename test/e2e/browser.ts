@@ -279,6 +279,34 @@ t.test('it is as good on a phone and in the dark', async (t: Test) => {
   t.equal(overflow, 0, 'nothing sticks out at the side')
 })
 
+t.test('a link in a new tab finds the session, and tabs do not refresh against each other', async (t: Test) => {
+  const second = await page.context().newPage()
+  await second.goto(`${under.platform.page.url}/#trash`)
+  await second.getByRole('heading', { level: 1, name: 'Trash' }).waitFor()
+  // Both find their access token refused at the same time. A refresh token works once.
+  const spoiled = `localStorage.setItem('keepsake.session',
+    JSON.stringify({ ...JSON.parse(localStorage.getItem('keepsake.session')), access: 'expired' }))`
+  let refreshes = 0
+  page.context().on('request', (request) => void (request.url().endsWith('/auth/refresh') && refreshes++))
+  await page.evaluate(spoiled)
+  const look = `document.dispatchEvent(new Event('visibilitychange'))`
+  await Promise.all([page.evaluate(look), second.evaluate(look)])
+  const renewed = `JSON.parse(localStorage.getItem('keepsake.session'))?.access !== 'expired'`
+  await until(renewed)
+  await Promise.all([page.reload(), second.reload()])
+  await page.locator('.tile').first().waitFor()
+  await second.getByRole('heading', { level: 1, name: 'Trash' }).waitFor()
+  t.equal(refreshes, 1)
+  await under.reported(401)
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await second.getByRole('button', { name: 'Sign in' }).waitFor()
+  await second.close()
+  await page.getByRole('button', { name: 'Sign in' }).waitFor()
+  await page.goto(under.platform.page.link({ account: 'member' }))
+  await page.reload()
+  await page.locator('.tile').first().waitFor()
+})
+
 t.test('signing out ends the session, also for whoever comes back', async (t: Test) => {
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.getByRole('button', { name: 'Sign in' }).waitFor()

@@ -284,7 +284,7 @@ t.test('a member answers without the link', async (t: Test) => {
 })
 
 t.test('the demo offers its accounts on the landing page', async (t: Test) => {
-  await bob.evaluate('sessionStorage.clear()')
+  await bob.evaluate('localStorage.clear(), sessionStorage.clear()')
   const key = new URLSearchParams(new URL(under.platform.page.link()).hash.slice(1)).get('key')
   await bob.goto(`${inviteUrl}&key=${key}`)
   await button(bob, /Jonas Weber/).click()
@@ -372,7 +372,7 @@ t.test('an invitation to an archived event cannot be answered', async () => {
 })
 
 t.test('a person in two groups has room for both on a phone', async (t: Test) => {
-  await bob.evaluate('sessionStorage.clear()')
+  await bob.evaluate('localStorage.clear(), sessionStorage.clear()')
   await bob.goto(under.platform.page.link({ account: 'member of lake' }))
   await bob.getByRole('heading', { level: 1 }).filter({ visible: true }).waitFor()
   await bob.getByRole('link', { name: 'Events' }).click()

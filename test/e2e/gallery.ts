@@ -156,6 +156,25 @@ t.test('the viewer goes through the photos by keys, and says what the file says'
   await until(`!document.querySelector('#viewer').open`)
 })
 
+t.test('several deleted photos are restored together', async (t: Test) => {
+  for (const name of [HTML_NAME, 'zoo.png']) {
+    await tile(name).hover()
+    await page.getByRole('button', { name: `Delete ${name}` }).click()
+    await tile(name).waitFor({ state: 'detached' })
+  }
+  await page.getByRole('link', { name: 'Trash' }).click()
+  await page.getByRole('checkbox', { name: 'Select zoo.png' }).check()
+  await page.getByRole('button', { name: 'Restore 1 item' }).waitFor()
+  await page.getByRole('button', { name: 'Select all' }).click()
+  await under.shoot('g5-trash-select')
+  t.strictSame(await under.violations(), [])
+  await page.getByRole('button', { name: 'Restore 2 items' }).click()
+  await page.getByText('The trash is empty').waitFor()
+  await page.getByRole('link', { name: 'Photos', exact: true }).click()
+  await until(`document.querySelectorAll('.tile').length === 3`)
+  t.equal((await months()).length, 2)
+})
+
 t.test('what is deleted can be taken back at once', async (t: Test) => {
   await tile('zoo.png').hover()
   await page.getByRole('button', { name: 'Delete zoo.png' }).click()

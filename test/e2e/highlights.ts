@@ -18,7 +18,7 @@ import { button, lookAgain, openForTwoPeople, overflow } from '../support/two-pe
 const TITLE = 'Summer <img src=x onerror=boom()>'
 const ATTRIBUTION = 'Waves, by <b>Ann</b>'
 /** Ann is Tomás, an administrator, who hosts; Bob is Mira, a member. */
-const { under, ann, bob, folder, whileFilmsWait } = await openForTwoPeople(t, { rateFactor: 20 })
+const { under, ann, bob, folder, whileRendersWait } = await openForTwoPeople(t, { rateFactor: 20 })
 const { demo, page } = under.platform
 const org = demo.organizations[0]?.org_id ?? ''
 let api: Client
@@ -233,7 +233,7 @@ t.test('a source that was deleted is named, and the film can be made again witho
   await under.shoot('h9-refused')
   await under.reported(422)
   await api.call('POST', `/api/media/${org}/${two}/restore`)
-  await whileFilmsWait(uuidOf('organization', org), async () => {
+  await whileRendersWait(uuidOf('organization', org), async () => {
     await button(ann, 'Make the film').click()
     await ann.getByRole('heading', { level: 1, name: 'Mine alone' }).waitFor()
     await ann.getByText('Waiting to be made').waitFor()

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { createServer, type IncomingMessage, request } from 'node:http'
@@ -27,8 +28,15 @@ const next = () => once(api, 'request') as Promise<[IncomingMessage, import('nod
 
 const folder = fileURLToPath(new URL('../../web/', import.meta.url))
 const TYPES: Record<string, RegExp> = { '.js': /javascript/, '.css': /css/, '.svg': /svg/, '.html': /html/ }
-const parts = (await readdir(folder)).filter((name) => extname(name) !== '.html')
-for (const path of ['', 'i/K7M2QX9A', ...parts, 'hls.js', 'hls.worker.js', 'thumbhash.js']) {
+const parts = (await readdir(folder, { recursive: true })).filter((name) =>
+  ['.js', '.css', '.svg'].includes(extname(name)),
+)
+for (const path of [
+  '',
+  'i/K7M2QX9A',
+  ...parts,
+  ...['preact', 'preact-hooks', 'htm', 'thumbhash', 'hls', 'hls.worker'].map((name) => `vendor/${name}.js`),
+]) {
   t.test(`serves /${path}, forbidding it to load anything from elsewhere`, async (t) => {
     const response = await fetch(`${page.url}/${path}`)
     t.equal(response.status, 200)
@@ -52,9 +60,40 @@ t.test(
   },
 )
 
+t.test('the policy of a page allows its import map and no other script in the markup', async (t) => {
+  for (const path of ['/', '/i/K7M2QX9A']) {
+    const response = await fetch(page.url + path)
+    const [, map = ''] = /<script type="importmap">([\s\S]*?)<\/script>/.exec(await response.text()) ?? []
+    const hash = createHash('sha256').update(map).digest('base64')
+    t.ok(
+      response.headers.get('content-security-policy')?.includes(`script-src 'self' 'sha256-${hash}'; style-src 'self'`),
+    )
+    const { imports } = JSON.parse(map) as { imports: Record<string, string> }
+    for (const address of Object.values(imports)) t.equal((await fetch(page.url + address)).status, 200, address)
+  }
+})
+
 t.test('serves nothing else of the machine', async (t) => {
-  for (const path of ['/nothing', '/../package.json', '/%2e%2e/package.json', '/page-server.ts', '//etc/passwd']) {
+  for (const path of [
+    '/nothing',
+    '/%2e%2e/package.json',
+    '/page-server.ts',
+    '//etc/passwd',
+    '/index.html',
+    '/lib',
+    '/lib/',
+  ]) {
     t.equal((await fetch(page.url + path)).status, 404, path)
+  }
+  // As they are: `fetch` would resolve the dots before it asks.
+  for (const path of [
+    '/../package.json',
+    '/lib/../../package.json',
+    '/lib/..%2f..%2fpackage.json',
+    '/vendor/../package.json',
+  ]) {
+    const bytes = `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${page.port}\r\nConnection: close\r\n\r\n`
+    t.match(await sendRaw(page.port, bytes, 'wait'), /^HTTP\/1\.1 404 /, path)
   }
   t.equal((await fetch(page.url, { method: 'POST' })).status, 405)
 })

@@ -62,8 +62,8 @@ async function configFor(api: TestApi): Promise<string> {
   const album = await api.call(owner, 'POST', `/api/orgs/${api.org}/albums`, { json: { title: 'Reunion' } })
   const comments = `${events}/${eventId}/meta/${eventId}/comments`
   const comment = await api.call(owner, 'POST', comments, { json: { body: 'So many of us!' } })
-  const film = { title: 'Reunion', media_ids: [media.data.media_id] }
-  const highlight = await api.call(owner, 'POST', `/api/media/${api.org}/highlights`, { json: film })
+  const chosen = { title: 'Reunion', media_ids: [media.data.media_id] }
+  const highlight = await api.call(owner, 'POST', `/api/media/${api.org}/highlights`, { json: chosen })
   const values: Record<string, string> = {
     ORGANIZATION: api.org,
     MEDIA: media.data.media_id,

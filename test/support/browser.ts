@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -50,6 +51,8 @@ export interface PageUnderTest {
   until(condition: string, of?: Page): Promise<void>
   /** Keeps a picture of the page in the folder that `SCREENSHOTS` names, if it does. */
   shoot(name: string, of?: Page): Promise<void>
+  /** What axe-core finds on the page as it is now, a line for each rule and element. */
+  violations(of?: Page): Promise<string[]>
   signIn(): Promise<void>
   /** A page in a context of its own, as in another person's browser. */
   openAnother(): Promise<Page>
@@ -107,6 +110,7 @@ export async function openPage(options: {
     },
     shoot: async (name, of = page) =>
       void (shots && (await of.screenshot({ path: join(shots, `${name}.png`), animations: 'disabled' }))),
+    violations: (of = page) => violations(of),
     async signIn() {
       await page.goto(platform.page.link({ account: 'member' }))
       await page.getByRole('heading', { level: 1, name: 'Class of 1994' }).waitFor()
@@ -116,6 +120,21 @@ export async function openPage(options: {
       await platform.close()
     },
   }
+}
+
+const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+async function violations(page: Page): Promise<string[]> {
+  // What moves is half transparent for a moment, which axe would take for bad contrast.
+  await page.evaluate(
+    `document.getAnimations().map((a) => a.effect?.getComputedTiming().iterations === 1 && a.finish())`,
+  )
+  await page.evaluate(`${axe}; undefined`)
+  const found = await page.evaluate<
+    string[]
+  >(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+    violations.flatMap(({ id, nodes }) => nodes.map((node) => id + ': ' + node.target.join(' ') + ' ' + node.failureSummary)))`)
+  return found
 }
 
 async function newPage(browser: Browser, script = ''): Promise<Page> {

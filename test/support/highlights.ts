@@ -5,7 +5,7 @@ import { HIGHLIGHT_RENDERS, type HighlightRender } from '../../crds/highlight-re
 import type { RunStatus } from '../../crds/run.ts'
 import type { HighlightManifest } from '../../lib/contract/highlight-manifest.ts'
 import { formatId, newUuid } from '../../lib/contract/ids.ts'
-import { filmPrefix, manifestKey, masterKey } from '../../lib/contract/object-keys.ts'
+import { manifestKey, masterKey, renderPrefix } from '../../lib/contract/object-keys.ts'
 import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import { albumWorld } from './albums.ts'
 import { type Answer, type Person, type TestApi, uuidOf } from './api.ts'
@@ -93,7 +93,7 @@ export function renderWorld(api: Pick<TestApi, 'store' | 'database'>, world: Hig
     namespace: NAMESPACE,
     name: highlightRenderName({ id: uuid(id), generation: 1 }),
   })
-  const prefixOf = (id: string) => filmPrefix(orgId, uuid(id), 1)
+  const prefixOf = (id: string) => renderPrefix(orgId, uuid(id), 1)
 
   /** A highlight with a slot of its organization, and without a HighlightRender. */
   async function admitted(o: Parameters<HighlightWorld['aHighlight']>[0] = {}): Promise<string> {
@@ -118,7 +118,7 @@ export function renderWorld(api: Pick<TestApi, 'store' | 'database'>, world: Hig
     /** What a job program leaves when it is done. */
     async writeOutput(id: string, change: Partial<HighlightManifest> = {}): Promise<void> {
       const { media_ids } = (await world.get(id, world.owner)).data
-      const manifest = { ...aFilm(id, media_ids), ...change }
+      const manifest = { ...aHighlightManifest(id, media_ids), ...change }
       await store.put(masterKey(prefixOf(id)), '#EXTM3U', { contentType: 'application/vnd.apple.mpegurl' })
       await store.put(manifestKey(prefixOf(id)), JSON.stringify(manifest), { contentType: 'application/json' })
     },
@@ -131,7 +131,7 @@ export function renderWorld(api: Pick<TestApi, 'store' | 'database'>, world: Hig
   }
 }
 
-const aFilm = (id: string, mediaIds: string[]): HighlightManifest => {
+const aHighlightManifest = (id: string, mediaIds: string[]): HighlightManifest => {
   const { hls, accelerator, createdAt } = aManifest(newUuid())
   return {
     version: 1,

@@ -14,8 +14,8 @@ export interface TwoPeople {
   folder: string
   /** Runs a statement on the database of the platform. */
   query(sql: string, values?: unknown[]): Promise<void>
-  /** No film of the organization (a UUID) starts while `work` runs: the worker waits for the row of the organization. */
-  whileFilmsWait(orgId: string, work: () => Promise<void>): Promise<void>
+  /** No highlight of the organization (a UUID) starts while `work` runs: the worker waits for the row of the organization. */
+  whileRendersWait(orgId: string, work: () => Promise<void>): Promise<void>
 }
 
 /**
@@ -46,7 +46,7 @@ export async function openForTwoPeople(
       await client.end()
     }
   }
-  const whileFilmsWait = async (orgId: string, work: () => Promise<void>) => {
+  const whileRendersWait = async (orgId: string, work: () => Promise<void>) => {
     const admin = new pg.Pool({ connectionString: database, max: 1 })
     try {
       const lock = { text: 'select from organizations where id = $1 for no key update', values: [orgId] }
@@ -55,7 +55,7 @@ export async function openForTwoPeople(
       await admin.end()
     }
   }
-  return { under, ann: under.page, bob: await under.openAnother(), folder, query, whileFilmsWait }
+  return { under, ann: under.page, bob: await under.openAnother(), folder, query, whileRendersWait }
 }
 
 export const button = (page: Page, name: string | RegExp) => page.getByRole('button', { name, exact: true })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { estimateOf, type Source } from '../../api/features/highlights/plan.ts'
-import { FILM_FPS, filmFrames, framesOf } from '../../lib/contract/film-length.ts'
+import { framesOf, HIGHLIGHT_FPS, highlightFrames } from '../../lib/contract/highlight-length.ts'
 
 /** What the page says about highlights, and what it offers to whom: no browser is needed for these. */
 
@@ -30,7 +30,7 @@ t.test('the length that the page shows is that of the API', async (t) => {
       const frames = items.map((item) => ({
         frames: framesOf(Math.min(15, item.seconds ?? 3)),
       }))
-      const wanted = Math.ceil(filmFrames(frames, transition).total / FILM_FPS)
+      const wanted = Math.ceil(highlightFrames(frames, transition).total / HIGHLIGHT_FPS)
       t.equal(words.estimateOf(items, transition), wanted, `${JSON.stringify(items)} ${transition}`)
     }
   }

@@ -4,6 +4,7 @@ import { invalid, notFound, Problem } from '../../../lib/contract/problem.ts'
 import type { AuditDetails } from '../../audit/queries.ts'
 import type { AlbumRow } from '../../db/schema/albums.ts'
 import type { EventRow } from '../../db/schema/events.ts'
+import type { StateOf } from '../../permissions/rule.ts'
 import { found } from '../../requests/found.ts'
 import type { Write } from '../../requests/request.ts'
 import { eventActions, refuseArchived } from '../events/policy.ts'
@@ -12,7 +13,7 @@ import { lockWithCounterpart } from '../media/deletion/queries.ts'
 import { livePhotoOf } from '../media/pairing-plan.ts'
 import { type CreateAlbum, fieldsOf, NEEDS_EVENT, type UpdateAlbum } from './album.ts'
 import { MOST_ITEMS, movesOf } from './plan.ts'
-import { type albumActions, refuseArchivedAlbum } from './policy.ts'
+import { type Archive, type albumActions, withArchive } from './policy.ts'
 import {
   type AlbumItem,
   countPlaces,
@@ -30,11 +31,6 @@ import {
   setCover,
   updateAlbum,
 } from './queries.ts'
-
-/** Whether an album in ARCHIVE is read-only. It was not always, so an installation may switch it off for old clients. */
-export interface Archive {
-  isReadOnly: boolean
-}
 
 export async function createAlbum(request: Write<typeof albumActions.create>, given: CreateAlbum): Promise<ShownAlbum> {
   const { tx, orgId, actor, announce, audit } = request
@@ -179,6 +175,7 @@ export async function reorderMedia(
 
 type Changing = Pick<Write<typeof albumActions.update>, 'tx' | 'orgId' | 'actor'> & {
   permit(row: SeenAlbum): SeenAlbum
+  ready(row: StateOf<typeof albumActions.update>): boolean
 }
 
 /** In the order of the locks: the event, then the album. Refuses what is read-only. */
@@ -186,10 +183,9 @@ async function lockForChange(request: Changing, id: Uuid, archive: Archive): Pro
   const { tx, orgId, actor } = request
   const wanted = { orgId, id, callerId: actor.userId }
   const { eventId } = found(await findAlbum(tx, wanted))
-  const event = eventId === null ? undefined : found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
+  if (eventId !== null) found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
   const album = request.permit(found(await findAlbum(tx, { ...wanted, lock: true })))
-  if (event) refuseArchived(event)
-  if (archive.isReadOnly) refuseArchivedAlbum(album)
+  request.ready(withArchive(album, archive))
   return album
 }
 

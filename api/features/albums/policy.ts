@@ -1,9 +1,10 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
-import { Problem } from '../../../lib/contract/problem.ts'
 import type { AlbumStatus, AlbumVisibility } from '../../db/schema/albums.ts'
 import type { EventStatus } from '../../db/schema/events.ts'
 import { member, organizationAdmin } from '../../permissions/facts.ts'
-import { allOf, anyOf, fact, on, onOrganization } from '../../permissions/rule.ts'
+import { allOf, anyOf, fact, kind, on, onOrganization } from '../../permissions/rule.ts'
+import { inOrder, type State } from '../../permissions/state.ts'
+import { unlessArchived } from '../events/policy.ts'
 
 /** Who sees an album besides its owner and the administrators of the organization. */
 export type Audience = 'members' | 'participants' | 'managers'
@@ -64,20 +65,48 @@ export const mayReadAlbum = anyOf<Visible>(
   allOf<Visible>(participant, forParticipants),
 )
 
+/** Whether an album in ARCHIVE is read-only. It was not always, so an installation may switch it off for old clients. */
+export interface Archive {
+  isReadOnly: boolean
+}
+type Changeable = { eventStatus: EventStatus | null; isReadOnly: boolean }
+
+/** What decides on an album. `isReadOnly` is that of `withArchive`. */
+export const ALBUM = kind<Joined & Kept & Changeable>('album')
+
+/** With whether the album is read-only by its own status. */
+export const withArchive = <T extends { status: AlbumStatus }>(
+  album: T,
+  archive: Archive,
+): T & Pick<Changeable, 'isReadOnly'> => ({
+  ...album,
+  isReadOnly: archive.isReadOnly && album.status === 'ARCHIVE',
+})
+
+/** Nothing but the status of an archived album changes. */
+export const unlessReadOnly: State<Pick<Changeable, 'isReadOnly'>> = ({ isReadOnly }) =>
+  isReadOnly ? { code: 'ALBUM_ARCHIVED', message: 'The album is archived and read-only' } : undefined
+
+const whileOpen = inOrder<Changeable>(
+  ({ eventStatus }) => (eventStatus === null ? undefined : unlessArchived({ status: eventStatus })),
+  unlessReadOnly,
+)
+
 export const albumActions = {
   create: onOrganization('album.create', 'create an album', member),
   list: onOrganization('album.list', 'list the albums of an organization that one can see', member),
   listAll: onOrganization('album.list_all', 'list all albums of an organization', organizationAdmin),
-  read: on('album', 'album.read', 'see an album and its media items', mayReadAlbum),
+  read: on(ALBUM, 'album.read', 'see an album and its media items', mayReadAlbum),
   update: on(
-    'album',
+    ALBUM,
     'album.update',
     'change an album, its captions and its order, and remove media items',
     mayManageAlbum,
+    whileOpen,
   ),
   // Not an archived event: that is refused with its own code.
   addMedia: on(
-    'album',
+    ALBUM,
     'album.add_media',
     'add a media item to an album',
     anyOf<Joined>(
@@ -85,17 +114,13 @@ export const albumActions = {
       organizationAdmin,
       allOf<Joined>(participant, anyOf<Joined>(forMembers, forParticipants), eventPublished),
     ),
+    whileOpen,
   ),
   // Otherwise an album whose owner has left would keep its status for ever.
   setStatus: on(
-    'album',
+    ALBUM,
     'album.set_status',
     'publish or archive an album',
     anyOf<Kept>(albumOwner, allOf<Kept>(organizationAdmin, ownerLeft)),
   ),
 } as const
-
-/** Nothing but the status of an archived album changes. Call it on the row that the transaction locked. */
-export function refuseArchivedAlbum(album: { status: AlbumStatus }): void {
-  if (album.status === 'ARCHIVE') throw new Problem('ALBUM_ARCHIVED', 'The album is archived and read-only')
-}

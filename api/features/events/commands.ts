@@ -1,13 +1,13 @@
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
-import { invalid, Problem } from '../../../lib/contract/problem.ts'
+import { invalid } from '../../../lib/contract/problem.ts'
 import type { EventRow } from '../../db/schema/events.ts'
 import { holdMembership } from '../../permissions/queries.ts'
 import { found } from '../../requests/found.ts'
 import type { Write } from '../../requests/request.ts'
 import { tellInvitees } from '../invitations/notify.ts'
 import { BEFORE_START, type CreateEvent, type Event, fieldsOf } from './event.ts'
-import { ACTIVATE_MOVES, ARCHIVE_MOVES, columnsOf, type EventChanges, misplacedTime } from './plan.ts'
-import { type eventActions, refuseArchived } from './policy.ts'
+import { columnsOf, type EventChanges, misplacedTime } from './plan.ts'
+import type { eventActions } from './policy.ts'
 import { toEvent } from './present.ts'
 import { findEvent, findShown, insertEvent, markActive, markArchived, updateEvent } from './queries.ts'
 
@@ -29,9 +29,9 @@ export async function changeEvent(
   id: Uuid,
   changes: EventChanges,
 ): Promise<Event> {
-  const { tx, permit, audit } = request
+  const { tx, permit, ready, audit } = request
   const event = permit(found(await lock(request, id)))
-  refuseArchived(event)
+  ready(event)
   const misplaced = misplacedTime(changes, event)
   if (misplaced) throw invalid([{ field: `body.${misplaced}`, issue: ISSUES[misplaced] }])
   const row = await updateEvent(tx, id, columnsOf(changes))
@@ -42,11 +42,9 @@ const ISSUES = { start_at: 'must not be after end_at', end_at: BEFORE_START }
 
 /** A repeat sends no second notification. */
 export async function activateEvent(request: Write<typeof eventActions.activate>, id: Uuid): Promise<Event> {
-  const { tx, permit, announce, audit } = request
+  const { tx, permit, ready, announce, audit } = request
   const event = permit(found(await lock(request, id)))
-  const move = ACTIVATE_MOVES[event.status]
-  if (move === 'refuse') throw refusal('An archived event cannot be activated')
-  if (move === 'activate') {
+  if (ready(event)) {
     const row = await markActive(tx, id)
     await announce('EventActivated', row, {
       ...idsOf(row),
@@ -61,11 +59,9 @@ export async function activateEvent(request: Write<typeof eventActions.activate>
 }
 
 export async function archiveEvent(request: Write<typeof eventActions.archive>, id: Uuid): Promise<Event> {
-  const { tx, permit, announce, audit } = request
+  const { tx, permit, ready, announce, audit } = request
   const event = permit(found(await lock(request, id)))
-  const move = ARCHIVE_MOVES[event.status]
-  if (move === 'refuse') throw refusal('Only an active event can be archived; activate it first')
-  if (move === 'archive') {
+  if (ready(event)) {
     const row = await markArchived(tx, id)
     await announce('EventArchived', row, { ...idsOf(row), archived_at: (row.archivedAt as Date).toISOString() })
     await audit('EVENT_ARCHIVE', row)
@@ -80,8 +76,6 @@ const lock = ({ tx, orgId }: Changing, id: Uuid) => findEvent(tx, orgId, id, { l
 
 const show = async ({ tx, orgId, actor, can }: Changing, { id }: { id: Uuid }): Promise<Event> =>
   toEvent(found(await findShown(tx, orgId, id, actor.userId)), can)
-
-const refusal = (message: string) => new Problem('INVALID_STATE_TRANSITION', message)
 
 const idsOf = ({ id, orgId }: EventRow) => ({
   event_id: formatId('event', id),

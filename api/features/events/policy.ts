@@ -1,8 +1,9 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
-import { Problem } from '../../../lib/contract/problem.ts'
 import type { EventStatus } from '../../db/schema/events.ts'
 import { member, organizationAdmin } from '../../permissions/facts.ts'
-import { allOf, anyOf, fact, on, onOrganization } from '../../permissions/rule.ts'
+import { allOf, anyOf, fact, kind, on, onOrganization } from '../../permissions/rule.ts'
+import { requireState, type State } from '../../permissions/state.ts'
+import { ACTIVATE_MOVES, ARCHIVE_MOVES } from './plan.ts'
 
 type Owned = { ownerId: Uuid }
 type Visible = Owned & { status: EventStatus }
@@ -16,17 +17,31 @@ export const mayManageEvent = anyOf<Owned>(eventOwner, organizationAdmin)
 /** A draft is seen by its owner and the administrators alone. */
 export const mayReadEvent = anyOf<Visible>(eventOwner, organizationAdmin, allOf<Visible>(member, published))
 
+/** What decides on an event. */
+export const EVENT = kind<Visible>('event')
+
+/** Nothing of an archived event changes. */
+export const unlessArchived: State<{ status: EventStatus }> = ({ status }) =>
+  status === 'archived' ? { code: 'EVENT_ARCHIVED', message: 'The event is archived and read-only' } : undefined
+
+const moving =
+  (moves: typeof ACTIVATE_MOVES | typeof ARCHIVE_MOVES, message: string): State<{ status: EventStatus }> =>
+  ({ status }) => {
+    if (moves[status] === 'refuse') return { code: 'INVALID_STATE_TRANSITION', message }
+    return moves[status] === 'nothing' ? 'done' : undefined
+  }
+const activating = moving(ACTIVATE_MOVES, 'An archived event cannot be activated')
+const archiving = moving(ARCHIVE_MOVES, 'Only an active event can be archived; activate it first')
+
 export const eventActions = {
   create: onOrganization('event.create', 'create an event', member),
   list: onOrganization('event.list', 'list the events of an organization', member),
   listDrafts: onOrganization('event.list_drafts', 'see the drafts of others in lists', organizationAdmin),
-  read: on('event', 'event.read', 'see an event and its participants', mayReadEvent),
-  update: on('event', 'event.update', 'change an event', mayManageEvent),
-  activate: on('event', 'event.activate', 'activate an event', mayManageEvent),
-  archive: on('event', 'event.archive', 'archive an event', mayManageEvent),
+  read: on(EVENT, 'event.read', 'see an event and its participants', mayReadEvent),
+  update: on(EVENT, 'event.update', 'change an event', mayManageEvent, unlessArchived),
+  activate: on(EVENT, 'event.activate', 'activate an event', mayManageEvent, activating),
+  archive: on(EVENT, 'event.archive', 'archive an event', mayManageEvent, archiving),
 } as const
 
-/** Nothing of an archived event changes. Call it on the row that the transaction locked. */
-export function refuseArchived(event: { status: EventStatus }): void {
-  if (event.status === 'archived') throw new Problem('EVENT_ARCHIVED', 'The event is archived and read-only')
-}
+/** For what is not yet there to decide on, such as the album of an event. Call it on the row that the transaction locked. */
+export const refuseArchived = (event: { status: EventStatus }) => requireState(unlessArchived, event)

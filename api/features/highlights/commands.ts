@@ -3,8 +3,7 @@ import { notFound, Problem } from '../../../lib/contract/problem.ts'
 import type { HighlightRow } from '../../db/schema/highlights.ts'
 import { found } from '../../requests/found.ts'
 import type { Write } from '../../requests/request.ts'
-import type { Archive } from '../albums/commands.ts'
-import { refuseArchivedAlbum } from '../albums/policy.ts'
+import { type Archive, withArchive } from '../albums/policy.ts'
 import { findAlbum, findCaptions, findShown } from '../albums/queries.ts'
 import { eventActions } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
@@ -25,10 +24,10 @@ export async function createAlbumHighlight(
   given: NewHighlight,
   archive: Archive,
 ): Promise<CreatedHighlight> {
-  const { tx, orgId, actor, permit } = request
+  const { tx, orgId, actor, permit, ready } = request
   // Locked, so that the album is not archived, and keeps the media items, before the highlight has them.
   const album = permit(found(await findAlbum(tx, { orgId, id, callerId: actor.userId, lock: true })))
-  if (archive.isReadOnly) refuseArchivedAlbum(album)
+  ready(withArchive(album, archive))
   return record(request, given, id)
 }
 

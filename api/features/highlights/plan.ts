@@ -1,4 +1,4 @@
-import { FILM_FPS, filmFrames, framesOf } from '../../../lib/contract/film-length.ts'
+import { framesOf, HIGHLIGHT_FPS, highlightFrames } from '../../../lib/contract/highlight-length.ts'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { HighlightItemRow, HighlightRow, ItemType } from '../../db/schema/highlights.ts'
 
@@ -81,7 +81,7 @@ export function highlightText(text: string): string {
 /** Whole seconds of the highlight, rounded up. Sources that are left out do not count. */
 export function estimateOf(sources: readonly Source[], transition: HighlightRow['transition']): number {
   const items = sources.filter(({ isUsable }) => isUsable).map((source) => ({ frames: framesOf(secondsOf(source)) }))
-  return Math.ceil(filmFrames(items, transition).total / FILM_FPS)
+  return Math.ceil(highlightFrames(items, transition).total / HIGHLIGHT_FPS)
 }
 
 function secondsOf(source: Source): number {

@@ -1,7 +1,7 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { member, organizationAdmin } from '../../permissions/facts.ts'
-import { anyOf, fact, holds, on, onOrganization, type Rule } from '../../permissions/rule.ts'
-import { mayReadAlbum } from '../albums/policy.ts'
+import { anyOf, fact, holds, kind, on, onOrganization, type Rule } from '../../permissions/rule.ts'
+import { ALBUM, mayReadAlbum, unlessReadOnly } from '../albums/policy.ts'
 
 type Created = { createdBy: Uuid }
 type AlbumSeen = typeof mayReadAlbum extends Rule<infer R> ? R : never
@@ -23,14 +23,17 @@ const albumOwner = fact<Visible>(
   (a, row) => row.album !== null && a.userId === row.album.ownerId,
 )
 
+/** What decides on a highlight. */
+export const HIGHLIGHT = kind<Visible>('highlight')
+
 export const highlightActions = {
   create: onOrganization('highlight.create', 'create a highlight', member),
-  createInAlbum: on('album', 'highlight.create_in_album', 'create a highlight of an album', mayReadAlbum),
+  createInAlbum: on(ALBUM, 'highlight.create_in_album', 'create a highlight of an album', mayReadAlbum, unlessReadOnly),
   list: onOrganization('highlight.list', 'list the highlights of an organization that one can see', member),
   listAll: onOrganization('highlight.list_all', 'list all highlights of an organization', organizationAdmin),
-  read: on('highlight', 'highlight.read', 'see a highlight', anyOf<Visible>(creator, organizationAdmin, albumReader)),
+  read: on(HIGHLIGHT, 'highlight.read', 'see a highlight', anyOf<Visible>(creator, organizationAdmin, albumReader)),
   delete: on(
-    'highlight',
+    HIGHLIGHT,
     'highlight.delete',
     'delete a highlight',
     anyOf<Visible>(creator, albumOwner, organizationAdmin),

@@ -6,12 +6,11 @@ import { findMembership, holdMembership } from '../../permissions/queries.ts'
 import { decide } from '../../permissions/rule.ts'
 import { found } from '../../requests/found.ts'
 import type { Write } from '../../requests/request.ts'
-import { refuseArchived } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import { announceJoined } from '../organizations/commands.ts'
 import { findUserById } from '../organizations/queries.ts'
 import { announceDue, tellInvitees } from './notify.ts'
-import { invitationActions, requireOpen, requireUnanswered } from './policy.ts'
+import { invitationActions } from './policy.ts'
 import {
   answerInvitation,
   declineInvited,
@@ -42,9 +41,9 @@ export async function invite(
   request: Write<typeof invitationActions.invite>,
   { eventId, target, message, joinOnAccept }: { eventId: Uuid; target: Target; message: string | null } & Join,
 ): Promise<InvitationRow> {
-  const { tx, orgId, actor, permit, announce, audit } = request
+  const { tx, orgId, actor, permit, ready, announce, audit } = request
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
-  refuseArchived(event)
+  ready(event)
   if (target.userId !== null) await requireInvitable(request, eventId, target.userId, joinOnAccept)
   const row = await insertNew(request, { orgId, eventId, ...target, message, invitedBy: actor.userId })
   if (row.userId !== null) await markInvited(tx, { eventId, userId: row.userId, orgId })
@@ -94,11 +93,10 @@ export async function insertNew(
 
 /** The reissuer vouches for the invitee from now on: the first inviter may have left. */
 export async function reissue(request: Write<typeof invitationActions.reissue>, id: Uuid): Promise<InvitationRow> {
-  const { tx, actor, permit, announce, audit } = request
+  const { tx, actor, permit, ready, announce, audit } = request
   const { event, invitation } = await lockInvitation(request, id)
   permit(invitation)
-  refuseArchived(event)
-  requireUnanswered(invitation)
+  ready({ ...invitation, eventStatus: event.status })
   const isTold = event.status === 'active'
   const row = await renewInvitation(tx, id, { invitedBy: actor.userId, isTold })
   await audit('EVENT_ACTION', event, { operation: 'reissue', invitation_id: formatId('invitation', id) })
@@ -119,12 +117,10 @@ export async function respond(
   id: Uuid,
   { response, message, token, joinOnAccept }: Response & Join,
 ): Promise<Awaited<ReturnType<typeof answerInvitation>>> {
-  const { tx, actor, permit, audit } = request
+  const { tx, actor, permit, ready, audit } = request
   const { event, invitation } = await lockInvitation(request, id)
   permit({ ...invitation, isPresented: isTokenOf(invitation, token) })
-  if (event.status === 'draft' || invitation.status === 'revoked') throw notFound()
-  refuseArchived(event)
-  requireOpen(invitation)
+  ready({ ...invitation, eventStatus: event.status })
   const status = response === 'accept' ? 'accepted' : 'declined'
   const row = await answerInvitation(tx, id, { status, respondedBy: actor.userId, responseMessage: message })
   if (status === 'accepted') await takePart(request, event, invitation, joinOnAccept)

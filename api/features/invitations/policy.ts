@@ -1,9 +1,10 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
-import { Problem } from '../../../lib/contract/problem.ts'
+import type { EventStatus } from '../../db/schema/events.ts'
 import type { InvitationRow } from '../../db/schema/invitations.ts'
 import { organizationAdmin } from '../../permissions/facts.ts'
-import { anyOf, fact, on, onForGuests } from '../../permissions/rule.ts'
-import { eventOwner, mayManageEvent } from '../events/policy.ts'
+import { anyOf, fact, kind, on, onForGuests } from '../../permissions/rule.ts'
+import { inOrder, type State } from '../../permissions/state.ts'
+import { EVENT, eventOwner, mayManageEvent, unlessArchived } from '../events/policy.ts'
 
 interface Addressed {
   userId: Uuid | null
@@ -32,24 +33,6 @@ interface Sent {
 }
 const inviter = fact<Sent>('inviter', 'the inviter', (a, row) => a.userId === row.invitedBy)
 
-export const invitationActions = {
-  invite: on('event', 'event.invite', 'invite people to an event', mayManageEvent),
-  // Members see who takes part. Addresses, even masked ones, are for those who may invite.
-  list: on('event', 'event.list_invitations', 'list the invitations to an event', mayManageEvent),
-  respond: onForGuests(
-    'invitation',
-    'invitation.respond',
-    'respond to an invitation',
-    anyOf<Addressed>(invitee, tokenHolder),
-  ),
-  reissue: on(
-    'invitation',
-    'invitation.reissue',
-    'replace the token of an invitation',
-    anyOf<Sent>(inviter, eventOwner, organizationAdmin),
-  ),
-} as const
-
 export const INVITATION_STATES = ['pending', 'expired', 'accepted', 'declined', 'revoked'] as const
 export type InvitationState = (typeof INVITATION_STATES)[number]
 
@@ -62,17 +45,52 @@ type Dated = Pick<InvitationRow, 'status'> & {
 export const stateOf = ({ status, isExpired }: Dated): InvitationState =>
   status === 'pending' && isExpired ? 'expired' : status
 
-/** Throws unless a response counts. Call it on the row that the transaction locked. */
-export function requireOpen(row: Dated): void {
+type Answerable = Dated & { eventStatus: EventStatus }
+
+const ofOpenEvent: State<{ eventStatus: EventStatus }> = ({ eventStatus }) => unlessArchived({ status: eventStatus })
+
+/** Whether a response counts. Exported for its test. */
+export const whilePending: State<Dated> = (row) => {
   const state = stateOf(row)
-  if (state === 'pending') return
-  if (state === 'expired') throw new Problem('INVITATION_EXPIRED', 'The invitation has expired. Ask for another link.')
-  throw new Problem('INVITATION_ALREADY_USED', 'This invitation has been answered already')
+  if (state === 'pending') return undefined
+  return state === 'expired'
+    ? { code: 'INVITATION_EXPIRED', message: 'The invitation has expired. Ask for another link.' }
+    : { code: 'INVITATION_ALREADY_USED', message: 'This invitation has been answered already' }
 }
 
-/** Throws unless the invitation may get another token. Call it on the row that the transaction locked. */
-export function requireUnanswered({ status }: Pick<InvitationRow, 'status'>): void {
-  if (status === 'pending') return
+const answering = inOrder<Answerable>(
+  ({ status, eventStatus }) => (eventStatus === 'draft' || status === 'revoked' ? 'gone' : undefined),
+  ofOpenEvent,
+  whilePending,
+)
+
+/** Whether the invitation may get another token. Exported for its test. */
+export const whileUnanswered: State<Pick<InvitationRow, 'status'>> = ({ status }) => {
+  if (status === 'pending') return undefined
   const why = status === 'revoked' ? 'was revoked. Make another one.' : 'has been answered already'
-  throw new Problem('INVALID_STATE_TRANSITION', `The invitation ${why}`)
+  return { code: 'INVALID_STATE_TRANSITION', message: `The invitation ${why}` }
 }
+const reissuing = inOrder<Answerable>(ofOpenEvent, whileUnanswered)
+
+/** What decides on an invitation, for one user. */
+export const INVITATION = kind<Addressed & Sent & Answerable>('invitation')
+
+export const invitationActions = {
+  invite: on(EVENT, 'event.invite', 'invite people to an event', mayManageEvent, unlessArchived),
+  // Members see who takes part. Addresses, even masked ones, are for those who may invite.
+  list: on(EVENT, 'event.list_invitations', 'list the invitations to an event', mayManageEvent),
+  respond: onForGuests(
+    INVITATION,
+    'invitation.respond',
+    'respond to an invitation',
+    anyOf<Addressed>(invitee, tokenHolder),
+    answering,
+  ),
+  reissue: on(
+    INVITATION,
+    'invitation.reissue',
+    'replace the token of an invitation',
+    anyOf<Sent>(inviter, eventOwner, organizationAdmin),
+    reissuing,
+  ),
+} as const

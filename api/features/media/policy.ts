@@ -1,6 +1,9 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { member, organizationAdmin, uploader } from '../../permissions/facts.ts'
-import { anyOf, fact, on, onOrganization } from '../../permissions/rule.ts'
+import { anyOf, fact, kind, on, onOrganization } from '../../permissions/rule.ts'
+import type { State } from '../../permissions/state.ts'
+import { DELETE_MOVES, type DeletionSeen, deletionStateOf, RESTORE_MOVES } from './deletion/plan.ts'
+import { ENDED, type MergeFacts, mergeMove, refusalOf, whileOpen } from './uploads/plan.ts'
 
 type Deletable = { uploaderId: Uuid; deletedAt: Date | null; deletedBy: Uuid | null }
 
@@ -13,25 +16,44 @@ const uploaderOfVisible = fact<Deletable>(
   (a, row) => row.deletedAt === null && a.userId === row.uploaderId,
 )
 
+/** What decides on a media item. */
+export const MEDIA = kind<Deletable & DeletionSeen>('media')
+/** Of one that is not deleted. */
+export const VISIBLE = { deletedAt: null, deletedBy: null, purgingAt: null, isPastRestore: false }
+
+const unlessDeleted: State<{ deletedAt: Date | null }> = ({ deletedAt }) => (deletedAt === null ? undefined : 'gone')
+const deleting: State<DeletionSeen> = (row) => {
+  const move = DELETE_MOVES[deletionStateOf(row)]
+  if (move === 'not-found') return 'gone'
+  return move === 'nothing' ? 'done' : undefined
+}
+const restoring: State<DeletionSeen> = (row) => {
+  const move = RESTORE_MOVES[deletionStateOf(row)]
+  if (move === 'refuse') return { code: 'RESTORE_WINDOW_EXPIRED', message: 'It is too late to restore this media item' }
+  return move === 'nothing' ? 'done' : undefined
+}
+
 /** A media item is shared with the whole organization. */
 export const mediaActions = {
   upload: onOrganization('media.upload', 'upload a media item', member),
   list: onOrganization('media.list', 'list the media items of an organization', member),
-  read: on('media', 'media.read', 'see a media item and its metadata', member),
+  read: on(MEDIA, 'media.read', 'see a media item and its metadata', member, unlessDeleted),
   // Concerns the metadata: every member can fetch the original as the camera wrote it, and OpenAPI says so.
   readLocation: on(
-    'media',
+    MEDIA,
     'media.read_location',
     'see where a media item was taken',
     anyOf(uploader, organizationAdmin),
+    unlessDeleted,
   ),
-  delete: on('media', 'media.delete', 'delete a media item', anyOf(uploader, organizationAdmin)),
+  delete: on(MEDIA, 'media.delete', 'delete a media item', anyOf(uploader, organizationAdmin), deleting),
   // Not the uploader as such: an uploader must not undo what an administrator removed.
   restore: on(
-    'media',
+    MEDIA,
     'media.restore',
     'restore a deleted media item',
     anyOf(deleter, organizationAdmin, uploaderOfVisible),
+    restoring,
   ),
   listTrash: onOrganization(
     'media.list_trash',
@@ -45,10 +67,32 @@ export const mediaActions = {
   ),
 } as const
 
+type Session = Pick<MergeFacts, 'state' | 'pastExpiry'>
+/** What decides on an upload. */
+export const UPLOAD = kind<{ uploaderId: Uuid } & MergeFacts>('upload')
+
+const sending: State<Session> = whileOpen
+const aborting: State<Session> = (upload) => {
+  if (upload.state === 'merging' || upload.state === 'completed') return refusalOf(upload)
+  return upload.state === 'open' ? undefined : 'done'
+}
+const merging: State<MergeFacts> = (facts) => {
+  switch (mergeMove(facts)) {
+    case 'answer':
+      return 'done'
+    case 'refuse-expired':
+      return ENDED
+    case 'refuse-incomplete':
+      return { code: 'UPLOAD_INCOMPLETE', message: 'Some chunks have not arrived' }
+    default:
+      return undefined
+  }
+}
+
 /** Only the uploader has access to an unfinished upload. */
 export const uploadActions = {
-  read: on('upload', 'upload.read', 'see which chunks of an upload have arrived', uploader),
-  send: on('upload', 'upload.send', 'send chunks of an upload', uploader),
-  merge: on('upload', 'upload.merge', 'make a media item from an upload', uploader),
-  abort: on('upload', 'upload.abort', 'abort an upload', uploader),
+  read: on(UPLOAD, 'upload.read', 'see which chunks of an upload have arrived', uploader),
+  send: on(UPLOAD, 'upload.send', 'send chunks of an upload', uploader, sending),
+  merge: on(UPLOAD, 'upload.merge', 'make a media item from an upload', uploader, merging),
+  abort: on(UPLOAD, 'upload.abort', 'abort an upload', uploader, aborting),
 } as const

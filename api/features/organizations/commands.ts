@@ -5,12 +5,13 @@ import { insertAudit } from '../../audit/queries.ts'
 import { isIdentifier, userIdOf } from '../../auth/verify-token.ts'
 import type { Database, Tx } from '../../db/db.ts'
 import { findMembership, type Member } from '../../permissions/queries.ts'
+import { requireState } from '../../permissions/state.ts'
 import { type Change, changesOf } from '../../requests/change.ts'
 import { found } from '../../requests/found.ts'
 import type { Write } from '../../requests/request.ts'
 import { tidyText } from '../../requests/text.ts'
 import { lockInvitationsOf, revokeInvitations } from '../invitations/queries.ts'
-import { leavesNoOwner, type memberActions } from './policy.ts'
+import { isLastOwner, type memberActions, unlessLastOwner } from './policy.ts'
 import {
   deleteMembership,
   ensureUser,
@@ -102,7 +103,7 @@ export function changeRole(db: Database, command: AddMember): Promise<Member> {
     const known = locked.find((member) => member.userId === userId)
     if (!known) throw new Problem('NOT_FOUND', 'The user is not a member of this organization')
     if (known.role === role) return known
-    requireOwner(locked, { from: known.role, to: role })
+    requireState(unlessLastOwner, withOwners(locked, known))
     await updateRole(tx, { orgId, userId, role })
     await insertAudit(tx, {
       ...BY_ADMIN,
@@ -116,12 +117,11 @@ export function changeRole(db: Database, command: AddMember): Promise<Member> {
   })
 }
 
-/** Throws CONFLICT if the change leaves no owner. `locked` is the result of `lockMembers`. */
-function requireOwner(locked: readonly Member[], change: { from: Role; to: Role | null }): void {
-  const owners = locked.filter(({ role }) => role === 'owner').length
-  if (!leavesNoOwner({ ...change, owners })) return
-  throw new Problem('CONFLICT', 'An organization needs at least one owner; make another member an owner first')
-}
+/** `locked` is the result of `lockMembers`. */
+const withOwners = <T extends { role: Role }>(locked: readonly Member[], target: T) => ({
+  ...target,
+  isLastOwner: isLastOwner(target, locked.filter(({ role }) => role === 'owner').length),
+})
 
 type MemberChange = Pick<
   Write<typeof memberActions.changeRole | typeof memberActions.remove>,
@@ -133,7 +133,7 @@ async function lockForChange({ tx, orgId, actor, admit }: MemberChange, userId: 
   const locked = await lockMembers(tx, orgId, [actor.userId, userId])
   const find = (id: Uuid) => locked.find((member) => member.userId === id)
   admit(find(actor.userId))
-  return { locked, target: { ...found(find(userId)), id: userId } }
+  return { target: { ...withOwners(locked, found(find(userId))), id: userId } }
 }
 
 /** For a member with permission. No effect if the user has the role already. */
@@ -141,12 +141,12 @@ export async function changeMember(
   request: Write<typeof memberActions.changeRole>,
   { userId, role }: { userId: Uuid; role: Role },
 ): Promise<ListedMember> {
-  const { tx, orgId, permit, audit } = request
-  const { locked, target } = await lockForChange(request, userId)
+  const { tx, orgId, permit, ready, audit } = request
+  const { target } = await lockForChange(request, userId)
   permit(target)
   permit({ ...target, role })
   if (target.role !== role) {
-    requireOwner(locked, { from: target.role, to: role })
+    ready(target)
     await updateRole(tx, { orgId, userId, role })
     await audit('ADMIN_ACTION', { id: userId }, { operation: 'change role', from: target.role, to: role })
   }
@@ -158,12 +158,12 @@ export async function changeMember(
  * removed cannot come back with an invitation from before; who leaves may.
  */
 export async function removeMember(request: Write<typeof memberActions.remove>, userId: Uuid): Promise<void> {
-  const { tx, orgId, actor, permit, audit } = request
+  const { tx, orgId, actor, permit, ready, audit } = request
   const isLeaving = userId === actor.userId
   const invitations = isLeaving ? [] : await lockInvitations(request, userId)
-  const { locked, target } = await lockForChange(request, userId)
+  const { target } = await lockForChange(request, userId)
   permit(target)
-  requireOwner(locked, { from: target.role, to: null })
+  ready(target)
   await revokeInvitations(tx, invitations)
   await deleteMembership(tx, { orgId, userId })
   await audit(

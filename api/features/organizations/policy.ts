@@ -1,7 +1,8 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { hasRole, type Role } from '../../../lib/contract/roles.ts'
 import { member, organizationAdmin } from '../../permissions/facts.ts'
-import { allOf, anyOf, fact, on, onOrganization } from '../../permissions/rule.ts'
+import { allOf, anyOf, fact, kind, on, onOrganization } from '../../permissions/rule.ts'
+import type { State } from '../../permissions/state.ts'
 
 const oneself = fact<{ userId: Uuid }>('oneself', 'the member', (a, row) => a.userId === row.userId)
 
@@ -14,24 +15,30 @@ const notAbove = fact<{ role: Role }>(
 /** Administrators manage members and each other; only owners manage owners, and make them. */
 const mayManage = allOf<{ role: Role }>(organizationAdmin, notAbove)
 
+/** What decides on a membership. */
+export const MEMBERSHIP = kind<{ userId: Uuid; role: Role; isLastOwner: boolean }>('membership')
+
+/** Of a membership, among all owners of its organization. */
+export const isLastOwner = ({ role }: { role: Role }, owners: number) => role === 'owner' && owners <= 1
+
+/** Its role stays, and it does not end: without an owner no member could manage the organization. */
+export const unlessLastOwner: State<{ isLastOwner: boolean }> = ({ isLastOwner }) =>
+  isLastOwner
+    ? { code: 'CONFLICT', message: 'An organization needs at least one owner; make another member an owner first' }
+    : undefined
+
 export const memberActions = {
   list: onOrganization('member.list', 'list the members of an organization', member),
   // Decided twice: on the member with the present role, and with the new one.
-  changeRole: on('membership', 'member.change_role', 'change the role of a member', mayManage),
+  changeRole: on(MEMBERSHIP, 'member.change_role', 'change the role of a member', mayManage, unlessLastOwner),
   remove: on(
-    'membership',
+    MEMBERSHIP,
     'member.remove',
     'remove a member, or leave',
     anyOf<{ userId: Uuid; role: Role }>(oneself, mayManage),
+    unlessLastOwner,
   ),
 } as const
-
-/**
- * True if the change removes the last owner, without whom no member could manage the organization. `to` is null at the
- * end of a membership.
- */
-export const leavesNoOwner = (change: { from: Role; to: Role | null; owners: number }) =>
-  change.from === 'owner' && change.to !== 'owner' && change.owners <= 1
 
 /** A pattern of LIKE that finds the text anywhere, and nothing but the text. */
 export const containing = (text: string) => `%${text.replace(/[\\%_]/g, '\\$&')}%`

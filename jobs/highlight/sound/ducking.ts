@@ -1,11 +1,11 @@
-/** Music in a film without any sound of its own, in LUFS. */
+/** Music in a highlight without any sound of its own, in LUFS. */
 export const MUSIC_ALONE_LUFS = -16
-/** Music where the items are silent, in a film that has sound elsewhere: below speech, which is at -16. */
+/** Music where the items are silent, in a highlight that has sound elsewhere: below speech, which is at -16. */
 const MUSIC_BETWEEN_LUFS = -20
 /** Music under speech: 14 LU below it. EBU and the accessibility guidelines of the W3C ask for at least 10 and 20 dB. */
 const MUSIC_UNDER_LUFS = -30
 
-/** Where the film's own sound is at least this loud, music goes all the way down. */
+/** Where the highlight's own sound is at least this loud, music goes all the way down. */
 const LOUD_LUFS = -28
 /** Where it is quieter than this, music stays up. */
 const QUIET_LUFS = -40
@@ -19,7 +19,7 @@ const FALL = 2.5
 const RISE = 0.6
 
 /**
- * The gain of the music, in decibels below music alone, for each tenth of a second of a film with this momentary
+ * The gain of the music, in decibels below music alone, for each tenth of a second of a highlight with this momentary
  * loudness (LUFS) of its own. Pure.
  */
 export function duckingCurve(own: readonly number[]): number[] {

@@ -13,7 +13,7 @@ export interface SoundSource {
   stream: number | null
   /** Where the item begins, in seconds from the start of the presentation (`-ss` of ffmpeg). */
   startSec: number
-  /** Frames of the item in the film, at 30 a second, overlaps included. */
+  /** Frames of the item in the highlight, at 30 a second, overlaps included. */
   frames: number
 }
 

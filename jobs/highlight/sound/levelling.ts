@@ -30,7 +30,7 @@ const BACKGROUND_SHARE = 0.1
 /**
  * The gain, in decibels, that brings a piece to the target: one factor for all of it, so that what was quiet within it
  * stays quiet. Loud pieces always come down. Quiet ones come up as far as that does not turn noise into the loudest part
- * of the film. Pure.
+ * of the highlight. Pure.
  */
 export function gainFor(loudness: Loudness): number {
   const { integrated, truePeak } = loudness

@@ -1,6 +1,6 @@
 import { CHANNELS, fromDecibels, RATE } from './pcm.ts'
 
-/** The highest true peak of a film, in dBTP: what EBU R128 leaves for the encoder of AAC, and half a decibel more. */
+/** The highest true peak of a highlight, in dBTP: what EBU R128 leaves for the encoder of AAC, and half a decibel more. */
 export const CEILING_DBTP = -1.5
 
 /** Below the ceiling, because an interpolated peak is an estimate. */

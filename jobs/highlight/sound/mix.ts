@@ -7,9 +7,9 @@ import { openLimiter } from './limiter.ts'
 import { type Music, type MusicSource, openMusic } from './music.ts'
 import { BLOCK, CHANNELS, fromDecibels, type PcmWriter, PER_VIDEO_FRAME, RATE, readPcm, writeWav } from './pcm.ts'
 
-export interface FilmSound extends Joins {
+export interface HighlightSound extends Joins {
   items: readonly ItemSound[]
-  /** Frames of the film, at 30 a second: those of its items without the overlaps. */
+  /** Frames of the highlight, at 30 a second: those of its items without the overlaps. */
   totalFrames: number
   music?: MusicSource
   /** The file to write. */
@@ -24,13 +24,16 @@ const MUSIC_OUT = 2 * RATE
  * frames (16-bit stereo, 48 kHz). Reads one second at a time. Throws a PermanentError (MusicFailed) that names the track
  * when it cannot be decoded. `musicGainDb` is what the music was raised by before ducking; null without music.
  */
-export async function mixFilm(film: FilmSound, tools: RenderTools): Promise<{ musicGainDb: number | null }> {
-  const placed = place(film)
-  const count = film.totalFrames * PER_VIDEO_FRAME
-  const music = film.music ? await openMusic(film.music, count, tools) : null
+export async function mixHighlight(
+  highlight: HighlightSound,
+  tools: RenderTools,
+): Promise<{ musicGainDb: number | null }> {
+  const placed = place(highlight)
+  const count = highlight.totalFrames * PER_VIDEO_FRAME
+  const music = highlight.music ? await openMusic(highlight.music, count, tools) : null
   try {
     const under = music && { music, curve: duckingCurve(ownLoudness(placed, count)) }
-    await writeWav(film.out, count, (writer) => mix(placed, under, count, writer, tools.signal))
+    await writeWav(highlight.out, count, (writer) => mix(placed, under, count, writer, tools.signal))
   } finally {
     await music?.close()
     await rm(join(tools.scratch, 'music.f32'), { force: true })
@@ -40,27 +43,28 @@ export async function mixFilm(film: FilmSound, tools: RenderTools): Promise<{ mu
 
 interface Placed {
   path: string | null
-  /** Sample frames from the start of the film. */
+  /** Sample frames from the start of the highlight. */
   start: number
   count: number
   fades: { in: Fade; out: Fade }
   momentary: readonly number[]
 }
 
-function place(film: FilmSound): Placed[] {
+function place(highlight: HighlightSound): Placed[] {
   let end = 0
-  const placed = film.items.map(({ path, frames, momentary }, k) => {
-    const start = end - (film.overlaps[k - 1] ?? 0)
+  const placed = highlight.items.map(({ path, frames, momentary }, k) => {
+    const start = end - (highlight.overlaps[k - 1] ?? 0)
     end = start + frames
     const count = frames * PER_VIDEO_FRAME
-    return { path, start: start * PER_VIDEO_FRAME, count, fades: fadesOf(k, count, film), momentary }
+    return { path, start: start * PER_VIDEO_FRAME, count, fades: fadesOf(k, count, highlight), momentary }
   })
   // Sound of another length than the picture would drift: a fault of the caller, never of an upload.
-  if (end !== film.totalFrames) throw new Error(`The items last ${end} frames, the film ${film.totalFrames}`)
+  if (end !== highlight.totalFrames)
+    throw new Error(`The items last ${end} frames, the highlight ${highlight.totalFrames}`)
   return placed
 }
 
-/** The momentary loudness of the film before music, for each tenth of a second. */
+/** The momentary loudness of the highlight before music, for each tenth of a second. */
 function ownLoudness(placed: readonly Placed[], count: number): number[] {
   const step = RATE * STEP_SECONDS
   const own = new Array<number>(Math.ceil(count / step)).fill(Number.NEGATIVE_INFINITY)

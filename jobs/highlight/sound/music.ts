@@ -30,7 +30,7 @@ const SILENT = 0.001
 const SEAM = RATE / 100
 
 /**
- * Decodes a track as far as a film of `count` sample frames needs it. Throws a PermanentError (MusicFailed) that names
+ * Decodes a track as far as a highlight of `count` sample frames needs it. Throws a PermanentError (MusicFailed) that names
  * the track when it cannot be decoded or is empty.
  */
 export async function openMusic(
@@ -93,7 +93,7 @@ async function looped({ file, from, length, factor, isRepeated }: Loop): Promise
   const period = length - seam
   const head = await readPcm(file, 'f32', from, seam)
   const tail = await readPcm(file, 'f32', from + period, seam)
-  // The very first round begins with the seam too; it is under the fade at the start of the film.
+  // The very first round begins with the seam too; it is under the fade at the start of the highlight.
   const blended = head.map((sample, i) => {
     const x = ((Math.floor(i / CHANNELS) + 0.5) / seam) * (Math.PI / 2)
     return sample * Math.sin(x) + (tail[i] ?? 0) * Math.cos(x)

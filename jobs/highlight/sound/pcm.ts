@@ -1,9 +1,9 @@
 import { type FileHandle, open } from 'node:fs/promises'
 
-/** All sound of a film is stereo at this rate; two samples, left and right, are a sample frame here. */
+/** All sound of a highlight is stereo at this rate; two samples, left and right, are a sample frame here. */
 export const RATE = 48_000
 export const CHANNELS = 2
-/** Sample frames per frame of a film of 30 frames per second: a whole number, so nothing drifts. */
+/** Sample frames per frame of a highlight of 30 frames per second: a whole number, so nothing drifts. */
 export const PER_VIDEO_FRAME = 1600
 /** Sample frames that are read, mixed and written at a time: one second. */
 export const BLOCK = 30 * PER_VIDEO_FRAME

@@ -5,19 +5,19 @@ import { guardedInput } from '../../ffmpeg/input.ts'
 import type { Joins } from './fades.ts'
 import { type ItemSound, type RenderTools, renderItemSound, type SoundSource } from './item-sound.ts'
 import { measuring, readLoudness } from './measure.ts'
-import { mixFilm } from './mix.ts'
+import { mixHighlight } from './mix.ts'
 import type { MusicSource } from './music.ts'
 
-interface FilmLevels {
-  /** Of the whole film, in LUFS, and in dBTP; null when the film is silent. */
-  film: { integrated: number; truePeak: number } | null
+interface HighlightLevels {
+  /** Of the whole highlight, in LUFS, and in dBTP; null when the highlight is silent. */
+  highlight: { integrated: number; truePeak: number } | null
   /** The decibels that the music was raised by, before ducking; null without music. */
   musicGainDb: number | null
 }
 
 const LIMIT_MS = 600_000
 
-interface SoundOfFilm extends Joins, RenderTools {
+interface SoundOfHighlight extends Joins, RenderTools {
   items: readonly SoundSource[]
   totalFrames: number
   music?: MusicSource
@@ -25,21 +25,21 @@ interface SoundOfFilm extends Joins, RenderTools {
 }
 
 /**
- * The sound of a whole film from sources that all exist at once: `renderItemSound` for each, then `mixFilm`, and a pass
- * over the film that measures it. A caller
+ * The sound of a whole highlight from sources that all exist at once: `renderItemSound` for each, then `mixHighlight`, and a pass
+ * over the highlight that measures it. A caller
  * that removes sources in between calls these two itself.
  */
-export async function renderSound(film: SoundOfFilm): Promise<FilmLevels & { items: ItemSound[] }> {
+export async function renderSound(highlight: SoundOfHighlight): Promise<HighlightLevels & { items: ItemSound[] }> {
   const items: ItemSound[] = []
-  for (const [k, item] of film.items.entries()) {
-    items.push(await renderItemSound(item, { ...film, out: join(film.scratch, `item-${k}.s16`) }))
+  for (const [k, item] of highlight.items.entries()) {
+    items.push(await renderItemSound(item, { ...highlight, out: join(highlight.scratch, `item-${k}.s16`) }))
   }
-  const { musicGainDb } = await mixFilm({ ...film, items }, film)
-  return { film: await measure(film.out, film), musicGainDb, items }
+  const { musicGainDb } = await mixHighlight({ ...highlight, items }, highlight)
+  return { highlight: await measure(highlight.out, highlight), musicGainDb, items }
 }
 
-async function measure(path: string, { scratch, signal }: RenderTools): Promise<FilmLevels['film']> {
-  const report = join(scratch, 'film.loudness')
+async function measure(path: string, { scratch, signal }: RenderTools): Promise<HighlightLevels['highlight']> {
+  const report = join(scratch, 'highlight.loudness')
   try {
     await runFfmpeg({
       args: [

@@ -3,7 +3,7 @@ import { cleanText } from './clean.ts'
 import { type DrawnText, fitText } from './fit.ts'
 
 export interface Canvas {
-  /** Pixels of the film. */
+  /** Pixels of the highlight. */
   width: number
   height: number
 }
@@ -12,7 +12,7 @@ export interface Canvas {
 const SAFE = 0.9
 /** Lines are shorter than the safe area is wide, because short lines are read faster. */
 const TITLE_WIDTH = 0.8
-/** Font sizes as shares of the shorter side, so that portrait films get letters as large as landscape ones. */
+/** Font sizes as shares of the shorter side, so that portrait highlights get letters as large as landscape ones. */
 const TITLE_SIZE = 0.09
 const CAPTION_SIZE = 0.044
 
@@ -31,7 +31,7 @@ const HALO: Glow = { blur: 0.4, strength: 0.6, growth: 2 }
 const BAND = 0.6
 
 /**
- * Draws the title of a film in the middle of the picture: at most three lines. Returns a PNG with transparency of the
+ * Draws the title of a highlight in the middle of the picture: at most three lines. Returns a PNG with transparency of the
  * canvas' size, or null when the text has nothing to draw.
  */
 export async function drawTitle(text: string, canvas: Canvas): Promise<Buffer | null> {

@@ -203,7 +203,7 @@ t.test('guard_tenant guards a new table', async (t) => {
 })
 
 const refusals = openRefusals({ db, log: quietLog() })
-const kit = inOrganization({ db, refusals, cursors: cursors('secret', systemClock) })
+const kit = inOrganization({ db, refusals, cursors: cursors('secret', systemClock), actionsOn: () => [] })
 const common = { tags: ['Test'], summary: 'For tests' }
 const One = z.object({ org_id: pathId('organization'), media_id: pathId('media') })
 const Shown = z.object({ id: z.string() })

@@ -10,6 +10,7 @@ import {
   fact,
   factsOf,
   isOnRow,
+  kind,
   on,
   onOrganization,
   saysOf,
@@ -157,7 +158,8 @@ t.test('a rule says in words for whom it is', async (t) => {
 t.test('without membership nothing is allowed in an organization, whatever the rule', async (t) => {
   const stranger = { userId: me, role: null, platformAdmin: true }
   t.equal(decide(onOrganization('x.y', 'x', yes), stranger, undefined), 'not_a_member')
-  t.equal(decide(on('media', 'x.y', 'x', yes), stranger, mine), 'not_a_member')
+  const onRow = on(kind<object>('media'), 'x.y', 'x', yes)
+  t.equal(decide(onRow, stranger, mine), 'not_a_member')
 })
 
 t.test('an explanation names what it looked at, and the row that is not there', async (t) => {

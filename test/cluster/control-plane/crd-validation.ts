@@ -212,11 +212,11 @@ t.test('status is checked too, and only by way of its subresource', async (t) =>
 
 t.test('a HighlightRender has its own bounds and fixed fields', async (t) => {
   const { kind, newResource } = kitOf(highlightRender)
-  const key = { namespace, name: 'film' }
+  const key = { namespace, name: 'highlight' }
   const submit = (name: string, spec: object = {}) =>
     answer(() => kube.create(kind.resource, newResource({ metadata: { name, namespace }, spec }) as KubeObject))
   const item = aHighlightItem()
-  t.equal(await submit('film'), 'accepted')
+  t.equal(await submit('highlight'), 'accepted')
   t.equal(await submit('long', { title: '🎂'.repeat(200), items: [{ ...item, caption: 'é'.repeat(200) }] }), 'accepted')
   t.match(await submit('longer', { title: '🎂'.repeat(201) }), /spec\.title/)
   t.match(await submit('lines', { items: [{ ...item, caption: 'a\nb' }] }), /spec\.items\[0\]\.caption/)

@@ -45,12 +45,12 @@ export async function install(t: Test): Promise<Installation> {
     process.exit()
   }
   const services = await startServices(t, address)
-  const namespace = await makeNamespace(t, cluster, 'film')
+  const namespace = await makeNamespace(t, cluster, 'reunion')
   await namespace.kubectl('label', 'namespace', namespace.name, 'pod-security.kubernetes.io/enforce=restricted')
   const release = await prepareRelease(t, cluster, namespace, services)
   // Other suites on the same cluster bring the custom resource without Helm.
   await release.install('--take-ownership')
-  t.teardown(() => release.helm('uninstall', 'film', '--ignore-not-found', '--wait').then(() => undefined))
+  t.teardown(() => release.helm('uninstall', 'reunion', '--ignore-not-found', '--wait').then(() => undefined))
   return { cluster, namespace, services, release, phone: await phoneOf(services) }
 }
 

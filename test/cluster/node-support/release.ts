@@ -11,7 +11,7 @@ import { storeEnvironment } from './operator.ts'
 import type { Owner, Services } from './services.ts'
 
 const CHART = fileURLToPath(new URL('../../../charts/keepsake', import.meta.url))
-export const RELEASE = 'film'
+export const RELEASE = 'reunion'
 /** The address of its Service is chosen here: names are resolved for pods, not for who stands beside them. */
 const API_ADDRESS = '10.96.100.1'
 export const API_URL = `http://${API_ADDRESS}`

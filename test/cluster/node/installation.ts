@@ -84,7 +84,7 @@ t.test('every program may do with its own token what it needs, and nothing else'
   t.same(await codes('api', [`GET ${jobs}`]), ['no token'])
 })
 
-t.test('a video uploaded in chunks becomes a film that plays, and kubectl shows how it comes about', async (t) => {
+t.test('a video uploaded in chunks becomes a highlight that plays, and kubectl shows how it comes about', async (t) => {
   const path = await longClip()
   const mediaId = await phone.upload(path)
   const name = await resourceFor(namespace, mediaId)
@@ -201,13 +201,13 @@ t.test('photos, a portrait video and music become a highlight that plays, and ku
   const { music_track_id } = JSON.parse(said.join('')) as { music_track_id: string }
 
   const media_ids = [await phone.upload(photo), await phone.upload(video)]
-  // Only then is it known how long the video is, and with it the film.
+  // Only then is it known how long the video is, and with it the highlight.
   for (const id of media_ids) await phone.untilConverted(id)
   const base = `/api/media/${phone.organization}/highlights`
   const given = { title: 'Reunion 🎉', media_ids, transition: 'crossfade', music_track_id }
   const made = Highlight.parse(await phone.client.call('POST', base, given))
-  const film = await eventually(
-    'the film',
+  const highlight = await eventually(
+    'the highlight',
     async () => {
       const now = Highlight.parse(await phone.client.call('GET', `${base}/${made.highlight_id}`))
       return now.status === 'processing' ? undefined : now
@@ -217,12 +217,12 @@ t.test('photos, a portrait video and music become a highlight that plays, and ku
   )
   const [head = '', line = ''] = (await kubectl('get', 'hr')).split('\n')
   t.comment(`\n${head}\n${line}`)
-  t.match(film, { status: 'completed', error: null }, await kubectl('describe', 'hr'))
+  t.match(highlight, { status: 'completed', error: null }, await kubectl('describe', 'hr'))
   t.match(head, /^NAME +TITLE +PHASE +PROGRESS +SPEED +ACCELERATOR +ATTEMPTS +AGE/)
   t.match(line, /^hr-\S+ +Reunion 🎉 +Succeeded +100 /)
   // 3 s of the image and 2 s of the video, of which the crossfade takes half a second; the estimate is in whole seconds.
   t.equal(made.estimated_duration_sec, 5)
-  const stream = await checkStream(film.variants?.hls_master_url ?? '', 4.5)
+  const stream = await checkStream(highlight.variants?.hls_master_url ?? '', 4.5)
   t.ok(stream.renditions.length > 0, `${stream.renditions.length} renditions played to their end`)
   const isTold = async () => (await eventsIn(services.natsUrl)).some((e) => e.type === 'HighlightGenerated')
   await eventually('HighlightGenerated in JetStream', isTold, 240_000, 500)
@@ -240,7 +240,7 @@ t.test('suspend takes the pod away, and lifting it finishes the work', async (t)
   for (const reason of ['Suspended', 'Resumed']) await namespace.told(held.resource, reason, (e) => e.reason === reason)
 })
 
-t.test('delete takes Job and pod along; Postgres still wants the film, so it is made again', async (t) => {
+t.test('delete takes Job and pod along; Postgres still wants the highlight, so it is made again', async (t) => {
   const held = await heldEncode(it, short)
   const uid = (await namespace.resource(held.resource))?.metadata.uid
   const [job] = await namespace.jobsOf(held.resource)
@@ -334,7 +334,7 @@ t.test('helm uninstall ends no encode; what is installed again finds it and carr
   t.match((await namespace.resource(held.resource))?.status, { phase: 'Succeeded', attempts: 1 })
 })
 
-t.test('finished resources go when their time is over, and the film stays', async (t) => {
+t.test('finished resources go when their time is over, and the highlight stays', async (t) => {
   const ttl = '/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/ttlSecondsAfterFinished/default'
   const setDefault = (seconds: number) => {
     const patch = JSON.stringify([{ op: 'replace', path: ttl, value: seconds }])

@@ -2,12 +2,12 @@ import { mkdtemp, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import t from 'tap'
 import { clip, ffmpeg } from '../../support/clips.ts'
-import { colorItem, damagedItem, PALETTE } from '../../support/film-clips.ts'
-import { frameColors, runsOf } from '../../support/film-frames.ts'
+import { colorItem, damagedItem, PALETTE } from '../../support/highlight-clips.ts'
+import { frameColors, runsOf } from '../../support/highlight-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
 import { programPath } from '../../support/services/process.ts'
 
-/** Items that cannot be used: the film fails and names one, or goes without them. */
+/** Items that cannot be used: the highlight fails and names one, or goes without them. */
 
 type Bench = Awaited<ReturnType<typeof highlightBench>>
 
@@ -21,7 +21,7 @@ async function withBroken(t: Parameters<typeof highlightBench>[0]) {
   return { bench, red, green, blue, notAnImage: await bench.imageOf(Buffer.from('no image'), 'words') }
 }
 
-t.test('a broken item fails the film for good, is named, and leaves nothing behind', async (t) => {
+t.test('a broken item fails the highlight for good, is named, and leaves nothing behind', async (t) => {
   const { bench, red, notAnImage } = await withBroken(t)
   const { exit, result } = await bench.run([red, notAnImage])
   t.equal(exit, 12)
@@ -154,7 +154,7 @@ t.test('what a crossfade made of each of its items alone is removed', async (t) 
   )
 })
 
-t.test('with skipBroken the film goes without them, and says so', async (t) => {
+t.test('with skipBroken the highlight goes without them, and says so', async (t) => {
   const { bench, red, green, blue, notAnImage } = await withBroken(t)
   const half = await bench.videoOf(await clip('truncated'), 'half', 8)
   const spec = { skipBroken: true, transition: 'crossfade' as const, renditions: ['360p' as const] }
@@ -180,14 +180,14 @@ t.test('with skipBroken the film goes without them, and says so', async (t) => {
   t.strictSame(runsOf(frames.slice(50), PALETTE), [['blue', 10]])
 })
 
-t.test('a film of broken items only fails', async (t) => {
+t.test('a highlight of broken items only fails', async (t) => {
   const { bench, notAnImage } = await withBroken(t)
   const { exit, result } = await bench.run([notAnImage], { skipBroken: true })
   t.equal(exit, 12)
   t.match(result?.outputs, [{ reason: 'ItemFailed', item: 'words' }])
 })
 
-t.test('a source that is gone ends the film, also with skipBroken', async (t) => {
+t.test('a source that is gone ends the highlight, also with skipBroken', async (t) => {
   const { bench, red, green } = await withBroken(t)
   await bench.store.delete(green.sourceKey)
   const { exit, result } = await bench.run([red, green], { skipBroken: true })

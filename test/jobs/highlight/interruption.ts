@@ -4,8 +4,8 @@ import { delimiter, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { EXIT } from '../../../lib/contract/job-result.ts'
 import { eventually } from '../../support/eventually.ts'
-import { colorItem, PALETTE } from '../../support/film-clips.ts'
-import { frameColors, runsOf } from '../../support/film-frames.ts'
+import { colorItem, PALETTE } from '../../support/highlight-clips.ts'
+import { frameColors, runsOf } from '../../support/highlight-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
 import { programPath } from '../../support/services/process.ts'
 import { progressReceiver } from '../../support/transcode-run.ts'
@@ -60,7 +60,7 @@ t.test('death after the manifest has lost nothing: the next attempt needs not ev
   t.match({ exit, result }, { exit: 0, result: { ok: true, outputs: [{ id: 'hlt_1', state: 'Succeeded' }] } })
 })
 
-t.test('two pods for one film do not disturb each other', async (t) => {
+t.test('two pods for one highlight do not disturb each other', async (t) => {
   const { bench, items } = await two(t)
   const both = await Promise.all([bench.run(items), bench.run(items)])
   for (const { exit, output } of both) t.equal(exit, 0, 'exits with 0', { output })
@@ -70,7 +70,7 @@ t.test('two pods for one film do not disturb each other', async (t) => {
   ])
 })
 
-t.test('progress rises and names the film once it can be played, while the rest is encoded', async (t) => {
+t.test('progress rises and names the highlight once it can be played, while the rest is encoded', async (t) => {
   const { bench, items } = await two(t)
   items.push(await colorItem(bench, 'blue'))
   const receiver = await progressReceiver(t)
@@ -78,13 +78,13 @@ t.test('progress rises and names the film once it can be played, while the rest 
   const PATH = await stuckPath(bench.folder, 2, `while [ ! -e ${mark} ]; do sleep 0.1; done`)
   const reporting = { PROGRESS_URL: receiver.url, PROGRESS_TOKEN: 'x', PATH }
   const { finished } = bench.start(items, { segmentSeconds: 1 }, reporting)
-  await eventually('the name of the film', () => receiver.reports.at(-1)?.playable?.includes('hlt_1'))
+  await eventually('the name of the highlight', () => receiver.reports.at(-1)?.playable?.includes('hlt_1'))
   t.notOk((await bench.keys()).includes('manifest.json'))
   await writeFile(mark, '')
   const { exit, output } = await finished
   t.equal(exit, 0, 'exits with 0', { output })
   const { reports } = receiver
-  t.match(reports[0], { accelerator: 'cpu', acceleratorReason: 'films are encoded on the CPU' })
+  t.match(reports[0], { accelerator: 'cpu', acceleratorReason: 'highlights are encoded on the CPU' })
   for (const [k, report] of reports.slice(1).entries()) t.ok(report.percent >= (reports[k]?.percent ?? 0))
   t.strictSame(reports[0]?.playable, [], 'nothing can be played at first')
 })

@@ -1,15 +1,15 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { filmLadder } from '../../../jobs/highlight/canvas.ts'
+import { highlightLadder } from '../../../jobs/highlight/canvas.ts'
 import { parseMediaPlaylist } from '../../../jobs/hls/media-playlist.ts'
 import { clipOf, ffmpeg } from '../../support/clips.ts'
-import { type ColorClip, colorItem, PALETTE } from '../../support/film-clips.ts'
-import { frameColors, runsOf } from '../../support/film-frames.ts'
+import { type ColorClip, colorItem, PALETTE } from '../../support/highlight-clips.ts'
+import { frameColors, runsOf } from '../../support/highlight-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
 
-/** Films of items that are one colour each: every frame is decoded, so each join is seen exactly where it is. */
+/** Highlights of items that are one colour each: every frame is decoded, so each join is seen exactly where it is. */
 
-/** Rates and lengths that do not fit the film's own, and a clip shorter than a segment, a second and a crossfade. */
+/** Rates and lengths that do not fit the highlight's own, and a clip shorter than a segment, a second and a crossfade. */
 const CLIPS: Record<string, ColorClip> = {
   red: { rate: '30000/1001', seconds: 2 },
   green: { rate: '25', seconds: 1.2 },
@@ -121,7 +121,7 @@ t.test('clips of noise that follow each other keep about to the bitrate of their
   const { exit, output } = await bench.run(items)
   t.equal(exit, 0, 'exits with 0', { output })
   const [{ bytes = 0, name = '' } = {}] = (await bench.manifest()).hls.renditions
-  const [rendition] = filmLadder('landscape', [{ width: 320, height: 180 }], ['360p'])
+  const [rendition] = highlightLadder('landscape', [{ width: 320, height: 180 }], ['360p'])
   t.equal(name, rendition?.name)
   const share = (bytes * 8) / 8 / (rendition?.maxrate ?? 0)
   t.ok(share > 1 && share < 1.5, `bits in 8 s: ${share.toFixed(2)} of what maxrate allows`)

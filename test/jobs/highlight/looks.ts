@@ -3,12 +3,12 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { clip, ffmpeg } from '../../support/clips.ts'
-import { colorItem, PALETTE } from '../../support/film-clips.ts'
-import { frameColors, runsOf } from '../../support/film-frames.ts'
+import { colorItem, PALETTE } from '../../support/highlight-clips.ts'
+import { frameColors, runsOf } from '../../support/highlight-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
 import { heic, quarters } from '../../support/pictures.ts'
 
-/** What is seen in a film: photos of all kinds, what surrounds an item, motion, and text. */
+/** What is seen in a highlight: photos of all kinds, what surrounds an item, motion, and text. */
 
 const run = promisify(execFile)
 

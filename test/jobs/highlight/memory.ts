@@ -5,7 +5,7 @@ import { clipOf } from '../../support/clips.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
 import { watchMemory } from '../../support/tree-memory.ts'
 
-/** What the pod of a film may use; the store proxy has a limit of its own. */
+/** What the pod of a highlight may use; the store proxy has a limit of its own. */
 const LIMIT = bytesOf(OperatorConfig.shape.HIGHLIGHT_MEMORY.parse(undefined))
 const clip = (seconds: number) =>
   clipOf([

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { filmLadder } from '../../../jobs/highlight/canvas.ts'
+import { highlightLadder } from '../../../jobs/highlight/canvas.ts'
 import { type Part, pieceGraph } from '../../../jobs/highlight/piece-graph.ts'
 
 const still: Part = {
@@ -12,7 +12,7 @@ const still: Part = {
 }
 /** What follows the composition of the items. */
 const ladderOf = (...names: ('360p' | '720p' | '1080p')[]) => {
-  const renditions = filmLadder('landscape', [{ width: 1920, height: 1080 }], names)
+  const renditions = highlightLadder('landscape', [{ width: 1920, height: 1080 }], names)
   const graph = pieceGraph({ parts: [still], renditions, fill: 'black' })
   return graph.slice(graph.indexOf(';[p0]') + 1).split(';')
 }
@@ -25,7 +25,7 @@ t.test('each rendition is scaled from the next larger one, with square pixels', 
   ])
 })
 
-t.test('a film of one or two renditions', async (t) => {
+t.test('a highlight of one or two renditions', async (t) => {
   t.strictSame(ladderOf('1080p'), ['[p0]format=yuv420p,setsar=1[v0]'])
   t.strictSame(ladderOf('360p', '1080p'), [
     '[p0]format=yuv420p,setsar=1,split[v1][r0]',

@@ -7,13 +7,13 @@ import { startStoreProxy } from '../../../jobs/store-proxy/server.ts'
 import { StoreGrant } from '../../../lib/contract/store-proxy.ts'
 import { highlightRender } from '../../../operator/highlight-render/kind.ts'
 import { clip } from '../../support/clips.ts'
-import { colorItem, PALETTE } from '../../support/film-clips.ts'
-import { frameColors, runsOf } from '../../support/film-frames.ts'
+import { colorItem, PALETTE } from '../../support/highlight-clips.ts'
+import { frameColors, runsOf } from '../../support/highlight-frames.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { programPath } from '../../support/services/process.ts'
 
-/** Pieces that earlier films left in the store. */
+/** Pieces that earlier highlights left in the store. */
 
 type Bench = Awaited<ReturnType<typeof highlightBench>>
 
@@ -32,7 +32,7 @@ async function three(t: Parameters<typeof highlightBench>[0]) {
   return { bench, red, green, blue }
 }
 
-/** A film of the three, made once: each test goes on from a copy of its store. */
+/** A highlight of the three, made once: each test goes on from a copy of its store. */
 const earlier = await three(t)
 t.before(async () => {
   const { exit, output } = await earlier.bench.run([earlier.red, earlier.green, earlier.blue])
@@ -40,14 +40,14 @@ t.before(async () => {
   t.equal((await earlier.bench.manifest()).encode.reused, 0)
 })
 
-async function filmed(t: Parameters<typeof highlightBench>[0]) {
+async function rendered(t: Parameters<typeof highlightBench>[0]) {
   const made = await three(t)
   await cp(join(earlier.bench.folder, 'store'), join(made.bench.folder, 'store'), { recursive: true })
   return made
 }
 
 t.test('a damaged piece is made again, and one of other options is not taken', async (t) => {
-  const { bench, red, green, blue } = await filmed(t)
+  const { bench, red, green, blue } = await rendered(t)
   const piece = (await bench.keys(red.cachePrefix)).find((key) => key.endsWith('.ts')) ?? ''
   const bytes = await bench.bytes(piece, red.cachePrefix)
   bytes.writeUInt8(bytes.readUInt8(bytes.length / 2) ^ 1, bytes.length / 2)
@@ -79,19 +79,22 @@ t.test('pieces above the limit are removed, the oldest first', async (t) => {
   t.notSame(second, first)
 })
 
-t.test('a film in another order and with one item more takes the pieces of the others from the store', async (t) => {
-  const { bench, red, green, blue } = await filmed(t)
-  const grey = await colorItem(bench, 'grey')
-  const { exit, output } = await bench.run([blue, grey, red, green], { outputPrefix: NEXT })
-  t.equal(exit, 0, 'exits with 0', { output })
-  t.equal((await bench.manifest(NEXT)).encode.reused, 3)
-  t.strictSame(await colorsOf(bench, NEXT), [
-    ['blue', 30],
-    ['grey', 30],
-    ['red', 30],
-    ['green', 30],
-  ])
-})
+t.test(
+  'a highlight in another order and with one item more takes the pieces of the others from the store',
+  async (t) => {
+    const { bench, red, green, blue } = await rendered(t)
+    const grey = await colorItem(bench, 'grey')
+    const { exit, output } = await bench.run([blue, grey, red, green], { outputPrefix: NEXT })
+    t.equal(exit, 0, 'exits with 0', { output })
+    t.equal((await bench.manifest(NEXT)).encode.reused, 3)
+    t.strictSame(await colorsOf(bench, NEXT), [
+      ['blue', 30],
+      ['grey', 30],
+      ['red', 30],
+      ['green', 30],
+    ])
+  },
+)
 
 t.test('a source that is shown twice is encoded once', async (t) => {
   const { bench, red, green } = await three(t)
@@ -100,14 +103,14 @@ t.test('a source that is shown twice is encoded once', async (t) => {
   t.equal((await bench.manifest(NEXT)).encode.reused, 1)
 })
 
-t.test('a damaged piece of the newest film is replaced by one of an earlier film', async (t) => {
-  const { bench, red, green, blue } = await filmed(t)
+t.test('a damaged piece of the newest highlight is replaced by one of an earlier highlight', async (t) => {
+  const { bench, red, green, blue } = await rendered(t)
   const first = await bench.keys(red.cachePrefix)
   const grey = await colorItem(bench, 'grey')
   const two = await bench.run([red, grey], { outputPrefix: 'org/o/highlights/two/v1/' })
   t.equal(two.exit, 0, 'exits with 0', { output: two.output })
   const newest = (await bench.keys(red.cachePrefix)).filter((key) => !first.includes(key))
-  t.equal(newest.length, 2, 'the film of two stored a piece of its own')
+  t.equal(newest.length, 2, 'the highlight of two stored a piece of its own')
   for (const index of newest.filter((key) => key.endsWith('piece.json'))) {
     await bench.store.put(red.cachePrefix + index, 'no JSON', { contentType: 'application/json' })
   }
@@ -118,9 +121,9 @@ t.test('a damaged piece of the newest film is replaced by one of an earlier film
 })
 
 t.test(
-  'a film without one of the items neither uses the pieces nor replaces them, but removes them above the limit',
+  'a highlight without one of the items neither uses the pieces nor replaces them, but removes them above the limit',
   async (t) => {
-    const { bench, red, green } = await filmed(t)
+    const { bench, red, green } = await rendered(t)
     const first = await bench.keys(red.cachePrefix)
     t.equal((await bench.run([red, green], { outputPrefix: NEXT })).exit, 0)
     t.equal((await bench.manifest(NEXT)).encode.reused, 0)
@@ -135,7 +138,7 @@ t.test(
 t.test('what the operator grants is enough to store pieces, use them again and remove those of others', async (t) => {
   const { bench, red, green, blue } = await three(t)
   const run = async (items: (typeof red)[], outputPrefix: string, env: Record<string, string> = {}) => {
-    const spec = HighlightRenderSpec.parse({ id: 'hlt_1', title: 'Film', items, outputPrefix })
+    const spec = HighlightRenderSpec.parse({ id: 'hlt_1', title: 'Highlight', items, outputPrefix })
     const address = join(bench.folder, `socket-${outputPrefix.split('/')[3]}`)
     const proxy = await startStoreProxy({
       ...{ address, grant: StoreGrant.parse(highlightRender.grant(spec)), store: bench.store, log: quietLog() },
@@ -152,13 +155,13 @@ t.test('what the operator grants is enough to store pieces, use them again and r
   }
   t.equal(await run([red, green], 'org/o/highlights/1/v1/'), 0)
   t.equal(await run([green, red], 'org/o/highlights/2/v1/'), 2)
-  t.equal(await run([red, green, blue], 'org/o/highlights/3/v1/'), 2, 'of a film whose items are all in this one')
+  t.equal(await run([red, green, blue], 'org/o/highlights/3/v1/'), 2, 'of a highlight whose items are all in this one')
   t.equal(await run([red, blue], 'org/o/highlights/4/v1/', { PIECES_MIB: '0' }), 0)
-  t.equal((await bench.keys(red.cachePrefix)).length, 2, 'those of the earlier films are gone')
+  t.equal((await bench.keys(red.cachePrefix)).length, 2, 'those of the earlier highlights are gone')
 })
 
-t.test('a piece that does not fit into the film is made again, whatever its index says', async (t) => {
-  const { bench, red, green, blue } = await filmed(t)
+t.test('a piece that does not fit into the highlight is made again, whatever its index says', async (t) => {
+  const { bench, red, green, blue } = await rendered(t)
   const index = (await bench.keys(red.cachePrefix)).find((key) => key.endsWith('piece.json')) ?? ''
   const planted = await readFile(await clip('tiny'))
   const sha256 = createHash('sha256').update(planted).digest('hex')
@@ -174,7 +177,7 @@ t.test('a piece that does not fit into the film is made again, whatever its inde
 })
 
 t.test('what a file says in place of a piece is not believed', async (t) => {
-  const { bench, red, green, blue } = await filmed(t)
+  const { bench, red, green, blue } = await rendered(t)
   const index = (await bench.keys(red.cachePrefix)).find((key) => key.endsWith('piece.json')) ?? ''
   const bad = JSON.stringify({ files: [{ name: '../../x.ts', bytes: 1, sha256: 'a'.repeat(64) }] })
   await bench.store.put(red.cachePrefix + index, bad, { contentType: 'application/json' })
@@ -183,7 +186,7 @@ t.test('what a file says in place of a piece is not believed', async (t) => {
   t.equal((await bench.manifest(NEXT)).encode.reused, 2)
 })
 
-t.test('pieces with text are not stored: they would outlive the film that shows it', async (t) => {
+t.test('pieces with text are not stored: they would outlive the highlight that shows it', async (t) => {
   const { bench, red, green, blue } = await three(t)
   const items = [red, { ...green, caption: 'At the lake' }, blue]
   const spec = { title: 'Summer', showTitle: true }
@@ -196,7 +199,7 @@ t.test('pieces with text are not stored: they would outlive the film that shows 
 })
 
 t.test('pieces that another ffmpeg made are not joined with new ones', async (t) => {
-  const { bench, red, green, blue } = await filmed(t)
+  const { bench, red, green, blue } = await rendered(t)
   const script = `#!/bin/sh
 [ "$*" = -version ] && { echo 'ffmpeg version 99.9'; exit 0; }
 exec ${await programPath('ffmpeg')} "$@"

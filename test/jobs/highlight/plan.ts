@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { filmLadder, shapeOf } from '../../../jobs/highlight/canvas.ts'
-import { layoutOf, planFilm } from '../../../jobs/highlight/plan.ts'
+import { highlightLadder, shapeOf } from '../../../jobs/highlight/canvas.ts'
+import { layoutOf, planHighlight } from '../../../jobs/highlight/plan.ts'
 
 const of = (...frames: number[]) => frames.map((frames) => ({ frames }))
 const brief = (frames: number[], transition: 'cut' | 'crossfade' | 'fade') =>
-  planFilm(of(...frames), transition).pieces.map((p) => [p.kind, p.item, p.from, p.frames, p.start])
+  planHighlight(of(...frames), transition).pieces.map((p) => [p.kind, p.item, p.from, p.frames, p.start])
 
 t.test('with cuts and fades every item is one piece', async (t) => {
   for (const transition of ['cut', 'fade'] as const) {
@@ -17,7 +17,7 @@ t.test('with cuts and fades every item is one piece', async (t) => {
   }
 })
 
-t.test('a crossfade is a piece of its own, and the ends of the film are cut off their items', async (t) => {
+t.test('a crossfade is a piece of its own, and the ends of the highlight are cut off their items', async (t) => {
   t.strictSame(brief([120, 120, 120], 'crossfade'), [
     ['clip', 0, 0, 15, 0],
     ['clip', 0, 15, 90, 15],
@@ -37,16 +37,16 @@ t.test('an item of one second between crossfades has no frames of its own', asyn
   )
 })
 
-const films = fc.record({
+const highlights = fc.record({
   items: fc.array(fc.record({ frames: fc.integer({ min: 1, max: 400 }) }), { minLength: 1, maxLength: 30 }),
   transition: fc.constantFrom('cut' as const, 'crossfade' as const, 'fade' as const),
   segmentSeconds: fc.integer({ min: 1, max: 20 }),
 })
 
-t.test('pieces follow each other without a gap to the end of the film', async (t) => {
+t.test('pieces follow each other without a gap to the end of the highlight', async (t) => {
   fc.assert(
-    fc.property(films, ({ items, transition }) => {
-      const { pieces, total } = planFilm(items, transition)
+    fc.property(highlights, ({ items, transition }) => {
+      const { pieces, total } = planHighlight(items, transition)
       let end = 0
       for (const piece of pieces) {
         const shown = items[piece.item]?.frames ?? 0
@@ -61,8 +61,8 @@ t.test('pieces follow each other without a gap to the end of the film', async (t
 
 t.test('segments begin at keyframes, are not too long, and none could hold another second', async (t) => {
   fc.assert(
-    fc.property(films, ({ items, transition, segmentSeconds }) => {
-      const { keyframes, starts, frames } = layoutOf(planFilm(items, transition), segmentSeconds)
+    fc.property(highlights, ({ items, transition, segmentSeconds }) => {
+      const { keyframes, starts, frames } = layoutOf(planHighlight(items, transition), segmentSeconds)
       const most = segmentSeconds * 30
       const isKeyframe = new Set(keyframes)
       return (
@@ -80,9 +80,9 @@ t.test('segments begin at keyframes, are not too long, and none could hold anoth
 })
 
 t.test('segments end at the last keyframe at or before six seconds', async (t) => {
-  const layout = layoutOf(planFilm(of(75, 120, 60), 'cut'), 6)
+  const layout = layoutOf(planHighlight(of(75, 120, 60), 'cut'), 6)
   t.strictSame(layout, { keyframes: [0, 30, 60, 75, 105, 135, 165, 195, 225], starts: [0, 165], frames: 255 })
-  t.strictSame(layoutOf(planFilm(of(360), 'cut'), 6).starts, [0, 180])
+  t.strictSame(layoutOf(planHighlight(of(360), 'cut'), 6).starts, [0, 180])
 })
 
 const [wide, tall, even] = [
@@ -90,7 +90,7 @@ const [wide, tall, even] = [
   { width: 1080, height: 1920 },
   { width: 800, height: 800 },
 ]
-t.test('the shape of a film is that of most of its items', async (t) => {
+t.test('the shape of a highlight is that of most of its items', async (t) => {
   t.equal(shapeOf('auto', [wide, tall, tall]), 'portrait')
   t.equal(shapeOf('auto', [wide, tall]), 'landscape')
   t.equal(shapeOf('auto', [even]), 'landscape')
@@ -98,8 +98,9 @@ t.test('the shape of a film is that of most of its items', async (t) => {
 })
 
 const WANTED = ['360p', '720p', '1080p']
-const sizes = (...args: Parameters<typeof filmLadder>) => filmLadder(...args).map((r) => [r.name, r.width, r.height])
-t.test('renditions have the shape of the film, and none is larger than any item can use', async (t) => {
+const sizes = (...args: Parameters<typeof highlightLadder>) =>
+  highlightLadder(...args).map((r) => [r.name, r.width, r.height])
+t.test('renditions have the shape of the highlight, and none is larger than any item can use', async (t) => {
   t.strictSame(sizes('landscape', [wide], WANTED), [
     ['360p', 640, 360],
     ['720p', 1280, 720],

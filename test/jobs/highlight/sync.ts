@@ -1,6 +1,6 @@
 import t from 'tap'
-import { flashClip, flashesAndClicks } from '../../support/film-sync.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
+import { flashClip, flashesAndClicks } from '../../support/highlight-sync.ts'
 
 /** Ten clips; the benchmark tries thirty. */
 const CLIPS = 10

@@ -173,7 +173,7 @@ async function isShown(bytes: Buffer): Promise<boolean> {
 
 t.test('an original is not shown for anything in which a place may hide', async (t) => {
   const plain = await quarters(40, 30).jpeg().toBuffer()
-  const film = Buffer.from('\0\0\0\x18ftypmp42\0\0\0\0mp42isom\0\0\0\x10moov+48.1-11.5/', 'latin1')
+  const video = Buffer.from('\0\0\0\x18ftypmp42\0\0\0\0mp42isom\0\0\0\x10moov+48.1-11.5/', 'latin1')
   const exif = (tiff: Buffer) => segment(0xe1, 'Exif\0\0', tiff)
   const silent = await tiffOf({
     IFD0: { Make: 'Acme' },
@@ -224,12 +224,12 @@ t.test('an original is not shown for anything in which a place may hide', async 
       false,
     ],
     'an APP0 of Canon (CIFF)': [withSegments(plain, segment(0xe0, 'II\x1a\0\0\0HEAPJPGM')), false],
-    'a Motion Photo': [Buffer.concat([withSegments(plain, movie), film]), false],
-    'a Motion Photo without XMP (Samsung)': [Buffer.concat([plain, film, Buffer.from('SEFHSEFT')]), false],
-    'a film behind a PNG': [Buffer.concat([png, film]), false],
-    'a film behind a WebP': [Buffer.concat([webp, film]), false],
-    'a film behind a GIF': [Buffer.concat([gif, film]), false],
-    'a film in a box of an AVIF': [Buffer.concat([avif, Buffer.from('\0\0\0\x10mpvd+48.1-11', 'latin1')]), false],
+    'a Motion Photo': [Buffer.concat([withSegments(plain, movie), video]), false],
+    'a Motion Photo without XMP (Samsung)': [Buffer.concat([plain, video, Buffer.from('SEFHSEFT')]), false],
+    'a video behind a PNG': [Buffer.concat([png, video]), false],
+    'a video behind a WebP': [Buffer.concat([webp, video]), false],
+    'a video behind a GIF': [Buffer.concat([gif, video]), false],
+    'a video in a box of an AVIF': [Buffer.concat([avif, Buffer.from('\0\0\0\x10mpvd+48.1-11', 'latin1')]), false],
     'a place in a comment of GIF': [comment('GPS 48.1,-11.5'), false],
   }
   for (const [what, [bytes, expected]] of Object.entries(rows)) t.equal(await isShown(bytes), expected, what)

@@ -29,19 +29,27 @@ t.test('what may be removed may be listed, and neither be read nor be written', 
   t.strictSame(allowed({ prefix: 'a/pieces/../' }), [])
 })
 
-t.test('pieces of films whose sources are all in this one may be read, and not be written', async (t) => {
-  const film = (...ids: string[]) => pieceScope(ids.map((sourceKey) => ({ sourceKey })))
+t.test('pieces of highlights whose sources are all in this one may be read, and not be written', async (t) => {
+  const highlight = (...ids: string[]) => pieceScope(ids.map((sourceKey) => ({ sourceKey })))
   const granted = { read: ['a', 'b', 'c'], write: [], remove: ['a/pieces/'] }
   const allowed = (key: string, grant: StoreGrant = granted) =>
     (['read', 'list', 'write', 'remove'] as const).filter((action) => permits(grant, { key }, action))
-  t.strictSame(allowed(`a/pieces/${film('a', 'b')}1/piece.json`), ['read', 'list', 'remove'])
-  t.strictSame(allowed(`a/pieces/${film('a', 'd')}1/piece.json`), ['list', 'remove'], 'of a film with another source')
-  t.strictSame(allowed(`a/pieces/${film('a')}../${film('d')}1`), [], 'by a way around')
-  t.strictSame(allowed(`b/pieces/${film('a')}1/piece.json`), [], 'below no prefix of this film')
-  t.strictSame(allowed(`a/pieces/x/${film('a')}1/piece.json`), ['list', 'remove'], 'not where scopes are')
-  t.strictSame(allowed(`a/pieces/${film('a').slice(0, -1)}`), ['list', 'remove'], 'an object with the name of a scope')
+  t.strictSame(allowed(`a/pieces/${highlight('a', 'b')}1/piece.json`), ['read', 'list', 'remove'])
   t.strictSame(
-    allowed(`a/pieces/${film('a')}1/piece.json`, { ...granted, remove: [] }),
+    allowed(`a/pieces/${highlight('a', 'd')}1/piece.json`),
+    ['list', 'remove'],
+    'of a highlight with another source',
+  )
+  t.strictSame(allowed(`a/pieces/${highlight('a')}../${highlight('d')}1`), [], 'by a way around')
+  t.strictSame(allowed(`b/pieces/${highlight('a')}1/piece.json`), [], 'below no prefix of this highlight')
+  t.strictSame(allowed(`a/pieces/x/${highlight('a')}1/piece.json`), ['list', 'remove'], 'not where scopes are')
+  t.strictSame(
+    allowed(`a/pieces/${highlight('a').slice(0, -1)}`),
+    ['list', 'remove'],
+    'an object with the name of a scope',
+  )
+  t.strictSame(
+    allowed(`a/pieces/${highlight('a')}1/piece.json`, { ...granted, remove: [] }),
     [],
     'in no grant of a conversion',
   )

@@ -33,7 +33,7 @@ function halves(left: readonly number[], right: readonly number[], width = WIDTH
 }
 
 /** Bytes behind the end forbid to show the original, so that a JPEG is made. */
-const withTail = (file: Buffer) => Buffer.concat([file, Buffer.from('a film')])
+const withTail = (file: Buffer) => Buffer.concat([file, Buffer.from('a video')])
 
 const plain = () => halves(ORANGE, TEAL)
 /** Nothing to see on the left, half of the colour on the right. */

@@ -162,7 +162,7 @@ t.test('no derivative holds what the phone wrote; the manifest has it', async (t
     avif: await owned().avif({ effort: 0 }).toBuffer(),
     heif: await heic(picture, { irot: 3, exif: await tiffOf(PHONE, 6), gainMap: true }),
     xmp: await quarters(300, 200).withXmp(xmp).jpeg().toBuffer(),
-    tail: Buffer.concat([await quarters(300, 200).jpeg().toBuffer(), Buffer.from('a film with GPS')]),
+    tail: Buffer.concat([await quarters(300, 200).jpeg().toBuffer(), Buffer.from('a video with GPS')]),
   })
   for (const id of ['jpeg', 'png', 'webp', 'avif', 'heif', 'xmp', 'tail']) {
     const made = await derivatives(bench, id)

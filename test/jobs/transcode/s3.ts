@@ -8,7 +8,7 @@ import { privateCa } from '../../support/private-ca.ts'
 import { startRadosGateway } from '../../support/services/radosgw.ts'
 import { transcodeBench } from '../../support/transcode-run.ts'
 
-/** The job programs on S3 over TLS. Takes over 20 s: it starts a Ceph cluster, converts a video and renders two films. */
+/** The job programs on S3 over TLS. Takes over 20 s: it starts a Ceph cluster, converts a video and renders two highlights. */
 
 const { ca, files } = privateCa(t.testdir())
 const gateway = await startRadosGateway('127.0.0.1', files)
@@ -57,18 +57,18 @@ t.test('an upload that is gone is told from a bucket that is not there, or not o
   t.match(await run({ S3_SECRET_KEY: 'another' }), unavailable(/SignatureDoesNotMatch|403|Forbidden/))
 })
 
-t.test('a film is rendered from and to S3, and the next one uses its pieces again', async (t) => {
+t.test('a highlight is rendered from and to S3, and the next one uses its pieces again', async (t) => {
   const bench = await highlightBench(t)
   const { id, sourceKey } = INPUT
   const item = { id, type: 'video' as const, sourceKey, cachePrefix: `org/o/media/${id}/pieces/`, seconds: 1 }
-  const filmOf = async (outputPrefix: string) => {
+  const manifestOf = async (outputPrefix: string) => {
     const { exit, output } = await bench.run([item], { outputPrefix }, { ...env, S3_CA: ca })
     t.equal(exit, 0, 'exits with 0', { output })
     const { body } = await store.get(`${outputPrefix}manifest.json`)
     return HighlightManifest.parse(JSON.parse(await text(body)))
   }
-  t.equal((await filmOf('org/o/highlights/1/v1/')).encode.reused, 0)
-  const again = await filmOf('org/o/highlights/2/v1/')
+  t.equal((await manifestOf('org/o/highlights/1/v1/')).encode.reused, 0)
+  const again = await manifestOf('org/o/highlights/2/v1/')
   t.equal(again.encode.reused, 1)
   for (const { playlist } of again.hls.renditions) t.ok(await store.head(`org/o/highlights/2/v1/${playlist}`))
 })

@@ -31,7 +31,7 @@ const manifest: HighlightManifest = {
   encode: { wallSeconds: 3, speed: 2.3, reused: 0 },
 }
 
-t.test('a film has at least one item and one rendition', async (t) => {
+t.test('a highlight has at least one item and one rendition', async (t) => {
   t.strictSame(HighlightManifest.parse(manifest), manifest)
   for (const bad of [
     { ...manifest, items: [] },

@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import t from 'tap'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import {
-  filmPrefix,
   highlightPrefix,
   manifestKey,
   masterKey,
@@ -10,6 +9,7 @@ import {
   originalKey,
   outputPrefix,
   piecesPrefix,
+  renderPrefix,
   stagedChunkKey,
   stagingPrefix,
   trackKey,
@@ -26,7 +26,7 @@ t.test('every key is one that every store accepts', async (t) => {
         manifestKey(outputPrefix(org, id, n)),
         masterKey(outputPrefix(org, id, n)),
         stagedChunkKey(org, id, n),
-        manifestKey(filmPrefix(org, id, n)),
+        manifestKey(renderPrefix(org, id, n)),
         `${piecesPrefix(org, id)}piece.ts`,
         trackKey(id),
       ].every(isObjectKey),
@@ -45,7 +45,7 @@ t.test('all that belongs to a media lies below its prefix, and nothing of anothe
         outputPrefix(org, two, n),
         stagedChunkKey(org, one, n),
         piecesPrefix(org, two),
-        filmPrefix(org, one, n),
+        renderPrefix(org, one, n),
         trackKey(one),
       ]
       return mine.every((k) => k.startsWith(prefix)) && (one === two || others.every((k) => !k.startsWith(prefix)))
@@ -58,8 +58,8 @@ t.test('a generation does not contain another', async (t) => {
   const [org, media] = [newUuid(), newUuid()]
   t.notOk(outputPrefix(org, media, 10).startsWith(outputPrefix(org, media, 1)))
   t.ok(outputPrefix(org, media, 1).endsWith('/'))
-  t.notOk(filmPrefix(org, media, 10).startsWith(filmPrefix(org, media, 1)))
-  t.ok(filmPrefix(org, media, 1).startsWith(highlightPrefix(org, media)))
+  t.notOk(renderPrefix(org, media, 10).startsWith(renderPrefix(org, media, 1)))
+  t.ok(renderPrefix(org, media, 1).startsWith(highlightPrefix(org, media)))
   t.ok(stagingPrefix(org, media).endsWith('/'))
   t.ok(mediaPrefix(org, media).endsWith('/'))
 })

@@ -6,28 +6,28 @@ const keysOf = (ids: readonly string[]) => ids.map((id) => `org/o/media/${id}/or
 const scopeOf = (...ids: string[]) => pieceScope(keysOf(ids).map((sourceKey) => ({ sourceKey })))
 const many = (count: number) => Array.from({ length: count }, (_, k) => String(k))
 
-t.test('a scope names the sources of a film, in any order and each once', async (t) => {
+t.test('a scope names the sources of a highlight, in any order and each once', async (t) => {
   t.match(scopeOf('a'), /^01\.[\w-]{22}\/$/)
   t.equal(scopeOf('b', 'a', 'b'), scopeOf('a', 'b'))
   t.match(scopeOf('a', 'b'), /^02\.[\w-]{44}\/$/)
   t.not(scopeOf('a', 'b'), scopeOf('a', 'c'))
 })
 
-t.test('the scope of any film is a name that every store takes, and the film may use it', async (t) => {
+t.test('the scope of any highlight is a name that every store takes, and the highlight may use it', async (t) => {
   for (let count = 1; count <= 30; count++) {
     const scope = scopeOf(...many(count))
     if (!isObjectKey(`org/o/pieces/${scope}piece.json`)) t.fail(`${count}: ${scope}`)
-    if (!mayUse(keysOf(many(30)), scope)) t.fail(`a film of 30 may not use pieces of a film of ${count}`)
+    if (!mayUse(keysOf(many(30)), scope)) t.fail(`a highlight of 30 may not use pieces of a highlight of ${count}`)
     if (mayUse(keysOf(many(30).slice(1)), scope)) t.fail(`${count}: used without the first source`)
   }
   t.equal(scopeOf(...many(30)).length, 184)
 })
 
-const rows: [name: string, film: string[], scope: string, may: boolean][] = [
+const rows: [name: string, highlight: string[], scope: string, may: boolean][] = [
   ['its own', ['a', 'b'], scopeOf('b', 'a'), true],
-  ['those of a film of some of its sources', ['a', 'b', 'c'], scopeOf('a', 'c'), true],
-  ['those of a film with a source that it lacks', ['a', 'b'], scopeOf('a', 'b', 'c'), false],
-  ['those of a film of other sources', ['a'], scopeOf('b'), false],
+  ['those of a highlight of some of its sources', ['a', 'b', 'c'], scopeOf('a', 'c'), true],
+  ['those of a highlight with a source that it lacks', ['a', 'b'], scopeOf('a', 'b', 'c'), false],
+  ['those of a highlight of other sources', ['a'], scopeOf('b'), false],
   ['those of no source', ['a'], '00./', false],
   ['a folder that says another number', ['a', 'b'], scopeOf('a', 'b').replace('02', '01'), false],
   ['a folder that names one source twice', ['a'], scopeOf('a').replace(/01\.(.*)\//, '02.$1$1/'), false],
@@ -35,8 +35,8 @@ const rows: [name: string, film: string[], scope: string, may: boolean][] = [
   ['a folder with something behind the names', ['a'], scopeOf('a').replace('/', 'x/'), false],
   ['a folder below', ['a'], `${scopeOf('a')}${scopeOf('a')}`, false],
 ]
-for (const [name, film, scope, may] of rows) {
+for (const [name, highlight, scope, may] of rows) {
   t.test(`${name}: ${may ? 'may be used' : 'may not be used'}`, async (t) => {
-    t.equal(mayUse(keysOf(film), scope), may)
+    t.equal(mayUse(keysOf(highlight), scope), may)
   })
 }

@@ -16,7 +16,7 @@ function parsed(spec: object = {}) {
 }
 const music = { id: 'trk_1', sourceKey: 'tracks/1/original' }
 
-t.test('the program gets the film, without what only the operator reads', async (t) => {
+t.test('the program gets the highlight, without what only the operator reads', async (t) => {
   const spec = highlightRender.jobSpec(parsed({ music, priority: 'backfill' }).spec)
   t.strictSame(spec, {
     id: 'hlt_1',
@@ -36,12 +36,12 @@ t.test('the program gets the film, without what only the operator reads', async 
   })
 })
 
-t.test('the pod asks for no GPU where there are some, because no film uses one', async (t) => {
+t.test('the pod asks for no GPU where there are some, because no highlight uses one', async (t) => {
   const config = { ...programConfig, gpuAvailable: true }
   t.notMatch(JSON.stringify(childJob(highlightRender, parsed(), 1, config)), /nvidia/)
 })
 
-t.test('the pod may read its sources and write the film and their pieces, nothing else', async (t) => {
+t.test('the pod may read its sources and write the highlight and their pieces, nothing else', async (t) => {
   const items = [
     aHighlightItem('a'),
     aHighlightItem('b'),
@@ -56,7 +56,7 @@ t.test('the pod may read its sources and write the film and their pieces, nothin
   t.strictSame(highlightRender.grant(parsed().spec).read, ['org/o/media/m1/original'], 'no music')
 })
 
-t.test('the largest film fits into a grant and into an environment variable', async (t) => {
+t.test('the largest highlight fits into a grant and into an environment variable', async (t) => {
   const long = (i: number, length: number) => `${i}-`.padEnd(length, 'x')
   const items = Array.from({ length: 30 }, (_, i) => ({
     ...aHighlightItem(long(i, 64)),

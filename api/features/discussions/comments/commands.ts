@@ -6,12 +6,11 @@ import type { EventRow } from '../../../db/schema/events.ts'
 import type { TakePoints } from '../../../limits/points.ts'
 import { found } from '../../../requests/found.ts'
 import type { Read, Write } from '../../../requests/request.ts'
-import { refuseArchived } from '../../events/policy.ts'
 import { findEvent } from '../../events/queries.ts'
 import { type Comment, formatTarget, type Target, toComment } from './comment.ts'
 import { excerptOf, MOST_MENTIONS } from './mentions.ts'
 import { type Changes, type Edit, planEdit } from './plan.ts'
-import { type commentActions, isReply, requireEditable } from './policy.ts'
+import { type commentActions, isReply } from './policy.ts'
 import {
   editComment,
   type FoundComment,
@@ -75,11 +74,11 @@ export async function postComment(
   given: Changes,
   { takeMentions }: Telling,
 ): Promise<Comment> {
-  const { tx, orgId, actor, permit, announce, audit } = request
+  const { tx, orgId, actor, permit, ready, announce, audit } = request
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
   const target = found(await findTarget(request, event, found(named), { lock: true }))
   if (target.comment?.deletedAt) throw notFound()
-  refuseArchived(event)
+  ready(event)
   if (target.comment && isReply(target.comment)) {
     throw invalid([{ field: 'path.action_id', issue: 'is a reply, which cannot be replied to' }])
   }
@@ -112,12 +111,11 @@ export async function changeComment(
   changes: Changes,
   { takeMentions }: Telling,
 ): Promise<Comment> {
-  const { tx, permit, audit } = request
+  const { tx, permit, ready, audit } = request
   const { event, comment } = await lockComment(request, place)
   permit(comment)
   const target = found(await findTarget(request, event, { type: comment.targetType, id: comment.targetId }))
-  refuseArchived(event)
-  requireEditable(comment)
+  ready(comment)
   const mediaIds = await findAttachments(tx, comment.id)
   const edit = planEdit(changes, { ...comment, mediaIds })
   if (!edit.isChange) return show(request, event, comment.id, target)
@@ -140,9 +138,10 @@ export async function deleteComment(
   place: PlaceOfOne,
   reason: string | null,
 ): Promise<void> {
-  const { tx, actor, permit, audit } = request
+  const { tx, actor, permit, ready, audit } = request
   const { event, comment } = await lockComment(request, place)
   permit(comment)
+  ready(comment)
   await markDeleted(tx, comment.id, { by: actor.userId, reason })
   await audit('COMMENT_DELETE', comment, { event_id: formatId('event', event.id) })
 }

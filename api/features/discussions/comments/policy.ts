@@ -1,23 +1,46 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
-import { Problem } from '../../../../lib/contract/problem.ts'
 import type { Audience, CommentRow } from '../../../db/schema/comments.ts'
 import { organizationAdmin } from '../../../permissions/facts.ts'
-import { allOf, anyOf, fact, on, type Rule } from '../../../permissions/rule.ts'
-import { eventOwner, mayReadEvent } from '../../events/policy.ts'
+import { allOf, anyOf, fact, kind, on, type Rule } from '../../../permissions/rule.ts'
+import { inOrder, type State } from '../../../permissions/state.ts'
+import { EVENT, eventOwner, mayReadEvent, unlessArchived } from '../../events/policy.ts'
 
 type Written = { authorId: Uuid } & (typeof mayReadEvent extends Rule<infer R> ? R : never)
 
 const author = fact<Written>('author', 'the author', (a, row) => a.userId === row.authorId)
 
+/** What decides on a comment; the owner and the status are those of its event. */
+export const COMMENT = kind<Seen>('comment')
+type Seen = Written & {
+  deletedAt: Date | null
+  /** Whether the time to edit it is over, by the clock of the database. */
+  isPastEdit: boolean
+}
+
+const unlessDeleted: State<Pick<Seen, 'deletedAt'>> = ({ deletedAt }) => (deletedAt === null ? undefined : 'gone')
+
+/** Exported for its test. */
+export const whileEditable: State<Pick<Seen, 'isPastEdit'>> = ({ isPastEdit }) =>
+  isPastEdit
+    ? { code: 'COMMENT_EDIT_WINDOW_EXPIRED', message: 'A comment can be edited within 15 minutes after it was posted' }
+    : undefined
+
 export const commentActions = {
-  read: on('event', 'comment.read', 'see the comments of an event', mayReadEvent),
-  create: on('event', 'comment.create', 'comment on an event and on what belongs to it', mayReadEvent),
-  edit: on('comment', 'comment.edit', 'edit a comment', allOf<Written>(author, mayReadEvent)),
+  read: on(EVENT, 'comment.read', 'see the comments of an event', mayReadEvent),
+  create: on(EVENT, 'comment.create', 'comment on an event and on what belongs to it', mayReadEvent, unlessArchived),
+  edit: on(
+    COMMENT,
+    'comment.edit',
+    'edit a comment',
+    allOf<Written>(author, mayReadEvent),
+    inOrder<Seen>(unlessDeleted, unlessArchived, whileEditable),
+  ),
   delete: on(
-    'comment',
+    COMMENT,
     'comment.delete',
     'delete a comment',
     anyOf<Written>(eventOwner, organizationAdmin, allOf<Written>(author, mayReadEvent)),
+    unlessDeleted,
   ),
 } as const
 
@@ -37,12 +60,6 @@ export interface Places {
 export function audienceOf({ isInAlbum, attachedFor }: Places, seesAlbum: boolean): Audience | undefined {
   if (seesAlbum && (isInAlbum || attachedFor.includes('album'))) return 'album'
   return attachedFor.includes('event') ? 'event' : undefined
-}
-
-/** Throws unless the comment may still be edited. Call it on the row that the transaction locked. */
-export function requireEditable({ isPastEdit }: { isPastEdit: boolean }): void {
-  if (!isPastEdit) return
-  throw new Problem('COMMENT_EDIT_WINDOW_EXPIRED', 'A comment can be edited within 15 minutes after it was posted')
 }
 
 export const isReply = ({ targetType }: Pick<CommentRow, 'targetType'>) => targetType === 'comment'

@@ -5,7 +5,6 @@ import type { TargetType } from '../../../db/schema/comments.ts'
 import type { EventRow } from '../../../db/schema/events.ts'
 import { found } from '../../../requests/found.ts'
 import { WithStatus, type Write } from '../../../requests/request.ts'
-import { refuseArchived } from '../../events/policy.ts'
 import { findEvent } from '../../events/queries.ts'
 import type { ItemIds } from '../../media/pairing-plan.ts'
 import { formatTarget, kindOf } from '../comments/comment.ts'
@@ -40,10 +39,10 @@ export async function react(
   request: Write<typeof reactionActions.add>,
   { eventId, destination, actionId, emoji }: React,
 ) {
-  const { tx, orgId, actor, permit } = request
+  const { tx, orgId, actor, permit, ready } = request
   const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
   const target = await findReactedTo(request, event, destination, actionId)
-  refuseArchived(event)
+  ready(event)
   const { ids: targetIds, audience, sees } = target
   const of = { orgId, eventId, targetType: target.type, targetId: target.id, userId: actor.userId }
   await gatherReactions(tx, of, targetIds)
@@ -94,13 +93,13 @@ async function findReactedTo(
 
 /** Also where the caller no longer reaches what the reaction is to. */
 export async function unreact(
-  { tx, orgId, permit, audit }: Write<typeof reactionActions.remove>,
+  { tx, orgId, permit, ready, audit }: Write<typeof reactionActions.remove>,
   { eventId, destination, id }: { eventId: Uuid; destination: Destination; id: Uuid },
 ): Promise<void> {
-  const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
+  found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
   const reaction = found(await findReaction(tx, { orgId, eventId, id }))
   permit(found(reaction.targetType === destination ? reaction : undefined))
-  refuseArchived(event)
+  ready(reaction)
   const ids = await idsOf(tx, reaction)
   await gatherReactions(tx, reaction, ids)
   if (!(await deleteReaction(tx, { ...reaction, targetId: ids[0] }))) throw notFound()

@@ -1,7 +1,7 @@
 import { HIGHLIGHT_RENDERS, type HighlightRenderSpec } from '../../../../crds/highlight-render.ts'
 import { API_VERSION } from '../../../../crds/kind.ts'
 import { formatId, suffixOf, type Uuid } from '../../../../lib/contract/ids.ts'
-import { filmPrefix, originalKey, piecesPrefix, trackKey } from '../../../../lib/contract/object-keys.ts'
+import { originalKey, piecesPrefix, renderPrefix, trackKey } from '../../../../lib/contract/object-keys.ts'
 import type { KubeObject } from '../../../../lib/runtime/kube/cluster.ts'
 import type { HighlightRow } from '../../../db/schema/highlights.ts'
 import { highlightText, type Item } from '../plan.ts'
@@ -34,7 +34,7 @@ export const highlightRenderName = ({ id, generation }: Pick<HighlightToRender, 
   `hr-${suffixOf(id)}-${generation}`
 
 export const prefixOf = ({ orgId, id, generation }: Pick<HighlightToRender, 'orgId' | 'id' | 'generation'>) =>
-  filmPrefix(orgId, id, generation)
+  renderPrefix(orgId, id, generation)
 
 /** The resource that renders a highlight. The CRD's defaults fill the omitted fields. */
 export function highlightRenderFor(highlight: HighlightToRender, namespace: string): HighlightRenderToCreate {

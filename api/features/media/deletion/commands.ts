@@ -1,5 +1,4 @@
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
-import { notFound, Problem } from '../../../../lib/contract/problem.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { MediaRow } from '../../../db/schema/media.ts'
 import type { Change } from '../../../requests/change.ts'
@@ -10,7 +9,6 @@ import { lockNamesOf } from '../pairing-plan.ts'
 import { lockPairing } from '../pairing-queries.ts'
 import type { mediaActions } from '../policy.ts'
 import { findMedia } from '../queries.ts'
-import { DELETE_MOVES, deletionStateOf, RESTORE_MOVES } from './plan.ts'
 import {
   findKeys,
   isPairIdTaken,
@@ -24,11 +22,9 @@ import {
 
 /** Moves a media item, and the counterpart of a Live Photo, to the trash. A repeat changes nothing. */
 export async function deleteMedia(request: Write<typeof mediaActions.delete>, id: Uuid): Promise<void> {
-  const { tx, orgId, actor, permit } = request
+  const { tx, orgId, actor, permit, ready } = request
   const locked = found(await lockWithCounterpart(tx, orgId, id))
-  const move = DELETE_MOVES[deletionStateOf(permit(locked.row))]
-  if (move === 'not-found') throw notFound()
-  if (move !== 'delete') return
+  if (!ready(permit(locked.row))) return
   for (const row of await markDeleted(tx, locked.all, actor.userId)) await recordDeletion(request, row)
 }
 
@@ -47,11 +43,9 @@ async function recordDeletion({ announce, audit }: Change, row: MediaRow): Promi
  * is paired. What was uploaded meanwhile with the same pair id keeps it.
  */
 export async function restoreMedia(request: Write<typeof mediaActions.restore>, id: Uuid) {
-  const { tx, orgId, permit } = request
+  const { tx, orgId, permit, ready } = request
   const locked = found(await lockForPairing(tx, orgId, id))
-  const move = RESTORE_MOVES[deletionStateOf(permit(locked.row))]
-  if (move === 'refuse') throw new Problem('RESTORE_WINDOW_EXPIRED', 'It is too late to restore this media item')
-  if (move === 'restore') await restore(request, locked)
+  if (ready(permit(locked.row))) await restore(request, locked)
   return found(await findMedia(tx, orgId, id))
 }
 

@@ -27,8 +27,11 @@ export async function receiveChunk(
     md5: parseContentMd5(body.headers['content-md5'] as string | undefined),
     sha256: parseReprDigest(body.headers['repr-digest'] as string | undefined),
   }
-  const upload = await steps.read((request) => permittedUpload(request, uploadId))
-  if (!isOpen(upload)) throw notOpen(upload)
+  const upload = await steps.read(async (request) => {
+    const session = await permittedUpload(request, uploadId)
+    request.ready(session)
+    return session
+  })
   if (index >= upload.totalChunks) {
     const details = [{ field: 'path.chunk_index', issue: `must be below ${upload.totalChunks}` }]
     throw new Problem('VALIDATION_ERROR', 'There is no chunk with this index', { details })

@@ -10,7 +10,7 @@ import type { mediaActions, uploadActions } from '../policy.ts'
 import { planUpload, rangesOf } from './plan.ts'
 import { abortUpload, findUpload, insertUpload, listChunks } from './queries.ts'
 import { tryReleaseStorage } from './release.ts'
-import { notOpen, permittedUpload, type UploadDeps } from './session.ts'
+import { permittedUpload, type UploadDeps } from './session.ts'
 import type { StartedUpload, StartUpload, Upload } from './upload.ts'
 
 const SIZE = 'body.file_size_bytes'
@@ -112,7 +112,7 @@ export async function endUpload(
 ): Promise<void> {
   const upload = await write(async (request) => {
     const session = await permittedUpload(request, uploadId, { lock: true })
-    if (session.state === 'merging' || session.state === 'completed') throw notOpen(session)
+    request.ready(session)
     await abortUpload(request.tx, session.id)
     return session
   })

@@ -1,4 +1,5 @@
 import { sizeText } from '../../../../lib/contract/size.ts'
+import type { StateRefusal } from '../../../permissions/state.ts'
 
 /** The minimum that S3 requires of every part but the last. */
 const MIN_PART_BYTES = 5 * 1024 * 1024
@@ -86,6 +87,20 @@ export interface MergeFacts {
   received: number
   totalChunks: number
 }
+
+type Session = Pick<MergeFacts, 'state' | 'pastExpiry'>
+
+export const ENDED: StateRefusal = { code: 'UPLOAD_EXPIRED', message: 'The upload has ended. Start another one.' }
+
+/** Why a session that is no longer open accepts no chunk and cannot be aborted. */
+export function refusalOf({ state }: Session): StateRefusal {
+  if (state === 'merging') return { code: 'CONFLICT', message: 'The upload is being merged', retryAfter: 2 }
+  if (state === 'completed') return { code: 'CONFLICT', message: 'The upload has been merged' }
+  return ENDED
+}
+
+export const whileOpen = (upload: Session): StateRefusal | undefined =>
+  upload.state === 'open' && !upload.pastExpiry ? undefined : refusalOf(upload)
 
 /** What a request for the merge does. */
 export type MergeMove = 'answer' | 'wait' | 'start' | 'take-over' | 'refuse-expired' | 'refuse-incomplete'

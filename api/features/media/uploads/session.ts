@@ -1,11 +1,13 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
-import { Problem } from '../../../../lib/contract/problem.ts'
+import type { Problem } from '../../../../lib/contract/problem.ts'
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../../db/db.ts'
+import { problemOf } from '../../../permissions/state.ts'
 import { found } from '../../../requests/found.ts'
 import type { Read } from '../../../requests/request.ts'
 import type { Quotas } from '../../users/policy.ts'
 import type { uploadActions } from '../policy.ts'
+import { refusalOf, whileOpen } from './plan.ts'
 import { findUpload, type UploadSession } from './queries.ts'
 
 export interface UploadDeps {
@@ -36,13 +38,7 @@ export async function permittedUpload(
   return permit(found(await findUpload(tx, orgId, id, options), field), field)
 }
 
-/** Why a session that is no longer open accepts no chunk and cannot be aborted. */
-export function notOpen(upload: UploadSession): Problem {
-  if (upload.state === 'merging') {
-    return new Problem('CONFLICT', 'The upload is being merged', { retryAfter: 2 })
-  }
-  if (upload.state === 'completed') return new Problem('CONFLICT', 'The upload has been merged')
-  return new Problem('UPLOAD_EXPIRED', 'The upload has ended. Start another one.')
-}
+/** Why a session that is no longer open accepts no chunk. */
+export const notOpen = (upload: UploadSession): Problem => problemOf(refusalOf(upload))
 
-export const isOpen = (upload: UploadSession) => upload.state === 'open' && !upload.pastExpiry
+export const isOpen = (upload: UploadSession) => whileOpen(upload) === undefined

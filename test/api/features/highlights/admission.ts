@@ -107,7 +107,7 @@ t.beforeEach(async () => {
 })
 
 t.test(
-  'a film beyond the limit waits as queued, the oldest is rendered first, and events may come twice',
+  'a highlight beyond the limit waits as queued, the oldest is rendered first, and events may come twice',
   async (t) => {
     const { react } = worker(t, 2)
     const ids = await wanted(4)
@@ -125,7 +125,7 @@ t.test(
   },
 )
 
-t.test('two workers never exceed the limit, and every film gets its turn', async (t) => {
+t.test('two workers never exceed the limit, and every highlight gets its turn', async (t) => {
   const max = 2
   const workers = [worker(t, max), worker(t, max)]
   const ids = await wanted(7)
@@ -151,7 +151,7 @@ t.test('of two workers that decide at once, the second sees what the first has a
   t.strictSame([[...(by ?? [])], [...(late ?? [])]], [[uuid(first as string)], []])
 })
 
-t.test('a film of another organization does not wait behind a long line', async (t) => {
+t.test('a highlight of another organization does not wait behind a long line', async (t) => {
   const { admission } = worker(t, 2)
   const many = await wanted(4)
   const [late, other, person] = [newUuid(), newUuid(), newUuid()]
@@ -172,7 +172,7 @@ t.test('a film of another organization does not wait behind a long line', async 
   t.strictSame(await started(), [uuid(many[0] as string), late, uuid(many[1] as string)])
 })
 
-t.test('a film whose sources are still being converted is rendered like any other', async (t) => {
+t.test('a highlight whose sources are still being converted is rendered like any other', async (t) => {
   const { react } = worker(t, 1)
   const unconverted = await aMedia({ kind: 'video', status: 'processing' })
   const id = await aHighlight({ media: [unconverted] })
@@ -187,7 +187,7 @@ async function aLivePhoto() {
 }
 const breaks = (video: Uuid) => sql(`update media set upload_status = 'failed' where id = $1`, [video])
 
-t.test('a Live Photo whose moving part fails before the film gets its slot is shown by its image', async (t) => {
+t.test('a Live Photo whose moving part fails before the highlight gets its slot is shown by its image', async (t) => {
   const { react } = worker(t, 1)
   const [broken, fine, late] = [await aLivePhoto(), await aLivePhoto(), await aLivePhoto()]
   const id = await aHighlight({ media: [broken.image, fine.image, late.image] })
@@ -202,7 +202,7 @@ t.test('a Live Photo whose moving part fails before the film gets its slot is sh
   ]
   t.match((await render(id))?.spec.items, shown)
   t.match((await get(id)).data.items, [{ type: 'image' }, { type: 'motion' }, { type: 'motion' }])
-  t.match(await world.itemsOf(other), [{ type: 'motion' }], 'a film that waits is not decided yet')
+  t.match(await world.itemsOf(other), [{ type: 'motion' }], 'a highlight that waits is not decided yet')
 
   await breaks(late.video)
   await cluster.delete(HIGHLIGHT_RENDERS, inCluster.keyOf(id))
@@ -210,7 +210,7 @@ t.test('a Live Photo whose moving part fails before the film gets its slot is sh
   t.match((await render(id))?.spec.items, shown, 'a render that begins again has the same items')
 })
 
-t.test('a film that is finished between the decision and its lock keeps its items and gets no slot', async (t) => {
+t.test('a highlight that is finished between the decision and its lock keeps its items and gets no slot', async (t) => {
   const { admission } = worker(t, 1)
   const live = await aLivePhoto()
   const first = await aHighlight({ media: [live.image] })
@@ -231,7 +231,7 @@ const ends: [string, (id: string) => Promise<unknown>][] = [
   ['lost a source', async (id) => world.deleteMedia((await get(id)).data.media_ids[0])],
 ]
 for (const [what, act] of ends) {
-  t.test(`when a film ${what} the next one starts, without a sweep`, async (t) => {
+  t.test(`when a highlight ${what} the next one starts, without a sweep`, async (t) => {
     const { react, admission, reactions } = worker(t, 1)
     const [first, second] = (await wanted(2)) as [string, string]
     await react(first)
@@ -262,7 +262,7 @@ t.test('workers of the version before hear of the end of a render under its earl
   await eventually('the notification', async () => heard.includes(orgId))
 })
 
-t.test('a film that loses a source while it waits fails, and takes no slot', async (t) => {
+t.test('a highlight that loses a source while it waits fails, and takes no slot', async (t) => {
   const { react, admission, reactions } = worker(t, 1)
   const [first, second, third] = (await wanted(3)) as [string, string, string]
   await react(first)
@@ -286,7 +286,7 @@ t.test('a specification that the cluster refuses frees its slot', async (t) => {
   t.ok(await render(second))
 })
 
-t.test('while the cluster is unavailable the film keeps its slot, and the start is repeated', async (t) => {
+t.test('while the cluster is unavailable the highlight keeps its slot, and the start is repeated', async (t) => {
   let isAway = true
   const create: Cluster['create'] = async (...given) => {
     if (isAway) throw new ClusterError('Unavailable', 'away')
@@ -319,7 +319,7 @@ t.test('waiting counts toward no deadline, and a sweep fills the slot whose noti
   t.equal((await get(second)).data.status, 'processing', 'its time began with the slot')
 })
 
-t.test('sweeps make the HighlightRender of an admitted film, once, and none for one that waits', async (t) => {
+t.test('sweeps make the HighlightRender of an admitted highlight, once, and none for one that waits', async (t) => {
   const { sweep } = worker(t, 1)
   const [first, second] = (await wanted(2)) as [string, string]
   await sql('update highlights set render_admitted_at = now() where id = $1', [uuid(first)])
@@ -328,14 +328,17 @@ t.test('sweeps make the HighlightRender of an admitted film, once, and none for 
   t.match(await row(second), { render_admitted_at: null })
 })
 
-t.test('a film that was seen running has a slot, even when its HighlightRender was made without one', async (t) => {
-  const id = await inCluster.rendering()
-  await sql('update highlights set render_admitted_at = null where id = $1', [uuid(id)])
-  const renders = followRuns({ ...deps, clock: systemClock }, RENDERS, { progressMs: 0 })
-  t.teardown(() => renders.stop())
-  await inCluster.show(id, { phase: 'Running', attempts: 1, startTime: '2026-05-01T10:00:00Z' })
-  t.ok(await eventually('a slot', async () => (await admitted()) === 1))
-})
+t.test(
+  'a highlight that was seen running has a slot, even when its HighlightRender was made without one',
+  async (t) => {
+    const id = await inCluster.rendering()
+    await sql('update highlights set render_admitted_at = null where id = $1', [uuid(id)])
+    const renders = followRuns({ ...deps, clock: systemClock }, RENDERS, { progressMs: 0 })
+    t.teardown(() => renders.stop())
+    await inCluster.show(id, { phase: 'Running', attempts: 1, startTime: '2026-05-01T10:00:00Z' })
+    t.ok(await eventually('a slot', async () => (await admitted()) === 1))
+  },
+)
 
 t.test('highlights that are admitted are locked in order of id', async (t) => {
   const { admission } = worker(t, 2)

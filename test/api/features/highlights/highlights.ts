@@ -69,7 +69,7 @@ t.test('every option is kept', async (t) => {
   t.match((await get(await aHighlight({ json: given }))).data, given)
 })
 
-t.test('the estimate is that of the film where durations are known', async (t) => {
+t.test('the estimate is that of the highlight where durations are known', async (t) => {
   const media_ids = [await converted({ durationSec: 3.2 }), await converted({ durationSec: 20 }), await aMedia()]
   t.equal((await create({ media_ids })).data.estimated_duration_sec, Math.ceil(3.2 + 15 + 3))
   t.equal(
@@ -377,7 +377,7 @@ t.test('the owner of an album removes what others have added to it, and nothing 
   t.equal((await remove(archived, member)).status, 204, 'also from an album that is archived')
 })
 
-t.test('a film is delivered while its highlight exists, and nothing else below its prefix is', async (t) => {
+t.test('a highlight is delivered while it exists, and nothing else below its prefix is', async (t) => {
   const id = await aHighlight()
   const prefix = `org/${orgId}/highlights/${uuidOf('highlight', id)}/`
   for (const name of ['v1/master.m3u8', 'v1/manifest.json', 'v1/thumb.webp']) {
@@ -387,22 +387,22 @@ t.test('a film is delivered while its highlight exists, and nothing else below i
     `update highlights set output_prefix = $2, hls_master = 'master.m3u8', thumb_file = 'thumb.webp' where id = $1`,
     [uuidOf('highlight', id), `${prefix}v1/`],
   )
-  const { hls_master_url: film, image_thumb_url: thumb } = (await get(id)).data.variants
-  const played = await call(undefined, 'GET', pathOf(film))
+  const { hls_master_url: master, image_thumb_url: thumb } = (await get(id)).data.variants
+  const played = await call(undefined, 'GET', pathOf(master))
   t.strictSame(
     [played.status, played.headers.get('content-type'), played.headers.get('cache-control')],
     [200, 'application/vnd.apple.mpegurl', 'private, no-cache'],
   )
   t.equal((await call(undefined, 'GET', pathOf(thumb))).status, 200)
-  const at = (name: string) => call(undefined, 'GET', pathOf(film).replace('v1/master.m3u8', name))
+  const at = (name: string) => call(undefined, 'GET', pathOf(master).replace('v1/master.m3u8', name))
   for (const name of ['v1/manifest.json', 'original', 'audio']) {
     t.equal((await at(name)).status, 404, name)
   }
   const other = await aHighlight()
-  const stolen = pathOf(film).replace(uuidOf('highlight', id), uuidOf('highlight', other))
+  const stolen = pathOf(master).replace(uuidOf('highlight', id), uuidOf('highlight', other))
   t.equal((await call(undefined, 'GET', stolen)).status, 404, 'a link opens one highlight')
   await remove(id)
-  t.equal((await call(undefined, 'GET', pathOf(film))).status, 404)
+  t.equal((await call(undefined, 'GET', pathOf(master))).status, 404)
 })
 
 t.test('each user can create ten an hour', async (t) => {
@@ -438,7 +438,7 @@ t.test('rows of a highlight are those of one organization', async (t) => {
   }
 })
 
-t.test('an installation may leave albums in ARCHIVE open to films', async (t) => {
+t.test('an installation may leave albums in ARCHIVE open to highlights', async (t) => {
   const api = await startTestApi(t, { settings: { ALBUM_ARCHIVE_READ_ONLY: 'false' } })
   const world = highlightWorld(api)
   const { album, media } = await world.filled(1, { status: 'PUBLIC' })

@@ -124,7 +124,7 @@ t.test('of any number of starts one makes the resource', async (t) => {
   t.equal((await render(id))?.metadata.uid, uid)
 })
 
-t.test('a film is told from the first percent to the end', async (t) => {
+t.test('a highlight is told from the first percent to the end', async (t) => {
   const id = await rendering({ media: [await aMedia(), await aMedia()] })
   project(t)
   await show(id, running(10))
@@ -196,7 +196,7 @@ t.test('a failure says what the matter is', async (t) => {
     await eventually('something to play', async () => (await get(id)).data.variants.hls_master_url)
     await show(id, status(id, media[1] ?? ''))
     const { error, variants } = await until(id, 'failed')
-    t.equal(variants.hls_master_url, null, 'half a film is not shown')
+    t.equal(variants.hls_master_url, null, 'half a highlight is not shown')
     t.equal(await generated(id), 0)
     return { code: error.code, isItem: error.media_id === media[1], message: error.message }
   }
@@ -211,13 +211,13 @@ t.test('a failure says what the matter is', async (t) => {
   })
 })
 
-t.test('a film that cannot be used fails its highlight after some attempts', async (t) => {
+t.test('a highlight whose manifest cannot be used fails after some attempts', async (t) => {
   const id = await rendering()
   project(t, { manifestAttempts: 3 })
-  await writeOutput(id, { hls: { ...(await filmOf()), master: '../../../secret.m3u8' } })
+  await writeOutput(id, { hls: { ...(await hlsOf()), master: '../../../secret.m3u8' } })
   await show(id, done(id))
   t.match((await until(id, 'failed')).error, { code: 'INTERNAL' })
-  async function filmOf() {
+  async function hlsOf() {
     const other = await rendering()
     await writeOutput(other)
     const { body } = await store.get(manifestKey(prefixOf(other)))
@@ -266,7 +266,7 @@ t.test('a source that is restored in time changes nothing', async (t) => {
   t.ok(await render(id))
 })
 
-t.test('a finished film keeps what has been deleted and purged since', async (t) => {
+t.test('a finished highlight keeps what has been deleted and purged since', async (t) => {
   const media = await aMedia()
   const id = await rendering({ media: [media] })
   project(t)
@@ -279,7 +279,7 @@ t.test('a finished film keeps what has been deleted and purged since', async (t)
   t.match((await get(id)).data, { status: 'completed', media_ids: [media], duration_sec: 4 })
 })
 
-t.test('of a deletion of a source and the end of its film, the first counts', async (t) => {
+t.test('of a deletion of a source and the end of its render, the first counts', async (t) => {
   const [early, late] = [await aMedia(), await aMedia()]
   const [finished, unfinished] = [await rendering({ media: [early] }), await rendering({ media: [late] })]
   const finish = async (id: string) => {
@@ -316,7 +316,7 @@ t.test(
   },
 )
 
-t.test('of a deletion of a highlight and the end of its film, the first counts', async (t) => {
+t.test('of a deletion of a highlight and the end of its render, the first counts', async (t) => {
   const [finished, deleted] = [await rendering(), await rendering()]
   for (const id of [finished, deleted]) await writeOutput(id)
   const lock = (id: string) => ({ text: 'select from highlights where id = $1 for update', values: [uuid(id)] })
@@ -331,7 +331,7 @@ t.test('of a deletion of a highlight and the end of its film, the first counts',
 
 t.test('two identical requests make one highlight', async (t) => {
   const json = { media_ids: [await aMedia()] }
-  const headers = { 'idempotency-key': 'the-same-film' }
+  const headers = { 'idempotency-key': 'the-same-highlight' }
   const answers = await Promise.all([1, 2, 3].map(() => world.create(json, another, headers)))
   const [first] = answers.filter(({ status }) => status === 201)
   for (const { status, code, data } of answers) {
@@ -368,7 +368,7 @@ t.test('the sweep finishes what was left', async (t) => {
   await world.deleteMedia(media)
   t.ok((await sweep()).includes('HighlightRender create'))
   t.ok(await render(lost), 'a resource that is missing is made')
-  t.equal((await get(cleaned)).data.status, 'completed', 'a film whose resource is gone counts')
+  t.equal((await get(cleaned)).data.status, 'completed', 'a highlight whose resource is gone counts')
   t.match((await get(gone)).data, { status: 'failed', error: { code: 'SOURCE_DELETED' } })
   t.equal(await render(gone), undefined)
   project(t)
@@ -426,7 +426,7 @@ t.test('a render that waits behind videos is not given up while one of them is b
 const objects = (id: string) => api.keys(`org/${orgId}/highlights/${uuid(id)}/`)
 const purge = () => purgeHighlights(deps)
 
-t.test('deletion stops the render and removes the film, and looks again', async (t) => {
+t.test('deletion stops the render and removes its files, and looks again', async (t) => {
   const id = await rendering()
   await writeOutput(id)
   await remove(id)
@@ -450,7 +450,7 @@ t.test('deletion stops the render and removes the film, and looks again', async 
   t.strictSame(await world.itemsOf(id), [], 'and no caption')
 })
 
-/** A film that could not be finished, before the last look at its files. */
+/** A highlight that could not be finished, before the last look at its files. */
 async function lastLook(): Promise<string> {
   const id = await rendering()
   await failRun(db, RENDERS, keyIn(id), { code: 'INTERNAL', message: 'x', mediaId: null })
@@ -459,14 +459,14 @@ async function lastLook(): Promise<string> {
   return id
 }
 
-t.test('the last look at a film that could not be made leaves its highlight', async (t) => {
+t.test('the last look at a highlight that could not be made leaves its row', async (t) => {
   const id = await lastLook()
   await purge()
   t.match(await row(id), { title: 'Summer', purge_at: null, purge_looks: 0 })
   t.equal((await get(id)).data.status, 'failed')
 })
 
-t.test('a highlight that is deleted during the last look at its film is purged as deleted', async (t) => {
+t.test('a highlight that is deleted during the last look at its files is purged as deleted', async (t) => {
   const id = await lastLook()
   const deletePrefix: typeof store.deletePrefix = async (prefix) => {
     if (prefix.includes(uuid(id))) await remove(id)
@@ -478,7 +478,7 @@ t.test('a highlight that is deleted during the last look at its film is purged a
   t.equal(await row(id), undefined)
 })
 
-t.test('a claimed film is of one worker until its lease ends', async (t) => {
+t.test('a claimed highlight is of one worker until its lease ends', async (t) => {
   const [one, other] = [await rendering(), await rendering()]
   for (const id of [one, other]) await remove(id)
   const claim = (leaseSeconds: number) =>
@@ -493,7 +493,7 @@ t.test('a claimed film is of one worker until its lease ends', async (t) => {
   await purge()
 })
 
-t.test('a film that cannot be purged stays due, also while it is claimed', async (t) => {
+t.test('a highlight that cannot be purged stays due, also while it is claimed', async (t) => {
   const metrics = openWorkerMetrics(db)
   metrics.showRows(HIGHLIGHT_GAUGES)
   const due = async () => Number(/^highlight_purge_oldest_due_seconds (.+)$/m.exec((await metrics.text()).body)?.[1])
@@ -509,7 +509,7 @@ t.test('a film that cannot be purged stays due, also while it is claimed', async
   t.equal(await due(), 0)
 })
 
-t.test('what a failed render left is removed; a finished film stays', async (t) => {
+t.test('what a failed render left is removed; a finished highlight stays', async (t) => {
   const [bad, good] = [await rendering(), await rendering()]
   project(t)
   for (const id of [bad, good]) await writeOutput(id)
@@ -542,7 +542,7 @@ t.test('the highlights of an erased user are withdrawn, finished or not', async 
   t.equal(await eraseHighlightsOf(db, admin.id), 3)
   t.strictSame(await captions(), ['Ann', '', 'Ann'], 'what was said about their media items is gone')
   t.equal(await eraseHighlightsOf(db, admin.id), 0, 'a second time finds nothing')
-  t.equal(await eraseHighlightsOf(db, another.id), 1, 'a film that was withdrawn for another user')
+  t.equal(await eraseHighlightsOf(db, another.id), 1, 'a highlight that was withdrawn for another user')
   t.strictSame(await captions(), ['Ann', '', ''])
   t.equal(await eraseHighlightsOf(db, another.id), 0)
   for (const id of [finished, unfinished]) {
@@ -557,7 +557,7 @@ t.test('the highlights of an erased user are withdrawn, finished or not', async 
   t.equal((await get(foreign)).data.status, 'processing')
 })
 
-t.test('two erasures at once withdraw a film once, and lose no caption', async (t) => {
+t.test('two erasures at once withdraw a highlight once, and lose no caption', async (t) => {
   const { admin } = people
   const shared = await rendering({ media: [await aMedia({ by: admin }), await aMedia({ by: another })] })
   await sql(`update highlight_items set caption = 'Ann' where highlight_id = $1`, [uuid(shared)])

@@ -2,8 +2,9 @@ import t from 'tap'
 import {
   boundsOfYear,
   containing,
-  leavesNoOwner,
+  isLastOwner,
   memberActions,
+  unlessLastOwner,
 } from '../../../../api/features/organizations/policy.ts'
 import { decide } from '../../../../api/permissions/rule.ts'
 import type { Role } from '../../../../lib/contract/roles.ts'
@@ -37,20 +38,17 @@ for (const caller of ROLES) {
   })
 }
 
-const OWNERS: [from: Role, to: Role | null, owners: number, leavesNone: boolean][] = [
-  ['owner', 'admin', 1, true],
-  ['owner', 'member', 1, true],
-  ['owner', null, 1, true],
-  ['owner', 'owner', 1, false],
-  ['owner', 'admin', 2, false],
-  ['owner', null, 2, false],
-  ['admin', 'member', 1, false],
-  ['member', null, 1, false],
-  ['member', 'owner', 0, false],
+const OWNERS: [role: Role, owners: number, isLast: boolean][] = [
+  ['owner', 1, true],
+  ['owner', 2, false],
+  ['admin', 1, false],
+  ['member', 1, false],
+  ['member', 0, false],
 ]
-for (const [from, to, owners, leavesNone] of OWNERS) {
-  t.test(`${from} to ${to ?? 'no member'} among ${owners}: ${leavesNone ? 'no owner is left' : 'fine'}`, async (t) => {
-    t.equal(leavesNoOwner({ from, to, owners }), leavesNone)
+for (const [role, owners, isLast] of OWNERS) {
+  t.test(`a member with role ${role} among ${owners} owners: ${isLast ? 'stays owner' : 'may change'}`, async (t) => {
+    t.equal(isLastOwner({ role }, owners), isLast)
+    t.match(unlessLastOwner({ isLastOwner: isLast }), isLast ? { code: 'CONFLICT' } : undefined)
   })
 }
 

@@ -4,11 +4,11 @@ import { anEvent } from './events.ts'
 import { aMedia } from './media.ts'
 import { type ListSeeds, made, type Seeds, type Side } from './seed.ts'
 
-const film = (...media_ids: string[]) => ({ title: randomUUID(), media_ids })
+const highlight = (...media_ids: string[]) => ({ title: randomUUID(), media_ids })
 
 const aHighlight = async (side: Side): Promise<string> => {
   const { api, org, person } = side
-  const json = film(await aMedia(side))
+  const json = highlight(await aMedia(side))
   return (await made(api.call(person, 'POST', `/api/media/${org}/highlights`, { json }))).highlight_id
 }
 
@@ -21,16 +21,16 @@ const ofHighlight = async (side: Side) => ({
 export const highlightSeeds: Seeds = {
   createHighlight: async (side) => ({
     ...inOrg(side),
-    json: { ...film(await aMedia(side), await aMedia(side)), transition: 'crossfade', captions: 'date' },
+    json: { ...highlight(await aMedia(side), await aMedia(side)), transition: 'crossfade', captions: 'date' },
   }),
   createAlbumHighlight: async (side) => {
     const album_id = await anAlbum(side)
-    const json = film(await addTo(side, album_id))
+    const json = highlight(await addTo(side, album_id))
     return { as: side.person, params: { org_id: side.org, album_id }, json }
   },
   createEventHighlight: async (side) => {
     const event_id = await anEvent(side)
-    const json = film(await addTo(side, await anAlbum(side, event_id)))
+    const json = highlight(await addTo(side, await anAlbum(side, event_id)))
     return { as: side.person, params: { org_id: side.org, event_id }, json }
   },
   listHighlights: inOrg,

@@ -5,10 +5,10 @@ import type { SoundSource } from '../../../../jobs/highlight/sound/item-sound.ts
 import { renderSound } from '../../../../jobs/highlight/sound/render-sound.ts'
 import { leftOf, loudness, recording, speech } from '../../../support/sound.ts'
 
-/** A film of items with hard cuts. */
-async function film(items: SoundSource[], scratch: string) {
+/** A highlight of items with hard cuts. */
+async function highlight(items: SoundSource[], scratch: string) {
   await mkdir(scratch)
-  const out = join(scratch, 'film.wav')
+  const out = join(scratch, 'highlight.wav')
   const totalFrames = items.reduce((sum, { frames }) => sum + frames, 0)
   const { signal } = new AbortController()
   const joins = { transition: 'cut', overlaps: items.slice(1).map(() => 0), fadeFrames: 0 } as const
@@ -27,7 +27,7 @@ t.test('clips that were recorded loud and quiet are equally loud', async (t) => 
   const paths = await Promise.all(
     volumes.map((v, i) => recording(t, `${i}.mov`, `aevalsrc='${speech(v, i)}':s=44100:d=6`, '-c:a', 'pcm_s16le')),
   )
-  const { out, film: levels } = await film(
+  const { out, highlight: levels } = await highlight(
     paths.map((path) => item(path, 150, 0.5)),
     join(t.testdirName, 'scratch'),
   )
@@ -47,7 +47,7 @@ t.test('hiss is not raised, nor is silence', async (t) => {
   const hiss = await recording(t, 'hiss.mov', 'anoisesrc=a=0.003:d=4:seed=3', '-c:a', 'pcm_s16le')
   const silent = await recording(t, 'silent.mov', 'anullsrc=d=4', '-c:a', 'pcm_s16le')
   const items = [item(hiss, 90), item(silent, 90), item(null, 90)]
-  const { out, items: made } = await film(items, join(t.testdirName, 'scratch'))
+  const { out, items: made } = await highlight(items, join(t.testdirName, 'scratch'))
   const before = await loudness(hiss, 0, 3)
   const after = await loudness(out, 0, 3)
   t.ok(before.integrated < -50, `${before.integrated}`)
@@ -60,7 +60,7 @@ t.test('quiet talk is raised, but not the room around it', async (t) => {
   t.testdir({})
   const talk = `${speech(0.012)}+0.0002*(random(9)-0.5)`
   const path = await recording(t, 'talk.mov', `aevalsrc='${talk}':s=48000:d=8`, '-c:a', 'pcm_s24le')
-  const { out, items } = await film([item(path, 240)], join(t.testdirName, 'scratch'))
+  const { out, items } = await highlight([item(path, 240)], join(t.testdirName, 'scratch'))
   const before = await loudness(path)
   const after = await loudness(out)
   t.ok(before.integrated < -38 && before.integrated > -50, `${before.integrated}`)
@@ -73,15 +73,15 @@ t.test('a clap in a quiet clip does not exceed the ceiling, and the clip is stil
   t.testdir({})
   const clap = `${speech(0.1)}+0.95*lt(abs(t-2.5),0.004)*sin(2*PI*3000*t)`
   const path = await recording(t, 'clap.mov', `aevalsrc='${clap}':s=48000:d=6`, '-c:a', 'pcm_s16le')
-  const { out } = await film([item(path, 150)], join(t.testdirName, 'scratch'))
+  const { out } = await highlight([item(path, 150)], join(t.testdirName, 'scratch'))
   const before = await loudness(path, 0, 5)
   const after = await loudness(out)
   t.ok(after.truePeak <= -1.5 && after.truePeak > -2.5, `peaks at ${after.truePeak} dBTP`)
   t.ok(after.integrated > before.integrated + 5, `${before.integrated} became ${after.integrated}`)
 })
 
-t.test('a film without any sound has no level', async (t) => {
+t.test('a highlight without any sound has no level', async (t) => {
   t.testdir({})
-  const { film: levels, musicGainDb, out } = await film([item(null, 60)], join(t.testdirName, 'scratch'))
+  const { highlight: levels, musicGainDb, out } = await highlight([item(null, 60)], join(t.testdirName, 'scratch'))
   t.strictSame([levels, musicGainDb, (await leftOf(out)).length], [null, null, 96_000])
 })

@@ -8,11 +8,11 @@ import { ffmpeg, leftOf, loudness, recording, rms, speech } from '../../../suppo
 const RATE = 48_000
 const { signal } = new AbortController()
 
-/** A film with hard cuts, of recordings and seconds of silence. */
-async function film(t: Test, items: (string | number)[], music: string, seconds = 6) {
+/** A highlight with hard cuts, of recordings and seconds of silence. */
+async function highlight(t: Test, items: (string | number)[], music: string, seconds = 6) {
   const scratch = join(t.testdirName, 'scratch')
   await mkdir(scratch, { recursive: true })
-  const out = join(t.testdirName, 'film.wav')
+  const out = join(t.testdirName, 'highlight.wav')
   const sources = items.map(
     (item): SoundSource =>
       typeof item === 'number'
@@ -38,11 +38,11 @@ const MUSIC = 'highpass=f=2500:p=2,highpass=f=2500:p=2,highpass=f=2500:p=2'
 const tune = (t: Test, name: string, seconds: number, ...options: string[]) =>
   recording(t, name, `aevalsrc='0.3*sin(2*PI*3000*t)':s=44100:d=${seconds}`, ...options)
 
-t.test('music goes under speech, and comes up where the film is silent', async (t) => {
+t.test('music goes under speech, and comes up where the highlight is silent', async (t) => {
   t.testdir({})
   const voice = `aevalsrc='${speech(0.3)}':s=48000:d=7,lowpass=f=900:p=2,lowpass=f=900:p=2`
   const talk = await recording(t, 'talk.mov', voice, '-c:a', 'pcm_s16le')
-  const { out, film: levels } = await film(t, [talk, 10, talk], await tune(t, 'tune.mp3', 40, '-b:a', '128k'))
+  const { out, highlight: levels } = await highlight(t, [talk, 10, talk], await tune(t, 'tune.mp3', 40, '-b:a', '128k'))
   const under = await loudness(out, 1, 5, MUSIC)
   const said = await loudness(out, 1, 5, 'lowpass=f=1500:p=2')
   const between = await loudness(out, 9, 14, MUSIC)
@@ -53,9 +53,9 @@ t.test('music goes under speech, and comes up where the film is silent', async (
   t.ok((levels?.truePeak ?? 0) <= -1.4)
 })
 
-t.test('a film of pictures has its music at full loudness, and the music fades in and out', async (t) => {
+t.test('a highlight of pictures has its music at full loudness, and the music fades in and out', async (t) => {
   t.testdir({})
-  const { out, film: levels } = await film(t, [8, 8], await tune(t, 'tune.flac', 40))
+  const { out, highlight: levels } = await highlight(t, [8, 8], await tune(t, 'tune.flac', 40))
   t.ok(Math.abs((await loudness(out, 1, 13)).integrated + 16) < 0.7)
   t.ok(Math.abs((levels?.integrated ?? 0) + 16) < 1)
   const samples = await leftOf(out)
@@ -63,7 +63,7 @@ t.test('a film of pictures has its music at full loudness, and the music fades i
   const level = (from: number, to: number) => rms(samples.subarray(from * RATE, to * RATE))
   t.ok(level(0, 0.1) < 0.2 * level(2, 3), 'it fades in')
   t.ok(level(14.8, 15.2) < 0.8 * level(2, 3), 'it is on its way out in the last two seconds')
-  t.ok(level(15.9, 16) < 0.02 * level(2, 3), 'the film ends in silence')
+  t.ok(level(15.9, 16) < 0.02 * level(2, 3), 'the highlight ends in silence')
 })
 
 for (const [name, options] of [
@@ -72,9 +72,9 @@ for (const [name, options] of [
   ['tune.ogg', ['-c:a', 'libvorbis']],
   ['tune.m4a', ['-c:a', 'aac']],
 ] as const) {
-  t.test(`music shorter than the film is repeated without a gap: ${name}`, async (t) => {
+  t.test(`music shorter than the highlight is repeated without a gap: ${name}`, async (t) => {
     t.testdir({})
-    const { out } = await film(t, [10], await tune(t, name, 2.3, ...options))
+    const { out } = await highlight(t, [10], await tune(t, name, 2.3, ...options))
     const samples = await leftOf(out)
     const step = RATE / 100
     const windows = Array.from({ length: 700 }, (_, i) => rms(samples.subarray((i + 80) * step, (i + 81) * step)))
@@ -95,7 +95,7 @@ t.test('a track that cannot be decoded is named, and fails for good', async (t) 
   await ffmpeg('-v', 'error', '-f', 'lavfi', '-i', 'color=s=64x64:d=1', '-c:v', 'mpeg4', picture)
   for (const name of ['broken.mp3', 'empty.mp3', 'list.mp3', 'picture.mp4']) {
     await t.rejects(
-      film(t, [2], join(t.testdirName, name)),
+      highlight(t, [2], join(t.testdirName, name)),
       { name: 'PermanentError', reason: 'MusicFailed', message: /“Morning”/ },
       name,
     )
@@ -104,6 +104,6 @@ t.test('a track that cannot be decoded is named, and fails for good', async (t) 
 
 t.test('silent music is silence', async (t) => {
   t.testdir({})
-  const { film: levels } = await film(t, [2], await recording(t, 'nothing.wav', 'anullsrc=d=1'))
+  const { highlight: levels } = await highlight(t, [2], await recording(t, 'nothing.wav', 'anullsrc=d=1'))
   t.equal(levels, null)
 })

@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { renderItemSound, type SoundSource } from '../../../../jobs/highlight/sound/item-sound.ts'
-import { mixFilm } from '../../../../jobs/highlight/sound/mix.ts'
+import { mixHighlight } from '../../../../jobs/highlight/sound/mix.ts'
 import { renderSound } from '../../../../jobs/highlight/sound/render-sound.ts'
 import { ffmpeg, firstAbove, leftOf, recording, rms } from '../../../support/sound.ts'
 
@@ -19,10 +19,10 @@ const PICTURE = ['-f', 'lavfi', '-i', 'color=s=64x64:r=30000/1001:d=7']
 async function tools(t: Test) {
   const scratch = join(t.testdirName, 'scratch')
   await mkdir(scratch, { recursive: true })
-  return { scratch, signal, out: join(t.testdirName, 'film.wav') }
+  return { scratch, signal, out: join(t.testdirName, 'highlight.wav') }
 }
 
-/** The film of one item. */
+/** The highlight of one item. */
 async function render(t: Test, item: SoundSource): Promise<Float64Array> {
   const to = await tools(t)
   const joins = { transition: 'cut', overlaps: [], fadeFrames: 0 } as const
@@ -129,27 +129,27 @@ t.test('a crossfade keeps the loudness, a cut has no click, a fade ends in silen
       )
     }),
   )
-  const film = async (transition: 'cut' | 'crossfade' | 'fade', overlap: number) => {
-    await mixFilm(
+  const highlight = async (transition: 'cut' | 'crossfade' | 'fade', overlap: number) => {
+    await mixHighlight(
       { items, transition, overlaps: [overlap], totalFrames: 180 - overlap, fadeFrames: 15, out: to.out },
       to,
     )
     return leftOf(to.out)
   }
-  const crossed = await film('crossfade', 30)
+  const crossed = await highlight('crossfade', 30)
   const levels = Array.from({ length: 20 }, (_, i) =>
     rms(crossed.subarray((1 + i * 0.15) * RATE, (1.15 + i * 0.15) * RATE)),
   )
   t.ok(20 * Math.log10(Math.max(...levels) / Math.min(...levels)) < 1, `${levels.map((l) => l.toFixed(3))}`)
-  const cut = await film('cut', 0)
+  const cut = await highlight('cut', 0)
   t.ok(rms(cut.subarray(3 * RATE - 12, 3 * RATE + 12)) < 0.01 * (levels[0] ?? 0), 'silent at the cut itself')
   t.ok(rms(cut.subarray(3 * RATE - 600, 3 * RATE - 300)) > 0.7 * (levels[0] ?? 0), 'and loud just before')
-  const faded = await film('fade', 0)
+  const faded = await highlight('fade', 0)
   t.ok(rms(faded.subarray(2.95 * RATE, 3.05 * RATE)) < 0.05 * (levels[0] ?? 0))
   t.ok(rms(faded.subarray(2.2 * RATE, 2.5 * RATE)) > 0.9 * (levels[0] ?? 0))
   await t.rejects(
-    mixFilm({ items, transition: 'cut', overlaps: [0], totalFrames: 179, fadeFrames: 0, out: to.out }, to),
-    /180 frames, the film 179/,
+    mixHighlight({ items, transition: 'cut', overlaps: [0], totalFrames: 179, fadeFrames: 0, out: to.out }, to),
+    /180 frames, the highlight 179/,
   )
 })
 

@@ -187,17 +187,17 @@ t.test('a conversion without a sign of life is given up and its resource removed
   await eventually('the resource to be gone', async () => !(await world.job(silent)))
 })
 
-t.test('a conversion that waits behind a film is not given up while the film is being made', async (t) => {
+t.test('a conversion that waits behind a render is not given up while that runs', async (t) => {
   const options = { title: '', transition: 'cut', musicTrackId: null, orientation: 'auto', fill: 'blur' } as const
   const flags = { showTitle: false, kenBurns: false, skipBroken: false }
   const item = { mediaId: newUuid(), sourceId: newUuid(), type: 'image', seconds: 4, caption: '' } as const
   const highlight = { id: newUuid(), orgId: world.org, generation: 1, ...options, ...flags, items: [item] }
-  const film = highlightRenderFor(highlight, NAMESPACE)
-  await cluster.create(HIGHLIGHT_RENDERS, film)
+  const made = highlightRenderFor(highlight, NAMESPACE)
+  await cluster.create(HIGHLIGHT_RENDERS, made)
   const id = await world.converting()
   await world.setStatus(id, { phase: 'Pending', attempts: 0 })
   const later = (hours: number) => new Date(Date.now() + hours * HOUR * 1000)
-  const key = { namespace: NAMESPACE, name: film.metadata.name }
+  const key = { namespace: NAMESPACE, name: made.metadata.name }
   const startTime = later(7).toISOString()
   await cluster.applyStatus(HIGHLIGHT_RENDERS, key, { phase: 'Running', attempts: 1, startTime }, 'test')
   const reflection = cluster.reflect<HighlightRenderObject>(
@@ -211,7 +211,7 @@ t.test('a conversion that waits behind a film is not given up while the film is 
   await sweep()
   t.equal((await world.row(id)).upload_status, 'processing')
   await cluster.delete(HIGHLIGHT_RENDERS, key)
-  await eventually('the film to be gone', () => reflection.list().length === 0)
+  await eventually('the highlight to be gone', () => reflection.list().length === 0)
   await sweep()
   t.match(await world.row(id), { upload_status: 'failed', conversion_error: { code: 'TIMEOUT' } })
 })

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { FILM_FPS } from '../../lib/contract/film-length.ts'
+import { HIGHLIGHT_FPS } from '../../lib/contract/highlight-length.ts'
 import { HighlightManifest } from '../../lib/contract/highlight-manifest.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import { ffmpegVersion } from '../ffmpeg/ffmpeg.ts'
@@ -10,25 +10,25 @@ import { manifestEntry, masterEntry, masterPlaylistText } from '../hls/rendition
 import { PermanentError } from '../runtime/failure.ts'
 import { findManifest, writeManifest } from '../runtime/manifest.ts'
 import { type Assembled, assemble } from './assemble.ts'
-import { filmLadder, shapeOf } from './canvas.ts'
+import { highlightLadder, shapeOf } from './canvas.ts'
 import { openDamageTally } from './damage.ts'
-import type { Film, FilmSpec, FilmTools } from './film-context.ts'
 import { examineAll, withoutBroken } from './items.ts'
 import { openPieceCache } from './piece-cache.ts'
-import { type FilmPlan, planFilm } from './plan.ts'
+import { type HighlightPlan, planHighlight } from './plan.ts'
+import type { JobTools, Render, RenderSpec } from './render-context.ts'
 import type { PieceTools } from './render-piece.ts'
 import { openSources } from './sources.ts'
 import type { Subject } from './subject.ts'
 
 /**
- * Renders a film and commits it with manifest.json, written last. Each piece is encoded by itself and joined by copy, so
- * the memory needed does not grow with the film. A film that fails for good leaves no files behind.
+ * Renders a highlight and commits it with manifest.json, written last. Each piece is encoded by itself and joined by copy, so
+ * the memory needed does not grow with the highlight. A highlight that fails for good leaves no files behind.
  */
-export async function makeFilm(tools: FilmTools, spec: FilmSpec): Promise<HighlightManifest> {
+export async function renderHighlight(tools: JobTools, spec: RenderSpec): Promise<HighlightManifest> {
   const { store, scratch, signal, log } = tools
   const folder = join(scratch, 'hls')
   await mkdir(folder)
-  const film: Film = {
+  const render: Render = {
     ...tools,
     spec,
     folder,
@@ -39,47 +39,47 @@ export async function makeFilm(tools: FilmTools, spec: FilmSpec): Promise<Highli
     reused: 0,
   }
   try {
-    return await render(film)
+    return await renderAndCommit(render)
   } catch (error) {
-    if (error instanceof PermanentError) await withdraw(film)
+    if (error instanceof PermanentError) await withdraw(render)
     throw error
   }
 }
 
-async function render(film: Film): Promise<HighlightManifest> {
-  const { spec, signal } = film
+async function renderAndCommit(render: Render): Promise<HighlightManifest> {
+  const { spec, signal } = render
   const startedAt = performance.now()
-  const examined = await examineAll(film)
+  const examined = await examineAll(render)
   // Fixed from here on: an item that proves broken later must not change the pieces of the others.
-  const renditions = filmLadder(shapeOf(spec.orientation, examined), examined, spec.renditions)
+  const renditions = highlightLadder(shapeOf(spec.orientation, examined), examined, spec.renditions)
   const { transition, fill, kenBurns } = spec
   const tools: PieceTools = {
-    ...film,
+    ...render,
     renditions,
     encoder: await ffmpegVersion(signal),
     damage: openDamageTally(),
     look: { transition, fill, kenBurns, title: spec.showTitle ? spec.title : null },
   }
-  const subjects = await withoutBroken(film, tools, examined)
-  const plan = planFilm(subjects, transition)
-  const made = await assemble(film, tools, subjects, plan)
-  return commit(film, { subjects, plan, made, startedAt })
+  const subjects = await withoutBroken(render, tools, examined)
+  const plan = planHighlight(subjects, transition)
+  const made = await assemble(render, tools, subjects, plan)
+  return commit(render, { subjects, plan, made, startedAt })
 }
 
 async function commit(
-  film: Film,
+  render: Render,
   {
     subjects,
     plan,
     made: { videos, audio },
     startedAt,
-  }: { subjects: readonly Subject[]; plan: FilmPlan; made: Assembled; startedAt: number },
+  }: { subjects: readonly Subject[]; plan: HighlightPlan; made: Assembled; startedAt: number },
 ): Promise<HighlightManifest> {
-  const { store, spec, signal, publisher } = film
-  const seconds = plan.total / FILM_FPS
+  const { store, spec, signal, publisher } = render
+  const seconds = plan.total / HIGHLIGHT_FPS
   const wallSeconds = (performance.now() - startedAt) / 1000
-  film.progress.at('Publishing', 0)
-  const images = await posterOf(film, videos, seconds)
+  render.progress.at('Publishing', 0)
+  const images = await posterOf(render, videos, seconds)
   const described = videos.map((video) => ({ video, master: masterEntry(video, audio.segments, spec.segmentSeconds) }))
   const master = masterPlaylistText(
     described.map((d) => d.master),
@@ -93,8 +93,8 @@ async function commit(
     id: spec.id,
     createdAt: new Date().toISOString(),
     type: 'highlight',
-    accelerator: film.accelerator.kind,
-    acceleratorReason: film.accelerator.reason,
+    accelerator: render.accelerator.kind,
+    acceleratorReason: render.accelerator.reason,
     hls: {
       master: 'master.m3u8',
       segmentSeconds: spec.segmentSeconds,
@@ -104,30 +104,30 @@ async function commit(
     ...(images && { images }),
     items: subjects.map(({ item, frames }, k) => ({
       id: item.id,
-      startSec: (plan.starts[k] ?? 0) / FILM_FPS,
-      seconds: frames / FILM_FPS,
+      startSec: (plan.starts[k] ?? 0) / HIGHLIGHT_FPS,
+      seconds: frames / HIGHLIGHT_FPS,
     })),
-    skipped: film.skipped,
-    encode: { wallSeconds, speed: seconds / Math.max(0.001, wallSeconds), reused: film.reused },
+    skipped: render.skipped,
+    encode: { wallSeconds, speed: seconds / Math.max(0.001, wallSeconds), reused: render.reused },
   }
   await writeManifest(store, spec.outputPrefix, HighlightManifest, manifest)
   failpoint('highlight.manifest-written')
   return manifest
 }
 
-/** A frame of the finished film, in its largest rendition. */
-function posterOf(film: Film, videos: Assembled['videos'], videoSeconds: number) {
+/** A frame of the finished highlight, in its largest rendition. */
+function posterOf(render: Render, videos: Assembled['videos'], videoSeconds: number) {
   const rendition = videos.at(-1)?.rendition
   if (!rendition) return undefined
   const { width, height, name } = rendition
   const video = { index: 0, codec: 'h264', pixelFormat: 'yuv420p', interlaced: false, colorSpace: 'bt709' }
   return publishPoster({
-    ...film,
+    ...render,
     origin: 'own',
-    prefix: film.spec.outputPrefix,
+    prefix: render.spec.outputPrefix,
     source: { video, hdr: null, width, height, videoSeconds },
-    sourcePath: join(film.folder, `${name}.m3u8`),
-    folder: film.scratch,
+    sourcePath: join(render.folder, `${name}.m3u8`),
+    folder: render.scratch,
   })
 }
 
@@ -135,10 +135,10 @@ function posterOf(film: Film, videos: Assembled['videos'], videoSeconds: number)
  * Removes what this attempt and earlier ones have published; best effort. Keeps the files when another attempt has
  * committed meanwhile: its files have the same names.
  */
-async function withdraw({ store, log, signal, spec: { outputPrefix } }: Film): Promise<void> {
+async function withdraw({ store, log, signal, spec: { outputPrefix } }: Render): Promise<void> {
   try {
     if (!(await findManifest(store, outputPrefix, HighlightManifest, signal))) await store.deletePrefix(outputPrefix)
   } catch (error) {
-    log.warn({ err: error }, 'could not remove the published files of a film that failed')
+    log.warn({ err: error }, 'could not remove the published files of a highlight that failed')
   }
 }

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { clipOf } from './clips.ts'
-import type { Color } from './film-frames.ts'
+import type { Color } from './highlight-frames.ts'
 import type { highlightBench } from './highlight-run.ts'
 
 export const PALETTE: Record<string, Color> = {

@@ -2,14 +2,14 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { clipOf } from './clips.ts'
-import { frameColors } from './film-frames.ts'
+import { frameColors } from './highlight-frames.ts'
 
 const run = promisify(execFile)
 const RATE = 48_000
 
 /**
  * The path of a clip with one flash and one click at the same moment. Each frame of 29.97 and each packet of 44.1 kHz ends a little
- * off the film's frames: an error would add up.
+ * off the highlight's frames: an error would add up.
  */
 export function flashClip(): Promise<string> {
   const picture = "color=black:s=160x90:r=30000/1001:d=1.5,drawbox=c=white:t=fill:enable='between(t,0.7,0.799)'"
@@ -21,8 +21,8 @@ export function flashClip(): Promise<string> {
 }
 
 /**
- * When each flash is seen and each click is heard in a film of such clips, in seconds of the streams' own time. Picture
- * and sound are read from their own playlists, as a player does. A flash can be seen only at a frame of the film.
+ * When each flash is seen and each click is heard in a highlight of such clips, in seconds of the streams' own time. Picture
+ * and sound are read from their own playlists, as a player does. A flash can be seen only at a frame of the highlight.
  */
 export async function flashesAndClicks(folder: string): Promise<{ flashes: number[]; clicks: number[] }> {
   const picture = join(folder, '180p.m3u8')

@@ -6,7 +6,7 @@ import { clip } from '../../support/clips.ts'
 import { highlightBench } from '../../support/highlight-run.ts'
 import { quarters } from '../../support/pictures.ts'
 
-/** Whole films of small clips, rendered by the real program and played again. */
+/** Whole highlights of small clips, rendered by the real program and played again. */
 
 const run = promisify(execFile)
 
@@ -18,7 +18,7 @@ async function framesOf(playlist: string): Promise<{ frames: number; damaged: st
   return { frames: Number(nb_read_frames), damaged: stderr, width, height }
 }
 
-t.test('videos and photos of every shape become one film', async (t) => {
+t.test('videos and photos of every shape become one highlight', async (t) => {
   const bench = await highlightBench(t)
   const picture = await quarters(300, 400).jpeg().toBuffer()
   const items = [

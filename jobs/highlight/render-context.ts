@@ -10,7 +10,7 @@ import type { PieceCache } from './piece-cache.ts'
 import type { Sources } from './sources.ts'
 
 /** The part of a HighlightRender's spec that the job needs. */
-export type FilmSpec = Pick<
+export type RenderSpec = Pick<
   HighlightRenderSpec,
   | 'id'
   | 'title'
@@ -28,7 +28,7 @@ export type FilmSpec = Pick<
   | 'accelerator'
 >
 
-export interface FilmTools {
+export interface JobTools {
   store: ObjectStore
   /** An empty folder. The caller removes it. */
   scratch: string
@@ -44,15 +44,15 @@ export interface FilmTools {
   progress: InputProgress
 }
 
-/** What all steps of one film share. */
-export interface Film extends FilmTools {
-  spec: FilmSpec
+/** What all steps of one highlight share. */
+export interface Render extends JobTools {
+  spec: RenderSpec
   sources: Sources
   cache: PieceCache
   publisher: Publisher
   /** Where the segments and playlists are made. */
   folder: string
   skipped: HighlightManifest['skipped']
-  /** Pieces of earlier films that were used again. */
+  /** Pieces of earlier highlights that were used again. */
   reused: number
 }

@@ -1,23 +1,26 @@
-/** Frames per second of every film. */
-export const FILM_FPS = 30
+/** Frames per second of every highlight. */
+export const HIGHLIGHT_FPS = 30
 
 /** A crossfade lasts half a second where both items are long enough. */
 const CROSSFADE_FRAMES = 15
 
-export interface FilmLength {
-  /** The frame of the film at which each item begins; with a crossfade, at which the crossfade into it begins. */
+export interface HighlightLength {
+  /** The frame of the highlight at which each item begins; with a crossfade, at which the crossfade into it begins. */
   starts: number[]
   /** Frames that item k and item k + 1 share; one fewer than items. All 0 unless the transition is crossfade. */
   overlaps: number[]
-  /** Frames of the film. */
+  /** Frames of the highlight. */
   total: number
 }
 
 /**
- * Where each item of a film begins and how long the film is. The job renders by it and the API estimates by it. A
+ * Where each item of a highlight begins and how long the highlight is. The job renders by it and the API estimates by it. A
  * crossfade takes at most half of the shorter of its two items, so the two crossfades of an item never meet. Pure.
  */
-export function filmFrames(items: readonly { frames: number }[], transition: 'cut' | 'crossfade' | 'fade'): FilmLength {
+export function highlightFrames(
+  items: readonly { frames: number }[],
+  transition: 'cut' | 'crossfade' | 'fade',
+): HighlightLength {
   const overlaps = items.slice(1).map(({ frames }, k) => {
     if (transition !== 'crossfade') return 0
     return Math.min(CROSSFADE_FRAMES, Math.floor(Math.min(frames, items[k]?.frames ?? 0) / 2))
@@ -33,4 +36,4 @@ export function filmFrames(items: readonly { frames: number }[], transition: 'cu
 }
 
 /** Frames of an item that is shown for these seconds; at least one. */
-export const framesOf = (seconds: number): number => Math.max(1, Math.round(seconds * FILM_FPS))
+export const framesOf = (seconds: number): number => Math.max(1, Math.round(seconds * HIGHLIGHT_FPS))

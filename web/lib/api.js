@@ -1,0 +1,121 @@
+import { setOnline } from './connection.js'
+import { alone, keep, session } from './session.js'
+
+/** An error answer of the API. `code` is stable, see the API's documentation. */
+export class Refusal extends Error {
+  constructor(status, code, message, { retryAfter, details } = {}) {
+    super(message)
+    Object.assign(this, { status, code, retryAfter, details })
+  }
+}
+
+export const offline = () => {
+  setOnline(false)
+  return new Refusal(0, 'OFFLINE', 'There is no connection.')
+}
+
+export const isSignedIn = () => session() !== null
+
+async function refusalOf(response) {
+  return refusalFrom(response.status, await response.json().catch(() => ({})))
+}
+
+/** The error of an answer whose body has been parsed. */
+export function refusalFrom(status, body) {
+  const { code = 'UNKNOWN', message = `The platform answered ${status}`, retry_after, details } = body?.error ?? {}
+  return new Refusal(status, code, message, { retryAfter: retry_after, details })
+}
+
+async function send(method, path, body, key = crypto.randomUUID()) {
+  const access = session()?.access
+  const headers = {
+    ...(access && { Authorization: `Bearer ${access}` }),
+    ...(body && { 'Content-Type': 'application/json' }),
+    // A request that is repeated after a lost answer must take effect once.
+    ...(method === 'POST' && { 'Idempotency-Key': key }),
+  }
+  try {
+    const response = await fetch(`/v1${path}`, { method, headers, body: body && JSON.stringify(body), cache: 'no-cache' })
+    setOnline(true)
+    return { response, access }
+  } catch {
+    throw offline()
+  }
+}
+
+let renewal
+
+/** Gets new tokens unless another request or tab already did: `access` is the token that was refused. */
+export function renew(access = session()?.access) {
+  renewal ??= alone(async () => {
+    const before = session()
+    if (!before || before.access !== access) return
+    const { response } = await send('POST', '/api/auth/refresh', { refresh_token: before.refresh })
+    // Signed out or in again in another tab while the answer was on its way.
+    if (session()?.id !== before.id) return
+    if (response.ok) return keep((await response.json()).data, before.id)
+    if (response.status < 500 && response.status !== 429) keep(null)
+    throw await refusalOf(response)
+  }).finally(() => {
+    renewal = undefined
+  })
+  return renewal
+}
+
+/**
+ * Returns the `data` of the answer. Throws Refusal. Refreshes an expired access token. `key` is the Idempotency-Key of a
+ * request that may have to be repeated later.
+ */
+export async function call(method, path, body, key = crypto.randomUUID()) {
+  let { response, access } = await send(method, path, body, key)
+  if (response.status === 401 && access) {
+    await renew(access)
+    ;({ response } = await send(method, path, body, key))
+  }
+  if (!response.ok) throw await refusalOf(response)
+  return response.status === 204 ? undefined : (await response.json()).data
+}
+
+/** Repeats what was too often once the API allows it again. For work of many requests. */
+export async function patiently(request) {
+  for (;;) {
+    try {
+      return await request()
+    } catch (error) {
+      if (error.status !== 429) throw error
+      await new Promise((resolve) => setTimeout(resolve, (error.retryAfter ?? 1) * 1000))
+    }
+  }
+}
+
+export const accessToken = () => session()?.access
+
+/** Signed links name the API's address; through the page's own origin they need no CORS. */
+export const link = (url) => (url ? new URL(url).pathname + new URL(url).search : null)
+
+export async function signIn(email, password) {
+  const { response } = await send('POST', '/api/auth/login', { email, password, device_name: 'Demo page' })
+  if (!response.ok) throw await refusalOf(response)
+  keep((await response.json()).data)
+}
+
+export async function signOut() {
+  const refresh_token = session()?.refresh
+  await call('POST', '/api/auth/logout', { refresh_token }).catch(() => {})
+  keep(null)
+}
+
+/** The key of a request: the same one until it has succeeded, unless its body changes. */
+export function newAttempts() {
+  let last
+  return {
+    keyFor(body) {
+      const text = JSON.stringify(body)
+      if (last?.text !== text) last = { text, key: crypto.randomUUID() }
+      return last.key
+    },
+    done() {
+      last = undefined
+    },
+  }
+}

@@ -1,0 +1,39 @@
+import { useEffect, useState } from './html.js'
+
+/** Whether the platform can be reached: what the last request found, and what the browser says about its network. */
+let isUp = navigator.onLine ?? true
+const listeners = new Set()
+
+export const isOnline = () => isUp
+
+export function setOnline(value) {
+  if (value === isUp) return
+  isUp = value
+  for (const tell of [...listeners]) tell(isUp)
+}
+
+/** Calls `tell(isOnline)` at every change. Returns the function that ends that. */
+export function onConnection(tell) {
+  listeners.add(tell)
+  return () => listeners.delete(tell)
+}
+
+/** Resolves when the platform can be reached again. Rejects when `signal` is aborted. */
+export function untilOnline(signal) {
+  if (isUp) return Promise.resolve()
+  return new Promise((resolve, reject) => {
+    const end = onConnection(() => {
+      end()
+      resolve()
+    })
+    signal?.addEventListener('abort', () => (end(), reject(signal.reason)), { once: true })
+  })
+}
+
+export function useOnline() {
+  const [value, set] = useState(isUp)
+  useEffect(() => onConnection(set), [])
+  return value
+}
+
+globalThis.addEventListener?.('offline', () => setOnline(false))

@@ -1,0 +1,28 @@
+import { call } from './api.js'
+
+const MOST = 500
+const known = new Map()
+
+/**
+ * A media item by its id: albums and comments name some without their links. Undefined when it is gone. Asked for once,
+ * unless `isFresh`: the links of an earlier answer expire.
+ */
+export function mediaOf(org, id, { isFresh } = {}) {
+  const key = `${org.org_id}/${id}`
+  if (isFresh) known.delete(key)
+  if (!known.has(key)) known.set(key, ask(key))
+  if (known.size > MOST) known.delete(known.keys().next().value)
+  return known.get(key)
+}
+
+async function ask(key) {
+  try {
+    const m = await call('GET', `/api/media/${key}`)
+    // Until it is converted, it has yet to get its picture.
+    if (m.upload_status === 'processing') known.delete(key)
+    return m
+  } catch {
+    known.delete(key)
+    return undefined
+  }
+}

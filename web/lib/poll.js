@@ -1,0 +1,86 @@
+import { onConnection } from './connection.js'
+import { useCallback, useEffect, useMemo, useRef, useState } from './html.js'
+
+/** How soon a view looks again after a look that failed: a refusal may pass, a missing connection is tried more often. */
+const AFTER_ERROR_MS = 8000
+const OFFLINE_MS = 2500
+
+/**
+ * Calls `look()` repeatedly, never twice at once, and not while the page is hidden: then it looks when it is shown again.
+ * `every` is the pause in milliseconds, or a function of what was last found; 0 looks once, and again when the page is
+ * shown. `found(data)` and `failed(error)` are called with the newest look only. Returns `{look, changed, end}`;
+ * `changed()` drops the answer that is on its way, because it is older than what the person has just changed.
+ */
+export function poll({ look, every, found, failed }) {
+  let turn = 0
+  let timer
+  let isEnded = false
+
+  async function now() {
+    clearTimeout(timer)
+    const mine = ++turn
+    let pause
+    try {
+      const data = await look()
+      if (isEnded || mine !== turn) return
+      found(data)
+      pause = typeof every === 'function' ? every(data) : every
+    } catch (error) {
+      if (isEnded || mine !== turn) return
+      failed(error)
+      pause = error.retryAfter ? error.retryAfter * 1000 : error.code === 'OFFLINE' ? OFFLINE_MS : AFTER_ERROR_MS
+    }
+    schedule(pause)
+  }
+
+  function schedule(pause) {
+    clearTimeout(timer)
+    if (pause && !document.hidden) timer = setTimeout(now, pause)
+  }
+
+  const shown = () => (document.hidden ? clearTimeout(timer) : void now())
+  document.addEventListener('visibilitychange', shown)
+  const endConnection = onConnection((isUp) => isUp && void now())
+  void now()
+  return {
+    look: now,
+    changed() {
+      turn++
+      schedule(typeof every === 'number' ? every || AFTER_ERROR_MS : 1000)
+    },
+    end() {
+      isEnded = true
+      clearTimeout(timer)
+      document.removeEventListener('visibilitychange', shown)
+      endConnection()
+    },
+  }
+}
+
+/**
+ * What `look()` returns, kept up to date while the component is shown: `{data, error, reload, set}`. `deps` name what it
+ * is about: when one changes, it begins anew. `data` stays when a later look fails. `set(data)` or `set((data) => …)`
+ * shows what a change has returned, at once; `reload()` looks now. Too many requests are no error: the next look comes.
+ */
+export function usePolled(look, deps, every = 8000) {
+  const [state, setState] = useState({})
+  const latest = useRef()
+  latest.current = { look, every }
+  const running = useRef()
+  useEffect(() => {
+    setState({})
+    running.current = poll({
+      look: () => latest.current.look(),
+      every: (data) => (typeof latest.current.every === 'function' ? latest.current.every(data) : latest.current.every),
+      found: (data) => setState({ data }),
+      failed: (error) => error.status !== 429 && setState((before) => ({ ...before, error })),
+    })
+    return running.current.end
+  }, deps)
+  const reload = useCallback(() => running.current?.look(), [])
+  const set = useCallback((change) => {
+    running.current?.changed()
+    setState(({ data }) => ({ data: typeof change === 'function' ? change(data) : change }))
+  }, [])
+  return useMemo(() => ({ ...state, reload, set }), [state])
+}

@@ -1,0 +1,47 @@
+/** Messages that come and go, outside of every view. */
+
+let host
+let hiding
+const parts = () => {
+  if (host) return host
+  const node = document.createElement('div')
+  Object.assign(node, { id: 'toast', className: 'toast', role: 'status', hidden: true })
+  const text = document.createElement('span')
+  const button = Object.assign(document.createElement('button'), { className: 'button quiet', type: 'button' })
+  node.append(text, button)
+  host = { node, text, button }
+  return host
+}
+
+/** Shows a message for a while, with an action to take it back: `{label, run}`. */
+export function toast(message, action) {
+  const { node, text, button } = parts()
+  clearTimeout(hiding)
+  text.textContent = message
+  button.hidden = !action
+  button.textContent = action?.label ?? ''
+  button.onclick = () => {
+    hideToast()
+    void action.run()
+  }
+  // A modal dialog covers everything outside of it, and makes it inert.
+  const above = [...document.querySelectorAll('dialog[open]')].at(-1) ?? document.body
+  if (node.parentElement !== above) above.append(node)
+  node.hidden = false
+  hiding = setTimeout(hideToast, 10_000)
+}
+
+export function hideToast() {
+  if (host) host.node.hidden = true
+}
+
+/** Called before a dialog goes: its message goes on outside of it. */
+export function saveToast(dialog) {
+  if (host?.node.parentElement === dialog) document.body.append(host.node)
+}
+
+/** Tells a text to screen readers. */
+export function announce(text) {
+  const node = document.getElementById('announcer')
+  if (node) node.textContent = text
+}

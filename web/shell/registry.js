@@ -1,0 +1,4 @@
+import { Trash } from '../library/trash.js'
+
+/** The views by their names in the address, see shell/views.js. Each gets `{org, me, organizations, id, onFound}`. */
+export const VIEWS = { trash: Trash }
