@@ -81,6 +81,14 @@ export const EVENTS = {
     area: 'event',
     payload: z.object({ event_id: z.string(), org_id: z.string(), archived_at: z.iso.datetime() }),
   },
+  /**
+   * A draft was deleted, with its invitations, comments and reactions, which are not announced. Its album is: see
+   * AlbumDeleted.
+   */
+  EventDeleted: {
+    area: 'event',
+    payload: z.object({ event_id: z.string(), org_id: z.string(), actor_id: z.string() }),
+  },
   /** `event_id` may be that of a draft: do not show it to those who cannot see the event. */
   AlbumCreated: {
     area: 'album',
@@ -105,6 +113,16 @@ export const EVENTS = {
       media_id: z.string().nullable(),
       status: z.string(),
       visibility: z.string(),
+    }),
+  },
+  /** `event_id` is that of the event with which the album was deleted. Its media items and highlights stay. */
+  AlbumDeleted: {
+    area: 'album',
+    payload: z.object({
+      album_id: z.string(),
+      org_id: z.string(),
+      event_id: z.string().nullable(),
+      actor_id: z.string(),
     }),
   },
   /** The aggregate is the user. */

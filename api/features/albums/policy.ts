@@ -92,6 +92,13 @@ const whileOpen = inOrder<Changeable>(
   unlessReadOnly,
 )
 
+/** An album in ARCHIVE stays, also where clients from before the archive was read-only may change it. */
+const deleting: State<{ status: AlbumStatus; eventStatus: EventStatus | null }> = ({ status, eventStatus }) => {
+  if (status === 'ARCHIVE') return { code: 'ALBUM_ARCHIVED', message: 'The album is archived and read-only' }
+  if (eventStatus === null) return undefined
+  return { code: 'CONFLICT', message: 'The album belongs to an event, and goes when the event does' }
+}
+
 export const albumActions = {
   create: onOrganization('album.create', 'create an album', member),
   list: onOrganization('album.list', 'list the albums of an organization that one can see', member),
@@ -105,6 +112,7 @@ export const albumActions = {
     whileOpen,
   ),
   // Not an archived event: that is refused with its own code.
+  delete: on(ALBUM, 'album.delete', 'delete an album', mayManageAlbum, deleting),
   addMedia: on(
     ALBUM,
     'album.add_media',

@@ -312,6 +312,11 @@ export async function insertItem(
   return rowCount === 1 ? album : undefined
 }
 
+/** With its places. The album of an event goes with its event. */
+export async function removeAlbum(tx: Tx, id: Uuid): Promise<void> {
+  await tx.delete(albums).where(eq(albums.id, id))
+}
+
 /** The media item itself stays. False when it is not in the album. */
 export async function deleteItem(tx: Tx, albumId: Uuid, mediaId: Uuid): Promise<boolean> {
   const { rowCount } = await tx.delete(albumMedia).where(and(eq(albumMedia.albumId, albumId), LISTED, isItem(mediaId)))

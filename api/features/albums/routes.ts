@@ -22,6 +22,7 @@ import {
   UpdateAlbum,
 } from './album.ts'
 import { addMedia, captionMedia, changeAlbum, createAlbum, removeMedia, reorderMedia, setStatus } from './commands.ts'
+import { deleteAlbum } from './deletion.ts'
 import { MOST_ITEMS } from './plan.ts'
 import { albumActions } from './policy.ts'
 import { toAlbum, toAlbumMedia } from './present.ts'
@@ -198,6 +199,19 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       examples: { request: { title: 'Class reunion 2027' }, response: { ...PUBLIC, title: 'Class reunion 2027' } },
       handle: async (request) =>
         toAlbum(await changeAlbum(request, request.params.album_id, request.body, archive), request.can),
+    }),
+    write({
+      method: 'delete',
+      path: ONE_ALBUM,
+      operationId: 'deleteAlbum',
+      tags,
+      summary: 'Delete an album',
+      description: `${FOR_MANAGERS} The media items stay in the library. Highlights of the album stay with an \`album_id\` of null: their creators and the owners and administrators of the organization see them. An album in \`ARCHIVE\` is refused (\`ALBUM_ARCHIVED\`), and so is the album of an event (\`CONFLICT\`), which goes with the event.`,
+      problems: ['ALBUM_ARCHIVED', 'CONFLICT'],
+      action: albumActions.delete,
+      params: OneAlbum,
+      status: 204,
+      handle: (request) => deleteAlbum(request, request.params.album_id),
     }),
     write({
       method: 'put',

@@ -2,7 +2,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { EventStatus } from '../../db/schema/events.ts'
 import { member, organizationAdmin } from '../../permissions/facts.ts'
 import { allOf, anyOf, fact, kind, on, onOrganization } from '../../permissions/rule.ts'
-import { requireState, type State } from '../../permissions/state.ts'
+import { inOrder, requireState, type State } from '../../permissions/state.ts'
 import { ACTIVATE_MOVES, ARCHIVE_MOVES } from './plan.ts'
 
 type Owned = { ownerId: Uuid }
@@ -33,6 +33,12 @@ const moving =
 const activating = moving(ACTIVATE_MOVES, 'An archived event cannot be activated')
 const archiving = moving(ARCHIVE_MOVES, 'Only an active event can be archived; activate it first')
 
+const deleting = inOrder<{ status: EventStatus }>(unlessArchived, ({ status }) =>
+  status === 'draft'
+    ? undefined
+    : { code: 'INVALID_STATE_TRANSITION', message: 'Only a draft can be deleted. Archive the event instead.' },
+)
+
 export const eventActions = {
   create: onOrganization('event.create', 'create an event', member),
   list: onOrganization('event.list', 'list the events of an organization', member),
@@ -41,6 +47,7 @@ export const eventActions = {
   update: on(EVENT, 'event.update', 'change an event', mayManageEvent, unlessArchived),
   activate: on(EVENT, 'event.activate', 'activate an event', mayManageEvent, activating),
   archive: on(EVENT, 'event.archive', 'archive an event', mayManageEvent, archiving),
+  delete: on(EVENT, 'event.delete', 'delete a draft of an event', mayManageEvent, deleting),
 } as const
 
 /** For what is not yet there to decide on, such as the album of an event. Call it on the row that the transaction locked. */

@@ -7,6 +7,7 @@ import { found } from '../../requests/found.ts'
 import { listOf, pageQuery, pathId } from '../../requests/schemas.ts'
 import { NO_REACTIONS } from '../discussions/reactions/reaction.ts'
 import { activateEvent, archiveEvent, changeEvent, createEvent } from './commands.ts'
+import { deleteEvent } from './deletion.ts'
 import { CreateEvent, Event, EventStatus, Participant, ParticipantTotal, UpdateEvent } from './event.ts'
 import { eventActions } from './policy.ts'
 import { toEvent, toParticipant } from './present.ts'
@@ -145,6 +146,20 @@ export function eventRoutes(deps: ApiDeps): Route[] {
         response: { ...DRAFT, title: 'Class reunion 2027', end_at: null },
       },
       handle: (request) => changeEvent(request, request.params.event_id, request.body),
+    }),
+    write({
+      method: 'delete',
+      path: ONE_EVENT,
+      operationId: 'deleteEvent',
+      tags,
+      summary: 'Delete a draft of an event',
+      description:
+        'For the owner of the event and the owners and administrators of the organization. Its invitations, comments and reactions go, and its album, unless that is in `ARCHIVE` (`ALBUM_ARCHIVED`). The media items stay in the library, and highlights of the album with an `album_id` of null. An event that is active can be archived instead (`INVALID_STATE_TRANSITION`); an archived one stays (`EVENT_ARCHIVED`).',
+      problems: ['EVENT_ARCHIVED', 'ALBUM_ARCHIVED', 'INVALID_STATE_TRANSITION'],
+      action: eventActions.delete,
+      params: OneEvent,
+      status: 204,
+      handle: (request) => deleteEvent(request, request.params.event_id),
     }),
     write({
       method: 'post',

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { sessionActions } from '../../../api/auth/policy.ts'
-import { CATALOG } from '../../../api/catalog.ts'
 import { mediaActions } from '../../../api/features/media/policy.ts'
+import { CATALOG } from '../../../api/features.ts'
 import {
   allOf,
   anyOf,
@@ -58,6 +58,7 @@ const TABLE: Record<string, readonly (string | null)[]> = {
   // Of an album for nobody; test/api/features/albums/policy.ts has the others.
   'album.read': ['owner', 'admin', 'uploader'],
   'album.update': ['owner', 'admin', 'uploader'],
+  'album.delete': ['owner', 'admin', 'uploader'],
   'album.add_media': ['owner', 'admin', 'uploader'],
   // Of an owner who is a member.
   'album.set_status': ['uploader'],
@@ -68,6 +69,7 @@ const TABLE: Record<string, readonly (string | null)[]> = {
   'event.update': ['owner', 'admin', 'uploader'],
   'event.activate': ['owner', 'admin', 'uploader'],
   'event.archive': ['owner', 'admin', 'uploader'],
+  'event.delete': ['owner', 'admin', 'uploader'],
   'event.invite': ['owner', 'admin', 'uploader'],
   'event.list_invitations': ['owner', 'admin', 'uploader'],
   'comment.read': ['owner', 'admin', 'member'],

@@ -51,6 +51,7 @@ export const albumSeeds: Seeds = {
       json: { ...album(), cover_media_id: params.media_id },
     }
   },
+  deleteAlbum: ofAlbum,
   setAlbumStatus: async (side) => ({ as: side.person, json: { album_id: await anAlbum(side), status: 'PUBLIC' } }),
   listAlbumMedia: async (side) => ({
     as: side.person,

@@ -42,6 +42,7 @@ export const eventSeeds: Seeds = {
   createEvent: (side) => ({ ...inOrg(side), json: event() }),
   listEvents: inOrg,
   getEvent: of(anEvent),
+  deleteEvent: of(anEvent),
   updateEvent: async (side) => ({ ...(await of(anEvent)(side)), json: { title: randomUUID() } }),
   activateEvent: of(anEvent),
   archiveEvent: of(anActiveEvent),

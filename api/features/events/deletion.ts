@@ -1,0 +1,46 @@
+import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
+import { Problem } from '../../../lib/contract/problem.ts'
+import type { AlbumRow } from '../../db/schema/albums.ts'
+import { found } from '../../requests/found.ts'
+import type { Write } from '../../requests/request.ts'
+import { lockAlbumOf, releaseAlbum, removeEvent } from './deletion-queries.ts'
+import type { eventActions } from './policy.ts'
+import { findEvent } from './queries.ts'
+
+/**
+ * Deletes a draft with all that belongs to it; media items stay in the library, and highlights of its album with those who
+ * made them. Every change of what belongs to the event waits for the lock, and then finds no event.
+ */
+export async function deleteEvent(request: Write<typeof eventActions.delete>, id: Uuid): Promise<void> {
+  const { tx, orgId, permit, ready, announce, audit } = request
+  const event = permit(found(await findEvent(tx, orgId, id, { lock: 'update' })))
+  ready(event)
+  const album = await lockAlbumOf(tx, orgId, id)
+  if (album?.status === 'ARCHIVE') throw new Problem('ALBUM_ARCHIVED', 'The album of the event is archived')
+  if (album) {
+    await releaseAlbum(tx, album.id)
+    await recordAlbum(request, album)
+  }
+  await removeEvent(tx, id)
+  await announce('EventDeleted', nextVersion(event), {
+    event_id: formatId('event', id),
+    org_id: formatId('organization', orgId),
+    actor_id: formatId('user', request.actor.userId),
+  })
+  await audit('EVENT_ACTION', event, { operation: 'delete' })
+}
+
+type Recording = Pick<Write<typeof eventActions.delete>, 'actor' | 'announce' | 'audit'>
+
+/** Announces that an album is gone, and writes it to the audit log. */
+export async function recordAlbum({ actor, announce, audit }: Recording, album: AlbumRow): Promise<void> {
+  await announce('AlbumDeleted', nextVersion(album), {
+    album_id: formatId('album', album.id),
+    org_id: formatId('organization', album.orgId),
+    event_id: album.eventId && formatId('event', album.eventId),
+    actor_id: formatId('user', actor.userId),
+  })
+  await audit('ALBUM_ACTION', album, { operation: 'delete' })
+}
+
+const nextVersion = <T extends { version: number }>(row: T): T => ({ ...row, version: row.version + 1 })
