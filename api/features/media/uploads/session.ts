@@ -7,6 +7,7 @@ import { found } from '../../../requests/found.ts'
 import type { Read } from '../../../requests/request.ts'
 import type { Quotas } from '../../users/policy.ts'
 import type { uploadActions } from '../policy.ts'
+import type { MergedDigest } from './merged-digest.ts'
 import { refusalOf, whileOpen } from './plan.ts'
 import { findUpload, type UploadSession } from './queries.ts'
 
@@ -15,6 +16,7 @@ export interface UploadDeps {
   store: ObjectStore
   /** The limits of one user. */
   quotas: Quotas
+  mergedDigest: MergedDigest
 }
 
 export const planOf = (upload: UploadSession) => ({
