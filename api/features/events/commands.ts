@@ -4,6 +4,7 @@ import type { EventRow } from '../../db/schema/events.ts'
 import { holdMembership } from '../../permissions/queries.ts'
 import type { Change } from '../../requests/change.ts'
 import { found } from '../../requests/found.ts'
+import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
 import { BEFORE_START, type CreateEvent, type Event, fieldsOf } from './event.ts'
 import { columnsOf, type EventChanges, misplacedTime } from './plan.ts'
@@ -42,7 +43,7 @@ export async function changeEvent(
   above: AboveEvents,
 ): Promise<Event> {
   const { tx, permit, ready, audit } = request
-  const event = permit(found(await lock(request, id)))
+  const event = await lock(request, id, permit)
   ready(event)
   const misplaced = misplacedTime(changes, event)
   if (misplaced) throw invalid([{ field: `body.${misplaced}`, issue: ISSUES[misplaced] }])
@@ -59,7 +60,7 @@ export async function activateEvent(
   above: AboveEvents,
 ): Promise<Event> {
   const { tx, permit, ready, announce, audit } = request
-  const event = permit(found(await lock(request, id)))
+  const event = await lock(request, id, permit)
   if (ready(event)) {
     const row = await markActive(tx, id)
     await announce('EventActivated', row, {
@@ -80,7 +81,7 @@ export async function archiveEvent(
   above: AboveEvents,
 ): Promise<Event> {
   const { tx, permit, ready, announce, audit } = request
-  const event = permit(found(await lock(request, id)))
+  const event = await lock(request, id, permit)
   if (ready(event)) {
     const row = await markArchived(tx, id)
     await announce('EventArchived', row, { ...idsOf(row), archived_at: (row.archivedAt as Date).toISOString() })
@@ -92,7 +93,8 @@ export async function archiveEvent(
 type Changing = Pick<Write<typeof eventActions.update>, 'tx' | 'orgId' | 'actor' | 'can'>
 
 /** Waits for what changes the event or what belongs to it, so that the decision is taken on what those leave. */
-const lock = ({ tx, orgId }: Changing, id: Uuid) => findEvent(tx, orgId, id, { lock: 'update' })
+const lock = ({ tx, orgId }: Changing, id: Uuid, permit: (row: EventRow) => unknown): Promise<EventRow> =>
+  lockPermitted((isLocked) => findEvent(tx, orgId, id, isLocked ? { lock: 'update' } : {}), permit)
 
 const show = async (
   { tx, orgId, actor, can }: Changing,
