@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { Can } from '../../permissions/can.ts'
 import { inputTime, outputId, outputTime, text } from '../../requests/schemas.ts'
-import { OwnReaction, ReactionCounts } from '../discussions/reactions/reaction.ts'
+import { OwnReaction, ReactionCounts } from '../reaction-counts/reaction-counts.ts'
 import type { EventChanges } from './plan.ts'
 
 export const EventStatus = z
