@@ -113,7 +113,7 @@ module.exports = {
     {
       name: 'routes-are-leaves',
       severity: 'error',
-      from: { path: '^api/', pathNot: '^api/app\\.ts$' },
+      from: { path: '^api/', pathNot: '^api/(app|features/[^/]+/feature)\\.ts$' },
       to: { path: '/routes\\.ts$' },
     },
     {

@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type AppDeps, apiRoutes } from './app.ts'
-import { CATALOG } from './catalog.ts'
-import { describePermissions } from './permissions/document.ts'
+import { CATALOG } from './features.ts'
+import { describePermissions } from './http/permissions-document.ts'
 
 /** `node api/generate-permissions.ts` writes docs/permissions.md from the rules and the routes. */
 // No handler runs here, so the route factories never use what they read from this object.

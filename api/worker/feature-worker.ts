@@ -1,3 +1,4 @@
+import type * as z from 'zod'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
@@ -25,6 +26,18 @@ export interface FeatureWorkerDeps<Settings = unknown>
   clock: Clock
   counterOf: CounterOf
 }
+
+/** What a feature does in the worker, and the part of the environment that only it reads. */
+export interface WorkerPart {
+  settings: z.ZodObject
+  start(deps: FeatureWorkerDeps): FeatureWorker
+}
+
+/** The configuration of the worker has the settings of all parts (`FullWorkerConfig`); a list of parts cannot say so. */
+export const workerPart = <S extends z.ZodObject>(
+  settings: S,
+  start: (deps: FeatureWorkerDeps<z.output<S>>) => FeatureWorker,
+): WorkerPart => ({ settings, start: (deps) => start(deps as FeatureWorkerDeps<z.output<S>>) })
 
 /** What a feature brings to the worker. Any number of workers may run at once, so every part of it may run twice. */
 export interface FeatureWorker {

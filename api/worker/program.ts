@@ -7,7 +7,7 @@ import { lifecycle } from '../../lib/runtime/lifecycle.ts'
 import { openLog } from '../../lib/runtime/log.ts'
 import { openObjectStore } from '../../lib/runtime/object-store/open.ts'
 import { openDatabase } from '../db/db.ts'
-import { FEATURE_WORKERS, FullWorkerConfig } from '../worker-features.ts'
+import { FEATURE_WORKERS, FullWorkerConfig } from '../features.ts'
 import { startWorker } from './worker.ts'
 
 const config = loadConfig(FullWorkerConfig)

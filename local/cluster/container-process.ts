@@ -68,7 +68,7 @@ export function startContainer(
     cwd: string
     niceness: number
     output: Output
-    isolation?: { by: Isolation; root: string } | undefined
+    isolation?: { by: Isolation; pod: { folder: string; searchPath: string } } | undefined
   },
 ): ContainerProcess {
   const { isolation } = options
@@ -78,7 +78,7 @@ export function startContainer(
   const words = [
     ...(nice && options.niceness > 0 ? [nice, '-n', String(options.niceness)] : []),
     ...(setpriv ? [setpriv, '--pdeathsig', 'KILL', '--'] : []),
-    ...(isolation ? isolation.by.wrap([file, ...args], isolation.root) : [file, ...args]),
+    ...(isolation ? isolation.by.wrap([file, ...args], isolation.pod) : [file, ...args]),
   ]
   const child = trySpawn(words, options)
   if (child instanceof Error) return neverStarted(child)

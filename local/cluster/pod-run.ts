@@ -47,7 +47,7 @@ interface Prepared {
   cwd: string
   env: Record<string, string>
   terminationLog: string
-  isolation: { by: Isolation; root: string } | undefined
+  isolation: { by: Isolation; pod: { folder: string; searchPath: string } } | undefined
 }
 
 /** Runs one pod to its end: folders, processes, deadline, memory limit. `setStatus` is called with every new status. */
@@ -150,7 +150,12 @@ function prepare(pod: Pod, container: Container, folders: PodFolders, options: P
   const mounts = folders.mountsOf(container)
   const terminationLog = folders.terminationLogOf(container)
   const own = containerEnv(container, pod, options.secrets, mounts)
-  const env = { TMPDIR: folders.tmp, ...options.baseEnv, ...own, [TERMINATION_LOG]: terminationLog }
+  const env: Record<string, string> = {
+    TMPDIR: folders.tmp,
+    ...options.baseEnv,
+    ...own,
+    [TERMINATION_LOG]: terminationLog,
+  }
   const here = (text: string) => rewritePath(expand(text, own), mounts)
   const { command, args, workingDir } = container
   const resolved = options.resolveCommand({
@@ -164,7 +169,10 @@ function prepare(pod: Pod, container: Container, folders: PodFolders, options: P
     cwd: workingDir ? rewritePath(workingDir, mounts) : folders.root,
     env,
     terminationLog,
-    isolation: options.isolation && !hasSecret(container) ? { by: options.isolation, root: folders.root } : undefined,
+    isolation:
+      options.isolation && !hasSecret(container)
+        ? { by: options.isolation, pod: { folder: folders.root, searchPath: env['PATH'] ?? '' } }
+        : undefined,
   }
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { FEATURE_WORKERS, FullWorkerConfig } from '../../api/features.ts'
 import { startWorker } from '../../api/worker/worker.ts'
-import { FEATURE_WORKERS, FullWorkerConfig } from '../../api/worker-features.ts'
 import { TRANSCODE_JOBS, type TranscodeJob } from '../../crds/transcode-job.ts'
 import { newUuid, parseId, type Uuid } from '../../lib/contract/ids.ts'
 import { manifestKey } from '../../lib/contract/object-keys.ts'

@@ -131,7 +131,7 @@ export function renderWorld(api: Pick<TestApi, 'store' | 'database'>, world: Hig
   }
 }
 
-const aHighlightManifest = (id: string, mediaIds: string[]): HighlightManifest => {
+export const aHighlightManifest = (id: string, mediaIds: string[]): HighlightManifest => {
   const { hls, accelerator, createdAt } = aManifest(newUuid())
   return {
     version: 1,

@@ -3,6 +3,7 @@ import { invalid } from '../../../lib/contract/problem.ts'
 import type { EventRow } from '../../db/schema/events.ts'
 import { holdMembership } from '../../permissions/queries.ts'
 import { found } from '../../requests/found.ts'
+import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
 import { tellInvitees } from '../invitations/notify.ts'
 import { BEFORE_START, type CreateEvent, type Event, fieldsOf } from './event.ts'
@@ -30,7 +31,7 @@ export async function changeEvent(
   changes: EventChanges,
 ): Promise<Event> {
   const { tx, permit, ready, audit } = request
-  const event = permit(found(await lock(request, id)))
+  const event = await lock(request, id, permit)
   ready(event)
   const misplaced = misplacedTime(changes, event)
   if (misplaced) throw invalid([{ field: `body.${misplaced}`, issue: ISSUES[misplaced] }])
@@ -43,7 +44,7 @@ const ISSUES = { start_at: 'must not be after end_at', end_at: BEFORE_START }
 /** A repeat sends no second notification. */
 export async function activateEvent(request: Write<typeof eventActions.activate>, id: Uuid): Promise<Event> {
   const { tx, permit, ready, announce, audit } = request
-  const event = permit(found(await lock(request, id)))
+  const event = await lock(request, id, permit)
   if (ready(event)) {
     const row = await markActive(tx, id)
     await announce('EventActivated', row, {
@@ -60,7 +61,7 @@ export async function activateEvent(request: Write<typeof eventActions.activate>
 
 export async function archiveEvent(request: Write<typeof eventActions.archive>, id: Uuid): Promise<Event> {
   const { tx, permit, ready, announce, audit } = request
-  const event = permit(found(await lock(request, id)))
+  const event = await lock(request, id, permit)
   if (ready(event)) {
     const row = await markArchived(tx, id)
     await announce('EventArchived', row, { ...idsOf(row), archived_at: (row.archivedAt as Date).toISOString() })
@@ -72,7 +73,8 @@ export async function archiveEvent(request: Write<typeof eventActions.archive>, 
 type Changing = Pick<Write<typeof eventActions.update>, 'tx' | 'orgId' | 'actor' | 'can'>
 
 /** Waits for what changes the event or what belongs to it, so that the decision is taken on what those leave. */
-const lock = ({ tx, orgId }: Changing, id: Uuid) => findEvent(tx, orgId, id, { lock: 'update' })
+const lock = ({ tx, orgId }: Changing, id: Uuid, permit: (row: EventRow) => unknown): Promise<EventRow> =>
+  lockPermitted((isLocked) => findEvent(tx, orgId, id, isLocked ? { lock: 'update' } : {}), permit)
 
 const show = async ({ tx, orgId, actor, can }: Changing, { id }: { id: Uuid }): Promise<Event> =>
   toEvent(found(await findShown(tx, orgId, id, actor.userId)), can)

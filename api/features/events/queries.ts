@@ -43,8 +43,12 @@ export async function findEvent(
     return (lock ? found.for(lock) : found).prepare(name)
   })
   // Both leave together; the second runs when the first is over.
-  const [, [row]] = await Promise.all([lock && queueFor(tx, id, lock), query.execute({ org: orgId, id })])
-  return row
+  const queued = lock && queueFor(tx, id, lock)
+  const rows = query.execute({ org: orgId, id })
+  // When the wait for the first ends in vain, the second fails as well, and only the first says why.
+  rows.catch(() => {})
+  await queued
+  return (await rows)[0]
 }
 
 /**

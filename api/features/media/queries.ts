@@ -148,6 +148,23 @@ export async function findDelivered(tx: Tx, orgId: Uuid, id: Uuid) {
   return row
 }
 
+/** Undefined once the media item has been purged; the digest is null where the original was never read as a whole. */
+export async function findDigest(tx: Tx, orgId: Uuid, id: Uuid): Promise<Pick<MediaRow, 'sha256'> | undefined> {
+  const [row] = await tx
+    .select({ sha256: media.sha256 })
+    .from(media)
+    .where(and(eq(media.orgId, orgId), eq(media.id, id)))
+  return row
+}
+
+/** The digest of an original does not change: nothing that clients see depends on when it became known. */
+export async function recordDigest(tx: Tx, id: Uuid, sha256: string): Promise<void> {
+  await tx
+    .update(media)
+    .set({ sha256 })
+    .where(and(eq(media.id, id), isNull(media.sha256)))
+}
+
 export type NewMedia = Pick<
   MediaRow,
   | 'id'

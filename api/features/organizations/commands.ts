@@ -142,6 +142,9 @@ export async function changeMember(
   { userId, role }: { userId: Uuid; role: Role },
 ): Promise<ListedMember> {
   const { tx, orgId, permit, ready, audit } = request
+  // Before the lock, as `lockPermitted` has it, and on what is locked.
+  const known = { ...found(await findMembership(tx, orgId, userId)), id: userId }
+  for (const one of [known, { ...known, role }]) permit(one)
   const { target } = await lockForChange(request, userId)
   permit(target)
   permit({ ...target, role })

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { sessionActions } from '../../../api/auth/policy.ts'
-import { CATALOG } from '../../../api/catalog.ts'
 import { mediaActions } from '../../../api/features/media/policy.ts'
+import { CATALOG } from '../../../api/features.ts'
 import {
   allOf,
   anyOf,

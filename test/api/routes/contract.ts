@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { CATALOG } from '../../../api/catalog.ts'
+import { CATALOG } from '../../../api/features.ts'
 import { isTagged, type Route } from '../../../api/http/route.ts'
 import { LIMIT_CLASSES } from '../../../api/limits/classes.ts'
 import { type Answer, startTestApi } from '../../support/api.ts'

@@ -1,8 +1,10 @@
 import { spawnSync } from 'node:child_process'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { eventually } from '../../support/eventually.ts'
 import { jobCluster, testFolder } from '../../support/local-jobs.ts'
 
@@ -91,4 +93,46 @@ t.test('the program sees neither the folders of the platform nor what others hol
   t.notMatch(output, /OPEN|the-key/)
   t.match(output, /top secret/, 'the sidecar, which has the Secret, does see them')
   t.match(output, /own/, 'its own folder is open to it')
+})
+
+/** A socket as a program of this user has it, in a new folder of `where`. */
+async function listen(t: Test, where: string): Promise<string> {
+  const folder = await mkdtemp(join(where, 'keepsake-socket-'))
+  const path = join(folder, 'agent')
+  const server = createServer((socket) => socket.destroy()).listen(path)
+  await once(server, 'listening')
+  t.teardown(async () => {
+    server.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+  return path
+}
+
+const CONNECT = `
+for (const path of process.argv.slice(1)) {
+  const done = (said) => console.log(said, path)
+  const socket = require('node:net').connect(path, () => { done('OPEN'); socket.destroy() })
+  socket.on('error', () => done('closed'))
+}`
+
+t.test('the program reaches no socket of this user', { skip }, async (t) => {
+  const folder = await testFolder(t)
+  const c = jobCluster(t, { folder: join(folder, 'cluster'), hide: [folder], secrets: { store: { KEY: 'x' } } })
+  const places = [tmpdir(), homedir(), '/run', '/var/tmp', '/dev/shm']
+  const sockets = (await Promise.all(places.map((where) => listen(t, where).catch(() => [])))).flat()
+  t.ok(sockets.length >= 3, `sockets in ${sockets.join(', ')}`)
+  const command = [process.execPath, '-e', CONNECT, ...sockets]
+  const seen = async (name: string, more: object) => {
+    await c.create(name, '', { container: { command, ...more } })
+    const { final, pods } = await c.over(name)
+    t.equal(final.type, 'Complete')
+    const lines = c.cluster
+      .logs(c.key(pods[0]?.metadata.name ?? ''))
+      .trim()
+      .split('\n')
+    return lines.sort()
+  }
+  const all = (said: string) => sockets.map((path) => `${said} ${path}`).sort()
+  t.strictSame(await seen('trusted', { envFrom: [{ secretRef: { name: 'store' } }] }), all('OPEN'), 'they are there')
+  t.strictSame(await seen('job', {}), all('closed'))
 })

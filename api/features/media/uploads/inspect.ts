@@ -39,7 +39,7 @@ async function firstBytes(store: ObjectStore, key: string, signal: AbortSignal):
 }
 
 /** SHA-256 of an object, in lowercase hexadecimal digits. */
-export async function digestOf(store: ObjectStore, key: string, signal: AbortSignal): Promise<string> {
+export async function digestOf(store: ObjectStore, key: string, signal?: AbortSignal): Promise<string> {
   const { body } = await store.get(key, undefined, signal)
   const hash = createHash('sha256')
   await pipeline(body, hash)

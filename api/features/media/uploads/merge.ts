@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
-import { originalKey } from '../../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import type { Log } from '../../../../lib/runtime/log.ts'
-import { StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
 import { type Steps, WithStatus } from '../../../requests/request.ts'
 import { recordMedia } from '../commands.ts'
 import { lockPairing } from '../pairing-queries.ts'
@@ -12,7 +10,7 @@ import type { uploadActions } from '../policy.ts'
 import type { Sniffed } from '../sniff.ts'
 import { ChunkLost, makeObject, UploadLost } from './assemble.ts'
 import { mismatch } from './digest.ts'
-import { digestOf, inspectObject } from './inspect.ts'
+import { inspectObject } from './inspect.ts'
 import { holdLease } from './lease.ts'
 import { mergeMove, missingOf } from './plan.ts'
 import {
@@ -65,7 +63,7 @@ export async function mergeUpload(
       throw new Problem('CONFLICT', 'The upload is still being merged', { retryAfter: 2 })
     }
     if ('merged' in outcome) {
-      if (checksum !== null) await requireDigest(deps, outcome.merged, checksum, signal)
+      if (checksum !== null) await requireDigest(deps, outcome.merged, checksum)
       return new WithStatus(200, answerOf(outcome.merged))
     }
     const data = await carryOut(deps, steps, { ...outcome, since, checksum })
@@ -73,19 +71,10 @@ export async function mergeUpload(
   }
 }
 
-/** Refuses a repeated merge whose checksum does not match the merged bytes. */
-async function requireDigest(
-  { store }: UploadDeps,
-  { orgId, mediaId }: UploadSession,
-  checksum: string,
-  signal: AbortSignal,
-): Promise<void> {
-  const digest = await digestOf(store, originalKey(orgId, mediaId), signal).catch((error: unknown) => {
-    // The object has been purged since: no bytes are left to compare.
-    if (error instanceof StoreError && error.code === 'NotFound') return checksum
-    throw error
-  })
-  if (digest !== checksum) throw mismatch('body.checksum_sha256')
+/** Refuses a repeated merge whose checksum does not match the merged bytes. After a purge no bytes are left to compare. */
+async function requireDigest({ mergedDigest }: UploadDeps, upload: UploadSession, checksum: string): Promise<void> {
+  const digest = await mergedDigest(upload)
+  if (digest !== undefined && digest !== checksum) throw mismatch('body.checksum_sha256')
 }
 
 const answerOf = (upload: UploadSession): MergedMedia => ({

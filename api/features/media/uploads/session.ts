@@ -7,6 +7,7 @@ import { found } from '../../../requests/found.ts'
 import type { Read } from '../../../requests/request.ts'
 import type { Quotas } from '../../users/policy.ts'
 import type { uploadActions } from '../policy.ts'
+import type { MergedDigest } from './merged-digest.ts'
 import { refusalOf, whileOpen } from './plan.ts'
 import { findUpload, type UploadSession } from './queries.ts'
 
@@ -15,6 +16,7 @@ export interface UploadDeps {
   store: ObjectStore
   /** The limits of one user. */
   quotas: Quotas
+  mergedDigest: MergedDigest
 }
 
 export const planOf = (upload: UploadSession) => ({
@@ -35,7 +37,10 @@ export async function permittedUpload(
   id: Uuid,
   { field, ...options }: { lock?: boolean; field?: string } = {},
 ): Promise<UploadSession> {
-  return permit(found(await findUpload(tx, orgId, id, options), field), field)
+  const find = async (lock: boolean) => permit(found(await findUpload(tx, orgId, id, { lock }), field), field)
+  const upload = await find(false)
+  // The decision comes before the lock: see `lockPermitted`.
+  return options.lock ? find(true) : upload
 }
 
 /** Why a session that is no longer open accepts no chunk. */

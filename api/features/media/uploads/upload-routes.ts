@@ -11,6 +11,7 @@ import { receiveChunk } from './chunk.ts'
 import { endUpload, getUpload, startUpload } from './commands.ts'
 import { ChunkDigests } from './digest.ts'
 import { mergeUpload } from './merge.ts'
+import { openMergedDigests } from './merged-digest.ts'
 import { UPLOAD_LIMITS } from './plan.ts'
 import type { UploadDeps } from './session.ts'
 import { SingleFields, uploadSingle } from './single.ts'
@@ -40,8 +41,10 @@ const UPLOADED: z.input<typeof UploadedMedia> = {
 }
 
 /** Uploads of whole files, and of files in chunks. */
-export function uploadRoutes(all: Omit<UploadDeps, 'quotas'> & OrganizationDeps & Pick<ApiDeps, 'config'>): Route[] {
-  const deps = { ...all, quotas: quotasOf(all.config) }
+export function uploadRoutes(
+  all: Omit<UploadDeps, 'quotas' | 'mergedDigest'> & OrganizationDeps & Pick<ApiDeps, 'config'>,
+): Route[] {
+  const deps = { ...all, quotas: quotasOf(all.config), mergedDigest: openMergedDigests(all) }
   const { read, steps } = inOrganization(deps)
   return [
     steps({

@@ -7,27 +7,22 @@ import { HIGHLIGHT_GAUGES } from '../../../../api/features/highlights/worker.ts'
 import { findOrganizations, listAdmissible } from '../../../../api/worker/admission-queries.ts'
 import { openWorkerMetrics } from '../../../../api/worker/metrics.ts'
 import { listenForNotifications } from '../../../../api/worker/notification-listener.ts'
-import { completeRun, failRun } from '../../../../api/worker/runs/commands.ts'
-import { followRuns } from '../../../../api/worker/runs/project.ts'
-import { sweepRuns } from '../../../../api/worker/runs/sweep.ts'
+import { failRun } from '../../../../api/worker/runs/commands.ts'
 import { HIGHLIGHT_RENDERS } from '../../../../crds/highlight-render.ts'
 import type { OutboxMessage } from '../../../../lib/contract/events.ts'
-import { HighlightManifest } from '../../../../lib/contract/highlight-manifest.ts'
 import { newUuid, parseId, type Uuid } from '../../../../lib/contract/ids.ts'
-import { manifestKey, originalKey } from '../../../../lib/contract/object-keys.ts'
-import { systemClock } from '../../../../lib/runtime/clock.ts'
-import { type Cluster, ClusterError } from '../../../../lib/runtime/kube/cluster.ts'
+import { originalKey } from '../../../../lib/contract/object-keys.ts'
 import { startTestApi, uuidOf } from '../../../support/api.ts'
-import { emptyQueue, NAMESPACE, testCluster } from '../../../support/conversion-world.ts'
+import { NAMESPACE, testCluster } from '../../../support/conversion-world.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { planOf, vacuum } from '../../../support/explain.ts'
 import { highlightWorld, renderWorld } from '../../../support/highlights.ts'
-import { inTurn, locksInOrder } from '../../../support/in-turn.ts'
+import { inTurn } from '../../../support/in-turn.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 
-/** How many highlights of one organization are in the cluster at once. The mechanism is that of videos, tested there too. */
+/** What is particular to the slots of highlights. What holds for every kind is in `test/api/worker/runs/slots.ts`. */
 const api = await startTestApi(t)
-const { database, store } = api
+const { database } = api
 const world = highlightWorld(api)
 const { aHighlight, aMedia, get, sql, orgId } = world
 const cluster = testCluster(t)
@@ -36,34 +31,19 @@ const { render, row, deps } = inCluster
 const { db } = deps
 const log = quietLog()
 const uuid = (id: string) => uuidOf('highlight', id)
-const keyIn = (id: string) => ({ id: uuid(id), generation: 1 })
 
 interface Teardown {
   teardown(fn: () => Promise<void>): void
 }
 
-/** What one of several workers does about inCluster. */
-function worker(t: Teardown, max: number, on: Partial<Cluster> = {}) {
-  const mine = { ...deps, cluster: { ...cluster, ...on } }
-  const admission = startRenderAdmission(mine, { maxPerOrganization: max, backoffMs: () => 10 })
+/** What one of several workers does about highlights. */
+function worker(t: Teardown, max: number) {
+  const admission = startRenderAdmission(deps, { maxPerOrganization: max, backoffMs: () => 10 })
   t.teardown(() => admission.stop())
-  const reactions = highlightReactions({ ...mine, admission })
+  const reactions = highlightReactions({ ...deps, admission })
   const react = async (id: string) =>
     reactions.HighlightRequested?.({ aggregateId: uuid(id), type: 'HighlightRequested' } as OutboxMessage)
-  const sweep = async (options: object = {}) => {
-    const renders = followRuns({ ...mine, clock: systemClock }, RENDERS, { progressMs: 0 })
-    await renders.reflection.synced()
-    const all = {
-      ...mine,
-      follower: renders,
-      queue: emptyQueue,
-      fillers: [admission],
-      clock: systemClock,
-    }
-    await sweepRuns(all, RENDERS, { idleSeconds: 0, marginSeconds: 60, giveUpSeconds: 60, ...options })
-    await renders.stop()
-  }
-  return { admission, react, sweep, reactions }
+  return { admission, react, reactions }
 }
 
 async function wanted(n: number): Promise<string[]> {
@@ -87,16 +67,9 @@ async function admitted(): Promise<number> {
   )
   return n
 }
-const fail = (id: string) => failRun(db, RENDERS, keyIn(id), { code: 'INTERNAL', message: 'x', mediaId: null })
 const end = async (id: string) => {
-  await fail(id)
+  await failRun(db, RENDERS, { id: uuid(id), generation: 1 }, { code: 'INTERNAL', message: 'x', mediaId: null })
   await cluster.delete(HIGHLIGHT_RENDERS, inCluster.keyOf(id))
-}
-async function complete(id: string): Promise<void> {
-  await inCluster.writeOutput(id)
-  const { body } = await store.get(manifestKey(inCluster.prefixOf(id)))
-  const manifest = HighlightManifest.parse(JSON.parse(Buffer.concat(await body.toArray()).toString()))
-  await completeRun(db, RENDERS, keyIn(id), { prefix: inCluster.prefixOf(id), manifest })
 }
 
 t.beforeEach(async () => {
@@ -124,53 +97,6 @@ t.test(
     t.match(body, /^renders_waiting 2$/m)
   },
 )
-
-t.test('two workers never exceed the limit, and every highlight gets its turn', async (t) => {
-  const max = 2
-  const workers = [worker(t, max), worker(t, max)]
-  const ids = await wanted(7)
-  await Promise.all(workers.flatMap(({ react }) => ids.map(react)))
-  const done = new Set<Uuid>()
-  while (done.size < ids.length) {
-    const running = (await started()).filter((id) => !done.has(id))
-    t.ok(running.length > 0 && running.length <= max, `${running.length} at once`)
-    t.equal(await admitted(), running.length)
-    await Promise.all(ids.filter((id) => running.includes(uuid(id))).map(end))
-    for (const id of running) done.add(id)
-    await Promise.all(workers.flatMap(({ admission }) => [admission.fill([orgId]), admission.fill()]))
-  }
-  t.equal(await admitted(), 0)
-})
-
-t.test('of two workers that decide at once, the second sees what the first has admitted', async (t) => {
-  const [one, two] = [worker(t, 1), worker(t, 1)]
-  const [first] = await wanted(2)
-  const lock = { text: 'select from organizations where id = $1 for update', values: [orgId] }
-  const fill = (of: typeof one) => () => of.admission.fill([orgId])
-  const [by, late] = await inTurn(database, lock, fill(one), fill(two))
-  t.strictSame([[...(by ?? [])], [...(late ?? [])]], [[uuid(first as string)], []])
-})
-
-t.test('a highlight of another organization does not wait behind a long line', async (t) => {
-  const { admission } = worker(t, 2)
-  const many = await wanted(4)
-  const [late, other, person] = [newUuid(), newUuid(), newUuid()]
-  await sql(`insert into organizations (id, name) values ($1, 'Others')`, [other])
-  await sql(`insert into users (id, issuer, subject) values ($1, 'test', 'other')`, [person])
-  await sql(
-    `insert into highlights (id, org_id, created_by, title, transition, orientation, fill, ken_burns, show_title,
-      captions, skip_broken, estimated_duration_sec) values ($1, $2, $3, 'x', 'cut', 'auto', 'blur', true, true, 'none',
-      false, 4)`,
-    [late, other, person],
-  )
-  await sql(
-    `insert into highlight_items (highlight_id, position, org_id, media_id, source_id, uploader_id, type, seconds,
-      caption) values ($1, 0, $2, $3, $3, $4, 'image', 4, '')`,
-    [late, other, newUuid(), person],
-  )
-  await admission.fill()
-  t.strictSame(await started(), [uuid(many[0] as string), late, uuid(many[1] as string)])
-})
 
 t.test('a highlight whose sources are still being converted is rendered like any other', async (t) => {
   const { react } = worker(t, 1)
@@ -225,8 +151,6 @@ t.test('a highlight that is finished between the decision and its lock keeps its
 })
 
 const ends: [string, (id: string) => Promise<unknown>][] = [
-  ['failed', fail],
-  ['is finished', complete],
   ['was deleted', (id) => world.remove(id)],
   ['lost a source', async (id) => world.deleteMedia((await get(id)).data.media_ids[0])],
 ]
@@ -273,81 +197,6 @@ t.test('a highlight that loses a source while it waits fails, and takes no slot'
   await end(first)
   await admission.fill([orgId])
   t.strictSame(await started(), [uuid(third)])
-})
-
-t.test('a specification that the cluster refuses frees its slot', async (t) => {
-  const create = async () => {
-    throw new ClusterError('Invalid', 'no')
-  }
-  const [first, second] = (await wanted(2)) as [string, string]
-  await worker(t, 1, { create }).react(first)
-  t.equal((await get(first)).data.status, 'failed')
-  await worker(t, 1).admission.fill()
-  t.ok(await render(second))
-})
-
-t.test('while the cluster is unavailable the highlight keeps its slot, and the start is repeated', async (t) => {
-  let isAway = true
-  const create: Cluster['create'] = async (...given) => {
-    if (isAway) throw new ClusterError('Unavailable', 'away')
-    return cluster.create(...given)
-  }
-  const { react } = worker(t, 1, { create })
-  const [first, second] = (await wanted(2)) as [string, string]
-  await t.rejects(react(first), { message: 'away' }, 'the event of the admitted one is tried again')
-  await react(second)
-  t.equal(await admitted(), 1)
-  isAway = false
-  t.ok(await eventually('the first one', () => render(first)))
-  t.equal(await render(second), undefined)
-})
-
-t.test('waiting counts toward no deadline, and a sweep fills the slot whose notification was lost', async (t) => {
-  const { react, sweep } = worker(t, 1)
-  const [first, second] = (await wanted(2)) as [string, string]
-  await react(first)
-  const long = `now() - interval '90 days'`
-  await sql(`update highlights set updated_at = ${long}, created_at = ${long} where id = $1`, [uuid(second)])
-  await sweep()
-  t.match(await row(second), { status: 'processing', render_state: 'queued' })
-  await end(first)
-  await sweep()
-  t.ok(await render(second))
-  await cluster.delete(HIGHLIGHT_RENDERS, inCluster.keyOf(second))
-  const create = () => Promise.reject(new Error('away'))
-  await worker(t, 1, { create }).sweep()
-  t.equal((await get(second)).data.status, 'processing', 'its time began with the slot')
-})
-
-t.test('sweeps make the HighlightRender of an admitted highlight, once, and none for one that waits', async (t) => {
-  const { sweep } = worker(t, 1)
-  const [first, second] = (await wanted(2)) as [string, string]
-  await sql('update highlights set render_admitted_at = now() where id = $1', [uuid(first)])
-  await Promise.all([1, 2, 3].map(() => sweep()))
-  t.strictSame(await started(), [uuid(first)])
-  t.match(await row(second), { render_admitted_at: null })
-})
-
-t.test(
-  'a highlight that was seen running has a slot, even when its HighlightRender was made without one',
-  async (t) => {
-    const id = await inCluster.rendering()
-    await sql('update highlights set render_admitted_at = null where id = $1', [uuid(id)])
-    const renders = followRuns({ ...deps, clock: systemClock }, RENDERS, { progressMs: 0 })
-    t.teardown(() => renders.stop())
-    await inCluster.show(id, { phase: 'Running', attempts: 1, startTime: '2026-05-01T10:00:00Z' })
-    t.ok(await eventually('a slot', async () => (await admitted()) === 1))
-  },
-)
-
-t.test('highlights that are admitted are locked in order of id', async (t) => {
-  const { admission } = worker(t, 2)
-  const [low, high] = (await wanted(2)).map(uuid).sort()
-  if (!low || !high) throw new Error('no highlights')
-  // Of a small table Postgres reads the rows in the order of their last change.
-  await sql('update highlights set updated_at = now() where id = $1', [low])
-  await sql('vacuum highlights')
-  t.ok(await locksInOrder(database, 'highlights', [low, high], () => admission.fill([orgId])))
 })
 
 t.test('the decision reads highlights that are not finished, and none in vain', async (t) => {

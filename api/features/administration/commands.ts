@@ -1,12 +1,12 @@
-import { formatId, parseId } from '../../lib/contract/ids.ts'
-import { invalid } from '../../lib/contract/problem.ts'
-import type { Database } from '../db/db.ts'
-import type { AuthedInput } from '../http/route.ts'
-import { changesOf } from '../requests/change.ts'
-import type { Catalog } from './catalog.ts'
-import type { ExplainPermission, PermissionExplanation } from './explain.ts'
-import { findMembership } from './queries.ts'
-import { type Action, explain, isOnRow, saysOf } from './rule.ts'
+import { formatId, parseId } from '../../../lib/contract/ids.ts'
+import { invalid } from '../../../lib/contract/problem.ts'
+import type { Database } from '../../db/db.ts'
+import type { AuthedInput } from '../../http/route.ts'
+import type { Catalog } from '../../permissions/catalog.ts'
+import { findMembership } from '../../permissions/queries.ts'
+import { type Action, explain, isOnRow, saysOf } from '../../permissions/rule.ts'
+import { changesOf } from '../../requests/change.ts'
+import type { ExplainPermission, PermissionExplanation } from './explanation.ts'
 
 /**
  * Explains why a user may or may not do something: applies the rules that decide on requests, without performing the

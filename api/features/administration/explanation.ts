@@ -1,6 +1,6 @@
 import * as z from 'zod'
-import { bodyId, text } from '../requests/schemas.ts'
-import { REASONS } from './rule.ts'
+import { REASONS } from '../../permissions/rule.ts'
+import { bodyId, text } from '../../requests/schemas.ts'
 
 export const ExplainPermission = z.object({
   user_id: bodyId('user'),

@@ -1,5 +1,5 @@
-import { platformAdmin } from './facts.ts'
-import { onCaller } from './rule.ts'
+import { platformAdmin } from '../../permissions/facts.ts'
+import { onCaller } from '../../permissions/rule.ts'
 
 export const permissionActions = {
   explain: onCaller('permission.explain', 'explain why a user may or may not do something', platformAdmin),

@@ -1,5 +1,5 @@
-import type { Route } from '../http/route.ts'
-import { type Action, saysOf } from './rule.ts'
+import { type Action, saysOf } from '../permissions/rule.ts'
+import type { Route } from './route.ts'
 
 const INTRODUCTION = `# Permissions
 

@@ -1,0 +1,19 @@
+import type { ApiDeps } from './deps.ts'
+import type { Route } from './http/route.ts'
+import type { Catalog, Rows } from './permissions/catalog.ts'
+import type { Action } from './permissions/rule.ts'
+import type { WorkerPart } from './worker/feature-worker.ts'
+
+/** What the programs ask of every feature: `feature.ts` in its folder holds it, and `features.ts` is the list. */
+export interface Feature {
+  /** Descriptions of the tags of its operations, for the OpenAPI document. */
+  tags: Readonly<Record<string, string>>
+  /** Uses no dependency before a request arrives: the generators build the list without any. */
+  routes(deps: ApiDeps, catalog: Catalog): Route[]
+  /** All actions of its `policy.ts`. */
+  actions: readonly Action[]
+  /** The rows that its actions apply to, by the kind that the actions name (`on`). */
+  rows?: Readonly<Record<string, Rows>>
+  /** What it does in the worker. */
+  worker?: WorkerPart
+}

@@ -1,0 +1,45 @@
+import type * as z from 'zod'
+import { sessionActions } from './auth/policy.ts'
+import type { Feature } from './feature.ts'
+import { administration } from './features/administration/feature.ts'
+import { albums } from './features/albums/feature.ts'
+import { discussions } from './features/discussions/feature.ts'
+import { events } from './features/events/feature.ts'
+import { highlights } from './features/highlights/feature.ts'
+import { invitations } from './features/invitations/feature.ts'
+import { media } from './features/media/feature.ts'
+import { musicTracks } from './features/music-tracks/feature.ts'
+import { organizations } from './features/organizations/feature.ts'
+import { users } from './features/users/feature.ts'
+import type { Catalog } from './permissions/catalog.ts'
+import { WorkerConfig } from './worker/config.ts'
+
+/** All features, in the order of the alphabet: none may depend on another one's place. */
+export const FEATURES: readonly Feature[] = [
+  administration,
+  albums,
+  discussions,
+  events,
+  highlights,
+  invitations,
+  media,
+  musicTracks,
+  organizations,
+  users,
+]
+
+/** The actions of all features, and the rows that they apply to. */
+export const CATALOG: Catalog = {
+  actions: [...Object.values(sessionActions), ...FEATURES.flatMap(({ actions }) => actions)],
+  rows: Object.assign({}, ...FEATURES.map(({ rows }) => rows)),
+}
+
+const WORKERS = FEATURES.flatMap(({ worker }) => worker ?? [])
+
+/** What the worker does for the features. */
+export const FEATURE_WORKERS = WORKERS.map(({ start }) => start)
+
+const settings: Record<never, z.ZodType> = Object.assign({}, ...WORKERS.map((worker) => worker.settings.shape))
+
+/** The environment of the worker with all its features. */
+export const FullWorkerConfig = WorkerConfig.extend(settings)

@@ -1,0 +1,13 @@
+import type { Feature } from '../../feature.ts'
+import { albumActions } from './policy.ts'
+import { findAlbum } from './queries.ts'
+import { albumRoutes } from './routes.ts'
+
+export const albums: Feature = {
+  tags: { Albums: 'Albums of an organization, and the media items in them.' },
+  routes: albumRoutes,
+  actions: Object.values(albumActions),
+  rows: {
+    album: { id: 'album', find: (tx, { orgId, id, userId }) => findAlbum(tx, { orgId, id, callerId: userId }) },
+  },
+}

@@ -1,0 +1,20 @@
+import type { Feature } from '../../feature.ts'
+import { commentActions } from './comments/policy.ts'
+import { findComment } from './comments/queries.ts'
+import { commentRoutes } from './comments/routes.ts'
+import { reactionActions } from './reactions/policy.ts'
+import { findReaction } from './reactions/queries.ts'
+import { reactionRoutes } from './reactions/routes.ts'
+
+export const discussions: Feature = {
+  tags: {
+    Comments: 'Comments on events and on what belongs to them, and replies.',
+    Reactions: 'Reactions to events and to what belongs to them.',
+  },
+  routes: (deps) => [...commentRoutes(deps), ...reactionRoutes(deps)],
+  actions: [...Object.values(commentActions), ...Object.values(reactionActions)],
+  rows: {
+    comment: { id: 'comment', find: (tx, { orgId, id }) => findComment(tx, { orgId, id }) },
+    reaction: { id: 'reaction', find: (tx, { orgId, id }) => findReaction(tx, { orgId, id }) },
+  },
+}

@@ -1,0 +1,11 @@
+import type { Feature } from '../../feature.ts'
+import { eventActions } from './policy.ts'
+import { findEvent } from './queries.ts'
+import { eventRoutes } from './routes.ts'
+
+export const events: Feature = {
+  tags: { Events: 'Events of an organization, and the users who take part in them.' },
+  routes: eventRoutes,
+  actions: Object.values(eventActions),
+  rows: { event: { id: 'event', find: (tx, { orgId, id }) => findEvent(tx, orgId, id) } },
+}

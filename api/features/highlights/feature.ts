@@ -1,0 +1,19 @@
+import type { Feature } from '../../feature.ts'
+import { workerPart } from '../../worker/feature-worker.ts'
+import { highlightActions } from './policy.ts'
+import { findHighlight } from './queries.ts'
+import { highlightRoutes } from './routes.ts'
+import { HighlightSettings, highlightWorker } from './worker.ts'
+
+export const highlights: Feature = {
+  tags: { Highlights: 'Photos and clips that a user has chosen, rendered into one stream, and the music for them.' },
+  routes: highlightRoutes,
+  actions: Object.values(highlightActions),
+  rows: {
+    highlight: {
+      id: 'highlight',
+      find: (tx, { orgId, id, userId }) => findHighlight(tx, { orgId, id, callerId: userId }),
+    },
+  },
+  worker: workerPart(HighlightSettings, highlightWorker),
+}

@@ -1,0 +1,20 @@
+import type { Feature } from '../../feature.ts'
+import { invitationActions } from './policy.ts'
+import { findInvitation } from './queries.ts'
+import { invitationRoutes } from './routes.ts'
+
+export const invitations: Feature = {
+  tags: { Invitations: 'People are invited to events, and respond.' },
+  routes: invitationRoutes,
+  actions: Object.values(invitationActions),
+  rows: {
+    invitation: {
+      id: 'invitation',
+      // A token is presented with a request only.
+      find: async (tx, { orgId, id, userId }) => {
+        const row = await findInvitation(tx, { orgId, id, userId })
+        return row && { ...row, isPresented: false }
+      },
+    },
+  },
+}

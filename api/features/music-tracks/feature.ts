@@ -1,0 +1,10 @@
+import type { Feature } from '../../feature.ts'
+import { musicTrackActions } from './policy.ts'
+import { musicTrackRoutes } from './routes.ts'
+
+export const musicTracks: Feature = {
+  // Its operations are found with those of highlights.
+  tags: {},
+  routes: musicTrackRoutes,
+  actions: Object.values(musicTrackActions),
+}

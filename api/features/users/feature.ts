@@ -1,0 +1,9 @@
+import type { Feature } from '../../feature.ts'
+import { userActions } from './policy.ts'
+import { userRoutes } from './routes.ts'
+
+export const users: Feature = {
+  tags: { Users: 'Users of the service.' },
+  routes: userRoutes,
+  actions: Object.values(userActions),
+}
