@@ -15,8 +15,8 @@ import {
 import { memberships } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
 import type { PageWanted } from '../../requests/page.ts'
-import { ownReaction, reactionCounts } from '../discussions/reactions/counts.ts'
-import type { Counts, OwnReactionRow } from '../discussions/reactions/reaction.ts'
+import { ownReaction, reactionCounts } from '../reaction-counts/queries.ts'
+import type { Counts, OwnReactionRow } from '../reaction-counts/reaction-counts.ts'
 import type { columnsOf } from './plan.ts'
 
 const org = sql.placeholder('org')

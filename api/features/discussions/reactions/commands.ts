@@ -8,13 +8,14 @@ import { lockPermitted } from '../../../requests/lock-permitted.ts'
 import { WithStatus, type Write } from '../../../requests/request.ts'
 import { findEvent } from '../../events/queries.ts'
 import type { ItemIds } from '../../media/pairing-plan.ts'
+import type { Emoji } from '../../reaction-counts/emoji.ts'
+import { toCounts } from '../../reaction-counts/reaction-counts.ts'
+import { countReactions } from '../../reaction-counts/target-queries.ts'
 import { formatTarget, kindOf } from '../comments/comment.ts'
 import { findItemIds } from '../comments/queries.ts'
 import { type FoundTarget, findTarget } from '../comments/targets.ts'
-import type { Emoji } from './emoji.ts'
 import type { reactionActions } from './policy.ts'
 import {
-  countReactions,
   deleteReaction,
   type FoundReaction,
   findReaction,
@@ -22,7 +23,6 @@ import {
   putReaction,
   type Reacted,
 } from './queries.ts'
-import { toCounts } from './reaction.ts'
 
 /** Messages are accepted as a target, and none exist. */
 export type Destination = TargetType | 'message'
