@@ -14,10 +14,15 @@ const adapter = (name, module, file) => ({
   to: { path: `node_modules/${module}/` },
 })
 const PURE = '/(plan|policy|ladder|child|facts|sniff|rule|actions|[a-z-]+-plan)\\.ts$'
-/** In these folders every file is pure, except those that are named here. */
-const OPERATOR_DECIDES = '^operator/(jobs|program|transcode-job|highlight-render)/'
+/** Every folder of operator/ but these three is a kind. */
+const KIND = '(?!(jobs|program|runtime)/)[^/]+'
+/** In the folders of operator/ every file is pure, except in runtime/ and those that are named here. */
+const OPERATOR_DECIDES = '^operator/(?!runtime/)[^/]+/'
 const OPERATOR_ACTS =
   '^operator/(jobs/(caches|gpu-nodes)|program/(observe|reconcile|receive-progress|resources|writer))\\.ts$'
+/** What knows all features: the list, what is made of it, and the programs. */
+const COMPOSITION =
+  '^api/((app|features|command-line|server|program|main|cli|generate-[a-z]+)|[a-z-]+/(main|program))\\.ts$'
 
 module.exports = {
   forbidden: [
@@ -92,10 +97,16 @@ module.exports = {
       to: { dependencyTypes: ['core'], pathNot: '^(node:)?(crypto|util)$' },
     },
     {
+      name: 'only-the-list-of-kinds-knows-them',
+      severity: 'error',
+      from: { path: '^operator/(jobs|program|runtime)/' },
+      to: { path: `^operator/${KIND}/` },
+    },
+    {
       name: 'kinds-know-no-other-kind',
       severity: 'error',
-      from: { path: '^operator/(jobs|program)/' },
-      to: { path: '^operator/(?!(jobs|program|runtime)/)[a-z-]+/' },
+      from: { path: `^operator/(${KIND})/` },
+      to: { path: `^operator/${KIND}/`, pathNot: '^operator/$1/' },
     },
     {
       name: 'jobs-know-no-program',
@@ -107,21 +118,59 @@ module.exports = {
     {
       name: 'only-queries-touch-tables',
       severity: 'error',
-      from: { path: '^api/', pathNot: '(queries\\.ts|^api/db/|^api/outbox)' },
+      from: { path: '^api/', pathNot: 'queries\\.ts$|^api/db/' },
       to: { path: '^api/db/schema/', dependencyTypesNot: ['type-only'] },
+    },
+    {
+      name: 'the-platform-knows-no-feature',
+      comment: 'everything in api/ but the features and the composition; features.ts passes them in',
+      severity: 'error',
+      from: { path: '^api/', pathNot: `^api/features/|${COMPOSITION}` },
+      to: { path: '^api/features/' },
+    },
+    {
+      name: 'the-composition-is-at-the-top',
+      comment: 'only programs and tests import what knows all features',
+      severity: 'error',
+      from: { path: '^(api|lib|crds|jobs|operator)/', pathNot: COMPOSITION },
+      to: { path: COMPOSITION },
+    },
+    {
+      name: 'no-circle-of-folders',
+      comment: 'folders of the platform and features import each other only downward',
+      severity: 'error',
+      scope: 'folder',
+      from: { path: '^api/' },
+      to: { circular: true },
+    },
+    {
+      name: 'commands-know-no-http',
+      comment: 'deliver.ts answers with ranges and redirects: it is HTTP',
+      severity: 'error',
+      from: {
+        path: '^api/features/',
+        pathNot: '(routes|/feature)\\.ts$|^api/features/media/delivery/deliver\\.ts$',
+      },
+      to: { path: '^api/http/' },
+    },
+    {
+      name: 'queries-are-below-commands',
+      severity: 'error',
+      from: { path: '^api/.*queries\\.ts$' },
+      to: { path: '^api/.+(/commands|/present|routes|/feature)\\.ts$' },
     },
     {
       name: 'routes-are-leaves',
       severity: 'error',
-      from: { path: '^api/', pathNot: '^api/(app|features/[^/]+/feature)\\.ts$' },
-      to: { path: '/routes\\.ts$' },
+      from: { path: '^api/', pathNot: '^api/app\\.ts$|/(feature|routes)\\.ts$' },
+      to: { path: 'routes\\.ts$' },
     },
     {
-      name: 'worker-knows-no-feature',
-      comment: 'features bring what they do in the worker; its program passes them in',
+      name: 'records-are-for-the-list',
+      comment: 'a feature imports files of another one, never its record',
       severity: 'error',
-      from: { path: '^api/worker/', pathNot: '^api/worker/program\\.ts$' },
-      to: { path: '^api/(features|worker-features)' },
+      from: { path: '^api/', pathNot: '^api/features\\.ts$' },
+      to: { path: '^api/features/[^/]+/feature\\.ts$' },
     },
     adapter('only-the-adapter-imports-ffmpeg', 'fluent-ffmpeg', '^jobs/ffmpeg/'),
     adapter('only-the-adapter-imports-libheif', 'libheif-js', '^jobs/images/libheif-worker'),

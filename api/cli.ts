@@ -1,4 +1,4 @@
-import { runCommandLine } from './features/organizations/command-line.ts'
+import { runCommandLine } from './command-line.ts'
 
 /** `node api/cli.ts --help`: administration that no endpoint offers. */
 process.exitCode = await runCommandLine(process.argv.slice(2), {

@@ -1,3 +1,4 @@
+import type { Commands } from './command-line/command.ts'
 import type { ApiDeps } from './deps.ts'
 import type { Route } from './http/route.ts'
 import type { Catalog, Rows } from './permissions/catalog.ts'
@@ -14,6 +15,8 @@ export interface Feature {
   actions: readonly Action[]
   /** The rows that its actions apply to, by the kind that the actions name (`on`). */
   rows?: Readonly<Record<string, Rows>>
+  /** Commands of administrators. */
+  commands?: Commands
   /** What it does in the worker. */
   worker?: WorkerPart
 }

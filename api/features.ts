@@ -3,28 +3,36 @@ import { sessionActions } from './auth/policy.ts'
 import type { Feature } from './feature.ts'
 import { administration } from './features/administration/feature.ts'
 import { albums } from './features/albums/feature.ts'
+import { seesAlbum } from './features/albums/policy.ts'
 import { discussions } from './features/discussions/feature.ts'
 import { events } from './features/events/feature.ts'
 import { highlights } from './features/highlights/feature.ts'
+import { findDeliveredHighlight } from './features/highlights/queries.ts'
 import { invitations } from './features/invitations/feature.ts'
+import { tellInvitees } from './features/invitations/notify.ts'
+import { lockInvitationsOf, revokeInvitations } from './features/invitations/queries.ts'
 import { media } from './features/media/feature.ts'
 import { musicTracks } from './features/music-tracks/feature.ts'
+import { findDeliveredTrack } from './features/music-tracks/queries.ts'
 import { organizations } from './features/organizations/feature.ts'
 import { users } from './features/users/feature.ts'
 import type { Catalog } from './permissions/catalog.ts'
 import { WorkerConfig } from './worker/config.ts'
 
-/** All features, in the order of the alphabet: none may depend on another one's place. */
+/**
+ * All features, in the order of the alphabet: none may depend on another one's place. A feature imports only features
+ * below it; what one above adds to it, it gets here.
+ */
 export const FEATURES: readonly Feature[] = [
   administration,
   albums,
   discussions,
-  events,
+  events({ seesAlbum, onActivated: tellInvitees }),
   highlights,
   invitations,
-  media,
+  media({ findDeliveredHighlight, findDeliveredTrack }),
   musicTracks,
-  organizations,
+  organizations({ lockInvitationsOf, revokeInvitations }),
   users,
 ]
 

@@ -55,6 +55,8 @@ const OPERATIONS = {
   refresh: one('refresh', { quota: 30, seconds: MINUTE, per: 'caller' }),
   comment: one('comment', { quota: 30, seconds: MINUTE, per: 'caller' }),
   reaction: one('reaction', { quota: 60, seconds: MINUTE, per: 'caller' }),
+  /** The order of an album: one request names up to 5,000 media items, and locks the album. */
+  reorder: { ...one('reorder', { quota: 60, seconds: MINUTE, burst: 20, per: 'caller' }), atOnce: 2 },
   highlight: { shared: true, ...one('highlight', { quota: 10, seconds: HOUR, per: 'caller' }) },
   invitation: {
     shared: true,

@@ -74,9 +74,23 @@ export const bodyId = (kind: IdKind) =>
     .transform((value, ctx): Uuid => {
       const id = parseId(kind, value)
       if (id) return id
-      ctx.addIssue({ code: 'custom', message: `is not an id like ${PREFIXES[kind]}_…` })
+      ctx.addIssue({ code: 'custom', message: notLike(kind) })
       return z.NEVER
     })
+
+/** A list of them. One transform for all: each costs more than the id, and an album has thousands. */
+export const bodyIds = (kind: IdKind, max: number) =>
+  z
+    .array(z.string().meta(givenId(kind)))
+    .max(max)
+    .transform((values, ctx): Uuid[] =>
+      values.map((value, i) => {
+        const id = parseId(kind, value)
+        if (id === undefined) ctx.addIssue({ code: 'custom', path: [i], message: notLike(kind) })
+        return id ?? value
+      }),
+    )
+const notLike = (kind: IdKind) => `is not an id like ${PREFIXES[kind]}_…`
 
 /** An id in a response. Make the value with `formatId(kind, uuid)`. */
 export const outputId = (kind: IdKind) =>

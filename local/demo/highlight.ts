@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
-import { runCommandLine } from '../../api/features/organizations/command-line.ts'
+import { runCommandLine } from '../../api/command-line.ts'
 import { storeEnvironment } from '../environment.ts'
 import type { Client } from './client.ts'
 import type { SampleTrack } from './sample-music.ts'

@@ -1,5 +1,5 @@
 import { Client } from 'undici'
-import { EMOJIS, type Emoji } from '../../api/features/discussions/reactions/emoji.ts'
+import { EMOJIS, type Emoji } from '../../api/features/reaction-counts/emoji.ts'
 import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { startTestIdentity } from '../support/identity.ts'
 import { type Child, startChild } from './children.ts'

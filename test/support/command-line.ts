@@ -1,4 +1,4 @@
-import { runCommandLine } from '../../api/features/organizations/command-line.ts'
+import { runCommandLine } from '../../api/command-line.ts'
 
 export interface Outcome {
   code: number

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { EMOJIS } from '../../api/features/discussions/reactions/emoji.ts'
+import { EMOJIS } from '../../api/features/reaction-counts/emoji.ts'
 import { formatId, newUuid } from '../../lib/contract/ids.ts'
 
 /** What the page says about albums and comments, and what it offers to whom: no browser is needed for these. */

@@ -1,11 +1,12 @@
 import { formatId, parseId } from '../../../lib/contract/ids.ts'
 import { invalid } from '../../../lib/contract/problem.ts'
 import type { Database } from '../../db/db.ts'
-import type { AuthedInput } from '../../http/route.ts'
 import type { Catalog } from '../../permissions/catalog.ts'
 import { findMembership } from '../../permissions/queries.ts'
 import { type Action, explain, isOnRow, saysOf } from '../../permissions/rule.ts'
+import type { Actor } from '../../requests/actor.ts'
 import { changesOf } from '../../requests/change.ts'
+import type { Context } from '../../requests/context.ts'
 import type { ExplainPermission, PermissionExplanation } from './explanation.ts'
 
 /**
@@ -14,7 +15,7 @@ import type { ExplainPermission, PermissionExplanation } from './explanation.ts'
  */
 export function explainPermission(
   { db, catalog }: { db: Database; catalog: Catalog },
-  { actor, context }: Pick<AuthedInput<unknown, unknown, unknown>, 'actor' | 'context'>,
+  { actor, context }: { actor: Actor; context: Context },
   { user_id: userId, org_id: orgId, action: name, resource_id: resourceId }: ExplainPermission,
 ): Promise<PermissionExplanation> {
   const action = catalog.actions.find((known) => known.name === name)

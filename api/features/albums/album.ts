@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { bodyId, Meta, outputId, outputTime, text, totalCount } from '../../requests/schemas.ts'
+import { bodyId, bodyIds, Meta, outputId, outputTime, text, totalCount } from '../../requests/schemas.ts'
 import { Media } from '../media/media.ts'
 import { MOST_ITEMS } from './plan.ts'
 
@@ -56,7 +56,7 @@ export const SetAlbumStatus = z.object({ album_id: bodyId('album'), status: Albu
 export const AddMedia = z.object({ media_id: bodyId('media'), caption: Caption.nullish() })
 export const SetCaption = z.object({ caption: Caption.nullable() })
 const Order = z.array(outputId('media')).max(MOST_ITEMS)
-export const Reorder = z.object({ media_ids: z.array(bodyId('media')).max(MOST_ITEMS) })
+export const Reorder = z.object({ media_ids: bodyIds('media', MOST_ITEMS) })
 export const Reordered = z.object({ media_ids: Order }).meta({ id: 'AlbumOrder' })
 
 export const Album = z

@@ -6,6 +6,7 @@ import type { AlbumRow } from '../../db/schema/albums.ts'
 import type { EventRow } from '../../db/schema/events.ts'
 import type { StateOf } from '../../permissions/rule.ts'
 import { found } from '../../requests/found.ts'
+import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
 import { eventActions, refuseArchived } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
@@ -56,8 +57,12 @@ export async function createAlbum(request: Write<typeof albumActions.create>, gi
 }
 
 async function lockReadableEvent({ tx, orgId, can }: Write<typeof albumActions.create>, id: Uuid): Promise<EventRow> {
-  const event = await findEvent(tx, orgId, id, { lock: 'share' })
-  if (!event || !can(eventActions.read, event)) throw notFound('body.event_id')
+  const permit = (event: EventRow) => {
+    if (!can(eventActions.read, event)) throw notFound('body.event_id')
+  }
+  permit(found(await findEvent(tx, orgId, id), 'body.event_id'))
+  const event = found(await findEvent(tx, orgId, id, { lock: 'share' }), 'body.event_id')
+  permit(event)
   return event
 }
 
@@ -85,7 +90,8 @@ export async function setStatus(
   status: AlbumRow['status'],
 ): Promise<AlbumRow> {
   const { tx, orgId, actor, permit } = request
-  const album = permit(found(await findAlbum(tx, { orgId, id, callerId: actor.userId, lock: true })))
+  const wanted = { orgId, id, callerId: actor.userId }
+  const album = await lockPermitted((lock) => findAlbum(tx, { ...wanted, lock }), permit)
   if (album.status === status) return album
   const row = await updateAlbum(tx, id, { status })
   await record(request, row, { change: 'status' }, { operation: 'status', from: album.status, to: status })
@@ -182,7 +188,7 @@ type Changing = Pick<Write<typeof albumActions.update>, 'tx' | 'orgId' | 'actor'
 async function lockForChange(request: Changing, id: Uuid, archive: Archive): Promise<SeenAlbum> {
   const { tx, orgId, actor } = request
   const wanted = { orgId, id, callerId: actor.userId }
-  const { eventId } = found(await findAlbum(tx, wanted))
+  const { eventId } = request.permit(found(await findAlbum(tx, wanted)))
   if (eventId !== null) found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
   const album = request.permit(found(await findAlbum(tx, { ...wanted, lock: true })))
   request.ready(withArchive(album, archive))

@@ -1,5 +1,5 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
-import { found } from '../../requests/found.ts'
+import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
 import { recordAlbum } from '../events/deletion.ts'
 import { releaseAlbum } from '../events/deletion-queries.ts'
@@ -12,7 +12,8 @@ import { findAlbum, removeAlbum } from './queries.ts'
  */
 export async function deleteAlbum(request: Write<typeof albumActions.delete>, id: Uuid): Promise<void> {
   const { tx, orgId, actor, permit, ready } = request
-  const album = permit(found(await findAlbum(tx, { orgId, id, callerId: actor.userId, lock: true })))
+  const wanted = { orgId, id, callerId: actor.userId }
+  const album = await lockPermitted((lock) => findAlbum(tx, { ...wanted, lock }), permit)
   ready(album)
   await releaseAlbum(tx, id)
   await removeAlbum(tx, id)

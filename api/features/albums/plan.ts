@@ -32,19 +32,23 @@ export function movesOf(places: readonly Place[], wanted: readonly Uuid[]): Plac
 
 /** The places in the wanted order. A hidden one stays behind the listed one that it follows. */
 function withHidden(places: readonly Place[], wanted: readonly Uuid[]): Place[] | undefined {
-  const start: Place[] = []
-  const groups = new Map<Uuid, Place[]>()
-  let group = start
-  for (const place of places) {
-    if (place.listed) {
-      group = []
-      groups.set(place.mediaId, group)
-    }
-    group.push(place)
+  const indices = new Map<Uuid, number>()
+  for (const [i, { mediaId, listed }] of places.entries()) if (listed) indices.set(mediaId, i)
+  if (wanted.length !== indices.size) return undefined
+  const order: Place[] = []
+  const addHidden = (from: number) => {
+    for (let i = from; places[i]?.listed === false; i++) order.push(places[i] as Place)
   }
-  if (wanted.length !== groups.size || new Set(wanted).size !== groups.size) return undefined
-  const order = [start, ...wanted.map((id) => groups.get(id))]
-  return order.every((one) => one !== undefined) ? order.flat() : undefined
+  addHidden(0)
+  for (const id of wanted) {
+    const index = indices.get(id)
+    if (index === undefined) return undefined
+    // So that naming one twice leaves another one out.
+    indices.delete(id)
+    order.push(places[index] as Place)
+    addHidden(index + 1)
+  }
+  return order
 }
 
 /** Indices of a longest increasing subsequence, by patience sorting. */

@@ -2,7 +2,8 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { AlbumStatus, AlbumVisibility } from '../../db/schema/albums.ts'
 import type { EventStatus } from '../../db/schema/events.ts'
 import { member, organizationAdmin } from '../../permissions/facts.ts'
-import { allOf, anyOf, fact, kind, on, onOrganization } from '../../permissions/rule.ts'
+import type { Permit } from '../../permissions/permit.ts'
+import { type Action, allOf, anyOf, fact, kind, on, onOrganization } from '../../permissions/rule.ts'
 import { inOrder, type State } from '../../permissions/state.ts'
 import { unlessArchived } from '../events/policy.ts'
 
@@ -132,3 +133,6 @@ export const albumActions = {
     anyOf<Kept>(albumOwner, allOf<Kept>(organizationAdmin, ownerLeft)),
   ),
 } as const
+
+/** For answers that name the album of an event. */
+export const seesAlbum = (can: Permit<Action>['can'], album: Visible): boolean => can(albumActions.read, album)

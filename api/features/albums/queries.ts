@@ -358,12 +358,22 @@ export async function setCover(tx: Tx, albumId: Uuid, mediaId: Uuid | null): Pro
 }
 
 /** In the order of the album, with the deleted ones. */
-export const listPlaces = (tx: Tx, albumId: Uuid): Promise<Place[]> =>
-  tx
-    .select({ mediaId: albumMedia.mediaId, position: albumMedia.position, listed: albumMedia.listed })
+export async function listPlaces(tx: Tx, albumId: Uuid): Promise<Place[]> {
+  const { mediaId, position, listed } = albumMedia
+  // One text is read in a fraction of the time of five thousand rows.
+  const [row] = await tx
+    .select({
+      places: sql<
+        string | null
+      >`string_agg(concat_ws(' ', ${mediaId}, ${position}, ${listed}), ',' order by ${position})`,
+    })
     .from(albumMedia)
     .where(eq(albumMedia.albumId, albumId))
-    .orderBy(asc(albumMedia.position))
+  return (row?.places?.split(',') ?? []).map((place) => {
+    const [id = '', at, isListed] = place.split(' ')
+    return { mediaId: id, position: Number(at), listed: isListed === 't' }
+  })
+}
 
 /** False, and nothing moved, when one is not in the album any more: it was purged, or is the video of a Live Photo now. */
 export async function moveItems(tx: Tx, albumId: Uuid, moves: readonly Placed[]): Promise<boolean> {

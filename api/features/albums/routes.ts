@@ -300,6 +300,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       summary: 'Put the media items of an album in another order',
       description: `${FOR_MANAGERS} The request names every media item of the album once, as the list shows them; otherwise the answer is \`REORDER_MISMATCH\`, in particular if another request has added or removed one meanwhile. ${READ_ONLY}`,
       problems: [...CHANGE_PROBLEMS, 'REORDER_MISMATCH'],
+      limit: 'reorder',
       action: albumActions.update,
       params: OneAlbum,
       body: Reorder,

@@ -1,7 +1,7 @@
 import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import type { AlbumRow } from '../../db/schema/albums.ts'
-import { found } from '../../requests/found.ts'
+import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
 import { lockAlbumOf, releaseAlbum, removeEvent } from './deletion-queries.ts'
 import type { eventActions } from './policy.ts'
@@ -13,7 +13,7 @@ import { findEvent } from './queries.ts'
  */
 export async function deleteEvent(request: Write<typeof eventActions.delete>, id: Uuid): Promise<void> {
   const { tx, orgId, permit, ready, announce, audit } = request
-  const event = permit(found(await findEvent(tx, orgId, id, { lock: 'update' })))
+  const event = await lockPermitted((lock) => findEvent(tx, orgId, id, lock ? { lock: 'update' } : {}), permit)
   ready(event)
   const album = await lockAlbumOf(tx, orgId, id)
   if (album?.status === 'ARCHIVE') throw new Problem('ALBUM_ARCHIVED', 'The album of the event is archived')

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { inputTime, outputId, outputTime, text } from '../../requests/schemas.ts'
-import { OwnReaction, ReactionCounts } from '../discussions/reactions/reaction.ts'
+import { OwnReaction, ReactionCounts } from '../reaction-counts/reaction-counts.ts'
 import type { EventChanges } from './plan.ts'
 
 export const EventStatus = z

@@ -1,22 +1,25 @@
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { Permit } from '../../permissions/permit.ts'
+import type { Action } from '../../permissions/rule.ts'
 import { timestamp } from '../../requests/schemas.ts'
-import { albumActions } from '../albums/policy.ts'
-import { toCounts, toOwnReaction } from '../discussions/reactions/reaction.ts'
+import { toCounts, toOwnReaction } from '../reaction-counts/reaction-counts.ts'
 import type { Event, Participant } from './event.ts'
-import type { eventActions } from './policy.ts'
 import type { ListedParticipant, ShownEvent } from './queries.ts'
 
-type Can = Permit<typeof eventActions.read>['can']
+type Can = Permit<Action>['can']
+type AlbumOfEvent = NonNullable<ShownEvent['album']> & { isParticipant: boolean; eventStatus: ShownEvent['status'] }
+
+/** Whether the caller may see the album of an event. Albums are above events, which therefore are told. */
+export type SeesAlbum = (can: Can, album: AlbumOfEvent) => boolean
 
 /** The album of the event is named only to those who may see it. */
-function albumIdOf({ album, participation, status }: ShownEvent, can: Can): string | null {
+function albumIdOf({ album, participation, status }: ShownEvent, can: Can, sees: SeesAlbum): string | null {
   if (album === null) return null
   const seen = { ...album, isParticipant: participation === 'accepted', eventStatus: status }
-  return can(albumActions.read, seen) ? formatId('album', album.id) : null
+  return sees(can, seen) ? formatId('album', album.id) : null
 }
 
-export const toEvent = (row: ShownEvent, can: Can): Event => ({
+export const toEvent = (row: ShownEvent, can: Can, sees: SeesAlbum): Event => ({
   event_id: formatId('event', row.id),
   org_id: formatId('organization', row.orgId),
   owner_id: formatId('user', row.ownerId),
@@ -35,7 +38,7 @@ export const toEvent = (row: ShownEvent, can: Can): Event => ({
   participant_count: row.participantCount,
   my_participation: row.participation,
   my_invitation_id: row.invitationId && formatId('invitation', row.invitationId),
-  album_id: albumIdOf(row, can),
+  album_id: albumIdOf(row, can, sees),
   reaction_counts: toCounts(row.reactionCounts),
   my_reaction: toOwnReaction(row.myReaction),
 })

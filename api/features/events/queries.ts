@@ -15,8 +15,8 @@ import {
 import { memberships } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
 import type { PageWanted } from '../../requests/page.ts'
-import { ownReaction, reactionCounts } from '../discussions/reactions/counts.ts'
-import type { Counts, OwnReactionRow } from '../discussions/reactions/reaction.ts'
+import { ownReaction, reactionCounts } from '../reaction-counts/queries.ts'
+import type { Counts, OwnReactionRow } from '../reaction-counts/reaction-counts.ts'
 import type { columnsOf } from './plan.ts'
 
 const org = sql.placeholder('org')
@@ -43,8 +43,12 @@ export async function findEvent(
     return (lock ? found.for(lock) : found).prepare(name)
   })
   // Both leave together; the second runs when the first is over.
-  const [, [row]] = await Promise.all([lock && queueFor(tx, id, lock), query.execute({ org: orgId, id })])
-  return row
+  const queued = lock && queueFor(tx, id, lock)
+  const rows = query.execute({ org: orgId, id })
+  // When the wait for the first ends in vain, the second fails as well, and only the first says why.
+  rows.catch(() => {})
+  await queued
+  return (await rows)[0]
 }
 
 /**

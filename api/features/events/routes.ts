@@ -5,8 +5,8 @@ import { inOrganization } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
 import { found } from '../../requests/found.ts'
 import { listOf, pageQuery, pathId } from '../../requests/schemas.ts'
-import { NO_REACTIONS } from '../discussions/reactions/reaction.ts'
-import { activateEvent, archiveEvent, changeEvent, createEvent } from './commands.ts'
+import { NO_REACTIONS } from '../reaction-counts/reaction-counts.ts'
+import { type AboveEvents, activateEvent, archiveEvent, changeEvent, createEvent } from './commands.ts'
 import { deleteEvent } from './deletion.ts'
 import { CreateEvent, Event, EventStatus, Participant, ParticipantTotal, UpdateEvent } from './event.ts'
 import { eventActions } from './policy.ts'
@@ -73,7 +73,7 @@ const Participants = listOf('participants', Participant)
 const LATITUDE_FIRST = '`location_geo` is `[latitude, longitude]`, **latitude first**: GeoJSON has the REVERSE order.'
 
 /** Events, and those who take part in them. */
-export function eventRoutes(deps: ApiDeps): Route[] {
+export function eventRoutes(deps: ApiDeps, above: AboveEvents): Route[] {
   const { read, write } = inOrganization(deps)
   return [
     write({
@@ -89,7 +89,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       status: 201,
       response: Event,
       examples: { request: GIVEN, response: DRAFT },
-      handle: (request) => createEvent(request, request.body),
+      handle: (request) => createEvent(request, request.body, above),
     }),
     read({
       method: 'get',
@@ -109,7 +109,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
         return page(
           'events',
           (wanted) => listEvents(tx, { orgId, status: query.status, ...caller, ...wanted }),
-          (row) => toEvent(row, can),
+          (row) => toEvent(row, can, above.seesAlbum),
         )
       },
     }),
@@ -126,7 +126,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       examples: { response: INVITED },
       oneRoundTrip: true,
       handle: async ({ tx, orgId, actor, params, permit, can }) =>
-        toEvent(permit(found(await findShown(tx, orgId, params.event_id, actor.userId))), can),
+        toEvent(permit(found(await findShown(tx, orgId, params.event_id, actor.userId))), can, above.seesAlbum),
     }),
     write({
       method: 'put',
@@ -145,7 +145,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
         request: { title: 'Class reunion 2027', end_at: null },
         response: { ...DRAFT, title: 'Class reunion 2027', end_at: null },
       },
-      handle: (request) => changeEvent(request, request.params.event_id, request.body),
+      handle: (request) => changeEvent(request, request.params.event_id, request.body, above),
     }),
     write({
       method: 'delete',
@@ -175,7 +175,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       status: 200,
       response: Event,
       examples: { response: ACTIVE },
-      handle: (request) => activateEvent(request, request.params.event_id),
+      handle: (request) => activateEvent(request, request.params.event_id, above),
     }),
     write({
       method: 'post',
@@ -191,7 +191,7 @@ export function eventRoutes(deps: ApiDeps): Route[] {
       status: 200,
       response: Event,
       examples: { response: ARCHIVED },
-      handle: (request) => archiveEvent(request, request.params.event_id),
+      handle: (request) => archiveEvent(request, request.params.event_id, above),
     }),
     read({
       method: 'get',

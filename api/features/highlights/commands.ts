@@ -2,6 +2,7 @@ import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { notFound, Problem } from '../../../lib/contract/problem.ts'
 import type { HighlightRow } from '../../db/schema/highlights.ts'
 import { found } from '../../requests/found.ts'
+import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
 import { type Archive, withArchive } from '../albums/policy.ts'
 import { findAlbum, findCaptions, findShown } from '../albums/queries.ts'
@@ -26,7 +27,8 @@ export async function createAlbumHighlight(
 ): Promise<CreatedHighlight> {
   const { tx, orgId, actor, permit, ready } = request
   // Locked, so that the album is not archived, and keeps the media items, before the highlight has them.
-  const album = permit(found(await findAlbum(tx, { orgId, id, callerId: actor.userId, lock: true })))
+  const wanted = { orgId, id, callerId: actor.userId }
+  const album = await lockPermitted((lock) => findAlbum(tx, { ...wanted, lock }), permit)
   ready(withArchive(album, archive))
   return record(request, given, id)
 }
@@ -113,7 +115,8 @@ async function auditCreation({ audit }: Creating, row: HighlightRow): Promise<vo
 /** Its links stop working at once, and a render that is running is stopped. */
 export async function deleteHighlight(request: Write<typeof highlightActions.delete>, id: Uuid): Promise<void> {
   const { tx, orgId, actor, permit, announce, audit } = request
-  permit(found(await findHighlight(tx, { orgId, id, callerId: actor.userId, lock: true })))
+  const wanted = { orgId, id, callerId: actor.userId }
+  await lockPermitted((lock) => findHighlight(tx, { ...wanted, lock }), permit)
   const row = await markDeleted(tx, id, actor.userId)
   await announce('HighlightDeleted', row, { ...idsOf(row), deleted_at: (row.deletedAt as Date).toISOString() })
   await audit('MEDIA_DELETE', row, { operation: 'delete' }, 'highlight')

@@ -5,6 +5,7 @@ import type { InvitationRow } from '../../db/schema/invitations.ts'
 import { findMembership, holdMembership } from '../../permissions/queries.ts'
 import { decide } from '../../permissions/rule.ts'
 import { found } from '../../requests/found.ts'
+import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
 import { findEvent } from '../events/queries.ts'
 import { announceJoined } from '../organizations/commands.ts'
@@ -42,7 +43,7 @@ export async function invite(
   { eventId, target, message, joinOnAccept }: { eventId: Uuid; target: Target; message: string | null } & Join,
 ): Promise<InvitationRow> {
   const { tx, orgId, actor, permit, ready, announce, audit } = request
-  const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
+  const event = await lockPermitted((lock) => findEvent(tx, orgId, eventId, lock ? { lock: 'share' } : {}), permit)
   ready(event)
   if (target.userId !== null) await requireInvitable(request, eventId, target.userId, joinOnAccept)
   const row = await insertNew(request, { orgId, eventId, ...target, message, invitedBy: actor.userId })
@@ -94,8 +95,7 @@ export async function insertNew(
 /** The reissuer vouches for the invitee from now on: the first inviter may have left. */
 export async function reissue(request: Write<typeof invitationActions.reissue>, id: Uuid): Promise<InvitationRow> {
   const { tx, actor, permit, ready, announce, audit } = request
-  const { event, invitation } = await lockInvitation(request, id)
-  permit(invitation)
+  const { event, invitation } = await lockInvitation(request, id, permit)
   ready({ ...invitation, eventStatus: event.status })
   const isTold = event.status === 'active'
   const row = await renewInvitation(tx, id, { invitedBy: actor.userId, isTold })
@@ -118,8 +118,8 @@ export async function respond(
   { response, message, token, joinOnAccept }: Response & Join,
 ): Promise<Awaited<ReturnType<typeof answerInvitation>>> {
   const { tx, actor, permit, ready, audit } = request
-  const { event, invitation } = await lockInvitation(request, id)
-  permit({ ...invitation, isPresented: isTokenOf(invitation, token) })
+  const decide = (row: FoundInvitation) => permit({ ...row, isPresented: isTokenOf(row, token) })
+  const { event, invitation } = await lockInvitation(request, id, decide)
   ready({ ...invitation, eventStatus: event.status })
   const status = response === 'accept' ? 'accepted' : 'declined'
   const row = await answerInvitation(tx, id, { status, respondedBy: actor.userId, responseMessage: message })
@@ -181,8 +181,13 @@ async function stayAway({ tx, orgId, actor }: Write<typeof invitationActions.res
 async function lockInvitation(
   { tx, orgId, actor }: Pick<Write<typeof invitationActions.respond>, 'tx' | 'orgId' | 'actor'>,
   id: Uuid,
+  decide: (row: FoundInvitation) => unknown,
 ): Promise<{ event: EventRow; invitation: FoundInvitation }> {
+  const wanted = { orgId, id, userId: actor.userId }
+  // Before the lock of the event: see `lockPermitted`.
+  decide(found(await findInvitation(tx, wanted)))
   const event = found(await lockEventOf(tx, orgId, id))
-  const invitation = found(await findInvitation(tx, { orgId, id, userId: actor.userId, lock: true }))
+  const invitation = found(await findInvitation(tx, { ...wanted, lock: true }))
+  decide(invitation)
   return { event, invitation }
 }

@@ -1,7 +1,9 @@
 import type { Feature } from '../../feature.ts'
 import type { Action } from '../../permissions/rule.ts'
 import { workerPart } from '../../worker/feature-worker.ts'
+import { mediaCommands } from './administration.ts'
 import { findMediaOrTrash } from './deletion/queries.ts'
+import type { AboveDelivery } from './delivery/deliver.ts'
 import { mediaActions, uploadActions } from './policy.ts'
 import { findMedia } from './queries.ts'
 import { mediaRoutes } from './routes.ts'
@@ -10,13 +12,14 @@ import { MediaSettings, mediaWorker } from './worker.ts'
 
 const OF_TRASH: readonly Action[] = [mediaActions.delete, mediaActions.restore]
 
-export const media: Feature = {
+export const media = (above: AboveDelivery): Feature => ({
   tags: {
     Storage: 'Upload of media items into an organization, and access to them.',
     Delivery: 'Download of media through signed links.',
   },
-  routes: mediaRoutes,
+  routes: (deps) => mediaRoutes(deps, above),
   actions: [...Object.values(mediaActions), ...Object.values(uploadActions)],
+  commands: mediaCommands,
   rows: {
     media: {
       id: 'media',
@@ -25,4 +28,4 @@ export const media: Feature = {
     upload: { id: 'upload', find: (tx, { orgId, id }) => findUpload(tx, orgId, id) },
   },
   worker: workerPart(MediaSettings, mediaWorker),
-}
+})

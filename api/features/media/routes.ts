@@ -5,6 +5,7 @@ import type { Route } from '../../http/route.ts'
 import { found } from '../../requests/found.ts'
 import { listOf, pageQuery, pathId } from '../../requests/schemas.ts'
 import { deletionRoutes } from './deletion/deletion-routes.ts'
+import type { AboveDelivery } from './delivery/deliver.ts'
 import { deliveryRoutes } from './delivery/delivery-routes.ts'
 import { Media, MediaMetadata, MediaMonths, MediaOrder, MimeFilter } from './media.ts'
 import { mediaActions } from './policy.ts'
@@ -17,7 +18,7 @@ const OneMedia = InOrg.extend({ media_id: pathId('media') })
 const tags = ['Storage']
 
 /** All routes below /api/media, and the route that serves their links. */
-export function mediaRoutes(deps: ApiDeps): Route[] {
+export function mediaRoutes(deps: ApiDeps, above: AboveDelivery): Route[] {
   const { links } = deps
   const { read } = inOrganization(deps)
   return [
@@ -90,6 +91,6 @@ export function mediaRoutes(deps: ApiDeps): Route[] {
       },
     }),
     ...deletionRoutes(deps),
-    ...deliveryRoutes({ ...deps, keys: deps.config.LINK_KEYS }),
+    ...deliveryRoutes({ ...deps, keys: deps.config.LINK_KEYS, above }),
   ]
 }

@@ -1,4 +1,5 @@
 import type { Feature } from '../../feature.ts'
+import { musicTrackCommands } from './administration.ts'
 import { musicTrackActions } from './policy.ts'
 import { musicTrackRoutes } from './routes.ts'
 
@@ -7,4 +8,5 @@ export const musicTracks: Feature = {
   tags: {},
   routes: musicTrackRoutes,
   actions: Object.values(musicTrackActions),
+  commands: musicTrackCommands,
 }

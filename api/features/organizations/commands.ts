@@ -10,7 +10,6 @@ import { type Change, changesOf } from '../../requests/change.ts'
 import { found } from '../../requests/found.ts'
 import type { Write } from '../../requests/request.ts'
 import { tidyText } from '../../requests/text.ts'
-import { lockInvitationsOf, revokeInvitations } from '../invitations/queries.ts'
 import { isLastOwner, type memberActions, unlessLastOwner } from './policy.ts'
 import {
   deleteMembership,
@@ -142,6 +141,9 @@ export async function changeMember(
   { userId, role }: { userId: Uuid; role: Role },
 ): Promise<ListedMember> {
   const { tx, orgId, permit, ready, audit } = request
+  // Before the lock, as `lockPermitted` has it, and on what is locked.
+  const known = { ...found(await findMembership(tx, orgId, userId)), id: userId }
+  for (const one of [known, { ...known, role }]) permit(one)
   const { target } = await lockForChange(request, userId)
   permit(target)
   permit({ ...target, role })
@@ -153,18 +155,28 @@ export async function changeMember(
   return found(await findListedMember(tx, orgId, userId))
 }
 
+/** What features above this one add to it: the pending invitations to a user, who is removed. */
+export interface AboveOrganizations {
+  lockInvitationsOf(tx: Tx, orgId: Uuid, userId: Uuid): Promise<Uuid[]>
+  revokeInvitations(tx: Tx, ids: Uuid[]): Promise<void>
+}
+
 /**
  * Ends a membership, and with it what the user takes part in. Uploads stay: they were shared with the organization. Who is
  * removed cannot come back with an invitation from before; who leaves may.
  */
-export async function removeMember(request: Write<typeof memberActions.remove>, userId: Uuid): Promise<void> {
+export async function removeMember(
+  request: Write<typeof memberActions.remove>,
+  userId: Uuid,
+  above: AboveOrganizations,
+): Promise<void> {
   const { tx, orgId, actor, permit, ready, audit } = request
   const isLeaving = userId === actor.userId
-  const invitations = isLeaving ? [] : await lockInvitations(request, userId)
+  const invitations = isLeaving ? [] : await lockInvitations(request, userId, above)
   const { target } = await lockForChange(request, userId)
   permit(target)
   ready(target)
-  await revokeInvitations(tx, invitations)
+  await above.revokeInvitations(tx, invitations)
   await deleteMembership(tx, { orgId, userId })
   await audit(
     'ADMIN_ACTION',
@@ -184,9 +196,10 @@ export async function removeMember(request: Write<typeof memberActions.remove>, 
 async function lockInvitations(
   { tx, orgId, permit }: Write<typeof memberActions.remove>,
   userId: Uuid,
+  above: AboveOrganizations,
 ): Promise<Uuid[]> {
   permit({ ...found(await findMembership(tx, orgId, userId)), id: userId })
-  return lockInvitationsOf(tx, orgId, userId)
+  return above.lockInvitationsOf(tx, orgId, userId)
 }
 
 async function lockOrFail(tx: Tx, orgId: Uuid): Promise<void> {

@@ -1,12 +1,15 @@
 import type { Feature } from '../../feature.ts'
 import { findMembership } from '../../permissions/queries.ts'
+import { organizationCommands } from './administration.ts'
+import type { AboveOrganizations } from './commands.ts'
 import { memberActions } from './policy.ts'
 import { organizationRoutes } from './routes.ts'
 
-export const organizations: Feature = {
+export const organizations = (above: AboveOrganizations): Feature => ({
   tags: { Organizations: 'Members of an organization.' },
-  routes: organizationRoutes,
+  routes: (deps) => organizationRoutes(deps, above),
   actions: Object.values(memberActions),
+  commands: organizationCommands,
   // A member is named by the user.
   rows: { membership: { id: 'user', find: (tx, { orgId, id }) => findMembership(tx, orgId, id) } },
-}
+})

@@ -5,7 +5,7 @@ import type { Route } from '../../http/route.ts'
 import { found } from '../../requests/found.ts'
 import type { PageWanted } from '../../requests/page.ts'
 import { pageQuery, pathId, pathUser, text, wholeNumber } from '../../requests/schemas.ts'
-import { changeMember, removeMember } from './commands.ts'
+import { type AboveOrganizations, changeMember, removeMember } from './commands.ts'
 import { Member, MemberList, RoleName, toMember } from './member.ts'
 import { memberActions } from './policy.ts'
 import { countMembers, findOrganizationName, listMembers, searchMembers } from './queries.ts'
@@ -22,7 +22,7 @@ const example: z.input<typeof Member> = {
   role: 'admin',
 }
 
-export function organizationRoutes(deps: ApiDeps): Route[] {
+export function organizationRoutes(deps: ApiDeps, above: AboveOrganizations): Route[] {
   const { read, write } = inOrganization(deps)
   return [
     read({
@@ -105,7 +105,7 @@ export function organizationRoutes(deps: ApiDeps): Route[] {
       problems: ['CONFLICT'],
       params: OneMember,
       status: 204,
-      handle: (request) => removeMember(request, request.params.user_id(request.actor)),
+      handle: (request) => removeMember(request, request.params.user_id(request.actor), above),
     }),
   ]
 }

@@ -136,22 +136,35 @@ t.test('the pods of conversions are shut in, unless an administrator says otherw
     to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }, { ipBlock: {} }],
   })
   t.match(operator, { ports: [{ port: 8090 }], to: [{ podSelector: {}, namespaceSelector: {} }] })
-  t.strictSame(store, {
-    to: [
-      { ipBlock: { cidr: '0.0.0.0/0', except: ['169.254.0.0/16', '168.63.129.16/32', '100.100.100.200/32'] } },
-      { ipBlock: { cidr: '::/0', except: ['fe80::/10', 'fd00:ec2::254/128'] } },
-    ],
-  })
+  t.strictSame(store, { to: [{ ipBlock: { cidr: '10.20.0.9/32' } }] })
   t.equal(more.length, 0)
 
-  const named = { cidrs: ['10.1.2.3/32'], ports: [9000] }
-  const set = ['--set-json', `networkPolicies.objectStore=${JSON.stringify(named)}`]
+  const told = async (objectStore: object, ...args: string[]) => {
+    const [policy] = await policies('--set-json', `networkPolicies.objectStore=${JSON.stringify(objectStore)}`, ...args)
+    return policy?.spec?.egress?.slice(2)
+  }
   const extra = ['--set-json', 'networkPolicies.egress.jobs=[{"ports":[{"port":443}]}]']
-  const [tight] = await policies(...set, ...extra)
-  t.strictSame(tight?.spec?.egress?.slice(2), [
+  t.strictSame(await told({ cidrs: ['10.1.2.3/32'], ports: [9000] }, ...extra), [
     { to: [{ ipBlock: { cidr: '10.1.2.3/32' } }], ports: [{ port: 9000 }] },
     { ports: [{ port: 443 }] },
   ])
+  const pods = { podSelector: { matchLabels: { app: 'rgw' } } }
+  t.strictSame(await told({ cidrs: [], peers: [pods] }), [{ to: [pods] }], 'a store in the cluster')
+  t.strictSame(
+    await told({ cidrs: ['0.0.0.0/0', '::/0'] }),
+    [
+      {
+        to: [
+          { ipBlock: { cidr: '0.0.0.0/0', except: ['169.254.0.0/16', '168.63.129.16/32', '100.100.100.200/32'] } },
+          { ipBlock: { cidr: '::/0', except: ['fe80::/10', 'fd00:ec2::254/128'] } },
+        ],
+      },
+    ],
+    'all addresses but those at which clouds serve credentials',
+  )
+  const nowhere = ['--set-json', 'networkPolicies.objectStore.cidrs=[]']
+  await t.rejects(policies(...nowhere), /networkPolicies\.objectStore\.cidrs is needed/, 'not everything unasked')
+  t.strictSame(await policies(...nowhere, '--set', 'networkPolicies.jobs=false'), [], 'unless there is no policy')
   t.strictSame(await policies('--set', 'networkPolicies.jobs=false'), [])
 })
 

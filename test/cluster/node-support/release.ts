@@ -70,7 +70,7 @@ async function makeSecrets(namespace: Namespace, { databaseUrl, s3, identity, se
   })
 }
 
-const valuesFor = ({ natsUrl, identity }: Services) => ({
+const valuesFor = ({ natsUrl, identity, s3 }: Services) => ({
   image: { repository: 'localhost/keepsake', tag: 'dev' },
   database: { existingSecret: 'database' },
   objectStore: { existingSecret: 'store' },
@@ -91,5 +91,6 @@ const valuesFor = ({ natsUrl, identity }: Services) => ({
   // What is repaired after minutes elsewhere is repaired at once here.
   worker: { sweepSeconds: 3, extraEnv: [{ name: 'SWEEP_IDLE_SECONDS', value: '2' }] },
   operator: { existingSecret: 'keys' },
+  networkPolicies: { objectStore: { cidrs: [`${new URL(s3.endpoint).hostname}/32`] } },
   jobs: { cpu: '100m', memory: '768Mi', scratch: '1Gi' },
 })

@@ -5,6 +5,7 @@ import type { CommentRow } from '../../../db/schema/comments.ts'
 import type { EventRow } from '../../../db/schema/events.ts'
 import type { TakePoints } from '../../../limits/points.ts'
 import { found } from '../../../requests/found.ts'
+import { lockPermitted } from '../../../requests/lock-permitted.ts'
 import type { Read, Write } from '../../../requests/request.ts'
 import { findEvent } from '../../events/queries.ts'
 import { type Comment, formatTarget, type Target, toComment } from './comment.ts'
@@ -75,7 +76,7 @@ export async function postComment(
   { takeMentions }: Telling,
 ): Promise<Comment> {
   const { tx, orgId, actor, permit, ready, announce, audit } = request
-  const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
+  const event = await lockPermitted((lock) => findEvent(tx, orgId, eventId, lock ? { lock: 'share' } : {}), permit)
   const target = found(await findTarget(request, event, found(named), { lock: true }))
   if (target.comment?.deletedAt) throw notFound()
   ready(event)
@@ -112,8 +113,7 @@ export async function changeComment(
   { takeMentions }: Telling,
 ): Promise<Comment> {
   const { tx, permit, ready, audit } = request
-  const { event, comment } = await lockComment(request, place)
-  permit(comment)
+  const { event, comment } = await lockComment(request, place, permit)
   const target = found(await findTarget(request, event, { type: comment.targetType, id: comment.targetId }))
   ready(comment)
   const mediaIds = await findAttachments(tx, comment.id)
@@ -139,8 +139,7 @@ export async function deleteComment(
   reason: string | null,
 ): Promise<void> {
   const { tx, actor, permit, ready, audit } = request
-  const { event, comment } = await lockComment(request, place)
-  permit(comment)
+  const { event, comment } = await lockComment(request, place, permit)
   ready(comment)
   await markDeleted(tx, comment.id, { by: actor.userId, reason })
   await audit('COMMENT_DELETE', comment, { event_id: formatId('event', event.id) })
@@ -152,9 +151,13 @@ type Changing = Pick<Write<typeof commentActions.edit>, 'tx' | 'orgId' | 'actor'
 async function lockComment(
   { tx, orgId }: Changing,
   { eventId, target, id }: PlaceOfOne,
+  permit: (row: FoundComment) => unknown,
 ): Promise<{ event: EventRow; comment: FoundComment }> {
+  // Before the lock of the event: see `lockPermitted`.
+  permit(found(await findComment(tx, { orgId, eventId, id })))
   const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
   const comment = found(await findComment(tx, { orgId, eventId, id, lock: 'update' }))
+  permit(comment)
   const isThere = comment.deletedAt === null && (await isAbout(tx, comment, target))
   if (!isThere) throw notFound()
   return { event, comment }

@@ -12,7 +12,13 @@ import {
   text,
   timestamp,
 } from '../../../requests/schemas.ts'
-import { type FoundReactions, OwnReaction, ReactionCounts, toCounts, toOwnReaction } from '../reactions/reaction.ts'
+import {
+  type FoundReactions,
+  OwnReaction,
+  ReactionCounts,
+  toCounts,
+  toOwnReaction,
+} from '../../reaction-counts/reaction-counts.ts'
 import { MOST_MENTIONS } from './mentions.ts'
 import type { Changes } from './plan.ts'
 import type { ShownComment } from './queries.ts'

@@ -5,8 +5,8 @@ import type { Route } from '../../../http/route.ts'
 import { MENTION_LIMIT } from '../../../limits/classes.ts'
 import { countedPoints } from '../../../limits/points.ts'
 import { listOf, pageQuery } from '../../../requests/schemas.ts'
-import { findReactions } from '../reactions/queries.ts'
-import { NO_REACTIONS } from '../reactions/reaction.ts'
+import { NO_REACTIONS } from '../../reaction-counts/reaction-counts.ts'
+import { findReactions } from '../../reaction-counts/target-queries.ts'
 import { changeComment, deleteComment, openThread, postComment, showComment } from './commands.ts'
 import {
   Comment,

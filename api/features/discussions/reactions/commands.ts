@@ -4,16 +4,18 @@ import type { Tx } from '../../../db/db.ts'
 import type { TargetType } from '../../../db/schema/comments.ts'
 import type { EventRow } from '../../../db/schema/events.ts'
 import { found } from '../../../requests/found.ts'
+import { lockPermitted } from '../../../requests/lock-permitted.ts'
 import { WithStatus, type Write } from '../../../requests/request.ts'
 import { findEvent } from '../../events/queries.ts'
 import type { ItemIds } from '../../media/pairing-plan.ts'
+import type { Emoji } from '../../reaction-counts/emoji.ts'
+import { toCounts } from '../../reaction-counts/reaction-counts.ts'
+import { countReactions } from '../../reaction-counts/target-queries.ts'
 import { formatTarget, kindOf } from '../comments/comment.ts'
 import { findItemIds } from '../comments/queries.ts'
 import { type FoundTarget, findTarget } from '../comments/targets.ts'
-import type { Emoji } from './emoji.ts'
 import type { reactionActions } from './policy.ts'
 import {
-  countReactions,
   deleteReaction,
   type FoundReaction,
   findReaction,
@@ -21,7 +23,6 @@ import {
   putReaction,
   type Reacted,
 } from './queries.ts'
-import { toCounts } from './reaction.ts'
 
 /** Messages are accepted as a target, and none exist. */
 export type Destination = TargetType | 'message'
@@ -40,7 +41,7 @@ export async function react(
   { eventId, destination, actionId, emoji }: React,
 ) {
   const { tx, orgId, actor, permit, ready } = request
-  const event = permit(found(await findEvent(tx, orgId, eventId, { lock: 'share' })))
+  const event = await lockPermitted((lock) => findEvent(tx, orgId, eventId, lock ? { lock: 'share' } : {}), permit)
   const target = await findReactedTo(request, event, destination, actionId)
   ready(event)
   const { ids: targetIds, audience, sees } = target
@@ -96,9 +97,13 @@ export async function unreact(
   { tx, orgId, permit, ready, audit }: Write<typeof reactionActions.remove>,
   { eventId, destination, id }: { eventId: Uuid; destination: Destination; id: Uuid },
 ): Promise<void> {
-  found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
-  const reaction = found(await findReaction(tx, { orgId, eventId, id }))
-  permit(found(reaction.targetType === destination ? reaction : undefined))
+  // The lock is that of the event.
+  const find = async (lock: boolean) => {
+    if (lock) found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
+    const reaction = await findReaction(tx, { orgId, eventId, id })
+    return reaction?.targetType === destination ? reaction : undefined
+  }
+  const reaction = await lockPermitted(find, permit)
   ready(reaction)
   const ids = await idsOf(tx, reaction)
   await gatherReactions(tx, reaction, ids)

@@ -2,20 +2,10 @@ import { and, eq, getTableColumns, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { prepared } from '../../../db/prepared.ts'
-import type { Audience } from '../../../db/schema/comments.ts'
 import { type EventRow, events } from '../../../db/schema/events.ts'
 import { type ReactionRow, reactions } from '../../../db/schema/reactions.ts'
 import type { ItemIds } from '../../media/pairing-plan.ts'
-import {
-  ownReaction,
-  ownReactionOfPair,
-  ownReactionToItem,
-  reactionCounts,
-  reactionCountsOfItem,
-  reactionCountsOfPair,
-} from './counts.ts'
-import type { Emoji } from './emoji.ts'
-import type { Counts, FoundReactions } from './reaction.ts'
+import type { Emoji } from '../../reaction-counts/emoji.ts'
 
 type Given = Pick<ReactionRow, 'orgId' | 'eventId' | 'targetType' | 'targetId' | 'userId'>
 
@@ -105,53 +95,6 @@ export async function gatherReactions(
       on conflict (event_id, target_type, target_id, user_id) do update
         set emoji = excluded.emoji, audience = excluded.audience, updated_at = excluded.updated_at
         where (excluded.updated_at, excluded.id) > (reactions.updated_at, reactions.id)`)
-}
-
-const at = (key: string) => sql`${placeholder(key)}`
-const of = { event: at('event'), sees: at('sees') }
-const user = at('user')
-const one = sql`(select 1) one`
-
-/** The two reads of a target, or of a Live Photo with both halves. */
-function readsOf({ targetType: type, ids }: ToTarget) {
-  if (ids.length > 1) {
-    const halves = { ...of, image: at('target'), video: at('video') }
-    return { counts: reactionCountsOfPair(halves), own: ownReactionOfPair(halves, user) }
-  }
-  if (type === 'media') {
-    const item = { ...of, id: at('target') }
-    return { counts: reactionCountsOfItem(item), own: ownReactionToItem(item, user) }
-  }
-  const target = { type, event: of.event, id: at('target') }
-  return { counts: reactionCounts(target), own: ownReaction(target, user) }
-}
-
-/** What was reacted to, and the audiences of the reactions that the caller sees there. */
-type ToTarget = Pick<Given, 'eventId' | 'targetType'> & { ids: ItemIds; sees: readonly Audience[] }
-
-const valuesOf = ({ eventId, ids: [target, video], sees }: ToTarget) => ({ event: eventId, target, video, sees })
-
-const kindOf = ({ targetType, ids }: ToTarget) => (ids.length > 1 ? 'pair' : targetType)
-
-/** How many have each emoji; null without reactions. */
-export async function countReactions(tx: Tx, given: ToTarget): Promise<Partial<Counts> | null> {
-  const query = prepared(tx, `count_reactions_of_${kindOf(given)}`, (name) =>
-    tx
-      .select({ counts: readsOf(given).counts })
-      .from(one)
-      .prepare(name),
-  )
-  const [row] = await query.execute(valuesOf(given))
-  return row?.counts ?? null
-}
-
-/** The counts, and the reaction of the user. */
-export async function findReactions(tx: Tx, given: ToTarget & Pick<Given, 'userId'>): Promise<FoundReactions> {
-  const query = prepared(tx, `find_reactions_to_${kindOf(given)}`, (name) =>
-    tx.select(readsOf(given)).from(one).prepare(name),
-  )
-  const [row] = await query.execute({ ...valuesOf(given), user: given.userId })
-  return row ?? { counts: null, own: null }
 }
 
 export type FoundReaction = ReactionRow & Pick<EventRow, 'ownerId' | 'status'>

@@ -1,12 +1,7 @@
 import * as z from 'zod'
-import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import { outputId } from '../../../requests/schemas.ts'
-import { EMOJIS, type Emoji, parseEmoji } from './emoji.ts'
-
-/** Generators of clients make no names of emojis. */
-const NAMES = { 'x-enum-varnames': ['HEART', 'LAUGHING', 'PARTY', 'CRYING', 'CLAPPING', 'FIRE'] }
-
-const ReactionEmoji = z.enum(EMOJIS).meta({ id: 'ReactionEmoji', ...NAMES })
+import { EMOJIS, type Emoji, parseEmoji } from '../../reaction-counts/emoji.ts'
+import { EMOJI_NAMES, ReactionCounts, ReactionEmoji } from '../../reaction-counts/reaction-counts.ts'
 
 const GivenEmoji = z
   .string()
@@ -14,7 +9,7 @@ const GivenEmoji = z
     id: 'GivenEmoji',
     description: 'One of six, with or without the variation selector U+FE0F',
     override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) =>
-      void Object.assign(jsonSchema, { type: 'string', enum: EMOJIS, ...NAMES }),
+      void Object.assign(jsonSchema, { type: 'string', enum: EMOJIS, ...EMOJI_NAMES }),
   })
   .transform((given, ctx): Emoji => {
     const emoji = parseEmoji(given)
@@ -22,43 +17,6 @@ const GivenEmoji = z
     ctx.addIssue({ code: 'custom', message: `must be one of ${EMOJIS.join(' ')}` })
     return z.NEVER
   })
-
-const Count = z
-  .int()
-  .min(0)
-  .max(2 ** 31 - 1)
-
-export type Counts = Record<Emoji, number>
-
-export const NO_REACTIONS = Object.fromEntries(EMOJIS.map((emoji) => [emoji, 0])) as Counts
-
-/** The database counts what there is; those who read want all six. */
-export const toCounts = (counted: Partial<Counts> | null): Counts => ({ ...NO_REACTIONS, ...counted })
-
-export const ReactionCounts = z.record(ReactionEmoji, Count).meta({
-  id: 'ReactionCounts',
-  description: 'By emoji; always all six',
-  example: NO_REACTIONS,
-  // A map for generated clients: names of required fields would make them look for fields.
-  override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }) => void delete jsonSchema['required'],
-})
-
-export const OwnReaction = z
-  .object({ reaction_id: outputId('reaction'), emoji: ReactionEmoji })
-  .meta({ id: 'OwnReaction', description: 'The reaction of the caller' })
-
-/** A row as JSON of a subquery. */
-export type OwnReactionRow = { id: Uuid; emoji: Emoji } | null
-
-/** The reactions to a target, as the caller sees them. */
-export interface FoundReactions {
-  /** Null without reactions. */
-  counts: Partial<Counts> | null
-  own: OwnReactionRow
-}
-
-export const toOwnReaction = (row: OwnReactionRow): z.input<typeof OwnReaction> | null =>
-  row && { reaction_id: formatId('reaction', row.id), emoji: row.emoji }
 
 const ANY_ID =
   /^(?:[a-z]{3}_[0-7][0-9a-hjkmnp-tv-z]{25}|[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})$/

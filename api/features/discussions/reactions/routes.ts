@@ -3,10 +3,11 @@ import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization } from '../../../http/in-organization.ts'
 import type { Route } from '../../../http/route.ts'
 import { pathId, pathWord } from '../../../requests/schemas.ts'
+import { NO_REACTIONS } from '../../reaction-counts/reaction-counts.ts'
 import { OneEvent, TARGET_TYPES } from '../comments/comment.ts'
 import { type Destination, react, unreact } from './commands.ts'
 import { reactionActions } from './policy.ts'
-import { NewReaction, NO_REACTIONS, Reaction } from './reaction.ts'
+import { NewReaction, Reaction } from './reaction.ts'
 
 const tags = ['Reactions']
 const REACTIONS = '/api/orgs/{org_id}/events/{event_id}/reactions/{action_destination}'

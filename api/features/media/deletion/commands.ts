@@ -10,6 +10,7 @@ import { lockPairing } from '../pairing-queries.ts'
 import type { mediaActions } from '../policy.ts'
 import { findMedia } from '../queries.ts'
 import {
+  findInAnyState,
   findKeys,
   isPairIdTaken,
   type Locked,
@@ -23,6 +24,8 @@ import {
 /** Moves a media item, and the counterpart of a Live Photo, to the trash. A repeat changes nothing. */
 export async function deleteMedia(request: Write<typeof mediaActions.delete>, id: Uuid): Promise<void> {
   const { tx, orgId, actor, permit, ready } = request
+  // Before the lock: see `lockPermitted`.
+  permit(found(await findInAnyState(tx, orgId, id)))
   const locked = found(await lockWithCounterpart(tx, orgId, id))
   if (!ready(permit(locked.row))) return
   for (const row of await markDeleted(tx, locked.all, actor.userId)) await recordDeletion(request, row)
@@ -44,6 +47,7 @@ async function recordDeletion({ announce, audit }: Change, row: MediaRow): Promi
  */
 export async function restoreMedia(request: Write<typeof mediaActions.restore>, id: Uuid) {
   const { tx, orgId, permit, ready } = request
+  permit(found(await findInAnyState(tx, orgId, id)))
   const locked = found(await lockForPairing(tx, orgId, id))
   if (ready(permit(locked.row))) await restore(request, locked)
   return found(await findMedia(tx, orgId, id))

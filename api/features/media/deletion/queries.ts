@@ -45,6 +45,15 @@ export async function lockWithCounterpart(
   return { row, all }
 }
 
+/** In whatever state. Not locked. */
+export async function findInAnyState(tx: Tx, orgId: Uuid, id: Uuid): Promise<Locked['row'] | undefined> {
+  const [row] = await tx
+    .select(inAnyState)
+    .from(media)
+    .where(and(eq(media.orgId, orgId), eq(media.id, id)))
+  return row
+}
+
 /** What pairs the media item and its counterpart with others. Not locked: call `lockPairing` before the rows. */
 export async function findKeys(tx: Tx, orgId: Uuid, id: Uuid): Promise<Keyed[]> {
   const { uploaderId, livePhotoPairId, assetIdentifier } = media

@@ -1,19 +1,25 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { DELIVERED_TYPES } from '../../../../lib/contract/output-types.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import type { Clock } from '../../../../lib/runtime/clock.ts'
 import { type ObjectInfo, type ObjectStore, StoreError } from '../../../../lib/runtime/object-store/object-store.ts'
-import type { Database } from '../../../db/db.ts'
+import type { Database, Tx } from '../../../db/db.ts'
 import { isNoneMatch } from '../../../http/if-none-match.ts'
 import type { RawReply } from '../../../requests/bytes.ts'
-import { findDeliveredHighlight } from '../../highlights/queries.ts'
-import { findDeliveredTrack } from '../../music-tracks/queries.ts'
 import { attachment } from '../filename.ts'
 import { findDelivered } from '../queries.ts'
 import { mayUseRange, parseRange } from './range.ts'
 import { type Delivered, type KeyRing, openToken } from './token.ts'
 
+/** What features above this one deliver through the same links; undefined for what does not exist (any more). */
+export interface AboveDelivery {
+  findDeliveredHighlight(tx: Tx, orgId: Uuid, id: Uuid): Promise<Pick<Subject, 'status'> | undefined>
+  findDeliveredTrack(tx: Tx, id: Uuid): Promise<Subject['own']>
+}
+
 export interface DeliveryDeps {
+  above: AboveDelivery
   db: Database
   store: ObjectStore
   clock: Clock
@@ -46,11 +52,11 @@ interface Subject {
   own?: { mimeType: string; filename?: string }
 }
 
-async function findSubject(db: Database, of: Delivered['of']): Promise<Subject | undefined> {
+async function findSubject({ db, above }: DeliveryDeps, of: Delivered['of']): Promise<Subject | undefined> {
   if (of.kind === 'highlight')
-    return db.readAtOnce({ org: of.orgId }, (tx) => findDeliveredHighlight(tx, of.orgId, of.id))
+    return db.readAtOnce({ org: of.orgId }, (tx) => above.findDeliveredHighlight(tx, of.orgId, of.id))
   if (of.kind === 'track') {
-    const own = await db.readAtOnce({}, (tx) => findDeliveredTrack(tx, of.id))
+    const own = await db.readAtOnce({}, (tx) => above.findDeliveredTrack(tx, of.id))
     return own && { status: 'completed', own }
   }
   const media = await db.readAtOnce({ org: of.orgId }, (tx) => findDelivered(tx, of.orgId, of.id))
@@ -69,7 +75,7 @@ export async function deliver(
   const wanted = openToken(deps.keys, o.token, o.path, now)
   if (!wanted) throw notHere()
   // Asked for every request: a deleted media item is gone at once, even for valid links.
-  const subject = await findSubject(deps.db, wanted.of)
+  const subject = await findSubject(deps, wanted.of)
   if (!subject) throw notHere()
   const ending = wanted.name.split('.').at(-1) ?? ''
   const type = OWN.has(wanted.name) ? subject.own?.mimeType : Object.hasOwn(TYPES, ending) ? TYPES[ending] : undefined

@@ -37,7 +37,10 @@ export async function permittedUpload(
   id: Uuid,
   { field, ...options }: { lock?: boolean; field?: string } = {},
 ): Promise<UploadSession> {
-  return permit(found(await findUpload(tx, orgId, id, options), field), field)
+  const find = async (lock: boolean) => permit(found(await findUpload(tx, orgId, id, { lock }), field), field)
+  const upload = await find(false)
+  // The decision comes before the lock: see `lockPermitted`.
+  return options.lock ? find(true) : upload
 }
 
 /** Why a session that is no longer open accepts no chunk. */

@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { SNIFF_BYTES, sniff } from '../../../../api/features/media/sniff.ts'
 
@@ -51,6 +53,15 @@ for (const [name, head, mimeType] of KNOWN) {
     t.strictSame(sniff(Buffer.concat([head, Buffer.alloc(SNIFF_BYTES, 0xaa)])), { mimeType, kind }, 'with more behind')
   })
 }
+
+t.test('the documented containers of videos are those that are accepted', async (t) => {
+  const text = await readFile(join(import.meta.dirname, '../../../../docs/media-limits.md'), 'utf8')
+  const listed = /^\| containers[^|]*\| ([^|]*) \|/m.exec(text)?.[1]?.split(', ') ?? []
+  const types: Record<string, string> = { MOV: 'quicktime', M4V: 'x-m4v', '3GP': '3gpp', '3G2': '3gpp2' }
+  const documented = listed.map((name) => `video/${types[name] ?? name.toLowerCase()}`)
+  const accepted = KNOWN.map(([, , mimeType]) => mimeType).filter((type) => type.startsWith('video/'))
+  t.strictSame(documented.sort(), [...new Set(accepted)].sort())
+})
 
 const REFUSED: [string, Buffer][] = [
   ['nothing', Buffer.alloc(0)],

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { runCommandLine } from '../../../../api/features/organizations/command-line.ts'
+import { runCommandLine } from '../../../../api/command-line.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { fakeMp4, formOf, type Person, startApiOn, startTestApi } from '../../../support/api.ts'
 import {

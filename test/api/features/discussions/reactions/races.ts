@@ -1,5 +1,5 @@
 import t from 'tap'
-import { EMOJIS } from '../../../../../api/features/discussions/reactions/emoji.ts'
+import { EMOJIS } from '../../../../../api/features/reaction-counts/emoji.ts'
 import { type Person, startTestApi, uuidOf } from '../../../../support/api.ts'
 import { idIn, threadsIn } from '../../../../support/comments.ts'
 import type { MadeEvent } from '../../../../support/events.ts'

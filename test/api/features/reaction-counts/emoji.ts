@@ -1,6 +1,7 @@
 import t from 'tap'
-import { EMOJIS, parseEmoji } from '../../../../../api/features/discussions/reactions/emoji.ts'
-import { NewReaction, toCounts } from '../../../../../api/features/discussions/reactions/reaction.ts'
+import { NewReaction } from '../../../../api/features/discussions/reactions/reaction.ts'
+import { EMOJIS, parseEmoji } from '../../../../api/features/reaction-counts/emoji.ts'
+import { toCounts } from '../../../../api/features/reaction-counts/reaction-counts.ts'
 
 const HEART = '\u2764\uFE0F'
 

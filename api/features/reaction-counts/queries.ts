@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm'
-import type { TargetType } from '../../../db/schema/comments.ts'
-import type { Counts, OwnReactionRow } from './reaction.ts'
+import type { TargetType } from '../../db/schema/comments.ts'
+import type { Counts, OwnReactionRow } from './reaction-counts.ts'
 
 /** Names or parameters of a query, as it spells them. */
 interface Target {

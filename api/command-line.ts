@@ -1,0 +1,12 @@
+import type { Commands } from './command-line/command.ts'
+import { runCommand, type Terminal } from './command-line/run.ts'
+import { FEATURES } from './features.ts'
+
+const COMMANDS: Commands = Object.assign({}, ...FEATURES.map(({ commands }) => commands))
+
+/** Runs one command of an administrator and returns the exit status. */
+export const runCommandLine = (
+  argv: readonly string[],
+  terminal: Terminal,
+  env?: Record<string, string | undefined>,
+): Promise<number> => runCommand(COMMANDS, argv, terminal, env)
