@@ -145,7 +145,10 @@ t.test('the viewer goes through the photos by keys, and says what the file says'
   await page.getByRole('button', { name: 'Details' }).click()
   await page.locator('#viewer-facts', { hasText: 'Dimensions' }).waitFor()
   const facts = await page.locator('#viewer-facts').textContent()
-  t.match(facts, /Added byMira Okafor.*Dimensions900 × 600.*CameraAcme Phone 3.*Exposure1\/120 s · f\/1\.8.*Place48\.1351, -11\.5820/)
+  t.match(
+    facts,
+    /Added byMira Okafor.*Dimensions900 × 600.*CameraAcme Phone 3.*Exposure1\/120 s · f\/1\.8.*Place48\.1351, -11\.5820/,
+  )
   await under.shoot('g4-viewer')
   await page.keyboard.press('ArrowRight')
   await until(`document.querySelector('#viewer-title').textContent === 'IMG_0001.JPG'`)
