@@ -1,8 +1,8 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
-import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
-import { pipeline } from 'node:stream'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Log } from '../lib/runtime/log.ts'
 import { closeServer, listenOnPort } from './http-server.ts'
+import { openProxy } from './page-proxy.ts'
 import { readWebFile, webFile, webSafety } from './web-files.ts'
 
 export interface PageAccount {
@@ -34,14 +34,13 @@ const SAFETY = webSafety()
 /** Serves the demo page and proxies `/v1`, `/d` and `/q` to the API, streaming both ways. Listens on this machine only. */
 export async function startPageServer(o: PageOptions): Promise<PageServer> {
   const key = randomBytes(16).toString('base64url')
-  const api = new URL(o.api)
-  const agent = new Agent({ keepAlive: true })
+  const proxy = openProxy(new URL(o.api))
   const serve = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
     // Another site may point its own name at 127.0.0.1 (DNS rebinding), so only the names of this machine are accepted.
     if (!/^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/.test(incoming.headers.host ?? '')) return refuse(outgoing, 421)
     // Cut, not parsed as a URL: `//[` is a legal request target and not a URL.
     const [path = '/'] = (incoming.url ?? '/').split('?', 1)
-    if (/^\/(v1|d|q)\//.test(path)) return proxy(api, agent, incoming, outgoing)
+    if (/^\/(v1|d|q)\//.test(path)) return proxy.hand(incoming, outgoing)
     if (path === '/directory') return directory(o, key, incoming, outgoing)
     await file(path, incoming, outgoing)
   }
@@ -60,7 +59,7 @@ export async function startPageServer(o: PageOptions): Promise<PageServer> {
     // In the fragment, which browsers neither send nor log nor put into the Referer.
     link: (options = {}) => `${url}/#${new URLSearchParams({ key, ...options })}`,
     async close() {
-      agent.destroy()
+      proxy.close()
       await closeServer(server)
     },
   }
@@ -85,28 +84,4 @@ async function file(path: string, incoming: IncomingMessage, outgoing: ServerRes
   if (incoming.method !== 'GET' && incoming.method !== 'HEAD') return refuse(outgoing, 405)
   const { bytes, headers } = await readWebFile(found)
   outgoing.writeHead(200, headers).end(incoming.method === 'HEAD' ? undefined : bytes)
-}
-
-/** Headers of a single connection (RFC 9110 §7.6.1). */
-const HOP = ['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade']
-
-function proxy(api: URL, agent: Agent, incoming: IncomingMessage, outgoing: ServerResponse): void {
-  const headers = Object.fromEntries(Object.entries(incoming.headers).filter(([name]) => !HOP.includes(name)))
-  const onward = request(
-    { host: api.hostname, port: api.port, agent, method: incoming.method, path: incoming.url, headers },
-    (answer) => {
-      const back = Object.entries(answer.headers).filter(([name]) => !HOP.includes(name))
-      outgoing.writeHead(answer.statusCode ?? 502, Object.fromEntries(back))
-      pipeline(answer, outgoing, () => {})
-    },
-  )
-  onward.on('error', () => {
-    // The pipeline of an answer that has begun ends it. The API may answer before it has read the whole body.
-    if (outgoing.headersSent) return
-    const error = { code: 'SERVICE_UNAVAILABLE', message: 'The API does not answer' }
-    outgoing.writeHead(503, { 'Content-Type': 'application/json' }).end(JSON.stringify({ error }))
-  })
-  // A browser that disconnects aborts the request to the API, in either direction.
-  outgoing.on('close', () => onward.destroy())
-  incoming.pipe(onward)
 }

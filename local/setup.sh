@@ -1,16 +1,24 @@
 #!/bin/sh
 # Installs what is missing on a fresh machine: system packages, then the npm packages of the lock file.
-# Usage: local/setup.sh [--cluster] [extra-debian-package...]. Safe to run again; does nothing when nothing is missing.
+# Usage: local/setup.sh [--tests] [--cluster] [debian-package...]. Safe to run again; does nothing when nothing is missing.
+# --tests: also the browser and the servers that `make test` uses where they are installed.
 # --cluster: also what `npm run test:cluster` takes from Debian; Go is not among it, a release has too old a one.
 set -eu
 cd "$(dirname "$0")/.."
 
 say() { printf '%s\n' "$*" >&2; }
 
-if [ "${1:-}" = --cluster ]; then
-  shift
-  set -- openssl runc containernetworking-plugins iptables conntrack iproute2 buildah mmdebstrap "$@"
-fi
+tests="chromium nats-server postgresql-15 radosgw ceph-mon ceph-osd ceph-mgr ceph-common curl jq"
+cluster="openssl runc containernetworking-plugins iptables conntrack iproute2 buildah mmdebstrap"
+packages=""
+for option in "$@"; do
+  case "$option" in
+    --tests) packages="$packages $tests" ;;
+    --cluster) packages="$packages $cluster" ;;
+    -*) say "Unknown option $option"; exit 2 ;;
+    *) packages="$packages $option" ;;
+  esac
+done
 
 missing=""
 need() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
@@ -21,9 +29,9 @@ need node nodejs
 need npm npm
 # Titles and captions of highlights. A system without Debian's packages has fonts of its own.
 if command -v dpkg-query >/dev/null 2>&1; then
-  set -- fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji "$@"
+  packages="fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji$packages"
 fi
-for package in "$@"; do
+for package in $packages; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
 done
 
@@ -36,8 +44,17 @@ if [ -n "$missing" ]; then
     fi
     say "Installing$missing"
     $as_root apt-get update -qq
+    # A release may lack one of the servers: the tests of the others need the rest.
+    wanted="$missing"
+    missing=""
+    for package in $wanted; do
+      case " $tests " in
+        *" $package "*) apt-cache show "$package" >/dev/null 2>&1 || { say "This release has no package $package"; continue; } ;;
+      esac
+      missing="$missing $package"
+    done
     # shellcheck disable=SC2086
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+    [ -z "$missing" ] || $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
   elif command -v brew >/dev/null 2>&1; then
     brew install ffmpeg vips node
   else

@@ -15,7 +15,7 @@ const missing = await missingProgram(['bash', 'curl', 'jq'])
 
 t.test(
   'the first request works as the README has it, and leaves nothing behind',
-  { skip: missing ?? false },
+  { skip: missing !== undefined && `${missing} is not installed` },
   async (t) => {
     const folder = await mkdtemp(join(tmpdir(), 'keepsake-readme-'))
     t.teardown(() => rm(folder, { recursive: true, force: true }))

@@ -3,13 +3,14 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openLog } from '../lib/runtime/log.ts'
 import { startEmbeddedPostgres } from '../local/postgres.ts'
+import { notTested } from './support/not-tested.ts'
 import { endTests, runTests } from './support/run-tests.ts'
 import { summary } from './support/tap-output.ts'
 
 /**
  * `npm test`: one Postgres for all files (each gets a database of its own), then every test file, or those given. The
  * longest start first, by the table test/seconds.json; `--save-seconds` writes that table anew after a run of all.
- * Ends with the line that CI reads: `N passed, N failed, N skipped`. What needs a Kubernetes is in test/cluster/ and
+ * Ends with what was not tested here and how to install what it needs, and the line that CI reads: `N passed, N failed, N skipped`. What needs a Kubernetes is in test/cluster/ and
  * runs by `npm run test:cluster`.
  */
 const TABLE = new URL('seconds.json', import.meta.url)
@@ -43,7 +44,7 @@ const postgres = process.env['KEEPSAKE_TEST_DATABASE_URL']
     })
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void endTests(signal))
-const { seconds, ...counts } = await runTests(files, {
+const { seconds, skips, ...counts } = await runTests(files, {
   // Two more than processors, since many files wait for what they have started; at most four, for their memory.
   jobs: Number(process.env['TEST_JOBS'] ?? Math.min(4, availableParallelism() + 2)),
   ...(postgres && { env: { KEEPSAKE_TEST_DATABASE_URL: postgres.url } }),
@@ -56,5 +57,5 @@ if (args.includes('--save-seconds')) {
   await writeFile(TABLE, `${JSON.stringify(table, null, 2)}\n`)
 }
 
-console.log(`\n${summary(counts)}`)
+for (const line of ['', ...notTested(skips), summary(counts)]) console.log(line)
 process.exitCode = counts.failed > 0 ? 1 : 0

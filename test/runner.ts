@@ -1,8 +1,9 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import t from 'tap'
 import { eventually } from './support/eventually.ts'
 import { runTests } from './support/run-tests.ts'
@@ -73,6 +74,45 @@ t.test('files start in the order given, and as many at once as jobs say', async 
   t.match(await runTests(files, { jobs: 1 }), { passed: 3, failed: 0, skipped: 0 })
   console.log = print
   t.equal(await readFile(log, 'utf8'), 'third first second ')
+})
+
+t.test('the last lines of a run say what was not tested, and what installs it', async (t) => {
+  const browser = `t.plan(0, 'Chromium is not installed')`
+  const files = await Promise.all([
+    aFile(`t.test('a', { skip: 'nats-server is not installed' }, () => {}); t.ok(1)`),
+    aFile(browser),
+    aFile(browser),
+    aFile(`t.test('a', { skip: 'needs root' }, () => {}); t.test('b', { skip: 'needs root' }, () => {}); t.ok(1)`),
+    aFile(`t.ok(1)`),
+  ])
+  const [nats, one, two, root, all = ''] = files
+  const lastOf = async (...files: (string | undefined)[]) => {
+    const env = { ...process.env, KEEPSAKE_TEST_DATABASE_URL: 'postgres://not-needed' }
+    const args = ['test/run.ts', ...files.filter((file) => file !== undefined)]
+    const { stdout } = await promisify(execFile)(process.execPath, args, { env })
+    // What it says about each file as it runs is above the first empty line.
+    return stdout
+      .trimEnd()
+      .split('\n')
+      .slice(stdout.split('\n').indexOf('') + 1)
+  }
+  t.strictSame(await lastOf(nats, one, two, root, all), [
+    'Not tested on this machine:',
+    `- Chromium is not installed: ${[one, two].sort().join(', ')}`,
+    `- nats-server is not installed: ${nats}`,
+    `- needs root: ${root}`,
+    'On Debian and Ubuntu `local/setup.sh --tests` installs what is missing; then run the tests again.',
+    '',
+    '3 passed, 0 failed, 5 skipped',
+  ])
+  t.strictSame(await lastOf(root), [
+    'Not tested on this machine:',
+    `- needs root: ${root}`,
+    '',
+    '1 passed, 0 failed, 2 skipped',
+  ])
+  t.equal((await lastOf(all)).at(-1), '1 passed, 0 failed, 0 skipped')
+  t.notMatch(await lastOf(all), /Not tested/)
 })
 
 t.test('a run that is told to end takes the processes of its files with it', async (t) => {

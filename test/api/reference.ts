@@ -10,7 +10,7 @@ const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/
 
 t.test(
   'the reference page works in a browser from our own files alone',
-  { skip: !executablePath && 'no Chromium' },
+  { skip: !executablePath && 'Chromium is not installed' },
   async (t) => {
     const api = await startApiOn(t, { database: await testDatabase(t), identity: await startTestIdentity(t) })
     const browser = await chromium.launch({

@@ -4,6 +4,7 @@ import { readdir } from 'node:fs/promises'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import { extname } from 'node:path'
 import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { openLog } from '../../lib/runtime/log.ts'
@@ -165,6 +166,39 @@ t.test('streams a body while it is still being sent', async (t) => {
   await once(incoming.resume(), 'end')
   outgoing.end('done')
   t.equal(await (await answer).text(), 'done')
+})
+
+/** A request of its own, if the body that holds it were sent without its framing. */
+const HIDDEN = 'GET /v1/api/users/me HTTP/1.1\r\nHost: api\r\n\r\n'
+
+for (const method of ['GET', 'HEAD', 'DELETE', 'OPTIONS', 'POST']) {
+  for (const framing of ['chunked', 'length'] as const) {
+    t.test(`the body of a ${method} stays a body (${framing})`, async (t) => {
+      const seen: string[] = []
+      const answer = (incoming: IncomingMessage, outgoing: import('node:http').ServerResponse) => {
+        void text(incoming).then((body) => {
+          seen.push(`${incoming.method} ${incoming.url} ${body}`)
+          outgoing.end()
+        })
+      }
+      api.on('request', answer)
+      t.teardown(() => api.off('request', answer))
+      const [header, body] =
+        framing === 'length'
+          ? [`Content-Length: ${HIDDEN.length}`, HIDDEN]
+          : ['Transfer-Encoding: chunked', `${HIDDEN.length.toString(16)}\r\n${HIDDEN}\r\n0\r\n\r\n`]
+      const head = `${method} /v1/x HTTP/1.1\r\nHost: 127.0.0.1:${page.port}\r\nConnection: close\r\n${header}\r\n\r\n`
+      t.match(await sendRaw(page.port, head + body, 'wait'), /^HTTP\/1\.1 200 /)
+      // On the connection to the API that the first one left.
+      t.equal((await fetch(`${page.url}/v1/after`)).status, 200)
+      t.strictSame(seen, [`${method} /v1/x ${HIDDEN}`, 'GET /v1/after '])
+    })
+  }
+}
+
+t.test('a body in a coding that is not taken apart is refused', async (t) => {
+  const head = `POST /v1/x HTTP/1.1\r\nHost: 127.0.0.1:${page.port}\r\nConnection: close\r\nTransfer-Encoding: gzip, chunked\r\n\r\n`
+  t.match(await sendRaw(page.port, `${head}1\r\na\r\n0\r\n\r\n`, 'wait'), /^HTTP\/1\.1 501 /)
 })
 
 t.test('a browser that goes away ends the request behind it', async () => {

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import type { Skip } from './not-tested.ts'
 import { type Counts, type Ended, type FileResult, readTap } from './tap-output.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -20,6 +21,7 @@ export interface RunOptions {
 export interface Ran extends Counts {
   /** Seconds that each file took. */
   seconds: Record<string, number>
+  skips: Skip[]
 }
 
 /** The files that run now. */
@@ -32,13 +34,14 @@ let over = false
  * name and puts a loader in front of every process, also those that the tests start: 0.6 s of CPU each.
  */
 export async function runTests(files: readonly string[], o: RunOptions): Promise<Ran> {
-  const totals: Ran = { passed: 0, failed: 0, skipped: 0, seconds: {} }
+  const totals: Ran = { passed: 0, failed: 0, skipped: 0, seconds: {}, skips: [] }
   const failures: string[] = []
   const waiting = [...files]
   let done = 0
   const report = (file: string, result: FileResult, seconds: number) => {
     for (const name of ['passed', 'failed', 'skipped'] as const) totals[name] += result[name]
     totals.seconds[file] = seconds
+    totals.skips.push(...result.reasons.map((why) => ({ file, why })))
     failures.push(...result.failures.map((failure) => `not ok - ${file}: ${failure}`))
     for (const line of result.shown) console.log(line)
     done += 1

@@ -12,7 +12,7 @@ import type { RunKind, RunRow, RunTypes } from '../../api/worker/runs/kind.ts'
 import { startAdmitted } from '../../api/worker/runs/start.ts'
 import type { RunStatus } from '../../crds/run.ts'
 import type { OutboxMessage } from '../../lib/contract/events.ts'
-import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
+import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { manifestKey, masterKey } from '../../lib/contract/object-keys.ts'
 import { aManifest, conversionWorld, NAMESPACE, startConversionTest, succeeded } from './conversion-world.ts'
 import { aHighlightManifest } from './highlights.ts'
@@ -81,7 +81,7 @@ const KITS: Kit[] = [
       )
       return id
     },
-    manifestOf: (id) => aHighlightManifest(id, []),
+    manifestOf: (id) => aHighlightManifest(formatId('highlight', id), [formatId('media', newUuid())]),
   },
 ]
 

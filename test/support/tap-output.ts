@@ -20,6 +20,8 @@ export interface FileResult extends Counts {
   shown: string[]
   /** One line for each failure: to be found, and understood, where a log was cut. */
   failures: string[]
+  /** Why tests of the file, or all of them, did not run. */
+  reasons: string[]
 }
 
 interface Failure {
@@ -45,8 +47,12 @@ export function readTap(output: string, ended: Ended): FileResult {
     skipped: skipped + (skipsAll ? 1 : 0),
     shown: tests.flatMap((test) => (test.failed || test.skipped ? [test.line, ...test.about] : [])),
     failures: failed.map(inOneLine),
+    reasons: leaves.flatMap(({ skipped, why }) => (skipped ? [why] : [])),
   }
-  if (skipsAll) result.shown.push(`# SKIP ${plan.comment}`)
+  if (skipsAll) {
+    result.shown.push(`# SKIP ${plan.comment}`)
+    result.reasons.push(plan.comment)
+  }
   const topLevel = tests.filter((test) => test.isTopLevel).length
   const wrong = failed.length === 0 ? whatIsWrong(ended, plan?.tests, topLevel) : undefined
   if (wrong) {
@@ -62,6 +68,8 @@ interface TestLine extends Failure {
   isTopLevel: boolean
   isLeaf: boolean
   skipped: boolean
+  /** What the line says about the skip. */
+  why: string
   failed: boolean
 }
 
@@ -81,7 +89,8 @@ function parse(output: string) {
 function testLine(line: string): TestLine | undefined {
   const [match, indent, not, name = ''] = /^( *)(not )?ok \d+(?: - (.*))?$/.exec(line) ?? []
   if (match === undefined) return undefined
-  const skipped = /# (skip|todo)/i.test(name)
+  const [directive, why = ''] = /# (?:skip|todo)\b *(.*)$/i.exec(name) ?? []
+  const skipped = directive !== undefined
   return {
     name,
     line: line.trim(),
@@ -89,6 +98,7 @@ function testLine(line: string): TestLine | undefined {
     isTopLevel: indent === '',
     isLeaf: !/# time=/.test(name),
     skipped,
+    why: why || 'no reason was given',
     failed: not !== undefined && !skipped,
   }
 }

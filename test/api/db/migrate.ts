@@ -77,7 +77,7 @@ t.test('migrates an empty database, and the schema in code equals it', async (t)
   t.comment(`server ${version?.v}`)
 })
 
-t.test('works on PostgreSQL 15', { skip: has15 ? false : `no PostgreSQL 15 in ${PG15}` }, async (t) => {
+t.test('works on PostgreSQL 15', { skip: has15 ? false : `PostgreSQL 15 is not installed (in ${PG15})` }, async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-pg15-'))
   const binaries = { initdb: `${PG15}/initdb`, postgres: `${PG15}/postgres` }
   const server = await startEmbeddedPostgres({ dataDir: join(folder, 'data'), log, fast: true, binaries })

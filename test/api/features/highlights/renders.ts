@@ -5,14 +5,12 @@ import { RENDERS } from '../../../../api/features/highlights/render/kind.ts'
 import { purgeHighlights } from '../../../../api/features/highlights/render/purge.ts'
 import { claimPurges } from '../../../../api/features/highlights/render/queries.ts'
 import { highlightReactions } from '../../../../api/features/highlights/render/reactions.ts'
-import { highlightRenderFor } from '../../../../api/features/highlights/render/render-spec.ts'
 import { HIGHLIGHT_GAUGES } from '../../../../api/features/highlights/worker.ts'
 import { transcodeJobFor } from '../../../../api/features/media/conversion/transcode-spec.ts'
 import type { FollowOptions } from '../../../../api/worker/follow.ts'
 import { openWorkerMetrics } from '../../../../api/worker/metrics.ts'
 import { failIfHeld, failRun } from '../../../../api/worker/runs/commands.ts'
 import { followRuns, projectFact } from '../../../../api/worker/runs/project.ts'
-import { startAdmitted } from '../../../../api/worker/runs/start.ts'
 import { sweepRuns } from '../../../../api/worker/runs/sweep.ts'
 import { HIGHLIGHT_RENDERS, parseHighlightRender } from '../../../../crds/highlight-render.ts'
 import type { RunStatus } from '../../../../crds/run.ts'
@@ -21,7 +19,7 @@ import type { OutboxMessage } from '../../../../lib/contract/events.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { manifestKey, masterKey } from '../../../../lib/contract/object-keys.ts'
 import { systemClock } from '../../../../lib/runtime/clock.ts'
-import { ClusterError, type Resource } from '../../../../lib/runtime/kube/cluster.ts'
+import type { Resource } from '../../../../lib/runtime/kube/cluster.ts'
 import { pathOf, startTestApi, uuidOf } from '../../../support/api.ts'
 import { failed, NAMESPACE, running, succeeded, testCluster } from '../../../support/conversion-world.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -116,14 +114,6 @@ t.test('what is left out at the creation is not rendered, and its deletion chang
   ])
 })
 
-t.test('of any number of starts one makes the resource', async (t) => {
-  const id = await aHighlight()
-  await Promise.all([1, 2, 3].map(() => reactTo('HighlightRequested', uuid(id))))
-  const uid = (await render(id))?.metadata.uid
-  await startAdmitted(deps, RENDERS, uuid(id))
-  t.equal((await render(id))?.metadata.uid, uid)
-})
-
 t.test('a highlight is told from the first percent to the end', async (t) => {
   const id = await rendering({ media: [await aMedia(), await aMedia()] })
   project(t)
@@ -159,18 +149,6 @@ t.test('a highlight is told from the first percent to the end', async (t) => {
   t.strictSame(events, [
     { payload: { highlight_id: id, media_ids: data.media_ids, hls_master_url: masterKey(prefixOf(id)) } },
   ])
-})
-
-t.test('however often and by however many workers the end is seen, it is announced once', async (t) => {
-  const id = await rendering()
-  await writeOutput(id)
-  await show(id, done(id))
-  for (let n = 0; n < 3; n++) project(t)
-  const fact = { id: uuid(id), prefix: prefixOf(id), state: 'succeeded' } as const
-  await Promise.all([1, 2, 3].map(() => projectFact(deps, RENDERS, fact, false)))
-  await until(id, 'completed')
-  t.notOk(await projectFact(deps, RENDERS, fact, false))
-  t.equal(await generated(id), 1)
 })
 
 t.test('items that were left out are said so', async (t) => {
@@ -223,23 +201,6 @@ t.test('a highlight whose manifest cannot be used fails after some attempts', as
     const { body } = await store.get(manifestKey(prefixOf(other)))
     return JSON.parse(Buffer.concat(await body.toArray()).toString()).hls
   }
-})
-
-t.test('what an earlier generation says changes nothing', async (t) => {
-  const id = await rendering()
-  await writeOutput(id)
-  const fact = { id: uuid(id), prefix: prefixOf(id).replace('v1/', 'v2/'), state: 'succeeded' } as const
-  t.notOk(await projectFact(deps, RENDERS, fact, false))
-  t.equal((await get(id)).data.status, 'processing')
-})
-
-t.test('a resource that the cluster refuses fails its highlight', async (t) => {
-  const id = await admitted()
-  const create = async () => {
-    throw new ClusterError('Invalid', 'spec.items: no such field')
-  }
-  await startAdmitted({ ...deps, cluster: { ...deps.cluster, create } }, RENDERS, uuid(id))
-  t.match((await get(id)).data, { status: 'failed', error: { code: 'INTERNAL', media_id: null } })
 })
 
 t.test('a source that is deleted meanwhile fails the highlight and stops the render', async (t) => {
@@ -376,37 +337,9 @@ t.test('the sweep finishes what was left', async (t) => {
   t.strictSame([await generated(unseen), await generated(cleaned)], [1, 1])
 })
 
-t.test('a resource with the name of a render that is about something else is replaced', async (t) => {
-  const id = await admitted()
-  const [other] = [await aHighlight()]
-  const foreign = highlightRenderFor(
-    {
-      ...(await columnsOf(other)),
-      items: [{ mediaId: uuid(other), sourceId: uuid(other), type: 'image', seconds: 4, caption: '' }],
-    },
-    NAMESPACE,
-  )
-  await cluster.create(HIGHLIGHT_RENDERS, { ...foreign, metadata: { ...foreign.metadata, name: keyOf(id).name } })
-  await sweep()
-  t.equal((await render(id))?.spec.id, id)
-  async function columnsOf(id: string) {
-    const options = { transition: 'cut', orientation: 'auto', fill: 'blur' } as const
-    const flags = { showTitle: true, kenBurns: true, skipBroken: false }
-    return { id: uuid(id), orgId, generation: 1, title: 'x', musicTrackId: null, ...options, ...flags }
-  }
-})
-
 const DAY = 86_400_000
 const inThirtyDays = new Date(Date.now() + 30 * DAY)
 const later = { ...systemClock, now: () => inThirtyDays }
-
-t.test('a render without a sign of life is given up', async (t) => {
-  const id = await rendering()
-  await show(id, { phase: 'Pending', attempts: 0 })
-  await sweep({ giveUpSeconds: 365 * 86_400 }, later)
-  t.match((await get(id)).data, { status: 'failed', error: { code: 'TIMEOUT' } })
-  t.equal(await render(id), undefined)
-})
 
 t.test('a render that waits behind videos is not given up while one of them is being converted', async (t) => {
   const video = transcodeJobFor({ id: newUuid(), orgId, generation: 1 }, NAMESPACE)

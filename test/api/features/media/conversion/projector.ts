@@ -3,16 +3,15 @@ import t from 'tap'
 import { retryMedia } from '../../../../../api/features/media/commands.ts'
 import { CONVERSIONS } from '../../../../../api/features/media/conversion/kind.ts'
 import type { FollowOptions } from '../../../../../api/worker/follow.ts'
-import { failRun, recordProgress } from '../../../../../api/worker/runs/commands.ts'
-import { followRuns, projectFact } from '../../../../../api/worker/runs/project.ts'
+import { failRun } from '../../../../../api/worker/runs/commands.ts'
+import { followRuns } from '../../../../../api/worker/runs/project.ts'
 import { findRun } from '../../../../../api/worker/runs/queries.ts'
 import { startRun } from '../../../../../api/worker/runs/start.ts'
 import type { RunStatus } from '../../../../../crds/run.ts'
 import { TRANSCODE_JOBS } from '../../../../../crds/transcode-job.ts'
-import { formatId, newUuid, type Uuid } from '../../../../../lib/contract/ids.ts'
-import { manifestKey, masterKey } from '../../../../../lib/contract/object-keys.ts'
+import { formatId, type Uuid } from '../../../../../lib/contract/ids.ts'
+import { masterKey } from '../../../../../lib/contract/object-keys.ts'
 import { systemClock } from '../../../../../lib/runtime/clock.ts'
-import { type ObjectStore, StoreError } from '../../../../../lib/runtime/object-store/object-store.ts'
 import {
   aManifest,
   failed,
@@ -115,49 +114,6 @@ t.test('a conversion that was never seen running has its attempts and its beginn
   t.match(await until(bad, 'failed'), { conversion_attempts: 3, conversion_started_at: null })
 })
 
-t.test('however often and by however many success is told, it happens once', async (t) => {
-  const ids = await Promise.all([1, 2, 3, 4, 5].map(() => world.converting()))
-  for (const id of ids) await world.writeOutput(id)
-  const several = [project(t), project(t), project(t)]
-  for (const id of ids) {
-    // Forwards, backwards and again.
-    for (const status of [running(90), succeeded(id), running(10), succeeded(id)]) await show(id, status)
-    for (const p of several) p.lookAgain(world.keyOf(id).name)
-  }
-  await Promise.all(ids.map((id) => until(id, 'completed')))
-  const fact = (id: Uuid) => ({ id: id, prefix: world.prefixOf(id), state: 'succeeded' as const })
-  const again = await Promise.all(
-    ids.flatMap((id) => [fact(id), fact(id)]).map((f) => projectFact(deps, CONVERSIONS, f, true)),
-  )
-  t.ok(again.every((news) => news === false))
-  for (const p of several) await p.idle()
-  for (const id of ids) {
-    t.equal(await world.count(id, 'MediaTranscoded'), 1)
-    t.equal(await statusOf(id), 'completed')
-  }
-})
-
-t.test('projections of one success at the same moment append one event', async (t) => {
-  const id = await world.converting()
-  await world.writeOutput(id)
-  const fact = { id: id, prefix: world.prefixOf(id), state: 'succeeded' as const }
-  const news = await Promise.all(Array.from({ length: 12 }, () => projectFact(deps, CONVERSIONS, fact, true)))
-  t.equal(news.filter(Boolean).length, 1)
-  t.equal(await world.count(id, 'MediaTranscoded'), 1)
-})
-
-t.test('news of progress at the same moment, in any order, end at the latest', async (t) => {
-  const id = await world.converting()
-  const startedAt = new Date()
-  const told = [5, 90, 30, 70, 10, 50].map((percent) => ({ percent, speed: null, eta_sec: null, stage: null }))
-  await Promise.all(
-    told.map((progress) =>
-      recordProgress(db, CONVERSIONS, { id, generation: 1 }, { startedAt, attempts: 1, progress }),
-    ),
-  )
-  t.equal((await world.row(id)).conversion_progress?.percent, 90)
-})
-
 t.test('progress is written now and then, the end at once', async (t) => {
   const id = await world.converting()
   project(t, { progressMs: 60_000 })
@@ -231,68 +187,11 @@ t.test('what a generation before says changes nothing', async (t) => {
   t.equal(await world.count(id, 'MediaTranscoded'), 1)
 })
 
-t.test('a deleted media stays as it was, and so does one that never was', async (t) => {
-  const id = await world.converting()
-  await admin.query('update media set deleted_at = now() where id = $1', [id])
-  await world.writeOutput(id)
-  const p = project(t)
-  await show(id, succeeded(id))
-  await p.hasSeen(id, 'Succeeded')
-  t.equal(await statusOf(id), 'processing')
-  t.equal(await world.count(id, 'MediaTranscoded'), 0)
-  const stranger = { id: newUuid(), prefix: 'x/', state: 'succeeded' as const }
-  t.equal(await projectFact(deps, CONVERSIONS, stranger, true), false)
-})
-
-t.test('a store that is away delays the end', async (t) => {
-  const id = await world.converting()
-  await world.writeOutput(id)
-  let outages = 3
-  const get: ObjectStore['get'] = async (...args) => {
-    if (outages-- > 0) throw new StoreError('Unavailable', 'away')
-    return store.get(...args)
-  }
-  project(t, { manifestAttempts: 2 }, { store: { ...store, get } })
-  await show(id, succeeded(id))
-  await until(id, 'completed')
-  t.ok(outages < 0)
-})
-
-t.test('an outage does not count among the times a manifest was looked for in vain', async (t) => {
-  const id = await world.converting()
-  const answers = [new StoreError('Unavailable', 'away'), new StoreError('Unavailable', 'away'), 'missing']
-  const get: ObjectStore['get'] = async (...args) => {
-    const answer = answers.shift()
-    if (answer === 'missing') {
-      await world.writeOutput(id)
-      throw new StoreError('NotFound', 'not yet')
-    }
-    if (answer) throw answer
-    return store.get(...args)
-  }
-  project(t, { manifestAttempts: 2 }, { store: { ...store, get } })
-  await show(id, succeeded(id))
-  await until(id, 'completed')
-  t.equal(answers.length, 0)
-})
-
 const useless: [string, (id: Uuid) => Promise<void>][] = [
-  ['is missing', async () => {}],
-  [
-    'is no JSON',
-    async (id) => void (await store.put(manifestKey(world.prefixOf(id)), '{', { contentType: 'text/plain' })),
-  ],
-  ['does not fit', (id) => world.writeOutput(id, 1, { hls: {} })],
-  ['speaks of another media', (id) => world.writeOutput(id, 1, { id: formatId('media', newUuid()) })],
-  ['leads elsewhere', (id) => world.writeOutput(id, 1, { hls: { ...aManifest(id).hls, master: '../../x.m3u8' } })],
   ...['\0', '\ud83d'].map((text): (typeof useless)[number] => [
     `Postgres cannot keep (${JSON.stringify(text)})`,
     (id) => world.writeOutput(id, 1, { source: { ...aManifest(id).source, camera: { make: text, model: null } } }),
   ]),
-  [
-    'is huge',
-    async (id) => void (await store.put(manifestKey(world.prefixOf(id)), ' '.repeat(300_000), { contentType: 'a/b' })),
-  ],
 ]
 for (const [what, prepare] of useless) {
   t.test(`a manifest that ${what} is our failure, after a few attempts`, async (t) => {

@@ -12,22 +12,19 @@ import { cleanUp } from '../../../../../api/worker/clean-up.ts'
 import type { RepairOptions } from '../../../../../api/worker/feature-worker.ts'
 import { failRun } from '../../../../../api/worker/runs/commands.ts'
 import { followRuns } from '../../../../../api/worker/runs/project.ts'
-import { findRun } from '../../../../../api/worker/runs/queries.ts'
-import { startRun } from '../../../../../api/worker/runs/start.ts'
 import { type SweepDeps, sweepRuns } from '../../../../../api/worker/runs/sweep.ts'
 import { HIGHLIGHT_RENDERS } from '../../../../../crds/highlight-render.ts'
 import { TRANSCODE_JOBS } from '../../../../../crds/transcode-job.ts'
 import { newUuid, type Uuid } from '../../../../../lib/contract/ids.ts'
-import { originalKey } from '../../../../../lib/contract/object-keys.ts'
-import { type Cluster, ClusterError } from '../../../../../lib/runtime/kube/cluster.ts'
-import { failed, NAMESPACE, running, startConversionTest, succeeded } from '../../../../support/conversion-world.ts'
+import type { Cluster } from '../../../../../lib/runtime/kube/cluster.ts'
+import { NAMESPACE, startConversionTest, succeeded } from '../../../../support/conversion-world.ts'
 import { eventually } from '../../../../support/eventually.ts'
 
 const { database, cluster, world, base, clear } = await startConversionTest(t)
 const { worker: db, admin } = database
 const HOUR = 3600
 
-/** A sweep with a projector of its own. Like one of several workers. */
+/** A sweep with a projector of its own. What holds for every kind is in `test/api/worker/runs/sweep.ts`. */
 async function sweeper(
   t: { teardown(fn: () => Promise<void>): void },
   change: Partial<SweepDeps<TranscodeJobObject> & { cluster: Cluster }> = {},
@@ -61,89 +58,6 @@ const isCompleted = (id: Uuid) =>
 
 t.beforeEach(clear)
 
-t.test('videos that nothing works on get their TranscodeJob, once, by however many sweeps', async (t) => {
-  const ids: Uuid[] = []
-  for (let i = 0; i < 8; i++) ids.push(await world.upload())
-  const several = await Promise.all([sweeper(t), sweeper(t), sweeper(t)])
-  await Promise.all(several.map((s) => s.sweep()))
-  await Promise.all(several.map((s) => s.sweep()))
-  t.equal((await world.jobs()).length, 8)
-  for (const id of ids) t.match((await world.job(id))?.spec.inputs, [{ sourceKey: originalKey(world.org, id) }])
-})
-
-/** Admitted, and its TranscodeJob is gone. */
-async function orphaned(): Promise<Uuid> {
-  const id = await world.converting()
-  await cluster.delete(TRANSCODE_JOBS, world.keyOf(id))
-  await eventually('it to be gone', async () => !(await world.job(id)))
-  return id
-}
-
-t.test('a video that was admitted just now is left alone', async (t) => {
-  await orphaned()
-  const { sweep } = await sweeper(t)
-  await sweep({ idleSeconds: 60 })
-  t.equal((await world.jobs()).length, 0)
-})
-
-t.test('a resource that the reflection has not seen yet is not made again', async (t) => {
-  const id = await world.converting()
-  await world.setStatus(id, running(5))
-  const blind = { get: () => undefined, list: () => [], synced: async () => {}, stop: async () => {} }
-  const { sweep, repairs } = await sweeper(t, { follower: { reflection: blind, lookAgain: () => {} } })
-  await sweep()
-  t.strictSame(repairs, [])
-  await world.writeOutput(id)
-  await world.setStatus(id, succeeded(id))
-  await sweep()
-  await isCompleted(id)
-  t.equal(await world.count(id, 'MediaTranscoded'), 1)
-})
-
-t.test('what finished while nobody watched is written down', async (t) => {
-  const [good, bad] = [await world.converting(), await world.converting()]
-  await world.writeOutput(good)
-  await world.setStatus(good, succeeded(good))
-  await world.setStatus(bad, failed('UnsupportedCodec'))
-  const { sweep } = await sweeper(t)
-  await sweep()
-  await isCompleted(good)
-  await eventually('a failed media', async () => (await world.row(bad)).upload_status === 'failed')
-  t.equal(await world.count(good, 'MediaTranscoded'), 1)
-})
-
-t.test('a resource that has been cleaned up is not missed when its manifest is there', async (t) => {
-  const id = await orphaned()
-  await world.writeOutput(id)
-  const { sweep, repairs } = await sweeper(t)
-  await sweep()
-  t.equal((await world.row(id)).upload_status, 'completed')
-  t.equal((await world.jobs()).length, 0)
-  t.strictSame(repairs, ['project'])
-})
-
-t.test('a manifest without a resource that cannot be used is made again', async (t) => {
-  const id = await orphaned()
-  await world.writeOutput(id, 1, { hls: null })
-  const { sweep } = await sweeper(t)
-  await sweep()
-  t.equal((await world.row(id)).upload_status, 'processing')
-  t.ok(await world.job(id))
-})
-
-t.test('a resource that somebody deleted in the middle is made again, and its progress counts', async (t) => {
-  const id = await world.converting()
-  const { sweep } = await sweeper(t)
-  await world.setStatus(id, running(80, { attempts: 2 }))
-  await eventually('progress', async () => (await world.row(id)).conversion_progress?.percent === 80)
-  await cluster.delete(TRANSCODE_JOBS, world.keyOf(id))
-  await eventually('it to be gone', async () => !(await world.job(id)))
-  await sweep()
-  await world.setStatus(id, running(3, { startTime: '2026-05-02T00:00:00Z' }))
-  await eventually('progress from the beginning', async () => (await world.row(id)).conversion_progress?.percent === 3)
-  t.equal((await world.row(id)).conversion_attempts, 1)
-})
-
 t.test('a retry is found and starts the next generation', async (t) => {
   const id = await world.converting()
   await failRun(db, CONVERSIONS, { id, generation: 1 }, { code: 'INTERNAL', message: 'once' })
@@ -170,21 +84,6 @@ t.test('a finished resource that has the name and other inputs gives way', async
   await world.setStatus(id, succeeded(id))
   await sweep()
   await isCompleted(id)
-})
-
-t.test('a conversion without a sign of life is given up and its resource removed', async (t) => {
-  const [silent, suspended] = [await world.converting(), await world.converting()]
-  await cluster.patch(TRANSCODE_JOBS, world.keyOf(suspended), { spec: { suspend: true } })
-  // Three attempts of two hours, one hour of margin.
-  const clock = { now: () => new Date(Date.now() + 7.1 * HOUR * 1000) }
-  const early = await sweeper(t, { clock: { now: () => new Date(Date.now() + 6.9 * HOUR * 1000) } })
-  await early.sweep()
-  t.equal((await world.row(silent)).upload_status, 'processing')
-  const { sweep } = await sweeper(t, { clock })
-  await sweep()
-  t.match(await world.row(silent), { upload_status: 'failed', conversion_error: { code: 'TIMEOUT' } })
-  t.equal((await world.row(suspended)).upload_status, 'processing')
-  await eventually('the resource to be gone', async () => !(await world.job(silent)))
 })
 
 t.test('a conversion that waits behind a render is not given up while that runs', async (t) => {
@@ -214,36 +113,6 @@ t.test('a conversion that waits behind a render is not given up while that runs'
   await eventually('the highlight to be gone', () => reflection.list().length === 0)
   await sweep()
   t.match(await world.row(id), { upload_status: 'failed', conversion_error: { code: 'TIMEOUT' } })
-})
-
-t.test('a cluster that is away delays; one that is away for days fails the media', async (t) => {
-  const [first, second] = [await orphaned(), await orphaned()]
-  const away = async () => {
-    throw new ClusterError('Unavailable', 'away')
-  }
-  const broken: Cluster = { ...cluster, get: away, create: away }
-  const { sweep } = await sweeper(t, { cluster: broken })
-  await sweep()
-  t.equal((await world.row(first)).upload_status, 'processing')
-  await admin.query(`update media set updated_at = now() - interval '80 hours' where id = $1`, [first])
-  await sweep()
-  t.match(await world.row(first), { upload_status: 'failed', conversion_error: { code: 'TIMEOUT' } })
-  t.equal((await world.row(second)).upload_status, 'processing')
-})
-
-t.test('a deleted media is nobody’s work', async (t) => {
-  const id = await world.upload()
-  await admin.query('update media set deleted_at = now()')
-  const { sweep } = await sweeper(t)
-  await sweep()
-  t.equal(await world.job(id), undefined)
-})
-
-t.test('starting a conversion twice, also at once, makes one resource', async (t) => {
-  const id = await world.upload()
-  const media = await db.read({}, (tx) => findRun(tx, CONVERSIONS, id))
-  if (media) await Promise.all([1, 2, 3].map(() => startRun(base, CONVERSIONS, media)))
-  t.equal((await world.jobs()).length, 1)
 })
 
 t.test('what has had its time is removed: published events, idempotency keys, sessions, uploads', async (t) => {

@@ -1,0 +1,188 @@
+import type { RepairOptions } from '../../../../api/worker/feature-worker.ts'
+import { failRun } from '../../../../api/worker/runs/commands.ts'
+import type { RunObject } from '../../../../api/worker/runs/kind.ts'
+import { followRuns } from '../../../../api/worker/runs/project.ts'
+import { startAdmitted } from '../../../../api/worker/runs/start.ts'
+import { type SweepDeps, sweepRuns } from '../../../../api/worker/runs/sweep.ts'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
+import { ClusterError } from '../../../../lib/runtime/kube/cluster.ts'
+import { failed, running } from '../../../support/conversion-world.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { eachKindOfRuns } from '../../../support/run-worlds.ts'
+
+const HOUR = 3600
+
+eachKindOfRuns((t, world) => {
+  const { kind, cluster, base, row, set, resource, started, show, done } = world
+  const { db } = base
+
+  /** A sweep with a follower of its own. Like one of several workers. */
+  async function sweeper(
+    t: { teardown(fn: () => Promise<void>): void },
+    change: Partial<SweepDeps<RunObject> & { cluster: typeof cluster }> = {},
+  ) {
+    const mine = { ...base, ...change }
+    const follower = followRuns(mine, kind, { progressMs: 0, backoffMs: () => 10 })
+    const admission = world.startSlots(mine, { maxPerOrganization: 100, backoffMs: () => 10 })
+    t.teardown(async () => void (await Promise.all([follower.stop(), admission.stop()])))
+    await follower.reflection.synced()
+    const repairs: string[] = []
+    const queue = () => follower.reflection.list()
+    const onRepaired = (_: string, repair: string) => repairs.push(repair)
+    const deps = { ...base, follower, queue, fillers: [admission], onRepaired, ...change }
+    const options = { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, batch: 3 }
+    return { repairs, sweep: (o: Partial<RepairOptions> = {}) => sweepRuns(deps, kind, { ...options, ...o }) }
+  }
+  const until = (id: Uuid, status: string) => eventually(status, async () => (await row(id)).status === status)
+
+  /** A row with a slot whose resource is gone. */
+  async function orphaned(): Promise<Uuid> {
+    const id = await world.wanted()
+    await world.admit(id)
+    return id
+  }
+
+  t.test('rows that nothing works on get their resource, once, by however many sweeps', async (t) => {
+    const ids: Uuid[] = []
+    for (let i = 0; i < 8; i++) ids.push(await world.wanted())
+    const several = await Promise.all([sweeper(t), sweeper(t), sweeper(t)])
+    await Promise.all(several.map((s) => s.sweep()))
+    await Promise.all(several.map((s) => s.sweep()))
+    t.strictSame((await started()).sort(), ids.sort())
+  })
+
+  t.test('a row that was admitted just now is left alone', async (t) => {
+    await orphaned()
+    const { sweep } = await sweeper(t)
+    await sweep({ idleSeconds: 60 })
+    t.strictSame(await started(), [])
+  })
+
+  t.test('of any number of starts one makes the resource', async (t) => {
+    const id = await orphaned()
+    await Promise.all([1, 2, 3].map(() => startAdmitted(base, kind, id)))
+    const uid = (await resource(id))?.metadata.uid
+    await startAdmitted(base, kind, id)
+    t.equal((await resource(id))?.metadata.uid, uid)
+    t.strictSame(await started(), [id])
+  })
+
+  t.test('a resource that the reflection has not seen yet is not made again', async (t) => {
+    const id = await world.running()
+    await show(id, running(5))
+    const blind = { get: () => undefined, list: () => [], synced: async () => {}, stop: async () => {} }
+    const { sweep, repairs } = await sweeper(t, { follower: { reflection: blind, lookAgain: () => {} } })
+    await sweep()
+    t.strictSame(repairs, [])
+    await world.writeOutput(id)
+    await show(id, done)
+    await sweep()
+    await until(id, 'completed')
+    t.equal(await world.announced(id), 1)
+  })
+
+  t.test('what finished while no worker watched is recorded', async (t) => {
+    const [good, bad] = [await world.running(), await world.running()]
+    await world.writeOutput(good)
+    await show(good, done)
+    await show(bad, failed('StoreUnavailable'))
+    const { sweep } = await sweeper(t)
+    await sweep()
+    await until(good, 'completed')
+    await until(bad, 'failed')
+    t.strictSame([await world.announced(good), await world.announced(bad)], [1, 0])
+  })
+
+  t.test('a resource that has been cleaned up is not missed when its manifest is there', async (t) => {
+    const id = await orphaned()
+    await world.writeOutput(id)
+    const { sweep, repairs } = await sweeper(t)
+    await sweep()
+    t.equal((await row(id)).status, 'completed')
+    t.strictSame(await started(), [])
+    t.strictSame(repairs, ['project'])
+  })
+
+  t.test('a manifest without a resource that cannot be used is made again', async (t) => {
+    const id = await orphaned()
+    await world.writeOutput(id, { hls: null })
+    const { sweep } = await sweeper(t)
+    await sweep()
+    t.equal((await row(id)).status, 'processing')
+    t.strictSame(await started(), [id])
+  })
+
+  t.test('a resource that was deleted in the middle is made again, and its progress counts', async (t) => {
+    const id = await world.running()
+    const { sweep } = await sweeper(t)
+    await show(id, running(80, { attempts: 2 }))
+    await eventually('progress', async () => (await row(id)).progress?.percent === 80)
+    await world.removeResource(id)
+    await sweep()
+    await show(id, running(3, { startTime: '2026-05-02T00:00:00Z' }))
+    await eventually('progress from the beginning', async () => (await row(id)).progress?.percent === 3)
+    t.equal((await row(id)).attempts, 1)
+  })
+
+  t.test('a resource that has the name of another run gives way', async (t) => {
+    const [id, other] = [await orphaned(), await world.running()]
+    const foreign = await resource(other)
+    if (!foreign) throw new Error('no resource')
+    const { name, namespace } = await world.keyOf(id)
+    const { apiVersion, kind: kindName, spec } = foreign
+    await cluster.create(kind.resource, { apiVersion, kind: kindName, spec, metadata: { name, namespace } } as never)
+    const { sweep, repairs } = await sweeper(t)
+    await sweep()
+    await eventually('the right one', async () => {
+      await sweep()
+      const made = await resource(id)
+      return made && kind.factsOf(made)[0]?.id === id
+    })
+    t.equal(repairs[0], 'replace')
+    await world.writeOutput(id)
+    await show(id, done)
+    await sweep()
+    await until(id, 'completed')
+    t.equal((await row(other)).status, 'processing')
+  })
+
+  t.test('a run without a sign of life is given up and its resource removed', async (t) => {
+    const [silent, suspended] = [await world.running(), await world.running()]
+    await cluster.patch(kind.resource, await world.keyOf(suspended), { spec: { suspend: true } })
+    const after = (hours: number) => ({ now: () => new Date(Date.now() + hours * HOUR * 1000) })
+    // Three attempts of two hours, one hour of margin.
+    const early = await sweeper(t, { clock: after(6.9) })
+    await early.sweep()
+    t.equal((await row(silent)).status, 'processing')
+    const { sweep } = await sweeper(t, { clock: after(7.1) })
+    await sweep()
+    t.match(await row(silent), { status: 'failed', error: { code: 'TIMEOUT' } })
+    t.equal((await row(suspended)).status, 'processing')
+    t.strictSame(await started(), [suspended])
+  })
+
+  t.test('a cluster that is away delays; one that is away for days fails the row', async (t) => {
+    const [first, second] = [await orphaned(), await orphaned()]
+    const away = async () => {
+      throw new ClusterError('Unavailable', 'away')
+    }
+    const { sweep } = await sweeper(t, { cluster: { ...cluster, get: away, create: away } })
+    await sweep()
+    t.equal((await row(first)).status, 'processing')
+    await set(first, `updated_at = now() - interval '80 hours'`)
+    await sweep()
+    t.match(await row(first), { status: 'failed', error: { code: 'TIMEOUT' } })
+    t.equal((await row(second)).status, 'processing')
+  })
+
+  t.test('a deleted row gets nothing, and a run that is over is not failed again', async (t) => {
+    const [deleted, over] = [await orphaned(), await orphaned()]
+    await set(deleted, 'deleted_at = now()')
+    t.equal(await failRun(db, kind, world.keyIn(over), world.failure), true)
+    t.equal(await failRun(db, kind, world.keyIn(over), world.failure), false)
+    t.equal(await failRun(db, kind, world.keyIn(deleted), world.failure), false)
+    const { sweep } = await sweeper(t)
+    await sweep()
+    t.strictSame(await started(), [])
+  })
+})
