@@ -13,6 +13,7 @@ const ALL = [
   'members',
   'invitations',
   'reactions',
+  'fairness',
   'comment-list',
   'chunks',
   'single-uploads',
