@@ -25,7 +25,9 @@ function show(panel) {
 async function start() {
   show('loading')
   try {
-    shown = await call('GET', `/api/invitations/by-slug/${encodeURIComponent(slug)}`)
+    const { token } = kept()
+    const headers = token ? { 'X-Invitation-Token': token } : {}
+    shown = await call('GET', `/api/invitations/by-slug/${encodeURIComponent(slug)}`, undefined, undefined, headers)
   } catch (error) {
     // The session of this tab has ended; it is not needed to see the invitation.
     if (error.status === 401 && !isSignedIn()) return start()
@@ -33,6 +35,8 @@ async function start() {
   }
   $('from').textContent = shown.host_name ? `${shown.host_name} invites you to` : 'You are invited to'
   $('title').textContent = shown.title
+  $('message').textContent = shown.message ?? ''
+  $('message').hidden = !shown.message
   document.title = `${shown.title} · Keepsake`
   await next()
 }

@@ -148,6 +148,7 @@ t.test('a new link ends the previous one', async (t: Test) => {
   await bob.goto(before)
   await bob.getByRole('heading', { level: 1, name: TITLE }).waitFor()
   t.equal(await bob.getByText('Mira Okafor invites you to').count(), 1)
+  t.notOk(await bob.locator('#message').isVisible(), 'the message is for those who have the link that works')
   await under.shoot('e7-landing', bob)
   await signInAs(bob, outsider())
   await bob.getByText('Ines Duarte').waitFor()
@@ -161,6 +162,7 @@ t.test('a new link ends the previous one', async (t: Test) => {
 t.test('the token leaves the address at once, also when only the fragment changes', async (t: Test) => {
   await bob.goto(inviteUrl)
   await button(bob, 'Accept').waitFor()
+  t.equal(await bob.locator('#message').textContent(), MESSAGE)
   t.equal(bob.url(), `${under.platform.page.url}${new URL(inviteUrl).pathname}`)
 })
 

@@ -319,8 +319,8 @@ function modelOf({ users, organizations, members, events }: Built) {
     },
     invitations(user: User, event: Event) {
       if (!manages(user, event)) return undefined
-      const listed = latestFirst(event.invitations).map(({ wireId, slug, channel, status, to, by }) => ({
-        ...{ invitation_id: wireId, slug, channel, status, invited_by: by.wireId },
+      const listed = latestFirst(event.invitations).map(({ wireId, slug, channel, status, message, to, by }) => ({
+        ...{ invitation_id: wireId, slug, channel, status, message, invited_by: by.wireId },
         responded_by: isAnswered(status) ? to.wireId : null,
         invitee: {
           email: channel === 'email' ? 'm***@example.org' : null,
@@ -334,7 +334,12 @@ function modelOf({ users, organizations, members, events }: Built) {
     bySlug: (event: Event, { wireId, status }: Invitation) =>
       event.status === 'draft' || status === 'revoked'
         ? undefined
-        : { invitation_id: wireId, title: event.title, host_name: nameIn(event.organization, event.owner) },
+        : {
+            invitation_id: wireId,
+            title: event.title,
+            host_name: nameIn(event.organization, event.owner),
+            message: null,
+          },
   }
 }
 

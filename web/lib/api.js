@@ -26,9 +26,10 @@ export function refusalFrom(status, body) {
   return new Refusal(status, code, message, { retryAfter: retry_after, details })
 }
 
-async function send(method, path, body, key = crypto.randomUUID()) {
+async function send(method, path, body, key = crypto.randomUUID(), more = {}) {
   const access = session()?.access
   const headers = {
+    ...more,
     ...(access && { Authorization: `Bearer ${access}` }),
     ...(body && { 'Content-Type': 'application/json' }),
     // A request that is repeated after a lost answer must take effect once.
@@ -54,7 +55,10 @@ export function renew(access = session()?.access) {
     // Signed out or in again in another tab while the answer was on its way.
     if (session()?.id !== before.id) return
     if (response.ok) return keep((await response.json()).data, before.id)
-    if (response.status < 500 && response.status !== 429) keep(null)
+    if (response.status < 500 && response.status !== 429) {
+      keep(null)
+      dispatchEvent(new Event('keepsake:signed-out'))
+    }
     throw await refusalOf(response)
   }).finally(() => {
     renewal = undefined
@@ -64,13 +68,13 @@ export function renew(access = session()?.access) {
 
 /**
  * Returns the `data` of the answer. Throws Refusal. Refreshes an expired access token. `key` is the Idempotency-Key of a
- * request that may have to be repeated later.
+ * request that may have to be repeated later, `headers` are further ones.
  */
-export async function call(method, path, body, key = crypto.randomUUID()) {
-  let { response, access } = await send(method, path, body, key)
+export async function call(method, path, body, key = crypto.randomUUID(), headers = {}) {
+  let { response, access } = await send(method, path, body, key, headers)
   if (response.status === 401 && access) {
     await renew(access)
-    ;({ response } = await send(method, path, body, key))
+    ;({ response } = await send(method, path, body, key, headers))
   }
   if (!response.ok) throw await refusalOf(response)
   return response.status === 204 ? undefined : (await response.json()).data

@@ -30,7 +30,7 @@ import {
   renewInvitation,
 } from './queries.ts'
 import { newSlug } from './slug.ts'
-import type { TokenContent } from './token.ts'
+import { isTokenOf, type TokenContent } from './token.ts'
 
 export type Target = Pick<NewInvitation, 'email' | 'phoneNumber' | 'userId'>
 
@@ -128,9 +128,6 @@ export async function respond(
   await audit('EVENT_ACTION', event, { operation: response, invitation_id: formatId('invitation', id) })
   return row
 }
-
-const isTokenOf = (row: FoundInvitation, token: TokenContent | undefined) =>
-  token?.id === row.id && token.generation === row.generation && token.expires * 1000 === row.tokenExpiresAt.getTime()
 
 /**
  * The membership before the participation: leaving deletes the membership, and the participation with it. In the other

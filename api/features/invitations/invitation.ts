@@ -113,6 +113,7 @@ export const Invitation = z
     channel: z.enum(CHANNELS).meta({ id: 'InvitationChannel' }),
     invitee: Invitee,
     invited_by: outputId('user').meta({ description: 'Who made the current link' }),
+    message: z.string().nullable().meta({ description: 'What the inviter wrote to the invitee' }),
     created_at: outputTime(),
     token_expires_at: outputTime(),
     responded_at: outputTime().nullable(),
@@ -133,6 +134,7 @@ export const invitationExample: z.input<typeof Invitation> = {
   channel: 'email',
   invitee: { email: 'b***@example.org', phone_number: null, user_id: null, display_name: null },
   invited_by: formatId('user', EXAMPLE_ID),
+  message: 'It has been too long.',
   created_at: '2026-11-21T09:30:00.000Z',
   token_expires_at: linkExample.token_expires_at,
   responded_at: null,
@@ -154,6 +156,7 @@ export const toInvitation = (row: ListedInvitation): z.input<typeof Invitation> 
     display_name: row.displayName,
   },
   invited_by: formatId('user', row.invitedBy),
+  message: row.message,
   created_at: `${row.createdAt.slice(0, 23)}Z`,
   token_expires_at: timestamp(row.tokenExpiresAt),
   responded_at: timestamp(row.respondedAt),
@@ -194,8 +197,18 @@ export const Shown = z
       .string()
       .nullable()
       .meta({ description: 'Display name of the event’s owner; null after the owner has left', example: 'Ann' }),
+    message: z.string().nullable().meta({
+      description: 'What the inviter wrote to the invitee; null unless the request presents the token of the link',
+    }),
   })
   .meta({ id: 'InvitationShown' })
+
+/** As the OpenAPI document describes it. */
+export const PresentedToken = z.object({
+  'X-Invitation-Token': z.string().optional().meta({
+    description: 'The token of the invitation link. One that is not valid any more is as none',
+  }),
+})
 
 export const pathSlug = z
   .string()

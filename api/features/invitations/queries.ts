@@ -83,11 +83,19 @@ export async function findBySlug(tx: Tx, slug: string): Promise<{ id: Uuid; orgI
   return found?.id && found.orgId ? { id: found.id, orgId: found.orgId } : undefined
 }
 
-/** What anyone with the slug may see; undefined while the event is a draft. */
+/** What those with the slug may see, some of it by the token alone; undefined while the event is a draft. */
 export async function findShown(tx: Tx, orgId: Uuid, id: Uuid) {
   const query = prepared(tx, 'find_shown_invitation', (name) =>
     tx
-      .select({ id: invitations.id, title: events.title, hostName: users.displayName })
+      .select({
+        id: invitations.id,
+        title: events.title,
+        hostName: users.displayName,
+        message: invitations.message,
+        generation: invitations.generation,
+        tokenExpiresAt: invitations.tokenExpiresAt,
+        isExpired,
+      })
       .from(invitations)
       .innerJoin(events, eq(events.id, invitations.eventId))
       // Strangers see this: not even the members see the name of an owner who has left.

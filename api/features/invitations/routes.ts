@@ -16,6 +16,7 @@ import {
   invitationExample,
   linkExample,
   NewInvitation,
+  PresentedToken,
   pathSlug,
   Response,
   Shown,
@@ -158,15 +159,25 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       limit: 'respond',
       summary: 'Show who invites to what',
       description:
-        'For the landing page of an invitation link, before the invitee has signed in. The same for an invitation that has expired or was answered; 404 while the event is a draft.',
+        'For the landing page of an invitation link, before the invitee has signed in. The same for an invitation that has expired or was answered; 404 while the event is a draft. The message of the inviter is for those who present the token of the link in `X-Invitation-Token`.',
       problems: ['NOT_FOUND'],
+      headers: PresentedToken,
       params: z.object({ slug: pathSlug }),
       status: 200,
       response: Shown,
       examples: {
-        response: { invitation_id: linkExample.invitation_id, title: 'Class reunion', host_name: 'Ann' },
+        response: {
+          invitation_id: linkExample.invitation_id,
+          title: 'Class reunion',
+          host_name: 'Ann',
+          message: 'It has been too long.',
+        },
       },
-      handle: async ({ params }) => ({ data: await showBySlug(deps.db, params.slug) }),
+      async handle({ params, headers }) {
+        const given = headers['x-invitation-token']
+        const token = typeof given === 'string' ? await links.readToken(given) : undefined
+        return { data: await showBySlug(deps.db, params.slug, token) }
+      },
     }),
     rawRoute({
       method: 'get',

@@ -9,13 +9,19 @@ import type { Shown } from './invitation.ts'
 import type { InvitationLinks } from './links.ts'
 import type { QrPictures } from './qr-pictures.ts'
 import { findBySlug, findLive, findShown } from './queries.ts'
+import { isTokenOf, type TokenContent } from './token.ts'
 
-/** What anyone with the slug may see. */
-export async function showBySlug(db: Database, slug: string): Promise<z.input<typeof Shown>> {
+/** What anyone with the slug may see, and the message for those who present the token. */
+export async function showBySlug(
+  db: Database,
+  slug: string,
+  token: TokenContent | undefined,
+): Promise<z.input<typeof Shown>> {
   const at = await db.readAtOnce({}, (tx) => findBySlug(tx, slug))
   const row = at && (await db.readAtOnce({ org: at.orgId }, (tx) => findShown(tx, at.orgId, at.id)))
   if (!row) throw notFound()
-  return { invitation_id: formatId('invitation', row.id), title: row.title, host_name: row.hostName }
+  const message = isTokenOf(row, token) && !row.isExpired ? row.message : null
+  return { invitation_id: formatId('invitation', row.id), title: row.title, host_name: row.hostName, message }
 }
 
 /** The QR code of the link that works now: after a response or a reissue the address shows nothing. */

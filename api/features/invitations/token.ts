@@ -2,6 +2,7 @@ import { createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
 import { errors, jwtVerify, SignJWT } from 'jose'
 import * as z from 'zod'
 import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { InvitationRow } from '../../db/schema/invitations.ts'
 import type { KeyRing } from '../media/delivery/token.ts'
 
 /** Everything that a token is made of: the same row and key make the same token, so none is ever stored. */
@@ -11,6 +12,12 @@ export interface TokenContent {
   /** Unix seconds. */
   expires: number
 }
+
+type Row = Pick<InvitationRow, 'id' | 'generation' | 'tokenExpiresAt'>
+
+/** Whether the token is the one that the invitation has now. It may have expired. */
+export const isTokenOf = (row: Row, token: TokenContent | undefined): boolean =>
+  token?.id === row.id && token.generation === row.generation && token.expires * 1000 === row.tokenExpiresAt.getTime()
 
 const ALGORITHM = 'HS256'
 /** No other token of this server has this type and audience, and this one is accepted nowhere else. */

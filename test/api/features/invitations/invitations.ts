@@ -398,6 +398,34 @@ t.test('the inviter, the owner and administrators reissue, before a response onl
   t.strictSame([late.status, late.code], [422, 'INVALID_STATE_TRANSITION'])
 })
 
+t.test('the message is for those who list the invitations or present the token', async (t) => {
+  const at = await world.event()
+  const message = 'Come!\nBring photos.'
+  const made = await world.invite(at, { email: world.newEmail(), message })
+  const other = await world.invite(at, { email: world.newEmail(), message: 'Another' })
+  const silent = await world.invite(at)
+  const shown = async ({ slug }: { slug: string }, token?: string) => {
+    const headers = token === undefined ? {} : { 'x-invitation-token': token }
+    const answer = await api.call(undefined, 'GET', `/api/invitations/by-slug/${slug}`, { headers })
+    t.equal(answer.status, 200)
+    return answer.data.message
+  }
+  t.equal(await shown(made, made.token), message)
+  t.equal(await shown(made), null, 'the slug is no credential')
+  for (const wrong of [other.token, `${made.token}x`, made.token.slice(0, -1), 'x', '', 'a.b.c', member.token]) {
+    t.equal(await shown(made, wrong), null)
+  }
+  t.equal(await shown(silent, silent.token), null)
+  const reissued = tokenOf((await world.reissue(member, made)).data.invite_url)
+  t.strictSame([await shown(made, made.token), await shown(made, reissued)], [null, message], 'the newest link')
+  t.equal((await world.respond(await aPerson(api), made, { token: reissued })).status, 200)
+  t.equal(await shown(made, reissued), message, 'also after the answer')
+  await world.expire(other)
+  t.equal(await shown(other, other.token), null, 'an expired link')
+  const listed = (await world.list(at)).data.invitations.map((one: { message: string | null }) => one.message)
+  t.strictSame(listed, [null, 'Another', message])
+})
+
 t.test('a draft is not there for those who are invited, and an archived event is read-only', async (t) => {
   const at = await world.event('draft')
   const made = await world.invite(at, { uuid: stranger.wireId })
@@ -429,7 +457,10 @@ t.test('a slug shows title and host to anyone, in either case', async (t) => {
   const made = await world.invite(at, undefined, orgAdmin)
   for (const slug of [made.slug, made.slug.toLowerCase()]) {
     const { status, data } = await api.call(undefined, 'GET', `/api/invitations/by-slug/${slug}`)
-    t.strictSame([status, data], [200, { invitation_id: made.wireId, title: 'Class reunion', host_name: 'Ann' }])
+    t.strictSame(
+      [status, data],
+      [200, { invitation_id: made.wireId, title: 'Class reunion', host_name: 'Ann', message: null }],
+    )
   }
   for (const slug of [
     '22222222',

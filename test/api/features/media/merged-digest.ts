@@ -4,6 +4,7 @@ import { openMergedDigests } from '../../../../api/features/media/uploads/merged
 import { originalKey } from '../../../../lib/contract/object-keys.ts'
 import type { ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import { fakeMp4, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
+import { eventually } from '../../../support/eventually.ts'
 
 /** How often the bytes of a merged upload are read, for requests that repeat the merge with a checksum. */
 const api = await startTestApi(t)
@@ -91,7 +92,9 @@ t.test('the files of one user are read one after the other, and do not hold up t
     },
   }
   const digestOf = openMergedDigests({ db: api.database.db, store: slow })
-  const [first, second] = [digestOf(one), digestOf(two)]
+  const first = digestOf(one)
+  await eventually('the reading of the first', () => begun.length === 1)
+  const second = digestOf(two)
   t.equal(await digestOf(theirs), theirs.checksum)
   release()
   t.strictSame([await first, await second], [one.checksum, two.checksum])
