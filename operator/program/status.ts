@@ -72,25 +72,25 @@ export const finalOf = (status: RunStatus | undefined) => ({
 })
 
 type Bare = Pick<Run, 'metadata' | 'status'>
-interface Finding {
+interface Cause {
   reason: string
   message: string
 }
 
 /** The final status of a resource with an invalid spec: the spec is immutable, so it can never run. */
-export const refusal = (resource: Bare, finding: Finding, now: Date): RunStatus => ({
-  ...bareStatus(resource, 'False', finding, now),
+export const refusal = (resource: Bare, cause: Cause, now: Date): RunStatus => ({
+  ...bareStatus(resource, 'False', cause, now),
   phase: 'Failed',
   completionTime: resource.status?.completionTime ?? now.toISOString(),
 })
 
 /** The status for a problem that the resource did not cause: visible but never final, so that no media item fails. */
-export const trouble = (resource: Bare, finding: Finding, now: Date): RunStatus => ({
-  ...bareStatus(resource, 'Unknown', finding, now),
+export const trouble = (resource: Bare, cause: Cause, now: Date): RunStatus => ({
+  ...bareStatus(resource, 'Unknown', cause, now),
   phase: 'Pending',
 })
 
-function bareStatus(resource: Bare, status: Condition['status'], { reason, message }: Finding, now: Date) {
+function bareStatus(resource: Bare, status: Condition['status'], { reason, message }: Cause, now: Date) {
   const { attempts, restarts, conditions = [] } = resource.status ?? {}
   const observedGeneration = resource.metadata.generation ?? 0
   const condition = { type: SUCCEEDED, status, reason, message: message.slice(0, 1024), observedGeneration }

@@ -110,7 +110,7 @@ export async function addMedia(
 ): Promise<AlbumItem> {
   const { tx, actor } = request
   await lockForChange(request, id, archive)
-  const mediaId = await holdMedia(request, given.mediaId)
+  const mediaId = await holdMediaItem(request, given.mediaId)
   const row = await insertItem(tx, id, { mediaId, caption: given.caption, addedBy: actor.userId })
   if (!row) {
     const details = [{ field: 'body.media_id', issue: 'is in the album already' }]
@@ -127,7 +127,7 @@ export async function addMedia(
 }
 
 /** Resolves with the id of the item. From now on the media item is neither deleted nor paired. */
-async function holdMedia(
+async function holdMediaItem(
   { tx, orgId }: Pick<Write<typeof albumActions.addMedia>, 'tx' | 'orgId'>,
   id: Uuid,
 ): Promise<Uuid> {

@@ -74,7 +74,7 @@ export interface Telling {
 
 export async function postComment(
   request: Write<typeof commentActions.create>,
-  { eventId, target: named }: Place,
+  { eventId, target: named, field }: Place & { /** What names the target. */ field: string },
   given: Changes,
   { takeMentions }: Telling,
 ): Promise<Comment> {
@@ -84,7 +84,7 @@ export async function postComment(
   if (target.comment?.deletedAt) throw notFound()
   ready(event)
   if (target.comment && isReply(target.comment)) {
-    throw invalid([{ field: 'path.action_id', issue: 'is a reply, which cannot be replied to' }])
+    throw invalid([{ field, issue: 'is a reply, which cannot be replied to' }])
   }
   const edit = planEdit(given)
   await requireMentionable(request, event, target, edit, given)

@@ -88,7 +88,8 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       status: 201,
       response: Comment,
       examples: { request: GIVEN, response: EXAMPLE },
-      handle: (request) => postComment(request, placeOf(request.params), request.body, telling),
+      handle: (request) =>
+        postComment(request, { ...placeOf(request.params), field: 'path.action_id' }, request.body, telling),
     }),
     read({
       method: 'get',

@@ -29,7 +29,7 @@ interface Place {
   mediaId: Uuid | null
 }
 
-interface Finding {
+interface FindOptions {
   /** Keeps a comment from being deleted before the transaction ends: so there are no new replies to a deleted one. */
   lock?: boolean
   /** What names the target in a body. */
@@ -48,7 +48,7 @@ export async function findTarget(
   asking: Asking,
   event: EventRow,
   { type, id }: Target,
-  { lock = false, field }: Finding = {},
+  { lock = false, field }: FindOptions = {},
 ): Promise<FoundTarget | undefined> {
   if (type === 'meta') return id === event.id ? { type, id, ids: [id], ...THE_EVENT } : undefined
   if (type === 'media') {

@@ -104,7 +104,7 @@ export function uploadRoutes(
       response: ReceivedChunk,
       handle: (request) => {
         const { upload_id: uploadId, chunk_index: index } = request.params
-        return receiveChunk(deps, request, { uploadId, index, body: request.body })
+        return receiveChunk(deps, request, { uploadId, index, body: request.body, field: 'path.chunk_index' })
       },
     }),
     read({
