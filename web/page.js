@@ -1,33 +1,34 @@
-import { call, isSignedIn, signOut } from './client.js'
 import { closeAlbum, openAlbum, openInAlbum } from './album-view.js'
 import { closeAlbums, openAlbums } from './albums.js'
-import { closeDialogs as closeNewDialogs } from './lib/dialogs.js'
-import { html, render } from './lib/html.js'
-import { onSessionElsewhere } from './lib/session.js'
-import { hideToast } from './lib/toast.js'
-import { closeDialogs } from './dialogs.js'
+import { closeDialogs as closeOldDialogs } from './dialogs.js'
 import { forgetUnsent } from './discussion.js'
-import { $, avatar, showProblem } from './dom.js'
+import { $, showProblem } from './dom.js'
 import { closeEvent, openEvent } from './event-view.js'
 import { closeEvents, openEvents } from './events.js'
 import { closeHighlight, openHighlight } from './highlight-view.js'
 import { closeHighlights, openHighlights } from './highlights.js'
-import { closeLibrary, look, openById, openLibrary, showLibraryOf, showPhotos } from './library.js'
-import { enter, keepKey, loadAccounts, onSignIn } from './sign-in.js'
+import { call, isSignedIn, signOut } from './lib/api.js'
+import { closeDialogs } from './lib/dialogs.js'
+import { html, render } from './lib/html.js'
+import { onSessionElsewhere } from './lib/session.js'
+import { hideToast } from './lib/toast.js'
+import { openById } from './library/open.js'
+import { forgetLibrary, libraryOf } from './library/store.js'
+import { Bar } from './shell/frame.js'
 import { VIEWS } from './shell/registry.js'
-import { forgetUploads } from './upload-memory.js'
-import { endUploads, uploadTo } from './upload-list.js'
+import { keepKey, loadAccounts, SignIn } from './shell/sign-in.js'
+import { viewOf, withoutKey } from './shell/views.js'
+import { forgetUploads } from './uploads/memory.js'
+import { endUploads, Uploads, uploadTo } from './uploads/uploads.js'
 import { closeViewer } from './viewer.js'
-import { viewOf, withoutKey } from './views.js'
 
+/** Who is signed in, which of their groups is shown, and which view of it. */
 let me
 let organizations = []
 let organization
-/** The view that is shown. */
-let shown = 'photos'
+let shown
 let shownId
-/** How far the photos were scrolled when another view was opened. */
-let left = 0
+let accounts = []
 
 const hash = new URLSearchParams(location.hash.slice(1))
 if (hash.has('key')) {
@@ -39,64 +40,59 @@ if (hash.has('key')) {
 async function open() {
   me = await call('GET', '/api/users/me')
   organizations = me.organizations
+  render(null, $('sign-in'))
   $('sign-in').hidden = true
   $('library').hidden = false
-  $('who').textContent = me.display_name ?? me.email ?? ''
-  $('who-avatar').replaceChildren(avatar(me.display_name ?? me.email ?? '?'))
-  $('organization').replaceChildren(...organizations.map((o) => new Option(o.name, o.org_id)))
-  $('organization-label').hidden = organizations.length < 2
-  openLibrary(me, showSignIn)
   if (organizations[0]) await switchTo(organizations[0])
-  else showProblem(new Error('You are not a member of any group yet.'))
+  else {
+    drawFrame()
+    showProblem(new Error('You are not a member of any group yet.'))
+  }
+}
+
+function drawFrame() {
+  const given = { me, organizations, org: organization, shown, onSwitch, onSignOut: leave }
+  render(me && html`<${Bar} ...${given} />`, $('frame'))
+  render(me && organization && html`<${Uploads} name=${organization.name} />`, $('uploads-root'))
 }
 
 async function switchTo(chosen) {
-  left = 0
   scrollTo({ top: 0 })
-  await Promise.all([adopt(chosen), showView()])
+  adopt(chosen)
+  await showView()
 }
 
 /** Makes a group the one whose photos are shown and where uploads go. */
 function adopt(chosen) {
   organization = chosen
-  $('organization').value = chosen.org_id
-  for (const id of ['organization-name', 'drop-name']) $(id).textContent = chosen.name
-  uploadTo(chosen)
-  return showLibraryOf(chosen)
+  uploadTo(chosen, () => document.dispatchEvent(new Event('visibilitychange')))
+  drawFrame()
 }
 
-const SECTIONS = ['photos', 'albums', 'album', 'highlights', 'highlight', 'events', 'event']
-const LINKS = {
-  ...{ photos: 'to-photos', trash: 'to-trash', events: 'to-events', event: 'to-events' },
-  ...{ albums: 'to-albums', album: 'to-albums', highlights: 'to-highlights', highlight: 'to-highlights' },
-}
-
+const SECTIONS = ['albums', 'album', 'highlights', 'highlight', 'events', 'event']
 const LISTS = { events: openEvents, albums: openAlbums, highlights: openHighlights }
 const ONES = { album: openAlbum, event: openEvent, highlight: openHighlight }
 
 /** Shows the view that the address names. */
 async function showView() {
   const { name, id } = viewOf(location.hash)
-  const changed = name !== shown
-  if (changed && shown === 'photos') left = scrollY
+  const isOther = name !== shown
+  if (isOther && shown === 'photos' && organization) libraryOf(organization).scroll = scrollY
   shown = name
   shownId = id
-  mark(name)
-  // Undo belongs to the photos; the trash has a button for each.
+  document.title = 'Keepsake'
   hideToast()
+  closeOldDialogs()
   closeDialogs()
-  closeNewDialogs()
   closeLists()
   if (!organization) return
-  if (name === 'photos') {
-    draw()
-    return changed && backToPhotos()
-  }
-  if (changed) scrollTo({ top: 0, behavior: 'instant' })
+  drawFrame()
+  for (const section of SECTIONS) if ($(section)) $(section).hidden = section !== name
+  if (isOther) scrollTo({ top: 0, behavior: 'instant' })
   draw(name, id)
   if (VIEWS[name]) return
   if (LISTS[name]) return LISTS[name](organization, me)
-  await ONES[name](id, { me, organizations, first: organization, onFound: followTo })
+  await ONES[name]?.(id, { me, organizations, first: organization, onFound: followTo })
 }
 
 /** Shows a view of the registry, or none. One view at a time: another one, or another group, begins anew. */
@@ -104,7 +100,8 @@ function draw(name, id) {
   const View = VIEWS[name]
   $('view').hidden = !View
   const given = { org: organization, me, organizations, id, onFound: followTo }
-  render(View && organization ? html`<${View} key=${[name, id, !id && organization.org_id].join()} ...${given} />` : null, $('view'))
+  const key = [name, id, !id && organization?.org_id].join()
+  render(View && organization ? html`<${View} key=${key} ...${given} />` : null, $('view'))
 }
 
 /** Answers that are on their way belong to no view any more. */
@@ -112,65 +109,60 @@ function closeLists() {
   for (const close of [closeAlbums, closeAlbum, closeHighlights, closeHighlight, closeEvents, closeEvent]) close()
 }
 
-function mark(name) {
-  document.title = 'Keepsake'
-  for (const section of SECTIONS) $(section).hidden = section !== name
-  for (const link of Object.values(LINKS)) $(link).removeAttribute('aria-current')
-  $(LINKS[name]).setAttribute('aria-current', 'page')
-}
-
-async function backToPhotos() {
-  showPhotos()
-  scrollTo({ top: left, behavior: 'instant' })
-  await look()
-}
-
 /** The event or album of a link may belong to another group of the person. */
 function followTo(found) {
-  if (found === organization) return
-  left = 0
-  void adopt(found)
+  if (found !== organization) adopt(found)
 }
 
-function showSignIn() {
+function onSwitch(chosen) {
+  // An event and an album belong to one group; another group has others.
+  if (shownId) history.replaceState(null, '', `#${shown}s`)
+  void switchTo(chosen)
+}
+
+function showSignIn(wanted) {
   closeViewer()
-  closeLibrary()
+  forgetLibrary()
+  closeOldDialogs()
   closeDialogs()
   closeLists()
   forgetUnsent()
+  me = undefined
   organization = undefined
   draw()
+  drawFrame()
   $('library').hidden = true
   $('sign-in').hidden = false
-  $('email').focus()
+  const head = html`<img class="mark" src="/icon.svg" alt="" width="52" height="52" /><h1>Keepsake</h1><p class="muted">Share photos and videos with your group.</p>`
+  render(html`<div class="card"><${SignIn} accounts=${accounts} wanted=${wanted} then=${open}>${head}<//></div>`, $('sign-in'))
 }
 
-onSignIn(open)
-$('sign-out').addEventListener('click', async () => {
+async function leave() {
   endUploads()
   forgetUploads()
   await signOut()
   history.replaceState(null, '', location.pathname)
   showSignIn()
-})
-$('organization').addEventListener('change', () => {
-  // An event and an album belong to one group; another group has others.
-  if (shownId) history.replaceState(null, '', `#${shown}s`)
-  void switchTo(organizations.find((o) => o.org_id === $('organization').value))
-})
+}
+
 onSessionElsewhere(() => location.reload())
+// A session that has ended: another request than those of the start found out.
+addEventListener('keepsake:signed-out', () => me && showSignIn())
 addEventListener('hashchange', () => {
   // The viewer adds a media item to the address of the view below it.
   const { name, id } = viewOf(location.hash)
   if (name !== shown || id !== shownId) void showView()
 })
 
-const accounts = await loadAccounts()
+accounts = await loadAccounts()
 const wanted = accounts.find((a) => a.label.toLowerCase().startsWith(hash.get('account') ?? '-'))
-if (isSignedIn()) await open().catch(showSignIn)
-else if (wanted) await enter(wanted, open)
-else showSignIn()
+if (isSignedIn()) await open().catch(() => showSignIn())
+// The link of the demo names an account, which may be another one than that of the last visit.
+if (wanted && me?.email !== wanted.email) {
+  if (isSignedIn()) await signOut()
+  showSignIn(wanted)
+} else if (!me) showSignIn()
 if (hash.has('media') && organization) {
   history.replaceState(null, '', location.pathname + withoutKey(location.hash))
-  if (!openInAlbum(hash.get('media'))) await openById(hash.get('media'))
+  if (!openInAlbum(hash.get('media'))) await openById(libraryOf(organization), hash.get('media'))
 }

@@ -5,6 +5,7 @@ import { describe, detailsOf, isPlayable, kindOf, nameOf, reasonOf } from './ite
 import { playLivePhoto } from './live-photo.js'
 import { closeMediaComments, openMediaComments } from './media-comments.js'
 import { drawPlaceholder } from './picture.js'
+import { newNames } from './names.js'
 import { newPlayer } from './player.js'
 import { withMedia } from './views.js'
 import { clock, momentOf, size } from './words.js'
@@ -194,15 +195,24 @@ function playLive(m) {
   stopMotion = playLivePhoto($('viewer-stage'), m, does.refresh)
 }
 
+const names = new Map()
+/** Who added it. A media item says that by an id. */
+async function authorOf({ org_id, uploader_id: id }) {
+  if (!names.has(org_id)) names.set(org_id, newNames({ org_id }))
+  await names.get(org_id).need([id]).catch(() => {})
+  return names.get(org_id).of(id)
+}
+
 /** The lines below the picture: what the file says of itself. */
 async function details(m) {
-  const meta = await detailsOf(m).catch(() => undefined)
+  const [meta, author] = await Promise.all([detailsOf(m).catch(() => undefined), authorOf(m)])
   if (!meta || !isShown(m.media_id)) return
   const { camera, exif, location } = meta
   const renditions = meta.conversion.renditions.map((r) => r.name).join(', ')
   const facts = [
     ['Name', nameOf(m)],
     [m.captured_at ? 'Taken' : 'Added', momentOf(m)],
+    ['Added by', author],
     ['Length', meta.duration_sec && clock(meta.duration_sec)],
     ['Dimensions', meta.width && `${meta.width} × ${meta.height}`],
     ['Size', size(m.file_size_bytes)],

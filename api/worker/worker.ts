@@ -88,7 +88,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
     state.drain()
     await Promise.all([listener.close(), sweep.stop(), repairs.settled()])
     await relay.stop()
-    await Promise.all(features.map((feature) => feature.stop?.()))
+    await Promise.all(features.map(async (feature) => feature.stop?.()))
     await Promise.all(kinds.map(({ seen }) => seen.follower.stop()))
     await Promise.all([health.close(), metricsServer.close()])
   }

@@ -92,7 +92,7 @@ t.test('photos and a Live Photo are in the library', async () => {
     ])
   // The list of uploads hides itself six seconds after the last one.
   await ann.getByRole('heading', { name: '6 files uploaded' }).waitFor()
-  await under.until(`document.querySelectorAll('#months .tile').length >= 5`)
+  await under.until(`document.querySelectorAll('.months .tile').length >= 5`)
 })
 
 t.test('a group without albums says what they are for', async () => {

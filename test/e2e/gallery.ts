@@ -102,6 +102,7 @@ t.test('photos stand under the months in which they were taken, blurred at once'
     return [...canvas.getContext('2d').getImageData(5, 5, 1, 1).data]
   })()`)
   t.ok((blur[2] ?? 0) > 150 && (blur[0] ?? 255) < 100, `blue: ${blur}`)
+  t.strictSame(await under.violations(), [])
   await under.shoot('g2-months')
 })
 
@@ -144,7 +145,10 @@ t.test('the viewer goes through the photos by keys, and says what the file says'
   await page.getByRole('button', { name: 'Details' }).click()
   await page.locator('#viewer-facts', { hasText: 'Dimensions' }).waitFor()
   const facts = await page.locator('#viewer-facts').textContent()
-  t.match(facts, /Dimensions900 × 600.*CameraAcme Phone 3.*Exposure1\/120 s · f\/1\.8.*Place48\.1351, -11\.5820/)
+  t.match(
+    facts,
+    /Added byMira Okafor.*Dimensions900 × 600.*CameraAcme Phone 3.*Exposure1\/120 s · f\/1\.8.*Place48\.1351, -11\.5820/,
+  )
   await under.shoot('g4-viewer')
   await page.keyboard.press('ArrowRight')
   await until(`document.querySelector('#viewer-title').textContent === 'IMG_0001.JPG'`)
@@ -154,6 +158,29 @@ t.test('the viewer goes through the photos by keys, and says what the file says'
   t.ok(await page.locator('#viewer-next').isDisabled())
   await page.goBack()
   await until(`!document.querySelector('#viewer').open`)
+})
+
+const choose = (name: string) => tile(name).locator('.frame').click()
+
+t.test('several photos are selected, and added to an album or deleted together', async (t: Test) => {
+  await query(`insert into albums (id, org_id, owner_id, title, visibility, status)
+    select gen_random_uuid(), org_id, uploader_id, 'Trip', 'organization', 'DRAFT' from media limit 1`)
+  await page.getByRole('button', { name: 'Select' }).click()
+  for (const name of ['IMG_0001.JPG', 'zoo.png']) await choose(name)
+  await page.getByText('2 items selected').waitFor()
+  t.strictSame(await under.violations(), [])
+  await under.shoot('g5-select')
+  await page.getByRole('button', { name: 'Add to album' }).click()
+  await page.getByRole('button', { name: /^Trip/ }).click()
+  await page.getByText('2 items added to “Trip”').waitFor()
+  t.strictSame(await query(`select count(*)::int from album_media`), [{ count: 2 }])
+  await page.getByRole('button', { name: 'Select' }).click()
+  for (const name of ['IMG_0001.JPG', 'zoo.png']) await choose(name)
+  await page.getByRole('button', { name: 'Delete 2 items' }).click()
+  await until(`document.querySelectorAll('.tile').length === 1`)
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await until(`document.querySelectorAll('.tile').length === 3`)
+  t.notOk(await page.getByRole('toolbar').isVisible())
 })
 
 t.test('several deleted photos are restored together', async (t: Test) => {
@@ -280,11 +307,12 @@ async function fill(rows: number): Promise<void> {
   )
 }
 
-async function query(sql: string, values: unknown[] = []): Promise<void> {
+async function query(sql: string, values: unknown[] = []): Promise<unknown[]> {
   const client = new pg.Client({ connectionString: database })
   await client.connect()
-  await client.query(sql, values)
+  const { rows } = await client.query(sql, values)
   await client.end()
+  return rows
 }
 
 t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {

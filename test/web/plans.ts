@@ -3,10 +3,10 @@ import t from 'tap'
 /** The decisions of the page that need no browser: where tiles lie, which files are uploaded, and what things are called. */
 
 const load = (name: string) => import(new URL(`../../web/${name}.js`, import.meta.url).href)
-const { gridFor, layOut, monthAt, placesBetween, topOf } = await load('grid-layout')
-const { keyOf, planUpload } = await load('upload-plan')
-const { newDetails } = await load('media-details')
-const { clock, daysLeft, monthName, size } = await load('words')
+const { gridFor, layOut, monthAt, placesBetween, topOf } = await load('library/grid-layout')
+const { keyOf, planUpload } = await load('uploads/plan')
+const { newDetails } = await load('lib/media-details')
+const { clock, daysLeft, monthName, size } = await load('lib/words')
 
 t.test('a grid fills the width, with at least three columns', async (t) => {
   for (const width of [280, 320, 360, 390, 768, 1280, 2560]) {

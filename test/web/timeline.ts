@@ -28,7 +28,7 @@ interface Timeline {
   total(): number
 }
 // The page has no types, and no build.
-const module = new URL('../../web/timeline.js', import.meta.url).href
+const module = new URL('../../web/library/timeline.js', import.meta.url).href
 const { newTimeline } = (await import(module)) as { newTimeline(): Timeline }
 
 const takenAt = (m: Item) => m.captured_at ?? m.created_at

@@ -55,7 +55,10 @@ export function renew(access = session()?.access) {
     // Signed out or in again in another tab while the answer was on its way.
     if (session()?.id !== before.id) return
     if (response.ok) return keep((await response.json()).data, before.id)
-    if (response.status < 500 && response.status !== 429) keep(null)
+    if (response.status < 500 && response.status !== 429) {
+      keep(null)
+      dispatchEvent(new Event('keepsake:signed-out'))
+    }
     throw await refusalOf(response)
   }).finally(() => {
     renewal = undefined

@@ -9,7 +9,18 @@ export const isOnline = () => isUp
 export function setOnline(value) {
   if (value === isUp) return
   isUp = value
+  if (!isUp) void ask()
   for (const tell of [...listeners]) tell(isUp)
+}
+
+const AGAIN_MS = 2500
+/** A request that was lost may have been the only one: it is found out whether the next one would be. */
+async function ask() {
+  while (!isUp) {
+    const response = await fetch('/icon.svg', { method: 'HEAD', cache: 'no-store' }).catch(() => undefined)
+    if (response) return setOnline(true)
+    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
+  }
 }
 
 /** Calls `tell(isOnline)` at every change. Returns the function that ends that. */

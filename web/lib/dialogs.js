@@ -37,7 +37,7 @@ export function Dialog({ title, onClose, isDirty, role, isNarrow, describedBy, c
   }
   return html`
     <dialog
-      ref=${ref} class=${`sheet ${isNarrow ? 'narrow' : ''} ${rest.class ?? ''}`} role=${role}
+      ref=${ref} id=${rest.id} class=${`sheet ${isNarrow ? 'narrow' : ''} ${rest.class ?? ''}`} role=${role}
       aria-labelledby=${id} aria-describedby=${describedBy} onKeyDown=${onKeyDown} onCancel=${onCancel}
       onClose=${(event) => event.target === ref.current && !gone.current && onClose()}
     >

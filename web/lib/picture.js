@@ -49,7 +49,7 @@ export function Picture({ m, refresh, urlOf = smallUrl, alt = '', isLazy }) {
   }
   return html`
     <${Blur} hash=${m.placeholder} />
-    ${first.current && html`<img class=${`thumb ${isLoaded ? 'loaded' : ''}`} src=${link(first.current)} alt=${alt} decoding="async" loading=${isLazy && 'lazy'} draggable=${false} onLoad=${() => setLoaded(true)} onError=${onError} />`}`
+    ${/* Links of the same quarter of an hour are alike: another element asks again. */ first.current && html`<img key=${String(Boolean(fresh))} class=${`thumb ${isLoaded ? 'loaded' : ''}`} src=${link(first.current)} alt=${alt} decoding="async" loading=${isLazy && 'lazy'} draggable=${false} onLoad=${() => setLoaded(true)} onError=${onError} />`}`
 }
 
 /** The picture of a media item of which only the id is known. `onFound(m)` tells what it is, undefined when it is gone. */

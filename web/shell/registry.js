@@ -1,4 +1,5 @@
+import { Photos } from '../library/photos.js'
 import { Trash } from '../library/trash.js'
 
 /** The views by their names in the address, see shell/views.js. Each gets `{org, me, organizations, id, onFound}`. */
-export const VIEWS = { trash: Trash }
+export const VIEWS = { photos: Photos, trash: Trash }

@@ -20,7 +20,7 @@ import type { ReceivedChunk } from './upload.ts'
 export async function receiveChunk(
   deps: UploadDeps,
   steps: Steps<typeof uploadActions.send>,
-  o: { uploadId: Uuid; index: number; body: BytesBody },
+  o: { uploadId: Uuid; index: number; body: BytesBody /** What names the index. */; field: string },
 ): Promise<ReceivedChunk> {
   const { uploadId, index, body } = o
   const expected = {
@@ -33,7 +33,7 @@ export async function receiveChunk(
     return session
   })
   if (index >= upload.totalChunks) {
-    const details = [{ field: 'path.chunk_index', issue: `must be below ${upload.totalChunks}` }]
+    const details = [{ field: o.field, issue: `must be below ${upload.totalChunks}` }]
     throw new Problem('VALIDATION_ERROR', 'There is no chunk with this index', { details })
   }
   const size = lengthOfChunk(planOf(upload), index)

@@ -38,6 +38,7 @@ const UPLOADED: z.input<typeof UploadedMedia> = {
   file_size_bytes: 2_400_000,
   upload_status: 'processing',
   created_at: '2026-11-21T09:31:00.000Z',
+  can: ['media.delete', 'media.read', 'media.read_location'],
 }
 
 /** Uploads of whole files, and of files in chunks. */
@@ -103,7 +104,7 @@ export function uploadRoutes(
       response: ReceivedChunk,
       handle: (request) => {
         const { upload_id: uploadId, chunk_index: index } = request.params
-        return receiveChunk(deps, request, { uploadId, index, body: request.body })
+        return receiveChunk(deps, request, { uploadId, index, body: request.body, field: 'path.chunk_index' })
       },
     }),
     read({

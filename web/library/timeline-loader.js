@@ -1,4 +1,4 @@
-import { call, patiently } from './client.js'
+import { call, patiently } from '../lib/api.js'
 
 const PAGE = 100
 

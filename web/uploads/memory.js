@@ -26,7 +26,18 @@ export function remember(key, known) {
 
 export const forget = (key) => localStorage.removeItem(PREFIX + key)
 
+const UNFINISHED = 'keepsake.unfinished'
+
+/** How many files were on their way when the page was left; 0 when all had arrived. */
+export const unfinished = () => Number(localStorage.getItem(UNFINISHED) ?? 0)
+
+export function rememberUnfinished(count) {
+  if (count > 0) localStorage.setItem(UNFINISHED, String(count))
+  else localStorage.removeItem(UNFINISHED)
+}
+
 export function forgetUploads() {
+  rememberUnfinished(0)
   for (const key of keys()) localStorage.removeItem(key)
 }
 

@@ -1,5 +1,6 @@
-import { accessToken, call, offline, refusalFrom, renew } from './client.js'
-import { forget, recall, remember } from './upload-memory.js'
+import { accessToken, call, offline, refusalFrom, renew } from '../lib/api.js'
+import { isOnline, setOnline, untilOnline } from '../lib/connection.js'
+import { forget, recall, remember } from './memory.js'
 
 /** Files up to this size are sent whole: one request instead of three. */
 const WHOLE = 8 * 1024 * 1024
@@ -14,10 +15,10 @@ const pause = (ms, signal) =>
 
 /**
  * The upload of one file. `run()` resolves to the id of the media item, and can be called again after a failure, also
- * after a reload of the page: what has arrived is not sent again. `onProgress(sentBytes)` is called while bytes are sent,
- * `onWait(seconds)` when the API asks to wait. `key` names the file in the memory of uploads.
+ * after a reload of the page: what has arrived is not sent again, and `onResume(bytes)` says how much that is.
+ * `onProgress(sentBytes)` is called while bytes are sent, `onWait(text)` while it waits. `key` names the file in the memory of uploads.
  */
-export function uploadOf({ org, file, type, pairId, key, onProgress, onWait }) {
+export function uploadOf({ org, file, type, pairId, key, onProgress, onResume, onWait }) {
   const base = `/api/media/${org}`
   const pairing = pairId ? { live_photo_pair_id: pairId } : {}
   let stop = new AbortController()
@@ -27,7 +28,10 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onWait }) {
     stop = new AbortController()
     const { signal } = stop
     const { mediaId } = recall(key)
-    if (mediaId && (await exists(mediaId))) return mediaId
+    if (mediaId && (await exists(mediaId))) {
+      onResume(file.size)
+      return mediaId
+    }
     if (mediaId) forget(key)
     const id = file.size <= WHOLE ? await sendWhole(signal) : await sendInChunks(signal)
     note({ mediaId: id })
@@ -81,6 +85,7 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onWait }) {
     const all = Array.from({ length: started.total_chunks }, (_, i) => i)
     const queue = all.filter((i) => !has(i))
     const sent = new Map(all.filter(has).map((i) => [i, sizeOf(i)]))
+    onResume([...sent.values()].reduce((a, b) => a + b, 0))
     const worker = async () => {
       for (let i = queue.shift(); i !== undefined; i = queue.shift()) {
         const from = i * started.chunk_size_bytes
@@ -103,7 +108,10 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onWait }) {
     }
   }
 
-  /** Repeats what a repeat can help. A request that came too soon is no failure: it waits as long as the API asks. */
+  /**
+   * Repeats what a repeat can help. A request that came too soon is no failure: it waits as long as the API asks. A lost
+   * connection is none either, however long it lasts.
+   */
   async function patiently(work, signal) {
     for (let attempt = 1; ; ) {
       try {
@@ -111,10 +119,12 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onWait }) {
       } catch (error) {
         signal.throwIfAborted()
         if (error.status === 401) await renew()
-        else if (error.status !== 429 && (attempt === ATTEMPTS || !mayPass(error))) throw error
+        else if (![0, 429].includes(error.status) && (attempt === ATTEMPTS || !mayPass(error))) throw error
         if (error.status !== 429) attempt++
-        const seconds = error.retryAfter ?? (error.status === 401 ? 0 : 0.3 * 2 ** attempt)
-        if (seconds > 3) onWait(Math.ceil(seconds))
+        if (!isOnline()) onWait('Waiting for the connection')
+        await untilOnline(signal)
+        const seconds = error.retryAfter ?? (error.status === 401 ? 0 : 0.3 * 2 ** Math.min(attempt, ATTEMPTS))
+        if (seconds > 3 && error.status !== 0) onWait(`Continues in ${Math.ceil(seconds)} s`)
         await pause(seconds * 1000, signal)
       }
     }
@@ -147,6 +157,7 @@ function send(method, path, body, { headers, onSent, signal }) {
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
     request.upload.onprogress = (event) => onSent(event.loaded)
     request.onload = () => {
+      setOnline(true)
       const answer = parse(request.responseText)
       if (request.status < 300) return resolve(answer)
       onSent(0)

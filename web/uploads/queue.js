@@ -1,6 +1,7 @@
+import { inWords } from '../lib/refusals.js'
 import { uploadOf } from './upload.js'
-import { recall } from './upload-memory.js'
-import { keyOf, planUpload } from './upload-plan.js'
+import { recall } from './memory.js'
+import { keyOf, planUpload } from './plan.js'
 
 const FILES_AT_ONCE = 3
 /** Refusals of the file itself: sending it again changes nothing. */
@@ -37,7 +38,7 @@ export function newUploadQueue({ onChange, onDone }) {
 
   const newJob = (org, key, { file, type, stem, path }) => ({
     ...{ org, key, file, type, stem, path, name: file.name, size: file.size },
-    ...{ sent: 0, state: 'waiting', note: '', since: 0 },
+    ...{ sent: 0, resumed: 0, state: 'waiting', note: '', since: 0 },
   })
 
   function next() {
@@ -56,8 +57,12 @@ export function newUploadQueue({ onChange, onDone }) {
         job.note = ''
         onChange()
       },
-      onWait(seconds) {
-        job.note = `Continues in ${seconds} s`
+      onResume(bytes) {
+        Object.assign(job, { resumed: bytes, sent: Math.max(job.sent, bytes) })
+        onChange()
+      },
+      onWait(text) {
+        job.note = text
         onChange()
       },
     })
@@ -74,7 +79,7 @@ export function newUploadQueue({ onChange, onDone }) {
   }
 
   function fail(job, error) {
-    Object.assign(job, { state: 'failed', sent: 0, note: error.message, code: error.code })
+    Object.assign(job, { state: 'failed', sent: 0, resumed: 0, note: inWords(error), code: error.code })
     // The others would be refused as well.
     if (error.code !== 'QUOTA_EXCEEDED') return
     for (const other of jobs) if (other.state === 'waiting') Object.assign(other, { state: 'failed', note: error.message })
@@ -113,7 +118,7 @@ export function newUploadQueue({ onChange, onDone }) {
     const counted = jobs.filter((j) => j.state !== 'cancelled')
     const sum = (key) => counted.reduce((total, j) => total + j[key], 0)
     return {
-      total: counted.length, bytes: sum('size'), sent: sum('sent'), done: of('done').length,
+      total: counted.length, bytes: sum('size'), sent: sum('sent'), resumed: sum('resumed'), done: of('done').length,
       sending: of('sending'), failed: of('failed'), waiting: of('waiting').length, skipped,
       isBusy: jobs.some((j) => j.state === 'sending' || j.state === 'waiting'),
     }

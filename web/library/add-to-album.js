@@ -1,0 +1,52 @@
+import { call, patiently } from '../lib/api.js'
+import { Dialog, openDialog } from '../lib/dialogs.js'
+import { html, useState } from '../lib/html.js'
+import { usePages } from '../lib/pages.js'
+import { More, Problem, Wait } from '../lib/parts.js'
+import { may } from '../lib/permissions.js'
+import { inWords } from '../lib/refusals.js'
+import { toast } from '../lib/toast.js'
+import { plural } from '../lib/words.js'
+import { linkToAlbum } from '../shell/views.js'
+
+/** Asks for an album, and adds media items to it. */
+export const addToAlbum = (given) => openDialog((onClose) => html`<${AlbumChoice} ...${given} onClose=${onClose} />`)
+
+function AlbumChoice({ org, items, onDone, onClose }) {
+  const list = usePages(`/api/orgs/${org.org_id}/albums`, 'albums', { query: { limit: '48' } })
+  const [progress, setProgress] = useState()
+  const [problem, setProblem] = useState()
+  const albums = list.items?.filter((album) => may(album, 'album.add_media', album.status !== 'ARCHIVE'))
+  async function add(album) {
+    setProblem(undefined)
+    try {
+      for (const [i, m] of items.entries()) {
+        setProgress(`Adding ${i + 1} of ${items.length}`)
+        const path = `/api/orgs/${org.org_id}/albums/${album.album_id}/media`
+        await patiently(() => call('POST', path, { media_id: m.media_id })).catch(ifThere)
+      }
+      onClose()
+      onDone()
+      toast(`${plural(items.length, 'item')} added to “${album.title}”`, { label: 'Open', run: () => location.assign(linkToAlbum(album.album_id)) })
+    } catch (error) {
+      setProgress(undefined)
+      setProblem(inWords(error))
+    }
+  }
+  return html`
+    <${Dialog} title=${`Add ${plural(items.length, 'item')} to`} isNarrow onClose=${onClose}>
+      ${!albums && !list.error && html`<${Wait} />`}
+      <${Problem} text=${problem} error=${list.error} />
+      <ul class="album-choices" aria-label="Albums">
+        ${albums?.map((album) => html`<li key=${album.album_id}><button class="account" type="button" disabled=${Boolean(progress)} onClick=${() => add(album)}><strong dir="auto">${album.title}</strong><span class="muted small">${plural(album.media_count, 'item')}</span></button></li>`)}
+      </ul>
+      ${albums?.length === 0 && html`<p class="muted">There is no album yet. Make one under Albums.</p>`}
+      <${More} list=${list} />
+      <p class="muted small" role="status">${progress}</p>
+    <//>`
+}
+
+/** Added meanwhile, or before. */
+const ifThere = (error) => {
+  if (error.code !== 'CONFLICT' && error.code !== 'MEDIA_ALREADY_IN_ALBUM') throw error
+}

@@ -1,0 +1,131 @@
+import { call } from '../lib/api.js'
+import { newTimeline, monthOf } from './timeline.js'
+import { newLoader } from './timeline-loader.js'
+
+/** Media items in memory; the pictures of those that are out of sight are not. */
+const KEPT = 4000
+/** Media items that are watched one by one while they are converted. */
+const WATCHED = 12
+
+/**
+ * When a photo was taken is known once it has been converted. Until then it stands above the months, so that it does not
+ * appear under one month and jump to another.
+ */
+const isArriving = (m) => m.upload_status === 'processing' && !m.captured_at
+
+/** What the page knows of the library of a group. `changed()` is called when something else is to be drawn. */
+function newLibrary(org) {
+  const timeline = newTimeline()
+  const arriving = new Map()
+  const listeners = new Set()
+  /** Where the window was, and whether the months have been asked for. */
+  const self = { org, scroll: 0, isKnown: false, onTaken: new Set() }
+  const changed = () => {
+    for (const tell of [...listeners]) tell()
+  }
+  const sorted = {
+    ...timeline,
+    receive(start, page) {
+      for (const m of page.media) if (isArriving(m)) arriving.set(m.media_id, m)
+      timeline.receive(start, { ...page, media: page.media.filter((m) => !isArriving(m)) })
+    },
+  }
+  const loader = newLoader(org, sorted, changed)
+  const base = `/api/media/${org.org_id}`
+
+  /** The newest state of a media item. */
+  function take(m) {
+    if (isArriving(m)) arriving.set(m.media_id, m)
+    else {
+      arriving.delete(m.media_id)
+      timeline.put(m)
+    }
+    for (const tell of [...self.onTaken]) tell(m)
+  }
+
+  function drop(id) {
+    if (!arriving.delete(id)) timeline.drop(id)
+  }
+
+  /** The present state of a media item, with new links. One that is gone leaves the library. */
+  async function refresh(m) {
+    try {
+      const fresh = await call('GET', `${base}/${m.media_id}`)
+      take(fresh)
+      changed()
+      return fresh
+    } catch (error) {
+      if (error.status === 404) {
+        drop(m.media_id)
+        changed()
+      }
+      throw error
+    }
+  }
+
+  /** Asks for the months and for what was uploaded last. `onScreen` are ids whose conversion is watched as well. */
+  async function look(onScreen = []) {
+    const [{ months }, latest] = await Promise.all([call('GET', `${base}/months`), call('GET', `${base}?limit=50`)])
+    for (const m of latest.media) take(m)
+    const known = new Set(latest.media.map((m) => m.media_id))
+    const isBusy = (m) => m && m.upload_status === 'processing' && !known.has(m.media_id)
+    const watched = [...arriving.values(), ...onScreen.map((id) => timeline.find(id))].filter(isBusy).slice(0, WATCHED)
+    for (const m of watched) await refresh(m).catch(() => {})
+    // The API counts under the month of the upload what has yet to find its own.
+    const early = Map.groupBy([...arriving.values()], monthOf)
+    timeline.setMonths(
+      months.map(({ month, count }) => ({ month, count: Math.max(0, count - (early.get(month)?.length ?? 0)) })).filter((m) => m.count > 0),
+    )
+    self.isKnown = true
+    changed()
+    const busy = latest.media.filter((m) => m.upload_status === 'processing').length
+    return { busy, isBusy: busy + watched.length > 0, total: timeline.total() + arriving.size }
+  }
+
+  function neighbour(id, step) {
+    const list = [...arriving.values()]
+    const at = list.findIndex((m) => m.media_id === id)
+    const first = timeline.months()[0]
+    if (at >= 0 && list[at + step]) return { item: list[at + step] }
+    if (at >= 0) {
+      if (step < 0 || !first) return {}
+      return first.items[0] ? { item: first.items[0] } : { missing: { month: first.month, index: 0 } }
+    }
+    const found = timeline.neighbour(id, step)
+    return found.item || found.missing || step > 0 || list.length === 0 ? found : { item: list.at(-1) }
+  }
+
+  return Object.assign(self, {
+    ...{ take, drop, refresh, look, neighbour, changed },
+    find: (id) => arriving.get(id) ?? timeline.find(id),
+    load: (missing) => loader.load(missing),
+    trim: (near) => timeline.trim(KEPT, near),
+    months() {
+      const waiting = [...arriving.values()].sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
+      const months = timeline.months().filter((month) => month.places > 0)
+      if (waiting.length === 0) return months
+      return [{ month: 'arriving', title: 'Just added', count: waiting.length, places: waiting.length, items: waiting }, ...months]
+    },
+    subscribe(tell) {
+      listeners.add(tell)
+      return () => listeners.delete(tell)
+    },
+    end: () => loader.end(),
+  })
+}
+
+let current
+
+/** The library of a group: the one that is known, so that going to another view and back shows it at once. */
+export function libraryOf(org) {
+  if (current?.org.org_id !== org.org_id) {
+    current?.end()
+    current = newLibrary(org)
+  }
+  return current
+}
+
+export function forgetLibrary() {
+  current?.end()
+  current = undefined
+}
