@@ -17,10 +17,11 @@ export interface Rows {
   find(tx: Tx, asked: { orgId: Uuid; id: Uuid; userId: Uuid; action: Action }): Promise<unknown>
 }
 
-/** The actions on one kind of row. */
+/** The actions on one kind of row, in the order of their names. */
 export type ActionsOn = (kind: string) => readonly Action[]
 
 export function actionsOn(actions: readonly Action[]): ActionsOn {
-  const byKind = Map.groupBy(actions, ({ on }) => on)
+  const sorted = actions.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  const byKind = Map.groupBy(sorted, ({ on }) => on)
   return (kind) => byKind.get(kind) ?? []
 }

@@ -60,6 +60,9 @@ export interface Permit<A extends Action> {
   now<K>(kind: Kind<K>, row: K): string[]
 }
 
+/** `now` of a request, for answers. */
+export type Now = Permit<Action>['now']
+
 export interface Gate<A extends Action> extends Permit<A> {
   /**
    * Must be called before `permit` and `can`; they use the latest membership. Throws Denied for non-members, unless the

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { Can } from '../../permissions/can.ts'
 import { bodyId, bodyIds, Meta, outputId, outputTime, text, totalCount } from '../../requests/schemas.ts'
 import { Media } from '../media/media.ts'
 import { MOST_ITEMS } from './plan.ts'
@@ -79,9 +80,13 @@ export const Album = z
     }),
     created_at: outputTime(),
     updated_at: outputTime(),
+    can: Can,
   })
   .meta({ id: 'Album' })
 export type Album = z.input<typeof Album>
+
+export const ListedAlbum = Album.omit({ can: true }).meta({ id: 'ListedAlbum' })
+export type ListedAlbum = z.input<typeof ListedAlbum>
 
 /** Not wrapped in `data`: interface specification §4.2. */
 export const AlbumStatusSet = z

@@ -18,6 +18,7 @@ import { type Archive, type albumActions, withArchive } from './policy.ts'
 import {
   type AlbumItem,
   countPlaces,
+  type DetailedAlbum,
   deleteItem,
   findAlbum,
   findItem,
@@ -27,13 +28,15 @@ import {
   listPlaces,
   moveItems,
   type SeenAlbum,
-  type ShownAlbum,
   setCaption,
   setCover,
   updateAlbum,
 } from './queries.ts'
 
-export async function createAlbum(request: Write<typeof albumActions.create>, given: CreateAlbum): Promise<ShownAlbum> {
+export async function createAlbum(
+  request: Write<typeof albumActions.create>,
+  given: CreateAlbum,
+): Promise<DetailedAlbum> {
   const { tx, orgId, actor, announce, audit } = request
   const { title, description, event_id: eventId = null, visibility } = given
   if (eventId !== null) refuseArchived(await lockReadableEvent(request, eventId))
@@ -71,7 +74,7 @@ export async function changeAlbum(
   id: Uuid,
   changes: UpdateAlbum,
   archive: Archive,
-): Promise<ShownAlbum> {
+): Promise<DetailedAlbum> {
   const album = await lockForChange(request, id, archive)
   const { cover_media_id: cover, ...columns } = changes
   if (columns.visibility === 'participants' && album.eventId === null) {
@@ -225,7 +228,7 @@ const recordItem = (
 const show = async (
   { tx, orgId, actor }: Pick<Write<typeof albumActions.update>, 'tx' | 'orgId' | 'actor'>,
   { id }: AlbumRow,
-): Promise<ShownAlbum> => found(await findShown(tx, { orgId, id, by: 'album', callerId: actor.userId }))
+): Promise<DetailedAlbum> => found(await findShown(tx, { orgId, id, by: 'album', callerId: actor.userId }))
 
 const idsOf = ({ id, orgId }: AlbumRow) => ({
   album_id: formatId('album', id),

@@ -1,16 +1,21 @@
 import { formatId } from '../../../lib/contract/ids.ts'
-import type { Links } from '../../deps.ts'
+import type { Now, Permit } from '../../permissions/permit.ts'
 import { timestamp } from '../../requests/schemas.ts'
 import { eventActions } from '../events/policy.ts'
-import { toMedia } from '../media/present.ts'
-import type { Album, AlbumMedia } from './album.ts'
-import type { AlbumItem, EventOfAlbum, ShownAlbum } from './queries.ts'
+import { type Showing, toMedia } from '../media/present.ts'
+import type { Album, AlbumMedia, ListedAlbum } from './album.ts'
+import { ALBUM, type Archive, type albumActions, withArchive } from './policy.ts'
+import type { AlbumItem, DetailedAlbum, ShownAlbum } from './queries.ts'
+
+type Can = Permit<typeof albumActions.read>['can']
+
+export const toAlbum = (row: DetailedAlbum, { can, now }: { can: Can; now: Now }, archive: Archive): Album => ({
+  ...toListedAlbum(row, can),
+  can: now(ALBUM, withArchive(row, archive)),
+})
 
 /** `can` is that of the caller, who need not see the event of an album that the caller sees: it may be a draft. */
-export const toAlbum = (
-  row: ShownAlbum,
-  can: (action: typeof eventActions.read, event: EventOfAlbum) => boolean,
-): Album => ({
+export const toListedAlbum = (row: ShownAlbum, can: Can): ListedAlbum => ({
   album_id: formatId('album', row.id),
   org_id: formatId('organization', row.orgId),
   owner_id: formatId('user', row.ownerId),
@@ -25,8 +30,8 @@ export const toAlbum = (
   updated_at: timestamp(row.updatedAt),
 })
 
-export const toAlbumMedia = (row: AlbumItem, links: Links): AlbumMedia => ({
-  ...toMedia(row, links),
+export const toAlbumMedia = (row: AlbumItem, showing: Showing): AlbumMedia => ({
+  ...toMedia(row, showing),
   caption: row.caption,
   added_by: formatId('user', row.addedBy),
   added_at: timestamp(row.addedAt),

@@ -108,10 +108,11 @@ export type ShownAlbum = Pick<AlbumRow, Exclude<keyof typeof shown, OtherwiseSho
 }
 
 /** An album as its detail shows it, by its id or by its event. Whether the caller may see it is still to be decided. */
+export type DetailedAlbum = ShownAlbum & Decisive
 export async function findShown(
   tx: Tx,
   { orgId, callerId, by, id }: Asked & { by: 'album' | 'event'; id: Uuid },
-): Promise<(ShownAlbum & Decisive) | undefined> {
+): Promise<DetailedAlbum | undefined> {
   const named = by === 'album' ? albums.id : albums.eventId
   const query = prepared(tx, `find_shown_album_by_${by}`, (name) =>
     tx

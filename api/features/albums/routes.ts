@@ -15,6 +15,7 @@ import {
   AlbumMediaTotal,
   AlbumStatusSet,
   CreateAlbum,
+  ListedAlbum,
   Reorder,
   Reordered,
   SetAlbumStatus,
@@ -25,7 +26,7 @@ import { addMedia, captionMedia, changeAlbum, createAlbum, removeMedia, reorderM
 import { deleteAlbum } from './deletion.ts'
 import { MOST_ITEMS } from './plan.ts'
 import { albumActions } from './policy.ts'
-import { toAlbum, toAlbumMedia } from './present.ts'
+import { toAlbum, toAlbumMedia, toListedAlbum } from './present.ts'
 import { countItems, findAlbum, findShown, listAlbums, listItems } from './queries.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
@@ -54,6 +55,7 @@ const DRAFT: Album = {
   cover_media_id: null,
   created_at: '2026-11-21T09:30:00.000Z',
   updated_at: '2026-11-21T09:30:00.000Z',
+  can: ['album.add_media', 'album.read', 'album.set_status', 'album.update', 'highlight.create_in_album'],
 }
 const PUBLIC: Album = {
   ...DRAFT,
@@ -62,6 +64,7 @@ const PUBLIC: Album = {
   cover_media_id: ids.media,
   updated_at: '2026-11-22T10:00:00.000Z',
 }
+const { can: _, ...LISTED } = PUBLIC
 const ITEM: AlbumMedia = {
   media_id: ids.media,
   org_id: ids.org,
@@ -84,6 +87,7 @@ const ITEM: AlbumMedia = {
   },
   placeholder: null,
   conversion_progress: null,
+  can: ['media.delete', 'media.read', 'media.read_location'],
   caption: 'Still the same laugh',
   added_by: USER,
   added_at: '2026-11-21T09:32:00.000Z',
@@ -120,7 +124,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       status: 201,
       response: Album,
       examples: { request: GIVEN, response: { ...DRAFT, event_id: null, visibility: 'organization' } },
-      handle: async (request) => toAlbum(await createAlbum(request, request.body), request.can),
+      handle: async (request) => toAlbum(await createAlbum(request, request.body), request, archive),
     }),
     read({
       method: 'get',
@@ -133,15 +137,15 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       action: albumActions.list,
       params: InOrg,
       query: pageQuery({ default: 20, max: 100 }),
-      response: listOf('albums', Album),
-      examples: { response: { albums: [PUBLIC], ...LAST_PAGE } },
+      response: listOf('albums', ListedAlbum),
+      examples: { response: { albums: [LISTED], ...LAST_PAGE } },
       async handle({ tx, orgId, actor, member, can, page }) {
         await member
         const asked = { orgId, callerId: actor.userId, seesAll: can(albumActions.listAll, undefined) }
         return page(
           'albums',
           (wanted) => listAlbums(tx, { ...asked, ...wanted }),
-          (row) => toAlbum(row, can),
+          (row) => toListedAlbum(row, can),
         )
       },
     }),
@@ -157,10 +161,11 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       response: Album,
       examples: { response: PUBLIC },
       oneRoundTrip: true,
-      handle: async ({ tx, orgId, actor, params, permit, can }) =>
+      handle: async ({ tx, orgId, actor, params, permit, can, now }) =>
         toAlbum(
           permit(found(await findShown(tx, { orgId, callerId: actor.userId, by: 'album', id: params.album_id }))),
-          can,
+          { can, now },
+          archive,
         ),
     }),
     read({
@@ -174,13 +179,13 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       params: OfEvent,
       response: Album,
       examples: { response: PUBLIC },
-      async handle({ tx, orgId, actor, params, permit, can }) {
+      async handle({ tx, orgId, actor, params, permit, can, now }) {
         const id = params.event_id
         const [event, album] = await Promise.all([
           findEvent(tx, orgId, id),
           findShown(tx, { orgId, callerId: actor.userId, by: 'event', id }),
         ])
-        return toAlbum(permit(found(event && can(eventActions.read, event) ? album : undefined)), can)
+        return toAlbum(permit(found(event && can(eventActions.read, event) ? album : undefined)), { can, now }, archive)
       },
     }),
     write({
@@ -198,7 +203,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       response: Album,
       examples: { request: { title: 'Class reunion 2027' }, response: { ...PUBLIC, title: 'Class reunion 2027' } },
       handle: async (request) =>
-        toAlbum(await changeAlbum(request, request.params.album_id, request.body, archive), request.can),
+        toAlbum(await changeAlbum(request, request.params.album_id, request.body, archive), request, archive),
     }),
     write({
       method: 'delete',
@@ -257,13 +262,13 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       query: pageQuery({ default: 500, max: 500 }),
       response: AlbumItems,
       examples: { response: { media: [ITEM], total: 1, ...LAST_PAGE } },
-      async handle({ tx, orgId, actor, params, permit, page }) {
+      async handle({ tx, orgId, actor, params, permit, now, page }) {
         const { id } = permit(found(await findAlbum(tx, { orgId, id: params.album_id, callerId: actor.userId })))
         const [listed, total] = await Promise.all([
           page(
             'media',
             (wanted) => listItems(tx, { albumId: id, ...wanted }),
-            (row) => toAlbumMedia(row, links),
+            (row) => toAlbumMedia(row, { links, now }),
             (row) => row.position,
           ),
           countItems(tx, id),
@@ -288,7 +293,9 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       handle({ answer, params, body }) {
         const given = { mediaId: body.media_id, caption: body.caption ?? null }
         return whilePaired(() =>
-          answer(async (request) => toAlbumMedia(await addMedia(request, params.album_id, given, archive), links)),
+          answer(async (request) =>
+            toAlbumMedia(await addMedia(request, params.album_id, given, archive), { links, now: request.now }),
+          ),
         )
       },
     }),
@@ -330,7 +337,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       async handle(request) {
         const { params, body } = request
         const given = { mediaId: params.media_id, caption: body.caption }
-        return toAlbumMedia(await captionMedia(request, params.album_id, given, archive), links)
+        return toAlbumMedia(await captionMedia(request, params.album_id, given, archive), { links, now: request.now })
       },
     }),
     write({

@@ -90,17 +90,17 @@ export async function archiveEvent(
   return show(request, event, above)
 }
 
-type Changing = Pick<Write<typeof eventActions.update>, 'tx' | 'orgId' | 'actor' | 'can'>
+type Changing = Pick<Write<typeof eventActions.update>, 'tx' | 'orgId' | 'actor' | 'can' | 'now'>
 
 /** Waits for what changes the event or what belongs to it, so that the decision is taken on what those leave. */
 const lock = ({ tx, orgId }: Changing, id: Uuid, permit: (row: EventRow) => unknown): Promise<EventRow> =>
   lockPermitted((isLocked) => findEvent(tx, orgId, id, isLocked ? { lock: 'update' } : {}), permit)
 
 const show = async (
-  { tx, orgId, actor, can }: Changing,
+  { tx, orgId, actor, ...deciding }: Changing,
   { id }: { id: Uuid },
   { seesAlbum }: AboveEvents,
-): Promise<Event> => toEvent(found(await findShown(tx, orgId, id, actor.userId)), can, seesAlbum)
+): Promise<Event> => toEvent(found(await findShown(tx, orgId, id, actor.userId)), deciding, seesAlbum)
 
 const idsOf = ({ id, orgId }: EventRow) => ({
   event_id: formatId('event', id),

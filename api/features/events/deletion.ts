@@ -1,5 +1,4 @@
 import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
-import { Problem } from '../../../lib/contract/problem.ts'
 import type { AlbumRow } from '../../db/schema/albums.ts'
 import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
@@ -14,9 +13,8 @@ import { findEvent } from './queries.ts'
 export async function deleteEvent(request: Write<typeof eventActions.delete>, id: Uuid): Promise<void> {
   const { tx, orgId, permit, ready, announce, audit } = request
   const event = await lockPermitted((lock) => findEvent(tx, orgId, id, lock ? { lock: 'update' } : {}), permit)
-  ready(event)
   const album = await lockAlbumOf(tx, orgId, id)
-  if (album?.status === 'ARCHIVE') throw new Problem('ALBUM_ARCHIVED', 'The album of the event is archived')
+  ready({ ...event, albumStatus: album?.status ?? null })
   if (album) {
     await releaseAlbum(tx, album.id)
     await recordAlbum(request, album)

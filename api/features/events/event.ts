@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { Can } from '../../permissions/can.ts'
 import { inputTime, outputId, outputTime, text } from '../../requests/schemas.ts'
 import { OwnReaction, ReactionCounts } from '../reaction-counts/reaction-counts.ts'
 import type { EventChanges } from './plan.ts'
@@ -95,9 +96,13 @@ export const Event = z
     album_id: outputId('album').nullable().meta({ description: 'Null without an album that the caller can see' }),
     reaction_counts: ReactionCounts,
     my_reaction: OwnReaction.nullable(),
+    can: Can,
   })
   .meta({ id: 'Event' })
 export type Event = z.input<typeof Event>
+
+export const ListedEvent = Event.omit({ can: true }).meta({ id: 'ListedEvent' })
+export type ListedEvent = z.input<typeof ListedEvent>
 
 export const Participant = z
   .object({

@@ -1,4 +1,5 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { AlbumStatus } from '../../db/schema/albums.ts'
 import type { EventStatus } from '../../db/schema/events.ts'
 import { member, organizationAdmin } from '../../permissions/facts.ts'
 import { allOf, anyOf, fact, kind, on, onOrganization } from '../../permissions/rule.ts'
@@ -18,7 +19,9 @@ export const mayManageEvent = anyOf<Owned>(eventOwner, organizationAdmin)
 export const mayReadEvent = anyOf<Visible>(eventOwner, organizationAdmin, allOf<Visible>(member, published))
 
 /** What decides on an event. */
-export const EVENT = kind<Visible>('event')
+export const EVENT = kind<Visible & Deletable>('event')
+/** `albumStatus` is null without an album. */
+type Deletable = { status: EventStatus; albumStatus: AlbumStatus | null }
 
 /** Nothing of an archived event changes. */
 export const unlessArchived: State<{ status: EventStatus }> = ({ status }) =>
@@ -33,10 +36,14 @@ const moving =
 const activating = moving(ACTIVATE_MOVES, 'An archived event cannot be activated')
 const archiving = moving(ARCHIVE_MOVES, 'Only an active event can be archived; activate it first')
 
-const deleting = inOrder<{ status: EventStatus }>(unlessArchived, ({ status }) =>
-  status === 'draft'
-    ? undefined
-    : { code: 'INVALID_STATE_TRANSITION', message: 'Only a draft can be deleted. Archive the event instead.' },
+const deleting = inOrder<Deletable>(
+  unlessArchived,
+  ({ status }) =>
+    status === 'draft'
+      ? undefined
+      : { code: 'INVALID_STATE_TRANSITION', message: 'Only a draft can be deleted. Archive the event instead.' },
+  ({ albumStatus }) =>
+    albumStatus === 'ARCHIVE' ? { code: 'ALBUM_ARCHIVED', message: 'The album of the event is archived' } : undefined,
 )
 
 export const eventActions = {

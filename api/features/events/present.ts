@@ -3,10 +3,12 @@ import type { Permit } from '../../permissions/permit.ts'
 import type { Action } from '../../permissions/rule.ts'
 import { timestamp } from '../../requests/schemas.ts'
 import { toCounts, toOwnReaction } from '../reaction-counts/reaction-counts.ts'
-import type { Event, Participant } from './event.ts'
+import type { Event, ListedEvent, Participant } from './event.ts'
+import { EVENT } from './policy.ts'
 import type { ListedParticipant, ShownEvent } from './queries.ts'
 
 type Can = Permit<Action>['can']
+type Deciding = Pick<Permit<Action>, 'can' | 'now'>
 type AlbumOfEvent = NonNullable<ShownEvent['album']> & { isParticipant: boolean; eventStatus: ShownEvent['status'] }
 
 /** Whether the caller may see the album of an event. Albums are above events, which therefore are told. */
@@ -19,7 +21,12 @@ function albumIdOf({ album, participation, status }: ShownEvent, can: Can, sees:
   return sees(can, seen) ? formatId('album', album.id) : null
 }
 
-export const toEvent = (row: ShownEvent, can: Can, sees: SeesAlbum): Event => ({
+export const toEvent = (row: ShownEvent, { can, now }: Deciding, sees: SeesAlbum): Event => ({
+  ...toListedEvent(row, can, sees),
+  can: now(EVENT, { ...row, albumStatus: row.album?.status ?? null }),
+})
+
+export const toListedEvent = (row: ShownEvent, can: Can, sees: SeesAlbum): ListedEvent => ({
   event_id: formatId('event', row.id),
   org_id: formatId('organization', row.orgId),
   owner_id: formatId('user', row.ownerId),

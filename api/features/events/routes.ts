@@ -8,9 +8,10 @@ import { listOf, pageQuery, pathId } from '../../requests/schemas.ts'
 import { NO_REACTIONS } from '../reaction-counts/reaction-counts.ts'
 import { type AboveEvents, activateEvent, archiveEvent, changeEvent, createEvent } from './commands.ts'
 import { deleteEvent } from './deletion.ts'
-import { CreateEvent, Event, EventStatus, Participant, ParticipantTotal, UpdateEvent } from './event.ts'
+import { CreateEvent, Event, EventStatus, ListedEvent, Participant, ParticipantTotal, UpdateEvent } from './event.ts'
+
 import { eventActions } from './policy.ts'
-import { toEvent, toParticipant } from './present.ts'
+import { toEvent, toListedEvent, toParticipant } from './present.ts'
 import { countParticipants, findEvent, findShown, listEvents, listParticipants } from './queries.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
@@ -45,6 +46,17 @@ const DRAFT: Event = {
   album_id: null,
   reaction_counts: NO_REACTIONS,
   my_reaction: null,
+  can: [
+    'comment.create',
+    'comment.read',
+    'event.activate',
+    'event.delete',
+    'event.invite',
+    'event.list_invitations',
+    'event.read',
+    'event.update',
+    'reaction.add',
+  ],
 }
 const ACTIVE: Event = {
   ...DRAFT,
@@ -52,19 +64,32 @@ const ACTIVE: Event = {
   updated_at: '2026-11-22T10:00:00.000Z',
   activated_at: '2026-11-22T10:00:00.000Z',
   participant_count: 12,
+  can: [
+    'comment.create',
+    'comment.read',
+    'event.archive',
+    'event.invite',
+    'event.list_invitations',
+    'event.read',
+    'event.update',
+    'reaction.add',
+  ],
 }
 const ARCHIVED: Event = {
   ...ACTIVE,
   status: 'archived',
   updated_at: '2027-06-01T08:00:00.000Z',
   archived_at: '2027-06-01T08:00:00.000Z',
+  can: ['comment.read', 'event.list_invitations', 'event.read'],
 }
 /** As an invited member sees it. */
 const INVITED: Event = {
   ...ACTIVE,
   my_participation: 'invited',
   my_invitation_id: formatId('invitation', EXAMPLE_ID),
+  can: ['comment.create', 'comment.read', 'event.read', 'reaction.add'],
 }
+const { can: _, ...LISTED } = INVITED
 const LAST_PAGE = { next_cursor: null, has_more: false }
 
 const Participants = listOf('participants', Participant)
@@ -101,15 +126,15 @@ export function eventRoutes(deps: ApiDeps, above: AboveEvents): Route[] {
       action: eventActions.list,
       params: InOrg,
       query: pageQuery({ default: 20, max: 100 }).extend({ status: EventStatus.optional() }),
-      response: listOf('events', Event),
-      examples: { response: { events: [INVITED], ...LAST_PAGE } },
+      response: listOf('events', ListedEvent),
+      examples: { response: { events: [LISTED], ...LAST_PAGE } },
       async handle({ tx, orgId, actor, member, can, query, page }) {
         await member
         const caller = { callerId: actor.userId, allDrafts: can(eventActions.listDrafts, undefined) }
         return page(
           'events',
           (wanted) => listEvents(tx, { orgId, status: query.status, ...caller, ...wanted }),
-          (row) => toEvent(row, can, above.seesAlbum),
+          (row) => toListedEvent(row, can, above.seesAlbum),
         )
       },
     }),
@@ -125,8 +150,12 @@ export function eventRoutes(deps: ApiDeps, above: AboveEvents): Route[] {
       response: Event,
       examples: { response: INVITED },
       oneRoundTrip: true,
-      handle: async ({ tx, orgId, actor, params, permit, can }) =>
-        toEvent(permit(found(await findShown(tx, orgId, params.event_id, actor.userId))), can, above.seesAlbum),
+      handle: async ({ tx, orgId, actor, params, permit, can, now }) =>
+        toEvent(
+          permit(found(await findShown(tx, orgId, params.event_id, actor.userId))),
+          { can, now },
+          above.seesAlbum,
+        ),
     }),
     write({
       method: 'put',

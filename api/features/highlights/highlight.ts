@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { HIGHLIGHT_ERROR_CODES } from '../../../lib/contract/highlight-error.ts'
+import { Can } from '../../permissions/can.ts'
 import { bodyId, outputId, outputTime, text } from '../../requests/schemas.ts'
 import { ConversionProgress } from '../media/media.ts'
 
@@ -138,6 +139,7 @@ export const Highlight = z
     created_by: outputId('user'),
     created_at: outputTime(),
     error: HighlightError.nullable(),
+    can: Can,
   })
   .meta({ id: 'Highlight' })
 export type Highlight = z.input<typeof Highlight>

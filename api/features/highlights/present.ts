@@ -1,10 +1,12 @@
 import { formatId } from '../../../lib/contract/ids.ts'
 import type { Links } from '../../deps.ts'
+import type { Now } from '../../permissions/permit.ts'
 import { timestamp } from '../../requests/schemas.ts'
 import type { Highlight } from './highlight.ts'
+import { HIGHLIGHT } from './policy.ts'
 import type { ShownHighlight } from './queries.ts'
 
-export const toHighlight = (row: ShownHighlight, links: Links): Highlight => ({
+export const toHighlight = (row: ShownHighlight, { links, now }: { links: Links; now: Now }): Highlight => ({
   highlight_id: formatId('highlight', row.id),
   org_id: formatId('organization', row.orgId),
   album_id: row.albumId && formatId('album', row.albumId),
@@ -33,6 +35,7 @@ export const toHighlight = (row: ShownHighlight, links: Links): Highlight => ({
     message: row.error.message,
     media_id: row.error.mediaId && formatId('media', row.error.mediaId),
   },
+  can: now(HIGHLIGHT, row),
 })
 
 function toVariants({ outputPrefix, hlsMaster, webpFile, thumbFile }: ShownHighlight, links: Links) {

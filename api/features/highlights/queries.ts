@@ -4,8 +4,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { afterCursor, microseconds } from '../../db/keyset.ts'
 import { prepared } from '../../db/prepared.ts'
-import { type AlbumRow, albums } from '../../db/schema/albums.ts'
-import { eventParticipants } from '../../db/schema/events.ts'
+import type { AlbumRow } from '../../db/schema/albums.ts'
 import { type HighlightRow, highlightItems, highlights, musicTracks } from '../../db/schema/highlights.ts'
 import { media } from '../../db/schema/media.ts'
 import type { PageWanted } from '../../requests/page.ts'
@@ -19,17 +18,20 @@ const items = sql<ShownItem[]>`(select json_agg(
     json_build_object('mediaId', i.media_id, 'type', i.type, 'skipped', i.skipped) order by i.position)
   from highlight_items i where i.highlight_id = highlights.id)`
 
-const shown = { ...getTableColumns(highlights), createdAt: microseconds(highlights.createdAt), items }
+/** What the rules of `policy.ts` decide on; null without an album. */
+type Decisive = Pick<AlbumRow, 'ownerId' | 'status' | 'visibility'> & Pick<SeenAlbum, 'isParticipant'>
+const album = sql<Decisive | null>`(select json_build_object('ownerId', a.owner_id, 'status', a.status,
+    'visibility', a.visibility, 'isParticipant', exists (select from event_participants p
+      where p.event_id = a.event_id and p.user_id = ${caller} and p.status = 'accepted'))
+  from albums a where a.id = highlights.album_id)`
+
+const shown = { ...getTableColumns(highlights), createdAt: microseconds(highlights.createdAt), items, album }
 export type ShownHighlight = Omit<HighlightRow, 'createdAt'> & {
   createdAt: string
   items: ShownItem[]
+  album: Decisive | null
 }
 type ShownItem = Pick<Item, 'mediaId' | 'type' | 'skipped'>
-
-/** What the rules of `policy.ts` decide on. */
-interface Decisive {
-  album: (Pick<AlbumRow, 'ownerId' | 'status' | 'visibility'> & Pick<SeenAlbum, 'isParticipant'>) | null
-}
 
 interface Asked {
   orgId: Uuid
@@ -40,20 +42,11 @@ interface Asked {
 export async function findHighlight(
   tx: Tx,
   { orgId, id, callerId, lock = false }: Asked & { id: Uuid; lock?: boolean },
-): Promise<(ShownHighlight & Decisive) | undefined> {
-  const isParticipant = sql<boolean>`exists (select from ${eventParticipants} p
-    where p.event_id = ${albums.eventId} and p.user_id = ${caller} and p.status = 'accepted')`
+): Promise<ShownHighlight | undefined> {
   const query = prepared(tx, `find_highlight_${lock ? 'locked' : 'unlocked'}`, (name) => {
     const found = tx
-      .select({
-        ...shown,
-        albumOwner: albums.ownerId,
-        albumStatus: albums.status,
-        albumVisibility: albums.visibility,
-        isParticipant,
-      })
+      .select(shown)
       .from(highlights)
-      .leftJoin(albums, eq(albums.id, highlights.albumId))
       .where(
         and(
           eq(highlights.orgId, sql.placeholder('org')),
@@ -61,14 +54,10 @@ export async function findHighlight(
           isNull(highlights.deletedAt),
         ),
       )
-    return (lock ? found.for('update', { of: highlights }) : found).prepare(name)
+    return (lock ? found.for('update') : found).prepare(name)
   })
   const [row] = await query.execute({ org: orgId, id, caller: callerId })
-  if (!row) return undefined
-  const { albumOwner: ownerId, albumStatus: status, albumVisibility: visibility, ...rest } = row
-  const album =
-    ownerId && status && visibility ? { ownerId, status, visibility, isParticipant: row.isParticipant } : null
-  return { ...rest, album }
+  return row
 }
 
 const newestFirst = [desc(highlights.createdAt), desc(highlights.id)]

@@ -63,6 +63,7 @@ const COMPLETED: Highlight = {
   created_by: formatId('user', EXAMPLE_ID),
   created_at: '2026-11-22T10:00:00.000Z',
   error: null,
+  can: ['highlight.delete', 'highlight.read'],
 }
 
 const VISIBLE =
@@ -174,7 +175,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
         return page(
           'highlights',
           async (wanted) => (listed ? listHighlights(tx, { orgId, callerId: actor.userId, listed, ...wanted }) : []),
-          (row) => toHighlight(row, links),
+          (row) => toHighlight(row, { links, now: request.now }),
         )
       },
     }),
@@ -190,10 +191,10 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
       response: Highlight,
       examples: { response: COMPLETED },
       oneRoundTrip: true,
-      handle: async ({ tx, orgId, actor, params, permit }) =>
+      handle: async ({ tx, orgId, actor, params, permit, now }) =>
         toHighlight(
           permit(found(await findHighlight(tx, { orgId, id: params.highlight_id, callerId: actor.userId }))),
-          links,
+          { links, now },
         ),
     }),
     write({

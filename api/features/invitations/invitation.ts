@@ -1,9 +1,12 @@
 import * as z from 'zod'
 import { formatId } from '../../../lib/contract/ids.ts'
+import type { EventRow } from '../../db/schema/events.ts'
+import { Can } from '../../permissions/can.ts'
+import type { Now } from '../../permissions/permit.ts'
 import { bodyId, NOT_FOUND_ISSUE, outputId, outputTime, text, timestamp, verbatim } from '../../requests/schemas.ts'
 import type { Target } from './commands.ts'
 import { maskEmail, maskPhone } from './mask.ts'
-import { INVITATION_STATES, stateOf } from './policy.ts'
+import { INVITATION, INVITATION_STATES, stateOf } from './policy.ts'
 import type { answerInvitation, ListedInvitation } from './queries.ts'
 import { parseSlug } from './slug.ts'
 
@@ -124,6 +127,7 @@ export const Invitation = z
     response_message: z.string().nullable().meta({ description: 'What the invitee wrote with the response' }),
     opened_at: outputTime().nullable(),
     clicked_at: outputTime().nullable(),
+    can: Can,
   })
   .meta({ id: 'Invitation' })
 
@@ -142,9 +146,14 @@ export const invitationExample: z.input<typeof Invitation> = {
   response_message: null,
   opened_at: null,
   clicked_at: null,
+  can: ['invitation.reissue'],
 }
 
-export const toInvitation = (row: ListedInvitation): z.input<typeof Invitation> => ({
+export const toInvitation = (
+  row: ListedInvitation,
+  event: Pick<EventRow, 'ownerId' | 'status'>,
+  now: Now,
+): z.input<typeof Invitation> => ({
   invitation_id: formatId('invitation', row.id),
   slug: row.slug,
   status: stateOf(row),
@@ -164,6 +173,8 @@ export const toInvitation = (row: ListedInvitation): z.input<typeof Invitation> 
   response_message: row.responseMessage,
   opened_at: timestamp(row.openedAt),
   clicked_at: timestamp(row.clickedAt),
+  // A token is presented with a request to respond only.
+  can: now(INVITATION, { ...row, ownerId: event.ownerId, eventStatus: event.status, isPresented: false }),
 })
 
 export const Answer = z

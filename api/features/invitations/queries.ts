@@ -9,6 +9,7 @@ import {
   isNull,
   notInArray,
   or,
+  type Placeholder,
   type SQL,
   sql,
 } from 'drizzle-orm'
@@ -25,6 +26,10 @@ import { findEvent } from '../events/queries.ts'
 /** Whole seconds, as the token says them. */
 const IN_ONE_HOUR = sql`date_trunc('second', now()) + interval '1 hour'`
 const isExpired = sql<boolean>`${invitations.tokenExpiresAt} <= now()`
+
+/** The verified e-mail address of a user, in lower case. */
+const emailOf = (userId: SQL | Placeholder) =>
+  sql<string | null>`(select lower(caller.email) from users caller where caller.id = ${userId})`
 
 export type FoundInvitation = InvitationRow & {
   /** Owner of the event. */
@@ -48,7 +53,7 @@ export async function findInvitation(
         ...getTableColumns(invitations),
         ownerId: events.ownerId,
         isExpired,
-        callerEmail: sql<string | null>`(select lower(email) from users where users.id = ${sql.placeholder('user')})`,
+        callerEmail: emailOf(sql.placeholder('user')),
       })
       .from(invitations)
       .innerJoin(events, eq(events.id, invitations.eventId))
@@ -134,13 +139,14 @@ export async function findLive(tx: Tx, orgId: Uuid, id: Uuid, generation: number
 export type ListedInvitation = Awaited<ReturnType<typeof listInvitations>>[number]
 
 /** Newest first. */
-export async function listInvitations(tx: Tx, o: { orgId: Uuid; eventId: Uuid } & PageWanted) {
+export async function listInvitations(tx: Tx, o: { orgId: Uuid; eventId: Uuid; callerId: Uuid } & PageWanted) {
   const next =
     o.after && sql`(${invitations.createdAt}, ${invitations.id}) < (${o.after.at}::timestamptz, ${o.after.id}::uuid)`
   return tx
     .select({
       ...getTableColumns(invitations),
       isExpired,
+      callerEmail: emailOf(sql`${o.callerId}`),
       // The name of a user who belongs to another organization is not for this one.
       displayName: sql<string | null>`case when ${memberships.userId} is not null then ${users.displayName} end`,
       // Text with all six digits, for the cursor.

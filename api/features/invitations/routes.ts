@@ -102,10 +102,15 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       query: pageQuery({ default: 20, max: 100 }),
       response: listOf('invitations', Invitation),
       examples: { response: { invitations: [invitationExample], next_cursor: null, has_more: false } },
-      async handle({ tx, orgId, params, permit, member, page }) {
+      async handle({ tx, orgId, actor, params, permit, now, member, page }) {
         await member
-        const { id: eventId } = permit(found(await findEvent(tx, orgId, params.event_id)))
-        return page('invitations', (wanted) => listInvitations(tx, { orgId, eventId, ...wanted }), toInvitation)
+        const event = permit(found(await findEvent(tx, orgId, params.event_id)))
+        const asked = { orgId, eventId: event.id, callerId: actor.userId }
+        return page(
+          'invitations',
+          (wanted) => listInvitations(tx, { ...asked, ...wanted }),
+          (row) => toInvitation(row, event, now),
+        )
       },
     }),
     steps({

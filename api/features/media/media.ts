@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { CONVERSION_ERROR_CODES } from '../../../lib/contract/conversion-error.ts'
+import { Can } from '../../permissions/can.ts'
 import { outputId, outputTime, text, textPattern } from '../../requests/schemas.ts'
 import { MEDIA_SORTS } from './sorts.ts'
 import { UPLOAD_LIMITS } from './uploads/plan.ts'
@@ -105,6 +106,7 @@ export const Media = z
       description: 'Thumbhash in base64: a blurred picture that a client draws before it loads any other',
     }),
     conversion_progress: ConversionProgress.nullable().meta({ description: 'Null when no conversion is running' }),
+    can: Can,
   })
   .meta({ id: 'Media' })
 export type Media = z.input<typeof Media>
@@ -136,6 +138,7 @@ export const UploadedMedia = z
     file_size_bytes: FileSize,
     upload_status: UploadStatus,
     created_at: outputTime(),
+    can: Can,
   })
   .meta({ id: 'UploadedMedia' })
 export type UploadedMedia = z.input<typeof UploadedMedia>

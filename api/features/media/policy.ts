@@ -17,7 +17,8 @@ const uploaderOfVisible = fact<Deletable>(
 )
 
 /** What decides on a media item. */
-export const MEDIA = kind<Deletable & DeletionSeen>('media')
+export type MediaSeen = Deletable & DeletionSeen
+export const MEDIA = kind<MediaSeen>('media')
 /** Of one that is not deleted. */
 export const VISIBLE = { deletedAt: null, deletedBy: null, purgingAt: null, isPastRestore: false }
 

@@ -3,12 +3,24 @@ import type { Manifest } from '../../../lib/contract/manifest.ts'
 import { originalKey } from '../../../lib/contract/object-keys.ts'
 import type { MediaRow } from '../../db/schema/media.ts'
 import type { Links } from '../../deps.ts'
+import type { Now } from '../../permissions/permit.ts'
 import { timestamp } from '../../requests/schemas.ts'
 import type { Media, MediaMetadata, UploadedMedia } from './media.ts'
+import { MEDIA, type MediaSeen, VISIBLE } from './policy.ts'
 import type { FoundMedia, ListedMedia, LivePhotoDuration } from './queries.ts'
 import { variantKeys } from './variants.ts'
 
-export function toMedia(row: ListedMedia | FoundMedia, links: Links): Media {
+export interface Showing {
+  links: Links
+  now: Now
+}
+
+/** `deletion` is that of a deleted one. */
+export function toMedia(
+  row: ListedMedia | FoundMedia,
+  { links, now }: Showing,
+  deletion: Omit<MediaSeen, 'uploaderId'> = VISIBLE,
+): Media {
   return {
     media_id: formatId('media', row.id),
     org_id: formatId('organization', row.orgId),
@@ -24,6 +36,7 @@ export function toMedia(row: ListedMedia | FoundMedia, links: Links): Media {
     variants: toVariants(row, links),
     placeholder: row.placeholder,
     conversion_progress: progressOf(row),
+    can: now(MEDIA, { uploaderId: row.uploaderId, ...deletion }),
   }
 }
 
@@ -46,7 +59,7 @@ const toMilliseconds = (isoWithMicroseconds: string) => `${isoWithMicroseconds.s
 const progressOf = (row: Pick<MediaRow, 'uploadStatus' | 'conversionProgress'>) =>
   row.uploadStatus === 'processing' ? row.conversionProgress : null
 
-export const toUploadedMedia = (row: MediaRow): UploadedMedia => ({
+export const toUploadedMedia = (row: MediaRow, now: Now): UploadedMedia => ({
   media_id: formatId('media', row.id),
   org_id: formatId('organization', row.orgId),
   original_filename: row.originalFilename,
@@ -54,6 +67,7 @@ export const toUploadedMedia = (row: MediaRow): UploadedMedia => ({
   file_size_bytes: row.fileSizeBytes,
   upload_status: row.uploadStatus,
   created_at: timestamp(row.createdAt),
+  can: now(MEDIA, { uploaderId: row.uploaderId, ...VISIBLE }),
 })
 
 /** EXIF orientation by degrees of clockwise rotation. */

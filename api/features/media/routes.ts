@@ -36,11 +36,11 @@ export function mediaRoutes(deps: ApiDeps, above: AboveDelivery): Route[] {
       query: pageQuery({ default: 20, max: 100 }).extend({ sort: MediaOrder, mime_type: MimeFilter.optional() }),
       response: listOf('media', Media),
       oneRoundTrip: true,
-      handle: ({ tx, orgId, query, page }) =>
+      handle: ({ tx, orgId, query, now, page }) =>
         page(
           'media',
           (wanted) => listMedia(tx, { orgId, sort: query.sort, mimeType: query.mime_type, ...wanted }),
-          (row) => toMedia(row, links),
+          (row) => toMedia(row, { links, now }),
           (row) => (query.sort === 'captured_at' ? row.takenAt : row.createdAt),
         ),
     }),
@@ -70,8 +70,8 @@ export function mediaRoutes(deps: ApiDeps, above: AboveDelivery): Route[] {
       params: OneMedia,
       response: Media,
       oneRoundTrip: true,
-      handle: async ({ tx, orgId, params, permit }) =>
-        toMedia(permit(found(await findListed(tx, orgId, params.media_id))), links),
+      handle: async ({ tx, orgId, params, permit, now }) =>
+        toMedia(permit(found(await findListed(tx, orgId, params.media_id))), { links, now }),
     }),
     read({
       method: 'get',

@@ -65,9 +65,14 @@ export interface ListedMember {
   id: Uuid
   displayName: string | null
   role: Role
+  isLastOwner: boolean
   /** When the user joined. */
   createdAt: string
 }
+
+/** Of a row of `page`: a look-up in the index of the owners, for owners alone. */
+const isLastOwner = sql<boolean>`(page.role = 'owner' and not exists (select from memberships o
+  where o.org_id = page.org_id and o.role = 'owner' and o.user_id <> page.user_id))`
 
 export interface MemberFilter {
   orgId: Uuid
@@ -109,6 +114,7 @@ export async function listMembers(
       id: page.userId,
       displayName: users.displayName,
       role: page.role,
+      isLastOwner,
       // With all digits, for cursors.
       createdAt: sql<string>`to_char(${page.joinedAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
     })
@@ -131,12 +137,12 @@ export async function searchMembers(
   const behind = after ? sql`(joined_at, id) < (${after.at}::timestamptz, ${after.id}::uuid)` : sql`true`
   const { rows } = await tx.execute<Found>(sql`
     with matching as materialized (
-      select ${memberships.userId} as id, ${memberships.role}, ${memberships.joinedAt}, ${users.displayName}
+      select ${memberships.orgId}, ${memberships.userId} as user_id, ${memberships.userId} as id, ${memberships.role}, ${memberships.joinedAt}, ${users.displayName}
         from ${memberships} join ${users} on ${users.id} = ${memberships.userId} where ${matching(filter)}
     ), page as (
       select * from matching where ${behind} order by joined_at desc, id desc limit ${limit}
     )
-    select counted.total, page.id, page.role, page.display_name as "displayName",
+    select counted.total, page.id, page.role, page.display_name as "displayName", ${isLastOwner} as "isLastOwner",
         to_char(page.joined_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "createdAt"
       from (select count(*)::int as total from matching) counted left join page on true
       order by page.joined_at desc, page.id desc`)

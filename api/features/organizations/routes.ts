@@ -20,6 +20,7 @@ const example: z.input<typeof Member> = {
   display_name: 'Ann',
   joined_at: '2026-11-21',
   role: 'admin',
+  can: ['member.change_role', 'member.remove'],
 }
 
 export function organizationRoutes(deps: ApiDeps, above: AboveOrganizations): Route[] {
@@ -55,7 +56,7 @@ export function organizationRoutes(deps: ApiDeps, above: AboveOrganizations): Ro
           has_more: false,
         },
       },
-      async handle({ tx, orgId, query, page }) {
+      async handle({ tx, orgId, query, now, page }) {
         const filter = { orgId, joinedYear: query.joined_year }
         const text = query.query
         let searched = 0
@@ -68,7 +69,7 @@ export function organizationRoutes(deps: ApiDeps, above: AboveOrganizations): Ro
         const [name, counted, members] = await Promise.all([
           findOrganizationName(tx, orgId),
           text === undefined ? countMembers(tx, filter) : undefined,
-          page('members', list, toMember),
+          page('members', list, (row) => toMember(row, now)),
         ])
         return { org_id: orgId, org_name: found(name), ...members, total_count: counted ?? searched }
       },
@@ -90,7 +91,7 @@ export function organizationRoutes(deps: ApiDeps, above: AboveOrganizations): Ro
       examples: { request: { role: 'admin' }, response: example },
       handle: async (request) => {
         const userId = request.params.user_id(request.actor)
-        return toMember(await changeMember(request, { userId, role: request.body.role }))
+        return toMember(await changeMember(request, { userId, role: request.body.role }), request.now)
       },
     }),
     write({

@@ -3,7 +3,19 @@ import { CATALOG } from '../../../api/features.ts'
 import { isTagged, type Route } from '../../../api/http/route.ts'
 import { LIMIT_CLASSES } from '../../../api/limits/classes.ts'
 import { type Answer, startTestApi } from '../../support/api.ts'
-import { idFields, isList, ROUTES, seedOf, send, sendTo, sidesOf, succeeds, traces } from '../../support/route-table.ts'
+import { actionNamed, KINDS, type WithCan, withCan } from '../../support/can.ts'
+import {
+  idFields,
+  isList,
+  listSeedOf,
+  ROUTES,
+  seedOf,
+  send,
+  sendTo,
+  sidesOf,
+  succeeds,
+  traces,
+} from '../../support/route-table.ts'
 import { LISTS, SEEDS } from './seeds/index.ts'
 import type { SeededRequest } from './seeds/seed.ts'
 
@@ -26,6 +38,8 @@ t.test('every operation has a seed, every list has a list seed, and no seed is l
   )
 })
 
+const kindsSeen = new Set<string>()
+
 for (const route of ROUTES) {
   t.test(`${route.operationId}: what needs a token names its action, what does not has none`, async (t) => {
     if (route.public) t.equal(route.action, undefined)
@@ -38,9 +52,12 @@ for (const route of ROUTES) {
   })
 
   t.test(`${route.operationId} answers the seeded request as it is described`, async (t) => {
-    const answer = await send(t, route, await seedOf(route)(ours))
+    const request = await seedOf(route)(ours)
+    if (isList(route)) await listSeedOf(route).add(ours)
+    const answer = await send(t, route, request)
     t.equal(answer.status, route.status)
     shapeOf(t, route, answer)
+    for (const one of withCan(answer.data)) checkCan(t, one)
   })
 }
 
@@ -151,4 +168,16 @@ t.test('reading changes nothing', async (t) => {
     await send(t, route, request)
     t.strictSame(await traces(api), before, route.operationId)
   }
+})
+
+/** test/api/routes/can.ts checks that each can be done. */
+function checkCan(t: Test, one: WithCan): void {
+  const kind = KINDS[Object.keys(one)[0] ?? ''] ?? ''
+  kindsSeen.add(kind)
+  t.equal(new Set(one.can).size, one.can.length, 'each action once')
+  for (const name of one.can) t.equal(actionNamed.get(name)?.on, kind, `${name} is an action on a ${kind}`)
+}
+
+t.test('answers say of every kind of resource that they show what the caller can do', async (t) => {
+  t.strictSame([...kindsSeen].sort(), Object.values(KINDS).sort())
 })

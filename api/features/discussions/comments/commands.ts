@@ -39,12 +39,15 @@ export interface PlaceOfOne extends Place {
 /** Whether deleted comments that have replies are shown. */
 type Deleted = Pick<Thread, 'withDeleted'>
 
-type Reading = Pick<Read<typeof commentActions.read>, 'tx' | 'orgId' | 'actor' | 'permit' | 'permitAlso' | 'can'>
+type Reading = Pick<
+  Read<typeof commentActions.read>,
+  'tx' | 'orgId' | 'actor' | 'permit' | 'permitAlso' | 'can' | 'now'
+>
 
 /** The thread, unless the caller cannot see it. The comments on a deleted comment can still be read. */
-export async function openThread(request: Reading, place: Place): Promise<Thread & Target> {
+export async function openThread(request: Reading, place: Place): Promise<Thread & Target & { event: EventRow }> {
   const { event, target } = await open(request, place)
-  return threadOf(request, event, target)
+  return { ...threadOf(request, event, target), event }
 }
 
 export async function showComment(request: Reading, place: PlaceOfOne, deleted: Deleted): Promise<Comment> {
@@ -235,7 +238,7 @@ async function show(
   const row = await findShown(request.tx, id, { ...threadOf(request, event, target), ...deleted })
   // Throws Denied if it is there and the album hides it: its target may be attached to a comment that the caller sees.
   if (!row) await findTarget(request, event, { type: 'comment', id })
-  return toComment(found(row), target)
+  return toComment(found(row), { ...target, event }, request.now)
 }
 
 const idsOf = ({ id, orgId, eventId }: CommentRow) => ({

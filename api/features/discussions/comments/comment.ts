@@ -1,6 +1,9 @@
 import * as z from 'zod'
 import { formatId, type IdKind } from '../../../../lib/contract/ids.ts'
 import type { TargetType } from '../../../db/schema/comments.ts'
+import type { EventRow } from '../../../db/schema/events.ts'
+import { Can } from '../../../permissions/can.ts'
+import type { Now } from '../../../permissions/permit.ts'
 import {
   bodyId,
   flag,
@@ -21,6 +24,7 @@ import {
 } from '../../reaction-counts/reaction-counts.ts'
 import { MOST_MENTIONS } from './mentions.ts'
 import type { Changes } from './plan.ts'
+import { COMMENT } from './policy.ts'
 import type { ShownComment } from './queries.ts'
 
 const MOST_MEDIA = 4
@@ -144,6 +148,7 @@ export const Comment = z
     updated_at: outputTime(),
     reaction_counts: ReactionCounts,
     my_reaction: OwnReaction.nullable(),
+    can: Can,
   })
   .meta({ id: 'Comment' })
 export type Comment = z.input<typeof Comment>
@@ -160,8 +165,12 @@ const contentOf = (row: ShownComment) => ({
 /** What a deletion leaves of the content. The body and its attachments must not get out. */
 const TOMBSTONE = { author_name: null, body: '', media_ids: [], mentions: [], edited: false, deleted: true }
 
-/** A comment of the thread on `target`. */
-export const toComment = (row: ShownComment, target: Target): Comment => ({
+/** A comment of the thread on `target`, which belongs to the event. */
+export const toComment = (
+  row: ShownComment,
+  target: Target & { event: Pick<EventRow, 'ownerId' | 'status'> },
+  now: Now,
+): Comment => ({
   comment_id: formatId('comment', row.id),
   event_id: formatId('event', row.eventId),
   target: { type: target.type, id: formatTarget(target) },
@@ -172,4 +181,5 @@ export const toComment = (row: ShownComment, target: Target): Comment => ({
   updated_at: timestamp(row.updatedAt),
   reaction_counts: toCounts(row.reactionCounts),
   my_reaction: toOwnReaction(row.myReaction),
+  can: now(COMMENT, { ...target.event, ...row }),
 })

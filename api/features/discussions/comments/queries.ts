@@ -31,6 +31,8 @@ export type FoundComment = CommentRow &
     isPastEdit: boolean
   }
 
+const isPastEdit = sql<boolean>`comments.created_at <= now() - interval '15 minutes'`
+
 interface OneComment {
   orgId: Uuid
   eventId?: Uuid
@@ -47,7 +49,7 @@ export async function findComment(
       ...getTableColumns(comments),
       ownerId: events.ownerId,
       status: events.status,
-      isPastEdit: sql<boolean>`${comments.createdAt} <= now() - interval '15 minutes'`,
+      isPastEdit,
     })
     .from(comments)
     .innerJoin(events, eq(events.id, comments.eventId))
@@ -136,11 +138,20 @@ const shown = {
   createdAt: microseconds(comments.createdAt),
   updatedAt: comments.updatedAt,
   deletedAt: comments.deletedAt,
+  isPastEdit,
   reactionCounts: reactionCounts(reactedTo),
   myReaction: ownReaction(reactedTo, sql`${placeholder.caller}`),
 }
-type OtherwiseShown = 'authorName' | 'mediaIds' | 'replyCount' | 'createdAt' | 'reactionCounts' | 'myReaction'
+type OtherwiseShown =
+  | 'isPastEdit'
+  | 'authorName'
+  | 'mediaIds'
+  | 'replyCount'
+  | 'createdAt'
+  | 'reactionCounts'
+  | 'myReaction'
 export type ShownComment = Pick<CommentRow, Exclude<keyof typeof shown, OtherwiseShown>> & {
+  isPastEdit: boolean
   authorName: string | null
   mediaIds: Uuid[]
   replyCount: number

@@ -45,6 +45,7 @@ const EXAMPLE: Comment = {
   updated_at: '2026-11-21T09:30:00.000Z',
   reaction_counts: NO_REACTIONS,
   my_reaction: null,
+  can: ['comment.delete', 'comment.edit'],
 }
 const EDITED: Comment = {
   ...EXAMPLE,
@@ -111,7 +112,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
           request.page(
             'comments',
             (wanted) => listComments(request.tx, { ...thread, ...wanted }),
-            (row) => toComment(row, thread),
+            (row) => toComment(row, thread, request.now),
           ),
           findReactions(request.tx, { eventId, targetType, ids, sees, userId }),
         ])

@@ -2,9 +2,10 @@ import * as z from 'zod'
 import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization } from '../../../http/in-organization.ts'
 import type { Route } from '../../../http/route.ts'
+import type { Now } from '../../../permissions/permit.ts'
 import { listOf, outputTime, pageQuery, pathId, timestamp } from '../../../requests/schemas.ts'
 import { Media } from '../media.ts'
-import { mediaActions } from '../policy.ts'
+import { mediaActions, VISIBLE } from '../policy.ts'
 import { toMedia } from '../present.ts'
 import { deleteMedia, restoreMedia, whilePaired } from './commands.ts'
 import { listTrash, type TrashedRow } from './queries.ts'
@@ -21,8 +22,8 @@ const TrashedMedia = Media.extend({
 export function deletionRoutes(deps: ApiDeps): Route[] {
   const { links } = deps
   const { read, steps } = inOrganization(deps)
-  const toTrashed = (row: TrashedRow): z.input<typeof TrashedMedia> => ({
-    ...toMedia(row, links),
+  const toTrashed = (row: TrashedRow, now: Now): z.input<typeof TrashedMedia> => ({
+    ...toMedia(row, { links, now }, { ...VISIBLE, deletedAt: new Date(row.deletedAt), deletedBy: row.deletedBy }),
     deleted_at: `${row.deletedAt.slice(0, 23)}Z`,
     purge_at: timestamp(row.purgeAt),
   })
@@ -39,13 +40,13 @@ export function deletionRoutes(deps: ApiDeps): Route[] {
       params: InOrg,
       query: pageQuery({ default: 20, max: 100 }),
       response: listOf('media', TrashedMedia),
-      async handle({ tx, orgId, actor, member, can, page }) {
+      async handle({ tx, orgId, actor, member, can, now, page }) {
         await member
         const of = can(mediaActions.listAllTrash, undefined) ? undefined : actor.userId
         return page(
           'media',
           (wanted) => listTrash(tx, { orgId, of, ...wanted }),
-          toTrashed,
+          (row) => toTrashed(row, now),
           (row) => row.deletedAt,
         )
       },
@@ -77,7 +78,9 @@ export function deletionRoutes(deps: ApiDeps): Route[] {
       status: 200,
       response: Media,
       handle: ({ answer, params }) =>
-        whilePaired(() => answer(async (request) => toMedia(await restoreMedia(request, params.media_id), links))),
+        whilePaired(() =>
+          answer(async (request) => toMedia(await restoreMedia(request, params.media_id), { links, now: request.now })),
+        ),
     }),
   ]
 }

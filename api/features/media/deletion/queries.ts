@@ -130,13 +130,14 @@ export async function findMediaOrTrash(tx: Tx, orgId: Uuid, id: Uuid): Promise<M
   return row?.purgingAt || row?.isPastRestore ? undefined : row
 }
 
-export type TrashedRow = ListedMedia & { deletedAt: string; purgeAt: Date }
+export type TrashedRow = ListedMedia & Pick<MediaRow, 'deletedBy'> & { deletedAt: string; purgeAt: Date }
 
 const trashed = {
   ...listed,
   // Both halves of a Live Photo are deleted together, so `listed` would find none to play.
   livePhotoVideo: sql<string | null>`(select half.output_prefix || half.hls_master from media half
     where half.id = media.paired_media_id)`,
+  deletedBy: media.deletedBy,
   deletedAt: sql<string>`to_char(${media.deletedAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
   purgeAt: sql<Date>`${media.deletedAt} + make_interval(days => ${RESTORE_DAYS})`.mapWith(media.deletedAt),
 }

@@ -6,7 +6,7 @@ import type { Read, Steps } from '../../../requests/request.ts'
 import { timestamp } from '../../../requests/schemas.ts'
 import { requireQuota } from '../../users/commands.ts'
 import { cleanFilename } from '../filename.ts'
-import type { mediaActions, uploadActions } from '../policy.ts'
+import { type mediaActions, UPLOAD, type uploadActions } from '../policy.ts'
 import { planUpload, rangesOf } from './plan.ts'
 import { abortUpload, findUpload, insertUpload, listChunks } from './queries.ts'
 import { tryReleaseStorage } from './release.ts'
@@ -101,6 +101,7 @@ export async function getUpload(request: Read<typeof uploadActions.read>, upload
     received_ranges: rangesOf(indexes),
     expires_at: timestamp(upload.expiresAt),
     media_id: upload.state === 'completed' ? formatId('media', upload.mediaId) : null,
+    can: request.now(UPLOAD, { ...upload, received: indexes.length }),
   }
 }
 

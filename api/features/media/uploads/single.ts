@@ -9,9 +9,8 @@ import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import type { ObjectInfo, ObjectStore } from '../../../../lib/runtime/object-store/object-store.ts'
 import { isLockTimeout } from '../../../db/errors.ts'
 import type { MultipartBody } from '../../../requests/bytes.ts'
-import type { Change } from '../../../requests/change.ts'
 import type { Context } from '../../../requests/context.ts'
-import type { Steps } from '../../../requests/request.ts'
+import type { Steps, Write } from '../../../requests/request.ts'
 import { requireQuota } from '../../users/commands.ts'
 import type { Quotas } from '../../users/policy.ts'
 import { recordMedia } from '../commands.ts'
@@ -82,11 +81,15 @@ async function patiently<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-async function commit(change: Change, row: NewMedia, quotas: Quotas): Promise<UploadedMedia> {
+async function commit(
+  change: Write<typeof mediaActions.upload>,
+  row: NewMedia,
+  quotas: Quotas,
+): Promise<UploadedMedia> {
   if (!(await settleIntent(change.tx, row.id))) throw new Problem('SERVICE_UNAVAILABLE', 'The upload took too long')
   const made = await recordMedia(change, row)
   await requireQuota(change.tx, row.uploaderId, quotas, { storedBytes: 0 }, 'body.file')
-  return toUploadedMedia(made)
+  return toUploadedMedia(made, change.now)
 }
 
 /**

@@ -38,6 +38,7 @@ const UPLOADED: z.input<typeof UploadedMedia> = {
   file_size_bytes: 2_400_000,
   upload_status: 'processing',
   created_at: '2026-11-21T09:31:00.000Z',
+  can: ['media.delete', 'media.read', 'media.read_location'],
 }
 
 /** Uploads of whole files, and of files in chunks. */

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { sizeText } from '../../../../lib/contract/size.ts'
+import { Can } from '../../../permissions/can.ts'
 import { bodyId, outputId, outputTime, text } from '../../../requests/schemas.ts'
 import { FileSize, MimeType, PairingFields } from '../media.ts'
 import { UPLOAD_LIMITS } from './plan.ts'
@@ -64,6 +65,7 @@ export const Upload = z
     }),
     expires_at: outputTime(),
     media_id: outputId('media').nullable().meta({ description: 'Null until merged' }),
+    can: Can,
   })
   .meta({ id: 'Upload' })
 export type Upload = z.input<typeof Upload>

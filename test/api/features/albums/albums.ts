@@ -29,6 +29,14 @@ t.test('an album begins as an empty draft of its creator', async (t) => {
     status: 'DRAFT',
     media_count: 0,
     cover_media_id: null,
+    can: [
+      'album.add_media',
+      'album.delete',
+      'album.read',
+      'album.set_status',
+      'album.update',
+      'highlight.create_in_album',
+    ],
   })
   t.strictSame(await show(album_id, member), data)
   t.strictSame(await announced(album_id), ['AlbumCreated'])

@@ -50,6 +50,7 @@ t.test('a highlight is made of media items in the order that was chosen', async 
     created_by: member.wireId,
     created_at: (await get(id)).data.created_at,
     error: null,
+    can: ['highlight.delete', 'highlight.read'],
   })
   t.strictSame(await world.announced(id), ['HighlightRequested'])
   const [event] = await sql('select payload, area from outbox where aggregate_id = $1', [uuidOf('highlight', id)])

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { openMergedDigests } from '../../../../api/features/media/uploads/merged-digest.ts'
 import { originalKey } from '../../../../lib/contract/object-keys.ts'
@@ -87,18 +88,28 @@ t.test('the files of one user are read one after the other, and do not hold up t
     ...store,
     async get(key) {
       begun.push(key)
-      if (key === one.key) await released
+      if (key !== theirs.key) await released
       return get(key)
     },
   }
-  const digestOf = openMergedDigests({ db: api.database.db, store: slow })
-  const first = digestOf(one)
-  await eventually('the reading of the first', () => begun.length === 1)
-  const second = digestOf(two)
+  let looked = 0
+  const { read } = api.database.db
+  const db: typeof api.database.db = {
+    ...api.database.db,
+    read: (scope, work) =>
+      read(scope, work).finally(() => {
+        looked += 1
+      }),
+  }
+  const digestOf = openMergedDigests({ db, store: slow })
+  const own = [digestOf(one), digestOf(two)]
   t.equal(await digestOf(theirs), theirs.checksum)
+  await eventually('all know that their digest is not known', async () => looked === 3 || undefined)
+  await setImmediate()
+  t.equal(begun.length, 2, 'that of the other user, and one of the two')
   release()
-  t.strictSame([await first, await second], [one.checksum, two.checksum])
-  t.strictSame([begun.length, begun.at(-1)], [3, two.key])
+  t.strictSame(await Promise.all(own), [one.checksum, two.checksum])
+  t.equal(begun.length, 3)
 })
 
 t.test('a reading that failed is begun anew by the next request', async (t) => {

@@ -42,8 +42,8 @@ t.test('shows the members, the latest first, with bare ids and the date of joini
     org_id: org.id,
     org_name: 'Class of 1994',
     members: [
-      { user_id: ben.id, display_name: null, joined_at: '2021-01-01', role: 'member' },
-      { user_id: ann.id, display_name: 'Ann', joined_at: '2020-12-31', role: 'owner' },
+      { user_id: ben.id, display_name: null, joined_at: '2021-01-01', role: 'member', can: ['member.remove'] },
+      { user_id: ann.id, display_name: 'Ann', joined_at: '2020-12-31', role: 'owner', can: [] },
     ],
     total_count: 2,
     next_cursor: null,

@@ -58,10 +58,12 @@ t.test('a comment is what was written, and who wrote it', async (t) => {
     updated_at: data.created_at,
     reaction_counts: { '❤️': 0, '😂': 0, '🎉': 0, '😢': 0, '👏': 0, '🔥': 0 },
     my_reaction: null,
+    can: ['comment.delete', 'comment.edit'],
   })
   const path = `${at(party)}/${data.comment_id}`
-  t.strictSame((await get(owner, path)).data, data)
-  t.strictSame((await get(owner, at(party))).data.comments, [data])
+  const forOwner = { ...data, can: ['comment.delete'] }
+  t.strictSame((await get(owner, path)).data, forOwner)
+  t.strictSame((await get(owner, at(party))).data.comments, [forOwner])
   const about = { comment_id: data.comment_id, event_id: party.wireId, org_id: org, author_id: author.wireId }
   t.match(await told(path), [
     { type: 'CommentPosted', ...about, target_type: 'meta', target_id: party.wireId, audience: 'event', version: 1 },

@@ -1,0 +1,51 @@
+import t, { type Test } from 'tap'
+import { CATALOG } from '../../../api/features.ts'
+import { type Answer, type Person, startTestApi } from '../../support/api.ts'
+import type { Scene } from '../../support/can-scene.ts'
+import { scenesOf } from '../../support/can-scenes.ts'
+import { ROUTES, succeeds } from '../../support/route-table.ts'
+
+const api = await startTestApi(t)
+
+/** Actions that no operation performs: they shape what other operations show. */
+const WITHOUT_OPERATION = CATALOG.actions.filter((action) => !ROUTES.some((route) => route.action === action))
+
+for (const scene of scenesOf(api)) {
+  const actions = CATALOG.actions.filter((one) => one.on === scene.kind && !WITHOUT_OPERATION.includes(one))
+  for (const [state, make] of Object.entries(scene.states)) {
+    for (const [name, who] of Object.entries(scene.callers)) {
+      t.test(`${scene.kind}, ${state}: ${name} can do what is listed, and nothing else`, (t) =>
+        compare(t, { make, who, names: actions.map((one) => one.name) }),
+      )
+    }
+  }
+}
+
+interface Compared {
+  make: Scene['states'][string]
+  who: Person
+  names: string[]
+}
+
+async function compare(t: Test, { make, who, names }: Compared): Promise<void> {
+  for (const name of names) {
+    const { show, attempts } = await make()
+    const attempt = attempts[name]
+    if (!attempt) {
+      t.fail(`the scene has no request for ${name}`)
+      continue
+    }
+    const before = await show(who)
+    const { method, path, ...body } = await attempt(who)
+    const answer = await api.call(who, method, path, body)
+    const says = `${name}: ${answer.status} ${answer.code ?? ''}`
+    if (before?.can.includes(name)) t.ok(succeeds(answer.status), `listed, ${says}`)
+    else if (succeeds(answer.status)) await changesNothing(t, says, before, await show(who))
+    else t.ok([403, 404, 409, 410, 422].includes(answer.status), `not listed, ${says}`)
+  }
+}
+
+/** A repeat: it succeeds, and the resource is as it was. What a caller cannot see is not compared. */
+async function changesNothing(t: Test, says: string, before: Answer['data'], after: Answer['data']): Promise<void> {
+  if (before !== undefined) t.strictSame(after, before, `not listed, and changes nothing, ${says}`)
+}
