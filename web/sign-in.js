@@ -4,7 +4,6 @@ import { $, avatar } from './dom.js'
 const KEY = 'keepsake.key'
 
 /** The key of the demo's link, which shows the accounts. It is a credential, so it must not stay in the address. */
-export const keepKey = (key) => sessionStorage.setItem(KEY, key)
 export const demoKey = () => sessionStorage.getItem(KEY)
 
 /** Fills the form with the accounts of the demo, for a person who came by its link, and returns them. */

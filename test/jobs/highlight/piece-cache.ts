@@ -9,7 +9,7 @@ import { openFolderStore } from '../../../lib/runtime/object-store/folder.ts'
 import { countingStore } from '../../support/counting-store.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 
-/** What a hostile job may have stored where a film looks for pieces. */
+/** What a hostile job may have stored where a highlight looks for pieces. */
 
 const MIB = 1024 ** 2
 const PREFIX = 'org/o/media/m/pieces/'

@@ -18,9 +18,9 @@ t.test('an album goes, and its media items and highlights stay', async (t) => {
   const { album, media } = await filled(2, { status: 'PUBLIC' })
   const elsewhere = await anAlbum({ owner: member })
   await add(elsewhere, media[0] ?? '')
-  const { highlight_id: film } = (await createInAlbum(album, { media_ids: media }, another)).data
-  t.equal((await world.get(film, owner)).data.album_id, album)
-  t.match(await world.list(member), [film])
+  const { highlight_id: highlight } = (await createInAlbum(album, { media_ids: media }, another)).data
+  t.equal((await world.get(highlight, owner)).data.album_id, album)
+  t.match(await world.list(member), [highlight])
   const version = (await sql('select version from albums where id = $1', [uuidOf('album', album)]))[0]?.version
   const removed = await remove(album)
   t.strictSame([removed.status, removed.body.length], [204, 0])
@@ -29,9 +29,10 @@ t.test('an album goes, and its media items and highlights stay', async (t) => {
   }
   for (const id of media) t.equal((await call(another, 'GET', `/api/media/${org}/${id}`)).status, 200)
   t.strictSame(await world.idsOf(elsewhere), [media[0]])
-  for (const who of [another, admin]) t.match((await world.get(film, who)).data, { album_id: null, media_ids: media })
-  t.equal(code(await world.get(film, member)), 'NOT_FOUND', 'who saw it by the album')
-  t.strictSame([await world.list(another), await world.list(member)], [[film], []])
+  for (const who of [another, admin])
+    t.match((await world.get(highlight, who)).data, { album_id: null, media_ids: media })
+  t.equal(code(await world.get(highlight, member)), 'NOT_FOUND', 'who saw it by the album')
+  t.strictSame([await world.list(another), await world.list(member)], [[highlight], []])
   const [told, ...others] = await sql(
     `select payload, aggregate_version as version from outbox where aggregate_id = $1 and type = 'AlbumDeleted'`,
     [uuidOf('album', album)],

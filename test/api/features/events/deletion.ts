@@ -32,7 +32,7 @@ async function aDraft() {
   const album = await anAlbum({ owner: member, eventId: party.wireId })
   const media = [await aMedia(), await aMedia()]
   for (const id of media) await add(album, id)
-  const film = (await createInAlbum(album, { media_ids: media }, admin)).data.highlight_id
+  const highlight = (await createInAlbum(album, { media_ids: media }, admin)).data.highlight_id
   const comment = await posted(member, at(party), { body: 'x', media_ids: [await aMedia()], mentions: [admin.wireId] })
   await posted(admin, at(party, 'comment', idIn(comment)))
   await react(admin, party, '🎉')
@@ -40,11 +40,11 @@ async function aDraft() {
   const guest = await aPerson(api)
   const invited = await invitations.invite(party, { uuid: guest.wireId })
   await invitations.invite(party)
-  return { party, album, media, film, comment, guest, invited }
+  return { party, album, media, highlight, comment, guest, invited }
 }
 
 t.test('a draft goes with all that belongs to it; media items and highlights stay', async (t) => {
-  const { party, album, media, film, comment, guest, invited } = await aDraft()
+  const { party, album, media, highlight, comment, guest, invited } = await aDraft()
   t.ok(Object.values(await left(party)).every((n) => n > 0))
   const [{ version } = { version: 0 }] = await sql('select version from events where id = $1', [party.id])
   const removed = await remove(party)
@@ -62,7 +62,7 @@ t.test('a draft goes with all that belongs to it; media items and highlights sta
     t.equal(code(answer), 'NOT_FOUND')
   }
   for (const id of media) t.equal((await call(another, 'GET', `/api/media/${org}/${id}`)).status, 200)
-  t.match((await world.get(film, admin)).data, { album_id: null, media_ids: media })
+  t.match((await world.get(highlight, admin)).data, { album_id: null, media_ids: media })
   const told = async (type: string, id: string) =>
     sql(`select payload, aggregate_version as version from outbox where type = $1 and aggregate_id = $2`, [type, id])
   const common = { org_id: org, event_id: party.wireId, actor_id: member.wireId }
