@@ -21,7 +21,7 @@ const PAGE = 500
 /** How far below the window the end may be before more is loaded. */
 const NEAR = 600
 /** How often an order is made anew when others add and remove meanwhile. */
-const MOST_MERGES = 3
+const MAX_MERGES = 3
 
 const shelf = newHighlightShelf($('album-highlights'))
 let at
@@ -277,7 +277,7 @@ async function sendOrders(mine) {
       await call('POST', `${mine.path}/media/reorder`, { media_ids: mine.items.map((m) => m.media_id) })
       mine.moves.splice(0, sent)
     } catch (error) {
-      if (error.code !== 'REORDER_MISMATCH' || ++merges > MOST_MERGES) throw error
+      if (error.code !== 'REORDER_MISMATCH' || ++merges > MAX_MERGES) throw error
       await merge(mine)
     }
   }

@@ -6,7 +6,7 @@ import { nameOf } from './item.js'
 import { pickMedia } from './picker.js'
 import { fieldWords, inWords } from './refusal-words.js'
 
-const MOST_MEDIA = 4
+const MAX_MEDIA = 4
 const SUGGESTED = '6'
 let count = 0
 
@@ -128,7 +128,7 @@ export function newComposer({ org, label, submit, send, onCancel, draft }) {
   function showMedia() {
     find('.attached').hidden = media.length === 0
     find('.attached').replaceChildren(...media.map(attachedElement))
-    find('.attach').hidden = media.length >= MOST_MEDIA
+    find('.attach').hidden = media.length >= MAX_MEDIA
     markUnsent()
   }
 
@@ -148,7 +148,7 @@ export function newComposer({ org, label, submit, send, onCancel, draft }) {
   find('.attach').addEventListener('click', () => {
     const there = new Set(media.map((m) => m.media_id))
     void pickMedia({
-      ...{ org, title: 'Attach photos', label: 'Attach', most: MOST_MEDIA - media.length },
+      ...{ org, title: 'Attach photos', label: 'Attach', most: MAX_MEDIA - media.length },
       has: (other) => there.has(other),
       async run(picked) {
         media = [...media, ...picked]

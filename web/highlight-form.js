@@ -3,7 +3,7 @@ import { call, newAttempts, patiently } from './client.js'
 import { sayIn } from './dialogs.js'
 import { $, announce } from './dom.js'
 import { newOrder } from './highlight-order.js'
-import { estimateOf, HIGHLIGHT_REFUSALS, highlightMistakes, MOST_ITEMS, pathTo, refusedPlaces } from './highlight-words.js'
+import { estimateOf, HIGHLIGHT_REFUSALS, highlightMistakes, MAX_ITEMS, pathTo, refusedPlaces } from './highlight-words.js'
 import { detailsOf, kindOf, knownDuration, knownMotion } from './item.js'
 import { newTrackList } from './music-tracks.js'
 import { pickMedia } from './picker.js'
@@ -38,7 +38,7 @@ export const chooseForHighlight = (place) =>
     ...picking(place),
     title: 'Choose photos and videos, in the order of the film',
     label: 'Continue with',
-    most: MOST_ITEMS,
+    most: MAX_ITEMS,
     then: (items) => makeHighlight({ ...place, items }),
   })
 
@@ -76,7 +76,7 @@ function changed() {
   if (!making) return
   order.mark([])
   sayIn('highlight-form-items-error')
-  $('highlight-more').hidden = order.items().length >= MOST_ITEMS
+  $('highlight-more').hidden = order.items().length >= MAX_ITEMS
   showLength()
   void loadDurations(making)
 }
@@ -152,7 +152,7 @@ function addItems() {
     ...picking(mine),
     title: 'Add items',
     label: 'Add',
-    most: MOST_ITEMS - chosen.size,
+    most: MAX_ITEMS - chosen.size,
     has: (id) => chosen.has(id),
     then: (items) => mine === making && order.show([...order.items(), ...items]),
   })

@@ -2,7 +2,7 @@ import { clock, plural } from './words.js'
 
 /** What the page says about highlights, and what it offers to whom. No browser is needed here. */
 
-export const MOST_ITEMS = 30
+export const MAX_ITEMS = 30
 const FPS = 30
 const IMAGE_SECONDS = 3
 const VIDEO_SECONDS = 15

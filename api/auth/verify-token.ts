@@ -33,7 +33,7 @@ export interface VerifierOptions {
 /** Maximum age of a token, and maximum difference of the clocks, in seconds. */
 const OLDEST = 20 * 60
 const TOLERANCE = 30
-const LONGEST_TOKEN = 8 * 1024
+const MAX_TOKEN = 8 * 1024
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they must not reach the database or a log
 const CONTROL = /[\u0000-\u001f\u007f]/g
@@ -43,7 +43,7 @@ const CONTROL = /[\u0000-\u001f\u007f]/g
  * token, AUTH_UNAVAILABLE if the token cannot be verified now.
  */
 export async function verifyToken(token: string, o: VerifierOptions): Promise<Claims> {
-  if (token.length > LONGEST_TOKEN) throw unauthorized('invalid')
+  if (token.length > MAX_TOKEN) throw unauthorized('invalid')
   try {
     const { payload } = await jwtVerify(token, o.keys.key, {
       algorithms: ['RS256'],

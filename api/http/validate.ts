@@ -48,11 +48,11 @@ const meansNotFound = (issue: z.core.$ZodIssue) =>
   issue.code === 'custom' && (issue.params as { means?: unknown } | undefined)?.means === NOT_FOUND_ISSUE
 
 /** Bounds the response to a hostile array. */
-const MOST_ISSUES = 100
+const MAX_ISSUES = 100
 
 function issuesOf(where: string, error: z.ZodError | undefined): FieldIssue[] {
   if (!error) return []
-  return error.issues.slice(0, MOST_ISSUES).map((issue) => {
+  return error.issues.slice(0, MAX_ISSUES).map((issue) => {
     return { field: [where, ...issue.path.map(String)].join('.'), issue: messageOf(issue) }
   })
 }

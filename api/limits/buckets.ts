@@ -6,13 +6,13 @@ export interface Buckets {
   size(): number
 }
 
-const MOST_KEYS = 20_000
+const MAX_KEYS = 20_000
 
 /**
  * The token buckets of one limit in this process. Bounded: beyond `mostKeys` the least recently used bucket is dropped
  * and counts as full. A client that is being refused uses its bucket all the time, so its bucket stays.
  */
-export function openBuckets(limit: ScaledLimit, now: () => number, mostKeys = MOST_KEYS): Buckets {
+export function openBuckets(limit: ScaledLimit, now: () => number, mostKeys = MAX_KEYS): Buckets {
   // A Map keeps the order of insertion and every use reinserts, so the first key is the least recently used.
   const fullAt = new Map<string, number>()
 

@@ -136,7 +136,7 @@ const notBefore = (standing: Standing, ms: number): Standing => ({
   resetMs: Math.max(standing.resetMs, ms),
 })
 
-const MOST_WINDOWS = 20_000
+const MAX_WINDOWS = 20_000
 
 /** When the window of each key ends in Postgres, as it last said; bounded, and a key that was dropped counts as ended. */
 function openWindowEnds(now: () => number) {
@@ -144,7 +144,7 @@ function openWindowEnds(now: () => number) {
   return {
     note(key: string, resetMs: number): void {
       ends.delete(key)
-      const oldest = ends.size >= MOST_WINDOWS ? ends.keys().next().value : undefined
+      const oldest = ends.size >= MAX_WINDOWS ? ends.keys().next().value : undefined
       if (oldest !== undefined) ends.delete(oldest)
       ends.set(key, now() + resetMs)
     },

@@ -71,7 +71,7 @@ export const stricter = (a: Standing, b: Standing): Standing =>
 export function countedAddress(ip: string): string {
   const bare = /^\[(.*)\](?::\d+)?$/.exec(ip)?.[1] ?? /^([\d.]+):\d+$/.exec(ip)?.[1] ?? ip
   const groups = groupsOf(bare.toLowerCase().replace(/%.*$/, ''))
-  if (!groups) return bare.slice(0, LONGEST_ADDRESS)
+  if (!groups) return bare.slice(0, MAX_ADDRESS)
   const [high = 0, low = 0] = groups.slice(6)
   const isMapped = groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0)
   if (isMapped) return [high >> 8, high & 255, low >> 8, low & 255].join('.')
@@ -81,12 +81,12 @@ export function countedAddress(ip: string): string {
     .join(':')}::/64`
 }
 
-const LONGEST_ADDRESS = 64
+const MAX_ADDRESS = 64
 const GROUPS = 8
 
 /** The eight numbers of an IPv6 address (RFC 4291 §2.2); undefined for anything else. */
 function groupsOf(text: string): number[] | undefined {
-  if (text.length > LONGEST_ADDRESS || !text.includes(':')) return undefined
+  if (text.length > MAX_ADDRESS || !text.includes(':')) return undefined
   const halves = text.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, mappedGroups).split('::')
   if (halves.length > 2) return undefined
   const [head = [], tail = []] = halves.map((half) => (half === '' ? [] : half.split(':')))

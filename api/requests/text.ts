@@ -16,10 +16,10 @@ const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/
  * UAX #15 §13 (Stream-Safe Text Format): no text of any language has more than 30 non-starters in a row. Every
  * character with a combining class other than 0 has the general category M, so these expressions find all of them.
  */
-const MOST_MARKS = 30
+const MAX_MARKS = 30
 // The lookbehind starts one search per run; without it every mark would start one.
-const MARK_FLOOD = new RegExp(`(?<!\\p{M})\\p{M}{${MOST_MARKS + 1}}`, 'u')
-const MARK_EXCESS = new RegExp(`(?<!\\p{M})(\\p{M}{${MOST_MARKS}})\\p{M}+`, 'gu')
+const MARK_FLOOD = new RegExp(`(?<!\\p{M})\\p{M}{${MAX_MARKS + 1}}`, 'u')
+const MARK_EXCESS = new RegExp(`(?<!\\p{M})(\\p{M}{${MAX_MARKS}})\\p{M}+`, 'gu')
 
 /**
  * UTF-16 units that `max` code points can have before NFC composes them: iPhones and macOS send decomposed names, and a
@@ -33,7 +33,7 @@ export function tidyText(given: string, { min, max }: TextBounds): { text: strin
   if (given.length > unitsOf(max)) return tooLong
   const lines = given.replace(/\r\n?/g, '\n')
   if (CONTROL.test(lines) || !isKeepable(lines)) return { issue: 'contains characters that are not allowed' }
-  if (MARK_FLOOD.test(lines)) return { issue: `contains more than ${MOST_MARKS} combining marks in a row` }
+  if (MARK_FLOOD.test(lines)) return { issue: `contains more than ${MAX_MARKS} combining marks in a row` }
   const text = lines.normalize('NFC').trim()
   const length = [...text].length
   if (length < min) return { issue: min === 1 ? 'must not be empty' : `must have at least ${min} characters` }

@@ -19,7 +19,7 @@ const STANDARD: readonly Rational[] = [
 const MAX = 60
 const MIN = 10
 /** How many frames per frame of the source a rate above the average may cost. */
-const MOST_REPEATED = 2.5
+const MAX_REPEATED = 2.5
 
 export interface FrameRate {
   /** The constant rate to encode at: at most 60, at least 10 frames per second. */
@@ -43,7 +43,7 @@ export function chooseFrameRate(input: { base: unknown; average: unknown; interl
   if (input.interlaced) return as(bounded(snap(average)), false)
   const ratio = toNumber(base) / toNumber(average)
   if (Math.abs(ratio - 1) <= 0.02) return as(bounded(snap(base)), false)
-  const isPlausible = ratio > 1 && ratio <= MOST_REPEATED && toNumber(base) <= MAX
+  const isPlausible = ratio > 1 && ratio <= MAX_REPEATED && toNumber(base) <= MAX
   return as(isPlausible ? bounded(snap(base)) : standardAtLeast(toNumber(average)), true)
 }
 
@@ -59,7 +59,7 @@ interface ChosenRate {
  */
 export function measuredRate(claimed: ChosenRate, measured: number): ChosenRate {
   const { frameRate, averageFrameRate, variableFrameRate } = claimed
-  if (toNumber(frameRate) <= MOST_REPEATED * Math.max(MIN, measured)) {
+  if (toNumber(frameRate) <= MAX_REPEATED * Math.max(MIN, measured)) {
     return { frameRate, averageFrameRate, variableFrameRate }
   }
   return { frameRate: standardAtLeast(measured), averageFrameRate: measured, variableFrameRate: true }

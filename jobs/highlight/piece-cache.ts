@@ -53,9 +53,9 @@ type StoredFile = z.infer<typeof StoredPiece>['files'][number]
 
 const INDEX = 'piece.json'
 /** Damaged pieces are rare, and encoding one again is cheap beside reading many. */
-const MOST_TRIED = 3
+const MAX_TRIED = 3
 /** A source has 500 pieces of at most 18 objects each; a hostile job may leave a million, for which no highlight waits. */
-const MOST_LISTED = 10_000
+const MAX_LISTED = 10_000
 
 export function openPieceCache({
   store,
@@ -90,7 +90,7 @@ export function openPieceCache({
     let count = 0
     for await (const object of store.list(prefix)) {
       yield object
-      if (++count === MOST_LISTED) return
+      if (++count === MAX_LISTED) return
     }
   }
 
@@ -152,7 +152,7 @@ export function openPieceCache({
 
   return {
     async find(prefix, digest, folder, isWhole) {
-      for (const at of ((await usable(prefix))?.get(digest) ?? []).slice(0, MOST_TRIED)) {
+      for (const at of ((await usable(prefix))?.get(digest) ?? []).slice(0, MAX_TRIED)) {
         const isThere = await tolerant('a stored piece could not be read', false, () => fetchPiece(at, folder))
         if (isThere && (await isWhole())) return true
         await rm(folder, { recursive: true, force: true })

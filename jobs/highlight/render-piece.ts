@@ -54,7 +54,7 @@ const EXCESS = 0.25
 /** Room for the first keyframe of a shorter piece: 0.4 s of `maxrate`. */
 const LEAST_BUFFER = 0.2
 /** x264's default. */
-const MOST_BUFFER = 0.9
+const MAX_BUFFER = 0.9
 
 /**
  * The share of the decoder's buffer (`vbv-init`) that is full when a piece begins, and which the piece may spend on top of
@@ -63,7 +63,7 @@ const MOST_BUFFER = 0.9
  */
 export function bufferAtStart(frames: number, { maxrate, bufsize }: Pick<Rendition, 'maxrate' | 'bufsize'>): number {
   const share = (EXCESS * maxrate * frames) / HIGHLIGHT_FPS / bufsize
-  return Math.min(MOST_BUFFER, Math.max(LEAST_BUFFER, share))
+  return Math.min(MAX_BUFFER, Math.max(LEAST_BUFFER, share))
 }
 
 /** The digest of everything that a piece of one item depends on, so that equal digests mean equal pictures. */

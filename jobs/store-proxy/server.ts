@@ -112,10 +112,10 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
 }
 
 /** 10,000 parts with their etags. */
-const LONGEST_BODY = 2 * 1024 ** 2
+const MAX_BODY = 2 * 1024 ** 2
 
 async function shortText(request: IncomingMessage): Promise<string> {
-  if ((lengthOf(request) ?? Number.POSITIVE_INFINITY) > LONGEST_BODY) throw new Refused('The body is too long')
+  if ((lengthOf(request) ?? Number.POSITIVE_INFINITY) > MAX_BODY) throw new Refused('The body is too long')
   return text(request)
 }
 

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 
 /** The folder of a scope is one segment of a key, which has at most 200 characters. */
-const LONGEST_NAMES = 196
+const MAX_NAMES = 196
 /** 132 bits of a digest. */
-const LONGEST_NAME = 22
+const MAX_NAME = 22
 const SCOPE = /^(\d{2})\.([\w-]+)\/$/
 
 /**
@@ -35,7 +35,7 @@ export function mayUse(sourceKeys: readonly string[], scope: string): boolean {
  * Fewer sources have longer names. Of thirty they have 36 bits: then a highlight that uses the pieces has exactly those thirty
  * sources, and a hostile one in place of any of them takes some 10⁹ uploads, as the service makes the keys.
  */
-const nameLength = (count: number) => Math.min(LONGEST_NAME, Math.floor(LONGEST_NAMES / count))
+const nameLength = (count: number) => Math.min(MAX_NAME, Math.floor(MAX_NAMES / count))
 
 const namesOf = (keys: readonly string[], count: number): string[] =>
   keys.map((key) => createHash('sha256').update(key).digest('base64url').slice(0, nameLength(count)))

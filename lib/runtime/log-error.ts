@@ -13,8 +13,8 @@ export interface LoggedError {
 }
 
 const DEEPEST = 5
-const LONGEST_MESSAGE = 2000
-const LONGEST_STACK = 8000
+const MAX_MESSAGE = 2000
+const MAX_STACK = 8000
 
 /** Of https://www.postgresql.org/docs/18/protocol-error-fields.html: no message text, and no row. */
 const DATABASE_FIELDS = [
@@ -87,10 +87,10 @@ const quotesInput = (error: ErrorLike) =>
   error instanceof SyntaxError || (isDatabaseError(error) && error.code.startsWith('22'))
 
 function messageOf(error: ErrorLike): string {
-  if (isFailedQuery(error)) return `Failed query: ${error.query}`.slice(0, LONGEST_MESSAGE)
+  if (isFailedQuery(error)) return `Failed query: ${error.query}`.slice(0, MAX_MESSAGE)
   // From the first to the last quotation mark, since the value may hold some of its own.
   const message = quotesInput(error) ? error.message.replace(/".*"/s, '"[redacted]"') : error.message
-  return message.slice(0, LONGEST_MESSAGE)
+  return message.slice(0, MAX_MESSAGE)
 }
 
 /** The frames below the message as it is shown: the stack itself begins with the message as it was thrown. */
@@ -100,7 +100,7 @@ function stackOf(error: ErrorLike, shown: string): string {
   const at = stack.indexOf(header)
   const below = at < 0 ? stack : stack.slice(at + header.length)
   const frames = below.search(/\n {4}at /)
-  return `${typeOf(error)}: ${shown}${frames < 0 ? '' : below.slice(frames)}`.slice(0, LONGEST_STACK)
+  return `${typeOf(error)}: ${shown}${frames < 0 ? '' : below.slice(frames)}`.slice(0, MAX_STACK)
 }
 
 /** Codes and names that libraries attach. What is not a plain value may hold a whole request or answer. */
@@ -113,6 +113,4 @@ function fieldsOf(error: ErrorLike): Record<string, unknown> {
 }
 
 const isPlain = (value: unknown) =>
-  typeof value === 'number' ||
-  typeof value === 'boolean' ||
-  (typeof value === 'string' && value.length <= LONGEST_MESSAGE)
+  typeof value === 'number' || typeof value === 'boolean' || (typeof value === 'string' && value.length <= MAX_MESSAGE)

@@ -85,8 +85,8 @@ export const SUSPENDED = 'local.keepsake.dev/suspended'
 export const timeOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`
 
 /** setTimeout fires at once when asked for more than this many milliseconds. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
-export const timerMs = (seconds: number): number => Math.min(Math.ceil(seconds * 1000), LONGEST_TIMER_MS)
+const MAX_TIMER_MS = 2 ** 31 - 1
+export const timerMs = (seconds: number): number => Math.min(Math.ceil(seconds * 1000), MAX_TIMER_MS)
 
 /** The sidecars first, in the order in which they start. */
 export const allContainers = ({ spec }: Pod): Container[] => [...(spec.initContainers ?? []), ...spec.containers]

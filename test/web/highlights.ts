@@ -34,7 +34,7 @@ t.test('the length that the page shows is that of the API', async (t) => {
       t.equal(words.estimateOf(items, transition), wanted, `${JSON.stringify(items)} ${transition}`)
     }
   }
-  const api = (source: Partial<Source>) => estimateOf([{ kind: 'image', ...source } as Source], 'cut')
+  const api = (source: Partial<Source>) => estimateOf([{ kind: 'image', isUsable: true, ...source } as Source], 'cut')
   const half = (durationSec: number | null) => api({ motion: { id: 'half', durationSec } })
   for (const seconds of [2.5, 40]) t.equal(words.estimateOf([{ kind: 'live', seconds }], 'cut'), half(seconds))
   t.equal(words.estimateOf([{ kind: 'live' }], 'cut'), half(null), 'a Live Photo that is being converted')

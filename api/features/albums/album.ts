@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { Can } from '../../permissions/can.ts'
 import { bodyId, bodyIds, Meta, outputId, outputTime, text, totalCount } from '../../requests/schemas.ts'
 import { Media } from '../media/media.ts'
-import { MOST_ITEMS } from './plan.ts'
+import { MAX_ITEMS } from './plan.ts'
 
 export const AlbumStatus = z.enum(['DRAFT', 'PUBLIC', 'ARCHIVE']).meta({
   id: 'AlbumStatus',
@@ -56,8 +56,8 @@ export const SetAlbumStatus = z.object({ album_id: bodyId('album'), status: Albu
 
 export const AddMedia = z.object({ media_id: bodyId('media'), caption: Caption.nullish() })
 export const SetCaption = z.object({ caption: Caption.nullable() })
-const Order = z.array(outputId('media')).max(MOST_ITEMS)
-export const Reorder = z.object({ media_ids: bodyIds('media', MOST_ITEMS) })
+const Order = z.array(outputId('media')).max(MAX_ITEMS)
+export const Reorder = z.object({ media_ids: bodyIds('media', MAX_ITEMS) })
 export const Reordered = z.object({ media_ids: Order }).meta({ id: 'AlbumOrder' })
 
 export const Album = z
@@ -73,7 +73,7 @@ export const Album = z
     media_count: z
       .int()
       .min(0)
-      .max(MOST_ITEMS)
+      .max(MAX_ITEMS)
       .meta({ description: 'Without deleted media items; a Live Photo is one' }),
     cover_media_id: outputId('media').nullable().meta({
       description: 'The chosen media item while it is in the album, otherwise the first one; null for an empty album',

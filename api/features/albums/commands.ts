@@ -13,7 +13,7 @@ import { findEvent } from '../events/queries.ts'
 import { lockWithCounterpart } from '../media/deletion/queries.ts'
 import { livePhotoOf } from '../media/pairing-plan.ts'
 import { type CreateAlbum, fieldsOf, NEEDS_EVENT, type UpdateAlbum } from './album.ts'
-import { MOST_ITEMS, movesOf } from './plan.ts'
+import { MAX_ITEMS, movesOf } from './plan.ts'
 import { type Archive, type albumActions, withArchive } from './policy.ts'
 import {
   type AlbumItem,
@@ -116,11 +116,8 @@ export async function addMedia(
     const details = [{ field: 'body.media_id', issue: 'is in the album already' }]
     throw new Problem('CONFLICT', 'The album has this media item already', { details })
   }
-  if ((await countPlaces(tx, id)) > MOST_ITEMS) {
-    throw new Problem(
-      'QUOTA_EXCEEDED',
-      `An album has at most ${MOST_ITEMS} media items, recently deleted ones included`,
-    )
+  if ((await countPlaces(tx, id)) > MAX_ITEMS) {
+    throw new Problem('QUOTA_EXCEEDED', `An album has at most ${MAX_ITEMS} media items, recently deleted ones included`)
   }
   await recordItem(request, row, { change: 'media_added', operation: 'add_media', mediaId })
   return found(await findItem(tx, id, mediaId))

@@ -1,7 +1,7 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 
 /** How many media items an album may have, the deleted ones included: they come back when they are restored. */
-export const MOST_ITEMS = 5000
+export const MAX_ITEMS = 5000
 
 /** The distance of positions at the end of an album: room for those that are moved in between. */
 export const STEP = 2 ** 20

@@ -24,7 +24,7 @@ import {
 } from './album.ts'
 import { addMedia, captionMedia, changeAlbum, createAlbum, removeMedia, reorderMedia, setStatus } from './commands.ts'
 import { deleteAlbum } from './deletion.ts'
-import { MOST_ITEMS } from './plan.ts'
+import { MAX_ITEMS } from './plan.ts'
 import { albumActions } from './policy.ts'
 import { toAlbum, toAlbumMedia, toListedAlbum } from './present.ts'
 import { countItems, findAlbum, findShown, listAlbums, listItems } from './queries.ts'
@@ -282,7 +282,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       operationId: 'addAlbumMedia',
       tags,
       summary: 'Add a media item to an album, at its end',
-      description: `${FOR_MANAGERS} While the album is \`PUBLIC\`, also for those who can see it and have accepted an invitation to its event. Any media item of the organization, whatever the state of its conversion; either half of a Live Photo adds the Live Photo. One that is in the album already is refused (409 \`CONFLICT\`), and so is one more than ${MOST_ITEMS} (\`QUOTA_EXCEEDED\`). ${READ_ONLY}`,
+      description: `${FOR_MANAGERS} While the album is \`PUBLIC\`, also for those who can see it and have accepted an invitation to its event. Any media item of the organization, whatever the state of its conversion; either half of a Live Photo adds the Live Photo. One that is in the album already is refused (409 \`CONFLICT\`), and so is one more than ${MAX_ITEMS} (\`QUOTA_EXCEEDED\`). ${READ_ONLY}`,
       problems: [...CHANGE_PROBLEMS, 'CONFLICT', 'QUOTA_EXCEEDED'],
       action: albumActions.addMedia,
       params: OneAlbum,

@@ -85,7 +85,9 @@ const merging: State<MergeFacts> = (facts) => {
       return ENDED
     case 'refuse-incomplete':
       return { code: 'UPLOAD_INCOMPLETE', message: 'Some chunks have not arrived' }
-    default:
+    case 'start':
+    case 'take-over':
+    case 'wait':
       return undefined
   }
 }

@@ -11,7 +11,7 @@ const TYPES: Record<string, string> = {
   flac: 'audio/flac',
   wav: 'audio/wav',
 }
-const LONGEST_SECONDS = 3600
+const MAX_SECONDS = 3600
 
 const Probed = z.object({
   format: z.object({ format_name: z.string(), duration: z.coerce.number() }),
@@ -30,7 +30,7 @@ export async function probeAudio(path: string): Promise<Audio> {
   if (!mimeType || !streams.some((stream) => stream.codec_type === 'audio')) {
     throw refusal('is no MP3, M4A, Ogg, FLAC or WAV file')
   }
-  if (!(format.duration >= 1 && format.duration <= LONGEST_SECONDS)) {
+  if (!(format.duration >= 1 && format.duration <= MAX_SECONDS)) {
     throw refusal('must be between a second and an hour long')
   }
   return { mimeType, durationSec: format.duration }

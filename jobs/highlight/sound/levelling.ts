@@ -21,9 +21,9 @@ const SURELY_NOISE_LUFS = -50
 const NOISE_LUFS = -42
 /** Sound that stands out this far above its background is meant to be heard. */
 const STANDS_OUT_DB = 8
-const MOST_GAIN_DB = 24
+const MAX_GAIN_DB = 24
 /** More would flatten what a peak is part of. */
-const MOST_LIMITING_DB = 10
+const MAX_LIMITING_DB = 10
 /** The background is what is exceeded for 90 % of the time. */
 const BACKGROUND_SHARE = 0.1
 
@@ -36,7 +36,7 @@ export function gainFor(loudness: Loudness): number {
   const { integrated, truePeak } = loudness
   const wanted = TARGET_LUFS - integrated
   if (!Number.isFinite(wanted)) return 0
-  const limited = CEILING_DBTP + MOST_LIMITING_DB - truePeak
+  const limited = CEILING_DBTP + MAX_LIMITING_DB - truePeak
   return Math.min(wanted > 0 ? raise(loudness, wanted) : wanted, Math.max(0, limited))
 }
 
@@ -48,7 +48,7 @@ function raise(loudness: Loudness, wanted: number): number {
   const careful = (TARGET_LUFS - SURELY_MEANT_LUFS) * share
   const background = backgroundOf(loudness.momentary)
   if (integrated - background < STANDS_OUT_DB) return careful
-  return Math.max(careful, Math.min(wanted, MOST_GAIN_DB, NOISE_LUFS - background))
+  return Math.max(careful, Math.min(wanted, MAX_GAIN_DB, NOISE_LUFS - background))
 }
 
 function backgroundOf(momentary: readonly number[]): number {

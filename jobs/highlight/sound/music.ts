@@ -22,8 +22,8 @@ export interface Music {
   close: () => Promise<void>
 }
 
-const MOST_GAIN_DB = 24
-const MOST_LIMITING_DB = 6
+const MAX_GAIN_DB = 24
+const MAX_LIMITING_DB = 6
 /** Encoders of MP3 leave silence at both ends, which a loop would repeat: what is below -60 dBFS counts as silence. */
 const SILENT = 0.001
 /** The end of a loop is faded into its start over 10 ms: too short to be heard as a change of tempo, and no click. */
@@ -54,8 +54,8 @@ export async function openMusic(
   try {
     const length = await pcmLength(file, 'f32')
     if (length === 0) throw refuse()
-    const wanted = Math.min(MUSIC_ALONE_LUFS - loudness.integrated, MOST_GAIN_DB)
-    const gainDb = Number.isFinite(wanted) ? Math.min(wanted, CEILING_DBTP + MOST_LIMITING_DB - loudness.truePeak) : 0
+    const wanted = Math.min(MUSIC_ALONE_LUFS - loudness.integrated, MAX_GAIN_DB)
+    const gainDb = Number.isFinite(wanted) ? Math.min(wanted, CEILING_DBTP + MAX_LIMITING_DB - loudness.truePeak) : 0
     const { from, end } = length < count ? await audiblePart(file, length) : { from: 0, end: length }
     const loop = { file, from, length: end - from, factor: fromDecibels(gainDb), isRepeated: length < count }
     return { gainDb, read: await looped(loop), close: () => file.close() }

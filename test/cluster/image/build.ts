@@ -21,7 +21,7 @@ const REFERENCE = 'localhost/keepsake:dev'
 const SOURCES = ['Dockerfile', '.dockerignore', '.npmrc', 'package.json', 'package-lock.json', 'tsconfig.json']
 const FOLDERS = ['api', 'crds', 'jobs', 'lib', 'operator']
 const KEPT_ARCHIVES = 3
-const MOST_LAYERS = 200
+const MAX_LAYERS = 200
 
 /**
  * Builds the product's Dockerfile without a registry and without an engine. The same sources are built once; several
@@ -58,7 +58,7 @@ async function forgetOld(): Promise<void> {
   await Promise.all(old.map(({ name }) => rm(join(IMAGE_CACHE, name), { force: true })))
   // Layers of earlier builds are what makes the next one quick; a change of sources adds a few small ones.
   const images = (await buildah(IMAGE_CACHE, ['images', '--all', '--quiet'])).split('\n').length
-  if (images > MOST_LAYERS) await buildah(IMAGE_CACHE, ['rmi', '--prune', '--force'])
+  if (images > MAX_LAYERS) await buildah(IMAGE_CACHE, ['rmi', '--prune', '--force'])
 }
 
 async function sourcesKey(): Promise<string> {

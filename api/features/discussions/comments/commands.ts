@@ -9,7 +9,7 @@ import { lockPermitted } from '../../../requests/lock-permitted.ts'
 import type { Read, Write } from '../../../requests/request.ts'
 import { findEvent } from '../../events/queries.ts'
 import { type Comment, formatTarget, type Target, toComment } from './comment.ts'
-import { excerptOf, MOST_MENTIONS } from './mentions.ts'
+import { excerptOf, MAX_MENTIONS } from './mentions.ts'
 import { type Changes, type Edit, planEdit } from './plan.ts'
 import { type commentActions, isReply } from './policy.ts'
 import {
@@ -181,8 +181,8 @@ async function requireMentionable(
   { content, added }: Edit,
   { mentions }: Changes,
 ): Promise<void> {
-  if (content.mentions.length > MOST_MENTIONS) {
-    throw invalid([{ field: 'body.mentions', issue: `must be at most ${MOST_MENTIONS}, with those of the body` }])
+  if (content.mentions.length > MAX_MENTIONS) {
+    throw invalid([{ field: 'body.mentions', issue: `must be at most ${MAX_MENTIONS}, with those of the body` }])
   }
   if (added.length === 0) return
   const able = new Set(await listReaders(tx, { orgId, event, audience, userIds: added }))

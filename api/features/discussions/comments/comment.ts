@@ -22,12 +22,12 @@ import {
   toCounts,
   toOwnReaction,
 } from '../../reaction-counts/reaction-counts.ts'
-import { MOST_MENTIONS } from './mentions.ts'
+import { MAX_MENTIONS } from './mentions.ts'
 import type { Changes } from './plan.ts'
 import { COMMENT } from './policy.ts'
 import type { ShownComment } from './queries.ts'
 
-const MOST_MEDIA = 4
+const MAX_MEDIA = 4
 
 /** The event itself is `meta`. */
 export const TARGET_TYPES = ['meta', 'comment', 'media'] as const satisfies TargetType[]
@@ -68,15 +68,15 @@ export function targetOf(params: z.output<typeof InThread>): Target | undefined 
 const Body = text(1, 4000).meta({ description: 'Plain text. `@user_id` mentions a member' })
 const MediaIds = z
   .array(bodyId('media'))
-  .max(MOST_MEDIA)
+  .max(MAX_MEDIA)
   .refine((ids) => new Set(ids).size === ids.length, 'must not have the same media item twice')
   .meta({ uniqueItems: true })
   .nullish()
 const Mentions = z
   .array(bodyId('user'))
-  .max(MOST_MENTIONS)
+  .max(MAX_MENTIONS)
   .nullish()
-  .meta({ description: `Added to those whom the body mentions; at most ${MOST_MENTIONS} together` })
+  .meta({ description: `Added to those whom the body mentions; at most ${MAX_MENTIONS} together` })
 
 export const NewComment = z.object({ body: Body, media_ids: MediaIds, mentions: Mentions })
 

@@ -1,7 +1,7 @@
 import { parseId, type Uuid } from '../../../../lib/contract/ids.ts'
 
 /** Bounds the notifications of one comment. */
-export const MOST_MENTIONS = 100
+export const MAX_MENTIONS = 100
 
 // A letter or a digit before the sign makes it an address like ann@…, and one behind the id makes it no id.
 const MENTION =

@@ -8,7 +8,7 @@ const ID = '[0-9a-f-]{36}'
 const PREFIX = new RegExp(
   `^(?:${mediaPrefix(ID, ID)}|${highlightPrefix(ID, ID)}|${trackKey(ID).replace(/[^/]+$/, '')})`,
 )
-const MOST_TOKENS = 10_000
+const MAX_TOKENS = 10_000
 
 /** Makes signed links below `baseUrl` (without a trailing slash). */
 export function openLinks(options: { baseUrl: string; keys: KeyRing; clock: Clock }): Links {
@@ -29,7 +29,7 @@ function remembering(sign: (prefix: string, expires: number) => string) {
   const tokens = new Map<string, string>()
   let of = 0
   return (prefix: string, expires: number): string => {
-    if (expires !== of || tokens.size >= MOST_TOKENS) tokens.clear()
+    if (expires !== of || tokens.size >= MAX_TOKENS) tokens.clear()
     of = expires
     const token = tokens.get(prefix) ?? sign(prefix, expires)
     tokens.set(prefix, token)

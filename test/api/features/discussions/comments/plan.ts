@@ -1,6 +1,6 @@
 import t from 'tap'
 import { CommentEdit, NewComment } from '../../../../../api/features/discussions/comments/comment.ts'
-import { excerptOf, MOST_MENTIONS, mentionsIn } from '../../../../../api/features/discussions/comments/mentions.ts'
+import { excerptOf, MAX_MENTIONS, mentionsIn } from '../../../../../api/features/discussions/comments/mentions.ts'
 import { type Content, planEdit } from '../../../../../api/features/discussions/comments/plan.ts'
 import { audienceOf, whileEditable } from '../../../../../api/features/discussions/comments/policy.ts'
 import { formatId, newUuid } from '../../../../../lib/contract/ids.ts'
@@ -131,7 +131,7 @@ const GOOD: [what: string, fields: object][] = [
   ['a decomposed body that is as long when composed', { body: 'e\u0301'.repeat(4000) }],
   ['nulls', { body: 'x', media_ids: null, mentions: null }],
   ['four media items', { body: 'x', media_ids: [media(), media(), media(), media()] }],
-  ['many mentions', { body: 'x', mentions: Array.from({ length: MOST_MENTIONS }, () => newUuid()) }],
+  ['many mentions', { body: 'x', mentions: Array.from({ length: MAX_MENTIONS }, () => newUuid()) }],
   ['the same mention twice', { body: 'x', mentions: [ann, usrAnn] }],
 ]
 for (const [what, fields] of GOOD) {
@@ -157,7 +157,7 @@ const BAD: [what: string, fields: object][] = [
   ['a media item that is none', { body: 'x', media_ids: ['photo'] }],
   ['one media item', { body: 'x', media_ids: media() }],
   ['a mention that is no id', { body: 'x', mentions: ['ann'] }],
-  ['too many mentions', { body: 'x', mentions: Array.from({ length: MOST_MENTIONS + 1 }, () => newUuid()) }],
+  ['too many mentions', { body: 'x', mentions: Array.from({ length: MAX_MENTIONS + 1 }, () => newUuid()) }],
 ]
 for (const [what, fields] of BAD) {
   t.test(`a comment may not have ${what}`, async (t) => {
