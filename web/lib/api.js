@@ -1,5 +1,5 @@
 import { setOnline } from './connection.js'
-import { alone, keep, session } from './session.js'
+import { alone, keep, keepRefreshed, latest, session } from './session.js'
 
 /** An error answer of the API. `code` is stable, see the API's documentation. */
 export class Refusal extends Error {
@@ -49,12 +49,12 @@ let renewal
 /** Gets new tokens unless another request or tab already did: `access` is the token that was refused. */
 export function renew(access = session()?.access) {
   renewal ??= alone(async () => {
-    const before = session()
+    const before = await latest()
     if (!before || before.access !== access) return
     const { response } = await send('POST', '/api/auth/refresh', { refresh_token: before.refresh })
     // Signed out or in again in another tab while the answer was on its way.
     if (session()?.id !== before.id) return
-    if (response.ok) return keep((await response.json()).data, before.id)
+    if (response.ok) return keepRefreshed((await response.json()).data, before.id)
     if (response.status < 500 && response.status !== 429) {
       keep(null)
       dispatchEvent(new Event('keepsake:signed-out'))

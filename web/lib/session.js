@@ -14,10 +14,33 @@ export function session() {
   }
 }
 
+const store = (kept) => localStorage.setItem(KEPT, JSON.stringify(kept))
+
 /** `id` names the session across refreshes, so that another tab notices that another person has signed in. */
 export function keep(tokens, id = crypto.randomUUID()) {
-  if (!tokens) return localStorage.removeItem(KEPT)
-  localStorage.setItem(KEPT, JSON.stringify({ id, access: tokens.access_token, refresh: tokens.refresh_token }))
+  if (tokens) return store({ id, access: tokens.access_token, refresh: tokens.refresh_token })
+  localStorage.removeItem(KEPT)
+  globalThis.caches?.delete(KEPT).catch(() => {})
+}
+
+/** Keeps what a refresh got. Call it and `latest` while alone. */
+export async function keepRefreshed(tokens, id) {
+  const kept = { id, access: tokens.access_token, refresh: tokens.refresh_token }
+  // Before localStorage: `latest` trusts the cache.
+  await (await globalThis.caches?.open(KEPT))?.put('/session', new Response(JSON.stringify(kept)))
+  store(kept)
+}
+
+/**
+ * The session with the tokens of the last refresh of any tab. A tab in another process sees a write to localStorage some
+ * time after it got the lock, and would use a refresh token again; a cache is read from one place.
+ */
+export async function latest() {
+  const kept = session()
+  const refreshed = await (await (await globalThis.caches?.open(KEPT))?.match('/session'))?.json()
+  if (!kept || refreshed?.id !== kept.id || refreshed.refresh === kept.refresh) return kept
+  store(refreshed)
+  return refreshed
 }
 
 /**
