@@ -6,7 +6,7 @@ import type { Refusals } from '../audit/refusals.ts'
 import type { Database } from '../db/db.ts'
 import { asCaller } from '../limits/fair-database.ts'
 import { type Limits, limitOf } from '../limits/limits.ts'
-import { type Caller, callerKey } from '../limits/policy.ts'
+import type { Caller } from '../limits/policy.ts'
 import { permitCaller } from '../permissions/permit.ts'
 import type { Actor } from '../requests/actor.ts'
 import type { RawReply } from '../requests/bytes.ts'
@@ -52,7 +52,7 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     if (!route.public) state.userId = actor.userId
     const caller = { ip: req.ip ?? '', userId: actor.userId }
     await options.limits?.take(limitOf(route), caller, res)
-    await asCaller(callerKey(caller), () => serveCaller(route, options, { req, res, actor, caller, admitted }))
+    await asCaller(caller, () => serveCaller(route, options, { req, res, actor, caller, admitted }))
   }
 }
 
@@ -72,8 +72,10 @@ async function serveCaller(route: Route, options: ServeOptions, called: Called):
   const params = checkParams(route, restJoined(req.params))
   await admit(route, options, { ...called, params: params.data })
   const key = takesIdempotencyKey(route) ? idempotencyKeyOf(req.get('idempotency-key')) : undefined
-  await options.bodies?.enter(route, caller, req, res)
+  const leave = await options.bodies?.enter(route, caller, req, res)
   const input = await readInput(route, req, params, key !== undefined)
+  // A document has arrived whole: what follows, such as a slow identity provider, must not hold its slot.
+  if (!input.streamed) leave?.()
   try {
     const account = route.account?.(input.body)
     if (account !== undefined) await options.limits?.takeForAccount(limitOf(route), { ...caller, account }, res)

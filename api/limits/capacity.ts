@@ -7,6 +7,11 @@ import type { ShareRules } from './shares.ts'
 
 /** Requests of one caller that may wait for a turn. As many as the general rate limit lets through at once. */
 export const MAX_WAITING = 60
+/**
+ * The same of an address without an account, which may be that of many people: as many as the limit of deliveries lets
+ * through at once.
+ */
+export const MAX_WAITING_PER_ADDRESS = 600
 /** A request that has waited for so long is refused. */
 export const MAX_WAIT_MS = 5000
 
@@ -16,7 +21,7 @@ export const MAX_DOCUMENTS_PER_CALLER = 16
 export const RESERVED_DOCUMENTS = 64
 
 /** Tests and load runs switch the limits off with factor 0. Then a queue has no end, but what one caller holds has. */
-const waitingWith = (factor: number) => (factor === 0 ? Number.POSITIVE_INFINITY : MAX_WAITING)
+const waitingWith = (factor: number, most = MAX_WAITING) => (factor === 0 ? Number.POSITIVE_INFINITY : most)
 
 export const documentShares = (factor: number): ShareRules => ({
   total: MAX_DOCUMENTS,
@@ -59,6 +64,7 @@ export function databaseShares(connections: number, factor: number): ShareRules 
     perCaller: Math.min(MAX_TRANSACTIONS_PER_CALLER, Math.max(1, Math.floor(total * CONNECTIONS_PER_CALLER))),
     reserve: Math.floor(total * RESERVED_CONNECTIONS),
     waiting: waitingWith(factor),
+    waitingPerAddress: waitingWith(factor, MAX_WAITING_PER_ADDRESS),
     waitMs: MAX_WAIT_MS,
   }
 }

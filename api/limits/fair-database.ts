@@ -1,11 +1,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Database } from '../db/db.ts'
+import { type Caller, callerKey } from './policy.ts'
 import { openShares, type ShareRules } from './shares.ts'
 
 /** The request that the running code belongs to. */
 interface Serving {
   caller: string
+  /** Of a request without an account. */
+  isAddress: boolean
   /** Whether one of its transactions has had its turn. */
   hasBegun: boolean
   /** Whether the code runs inside a transaction of this request. */
@@ -14,7 +17,8 @@ interface Serving {
 const serving = new AsyncLocalStorage<Serving>()
 
 /** Runs the work of a request: transactions of a fair database count on `caller`. */
-export const asCaller = <T>(caller: string, work: () => T): T => serving.run({ caller, hasBegun: false }, work)
+export const asCaller = <T>(caller: Caller, work: () => T): T =>
+  serving.run({ caller: callerKey(caller), isAddress: !caller.userId, hasBegun: false }, work)
 
 export interface FairDatabase extends Database {
   /** Transactions of requests that run now, for metrics. */
@@ -46,7 +50,7 @@ export function fairDatabase(db: Database, rules: ShareRules, onRefused: () => v
   /** A request that has begun to write is not refused in the middle: its next transactions wait as long as it takes. */
   async function enter(current: Serving) {
     try {
-      const leave = await shares.enter(current.caller, { isPatient: current.hasBegun })
+      const leave = await shares.enter(current.caller, { isPatient: current.hasBegun, isAddress: current.isAddress })
       current.hasBegun = true
       return leave
     } catch (error) {
@@ -60,8 +64,9 @@ export function fairDatabase(db: Database, rules: ShareRules, onRefused: () => v
     inTransaction: (scope, work) => inTurn(() => db.inTransaction(scope, work)),
     read: (scope, work) => inTurn(() => db.read(scope, work)),
     readAtOnce: (scope, work) => inTurn(() => db.readAtOnce(scope, work)),
-    // Who asks this before work elsewhere, such as a sign-in, has begun: it must be able to record the outcome.
-    check: () => inTurn(() => db.check()),
+    // Who asks this before work elsewhere, such as a sign-in, has begun: it must be able to record the outcome. So it asks
+    // the pool that will do so, not the connection of the readiness check.
+    check: () => inTurn(async () => void (await db.pool.query('select 1'))),
     taken: shares.taken,
   }
 }

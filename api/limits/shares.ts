@@ -9,6 +9,8 @@ export interface ShareRules {
   reserve: number
   /** How many requests of one caller may wait for their turn. */
   waiting: number
+  /** The same of an address without an account, if it may be more. */
+  waitingPerAddress?: number
   waitMs: number
 }
 
@@ -21,7 +23,7 @@ export interface Shares {
    * if the others have the rest. With `isPatient` a request that has begun is carried through: it waits before all other
    * requests of its caller, and as long as it takes.
    */
-  enter(caller: string, o?: { isPatient?: boolean }): Leave | Promise<Leave>
+  enter(caller: string, o?: { isPatient?: boolean; isAddress?: boolean }): Leave | Promise<Leave>
   /** How many are taken, for metrics. */
   taken(): number
 }
@@ -117,13 +119,14 @@ export function openShares(rules: ShareRules): Shares {
   }
 
   return {
-    enter(caller, { isPatient = false } = {}) {
+    enter(caller, { isPatient = false, isAddress = false } = {}) {
       const account = accounts.get(caller) ?? { held: 0, waiting: [] }
       if (account.waiting.length === 0 && mayTake(rules, { held: account.held, taken })) {
         accounts.set(caller, account)
         return take(caller, account)
       }
-      if (!isPatient && account.waiting.length >= rules.waiting) throw refusal(account)
+      const most = isAddress ? (rules.waitingPerAddress ?? rules.waiting) : rules.waiting
+      if (!isPatient && account.waiting.length >= most) throw refusal(account)
       accounts.set(caller, account)
       return wait(caller, account, isPatient)
     },

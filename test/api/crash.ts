@@ -261,7 +261,7 @@ const CASES: Record<string, () => Promise<Case>> = {
   },
   async 'a comment'() {
     const path = threads.at(await world.event())
-    const listed = async () => (await api.call(owner, 'GET', path)).data.comments
+    const listed = async () => (await api.call(member, 'GET', path)).data.comments
     return {
       change: { who: member, method: 'POST', path, body: { body: `Hello @${owner.wireId}` } },
       records: ['CommentPosted', 'USER_MENTIONED'],
@@ -276,7 +276,7 @@ const CASES: Record<string, () => Promise<Case>> = {
   async 'an edit of a comment'() {
     const path = await threads.posted(member, threads.at(await world.event()))
     const body = `Hello @${owner.wireId}`
-    const shown = async () => (await api.call(owner, 'GET', path)).data
+    const shown = async () => (await api.call(member, 'GET', path)).data
     return {
       change: { who: member, method: 'PATCH', path, body: { body } },
       records: ['USER_MENTIONED'],

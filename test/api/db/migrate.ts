@@ -63,11 +63,18 @@ function columnsOfSchema(): string[] {
 
 const collate = (list: string[]) => [...list].sort((a, b) => (a < b ? -1 : 1))
 
+/** A version before this one may still read and write them; a later migration drops them. */
+const OF_EARLIER_VERSIONS = ['music_tracks.licence text']
+
 async function migratesAndMatches(t: Test, url: string): Promise<void> {
   const all = (await listMigrations()).map((m) => m.name)
   t.strictSame((await migrate({ url, log })).applied, all)
   t.strictSame((await migrate({ url, log })).applied, [], 'a second run finds nothing to do')
-  t.strictSame(collate(await columnsOf(url)), collate(columnsOfSchema()), 'the drizzle schema says what the tables are')
+  t.strictSame(
+    collate(await columnsOf(url)),
+    collate([...columnsOfSchema(), ...OF_EARLIER_VERSIONS]),
+    'the drizzle schema says what the tables are',
+  )
 }
 
 t.test('migrates an empty database, and the schema in code equals it', async (t) => {

@@ -15,6 +15,7 @@ async function metric(name: string): Promise<number> {
   const text = await fetch(`${api.metricsUrl}/metrics`).then((r) => r.text())
   return Number(new RegExp(`^${name} (\\d+)`, 'm').exec(text)?.[1])
 }
+const by = (userId: string) => ({ ip: '192.0.2.1', userId })
 const probe = async () => (await fetch(`${api.internalUrl}/readyz`)).status
 
 const events = `/api/orgs/${api.org}/events`
@@ -74,25 +75,34 @@ t.test('a refusal names a time to come back, and is counted', async (t) => {
     refused += 1
   })
   const held = Promise.withResolvers<void>()
-  const first = asCaller('ann', () => fair.read({}, () => held.promise))
+  const first = asCaller(by('ann'), () => fair.read({}, () => held.promise))
   await t.rejects(
-    asCaller('ann', () => fair.read({}, async () => {})),
+    asCaller(by('ann'), () => fair.read({}, async () => {})),
     { code: 'RATE_LIMITED', retryAfter: 1 },
   )
-  await asCaller('bob', () => fair.read({}, async () => {}))
+  await asCaller(by('bob'), () => fair.read({}, async () => {}))
   await fair.read({}, async () => {})
   t.strictSame([refused, fair.taken()], [1, 1], 'the others, and what is no request, have their turn')
   held.resolve()
   await first
 })
 
+t.test('the queue of an address, which may be that of many people, is longer than that of a user', async (t) => {
+  const fair = fairDatabase(db, { ...SHARES, perCaller: 1, waiting: 1, waitingPerAddress: 150 }, () => {})
+  const outcomes = (caller: { ip: string; userId: string }) =>
+    Promise.allSettled(Array.from({ length: 151 }, () => asCaller(caller, () => fair.read({}, async () => {}))))
+  const done = (all: { status: string }[]) => all.filter(({ status }) => status === 'fulfilled').length
+  t.equal(done(await outcomes({ ip: '192.0.2.1', userId: '' })), 151)
+  t.equal(done(await outcomes(by('ann'))), 2)
+})
+
 t.test('a request that has begun is not refused in the middle', async (t) => {
   const fair = fairDatabase(db, { ...SHARES, perCaller: 1, waiting: 0 }, () => {})
   const order: string[] = []
   const held = Promise.withResolvers<void>()
-  const begun = asCaller('ann', async () => {
+  const begun = asCaller(by('ann'), async () => {
     await fair.inTransaction({}, async () => {})
-    const other = asCaller('ann', () => fair.read({}, () => held.promise.then(() => void order.push('other'))))
+    const other = asCaller(by('ann'), () => fair.read({}, () => held.promise.then(() => void order.push('other'))))
     const second = fair.inTransaction({}, async () => void order.push('second'))
     held.resolve()
     await Promise.all([other, second])
@@ -104,5 +114,5 @@ t.test('a request that has begun is not refused in the middle', async (t) => {
 t.test('a transaction that waits for another one of its request is a mistake, not a deadlock', async (t) => {
   const fair = fairDatabase(db, SHARES, () => {})
   const nested = () => fair.inTransaction({}, () => fair.read({}, async () => {}))
-  await t.rejects(asCaller('ann', nested), /must not wait for another/)
+  await t.rejects(asCaller(by('ann'), nested), /must not wait for another/)
 })

@@ -45,7 +45,8 @@ async function compare(t: Test, { make, who, names }: Compared): Promise<void> {
   }
 }
 
-/** A repeat: it succeeds, and the resource is as it was. What a caller cannot see is not compared. */
+/** A repeat: it succeeds, and the resource is as it was. */
 async function changesNothing(t: Test, says: string, before: Answer['data'], after: Answer['data']): Promise<void> {
-  if (before !== undefined) t.strictSame(after, before, `not listed, and changes nothing, ${says}`)
+  if (before === undefined) t.fail(`on what the caller cannot see, ${says}`)
+  else t.strictSame(after, before, `not listed, and changes nothing, ${says}`)
 }
