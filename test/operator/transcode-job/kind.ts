@@ -126,6 +126,10 @@ const WHOLE = {
               { name: 'PROGRESS_TOKEN', value: progressToken(programConfig.progressKey, SUBJECT) },
               { name: 'LOG_LEVEL', value: 'info' },
               { name: 'WORK_FOLDER', value: '/work' },
+              {
+                name: 'CORES',
+                valueFrom: { resourceFieldRef: { containerName: 'media', resource: 'requests.cpu', divisor: '1' } },
+              },
             ],
             resources: {
               requests: { cpu: '2', memory: '2Gi', 'ephemeral-storage': '20Gi' },
