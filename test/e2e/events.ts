@@ -360,6 +360,8 @@ t.test('an archived event is read-only', async (t: Test) => {
   await under.shoot('e16-ask')
   await ann.getByRole('alertdialog').getByRole('button', { name: 'Archive' }).click()
   await under.until(`document.querySelector('#event-state').textContent === 'Archived'`)
+  // Its button has the name of one that must be gone.
+  await ann.getByRole('alertdialog').waitFor({ state: 'hidden' })
   for (const name of ['Invite', 'Edit', 'Activate', 'Archive', /New link/]) {
     t.equal(await button(ann, name).filter({ visible: true }).count(), 0, String(name))
   }
