@@ -176,7 +176,7 @@ t.test('a refused look into an album is in the audit log, and its answer says no
       'comment behind it',
       (who, id) => get(who, `${at(party, 'media', shown)}/${id}`),
       behind,
-      about.replace(/.$/, '0'),
+      formatId('comment', newUuid()),
     ],
   ]
   for (const [what, look, id, other] of looks) {
