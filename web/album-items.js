@@ -1,7 +1,7 @@
 import { windowOf } from './album-window.js'
 import { $, arrange, copyOf } from './dom.js'
 import { nameOf } from './item.js'
-import { makeSortable } from './sortable.js'
+import { makeSortable } from './lib/sortable.js'
 import { newTile, releaseTile, updateTile } from './tile.js'
 
 /**

@@ -1,7 +1,7 @@
 import { call, link, newAttempts } from './client.js'
 import { labelFor, mentionAt, withIds, withMention } from './comment-words.js'
 import { avatar, copyOf } from './dom.js'
-import { NAMELESS } from './event-words.js'
+import { NAMELESS } from './lib/names.js'
 import { nameOf } from './item.js'
 import { pickMedia } from './picker.js'
 import { fieldWords, inWords } from './refusal-words.js'

@@ -3,7 +3,7 @@ import { newComment } from './comment-view.js'
 import { tombstoneOf, withOthers } from './comment-words.js'
 import { announce, arrange, toast } from './dom.js'
 import { newComposer } from './composer.js'
-import { newNames } from './names.js'
+import { newNames } from './lib/names.js'
 import { newPager } from './pager.js'
 import { inWords } from './refusal-words.js'
 

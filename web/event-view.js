@@ -6,7 +6,8 @@ import { lookAtEventAlbum } from './event-album.js'
 import { editEvent } from './event-form.js'
 import * as words from './event-words.js'
 import { fillSheet } from './events.js'
-import { findInGroups } from './find-in-groups.js'
+import { findInGroups } from './lib/find-in-groups.js'
+import { NAMELESS } from './lib/names.js'
 import { newHighlightShelf } from './highlight-shelf.js'
 import { inviteTo, showLinkOf } from './invite.js'
 import { newPager } from './pager.js'
@@ -145,7 +146,7 @@ function groupElement({ status, title, people }) {
 
 function personElement({ user_id, display_name }) {
   const item = copyOf('person')
-  const name = display_name ?? words.NAMELESS
+  const name = display_name ?? NAMELESS
   item.prepend(avatar(display_name ?? '?'))
   item.querySelector('.name').textContent = user_id === at.me.user_id ? `${name} (you)` : name
   item.querySelector('.role').textContent = user_id === at.event.owner_id ? 'Host' : ''

@@ -77,7 +77,6 @@ export function partOf(event, userId) {
 export const going = ({ participant_count: count, status }) =>
   status === 'archived' ? plural(count, 'participant') : `${count.toLocaleString()} going`
 
-export const NAMELESS = 'Member without a name'
 export const hostOf = ({ host_name }) => `Hosted by ${host_name ?? 'a member'}`
 
 export function placeOf({ location_name, location_geo }) {

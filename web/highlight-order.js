@@ -3,7 +3,7 @@ import { announce, arrange, copyOf } from './dom.js'
 import { movedBy } from './highlight-words.js'
 import { kindOf, nameOf } from './item.js'
 import { drawPlaceholder } from './picture.js'
-import { makeSortable } from './sortable.js'
+import { makeSortable } from './lib/sortable.js'
 import { hue } from './words.js'
 
 const KINDS = { photo: '', live: 'Live', video: 'Video' }

@@ -1,7 +1,7 @@
 import { call } from './client.js'
 import { ask, sayIn } from './dialogs.js'
 import { $, announce, copyOf, toast } from './dom.js'
-import { findInGroups } from './find-in-groups.js'
+import { findInGroups } from './lib/find-in-groups.js'
 import { makeHighlight } from './highlight-form.js'
 import { showPicture } from './highlight-order.js'
 import * as words from './highlight-words.js'

@@ -1,7 +1,8 @@
 import { call, link, newAttempts } from './client.js'
 import { sayIn } from './dialogs.js'
 import { $, announce, avatar, copyOf } from './dom.js'
-import { candidatesOf, linkLeft, NAMELESS } from './event-words.js'
+import { candidatesOf, linkLeft } from './event-words.js'
+import { NAMELESS } from './lib/names.js'
 import { fieldWords, inWords } from './refusal-words.js'
 import { demoKey } from './sign-in.js'
 

@@ -5,7 +5,7 @@ import { describe, detailsOf, isPlayable, kindOf, nameOf, reasonOf } from './ite
 import { playLivePhoto } from './live-photo.js'
 import { closeMediaComments, openMediaComments } from './media-comments.js'
 import { drawPlaceholder } from './picture.js'
-import { newNames } from './names.js'
+import { newNames } from './lib/names.js'
 import { newPlayer } from './player.js'
 import { withMedia } from './views.js'
 import { clock, momentOf, size } from './words.js'

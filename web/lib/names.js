@@ -1,6 +1,7 @@
-import { call } from './client.js'
-import { NAMELESS } from './event-words.js'
+import { call } from './api.js'
 import { uuidOf } from './ids.js'
+
+export const NAMELESS = 'Member without a name'
 
 /** Names of the members of a group. Comments name those whom they mention by their ids alone. */
 export function newNames({ org_id }) {

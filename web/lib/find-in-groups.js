@@ -1,0 +1,40 @@
+import { call } from './api.js'
+import { useRef } from './html.js'
+import { usePolled } from './poll.js'
+
+/**
+ * What a link names, in whichever group of the person it is: links do not say that. The groups are asked one after the
+ * other, the one that is shown first. Undefined when none of them has it.
+ */
+export async function findInGroups(pathIn, { organizations, first }) {
+  for (const org of [first, ...organizations.filter((o) => o !== first)]) {
+    const path = pathIn(org)
+    const found = await call('GET', path).catch(ifUnknown)
+    if (found) return { found, org, path }
+  }
+  return undefined
+}
+
+const ifUnknown = (error) => {
+  // An id that is none is answered as an unknown one.
+  if (error.status !== 404 && error.status !== 400) throw error
+}
+
+/**
+ * The resource of a view `{id, org, organizations, onFound}`, found in whichever group it is, then kept up to date:
+ * `{data, error, reload, set, org, path}`. `org` and `path` are there with `data`. `onFound(org)` is told the group. An
+ * error with status 404: none of the groups has it, or not any more.
+ */
+export function useInGroups(pathIn, { id, org, organizations, onFound }, every) {
+  const place = useRef()
+  const look = async () => {
+    if (place.current?.id === id) return call('GET', place.current.path)
+    const found = await findInGroups(pathIn, { organizations, first: org })
+    if (!found) throw Object.assign(new Error('There is nothing here, or it is not for you.'), { status: 404 })
+    place.current = { id, org: found.org, path: found.path }
+    onFound(found.org)
+    return found.found
+  }
+  const polled = usePolled(look, [id], every)
+  return { ...polled, org: place.current?.org, path: place.current?.path }
+}
