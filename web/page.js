@@ -1,7 +1,7 @@
 import { closeAlbum, openAlbum, openInAlbum } from './album-view.js'
 import { closeAlbums, openAlbums } from './albums.js'
 import { closeDialogs as closeOldDialogs } from './dialogs.js'
-import { forgetUnsent } from './discussion.js'
+import { forgetUnsent } from './discussions/drafts.js'
 import { $, showProblem } from './dom.js'
 import { closeEvent, openEvent } from './event-view.js'
 import { closeEvents, openEvents } from './events.js'
