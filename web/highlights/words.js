@@ -1,6 +1,7 @@
-import { clock, plural } from './words.js'
+import { may } from '../lib/permissions.js'
+import { clock, plural } from '../lib/words.js'
 
-/** What the page says about highlights, and what it offers to whom. No browser is needed here. */
+/** What the page says about highlights. No browser is needed here. */
 
 export const MAX_ITEMS = 30
 const FPS = 30
@@ -19,15 +20,15 @@ export const statusOf = ({ status, variants }) =>
 
 export const TRANSITIONS = { cut: 'Cuts', crossfade: 'Crossfades', fade: 'Fades through black' }
 
-/** How long the film is; while it is being made, how long it is going to be. */
+/** How long the highlight is; while it is being made, how long it is going to be. */
 export const lengthOf = ({ duration_sec: known, estimated_duration_sec: expected }) =>
   known === null ? `About ${clock(expected)}` : clock(known)
 
 export const itemsOf = ({ media_ids: ids }) => plural(ids.length, 'item')
 
 /**
- * Whole seconds of the film that the API would make of items: {kind, seconds}, in order. `seconds` of a video or Live Photo
- * may be undefined as long as it is not known; it then counts as the API counts it.
+ * Whole seconds of the highlight that the API would make of items: {kind, seconds}, in order. `seconds` of a video or Live
+ * Photo may be undefined as long as it is not known; it then counts as the API counts it.
  */
 export function estimateOf(items, transition) {
   const frames = items.map((item) => Math.max(1, Math.round(secondsOf(item) * FPS)))
@@ -47,8 +48,8 @@ function secondsOf({ kind, seconds }) {
 const ENCODED = { from: 5, to: 97 }
 
 /**
- * How far a film is, item by item: {done, text}. `done` counts the items that are finished. The API reports a percentage
- * of the film's length; photos have a known share of it, the other items share the rest.
+ * How far a highlight is, item by item: {done, text}. `done` counts the items that are finished. The API reports a
+ * percentage of its length; photos have a known share of it, the other items share the rest.
  */
 export function progressOf({ items, progress, estimated_duration_sec: total }) {
   if (!progress) return { done: 0, text: 'Waiting to be made' }
@@ -79,13 +80,10 @@ export function audienceOf({ album_id: id }, album) {
   return album ? 'Those who can see its album can see it.' : 'Its album is not published for you.'
 }
 
-export const mayDelete = ({ created_by: creator }, { userId, role }, album) =>
-  creator === userId || album?.owner_id === userId || role === 'owner' || role === 'admin'
+/** Whether a highlight can be made of an album: of one with items, by those whom the API says. */
+export const mayMakeOf = (album) => album.media_count > 0 && may(album, 'highlight.create_in_album')
 
-/** An archived album keeps its films and gets no new ones. */
-export const mayMakeOf = (album) => album.status !== 'ARCHIVE' && album.media_count > 0
-
-/** Of an album that the viewer does not see, only its other members can make another film. */
+/** Of an album that the viewer does not see, only its other members can make another highlight. */
 export const mayMakeAgain = ({ album_id: id }, album) => !id || Boolean(album && mayMakeOf(album))
 
 /** Where highlights of a place are made: {org, album, event}, of which the last two may be missing. */
@@ -94,45 +92,78 @@ export function pathTo({ org, album, event }) {
   return album ? `/api/orgs/${org.org_id}/albums/${album.album_id}/highlights` : `/api/media/${org.org_id}/highlights`
 }
 
+const itemAndName = (place, name) => `item ${place}${name ? ` (${name})` : ''}`
+const capital = (text) => text[0].toUpperCase() + text.slice(1)
+
 /**
- * Why a film could not be made, as {text, advice}. `nameOf(id)` names a media item that still exists, for the item that
- * is to blame.
+ * Why a highlight could not be made, as {text, advice}. `nameOf(id)` names a media item that still exists, for the item
+ * that is to blame.
  */
 export function failureOf({ error, media_ids: ids }, nameOf = () => undefined) {
   const place = ids.indexOf(error.media_id) + 1
-  const name = error.media_id && nameOf(error.media_id)
-  const item = place > 0 ? `Item ${place}${name ? ` (${name})` : ''}` : 'One of the items'
+  const item = place > 0 ? capital(itemAndName(place, nameOf(error.media_id))) : 'One of the items'
   const AGAIN = 'Make it again without this item.'
   const texts = {
-    SOURCE_DELETED: [`${item} was deleted before the film was finished.`, AGAIN],
-    SOURCE_ERASED: ['The film showed photos of a member who has left and had everything erased.', 'It cannot be shown any more.'],
+    SOURCE_DELETED: [`${item} was deleted before the highlight was finished.`, AGAIN],
+    SOURCE_ERASED: ['It showed photos of a member who has left and had everything erased.', 'It cannot be shown any more.'],
     ITEM_FAILED: [`${item} cannot be used: the file is damaged, or of a kind that cannot be read.`, AGAIN],
-    TIMEOUT: ['The film took too long to make.', 'Try again with fewer or shorter items.'],
+    TIMEOUT: ['It took too long to make.', 'Try again with fewer or shorter items.'],
     INTERNAL: ['Something went wrong on our side. It is not because of your photos.', 'Try again in a while.'],
   }
   const [text, advice] = texts[error.code] ?? [error.message, '']
   return { text, advice }
 }
 
+/** Which items a highlight does not show, although they were chosen; empty when it shows all. */
+export function leftOutOf({ items, media_ids: ids }, nameOf = () => undefined) {
+  const left = items.flatMap(({ skipped }, i) => (skipped ? [itemAndName(i + 1, nameOf(ids[i]))] : []))
+  if (left.length === 0) return ''
+  return `Left out, because ${left.length === 1 ? 'it' : 'they'} could not be read: ${left.join(', ')}.`
+}
+
+/**
+ * What becomes of a highlight's items when it is made again: {kept, note}. Left out are those that are deleted (`of(id)`
+ * is undefined), that were left out before, and the one that is to blame; `note` says which, for the form.
+ */
+export function itemsAgain({ items, media_ids: ids, error }, of, nameOf) {
+  const isOut = (id, i) => !of(id) || items[i].skipped || error?.media_id === id
+  const gone = ids.flatMap((id, i) => (isOut(id, i) ? [itemAndName(i + 1, of(id) && nameOf(of(id)))] : []))
+  const were = gone.length === 1 ? 'it was' : 'they were'
+  return {
+    kept: ids.flatMap((id, i) => (isOut(id, i) ? [] : [of(id)])),
+    note: gone.length === 0 ? '' : `Not chosen again, because ${were} deleted or could not be read: ${gone.join(', ')}.`,
+  }
+}
+
 /** What the API's answers mean for a new highlight. */
 export const HIGHLIGHT_REFUSALS = {
-  MEDIA_NOT_AVAILABLE: 'The marked items were deleted or taken out of the album meanwhile, or could not be converted. Take them out here as well.',
+  MEDIA_NOT_AVAILABLE: 'The marked items cannot be used. Take them out.',
   ALBUM_ARCHIVED: 'The album was archived meanwhile. Open it again to make a highlight of it.',
   NOT_FOUND: 'The album is not there any more. Choose again.',
   MUSIC_TRACK_NOT_FOUND: 'This music is no longer offered. Choose other music.',
 }
 
-/** The places of the items that the API refused, counted from 0. */
-export const refusedPlaces = (error) =>
-  (error.details ?? []).flatMap(({ field }) => {
-    const [, place] = /^body\.media_ids\.(\d+)$/.exec(field) ?? []
-    return place === undefined ? [] : [Number(place)]
-  })
+/** Of an item whose conversion has failed. A highlight can leave it out. */
+export const CANNOT_BE_READ = 'Cannot be read'
+const ISSUES = {
+  'is not available': 'Deleted',
+  'is not in the album': 'Not in the album any more',
+  'could not be converted': CANNOT_BE_READ,
+}
+
+/** Why the API refused items, in words, by their places counted from 0. */
+export const refusedItems = (error) =>
+  new Map(
+    (error.details ?? []).flatMap(({ field, issue }) => {
+      const [, place] = /^body\.media_ids\.(\d+)$/.exec(field) ?? []
+      return place === undefined ? [] : [[Number(place), ISSUES[issue] ?? issue]]
+    }),
+  )
 
 /** What is wrong with a form, by field. */
 export function highlightMistakes({ title, items }) {
   return {
-    ...(title.trim() === '' && { title: 'Give the film a name.' }),
+    ...(title.trim() === '' && { title: 'Give the highlight a name.' }),
     ...(items.length === 0 && { items: 'Choose at least one photo or video.' }),
   }
 }
