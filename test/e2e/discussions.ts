@@ -158,6 +158,8 @@ t.test('the host deletes a comment, with a reason; what is typed elsewhere stays
   await button(bob, 'Comment').click()
   await comment(bob, 'Wrong place').waitFor()
   await field.fill('Still typing')
+  await comment(bob, 'Wrong place').getByRole('button', { name: 'Change' }).click()
+  await bob.getByRole('textbox', { name: 'Change the comment' }).fill('Right place')
   await lookAgain(ann)
   await comment(ann, 'Wrong place').getByRole('button', { name: 'Delete' }).click()
   await ann.getByLabel('Reason').fill('Not here')
@@ -168,7 +170,11 @@ t.test('the host deletes a comment, with a reason; what is typed elsewhere stays
   await comment(ann, 'Wrong place').waitFor({ state: 'detached' })
   await under.until(`document.activeElement.matches('.comment')`, ann)
   await lookAgain(bob)
-  await comment(bob, 'Wrong place').waitFor({ state: 'detached' })
+  const deleted = comment(bob, '').filter({ has: bob.getByRole('textbox', { name: 'Change the comment' }) })
+  await deleted.and(bob.locator('.deleted')).waitFor()
+  t.equal(await bob.getByRole('textbox', { name: 'Change the comment' }).inputValue(), 'Right place', 'to be copied')
+  await deleted.getByRole('button', { name: 'Cancel' }).click()
+  await deleted.waitFor({ state: 'detached' })
   t.equal(await field.inputValue(), 'Still typing')
 })
 
@@ -329,7 +335,21 @@ t.test('HTML of others never becomes an element', async (t: Test) => {
   }
 })
 
+interface Shown {
+  getBoundingClientRect(): { width: number; height: number }
+  textContent: string | null
+}
+const tooSmall = (buttons: Shown[]) =>
+  buttons.flatMap((it) => {
+    const { width, height } = it.getBoundingClientRect()
+    return width < 44 || height < 44 ? [`${it.textContent} ${width} x ${height}`] : []
+  })
+
 t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {
+  await under.devtools.send('Emulation.setTouchEmulationEnabled', { enabled: true })
+  t.ok(await ann.evaluate(`matchMedia('(pointer: coarse)').matches`))
+  await comment(ann, 'do you still know?').getByRole('button', { name: '1 reply' }).click()
+  await ann.getByText('Every minute of it').waitFor()
   for (const [width, colorScheme] of [
     [390, 'light'],
     [360, 'dark'],
@@ -341,6 +361,7 @@ t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => 
       fullPage: true,
     })
     t.equal(await overflow(ann), 0, `event ${width}`)
+    t.strictSame(await below(ann).getByRole('button').evaluateAll(tooSmall), [], 'large enough for a finger')
   }
   await ann.emulateMedia({ colorScheme: 'light' })
   await ann.setViewportSize({ width: 1280, height: 860 })
