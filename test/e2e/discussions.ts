@@ -346,8 +346,6 @@ const tooSmall = (buttons: Shown[]) =>
   })
 
 t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {
-  await under.devtools.send('Emulation.setTouchEmulationEnabled', { enabled: true })
-  t.ok(await ann.evaluate(`matchMedia('(pointer: coarse)').matches`))
   await comment(ann, 'do you still know?').getByRole('button', { name: '1 reply' }).click()
   await ann.getByText('Every minute of it').waitFor()
   for (const [width, colorScheme] of [
@@ -356,6 +354,9 @@ t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => 
   ] as const) {
     await ann.emulateMedia({ colorScheme })
     await ann.setViewportSize({ width, height: 800 })
+    // Another size of the window ends the emulation.
+    await under.devtools.send('Emulation.setTouchEmulationEnabled', { enabled: true })
+    t.ok(await ann.evaluate(`matchMedia('(pointer: coarse)').matches`))
     await ann.screenshot({
       path: join(process.env['SCREENSHOTS'] ?? folder, `c5-phone-event-${width}.png`),
       fullPage: true,
