@@ -354,15 +354,17 @@ t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => 
   ] as const) {
     await ann.emulateMedia({ colorScheme })
     await ann.setViewportSize({ width, height: 800 })
-    // Another size of the window ends the emulation.
-    await under.devtools.send('Emulation.setTouchEmulationEnabled', { enabled: true })
-    t.ok(await ann.evaluate(`matchMedia('(pointer: coarse)').matches`))
     await ann.screenshot({
       path: join(process.env['SCREENSHOTS'] ?? folder, `c5-phone-event-${width}.png`),
       fullPage: true,
     })
     t.equal(await overflow(ann), 0, `event ${width}`)
+    // A picture of the whole page ends the emulation.
+    await under.devtools.send('Emulation.setTouchEmulationEnabled', { enabled: true })
+    t.ok(await ann.evaluate(`matchMedia('(pointer: coarse)').matches`))
     t.strictSame(await below(ann).getByRole('button').evaluateAll(tooSmall), [], 'large enough for a finger')
+    await under.shoot(`c5-touch-${width}`)
+    t.equal(await overflow(ann), 0, `event ${width}, with a finger`)
   }
   await ann.emulateMedia({ colorScheme: 'light' })
   await ann.setViewportSize({ width: 1280, height: 860 })
