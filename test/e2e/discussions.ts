@@ -375,9 +375,7 @@ t.test('an archived event is read-only', async (t: Test) => {
   await lookAgain(bob)
   await bob.getByText('Archived', { exact: true }).waitFor()
   await below(bob).locator('.comment-new').waitFor({ state: 'hidden' })
-  for (const name of ['Reply', 'Change', 'Comment']) {
-    t.equal(await button(bob, name).filter({ visible: true }).count(), 0, name)
-  }
+  for (const name of ['Reply', 'Change', 'Comment']) await button(bob, name).waitFor({ state: 'detached' })
   t.ok(await button(bob, 'Delete').filter({ visible: true }).count(), 'what one has said can still be deleted')
   t.ok(await bob.getByRole('button', { name: 'React with heart, 1 so far' }).isDisabled())
   await under.shoot('c6-archived', bob)
