@@ -83,7 +83,7 @@ export function Comment({ c, at, list, base, parent }) {
           !c.deleted &&
           html`
             <p class="comment-head">
-              <bdi class="comment-author">${author}</bdi> <time class="muted small comment-time" datetime=${c.created_at} title=${new Date(c.created_at).toLocaleString()}>${ago(c.created_at, Date.now())}</time>${c.edited && html` <span class="muted small comment-edited">edited</span>`}
+              <bdi class="comment-author">${author}</bdi> <time class="muted small comment-time" datetime=${c.created_at} title=${new Date(c.created_at).toLocaleString()}>${ago(c.created_at, Date.now())}</time>${c.edited && html` <span class="muted small comment-edited">· edited</span>`}
             </p>`
         }
         ${
