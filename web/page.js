@@ -3,7 +3,6 @@ import { closeAlbums, openAlbums } from './albums.js'
 import { closeDialogs as closeOldDialogs } from './dialogs.js'
 import { forgetUnsent } from './discussions/drafts.js'
 import { $, showProblem } from './dom.js'
-import { closeHighlight, openHighlight } from './highlight-view.js'
 import { call, isSignedIn, signOut } from './lib/api.js'
 import { closeDialogs } from './lib/dialogs.js'
 import { html, render } from './lib/html.js'
@@ -66,9 +65,9 @@ function adopt(chosen) {
   drawFrame()
 }
 
-const SECTIONS = ['albums', 'album', 'highlight']
+const SECTIONS = ['albums', 'album']
 const LISTS = { albums: openAlbums }
-const ONES = { album: openAlbum, highlight: openHighlight }
+const ONES = { album: openAlbum }
 
 /** Shows the view that the address names. */
 async function showView() {
@@ -103,7 +102,7 @@ function draw(name, id) {
 
 /** Answers that are on their way belong to no view any more. */
 function closeLists() {
-  for (const close of [closeAlbums, closeAlbum, closeHighlight]) close()
+  for (const close of [closeAlbums, closeAlbum]) close()
 }
 
 /** The event or album of a link may belong to another group of the person. */
