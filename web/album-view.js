@@ -335,8 +335,6 @@ const viewing = {
   },
   load: () => more(at),
   refresh,
-  remove: async () => false,
-  canRemove: () => false,
   captionOf: (m) => find(m.media_id)?.caption,
   closed(id) {
     if (at) items.focus(id)

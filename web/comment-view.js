@@ -93,7 +93,6 @@ export function newComment(at, context) {
       find: (wanted) => all[here(wanted)],
       neighbour: (wanted, step) => ({ item: all[here(wanted) + step] }),
       refresh: (m) => mediaOf(at.org, m.media_id, { isFresh: true }),
-      canRemove: () => false,
       discussed: { event: () => at.event, org: at.org, path: at.path, me: at.me },
       closed: () => element.querySelector('.comment-media button')?.focus(),
     })

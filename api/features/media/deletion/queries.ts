@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, inArray, isNotNull, isNull, or, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { type MediaRow, media } from '../../../db/schema/media.ts'
@@ -128,6 +128,20 @@ export async function findMediaOrTrash(tx: Tx, orgId: Uuid, id: Uuid): Promise<M
     .from(media)
     .where(and(eq(media.orgId, orgId), eq(media.id, id)))
   return row?.purgingAt || row?.isPastRestore ? undefined : row
+}
+
+/** What a link of a deleted media item may deliver; undefined when it is restored, or too late to restore. */
+export async function findTrashed(tx: Tx, orgId: Uuid, id: Uuid) {
+  const [row] = await tx
+    .select({ mimeType: media.mimeType, filename: media.originalFilename, uploadStatus: media.uploadStatus })
+    .from(media)
+    .where(
+      and(
+        ...[eq(media.orgId, orgId), eq(media.id, id), isNotNull(media.deletedAt), isNull(media.purgingAt)],
+        sql`not ${inAnyState.isPastRestore}`,
+      ),
+    )
+  return row
 }
 
 export type TrashedRow = ListedMedia & Pick<MediaRow, 'deletedBy'> & { deletedAt: string; purgeAt: Date }
