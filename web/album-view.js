@@ -11,7 +11,7 @@ import { mayMakeOf } from './highlight-words.js'
 import { newPager } from './pager.js'
 import { pickMedia } from './picker.js'
 import { inWords } from './refusal-words.js'
-import { openViewer, refreshViewer } from './viewer.js'
+import { openViewer, refreshViewer } from './viewer/viewer.js'
 import { linkToEvent, linkToHighlight } from './views.js'
 
 const LOOK_MS = 5000

@@ -1,12 +1,11 @@
 import { closeAlbum, openAlbum, openInAlbum } from './album-view.js'
 import { closeAlbums, openAlbums } from './albums.js'
 import { closeDialogs as closeOldDialogs } from './dialogs.js'
-import { forgetUnsent } from './discussion.js'
+import { forgetUnsent } from './discussions/drafts.js'
 import { $, showProblem } from './dom.js'
 import { closeEvent, openEvent } from './event-view.js'
 import { closeEvents, openEvents } from './events.js'
 import { closeHighlight, openHighlight } from './highlight-view.js'
-import { closeHighlights, openHighlights } from './highlights.js'
 import { call, isSignedIn, signOut } from './lib/api.js'
 import { closeDialogs } from './lib/dialogs.js'
 import { html, render } from './lib/html.js'
@@ -69,8 +68,8 @@ function adopt(chosen) {
   drawFrame()
 }
 
-const SECTIONS = ['albums', 'album', 'highlights', 'highlight', 'events', 'event']
-const LISTS = { events: openEvents, albums: openAlbums, highlights: openHighlights }
+const SECTIONS = ['albums', 'album', 'highlight', 'events', 'event']
+const LISTS = { events: openEvents, albums: openAlbums }
 const ONES = { album: openAlbum, event: openEvent, highlight: openHighlight }
 
 /** Shows the view that the address names. */
@@ -106,7 +105,7 @@ function draw(name, id) {
 
 /** Answers that are on their way belong to no view any more. */
 function closeLists() {
-  for (const close of [closeAlbums, closeAlbum, closeHighlights, closeHighlight, closeEvents, closeEvent]) close()
+  for (const close of [closeAlbums, closeAlbum, closeHighlight, closeEvents, closeEvent]) close()
 }
 
 /** The event or album of a link may belong to another group of the person. */

@@ -1,5 +1,6 @@
+import { Highlights } from '../highlights/list.js'
 import { Photos } from '../library/photos.js'
 import { Trash } from '../library/trash.js'
 
 /** The views by their names in the address, see shell/views.js. Each gets `{org, me, organizations, id, onFound}`. */
-export const VIEWS = { photos: Photos, trash: Trash }
+export const VIEWS = { photos: Photos, highlights: Highlights, trash: Trash }

@@ -1,3 +1,4 @@
+import { hasUnsent, MediaComments } from '../discussions/media-comments.js'
 import { link } from '../lib/api.js'
 import { html, render, useEffect, useLayoutEffect, useRef, useState } from '../lib/html.js'
 import { Icon } from '../lib/icons.js'
@@ -8,7 +9,6 @@ import { momentOf } from '../lib/words.js'
 import { withMedia } from '../shell/views.js'
 import { Details, useMetadata } from './details.js'
 import { playLivePhoto } from './live-photo.js'
-import { hasUnsent, MediaComments } from './old-comments.js'
 import { Stage } from './stage.js'
 
 /** What is shown, above what was shown before attachments of a comment were opened: [{m, does}]. */
