@@ -45,7 +45,7 @@ export const commentActions = {
 } as const
 
 /** Where a media item is, seen from one event. */
-export interface Places {
+export interface Whereabouts {
   /** In the album of the event, which the caller can see. */
   isInAlbum: boolean
   /** Attached to comments for everyone who can see the event, and to comments for those who can see its album. */
@@ -57,7 +57,7 @@ export interface Places {
  * attach any media item to a comment, and must not thereby come to see what was said about it in a private album: so
  * those who write where the album is, write for those who can see it.
  */
-export function audienceOf({ isInAlbum, attachedFor }: Places, seesAlbum: boolean): Audience | undefined {
+export function audienceOf({ isInAlbum, attachedFor }: Whereabouts, seesAlbum: boolean): Audience | undefined {
   if (seesAlbum && (isInAlbum || attachedFor.includes('album'))) return 'album'
   return attachedFor.includes('event') ? 'event' : undefined
 }
