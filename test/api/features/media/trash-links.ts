@@ -40,7 +40,7 @@ async function converted(): Promise<{ id: string; links: string[]; thumb: string
 /** The link in the trash of a person; undefined if it is not there. */
 async function linkFor(who: Person, id: string): Promise<string | null | undefined> {
   const { data } = await call(who, 'GET', `/api/media/${org}/trash?limit=100`)
-  const url = data.media?.find((m: { media_id: string }) => m.media_id === id)?.thumbnail_url
+  const url = data?.media.find((m: { media_id: string }) => m.media_id === id)?.thumbnail_url
   return typeof url === 'string' ? pathOf(url) : url
 }
 
