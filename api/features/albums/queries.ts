@@ -23,7 +23,7 @@ const org = sql.placeholder('org')
 const caller = sql.placeholder('caller')
 const limit = sql.placeholder('limit')
 
-/** What the rules of `policy.ts` decide on. */
+/** The facts on which the rules of `policy.ts` decide. */
 export type SeenAlbum = AlbumRow & Decisive
 interface Decisive {
   /** Whether the caller has accepted an invitation to the album's event. */
@@ -97,7 +97,7 @@ const shown = {
     (select i.media_id from album_media i where i.album_id = albums.id and i.is_cover and i.listed),
     (select i.media_id from album_media i where i.album_id = albums.id and i.listed order by i.position limit 1))`,
 }
-/** With what decides who may see it. */
+/** The columns of an album, and the facts that decide who may see it. */
 export type EventOfAlbum = Pick<EventRow, 'id' | 'ownerId' | 'status'>
 type OtherwiseShown = 'event' | 'createdAt' | 'mediaCount' | 'coverMediaId'
 export type ShownAlbum = Pick<AlbumRow, Exclude<keyof typeof shown, OtherwiseShown>> & {
@@ -148,8 +148,9 @@ const albumOfEvent = (tx: Tx, position?: SQL) =>
   tx.select().from(albums).where(and(isOfEvent, position)).limit(1).as('albums')
 
 /**
- * The queries whose pages, merged, are a page of the list. An album is in one of them, and none reads albums in vain. The
- * last begins with the events of the caller, whose number is small, unlike that of the organization's.
+ * The queries whose pages, merged, are a page of the list. Each album is in exactly one of them, and none reads an album
+ * that the caller does not see. The last one begins with the events of the caller, which are few compared with those of
+ * the organization.
  */
 function partsOf(tx: Tx, position: SQL | undefined) {
   const pageOf = (part?: SQL) =>
@@ -245,7 +246,7 @@ export const countItems = (tx: Tx, albumId: Uuid): Promise<number> =>
 export const countPlaces = (tx: Tx, albumId: Uuid): Promise<number> =>
   tx.$count(albumMedia, eq(albumMedia.albumId, albumId))
 
-/** Those of these media items that are in the album and not deleted, with their captions. */
+/** Returns the media items that are in the album and not deleted, with their captions. */
 export async function findCaptions(
   tx: Tx,
   albumId: Uuid,
@@ -376,7 +377,7 @@ export async function listPlaces(tx: Tx, albumId: Uuid): Promise<Place[]> {
   })
 }
 
-/** False, and nothing moved, when one is not in the album any more: it was purged, or is the video of a Live Photo now. */
+/** Returns false and moves nothing when one of them has left the album: a purge or a pairing with an image removes it. */
 export async function moveItems(tx: Tx, albumId: Uuid, moves: readonly Placed[]): Promise<boolean> {
   const ids = sql`${sql.param(moves.map(({ mediaId }) => mediaId))}::uuid[]`
   const positions = sql`${sql.param(moves.map(({ position }) => position))}::bigint[]`

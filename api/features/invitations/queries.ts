@@ -252,8 +252,8 @@ export async function answerInvitation(
 }
 
 /**
- * Takes every pending invitation of the event that no one was told of, and gives those whose token has expired another
- * one. Of several transactions, each invitation is returned to one.
+ * Returns the pending invitations of the event whose invitees have not been told, and makes a new token for those whose
+ * token has expired. Two transactions never get the same invitation.
  */
 export async function takeUntold(tx: Tx, eventId: Uuid): Promise<InvitationRow[]> {
   const untold = and(
@@ -306,8 +306,8 @@ export async function revokeInvitations(tx: Tx, ids: Uuid[]): Promise<void> {
 }
 
 /**
- * Addresses of the event's invitations, other than these, whose invitees the caller need not tell again: those that were
- * told and can still respond, and those that have accepted. After a refusal, or after the link has expired, they are told.
+ * Returns the addresses of the event's other invitations whose invitees the caller need not tell again: they were told and
+ * can still respond, or have accepted. An invitee who has declined, or whose link has expired, is told again.
  */
 export async function listTold(tx: Tx, eventId: Uuid, except: Uuid[]) {
   return tx
@@ -357,7 +357,7 @@ interface Participation {
   orgId: Uuid
 }
 
-/** Who has accepted stays so. */
+/** A user who has accepted stays accepted. */
 export const markInvited = (tx: Tx, who: Participation) =>
   upsertParticipant(tx, who, 'invited', sql`${eventParticipants.status} = 'declined'`)
 
@@ -365,7 +365,7 @@ export const markInvited = (tx: Tx, who: Participation) =>
 export const markAccepted = (tx: Tx, who: Participation) =>
   upsertParticipant(tx, who, 'accepted', sql`${eventParticipants.status} <> 'accepted'`)
 
-/** Declining one invitation does not end what another one began. */
+/** To decline one invitation does not end a participation that another invitation began. */
 export const markDeclined = (tx: Tx, who: Participation) =>
   upsertParticipant(tx, who, 'declined', sql`${eventParticipants.status} = 'invited'`)
 
