@@ -13,25 +13,11 @@ import { findEvent } from '../events/queries.ts'
 import { lockWithCounterpart } from '../media/deletion/queries.ts'
 import { livePhotoOf } from '../media/pairing-plan.ts'
 import { type CreateAlbum, fieldsOf, NEEDS_EVENT, type UpdateAlbum } from './album.ts'
+import { type AlbumItem, countPlaces, deleteItem, findItem, insertItem, setCaption, setCover } from './item-queries.ts'
+import { listPlaces, moveItems } from './order-queries.ts'
 import { MAX_ITEMS, movesOf } from './plan.ts'
 import { type Archive, type albumActions, withArchive } from './policy.ts'
-import {
-  type AlbumItem,
-  countPlaces,
-  type DetailedAlbum,
-  deleteItem,
-  findAlbum,
-  findItem,
-  findShown,
-  insertAlbum,
-  insertItem,
-  listPlaces,
-  moveItems,
-  type SeenAlbum,
-  setCaption,
-  setCover,
-  updateAlbum,
-} from './queries.ts'
+import { type DetailedAlbum, findAlbum, findShownAlbum, insertAlbum, type SeenAlbum, updateAlbum } from './queries.ts'
 
 export async function createAlbum(
   request: Write<typeof albumActions.create>,
@@ -225,7 +211,7 @@ const recordItem = (
 const show = async (
   { tx, orgId, actor }: Pick<Write<typeof albumActions.update>, 'tx' | 'orgId' | 'actor'>,
   { id }: AlbumRow,
-): Promise<DetailedAlbum> => found(await findShown(tx, { orgId, id, by: 'album', callerId: actor.userId }))
+): Promise<DetailedAlbum> => found(await findShownAlbum(tx, { orgId, id, by: 'album', callerId: actor.userId }))
 
 const idsOf = ({ id, orgId }: AlbumRow) => ({
   album_id: id,

@@ -2,7 +2,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { AlbumRow } from '../../db/schema/albums.ts'
 import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
-import { lockAlbumOf, releaseAlbum, removeEvent } from './deletion-queries.ts'
+import { holdAttachedMedia, lockAlbumOf, releaseAlbum, removeEvent } from './deletion-queries.ts'
 import type { eventActions } from './policy.ts'
 import { findEvent } from './queries.ts'
 
@@ -15,6 +15,7 @@ export async function deleteEvent(request: Write<typeof eventActions.delete>, id
   const event = await lockPermitted((lock) => findEvent(tx, orgId, id, lock ? { lock: 'update' } : {}), permit)
   const album = await lockAlbumOf(tx, orgId, id)
   ready({ ...event, albumStatus: album?.status ?? null })
+  await holdAttachedMedia(tx, id)
   if (album) {
     await releaseAlbum(tx, album.id)
     await recordAlbum(request, album)

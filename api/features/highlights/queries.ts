@@ -4,6 +4,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { afterCursor, microseconds } from '../../db/keyset.ts'
 import { prepared } from '../../db/prepared.ts'
+import type { RowOf } from '../../db/row-of.ts'
 import type { AlbumRow } from '../../db/schema/albums.ts'
 import { type HighlightRow, highlightItems, highlights, musicTracks } from '../../db/schema/highlights.ts'
 import { media } from '../../db/schema/media.ts'
@@ -26,11 +27,7 @@ const album = sql<Decisive | null>`(select json_build_object('ownerId', a.owner_
   from albums a where a.id = highlights.album_id)`
 
 const shown = { ...getTableColumns(highlights), createdAt: microseconds(highlights.createdAt), items, album }
-export type ShownHighlight = Omit<HighlightRow, 'createdAt'> & {
-  createdAt: string
-  items: ShownItem[]
-  album: Decisive | null
-}
+export type ShownHighlight = RowOf<typeof shown>
 type ShownItem = Pick<Item, 'mediaId' | 'type' | 'skipped'>
 
 interface Asked {

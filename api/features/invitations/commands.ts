@@ -11,21 +11,23 @@ import { findEvent } from '../events/queries.ts'
 import { announceJoined } from '../organizations/commands.ts'
 import { findUserById } from '../organizations/queries.ts'
 import { announceDue, tellInvitees } from './notify.ts'
+import {
+  declineInvited,
+  isMember,
+  isParticipating,
+  joinOrganization,
+  markAccepted,
+  markDeclined,
+  markInvited,
+} from './participation-queries.ts'
 import { invitationActions } from './policy.ts'
 import {
   answerInvitation,
-  declineInvited,
   type FoundInvitation,
   findInvitation,
   hasPending,
   insertInvitation,
-  isMember,
-  isParticipating,
-  joinOrganization,
   lockEventOf,
-  markAccepted,
-  markDeclined,
-  markInvited,
   type NewInvitation,
   renewInvitation,
 } from './queries.ts'

@@ -1,7 +1,7 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Change } from '../../requests/change.ts'
 import { invitationsToTell } from './plan.ts'
-import { findEmails, listTold, takeUntold } from './queries.ts'
+import { findEmails, listTold, takeUntold } from './told-queries.ts'
 
 /**
  * Announces every pending invitation of the event that was not told before, as it becomes active or when an invitation

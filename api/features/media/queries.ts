@@ -3,6 +3,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { afterCursor, microseconds } from '../../db/keyset.ts'
 import { prepared } from '../../db/prepared.ts'
+import type { RowOf } from '../../db/row-of.ts'
 import { type MediaRow, media, mediaMonthChanges, mediaMonths, objectIntents } from '../../db/schema/media.ts'
 import type { CursorPosition } from '../../requests/cursor.ts'
 import type { MediaSort } from './sorts.ts'
@@ -22,19 +23,18 @@ const livePhotoDurationSec = sql<
   number | null
 >`(select (half.manifest -> 'source' ->> 'durationSec')::float8 from media half
   where half.id = media.paired_media_id and half.deleted_at is null and half.kind = 'video')`
-export interface LivePhotoDuration {
-  livePhotoDurationSec: number | null
-}
+
+const found = { ...getTableColumns(media), livePhotoVideo }
+export type FoundMedia = RowOf<typeof found>
+const described = { ...found, livePhotoDurationSec }
+export type DescribedMedia = RowOf<typeof described>
 
 /** A media item of the organization that has not been deleted. */
-export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<(FoundMedia & LivePhotoDuration) | undefined> {
-  const columns = { ...getTableColumns(media), livePhotoVideo, livePhotoDurationSec }
-  const query = prepared(tx, 'find_media', (name) => tx.select(columns).from(media).where(thisMedia).prepare(name))
+export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<DescribedMedia | undefined> {
+  const query = prepared(tx, 'find_media', (name) => tx.select(described).from(media).where(thisMedia).prepare(name))
   const [row] = await query.execute({ org: orgId, id })
   return row
 }
-
-export type FoundMedia = MediaRow & { livePhotoVideo: string | null }
 
 /** Columns that a list shows: without the manifest, which describes every rendition. */
 export const listed = {
@@ -61,12 +61,7 @@ export const listed = {
   takenAt: microseconds(media.takenAt),
   livePhotoVideo,
 }
-type OtherwiseListed = 'createdAt' | 'takenAt' | 'livePhotoVideo'
-export type ListedMedia = Pick<MediaRow, Exclude<keyof typeof listed, OtherwiseListed>> & {
-  createdAt: string
-  takenAt: string
-  livePhotoVideo: string | null
-}
+export type ListedMedia = RowOf<typeof listed>
 
 /** A media item whose file says no time is sorted by its upload among the others. */
 const SORTED_BY = { created_at: media.createdAt, captured_at: media.takenAt }
