@@ -114,7 +114,7 @@ export async function postComment(
   return show(request, event, row.id, target)
 }
 
-/** An edit of a comment to what it is already changes nothing. */
+/** An edit that leaves the comment as it is changes nothing. */
 export async function changeComment(
   request: Write<typeof commentActions.edit>,
   place: PlaceOfOne,
@@ -141,7 +141,7 @@ export async function changeComment(
   return show(request, event, row.id, target)
 }
 
-/** Also where the caller no longer reaches what the comment is about, and of an archived event. */
+/** A caller may delete a comment of an archived event, and one whose target the caller no longer reaches. */
 export async function deleteComment(
   request: Write<typeof commentActions.delete>,
   place: PlaceOfOne,
@@ -172,14 +172,14 @@ async function lockComment(
   return { event, comment }
 }
 
-/** Also by the other half of a Live Photo: the comment may be older than the pairing. */
+/** The comment may name the other half of a Live Photo, because it may be older than the pairing. */
 async function isAbout(tx: Tx, { orgId, targetType, targetId }: FoundComment, named: Target | undefined) {
   if (named?.type !== targetType) return false
   if (named.id === targetId) return true
   return targetType === 'media' && (await findItemIds(tx, orgId, named.id)).includes(targetId)
 }
 
-/** Throws unless all who are mentioned anew are members who can see what they are told of. */
+/** Throws unless every user whom the change mentions for the first time is a member who can see the comment. */
 async function requireMentionable(
   { tx, orgId }: Changing,
   event: EventRow,
@@ -203,7 +203,7 @@ async function requireMentionable(
   )
 }
 
-/** The content, whose media items stay until the transaction ends. A purge may have taken one that was attached. */
+/** Keeps the media items of the content until the transaction ends. A purge may have removed an attached one before. */
 async function holdContent({ tx, orgId }: Changing, { content, attached }: Edit): Promise<Edit['content']> {
   if (content.mediaIds.length === 0) return content
   const held = await holdMedia(tx, orgId, content.mediaIds)

@@ -53,9 +53,9 @@ export interface Places {
 }
 
 /**
- * For whom comments on a media item are that this caller writes; undefined if the caller cannot reach it. Anyone may
- * attach any media item to a comment, and must not thereby come to see what was said about it in a private album: so
- * those who write where the album is, write for those who can see it.
+ * The audience of the comments that this caller writes on a media item; undefined if the caller cannot reach it. Anyone
+ * may attach any media item to a comment, and must not come to see in this way what others wrote about it in a private
+ * album. So a caller who sees the album writes for those who see it.
  */
 export function audienceOf({ isInAlbum, attachedFor }: Places, seesAlbum: boolean): Audience | undefined {
   if (seesAlbum && (isInAlbum || attachedFor.includes('album'))) return 'album'

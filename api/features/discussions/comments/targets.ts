@@ -22,16 +22,16 @@ export interface FoundTarget extends Target, Place {
 }
 
 interface Place {
-  /** For whom comments there are. */
+  /** The audience of the comments that the caller writes there. */
   audience: Audience
-  /** Whose comments the caller sees there. */
+  /** The audiences of the comments that the caller sees there. */
   sees: readonly Audience[]
   /** The media item that the thread is about. */
   mediaId: Uuid | null
 }
 
 interface FindOptions {
-  /** Keeps a comment from being deleted before the transaction ends: so there are no new replies to a deleted one. */
+  /** Keeps a comment from being deleted before the transaction ends, so that a deleted one gets no replies. */
   lock?: boolean
   /** What names the target in a body. */
   field?: string
@@ -66,7 +66,7 @@ export async function findTarget(
   if (!found) return undefined
   const { place, album } = found
   const { audience } = comment
-  // What is said about a comment is for those for whom the comment is.
+  // Comments on a comment, and reactions to it, have the audience of that comment.
   if (place.sees.includes(audience)) return { type, id, ids: [id], ...place, audience, comment }
   if (album) permitAlso(albumActions.read, album, field)
   return undefined
@@ -99,7 +99,7 @@ async function placeOf(
   return undefined
 }
 
-/** Those of these users who are members and can see comments for this audience. */
+/** Returns the users who are members and can see comments for this audience. */
 export async function listReaders(
   tx: Tx,
   { orgId, event, audience, userIds }: { orgId: Uuid; event: EventRow; audience: Audience; userIds: readonly Uuid[] },
@@ -113,7 +113,7 @@ export async function listReaders(
   })
 }
 
-/** Which of these users see the album of the event: asked once for all of them. */
+/** Returns the users who see the album of the event. One query for all of them. */
 async function albumReaders(tx: Tx, orgId: Uuid, eventId: Uuid, userIds: readonly Uuid[]) {
   const album = await findAlbumOfEvent(tx, orgId, eventId)
   const accepted = new Set(await findAccepted(tx, eventId, userIds))

@@ -24,7 +24,7 @@ import {
   type Reacted,
 } from './queries.ts'
 
-/** Messages are accepted as a target, and none exist. */
+/** Requests may name a message as a target, but no message exists. */
 export type Destination = TargetType | 'message'
 
 export interface React {
@@ -92,7 +92,7 @@ async function findReactedTo(
   throw notFound(ACTION_ID)
 }
 
-/** Also where the caller no longer reaches what the reaction is to. */
+/** A caller may also remove a reaction to a target that the caller no longer reaches. */
 export async function unreact(
   { tx, orgId, permit, ready, audit }: Write<typeof reactionActions.remove>,
   { eventId, destination, id }: { eventId: Uuid; destination: Destination; id: Uuid },
