@@ -310,6 +310,13 @@ t.test('what has no album is for its creator alone, who deletes it', async (t: T
   t.equal(await ann.locator('.highlight-card').count(), 1)
 })
 
+/** What is too small for a finger. */
+const small = () =>
+  ann.evaluate<string[]>(
+    `[...document.querySelectorAll(':is(.view-highlights, .view-highlight, .highlight-form) :is(button, select, summary, .check, .track label)')]
+      .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 44).map((one) => one.outerHTML)`,
+  )
+
 t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {
   for (const [width, colorScheme] of [
     [390, 'light'],
@@ -325,9 +332,12 @@ t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => 
     await under.until(`document.querySelector('.highlight-stage video')?.readyState >= 2`)
     await under.shoot(`h11-phone-one-${width}`)
     t.equal(await overflow(ann), 0, `one ${width}`)
+    t.strictSame([...(await small()), ...(await under.violations())], [])
     await button(ann, 'Make it again').click()
     await ann.locator('.track', { hasText: 'Waves' }).waitFor()
     await under.shoot(`h11-phone-form-${width}`)
+    await ann.getByText('More options').click()
+    t.strictSame([...(await small()), ...(await under.violations())], [])
     t.equal(
       await ann.evaluate(
         `(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('.highlight-form .form-body'))`,
