@@ -22,7 +22,7 @@ import { type ItemIds, itemIdsOf } from '../../media/pairing-plan.ts'
 import { ownReaction, reactionCounts } from '../../reaction-counts/queries.ts'
 import type { Counts, OwnReactionRow } from '../../reaction-counts/reaction-counts.ts'
 import type { Content } from './plan.ts'
-import type { Places } from './policy.ts'
+import type { Whereabouts } from './policy.ts'
 
 /** A comment in any state, with the facts of its event that decisions on it need. */
 export type FoundComment = CommentRow &
@@ -94,7 +94,7 @@ const half = { id: media.id, kind: media.kind, pairedMediaId: media.pairedMediaI
 export async function findAttached(
   tx: Tx,
   o: { orgId: Uuid; eventId: Uuid; id: Uuid },
-): Promise<({ ids: ItemIds } & Pick<Places, 'attachedFor'>) | undefined> {
+): Promise<({ ids: ItemIds } & Pick<Whereabouts, 'attachedFor'>) | undefined> {
   const attachedFor = sql<Audience[]>`array(select distinct c.audience from comment_media a
     join comments c on c.id = a.comment_id and c.deleted_at is null
     where a.media_id = any(array[media.id, media.paired_media_id]) and a.event_id = ${o.eventId})`
@@ -196,7 +196,7 @@ const valuesOf = ({ ids: [target, video = target], ...o }: Thread) => ({
 })
 
 /** A comment of the thread as this caller sees it. */
-export async function findShown(tx: Tx, id: Uuid, thread: Thread): Promise<ShownComment | undefined> {
+export async function findShownComment(tx: Tx, id: Uuid, thread: Thread): Promise<ShownComment | undefined> {
   const query = prepared(tx, `find_shown_comment${thread.withDeleted ? '_or_deleted' : ''}`, (name) =>
     tx
       .select(shown)
@@ -242,7 +242,7 @@ export const findMembers = (tx: Tx, orgId: Uuid, userIds: readonly Uuid[]): Prom
  * Returns the media items that exist, and whether they are visible. Locks them in order of id, so that no purge deletes
  * the row that an attachment refers to before this transaction ends.
  */
-export const holdMedia = (tx: Tx, orgId: Uuid, ids: readonly Uuid[]) =>
+export const holdAttachments = (tx: Tx, orgId: Uuid, ids: readonly Uuid[]) =>
   tx
     .select({ id: media.id, isVisible: sql<boolean>`${media.deletedAt} is null` })
     .from(media)
