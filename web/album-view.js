@@ -11,7 +11,7 @@ import { mayMakeOf } from './highlights/words.js'
 import { newPager } from './pager.js'
 import { pickMedia } from './picker.js'
 import { inWords } from './refusal-words.js'
-import { openViewer, refreshViewer } from './viewer.js'
+import { openViewer, refreshViewer } from './viewer/viewer.js'
 import { linkToEvent, linkToHighlight } from './views.js'
 
 const LOOK_MS = 5000
@@ -335,8 +335,6 @@ const viewing = {
   },
   load: () => more(at),
   refresh,
-  remove: async () => false,
-  canRemove: () => false,
   captionOf: (m) => find(m.media_id)?.caption,
   closed(id) {
     if (at) items.focus(id)
