@@ -21,7 +21,11 @@ const files = given.length > 0 ? given : await longestFirst(await everyTest())
 async function everyTest(): Promise<string[]> {
   const found: string[] = []
   for await (const file of glob('test/**/*.ts')) {
-    if (!/^test\/(support|bench|cluster|demo|openapi)\/|^test\/(run|coverage|prose)\.ts$|\/seeds\//.test(file))
+    if (
+      !/^test\/(support|bench|cluster|demo|openapi)\/|^test\/(run|coverage|prose)\.ts$|\/seeds\/|\/society\.ts$/.test(
+        file,
+      )
+    )
       found.push(file)
   }
   return found.sort()
