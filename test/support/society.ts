@@ -142,7 +142,7 @@ export async function aSociety(api: TestApi, g: GeneratorValue, parts: readonly 
     const id = newUuid()
     return { id, wireId: formatId('organization', id), name: word('Organization') }
   })
-  const drawn = draw.times(4, 14, () => ({
+  const drawn = draw.times(8, 20, () => ({
     user: draw.one(...users),
     organization: draw.one(...organizations),
     role: draw.one('owner' as const, 'admin' as const, 'member' as const, 'member' as const, 'member' as const),

@@ -1,5 +1,14 @@
 import type { Answer } from '../../../support/api.ts'
-import { madeOnce, nameIn, type Part, type Question, type Society, type User, word } from '../../../support/society.ts'
+import {
+  everIn,
+  madeOnce,
+  nameIn,
+  type Part,
+  type Question,
+  type Society,
+  type User,
+  word,
+} from '../../../support/society.ts'
 import { albumOfEvent, seesAlbum, shownPlaces } from '../albums/society.ts'
 import { type Event, eventsOf, seesEvent } from '../events/society.ts'
 import { type Item, itemsOf } from '../media/society.ts'
@@ -42,7 +51,7 @@ const saidOf = madeOnce((society): Said => {
   const { events, alsoShown } = eventsOf(society)
   // Of each event one after the other, so that the order is known. Drawn before anything runs: the steps mingle.
   for (const event of events) {
-    const steps = society.draw.times(4, 9, () => drawStep(society))
+    const steps = society.draw.times(8, 14, () => drawStep(society))
     society.act(async () => {
       for (const step of steps) await step(said, event)
     })
@@ -53,37 +62,24 @@ const saidOf = madeOnce((society): Said => {
 
 function drawStep(society: Society): (said: Said, event: Event) => Promise<void> {
   const { draw, users } = society
-  const [kind, by, about] = [
-    draw.one('comment', 'comment', 'react', 'react', 'delete'),
-    draw.one(...users),
-    draw.upTo(99),
-  ]
-  const [attached, mentioned, emoji] = [draw.upTo(3), draw.one(...users), draw.one('❤️', '😂', '🎉')]
+  const kind = draw.one('comment', 'comment', 'reply', 'react', 'react', 'react', 'delete')
+  const [who, place, attaches] = [draw.upTo(99), draw.upTo(99), draw.rarely(2)]
+  const [isStranger, mentioned, emoji] = [draw.rarely(6), draw.one(...users), draw.one('❤️', '😂', '🎉')]
   return async (said, event) => {
+    const nth = <T>(list: readonly T[]): T | undefined => list[place % list.length]
+    const people = isStranger ? users : everIn(society, event.organization)
+    const by = people[who % people.length] as User
     const items = itemsOf(society).filter(({ organization }) => organization === event.organization)
     const inAlbum = albumOfEvent(society, event)?.places.map(({ item }) => item) ?? []
     const comments = said.comments.filter((one) => one.event === event)
-    const targets: Target[] = [
-      event,
-      ...inAlbum,
-      ...inAlbum,
-      ...comments,
-      ...comments.flatMap((one) => one.attached),
-      ...items,
-    ]
-    const target = targets[about % targets.length] ?? event
-    if (kind === 'react') await react(society, said, event, { by, to: target, emoji })
-    if (kind === 'comment') {
-      // One time in two something is attached, mostly of the album.
-      const item = [...inAlbum, ...items][about % (inAlbum.length + 1)]
-      await comment(society, said, event, {
-        by,
-        about: target,
-        attached: attached < 2 && item ? [item] : [],
-        mentioned,
-      })
-    }
-    if (kind === 'delete' && isComment(target)) await remove(society, target)
+    const first = comments.filter(({ about }) => !isComment(about))
+    const attached = comments.flatMap((one) => one.attached)
+    const target = nth<Target>([event, ...inAlbum, ...inAlbum, ...comments, ...attached, ...items]) ?? event
+    if (kind === 'react') return react(society, said, event, { by, to: target, emoji })
+    if (kind === 'delete') return remove(society, nth(first.filter((one) => !one.isDeleted)))
+    const item = nth(inAlbum.length > 0 ? inAlbum : items)
+    const about = kind === 'reply' ? (nth(first) ?? event) : target
+    await comment(society, said, event, { by, about, attached: attaches && item ? [item] : [], mentioned })
   }
 }
 
@@ -198,8 +194,8 @@ async function react(
   said.reactions.push({ event, to: itself(to), by, emoji, id: answer.data.reaction_id, isForAlbum })
 }
 
-async function remove({ api }: Society, comment: Comment): Promise<void> {
-  if (comment.isDeleted) return
+async function remove({ api }: Society, comment: Comment | undefined): Promise<void> {
+  if (!comment) return
   const path = `${threadOf(comment.event, comment.about)}/${comment.wireId}`
   expect(await api.call(comment.by, 'DELETE', path), true, `the author deletes ${path}`)
   comment.isDeleted = true
