@@ -5,13 +5,13 @@ import { call, patiently } from './client.js'
 import { ask, sayIn } from './dialogs.js'
 import { $, announce, toast } from './dom.js'
 import { findInGroups } from './lib/find-in-groups.js'
-import { chooseForHighlight } from './highlight-form.js'
+import { chooseForHighlight } from './highlights/form.js'
 import { newHighlightShelf } from './highlight-shelf.js'
-import { mayMakeOf } from './highlight-words.js'
+import { mayMakeOf } from './highlights/words.js'
 import { newPager } from './pager.js'
 import { pickMedia } from './picker.js'
 import { inWords } from './refusal-words.js'
-import { openViewer, refreshViewer } from './viewer.js'
+import { openViewer, refreshViewer } from './viewer/viewer.js'
 import { linkToEvent, linkToHighlight } from './views.js'
 
 const LOOK_MS = 5000
@@ -335,8 +335,6 @@ const viewing = {
   },
   load: () => more(at),
   refresh,
-  remove: async () => false,
-  canRemove: () => false,
   captionOf: (m) => find(m.media_id)?.caption,
   closed(id) {
     if (at) items.focus(id)

@@ -1,5 +1,3 @@
-import { hue } from './words.js'
-
 export const $ = (id) => document.getElementById(id)
 
 /** A copy of the only element of a template. */
@@ -19,14 +17,6 @@ export function arrange(list, children, onGone = () => {}) {
   for (const [i, child] of children.entries()) {
     if (list.children[i] !== child) list.insertBefore(child, list.children[i] ?? null)
   }
-}
-
-/** A circle with the initial of a name. */
-export function avatar(name) {
-  const initial = Object.assign(document.createElement('span'), { className: 'avatar', textContent: [...name][0] })
-  initial.style.setProperty('--hue', hue(name))
-  initial.ariaHidden = 'true'
-  return initial
 }
 
 export { announce, toast } from './lib/toast.js'

@@ -3,9 +3,6 @@ import { closeAlbums, openAlbums } from './albums.js'
 import { closeDialogs as closeOldDialogs } from './dialogs.js'
 import { forgetUnsent } from './discussions/drafts.js'
 import { $, showProblem } from './dom.js'
-import { closeEvent, openEvent } from './event-view.js'
-import { closeEvents, openEvents } from './events.js'
-import { closeHighlight, openHighlight } from './highlight-view.js'
 import { call, isSignedIn, signOut } from './lib/api.js'
 import { closeDialogs } from './lib/dialogs.js'
 import { html, render } from './lib/html.js'
@@ -19,7 +16,7 @@ import { keepKey, loadAccounts, SignIn } from './shell/sign-in.js'
 import { viewOf, withoutKey } from './shell/views.js'
 import { forgetUploads } from './uploads/memory.js'
 import { endUploads, Uploads, uploadTo } from './uploads/uploads.js'
-import { closeViewer } from './viewer.js'
+import { closeViewer } from './viewer/viewer.js'
 
 /** Who is signed in, which of their groups is shown, and which view of it. */
 let me
@@ -68,9 +65,9 @@ function adopt(chosen) {
   drawFrame()
 }
 
-const SECTIONS = ['albums', 'album', 'highlight', 'events', 'event']
-const LISTS = { events: openEvents, albums: openAlbums }
-const ONES = { album: openAlbum, event: openEvent, highlight: openHighlight }
+const SECTIONS = ['albums', 'album']
+const LISTS = { albums: openAlbums }
+const ONES = { album: openAlbum }
 
 /** Shows the view that the address names. */
 async function showView() {
@@ -105,7 +102,7 @@ function draw(name, id) {
 
 /** Answers that are on their way belong to no view any more. */
 function closeLists() {
-  for (const close of [closeAlbums, closeAlbum, closeHighlight, closeEvents, closeEvent]) close()
+  for (const close of [closeAlbums, closeAlbum]) close()
 }
 
 /** The event or album of a link may belong to another group of the person. */

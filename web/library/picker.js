@@ -44,7 +44,6 @@ function Picker({ org, title, label, from = librarySource, most = Infinity, has 
   const does = useMemo(
     () => ({
       find: source.find,
-      canRemove: () => false,
       async refresh({ media_id: id }) {
         const fresh = await call('GET', `/api/media/${org.org_id}/${id}`)
         source.put(fresh)
@@ -88,7 +87,7 @@ function Picker({ org, title, label, from = librarySource, most = Infinity, has 
     setProgress(undefined)
   }
   return html`
-    <${Dialog} title=${title} class="picker" id="picker" onClose=${onClose}>
+    <${Dialog} title=${title} class="picker" id="picker" isDirty=${() => chosen.size > 0} onClose=${onClose}>
       <div ref=${scroller} class="picker-scroll">
         ${!isKnown && !problem && html`<${Wait} />`}
         ${isKnown && months.length === 0 && html`<p class="muted">The library is empty. Add photos there first.</p>`}

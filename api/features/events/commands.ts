@@ -1,4 +1,4 @@
-import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { invalid } from '../../../lib/contract/problem.ts'
 import type { EventRow } from '../../db/schema/events.ts'
 import { holdMembership } from '../../permissions/queries.ts'
@@ -10,7 +10,7 @@ import { BEFORE_START, type CreateEvent, type Event, fieldsOf } from './event.ts
 import { columnsOf, type EventChanges, misplacedTime } from './plan.ts'
 import type { eventActions } from './policy.ts'
 import { type SeesAlbum, toEvent } from './present.ts'
-import { findEvent, findShown, insertEvent, markActive, markArchived, updateEvent } from './queries.ts'
+import { findEvent, findShownEvent, insertEvent, markActive, markArchived, updateEvent } from './queries.ts'
 
 /** What features above this one add to it. */
 export interface AboveEvents {
@@ -29,7 +29,7 @@ export async function createEvent(
   const { title, start_at: startAt } = given
   const owner = { id: newUuid(), orgId, ownerId: actor.userId }
   const row = await insertEvent(tx, { ...columnsOf(given), ...owner, title, startAt })
-  await announce('EventCreated', row, { ...idsOf(row), owner_id: formatId('user', row.ownerId), title: row.title })
+  await announce('EventCreated', row, { ...idsOf(row), owner_id: row.ownerId, title: row.title })
   await audit('EVENT_CREATE', row)
   // A membership that ended since the request was admitted has taken only the participants that it saw with it.
   found((await holdMembership(tx, orgId, actor.userId)) || undefined)
@@ -65,7 +65,7 @@ export async function activateEvent(
     const row = await markActive(tx, id)
     await announce('EventActivated', row, {
       ...idsOf(row),
-      owner_id: formatId('user', row.ownerId),
+      owner_id: row.ownerId,
       title: row.title,
       activated_at: (row.activatedAt as Date).toISOString(),
     })
@@ -92,7 +92,7 @@ export async function archiveEvent(
 
 type Changing = Pick<Write<typeof eventActions.update>, 'tx' | 'orgId' | 'actor' | 'can' | 'now'>
 
-/** Waits for what changes the event or what belongs to it, so that the decision is taken on what those leave. */
+/** Waits for other changes of the event and of what belongs to it, so that the decision sees their result. */
 const lock = ({ tx, orgId }: Changing, id: Uuid, permit: (row: EventRow) => unknown): Promise<EventRow> =>
   lockPermitted((isLocked) => findEvent(tx, orgId, id, isLocked ? { lock: 'update' } : {}), permit)
 
@@ -100,9 +100,9 @@ const show = async (
   { tx, orgId, actor, ...deciding }: Changing,
   { id }: { id: Uuid },
   { seesAlbum }: AboveEvents,
-): Promise<Event> => toEvent(found(await findShown(tx, orgId, id, actor.userId)), deciding, seesAlbum)
+): Promise<Event> => toEvent(found(await findShownEvent(tx, orgId, id, actor.userId)), deciding, seesAlbum)
 
 const idsOf = ({ id, orgId }: EventRow) => ({
-  event_id: formatId('event', id),
-  org_id: formatId('organization', orgId),
+  event_id: id,
+  org_id: orgId,
 })

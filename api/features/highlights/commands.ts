@@ -4,8 +4,9 @@ import type { HighlightRow } from '../../db/schema/highlights.ts'
 import { found } from '../../requests/found.ts'
 import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
+import { findCaptions } from '../albums/item-queries.ts'
 import { type Archive, withArchive } from '../albums/policy.ts'
-import { findAlbum, findCaptions, findShown } from '../albums/queries.ts'
+import { findAlbum, findShownAlbum } from '../albums/queries.ts'
 import { eventActions } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import type { CreatedHighlight, NewHighlight } from './highlight.ts'
@@ -18,7 +19,7 @@ type CreatingInAlbum = Write<typeof highlightActions.createInAlbum>
 
 export const createHighlight = (request: Creating, given: NewHighlight) => record(request, given, null)
 
-/** Of an album whose event may be archived: what is in it stays to be seen, and to be made a highlight of. */
+/** The event of the album may be archived: members still see the album, and may make highlights of it. */
 export async function createAlbumHighlight(
   request: CreatingInAlbum,
   id: Uuid,
@@ -42,7 +43,7 @@ export async function createEventHighlight(
   const { tx, orgId, actor, can } = request
   const event = found(await findEvent(tx, orgId, eventId))
   if (!can(eventActions.read, event)) throw notFound()
-  const album = found(await findShown(tx, { orgId, callerId: actor.userId, by: 'event', id: eventId }))
+  const album = found(await findShownAlbum(tx, { orgId, callerId: actor.userId, by: 'event', id: eventId }))
   return createAlbumHighlight(request, album.id, given, archive)
 }
 
@@ -58,7 +59,13 @@ async function record(request: Creating, given: NewHighlight, albumId: Uuid | nu
   const row = await insertHighlight(
     tx,
     {
-      ...{ id: newUuid(), orgId, createdBy: actor.userId, albumId, title: given.title, transition, musicTrackId },
+      id: newUuid(),
+      orgId,
+      createdBy: actor.userId,
+      albumId,
+      title: given.title,
+      transition,
+      musicTrackId,
       orientation: given.orientation ?? 'auto',
       fill: given.fill ?? 'blur',
       kenBurns: given.ken_burns ?? true,
@@ -72,11 +79,11 @@ async function record(request: Creating, given: NewHighlight, albumId: Uuid | nu
   await announce('HighlightRequested', row, { ...idsOf(row), generation: row.generation })
   await auditCreation(request, row)
   return {
-    highlight_id: formatId('highlight', row.id),
-    album_id: row.albumId && formatId('album', row.albumId),
+    highlight_id: row.id,
+    album_id: row.albumId,
     status: row.status,
     estimated_duration_sec: row.estimatedDurationSec,
-    skipped_media_ids: sources.flatMap(({ id, isUsable }) => (isUsable ? [] : [formatId('media', id)])),
+    skipped_media_ids: sources.flatMap(({ id, isUsable }) => (isUsable ? [] : [id])),
   }
 }
 
@@ -123,6 +130,6 @@ export async function deleteHighlight(request: Write<typeof highlightActions.del
 }
 
 const idsOf = ({ id, orgId }: HighlightRow) => ({
-  highlight_id: formatId('highlight', id),
-  org_id: formatId('organization', orgId),
+  highlight_id: id,
+  org_id: orgId,
 })

@@ -1,11 +1,11 @@
-import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Change } from '../../requests/change.ts'
 import { invitationsToTell } from './plan.ts'
-import { findEmails, listTold, takeUntold } from './queries.ts'
+import { findEmails, listTold, takeUntold } from './told-queries.ts'
 
 /**
- * Announces every pending invitation of the event that was not told before, as it becomes active or when an invitation
- * is added to an active event. The transaction must have locked the event. A repeat finds nothing left to tell.
+ * Announces every pending invitation of the event that was not announced before: when the event becomes active, or when an
+ * active event gets an invitation. The transaction must have locked the event. A repeat announces nothing.
  */
 export async function tellInvitees({ tx, announce }: Change, event: { id: Uuid; orgId: Uuid }): Promise<void> {
   const untold = await takeUntold(tx, event.id)
@@ -31,8 +31,8 @@ interface Due {
 /** The event names the generation and no link: the sender mints the link when it sends. */
 export const announceDue = (announce: Change['announce'], invitation: Due): Promise<void> =>
   announce('InvitationDue', invitation, {
-    invitation_id: formatId('invitation', invitation.id),
-    event_id: formatId('event', invitation.eventId),
-    org_id: formatId('organization', invitation.orgId),
+    invitation_id: invitation.id,
+    event_id: invitation.eventId,
+    org_id: invitation.orgId,
     generation: invitation.generation,
   })

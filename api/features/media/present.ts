@@ -1,4 +1,3 @@
-import { formatId } from '../../../lib/contract/ids.ts'
 import type { Manifest } from '../../../lib/contract/manifest.ts'
 import { originalKey } from '../../../lib/contract/object-keys.ts'
 import type { MediaRow } from '../../db/schema/media.ts'
@@ -7,7 +6,7 @@ import type { Now } from '../../permissions/permit.ts'
 import { timestamp } from '../../requests/schemas.ts'
 import type { Media, MediaMetadata, UploadedMedia } from './media.ts'
 import { MEDIA, type MediaSeen, VISIBLE } from './policy.ts'
-import type { FoundMedia, ListedMedia, LivePhotoDuration } from './queries.ts'
+import type { DescribedMedia, FoundMedia, ListedMedia } from './queries.ts'
 import { variantKeys } from './variants.ts'
 
 export interface Showing {
@@ -22,9 +21,9 @@ export function toMedia(
   deletion: Omit<MediaSeen, 'uploaderId'> = VISIBLE,
 ): Media {
   return {
-    media_id: formatId('media', row.id),
-    org_id: formatId('organization', row.orgId),
-    uploader_id: formatId('user', row.uploaderId),
+    media_id: row.id,
+    org_id: row.orgId,
+    uploader_id: row.uploaderId,
     original_filename: row.originalFilename,
     mime_type: row.mimeType,
     file_size_bytes: row.fileSizeBytes,
@@ -60,8 +59,8 @@ const progressOf = (row: Pick<MediaRow, 'uploadStatus' | 'conversionProgress'>) 
   row.uploadStatus === 'processing' ? row.conversionProgress : null
 
 export const toUploadedMedia = (row: MediaRow, now: Now): UploadedMedia => ({
-  media_id: formatId('media', row.id),
-  org_id: formatId('organization', row.orgId),
+  media_id: row.id,
+  org_id: row.orgId,
   original_filename: row.originalFilename,
   mime_type: row.mimeType,
   file_size_bytes: row.fileSizeBytes,
@@ -78,11 +77,11 @@ const orientationOf = (manifest: Manifest): number | null =>
     ? manifest.source.orientation
     : (ORIENTATION[((manifest.source.rotation % 360) + 360) % 360] ?? null)
 
-export function toMetadata(row: MediaRow & LivePhotoDuration, mayLocate: boolean): MediaMetadata {
+export function toMetadata(row: DescribedMedia, mayLocate: boolean): MediaMetadata {
   const { manifest } = row
   const source = manifest?.source
   return {
-    media_id: formatId('media', row.id),
+    media_id: row.id,
     captured_at: timestamp(row.capturedAt),
     width: source?.width ?? null,
     height: source?.height ?? null,

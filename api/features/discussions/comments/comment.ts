@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { formatId, type IdKind } from '../../../../lib/contract/ids.ts'
+import { formatId, type IdKind, type PublicId } from '../../../../lib/contract/ids.ts'
 import type { TargetType } from '../../../db/schema/comments.ts'
 import type { EventRow } from '../../../db/schema/events.ts'
 import { Can } from '../../../permissions/can.ts'
@@ -32,14 +32,14 @@ const MAX_MEDIA = 4
 /** The event itself is `meta`. */
 export const TARGET_TYPES = ['meta', 'comment', 'media'] as const satisfies TargetType[]
 
-/** What the ids of targets are ids of. */
+/** The kind of id of each type of target. */
 const KINDS = { meta: 'event', comment: 'comment', media: 'media' } as const satisfies Record<TargetType, IdKind>
 
 export interface Target {
   type: TargetType
   id: string
 }
-export const formatTarget = ({ type, id }: Target): string => formatId(KINDS[type], id)
+export const formatTarget = ({ type, id }: Target): PublicId => formatId(KINDS[type], id)
 
 export const kindOf = (type: TargetType): IdKind => KINDS[type]
 
@@ -156,13 +156,13 @@ export type Comment = z.input<typeof Comment>
 const contentOf = (row: ShownComment) => ({
   author_name: row.authorName,
   body: row.body,
-  media_ids: row.mediaIds.map((id) => formatId('media', id)),
-  mentions: row.mentions.map((id) => formatId('user', id)),
+  media_ids: row.mediaIds,
+  mentions: row.mentions,
   edited: row.version > 1,
   deleted: false,
 })
 
-/** What a deletion leaves of the content. The body and its attachments must not get out. */
+/** The content that a deletion leaves. No response contains the body or the attachments of a deleted comment. */
 const TOMBSTONE = { author_name: null, body: '', media_ids: [], mentions: [], edited: false, deleted: true }
 
 /** A comment of the thread on `target`, which belongs to the event. */
@@ -171,10 +171,10 @@ export const toComment = (
   target: Target & { event: Pick<EventRow, 'ownerId' | 'status'> },
   now: Now,
 ): Comment => ({
-  comment_id: formatId('comment', row.id),
-  event_id: formatId('event', row.eventId),
+  comment_id: row.id,
+  event_id: row.eventId,
   target: { type: target.type, id: formatTarget(target) },
-  author_id: formatId('user', row.authorId),
+  author_id: row.authorId,
   ...(row.deletedAt === null ? contentOf(row) : TOMBSTONE),
   reply_count: row.replyCount,
   created_at: timestamp(new Date(row.createdAt)),

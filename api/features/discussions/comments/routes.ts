@@ -1,10 +1,10 @@
-import { formatId } from '../../../../lib/contract/ids.ts'
+import type * as z from 'zod'
 import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization } from '../../../http/in-organization.ts'
 import type { Route } from '../../../http/route.ts'
 import { MENTION_LIMIT } from '../../../limits/classes.ts'
 import { countedPoints } from '../../../limits/points.ts'
-import { listOf, pageQuery } from '../../../requests/schemas.ts'
+import { exampleId, listOf, pageQuery } from '../../../requests/schemas.ts'
 import { NO_REACTIONS } from '../../reaction-counts/reaction-counts.ts'
 import { findReactions } from '../../reaction-counts/target-queries.ts'
 import { changeComment, deleteComment, openThread, postComment, showComment } from './commands.ts'
@@ -29,13 +29,12 @@ const tags = ['Comments']
 const COMMENTS = '/api/orgs/{org_id}/events/{event_id}/{action_destination}/{action_id}/comments'
 const ONE_COMMENT = `${COMMENTS}/{comment_id}` as const
 
-const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
 const GIVEN = { body: 'Do you remember this evening?', media_ids: [], mentions: [] }
-const EXAMPLE: Comment = {
-  comment_id: formatId('comment', EXAMPLE_ID),
-  event_id: formatId('event', EXAMPLE_ID),
-  target: { type: 'meta', id: formatId('event', EXAMPLE_ID) },
-  author_id: formatId('user', EXAMPLE_ID),
+const EXAMPLE: z.output<typeof Comment> = {
+  comment_id: exampleId('comment'),
+  event_id: exampleId('event'),
+  target: { type: 'meta', id: exampleId('event') },
+  author_id: exampleId('user'),
   author_name: 'Ann',
   ...GIVEN,
   reply_count: 0,
@@ -47,7 +46,7 @@ const EXAMPLE: Comment = {
   my_reaction: null,
   can: ['comment.delete', 'comment.edit'],
 }
-const EDITED: Comment = {
+const EDITED: z.output<typeof Comment> = {
   ...EXAMPLE,
   body: 'Do you remember this night?',
   edited: true,
@@ -63,7 +62,7 @@ const TARGETS =
 const MENTIONS =
   'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the comment. One user can mention 300 others an hour (`RATE_LIMITED`).'
 
-const placeOf = (params: { event_id: string } & Parameters<typeof targetOf>[0]) => ({
+const threadPath = (params: { event_id: string } & Parameters<typeof targetOf>[0]) => ({
   eventId: params.event_id,
   target: targetOf(params),
 })
@@ -89,7 +88,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       response: Comment,
       examples: { request: GIVEN, response: EXAMPLE },
       handle: (request) =>
-        postComment(request, { ...placeOf(request.params), field: 'path.action_id' }, request.body, telling),
+        postComment(request, { ...threadPath(request.params), field: 'path.action_id' }, request.body, telling),
     }),
     read({
       method: 'get',
@@ -105,7 +104,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       examples: { response: { comments: [EXAMPLE], next_cursor: null, has_more: false, target: EXAMPLE_THREAD } },
       async handle(request) {
         const withDeleted = request.query.include_deleted
-        const thread = { ...(await openThread(request, placeOf(request.params))), withDeleted }
+        const thread = { ...(await openThread(request, threadPath(request.params))), withDeleted }
         const { callerId: userId, type: targetType, eventId, ids, sees } = thread
         // Independent of each other, so that they leave together.
         const [listed, reactions] = await Promise.all([
@@ -133,7 +132,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       response: Comment,
       examples: { response: EXAMPLE },
       handle: (request) =>
-        showComment(request, placeOfOne(request.params), { withDeleted: request.query.include_deleted }),
+        showComment(request, commentPath(request.params), { withDeleted: request.query.include_deleted }),
     }),
     write({
       method: 'patch',
@@ -150,7 +149,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       status: 200,
       response: Comment,
       examples: { request: { body: EDITED.body }, response: EDITED },
-      handle: (request) => changeComment(request, placeOfOne(request.params), request.body, telling),
+      handle: (request) => changeComment(request, commentPath(request.params), request.body, telling),
     }),
     write({
       method: 'delete',
@@ -167,12 +166,12 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       status: 204,
       examples: { request: { reason: 'Names a guest who does not want to be named' } },
       handle: (request) =>
-        deleteComment(request, placeOfOne(request.params), request.body.reason ?? request.query.reason ?? null),
+        deleteComment(request, commentPath(request.params), request.body.reason ?? request.query.reason ?? null),
     }),
   ]
 }
 
-const placeOfOne = (params: { comment_id: string } & Parameters<typeof placeOf>[0]) => ({
-  ...placeOf(params),
+const commentPath = (params: { comment_id: string } & Parameters<typeof threadPath>[0]) => ({
+  ...threadPath(params),
   id: params.comment_id,
 })

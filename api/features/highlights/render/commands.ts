@@ -1,4 +1,4 @@
-import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Database, Tx } from '../../../db/db.ts'
 import type { HighlightError } from '../../../db/schema/highlights.ts'
 import { appendEvent } from '../../../outbox/queries.ts'
@@ -12,8 +12,8 @@ export async function announceRender(tx: Tx, id: Uuid): Promise<void> {
     aggregateVersion: row.version,
     type: 'HighlightGenerated',
     payload: {
-      highlight_id: formatId('highlight', row.id),
-      media_ids: row.mediaIds.map((mediaId) => formatId('media', mediaId)),
+      highlight_id: row.id,
+      media_ids: row.mediaIds,
       hls_master_url: `${row.outputPrefix}${row.hlsMaster}`,
     },
     traceparent: null,
@@ -33,10 +33,12 @@ const ERASED_AT_ONCE = 100
  * Returns how many highlights it has withdrawn.
  */
 export async function eraseHighlightsOf(db: Database, userId: Uuid): Promise<number> {
-  for (let erased = 0; ; ) {
-    const batch = { userId, error: ERASED, limit: ERASED_AT_ONCE }
-    const { found, withdrawn } = await db.inTransaction({}, (tx) => withdrawHighlightsOf(tx, batch))
+  let erased = 0
+  for (let after: Uuid | undefined; ; ) {
+    const batch = { userId, error: ERASED, after, limit: ERASED_AT_ONCE }
+    const { last, withdrawn } = await db.inTransaction({}, (tx) => withdrawHighlightsOf(tx, batch))
     erased += withdrawn
-    if (found < ERASED_AT_ONCE) return erased
+    if (last === undefined) return erased
+    after = last
   }
 }

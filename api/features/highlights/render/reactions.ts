@@ -1,7 +1,7 @@
 import { HIGHLIGHT_RENDERS } from '../../../../crds/highlight-render.ts'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
-import type { Admission } from '../../../worker/admission.ts'
 import type { Reactions } from '../../../worker/reactions.ts'
+import type { Admission } from '../../../worker/runs/admission.ts'
 import type { RunDeps } from '../../../worker/runs/kind.ts'
 import { findRun } from '../../../worker/runs/queries.ts'
 import { startAdmitted } from '../../../worker/runs/start.ts'
@@ -27,7 +27,7 @@ async function render(deps: ReactionDeps, id: Uuid): Promise<void> {
   await startAdmitted(deps, RENDERS, id)
 }
 
-/** So that its node works for others now. The purge stops what starts meanwhile. */
+/** Frees the node for other renders now. The purge stops a render that starts meanwhile. */
 async function stopDeleted(deps: ReactionDeps, id: Uuid): Promise<void> {
   const highlight = await deps.db.read({}, (tx) => findWithdrawn(tx, id))
   if (highlight) await stopResource(deps, HIGHLIGHT_RENDERS, highlightRenderName(highlight))

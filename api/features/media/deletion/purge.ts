@@ -1,4 +1,4 @@
-import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../../../lib/contract/object-keys.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import { changesOf } from '../../../requests/change.ts'
@@ -48,7 +48,7 @@ export async function purgeDue(deps: PurgeDeps, o: PurgeOptions = {}): Promise<n
   }
 }
 
-/** One media item, or both halves of a Live Photo. The objects first: without the row nothing would find them. */
+/** Purges one media item or both halves of a Live Photo. The objects go first: without the row, nothing finds them. */
 async function purgeGroup(deps: PurgeDeps, ids: readonly Uuid[]): Promise<number> {
   const rows = await deps.db.inTransaction({}, (tx) => findPurging(tx, ids))
   for (const row of rows) await emptyPrefix(deps, row)
@@ -84,7 +84,7 @@ async function deleteBelow(
 
 async function recordPurge(tx: Parameters<typeof findPurging>[0], row: PurgedRow): Promise<void> {
   const { announce, audit } = changesOf(tx, { orgId: row.orgId, actorId: null, context: null })
-  const payload = { media_id: formatId('media', row.id), org_id: formatId('organization', row.orgId) }
+  const payload = { media_id: row.id, org_id: row.orgId }
   await announce('MediaPurged', { ...row, version: row.version + 1 }, payload)
   await audit('MEDIA_DELETE', row, { operation: 'purge' })
 }

@@ -1,6 +1,7 @@
-import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, inArray, isNotNull, isNull, or, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
+import { prepared } from '../../../db/prepared.ts'
 import { type MediaRow, media } from '../../../db/schema/media.ts'
 import type { PageWanted } from '../../../requests/page.ts'
 import type { Half, Keyed } from '../pairing-plan.ts'
@@ -94,9 +95,9 @@ export async function markDeleted(tx: Tx, rows: readonly MediaRow[], by: Uuid): 
 }
 
 /**
- * Call with the rows locked. A conversion that the deletion interrupted begins to wait again: its slot has been given
- * away, and its resource may be gone. A result that exists already counts as soon as a worker looks. What gives up its
- * pair id, because another file has it, stays paired as it is.
+ * Call with the rows locked. A conversion that the deletion interrupted waits again: its slot has gone to another one, and
+ * its resource may be gone. A worker records a result that exists already. A half that loses its pair id, because another
+ * file has it, stays paired with its counterpart.
  */
 export async function markRestored(
   tx: Tx,
@@ -130,6 +131,24 @@ export async function findMediaOrTrash(tx: Tx, orgId: Uuid, id: Uuid): Promise<M
   return row?.purgingAt || row?.isPastRestore ? undefined : row
 }
 
+/** What a link of a deleted media item may deliver; undefined when it is restored, or too late to restore. */
+export async function findTrashed(tx: Tx, orgId: Uuid, id: Uuid) {
+  const query = prepared(tx, 'find_trashed', (name) =>
+    tx
+      .select({ mimeType: media.mimeType, filename: media.originalFilename, uploadStatus: media.uploadStatus })
+      .from(media)
+      .where(
+        and(
+          ...[eq(media.orgId, sql.placeholder('org')), eq(media.id, sql.placeholder('id'))],
+          ...[isNotNull(media.deletedAt), isNull(media.purgingAt), sql`not ${inAnyState.isPastRestore}`],
+        ),
+      )
+      .prepare(name),
+  )
+  const [row] = await query.execute({ org: orgId, id })
+  return row
+}
+
 export type TrashedRow = ListedMedia & Pick<MediaRow, 'deletedBy'> & { deletedAt: string; purgeAt: Date }
 
 const trashed = {
@@ -142,7 +161,7 @@ const trashed = {
   purgeAt: sql<Date>`${media.deletedAt} + make_interval(days => ${RESTORE_DAYS})`.mapWith(media.deletedAt),
 }
 
-/** The latest deletion first; with `of`, only what this user has uploaded or deleted. A Live Photo is its image. */
+/** The latest deletion first. `of`: only media items that this user has uploaded or deleted. A Live Photo is its image. */
 export async function listTrash(tx: Tx, o: { orgId: Uuid; of: Uuid | undefined } & PageWanted): Promise<TrashedRow[]> {
   const after = o.after && sql`(deleted_at, id) < (${o.after.at}::timestamptz, ${o.after.id}::uuid)`
   // Must match the predicate of the indexes literally: the planner requires it.
@@ -163,7 +182,7 @@ export async function listTrash(tx: Tx, o: { orgId: Uuid; of: Uuid | undefined }
     .limit(o.limit)
 }
 
-/** Delivered at the commit. What became of the conversions in the meantime is not in the rows: a worker looks. */
+/** Notifies a worker at the commit. The rows do not say how the conversions ended meanwhile: the worker finds out. */
 export async function wakeConversions(tx: Tx, restored: readonly MediaRow[]): Promise<void> {
   for (const { id, uploadStatus } of restored) {
     if (uploadStatus === 'processing') await tx.execute(sql`select pg_notify('restored', ${id})`)

@@ -7,12 +7,13 @@ import { type ObjectInfo, type ObjectStore, StoreError } from '../../../../lib/r
 import type { Database, Tx } from '../../../db/db.ts'
 import { isNoneMatch } from '../../../http/if-none-match.ts'
 import type { RawReply } from '../../../requests/bytes.ts'
+import { findTrashed } from '../deletion/queries.ts'
 import { attachment } from '../filename.ts'
 import { findDelivered } from '../queries.ts'
 import { mayUseRange, parseRange } from './range.ts'
 import { type Delivered, type KeyRing, openToken } from './token.ts'
 
-/** What features above this one deliver through the same links; undefined for what does not exist (any more). */
+/** Finds what other features deliver through the same links; undefined for what does not exist, or no longer. */
 export interface AboveDelivery {
   findDeliveredHighlight(tx: Tx, orgId: Uuid, id: Uuid): Promise<Pick<Subject, 'status'> | undefined>
   findDeliveredTrack(tx: Tx, id: Uuid): Promise<Subject['own']>
@@ -46,20 +47,21 @@ const COMMON = {
 const notHere = (cause?: unknown) =>
   new Problem('NOT_FOUND', 'There is nothing at this address, or the link has expired', { cause })
 
-/** What may be delivered now. A media item has its own type; the outputs of a conversion have that of their extension. */
+/** What the API may deliver now. An original has the type of its media item, an output the type of its extension. */
 interface Subject {
   status: 'processing' | 'completed' | 'failed'
   own?: { mimeType: string; filename?: string }
 }
 
-async function findSubject({ db, above }: DeliveryDeps, of: Delivered['of']): Promise<Subject | undefined> {
+async function findSubject({ db, above }: DeliveryDeps, { of, isTrashed }: Delivered): Promise<Subject | undefined> {
   if (of.kind === 'highlight')
     return db.readAtOnce({ org: of.orgId }, (tx) => above.findDeliveredHighlight(tx, of.orgId, of.id))
   if (of.kind === 'track') {
     const own = await db.readAtOnce({}, (tx) => above.findDeliveredTrack(tx, of.id))
     return own && { status: 'completed', own }
   }
-  const media = await db.readAtOnce({ org: of.orgId }, (tx) => findDelivered(tx, of.orgId, of.id))
+  const find = isTrashed ? findTrashed : findDelivered
+  const media = await db.readAtOnce({ org: of.orgId }, (tx) => find(tx, of.orgId, of.id))
   return media && { status: media.uploadStatus, own: media }
 }
 
@@ -75,7 +77,7 @@ export async function deliver(
   const wanted = openToken(deps.keys, o.token, o.path, now)
   if (!wanted) throw notHere()
   // Asked for every request: a deleted media item is gone at once, even for valid links.
-  const subject = await findSubject(deps, wanted.of)
+  const subject = await findSubject(deps, wanted)
   if (!subject) throw notHere()
   const ending = wanted.name.split('.').at(-1) ?? ''
   const type = OWN.has(wanted.name) ? subject.own?.mimeType : Object.hasOwn(TYPES, ending) ? TYPES[ending] : undefined
