@@ -15,7 +15,8 @@ import {
 } from '../../../support/society.ts'
 import { type Album, albumOfEvent, albumsOf, seesAlbum } from '../albums/society.ts'
 import { eventsOf, seesEvent } from '../events/society.ts'
-import { deliveries, type Item, isListed, itemsOf } from '../media/society.ts'
+import { deliveries } from '../media/society/deliveries.ts'
+import { type Item, isListed, itemsOf } from '../media/society.ts'
 import { tracksOf } from '../music-tracks/society.ts'
 
 interface Highlight {

@@ -1,7 +1,4 @@
-import { openLinks } from '../../../../api/features/media/delivery/links.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
-import { systemClock } from '../../../../lib/runtime/clock.ts'
-import { pathOf } from '../../../support/api.ts'
 import {
   AT,
   administers,
@@ -16,6 +13,8 @@ import {
   type User,
   word,
 } from '../../../support/society.ts'
+import { deliveries } from './society/deliveries.ts'
+import { askUploads, uploadsOf } from './society/uploads.ts'
 
 /** A media item. */
 export interface Item {
@@ -169,44 +168,6 @@ function metadata(society: Society, who: User, item: Item): object {
   }
 }
 
-interface Upload {
-  id: Uuid
-  wireId: string
-  organization: Organization
-  uploader: User
-  state: 'open' | 'aborted'
-  filename: string
-  size: number
-  chunks: number
-}
-
-const uploadsOf = madeOnce((society): Upload[] => {
-  const { draw, insert } = society
-  const uploads = peopled(society).flatMap(({ organization, people }) =>
-    draw.times(0, 2, (): Upload => {
-      const id = newUuid()
-      return {
-        ...{ id, wireId: formatId('upload', id), organization, uploader: draw.one(...people), size: 300 },
-        ...{ state: draw.one('open', 'open', 'aborted'), filename: word('Upload'), chunks: draw.upTo(2) },
-      }
-    }),
-  )
-  for (const { id, organization, uploader, state, filename, size, chunks } of uploads) {
-    insert('uploads', {
-      ...{ id, org_id: organization.id, uploader_id: uploader.id, media_id: newUuid(), state, filename },
-      ...{ layout: 'staged', mime_type: 'video/mp4', file_size_bytes: size, chunk_size_bytes: 100, total_chunks: 3 },
-      ...{ expires_at: '2999-01-01', absolute_expires_at: '2999-01-01', created_at: AT, version: 1 },
-    })
-    for (let n = 0; n < chunks; n++) {
-      insert('upload_chunks', {
-        ...{ org_id: organization.id, upload_id: id, chunk_index: n, size_bytes: 100, sha256: 'a', etag: 'a' },
-        received_at: AT,
-      })
-    }
-  }
-  return uploads
-})
-
 function askOrganization(society: Society, who: User, organization: Organization): Question[] {
   const params = { org_id: organization.wireId }
   const isThere = isMember(society, who, organization)
@@ -252,7 +213,7 @@ function askOrganization(society: Society, who: User, organization: Organization
 
 export const part: Part = {
   of: (society) => [itemsOf(society), uploadsOf(society)],
-  /** The library is shared by the members, an unfinished upload is the uploader's alone. */
+  /** The library is shared by the members. */
   ask: (society, who) => [
     ...society.organizations.flatMap((one) => askOrganization(society, who, one)),
     ...itemsOf(society).flatMap((item) => {
@@ -263,13 +224,7 @@ export const part: Part = {
         { route: 'getMediaMetadata', params, want: isThere ? metadata(society, who, item) : undefined },
       ]
     }),
-    ...uploadsOf(society).map(({ organization, wireId, uploader, state, filename, chunks }) => ({
-      ...{ route: 'getUpload', params: { org_id: organization.wireId, upload_id: wireId } },
-      want:
-        who === uploader && isMember(society, who, organization)
-          ? { upload_id: wireId, status: state, filename, received_chunks: chunks, media_id: null }
-          : undefined,
-    })),
+    ...askUploads(society, who),
   ],
   askAsNobody: (society) =>
     deliveries(
@@ -278,21 +233,4 @@ export const part: Part = {
         ...{ key: `${prefixOf(item)}original`, content: item.deleted ? undefined : item.content },
       })),
     ),
-}
-
-/** A link opens what it was made for as long as that is there, whoever has it, and never anything else. */
-export function deliveries(
-  { api }: Society,
-  files: readonly { key: string; content: string | undefined }[],
-): Question[] {
-  const links = openLinks({ baseUrl: 'https://keepsake.example', keys: api.config.LINK_KEYS, clock: systemClock })
-  const tokenOf = (key: string) => pathOf(links.url(key)).split('/')[2] ?? ''
-  return files.flatMap(({ key, content }, n) => {
-    const own = { token: tokenOf(key), path: key }
-    const other = files[n + 1]?.key
-    return [
-      { route: 'deliver', params: own, want: content === undefined ? undefined : { text: content } },
-      ...(other ? [{ route: 'deliver', params: { ...own, path: other }, want: undefined }] : []),
-    ]
-  })
 }

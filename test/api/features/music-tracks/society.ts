@@ -1,6 +1,6 @@
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
-import { madeOnce, type Part, word } from '../../../support/society.ts'
-import { deliveries } from '../media/society.ts'
+import { AT, madeOnce, type Part, word } from '../../../support/society.ts'
+import { deliveries } from '../media/society/deliveries.ts'
 
 interface Track {
   id: Uuid
@@ -22,7 +22,7 @@ export const tracksOf = madeOnce((society): Track[] => {
     }
   })
   for (const { id, title, license, attribution } of tracks) {
-    const file = { duration_sec: 9, mime_type: 'audio/mpeg', file_size_bytes: 1, created_at: AT_LAST }
+    const file = { duration_sec: 9, mime_type: 'audio/mpeg', file_size_bytes: 1, created_at: AT }
     insert('music_tracks', { id, title, license, attribution, ...file })
   }
   act(async () => {
@@ -35,7 +35,6 @@ export const tracksOf = madeOnce((society): Track[] => {
   })
   return tracks
 })
-const AT_LAST = '2024-05-06T07:08:09Z'
 const keyOf = (id: Uuid) => `tracks/${id}/audio`
 
 export const part: Part = {
