@@ -115,6 +115,7 @@ t.test('items of an album are chosen, in an order', async (t: Test) => {
 t.test('as long as there is no music, the form says who adds some', async () => {
   await ann.getByText('There is no music yet.').waitFor()
   await addTrack('Waves')
+  await addTrack('Hills')
   await lookAgain(ann)
   await ann.locator('.track', { hasText: 'Waves' }).waitFor()
 })
@@ -147,11 +148,15 @@ t.test('the length follows from the items and the transition', async (t: Test) =
   await ann.getByLabel('From item to item').selectOption('crossfade')
 })
 
-t.test('a track can be heard, with its license and attribution', async (t: Test) => {
+t.test('one track at a time can be heard, with its license and attribution', async (t: Test) => {
   const track = ann.locator('.track', { hasText: 'Waves' })
   t.equal(await track.locator('.about').textContent(), `0:06 · ${ATTRIBUTION}, CC BY 4.0`)
   await button(ann, 'Play Waves').click()
   await under.until(`document.querySelector('.tracks audio').currentTime > 0.2`)
+  await button(ann, 'Play Hills').click()
+  await button(ann, 'Pause Hills').waitFor()
+  await button(ann, 'Play Waves').click()
+  await button(ann, 'Play Hills').waitFor()
   await button(ann, 'Pause Waves').click()
   t.ok(await ann.evaluate(`document.querySelector('.tracks audio').paused`))
   await track.locator('input').check()

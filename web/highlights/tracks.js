@@ -32,6 +32,11 @@ export function Tracks({ chosen, onChoose }) {
     audio.play().catch(() => setPlaying())
   }
   const stopped = () => setPlaying()
+  function failed() {
+    heard.current = undefined // the next try loads it anew
+    setPlaying()
+    setProblem('This music cannot be heard right now.')
+  }
   const choice = (id, title, about, button) => html`
     <li key=${id} class="track" data-track=${id}>
       <label>
@@ -56,6 +61,6 @@ export function Tracks({ chosen, onChoose }) {
       </ul>
       ${tracks.data?.length === 0 && html`<p class="muted small">There is no music yet. The administrators of this installation add it with the command <code>track add</code>: its runbook describes that under “Music for highlights”.</p>`}
       <${Problem} class="small" text=${problem} error=${tracks.error} />
-      <audio ref=${player} preload="none" onPlay=${() => setPlaying(heard.current)} onPause=${stopped} onEnded=${stopped} onError=${() => setProblem('This music cannot be heard right now.')}></audio>
+      <audio ref=${player} preload="none" onPlay=${() => setPlaying(heard.current)} onPause=${stopped} onEnded=${stopped} onError=${failed}></audio>
     </fieldset>`
 }
