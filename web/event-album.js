@@ -1,5 +1,5 @@
-import { editAlbum } from './album-form.js'
-import { itemsOf, STATUSES } from './album-words.js'
+import { editAlbum } from './albums/form.js'
+import { itemsOf, STATUSES } from './albums/words.js'
 import { call, link } from './client.js'
 import { $, copyOf } from './dom.js'
 import { drawPlaceholder } from './picture.js'

@@ -1,4 +1,4 @@
-import { albumSource } from './album-source.js'
+import { albumSource } from './albums/source.js'
 import { call, newAttempts, patiently } from './client.js'
 import { sayIn } from './dialogs.js'
 import { $, announce } from './dom.js'
@@ -25,7 +25,7 @@ const order = newOrder($('highlight-order'), { onChange: changed, scroller: dial
 let making
 
 const picking = ({ org, album }) => ({
-  ...{ org, isOrdered: true },
+  ...{ org, isOrdered: true, offersAll: Boolean(album) },
   ...(album && { from: albumSource(album) }),
 })
 

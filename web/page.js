@@ -1,5 +1,3 @@
-import { closeAlbum, openAlbum, openInAlbum } from './album-view.js'
-import { closeAlbums, openAlbums } from './albums.js'
 import { closeDialogs as closeOldDialogs } from './dialogs.js'
 import { forgetUnsent } from './discussion.js'
 import { $, showProblem } from './dom.js'
@@ -31,10 +29,11 @@ let shownId
 let accounts = []
 
 const hash = new URLSearchParams(location.hash.slice(1))
-if (hash.has('key')) {
-  keepKey(hash.get('key'))
-  history.replaceState(null, '', location.pathname + withoutKey(location.hash)) // a credential: not in the history
-}
+/** The media item that the address named at the start. */
+let named = hash.get('media')
+if (hash.has('key')) keepKey(hash.get('key'))
+// The key is a credential: not in the history. The viewer adds the media item again when it opens it.
+if (hash.has('key') || named) history.replaceState(null, '', location.pathname + withoutKey(location.hash))
 
 /** The person's groups come from the API; nothing about them is known to the page. */
 async function open() {
@@ -43,7 +42,10 @@ async function open() {
   render(null, $('sign-in'))
   $('sign-in').hidden = true
   $('library').hidden = false
-  if (organizations[0]) await switchTo(organizations[0])
+  if (organizations[0]) {
+    await switchTo(organizations[0])
+    if (shown !== 'album') openNamed()
+  }
   else {
     drawFrame()
     showProblem(new Error('You are not a member of any group yet.'))
@@ -69,9 +71,9 @@ function adopt(chosen) {
   drawFrame()
 }
 
-const SECTIONS = ['albums', 'album', 'highlights', 'highlight', 'events', 'event']
-const LISTS = { events: openEvents, albums: openAlbums, highlights: openHighlights }
-const ONES = { album: openAlbum, event: openEvent, highlight: openHighlight }
+const SECTIONS = ['highlights', 'highlight', 'events', 'event']
+const LISTS = { events: openEvents, highlights: openHighlights }
+const ONES = { event: openEvent, highlight: openHighlight }
 
 /** Shows the view that the address names. */
 async function showView() {
@@ -99,14 +101,22 @@ async function showView() {
 function draw(name, id) {
   const View = VIEWS[name]
   $('view').hidden = !View
-  const given = { org: organization, me, organizations, id, onFound: followTo }
+  const given = { org: organization, me, organizations, id, onFound: followTo, onOpened: openNamed }
   const key = [name, id, !id && organization?.org_id].join()
   render(View && organization ? html`<${View} key=${key} ...${given} />` : null, $('view'))
 }
 
 /** Answers that are on their way belong to no view any more. */
 function closeLists() {
-  for (const close of [closeAlbums, closeAlbum, closeHighlights, closeHighlight, closeEvents, closeEvent]) close()
+  for (const close of [closeHighlights, closeHighlight, closeEvents, closeEvent]) close()
+}
+
+/** Opens what the address named at the start: in the view, which `find` and `open` are of, or else in the library. */
+function openNamed(find, open) {
+  const id = named
+  named = undefined
+  if (id && find?.(id)) open(id)
+  else if (id) void openById(libraryOf(organization), id)
 }
 
 /** The event or album of a link may belong to another group of the person. */
@@ -162,7 +172,3 @@ if (wanted && me?.email !== wanted.email) {
   if (isSignedIn()) await signOut()
   showSignIn(wanted)
 } else if (!me) showSignIn()
-if (hash.has('media') && organization) {
-  history.replaceState(null, '', location.pathname + withoutKey(location.hash))
-  if (!openInAlbum(hash.get('media'))) await openById(libraryOf(organization), hash.get('media'))
-}

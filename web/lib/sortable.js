@@ -1,16 +1,22 @@
+import { useEffect, useRef } from './html.js'
+
 const SLACK = 6
 const EDGE = 90
 const SPEED = 14
 
 /**
  * Lets the entries of a list be put in another order: with the mouse anywhere on an entry, with a finger on its `.handle`,
- * with keys on the handle. `does`: {isOn(), start(), end(entry), cancel(), move(entry, by), scroller}. At `end` the elements
+ * with keys on the handle. `does`: {isOn(), start(entry), end(entry), cancel(), move(entry, by), scroller}. At `end` the elements
  * have the new order; after `cancel` the caller puts them where they were. `move` moves an entry by some places, ±Infinity
- * to an end. `scroller` is what scrolls at the edges; the window unless given.
+ * to an end. `scroller` is what scrolls at the edges; the window unless given. `over(entry, other, isAfter)`, if given,
+ * draws the entry in its new place, before or behind another one; otherwise the element is moved there. Returns
+ * {isDragging(), end()}.
  */
 export function makeSortable(list, does) {
   let drag
-  const { scroller = window } = does
+  const { scroller = window, over: draw = (entry, other, isAfter) => other[isAfter ? 'after' : 'before'](entry) } = does
+  const ended = new AbortController()
+  const on = (target, type, run) => target.addEventListener(type, run, { signal: ended.signal })
 
   const entryAt = (target) => target.closest?.('li')
   const isIn = (entry) => entry?.parentElement === list
@@ -27,7 +33,7 @@ export function makeSortable(list, does) {
     entry.classList.add('dragging')
     list.setPointerCapture(drag.pointer)
     Object.assign(drag, { ghost, isMoving: true, from: { x, y } })
-    does.start()
+    does.start(entry)
     drag.frame = requestAnimationFrame(scrollAlong)
   }
 
@@ -49,7 +55,7 @@ export function makeSortable(list, does) {
     const over = entryAt(document.elementFromPoint(x, y) ?? list)
     if (!isIn(over) || over === entry) return
     const isAfter = entry.compareDocumentPosition(over) & Node.DOCUMENT_POSITION_FOLLOWING
-    over[isAfter ? 'after' : 'before'](entry)
+    draw(entry, over, Boolean(isAfter))
     drag.isMoved = true
   }
 
@@ -66,38 +72,38 @@ export function makeSortable(list, does) {
     else does.cancel()
   }
 
-  list.addEventListener('pointerdown', (event) => {
+  on(list, 'pointerdown', (event) => {
     const entry = entryAt(event.target)
     const onHandle = event.target.closest('.handle')
     const isHeld = onHandle || (event.pointerType === 'mouse' && !event.target.closest('.caption-part, .item-tools'))
     if (drag || !does.isOn() || !isIn(entry) || !isHeld || event.button !== 0) return
     drag = { entry, pointer: event.pointerId, x: event.clientX, y: event.clientY }
   })
-  list.addEventListener('pointermove', (event) => {
+  on(list, 'pointermove', (event) => {
     if (event.pointerId !== drag?.pointer) return
     if (!drag.isMoving && Math.hypot(event.clientX - drag.x, event.clientY - drag.y) < SLACK) return
     if (!drag.isMoving) begin()
     Object.assign(drag, { x: event.clientX, y: event.clientY })
     place()
   })
-  addEventListener('pointerup', (event) => {
+  on(globalThis, 'pointerup', (event) => {
     if (event.pointerId === drag?.pointer) finish(true)
   })
-  addEventListener('pointercancel', (event) => {
+  on(globalThis, 'pointercancel', (event) => {
     if (event.pointerId === drag?.pointer) finish(false)
   })
-  addEventListener('keydown', (event) => {
+  on(globalThis, 'keydown', (event) => {
     if (event.key === 'Escape' && drag?.isMoving) finish(false)
   })
   // The browser would drag the picture itself.
-  list.addEventListener('dragstart', (event) => event.preventDefault())
+  on(list, 'dragstart', (event) => event.preventDefault())
   // The click that ends a drag is no click.
-  list.addEventListener('click', (event) => {
+  on(list, 'click', (event) => {
     if (does.isOn() && event.target.closest('.frame')) event.preventDefault()
   })
 
   const KEYS = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }
-  list.addEventListener('keydown', (event) => {
+  on(list, 'keydown', (event) => {
     const handle = event.target.closest('.handle')
     const by = KEYS[event.key]
     if (!handle || !by || !does.isOn()) return
@@ -105,5 +111,29 @@ export function makeSortable(list, does) {
     does.move(entryAt(handle), by)
   })
 
-  return { isDragging: () => Boolean(drag?.isMoving) }
+  return {
+    isDragging: () => Boolean(drag?.isMoving),
+    end() {
+      finish(false)
+      ended.abort()
+    },
+  }
+}
+
+/**
+ * The same for a list that a component draws. `does` are those of its latest drawing, with `over`, which draws the entry in
+ * its new place: the elements are the component's. `scroller` is a ref.
+ */
+export function useSortable(list, does) {
+  const latest = useRef()
+  latest.current = does
+  useEffect(() => {
+    const run = (name) => (...given) => latest.current[name](...given)
+    const names = ['isOn', 'start', 'over', 'end', 'cancel', 'move']
+    const sortable = makeSortable(list.current, {
+      ...Object.fromEntries(names.map((name) => [name, run(name)])),
+      scroller: does.scroller?.current ?? window,
+    })
+    return sortable.end
+  }, [])
 }

@@ -10,9 +10,9 @@ const NEWS = { playable: 'can be played', completed: 'is ready', failed: 'could 
 
 /**
  * A tile of a grid. `does`: {open(id, event), find(id), refresh(m), remove(id), canRemove(m)}. `mark`, when tiles are
- * chosen: {isChosen, place, isThere}.
+ * chosen: {isChosen, place, isThere}. `children` stand below the picture.
  */
-export function Tile({ m, does, mark }) {
+export function Tile({ m, does, mark, children }) {
   const tile = useRef()
   const frame = useRef()
   const state = stateOf(m)
@@ -38,6 +38,7 @@ export function Tile({ m, does, mark }) {
         !mark && does.canRemove(m) &&
         html`<button class="remove" type="button" aria-label=${`Delete ${nameOf(m)}`} onClick=${() => does.remove(m.media_id)}><${Icon} name="trash" size="16" /></button>`
       }
+      ${children}
     </li>`
 }
 

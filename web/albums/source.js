@@ -1,5 +1,5 @@
-import { patiently } from './client.js'
-import { newPager } from './pager.js'
+import { patiently } from '../lib/api.js'
+import { newPager } from '../lib/pager.js'
 
 const PAGE = '100'
 
