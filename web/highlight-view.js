@@ -6,6 +6,7 @@ import { makeHighlight } from './highlight-form.js'
 import { showPicture } from './highlight-order.js'
 import * as words from './highlight-words.js'
 import { nameOf } from './item.js'
+import { may } from './lib/permissions.js'
 import { mediaOf } from './media-cache.js'
 import { creditOf } from './music-tracks.js'
 import { newPlayer } from './player.js'
@@ -113,7 +114,7 @@ async function loadAround(mine) {
 }
 
 function render() {
-  const { highlight, org, album, me } = at
+  const { highlight, org, album } = at
   $('highlight-shown').hidden = false
   $('highlight-shown').dataset.status = highlight.status
   document.title = `${highlight.title} · Keepsake`
@@ -124,7 +125,7 @@ function render() {
   $('highlight-album').hidden = !album
   if (album) Object.assign($('highlight-album'), { textContent: album.title, href: linkToAlbum(album.album_id) })
   sayIn('highlight-audience', words.audienceOf(highlight, album))
-  $('highlight-delete').hidden = !words.mayDelete(highlight, { userId: me.user_id, role: org.role }, album)
+  $('highlight-delete').hidden = !may(highlight, 'highlight.delete')
   $('highlight-again').hidden = highlight.status === 'processing' || !words.mayMakeAgain(highlight, album)
   $('highlight-again').classList.toggle('primary', highlight.status === 'failed')
   renderStage()

@@ -1,10 +1,9 @@
 import { closeDialogs as closeOldDialogs } from './dialogs.js'
-import { forgetUnsent } from './discussion.js'
+import { forgetUnsent } from './discussions/drafts.js'
 import { $, showProblem } from './dom.js'
 import { closeEvent, openEvent } from './event-view.js'
 import { closeEvents, openEvents } from './events.js'
 import { closeHighlight, openHighlight } from './highlight-view.js'
-import { closeHighlights, openHighlights } from './highlights.js'
 import { call, isSignedIn, signOut } from './lib/api.js'
 import { closeDialogs } from './lib/dialogs.js'
 import { html, render } from './lib/html.js'
@@ -71,8 +70,8 @@ function adopt(chosen) {
   drawFrame()
 }
 
-const SECTIONS = ['highlights', 'highlight', 'events', 'event']
-const LISTS = { events: openEvents, highlights: openHighlights }
+const SECTIONS = ['highlight', 'events', 'event']
+const LISTS = { events: openEvents }
 const ONES = { event: openEvent, highlight: openHighlight }
 
 /** Shows the view that the address names. */
@@ -108,7 +107,7 @@ function draw(name, id) {
 
 /** Answers that are on their way belong to no view any more. */
 function closeLists() {
-  for (const close of [closeHighlights, closeHighlight, closeEvents, closeEvent]) close()
+  for (const close of [closeHighlight, closeEvents, closeEvent]) close()
 }
 
 /** Opens what the address named at the start: in the view, which `find` and `open` are of, or else in the library. */

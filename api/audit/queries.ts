@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
+import { newUuid, type PublicId, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
 import { auditLog } from '../db/schema/audit.ts'
@@ -32,8 +32,8 @@ export const AUDIT_ACTIONS = {
 } as const
 export type AuditAction = keyof typeof AUDIT_ACTIONS
 
-/** Ids and operations, never personal data: the log is kept after the erasure of a user. */
-export type AuditDetails = Record<string, string | number | boolean | null>
+/** Ids, as clients see them, and operations, never personal data: the log is kept after the erasure of a user. */
+export type AuditDetails = Record<string, PublicId | number | boolean | null>
 
 /** Where a request comes from. */
 export interface Origin {

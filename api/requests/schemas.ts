@@ -2,23 +2,29 @@ import * as z from 'zod'
 import {
   formatId,
   givenIdPattern,
+  type Id,
   type IdKind,
   idPattern,
   PREFIXES,
+  type PublicId,
   parseId,
   type Uuid,
 } from '../../lib/contract/ids.ts'
+import { publicId } from '../../lib/contract/public-id.ts'
 import { isKeepable, tidyText } from './text.ts'
 
 /** Marks an issue that means 404 (no such resource) instead of 400 (invalid). */
 export const NOT_FOUND_ISSUE = 'not-found'
 
-const exampleOf = (kind: IdKind) => formatId(kind, '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e')
+/** The id in all examples of the document, whatever it is the id of. */
+export const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
+/** With its prefix. */
+export const exampleId = <K extends IdKind>(kind: K): PublicId<K> => formatId(kind, EXAMPLE_ID)
 
 const givenId = (kind: IdKind) => ({
   description: `Identifier of the ${kind}, with its prefix or as a bare UUID`,
   pattern: givenIdPattern(kind).source,
-  example: exampleOf(kind),
+  example: exampleId(kind),
 })
 
 const inPath = <T>(meta: z.core.GlobalMeta, parse: (text: string) => T | undefined) =>
@@ -33,12 +39,12 @@ const inPath = <T>(meta: z.core.GlobalMeta, parse: (text: string) => T | undefin
     })
 
 /** An id in the path: `med_…` or a bare UUID, parsed to a UUID. Anything else is 404. */
-export const pathId = (kind: IdKind) => inPath(givenId(kind), (text) => parseId(kind, text))
+export const pathId = <K extends IdKind>(kind: K) => inPath(givenId(kind), (text) => parseId(kind, text))
 
 /** An id of one of these kinds in the path, parsed to what it can be: a bare UUID can be of each kind. */
 export const pathIdOf = (description: string, kinds: readonly [IdKind, ...IdKind[]]) => {
   const pattern = kinds.map((kind) => givenIdPattern(kind).source).join('|')
-  return inPath({ description, pattern, example: exampleOf(kinds[0]) }, (text) => {
+  return inPath({ description, pattern, example: exampleId(kinds[0]) }, (text) => {
     const ids = kinds.flatMap((kind) => {
       const id = parseId(kind, text)
       return id === undefined ? [] : [{ kind, id }]
@@ -62,16 +68,16 @@ export const pathUser = () =>
     (text) => {
       const id = parseId('user', text)
       if (id === undefined && text !== 'me') return undefined
-      return (caller: { userId: Uuid }): Uuid => id ?? caller.userId
+      return (caller: { userId: Id<'user'> }): Id<'user'> => id ?? caller.userId
     },
   )
 
 /** An id in a body or a query: the same forms, parsed to a UUID. Anything else is a 400 that names the field. */
-export const bodyId = (kind: IdKind) =>
+export const bodyId = <K extends IdKind>(kind: K) =>
   z
     .string()
     .meta(givenId(kind))
-    .transform((value, ctx): Uuid => {
+    .transform((value, ctx): Id<K> => {
       const id = parseId(kind, value)
       if (id) return id
       ctx.addIssue({ code: 'custom', message: notLike(kind) })
@@ -79,11 +85,11 @@ export const bodyId = (kind: IdKind) =>
     })
 
 /** A list of them. One transform for all: each costs more than the id, and an album has thousands. */
-export const bodyIds = (kind: IdKind, max: number) =>
+export const bodyIds = <K extends IdKind>(kind: K, max: number) =>
   z
     .array(z.string().meta(givenId(kind)))
     .max(max)
-    .transform((values, ctx): Uuid[] =>
+    .transform((values, ctx): Id<K>[] =>
       values.map((value, i) => {
         const id = parseId(kind, value)
         if (id === undefined) ctx.addIssue({ code: 'custom', path: [i], message: notLike(kind) })
@@ -92,15 +98,12 @@ export const bodyIds = (kind: IdKind, max: number) =>
     )
 const notLike = (kind: IdKind) => `is not an id like ${PREFIXES[kind]}_…`
 
-/** An id in a response. Make the value with `formatId(kind, uuid)`. */
-export const outputId = (kind: IdKind) =>
-  z
-    .string()
-    .regex(idPattern(kind))
-    .meta({ example: exampleOf(kind) })
+/** An id in a response. Handlers give the UUID. */
+export const outputId = <K extends IdKind>(kind: K) =>
+  publicId(kind).meta({ pattern: idPattern(kind).source, example: exampleId(kind) })
 
 /** An id in a response of the social connections area, which shows bare UUIDs (interface specification §2.1). */
-export const outputUuid = () => z.guid().meta({ example: '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e' })
+export const outputUuid = () => z.guid().meta({ example: EXAMPLE_ID }) as unknown as z.ZodType<Uuid, Uuid>
 
 /** A time in a response: always `YYYY-MM-DDTHH:mm:ss.sssZ`. Make the value with `timestamp(date)`. */
 export const outputTime = () =>

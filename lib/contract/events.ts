@@ -1,5 +1,9 @@
 import * as z from 'zod'
-import { formatId, type Uuid } from './ids.ts'
+import { formatId, type PublicId, type Uuid } from './ids.ts'
+import { publicId } from './public-id.ts'
+
+/** What it is the id of, another field says. */
+const targetId = z.string() as unknown as z.ZodType<PublicId, PublicId>
 
 /**
  * The domain events: `area` is part of the subject, `payload` is exactly what the interface specification §6.1 prints
@@ -9,9 +13,9 @@ export const EVENTS = {
   MediaUploaded: {
     area: 'media',
     payload: z.object({
-      media_id: z.string(),
-      org_id: z.string(),
-      uploader_id: z.string(),
+      media_id: publicId('media'),
+      org_id: publicId('organization'),
+      uploader_id: publicId('user'),
       filename: z.string(),
       mime_type: z.string(),
       file_size: z.int().nonnegative(),
@@ -20,7 +24,7 @@ export const EVENTS = {
   MediaTranscoded: {
     area: 'media',
     payload: z.object({
-      media_id: z.string(),
+      media_id: publicId('media'),
       variants: z.record(z.string(), z.string().nullable()),
     }),
   },
@@ -28,58 +32,75 @@ export const EVENTS = {
   LivePhotoPaired: {
     area: 'media',
     payload: z.object({
-      media_id: z.string(),
+      media_id: publicId('media'),
       asset_identifier: z.string().nullable(),
-      paired_media_id: z.string(),
+      paired_media_id: publicId('media'),
     }),
   },
   MediaDeleted: {
     area: 'media',
     payload: z.object({
-      media_id: z.string(),
-      org_id: z.string(),
-      uploader_id: z.string(),
+      media_id: publicId('media'),
+      org_id: publicId('organization'),
+      uploader_id: publicId('user'),
       deleted_at: z.iso.datetime(),
     }),
   },
   MediaPurged: {
     area: 'media',
     payload: z.object({
-      media_id: z.string(),
-      org_id: z.string(),
+      media_id: publicId('media'),
+      org_id: publicId('organization'),
     }),
   },
   /** The highlight of this generation is to be rendered. */
   HighlightRequested: {
     area: 'highlight',
-    payload: z.object({ highlight_id: z.string(), org_id: z.string(), generation: z.int().positive() }),
+    payload: z.object({
+      highlight_id: publicId('highlight'),
+      org_id: publicId('organization'),
+      generation: z.int().positive(),
+    }),
   },
   /** `hls_master_url` is the key of the master playlist in the object store: a link would expire before most consumers read it. */
   HighlightGenerated: {
     area: 'highlight',
-    payload: z.object({ highlight_id: z.string(), media_ids: z.array(z.string()), hls_master_url: z.string() }),
+    payload: z.object({
+      highlight_id: publicId('highlight'),
+      media_ids: z.array(publicId('media')),
+      hls_master_url: z.string(),
+    }),
   },
   HighlightDeleted: {
     area: 'highlight',
-    payload: z.object({ highlight_id: z.string(), org_id: z.string(), deleted_at: z.iso.datetime() }),
+    payload: z.object({
+      highlight_id: publicId('highlight'),
+      org_id: publicId('organization'),
+      deleted_at: z.iso.datetime(),
+    }),
   },
   EventCreated: {
     area: 'event',
-    payload: z.object({ event_id: z.string(), org_id: z.string(), owner_id: z.string(), title: z.string() }),
+    payload: z.object({
+      event_id: publicId('event'),
+      org_id: publicId('organization'),
+      owner_id: publicId('user'),
+      title: z.string(),
+    }),
   },
   EventActivated: {
     area: 'event',
     payload: z.object({
-      event_id: z.string(),
-      org_id: z.string(),
-      owner_id: z.string(),
+      event_id: publicId('event'),
+      org_id: publicId('organization'),
+      owner_id: publicId('user'),
       title: z.string(),
       activated_at: z.iso.datetime(),
     }),
   },
   EventArchived: {
     area: 'event',
-    payload: z.object({ event_id: z.string(), org_id: z.string(), archived_at: z.iso.datetime() }),
+    payload: z.object({ event_id: publicId('event'), org_id: publicId('organization'), archived_at: z.iso.datetime() }),
   },
   /**
    * A draft was deleted, with its invitations, comments and reactions, which are not announced. Its album is: see
@@ -87,16 +108,16 @@ export const EVENTS = {
    */
   EventDeleted: {
     area: 'event',
-    payload: z.object({ event_id: z.string(), org_id: z.string(), actor_id: z.string() }),
+    payload: z.object({ event_id: publicId('event'), org_id: publicId('organization'), actor_id: publicId('user') }),
   },
   /** `event_id` may be that of a draft: do not show it to those who cannot see the event. */
   AlbumCreated: {
     area: 'album',
     payload: z.object({
-      album_id: z.string(),
-      org_id: z.string(),
-      owner_id: z.string(),
-      event_id: z.string().nullable(),
+      album_id: publicId('album'),
+      org_id: publicId('organization'),
+      owner_id: publicId('user'),
+      event_id: publicId('event').nullable(),
       title: z.string(),
       status: z.string(),
       visibility: z.string(),
@@ -106,11 +127,11 @@ export const EVENTS = {
   AlbumUpdated: {
     area: 'album',
     payload: z.object({
-      album_id: z.string(),
-      org_id: z.string(),
-      actor_id: z.string(),
+      album_id: publicId('album'),
+      org_id: publicId('organization'),
+      actor_id: publicId('user'),
       change: z.enum(['details', 'status', 'media_added', 'media_removed', 'media_reordered', 'caption']),
-      media_id: z.string().nullable(),
+      media_id: publicId('media').nullable(),
       status: z.string(),
       visibility: z.string(),
     }),
@@ -119,26 +140,26 @@ export const EVENTS = {
   AlbumDeleted: {
     area: 'album',
     payload: z.object({
-      album_id: z.string(),
-      org_id: z.string(),
-      event_id: z.string().nullable(),
-      actor_id: z.string(),
+      album_id: publicId('album'),
+      org_id: publicId('organization'),
+      event_id: publicId('event').nullable(),
+      actor_id: publicId('user'),
     }),
   },
   /** The aggregate is the user. */
   MemberJoined: {
     area: 'organization',
-    payload: z.object({ org_id: z.string(), user_id: z.string(), joined_at: z.iso.datetime() }),
+    payload: z.object({ org_id: publicId('organization'), user_id: publicId('user'), joined_at: z.iso.datetime() }),
   },
   /** Names no address of the invitee: `invited_user_id` is null unless the invitation names a user. */
   InvitationCreated: {
     area: 'invitation',
     payload: z.object({
-      invitation_id: z.string(),
-      event_id: z.string(),
-      org_id: z.string(),
-      invited_by: z.string(),
-      invited_user_id: z.string().nullable(),
+      invitation_id: publicId('invitation'),
+      event_id: publicId('event'),
+      org_id: publicId('organization'),
+      invited_by: publicId('user'),
+      invited_user_id: publicId('user').nullable(),
     }),
   },
   /**
@@ -148,9 +169,9 @@ export const EVENTS = {
   InvitationDue: {
     area: 'invitation',
     payload: z.object({
-      invitation_id: z.string(),
-      event_id: z.string(),
-      org_id: z.string(),
+      invitation_id: publicId('invitation'),
+      event_id: publicId('event'),
+      org_id: publicId('organization'),
       generation: z.int().positive(),
     }),
   },
@@ -161,12 +182,12 @@ export const EVENTS = {
   CommentPosted: {
     area: 'comment',
     payload: z.object({
-      comment_id: z.string(),
-      event_id: z.string(),
-      org_id: z.string(),
-      author_id: z.string(),
+      comment_id: publicId('comment'),
+      event_id: publicId('event'),
+      org_id: publicId('organization'),
+      author_id: publicId('user'),
       target_type: z.enum(['meta', 'comment', 'media']),
-      target_id: z.string(),
+      target_id: targetId,
       audience: z.enum(['event', 'album']),
     }),
   },
@@ -174,11 +195,11 @@ export const EVENTS = {
   USER_MENTIONED: {
     area: 'comment',
     payload: z.object({
-      comment_id: z.string(),
-      event_id: z.string(),
-      org_id: z.string(),
-      mentioned_user_id: z.string(),
-      author_id: z.string(),
+      comment_id: publicId('comment'),
+      event_id: publicId('event'),
+      org_id: publicId('organization'),
+      mentioned_user_id: publicId('user'),
+      author_id: publicId('user'),
       excerpt: z.string(),
     }),
   },
@@ -190,19 +211,20 @@ export const EVENTS = {
   reaction_added: {
     area: 'reaction',
     payload: z.object({
-      reaction_id: z.string(),
+      reaction_id: publicId('reaction'),
       target_type: z.enum(['meta', 'comment', 'media']),
-      target_id: z.string(),
+      target_id: targetId,
       audience: z.enum(['event', 'album']),
-      event_id: z.string(),
-      org_id: z.string(),
-      user_id: z.string(),
+      event_id: publicId('event'),
+      org_id: publicId('organization'),
+      user_id: publicId('user'),
       emoji: z.string(),
     }),
   },
 } as const satisfies Record<string, { area: string; payload: z.ZodType }>
 export type EventType = keyof typeof EVENTS
-export type EventPayload<T extends EventType> = z.infer<(typeof EVENTS)[T]['payload']>
+/** What the program gives: ids are UUIDs, and become those of consumers as the event is appended. */
+export type EventPayload<T extends EventType> = z.input<(typeof EVENTS)[T]['payload']>
 
 /** CloudEvents 1.0, structured JSON mode. `id` is also the JetStream `Nats-Msg-Id`. */
 export const CloudEvent = z.object({

@@ -24,8 +24,16 @@ export const PREFIXES = {
 
 export type IdKind = keyof typeof PREFIXES
 
-/** A lowercase UUID with hyphens, as Postgres prints it. */
-export type Uuid = string
+/**
+ * A lowercase UUID with hyphens, as Postgres prints it: what the program names things by. The fields of these three types
+ * do not exist. They keep the two forms, and ids of different kinds, from being taken for each other; text of neither
+ * form, such as a column of a query, still is one.
+ */
+export type Uuid = string & { readonly form?: 'uuid' }
+/** The UUID of one kind of thing. */
+export type Id<K extends IdKind> = Uuid & { readonly kind?: K }
+/** An id as clients and consumers of events see it. */
+export type PublicId<K extends IdKind = IdKind> = string & { readonly form?: 'public'; readonly kind?: K }
 
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 /** The value of a character, by its code. */
@@ -40,7 +48,7 @@ export const givenIdPattern = (kind: IdKind) =>
   new RegExp(`^(?:${PREFIXES[kind]}_[0-7][0-9a-hjkmnp-tv-z]{25}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
 
 /** `formatId('media', '0190…')` → `med_01j…`. */
-export function formatId(kind: IdKind, uuid: Uuid): string {
+export function formatId<K extends IdKind>(kind: K, uuid: Id<K>): PublicId<K> {
   return `${PREFIXES[kind]}_${suffixOf(uuid)}`
 }
 
@@ -96,7 +104,7 @@ function bitsOf(suffix: string, from: number, to: number): number {
 }
 
 /** Accepts `med_…` and a bare UUID. Undefined for anything else, which callers answer like an unknown id. */
-export function parseId(kind: IdKind, text: string): Uuid | undefined {
+export function parseId<K extends IdKind>(kind: K, text: string): Id<K> | undefined {
   const prefix = `${PREFIXES[kind]}_`
   if (text.startsWith(prefix)) return uuidOfSuffix(text.slice(prefix.length))
   const lower = text.toLowerCase()

@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import sharp from 'sharp'
 import t, { type Test } from 'tap'
@@ -27,7 +26,7 @@ const PHOTOS = [
   ['three.jpg', '#2980b9'],
 ] as const
 /** Ann is Tomás, an administrator, who hosts; Bob is Mira, a member. */
-const { under, ann, bob, folder, query } = await openForTwoPeople(t, { rateFactor: 20 })
+const { under, ann, bob, query } = await openForTwoPeople(t, { rateFactor: 20 })
 let api: Client
 let eventId: string
 let eventPath: string

@@ -157,7 +157,7 @@ t.test('what is seldom changed is among more options', async (t: Test) => {
 t.test('a film without a name is refused beside the field', async (t: Test) => {
   await ann.getByLabel('Name of the film').fill(' ')
   await button(ann, 'Make the film').click()
-  t.strictSame(await ann.getByRole('alert').filter({ visible: true }).allTextContents(), ['Give the film a name.'])
+  t.strictSame(await ann.getByRole('alert').filter({ visible: true }).allTextContents(), ['Give the highlight a name.'])
   await ann.getByLabel('Name of the film').fill(TITLE)
 })
 
@@ -199,7 +199,7 @@ t.test('an item leads to its place in the film, which plays to its end', async (
   await under.until(`document.querySelector('#film').ended`)
 })
 
-const card = (of: typeof ann) => of.locator('.film-card', { hasText: 'Summer' }).filter({ visible: true })
+const card = (of: typeof ann) => of.locator('.highlight-card', { hasText: 'Summer' })
 
 t.test('another person who sees the album finds the film there, and plays it', async (t: Test) => {
   await bob.goto(`${page.url}/#event=${eventId}`)
@@ -207,7 +207,7 @@ t.test('another person who sees the album finds the film there, and plays it', a
   await under.shoot('h7-event', bob)
   await bob.goto(`${page.url}/#album=${albumId}`)
   await card(bob).waitFor()
-  await under.until(`document.querySelector('#album-highlights .thumb.loaded')`, bob)
+  await under.until(`document.querySelector('.view-album .highlight-shelf .thumb.loaded')`, bob)
   await under.shoot('h7-album', bob)
   await card(bob).click()
   await under.until(`document.querySelector('#film').currentTime > 0.3`, bob)
@@ -228,7 +228,7 @@ t.test('a source that was deleted is named, and the film can be made again witho
   const two = await idOf('two.jpg')
   await api.call('DELETE', `/api/media/${org}/${two}`)
   await button(ann, 'Make the film').click()
-  await ann.getByText('The marked items were deleted').waitFor()
+  await ann.getByText('The marked items cannot be used').waitFor()
   t.equal(await ann.locator('.order-item.refused').count(), 1)
   await under.shoot('h9-refused')
   await under.reported(422)
@@ -255,7 +255,7 @@ t.test('what has no album is for its creator alone, who deletes it', async (t: T
   await ann.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click()
   await ann.getByText('The highlight is deleted').waitFor()
   await card(ann).waitFor()
-  t.equal(await ann.locator('#highlight-cards > li').count(), 1)
+  t.equal(await ann.locator('.highlight-card').count(), 1)
 })
 
 t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {

@@ -1,17 +1,11 @@
 import t from 'tap'
-import { EMOJIS } from '../../api/features/reaction-counts/emoji.ts'
-import { formatId, newUuid } from '../../lib/contract/ids.ts'
 
-/** What the page says about albums and comments, and what it offers to whom: no browser is needed for these. */
+/** What the page says about albums, and what it offers to whom: no browser is needed for these. */
 
 const load = (name: string) => import(new URL(`../../web/${name}.js`, import.meta.url).href)
 const words = await load('albums/words')
-const comments = await load('comment-words')
 const { gridOf, windowOf } = await load('albums/window')
 const { viewOf, withMedia, withoutKey, linkToAlbum } = await load('views')
-
-const NOW = Date.parse('2027-05-08T12:00:00Z')
-const minutesAgo = (minutes: number) => new Date(NOW - minutes * 60_000).toISOString()
 
 t.test('an album has an address, to which the viewer adds what it shows', async (t) => {
   t.strictSame(viewOf('#album=alb_1'), { name: 'album', id: 'alb_1' })
@@ -129,18 +123,6 @@ t.test('an album has columns that fill its width', async (t) => {
   }
 })
 
-t.test('a comment that is gone stands where it was, if something below it is not sent', async (t) => {
-  const at = (id: string, created_at: string) => ({ comment_id: id, created_at, body: 'x', target: { type: 'meta' } })
-  const list = [at('c', '3'), at('a', '1')]
-  const shown: { comment_id: string }[] = comments.withOthers(list, [comments.tombstoneOf(at('b', '2'))])
-  t.equal(shown.map((c) => c.comment_id).join(''), 'cba')
-  t.strictSame(
-    Object.values(comments.commentActionsFor(shown[1], { status: 'active', owner_id: 'u' }, { userId: 'u' }, NOW)),
-    [false, false, false, false],
-  )
-  t.match(shown[1], { deleted: true, body: '' })
-})
-
 t.test('a form of an album sends what differs, and says what is missing', async (t) => {
   const album = { title: 'Trip', description: 'One\nTwo', visibility: 'organization', event_id: 'evt_1' }
   const form = { title: ' Trip ', description: 'One\r\nTwo', visibility: 'organization', event_id: '' }
@@ -159,124 +141,4 @@ t.test('a form of an album sends what differs, and says what is missing', async 
     'visibility',
   ])
   t.strictSame(words.albumMistakes({ ...form, visibility: 'participants', event_id: 'evt_1' }), {})
-})
-
-t.test('a comment is edited by its author for 15 minutes, and deleted by those who manage the event too', async (t) => {
-  const offered = (given: object, event: object, userId: string, role: string) =>
-    Object.entries(
-      comments.commentActionsFor(
-        { author_id: 'bob', created_at: minutesAgo(1), target: { type: 'meta' }, ...given },
-        { owner_id: 'ann', status: 'active', ...event },
-        { userId, role },
-        NOW,
-      ),
-    )
-      .filter(([, is]) => is)
-      .map(([action]) => action)
-      .join(' ')
-  const rows: [object, object, string, string, string][] = [
-    [{}, {}, 'bob', 'member', 'reply react edit remove'],
-    [{ created_at: minutesAgo(14.9) }, {}, 'bob', 'member', 'reply react edit remove'],
-    [{ created_at: minutesAgo(15) }, {}, 'bob', 'member', 'reply react remove'],
-    [{ target: { type: 'comment' } }, {}, 'bob', 'member', 'react edit remove'],
-    [{}, {}, 'ann', 'member', 'reply react remove'],
-    [{}, {}, 'eve', 'admin', 'reply react remove'],
-    [{}, {}, 'eve', 'owner', 'reply react remove'],
-    [{}, {}, 'eve', 'member', 'reply react'],
-    [{}, { status: 'archived' }, 'bob', 'owner', 'remove'],
-    [{}, { status: 'archived' }, 'eve', 'member', ''],
-  ]
-  for (const [given, event, who, role, wanted] of rows) t.equal(offered(given, event, who, role), wanted)
-})
-
-t.test('when a comment was written', async (t) => {
-  const rows: [number, string][] = [
-    [-1, 'just now'],
-    [0.9, 'just now'],
-    [1, '1 min ago'],
-    [59.9, '59 min ago'],
-    [60, '1 h ago'],
-    [24 * 60, '1 day ago'],
-    [6 * 24 * 60, '6 days ago'],
-    [8 * 24 * 60, '30 April 2027'],
-  ]
-  for (const [minutes, wanted] of rows) {
-    t.equal(comments.ago(minutesAgo(minutes), NOW, { locale: 'en-GB', timeZone: 'UTC' }), wanted)
-  }
-})
-
-const ANN = newUuid()
-const BOB = newUuid()
-const names = (id: string) => ({ [ANN]: 'Ann Example', [BOB]: 'Bob' })[id]
-
-t.test('mentions are shown as names, in both forms of an id; everything else stays text', async (t) => {
-  const pieces = (body: string, mentions = [formatId('user', ANN), formatId('user', BOB)]) =>
-    comments
-      .piecesOf({ body, mentions })
-      .map(({ text, id }: { text?: string; id?: string }) => (id ? `[${names(id)}]` : text))
-      .join('')
-  const rows: [string, string][] = [
-    [`@${ANN} hello`, '[Ann Example] hello'],
-    [`hello @${formatId('user', BOB)}!`, 'hello [Bob]!'],
-    [`@${ANN.toUpperCase()}`, '[Ann Example]'],
-    [`ann@${ANN}`, `ann@${ANN}`],
-    ['<b>@usr_x</b>', '<b>@usr_x</b>'],
-    [`@${ANN}x`, `@${ANN}x`],
-  ]
-  for (const [body, wanted] of rows) t.equal(pieces(body), wanted)
-  t.equal(pieces(`@${ANN}`, []), `@${ANN}`, 'whom the comment does not mention')
-})
-
-t.test('the name that is being typed', async (t) => {
-  const rows: [string, string | undefined][] = [
-    ['@', ''],
-    ['hi @an', 'an'],
-    ['hi @Ann Ex', 'Ann Ex'],
-    ['(@an', 'an'],
-    ['ann@example', undefined],
-    ['@ann wrote this yesterday', undefined],
-    ['@ann\nnext', undefined],
-    ['none', undefined],
-  ]
-  for (const [text, query] of rows) t.equal(comments.mentionAt(text, text.length)?.query, query, text)
-  t.equal(comments.mentionAt('@ann and more', 3)?.query, 'an', 'before the caret')
-})
-
-t.test('what is written goes to the API by ids, and comes back by names', async (t) => {
-  const chosen = new Map<string, string>()
-  for (const [id, name] of [
-    [ANN, 'Ann'],
-    [BOB, 'Ann Example'],
-  ] as const) {
-    chosen.set(comments.labelFor({ id, name }, chosen), id)
-  }
-  const rows: [string, string][] = [
-    ['@Ann and @Ann Example', `@${ANN} and @${BOB}`],
-    ['@Ann, @Ann!', `@${ANN}, @${ANN}!`],
-    ['@Anna ann@Ann', '@Anna ann@Ann'],
-    ['nobody', 'nobody'],
-  ]
-  for (const [text, body] of rows) t.equal(comments.withIds(text, chosen), body, text)
-  t.equal(comments.withIds('a', new Map()), 'a')
-  const odd = new Map([['@A.(b) [c]', ANN]])
-  t.equal(comments.withIds('x @A.(b) [c] y @A1(b)', odd), `x @${ANN} y @A1(b)`)
-  const same = new Map([['@Ann', ANN]])
-  t.equal(comments.labelFor({ id: BOB, name: 'Ann' }, same), '@Ann (2)', 'two of one name')
-  t.equal(comments.labelFor({ id: ANN, name: 'Ann' }, same), '@Ann')
-  const draft = comments.toDraft({ body: `Dear @${ANN} and @${BOB}`, mentions: [ANN, BOB] }, () => 'Ann')
-  t.equal(draft.text, 'Dear @Ann and @Ann (2)')
-  t.equal(comments.withIds(draft.text, draft.chosen), `Dear @${ANN} and @${BOB}`)
-  t.strictSame(comments.withMention('hi @an there', 6, { from: 3 }, '@Ann'), { text: 'hi @Ann there', caret: 8 })
-})
-
-t.test('a reaction takes the place of an earlier one in the counts', async (t) => {
-  const rows: [string | undefined, string | null, object][] = [
-    [undefined, 'b', { a: 1, b: 1 }],
-    ['a', 'b', { a: 0, b: 1 }],
-    ['a', null, { a: 0, b: 0 }],
-    ['b', null, { a: 1, b: 0 }],
-  ]
-  for (const [before, after, wanted] of rows) t.strictSame(comments.recount({ a: 1, b: 0 }, before, after), wanted)
-  t.strictSame(comments.EMOJIS, EMOJIS, 'those of the API')
-  t.equal(comments.EMOJI_NAMES.length, EMOJIS.length)
 })

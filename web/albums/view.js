@@ -1,5 +1,5 @@
 import { chooseForHighlight } from '../highlight-form.js'
-import { newHighlightShelf } from '../highlight-shelf.js'
+import { HighlightShelf } from '../highlights/shelf.js'
 import { call, patiently } from '../lib/api.js'
 import { ask } from '../lib/dialogs.js'
 import { useInGroups } from '../lib/find-in-groups.js'
@@ -63,7 +63,7 @@ export function Album({ id, me, onOpened, ...given }) {
         album && !isGone &&
         html`
           <${Head} ...${shown} onArrange=${() => setArranging(!isArranging)} />
-          <${Shelf} org=${found.org} id=${id} />
+          <${HighlightShelf} org=${found.org} query=${{ album_id: id }} />
           ${shown.isArranging && html`<p class="muted small album-hint">Drag the photos, or use the buttons on them. With the keyboard: arrow keys on <${Icon} name="handle" size="14" /></p>`}
           ${
             album.media_count === 0
@@ -109,20 +109,6 @@ function Head({ album, event, org, isArranging, does, onArrange }) {
     </header>
     ${note && html`<p class="note-line">${note}</p>`}
     ${album.description && html`<p class="description" dir="auto">${album.description}</p>`}`
-}
-
-function Shelf({ org, id }) {
-  const section = useRef()
-  useEffect(() => {
-    const shelf = newHighlightShelf(section.current)
-    shelf.open(org, id)
-    return shelf.close
-  }, [id])
-  return html`
-    <section ref=${section} id="album-highlights" class="shelf" aria-labelledby="album-highlights-title" hidden>
-      <h2 id="album-highlights-title">Highlights</h2>
-      <ul class="film-cards" aria-label="Highlights"></ul>
-    </section>`
 }
 
 /** What can be done in the album that `at.current` has: {album, event, org, path, me, media, items, reload, set}. */

@@ -7,8 +7,9 @@ import { usePolled } from './poll.js'
  * `name` is the field of an answer that holds the items; `items` is undefined until the first answer. A look asks for as
  * many pages as are shown, so the list does not become shorter. `first` is the first answer, for what stands beside the
  * items. `set((items) => …)` shows what a change has made of the list. `path` may be undefined: nothing is asked.
+ * `prepare(items)` may get what else has to be known before they are shown.
  */
-export function usePages(path, name, { query = {}, every = 0, deps = [] } = {}) {
+export function usePages(path, name, { query = {}, every = 0, deps = [], prepare } = {}) {
   const wanted = useRef(1)
   const [isMore, setMore] = useState(false)
   const text = JSON.stringify(query)
@@ -22,7 +23,9 @@ export function usePages(path, name, { query = {}, every = 0, deps = [] } = {}) 
     const pages = []
     do pages.push(await load(pages.at(-1)?.next_cursor))
     while (pages.length < wanted.current && pages.at(-1).has_more)
-    return { first: pages[0], items: pages.flatMap((page) => page[name]), hasMore: pages.at(-1).has_more }
+    const items = pages.flatMap((page) => page[name])
+    await prepare?.(items)
+    return { first: pages[0], items, hasMore: pages.at(-1).has_more }
   }
   const polled = usePolled(look, [key, ...deps], every)
   const more = async () => {

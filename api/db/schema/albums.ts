@@ -1,5 +1,5 @@
-import { bigint, boolean, integer, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
-import { time } from './columns.ts'
+import { bigint, boolean, integer, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { id, time } from './columns.ts'
 
 export const ALBUM_STATUSES = ['DRAFT', 'PUBLIC', 'ARCHIVE'] as const
 export type AlbumStatus = (typeof ALBUM_STATUSES)[number]
@@ -7,10 +7,10 @@ export const ALBUM_VISIBILITIES = ['organization', 'participants', 'private'] as
 export type AlbumVisibility = (typeof ALBUM_VISIBILITIES)[number]
 
 export const albums = pgTable('albums', {
-  id: uuid().primaryKey(),
-  orgId: uuid().notNull(),
-  ownerId: uuid().notNull(),
-  eventId: uuid(),
+  id: id('album').primaryKey(),
+  orgId: id('organization').notNull(),
+  ownerId: id('user').notNull(),
+  eventId: id('event'),
   title: text().notNull(),
   description: text(),
   visibility: text({ enum: ALBUM_VISIBILITIES }).notNull().default('organization'),
@@ -25,14 +25,14 @@ export type AlbumRow = typeof albums.$inferSelect
 export const albumMedia = pgTable(
   'album_media',
   {
-    albumId: uuid().notNull(),
-    mediaId: uuid().notNull(),
-    orgId: uuid().notNull(),
+    albumId: id('album').notNull(),
+    mediaId: id('media').notNull(),
+    orgId: id('organization').notNull(),
     position: bigint({ mode: 'number' }).notNull(),
     caption: text(),
     isCover: boolean().notNull().default(false),
     listed: boolean().notNull(),
-    addedBy: uuid().notNull(),
+    addedBy: id('user').notNull(),
     addedAt: time().notNull().defaultNow(),
   },
   (t) => [primaryKey({ columns: [t.albumId, t.mediaId] })],

@@ -1,10 +1,10 @@
-import { jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
-import { time } from './columns.ts'
+import { jsonb, pgTable, text } from 'drizzle-orm/pg-core'
+import { id, time } from './columns.ts'
 
 export const auditLog = pgTable('audit_log', {
-  id: uuid().primaryKey(),
-  orgId: uuid(),
-  actorId: uuid(),
+  id: id('audit').primaryKey(),
+  orgId: id('organization'),
+  actorId: id('user'),
   action: text().notNull(),
   resourceType: text().notNull(),
   resourceId: text(),

@@ -1,5 +1,8 @@
-import { bigint, timestamp } from 'drizzle-orm/pg-core'
+import { bigint, timestamp, uuid } from 'drizzle-orm/pg-core'
+import type { Id, IdKind } from '../../../lib/contract/ids.ts'
 
+/** The UUID of one kind of thing. */
+export const id = <K extends IdKind>(_kind: K) => uuid().$type<Id<K>>()
 /** A moment, to the microsecond. */
 export const time = () => timestamp({ withTimezone: true, precision: 6, mode: 'date' })
 /** A number of bytes. */

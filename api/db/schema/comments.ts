@@ -1,5 +1,5 @@
 import { boolean, integer, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
-import { time } from './columns.ts'
+import { id, time } from './columns.ts'
 
 /** What comments and reactions can be about. */
 export const targetType = () => text({ enum: ['meta', 'comment', 'media'] }).notNull()
@@ -8,22 +8,22 @@ export const targetType = () => text({ enum: ['meta', 'comment', 'media'] }).not
 export const audience = () => text({ enum: ['event', 'album'] }).notNull()
 
 export const comments = pgTable('comments', {
-  id: uuid().primaryKey(),
-  orgId: uuid().notNull(),
-  eventId: uuid().notNull(),
+  id: id('comment').primaryKey(),
+  orgId: id('organization').notNull(),
+  eventId: id('event').notNull(),
   targetType: targetType(),
   targetId: uuid().notNull(),
-  mediaId: uuid(),
+  mediaId: id('media'),
   audience: audience(),
-  authorId: uuid().notNull(),
+  authorId: id('user').notNull(),
   body: text().notNull(),
-  mentionsGiven: uuid().array().notNull().default([]),
-  mentions: uuid().array().notNull().default([]),
+  mentionsGiven: id('user').array().notNull().default([]),
+  mentions: id('user').array().notNull().default([]),
   version: integer().notNull().default(1),
   createdAt: time().notNull().defaultNow(),
   updatedAt: time().notNull().defaultNow(),
   deletedAt: time(),
-  deletedBy: uuid(),
+  deletedBy: id('user'),
   deletedReason: text(),
   /** Kept by a trigger. */
   listed: boolean().notNull().default(true),
@@ -35,12 +35,12 @@ export type Audience = CommentRow['audience']
 export const commentVersions = pgTable(
   'comment_versions',
   {
-    commentId: uuid().notNull(),
+    commentId: id('comment').notNull(),
     version: integer().notNull(),
-    orgId: uuid().notNull(),
+    orgId: id('organization').notNull(),
     body: text().notNull(),
-    mediaIds: uuid().array().notNull(),
-    mentions: uuid().array().notNull(),
+    mediaIds: id('media').array().notNull(),
+    mentions: id('user').array().notNull(),
     writtenAt: time().notNull(),
   },
   (t) => [primaryKey({ columns: [t.commentId, t.version] })],
@@ -49,11 +49,11 @@ export const commentVersions = pgTable(
 export const commentMedia = pgTable(
   'comment_media',
   {
-    commentId: uuid().notNull(),
+    commentId: id('comment').notNull(),
     position: integer().notNull(),
-    orgId: uuid().notNull(),
-    eventId: uuid().notNull(),
-    mediaId: uuid().notNull(),
+    orgId: id('organization').notNull(),
+    eventId: id('event').notNull(),
+    mediaId: id('media').notNull(),
   },
   (t) => [primaryKey({ columns: [t.commentId, t.position] })],
 )

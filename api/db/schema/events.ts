@@ -1,13 +1,13 @@
-import { doublePrecision, integer, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
-import { time } from './columns.ts'
+import { doublePrecision, integer, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { id, time } from './columns.ts'
 
 export const EVENT_STATUSES = ['draft', 'active', 'archived'] as const
 export type EventStatus = (typeof EVENT_STATUSES)[number]
 
 export const events = pgTable('events', {
-  id: uuid().primaryKey(),
-  orgId: uuid().notNull(),
-  ownerId: uuid().notNull(),
+  id: id('event').primaryKey(),
+  orgId: id('organization').notNull(),
+  ownerId: id('user').notNull(),
   title: text().notNull(),
   description: text(),
   startAt: time().notNull(),
@@ -30,9 +30,9 @@ export type ParticipantStatus = (typeof PARTICIPANT_STATUSES)[number]
 export const eventParticipants = pgTable(
   'event_participants',
   {
-    eventId: uuid().notNull(),
-    userId: uuid().notNull(),
-    orgId: uuid().notNull(),
+    eventId: id('event').notNull(),
+    userId: id('user').notNull(),
+    orgId: id('organization').notNull(),
     status: text({ enum: PARTICIPANT_STATUSES }).notNull(),
     joinedAt: time(),
     createdAt: time().notNull().defaultNow(),

@@ -1,8 +1,8 @@
-import { boolean, doublePrecision, integer, jsonb, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+import { boolean, doublePrecision, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 import type { HighlightErrorCode } from '../../../lib/contract/highlight-error.ts'
 import type { HighlightManifest } from '../../../lib/contract/highlight-manifest.ts'
 import type { Uuid } from '../../../lib/contract/ids.ts'
-import { bytes, time } from './columns.ts'
+import { bytes, id, time } from './columns.ts'
 import type { ConversionProgress } from './media.ts'
 
 export interface HighlightError {
@@ -13,13 +13,13 @@ export interface HighlightError {
 }
 
 export const highlights = pgTable('highlights', {
-  id: uuid().primaryKey(),
-  orgId: uuid().notNull(),
-  createdBy: uuid().notNull(),
-  albumId: uuid(),
+  id: id('highlight').primaryKey(),
+  orgId: id('organization').notNull(),
+  createdBy: id('user').notNull(),
+  albumId: id('album'),
   title: text().notNull(),
   transition: text({ enum: ['cut', 'crossfade', 'fade'] }).notNull(),
-  musicTrackId: uuid(),
+  musicTrackId: id('track'),
   orientation: text({ enum: ['auto', 'landscape', 'portrait', 'square'] }).notNull(),
   fill: text({ enum: ['blur', 'black'] }).notNull(),
   kenBurns: boolean().notNull(),
@@ -51,7 +51,7 @@ export const highlights = pgTable('highlights', {
   updatedAt: time().notNull().defaultNow(),
   finishedAt: time(),
   deletedAt: time(),
-  deletedBy: uuid(),
+  deletedBy: id('user'),
   purgeAt: time(),
   purgeLeaseUntil: time(),
   purgeLooks: integer().notNull().default(0),
@@ -61,12 +61,12 @@ export type HighlightRow = typeof highlights.$inferSelect
 export const highlightItems = pgTable(
   'highlight_items',
   {
-    highlightId: uuid().notNull(),
+    highlightId: id('highlight').notNull(),
     position: integer().notNull(),
-    orgId: uuid().notNull(),
-    mediaId: uuid().notNull(),
-    sourceId: uuid().notNull(),
-    uploaderId: uuid().notNull(),
+    orgId: id('organization').notNull(),
+    mediaId: id('media').notNull(),
+    sourceId: id('media').notNull(),
+    uploaderId: id('user').notNull(),
     type: text({ enum: ['image', 'video', 'motion'] }).notNull(),
     seconds: doublePrecision().notNull(),
     caption: text().notNull(),
@@ -78,7 +78,7 @@ export type HighlightItemRow = typeof highlightItems.$inferSelect
 export type ItemType = HighlightItemRow['type']
 
 export const musicTracks = pgTable('music_tracks', {
-  id: uuid().primaryKey(),
+  id: id('track').primaryKey(),
   title: text().notNull(),
   license: text().notNull(),
   attribution: text().notNull(),

@@ -1,10 +1,10 @@
 import { integer, jsonb, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
-import { time } from './columns.ts'
+import { id, time } from './columns.ts'
 
 export const idempotencyKeys = pgTable(
   'idempotency_keys',
   {
-    userId: uuid().notNull(),
+    userId: id('user').notNull(),
     method: text().notNull(),
     route: text().notNull(),
     key: text().notNull(),

@@ -1,23 +1,23 @@
-import { integer, pgTable, text, uuid } from 'drizzle-orm/pg-core'
-import { time } from './columns.ts'
+import { integer, pgTable, text } from 'drizzle-orm/pg-core'
+import { id, time } from './columns.ts'
 
 /** As stored; `expired` follows from `tokenExpiresAt`. */
 export const INVITATION_STATUSES = ['pending', 'accepted', 'declined', 'revoked'] as const
 
 export const invitations = pgTable('invitations', {
-  id: uuid().primaryKey(),
-  orgId: uuid().notNull(),
-  eventId: uuid().notNull(),
+  id: id('invitation').primaryKey(),
+  orgId: id('organization').notNull(),
+  eventId: id('event').notNull(),
   slug: text().notNull(),
   email: text(),
   phoneNumber: text(),
-  userId: uuid(),
+  userId: id('user'),
   message: text(),
   status: text({ enum: INVITATION_STATUSES }).notNull().default('pending'),
   generation: integer().notNull().default(1),
   tokenExpiresAt: time().notNull(),
-  invitedBy: uuid().notNull(),
-  respondedBy: uuid(),
+  invitedBy: id('user').notNull(),
+  respondedBy: id('user'),
   respondedAt: time(),
   responseMessage: text(),
   openedAt: time(),

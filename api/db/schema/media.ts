@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import { boolean, date, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
 import type { ConversionErrorCode } from '../../../lib/contract/conversion-error.ts'
 import type { Manifest } from '../../../lib/contract/manifest.ts'
-import { bytes, time } from './columns.ts'
+import { bytes, id, time } from './columns.ts'
 
 export interface ConversionError {
   code: ConversionErrorCode
@@ -18,9 +18,9 @@ export interface ConversionProgress {
 }
 
 export const media = pgTable('media', {
-  id: uuid().primaryKey(),
-  orgId: uuid().notNull(),
-  uploaderId: uuid().notNull(),
+  id: id('media').primaryKey(),
+  orgId: id('organization').notNull(),
+  uploaderId: id('user').notNull(),
   originalFilename: text().notNull(),
   mimeType: text().notNull(),
   kind: text({ enum: ['image', 'video'] }).notNull(),
@@ -42,7 +42,7 @@ export const media = pgTable('media', {
   placeholder: text(),
   capturedAt: time(),
   takenAt: time().notNull().generatedAlwaysAs(sql`coalesce(captured_at, created_at)`),
-  pairedMediaId: uuid(),
+  pairedMediaId: id('media'),
   listed: boolean()
     .notNull()
     .generatedAlwaysAs(sql`deleted_at is null and not (kind = 'video' and paired_media_id is not null)`),
@@ -62,7 +62,7 @@ export const media = pgTable('media', {
   createdAt: time().notNull().defaultNow(),
   updatedAt: time().notNull().defaultNow(),
   deletedAt: time(),
-  deletedBy: uuid(),
+  deletedBy: id('user'),
   purgingAt: time(),
   purgeLeaseUntil: time(),
 })
@@ -70,27 +70,27 @@ export type MediaRow = typeof media.$inferSelect
 
 /** Only triggers write this table and the next one. */
 export const mediaMonths = pgTable('media_months', {
-  orgId: uuid().notNull(),
+  orgId: id('organization').notNull(),
   month: date().notNull(),
   mediaCount: bytes().notNull(),
 })
 export const mediaMonthChanges = pgTable('media_month_changes', {
-  orgId: uuid().notNull(),
+  orgId: id('organization').notNull(),
   month: date().notNull(),
   change: bytes().notNull(),
 })
 
 export const purgedMedia = pgTable('purged_media', {
-  mediaId: uuid().primaryKey(),
-  orgId: uuid().notNull(),
+  mediaId: id('media').primaryKey(),
+  orgId: id('organization').notNull(),
   purgedAt: time().notNull().defaultNow(),
   looks: integer().notNull().default(0),
   nextLookAt: time().notNull(),
 })
 
 export const objectIntents = pgTable('object_intents', {
-  mediaId: uuid().primaryKey(),
-  orgId: uuid().notNull(),
+  mediaId: id('media').primaryKey(),
+  orgId: id('organization').notNull(),
   createdAt: time().notNull().defaultNow(),
   abandonedAt: time(),
 })

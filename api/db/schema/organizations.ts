@@ -1,9 +1,9 @@
-import { pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+import { pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 import { ROLES } from '../../../lib/contract/roles.ts'
-import { time } from './columns.ts'
+import { id, time } from './columns.ts'
 
 export const organizations = pgTable('organizations', {
-  id: uuid().primaryKey(),
+  id: id('organization').primaryKey(),
   name: text().notNull(),
   createdAt: time().notNull().defaultNow(),
 })
@@ -11,8 +11,8 @@ export const organizations = pgTable('organizations', {
 export const memberships = pgTable(
   'memberships',
   {
-    orgId: uuid().notNull(),
-    userId: uuid().notNull(),
+    orgId: id('organization').notNull(),
+    userId: id('user').notNull(),
     role: text({ enum: ROLES }).notNull(),
     joinedAt: time().notNull().defaultNow(),
   },

@@ -1,9 +1,9 @@
 import { integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
-import { time } from './columns.ts'
+import { id, time } from './columns.ts'
 
 export const outbox = pgTable('outbox', {
-  id: uuid().primaryKey(),
-  orgId: uuid().notNull(),
+  id: id('message').primaryKey(),
+  orgId: id('organization').notNull(),
   area: text().notNull(),
   aggregateId: uuid().notNull(),
   aggregateVersion: integer().notNull(),

@@ -1,14 +1,14 @@
 import { integer, pgTable, text, uuid } from 'drizzle-orm/pg-core'
-import { time } from './columns.ts'
+import { id, time } from './columns.ts'
 import { audience, targetType } from './comments.ts'
 
 export const reactions = pgTable('reactions', {
-  id: uuid().primaryKey(),
-  orgId: uuid().notNull(),
-  eventId: uuid().notNull(),
+  id: id('reaction').primaryKey(),
+  orgId: id('organization').notNull(),
+  eventId: id('event').notNull(),
   targetType: targetType(),
   targetId: uuid().notNull(),
-  userId: uuid().notNull(),
+  userId: id('user').notNull(),
   emoji: text().notNull(),
   audience: audience(),
   version: integer().notNull().default(1),

@@ -1,10 +1,10 @@
-import { pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
-import { time } from './columns.ts'
+import { pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { id, time } from './columns.ts'
 
 export const sessions = pgTable(
   'sessions',
   {
-    userId: uuid().notNull(),
+    userId: id('user').notNull(),
     /** The claim `sid`, or `auth_time …` (`signInOf` in api/auth/policy.ts). */
     sid: text().notNull(),
     firstSeenAt: time().notNull(),

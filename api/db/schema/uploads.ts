@@ -1,13 +1,13 @@
 import { integer, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
-import { bytes, time } from './columns.ts'
+import { bytes, id, time } from './columns.ts'
 
 export const UPLOAD_STATES = ['open', 'merging', 'completed', 'aborted', 'expired'] as const
 
 export const uploads = pgTable('uploads', {
-  id: uuid().primaryKey(),
-  orgId: uuid().notNull(),
-  uploaderId: uuid().notNull(),
-  mediaId: uuid().notNull(),
+  id: id('upload').primaryKey(),
+  orgId: id('organization').notNull(),
+  uploaderId: id('user').notNull(),
+  mediaId: id('media').notNull(),
   state: text({ enum: UPLOAD_STATES }).notNull().default('open'),
   layout: text({ enum: ['multipart', 'staged'] }).notNull(),
   multipartId: text(),
@@ -32,8 +32,8 @@ export type UploadRow = typeof uploads.$inferSelect
 export const uploadChunks = pgTable(
   'upload_chunks',
   {
-    orgId: uuid().notNull(),
-    uploadId: uuid().notNull(),
+    orgId: id('organization').notNull(),
+    uploadId: id('upload').notNull(),
     chunkIndex: integer().notNull(),
     sizeBytes: bytes().notNull(),
     sha256: text('sha256').notNull(),

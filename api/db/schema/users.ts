@@ -1,8 +1,8 @@
-import { integer, pgTable, text, timestamp, uuid } from 'drizzle-orm/pg-core'
-import { bytes, time } from './columns.ts'
+import { integer, pgTable, text, timestamp } from 'drizzle-orm/pg-core'
+import { bytes, id, time } from './columns.ts'
 
 export const users = pgTable('users', {
-  id: uuid().primaryKey(),
+  id: id('user').primaryKey(),
   issuer: text().notNull(),
   subject: text().notNull(),
   email: text(),
@@ -14,7 +14,7 @@ export const users = pgTable('users', {
 
 /** Only triggers write this table. */
 export const userStorage = pgTable('user_storage', {
-  userId: uuid().primaryKey(),
+  userId: id('user').primaryKey(),
   mediaBytes: bytes().notNull().default(0),
   uploadBytes: bytes().notNull().default(0),
   openUploads: integer().notNull().default(0),

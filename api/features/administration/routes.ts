@@ -1,12 +1,10 @@
-import { formatId } from '../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { type Route, route } from '../../http/route.ts'
 import type { Catalog } from '../../permissions/catalog.ts'
+import { exampleId } from '../../requests/schemas.ts'
 import { explainPermission } from './commands.ts'
 import { ExplainPermission, PermissionExplanation } from './explanation.ts'
 import { permissionActions } from './policy.ts'
-
-const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
 
 export const permissionRoutes = ({ db }: ApiDeps, catalog: Catalog): Route[] => [
   route({
@@ -24,10 +22,10 @@ export const permissionRoutes = ({ db }: ApiDeps, catalog: Catalog): Route[] => 
     response: PermissionExplanation,
     examples: {
       request: {
-        user_id: formatId('user', EXAMPLE_ID),
-        org_id: formatId('organization', EXAMPLE_ID),
+        user_id: exampleId('user'),
+        org_id: exampleId('organization'),
         action: 'media.read_location',
-        resource_id: formatId('media', EXAMPLE_ID),
+        resource_id: exampleId('media'),
       },
       response: {
         allowed: false,

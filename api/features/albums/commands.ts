@@ -49,8 +49,8 @@ export async function createAlbum(
   }
   await announce('AlbumCreated', row, {
     ...idsOf(row),
-    owner_id: formatId('user', row.ownerId),
-    event_id: eventId && formatId('event', eventId),
+    owner_id: row.ownerId,
+    event_id: eventId,
     title: row.title,
     status: row.status,
     visibility: row.visibility,
@@ -207,9 +207,9 @@ async function record(
 ): Promise<void> {
   await announce('AlbumUpdated', row, {
     ...idsOf(row),
-    actor_id: formatId('user', actor.userId),
+    actor_id: actor.userId,
     change,
-    media_id: mediaId && formatId('media', mediaId),
+    media_id: mediaId,
     status: row.status,
     visibility: row.visibility,
   })
@@ -228,6 +228,6 @@ const show = async (
 ): Promise<DetailedAlbum> => found(await findShown(tx, { orgId, id, by: 'album', callerId: actor.userId }))
 
 const idsOf = ({ id, orgId }: AlbumRow) => ({
-  album_id: formatId('album', id),
-  org_id: formatId('organization', orgId),
+  album_id: id,
+  org_id: orgId,
 })

@@ -1,4 +1,3 @@
-import { formatId } from '../../../lib/contract/ids.ts'
 import type { Now, Permit } from '../../permissions/permit.ts'
 import { timestamp } from '../../requests/schemas.ts'
 import { eventActions } from '../events/policy.ts'
@@ -16,16 +15,16 @@ export const toAlbum = (row: DetailedAlbum, { can, now }: { can: Can; now: Now }
 
 /** `can` is that of the caller, who need not see the event of an album that the caller sees: it may be a draft. */
 export const toListedAlbum = (row: ShownAlbum, can: Can): ListedAlbum => ({
-  album_id: formatId('album', row.id),
-  org_id: formatId('organization', row.orgId),
-  owner_id: formatId('user', row.ownerId),
-  event_id: row.event && can(eventActions.read, row.event) ? formatId('event', row.event.id) : null,
+  album_id: row.id,
+  org_id: row.orgId,
+  owner_id: row.ownerId,
+  event_id: row.event && can(eventActions.read, row.event) ? row.event.id : null,
   title: row.title,
   description: row.description,
   visibility: row.visibility,
   status: row.status,
   media_count: row.mediaCount,
-  cover_media_id: row.coverMediaId && formatId('media', row.coverMediaId),
+  cover_media_id: row.coverMediaId,
   created_at: timestamp(new Date(row.createdAt)),
   updated_at: timestamp(row.updatedAt),
 })
@@ -33,6 +32,6 @@ export const toListedAlbum = (row: ShownAlbum, can: Can): ListedAlbum => ({
 export const toAlbumMedia = (row: AlbumItem, showing: Showing): AlbumMedia => ({
   ...toMedia(row, showing),
   caption: row.caption,
-  added_by: formatId('user', row.addedBy),
+  added_by: row.addedBy,
   added_at: timestamp(row.addedAt),
 })

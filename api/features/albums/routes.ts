@@ -1,10 +1,9 @@
 import * as z from 'zod'
-import { formatId } from '../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { inOrganization } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
 import { found } from '../../requests/found.ts'
-import { listOf, pageQuery, pathId, timestamp } from '../../requests/schemas.ts'
+import { exampleId, listOf, pageQuery, pathId, timestamp } from '../../requests/schemas.ts'
 import { eventActions } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import { whilePaired } from '../media/deletion/commands.ts'
@@ -39,15 +38,14 @@ const ONE_ALBUM = `${ALBUMS}/{album_id}` as const
 const ITEMS = `${ONE_ALBUM}/media` as const
 const ONE_ITEM = `${ITEMS}/{media_id}` as const
 
-const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
-const ids = { media: formatId('media', EXAMPLE_ID), org: formatId('organization', EXAMPLE_ID) }
-const USER = formatId('user', EXAMPLE_ID)
+const ids = { media: exampleId('media'), org: exampleId('organization') }
+const USER = exampleId('user')
 const GIVEN = { title: 'Class reunion', description: 'All guests add what they have.' }
-const DRAFT: Album = {
-  album_id: formatId('album', EXAMPLE_ID),
+const DRAFT: z.output<typeof Album> = {
+  album_id: exampleId('album'),
   org_id: ids.org,
   owner_id: USER,
-  event_id: formatId('event', EXAMPLE_ID),
+  event_id: exampleId('event'),
   ...GIVEN,
   visibility: 'participants',
   status: 'DRAFT',
@@ -57,7 +55,7 @@ const DRAFT: Album = {
   updated_at: '2026-11-21T09:30:00.000Z',
   can: ['album.add_media', 'album.read', 'album.set_status', 'album.update', 'highlight.create_in_album'],
 }
-const PUBLIC: Album = {
+const PUBLIC: z.output<typeof Album> = {
   ...DRAFT,
   status: 'PUBLIC',
   media_count: 1,
@@ -65,7 +63,7 @@ const PUBLIC: Album = {
   updated_at: '2026-11-22T10:00:00.000Z',
 }
 const { can: _, ...LISTED } = PUBLIC
-const ITEM: AlbumMedia = {
+const ITEM: z.output<typeof AlbumMedia> = {
   media_id: ids.media,
   org_id: ids.org,
   uploader_id: USER,
@@ -239,14 +237,14 @@ export function albumRoutes(deps: ApiDeps): Route[] {
         response: {
           album_id: DRAFT.album_id,
           status: 'PUBLIC',
-          meta: { request_id: formatId('request', EXAMPLE_ID), timestamp: '2026-11-22T10:00:00.000Z' },
+          meta: { request_id: exampleId('request'), timestamp: '2026-11-22T10:00:00.000Z' },
         },
       },
       async handle(request) {
         const { body, context } = request
         const { id, status } = await setStatus(request, body.album_id, body.status)
         const meta = { request_id: context.requestId, timestamp: timestamp(clock.now()) }
-        return { album_id: formatId('album', id), status, meta }
+        return { album_id: id, status, meta }
       },
     }),
     read({
@@ -317,7 +315,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       async handle(request) {
         const { params, body } = request
         await reorderMedia(request, params.album_id, body.media_ids, archive)
-        return { media_ids: body.media_ids.map((id) => formatId('media', id)) }
+        return { media_ids: body.media_ids }
       },
     }),
     write({

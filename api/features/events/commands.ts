@@ -1,4 +1,4 @@
-import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { invalid } from '../../../lib/contract/problem.ts'
 import type { EventRow } from '../../db/schema/events.ts'
 import { holdMembership } from '../../permissions/queries.ts'
@@ -29,7 +29,7 @@ export async function createEvent(
   const { title, start_at: startAt } = given
   const owner = { id: newUuid(), orgId, ownerId: actor.userId }
   const row = await insertEvent(tx, { ...columnsOf(given), ...owner, title, startAt })
-  await announce('EventCreated', row, { ...idsOf(row), owner_id: formatId('user', row.ownerId), title: row.title })
+  await announce('EventCreated', row, { ...idsOf(row), owner_id: row.ownerId, title: row.title })
   await audit('EVENT_CREATE', row)
   // A membership that ended since the request was admitted has taken only the participants that it saw with it.
   found((await holdMembership(tx, orgId, actor.userId)) || undefined)
@@ -65,7 +65,7 @@ export async function activateEvent(
     const row = await markActive(tx, id)
     await announce('EventActivated', row, {
       ...idsOf(row),
-      owner_id: formatId('user', row.ownerId),
+      owner_id: row.ownerId,
       title: row.title,
       activated_at: (row.activatedAt as Date).toISOString(),
     })
@@ -103,6 +103,6 @@ const show = async (
 ): Promise<Event> => toEvent(found(await findShown(tx, orgId, id, actor.userId)), deciding, seesAlbum)
 
 const idsOf = ({ id, orgId }: EventRow) => ({
-  event_id: formatId('event', id),
-  org_id: formatId('organization', orgId),
+  event_id: id,
+  org_id: orgId,
 })

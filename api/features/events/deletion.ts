@@ -1,4 +1,4 @@
-import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { AlbumRow } from '../../db/schema/albums.ts'
 import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
@@ -21,9 +21,9 @@ export async function deleteEvent(request: Write<typeof eventActions.delete>, id
   }
   await removeEvent(tx, id)
   await announce('EventDeleted', nextVersion(event), {
-    event_id: formatId('event', id),
-    org_id: formatId('organization', orgId),
-    actor_id: formatId('user', request.actor.userId),
+    event_id: id,
+    org_id: orgId,
+    actor_id: request.actor.userId,
   })
   await audit('EVENT_ACTION', event, { operation: 'delete' })
 }
@@ -33,10 +33,10 @@ type Recording = Pick<Write<typeof eventActions.delete>, 'actor' | 'announce' | 
 /** Announces that an album is gone, and writes it to the audit log. */
 export async function recordAlbum({ actor, announce, audit }: Recording, album: AlbumRow): Promise<void> {
   await announce('AlbumDeleted', nextVersion(album), {
-    album_id: formatId('album', album.id),
-    org_id: formatId('organization', album.orgId),
-    event_id: album.eventId && formatId('event', album.eventId),
-    actor_id: formatId('user', actor.userId),
+    album_id: album.id,
+    org_id: album.orgId,
+    event_id: album.eventId,
+    actor_id: actor.userId,
   })
   await audit('ALBUM_ACTION', album, { operation: 'delete' })
 }

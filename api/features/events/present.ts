@@ -1,4 +1,3 @@
-import { formatId } from '../../../lib/contract/ids.ts'
 import type { Permit } from '../../permissions/permit.ts'
 import type { Action } from '../../permissions/rule.ts'
 import { timestamp } from '../../requests/schemas.ts'
@@ -18,7 +17,7 @@ export type SeesAlbum = (can: Can, album: AlbumOfEvent) => boolean
 function albumIdOf({ album, participation, status }: ShownEvent, can: Can, sees: SeesAlbum): string | null {
   if (album === null) return null
   const seen = { ...album, isParticipant: participation === 'accepted', eventStatus: status }
-  return sees(can, seen) ? formatId('album', album.id) : null
+  return sees(can, seen) ? album.id : null
 }
 
 export const toEvent = (row: ShownEvent, { can, now }: Deciding, sees: SeesAlbum): Event => ({
@@ -27,9 +26,9 @@ export const toEvent = (row: ShownEvent, { can, now }: Deciding, sees: SeesAlbum
 })
 
 export const toListedEvent = (row: ShownEvent, can: Can, sees: SeesAlbum): ListedEvent => ({
-  event_id: formatId('event', row.id),
-  org_id: formatId('organization', row.orgId),
-  owner_id: formatId('user', row.ownerId),
+  event_id: row.id,
+  org_id: row.orgId,
+  owner_id: row.ownerId,
   host_name: row.hostName,
   title: row.title,
   description: row.description,
@@ -44,14 +43,14 @@ export const toListedEvent = (row: ShownEvent, can: Can, sees: SeesAlbum): Liste
   archived_at: timestamp(row.archivedAt),
   participant_count: row.participantCount,
   my_participation: row.participation,
-  my_invitation_id: row.invitationId && formatId('invitation', row.invitationId),
+  my_invitation_id: row.invitationId,
   album_id: albumIdOf(row, can, sees),
   reaction_counts: toCounts(row.reactionCounts),
   my_reaction: toOwnReaction(row.myReaction),
 })
 
 export const toParticipant = (row: ListedParticipant): Participant => ({
-  user_id: formatId('user', row.id),
+  user_id: row.id,
   display_name: row.displayName,
   status: row.status,
   joined_at: timestamp(row.joinedAt),

@@ -1,10 +1,9 @@
 import * as z from 'zod'
-import { formatId } from '../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { inOrganization } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
 import { found } from '../../requests/found.ts'
-import { listOf, pageQuery, pathId } from '../../requests/schemas.ts'
+import { exampleId, listOf, pageQuery, pathId } from '../../requests/schemas.ts'
 import { NO_REACTIONS } from '../reaction-counts/reaction-counts.ts'
 import { type AboveEvents, activateEvent, archiveEvent, changeEvent, createEvent } from './commands.ts'
 import { deleteEvent } from './deletion.ts'
@@ -20,7 +19,6 @@ const tags = ['Events']
 const EVENTS = '/api/orgs/{org_id}/events'
 const ONE_EVENT = `${EVENTS}/{event_id}` as const
 
-const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
 const GIVEN = {
   title: 'Class reunion',
   description: 'Thirty years after.',
@@ -29,10 +27,10 @@ const GIVEN = {
   location_name: 'Tokyo Tower',
   location_geo: [35.6586, 139.7454],
 }
-const DRAFT: Event = {
-  event_id: formatId('event', EXAMPLE_ID),
-  org_id: formatId('organization', EXAMPLE_ID),
-  owner_id: formatId('user', EXAMPLE_ID),
+const DRAFT: z.output<typeof Event> = {
+  event_id: exampleId('event'),
+  org_id: exampleId('organization'),
+  owner_id: exampleId('user'),
   host_name: 'Ann',
   ...GIVEN,
   status: 'draft',
@@ -58,7 +56,7 @@ const DRAFT: Event = {
     'reaction.add',
   ],
 }
-const ACTIVE: Event = {
+const ACTIVE: z.output<typeof Event> = {
   ...DRAFT,
   status: 'active',
   updated_at: '2026-11-22T10:00:00.000Z',
@@ -75,7 +73,7 @@ const ACTIVE: Event = {
     'reaction.add',
   ],
 }
-const ARCHIVED: Event = {
+const ARCHIVED: z.output<typeof Event> = {
   ...ACTIVE,
   status: 'archived',
   updated_at: '2027-06-01T08:00:00.000Z',
@@ -83,10 +81,10 @@ const ARCHIVED: Event = {
   can: ['comment.read', 'event.list_invitations', 'event.read'],
 }
 /** As an invited member sees it. */
-const INVITED: Event = {
+const INVITED: z.output<typeof Event> = {
   ...ACTIVE,
   my_participation: 'invited',
-  my_invitation_id: formatId('invitation', EXAMPLE_ID),
+  my_invitation_id: exampleId('invitation'),
   can: ['comment.create', 'comment.read', 'event.read', 'reaction.add'],
 }
 const { can: _, ...LISTED } = INVITED
@@ -238,7 +236,7 @@ export function eventRoutes(deps: ApiDeps, above: AboveEvents): Route[] {
         response: {
           participants: [
             {
-              user_id: formatId('user', EXAMPLE_ID),
+              user_id: exampleId('user'),
               display_name: 'Ann',
               status: 'accepted',
               joined_at: '2026-11-21T09:30:00.000Z',

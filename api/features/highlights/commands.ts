@@ -72,11 +72,11 @@ async function record(request: Creating, given: NewHighlight, albumId: Uuid | nu
   await announce('HighlightRequested', row, { ...idsOf(row), generation: row.generation })
   await auditCreation(request, row)
   return {
-    highlight_id: formatId('highlight', row.id),
-    album_id: row.albumId && formatId('album', row.albumId),
+    highlight_id: row.id,
+    album_id: row.albumId,
     status: row.status,
     estimated_duration_sec: row.estimatedDurationSec,
-    skipped_media_ids: sources.flatMap(({ id, isUsable }) => (isUsable ? [] : [formatId('media', id)])),
+    skipped_media_ids: sources.flatMap(({ id, isUsable }) => (isUsable ? [] : [id])),
   }
 }
 
@@ -123,6 +123,6 @@ export async function deleteHighlight(request: Write<typeof highlightActions.del
 }
 
 const idsOf = ({ id, orgId }: HighlightRow) => ({
-  highlight_id: formatId('highlight', id),
-  org_id: formatId('organization', orgId),
+  highlight_id: id,
+  org_id: orgId,
 })

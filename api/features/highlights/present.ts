@@ -7,14 +7,14 @@ import { HIGHLIGHT } from './policy.ts'
 import type { ShownHighlight } from './queries.ts'
 
 export const toHighlight = (row: ShownHighlight, { links, now }: { links: Links; now: Now }): Highlight => ({
-  highlight_id: formatId('highlight', row.id),
-  org_id: formatId('organization', row.orgId),
-  album_id: row.albumId && formatId('album', row.albumId),
+  highlight_id: row.id,
+  org_id: row.orgId,
+  album_id: row.albumId,
   title: row.title,
   status: row.status,
-  media_ids: row.items.map(({ mediaId }) => formatId('media', mediaId)),
+  media_ids: row.items.map(({ mediaId }) => mediaId),
   transition: row.transition,
-  music_track_id: row.musicTrackId && formatId('track', row.musicTrackId),
+  music_track_id: row.musicTrackId,
   orientation: row.orientation,
   fill: row.fill,
   ken_burns: row.kenBurns,
@@ -28,12 +28,12 @@ export const toHighlight = (row: ShownHighlight, { links, now }: { links: Links;
   expires_in: links.expiresIn,
   progress: row.status === 'processing' ? row.renderProgress : null,
   items: toItems(row),
-  created_by: formatId('user', row.createdBy),
+  created_by: row.createdBy,
   created_at: timestamp(new Date(row.createdAt)),
   error: row.error && {
     code: row.error.code,
     message: row.error.message,
-    media_id: row.error.mediaId && formatId('media', row.error.mediaId),
+    media_id: row.error.mediaId,
   },
   can: now(HIGHLIGHT, row),
 })
@@ -45,10 +45,11 @@ function toVariants({ outputPrefix, hlsMaster, webpFile, thumbFile }: ShownHighl
 
 function toItems({ items, manifest }: ShownHighlight): Highlight['items'] {
   return items.map(({ mediaId, type, skipped }) => {
+    // Render programs know media items by these ids.
     const id = formatId('media', mediaId)
     const shown = manifest?.items.find((item) => item.id === id)
     return {
-      media_id: id,
+      media_id: mediaId,
       type,
       start_sec: shown?.startSec ?? null,
       duration_sec: shown?.seconds ?? null,

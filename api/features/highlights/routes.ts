@@ -1,11 +1,11 @@
 import * as z from 'zod'
-import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { inOrganization } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
 import { found } from '../../requests/found.ts'
 import type { Read } from '../../requests/request.ts'
-import { bodyId, listOf, pageQuery, pathId } from '../../requests/schemas.ts'
+import { bodyId, EXAMPLE_ID, exampleId, listOf, pageQuery, pathId } from '../../requests/schemas.ts'
 import { albumActions } from '../albums/policy.ts'
 import { findAlbum } from '../albums/queries.ts'
 import { eventActions } from '../events/policy.ts'
@@ -24,21 +24,20 @@ const tags = ['Highlights']
 const HIGHLIGHTS = '/api/media/{org_id}/highlights'
 const ONE_HIGHLIGHT = `${HIGHLIGHTS}/{highlight_id}` as const
 
-const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
-const MEDIA = formatId('media', EXAMPLE_ID)
-const ALBUM = formatId('album', EXAMPLE_ID)
+const MEDIA = exampleId('media')
+const ALBUM = exampleId('album')
 const GIVEN = { title: 'Class reunion', media_ids: [MEDIA], transition: 'crossfade' as const }
-const CREATED: CreatedHighlight = {
-  highlight_id: formatId('highlight', EXAMPLE_ID),
+const CREATED: z.output<typeof CreatedHighlight> = {
+  highlight_id: exampleId('highlight'),
   album_id: null,
   status: 'processing',
   estimated_duration_sec: 3,
   skipped_media_ids: [],
 }
 const OUTPUT = `https://api.example.org/v1/d/a.t2x1c0.1qbzz4YvT0iQm3o9Wc2r6A/org/${EXAMPLE_ID}/highlights/${EXAMPLE_ID}/v1`
-const COMPLETED: Highlight = {
+const COMPLETED: z.output<typeof Highlight> = {
   highlight_id: CREATED.highlight_id,
-  org_id: formatId('organization', EXAMPLE_ID),
+  org_id: exampleId('organization'),
   album_id: ALBUM,
   ...GIVEN,
   status: 'completed',
@@ -60,7 +59,7 @@ const COMPLETED: Highlight = {
   expires_in: 3600,
   progress: null,
   items: [{ media_id: MEDIA, type: 'image', start_sec: 0, duration_sec: 3, skipped: null }],
-  created_by: formatId('user', EXAMPLE_ID),
+  created_by: exampleId('user'),
   created_at: '2026-11-22T10:00:00.000Z',
   error: null,
   can: ['highlight.delete', 'highlight.read'],

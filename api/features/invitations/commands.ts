@@ -52,11 +52,11 @@ export async function invite(
   await audit('EVENT_INVITE', row, details)
   if (!(await isMember(tx, orgId, target))) await audit('MEMBER_INVITE', row, details, 'invitation')
   await announce('InvitationCreated', row, {
-    invitation_id: formatId('invitation', row.id),
-    event_id: formatId('event', eventId),
-    org_id: formatId('organization', orgId),
-    invited_by: formatId('user', actor.userId),
-    invited_user_id: row.userId && formatId('user', row.userId),
+    invitation_id: row.id,
+    event_id: eventId,
+    org_id: orgId,
+    invited_by: actor.userId,
+    invited_user_id: row.userId,
   })
   if (event.status === 'active') await tellInvitees(request, event)
   return row

@@ -1,9 +1,18 @@
 import * as z from 'zod'
-import { formatId } from '../../../lib/contract/ids.ts'
 import type { EventRow } from '../../db/schema/events.ts'
 import { Can } from '../../permissions/can.ts'
 import type { Now } from '../../permissions/permit.ts'
-import { bodyId, NOT_FOUND_ISSUE, outputId, outputTime, text, timestamp, verbatim } from '../../requests/schemas.ts'
+import {
+  bodyId,
+  EXAMPLE_ID,
+  exampleId,
+  NOT_FOUND_ISSUE,
+  outputId,
+  outputTime,
+  text,
+  timestamp,
+  verbatim,
+} from '../../requests/schemas.ts'
 import type { Target } from './commands.ts'
 import { maskEmail, maskPhone } from './mask.ts'
 import { INVITATION, INVITATION_STATES, stateOf } from './policy.ts'
@@ -11,7 +20,6 @@ import type { answerInvitation, ListedInvitation } from './queries.ts'
 import { parseSlug } from './slug.ts'
 
 const CHANNELS = ['email', 'phone_number', 'uuid'] as const
-const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
 
 /** Null is accepted and not documented: in the words of `oneOf`, `{"email": null}` would have an invitee. */
 function withoutNull({ jsonSchema }: { jsonSchema: { properties?: Record<string, NullableSchema> } }): void {
@@ -85,8 +93,8 @@ export const InvitationLink = z
   })
   .meta({ id: 'InvitationLink' })
 
-export const linkExample: z.input<typeof InvitationLink> = {
-  invitation_id: formatId('invitation', EXAMPLE_ID),
+export const linkExample: z.output<typeof InvitationLink> = {
+  invitation_id: exampleId('invitation'),
   slug: 'K7M2QX9A',
   invite_url: 'https://app.example.org/i/K7M2QX9A#t=eyJhbGciOiJIUzI1NiJ9.eyJnZW4iOjF9.c2lnbmF0dXJl',
   qr_png_url: `https://api.example.org/v1/q/k1.stifk0.c2lnbmF0dXJlIG9mIDE2IGI/${EXAMPLE_ID}/1.png`,
@@ -131,13 +139,13 @@ export const Invitation = z
   })
   .meta({ id: 'Invitation' })
 
-export const invitationExample: z.input<typeof Invitation> = {
+export const invitationExample: z.output<typeof Invitation> = {
   invitation_id: linkExample.invitation_id,
   slug: linkExample.slug,
   status: 'pending',
   channel: 'email',
   invitee: { email: 'b***@example.org', phone_number: null, user_id: null, display_name: null },
-  invited_by: formatId('user', EXAMPLE_ID),
+  invited_by: exampleId('user'),
   message: 'It has been too long.',
   created_at: '2026-11-21T09:30:00.000Z',
   token_expires_at: linkExample.token_expires_at,
@@ -154,22 +162,22 @@ export const toInvitation = (
   event: Pick<EventRow, 'ownerId' | 'status'>,
   now: Now,
 ): z.input<typeof Invitation> => ({
-  invitation_id: formatId('invitation', row.id),
+  invitation_id: row.id,
   slug: row.slug,
   status: stateOf(row),
   channel: row.email !== null ? 'email' : row.phoneNumber !== null ? 'phone_number' : 'uuid',
   invitee: {
     email: row.email && maskEmail(row.email),
     phone_number: row.phoneNumber && maskPhone(row.phoneNumber),
-    user_id: row.userId && formatId('user', row.userId),
+    user_id: row.userId,
     display_name: row.displayName,
   },
-  invited_by: formatId('user', row.invitedBy),
+  invited_by: row.invitedBy,
   message: row.message,
   created_at: `${row.createdAt.slice(0, 23)}Z`,
   token_expires_at: timestamp(row.tokenExpiresAt),
   responded_at: timestamp(row.respondedAt),
-  responded_by: row.respondedBy && formatId('user', row.respondedBy),
+  responded_by: row.respondedBy,
   response_message: row.responseMessage,
   opened_at: timestamp(row.openedAt),
   clicked_at: timestamp(row.clickedAt),
@@ -187,15 +195,15 @@ export const Answer = z
   .meta({ id: 'InvitationAnswer' })
 
 export const toAnswer = (row: Awaited<ReturnType<typeof answerInvitation>>): z.input<typeof Answer> => ({
-  invitation_id: formatId('invitation', row.id),
-  event_id: formatId('event', row.eventId),
+  invitation_id: row.id,
+  event_id: row.eventId,
   status: row.status === 'accepted' ? 'accepted' : 'declined',
   responded_at: timestamp(row.respondedAt),
 })
 
-export const answerExample: z.input<typeof Answer> = {
-  invitation_id: formatId('invitation', EXAMPLE_ID),
-  event_id: formatId('event', EXAMPLE_ID),
+export const answerExample: z.output<typeof Answer> = {
+  invitation_id: exampleId('invitation'),
+  event_id: exampleId('event'),
   status: 'accepted',
   responded_at: '2026-11-21T09:30:00.000Z',
 }

@@ -1,4 +1,4 @@
-import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Change } from '../../requests/change.ts'
 import { invitationsToTell } from './plan.ts'
 import { findEmails, listTold, takeUntold } from './queries.ts'
@@ -31,8 +31,8 @@ interface Due {
 /** The event names the generation and no link: the sender mints the link when it sends. */
 export const announceDue = (announce: Change['announce'], invitation: Due): Promise<void> =>
   announce('InvitationDue', invitation, {
-    invitation_id: formatId('invitation', invitation.id),
-    event_id: formatId('event', invitation.eventId),
-    org_id: formatId('organization', invitation.orgId),
+    invitation_id: invitation.id,
+    event_id: invitation.eventId,
+    org_id: invitation.orgId,
     generation: invitation.generation,
   })

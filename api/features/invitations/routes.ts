@@ -1,5 +1,4 @@
 import * as z from 'zod'
-import { formatId } from '../../../lib/contract/ids.ts'
 import type { InvitationRow } from '../../db/schema/invitations.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { inOrganization } from '../../http/in-organization.ts'
@@ -53,7 +52,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       of: StoredLink,
       response: InvitationLink,
       complete: async (link) => ({
-        invitation_id: formatId('invitation', link.id),
+        invitation_id: link.id,
         slug: link.slug,
         invite_url: await links.inviteUrl(link),
         qr_png_url: links.qrUrl(link),

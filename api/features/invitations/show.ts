@@ -1,5 +1,4 @@
 import type * as z from 'zod'
-import { formatId } from '../../../lib/contract/ids.ts'
 import { notFound } from '../../../lib/contract/problem.ts'
 import type { Clock } from '../../../lib/runtime/clock.ts'
 import type { Database } from '../../db/db.ts'
@@ -21,7 +20,7 @@ export async function showBySlug(
   const row = at && (await db.readAtOnce({ org: at.orgId }, (tx) => findShown(tx, at.orgId, at.id)))
   if (!row) throw notFound()
   const message = isTokenOf(row, token) && !row.isExpired ? row.message : null
-  return { invitation_id: formatId('invitation', row.id), title: row.title, host_name: row.hostName, message }
+  return { invitation_id: row.id, title: row.title, host_name: row.hostName, message }
 }
 
 /** The QR code of the link that works now: after a response or a reissue the address shows nothing. */

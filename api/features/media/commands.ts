@@ -1,4 +1,4 @@
-import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { type AuditDetails, insertAudit } from '../../audit/queries.ts'
 import type { Database, Tx } from '../../db/db.ts'
@@ -19,9 +19,9 @@ export async function recordMedia(change: Change, row: NewMedia): Promise<MediaR
     })
   }
   await announce('MediaUploaded', made, {
-    media_id: formatId('media', row.id),
-    org_id: formatId('organization', row.orgId),
-    uploader_id: formatId('user', row.uploaderId),
+    media_id: row.id,
+    org_id: row.orgId,
+    uploader_id: row.uploaderId,
     filename: row.originalFilename,
     mime_type: row.mimeType,
     file_size: row.fileSizeBytes,

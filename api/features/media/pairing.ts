@@ -1,4 +1,3 @@
-import { formatId } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import type { MediaRow } from '../../db/schema/media.ts'
 import type { Change } from '../../requests/change.ts'
@@ -14,9 +13,9 @@ export async function pair({ tx, announce }: Change, half: MediaRow): Promise<Me
   if (!photo) throw new Error('the counterpart of a half is of the same kind')
   const { image, video } = photo
   await announce('LivePhotoPaired', image, {
-    media_id: formatId('media', image.id),
+    media_id: image.id,
     asset_identifier: image.assetIdentifier ?? video.assetIdentifier,
-    paired_media_id: formatId('media', video.id),
+    paired_media_id: video.id,
   })
   return ours
 }

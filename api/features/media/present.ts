@@ -1,4 +1,3 @@
-import { formatId } from '../../../lib/contract/ids.ts'
 import type { Manifest } from '../../../lib/contract/manifest.ts'
 import { originalKey } from '../../../lib/contract/object-keys.ts'
 import type { MediaRow } from '../../db/schema/media.ts'
@@ -22,9 +21,9 @@ export function toMedia(
   deletion: Omit<MediaSeen, 'uploaderId'> = VISIBLE,
 ): Media {
   return {
-    media_id: formatId('media', row.id),
-    org_id: formatId('organization', row.orgId),
-    uploader_id: formatId('user', row.uploaderId),
+    media_id: row.id,
+    org_id: row.orgId,
+    uploader_id: row.uploaderId,
     original_filename: row.originalFilename,
     mime_type: row.mimeType,
     file_size_bytes: row.fileSizeBytes,
@@ -60,8 +59,8 @@ const progressOf = (row: Pick<MediaRow, 'uploadStatus' | 'conversionProgress'>) 
   row.uploadStatus === 'processing' ? row.conversionProgress : null
 
 export const toUploadedMedia = (row: MediaRow, now: Now): UploadedMedia => ({
-  media_id: formatId('media', row.id),
-  org_id: formatId('organization', row.orgId),
+  media_id: row.id,
+  org_id: row.orgId,
   original_filename: row.originalFilename,
   mime_type: row.mimeType,
   file_size_bytes: row.fileSizeBytes,
@@ -82,7 +81,7 @@ export function toMetadata(row: MediaRow & LivePhotoDuration, mayLocate: boolean
   const { manifest } = row
   const source = manifest?.source
   return {
-    media_id: formatId('media', row.id),
+    media_id: row.id,
     captured_at: timestamp(row.capturedAt),
     width: source?.width ?? null,
     height: source?.height ?? null,

@@ -1,16 +1,16 @@
-import { formatId } from '../../../lib/contract/ids.ts'
+import type * as z from 'zod'
 import { trackKey } from '../../../lib/contract/object-keys.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { type Route, route } from '../../http/route.ts'
+import { EXAMPLE_ID, exampleId } from '../../requests/schemas.ts'
 import { musicTrackActions } from './policy.ts'
 import { listTracks } from './queries.ts'
 import { MusicTracks } from './track.ts'
 
-const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
-const example: MusicTracks = {
+const example: z.output<typeof MusicTracks> = {
   tracks: [
     {
-      music_track_id: formatId('track', EXAMPLE_ID),
+      music_track_id: exampleId('track'),
       title: 'Evening by the lake',
       duration_sec: 94.5,
       license: 'CC BY 4.0',
@@ -38,7 +38,7 @@ export const musicTrackRoutes = ({ db, links }: ApiDeps): Route[] => [
     async handle() {
       const rows = await db.readAtOnce({}, (tx) => listTracks(tx))
       const tracks = rows.map((row) => ({
-        music_track_id: formatId('track', row.id),
+        music_track_id: row.id,
         title: row.title,
         duration_sec: row.durationSec,
         license: row.license,

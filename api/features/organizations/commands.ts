@@ -1,4 +1,4 @@
-import { formatId, parseId, type Uuid } from '../../../lib/contract/ids.ts'
+import { parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import type { Role } from '../../../lib/contract/roles.ts'
 import { insertAudit } from '../../audit/queries.ts'
@@ -61,7 +61,7 @@ export function announceJoined(
   { orgId, userId }: Pick<Member, 'orgId' | 'userId'>,
   joinedAt: Date,
 ): Promise<void> {
-  const ids = { org_id: formatId('organization', orgId), user_id: formatId('user', userId) }
+  const ids = { org_id: orgId, user_id: userId }
   // A membership has no versions.
   return announce('MemberJoined', { id: userId, orgId, version: 1 }, { ...ids, joined_at: joinedAt.toISOString() })
 }

@@ -4,7 +4,7 @@ import { inOrganization } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
 import { found } from '../../requests/found.ts'
 import type { PageWanted } from '../../requests/page.ts'
-import { pageQuery, pathId, pathUser, text, wholeNumber } from '../../requests/schemas.ts'
+import { EXAMPLE_ID, pageQuery, pathId, pathUser, text, wholeNumber } from '../../requests/schemas.ts'
 import { type AboveOrganizations, changeMember, removeMember } from './commands.ts'
 import { Member, MemberList, RoleName, toMember } from './member.ts'
 import { memberActions } from './policy.ts'
@@ -14,7 +14,6 @@ const InOrg = z.object({ org_id: pathId('organization') })
 const OneMember = InOrg.extend({ user_id: pathUser() })
 const tags = ['Organizations']
 
-const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
 const example: z.input<typeof Member> = {
   user_id: EXAMPLE_ID,
   display_name: 'Ann',

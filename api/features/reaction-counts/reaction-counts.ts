@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../lib/contract/ids.ts'
 import { outputId } from '../../requests/schemas.ts'
 import { EMOJIS, type Emoji } from './emoji.ts'
 
@@ -43,4 +43,4 @@ export interface FoundReactions {
 }
 
 export const toOwnReaction = (row: OwnReactionRow): z.input<typeof OwnReaction> | null =>
-  row && { reaction_id: formatId('reaction', row.id), emoji: row.emoji }
+  row && { reaction_id: row.id, emoji: row.emoji }

@@ -1,4 +1,4 @@
-import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../lib/contract/ids.ts'
 import { type FieldIssue, notFound, Problem } from '../../../lib/contract/problem.ts'
 import type { ApiConfig } from '../../config.ts'
 import type { Database, Tx } from '../../db/db.ts'
@@ -29,11 +29,11 @@ export async function showMe(db: Database, quotas: Quotas, userId: Uuid): Promis
   )
   if (!account) throw notFound()
   return {
-    user_id: formatId('user', userId),
+    user_id: userId,
     display_name: account.displayName,
     email: account.email,
     organizations: organizations.map(({ orgId, name, role, joinedAt }) => ({
-      org_id: formatId('organization', orgId),
+      org_id: orgId,
       name,
       role,
       joined_at: timestamp(joinedAt),

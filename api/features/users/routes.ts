@@ -1,20 +1,18 @@
 import * as z from 'zod'
-import { formatId } from '../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { type Route, route } from '../../http/route.ts'
-import { pageQuery, pathUser } from '../../requests/schemas.ts'
+import { EXAMPLE_ID, exampleId, pageQuery, pathUser } from '../../requests/schemas.ts'
 import { listConnected, quotasOf, showConnections, showMe } from './commands.ts'
 import { userActions } from './policy.ts'
 import { ConnectedMembers, Connection, Me } from './user.ts'
 
-const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
-const example: Me = {
-  user_id: formatId('user', EXAMPLE_ID),
+const example: z.output<typeof Me> = {
+  user_id: exampleId('user'),
   display_name: 'Ann',
   email: 'ann@example.org',
   organizations: [
     {
-      org_id: formatId('organization', EXAMPLE_ID),
+      org_id: exampleId('organization'),
       name: 'Class of 1994',
       role: 'member',
       joined_at: '2026-11-21T09:30:00.000Z',

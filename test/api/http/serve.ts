@@ -43,7 +43,7 @@ const routes: Route[] = [
     params: z.object({ media_id: pathId('media') }),
     status: 200,
     response: Thing,
-    handle: async ({ params }) => ({ data: { ...thing, media_id: formatId('media', params.media_id) }, etag }),
+    handle: async ({ params }) => ({ data: { ...thing, media_id: params.media_id }, etag }),
   }),
   route({
     ...common,
@@ -74,7 +74,10 @@ const routes: Route[] = [
     }),
     status: 201,
     response: Thing,
-    handle: async ({ body }) => ({ data: { ...thing, title: body.title }, headers: { Location: '/v1/things/1' } }),
+    handle: async ({ body }) => ({
+      data: { ...thing, media_id: id, title: body.title },
+      headers: { Location: '/v1/things/1' },
+    }),
   }),
   route({
     ...common,
@@ -135,8 +138,10 @@ const routes: Route[] = [
     method: 'get',
     path: '/misfit',
     status: 200,
-    response: z.object({ n: z.number() }),
-    handle: async () => ({ data: { n: 'not a number', password: 'x' } as unknown as { n: number } }),
+    response: z.object({ n: z.number(), things: z.array(Thing.pick({ media_id: true })) }),
+    handle: async () => ({
+      data: { n: 'not a number' as unknown as number, things: [{ media_id: id }], password: 'x' },
+    }),
   }),
   publicRoute({
     ...common,
@@ -364,7 +369,13 @@ t.test(
     t.equal((await server.ask({ path: '/misfit' })).status, 500)
     t.strictSame((await server.ask({ path: '/strip' })).json.data, { n: 1 })
     const trusting = await serveRoutes(t, routes, { db: noDatabase, checkResponses: false })
-    t.equal((await trusting.ask({ path: '/misfit' })).status, 200)
+    const misfit = await trusting.ask({ path: '/misfit' })
+    t.equal(misfit.status, 200)
+    t.strictSame(
+      misfit.json.data,
+      { n: 'not a number', things: [{ media_id: thing.media_id }] },
+      'public ids, no secrets',
+    )
     t.match(trusting.logged, [{ err: { message: /does not fit its schema/ } }])
     t.strictSame((await trusting.ask({ path: '/strip' })).json.data, { n: 1 })
   },

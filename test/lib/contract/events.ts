@@ -48,6 +48,18 @@ t.test('an outbox row becomes a whole CloudEvent', async (t) => {
   })
 })
 
+t.test('the program gives UUIDs; consumers get ids, however often the payload is parsed', async (t) => {
+  const uuid = '01890a5d-ac96-774b-bcce-b302099a8057'
+  const given = { ...payload, media_id: uuid, org_id: uuid, uploader_id: uuid }
+  const stored = EVENTS.MediaUploaded.payload.parse(given)
+  t.strictSame(stored, payload)
+  t.strictSame(toCloudEvent(message({ payload: stored })).data, payload)
+  t.throws(
+    () => EVENTS.MediaUploaded.payload.parse({ ...given, uploader_id: payload.media_id }),
+    'the id of a media item',
+  )
+})
+
 t.test('is the same after the way over the wire, with the trace', async (t) => {
   const event = toCloudEvent(message({ traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' }))
   t.strictSame(CloudEvent.parse(JSON.parse(JSON.stringify(event))), event)

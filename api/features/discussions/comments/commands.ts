@@ -98,7 +98,7 @@ export async function postComment(
   })
   await announce('CommentPosted', row, {
     ...idsOf(row),
-    author_id: formatId('user', row.authorId),
+    author_id: row.authorId,
     target_type: targetType,
     target_id: formatTarget(target),
     audience,
@@ -222,9 +222,9 @@ async function tellMentioned(
   row: CommentRow,
   userIds: readonly Uuid[],
 ): Promise<void> {
-  const about = { ...idsOf(row), author_id: formatId('user', row.authorId), excerpt: excerptOf(row.body) }
+  const about = { ...idsOf(row), author_id: row.authorId, excerpt: excerptOf(row.body) }
   for (const id of userIds) {
-    await announce('USER_MENTIONED', row, { ...about, mentioned_user_id: formatId('user', id) })
+    await announce('USER_MENTIONED', row, { ...about, mentioned_user_id: id })
   }
 }
 
@@ -242,7 +242,7 @@ async function show(
 }
 
 const idsOf = ({ id, orgId, eventId }: CommentRow) => ({
-  comment_id: formatId('comment', id),
-  event_id: formatId('event', eventId),
-  org_id: formatId('organization', orgId),
+  comment_id: id,
+  event_id: eventId,
+  org_id: orgId,
 })

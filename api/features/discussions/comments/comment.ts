@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { formatId, type IdKind } from '../../../../lib/contract/ids.ts'
+import { formatId, type IdKind, type PublicId } from '../../../../lib/contract/ids.ts'
 import type { TargetType } from '../../../db/schema/comments.ts'
 import type { EventRow } from '../../../db/schema/events.ts'
 import { Can } from '../../../permissions/can.ts'
@@ -39,7 +39,7 @@ export interface Target {
   type: TargetType
   id: string
 }
-export const formatTarget = ({ type, id }: Target): string => formatId(KINDS[type], id)
+export const formatTarget = ({ type, id }: Target): PublicId => formatId(KINDS[type], id)
 
 export const kindOf = (type: TargetType): IdKind => KINDS[type]
 
@@ -156,8 +156,8 @@ export type Comment = z.input<typeof Comment>
 const contentOf = (row: ShownComment) => ({
   author_name: row.authorName,
   body: row.body,
-  media_ids: row.mediaIds.map((id) => formatId('media', id)),
-  mentions: row.mentions.map((id) => formatId('user', id)),
+  media_ids: row.mediaIds,
+  mentions: row.mentions,
   edited: row.version > 1,
   deleted: false,
 })
@@ -171,10 +171,10 @@ export const toComment = (
   target: Target & { event: Pick<EventRow, 'ownerId' | 'status'> },
   now: Now,
 ): Comment => ({
-  comment_id: formatId('comment', row.id),
-  event_id: formatId('event', row.eventId),
+  comment_id: row.id,
+  event_id: row.eventId,
   target: { type: target.type, id: formatTarget(target) },
-  author_id: formatId('user', row.authorId),
+  author_id: row.authorId,
   ...(row.deletedAt === null ? contentOf(row) : TOMBSTONE),
   reply_count: row.replyCount,
   created_at: timestamp(new Date(row.createdAt)),

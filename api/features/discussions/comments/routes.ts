@@ -1,10 +1,10 @@
-import { formatId } from '../../../../lib/contract/ids.ts'
+import type * as z from 'zod'
 import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization } from '../../../http/in-organization.ts'
 import type { Route } from '../../../http/route.ts'
 import { MENTION_LIMIT } from '../../../limits/classes.ts'
 import { countedPoints } from '../../../limits/points.ts'
-import { listOf, pageQuery } from '../../../requests/schemas.ts'
+import { exampleId, listOf, pageQuery } from '../../../requests/schemas.ts'
 import { NO_REACTIONS } from '../../reaction-counts/reaction-counts.ts'
 import { findReactions } from '../../reaction-counts/target-queries.ts'
 import { changeComment, deleteComment, openThread, postComment, showComment } from './commands.ts'
@@ -29,13 +29,12 @@ const tags = ['Comments']
 const COMMENTS = '/api/orgs/{org_id}/events/{event_id}/{action_destination}/{action_id}/comments'
 const ONE_COMMENT = `${COMMENTS}/{comment_id}` as const
 
-const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
 const GIVEN = { body: 'Do you remember this evening?', media_ids: [], mentions: [] }
-const EXAMPLE: Comment = {
-  comment_id: formatId('comment', EXAMPLE_ID),
-  event_id: formatId('event', EXAMPLE_ID),
-  target: { type: 'meta', id: formatId('event', EXAMPLE_ID) },
-  author_id: formatId('user', EXAMPLE_ID),
+const EXAMPLE: z.output<typeof Comment> = {
+  comment_id: exampleId('comment'),
+  event_id: exampleId('event'),
+  target: { type: 'meta', id: exampleId('event') },
+  author_id: exampleId('user'),
   author_name: 'Ann',
   ...GIVEN,
   reply_count: 0,
@@ -47,7 +46,7 @@ const EXAMPLE: Comment = {
   my_reaction: null,
   can: ['comment.delete', 'comment.edit'],
 }
-const EDITED: Comment = {
+const EDITED: z.output<typeof Comment> = {
   ...EXAMPLE,
   body: 'Do you remember this night?',
   edited: true,

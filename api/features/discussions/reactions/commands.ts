@@ -48,13 +48,12 @@ export async function react(
   const of = { orgId, eventId, targetType: target.type, targetId: target.id, userId: actor.userId }
   await gatherReactions(tx, of, targetIds)
   const { row, change } = await putReaction(tx, { ...of, audience, emoji })
-  const ids = { reaction_id: formatId('reaction', row.id), event_id: formatId('event', eventId) }
   // Independent of each other, so that they leave together.
   const [counted] = await Promise.all([
     countReactions(tx, { ...of, ids: targetIds, sees }),
-    change !== 'none' && record(request, target, row, { emoji, change, ids }),
+    change !== 'none' && record(request, target, row, { eventId, emoji, change }),
   ])
-  const data = { reaction_id: ids.reaction_id, emoji, counts: toCounts(counted) }
+  const data = { reaction_id: row.id, emoji, counts: toCounts(counted) }
   return change === 'new' ? data : new WithStatus(200, data)
 }
 
@@ -62,19 +61,20 @@ const record = (
   { orgId, actor, announce, audit }: Write<typeof reactionActions.add>,
   target: FoundTarget,
   row: Reacted['row'],
-  { emoji, change, ids }: { emoji: Emoji; change: string; ids: { reaction_id: string; event_id: string } },
+  { eventId, emoji, change }: { eventId: Uuid; emoji: Emoji; change: string },
 ) =>
   Promise.all([
     announce('reaction_added', row, {
-      ...ids,
+      reaction_id: row.id,
+      event_id: eventId,
       target_type: target.type,
       target_id: formatTarget(target),
       audience: target.audience,
-      org_id: formatId('organization', orgId),
-      user_id: formatId('user', actor.userId),
+      org_id: orgId,
+      user_id: actor.userId,
       emoji,
     }),
-    audit('REACTION_CREATE', row, { event_id: ids.event_id, operation: change }),
+    audit('REACTION_CREATE', row, { event_id: formatId('event', eventId), operation: change }),
   ])
 
 const ACTION_ID = 'body.action_id'

@@ -1,8 +1,7 @@
-import { formatId } from '../../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization } from '../../../http/in-organization.ts'
 import type { Route } from '../../../http/route.ts'
-import { pathId, pathWord } from '../../../requests/schemas.ts'
+import { exampleId, pathId, pathWord } from '../../../requests/schemas.ts'
 import { NO_REACTIONS } from '../../reaction-counts/reaction-counts.ts'
 import { OneEvent, TARGET_TYPES } from '../comments/comment.ts'
 import { type Destination, react, unreact } from './commands.ts'
@@ -20,8 +19,6 @@ const Where = OneEvent.extend({
       'What the reaction is to: the event itself (`meta`), a comment, a media item of the event, or a message (there are none)',
   }),
 })
-
-const EXAMPLE_ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
 
 /** Reactions to an event and to what belongs to it. */
 export function reactionRoutes(deps: ApiDeps): Route[] {
@@ -44,9 +41,9 @@ export function reactionRoutes(deps: ApiDeps): Route[] {
       alsoStatus: { 200: 'The caller had reacted before, with the same emoji or with another one' },
       response: Reaction,
       examples: {
-        request: { action_id: formatId('event', EXAMPLE_ID), emoji: '🎉' },
+        request: { action_id: exampleId('event'), emoji: '🎉' },
         response: {
-          reaction_id: formatId('reaction', EXAMPLE_ID),
+          reaction_id: exampleId('reaction'),
           emoji: '🎉',
           counts: { ...NO_REACTIONS, '🎉': 3, '😂': 1 },
         },

@@ -1,4 +1,4 @@
-import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Database, Tx } from '../../../db/db.ts'
 import type { HighlightError } from '../../../db/schema/highlights.ts'
 import { appendEvent } from '../../../outbox/queries.ts'
@@ -12,8 +12,8 @@ export async function announceRender(tx: Tx, id: Uuid): Promise<void> {
     aggregateVersion: row.version,
     type: 'HighlightGenerated',
     payload: {
-      highlight_id: formatId('highlight', row.id),
-      media_ids: row.mediaIds.map((mediaId) => formatId('media', mediaId)),
+      highlight_id: row.id,
+      media_ids: row.mediaIds,
       hls_master_url: `${row.outputPrefix}${row.hlsMaster}`,
     },
     traceparent: null,

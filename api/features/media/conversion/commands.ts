@@ -1,4 +1,4 @@
-import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Database, Tx } from '../../../db/db.ts'
 import { appendEvent } from '../../../outbox/queries.ts'
 import type { RunKey } from '../../../worker/runs/kind.ts'
@@ -14,7 +14,7 @@ export async function announceConversion(tx: Tx, id: Uuid): Promise<void> {
     aggregateVersion: row.version,
     type: 'MediaTranscoded',
     payload: {
-      media_id: formatId('media', row.id),
+      media_id: row.id,
       variants: { ...variantKeys(row), asset_identifier: row.assetIdentifier },
     },
     traceparent: null,

@@ -1,4 +1,4 @@
-import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { MediaRow } from '../../../db/schema/media.ts'
 import type { Change } from '../../../requests/change.ts'
@@ -33,9 +33,9 @@ export async function deleteMedia(request: Write<typeof mediaActions.delete>, id
 
 async function recordDeletion({ announce, audit }: Change, row: MediaRow): Promise<void> {
   await announce('MediaDeleted', row, {
-    media_id: formatId('media', row.id),
-    org_id: formatId('organization', row.orgId),
-    uploader_id: formatId('user', row.uploaderId),
+    media_id: row.id,
+    org_id: row.orgId,
+    uploader_id: row.uploaderId,
     deleted_at: (row.deletedAt as Date).toISOString(),
   })
   await audit('MEDIA_DELETE', row, { operation: 'delete' })

@@ -1,4 +1,4 @@
-import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { mediaPrefix } from '../../../../lib/contract/object-keys.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import { changesOf } from '../../../requests/change.ts'
@@ -84,7 +84,7 @@ async function deleteBelow(
 
 async function recordPurge(tx: Parameters<typeof findPurging>[0], row: PurgedRow): Promise<void> {
   const { announce, audit } = changesOf(tx, { orgId: row.orgId, actorId: null, context: null })
-  const payload = { media_id: formatId('media', row.id), org_id: formatId('organization', row.orgId) }
+  const payload = { media_id: row.id, org_id: row.orgId }
   await announce('MediaPurged', { ...row, version: row.version + 1 }, payload)
   await audit('MEDIA_DELETE', row, { operation: 'purge' })
 }

@@ -1,6 +1,6 @@
 import type { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { originalKey, stagedChunkKey } from '../../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
@@ -46,7 +46,7 @@ export async function receiveChunk(
   const received = etag === undefined ? undefined : await recordChunk(steps, { ...chunk, etag })
   if (received === undefined) throw await tooLate(deps, upload, { index, isStored: etag !== undefined })
   return {
-    upload_id: formatId('upload', upload.id),
+    upload_id: upload.id,
     chunk_index: index,
     size_bytes: size,
     sha256: chunk.sha256,

@@ -1,4 +1,4 @@
-import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { originalKey } from '../../../../lib/contract/object-keys.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
@@ -55,7 +55,7 @@ export async function startUpload(
       })
       await requireQuota(tx, actor.userId, quotas, { storedBytes: 0, openUploads: 0 }, SIZE)
       return {
-        upload_id: formatId('upload', id),
+        upload_id: id,
         total_chunks: plan.totalChunks,
         chunk_size_bytes: plan.chunkBytes,
       }
@@ -90,7 +90,7 @@ export async function getUpload(request: Read<typeof uploadActions.read>, upload
   const [upload, chunks] = await Promise.all([permittedUpload(request, uploadId), listChunks(request.tx, uploadId)])
   const indexes = chunks.map((c) => c.chunkIndex)
   return {
-    upload_id: formatId('upload', upload.id),
+    upload_id: upload.id,
     status: upload.state === 'open' && upload.pastExpiry ? 'expired' : upload.state,
     filename: upload.filename,
     mime_type: upload.mimeType,
@@ -100,7 +100,7 @@ export async function getUpload(request: Read<typeof uploadActions.read>, upload
     received_chunks: indexes.length,
     received_ranges: rangesOf(indexes),
     expires_at: timestamp(upload.expiresAt),
-    media_id: upload.state === 'completed' ? formatId('media', upload.mediaId) : null,
+    media_id: upload.state === 'completed' ? upload.mediaId : null,
     can: request.now(UPLOAD, { ...upload, received: indexes.length }),
   }
 }

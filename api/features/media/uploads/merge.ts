@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import { failpoint } from '../../../../lib/runtime/failpoint.ts'
 import type { Log } from '../../../../lib/runtime/log.ts'
@@ -78,7 +78,7 @@ async function requireDigest({ mergedDigest }: UploadDeps, upload: UploadSession
 }
 
 const answerOf = (upload: UploadSession): MergedMedia => ({
-  media_id: formatId('media', upload.mediaId),
+  media_id: upload.mediaId,
   upload_status: 'processing',
 })
 

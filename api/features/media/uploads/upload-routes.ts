@@ -1,9 +1,8 @@
 import * as z from 'zod'
-import { formatId } from '../../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization, type OrganizationDeps } from '../../../http/in-organization.ts'
 import type { Route } from '../../../http/route.ts'
-import { pathId, wholeNumber } from '../../../requests/schemas.ts'
+import { exampleId, pathId, wholeNumber } from '../../../requests/schemas.ts'
 import { quotasOf } from '../../users/commands.ts'
 import { UploadedMedia } from '../media.ts'
 import { mediaActions, uploadActions } from '../policy.ts'
@@ -29,10 +28,9 @@ const EXAMPLE = {
   chunk_size_bytes: 8_388_608,
 }
 
-const ID = '01932c07-209c-7c3e-8a5a-3f1d2b4c5d6e'
-const UPLOADED: z.input<typeof UploadedMedia> = {
-  media_id: formatId('media', ID),
-  org_id: formatId('organization', ID),
+const UPLOADED: z.output<typeof UploadedMedia> = {
+  media_id: exampleId('media'),
+  org_id: exampleId('organization'),
   original_filename: 'IMG_0815.HEIC',
   mime_type: 'image/heic',
   file_size_bytes: 2_400_000,
@@ -148,7 +146,7 @@ export function uploadRoutes(
       status: 201,
       alsoStatus: { 200: 'Merged by an earlier request' },
       response: MergedMedia,
-      examples: { request: { upload_id: formatId('upload', ID) } },
+      examples: { request: { upload_id: exampleId('upload') } },
       handle: (request) => mergeUpload(deps, request, request.body),
     }),
   ]

@@ -1,25 +1,10 @@
-import { uuidOf } from './ids.js'
-import { plural } from './words.js'
+import { uuidOf } from '../lib/ids.js'
+import { plural } from '../lib/words.js'
 
-/** What the page makes of comments, and what it offers to whom. No browser is needed here. */
+/** What the page makes of comments and reactions. No browser is needed here. */
 
 export const EMOJIS = ['\u2764\uFE0F', '😂', '🎉', '😢', '👏', '🔥']
 export const EMOJI_NAMES = ['heart', 'laughing', 'party', 'sad', 'applause', 'fire']
-
-const EDITABLE_MS = 15 * 60_000
-
-/** What the viewer may do with a comment. The API decides; this only hides what it would refuse. */
-export function commentActionsFor(comment, event, { userId, role }, now) {
-  const isOpen = event.status !== 'archived' && !comment.deleted
-  const isAuthor = comment.author_id === userId
-  const manages = event.owner_id === userId || role === 'owner' || role === 'admin'
-  return {
-    reply: isOpen && comment.target.type !== 'comment',
-    react: isOpen,
-    edit: isOpen && isAuthor && now - Date.parse(comment.created_at) < EDITABLE_MS,
-    remove: !comment.deleted && (isAuthor || manages),
-  }
-}
 
 /** How long ago, roughly; after a week, the day. */
 export function ago(iso, now, { locale = [], timeZone } = {}) {
@@ -34,14 +19,23 @@ export function ago(iso, now, { locale = [], timeZone } = {}) {
 export const repliesOf = ({ reply_count: count }) => (count === 0 ? '' : plural(count, 'reply', 'replies'))
 
 /** A comment that is no longer there, as the API shows one that is deleted. */
-export const tombstoneOf = (comment) => ({
+const tombstoneOf = (comment) => ({
   ...comment,
-  ...{ deleted: true, body: '', media_ids: [], mentions: [], reply_count: 0, edited: false, author_name: null },
+  ...{ deleted: true, body: '', media_ids: [], mentions: [], reply_count: 0, edited: false, author_name: null, can: [] },
 })
 
-/** The comments of a list, newest first, with these others in their places. */
-export const withOthers = (comments, others) =>
-  others.length === 0 ? comments : [...comments, ...others].sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
+/**
+ * The comments of a list, newest first, with those in their places that are gone and below which something is typed and not
+ * sent: it stays, to be copied. What comes after the end of a list with more pages may still be there.
+ */
+export function withGone(comments, hasMore, typedBelow) {
+  const there = new Set(comments.map((c) => c.comment_id))
+  const end = hasMore ? comments.at(-1).created_at : ''
+  const isGone = (c) => !there.has(c.comment_id) && c.created_at > end
+  const gone = new Map(typedBelow.filter(isGone).map((c) => [c.comment_id, tombstoneOf(c)]))
+  if (gone.size === 0) return comments
+  return [...comments, ...gone.values()].sort((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at))
+}
 
 const MENTION =
   /(?<![\p{L}\p{N}])@(usr_[0-9a-z]{26}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})(?!-?[\p{L}\p{N}])/gu
