@@ -3,7 +3,6 @@ import { forgetUnsent } from './discussions/drafts.js'
 import { $, showProblem } from './dom.js'
 import { closeEvent, openEvent } from './event-view.js'
 import { closeEvents, openEvents } from './events.js'
-import { closeHighlight, openHighlight } from './highlight-view.js'
 import { call, isSignedIn, signOut } from './lib/api.js'
 import { closeDialogs } from './lib/dialogs.js'
 import { html, render } from './lib/html.js'
@@ -70,9 +69,9 @@ function adopt(chosen) {
   drawFrame()
 }
 
-const SECTIONS = ['highlight', 'events', 'event']
+const SECTIONS = ['events', 'event']
 const LISTS = { events: openEvents }
-const ONES = { event: openEvent, highlight: openHighlight }
+const ONES = { event: openEvent }
 
 /** Shows the view that the address names. */
 async function showView() {
@@ -107,7 +106,7 @@ function draw(name, id) {
 
 /** Answers that are on their way belong to no view any more. */
 function closeLists() {
-  for (const close of [closeHighlight, closeEvents, closeEvent]) close()
+  for (const close of [closeEvents, closeEvent]) close()
 }
 
 /** Opens what the address named at the start: in the view, which `find` and `open` are of, or else in the library. */

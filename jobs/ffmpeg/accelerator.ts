@@ -1,6 +1,6 @@
 import { EXIT } from '../../lib/contract/job-result.ts'
 import { PermanentError } from '../runtime/failure.ts'
-import { capabilities, FfmpegFailed, runFfmpeg } from './ffmpeg.ts'
+import { encoders, FfmpegFailed, runFfmpeg } from './ffmpeg.ts'
 
 export interface Accelerator {
   kind: 'gpu' | 'cpu'
@@ -25,9 +25,9 @@ export async function chooseAccelerator(wanted: 'auto' | 'gpu' | 'cpu', signal: 
 }
 
 async function onCpu(reason: string): Promise<Accelerator> {
-  const { encoders } = await capabilities()
+  const known = await encoders()
   for (const encoder of ['libx264', 'aac']) {
-    if (encoders.has(encoder)) continue
+    if (known.has(encoder)) continue
     throw new PermanentError(EXIT.encoderMissing, 'EncoderMissing', `This ffmpeg was built without ${encoder}`)
   }
   return { kind: 'cpu', reason }

@@ -8,26 +8,25 @@ import { runTool } from '../runtime/tool-process.ts'
  * The only adapter to ffmpeg. fluent-ffmpeg is archived and splits option strings on spaces, so it is used only to list
  * what the installed ffmpeg supports. Everything that touches an upload goes through argument arrays and `spawn`.
  */
-export interface Capabilities {
-  encoders: ReadonlySet<string>
-  filters: ReadonlySet<string>
-}
+/** What the installed ffmpeg was built with; independent of the node's hardware. Each is asked when it is needed. */
+export const encoders = once(promisify<fluent.Encoders>((done) => fluent.getAvailableEncoders(done)))
+export const filters = once(promisify<fluent.Filters>((done) => fluent.getAvailableFilters(done)))
 
-let known: Promise<Capabilities> | undefined
-
-/** What the installed ffmpeg was built with; independent of the node's hardware. */
-export function capabilities(): Promise<Capabilities> {
-  known ??= Promise.all([
-    promisify<fluent.Encoders>((done) => fluent.getAvailableEncoders(done))(),
-    promisify<fluent.Filters>((done) => fluent.getAvailableFilters(done))(),
-  ]).then(
-    ([encoders, filters]) => ({ encoders: new Set(Object.keys(encoders)), filters: new Set(Object.keys(filters)) }),
-    (error: unknown) => {
-      known = undefined
-      throw new TransientError(EXIT.transient, 'ToolMissing', 'ffmpeg cannot be run on this machine', { cause: error })
-    },
-  )
-  return known
+/** The names that `ask` answers with, asked until there is an answer. */
+function once(ask: () => Promise<object>): () => Promise<ReadonlySet<string>> {
+  let known: Promise<ReadonlySet<string>> | undefined
+  return () => {
+    known ??= ask().then(
+      (found) => new Set(Object.keys(found)),
+      (error: unknown) => {
+        known = undefined
+        throw new TransientError(EXIT.transient, 'ToolMissing', 'ffmpeg cannot be run on this machine', {
+          cause: error,
+        })
+      },
+    )
+    return known
+  }
 }
 
 const VERSION_LIMIT_MS = 30_000

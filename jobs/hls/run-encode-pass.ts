@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { EXIT } from '../../lib/contract/job-result.ts'
-import { type Complaints, capabilities, FfmpegFailed, runFfmpeg } from '../ffmpeg/ffmpeg.ts'
+import { type Complaints, FfmpegFailed, filters, runFfmpeg } from '../ffmpeg/ffmpeg.ts'
 import { guardedInput } from '../ffmpeg/input.ts'
 import { presentationSeconds, type Source } from '../ffmpeg/source.ts'
 import { badInput, PermanentError, TransientError } from '../runtime/failure.ts'
@@ -70,8 +70,8 @@ async function publishUntil(ended: AbortSignal, publish: () => Promise<void>): P
 /** Throws ToneMapMissing for HDR when the installed ffmpeg cannot map it. */
 export async function refuseMissingToneMap({ hdr }: Pick<Source, 'hdr'>): Promise<void> {
   if (!hdr) return
-  const { filters } = await capabilities()
-  const missing = ['zscale', 'tonemap'].filter((filter) => !filters.has(filter))
+  const known = await filters()
+  const missing = ['zscale', 'tonemap'].filter((filter) => !known.has(filter))
   if (missing.length === 0) return
   const message = `HDR video needs the filters ${missing.join(' and ')}, which this ffmpeg was built without`
   throw new PermanentError(EXIT.encoderMissing, 'ToneMapMissing', message)

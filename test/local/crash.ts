@@ -16,11 +16,13 @@ import { type PlatformProcess, processesOf, startProcess } from '../support/plat
 /**
  * The way of a video, killed with -9 at the arrows between programs, one after the other in one and the same folder: each
  * start repairs what the one before left, and is itself killed one step further on. At the end the books are checked.
- * Each program alone is killed at its other steps in its own tests: `test/api/worker/crash.ts`, `test/operator/main.ts`,
- * `test/jobs/transcode/interruption.ts`. This is a long file: 10 starts of the platform and some 12 conversions.
+ * Each program alone is killed at its other steps in its own tests: `test/api/features/media/upload-crash.ts`,
+ * `test/api/worker/crash.ts`, `test/operator/main.ts`, `test/jobs/transcode/interruption.ts`. This is a long file: 7
+ * starts of the platform and some 9 conversions.
  */
 
-const REQUESTS = ['upload.stored', 'upload.committed', 'merge.claimed', 'merge.object-completed', 'merge.committed']
+/** Before a media item is recorded, and between its record and the answer. */
+const REQUESTS = ['merge.object-completed', 'upload.committed']
 /** Each of them loses the cluster in the same process, which a worker that dies alone does not. */
 const LATER = ['relay.reacted', 'operator.job-created', 'operator.status-applied']
 const JOBS = ['job.manifest-written']

@@ -7,7 +7,7 @@ import { startVideoAdmission } from '../../api/features/media/conversion/admissi
 import { startBatches } from '../../api/features/media/conversion/batches.ts'
 import { CONVERSIONS } from '../../api/features/media/conversion/kind.ts'
 import { conversionReactions } from '../../api/features/media/conversion/reactions.ts'
-import type { Admission, AdmissionOptions } from '../../api/worker/admission.ts'
+import type { Admission, AdmissionOptions } from '../../api/worker/runs/admission.ts'
 import type { RunKind, RunRow, RunTypes } from '../../api/worker/runs/kind.ts'
 import { startAdmitted } from '../../api/worker/runs/start.ts'
 import type { RunStatus } from '../../crds/run.ts'

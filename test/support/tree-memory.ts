@@ -27,35 +27,27 @@ export function watchMemory(root: number, sampleMs = SAMPLE_MS): () => Peak {
   }
 }
 
-function memoryOf(root: number): Peak {
-  const processes = new Map(readProcesses().map((p) => [p.pid, p]))
+/** Only the processes of the tree are read: to look at each of the machine every few milliseconds would take a core. */
+function memoryOf(pid: number): Peak {
   const sum: Peak = { held: 0, resident: 0 }
-  for (const process of processes.values()) {
-    if (!descends(process.pid, root, processes)) continue
-    sum.held += process.held
-    sum.resident += process.resident
+  try {
+    const text = readFileSync(`/proc/${pid}/status`, 'latin1')
+    const bytes = (field: string) => Number(new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0) * 1024
+    sum.held = bytes('RssAnon') + bytes('RssShmem')
+    sum.resident = bytes('VmRSS')
+    for (const child of childrenOf(pid)) {
+      const { held, resident } = memoryOf(child)
+      sum.held += held
+      sum.resident += resident
+    }
+  } catch {
+    // It ended in between.
   }
   return sum
 }
 
-type Sampled = Peak & { pid: number; parent: number }
-
-function descends(pid: number, root: number, processes: ReadonlyMap<number, Sampled>): boolean {
-  let at: number | undefined = pid
-  while (at !== undefined && at !== root && at > 1) at = processes.get(at)?.parent
-  return at === root
-}
-
-const readProcesses = (): Sampled[] =>
-  readdirSync('/proc').flatMap((name) => {
-    if (!/^\d+$/.test(name)) return []
-    try {
-      const text = readFileSync(`/proc/${name}/status`, 'latin1')
-      const number = (field: string) => Number(new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0)
-      const held = (number('RssAnon') + number('RssShmem')) * 1024
-      return [{ pid: Number(name), parent: number('PPid'), held, resident: number('VmRSS') * 1024 }]
-    } catch {
-      // It ended in between.
-      return []
-    }
-  })
+/** Of all its threads: a worker thread may have started one. */
+const childrenOf = (pid: number): number[] =>
+  readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+    readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').split(' ').filter(Boolean).map(Number),
+  )

@@ -1,4 +1,4 @@
-import { chooseForHighlight } from '../highlight-form.js'
+import { chooseForHighlight } from '../highlights/form.js'
 import { HighlightShelf } from '../highlights/shelf.js'
 import { call, patiently } from '../lib/api.js'
 import { ask } from '../lib/dialogs.js'
@@ -12,7 +12,7 @@ import { inWords } from '../lib/refusals.js'
 import { announce, toast } from '../lib/toast.js'
 import { pickMedia } from '../library/picker.js'
 import { linkToEvent, linkToHighlight } from '../shell/views.js'
-import { openViewer, refreshViewer } from '../viewer.js'
+import { openViewer, refreshViewer } from '../viewer/viewer.js'
 import { editAlbum } from './form.js'
 import { AlbumItems } from './items.js'
 import { newAlbumMedia } from './store.js'
@@ -189,8 +189,6 @@ const viewingOf = (at) => ({
   },
   load: () => at.current.media.more(),
   refresh: (m) => at.current.media.refresh(m),
-  remove: async () => false,
-  canRemove: () => false,
   captionOf: (m) => at.current.media.find(m.media_id)?.caption,
   closed: (id) => at.current.items.current?.focus(id),
 })

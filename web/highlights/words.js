@@ -143,10 +143,12 @@ export const HIGHLIGHT_REFUSALS = {
   MUSIC_TRACK_NOT_FOUND: 'This music is no longer offered. Choose other music.',
 }
 
+/** Of an item whose conversion has failed. A highlight can leave it out. */
+export const CANNOT_BE_READ = 'Cannot be read'
 const ISSUES = {
   'is not available': 'Deleted',
   'is not in the album': 'Not in the album any more',
-  'could not be converted': 'Cannot be read',
+  'could not be converted': CANNOT_BE_READ,
 }
 
 /** Why the API refused items, in words, by their places counted from 0. */

@@ -88,8 +88,11 @@ export function Check({ form, name, label }) {
   return html`<label class="check"><input type="checkbox" name=${name} checked=${form.values[name]} onChange=${onChange} /> ${label}</label>`
 }
 
-/** A form in a dialog, which asks before it discards what was entered. `form` is of useForm; `label` is the button's. */
-export function FormDialog({ title, form, label, onClose, isNarrow, children, ...rest }) {
+/**
+ * A form in a dialog, which asks before it discards what was entered. `form` is of useForm; `label` is the button's, and
+ * `beside` stands beside the buttons.
+ */
+export function FormDialog({ title, form, label, beside, onClose, isNarrow, children, ...rest }) {
   return html`
     <${Dialog} title=${title} isDirty=${form.isDirty} onClose=${onClose} isNarrow=${isNarrow} ...${rest}>
       ${(leave) => html`
@@ -97,6 +100,7 @@ export function FormDialog({ title, form, label, onClose, isNarrow, children, ..
           ${children}
           <${Problem} text=${form.problem} />
           <footer class="sheet-foot">
+            ${beside}
             <button class="button" type="button" onClick=${leave}>Cancel</button>
             <button class="button primary" type="submit" disabled=${form.isBusy}>${label}</button>
           </footer>

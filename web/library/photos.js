@@ -8,7 +8,7 @@ import { usePolled } from '../lib/poll.js'
 import { inWords } from '../lib/refusals.js'
 import { announce, toast } from '../lib/toast.js'
 import { plural } from '../lib/words.js'
-import { chooseForHighlight, makeHighlight } from '../highlight-form.js'
+import { chooseForHighlight, makeHighlight } from '../highlights/form.js'
 import { linkToHighlight } from '../shell/views.js'
 import { AddFiles, useUploads } from '../uploads/uploads.js'
 import { openViewer, refreshViewer } from '../viewer.js'
@@ -85,7 +85,7 @@ function Head({ org, data, isEmpty, isChoosing, onChoose, children }) {
           !isEmpty &&
           html`
             <button class="button" type="button" aria-pressed=${String(isChoosing)} onClick=${onChoose}>${isChoosing ? 'Done' : 'Select'}</button>
-            <button class="button" type="button" aria-label="Make a highlight" onClick=${() => highlight(org)}><${Icon} name="film" size="18" /><span class="wide-only">Make a highlight</span></button>`
+            <button class="button" type="button" aria-label="Make a highlight" onClick=${() => highlight(org)}><${Icon} name="highlight" size="18" /><span class="wide-only">Make a highlight</span></button>`
         }
         <${AddFiles} id="folder" isFolder label="Add a folder" class="add-folder"><${Icon} name="folder" size="18" /><span class="wide-only">Add a folder</span><//>
         <${AddFiles} id="files" label="Add photos" class="primary"><${Icon} name="upload" size="18" />Add photos<//>
@@ -162,7 +162,7 @@ function Chosen({ org, me, library, chosen, onEnd, look }) {
     <div class="chosen-bar" role="toolbar" aria-label="With the selected items">
       <span class="chosen-count" role="status">${none ? 'Choose photos' : `${plural(items.length, 'item')} selected`}</span>
       <button class="button" type="button" disabled=${isBusy || none} onClick=${() => addToAlbum({ org, items, onDone: onEnd })}><${Icon} name="album" size="18" />Add to album</button>
-      <button class="button" type="button" disabled=${isBusy || none} onClick=${make}><${Icon} name="film" size="18" />Highlight</button>
+      <button class="button" type="button" disabled=${isBusy || none} onClick=${make}><${Icon} name="highlight" size="18" />Highlight</button>
       <button class="button" type="button" disabled=${isBusy || removable.length === 0} onClick=${remove} aria-label=${`Delete ${plural(removable.length, 'item')}`}><${Icon} name="trash" size="18" />Delete${removable.length < items.length && removable.length > 0 ? ` ${removable.length}` : ''}</button>
       <button class="icon-button" type="button" aria-label="End selecting" onClick=${onEnd}><${Icon} name="close" /></button>
     </div>`

@@ -1,5 +1,6 @@
 import Hls from 'hls.js'
 import { link } from '../lib/api.js'
+import { html, useEffect, useRef, useState } from '../lib/html.js'
 import { HLS } from './hls-settings.js'
 
 /** The shorter side is what people know. */
@@ -76,4 +77,70 @@ export function newPlayer({ video, quality, label, say }) {
   })
 
   return { play, stop, seconds: () => video.currentTime }
+}
+
+/**
+ * The same as a component: fills its frame, with a list of the renditions in a corner. Begins anew, where it was, when
+ * `version` changes: more renditions may exist. `onProblem(text)` is told why it cannot be played. Key it by what is played.
+ */
+export function Player({ m, version, refresh, onProblem, id = 'video', children }) {
+  const video = useRef()
+  const second = useRef(0)
+  const hls = useRef()
+  const [levels, setLevels] = useState([])
+  const [chosen, setChosen] = useState(-1)
+  const [automatic, setAutomatic] = useState()
+  useEffect(() => {
+    const element = video.current
+    let isGone = false
+    function load(item, from, isRetry) {
+      hls.current?.destroy()
+      const source = link(item.variants.hls_master_url)
+      if (!Hls.isSupported()) return void (element.src = source) // Safari on a phone plays HLS natively
+      const player = new Hls({ ...HLS, startPosition: from })
+      hls.current = player
+      player.on(Hls.Events.MANIFEST_PARSED, () => {
+        setLevels(player.levels.map(nameOf))
+        setChosen(-1)
+        element.play().catch(() => {}) // a browser may require a click first
+      })
+      player.on(Hls.Events.LEVEL_SWITCHED, () => setAutomatic(player.autoLevelEnabled ? player.currentLevel : undefined))
+      player.on(Hls.Events.ERROR, (_, data) => data.fatal && void recover(player, data, isRetry))
+      player.loadSource(source)
+      player.attachMedia(element)
+    }
+    /** Links end after a while: a video that was paused for long goes on with new ones, once. */
+    async function recover(player, { type, details }, isRetry) {
+      if (type === Hls.ErrorTypes.MEDIA_ERROR) return player.recoverMediaError()
+      const fresh = isRetry ? undefined : await Promise.resolve(refresh?.()).catch(() => undefined)
+      if (isGone || hls.current !== player) return
+      if (fresh?.variants.hls_master_url) load(fresh, element.currentTime, true)
+      else onProblem?.(`It cannot be played right now (${details})`)
+    }
+    load(m, second.current)
+    return () => {
+      isGone = true
+      second.current = element.currentTime
+      hls.current?.destroy()
+      element.removeAttribute('src')
+      element.load()
+    }
+  }, [version])
+  const choose = (event) => {
+    setChosen(Number(event.target.value))
+    hls.current.currentLevel = Number(event.target.value)
+  }
+  const auto = levels[automatic] ? `Auto (${levels[automatic]})` : 'Auto'
+  return html`
+    <video id=${id} ref=${video} controls playsinline></video>
+    ${children}
+    ${
+      levels.length > 0 &&
+      html`
+        <label class="quality"><span>Quality</span>
+          <select value=${chosen} onChange=${choose}>
+            ${[[-1, auto], ...levels.map((name, i) => [i, name]).reverse()].map(([value, text]) => html`<option key=${value} value=${value} selected=${value === chosen}>${text}</option>`)}
+          </select>
+        </label>`
+    }`
 }

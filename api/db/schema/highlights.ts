@@ -3,7 +3,7 @@ import type { HighlightErrorCode } from '../../../lib/contract/highlight-error.t
 import type { HighlightManifest } from '../../../lib/contract/highlight-manifest.ts'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { bytes, id, time } from './columns.ts'
-import type { ConversionProgress } from './media.ts'
+import type { Progress } from './progress.ts'
 
 export interface HighlightError {
   code: HighlightErrorCode
@@ -38,7 +38,7 @@ export const highlights = pgTable('highlights', {
   renderAttempts: integer().notNull().default(0),
   renderStartedAt: time(),
   renderAdmittedAt: time(),
-  renderProgress: jsonb().$type<ConversionProgress>(),
+  renderProgress: jsonb().$type<Progress>(),
   outputPrefix: text(),
   hlsMaster: text(),
   webpFile: text(),

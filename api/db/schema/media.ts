@@ -3,18 +3,13 @@ import { boolean, date, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/
 import type { ConversionErrorCode } from '../../../lib/contract/conversion-error.ts'
 import type { Manifest } from '../../../lib/contract/manifest.ts'
 import { bytes, id, time } from './columns.ts'
+import type { Progress } from './progress.ts'
 
 export interface ConversionError {
   code: ConversionErrorCode
   message: string
   /** What the cluster called it, for administrators: see `media retry`. Never shown to clients. */
   reason?: string
-}
-export interface ConversionProgress {
-  percent: number
-  speed: string | null
-  eta_sec: number | null
-  stage: string | null
 }
 
 export const media = pgTable('media', {
@@ -54,7 +49,7 @@ export const media = pgTable('media', {
   conversionStartedAt: time(),
   conversionFinishedAt: time(),
   conversionError: jsonb().$type<ConversionError>(),
-  conversionProgress: jsonb().$type<ConversionProgress>(),
+  conversionProgress: jsonb().$type<Progress>(),
   conversionAdmittedAt: time(),
   conversionBatch: uuid(),
   conversionPriority: text({ enum: ['interactive', 'backfill'] }),

@@ -58,7 +58,13 @@ async function record(request: Creating, given: NewHighlight, albumId: Uuid | nu
   const row = await insertHighlight(
     tx,
     {
-      ...{ id: newUuid(), orgId, createdBy: actor.userId, albumId, title: given.title, transition, musicTrackId },
+      id: newUuid(),
+      orgId,
+      createdBy: actor.userId,
+      albumId,
+      title: given.title,
+      transition,
+      musicTrackId,
       orientation: given.orientation ?? 'auto',
       fill: given.fill ?? 'blur',
       kenBurns: given.ken_burns ?? true,

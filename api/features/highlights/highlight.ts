@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { HIGHLIGHT_ERROR_CODES } from '../../../lib/contract/highlight-error.ts'
 import { Can } from '../../permissions/can.ts'
 import { bodyId, outputId, outputTime, text } from '../../requests/schemas.ts'
-import { ConversionProgress } from '../media/media.ts'
+import { Progress } from '../media/media.ts'
 
 const MAX_ITEMS = 30
 
@@ -134,7 +134,7 @@ export const Highlight = z
     variants: HighlightVariants,
     placeholder: z.string().nullable().meta({ description: 'Thumbhash of a frame, in base64' }),
     expires_in: z.int().min(1).max(86_400).meta({ description: 'Minimum number of seconds for which the links work' }),
-    progress: ConversionProgress.nullable().meta({ description: 'Null when the highlight is not being rendered' }),
+    progress: Progress.nullable().meta({ description: 'Null when the highlight is not being rendered' }),
     items: z.array(HighlightItem).max(MAX_ITEMS),
     created_by: outputId('user'),
     created_at: outputTime(),

@@ -35,7 +35,9 @@ const One = z.object({ invitation_id: pathId('invitation') })
 const tags = ['Invitations']
 
 const toStored = ({ id, slug, generation, tokenExpiresAt }: InvitationRow): z.input<typeof StoredLink> => ({
-  ...{ id, slug, generation },
+  id,
+  slug,
+  generation,
   expires: tokenExpiresAt.getTime() / 1000,
 })
 

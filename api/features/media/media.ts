@@ -36,7 +36,7 @@ export const Variants = z
   })
   .meta({ id: 'Variants', description: 'Derivatives of the original; null for one that does not exist' })
 
-export const ConversionProgress = z
+export const Progress = z
   .object({
     percent: z.number().min(0).max(100),
     speed: z.string().nullable().meta({ description: 'Media seconds per second', example: '1.8x' }),
@@ -74,7 +74,7 @@ const Conversion = z
     started_at: outputTime().nullable(),
     finished_at: outputTime().nullable(),
     error: ConversionError.nullable(),
-    progress: ConversionProgress.nullable(),
+    progress: Progress.nullable(),
     renditions: z.array(Rendition),
   })
   .meta({ id: 'Conversion' })
@@ -105,7 +105,7 @@ export const Media = z
     placeholder: z.string().nullable().meta({
       description: 'Thumbhash in base64: a blurred picture that a client draws before it loads any other',
     }),
-    conversion_progress: ConversionProgress.nullable().meta({ description: 'Null when no conversion is running' }),
+    conversion_progress: Progress.nullable().meta({ description: 'Null when no conversion is running' }),
     can: Can,
   })
   .meta({ id: 'Media' })

@@ -70,7 +70,12 @@ async function sizeOf(file: string): Promise<number> {
 
 const audit = (tx: Tx, resourceId: Uuid, details: AuditDetails) =>
   insertAudit(tx, {
-    ...{ orgId: null, actorId: null, action: 'ADMIN_ACTION', resourceType: 'track', result: 'success', context: null },
+    orgId: null,
+    actorId: null,
+    action: 'ADMIN_ACTION',
+    resourceType: 'track',
+    result: 'success',
+    context: null,
     resourceId,
     details,
   } as const)

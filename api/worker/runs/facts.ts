@@ -1,6 +1,6 @@
 import { type RunOutput, type RunProgress, type RunStatus, succeededOf } from '../../../crds/run.ts'
 import type { Uuid } from '../../../lib/contract/ids.ts'
-import type { ConversionProgress } from '../../db/schema/media.ts'
+import type { Progress } from '../../db/schema/progress.ts'
 import type { Run, Running } from './progress-plan.ts'
 
 /** What a resource says about the run of a row, in the API's terms. `Failure`: what the row says when it failed. */
@@ -41,7 +41,7 @@ export function runStateOf<Failure>({ id, status, sharedBy, errorOf }: OutputSee
 }
 
 /** Null without a report. */
-const progressOf = (progress: RunProgress | undefined): ConversionProgress | null =>
+const progressOf = (progress: RunProgress | undefined): Progress | null =>
   progress
     ? {
         percent: progress.percent,

@@ -1,4 +1,4 @@
-import type { ConversionProgress } from '../../db/schema/media.ts'
+import type { Progress } from '../../db/schema/progress.ts'
 
 export interface Run {
   /** When the run began; a resource that was created again begins later than its predecessor. */
@@ -8,7 +8,7 @@ export interface Run {
 
 /** What the cluster says about a run that is not over. */
 export interface Running extends Run {
-  progress: ConversionProgress | null
+  progress: Progress | null
 }
 
 /** What a row says about its run. */
@@ -48,5 +48,5 @@ function compare(a: readonly number[], b: readonly number[]): number {
   return 0
 }
 
-const isSameProgress = (a: ConversionProgress | null, b: ConversionProgress | null) =>
+const isSameProgress = (a: Progress | null, b: Progress | null) =>
   a?.percent === b?.percent && a?.speed === b?.speed && a?.eta_sec === b?.eta_sec && a?.stage === b?.stage

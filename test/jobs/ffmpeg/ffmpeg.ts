@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import {
-  capabilities,
+  encoders,
   FfmpegFailed,
   type FfmpegProgress,
+  filters,
   progressParser,
   runFfmpeg,
   runFfprobe,
@@ -108,7 +109,7 @@ t.test('only local files, containers and codecs of the list are opened', async (
 })
 
 t.test('what this ffmpeg can do is known', async (t) => {
-  const { encoders, filters } = await capabilities()
-  t.ok(encoders.has('libx264') && encoders.has('aac'))
-  t.ok(filters.has('fps') && filters.has('scale'))
+  const [encoding, filtering] = [await encoders(), await filters()]
+  t.ok(encoding.has('libx264') && encoding.has('aac'))
+  t.ok(filtering.has('fps') && filtering.has('scale'))
 })

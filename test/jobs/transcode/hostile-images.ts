@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process'
-import { access, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { access, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { deflateSync } from 'node:zlib'
@@ -27,7 +26,7 @@ function claiming(jpeg: Buffer, width: number, height: number): Buffer {
 }
 
 function withProfileBomb(png: Buffer): Buffer {
-  const bomb = Buffer.concat([Buffer.from('icc\0\0'), deflateSync(Buffer.alloc(300 * 1024 ** 2))])
+  const bomb = Buffer.concat([Buffer.from('icc\0\0'), deflateSync(Buffer.alloc(300 * 1024 ** 2), { level: 1 })])
   return Buffer.concat([png.subarray(0, 33), chunk('iCCP', bomb), png.subarray(33)])
 }
 
@@ -125,13 +124,9 @@ t.test('a picture that ends early in a file that ends properly is refused', asyn
 
 t.test('the largest baseline JPEG is turned within the limits of memory', async (t) => {
   const bench = await transcodeBench(t)
-  const folder = await mkdtemp(join(tmpdir(), 'keepsake-large-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  const large = join(folder, 'large.jpg')
-  await run('vips', ['black', join(folder, 'black.v'), '16000', '12500', '--bands', '3'])
-  await run('vips', ['jpegsave', join(folder, 'black.v'), large, '--Q', '80'])
+  const black = { create: { width: 16_000, height: 12_500, channels: 3, background: 'black' } } as const
+  const bytes = await sharp(black).jpeg({ quality: 80 }).toBuffer()
   const turned = await sharp(await quarters(16, 16).withMetadata({ orientation: 6 }).jpeg().toBuffer()).metadata()
-  const bytes = await readFile(large)
   const exif = turned.exif ?? Buffer.alloc(0)
   const app1 = Buffer.concat([Buffer.from([0xff, 0xe1, (exif.length + 2) >> 8, (exif.length + 2) & 255]), exif])
   const inputs = await bench.imagesOf({

@@ -94,7 +94,13 @@ export async function postComment(
   const { type: targetType, id: targetId, audience, mediaId } = target
   const row = await insertComment(tx, {
     ...content,
-    ...{ orgId, eventId, targetType, targetId, mediaId, audience, authorId: actor.userId },
+    orgId,
+    eventId,
+    targetType,
+    targetId,
+    mediaId,
+    audience,
+    authorId: actor.userId,
   })
   await announce('CommentPosted', row, {
     ...idsOf(row),

@@ -3,7 +3,7 @@ import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { highlightItems, highlights } from '../../../db/schema/highlights.ts'
 import { media } from '../../../db/schema/media.ts'
-import type { Line } from '../../../worker/admission-queries.ts'
+import type { Line } from '../../../worker/runs/admission-queries.ts'
 import { IMAGE_SECONDS } from '../plan.ts'
 
 const unfinished = sql`status = 'processing' and deleted_at is null`

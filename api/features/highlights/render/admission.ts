@@ -1,4 +1,4 @@
-import type { Admission, AdmissionOptions } from '../../../worker/admission.ts'
+import type { Admission, AdmissionOptions } from '../../../worker/runs/admission.ts'
 import { startSlots } from '../../../worker/runs/slots.ts'
 import type { StartDeps } from '../../../worker/runs/start.ts'
 import { RENDER_LINE, replaceBrokenMotion } from './admission-queries.ts'

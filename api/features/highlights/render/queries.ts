@@ -175,7 +175,11 @@ export async function withdrawHighlightsOf(
       finishedAt: sql`now()`,
       renderProgress: null,
       ...WITHDRAWN,
-      ...{ webpFile: null, thumbFile: null, placeholder: null, manifest: null, durationSec: null },
+      webpFile: null,
+      thumbFile: null,
+      placeholder: null,
+      manifest: null,
+      durationSec: null,
       renderState: 'failed',
       error: o.error,
     })

@@ -1,7 +1,7 @@
 import { HIGHLIGHT_RENDERS } from '../../../../crds/highlight-render.ts'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
-import type { Admission } from '../../../worker/admission.ts'
 import type { Reactions } from '../../../worker/reactions.ts'
+import type { Admission } from '../../../worker/runs/admission.ts'
 import type { RunDeps } from '../../../worker/runs/kind.ts'
 import { findRun } from '../../../worker/runs/queries.ts'
 import { startAdmitted } from '../../../worker/runs/start.ts'

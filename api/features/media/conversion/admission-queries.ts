@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { media } from '../../../db/schema/media.ts'
-import type { Line } from '../../../worker/admission-queries.ts'
+import type { Line } from '../../../worker/runs/admission-queries.ts'
 
 const unfinished = sql`kind = 'video' and upload_status = 'processing' and deleted_at is null`
 

@@ -1,7 +1,7 @@
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Database } from '../../../db/db.ts'
-import { listWaitingOrganizations, lockAdmissions } from '../../../worker/admission-queries.ts'
 import { type Filler, startFiller } from '../../../worker/filler.ts'
+import { listWaitingOrganizations, lockAdmissions } from '../../../worker/runs/admission-queries.ts'
 import type { StartDeps } from '../../../worker/runs/start.ts'
 import {
   type BatchLimits,

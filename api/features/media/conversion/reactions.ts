@@ -1,6 +1,6 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
-import type { Admission } from '../../../worker/admission.ts'
 import type { Reactions } from '../../../worker/reactions.ts'
+import type { Admission } from '../../../worker/runs/admission.ts'
 import { findRun } from '../../../worker/runs/queries.ts'
 import { type StartDeps, startAdmitted } from '../../../worker/runs/start.ts'
 import type { Batches } from './batches.ts'

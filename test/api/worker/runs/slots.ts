@@ -1,5 +1,5 @@
-import type { AdmissionOptions } from '../../../../api/worker/admission.ts'
 import { listenForNotifications } from '../../../../api/worker/notification-listener.ts'
+import type { AdmissionOptions } from '../../../../api/worker/runs/admission.ts'
 import { completeRun, failRun, recordProgress } from '../../../../api/worker/runs/commands.ts'
 import { followRuns } from '../../../../api/worker/runs/project.ts'
 import { sweepRuns } from '../../../../api/worker/runs/sweep.ts'

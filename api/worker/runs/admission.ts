@@ -1,9 +1,9 @@
-import type { Uuid } from '../../lib/contract/ids.ts'
-import type { Log } from '../../lib/runtime/log.ts'
-import type { Database, Tx } from '../db/db.ts'
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Log } from '../../../lib/runtime/log.ts'
+import type { Database, Tx } from '../../db/db.ts'
+import { type Filler, type FillerOptions, startFiller } from '../filler.ts'
 import { admissionsOf } from './admission-plan.ts'
 import { findOrganizations, type Line, listAdmissible, lockAdmissions, lockWaiting } from './admission-queries.ts'
-import { type Filler, type FillerOptions, startFiller } from './filler.ts'
 
 /** Gives free slots to the rows that have waited longest and starts them. */
 export type Admission = Filler

@@ -1,4 +1,4 @@
-import type { Uuid } from '../../lib/contract/ids.ts'
+import type { Uuid } from '../../../lib/contract/ids.ts'
 
 /** A row that waits for one of its organization's slots. */
 export interface WaitingRow {

@@ -1,8 +1,8 @@
 import { inArray, type SQL, sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
-import type { Uuid } from '../../lib/contract/ids.ts'
-import type { Tx } from '../db/db.ts'
-import { organizations } from '../db/schema/organizations.ts'
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Tx } from '../../db/db.ts'
+import { organizations } from '../../db/schema/organizations.ts'
 import type { OrganizationSeen } from './admission-plan.ts'
 
 /** Rows that need a slot of their organization before they get a resource. Each line has slots of its own. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { admissionsOf, type OrganizationSeen, type WaitingRow } from '../../../api/worker/admission-plan.ts'
+import { admissionsOf, type OrganizationSeen, type WaitingRow } from '../../../../api/worker/runs/admission-plan.ts'
 
 /** `a@3` is the row `a` that came in the third minute. */
 const row = (text: string): WaitingRow => {
