@@ -16,7 +16,7 @@ import { keepKey, loadAccounts, SignIn } from './shell/sign-in.js'
 import { viewOf, withoutKey } from './shell/views.js'
 import { forgetUploads } from './uploads/memory.js'
 import { endUploads, Uploads, uploadTo } from './uploads/uploads.js'
-import { closeViewer } from './viewer.js'
+import { closeViewer } from './viewer/viewer.js'
 
 /** Who is signed in, which of their groups is shown, and which view of it. */
 let me

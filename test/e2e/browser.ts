@@ -153,6 +153,7 @@ t.test('it plays: time passes and frames are decoded', async (t: Test) => {
   await untilPlayed(before.time + 1)
   await until(`${VIDEO}.readyState >= 3`)
   const after = await video()
+  t.strictSame(await under.violations(), [])
   await shoot('5-playing')
   t.ok(after.height > 0)
   t.ok(after.frames > before.frames)

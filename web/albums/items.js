@@ -97,7 +97,7 @@ export function AlbumItems({ media, coverId, mayEdit, isArranging, does, handle 
   }
 
   const tileDoes = {
-    ...{ find: media.find, refresh: does.refresh, remove() {}, canRemove: () => false },
+    ...{ find: media.find, refresh: does.refresh },
     open: (id) => isArranging || does.open(id),
   }
   const ended = (m, isKept) => {

@@ -1,5 +1,5 @@
 import { html } from '../lib/html.js'
-import { openViewer } from '../viewer.js'
+import { openViewer } from '../viewer/viewer.js'
 import { Discussion } from './discussion.js'
 
 /** Below an event: its comments, and the reactions to it. `path` is that of the event. */

@@ -11,19 +11,16 @@ import { plural } from '../lib/words.js'
 import { chooseForHighlight, makeHighlight } from '../highlights/form.js'
 import { linkToHighlight } from '../shell/views.js'
 import { AddFiles, useUploads } from '../uploads/uploads.js'
-import { openViewer, refreshViewer } from '../viewer.js'
+import { openViewer, refreshViewer } from '../viewer/viewer.js'
 import { addToAlbum } from './add-to-album.js'
 import { Grid } from './grid.js'
 import { Jump, Scrubber } from './scrubber.js'
 import { libraryOf } from './store.js'
 
 const PICTURE = html`<rect x="4" y="10" width="34" height="30" rx="5" transform="rotate(-7 21 25)" /><rect x="20" y="8" width="38" height="32" rx="5" class="front" /><path d="m24 36 10-12 8 9 5-5 8 9" /><circle cx="48" cy="17" r="3.5" />`
-/** Rows do not say what may be done with them, a single media item does. */
-const ADMINS = ['owner', 'admin']
-export const canRemove = (m, org, me) => may(m, 'media.delete', m.uploader_id === me.user_id || ADMINS.includes(org.role))
 
 /** The library of a group: a grid of months. */
-export function Photos({ org, me }) {
+export function Photos({ org }) {
   const library = libraryOf(org)
   const grid = useRef()
   const [, draw] = useReducer((count) => count + 1, 0)
@@ -34,7 +31,7 @@ export function Photos({ org, me }) {
     library.onTaken.add(refreshViewer)
     return () => library.onTaken.delete(refreshViewer)
   }, [library])
-  const does = useMemo(() => actionsOf({ library, org, me, grid, look: polled.reload }), [library])
+  const does = useMemo(() => actionsOf({ library, grid, look: polled.reload }), [library])
   const choosing = useMemo(() => ({ ...does, open: (id) => setChosen((now) => new Map(now.delete(id) ? now : now.set(id, library.find(id)))) }), [does])
   const onDrawn = ({ missing, near }) => {
     if (missing) library.load(missing).catch(() => {})
@@ -57,7 +54,7 @@ export function Photos({ org, me }) {
       ${isEmpty && html`<${Nothing} />`}
       ${months.length > 0 && html`<${Grid} key=${org.org_id} months=${library.months} does=${chosen ? choosing : does} markOf=${chosen && ((m) => ({ isChosen: chosen.has(m.media_id) }))} onDrawn=${onDrawn} handle=${grid} head=${barHeight()} />`}
       ${months.length > 0 && html`<${Scrubber} grid=${grid} key=${layout} />`}
-      ${chosen && html`<${Chosen} org=${org} me=${me} library=${library} chosen=${chosen} onEnd=${() => setChosen(undefined)} look=${polled.reload} />`}
+      ${chosen && html`<${Chosen} org=${org} library=${library} chosen=${chosen} onEnd=${() => setChosen(undefined)} look=${polled.reload} />`}
     </section>`
 }
 
@@ -88,7 +85,7 @@ function Head({ org, data, isEmpty, isChoosing, onChoose, children }) {
             <button class="button" type="button" aria-label="Make a highlight" onClick=${() => highlight(org)}><${Icon} name="highlight" size="18" /><span class="wide-only">Make a highlight</span></button>`
         }
         <${AddFiles} id="folder" isFolder label="Add a folder" class="add-folder"><${Icon} name="folder" size="18" /><span class="wide-only">Add a folder</span><//>
-        <${AddFiles} id="files" label="Add photos" class="primary"><${Icon} name="upload" size="18" />Add photos<//>
+        <${AddFiles} id="files" label="Add photos" class="primary"><${Icon} name="upload" size="18" /><span>Add<span class="wide-only"> photos</span></span><//>
       </div>
     </div>`
 }
@@ -101,10 +98,9 @@ function Nothing() {
   return html`<${Empty} title="Nothing here yet" text="Add photos and videos, or drop a whole folder anywhere on this page." picture=${PICTURE} />`
 }
 
-function actionsOf({ library, org, me, grid, look }) {
+function actionsOf({ library, grid, look }) {
   const does = {
     ...{ find: library.find, neighbour: library.neighbour, load: library.load, refresh: library.refresh },
-    canRemove: (m) => canRemove(m, org, me),
     remove: (id) => removeAll([library.find(id)].filter(Boolean), library, look),
     open: (id) => openViewer(library.find(id), does),
     closed: (id) => grid.current?.reveal(id),
@@ -144,10 +140,10 @@ async function removeAll(items, library, look) {
 }
 
 /** What can be done with several media items at once. */
-function Chosen({ org, me, library, chosen, onEnd, look }) {
+function Chosen({ org, library, chosen, onEnd, look }) {
   const [isBusy, setBusy] = useState(false)
   const items = [...chosen.keys()].map((id) => library.find(id) ?? chosen.get(id))
-  const removable = items.filter((m) => canRemove(m, org, me))
+  const removable = items.filter((m) => may(m, 'media.delete'))
   const remove = async () => {
     setBusy(true)
     await removeAll(removable, library, look)

@@ -44,7 +44,6 @@ function Picker({ org, title, label, from = librarySource, most = Infinity, has 
   const does = useMemo(
     () => ({
       find: source.find,
-      canRemove: () => false,
       async refresh({ media_id: id }) {
         const fresh = await call('GET', `/api/media/${org.org_id}/${id}`)
         source.put(fresh)

@@ -1,6 +1,7 @@
 import { html, useEffect, useRef, useState } from '../lib/html.js'
 import { Icon } from '../lib/icons.js'
 import { describe, detailsOf, isPlayable, KINDS, kindOf, knownDuration, nameOf, stateOf } from '../lib/media.js'
+import { may } from '../lib/permissions.js'
 import { Picture } from '../lib/picture.js'
 import { announce } from '../lib/toast.js'
 import { clock, day, hue } from '../lib/words.js'
@@ -9,8 +10,8 @@ import { playOnHover } from '../viewer/live-photo.js'
 const NEWS = { playable: 'can be played', completed: 'is ready', failed: 'could not be converted' }
 
 /**
- * A tile of a grid. `does`: {open(id, event), find(id), refresh(m), remove(id), canRemove(m)}. `mark`, when tiles are
- * chosen: {isChosen, place, isThere}. `children` stand below the picture.
+ * A tile of a grid. `does`: {open(id, event), find(id), refresh(m), remove(id)}; without `remove`, nothing is
+ * deleted from there. `mark`, when tiles are chosen: {isChosen, place, isThere}. `children` stand below the picture.
  */
 export function Tile({ m, does, mark, children }) {
   const tile = useRef()
@@ -35,7 +36,7 @@ export function Tile({ m, does, mark, children }) {
         ${['processing', 'playable'].includes(state) && html`<span class="meter" aria-hidden="true"><span style=${{ width: `${m.conversion_progress?.percent ?? 0}%` }}></span></span>`}
       </button>
       ${
-        !mark && does.canRemove(m) &&
+        !mark && does.remove && may(m, 'media.delete') &&
         html`<button class="remove" type="button" aria-label=${`Delete ${nameOf(m)}`} onClick=${() => does.remove(m.media_id)}><${Icon} name="trash" size="16" /></button>`
       }
       ${children}

@@ -3,7 +3,7 @@ import { html, useRef, useState } from '../lib/html.js'
 import { KINDS, kindOf, nameOf, restoreMedia } from '../lib/media.js'
 import { usePages } from '../lib/pages.js'
 import { Empty, Intro, More, Problem, Wait } from '../lib/parts.js'
-import { Blur } from '../lib/picture.js'
+import { Picture } from '../lib/picture.js'
 import { inWords } from '../lib/refusals.js'
 import { announce } from '../lib/toast.js'
 import { daysLeft, hue, plural, size } from '../lib/words.js'
@@ -86,7 +86,7 @@ function Card({ m, isBusy, isChosen, onChoose, onRestore }) {
   return html`
     <li class="trashed">
       <div class="picture" style=${{ '--hue': hue(m.media_id) }}>
-        <${Blur} hash=${m.placeholder} />
+        <${Picture} m=${m} urlOf=${() => m.thumbnail_url} isLazy />
         ${onChoose && html`<label class="pick"><input type="checkbox" aria-label=${`Select ${name}`} checked=${isChosen} onChange=${onChoose} /></label>`}
         <span class="left">${daysLeft(m.purge_at)}</span>
       </div>

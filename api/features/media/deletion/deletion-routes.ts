@@ -7,6 +7,7 @@ import { listOf, outputTime, pageQuery, pathId, timestamp } from '../../../reque
 import { Media } from '../media.ts'
 import { mediaActions, VISIBLE } from '../policy.ts'
 import { toMedia } from '../present.ts'
+import { variantKeys } from '../variants.ts'
 import { deleteMedia, restoreMedia, whilePaired } from './commands.ts'
 import { listTrash, type TrashedRow } from './queries.ts'
 
@@ -17,16 +18,26 @@ const tags = ['Storage']
 const TrashedMedia = Media.extend({
   deleted_at: outputTime(),
   purge_at: outputTime().meta({ description: 'Until then the media item can be restored; it is purged soon after' }),
-}).meta({ id: 'TrashedMedia', description: 'A deleted media item. Its links work again when it is restored' })
+  thumbnail_url: z.string().nullable().meta({
+    description:
+      'What `variants.image_thumb_url` is otherwise: the one link that works while the media item is in the trash. For those who may restore it; null for others, and where there is no thumbnail',
+  }),
+}).meta({ id: 'TrashedMedia', description: 'A deleted media item. Its other links work again when it is restored' })
 
 export function deletionRoutes(deps: ApiDeps): Route[] {
   const { links } = deps
   const { read, steps } = inOrganization(deps)
-  const toTrashed = (row: TrashedRow, now: Now): z.input<typeof TrashedMedia> => ({
-    ...toMedia(row, { links, now }, { ...VISIBLE, deletedAt: new Date(row.deletedAt), deletedBy: row.deletedBy }),
-    deleted_at: `${row.deletedAt.slice(0, 23)}Z`,
-    purge_at: timestamp(row.purgeAt),
-  })
+  const toTrashed = (row: TrashedRow, now: Now): z.input<typeof TrashedMedia> => {
+    const deletion = { ...VISIBLE, deletedAt: new Date(row.deletedAt), deletedBy: row.deletedBy }
+    const shown = toMedia(row, { links, now }, deletion)
+    const thumb = shown.can.includes(mediaActions.restore.name) ? variantKeys(row).image_thumb_url : null
+    return {
+      ...shown,
+      deleted_at: `${row.deletedAt.slice(0, 23)}Z`,
+      purge_at: timestamp(row.purgeAt),
+      thumbnail_url: thumb && links.trashed(thumb),
+    }
+  }
   return [
     read({
       method: 'get',

@@ -1,6 +1,7 @@
-import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, inArray, isNotNull, isNull, or, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
+import { prepared } from '../../../db/prepared.ts'
 import { type MediaRow, media } from '../../../db/schema/media.ts'
 import type { PageWanted } from '../../../requests/page.ts'
 import type { Half, Keyed } from '../pairing-plan.ts'
@@ -128,6 +129,24 @@ export async function findMediaOrTrash(tx: Tx, orgId: Uuid, id: Uuid): Promise<M
     .from(media)
     .where(and(eq(media.orgId, orgId), eq(media.id, id)))
   return row?.purgingAt || row?.isPastRestore ? undefined : row
+}
+
+/** What a link of a deleted media item may deliver; undefined when it is restored, or too late to restore. */
+export async function findTrashed(tx: Tx, orgId: Uuid, id: Uuid) {
+  const query = prepared(tx, 'find_trashed', (name) =>
+    tx
+      .select({ mimeType: media.mimeType, filename: media.originalFilename, uploadStatus: media.uploadStatus })
+      .from(media)
+      .where(
+        and(
+          ...[eq(media.orgId, sql.placeholder('org')), eq(media.id, sql.placeholder('id'))],
+          ...[isNotNull(media.deletedAt), isNull(media.purgingAt), sql`not ${inAnyState.isPastRestore}`],
+        ),
+      )
+      .prepare(name),
+  )
+  const [row] = await query.execute({ org: orgId, id })
+  return row
 }
 
 export type TrashedRow = ListedMedia & Pick<MediaRow, 'deletedBy'> & { deletedAt: string; purgeAt: Date }

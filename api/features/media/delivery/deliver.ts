@@ -7,6 +7,7 @@ import { type ObjectInfo, type ObjectStore, StoreError } from '../../../../lib/r
 import type { Database, Tx } from '../../../db/db.ts'
 import { isNoneMatch } from '../../../http/if-none-match.ts'
 import type { RawReply } from '../../../requests/bytes.ts'
+import { findTrashed } from '../deletion/queries.ts'
 import { attachment } from '../filename.ts'
 import { findDelivered } from '../queries.ts'
 import { mayUseRange, parseRange } from './range.ts'
@@ -52,14 +53,15 @@ interface Subject {
   own?: { mimeType: string; filename?: string }
 }
 
-async function findSubject({ db, above }: DeliveryDeps, of: Delivered['of']): Promise<Subject | undefined> {
+async function findSubject({ db, above }: DeliveryDeps, { of, isTrashed }: Delivered): Promise<Subject | undefined> {
   if (of.kind === 'highlight')
     return db.readAtOnce({ org: of.orgId }, (tx) => above.findDeliveredHighlight(tx, of.orgId, of.id))
   if (of.kind === 'track') {
     const own = await db.readAtOnce({}, (tx) => above.findDeliveredTrack(tx, of.id))
     return own && { status: 'completed', own }
   }
-  const media = await db.readAtOnce({ org: of.orgId }, (tx) => findDelivered(tx, of.orgId, of.id))
+  const find = isTrashed ? findTrashed : findDelivered
+  const media = await db.readAtOnce({ org: of.orgId }, (tx) => find(tx, of.orgId, of.id))
   return media && { status: media.uploadStatus, own: media }
 }
 
@@ -75,7 +77,7 @@ export async function deliver(
   const wanted = openToken(deps.keys, o.token, o.path, now)
   if (!wanted) throw notHere()
   // Asked for every request: a deleted media item is gone at once, even for valid links.
-  const subject = await findSubject(deps, wanted.of)
+  const subject = await findSubject(deps, wanted)
   if (!subject) throw notHere()
   const ending = wanted.name.split('.').at(-1) ?? ''
   const type = OWN.has(wanted.name) ? subject.own?.mimeType : Object.hasOwn(TYPES, ending) ? TYPES[ending] : undefined

@@ -8,6 +8,7 @@ const ID = '[0-9a-f-]{36}'
 const PREFIX = new RegExp(
   `^(?:${mediaPrefix(ID, ID)}|${highlightPrefix(ID, ID)}|${trackKey(ID).replace(/[^/]+$/, '')})`,
 )
+const TRASHED = new RegExp(`^${mediaPrefix(ID, ID)}v[^/]+/[^/]+$`)
 const MAX_TOKENS = 10_000
 
 /** Makes signed links below `baseUrl` (without a trailing slash). */
@@ -19,6 +20,10 @@ export function openLinks(options: { baseUrl: string; keys: KeyRing; clock: Cloc
       const [prefix] = PREFIX.exec(key) ?? []
       if (!prefix) throw new Error('only objects of media items, highlights and tracks can be delivered')
       return `${options.baseUrl}/d/${tokenFor(prefix, expiryAt(now()))}/${key}`
+    },
+    trashed(key) {
+      if (!TRASHED.test(key)) throw new Error('of a deleted media item, only derivatives can be delivered')
+      return `${options.baseUrl}/d/${tokenFor(key, expiryAt(now()))}/${key}`
     },
     expiresIn: LINK_SECONDS,
   }

@@ -13,7 +13,7 @@ export const LINK_SECONDS = 3600
 /** Links made within a quarter of an hour are identical, so that caches can reuse them. Unix seconds. */
 export const expiryAt = (nowSeconds: number) => Math.ceil((nowSeconds + LINK_SECONDS) / WINDOW_SECONDS) * WINDOW_SECONDS
 
-/** `{kid}.{expiry in base 36}.{mac}`: opens everything below one prefix until it expires. */
+/** `{kid}.{expiry in base 36}.{mac}`: opens everything below one prefix, or one object of the trash, until it expires. */
 export function signToken(ring: KeyRing, prefix: string, expires: number): string {
   const key = ring.keys[ring.current]
   if (key === undefined) throw new Error('no key to sign links with')
@@ -30,6 +30,8 @@ export interface Delivered {
   name: string
   /** Unix seconds. */
   expires: number
+  /** The token is for this object alone, and opens it while its media item is in the trash. */
+  isTrashed: boolean
 }
 
 const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
@@ -47,8 +49,13 @@ const TOKEN = /^([a-z0-9]{1,8})\.([0-9a-z]{1,9})\.([A-Za-z0-9_-]{22})$/
 export function openToken(ring: KeyRing, token: string, path: string, nowSeconds: number): Delivered | undefined {
   const named = readPath(path)
   if (!named) return undefined
-  const expires = expiryOf(ring, token, named.prefix, nowSeconds)
-  return expires === undefined ? undefined : { of: named.of, key: path, name: named.name, expires }
+  const opens = (what: string) => expiryOf(ring, token, what, nowSeconds)
+  const of = { of: named.of, key: path, name: named.name }
+  const expires = opens(named.prefix)
+  if (expires !== undefined) return { ...of, expires, isTrashed: false }
+  // No prefix is a key: a prefix ends with a slash.
+  const alone = named.of.kind === 'media' ? opens(path) : undefined
+  return alone === undefined ? undefined : { ...of, expires: alone, isTrashed: true }
 }
 
 function readPath(path: string): (Pick<Delivered, 'of' | 'name'> & { prefix: string }) | undefined {
