@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { Worker } from 'node:worker_threads'
 import { startPlatform } from './platform.ts'
 import { endAtOnce, runUntilSignal } from './until-signal.ts'
 
@@ -39,6 +40,11 @@ await runUntilSignal(async (onStop) => {
   )
   const platform = await starting
   const { demo, page } = platform
+  // In the background. The next start does what is left of it.
+  const workerData = { database: demo.database_url, folder: platform.folder }
+  const music = new Worker(new URL('demo/first-music.ts', import.meta.url), { workerData })
+  music.on('error', (error) => console.error(`The sample music cannot be offered: ${error.message}`))
+  onStop(() => music.terminate())
   console.log(`
 Keepsake is running (${((performance.now() - started) / 1000).toFixed(1)} s).
 

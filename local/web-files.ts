@@ -28,7 +28,7 @@ const FILES = new Map<string, string>([
   ['/vendor/hls.worker.js', resolve('hls.js/dist/hls.worker.js')],
 ])
 /** The landing page of every invitation link, `/i/{slug}`. It asks the API about the slug. */
-const INVITATION = join(WEB, 'invitation.html')
+const INVITATION = join(WEB, 'invitations/landing.html')
 
 /** The file at a path of the page's origin. Only what was found at the start is served: a path is never made into a name. */
 export const webFile = (path: string): string | undefined => (/^\/i\/[^/]+$/.test(path) ? INVITATION : FILES.get(path))

@@ -1,48 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
-import { runCommandLine } from '../../api/command-line.ts'
-import { storeEnvironment } from '../environment.ts'
 import type { Client } from './client.ts'
-import type { SampleTrack } from './sample-music.ts'
 
 const TITLE = 'Before the reunion'
 /** Few, so that it does not take long to make. */
 const PHOTOS = 2
-
-const Track = z.object({ music_track_id: z.string(), title: z.string(), retired: z.boolean() })
-const Tracks = z.object({ tracks: z.array(Track) })
-
-/** Where `cli.js` finds the database and the folder of objects of a platform on this machine. */
-interface Place {
-  database: string
-  objects: string
-}
-
-/** Adds music tracks as an administrator would, unless they were added before. Returns the id of the first one. */
-export async function offerTracks(place: Place, tracks: readonly SampleTrack[]): Promise<string | undefined> {
-  const env = { DATABASE_URL: place.database, ...storeEnvironment(place.objects) }
-  const known = new Map(Tracks.parse(await command(env, 'track', 'list')).tracks.map((track) => [track.title, track]))
-  for (const { path, title, license, attribution } of tracks) {
-    if (known.has(title)) continue
-    const texts = ['--title', title, '--license', license, '--attribution', attribution]
-    known.set(title, Track.parse(await command(env, 'track', 'add', path, ...texts)))
-  }
-  return tracks.map(({ title }) => known.get(title)).find((track) => track && !track.retired)?.music_track_id
-}
-
-async function command(env: Record<string, string>, ...args: string[]): Promise<unknown> {
-  let [out, err] = ['', '']
-  const terminal = {
-    out: (text: string) => {
-      out += text
-    },
-    err: (text: string) => {
-      err += text
-    },
-  }
-  if ((await runCommandLine(args, terminal, env)) !== 0) throw new Error(`${args.join(' ')}: ${err.trim()}`)
-  return JSON.parse(out)
-}
 
 const Highlight = z.object({
   highlight_id: z.string(),

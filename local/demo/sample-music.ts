@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { bass, bell, pad, pluck, type Sound, type Voice } from './instruments.ts'
@@ -73,6 +73,8 @@ const PIECES: Piece[] = [
     ],
   },
 ]
+
+export const SAMPLE_TITLES = PIECES.map(({ title }) => title)
 
 /** Up and down the chord in quavers. */
 function arpeggio(bar: readonly number[], notes: number): Note[] {
@@ -149,17 +151,20 @@ export async function sampleTracks(folder: string): Promise<SampleTrack[]> {
 
 async function make(piece: Piece, path: string): Promise<void> {
   const draft = `${path}.${process.pid}`
-  const raw = `${draft}.f32`
+  const sound = Buffer.from(perform(piece).buffer)
   try {
-    await writeFile(raw, new Uint8Array(perform(piece).buffer))
-    await run('ffmpeg', [
-      ...['-nostdin', '-v', 'error', '-y', '-f', 'f32le', '-ar', String(RATE), '-ac', '2', '-i', raw],
+    const encoding = run('ffmpeg', [
+      // From a pipe: the encoder ends when the process that performs does.
+      ...['-nostdin', '-v', 'error', '-y', '-f', 'f32le', '-ar', String(RATE), '-ac', '2', '-i', 'pipe:0'],
       ...['-c:a', 'aac', '-b:a', '160k', '-metadata', `title=${piece.title}`, '-movflags', '+faststart'],
       ...['-f', 'ipod', draft],
     ])
+    // An encoder that ends early says why in its status.
+    encoding.child.stdin?.on('error', () => {}).end(sound)
+    await encoding
     await rename(draft, path)
   } finally {
-    await Promise.all([raw, draft].map((file) => rm(file, { force: true })))
+    await rm(draft, { force: true })
   }
 }
 

@@ -379,7 +379,7 @@ t.test('the album of an archived event is read-only', async (t: Test) => {
   await lookAgain(ann)
   await ann.getByText('The event of this album is archived').waitFor()
   for (const name of ['Add photos', 'Arrange']) t.notOk(await button(ann, name).isVisible(), name)
-  t.strictSame(await ann.locator('.menu-list button').allTextContents(), ['Make it a draft', 'Archive'])
+  t.strictSame(await ann.locator('.menu li button').allTextContents(), ['Make it a draft', 'Archive'])
 })
 
 /** What opens may have to be loaded first. */

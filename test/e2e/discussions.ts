@@ -158,6 +158,8 @@ t.test('the host deletes a comment, with a reason; what is typed elsewhere stays
   await button(bob, 'Comment').click()
   await comment(bob, 'Wrong place').waitFor()
   await field.fill('Still typing')
+  await comment(bob, 'Wrong place').getByRole('button', { name: 'Change' }).click()
+  await bob.getByRole('textbox', { name: 'Change the comment' }).fill('Right place')
   await lookAgain(ann)
   await comment(ann, 'Wrong place').getByRole('button', { name: 'Delete' }).click()
   await ann.getByLabel('Reason').fill('Not here')
@@ -168,7 +170,11 @@ t.test('the host deletes a comment, with a reason; what is typed elsewhere stays
   await comment(ann, 'Wrong place').waitFor({ state: 'detached' })
   await under.until(`document.activeElement.matches('.comment')`, ann)
   await lookAgain(bob)
-  await comment(bob, 'Wrong place').waitFor({ state: 'detached' })
+  const deleted = comment(bob, '').filter({ has: bob.getByRole('textbox', { name: 'Change the comment' }) })
+  await deleted.and(bob.locator('.deleted')).waitFor()
+  t.equal(await bob.getByRole('textbox', { name: 'Change the comment' }).inputValue(), 'Right place', 'to be copied')
+  await deleted.getByRole('button', { name: 'Cancel' }).click()
+  await deleted.waitFor({ state: 'detached' })
   t.equal(await field.inputValue(), 'Still typing')
 })
 
@@ -329,7 +335,19 @@ t.test('HTML of others never becomes an element', async (t: Test) => {
   }
 })
 
+interface Shown {
+  getBoundingClientRect(): { width: number; height: number }
+  textContent: string | null
+}
+const tooSmall = (buttons: Shown[]) =>
+  buttons.flatMap((it) => {
+    const { width, height } = it.getBoundingClientRect()
+    return width < 44 || height < 44 ? [`${it.textContent} ${width} x ${height}`] : []
+  })
+
 t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {
+  await comment(ann, 'do you still know?').getByRole('button', { name: '1 reply' }).click()
+  await ann.getByText('Every minute of it').waitFor()
   for (const [width, colorScheme] of [
     [390, 'light'],
     [360, 'dark'],
@@ -341,6 +359,12 @@ t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => 
       fullPage: true,
     })
     t.equal(await overflow(ann), 0, `event ${width}`)
+    // A picture of the whole page ends the emulation.
+    await under.devtools.send('Emulation.setTouchEmulationEnabled', { enabled: true })
+    t.ok(await ann.evaluate(`matchMedia('(pointer: coarse)').matches`))
+    t.strictSame(await below(ann).getByRole('button').evaluateAll(tooSmall), [], 'large enough for a finger')
+    await under.shoot(`c5-touch-${width}`)
+    t.equal(await overflow(ann), 0, `event ${width}, with a finger`)
   }
   await ann.emulateMedia({ colorScheme: 'light' })
   await ann.setViewportSize({ width: 1280, height: 860 })
@@ -351,9 +375,7 @@ t.test('an archived event is read-only', async (t: Test) => {
   await lookAgain(bob)
   await bob.getByText('Archived', { exact: true }).waitFor()
   await below(bob).locator('.comment-new').waitFor({ state: 'hidden' })
-  for (const name of ['Reply', 'Change', 'Comment']) {
-    t.equal(await button(bob, name).filter({ visible: true }).count(), 0, name)
-  }
+  for (const name of ['Reply', 'Change', 'Comment']) await button(bob, name).waitFor({ state: 'detached' })
   t.ok(await button(bob, 'Delete').filter({ visible: true }).count(), 'what one has said can still be deleted')
   t.ok(await bob.getByRole('button', { name: 'React with heart, 1 so far' }).isDisabled())
   await under.shoot('c6-archived', bob)

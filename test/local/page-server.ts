@@ -55,7 +55,10 @@ t.test(
     const html = await text('K7M2QX9A')
     t.equal(await text('%3Cb%3E'), html)
     const first = html.search(/<script|<link|<img/)
-    t.ok(html.slice(first).startsWith('<script src="/link-token.js"></script>'), 'neither deferred nor a module')
+    t.ok(
+      html.slice(first).startsWith('<script src="/invitations/link-token.js"></script>'),
+      'neither deferred nor a module',
+    )
     for (const path of ['/i', '/i/', '/i/a/b']) t.equal((await fetch(page.url + path)).status, 404, path)
     t.equal((await fetch(`${page.url}/i/K7M2QX9A`, { method: 'POST' })).status, 405)
   },

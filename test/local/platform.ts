@@ -121,6 +121,19 @@ t.test('the first start', async (t: Test) => {
     t.equal(await reaches(made.invite_url), 200)
   })
 
+  await t.test('the sample music is offered in the background', async (t) => {
+    const look = async () => {
+      const { data } = await call(first, '/api/music-tracks', { token: session.access_token })
+      const { tracks } = data as { tracks: { title: string }[] }
+      return tracks.length === 2 ? tracks : undefined
+    }
+    const found = await eventually('two tracks', look, 120_000, 500)
+    t.strictSame(
+      found.map(({ title }) => title),
+      ['Evening lights', 'Morning walk'],
+    )
+  })
+
   await t.test('a second platform on the same folder is refused and told by whom', async (t) => {
     const second = startProcess(t, folder)
     t.equal(await second.ended, 1)

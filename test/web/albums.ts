@@ -5,7 +5,7 @@ import t from 'tap'
 const load = (name: string) => import(new URL(`../../web/${name}.js`, import.meta.url).href)
 const words = await load('albums/words')
 const { gridOf, windowOf } = await load('albums/window')
-const { viewOf, withMedia, withoutKey, linkToAlbum } = await load('views')
+const { viewOf, withMedia, withoutKey, linkToAlbum } = await load('shell/views')
 
 t.test('an album has an address, to which the viewer adds what it shows', async (t) => {
   t.strictSame(viewOf('#album=alb_1'), { name: 'album', id: 'alb_1' })

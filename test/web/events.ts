@@ -2,14 +2,14 @@ import t from 'tap'
 import { formatId, newUuid } from '../../lib/contract/ids.ts'
 import { PROBLEMS } from '../../lib/contract/problem.ts'
 
-/** What the page says about events and invitations, and what it offers to whom: no browser is needed for these. */
+/** What the page says about events and invitations: no browser is needed for these. */
 
 const load = (name: string) => import(new URL(`../../web/${name}.js`, import.meta.url).href)
-const words = await load('event-words')
-const { viewOf, withoutKey, linkToEvent } = await load('views')
-const { uuidOf } = await load('ids')
-const { fieldWords, inAWhile, inWords } = await load('refusal-words')
-const invitation = await load('invitation-words')
+const words = await load('events/words')
+const { viewOf, withoutKey, linkToEvent } = await load('shell/views')
+const { uuidOf } = await load('lib/ids')
+const { fieldWords, inAWhile, inWords } = await load('lib/refusals')
+const invitation = await load('invitations/words')
 
 const WHERE = { locale: 'en-GB', timeZone: 'Europe/Berlin' }
 const START = '2027-05-08T14:00:00.000Z'
@@ -63,32 +63,6 @@ t.test('the list has what comes up first at the top, and no empty sections', asy
   ])
 })
 
-t.test('buttons are for those who may, in the states that allow it', async (t) => {
-  const offered = (status: string, userId: string, role: string) =>
-    Object.entries(words.actionsFor({ owner_id: 'ann', status }, { userId, role }))
-      .filter(([, is]) => is)
-      .map(([action]) => action)
-      .join(' ')
-  const DRAFT = 'edit invite activate seeInvitations reissue'
-  const ACTIVE = 'edit invite archive seeInvitations reissue'
-  const rows: [string, string, string, string][] = [
-    ['draft', 'ann', 'member', DRAFT],
-    ['draft', 'bob', 'admin', DRAFT],
-    ['draft', 'bob', 'member', ''],
-    ['active', 'ann', 'member', ACTIVE],
-    ['active', 'bob', 'owner', ACTIVE],
-    ['active', 'bob', 'member', ''],
-    ['archived', 'ann', 'member', 'seeInvitations'],
-    ['archived', 'bob', 'admin', 'seeInvitations'],
-    ['archived', 'bob', 'member', ''],
-  ]
-  for (const [status, user, role, actions] of rows) {
-    t.equal(offered(status, user, role), actions, `${status} ${user} ${role}`)
-  }
-  const invited = { owner_id: 'ann', status: 'active', my_invitation_id: 'inv_1' }
-  t.match(words.actionsFor(invited, { userId: 'bob', role: 'member' }), { accept: true, decline: true, invite: false })
-})
-
 t.test("the viewer's own part", async (t) => {
   const rows: [string, string | null, string, string][] = [
     ['active', 'accepted', 'bob', 'You’re going'],
@@ -140,19 +114,17 @@ t.test('participants in groups', async (t) => {
   ])
 })
 
-t.test('who can be invited: neither the viewer nor who is invited already', async (t) => {
+t.test('what members are to an event already, by the ids of the list of members', async (t) => {
   const [ann, bob, cem, dot] = [newUuid(), newUuid(), newUuid(), newUuid()]
-  const wire = (id: typeof ann) => formatId('user', id)
-  const members = [ann, bob, cem, dot].map((user_id) => ({ user_id }))
-  const participants = [
-    { user_id: wire(bob), status: 'accepted' },
-    { user_id: wire(cem), status: 'declined' },
-  ]
-  t.strictSame(words.candidatesOf(members, participants, wire(ann)), [
-    { user_id: bob, already: 'Going' },
-    { user_id: cem, already: undefined },
-    { user_id: dot, already: undefined },
+  const parts = invitation.partsIn([
+    { user_id: formatId('user', ann), status: 'accepted' },
+    { user_id: formatId('user', bob), status: 'invited' },
+    { user_id: formatId('user', cem), status: 'declined' },
   ])
+  t.strictSame(
+    [ann, bob, cem, dot].map((id) => parts.get(id)),
+    ['Going', 'Invited', undefined, undefined],
+  )
 })
 
 t.test('ids and UUIDs are the same', async (t) => {
@@ -169,7 +141,7 @@ t.test('ids and UUIDs are the same', async (t) => {
 
 t.test('the state of an invitation', async (t) => {
   const of = (status: string, event = 'active') =>
-    words.invitationState({ status, token_expires_at: hours(0.5) }, { status: event }, NOW)
+    invitation.invitationState({ status, token_expires_at: hours(0.5) }, { status: event }, NOW)
   t.equal(of('pending'), 'Open · 30 minutes left')
   t.strictSame(
     ['accepted', 'declined', 'expired'].map((s) => of(s)),
@@ -179,19 +151,15 @@ t.test('the state of an invitation', async (t) => {
     [of('pending', 'archived'), of('expired', 'archived'), of('accepted', 'archived')],
     ['Not answered', 'Not answered', 'Accepted'],
   )
-  t.strictSame(
-    ['pending', 'expired', 'accepted', 'declined', 'revoked'].filter((status) => words.mayReissue({ status })),
-    ['pending', 'expired'],
-  )
   const name = (invitee: object) =>
-    words.inviteeOf({ invitee: { display_name: null, email: null, phone_number: null, ...invitee } })
+    invitation.inviteeOf({ invitee: { display_name: null, email: null, phone_number: null, ...invitee } })
   t.equal(name({ email: 'b***@example.org' }), 'b***@example.org')
   t.equal(name({ display_name: 'Bob', email: 'b***@example.org' }), 'Bob')
   t.equal(name({}), 'A person with an account')
 })
 
 t.test('how long a link works', async (t) => {
-  const left = (minutes: number) => words.linkLeft(hours(minutes / 60), NOW)
+  const left = (minutes: number) => invitation.linkLeft(hours(minutes / 60), NOW)
   t.strictSame([60, 59, 1.5, 0.2, 0, -5].map(left), [
     '1 hour left',
     '59 minutes left',

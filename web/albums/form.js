@@ -42,7 +42,7 @@ function AlbumForm({ org, album, event, onSaved, onClose }) {
       <${Field} form=${form} name="description" label="About the album" hint="optional" rows="3" maxlength="5000" />
       ${!album && html`<${Field} form=${form} name="event_id" label="Event" hint="optional" options=${[...(event ? [] : [['', 'None']]), ...events.map((each) => [each.event_id, each.title])]} disabled=${Boolean(event)} />`}
       <${Field} form=${form} name="visibility" label="Who can see it, once it is published" options=${visibilities} />
-      ${!album && html`<p class="muted small form-hint">${hint}</p>`}
+      ${!album && html`<p class="muted small hint">${hint}</p>`}
     <//>`
 }
 

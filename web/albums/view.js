@@ -87,11 +87,11 @@ function Head({ album, event, org, isArranging, does, onArrange }) {
   const mayEdit = may(album, 'album.update')
   const isEmpty = album.media_count === 0
   const note = words.noteOn(album, event)
-  const actions = [
-    mayEdit && { label: 'Edit', run: does.edit },
-    ...steps.filter((step) => step !== next).map((step) => ({ label: step.label, run: () => does.setStatus(step) })),
-    may(album, 'album.delete') && { label: 'Delete album', run: does.removeAlbum, isGrave: true },
-  ].filter(Boolean)
+  const rare = [
+    mayEdit && ['Edit', does.edit],
+    ...steps.filter((step) => step !== next).map((step) => [step.label, () => does.setStatus(step)]),
+    may(album, 'album.delete') && ['Delete album', does.removeAlbum, true],
+  ]
   return html`
     <header class="head">
       <div class="words">
@@ -104,7 +104,7 @@ function Head({ album, event, org, isArranging, does, onArrange }) {
         ${!isEmpty && may(album, 'highlight.create_in_album') && html`<button class="button" type="button" onClick=${does.highlight}>Make a highlight</button>`}
         ${mayEdit && !isEmpty && html`<button class="button" type="button" aria-pressed=${String(isArranging)} onClick=${onArrange}>${isArranging ? 'Done' : 'Arrange'}</button>`}
         ${next && html`<button class="button primary" type="button" onClick=${() => does.setStatus(next)}>${next.label}</button>`}
-        ${actions.length > 0 && html`<${Menu} actions=${actions} />`}
+        <${Menu} items=${rare} />
       </div>
     </header>
     ${note && html`<p class="note-line">${note}</p>`}

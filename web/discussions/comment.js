@@ -24,12 +24,13 @@ export function Comment({ c, at, list, base, parent }) {
   const id = c.comment_id
   const about = parent ? [c, parent] : [c]
   const replyPath = `${path}/comment/${id}/comments`
-  const [replying, setReplying] = useState(() => Boolean(draftOf(at.base, `reply ${id}`)))
+  /** `kept` after the discussion was closed and opened again: then it does not take the focus. */
+  const [replying, setReplying] = useState(() => draftOf(at.base, `reply ${id}`) && 'kept')
   const [editing, setEditing] = useState(() => draftOf(at.base, `edit ${id}`))
   const [isOpen, setOpen] = useState(() => draftsIn(at.base).some((draft) => draft.about?.[1]?.comment_id === id))
   const root = useRef()
   const replies = useRef()
-  const focusOn = (part) => setTimeout(() => (root.current?.querySelector(part) ?? root.current)?.focus())
+  const focusOn = (part) => setTimeout(() => (root.current?.querySelector(`:scope > * > .comment-foot > ${part}`) ?? root.current)?.focus())
   const changed = () => list.reload()
 
   async function edit() {
@@ -45,15 +46,17 @@ export function Comment({ c, at, list, base, parent }) {
   const cancelEdit = () => {
     setEditing(undefined)
     focusOn('.edit')
+    if (c.deleted) void changed()
   }
   function reply() {
     if (c.reply_count > 0) setOpen(true)
     if (replying) root.current.querySelector('.reply-new textarea').focus()
-    setReplying(true)
+    else setReplying('begun')
   }
   const endReply = () => {
-    setReplying(false)
+    setReplying(undefined)
     focusOn('.reply')
+    if (c.deleted) void changed()
   }
   const replied = async () => {
     announce('The reply is posted')
@@ -63,10 +66,11 @@ export function Comment({ c, at, list, base, parent }) {
   }
   /** What was deleted may be gone with its buttons: then what is next to it has the focus. */
   const removed = async () => {
-    const near = root.current.nextElementSibling ?? root.current.previousElementSibling ?? root.current.parentElement.closest('.comment')
-    await changed()
+    const here = root.current
+    const near = here?.nextElementSibling ?? here?.previousElementSibling ?? here?.parentElement.closest('.comment')
     announce('The comment is deleted')
-    setTimeout(() => [root.current, near, at.root.current?.querySelector('.comment-list')].find((node) => node?.isConnected)?.focus())
+    await changed()
+    setTimeout(() => [here, near, at.root.current?.querySelector('.comment-list')].find((node) => node?.isConnected)?.focus())
   }
   const remove = () => openDialog((close) => html`<${Deletion} path=${`${base}/${id}`} onDeleted=${removed} onClose=${close} />`)
 
@@ -79,13 +83,13 @@ export function Comment({ c, at, list, base, parent }) {
           !c.deleted &&
           html`
             <p class="comment-head">
-              <bdi class="comment-author">${author}</bdi> <time class="muted small comment-time" datetime=${c.created_at} title=${new Date(c.created_at).toLocaleString()}>${ago(c.created_at, Date.now())}</time>${c.edited && html` <span class="muted small comment-edited">edited</span>`}
+              <bdi class="comment-author">${author}</bdi> <time class="muted small comment-time" datetime=${c.created_at} title=${new Date(c.created_at).toLocaleString()}>${ago(c.created_at, Date.now())}</time>${c.edited && html` <span class="muted small comment-edited">· edited</span>`}
             </p>`
         }
         ${
           editing
             ? html`<${Composer}
-                org=${org} label="Change the comment" submit="Save" hasFocus initial=${editing} kept=${{ base: at.base, slot: `edit ${id}`, about }}
+                org=${org} label="Change the comment" submit="Save" hasFocus=${!editing.before} initial=${editing} kept=${{ base: at.base, slot: `edit ${id}`, about }}
                 send=${(body) => call('PATCH', `${base}/${id}`, body)} onSent=${edited} onCancel=${cancelEdit}
               />`
             : html`<${Said} c=${c} at=${at} />`
@@ -110,7 +114,7 @@ export function Comment({ c, at, list, base, parent }) {
           html`
             <div class="reply-new">
               <${Composer}
-                org=${org} label=${`Reply to ${c.author_name ?? 'the comment'}`} submit="Reply" hasFocus kept=${{ base: at.base, slot: `reply ${id}`, about }}
+                org=${org} label=${`Reply to ${c.author_name ?? 'the comment'}`} submit="Reply" hasFocus=${replying === 'begun'} kept=${{ base: at.base, slot: `reply ${id}`, about }}
                 send=${(body, key) => call('POST', replyPath, body, key)} onSent=${replied} onCancel=${endReply}
               />
             </div>`

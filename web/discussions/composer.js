@@ -106,7 +106,7 @@ export function Composer({ org, label, submit, send, onSent, onCancel, kept, ini
       <div class="composer-foot">
         ${media.length < MAX_MEDIA && html`<button ref=${attach} class="button quiet attach" type="button" onClick=${choose}>${PICTURE}Attach photos</button>`}
         <span class="spring"></span>
-        ${onCancel && html`<button class="button quiet" type="button" onClick=${cancel}>Cancel</button>`}
+        ${onCancel && html`<button class="button quiet cancel" type="button" onClick=${cancel}>Cancel</button>`}
         <button class="button primary send" type="submit" aria-disabled=${isBusy ? 'true' : undefined}>${submit}</button>
       </div>
     </form>`

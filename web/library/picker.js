@@ -87,7 +87,7 @@ function Picker({ org, title, label, from = librarySource, most = Infinity, has 
     setProgress(undefined)
   }
   return html`
-    <${Dialog} title=${title} class="picker" id="picker" onClose=${onClose}>
+    <${Dialog} title=${title} class="picker" id="picker" isDirty=${() => chosen.size > 0} onClose=${onClose}>
       <div ref=${scroller} class="picker-scroll">
         ${!isKnown && !problem && html`<${Wait} />`}
         ${isKnown && months.length === 0 && html`<p class="muted">The library is empty. Add photos there first.</p>`}

@@ -13,25 +13,11 @@ import { findEvent } from '../events/queries.ts'
 import { lockWithCounterpart } from '../media/deletion/queries.ts'
 import { livePhotoOf } from '../media/pairing-plan.ts'
 import { type CreateAlbum, fieldsOf, NEEDS_EVENT, type UpdateAlbum } from './album.ts'
+import { type AlbumItem, countPlaces, deleteItem, findItem, insertItem, setCaption, setCover } from './item-queries.ts'
+import { listPlaces, moveItems } from './order-queries.ts'
 import { MAX_ITEMS, movesOf } from './plan.ts'
 import { type Archive, type albumActions, withArchive } from './policy.ts'
-import {
-  type AlbumItem,
-  countPlaces,
-  type DetailedAlbum,
-  deleteItem,
-  findAlbum,
-  findItem,
-  findShown,
-  insertAlbum,
-  insertItem,
-  listPlaces,
-  moveItems,
-  type SeenAlbum,
-  setCaption,
-  setCover,
-  updateAlbum,
-} from './queries.ts'
+import { type DetailedAlbum, findAlbum, findShownAlbum, insertAlbum, type SeenAlbum, updateAlbum } from './queries.ts'
 
 export async function createAlbum(
   request: Write<typeof albumActions.create>,
@@ -86,7 +72,7 @@ export async function changeAlbum(
   return show(request, row)
 }
 
-/** Setting the status that the album has changes nothing and sends no notification. */
+/** A request for the present status changes nothing and sends no notification. */
 export async function setStatus(
   request: Write<typeof albumActions.setStatus>,
   id: Uuid,
@@ -123,7 +109,7 @@ export async function addMedia(
   return found(await findItem(tx, id, mediaId))
 }
 
-/** Resolves with the id of the item. From now on the media item is neither deleted nor paired. */
+/** Resolves with the id of the item. Until the transaction ends, the media item is neither deleted nor paired. */
 async function holdMediaItem(
   { tx, orgId }: Pick<Write<typeof albumActions.addMedia>, 'tx' | 'orgId'>,
   id: Uuid,
@@ -161,7 +147,7 @@ export async function captionMedia(
   return found(await findItem(tx, id, mediaId))
 }
 
-/** The order that the album has already changes nothing and sends no notification. */
+/** A request for the present order changes nothing and sends no notification. */
 export async function reorderMedia(
   request: Write<typeof albumActions.update>,
   id: Uuid,
@@ -225,7 +211,7 @@ const recordItem = (
 const show = async (
   { tx, orgId, actor }: Pick<Write<typeof albumActions.update>, 'tx' | 'orgId' | 'actor'>,
   { id }: AlbumRow,
-): Promise<DetailedAlbum> => found(await findShown(tx, { orgId, id, by: 'album', callerId: actor.userId }))
+): Promise<DetailedAlbum> => found(await findShownAlbum(tx, { orgId, id, by: 'album', callerId: actor.userId }))
 
 const idsOf = ({ id, orgId }: AlbumRow) => ({
   album_id: id,

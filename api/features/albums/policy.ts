@@ -8,16 +8,16 @@ import { inOrder, type State } from '../../permissions/state.ts'
 import { unlessArchived } from '../events/policy.ts'
 
 /** Who sees an album besides its owner and the administrators of the organization. */
-export type Audience = 'members' | 'participants' | 'managers'
+export type Viewers = 'members' | 'participants' | 'managers'
 
-/** The only place that decides it: lists, details, media, events and their comments all ask here. */
-export const audienceOf = ({ status, visibility }: Shown): Audience =>
+/** Lists, details, media, events and their comments all use this rule, and no other one. */
+export const viewersOf = ({ status, visibility }: Shown): Viewers =>
   status === 'PUBLIC' ? AUDIENCES[visibility] : 'managers'
 const AUDIENCES = {
   organization: 'members',
   participants: 'participants',
   private: 'managers',
-} as const satisfies Record<AlbumVisibility, Audience>
+} as const satisfies Record<AlbumVisibility, Viewers>
 
 type Shown = { status: AlbumStatus; visibility: AlbumVisibility }
 type Owned = { ownerId: Uuid }
@@ -33,12 +33,12 @@ const albumOwner = fact<Owned>('album_owner', 'the owner of the album', (a, row)
 const forMembers = fact<Visible>(
   'album_for_members',
   'while it is PUBLIC with visibility `organization`',
-  (_, row) => audienceOf(row) === 'members',
+  (_, row) => viewersOf(row) === 'members',
 )
 const forParticipants = fact<Visible>(
   'album_for_participants',
   'while it is PUBLIC with visibility `participants`',
-  (_, row) => audienceOf(row) === 'participants',
+  (_, row) => viewersOf(row) === 'participants',
 )
 const participant = fact<Visible>(
   'event_participant',

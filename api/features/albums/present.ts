@@ -3,8 +3,9 @@ import { timestamp } from '../../requests/schemas.ts'
 import { eventActions } from '../events/policy.ts'
 import { type Showing, toMedia } from '../media/present.ts'
 import type { Album, AlbumMedia, ListedAlbum } from './album.ts'
+import type { AlbumItem } from './item-queries.ts'
 import { ALBUM, type Archive, type albumActions, withArchive } from './policy.ts'
-import type { AlbumItem, DetailedAlbum, ShownAlbum } from './queries.ts'
+import type { DetailedAlbum, ShownAlbum } from './queries.ts'
 
 type Can = Permit<typeof albumActions.read>['can']
 

@@ -23,10 +23,11 @@ import {
 } from './album.ts'
 import { addMedia, captionMedia, changeAlbum, createAlbum, removeMedia, reorderMedia, setStatus } from './commands.ts'
 import { deleteAlbum } from './deletion.ts'
+import { countItems, listItems } from './item-queries.ts'
 import { MAX_ITEMS } from './plan.ts'
 import { albumActions } from './policy.ts'
 import { toAlbum, toAlbumMedia, toListedAlbum } from './present.ts'
-import { countItems, findAlbum, findShown, listAlbums, listItems } from './queries.ts'
+import { findAlbum, findShownAlbum, listAlbums } from './queries.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
 const OneAlbum = InOrg.extend({ album_id: pathId('album') })
@@ -161,7 +162,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       oneRoundTrip: true,
       handle: async ({ tx, orgId, actor, params, permit, can, now }) =>
         toAlbum(
-          permit(found(await findShown(tx, { orgId, callerId: actor.userId, by: 'album', id: params.album_id }))),
+          permit(found(await findShownAlbum(tx, { orgId, callerId: actor.userId, by: 'album', id: params.album_id }))),
           { can, now },
           archive,
         ),
@@ -181,7 +182,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
         const id = params.event_id
         const [event, album] = await Promise.all([
           findEvent(tx, orgId, id),
-          findShown(tx, { orgId, callerId: actor.userId, by: 'event', id }),
+          findShownAlbum(tx, { orgId, callerId: actor.userId, by: 'event', id }),
         ])
         return toAlbum(permit(found(event && can(eventActions.read, event) ? album : undefined)), { can, now }, archive)
       },

@@ -10,7 +10,7 @@ import { BEFORE_START, type CreateEvent, type Event, fieldsOf } from './event.ts
 import { columnsOf, type EventChanges, misplacedTime } from './plan.ts'
 import type { eventActions } from './policy.ts'
 import { type SeesAlbum, toEvent } from './present.ts'
-import { findEvent, findShown, insertEvent, markActive, markArchived, updateEvent } from './queries.ts'
+import { findEvent, findShownEvent, insertEvent, markActive, markArchived, updateEvent } from './queries.ts'
 
 /** What features above this one add to it. */
 export interface AboveEvents {
@@ -92,7 +92,7 @@ export async function archiveEvent(
 
 type Changing = Pick<Write<typeof eventActions.update>, 'tx' | 'orgId' | 'actor' | 'can' | 'now'>
 
-/** Waits for what changes the event or what belongs to it, so that the decision is taken on what those leave. */
+/** Waits for other changes of the event and of what belongs to it, so that the decision sees their result. */
 const lock = ({ tx, orgId }: Changing, id: Uuid, permit: (row: EventRow) => unknown): Promise<EventRow> =>
   lockPermitted((isLocked) => findEvent(tx, orgId, id, isLocked ? { lock: 'update' } : {}), permit)
 
@@ -100,7 +100,7 @@ const show = async (
   { tx, orgId, actor, ...deciding }: Changing,
   { id }: { id: Uuid },
   { seesAlbum }: AboveEvents,
-): Promise<Event> => toEvent(found(await findShown(tx, orgId, id, actor.userId)), deciding, seesAlbum)
+): Promise<Event> => toEvent(found(await findShownEvent(tx, orgId, id, actor.userId)), deciding, seesAlbum)
 
 const idsOf = ({ id, orgId }: EventRow) => ({
   event_id: id,

@@ -1,10 +1,12 @@
-import { and, asc, eq, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { type AlbumRow, albumMedia, albums } from '../../db/schema/albums.ts'
+import { commentMedia, comments } from '../../db/schema/comments.ts'
 import { events } from '../../db/schema/events.ts'
 import { highlights } from '../../db/schema/highlights.ts'
 import { invitations } from '../../db/schema/invitations.ts'
+import { media } from '../../db/schema/media.ts'
 
 /** The album of an event, locked. Lock the event first. */
 export async function lockAlbumOf(tx: Tx, orgId: Uuid, eventId: Uuid): Promise<AlbumRow | undefined> {
@@ -14,6 +16,25 @@ export async function lockAlbumOf(tx: Tx, orgId: Uuid, eventId: Uuid): Promise<A
     .where(and(eq(albums.orgId, orgId), eq(albums.eventId, eventId)))
     .for('update')
   return row
+}
+
+/**
+ * Keeps the media items that are attached to comments of the event from being purged. A purge locks them and then their
+ * attachments, in another order than the deletion of the comments. Call it before places of an album are locked: media
+ * items come first everywhere.
+ */
+export async function holdAttachedMedia(tx: Tx, eventId: Uuid): Promise<void> {
+  const attached = tx
+    .select({ id: commentMedia.mediaId })
+    .from(commentMedia)
+    .innerJoin(comments, eq(comments.id, commentMedia.commentId))
+    .where(eq(comments.eventId, eventId))
+  await tx
+    .select({ id: media.id })
+    .from(media)
+    .where(inArray(media.id, attached))
+    .orderBy(asc(media.id))
+    .for('key share')
 }
 
 /**

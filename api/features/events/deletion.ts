@@ -2,19 +2,20 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { AlbumRow } from '../../db/schema/albums.ts'
 import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
-import { lockAlbumOf, releaseAlbum, removeEvent } from './deletion-queries.ts'
+import { holdAttachedMedia, lockAlbumOf, releaseAlbum, removeEvent } from './deletion-queries.ts'
 import type { eventActions } from './policy.ts'
 import { findEvent } from './queries.ts'
 
 /**
- * Deletes a draft with all that belongs to it; media items stay in the library, and highlights of its album with those who
- * made them. Every change of what belongs to the event waits for the lock, and then finds no event.
+ * Deletes a draft with everything that belongs to it. Media items stay in the library, and highlights of its album stay
+ * with their creators. A request that changes the event meanwhile waits for the lock, and then finds no event.
  */
 export async function deleteEvent(request: Write<typeof eventActions.delete>, id: Uuid): Promise<void> {
   const { tx, orgId, permit, ready, announce, audit } = request
   const event = await lockPermitted((lock) => findEvent(tx, orgId, id, lock ? { lock: 'update' } : {}), permit)
   const album = await lockAlbumOf(tx, orgId, id)
   ready({ ...event, albumStatus: album?.status ?? null })
+  await holdAttachedMedia(tx, id)
   if (album) {
     await releaseAlbum(tx, album.id)
     await recordAlbum(request, album)

@@ -1,10 +1,11 @@
 import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
 import { type PgUpdateSetSource, unionAll } from 'drizzle-orm/pg-core'
-import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Id, Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { afterCursor, microseconds } from '../../db/keyset.ts'
 import { prepared } from '../../db/prepared.ts'
-import { type AlbumRow, albums } from '../../db/schema/albums.ts'
+import type { RowOf } from '../../db/row-of.ts'
+import { albums } from '../../db/schema/albums.ts'
 import {
   type EventRow,
   type EventStatus,
@@ -16,7 +17,6 @@ import { memberships } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
 import type { PageWanted } from '../../requests/page.ts'
 import { ownReaction, reactionCounts } from '../reaction-counts/queries.ts'
-import type { Counts, OwnReactionRow } from '../reaction-counts/reaction-counts.ts'
 import type { columnsOf } from './plan.ts'
 
 const org = sql.placeholder('org')
@@ -45,7 +45,7 @@ export async function findEvent(
   // Both leave together; the second runs when the first is over.
   const queued = lock && queueFor(tx, id, lock)
   const rows = query.execute({ org: orgId, id })
-  // When the wait for the first ends in vain, the second fails as well, and only the first says why.
+  // If the first fails, the second fails too, and only the first one says why.
   rows.catch(() => {})
   await queued
   return (await rows)[0]
@@ -97,44 +97,20 @@ const shown = {
   participation: sql<ParticipantStatus | null>`(select p.status from event_participants p
     where p.event_id = events.id and p.user_id = ${caller})`,
   // At most one, by the index invitations_pending_user. What could not be answered now is left out.
-  invitationId: sql<Uuid | null>`(select i.id from invitations i
+  invitationId: sql<Id<'invitation'> | null>`(select i.id from invitations i
     where i.event_id = events.id and i.user_id = ${caller} and i.status = 'pending' and i.token_expires_at > now()
       and events.status = 'active')`,
-  /** Null without an album. */
-  album: {
-    id: albums.id,
-    ownerId: albums.ownerId,
-    status: albums.status,
-    visibility: albums.visibility,
-  },
   reactionCounts: reactionCounts(reactedTo),
   myReaction: ownReaction(reactedTo, sql`${caller}`),
 }
-type OtherwiseShown =
-  | 'hostName'
-  | 'createdAt'
-  | 'participantCount'
-  | 'participation'
-  | 'invitationId'
-  | 'album'
-  | 'reactionCounts'
-  | 'myReaction'
-export type ShownEvent = Pick<EventRow, Exclude<keyof typeof shown, OtherwiseShown>> & {
-  hostName: string | null
-  createdAt: string
-  participantCount: number
-  participation: ParticipantStatus | null
-  invitationId: Uuid | null
-  album: Pick<AlbumRow, 'id' | 'ownerId' | 'status' | 'visibility'> | null
-  reactionCounts: Partial<Counts> | null
-  myReaction: OwnReactionRow
-}
+const album = { id: albums.id, ownerId: albums.ownerId, status: albums.status, visibility: albums.visibility }
+export type ShownEvent = RowOf<typeof shown> & { album: RowOf<typeof album> | null }
 
 /** An event as this caller sees it. Whether the caller may see it at all is decided on `ownerId` and `status`. */
-export async function findShown(tx: Tx, orgId: Uuid, id: Uuid, callerId: Uuid): Promise<ShownEvent | undefined> {
+export async function findShownEvent(tx: Tx, orgId: Uuid, id: Uuid, callerId: Uuid): Promise<ShownEvent | undefined> {
   const query = prepared(tx, 'find_shown_event', (name) =>
     tx
-      .select(shown)
+      .select({ ...shown, album })
       .from(events)
       .leftJoin(albums, eq(albums.eventId, events.id))
       .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id'))))
@@ -157,7 +133,7 @@ const has = (status: EventStatus) => sql`${events.status} = ${sql.raw(`'${status
 const OWN_DRAFTS = and(has('draft'), eq(events.ownerId, caller))
 const PUBLISHED = [has('active'), has('archived')]
 
-/** The parts of each kind of list. A page merges one page of each part, so that it reads no draft of others in vain. */
+/** The parts of each kind of list. A page merges one page of each part, so that it skips no drafts of other users. */
 const PARTS = {
   all: [has('draft'), ...PUBLISHED],
   visible: [OWN_DRAFTS, ...PUBLISHED],
@@ -191,7 +167,7 @@ export async function listEvents(tx: Tx, o: ListEventsOptions): Promise<ShownEve
     const [second, ...rest] = others.map(pageOf)
     const rows = second ? unionAll(pageOf(first), second, ...rest) : pageOf(first)
     return tx
-      .select(shown)
+      .select({ ...shown, album })
       .from(rows.as('events'))
       .leftJoin(albums, eq(albums.eventId, events.id))
       .orderBy(...newestFirst)
@@ -215,7 +191,7 @@ export interface ListedParticipant {
   joinedAt: Date | null
 }
 
-/** The latest invited first. Names are those of members: an invited user of another organization has none here. */
+/** The latest invitation first. Only members have names here: an invited user of another organization has none. */
 export async function listParticipants(
   tx: Tx,
   { eventId, after, limit: most }: PageWanted & { eventId: Uuid },

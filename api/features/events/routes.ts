@@ -11,7 +11,7 @@ import { CreateEvent, Event, EventStatus, ListedEvent, Participant, ParticipantT
 
 import { eventActions } from './policy.ts'
 import { toEvent, toListedEvent, toParticipant } from './present.ts'
-import { countParticipants, findEvent, findShown, listEvents, listParticipants } from './queries.ts'
+import { countParticipants, findEvent, findShownEvent, listEvents, listParticipants } from './queries.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
 const OneEvent = InOrg.extend({ event_id: pathId('event') })
@@ -150,7 +150,7 @@ export function eventRoutes(deps: ApiDeps, above: AboveEvents): Route[] {
       oneRoundTrip: true,
       handle: async ({ tx, orgId, actor, params, permit, can, now }) =>
         toEvent(
-          permit(found(await findShown(tx, orgId, params.event_id, actor.userId))),
+          permit(found(await findShownEvent(tx, orgId, params.event_id, actor.userId))),
           { can, now },
           above.seesAlbum,
         ),

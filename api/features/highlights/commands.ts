@@ -4,8 +4,9 @@ import type { HighlightRow } from '../../db/schema/highlights.ts'
 import { found } from '../../requests/found.ts'
 import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
+import { findCaptions } from '../albums/item-queries.ts'
 import { type Archive, withArchive } from '../albums/policy.ts'
-import { findAlbum, findCaptions, findShown } from '../albums/queries.ts'
+import { findAlbum, findShownAlbum } from '../albums/queries.ts'
 import { eventActions } from '../events/policy.ts'
 import { findEvent } from '../events/queries.ts'
 import type { CreatedHighlight, NewHighlight } from './highlight.ts'
@@ -18,7 +19,7 @@ type CreatingInAlbum = Write<typeof highlightActions.createInAlbum>
 
 export const createHighlight = (request: Creating, given: NewHighlight) => record(request, given, null)
 
-/** Of an album whose event may be archived: what is in it stays to be seen, and to be made a highlight of. */
+/** The event of the album may be archived: members still see the album, and may make highlights of it. */
 export async function createAlbumHighlight(
   request: CreatingInAlbum,
   id: Uuid,
@@ -42,7 +43,7 @@ export async function createEventHighlight(
   const { tx, orgId, actor, can } = request
   const event = found(await findEvent(tx, orgId, eventId))
   if (!can(eventActions.read, event)) throw notFound()
-  const album = found(await findShown(tx, { orgId, callerId: actor.userId, by: 'event', id: eventId }))
+  const album = found(await findShownAlbum(tx, { orgId, callerId: actor.userId, by: 'event', id: eventId }))
   return createAlbumHighlight(request, album.id, given, archive)
 }
 

@@ -4,6 +4,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { afterCursor, microseconds } from '../../db/keyset.ts'
 import { prepared } from '../../db/prepared.ts'
+import type { RowOf } from '../../db/row-of.ts'
 import type { AlbumRow } from '../../db/schema/albums.ts'
 import { type HighlightRow, highlightItems, highlights, musicTracks } from '../../db/schema/highlights.ts'
 import { media } from '../../db/schema/media.ts'
@@ -18,7 +19,7 @@ const items = sql<ShownItem[]>`(select json_agg(
     json_build_object('mediaId', i.media_id, 'type', i.type, 'skipped', i.skipped) order by i.position)
   from highlight_items i where i.highlight_id = highlights.id)`
 
-/** What the rules of `policy.ts` decide on; null without an album. */
+/** The facts of the album on which the rules of `policy.ts` decide; null without an album. */
 type Decisive = Pick<AlbumRow, 'ownerId' | 'status' | 'visibility'> & Pick<SeenAlbum, 'isParticipant'>
 const album = sql<Decisive | null>`(select json_build_object('ownerId', a.owner_id, 'status', a.status,
     'visibility', a.visibility, 'isParticipant', exists (select from event_participants p
@@ -26,11 +27,7 @@ const album = sql<Decisive | null>`(select json_build_object('ownerId', a.owner_
   from albums a where a.id = highlights.album_id)`
 
 const shown = { ...getTableColumns(highlights), createdAt: microseconds(highlights.createdAt), items, album }
-export type ShownHighlight = Omit<HighlightRow, 'createdAt'> & {
-  createdAt: string
-  items: ShownItem[]
-  album: Decisive | null
-}
+export type ShownHighlight = RowOf<typeof shown>
 type ShownItem = Pick<Item, 'mediaId' | 'type' | 'skipped'>
 
 interface Asked {
@@ -67,7 +64,7 @@ const org = eq(highlights.orgId, sql.placeholder('org'))
 /** What a list shows: all highlights of the organization, or those that the caller created or sees by an album. */
 export type Listed =
   | { of: 'all' | 'visible' }
-  /** Those of one album: all, or those that the caller created. */
+  /** The highlights of one album: all of them, or those that the caller created. */
   | { of: 'album' | 'created_in_album'; albumId: Uuid }
 
 /**
@@ -123,8 +120,8 @@ export async function listHighlights(tx: Tx, o: Asked & PageWanted & { listed: L
 }
 
 /**
- * Those of these media items that there are, in no order. None of them is deleted before this transaction ends: a
- * deletion that waits for it finds the highlight. Locked in the order of `lockWithCounterpart`.
+ * Returns the media items that exist, in any order, and locks them in the order of `lockWithCounterpart`. None of them is
+ * deleted before this transaction ends: a deletion that waits for it finds the highlight.
  */
 export async function holdSources(tx: Tx, orgId: Uuid, ids: readonly Uuid[]): Promise<Omit<Source, 'caption'>[]> {
   const query = prepared(tx, 'hold_sources', (name) => {

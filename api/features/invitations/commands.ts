@@ -11,21 +11,23 @@ import { findEvent } from '../events/queries.ts'
 import { announceJoined } from '../organizations/commands.ts'
 import { findUserById } from '../organizations/queries.ts'
 import { announceDue, tellInvitees } from './notify.ts'
+import {
+  declineInvited,
+  isMember,
+  isParticipating,
+  joinOrganization,
+  markAccepted,
+  markDeclined,
+  markInvited,
+} from './participation-queries.ts'
 import { invitationActions } from './policy.ts'
 import {
   answerInvitation,
-  declineInvited,
   type FoundInvitation,
   findInvitation,
   hasPending,
   insertInvitation,
-  isMember,
-  isParticipating,
-  joinOrganization,
   lockEventOf,
-  markAccepted,
-  markDeclined,
-  markInvited,
   type NewInvitation,
   renewInvitation,
 } from './queries.ts'
@@ -78,7 +80,7 @@ async function requireInvitable(
 
 const SLUG_TRIES = 5
 
-/** Another transaction may insert the same invitee first: the unique indexes decide, not a look before the insert. */
+/** Another transaction may insert the same invitee first, so the unique indexes decide, not a query before. */
 export async function insertNew(
   { tx }: Pick<Write<typeof invitationActions.invite>, 'tx'>,
   row: Omit<NewInvitation, 'slug'>,
@@ -111,7 +113,7 @@ export interface Response {
   token: TokenContent | undefined
 }
 
-/** Of several responses one counts: they queue for the lock of the row, and the later ones find it answered. */
+/** One of several responses counts: they queue for the lock of the row, and the later ones find an answer there. */
 export async function respond(
   request: Write<typeof invitationActions.respond>,
   id: Uuid,
@@ -156,7 +158,7 @@ async function join({ tx, orgId, actor, announce, audit }: Write<typeof invitati
   await audit('MEMBER_INVITE', { id: actor.userId }, { operation: 'accept' })
 }
 
-/** An inviter who has left, or is no administrator any more, makes no members. */
+/** The invitation of a user who has left, or is no longer an administrator, makes no members. */
 async function mayStillInvite(
   { tx, orgId }: Write<typeof invitationActions.respond>,
   event: EventRow,

@@ -5,9 +5,9 @@ import type { Database } from '../../db/db.ts'
 import { organizationOf } from '../../db/organization-of.ts'
 import type { RawReply } from '../../requests/bytes.ts'
 import type { Shown } from './invitation.ts'
+import { findBySlug, findLive, findShownInvitation } from './link-queries.ts'
 import type { InvitationLinks } from './links.ts'
 import type { QrPictures } from './qr-pictures.ts'
-import { findBySlug, findLive, findShown } from './queries.ts'
 import { isTokenOf, type TokenContent } from './token.ts'
 
 /** What anyone with the slug may see, and the message for those who present the token. */
@@ -17,7 +17,7 @@ export async function showBySlug(
   token: TokenContent | undefined,
 ): Promise<z.input<typeof Shown>> {
   const at = await db.readAtOnce({}, (tx) => findBySlug(tx, slug))
-  const row = at && (await db.readAtOnce({ org: at.orgId }, (tx) => findShown(tx, at.orgId, at.id)))
+  const row = at && (await db.readAtOnce({ org: at.orgId }, (tx) => findShownInvitation(tx, at.orgId, at.id)))
   if (!row) throw notFound()
   const message = isTokenOf(row, token) && !row.isExpired ? row.message : null
   return { invitation_id: row.id, title: row.title, host_name: row.hostName, message }
@@ -35,7 +35,7 @@ export async function showQr(
   const row = orgId && (await db.read({ org: orgId }, (tx) => findLive(tx, orgId, id, generation)))
   if (!row) throw notFound()
   const expires = row.tokenExpiresAt.getTime() / 1000
-  // All that the link is made of, but the slug, which an invitation keeps.
+  // Everything that the link is made of except the slug, which never changes.
   const key = `${id} ${generation} ${expires}`
   const body = await pictures(key, () => links.inviteUrl({ id, slug: row.slug, generation, expires }))
   // The picture holds a credential.

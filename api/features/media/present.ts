@@ -6,7 +6,7 @@ import type { Now } from '../../permissions/permit.ts'
 import { timestamp } from '../../requests/schemas.ts'
 import type { Media, MediaMetadata, UploadedMedia } from './media.ts'
 import { MEDIA, type MediaSeen, VISIBLE } from './policy.ts'
-import type { FoundMedia, ListedMedia, LivePhotoDuration } from './queries.ts'
+import type { DescribedMedia, FoundMedia, ListedMedia } from './queries.ts'
 import { variantKeys } from './variants.ts'
 
 export interface Showing {
@@ -77,7 +77,7 @@ const orientationOf = (manifest: Manifest): number | null =>
     ? manifest.source.orientation
     : (ORIENTATION[((manifest.source.rotation % 360) + 360) % 360] ?? null)
 
-export function toMetadata(row: MediaRow & LivePhotoDuration, mayLocate: boolean): MediaMetadata {
+export function toMetadata(row: DescribedMedia, mayLocate: boolean): MediaMetadata {
   const { manifest } = row
   const source = manifest?.source
   return {

@@ -3,6 +3,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { afterCursor, microseconds } from '../../db/keyset.ts'
 import { prepared } from '../../db/prepared.ts'
+import type { RowOf } from '../../db/row-of.ts'
 import { type MediaRow, media, mediaMonthChanges, mediaMonths, objectIntents } from '../../db/schema/media.ts'
 import type { CursorPosition } from '../../requests/cursor.ts'
 import type { MediaSort } from './sorts.ts'
@@ -22,19 +23,18 @@ const livePhotoDurationSec = sql<
   number | null
 >`(select (half.manifest -> 'source' ->> 'durationSec')::float8 from media half
   where half.id = media.paired_media_id and half.deleted_at is null and half.kind = 'video')`
-export interface LivePhotoDuration {
-  livePhotoDurationSec: number | null
-}
+
+const found = { ...getTableColumns(media), livePhotoVideo }
+export type FoundMedia = RowOf<typeof found>
+const described = { ...found, livePhotoDurationSec }
+export type DescribedMedia = RowOf<typeof described>
 
 /** A media item of the organization that has not been deleted. */
-export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<(FoundMedia & LivePhotoDuration) | undefined> {
-  const columns = { ...getTableColumns(media), livePhotoVideo, livePhotoDurationSec }
-  const query = prepared(tx, 'find_media', (name) => tx.select(columns).from(media).where(thisMedia).prepare(name))
+export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<DescribedMedia | undefined> {
+  const query = prepared(tx, 'find_media', (name) => tx.select(described).from(media).where(thisMedia).prepare(name))
   const [row] = await query.execute({ org: orgId, id })
   return row
 }
-
-export type FoundMedia = MediaRow & { livePhotoVideo: string | null }
 
 /** Columns that a list shows: without the manifest, which describes every rendition. */
 export const listed = {
@@ -61,14 +61,9 @@ export const listed = {
   takenAt: microseconds(media.takenAt),
   livePhotoVideo,
 }
-type OtherwiseListed = 'createdAt' | 'takenAt' | 'livePhotoVideo'
-export type ListedMedia = Pick<MediaRow, Exclude<keyof typeof listed, OtherwiseListed>> & {
-  createdAt: string
-  takenAt: string
-  livePhotoVideo: string | null
-}
+export type ListedMedia = RowOf<typeof listed>
 
-/** A media item whose file says no time is sorted by its upload among the others. */
+/** A media item whose file has no time is sorted by the time of its upload. */
 const SORTED_BY = { created_at: media.createdAt, captured_at: media.takenAt }
 
 /**
@@ -157,7 +152,7 @@ export async function findDigest(tx: Tx, orgId: Uuid, id: Uuid): Promise<Pick<Me
   return row
 }
 
-/** The digest of an original does not change: nothing that clients see depends on when it became known. */
+/** The digest of an original never changes, so no response depends on when the API has recorded it. */
 export async function recordDigest(tx: Tx, id: Uuid, sha256: string): Promise<void> {
   await tx
     .update(media)
@@ -253,7 +248,7 @@ const isUnconverted = and(
 /** Of a media item and, if it is half of a Live Photo, of its other half. */
 const isHalfOf = (id: Uuid) => or(eq(media.id, id), eq(media.pairedMediaId, id))
 
-/** `reason` is the cluster's or the code. The other half of such a Live Photo counts if it failed too, for any reason. */
+/** `reason` is that of the cluster, or the code. The other half of a Live Photo counts if it failed too, for any reason. */
 function hasFailedFor(reason: string): SQL | undefined {
   return sql`(${reason} in (${media.conversionError} ->> 'reason', ${media.conversionError} ->> 'code')
     or exists (select from media half where half.id = media.paired_media_id and half.upload_status = 'failed'
@@ -324,7 +319,7 @@ async function restart(tx: Tx, o: { where: SQL | undefined; limit: number }) {
     .returning({ id: media.id, orgId: media.orgId, generation: media.generation })
 }
 
-/** The other halves that failed too: as soon as the first is queued, its reason would not find them any more. */
+/** The other halves that failed too. Once the first half is queued, a query for its reason no longer finds them. */
 async function lockFailedHalves(tx: Tx, chosen: readonly { id: Uuid }[]): Promise<{ id: Uuid }[]> {
   const ids = chosen.map(({ id }) => id)
   return tx

@@ -23,7 +23,7 @@ t.test('a UUID leaves as the id of its kind, and is that UUID for whoever sends 
   )
 })
 
-t.test('what has been parsed stays as it is', async (t) => {
+t.test('what has been parsed stays as it is', async () => {
   fc.assert(
     fc.property(anyKind, anyUuid, (kind, uuid) => {
       const shown = publicId(kind).parse(uuid)

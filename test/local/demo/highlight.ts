@@ -1,14 +1,12 @@
-import { join } from 'node:path'
 import t from 'tap'
 import { sampleEvents } from '../../../local/demo/events.ts'
-import { offerTracks, sampleHighlight } from '../../../local/demo/highlight.ts'
+import { sampleHighlight } from '../../../local/demo/highlight.ts'
 import { sampleMemories } from '../../../local/demo/memories.ts'
 import { albumWorld } from '../../support/albums.ts'
 import { startTestApi } from '../../support/api.ts'
-import { ffmpeg } from '../../support/clips.ts'
 import { demoClient, untilDone } from '../../support/demo-client.ts'
 
-/** The highlight of the demo and its music, against a whole API that renders nothing. */
+/** The highlight of the demo, against a whole API that renders nothing. */
 const api = await startTestApi(t)
 const { member, owner } = api.people
 const { aMedia } = albumWorld(api)
@@ -18,19 +16,7 @@ const media = [await aMedia(), await aMedia(), await aMedia()]
 const { event_id: event } = await sampleEvents(host, api.org, [])
 const friends = { host, guest: demoClient(api, owner), hostId: member.wireId }
 const { album_id: album } = await sampleMemories(friends, { organization: api.org, event, media })
-const path = join(t.testdir(), 'waves.m4a')
-await ffmpeg(['-f', 'lavfi', '-i', 'sine=frequency=330:duration=2', '-c:a', 'aac', path])
-const waves = { path, title: 'Waves', license: 'CC0-1.0', attribution: 'Ann' }
 const highlights = async () => (await api.call(member, 'GET', `/api/media/${api.org}/highlights`)).data.highlights
-
-t.test('a track is added once', async (t) => {
-  const place = { database: api.database.url, objects: api.config.STORE_FOLDER ?? '' }
-  const [first, again] = [await offerTracks(place, [waves]), await offerTracks(place, [waves])]
-  t.match(first, /^trk_/)
-  t.equal(again, first)
-  const { tracks } = (await api.call(member, 'GET', '/api/music-tracks')).data
-  t.match(tracks, [{ music_track_id: first, title: 'Waves', license: 'CC0-1.0', attribution: 'Ann' }])
-})
 
 t.test('a demo that is cut off anywhere makes one highlight, and the next run finds it', async (t) => {
   const video = await aMedia({ kind: 'video' })

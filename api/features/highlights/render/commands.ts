@@ -33,10 +33,12 @@ const ERASED_AT_ONCE = 100
  * Returns how many highlights it has withdrawn.
  */
 export async function eraseHighlightsOf(db: Database, userId: Uuid): Promise<number> {
-  for (let erased = 0; ; ) {
-    const batch = { userId, error: ERASED, limit: ERASED_AT_ONCE }
-    const { found, withdrawn } = await db.inTransaction({}, (tx) => withdrawHighlightsOf(tx, batch))
+  let erased = 0
+  for (let after: Uuid | undefined; ; ) {
+    const batch = { userId, error: ERASED, after, limit: ERASED_AT_ONCE }
+    const { last, withdrawn } = await db.inTransaction({}, (tx) => withdrawHighlightsOf(tx, batch))
     erased += withdrawn
-    if (found < ERASED_AT_ONCE) return erased
+    if (last === undefined) return erased
+    after = last
   }
 }

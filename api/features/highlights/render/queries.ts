@@ -1,6 +1,6 @@
-import { and, asc, eq, exists, inArray, isNotNull, isNull, lte, ne, or, type SQL, sql } from 'drizzle-orm'
+import { and, asc, eq, exists, gt, inArray, isNotNull, isNull, lte, ne, or, type SQL, sql } from 'drizzle-orm'
 import type { HighlightManifest } from '../../../../lib/contract/highlight-manifest.ts'
-import type { Uuid } from '../../../../lib/contract/ids.ts'
+import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { type HighlightError, highlightItems, highlights } from '../../../db/schema/highlights.ts'
 import { media } from '../../../db/schema/media.ts'
@@ -58,7 +58,7 @@ export async function findWithdrawn(tx: Tx, id: Uuid): Promise<RunKey | undefine
   return row
 }
 
-/** Not left out when the highlight was created. */
+/** Items that the creation of the highlight did not leave out. */
 const isShown = isNull(highlightItems.skipped)
 
 const rendering = and(eq(highlights.status, 'processing'), isNull(highlights.deletedAt))
@@ -123,13 +123,14 @@ export async function findRendered(tx: Tx, id: Uuid) {
 }
 
 /**
- * Withdraws the highlights, finished or not, in which media items of this user are, and removes the captions of these. Returns
- * how many highlights it found, and how many of these another transaction had not withdrawn meanwhile.
+ * Withdraws highlights, finished or not, in which media items of this user are, and removes the captions of all that were
+ * chosen for one. Begins behind `after`, in order of id. Returns the last that it found, and how many it has withdrawn,
+ * which another transaction had not withdrawn meanwhile.
  */
 export async function withdrawHighlightsOf(
   tx: Tx,
-  o: { userId: Uuid; error: HighlightError; limit: number },
-): Promise<{ found: number; withdrawn: number }> {
+  o: { userId: Uuid; error: HighlightError; after: Uuid | undefined; limit: number },
+): Promise<{ last: Uuid | undefined; withdrawn: number }> {
   const theirs = (more?: SQL) =>
     exists(
       tx
@@ -141,29 +142,53 @@ export async function withdrawHighlightsOf(
   const isLeft = and(
     theirs(),
     or(
-      sql`${highlights.error} ->> 'code' is distinct from ${o.error.code}`,
+      and(sql`${highlights.error} ->> 'code' is distinct from ${o.error.code}`, theirs(isShown)),
       // A highlight that was withdrawn for another user.
       theirs(ne(highlightItems.caption, '')),
     ),
   )
   const idsOf = (condition: SQL | undefined) => tx.select({ id: highlights.id }).from(highlights).where(condition)
   // In order of id, and before their items: otherwise two erasures could wait for each other.
-  const locked = await idsOf(isLeft).orderBy(asc(highlights.id)).limit(o.limit).for('update')
-  const found = locked.length
-  if (found === 0) return { found, withdrawn: 0 }
+  const locked = await idsOf(and(isLeft, o.after && gt(highlights.id, o.after)))
+    .orderBy(asc(highlights.id))
+    .limit(o.limit)
+    .for('update')
+  const last = locked.at(-1)?.id
+  if (last === undefined) return { last, withdrawn: 0 }
   const among = inArray(
     highlights.id,
     locked.map(({ id }) => id),
   )
   // A separate statement: the locking statement sees the captions as they were before it waited.
-  const ids = (await idsOf(and(among, isLeft))).map(({ id }) => id)
-  if (ids.length === 0) return { found, withdrawn: 0 }
+  const left = await tx
+    .select({
+      id: highlights.id,
+      skipped: sql<HighlightManifest['skipped'] | null>`${highlights.manifest} -> 'skipped'`,
+      mediaIds: sql<Uuid[]>`array(select i.media_id from highlight_items i
+        where i.highlight_id = highlights.id and i.uploader_id = ${o.userId} and i.skipped is null)`,
+    })
+    .from(highlights)
+    .where(and(among, isLeft))
+  if (left.length === 0) return { last, withdrawn: 0 }
+  // What the render left out is not to be seen in the highlight, which stays.
+  const ids = left.flatMap(({ id, skipped, mediaIds }) => {
+    const leftOut = new Set(skipped?.map((item) => item.id))
+    return mediaIds.some((mediaId) => !leftOut.has(formatId('media', mediaId))) ? [id] : []
+  })
   // One statement: a highlight is never withdrawn with the captions left.
   const blanked = tx.$with('blanked').as(
     tx
       .update(highlightItems)
       .set({ caption: '' })
-      .where(and(inArray(highlightItems.highlightId, ids), eq(highlightItems.uploaderId, o.userId)))
+      .where(
+        and(
+          inArray(
+            highlightItems.highlightId,
+            left.map(({ id }) => id),
+          ),
+          eq(highlightItems.uploaderId, o.userId),
+        ),
+      )
       .returning({ highlightId: highlightItems.highlightId }),
   )
   await tx
@@ -184,7 +209,7 @@ export async function withdrawHighlightsOf(
       error: o.error,
     })
     .where(inArray(highlights.id, ids))
-  return { found, withdrawn: ids.length }
+  return { last, withdrawn: ids.length }
 }
 
 /** Claims highlights whose files are to be removed. Until the lease ends no other worker gets them. */

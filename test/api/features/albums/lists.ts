@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import type { Tx } from '../../../../api/db/db.ts'
-import { countItems, findItem, listAlbums, listItems, setCaption } from '../../../../api/features/albums/queries.ts'
+import { countItems, findItem, listItems, setCaption } from '../../../../api/features/albums/item-queries.ts'
+import { listAlbums } from '../../../../api/features/albums/queries.ts'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { startTestApi, uuidOf } from '../../../support/api.ts'
 import { type Plan, planOf, vacuum } from '../../../support/explain.ts'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ALBUM_STATUSES, ALBUM_VISIBILITIES } from '../../../../api/db/schema/albums.ts'
 import { EVENT_STATUSES } from '../../../../api/db/schema/events.ts'
-import { albumActions, audienceOf, unlessReadOnly, withArchive } from '../../../../api/features/albums/policy.ts'
+import { albumActions, unlessReadOnly, viewersOf, withArchive } from '../../../../api/features/albums/policy.ts'
 import { type Action, decide } from '../../../../api/permissions/rule.ts'
 
 const CALLERS = {
@@ -59,7 +59,7 @@ for (const status of ALBUM_STATUSES) {
         t.strictSame(allowed(albumActions.addMedia, eventStatus), adds, `add, event ${eventStatus}`)
       }
       const audience = seen.includes('member') ? 'members' : seen.includes('participant') ? 'participants' : 'managers'
-      t.equal(audienceOf({ status, visibility }), audience)
+      t.equal(viewersOf({ status, visibility }), audience)
       const isArchived = status === 'ARCHIVE'
       const state = unlessReadOnly(withArchive({ status }, { isReadOnly: true }))
       t.match(state, isArchived ? { code: 'ALBUM_ARCHIVED' } : undefined)

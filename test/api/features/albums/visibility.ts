@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ALBUM_STATUSES, ALBUM_VISIBILITIES } from '../../../../api/db/schema/albums.ts'
 import { EVENT_STATUSES } from '../../../../api/db/schema/events.ts'
-import { findAlbumWithMedia } from '../../../../api/features/albums/queries.ts'
+import { findAlbumWithMedia } from '../../../../api/features/albums/item-queries.ts'
 import { albumWorld } from '../../../support/albums.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { anEvent } from '../../../support/events.ts'

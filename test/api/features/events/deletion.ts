@@ -2,8 +2,9 @@ import t from 'tap'
 import { type Answer, aPerson, startTestApi, uuidOf } from '../../../support/api.ts'
 import { idIn, threadsIn } from '../../../support/comments.ts'
 import type { MadeEvent } from '../../../support/events.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { highlightWorld } from '../../../support/highlights.ts'
-import { inTurn } from '../../../support/in-turn.ts'
+import { inTurn, waitingIn } from '../../../support/in-turn.ts'
 import { invitationWorld } from '../../../support/invitations.ts'
 import { aMember } from '../../../support/organizations.ts'
 
@@ -135,6 +136,25 @@ for (const [what, status, act] of CHANGES) {
     t.strictSame(await left(other.party), Object.fromEntries(TABLES.map((table) => [table, 0])))
   })
 }
+
+t.test('a draft goes while media items of its comments are purged: neither waits for the other in turn', async (t) => {
+  const party = await event('draft')
+  const [first, second] = [await aMedia(), await aMedia()]
+  for (const id of [second, first]) await posted(member, at(party), { body: 'x', media_ids: [id] })
+  const purge = await database.admin.connect()
+  t.teardown(() => purge.release())
+  const purged = (id: string) => purge.query('delete from media where id = $1', [uuidOf('media', id)])
+  await purge.query('begin')
+  const both = [first, second].map((id) => uuidOf('media', id))
+  await purge.query('select from media where id = any($1) order by id for update', [both])
+  await purged(first)
+  const answer = remove(party)
+  await eventually('the deletion to wait', async () => (await waitingIn(database)) === 1)
+  await purged(second)
+  await purge.query('commit')
+  t.equal((await answer).status, 204)
+  t.match(await left(party), { comments: 0, comment_media: 0 })
+})
 
 t.test('of an activation and a deletion the first counts', async (t) => {
   const activate = (party: MadeEvent) => call(member, 'POST', `${path(party)}/activate`)

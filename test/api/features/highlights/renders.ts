@@ -490,6 +490,40 @@ t.test('the highlights of an erased user are withdrawn, finished or not', async 
   t.equal((await get(foreign)).data.status, 'processing')
 })
 
+t.test('a highlight that left out the media items of an erased user stays', async (t) => {
+  const { admin } = people
+  const [broken, unreadable] = [await aMedia({ by: admin, status: 'failed' }), await aMedia({ by: admin })]
+  const [early, late] = [
+    await rendering({ media: [broken, await aMedia()], json: { skip_broken: true } }),
+    await rendering({ media: [unreadable, await aMedia()], json: { skip_broken: true } }),
+  ]
+  const captions = async (id: string) => (await world.itemsOf(id)).map(({ caption }) => caption)
+  await sql(`update highlight_items set caption = 'Ann' where highlight_id = any($1)`, [[early, late].map(uuid)])
+  project(t)
+  const finish = async (id: string, skipped: { id: string; reason: string; message: string }[]) => {
+    const [, shown] = (await get(id)).data.media_ids
+    await writeOutput(id, { items: [{ id: shown, startSec: 0, seconds: 4 }], skipped })
+    await show(id, done(id))
+    await until(id, 'completed')
+  }
+  await finish(early, [])
+  await finish(late, [{ id: unreadable, reason: 'CorruptInput', message: 'The file is damaged' }])
+  // More than one batch, of which none is withdrawn.
+  await sql(
+    `with copied as (
+      insert into highlights select (jsonb_populate_record(h, jsonb_build_object('id', gen_random_uuid()))).*
+        from highlights h, generate_series(1, 101) where h.id = $1 returning id)
+      insert into highlight_items select (jsonb_populate_record(i, jsonb_build_object('highlight_id', copied.id))).*
+        from highlight_items i, copied where i.highlight_id = $1`,
+    [uuid(late)],
+  )
+  t.equal(await eraseHighlightsOf(db, admin.id), 0)
+  for (const id of [early, late]) {
+    t.match((await get(id)).data, { status: 'completed', error: null })
+    t.strictSame(await captions(id), ['', 'Ann'], 'what was said about their media items is gone')
+  }
+})
+
 t.test('two erasures at once withdraw a highlight once, and lose no caption', async (t) => {
   const { admin } = people
   const shared = await rendering({ media: [await aMedia({ by: admin }), await aMedia({ by: another })] })

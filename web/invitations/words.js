@@ -1,6 +1,32 @@
-import { inAWhile } from './refusal-words.js'
+import { uuidOf } from '../lib/ids.js'
+import { inAWhile } from '../lib/refusals.js'
+import { plural } from '../lib/words.js'
 
-/** What the page of an invitation says. No browser is needed here. */
+/** What the page says about invitations to those who send them and to those who get them. No browser is needed here. */
+
+export const inviteeOf = ({ invitee }) =>
+  invitee.display_name ?? invitee.email ?? invitee.phone_number ?? 'A person with an account'
+
+const INVITATION_STATES = { accepted: 'Accepted', declined: 'Declined', expired: 'Link expired', revoked: 'Withdrawn' }
+
+/** The state of an invitation; while it is open, how long its link works. */
+export function invitationState({ status, token_expires_at }, event, now) {
+  const isOpen = status === 'pending' || status === 'expired'
+  if (isOpen && event.status === 'archived') return 'Not answered'
+  return status === 'pending' ? `Open · ${linkLeft(token_expires_at, now).toLowerCase()}` : INVITATION_STATES[status]
+}
+
+/** How long a link still works. Rounded up: in its last minute there is still one. */
+export function linkLeft(expiresAt, now) {
+  const minutes = Math.ceil((Date.parse(expiresAt) - now) / 60_000)
+  if (minutes < 1) return 'The link has expired'
+  return minutes < 60 ? `${plural(minutes, 'minute')} left` : '1 hour left'
+}
+
+const PARTS = { accepted: 'Going', invited: 'Invited' }
+
+/** What those who take part in an event are to it, by their ids as lists of members write them. */
+export const partsIn = (participants) => new Map(participants.map(({ user_id, status }) => [uuidOf(user_id), PARTS[status]]))
 
 /** `/i/K7M2QX9A`: the slug, as the API writes it. */
 export const slugOf = (path) => path.replace(/^\/i\//, '').toUpperCase()

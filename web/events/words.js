@@ -1,7 +1,6 @@
-import { uuidOf } from './ids.js'
-import { plural } from './words.js'
+import { plural } from '../lib/words.js'
 
-/** What the page says about events, and what it offers to whom. No browser is needed here. */
+/** What the page says about events. No browser is needed here. */
 
 export const MOMENT = {
   ...{ weekday: 'short', day: 'numeric', month: 'long', year: 'numeric' },
@@ -42,22 +41,6 @@ export function sectionsOf({ draft, active, archived }, now) {
   ].filter(({ events }) => events.length > 0)
   const lastOf = new Map(sections.map((section) => [section.status, section]))
   return sections.map((section) => ({ ...section, isLast: lastOf.get(section.status) === section }))
-}
-
-/** What the viewer may do with an event. The API decides; this only hides what it would refuse. */
-export function actionsFor(event, { userId, role }) {
-  const manages = event.owner_id === userId || role === 'owner' || role === 'admin'
-  const isOpen = manages && event.status !== 'archived'
-  return {
-    edit: isOpen,
-    invite: isOpen,
-    activate: manages && event.status === 'draft',
-    archive: manages && event.status === 'active',
-    seeInvitations: manages,
-    reissue: isOpen,
-    accept: Boolean(event.my_invitation_id),
-    decline: Boolean(event.my_invitation_id),
-  }
 }
 
 export const STATES = { draft: 'Draft', active: 'Active', archived: 'Archived' }
@@ -108,36 +91,6 @@ export function groupsOf(participants, { status: state }) {
   return groups.filter(({ people }) => people.length > 0)
 }
 
-/** Members who can be invited, and what the others are already. The viewer is left out. */
-export function candidatesOf(members, participants, viewerId) {
-  const known = new Map(participants.map(({ user_id, status }) => [uuidOf(user_id), status]))
-  const words = { accepted: 'Going', invited: 'Invited' }
-  return members
-    .filter((member) => uuidOf(member.user_id) !== uuidOf(viewerId))
-    .map((member) => ({ ...member, already: words[known.get(uuidOf(member.user_id))] }))
-}
-
-export const inviteeOf = ({ invitee }) =>
-  invitee.display_name ?? invitee.email ?? invitee.phone_number ?? 'A person with an account'
-
-const INVITATION_STATES = { accepted: 'Accepted', declined: 'Declined', expired: 'Link expired', revoked: 'Withdrawn' }
-
-/** The state of an invitation; while it is open, how long its link works. */
-export function invitationState({ status, token_expires_at }, event, now) {
-  const isOpen = status === 'pending' || status === 'expired'
-  if (isOpen && event.status === 'archived') return 'Not answered'
-  return status === 'pending' ? `Open · ${linkLeft(token_expires_at, now).toLowerCase()}` : INVITATION_STATES[status]
-}
-
-export const mayReissue = ({ status }) => status === 'pending' || status === 'expired'
-
-/** How long a link still works. Rounded up: in its last minute there is still one. */
-export function linkLeft(expiresAt, now) {
-  const minutes = Math.ceil((Date.parse(expiresAt) - now) / 60_000)
-  if (minutes < 1) return 'The link has expired'
-  return minutes < 60 ? `${plural(minutes, 'minute')} left` : '1 hour left'
-}
-
 const two = (number) => String(number).padStart(2, '0')
 
 /** A time as an input of the type `datetime-local` has it, by the viewer's clock. */
@@ -162,15 +115,18 @@ export function usualStart(now) {
   return start
 }
 
+/** The fields of the form of an event. */
+export const fieldsOf = (event) => ({
+  title: event?.title ?? '',
+  start_at: toLocalInput(event?.start_at),
+  end_at: toLocalInput(event?.end_at),
+  location_name: event?.location_name ?? '',
+  description: event?.description ?? '',
+})
+
 /** The fields of a form that differ from the event. What a person leaves alone keeps its seconds and its line ends. */
 export function changesOf(event, form) {
-  const before = {
-    title: event?.title ?? '',
-    description: event?.description ?? '',
-    start_at: toLocalInput(event?.start_at),
-    end_at: toLocalInput(event?.end_at),
-    location_name: event?.location_name ?? '',
-  }
+  const before = fieldsOf(event)
   const tidy = (text) => text.replace(/\r\n/g, '\n').trim()
   const changed = Object.keys(before).filter((name) => tidy(before[name]) !== tidy(form[name]))
   return Object.fromEntries(changed.map((name) => [name, valueOf(name, form[name].trim())]))

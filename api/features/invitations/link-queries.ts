@@ -1,0 +1,68 @@
+import { and, eq, sql } from 'drizzle-orm'
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Tx } from '../../db/db.ts'
+import { prepared } from '../../db/prepared.ts'
+import { events } from '../../db/schema/events.ts'
+import { invitations } from '../../db/schema/invitations.ts'
+import { memberships } from '../../db/schema/organizations.ts'
+import { users } from '../../db/schema/users.ts'
+import { isExpired } from './queries.ts'
+
+/** The invitation and its organization. The only look-up that works outside of an organization. */
+export async function findBySlug(tx: Tx, slug: string): Promise<{ id: Uuid; orgId: Uuid } | undefined> {
+  const query = prepared(tx, 'find_invitation_of_slug', (name) => {
+    const ofSlug = sql`invitation_of_slug(${sql.placeholder('slug')}) as id`
+    const orgId = sql<Uuid | null>`organization_of_invitations(id)`
+    return tx.select({ id: sql<Uuid | null>`id`, orgId }).from(ofSlug).prepare(name)
+  })
+  const [found] = await query.execute({ slug })
+  return found?.id && found.orgId ? { id: found.id, orgId: found.orgId } : undefined
+}
+
+/** What those with the slug may see, some of it by the token alone; undefined while the event is a draft. */
+export async function findShownInvitation(tx: Tx, orgId: Uuid, id: Uuid) {
+  const query = prepared(tx, 'find_shown_invitation', (name) =>
+    tx
+      .select({
+        id: invitations.id,
+        title: events.title,
+        hostName: users.displayName,
+        message: invitations.message,
+        generation: invitations.generation,
+        tokenExpiresAt: invitations.tokenExpiresAt,
+        isExpired,
+      })
+      .from(invitations)
+      .innerJoin(events, eq(events.id, invitations.eventId))
+      // Strangers see this: not even the members see the name of an owner who has left.
+      .leftJoin(memberships, and(eq(memberships.orgId, events.orgId), eq(memberships.userId, events.ownerId)))
+      .leftJoin(users, eq(users.id, memberships.userId))
+      .where(
+        and(
+          eq(invitations.orgId, sql.placeholder('org')),
+          eq(invitations.id, sql.placeholder('id')),
+          sql`${invitations.status} <> 'revoked' and ${events.status} <> 'draft'`,
+        ),
+      )
+      .prepare(name),
+  )
+  const [row] = await query.execute({ org: orgId, id })
+  return row
+}
+
+/** What a QR code is made of; undefined unless this generation of the invitation can still be used. */
+export async function findLive(tx: Tx, orgId: Uuid, id: Uuid, generation: number) {
+  const [row] = await tx
+    .select({ slug: invitations.slug, tokenExpiresAt: invitations.tokenExpiresAt })
+    .from(invitations)
+    .where(
+      and(
+        eq(invitations.orgId, orgId),
+        eq(invitations.id, id),
+        eq(invitations.generation, generation),
+        eq(invitations.status, 'pending'),
+        sql`not ${isExpired}`,
+      ),
+    )
+  return row
+}

@@ -1,0 +1,34 @@
+import { html } from '../lib/html.js'
+import { NAMELESS } from '../lib/names.js'
+import { Avatar, More, Problem } from '../lib/parts.js'
+import { groupsOf } from './words.js'
+
+/** Who takes part in an event, in groups. */
+export function Participants({ list, event, me }) {
+  return html`
+    <section class="panel" aria-labelledby="participants-title">
+      <h2 id="participants-title">Participants ${list.items && html`<span class="count">${list.first.total}</span>`}</h2>
+      ${!list.items && html`<${Problem} error=${list.error} />`}
+      <div class="participant-groups">
+        ${groupsOf(list.items ?? [], event).map(
+          ({ status, title, people }) => html`
+            <section key=${status} class="participant-group" data-status=${status}>
+              <h3>${title}</h3>
+              <ul class="people">
+                ${people.map((person) => html`<${Person} key=${person.user_id} person=${person} isMe=${person.user_id === me.user_id} isHost=${person.user_id === event.owner_id} />`)}
+              </ul>
+            </section>`,
+        )}
+      </div>
+      <${More} list=${list} />
+    </section>`
+}
+
+const Person = ({ person: { display_name: name }, isMe, isHost }) => html`
+  <li class=${`person ${name ? '' : 'nameless'}`}>
+    <${Avatar} name=${name ?? '?'} />
+    <span class="person-words">
+      <bdi class="name">${name ?? NAMELESS}${isMe && ' (you)'}</bdi>
+      ${isHost && html`<span class="muted small">Host</span>`}
+    </span>
+  </li>`

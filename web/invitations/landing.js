@@ -1,0 +1,169 @@
+import { call, isSignedIn, signOut } from '../lib/api.js'
+import { html, render, useEffect, useRef, useState } from '../lib/html.js'
+import { Avatar } from '../lib/parts.js'
+import { announce } from '../lib/toast.js'
+import { loadAccounts, SignIn } from '../shell/sign-in.js'
+import { linkToEvent } from '../shell/views.js'
+import { answerProblem, lookUpProblem, mayRepeat, outcomeWords, slugOf } from './words.js'
+
+/**
+ * The page of an invitation link. What it keeps is for this tab: the token, an answer that is on its way, and what became
+ * of it. An answer is stored before it is sent, so a reload or a second click repeats the same request.
+ */
+const slug = slugOf(location.pathname)
+const KEPT = `keepsake.invitation.${slug}`
+const kept = () => JSON.parse(sessionStorage.getItem(KEPT) ?? '{}')
+const keep = (changes) => sessionStorage.setItem(KEPT, JSON.stringify({ ...kept(), ...changes }))
+
+const nameOf = ({ display_name, email }) => display_name ?? email ?? 'a member without a name'
+
+function Landing({ accounts }) {
+  const [shown, setShown] = useState()
+  /** The step that is due: `{name: 'sign-in'}`, `{name: 'answer', me}` or `{name: 'result', …}`; none while it is found out. */
+  const [step, setStep] = useState()
+  const [text, setText] = useState('')
+  const sending = useRef()
+  const before = useRef()
+  const part = useRef()
+
+  async function start() {
+    setStep(undefined)
+    const { token } = kept()
+    const headers = token ? { 'X-Invitation-Token': token } : {}
+    let found
+    try {
+      found = await call('GET', `/api/invitations/by-slug/${encodeURIComponent(slug)}`, undefined, undefined, headers)
+    } catch (error) {
+      // The session has ended; it is not needed to see the invitation.
+      if (error.status === 401 && !isSignedIn()) return start()
+      return tell({ ...lookUpProblem(error), retry: start })
+    }
+    setShown(found)
+    document.title = `${found.title} · Keepsake`
+    await next(found)
+  }
+
+  /** To sign in, to answer, or to see what became of the answer. */
+  async function next(invitation) {
+    if (!isSignedIn()) return setStep({ name: 'sign-in' })
+    let me
+    try {
+      me = await call('GET', '/api/users/me')
+    } catch (error) {
+      if (error.status === 401) return setStep({ name: 'sign-in' })
+      return tell({ ...answerProblem(error, {}), retry: () => next(invitation) })
+    }
+    const { outcome, attempt } = kept()
+    if (outcome?.user === me.user_id) return tellOutcome(invitation, me, outcome)
+    if (attempt?.user === me.user_id) return send(invitation, me)
+    setStep({ name: 'answer', me })
+  }
+
+  /** One request at a time, however often a button is pressed. */
+  function send(invitation, me) {
+    sending.current ??= sendOnce(invitation, me).finally(() => {
+      sending.current = undefined
+    })
+    return sending.current
+  }
+
+  async function sendOnce(invitation, me) {
+    const { token, attempt } = kept()
+    try {
+      const path = `/api/invitations/${invitation.invitation_id}/respond`
+      const { status, event_id } = await call('POST', path, { ...attempt.body, ...(token && { token }) }, attempt.key)
+      const outcome = { status, event_id, user: me.user_id }
+      keep({ outcome, attempt: undefined, token: undefined })
+      tellOutcome(invitation, me, outcome)
+    } catch (error) {
+      if (error.status === 401) return setStep({ name: 'sign-in' })
+      const again = mayRepeat(error)
+      if (!again) keep({ attempt: undefined })
+      const words = answerProblem(error, { name: nameOf(me), host: invitation.host_name })
+      tell({ ...words, retry: () => (again ? send : next)(invitation, me) })
+    }
+  }
+
+  function answer(me, response) {
+    const message = text.trim()
+    // A second click sends what the first one has stored.
+    if (!sending.current) {
+      keep({ attempt: { key: crypto.randomUUID(), user: me.user_id, body: { response, ...(message && { message }) } } })
+    }
+    return send(shown, me)
+  }
+
+  function tellOutcome({ title, host_name: host }, me, { status, event_id }) {
+    const isIn = status === 'accepted'
+    const open = isIn ? { href: linkToEvent(event_id), label: 'See the event' } : undefined
+    tell({ ...outcomeWords(status, { title, host }), does: isIn || me.organizations.length > 0 ? 'open' : undefined, open })
+  }
+
+  function tell(result) {
+    setStep({ name: 'result', ...result })
+    announce(`${result.title}. ${result.text}`)
+  }
+
+  async function useAnother() {
+    await signOut()
+    keep({ attempt: undefined })
+    setStep({ name: 'sign-in' })
+  }
+
+  useEffect(() => void start(), [])
+  // What had the focus is gone with the step before.
+  useEffect(() => {
+    if (before.current && document.activeElement === document.body) part.current?.focus()
+    before.current = step?.name
+  }, [step?.name])
+  return html`
+    <article class="card">
+      <header>
+        <img class="mark" src="/icon.svg" alt="Keepsake" width="52" height="52" />
+        <p id="from" class="muted">${shown?.host_name ? html`<bdi>${shown.host_name}</bdi> invites you to` : shown ? 'You are invited to' : 'An invitation'}</p>
+        <h1 dir="auto">${shown?.title ?? 'Keepsake'}</h1>
+        ${shown?.message && html`<p id="message" class="message" dir="auto">${shown.message}</p>`}
+      </header>
+      ${!step && html`<p class="muted">One moment…</p>`}
+      ${step?.name === 'sign-in' && html`<${SignIn} accounts=${accounts} then=${() => next(shown)}><p class="muted">Sign in to answer.</p><//>`}
+      ${step?.name === 'answer' && html`<${Answer} ...${step} part=${part} text=${text} setText=${setText} onAnswer=${answer} onAnother=${useAnother} />`}
+      ${step?.name === 'result' && html`<${Result} ...${step} part=${part} onAnother=${useAnother} />`}
+    </article>`
+}
+
+function Answer({ me, part, text, setText, onAnswer, onAnother }) {
+  const [isBusy, setBusy] = useState(false)
+  const answer = (response) => {
+    setBusy(true)
+    void onAnswer(me, response)
+  }
+  return html`
+    <section ref=${part} tabindex="-1" aria-label="Your answer">
+      <p class="answering">
+        <${Avatar} name=${nameOf(me)} />
+        <span class="answering-name"><span class="muted small">You answer as</span><strong id="as-name" dir="auto">${nameOf(me)}</strong></span>
+        <button class="button quiet" type="button" onClick=${onAnother}>Not you?</button>
+      </p>
+      <label class="field"><span>A few words <span class="muted">(optional)</span></span>
+        <textarea rows="2" maxlength="1000" dir="auto" value=${text} onInput=${(event) => setText(event.target.value)}></textarea>
+      </label>
+      <div class="answers">
+        <button class="button primary" type="button" disabled=${isBusy} onClick=${() => answer('accept')}>Accept</button>
+        <button class="button" type="button" disabled=${isBusy} onClick=${() => answer('decline')}>Decline</button>
+      </div>
+    </section>`
+}
+
+/** `does` names the button that helps: retry, switch (another account) or open (the app). */
+function Result({ title, text, does, retry, open = { href: '/#events', label: 'Open Keepsake' }, part, onAnother }) {
+  return html`
+    <section class="result" aria-labelledby="result-title">
+      <h2 id="result-title" ref=${part} tabindex="-1">${title}</h2>
+      <p id="result-text" class="muted">${text}</p>
+      ${does === 'open' && html`<a class="button primary wide" href=${open.href}>${open.label}</a>`}
+      ${does === 'retry' && html`<button class="button primary wide" type="button" onClick=${retry}>Try again</button>`}
+      ${does === 'switch' && html`<button class="button primary wide" type="button" onClick=${onAnother}>Sign in as someone else</button>`}
+    </section>`
+}
+
+render(html`<${Landing} accounts=${await loadAccounts()} />`, document.querySelector('main'))
