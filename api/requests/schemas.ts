@@ -102,6 +102,18 @@ const notLike = (kind: IdKind) => `is not an id like ${PREFIXES[kind]}_…`
 export const outputId = <K extends IdKind>(kind: K) =>
   publicId(kind).meta({ pattern: idPattern(kind).source, example: exampleId(kind) })
 
+/**
+ * A list in a response, of at most `max`. Not `z.array(…).max(…)`, which leaves a longer list as it was given: an answer
+ * that does not fit its schema leaves with public ids all the same (`render`).
+ */
+export const outputArray = <T extends z.ZodType>(item: T, max: number) =>
+  z
+    .array(item)
+    .check(({ value, issues }) => {
+      if (value.length > max) issues.push({ code: 'custom', message: `has more than ${max}`, input: value })
+    })
+    .meta({ maxItems: max })
+
 /** An id in a response of the social connections area, which shows bare UUIDs (interface specification §2.1). */
 export const outputUuid = () => z.guid().meta({ example: EXAMPLE_ID }) as unknown as z.ZodType<Uuid, Uuid>
 

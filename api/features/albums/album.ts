@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { Can } from '../../permissions/can.ts'
-import { bodyId, bodyIds, Meta, outputId, outputTime, text, totalCount } from '../../requests/schemas.ts'
+import { bodyId, bodyIds, Meta, outputArray, outputId, outputTime, text, totalCount } from '../../requests/schemas.ts'
 import { Media } from '../media/media.ts'
 import { MAX_ITEMS } from './plan.ts'
 
@@ -56,7 +56,7 @@ export const SetAlbumStatus = z.object({ album_id: bodyId('album'), status: Albu
 
 export const AddMedia = z.object({ media_id: bodyId('media'), caption: Caption.nullish() })
 export const SetCaption = z.object({ caption: Caption.nullable() })
-const Order = z.array(outputId('media')).max(MAX_ITEMS)
+const Order = outputArray(outputId('media'), MAX_ITEMS)
 export const Reorder = z.object({ media_ids: bodyIds('media', MAX_ITEMS) })
 export const Reordered = z.object({ media_ids: Order }).meta({ id: 'AlbumOrder' })
 

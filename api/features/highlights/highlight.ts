@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { HIGHLIGHT_ERROR_CODES } from '../../../lib/contract/highlight-error.ts'
 import { Can } from '../../permissions/can.ts'
-import { bodyId, outputId, outputTime, text } from '../../requests/schemas.ts'
+import { bodyId, outputArray, outputId, outputTime, text } from '../../requests/schemas.ts'
 import { Progress } from '../media/media.ts'
 
 const MAX_ITEMS = 30
@@ -65,7 +65,7 @@ export const CreatedHighlight = z
       description:
         'Whole seconds, rounded up. A video that is still `processing` counts as if it were 6 seconds long, the moving part of a Live Photo as if it were 3',
     }),
-    skipped_media_ids: z.array(outputId('media')).max(MAX_ITEMS).meta({
+    skipped_media_ids: outputArray(outputId('media'), MAX_ITEMS).meta({
       description: 'With `skip_broken`: media items that are left out because their conversion has failed',
     }),
   })
@@ -118,7 +118,7 @@ export const Highlight = z
     album_id: outputId('album').nullable().meta({ description: 'Who can see the album can see the highlight' }),
     title: z.string(),
     status: HighlightStatus,
-    media_ids: z.array(outputId('media')).max(MAX_ITEMS).meta({
+    media_ids: outputArray(outputId('media'), MAX_ITEMS).meta({
       description: 'In playback order, as they were chosen: also those that have been deleted since',
     }),
     transition: Transition,
@@ -135,7 +135,7 @@ export const Highlight = z
     placeholder: z.string().nullable().meta({ description: 'Thumbhash of a frame, in base64' }),
     expires_in: z.int().min(1).max(86_400).meta({ description: 'Minimum number of seconds for which the links work' }),
     progress: Progress.nullable().meta({ description: 'Null when the highlight is not being rendered' }),
-    items: z.array(HighlightItem).max(MAX_ITEMS),
+    items: outputArray(HighlightItem, MAX_ITEMS),
     created_by: outputId('user'),
     created_at: outputTime(),
     error: HighlightError.nullable(),

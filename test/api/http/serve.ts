@@ -5,6 +5,7 @@ import { publicRoute, type Route, route } from '../../../api/http/route.ts'
 import {
   bodyId,
   listOf,
+  outputArray,
   outputId,
   outputTime,
   pageQuery,
@@ -138,10 +139,15 @@ const routes: Route[] = [
     method: 'get',
     path: '/misfit',
     status: 200,
-    response: z.object({ n: z.number(), things: z.array(Thing.pick({ media_id: true })) }),
-    handle: async () => ({
-      data: { n: 'not a number' as unknown as number, things: [{ media_id: id }], password: 'x' },
+    response: z.object({
+      n: z.number(),
+      things: z.array(Thing.pick({ media_id: true })),
+      few: outputArray(Thing.pick({ media_id: true }), 0),
     }),
+    handle: async () => {
+      const things = [{ media_id: id, password: 'x' }]
+      return { data: { n: 'not a number' as unknown as number, things, few: things, password: 'x' } }
+    },
   }),
   publicRoute({
     ...common,
@@ -371,11 +377,8 @@ t.test(
     const trusting = await serveRoutes(t, routes, { db: noDatabase, checkResponses: false })
     const misfit = await trusting.ask({ path: '/misfit' })
     t.equal(misfit.status, 200)
-    t.strictSame(
-      misfit.json.data,
-      { n: 'not a number', things: [{ media_id: thing.media_id }] },
-      'public ids, no secrets',
-    )
+    const things = [{ media_id: thing.media_id }]
+    t.strictSame(misfit.json.data, { n: 'not a number', things, few: things }, 'public ids, no secrets')
     t.match(trusting.logged, [{ err: { message: /does not fit its schema/ } }])
     t.strictSame((await trusting.ask({ path: '/strip' })).json.data, { n: 1 })
   },

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import type * as z from 'zod'
 import { CATALOG } from '../../../api/features.ts'
 import { isTagged, type Route } from '../../../api/http/route.ts'
 import { LIMIT_CLASSES } from '../../../api/limits/classes.ts'
@@ -38,12 +39,36 @@ t.test('every operation has a seed, every list has a list seed, and no seed is l
   )
 })
 
+/** A schema and all that it is made of. */
+function partsOf(schema: z.core.$ZodType): z.core.$ZodTypes[] {
+  const { _zod } = schema as z.core.$ZodTypes
+  const { def } = _zod
+  const parts = {
+    ...('shape' in def && def.shape),
+    ...('element' in def && { element: def.element }),
+    ...('innerType' in def && { innerType: def.innerType }),
+    ...('valueType' in def && { valueType: def.valueType }),
+    ...('options' in def && def.options),
+  }
+  return [schema as z.core.$ZodTypes, ...Object.values(parts).flatMap((part) => partsOf(part as z.core.$ZodType))]
+}
+
 const kindsSeen = new Set<string>()
 
 for (const route of ROUTES) {
   t.test(`${route.operationId}: what needs a token names its action, what does not has none`, async (t) => {
     if (route.public) t.equal(route.action, undefined)
     else t.ok(route.action && CATALOG.actions.includes(route.action), String(route.action?.name))
+  })
+
+  t.test(`${route.operationId}: an answer that is too long has public ids too`, async (t) => {
+    for (const { _zod } of route.response ? partsOf(route.response) : []) {
+      const { type, checks = [] } = _zod.def
+      // Of numbers there is nothing to tell.
+      if (type !== 'array' || _zod.def.element._zod.def.type === 'number') continue
+      const capped = checks.filter((check) => /length/.test(check._zod.def.check))
+      t.strictSame(capped, [], '`outputArray` says how long a list of an answer can be')
+    }
   })
 
   t.test(`${route.operationId} counts against one class of limits`, async (t) => {
