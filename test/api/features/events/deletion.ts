@@ -1,8 +1,10 @@
 import t from 'tap'
+import { holdAttachedMedia } from '../../../../api/features/events/deletion-queries.ts'
 import { type Answer, aPerson, startTestApi, uuidOf } from '../../../support/api.ts'
 import { idIn, threadsIn } from '../../../support/comments.ts'
 import type { MadeEvent } from '../../../support/events.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { planOf, vacuum } from '../../../support/explain.ts'
 import { highlightWorld } from '../../../support/highlights.ts'
 import { inTurn, waitingIn } from '../../../support/in-turn.ts'
 import { invitationWorld } from '../../../support/invitations.ts'
@@ -154,6 +156,25 @@ t.test('a draft goes while media items of its comments are purged: neither waits
   await purge.query('commit')
   t.equal((await answer).status, 204)
   t.match(await left(party), { comments: 0, comment_media: 0 })
+})
+
+t.test('a deletion reads no comments of other events', async (t) => {
+  const party = await event('draft')
+  await sql(
+    `with others as (
+      insert into events select (jsonb_populate_record(e, jsonb_build_object('id', gen_random_uuid()))).*
+        from events e, generate_series(1, 100) where e.id = $1 returning id),
+      said as (insert into comments (id, org_id, event_id, target_type, target_id, audience, author_id, body)
+        select gen_random_uuid(), $2, id, 'meta', id, 'event', $3, '' from others, generate_series(1, 50)
+        returning id, event_id)
+      insert into comment_media select id, 0, $2, event_id, $4 from said`,
+    [party.id, orgId, member.id, uuidOf('media', await aMedia())],
+  )
+  await vacuum(database, 'comments', 'comment_media')
+  const plan = await planOf(database, orgId, (tx) => holdAttachedMedia(tx, party.id))
+  const of = (name: string) => plan.filter((node) => Object.values(node).includes(name))
+  t.match(of('comments_of_event'), [{ 'Actual Rows': 0 }])
+  for (const node of of('comments')) t.match(node, { 'Actual Rows': 0, 'Rows Removed by Filter': 0 })
 })
 
 t.test('of an activation and a deletion the first counts', async (t) => {
