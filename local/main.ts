@@ -22,7 +22,7 @@ if (values.help) {
   process.exit(0)
 }
 
-await runUntilSignal(async (onStop) => {
+await runUntilSignal(async (onStop, stopped) => {
   const started = performance.now()
   const starting = startPlatform({
     folder: values.data,
@@ -39,6 +39,8 @@ await runUntilSignal(async (onStop) => {
     ),
   )
   const platform = await starting
+  // It is about to close: there is nothing to say, and nothing to begin.
+  if (stopped.aborted) return 'done'
   const { demo, page } = platform
   // In the background. The next start does what is left of it.
   const workerData = { database: demo.database_url, folder: platform.folder }

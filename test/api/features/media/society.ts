@@ -155,6 +155,13 @@ export function shownItem(item: Item): object {
   }
 }
 
+/** The picture in the trash is for those who may restore it: who deleted it, and administrators. */
+const trashed = (society: Society, who: User, item: Item): object => ({
+  ...shownItem(item),
+  thumbnail_url:
+    who === item.deleted?.by || administers(society, who, item.organization) ? outputOf(item, 'thumb.webp') : null,
+})
+
 /** Where it was taken is for the uploader and for administrators. */
 function metadata(society: Society, who: User, item: Item): object {
   const mayLocate = who === item.uploader || administers(society, who, item.organization)
@@ -197,7 +204,10 @@ function askOrganization(society: Society, who: User, organization: Organization
     ),
     list('listMedia', ofKind('image'), { mime_type: 'image/*' }),
     list('listMedia', ofKind('video'), { mime_type: 'video/mp4' }),
-    list('listTrash', trash),
+    {
+      ...list('listTrash', []),
+      want: isThere ? { media: trash.map((item) => trashed(society, who, item)) } : undefined,
+    },
     {
       ...{ route: 'listMediaMonths', params },
       want: isThere
