@@ -128,7 +128,7 @@ t.test('each user sees exactly what is shared with them', async () => {
       }
     }),
     // A smaller society that fails as well says no more than the question does.
-    { numRuns: 15, endOnFailure: true },
+    { numRuns: 20, endOnFailure: true },
   )
 })
 
