@@ -1,11 +1,8 @@
-import { closeAlbum, openAlbum, openInAlbum } from './album-view.js'
-import { closeAlbums, openAlbums } from './albums.js'
-import { closeDialogs as closeOldDialogs } from './dialogs.js'
 import { forgetUnsent } from './discussions/drafts.js'
-import { $, showProblem } from './dom.js'
 import { call, isSignedIn, signOut } from './lib/api.js'
 import { closeDialogs } from './lib/dialogs.js'
 import { html, render } from './lib/html.js'
+import { Problem } from './lib/parts.js'
 import { onSessionElsewhere } from './lib/session.js'
 import { hideToast } from './lib/toast.js'
 import { openById } from './library/open.js'
@@ -18,6 +15,7 @@ import { forgetUploads } from './uploads/memory.js'
 import { endUploads, Uploads, uploadTo } from './uploads/uploads.js'
 import { closeViewer } from './viewer/viewer.js'
 
+const $ = (id) => document.getElementById(id)
 /** Who is signed in, which of their groups is shown, and which view of it. */
 let me
 let organizations = []
@@ -27,10 +25,11 @@ let shownId
 let accounts = []
 
 const hash = new URLSearchParams(location.hash.slice(1))
-if (hash.has('key')) {
-  keepKey(hash.get('key'))
-  history.replaceState(null, '', location.pathname + withoutKey(location.hash)) // a credential: not in the history
-}
+/** The media item that the address named at the start. */
+let named = hash.get('media')
+if (hash.has('key')) keepKey(hash.get('key'))
+// The key is a credential: not in the history. The viewer adds the media item again when it opens it.
+if (hash.has('key') || named) history.replaceState(null, '', location.pathname + withoutKey(location.hash))
 
 /** The person's groups come from the API; nothing about them is known to the page. */
 async function open() {
@@ -39,10 +38,12 @@ async function open() {
   render(null, $('sign-in'))
   $('sign-in').hidden = true
   $('library').hidden = false
-  if (organizations[0]) await switchTo(organizations[0])
-  else {
+  if (organizations[0]) {
+    switchTo(organizations[0])
+    if (shown !== 'album') openNamed()
+  } else {
     drawFrame()
-    showProblem(new Error('You are not a member of any group yet.'))
+    render(html`<${Problem} class="banner" text="You are not a member of any group yet." />`, $('view'))
   }
 }
 
@@ -52,10 +53,10 @@ function drawFrame() {
   render(me && organization && html`<${Uploads} name=${organization.name} />`, $('uploads-root'))
 }
 
-async function switchTo(chosen) {
+function switchTo(chosen) {
   scrollTo({ top: 0 })
   adopt(chosen)
-  await showView()
+  showView()
 }
 
 /** Makes a group the one whose photos are shown and where uploads go. */
@@ -65,12 +66,9 @@ function adopt(chosen) {
   drawFrame()
 }
 
-const SECTIONS = ['albums', 'album']
-const LISTS = { albums: openAlbums }
-const ONES = { album: openAlbum }
 
 /** Shows the view that the address names. */
-async function showView() {
+function showView() {
   const { name, id } = viewOf(location.hash)
   const isOther = name !== shown
   if (isOther && shown === 'photos' && organization) libraryOf(organization).scroll = scrollY
@@ -78,31 +76,27 @@ async function showView() {
   shownId = id
   document.title = 'Keepsake'
   hideToast()
-  closeOldDialogs()
   closeDialogs()
-  closeLists()
   if (!organization) return
   drawFrame()
-  for (const section of SECTIONS) if ($(section)) $(section).hidden = section !== name
   if (isOther) scrollTo({ top: 0, behavior: 'instant' })
   draw(name, id)
-  if (VIEWS[name]) return
-  if (LISTS[name]) return LISTS[name](organization, me)
-  await ONES[name]?.(id, { me, organizations, first: organization, onFound: followTo })
 }
 
 /** Shows a view of the registry, or none. One view at a time: another one, or another group, begins anew. */
 function draw(name, id) {
   const View = VIEWS[name]
-  $('view').hidden = !View
-  const given = { org: organization, me, organizations, id, onFound: followTo }
+  const given = { org: organization, me, organizations, id, onFound: followTo, onOpened: openNamed }
   const key = [name, id, !id && organization?.org_id].join()
   render(View && organization ? html`<${View} key=${key} ...${given} />` : null, $('view'))
 }
 
-/** Answers that are on their way belong to no view any more. */
-function closeLists() {
-  for (const close of [closeAlbums, closeAlbum]) close()
+/** Opens what the address named at the start: in the view, which `find` and `open` are of, or else in the library. */
+function openNamed(find, open) {
+  const id = named
+  named = undefined
+  if (id && find?.(id)) open(id)
+  else if (id) void openById(libraryOf(organization), id)
 }
 
 /** The event or album of a link may belong to another group of the person. */
@@ -113,15 +107,13 @@ function followTo(found) {
 function onSwitch(chosen) {
   // An event and an album belong to one group; another group has others.
   if (shownId) history.replaceState(null, '', `#${shown}s`)
-  void switchTo(chosen)
+  switchTo(chosen)
 }
 
 function showSignIn(wanted) {
   closeViewer()
   forgetLibrary()
-  closeOldDialogs()
   closeDialogs()
-  closeLists()
   forgetUnsent()
   me = undefined
   organization = undefined
@@ -147,7 +139,7 @@ addEventListener('keepsake:signed-out', () => me && showSignIn())
 addEventListener('hashchange', () => {
   // The viewer adds a media item to the address of the view below it.
   const { name, id } = viewOf(location.hash)
-  if (name !== shown || id !== shownId) void showView()
+  if (name !== shown || id !== shownId) showView()
 })
 
 accounts = await loadAccounts()
@@ -158,7 +150,3 @@ if (wanted && me?.email !== wanted.email) {
   if (isSignedIn()) await signOut()
   showSignIn(wanted)
 } else if (!me) showSignIn()
-if (hash.has('media') && organization) {
-  history.replaceState(null, '', location.pathname + withoutKey(location.hash))
-  if (!openInAlbum(hash.get('media'))) await openById(libraryOf(organization), hash.get('media'))
-}
