@@ -40,7 +40,7 @@ await runUntilSignal(async (onStop) => {
   )
   const platform = await starting
   const { demo, page } = platform
-  // Nobody waits for it, and the next start does what is left of it.
+  // In the background. The next start does what is left of it.
   const workerData = { database: demo.database_url, folder: platform.folder }
   const music = new Worker(new URL('demo/first-music.ts', import.meta.url), { workerData })
   music.on('error', (error) => console.error(`The sample music cannot be offered: ${error.message}`))

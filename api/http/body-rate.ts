@@ -37,8 +37,9 @@ export function watchBodies(limits: BodyLimits): RequestHandler {
     let sample = 0
     const timer = setInterval(() => {
       if (req.complete) return clearInterval(timer)
-      // While this server does not read what has arrived, the client is not the slow side.
-      if (req.readableLength >= req.readableHighWaterMark || req.isPaused()) {
+      // While this server does not read what has arrived, or has not begun to, the client is not the slow side.
+      const isWaiting = req.readableFlowing === null || req.isPaused()
+      if (isWaiting || req.readableLength >= req.readableHighWaterMark) {
         before = socket.bytesRead
         sample = 0
         return

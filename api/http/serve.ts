@@ -1,5 +1,4 @@
 import type { Request, RequestHandler, Response } from 'express'
-import type { Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Refusals } from '../audit/refusals.ts'
@@ -19,7 +18,7 @@ import { type Received, readInput, restJoined } from './read-input.ts'
 import { contextOf, stateOf } from './request.ts'
 import { DEPRECATION, render, sendRaw, sendReply, sendStored } from './respond.ts'
 import { type AuthedInput, type Reply, type Route, takesIdempotencyKey } from './route.ts'
-import { checkParams } from './validate.ts'
+import { checkParams, organizationIn } from './validate.ts'
 
 export interface ServeOptions {
   /** Stores the idempotency keys. */
@@ -69,8 +68,9 @@ async function serveCaller(route: Route, options: ServeOptions, called: Called):
   // Before the input: a 400 would show a caller without the right that the operation exists. And before a stored
   // response is looked for: what a caller may no longer ask is not replayed either.
   await requireRight(route, options, called)
-  const params = checkParams(route, restJoined(req.params))
-  await admit(route, options, { ...called, params: params.data })
+  const given = restJoined(req.params)
+  const params = checkParams(route, given)
+  await admit(route, options, { ...called, given })
   const key = takesIdempotencyKey(route) ? idempotencyKeyOf(req.get('idempotency-key')) : undefined
   const leave = await options.bodies?.enter(route, caller, req, res)
   const input = await readInput(route, req, params, key !== undefined)
@@ -109,15 +109,15 @@ async function requireRight(route: Route, options: ServeOptions, { req, res, act
 
 /**
  * Decides on the membership before the body is read, where the path names the organization: a body takes a slot and
- * memory, which a stranger must not hold. And a stranger gets the same 404 whatever the body says.
+ * memory, which a stranger must not hold. And a stranger gets the same 404 whatever the body or the rest of the path says.
  */
-async function admit(route: Route, options: ServeOptions, o: Called & { params: unknown }): Promise<void> {
-  const { req, res, actor, params, admitted } = o
+async function admit(route: Route, options: ServeOptions, o: Called & { given: object }): Promise<void> {
+  const { req, res, actor, admitted } = o
   const { readmit } = route
-  const orgId = (params as { org_id?: Uuid } | undefined)?.org_id
-  if (!readmit || orgId === undefined || !(route.body || route.bodyKind)) return
+  const orgId = route.body || route.bodyKind ? organizationIn(route, o.given) : undefined
+  if (!readmit || orgId === undefined) return
   const context = contextOf(req, res, async () => {})
-  const decide = () => readmit({ context, params, query: {}, body: {}, headers: req.headers, actor })
+  const decide = () => readmit({ context, params: { org_id: orgId }, query: {}, body: {}, headers: req.headers, actor })
   await admitted.require(actor.userId, orgId, decide).catch((error: unknown) => {
     throw declared(route, options, res, error)
   })

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import type { Uuid } from '../../lib/contract/ids.ts'
 import { type FieldIssue, invalid, notFound } from '../../lib/contract/problem.ts'
 import { NOT_FOUND_ISSUE } from '../requests/schemas.ts'
 import type { Route } from './route.ts'
@@ -16,6 +17,11 @@ export function checkParams(route: Route, params: unknown) {
   const result = (route.params ?? Nothing).safeParse(params)
   if (result.error?.issues.some(meansNotFound)) throw notFound()
   return result
+}
+
+/** The organization in the path, also where another parameter of it does not fit. */
+export function organizationIn(route: Route, params: { org_id?: unknown }): Uuid | undefined {
+  return route.params?.shape['org_id']?.safeParse(params.org_id).data as Uuid | undefined
 }
 
 /** Parses all input and reports all errors in one response. Ignores unknown fields. */

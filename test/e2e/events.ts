@@ -257,7 +257,7 @@ t.test('the host sees the guest without doing anything', async (t: Test) => {
   await ann.locator('[data-status=accepted] .person', { hasText: 'Ines Duarte' }).waitFor()
   // Guests and invitations are two answers.
   const row = ann.locator('.invitation-row', { hasText: 'b***' })
-  await row.locator('.text', { hasText: /^Accepted$/ }).waitFor()
+  await row.locator('.text', { hasText: /^Accepted by Ines Duarte$/ }).waitFor()
   t.equal(await ann.locator('.invitation-row .said').filter({ visible: true }).textContent(), MESSAGE)
   t.equal(await ann.locator('.person', { hasText: 'Tomás' }).count(), 1)
   await under.shoot('e12-host')

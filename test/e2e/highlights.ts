@@ -99,6 +99,9 @@ t.test('items of an album are chosen, in an order', async (t: Test) => {
   await ann.goto(`${page.url}/#album=${albumId}`)
   await under.until(`document.querySelector('#album-items .tile[data-kind=video][data-state=completed]')`)
   await button(ann, 'Make a highlight').click()
+  await button(ann, 'Select all').click()
+  await button(ann, 'Continue with 4').waitFor()
+  for (const name of ['one.jpg', 'two.jpg', 'three.jpg', 'walk.mp4']) await choose(name)
   for (const name of ['two.jpg', 'walk.mp4', 'one.jpg', 'three.jpg']) await choose(name)
   t.equal(await picker.locator('.month-name').textContent(), TITLE, 'those of the album')
   t.equal(await picker.getByRole('button', { name: /^Photo one.jpg/ }).getAttribute('data-place'), '3')
@@ -212,8 +215,13 @@ t.test('its link can be taken along, by the share sheet of a device or by copyin
   await ann.evaluate('navigator.share = async (given) => { globalThis.shared = given }')
   await button(ann, 'Share').click()
   t.strictSame(await ann.evaluate('shared'), { title: TITLE, url: ann.url() })
-  await ann.evaluate(`navigator.share = async () => { throw new DOMException('closed', 'AbortError') }`)
+  await ann.evaluate(`navigator.clipboard.writeText('before')`)
+  await ann.evaluate(
+    `navigator.share = async () => { globalThis.shared = 0; throw new DOMException('', 'AbortError') }`,
+  )
   await button(ann, 'Share').click()
+  await under.until('shared === 0')
+  t.equal(await ann.evaluate('navigator.clipboard.readText()'), 'before', 'who closes the sheet wants nothing copied')
   await ann.evaluate(`delete navigator.share`)
 })
 
@@ -302,6 +310,13 @@ t.test('what has no album is for its creator alone, who deletes it', async (t: T
   t.equal(await ann.locator('.highlight-card').count(), 1)
 })
 
+/** What is too small for a finger. */
+const small = () =>
+  ann.evaluate<string[]>(
+    `[...document.querySelectorAll(':is(.view-highlights, .view-highlight, .highlight-form) :is(button, select, summary, .check, .track label)')]
+      .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 44).map((one) => one.outerHTML)`,
+  )
+
 t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {
   for (const [width, colorScheme] of [
     [390, 'light'],
@@ -317,9 +332,12 @@ t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => 
     await under.until(`document.querySelector('.highlight-stage video')?.readyState >= 2`)
     await under.shoot(`h11-phone-one-${width}`)
     t.equal(await overflow(ann), 0, `one ${width}`)
+    t.strictSame([...(await small()), ...(await under.violations())], [])
     await button(ann, 'Make it again').click()
     await ann.locator('.track', { hasText: 'Waves' }).waitFor()
     await under.shoot(`h11-phone-form-${width}`)
+    await ann.getByText('More options').click()
+    t.strictSame([...(await small()), ...(await under.violations())], [])
     t.equal(
       await ann.evaluate(
         `(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('.highlight-form .form-body'))`,

@@ -255,7 +255,9 @@ t.test('the last start', async (t) => {
     const ids = new Set((await query<{ id: string }>('select id from media')).map(({ id }) => id))
     const files = (path: string) => readdir(join(folder, 'objects', path), { recursive: true, withFileTypes: true })
     const objects = (await files('objects')).filter((f) => f.isFile()).map((f) => join(f.parentPath, f.name))
-    const owners = new Set(objects.map((path) => /\/org\/[^/]+\/media\/([^/]+)\//.exec(path)?.[1] ?? path))
+    // A file of the sample music may be left by a death before its row, as `addTrack` says.
+    const uploaded = objects.filter((path) => !/\/objects\/tracks\/[^/]+\/audio~object$/.test(path))
+    const owners = new Set(uploaded.map((path) => /\/org\/[^/]+\/media\/([^/]+)\//.exec(path)?.[1] ?? path))
     t.strictSame(owners, ids)
     for (const path of ['uploads', 'completing']) t.strictSame(await files(path), [], path)
   })

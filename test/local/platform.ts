@@ -121,7 +121,7 @@ t.test('the first start', async (t: Test) => {
     t.equal(await reaches(made.invite_url), 200)
   })
 
-  await t.test('there is music soon, which nobody has waited for', async (t) => {
+  await t.test('the sample music is offered in the background', async (t) => {
     const look = async () => {
       const { data } = await call(first, '/api/music-tracks', { token: session.access_token })
       const { tracks } = data as { tracks: { title: string }[] }

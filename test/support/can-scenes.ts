@@ -81,7 +81,7 @@ export function scenesOf(api: TestApi): Scene[] {
         'highlight.create_in_album': () => ({
           method: 'POST',
           path: `${path}/highlights`,
-          json: { title: 'Film', media_ids: [media] },
+          json: { title: 'Summer', media_ids: [media] },
         }),
       },
     }
@@ -136,7 +136,7 @@ export function scenesOf(api: TestApi): Scene[] {
 
   const anyHighlight = (status?: string) => async (): Promise<Subject> => {
     const media = await itemOf(another)
-    const json = { title: 'Film', media_ids: [media] }
+    const json = { title: 'Summer', media_ids: [media] }
     const { highlight_id: id } = await post(another, `/api/media/${org}/highlights`, json)
     if (status) {
       const { album_id } = await post(member, `${inOrg}/albums`, { title: 'Album' })

@@ -142,6 +142,21 @@ t.test('ids and UUIDs are the same', async (t) => {
 t.test('the state of an invitation', async (t) => {
   const of = (status: string, event = 'active') =>
     invitation.invitationState({ status, token_expires_at: hours(0.5) }, { status: event }, NOW)
+  const answered = (by: string, invitee: object) =>
+    invitation.invitationState(
+      { status: 'declined', responded_by: by, invitee },
+      EVENT,
+      NOW,
+      new Map([['usr_1', 'Bob']]),
+    )
+  t.strictSame(
+    [
+      answered('usr_1', { email: 'b***@example.org' }),
+      answered('usr_1', { display_name: 'Bob' }),
+      answered('usr_2', {}),
+    ],
+    ['Declined by Bob', 'Declined', 'Declined'],
+  )
   t.equal(of('pending'), 'Open · 30 minutes left')
   t.strictSame(
     ['accepted', 'declined', 'expired'].map((s) => of(s)),

@@ -63,7 +63,7 @@ t.test('one photo and one short video of the same name in the same folder are a 
     { '1.heic': alone, '1.jpg': alone, '1.mov': alone },
     'of three files it is unclear which two',
   )
-  t.strictSame(stems(file('1.jpg'), file('1.mov', 900e6)), { '1.jpg': alone, '1.mov': alone }, 'a film stays a film')
+  t.strictSame(stems(file('1.jpg'), file('1.mov', 900e6)), { '1.jpg': alone, '1.mov': alone }, 'a video stays a video')
   t.strictSame(stems(file('1.png'), file('1.mov')), { '1.png': alone, '1.mov': alone }, 'a screenshot')
 })
 

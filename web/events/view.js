@@ -147,7 +147,7 @@ function Shown({ event, org, path, me, reload, set }) {
         </div>
         <div class="event-lists">
           <${Participants} list=${participants} event=${event} me=${me} />
-          ${seesInvitations && html`<${Invitations} list=${invitations} event=${event} look=${look} />`}
+          ${seesInvitations && html`<${Invitations} list=${invitations} event=${event} participants=${participants.items ?? []} look=${look} />`}
         </div>
       </div>
     </div>`

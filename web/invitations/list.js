@@ -8,8 +8,9 @@ import { showLink } from './link.js'
 import { inviteeOf, invitationState } from './words.js'
 
 /** The invitations to an event, for those who may see them. `look` brings the event and its lists up to date. */
-export function Invitations({ list, event, look }) {
+export function Invitations({ list, event, participants, look }) {
   const { items } = list
+  const names = new Map(participants.map(({ user_id, display_name }) => [user_id, display_name]))
   return html`
     <section class="panel" aria-labelledby="invitations-title">
       <h2 id="invitations-title">Invitations ${items && html`<span class="count">${items.length}${list.hasMore && '+'}</span>`}</h2>
@@ -17,7 +18,7 @@ export function Invitations({ list, event, look }) {
       ${!items && list.error?.status !== 404 && html`<${Problem} error=${list.error} />`}
       ${items?.length === 0 && html`<p class="muted none">No invitations yet.</p>`}
       <ul class="invitation-list" aria-label="Invitations">
-        ${items?.map((invitation) => html`<${Row} key=${invitation.invitation_id} invitation=${invitation} event=${event} look=${look} />`)}
+        ${items?.map((invitation) => html`<${Row} key=${invitation.invitation_id} invitation=${invitation} event=${event} names=${names} look=${look} />`)}
       </ul>
       <${More} list=${list} />
     </section>`
@@ -25,7 +26,7 @@ export function Invitations({ list, event, look }) {
 
 const REISSUE = { INVALID_STATE_TRANSITION: 'This invitation was answered meanwhile.' }
 
-function Row({ invitation, event, look }) {
+function Row({ invitation, event, names, look }) {
   const [isBusy, setBusy] = useState(false)
   const { status, message, response_message: reply } = invitation
   const name = inviteeOf(invitation)
@@ -43,7 +44,7 @@ function Row({ invitation, event, look }) {
     <li class="invitation-row" data-status=${status}>
       <div class="person-words">
         <bdi class="name">${name}</bdi>
-        <span class="muted small text">${invitationState(invitation, event, Date.now())}</span>
+        <span class="muted small text">${invitationState(invitation, event, Date.now(), names)}</span>
         ${message && html`<${Said} class="sent" who="Message" text=${message} />`}
         ${reply && html`<${Said} class="said" who="Answer" text=${reply} />`}
       </div>

@@ -9,11 +9,17 @@ export const inviteeOf = ({ invitee }) =>
 
 const INVITATION_STATES = { accepted: 'Accepted', declined: 'Declined', expired: 'Link expired', revoked: 'Withdrawn' }
 
-/** The state of an invitation; while it is open, how long its link works. */
-export function invitationState({ status, token_expires_at }, event, now) {
+/**
+ * The state of an invitation; while it is open, how long its link works. `names` are those of the participants by their
+ * ids: a link can be answered by someone else than its invitee.
+ */
+export function invitationState(invitation, event, now, names = new Map()) {
+  const { status, token_expires_at, responded_by } = invitation
   const isOpen = status === 'pending' || status === 'expired'
   if (isOpen && event.status === 'archived') return 'Not answered'
-  return status === 'pending' ? `Open · ${linkLeft(token_expires_at, now).toLowerCase()}` : INVITATION_STATES[status]
+  if (status === 'pending') return `Open · ${linkLeft(token_expires_at, now).toLowerCase()}`
+  const name = names.get(responded_by)
+  return name && name !== inviteeOf(invitation) ? `${INVITATION_STATES[status]} by ${name}` : INVITATION_STATES[status]
 }
 
 /** How long a link still works. Rounded up: in its last minute there is still one. */

@@ -4,7 +4,7 @@ const TYPES = {
   mp4: 'video/mp4', mov: 'video/quicktime', m4v: 'video/x-m4v', '3gp': 'video/3gpp', '3g2': 'video/3gpp2',
   mkv: 'video/x-matroska', webm: 'video/webm',
 }
-/** The motion of a Live Photo lasts three seconds. A long film that happens to share the name of a photo is no part of it. */
+/** The motion of a Live Photo lasts three seconds. A long video that happens to share the name of a photo is no part of it. */
 const MOTION_BYTES = 40_000_000
 const LIVE_IMAGES = ['heic', 'heif', 'jpg', 'jpeg']
 const LIVE_VIDEOS = ['mov', 'mp4']

@@ -7,85 +7,13 @@ import { HLS } from './hls-settings.js'
 const nameOf = (level) => `${Math.min(level.width, level.height)}p`
 
 /**
- * Plays HLS in a video element. `quality` is a list of its renditions, within `label`; `say(text)` shows why it cannot be
- * played. Whatever is played has `variants.hls_master_url`.
- */
-export function newPlayer({ video, quality, label, say }) {
-  let hls
-
-  /** Plays from the given second on. `refresh()` returns the item with new links, when these have expired. */
-  function play(m, from, refresh) {
-    stop()
-    video.hidden = false
-    label.hidden = false
-    load(m, from, refresh)
-  }
-
-  function load(m, from, refresh) {
-    hls?.destroy()
-    const source = link(m.variants.hls_master_url)
-    if (!Hls.isSupported()) {
-      video.src = source // Safari on a phone plays HLS natively
-      return
-    }
-    const player = new Hls({ ...HLS, startPosition: from })
-    hls = player
-    player.on(Hls.Events.MANIFEST_PARSED, () => {
-      offerQualities()
-      video.play().catch(() => {}) // a browser may require a click first
-    })
-    player.on(Hls.Events.LEVEL_SWITCHED, showLevel)
-    player.on(Hls.Events.ERROR, (_, data) => {
-      if (data.fatal) void recover(player, data, refresh)
-    })
-    player.loadSource(source)
-    player.attachMedia(video)
-  }
-
-  /** Links end after a while: a video that was paused for long goes on with new ones, once. */
-  async function recover(player, data, refresh) {
-    if (data.type === Hls.ErrorTypes.MEDIA_ERROR) return player.recoverMediaError()
-    const fresh = await refresh?.().catch(() => undefined)
-    if (hls !== player) return
-    if (fresh?.variants.hls_master_url) return load(fresh, video.currentTime)
-    say(`It cannot be played right now (${data.details})`)
-  }
-
-  function stop() {
-    hls?.destroy()
-    hls = undefined
-    video.hidden = true
-    label.hidden = true
-    video.removeAttribute('src')
-    video.load()
-    quality.replaceChildren()
-  }
-
-  function offerQualities() {
-    const options = hls.levels.map((level, i) => new Option(nameOf(level), i)).reverse()
-    quality.replaceChildren(new Option('Auto', -1), ...options)
-  }
-
-  function showLevel() {
-    const level = hls.levels[hls.currentLevel]
-    quality.options[0].text = hls.autoLevelEnabled && level ? `Auto (${nameOf(level)})` : 'Auto'
-  }
-
-  quality.addEventListener('change', () => {
-    hls.currentLevel = Number(quality.value)
-    showLevel()
-  })
-
-  return { play, stop, seconds: () => video.currentTime }
-}
-
-/**
- * The same as a component: fills its frame, with a list of the renditions in a corner. Begins anew, where it was, when
- * `version` changes: more renditions may exist. `onProblem(text)` is told why it cannot be played. Key it by what is played.
+ * Plays HLS, with a list of its renditions in a corner. `m` has `variants.hls_master_url`; `refresh()` returns it with new
+ * links. Begins anew where it was, paused or not, when `version` changes: more renditions may exist. `onProblem(text)` is
+ * told why it cannot be played. Key it by what is played.
  */
 export function Player({ m, version, refresh, onProblem, id = 'video', children }) {
   const video = useRef()
-  const second = useRef(0)
+  const before = useRef({ second: 0, isPaused: false })
   const hls = useRef()
   const [levels, setLevels] = useState([])
   const [chosen, setChosen] = useState(-1)
@@ -102,7 +30,7 @@ export function Player({ m, version, refresh, onProblem, id = 'video', children 
       player.on(Hls.Events.MANIFEST_PARSED, () => {
         setLevels(player.levels.map(nameOf))
         setChosen(-1)
-        element.play().catch(() => {}) // a browser may require a click first
+        if (!before.current.isPaused) element.play().catch(() => {}) // a browser may require a click first
       })
       player.on(Hls.Events.LEVEL_SWITCHED, () => setAutomatic(player.autoLevelEnabled ? player.currentLevel : undefined))
       player.on(Hls.Events.ERROR, (_, data) => data.fatal && void recover(player, data, isRetry))
@@ -117,10 +45,10 @@ export function Player({ m, version, refresh, onProblem, id = 'video', children 
       if (fresh?.variants.hls_master_url) load(fresh, element.currentTime, true)
       else onProblem?.(`It cannot be played right now (${details})`)
     }
-    load(m, second.current)
+    load(m, before.current.second)
     return () => {
       isGone = true
-      second.current = element.currentTime
+      before.current = { second: element.currentTime, isPaused: element.paused && !element.ended }
       hls.current?.destroy()
       element.removeAttribute('src')
       element.load()

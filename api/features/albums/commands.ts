@@ -72,7 +72,7 @@ export async function changeAlbum(
   return show(request, row)
 }
 
-/** Setting the status that the album has changes nothing and sends no notification. */
+/** A request for the present status changes nothing and sends no notification. */
 export async function setStatus(
   request: Write<typeof albumActions.setStatus>,
   id: Uuid,
@@ -109,7 +109,7 @@ export async function addMedia(
   return found(await findItem(tx, id, mediaId))
 }
 
-/** Resolves with the id of the item. From now on the media item is neither deleted nor paired. */
+/** Resolves with the id of the item. Until the transaction ends, the media item is neither deleted nor paired. */
 async function holdMediaItem(
   { tx, orgId }: Pick<Write<typeof albumActions.addMedia>, 'tx' | 'orgId'>,
   id: Uuid,
@@ -147,7 +147,7 @@ export async function captionMedia(
   return found(await findItem(tx, id, mediaId))
 }
 
-/** The order that the album has already changes nothing and sends no notification. */
+/** A request for the present order changes nothing and sends no notification. */
 export async function reorderMedia(
   request: Write<typeof albumActions.update>,
   id: Uuid,

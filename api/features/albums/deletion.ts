@@ -7,8 +7,8 @@ import type { albumActions } from './policy.ts'
 import { findAlbum, removeAlbum } from './queries.ts'
 
 /**
- * Deletes an album. Its media items stay in the library, and its highlights with those who made them. What adds to the
- * album or changes it waits for the lock, and then finds no album.
+ * Deletes an album. Its media items stay in the library, and its highlights stay with their creators. A request that
+ * changes the album meanwhile waits for the lock, and then finds no album.
  */
 export async function deleteAlbum(request: Write<typeof albumActions.delete>, id: Uuid): Promise<void> {
   const { tx, orgId, actor, permit, ready } = request

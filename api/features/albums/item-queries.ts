@@ -53,7 +53,7 @@ export const countItems = (tx: Tx, albumId: Uuid): Promise<number> =>
 export const countPlaces = (tx: Tx, albumId: Uuid): Promise<number> =>
   tx.$count(albumMedia, eq(albumMedia.albumId, albumId))
 
-/** Those of these media items that are in the album and not deleted, with their captions. */
+/** Returns the media items that are in the album and not deleted, with their captions. */
 export async function findCaptions(
   tx: Tx,
   albumId: Uuid,

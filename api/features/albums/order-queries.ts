@@ -23,7 +23,7 @@ export async function listPlaces(tx: Tx, albumId: Uuid): Promise<Place[]> {
   })
 }
 
-/** False, and nothing moved, when one is not in the album any more: it was purged, or is the video of a Live Photo now. */
+/** Returns false and moves nothing when one of them has left the album: a purge or a pairing with an image removes it. */
 export async function moveItems(tx: Tx, albumId: Uuid, moves: readonly Placed[]): Promise<boolean> {
   const ids = sql`${sql.param(moves.map(({ mediaId }) => mediaId))}::uuid[]`
   const positions = sql`${sql.param(moves.map(({ position }) => position))}::bigint[]`

@@ -43,7 +43,7 @@ function withHidden(places: readonly Place[], wanted: readonly Uuid[]): Place[] 
   for (const id of wanted) {
     const index = indices.get(id)
     if (index === undefined) return undefined
-    // So that naming one twice leaves another one out.
+    // The lengths are equal: if one is named twice, another one is missing.
     indices.delete(id)
     order.push(places[index] as Place)
     addHidden(index + 1)
@@ -104,7 +104,7 @@ function endOfGap(given: readonly (number | undefined)[], start: number, low = N
   return end
 }
 
-/** So many positions between two, or beyond the one that there is. */
+/** Returns `count` positions between `low` and `high`, or beyond the only one that is given. */
 function spread(count: number, low: number | undefined, high: number | undefined): number[] {
   const step = low === undefined || high === undefined ? STEP : (high - low) / (count + 1)
   const from = low ?? (high ?? 0) - (count + 1) * STEP

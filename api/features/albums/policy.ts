@@ -10,7 +10,7 @@ import { unlessArchived } from '../events/policy.ts'
 /** Who sees an album besides its owner and the administrators of the organization. */
 export type Viewers = 'members' | 'participants' | 'managers'
 
-/** The only place that decides it: lists, details, media, events and their comments all ask here. */
+/** Lists, details, media, events and their comments all use this rule, and no other one. */
 export const viewersOf = ({ status, visibility }: Shown): Viewers =>
   status === 'PUBLIC' ? AUDIENCES[visibility] : 'managers'
 const AUDIENCES = {

@@ -14,7 +14,7 @@ const org = sql.placeholder('org')
 const caller = sql.placeholder('caller')
 const limit = sql.placeholder('limit')
 
-/** What the rules of `policy.ts` decide on. Names are written out: in a query of one table drizzle leaves out the table. */
+/** The facts that the rules of `policy.ts` need. Names are written out: in a query of one table drizzle leaves out the table. */
 export const decisive = (callerId: Uuid | Placeholder) => ({
   /** Whether the caller has accepted an invitation to the album's event. */
   isParticipant: sql<boolean>`exists (select from event_participants p
@@ -66,7 +66,7 @@ const shown = {
     (select i.media_id from album_media i where i.album_id = albums.id and i.is_cover and i.listed),
     (select i.media_id from album_media i where i.album_id = albums.id and i.listed order by i.position limit 1))`,
 }
-/** With what decides who may see it. */
+/** The columns of an album, and the facts that decide who may see it. */
 export type EventOfAlbum = Pick<EventRow, 'id' | 'ownerId' | 'status'>
 export type ShownAlbum = RowOf<typeof shown>
 
@@ -111,8 +111,9 @@ const albumOfEvent = (tx: Tx, position?: SQL) =>
   tx.select().from(albums).where(and(isOfEvent, position)).limit(1).as('albums')
 
 /**
- * The queries whose pages, merged, are a page of the list. An album is in one of them, and none reads albums in vain. The
- * last begins with the events of the caller, whose number is small, unlike that of the organization's.
+ * The queries whose pages, merged, are a page of the list. Each album is in exactly one of them, and none reads an album
+ * that the caller does not see. The last one begins with the events of the caller, which are few compared with those of
+ * the organization.
  */
 function partsOf(tx: Tx, position: SQL | undefined) {
   const pageOf = (part?: SQL) =>

@@ -92,7 +92,7 @@ export async function archiveEvent(
 
 type Changing = Pick<Write<typeof eventActions.update>, 'tx' | 'orgId' | 'actor' | 'can' | 'now'>
 
-/** Waits for what changes the event or what belongs to it, so that the decision is taken on what those leave. */
+/** Waits for other changes of the event and of what belongs to it, so that the decision sees their result. */
 const lock = ({ tx, orgId }: Changing, id: Uuid, permit: (row: EventRow) => unknown): Promise<EventRow> =>
   lockPermitted((isLocked) => findEvent(tx, orgId, id, isLocked ? { lock: 'update' } : {}), permit)
 

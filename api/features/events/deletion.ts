@@ -7,8 +7,8 @@ import type { eventActions } from './policy.ts'
 import { findEvent } from './queries.ts'
 
 /**
- * Deletes a draft with all that belongs to it; media items stay in the library, and highlights of its album with those who
- * made them. Every change of what belongs to the event waits for the lock, and then finds no event.
+ * Deletes a draft with everything that belongs to it. Media items stay in the library, and highlights of its album stay
+ * with their creators. A request that changes the event meanwhile waits for the lock, and then finds no event.
  */
 export async function deleteEvent(request: Write<typeof eventActions.delete>, id: Uuid): Promise<void> {
   const { tx, orgId, permit, ready, announce, audit } = request

@@ -23,7 +23,7 @@ export const EVENT = kind<Visible & Deletable>('event')
 /** `albumStatus` is null without an album. */
 type Deletable = { status: EventStatus; albumStatus: AlbumStatus | null }
 
-/** Nothing of an archived event changes. */
+/** An archived event, and everything that belongs to it, is read-only. */
 export const unlessArchived: State<{ status: EventStatus }> = ({ status }) =>
   status === 'archived' ? { code: 'EVENT_ARCHIVED', message: 'The event is archived and read-only' } : undefined
 
@@ -57,5 +57,5 @@ export const eventActions = {
   delete: on(EVENT, 'event.delete', 'delete a draft of an event', mayManageEvent, deleting),
 } as const
 
-/** For what is not yet there to decide on, such as the album of an event. Call it on the row that the transaction locked. */
+/** For actions on a resource that does not exist yet, such as a new album of the event. Call it with the locked event. */
 export const refuseArchived = (event: { status: EventStatus }) => requireState(unlessArchived, event)

@@ -10,7 +10,7 @@ type Can = Permit<Action>['can']
 type Deciding = Pick<Permit<Action>, 'can' | 'now'>
 type AlbumOfEvent = NonNullable<ShownEvent['album']> & { isParticipant: boolean; eventStatus: ShownEvent['status'] }
 
-/** Whether the caller may see the album of an event. Albums are above events, which therefore are told. */
+/** Whether the caller may see the album of an event. The feature of albums passes it in, because it imports this one. */
 export type SeesAlbum = (can: Can, album: AlbumOfEvent) => boolean
 
 /** The album of the event is named only to those who may see it. */

@@ -45,7 +45,7 @@ export async function findEvent(
   // Both leave together; the second runs when the first is over.
   const queued = lock && queueFor(tx, id, lock)
   const rows = query.execute({ org: orgId, id })
-  // When the wait for the first ends in vain, the second fails as well, and only the first says why.
+  // If the first fails, the second fails too, and only the first one says why.
   rows.catch(() => {})
   await queued
   return (await rows)[0]
@@ -133,7 +133,7 @@ const has = (status: EventStatus) => sql`${events.status} = ${sql.raw(`'${status
 const OWN_DRAFTS = and(has('draft'), eq(events.ownerId, caller))
 const PUBLISHED = [has('active'), has('archived')]
 
-/** The parts of each kind of list. A page merges one page of each part, so that it reads no draft of others in vain. */
+/** The parts of each kind of list. A page merges one page of each part, so that it skips no drafts of other users. */
 const PARTS = {
   all: [has('draft'), ...PUBLISHED],
   visible: [OWN_DRAFTS, ...PUBLISHED],
@@ -191,7 +191,7 @@ export interface ListedParticipant {
   joinedAt: Date | null
 }
 
-/** The latest invited first. Names are those of members: an invited user of another organization has none here. */
+/** The latest invitation first. Only members have names here: an invited user of another organization has none. */
 export async function listParticipants(
   tx: Tx,
   { eventId, after, limit: most }: PageWanted & { eventId: Uuid },

@@ -19,7 +19,7 @@ type CreatingInAlbum = Write<typeof highlightActions.createInAlbum>
 
 export const createHighlight = (request: Creating, given: NewHighlight) => record(request, given, null)
 
-/** Of an album whose event may be archived: what is in it stays to be seen, and to be made a highlight of. */
+/** The event of the album may be archived: members still see the album, and may make highlights of it. */
 export async function createAlbumHighlight(
   request: CreatingInAlbum,
   id: Uuid,

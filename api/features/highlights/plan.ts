@@ -10,7 +10,7 @@ const VIDEO_SECONDS = 15
 const UNKNOWN_SECONDS = 6
 /** The same of a Live Photo: phones record about 3 s. */
 const MOTION_SECONDS = 3
-/** What fits over an item, in code points: the limit of the custom resource. */
+/** The longest text over an item, in code points: the limit of the custom resource. */
 const CAPTION_LENGTH = 200
 
 /** A media item that was chosen, as it is when the highlight is created. */
@@ -35,7 +35,7 @@ export type Item = Pick<
   'mediaId' | 'sourceId' | 'uploaderId' | 'type' | 'seconds' | 'caption' | 'skipped'
 >
 
-/** What is wrong with the media items that were chosen: for each that the highlight cannot have, its place and why. */
+/** Returns the place of each chosen media item that the highlight cannot have, and the reason. */
 export function unavailable(
   chosen: readonly (Source | undefined)[],
   { skipBroken, inAlbum }: { skipBroken: boolean; inAlbum: ((source: Source) => boolean) | undefined },

@@ -16,7 +16,7 @@ const albumReader = fact<Visible>(
   (a, row) => row.album !== null && holds(mayReadAlbum, a, row.album),
 )
 
-/** They decide what their album shows. A highlight belongs to one album for good, so leaving the album is its deletion. */
+/** The owner of an album decides what it shows. A highlight never changes its album: to remove it is to delete it. */
 const albumOwner = fact<Visible>(
   'owner_of_its_album',
   'the owner of its album',

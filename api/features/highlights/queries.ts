@@ -19,7 +19,7 @@ const items = sql<ShownItem[]>`(select json_agg(
     json_build_object('mediaId', i.media_id, 'type', i.type, 'skipped', i.skipped) order by i.position)
   from highlight_items i where i.highlight_id = highlights.id)`
 
-/** What the rules of `policy.ts` decide on; null without an album. */
+/** The facts of the album on which the rules of `policy.ts` decide; null without an album. */
 type Decisive = Pick<AlbumRow, 'ownerId' | 'status' | 'visibility'> & Pick<SeenAlbum, 'isParticipant'>
 const album = sql<Decisive | null>`(select json_build_object('ownerId', a.owner_id, 'status', a.status,
     'visibility', a.visibility, 'isParticipant', exists (select from event_participants p
@@ -64,7 +64,7 @@ const org = eq(highlights.orgId, sql.placeholder('org'))
 /** What a list shows: all highlights of the organization, or those that the caller created or sees by an album. */
 export type Listed =
   | { of: 'all' | 'visible' }
-  /** Those of one album: all, or those that the caller created. */
+  /** The highlights of one album: all of them, or those that the caller created. */
   | { of: 'album' | 'created_in_album'; albumId: Uuid }
 
 /**
@@ -120,8 +120,8 @@ export async function listHighlights(tx: Tx, o: Asked & PageWanted & { listed: L
 }
 
 /**
- * Those of these media items that there are, in no order. None of them is deleted before this transaction ends: a
- * deletion that waits for it finds the highlight. Locked in the order of `lockWithCounterpart`.
+ * Returns the media items that exist, in any order, and locks them in the order of `lockWithCounterpart`. None of them is
+ * deleted before this transaction ends: a deletion that waits for it finds the highlight.
  */
 export async function holdSources(tx: Tx, orgId: Uuid, ids: readonly Uuid[]): Promise<Omit<Source, 'caption'>[]> {
   const query = prepared(tx, 'hold_sources', (name) => {

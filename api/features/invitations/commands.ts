@@ -80,7 +80,7 @@ async function requireInvitable(
 
 const SLUG_TRIES = 5
 
-/** Another transaction may insert the same invitee first: the unique indexes decide, not a look before the insert. */
+/** Another transaction may insert the same invitee first, so the unique indexes decide, not a query before. */
 export async function insertNew(
   { tx }: Pick<Write<typeof invitationActions.invite>, 'tx'>,
   row: Omit<NewInvitation, 'slug'>,
@@ -113,7 +113,7 @@ export interface Response {
   token: TokenContent | undefined
 }
 
-/** Of several responses one counts: they queue for the lock of the row, and the later ones find it answered. */
+/** One of several responses counts: they queue for the lock of the row, and the later ones find an answer there. */
 export async function respond(
   request: Write<typeof invitationActions.respond>,
   id: Uuid,
@@ -158,7 +158,7 @@ async function join({ tx, orgId, actor, announce, audit }: Write<typeof invitati
   await audit('MEMBER_INVITE', { id: actor.userId }, { operation: 'accept' })
 }
 
-/** An inviter who has left, or is no administrator any more, makes no members. */
+/** The invitation of a user who has left, or is no longer an administrator, makes no members. */
 async function mayStillInvite(
   { tx, orgId }: Write<typeof invitationActions.respond>,
   event: EventRow,

@@ -4,8 +4,8 @@ import { invitationsToTell } from './plan.ts'
 import { findEmails, listTold, takeUntold } from './told-queries.ts'
 
 /**
- * Announces every pending invitation of the event that was not told before, as it becomes active or when an invitation
- * is added to an active event. The transaction must have locked the event. A repeat finds nothing left to tell.
+ * Announces every pending invitation of the event that was not announced before: when the event becomes active, or when an
+ * active event gets an invitation. The transaction must have locked the event. A repeat announces nothing.
  */
 export async function tellInvitees({ tx, announce }: Change, event: { id: Uuid; orgId: Uuid }): Promise<void> {
   const untold = await takeUntold(tx, event.id)

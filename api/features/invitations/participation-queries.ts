@@ -49,7 +49,7 @@ interface Participation {
   orgId: Uuid
 }
 
-/** Who has accepted stays so. */
+/** A user who has accepted stays accepted. */
 export const markInvited = (tx: Tx, who: Participation) =>
   upsertParticipant(tx, who, 'invited', sql`${eventParticipants.status} = 'declined'`)
 
@@ -57,7 +57,7 @@ export const markInvited = (tx: Tx, who: Participation) =>
 export const markAccepted = (tx: Tx, who: Participation) =>
   upsertParticipant(tx, who, 'accepted', sql`${eventParticipants.status} <> 'accepted'`)
 
-/** Declining one invitation does not end what another one began. */
+/** To decline one invitation does not end a participation that another invitation began. */
 export const markDeclined = (tx: Tx, who: Participation) =>
   upsertParticipant(tx, who, 'declined', sql`${eventParticipants.status} = 'invited'`)
 

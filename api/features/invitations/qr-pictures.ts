@@ -1,6 +1,6 @@
 import { qrPng } from './qr.ts'
 
-/** Of 2 KiB each. More invitations than these are seldom shown within the hour for which their links work. */
+/** A picture has about 2 KiB. Callers seldom look at more invitations within the hour for which their links work. */
 const MAX_PICTURES = 1000
 
 /**

@@ -35,7 +35,7 @@ export async function showQr(
   const row = orgId && (await db.read({ org: orgId }, (tx) => findLive(tx, orgId, id, generation)))
   if (!row) throw notFound()
   const expires = row.tokenExpiresAt.getTime() / 1000
-  // All that the link is made of, but the slug, which an invitation keeps.
+  // Everything that the link is made of except the slug, which never changes.
   const key = `${id} ${generation} ${expires}`
   const body = await pictures(key, () => links.inviteUrl({ id, slug: row.slug, generation, expires }))
   // The picture holds a credential.

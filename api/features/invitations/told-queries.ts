@@ -6,8 +6,8 @@ import { users } from '../../db/schema/users.ts'
 import { changed, IN_ONE_HOUR, isExpired, lockPending } from './queries.ts'
 
 /**
- * Takes every pending invitation of the event that no one was told of, and gives those whose token has expired another
- * one. Of several transactions, each invitation is returned to one.
+ * Returns the pending invitations of the event whose invitees have not been told, and makes a new token for those whose
+ * token has expired. Two transactions never get the same invitation.
  */
 export async function takeUntold(tx: Tx, eventId: Uuid): Promise<InvitationRow[]> {
   const untold = and(
@@ -30,8 +30,8 @@ export async function takeUntold(tx: Tx, eventId: Uuid): Promise<InvitationRow[]
 }
 
 /**
- * Addresses of the event's invitations, other than these, whose invitees the caller need not tell again: those that were
- * told and can still respond, and those that have accepted. After a refusal, or after the link has expired, they are told.
+ * Returns the addresses of the event's other invitations whose invitees the caller need not tell again: they were told and
+ * can still respond, or have accepted. An invitee who has declined, or whose link has expired, is told again.
  */
 export async function listTold(tx: Tx, eventId: Uuid, except: Uuid[]) {
   return tx

@@ -10,7 +10,7 @@ export interface Half {
   assetIdentifier: string | null
 }
 
-/** Where the counterpart of a half can be: the one of the first look-up that finds any. */
+/** The look-ups for the counterpart of a half, in order: the first one that finds a candidate decides. */
 export type Lookup =
   | { by: 'pair'; pairId: Uuid }
   /** `unlessPairId`: a candidate with another pair id than this one belongs to another Live Photo. */
@@ -24,7 +24,7 @@ export function lookupsOf({ livePhotoPairId, assetIdentifier }: Half): Lookup[] 
   return lookups
 }
 
-/** What a counterpart is looked for by. */
+/** The fields by which a half finds its counterpart. */
 export type Keyed = Pick<Half, 'orgId' | 'uploaderId' | 'livePhotoPairId' | 'assetIdentifier'>
 
 /** The names of the locks under which a half looks for its counterpart: the same for both halves. */
@@ -36,7 +36,7 @@ export function lockNamesOf(half: Keyed): string[] {
   )
 }
 
-/** The image and, of a Live Photo, the video: what is said about either is said about the Live Photo. */
+/** The image and, for a Live Photo, the video. A comment on either is a comment on the Live Photo. */
 export type ItemIds = readonly [image: Uuid, video?: Uuid]
 
 /** The ids of the item that a file is, or is a half of. The first one is the public one. */

@@ -19,7 +19,7 @@ export async function lockPairing(tx: Tx, ...halves: Keyed[]): Promise<void> {
     ) numbers`)
 }
 
-/** The oldest that fits. Locked: a deletion that commits first leaves no counterpart, a later one sees the pair. */
+/** Returns the oldest match and locks it: a deletion that commits first leaves no counterpart, a later one sees the pair. */
 export async function findUnpaired(tx: Tx, half: Half, lookup: Lookup): Promise<Half | undefined> {
   const [row] = await tx
     .select()

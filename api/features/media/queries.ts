@@ -63,7 +63,7 @@ export const listed = {
 }
 export type ListedMedia = RowOf<typeof listed>
 
-/** A media item whose file says no time is sorted by its upload among the others. */
+/** A media item whose file has no time is sorted by the time of its upload. */
 const SORTED_BY = { created_at: media.createdAt, captured_at: media.takenAt }
 
 /**
@@ -152,7 +152,7 @@ export async function findDigest(tx: Tx, orgId: Uuid, id: Uuid): Promise<Pick<Me
   return row
 }
 
-/** The digest of an original does not change: nothing that clients see depends on when it became known. */
+/** The digest of an original never changes, so no response depends on when the API has recorded it. */
 export async function recordDigest(tx: Tx, id: Uuid, sha256: string): Promise<void> {
   await tx
     .update(media)
@@ -248,7 +248,7 @@ const isUnconverted = and(
 /** Of a media item and, if it is half of a Live Photo, of its other half. */
 const isHalfOf = (id: Uuid) => or(eq(media.id, id), eq(media.pairedMediaId, id))
 
-/** `reason` is the cluster's or the code. The other half of such a Live Photo counts if it failed too, for any reason. */
+/** `reason` is that of the cluster, or the code. The other half of a Live Photo counts if it failed too, for any reason. */
 function hasFailedFor(reason: string): SQL | undefined {
   return sql`(${reason} in (${media.conversionError} ->> 'reason', ${media.conversionError} ->> 'code')
     or exists (select from media half where half.id = media.paired_media_id and half.upload_status = 'failed'
@@ -319,7 +319,7 @@ async function restart(tx: Tx, o: { where: SQL | undefined; limit: number }) {
     .returning({ id: media.id, orgId: media.orgId, generation: media.generation })
 }
 
-/** The other halves that failed too: as soon as the first is queued, its reason would not find them any more. */
+/** The other halves that failed too. Once the first half is queued, a query for its reason no longer finds them. */
 async function lockFailedHalves(tx: Tx, chosen: readonly { id: Uuid }[]): Promise<{ id: Uuid }[]> {
   const ids = chosen.map(({ id }) => id)
   return tx

@@ -55,7 +55,7 @@ export interface AddMember {
   issuer: string | undefined
 }
 
-/** However the user became a member. */
+/** Announces a new member, however the user became one. */
 export function announceJoined(
   announce: Change['announce'],
   { orgId, userId }: Pick<Member, 'orgId' | 'userId'>,

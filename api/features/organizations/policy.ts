@@ -12,16 +12,16 @@ const notAbove = fact<{ role: Role }>(
   (a, row) => a.role !== null && hasRole({ role: a.role }, row.role),
 )
 
-/** Administrators manage members and each other; only owners manage owners, and make them. */
+/** Administrators manage members and other administrators. Only owners manage owners, and make a member an owner. */
 const mayManage = allOf<{ role: Role }>(organizationAdmin, notAbove)
 
 /** What decides on a membership. */
 export const MEMBERSHIP = kind<{ userId: Uuid; role: Role; isLastOwner: boolean }>('membership')
 
-/** Of a membership, among all owners of its organization. */
+/** Whether a membership is that of the only owner. `owners` counts the owners of the organization. */
 export const isLastOwner = ({ role }: { role: Role }, owners: number) => role === 'owner' && owners <= 1
 
-/** Its role stays, and it does not end: without an owner no member could manage the organization. */
+/** Keeps the role and the membership of the last owner: without an owner, no member could manage the organization. */
 export const unlessLastOwner: State<{ isLastOwner: boolean }> = ({ isLastOwner }) =>
   isLastOwner
     ? { code: 'CONFLICT', message: 'An organization needs at least one owner; make another member an owner first' }

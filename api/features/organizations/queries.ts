@@ -70,7 +70,7 @@ export interface ListedMember {
   createdAt: string
 }
 
-/** Of a row of `page`: a look-up in the index of the owners, for owners alone. */
+/** For a row of `page`. Only for owners, this looks into the index of owners. */
 const isLastOwner = sql<boolean>`(page.role = 'owner' and not exists (select from memberships o
   where o.org_id = page.org_id and o.role = 'owner' and o.user_id <> page.user_id))`
 

@@ -57,7 +57,7 @@ export const ownReactionToItem = (item: Item, user: SQL) => ownWhere(isItem(item
 const ownWhere = (which: SQL, user: SQL) => sql<OwnReactionRow>`(select jsonb_build_object('id', r.id,
     'emoji', r.emoji) from reactions r where ${which} and r.user_id = ${user})`
 
-/** Of two from before the pairing the later one, under the id of that to the image: what the next change leaves. */
+/** Of two reactions from before the pairing, the emoji of the later one with the id of the one to the image. */
 export const ownReactionOfPair = ({ image, video, ...of }: Pair, user: SQL) => sql<OwnReactionRow>`(select
     jsonb_build_object('id', (array_agg(r.id order by r.target_id = ${image} desc))[1],
       'emoji', (array_agg(r.emoji order by r.updated_at desc, r.id desc))[1])

@@ -3,7 +3,7 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import { outputId } from '../../requests/schemas.ts'
 import { EMOJIS, type Emoji } from './emoji.ts'
 
-/** Generators of clients make no names of emojis. */
+/** Client generators cannot make names of emojis. */
 export const EMOJI_NAMES = { 'x-enum-varnames': ['HEART', 'LAUGHING', 'PARTY', 'CRYING', 'CLAPPING', 'FIRE'] }
 
 export const ReactionEmoji = z.enum(EMOJIS).meta({ id: 'ReactionEmoji', ...EMOJI_NAMES })
@@ -17,7 +17,7 @@ export type Counts = Record<Emoji, number>
 
 export const NO_REACTIONS = Object.fromEntries(EMOJIS.map((emoji) => [emoji, 0])) as Counts
 
-/** The database counts what there is; those who read want all six. */
+/** Responses have all six emojis; the database returns only those with a reaction. */
 export const toCounts = (counted: Partial<Counts> | null): Counts => ({ ...NO_REACTIONS, ...counted })
 
 export const ReactionCounts = z.record(ReactionEmoji, Count).meta({

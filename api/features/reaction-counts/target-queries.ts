@@ -33,7 +33,7 @@ function readsOf({ targetType: type, ids }: ToTarget) {
   return { counts: reactionCounts(target), own: ownReaction(target, user) }
 }
 
-/** What was reacted to, and the audiences of the reactions that the caller sees there. */
+/** The target of the reactions, and the audiences of the reactions that the caller sees there. */
 interface ToTarget {
   eventId: Uuid
   targetType: TargetType
@@ -45,7 +45,7 @@ const valuesOf = ({ eventId, ids: [target, video], sees }: ToTarget) => ({ event
 
 const kindOf = ({ targetType, ids }: ToTarget) => (ids.length > 1 ? 'pair' : targetType)
 
-/** How many have each emoji; null without reactions. */
+/** The number of reactions with each emoji; null without reactions. */
 export async function countReactions(tx: Tx, given: ToTarget): Promise<Partial<Counts> | null> {
   const query = prepared(tx, `count_reactions_of_${kindOf(given)}`, (name) =>
     tx

@@ -57,7 +57,7 @@ export async function showConnections(db: Database, { userId: caller }: Caller, 
   return { user_id: userId, display_name: account.displayName, connected_via: [] }
 }
 
-/** Everyone who shares an organization with the caller, once, in order of id. */
+/** Lists the users who share an organization with the caller, each once, in order of id. */
 export function listConnected(
   { db, cursors }: Pick<ApiDeps, 'db' | 'cursors'>,
   { userId: caller }: Caller,

@@ -5,9 +5,10 @@ import * as z from 'zod'
 import { sessionActions } from '../../../api/auth/policy.ts'
 import { BODY_LIMITS } from '../../../api/http/body-rate.ts'
 import { type Route, route } from '../../../api/http/route.ts'
+import type { Actor } from '../../../api/requests/actor.ts'
 import { Problem } from '../../../lib/contract/problem.ts'
 import { eventually } from '../../support/eventually.ts'
-import { noDatabase, serveRoutes } from '../../support/serve.ts'
+import { noDatabase, PEOPLE, serveRoutes } from '../../support/serve.ts'
 
 const common = {
   tags: ['Test'],
@@ -109,6 +110,15 @@ t.test('a body that arrives fast enough is left alone', async (t) => {
 
 t.test('a client is not blamed for a handler that does not read', async (t) => {
   const { socket, answer } = await drip('/slow-reader', 3_000_000, 1, { length: 3_000_000 })
+  await eventually('an answer', answer)
+  t.match(answer(), /^HTTP\/1\.1 204/)
+  socket.destroy()
+})
+
+t.test('nor for the time before the server begins to read', async (t) => {
+  const authenticate = () => sleep(800, PEOPLE['ann'] as Actor)
+  const { port } = await serveRoutes(t, routes, { db: noDatabase, bodyLimits, authenticate })
+  const { socket, answer } = await drip('/fast', 10, 20, { length: 200, port })
   await eventually('an answer', answer)
   t.match(answer(), /^HTTP\/1\.1 204/)
   socket.destroy()

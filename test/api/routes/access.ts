@@ -81,7 +81,10 @@ function strays(route: Route, mine: SeededRequest, foreign: SeededRequest): Stra
     ]
   })
   const isUnfit = route.body && idParams(route).some(({ name }) => name === 'org_id')
+  const ids = new Set(idParams(route).map(({ name }) => name))
+  const others = Object.keys(mine.params ?? {}).filter((name) => !ids.has(name))
   return [
+    ...others.map((name): Stray => [`a ${name} that does not fit`, by(withParam(mine, name, 'nonsense'), foreign)]),
     ...(isUnfit ? [['a body that does not fit', by({ ...mine, json: 7 }, foreign)] as Stray] : []),
     ['a member of another organization', by(mine, foreign)],
     ['another organization, whole', by(foreign, mine)],

@@ -18,9 +18,9 @@ import {
   findAttachments,
   findComment,
   findItemIds,
-  findShown,
+  findShownComment,
   findTold,
-  holdMedia,
+  holdAttachments,
   insertComment,
   markDeleted,
   type Thread,
@@ -28,11 +28,11 @@ import {
 import { type FoundTarget, findTarget, listReaders } from './targets.ts'
 
 /** A thread of an event, as the path names it. */
-export interface Place {
+export interface ThreadPath {
   eventId: Uuid
   target: Target | undefined
 }
-export interface PlaceOfOne extends Place {
+export interface CommentPath extends ThreadPath {
   id: Uuid
 }
 
@@ -45,17 +45,20 @@ type Reading = Pick<
 >
 
 /** The thread, unless the caller cannot see it. The comments on a deleted comment can still be read. */
-export async function openThread(request: Reading, place: Place): Promise<Thread & Target & { event: EventRow }> {
-  const { event, target } = await open(request, place)
+export async function openThread(request: Reading, path: ThreadPath): Promise<Thread & Target & { event: EventRow }> {
+  const { event, target } = await open(request, path)
   return { ...threadOf(request, event, target), event }
 }
 
-export async function showComment(request: Reading, place: PlaceOfOne, deleted: Deleted): Promise<Comment> {
-  const { event, target } = await open(request, place)
-  return show(request, event, place.id, target, deleted)
+export async function showComment(request: Reading, path: CommentPath, deleted: Deleted): Promise<Comment> {
+  const { event, target } = await open(request, path)
+  return show(request, event, path.id, target, deleted)
 }
 
-async function open(request: Reading, { eventId, target }: Place): Promise<{ event: EventRow; target: FoundTarget }> {
+async function open(
+  request: Reading,
+  { eventId, target }: ThreadPath,
+): Promise<{ event: EventRow; target: FoundTarget }> {
   const { tx, orgId, permit } = request
   const event = permit(found(await findEvent(tx, orgId, eventId)))
   return { event, target: found(await findTarget(request, event, found(target))) }
@@ -74,7 +77,7 @@ export interface Telling {
 
 export async function postComment(
   request: Write<typeof commentActions.create>,
-  { eventId, target: named, field }: Place & { /** What names the target. */ field: string },
+  { eventId, target: named, field }: ThreadPath & { /** What names the target. */ field: string },
   given: Changes,
   { takeMentions }: Telling,
 ): Promise<Comment> {
@@ -114,15 +117,15 @@ export async function postComment(
   return show(request, event, row.id, target)
 }
 
-/** An edit of a comment to what it is already changes nothing. */
+/** An edit that leaves the comment as it is changes nothing. */
 export async function changeComment(
   request: Write<typeof commentActions.edit>,
-  place: PlaceOfOne,
+  path: CommentPath,
   changes: Changes,
   { takeMentions }: Telling,
 ): Promise<Comment> {
   const { tx, permit, ready, audit } = request
-  const { event, comment } = await lockComment(request, place, permit)
+  const { event, comment } = await lockComment(request, path, permit)
   const target = found(await findTarget(request, event, { type: comment.targetType, id: comment.targetId }))
   ready(comment)
   const mediaIds = await findAttachments(tx, comment.id)
@@ -141,14 +144,14 @@ export async function changeComment(
   return show(request, event, row.id, target)
 }
 
-/** Also where the caller no longer reaches what the comment is about, and of an archived event. */
+/** A caller may delete a comment of an archived event, and one whose target the caller no longer reaches. */
 export async function deleteComment(
   request: Write<typeof commentActions.delete>,
-  place: PlaceOfOne,
+  path: CommentPath,
   reason: string | null,
 ): Promise<void> {
   const { tx, actor, permit, ready, audit } = request
-  const { event, comment } = await lockComment(request, place, permit)
+  const { event, comment } = await lockComment(request, path, permit)
   ready(comment)
   await markDeleted(tx, comment.id, { by: actor.userId, reason })
   await audit('COMMENT_DELETE', comment, { event_id: formatId('event', event.id) })
@@ -159,7 +162,7 @@ type Changing = Pick<Write<typeof commentActions.edit>, 'tx' | 'orgId' | 'actor'
 /** In the order of the locks: the event, then the comment. */
 async function lockComment(
   { tx, orgId }: Changing,
-  { eventId, target, id }: PlaceOfOne,
+  { eventId, target, id }: CommentPath,
   permit: (row: FoundComment) => unknown,
 ): Promise<{ event: EventRow; comment: FoundComment }> {
   // Before the lock of the event: see `lockPermitted`.
@@ -172,14 +175,14 @@ async function lockComment(
   return { event, comment }
 }
 
-/** Also by the other half of a Live Photo: the comment may be older than the pairing. */
+/** The comment may name the other half of a Live Photo, because it may be older than the pairing. */
 async function isAbout(tx: Tx, { orgId, targetType, targetId }: FoundComment, named: Target | undefined) {
   if (named?.type !== targetType) return false
   if (named.id === targetId) return true
   return targetType === 'media' && (await findItemIds(tx, orgId, named.id)).includes(targetId)
 }
 
-/** Throws unless all who are mentioned anew are members who can see what they are told of. */
+/** Throws unless every user whom the change mentions for the first time is a member who can see the comment. */
 async function requireMentionable(
   { tx, orgId }: Changing,
   event: EventRow,
@@ -203,10 +206,10 @@ async function requireMentionable(
   )
 }
 
-/** The content, whose media items stay until the transaction ends. A purge may have taken one that was attached. */
+/** Keeps the media items of the content until the transaction ends. A purge may have removed an attached one before. */
 async function holdContent({ tx, orgId }: Changing, { content, attached }: Edit): Promise<Edit['content']> {
   if (content.mediaIds.length === 0) return content
-  const held = await holdMedia(tx, orgId, content.mediaIds)
+  const held = await holdAttachments(tx, orgId, content.mediaIds)
   const visible = new Set(held.filter(({ isVisible }) => isVisible).map(({ id }) => id))
   const missing = attached.filter((id) => !visible.has(id))
   if (missing.length > 0) {
@@ -241,7 +244,7 @@ async function show(
   target: FoundTarget,
   deleted: Deleted = {},
 ): Promise<Comment> {
-  const row = await findShown(request.tx, id, { ...threadOf(request, event, target), ...deleted })
+  const row = await findShownComment(request.tx, id, { ...threadOf(request, event, target), ...deleted })
   // Throws Denied if it is there and the album hides it: its target may be attached to a comment that the caller sees.
   if (!row) await findTarget(request, event, { type: 'comment', id })
   return toComment(found(row), { ...target, event }, request.now)

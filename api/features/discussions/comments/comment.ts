@@ -32,7 +32,7 @@ const MAX_MEDIA = 4
 /** The event itself is `meta`. */
 export const TARGET_TYPES = ['meta', 'comment', 'media'] as const satisfies TargetType[]
 
-/** What the ids of targets are ids of. */
+/** The kind of id of each type of target. */
 const KINDS = { meta: 'event', comment: 'comment', media: 'media' } as const satisfies Record<TargetType, IdKind>
 
 export interface Target {
@@ -162,7 +162,7 @@ const contentOf = (row: ShownComment) => ({
   deleted: false,
 })
 
-/** What a deletion leaves of the content. The body and its attachments must not get out. */
+/** The content that a deletion leaves. No response contains the body or the attachments of a deleted comment. */
 const TOMBSTONE = { author_name: null, body: '', media_ids: [], mentions: [], edited: false, deleted: true }
 
 /** A comment of the thread on `target`, which belongs to the event. */

@@ -4,9 +4,9 @@ import { unionOf } from './mentions.ts'
 export interface Content {
   body: string
   mediaIds: readonly Uuid[]
-  /** Those whom the requests named. */
+  /** The users whom the field `mentions` of the requests names. */
   mentionsGiven: readonly Uuid[]
-  /** With those whom the body names. */
+  /** The same users, and those whom the body names. */
   mentions: readonly Uuid[]
 }
 
@@ -28,7 +28,7 @@ export interface Edit {
 
 const NOTHING: Content = { body: '', mediaIds: [], mentionsGiven: [], mentions: [] }
 
-/** What becomes of a comment. A new comment is an edit of nothing. */
+/** Plans a new comment or an edit of one. */
 export function planEdit(changes: Changes, before: Content = NOTHING): Edit {
   const body = changes.body ?? before.body
   const mediaIds = changes.media_ids === undefined ? before.mediaIds : (changes.media_ids ?? [])

@@ -45,7 +45,7 @@ export const commentActions = {
 } as const
 
 /** Where a media item is, seen from one event. */
-export interface Places {
+export interface Whereabouts {
   /** In the album of the event, which the caller can see. */
   isInAlbum: boolean
   /** Attached to comments for everyone who can see the event, and to comments for those who can see its album. */
@@ -53,11 +53,11 @@ export interface Places {
 }
 
 /**
- * For whom comments on a media item are that this caller writes; undefined if the caller cannot reach it. Anyone may
- * attach any media item to a comment, and must not thereby come to see what was said about it in a private album: so
- * those who write where the album is, write for those who can see it.
+ * The audience of the comments that this caller writes on a media item; undefined if the caller cannot reach it. Anyone
+ * may attach any media item to a comment, and must not come to see in this way what others wrote about it in a private
+ * album. So a caller who sees the album writes for those who see it.
  */
-export function audienceOf({ isInAlbum, attachedFor }: Places, seesAlbum: boolean): Audience | undefined {
+export function audienceOf({ isInAlbum, attachedFor }: Whereabouts, seesAlbum: boolean): Audience | undefined {
   if (seesAlbum && (isInAlbum || attachedFor.includes('album'))) return 'album'
   return attachedFor.includes('event') ? 'event' : undefined
 }

@@ -22,9 +22,9 @@ import { type ItemIds, itemIdsOf } from '../../media/pairing-plan.ts'
 import { ownReaction, reactionCounts } from '../../reaction-counts/queries.ts'
 import type { Counts, OwnReactionRow } from '../../reaction-counts/reaction-counts.ts'
 import type { Content } from './plan.ts'
-import type { Places } from './policy.ts'
+import type { Whereabouts } from './policy.ts'
 
-/** A comment in whatever state, with what decisions on it need of its event. */
+/** A comment in any state, with the facts of its event that decisions on it need. */
 export type FoundComment = CommentRow &
   Pick<EventRow, 'ownerId' | 'status'> & {
     /** Whether the time to edit it is over, by the clock of the database as the transaction began. */
@@ -73,7 +73,7 @@ export async function findAlbumOfEvent(tx: Tx, orgId: Uuid, eventId: Uuid): Prom
   return row
 }
 
-/** Those of these users who have accepted an invitation to the event. */
+/** Returns the users who have accepted an invitation to the event. */
 export async function findAccepted(tx: Tx, eventId: Uuid, userIds: readonly Uuid[]): Promise<Uuid[]> {
   const rows = await tx
     .select({ userId: eventParticipants.userId })
@@ -90,11 +90,11 @@ export async function findAccepted(tx: Tx, eventId: Uuid, userIds: readonly Uuid
 
 const half = { id: media.id, kind: media.kind, pairedMediaId: media.pairedMediaId }
 
-/** An undeleted media item, and where it or its counterpart is among the comments of an event. */
+/** A media item that is not deleted, with the audiences of the comments to which it or its counterpart is attached. */
 export async function findAttached(
   tx: Tx,
   o: { orgId: Uuid; eventId: Uuid; id: Uuid },
-): Promise<({ ids: ItemIds } & Pick<Places, 'attachedFor'>) | undefined> {
+): Promise<({ ids: ItemIds } & Pick<Whereabouts, 'attachedFor'>) | undefined> {
   const attachedFor = sql<Audience[]>`array(select distinct c.audience from comment_media a
     join comments c on c.id = a.comment_id and c.deleted_at is null
     where a.media_id = any(array[media.id, media.paired_media_id]) and a.event_id = ${o.eventId})`
@@ -105,7 +105,7 @@ export async function findAttached(
   return row && { ids: itemIdsOf(row), attachedFor: row.attachedFor }
 }
 
-/** The ids of a media item in whatever state; a purged one has its own alone. */
+/** The ids of a media item in any state. A purged one has only its own. */
 export async function findItemIds(tx: Tx, orgId: Uuid, id: Uuid): Promise<ItemIds> {
   const [row] = await tx
     .select(half)
@@ -165,9 +165,9 @@ export interface Thread {
   eventId: Uuid
   callerId: Uuid
   type: TargetType
-  /** What the thread is about; of a Live Photo also the video, on which there may be comments from before the pairing. */
+  /** The target of the thread. For a Live Photo also the video: comments may be older than the pairing. */
   ids: ItemIds
-  /** Whose comments the caller sees. */
+  /** The audiences of the comments that the caller sees. */
   sees: readonly Audience[]
   /** Also deleted comments, as long as they have replies. */
   withDeleted?: boolean | undefined
@@ -196,7 +196,7 @@ const valuesOf = ({ ids: [target, video = target], ...o }: Thread) => ({
 })
 
 /** A comment of the thread as this caller sees it. */
-export async function findShown(tx: Tx, id: Uuid, thread: Thread): Promise<ShownComment | undefined> {
+export async function findShownComment(tx: Tx, id: Uuid, thread: Thread): Promise<ShownComment | undefined> {
   const query = prepared(tx, `find_shown_comment${thread.withDeleted ? '_or_deleted' : ''}`, (name) =>
     tx
       .select(shown)
@@ -231,7 +231,7 @@ export async function listComments(tx: Tx, { after, limit, ...thread }: Thread &
   return query.execute({ ...valuesOf(thread), limit, at: after?.at, id: after?.id })
 }
 
-/** The roles of those of these users who are members. */
+/** Returns the roles of the users who are members. */
 export const findMembers = (tx: Tx, orgId: Uuid, userIds: readonly Uuid[]): Promise<Member[]> =>
   tx
     .select({ orgId: memberships.orgId, userId: memberships.userId, role: memberships.role })
@@ -239,10 +239,10 @@ export const findMembers = (tx: Tx, orgId: Uuid, userIds: readonly Uuid[]): Prom
     .where(and(eq(memberships.orgId, orgId), inArray(memberships.userId, [...userIds])))
 
 /**
- * Which of these media items there are, and whether they are visible. None of them can be purged before this transaction
- * ends: the purge would delete the row that an attachment refers to. Locked in order of id.
+ * Returns the media items that exist, and whether they are visible. Locks them in order of id, so that no purge deletes
+ * the row that an attachment refers to before this transaction ends.
  */
-export const holdMedia = (tx: Tx, orgId: Uuid, ids: readonly Uuid[]) =>
+export const holdAttachments = (tx: Tx, orgId: Uuid, ids: readonly Uuid[]) =>
   tx
     .select({ id: media.id, isVisible: sql<boolean>`${media.deletedAt} is null` })
     .from(media)
@@ -282,7 +282,7 @@ export async function findAttachments(tx: Tx, commentId: Uuid): Promise<Uuid[]> 
   return rows.map(({ id }) => id)
 }
 
-/** Everyone whom any version of the comment before this one mentioned. */
+/** Returns the users whom an earlier version of the comment mentions. */
 export async function findTold(tx: Tx, commentId: Uuid): Promise<Uuid[]> {
   const rows = await tx
     .selectDistinct({ id: sql<Uuid>`unnest(${commentVersions.mentions})` })

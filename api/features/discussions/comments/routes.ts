@@ -62,7 +62,7 @@ const TARGETS =
 const MENTIONS =
   'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the comment. One user can mention 300 others an hour (`RATE_LIMITED`).'
 
-const placeOf = (params: { event_id: string } & Parameters<typeof targetOf>[0]) => ({
+const threadPath = (params: { event_id: string } & Parameters<typeof targetOf>[0]) => ({
   eventId: params.event_id,
   target: targetOf(params),
 })
@@ -88,7 +88,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       response: Comment,
       examples: { request: GIVEN, response: EXAMPLE },
       handle: (request) =>
-        postComment(request, { ...placeOf(request.params), field: 'path.action_id' }, request.body, telling),
+        postComment(request, { ...threadPath(request.params), field: 'path.action_id' }, request.body, telling),
     }),
     read({
       method: 'get',
@@ -104,7 +104,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       examples: { response: { comments: [EXAMPLE], next_cursor: null, has_more: false, target: EXAMPLE_THREAD } },
       async handle(request) {
         const withDeleted = request.query.include_deleted
-        const thread = { ...(await openThread(request, placeOf(request.params))), withDeleted }
+        const thread = { ...(await openThread(request, threadPath(request.params))), withDeleted }
         const { callerId: userId, type: targetType, eventId, ids, sees } = thread
         // Independent of each other, so that they leave together.
         const [listed, reactions] = await Promise.all([
@@ -132,7 +132,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       response: Comment,
       examples: { response: EXAMPLE },
       handle: (request) =>
-        showComment(request, placeOfOne(request.params), { withDeleted: request.query.include_deleted }),
+        showComment(request, commentPath(request.params), { withDeleted: request.query.include_deleted }),
     }),
     write({
       method: 'patch',
@@ -149,7 +149,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       status: 200,
       response: Comment,
       examples: { request: { body: EDITED.body }, response: EDITED },
-      handle: (request) => changeComment(request, placeOfOne(request.params), request.body, telling),
+      handle: (request) => changeComment(request, commentPath(request.params), request.body, telling),
     }),
     write({
       method: 'delete',
@@ -166,12 +166,12 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       status: 204,
       examples: { request: { reason: 'Names a guest who does not want to be named' } },
       handle: (request) =>
-        deleteComment(request, placeOfOne(request.params), request.body.reason ?? request.query.reason ?? null),
+        deleteComment(request, commentPath(request.params), request.body.reason ?? request.query.reason ?? null),
     }),
   ]
 }
 
-const placeOfOne = (params: { comment_id: string } & Parameters<typeof placeOf>[0]) => ({
-  ...placeOf(params),
+const commentPath = (params: { comment_id: string } & Parameters<typeof threadPath>[0]) => ({
+  ...threadPath(params),
   id: params.comment_id,
 })

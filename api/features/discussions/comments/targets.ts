@@ -14,24 +14,24 @@ import { audienceOf, type commentActions } from './policy.ts'
 import { type FoundComment, findAccepted, findAlbumOfEvent, findAttached, findComment, findMembers } from './queries.ts'
 
 /** What a comment or a reaction is about, as the caller reaches it. */
-export interface FoundTarget extends Target, Place {
+export interface FoundTarget extends Target, Reach {
   /** Of a Live Photo also the video, on which there may be comments and reactions from before the pairing. */
   ids: ItemIds
   /** Of a comment: the row, which may be deleted. */
   comment?: FoundComment
 }
 
-interface Place {
-  /** For whom comments there are. */
+interface Reach {
+  /** The audience of the comments that the caller writes there. */
   audience: Audience
-  /** Whose comments the caller sees there. */
+  /** The audiences of the comments that the caller sees there. */
   sees: readonly Audience[]
   /** The media item that the thread is about. */
   mediaId: Uuid | null
 }
 
 interface FindOptions {
-  /** Keeps a comment from being deleted before the transaction ends: so there are no new replies to a deleted one. */
+  /** Keeps a comment from being deleted before the transaction ends, so that a deleted one gets no replies. */
   lock?: boolean
   /** What names the target in a body. */
   field?: string
@@ -39,7 +39,7 @@ interface FindOptions {
 
 type Asking = Pick<Read<typeof commentActions.read>, 'tx' | 'orgId' | 'actor' | 'can' | 'permitAlso'>
 
-const THE_EVENT: Place = { audience: 'event', sees: ['event'], mediaId: null }
+const THE_EVENT: Reach = { audience: 'event', sees: ['event'], mediaId: null }
 
 /**
  * The target, unless the caller cannot see it; throws Denied where the album of the event hides it. The caller must be
@@ -53,38 +53,38 @@ export async function findTarget(
 ): Promise<FoundTarget | undefined> {
   if (type === 'meta') return id === event.id ? { type, id, ids: [id], ...THE_EVENT } : undefined
   if (type === 'media') {
-    const found = await placeOf(asking, event, id, field)
-    return found && { type, id: found.ids[0], ids: found.ids, ...found.place }
+    const found = await reachOf(asking, event, id, field)
+    return found && { type, id: found.ids[0], ids: found.ids, ...found.reach }
   }
   const { tx, orgId, permitAlso } = asking
   const comment = await findComment(tx, { orgId, eventId: event.id, id, ...(lock && { lock: 'share' }) })
   if (!comment) return undefined
   const found =
     comment.mediaId === null
-      ? { place: THE_EVENT, album: undefined }
-      : await placeOf(asking, event, comment.mediaId, field)
+      ? { reach: THE_EVENT, album: undefined }
+      : await reachOf(asking, event, comment.mediaId, field)
   if (!found) return undefined
-  const { place, album } = found
+  const { reach, album } = found
   const { audience } = comment
-  // What is said about a comment is for those for whom the comment is.
-  if (place.sees.includes(audience)) return { type, id, ids: [id], ...place, audience, comment }
+  // Comments on a comment, and reactions to it, have the audience of that comment.
+  if (reach.sees.includes(audience)) return { type, id, ids: [id], ...reach, audience, comment }
   if (album) permitAlso(albumActions.read, album, field)
   return undefined
 }
 
-interface FoundPlace {
-  place: Place
+interface FoundReach {
+  reach: Reach
   ids: ItemIds
   /** Of the event. */
   album: SeenAlbum | undefined
 }
 
-async function placeOf(
+async function reachOf(
   { tx, orgId, actor, can, permitAlso }: Asking,
   { id: eventId }: EventRow,
   id: Uuid,
   field: string | undefined,
-): Promise<FoundPlace | undefined> {
+): Promise<FoundReach | undefined> {
   const item = await findAttached(tx, { orgId, eventId, id })
   if (!item) return undefined
   const { ids, attachedFor } = item
@@ -94,12 +94,12 @@ async function placeOf(
   const isInAlbum = album !== undefined && (await findAlbumWithMedia(tx, { ...asked, mediaId })) !== undefined
   const seesAlbum = album !== undefined && can(albumActions.read, album)
   const audience = audienceOf({ isInAlbum, attachedFor }, seesAlbum)
-  if (audience) return { place: { audience, sees: seesAlbum ? ['event', 'album'] : ['event'], mediaId }, ids, album }
+  if (audience) return { reach: { audience, sees: seesAlbum ? ['event', 'album'] : ['event'], mediaId }, ids, album }
   if (album && (isInAlbum || attachedFor.includes('album'))) permitAlso(albumActions.read, album, field)
   return undefined
 }
 
-/** Those of these users who are members and can see comments for this audience. */
+/** Returns the users who are members and can see comments for this audience. */
 export async function listReaders(
   tx: Tx,
   { orgId, event, audience, userIds }: { orgId: Uuid; event: EventRow; audience: Audience; userIds: readonly Uuid[] },
@@ -113,7 +113,7 @@ export async function listReaders(
   })
 }
 
-/** Which of these users see the album of the event: asked once for all of them. */
+/** Returns the users who see the album of the event. One query for all of them. */
 async function albumReaders(tx: Tx, orgId: Uuid, eventId: Uuid, userIds: readonly Uuid[]) {
   const album = await findAlbumOfEvent(tx, orgId, eventId)
   const accepted = new Set(await findAccepted(tx, eventId, userIds))

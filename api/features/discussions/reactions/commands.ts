@@ -24,25 +24,26 @@ import {
   type Reacted,
 } from './queries.ts'
 
-/** Messages are accepted as a target, and none exist. */
+/** Requests may name a message as a target, but no message exists. */
 export type Destination = TargetType | 'message'
 
 export interface React {
   eventId: Uuid
   destination: Destination
-  /** As the request names it. */
+  /** As the request names it, in `field`. */
   actionId: string
+  field: string
   emoji: Emoji
 }
 
 /** The same emoji again changes nothing and is not announced. */
 export async function react(
   request: Write<typeof reactionActions.add>,
-  { eventId, destination, actionId, emoji }: React,
+  { eventId, destination, actionId, field, emoji }: React,
 ) {
   const { tx, orgId, actor, permit, ready } = request
   const event = await lockPermitted((lock) => findEvent(tx, orgId, eventId, lock ? { lock: 'share' } : {}), permit)
-  const target = await findReactedTo(request, event, destination, actionId)
+  const target = await findReactedTo(request, event, { destination, actionId, field })
   ready(event)
   const { ids: targetIds, audience, sees } = target
   const of = { orgId, eventId, targetType: target.type, targetId: target.id, userId: actor.userId }
@@ -77,22 +78,19 @@ const record = (
     audit('REACTION_CREATE', row, { event_id: formatId('event', eventId), operation: change }),
   ])
 
-const ACTION_ID = 'body.action_id'
-
 async function findReactedTo(
   request: Write<typeof reactionActions.add>,
   event: EventRow,
-  type: Destination,
-  actionId: string,
+  { destination: type, actionId, field }: Pick<React, 'destination' | 'actionId' | 'field'>,
 ): Promise<FoundTarget> {
   const id = type === 'message' ? undefined : parseId(kindOf(type), actionId)
   const named = type === 'message' || id === undefined ? undefined : { type, id }
-  const target = named && (await findTarget(request, event, named, { field: ACTION_ID }))
+  const target = named && (await findTarget(request, event, named, { field }))
   if (target && !target.comment?.deletedAt) return target
-  throw notFound(ACTION_ID)
+  throw notFound(field)
 }
 
-/** Also where the caller no longer reaches what the reaction is to. */
+/** A caller may also remove a reaction to a target that the caller no longer reaches. */
 export async function unreact(
   { tx, orgId, permit, ready, audit }: Write<typeof reactionActions.remove>,
   { eventId, destination, id }: { eventId: Uuid; destination: Destination; id: Uuid },

@@ -9,10 +9,10 @@ import type { Emoji } from '../../reaction-counts/emoji.ts'
 
 type Given = Pick<ReactionRow, 'orgId' | 'eventId' | 'targetType' | 'targetId' | 'userId'>
 
-/** What a user's reaction to a target became. */
+/** The reaction of a user to a target, after a request. */
 export interface Reacted {
   row: Pick<ReactionRow, 'id' | 'orgId' | 'version'>
-  /** The same emoji for another audience counts as another one: it is told again. */
+  /** The same emoji for another audience is a change: the new audience hears of it. */
   change: 'new' | 'other emoji' | 'none'
 }
 
@@ -71,9 +71,9 @@ export async function putReaction(
 }
 
 /**
- * Gives the image of a Live Photo the reaction of the user to its video, which is from before the pairing. Of two the
- * later one stays, under the id of that to the image. Every change of reactions to a Live Photo begins here, so that all
- * lock the row of the video before that of the image.
+ * Moves the reaction of the user from the video of a Live Photo, which it got before the pairing, to the image. If the
+ * user has reacted to both, the later reaction stays, with the id of the one to the image. Every change of reactions to a
+ * Live Photo begins here, so every transaction locks the row of the video before the row of the image.
  */
 export async function gatherReactions(
   tx: Tx,

@@ -53,6 +53,7 @@ export function reactionRoutes(deps: ApiDeps): Route[] {
           eventId: params.event_id,
           destination: params.action_destination,
           actionId: body.action_id,
+          field: 'body.action_id',
           emoji: body.emoji,
         }),
     }),

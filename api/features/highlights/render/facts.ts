@@ -14,7 +14,7 @@ export interface HighlightRenderSeen {
 
 export type HighlightRenderObject = KubeObject & HighlightRenderSeen
 
-/** No fact about what is no highlight: any client with permission may create a HighlightRender. */
+/** Returns no fact for a HighlightRender that names no highlight: any client with permission may create one. */
 export function factsOf({ spec, status = {} }: HighlightRenderSeen): RunFact<HighlightError>[] {
   const id = parseId('highlight', spec.id)
   return id ? [{ id, prefix: spec.outputPrefix, ...runStateOf({ id: spec.id, status, sharedBy: null, errorOf }) }] : []

@@ -58,7 +58,7 @@ export async function findWithdrawn(tx: Tx, id: Uuid): Promise<RunKey | undefine
   return row
 }
 
-/** Not left out when the highlight was created. */
+/** Items that the creation of the highlight did not leave out. */
 const isShown = isNull(highlightItems.skipped)
 
 const rendering = and(eq(highlights.status, 'processing'), isNull(highlights.deletedAt))

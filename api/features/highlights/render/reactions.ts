@@ -27,7 +27,7 @@ async function render(deps: ReactionDeps, id: Uuid): Promise<void> {
   await startAdmitted(deps, RENDERS, id)
 }
 
-/** So that its node works for others now. The purge stops what starts meanwhile. */
+/** Frees the node for other renders now. The purge stops a render that starts meanwhile. */
 async function stopDeleted(deps: ReactionDeps, id: Uuid): Promise<void> {
   const highlight = await deps.db.read({}, (tx) => findWithdrawn(tx, id))
   if (highlight) await stopResource(deps, HIGHLIGHT_RENDERS, highlightRenderName(highlight))

@@ -42,8 +42,8 @@ async function recordDeletion({ announce, audit }: Change, row: MediaRow): Promi
 }
 
 /**
- * Takes a media item, and the counterpart of a Live Photo, out of the trash. A half whose counterpart arrived meanwhile
- * is paired. What was uploaded meanwhile with the same pair id keeps it.
+ * Takes a media item, and the counterpart of a Live Photo, out of the trash. Pairs a half whose counterpart has arrived
+ * meanwhile. A file that was uploaded meanwhile with the same pair id keeps that id.
  */
 export async function restoreMedia(request: Write<typeof mediaActions.restore>, id: Uuid) {
   const { tx, orgId, permit, ready } = request

@@ -1,6 +1,6 @@
 /** How long a deleted media item can be restored. */
 export const RESTORE_DAYS = 30
-/** The purge begins a little later, so that a restore in the last moment never meets it. */
+/** The purge begins a little later, so that it never meets a restore in the last moment. */
 export const PURGE_AFTER_HOURS = RESTORE_DAYS * 24 + 1
 
 export interface DeletionSeen {

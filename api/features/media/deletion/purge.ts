@@ -48,7 +48,7 @@ export async function purgeDue(deps: PurgeDeps, o: PurgeOptions = {}): Promise<n
   }
 }
 
-/** One media item, or both halves of a Live Photo. The objects first: without the row nothing would find them. */
+/** Purges one media item or both halves of a Live Photo. The objects go first: without the row, nothing finds them. */
 async function purgeGroup(deps: PurgeDeps, ids: readonly Uuid[]): Promise<number> {
   const rows = await deps.db.inTransaction({}, (tx) => findPurging(tx, ids))
   for (const row of rows) await emptyPrefix(deps, row)

@@ -95,9 +95,9 @@ export async function markDeleted(tx: Tx, rows: readonly MediaRow[], by: Uuid): 
 }
 
 /**
- * Call with the rows locked. A conversion that the deletion interrupted begins to wait again: its slot has been given
- * away, and its resource may be gone. A result that exists already counts as soon as a worker looks. What gives up its
- * pair id, because another file has it, stays paired as it is.
+ * Call with the rows locked. A conversion that the deletion interrupted waits again: its slot has gone to another one, and
+ * its resource may be gone. A worker records a result that exists already. A half that loses its pair id, because another
+ * file has it, stays paired with its counterpart.
  */
 export async function markRestored(
   tx: Tx,
@@ -161,7 +161,7 @@ const trashed = {
   purgeAt: sql<Date>`${media.deletedAt} + make_interval(days => ${RESTORE_DAYS})`.mapWith(media.deletedAt),
 }
 
-/** The latest deletion first; with `of`, only what this user has uploaded or deleted. A Live Photo is its image. */
+/** The latest deletion first. `of`: only media items that this user has uploaded or deleted. A Live Photo is its image. */
 export async function listTrash(tx: Tx, o: { orgId: Uuid; of: Uuid | undefined } & PageWanted): Promise<TrashedRow[]> {
   const after = o.after && sql`(deleted_at, id) < (${o.after.at}::timestamptz, ${o.after.id}::uuid)`
   // Must match the predicate of the indexes literally: the planner requires it.
@@ -182,7 +182,7 @@ export async function listTrash(tx: Tx, o: { orgId: Uuid; of: Uuid | undefined }
     .limit(o.limit)
 }
 
-/** Delivered at the commit. What became of the conversions in the meantime is not in the rows: a worker looks. */
+/** Notifies a worker at the commit. The rows do not say how the conversions ended meanwhile: the worker finds out. */
 export async function wakeConversions(tx: Tx, restored: readonly MediaRow[]): Promise<void> {
   for (const { id, uploadStatus } of restored) {
     if (uploadStatus === 'processing') await tx.execute(sql`select pg_notify('restored', ${id})`)

@@ -13,7 +13,7 @@ import { findDelivered } from '../queries.ts'
 import { mayUseRange, parseRange } from './range.ts'
 import { type Delivered, type KeyRing, openToken } from './token.ts'
 
-/** What features above this one deliver through the same links; undefined for what does not exist (any more). */
+/** Finds what other features deliver through the same links; undefined for what does not exist, or no longer. */
 export interface AboveDelivery {
   findDeliveredHighlight(tx: Tx, orgId: Uuid, id: Uuid): Promise<Pick<Subject, 'status'> | undefined>
   findDeliveredTrack(tx: Tx, id: Uuid): Promise<Subject['own']>
@@ -47,7 +47,7 @@ const COMMON = {
 const notHere = (cause?: unknown) =>
   new Problem('NOT_FOUND', 'There is nothing at this address, or the link has expired', { cause })
 
-/** What may be delivered now. A media item has its own type; the outputs of a conversion have that of their extension. */
+/** What the API may deliver now. An original has the type of its media item, an output the type of its extension. */
 interface Subject {
   status: 'processing' | 'completed' | 'failed'
   own?: { mimeType: string; filename?: string }

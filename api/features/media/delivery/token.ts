@@ -22,7 +22,7 @@ export function signToken(ring: KeyRing, prefix: string, expires: number): strin
 }
 
 export interface Delivered {
-  /** What the file belongs to: it is delivered as long as that exists. */
+  /** The resource that the file belongs to. The API delivers the file as long as this resource exists. */
   of: { kind: 'media' | 'highlight'; orgId: Uuid; id: Uuid } | { kind: 'track'; id: Uuid }
   /** Key of the object. */
   key: string

@@ -108,7 +108,7 @@ function incomplete({ totalChunks }: UploadSession, chunks: readonly Chunk[]): P
   })
 }
 
-/** Undefined when another request took over: that request has, or will have, the answer. */
+/** Undefined when another request took over: the answer comes from that request, now or later. */
 async function carryOut(
   deps: UploadDeps,
   steps: Steps<typeof uploadActions.merge>,

@@ -16,8 +16,8 @@ type Merged = Pick<UploadSession, 'orgId' | 'mediaId' | 'uploaderId'>
 export type MergedDigest = (upload: Merged) => Promise<string | undefined>
 
 /**
- * The first merge records the digest if the client sent a checksum. Otherwise the first repeat with one has the object
- * read, once: the others wait for it, and it goes on if their clients leave, so that no repeat begins again.
+ * The first merge records the digest if the client sent a checksum. Otherwise the first repeat with a checksum reads the
+ * object, once: other repeats wait for the same read, which goes on if their clients leave.
  */
 export function openMergedDigests({ db, store }: { db: Database; store: ObjectStore }): MergedDigest {
   const shares = openShares(READING)

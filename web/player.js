@@ -1,1 +1,0 @@
-export * from './viewer/player.js'
