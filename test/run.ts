@@ -14,6 +14,8 @@ import { summary } from './support/tap-output.ts'
  * runs by `npm run test:cluster`.
  */
 const TABLE = new URL('seconds.json', import.meta.url)
+/** What is below test/ and no test, or no test of this run. */
+const OTHERS = /^test\/(support|bench|cluster|demo|openapi)\/|^test\/(run|coverage|prose)\.ts$|\/seeds\/|\/society[./]/
 const args = process.argv.slice(2)
 const given = args.filter((arg) => !arg.startsWith('--'))
 const files = given.length > 0 ? given : await longestFirst(await everyTest())
@@ -21,8 +23,7 @@ const files = given.length > 0 ? given : await longestFirst(await everyTest())
 async function everyTest(): Promise<string[]> {
   const found: string[] = []
   for await (const file of glob('test/**/*.ts')) {
-    if (!/^test\/(support|bench|cluster|demo|openapi)\/|^test\/(run|coverage|prose)\.ts$|\/seeds\//.test(file))
-      found.push(file)
+    if (!OTHERS.test(file)) found.push(file)
   }
   return found.sort()
 }

@@ -62,8 +62,7 @@ export interface AuditEntry {
 /** Inserts an entry in the transaction of its change: both commit or neither. */
 export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<void> {
   const { context, details, resourceType = AUDIT_ACTIONS[entry.action], ...row } = entry
-  const query = prepared(tx, 'insert_audit', (name) => tx.insert(auditLog).values(PLACEHOLDERS).prepare(name))
-  await query.execute({
+  const values = {
     ...row,
     resourceType,
     id: newUuid(),
@@ -72,7 +71,8 @@ export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<void> {
     requestId: context?.requestId ?? null,
     clientRequestId: context?.clientRequestId ?? null,
     details: details ?? {},
-  })
+  }
+  await prepared(tx, 'insert_audit', values, () => tx.insert(auditLog).values(PLACEHOLDERS))
 }
 
 const PLACEHOLDERS = {

@@ -12,14 +12,12 @@ export type OrganizationLookup = 'media' | 'invitations' | 'albums'
  */
 export async function organizationOf(db: Database, table: OrganizationLookup, id: Uuid): Promise<Uuid | undefined> {
   const lookup = `organization_of_${table}`
-  const rows = await db.readAtOnce({}, (tx) => {
-    const query = prepared(tx, lookup, (name) =>
+  const rows = await db.readAtOnce({}, (tx) =>
+    prepared(tx, lookup, { id }, () =>
       tx
         .select({ org: sql<Uuid | null>`org` })
-        .from(sql`${sql.identifier(lookup)}(${sql.placeholder('id')}::uuid) as org`)
-        .prepare(name),
-    )
-    return query.execute({ id })
-  })
+        .from(sql`${sql.identifier(lookup)}(${sql.placeholder('id')}::uuid) as org`),
+    ),
+  )
   return rows[0]?.org ?? undefined
 }

@@ -1,18 +1,28 @@
 import type { Tx } from './db.ts'
 
+interface Query<Rows> {
+  execute(values: Record<string, unknown>): Promise<Rows>
+}
+
 const known = new WeakMap<Tx, Map<string, unknown>>()
 
 /**
- * A query that is built, parsed and planned once per connection: for the few queries of almost every request. `name`
- * must be unique in the program; values that differ between calls are placeholders, never part of the text.
+ * Runs a query that is built, parsed and planned once per connection: for the few queries of almost every request. `name`
+ * must be unique in the program; values that differ between calls are placeholders, never part of the text. The query
+ * leaves before this returns.
  */
-export function prepared<Q>(tx: Tx, name: string, build: (name: string) => Q): Q {
+export function prepared<Rows>(
+  tx: Tx,
+  name: string,
+  values: Record<string, unknown>,
+  build: () => { prepare(name: string): Query<Rows> },
+): Promise<Rows> {
   let queries = known.get(tx)
   if (!queries) {
     queries = new Map()
     known.set(tx, queries)
   }
-  const query = queries.get(name) ?? build(name)
+  const query = (queries.get(name) as Query<Rows> | undefined) ?? build().prepare(name)
   queries.set(name, query)
-  return query as Q
+  return query.execute(values)
 }

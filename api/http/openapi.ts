@@ -76,14 +76,14 @@ export function openapi(routes: readonly Route[], info: DocumentInfo): OpenApiDo
   return createDocument(document, { override: refine })
 }
 
-const MOST_INT32 = 2 ** 31 - 1
+const MAX_INT32 = 2 ** 31 - 1
 
 /** Adds what generated clients need: the width of numbers, and that responses may get more fields. */
 function refine({ jsonSchema: schema, io }: ZodOpenApiOverrideContext): void {
   if (schema.type === 'integer') {
     const narrow =
-      (schema.minimum ?? Number.NEGATIVE_INFINITY) >= -MOST_INT32 &&
-      (schema.maximum ?? Number.POSITIVE_INFINITY) <= MOST_INT32
+      (schema.minimum ?? Number.NEGATIVE_INFINITY) >= -MAX_INT32 &&
+      (schema.maximum ?? Number.POSITIVE_INFINITY) <= MAX_INT32
     schema.format ??= narrow ? 'int32' : 'int64'
   }
   if (schema.type === 'number') schema.format ??= 'double'

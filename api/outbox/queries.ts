@@ -20,8 +20,9 @@ export async function appendEvent<T extends EventType>(tx: Tx, event: NewEvent<T
   const id = newUuid()
   // An invalid payload fails the change here; the relay could not publish it.
   const { area, payload } = EVENTS[event.type]
-  const query = prepared(tx, 'append_event', (name) => tx.insert(outbox).values(PLACEHOLDERS).prepare(name))
-  await query.execute({ ...event, id, area, payload: payload.parse(event.payload) })
+  await prepared(tx, 'append_event', { ...event, id, area, payload: payload.parse(event.payload) }, () =>
+    tx.insert(outbox).values(PLACEHOLDERS),
+  )
   return id
 }
 

@@ -13,14 +13,12 @@ export interface Member {
 
 /** The membership of a user. Looked up per request, so that the end of a membership takes effect immediately. */
 export async function findMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise<Member | undefined> {
-  const query = prepared(tx, 'find_membership', (name) =>
+  const [row] = await prepared(tx, 'find_membership', { org: orgId, user: userId }, () =>
     tx
       .select({ orgId: memberships.orgId, userId: memberships.userId, role: memberships.role })
       .from(memberships)
-      .where(and(eq(memberships.orgId, sql.placeholder('org')), eq(memberships.userId, sql.placeholder('user'))))
-      .prepare(name),
+      .where(and(eq(memberships.orgId, sql.placeholder('org')), eq(memberships.userId, sql.placeholder('user')))),
   )
-  const [row] = await query.execute({ org: orgId, user: userId })
   return row
 }
 
@@ -29,13 +27,15 @@ export async function findMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise
  * that records what ends with the membership.
  */
 export async function holdMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise<boolean> {
-  const query = prepared(tx, 'hold_membership', (name) =>
-    tx
-      .select({ userId: memberships.userId })
-      .from(memberships)
-      .where(and(eq(memberships.orgId, sql.placeholder('org')), eq(memberships.userId, sql.placeholder('user'))))
-      .for('share')
-      .prepare(name),
+  return (
+    (
+      await prepared(tx, 'hold_membership', { org: orgId, user: userId }, () =>
+        tx
+          .select({ userId: memberships.userId })
+          .from(memberships)
+          .where(and(eq(memberships.orgId, sql.placeholder('org')), eq(memberships.userId, sql.placeholder('user'))))
+          .for('share'),
+      )
+    ).length > 0
   )
-  return (await query.execute({ org: orgId, user: userId })).length > 0
 }

@@ -1,123 +1,144 @@
 import assert from 'node:assert/strict'
+import { glob } from 'node:fs/promises'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
-import { parseId } from '../../lib/contract/ids.ts'
-import { type Answer, type Person, startTestApi } from '../support/api.ts'
-import { aSociety, type Society, shape } from '../support/random-society.ts'
+import type { AppDeps } from '../../api/app.ts'
+import { CATALOG, FEATURES } from '../../api/features.ts'
+import { type IdKind, PREFIXES, parseId } from '../../lib/contract/ids.ts'
+import { type Answer, startTestApi } from '../support/api.ts'
+import { pathFor } from '../support/route-table.ts'
+import { aSociety, isMember, type Part, type Question, type Society, type User } from '../support/society.ts'
 
 /**
- * Of any users, organizations, events and invitations, each user sees exactly what the rules show them, and no id, name,
- * text or number of anything else is anywhere in an answer.
+ * Of anything that there is in a society, each user sees exactly what the rules show them, and no id, name, text or
+ * number of anything else is anywhere in an answer. Every operation of every feature that reads is asked.
  */
 const api = await startTestApi(t)
 
-interface Question {
-  who: Person | undefined
-  path: string
-  /** What the answer has to say; undefined where there is nothing for this caller. */
-  want: object | undefined
-}
-type User = Society['users'][number]
-type List = Record<string, unknown> | undefined
-
-/** Every operation that reads, asked by one user about everything there is. `limit` is the size of the pages. */
-function questionsOf(society: Society, who: User, limit: number): Question[] {
-  const { users, organizations, events } = society
-  const ask = (path: string, want: object | undefined): Question => ({ who, path, want })
-  const askForPage = (path: string, name: string, list: List, query = '') => {
-    const all = (list?.[name] ?? []) as unknown[]
-    const page = list && { ...list, [name]: all.slice(0, limit), has_more: all.length > limit }
-    return ask(`${path}?limit=${limit}${query}`, page)
-  }
-
-  const ofUsers = () => [
-    ask('/api/users/me', society.me(who)),
-    askForPage('/api/users/me/connected-members', 'members', society.connected(who)),
-    ...users.map((other) => ask(`/api/users/${other.id}/connections`, society.connection(who, other))),
-  ]
-  const ofOrganization = (organization: Society['organizations'][number]) => {
-    const members = `/api/organizations/${organization.id}/members`
-    const list = `/api/orgs/${organization.wireId}/events`
-    const everyone = society.membersOf(who, organization)
-    const someone = users.at(-1)
-    const searched = society.membersOf(who, organization, (other) => other === someone)
-    return [
-      askForPage(members, 'members', everyone),
-      askForPage(members, 'members', everyone, '&query=name'),
-      askForPage(members, 'members', searched, `&query=${someone?.name}`),
-      askForPage(list, 'events', society.eventsIn(who, organization)),
-      askForPage(list, 'events', society.eventsIn(who, organization, 'draft'), '&status=draft'),
-    ]
-  }
-  const ofEvent = (event: Society['events'][number]) => {
-    const at = (of: { wireId: string }) => `/api/orgs/${of.wireId}/events/${event.wireId}`
-    const here = at(event.organization)
-    const elsewhere = organizations.filter((one) => one !== event.organization).slice(0, 1)
-    return [
-      ask(here, society.event(who, event)),
-      askForPage(`${here}/participants`, 'participants', society.participants(who, event)),
-      askForPage(`${here}/invitations`, 'invitations', society.invitations(who, event)),
-      ...elsewhere.flatMap((other) =>
-        ['', '/participants', '/invitations'].map((what) => ask(`${at(other)}${what}`, undefined)),
-      ),
-    ]
-  }
-  return [...ofUsers(), ...organizations.flatMap(ofOrganization), ...events.flatMap(ofEvent)]
+const parts: Part[] = []
+for await (const file of glob('features/*/society.ts', { cwd: import.meta.dirname })) {
+  const { part } = (await import(join(import.meta.dirname, file))) as { part: Part }
+  parts.push(part)
 }
 
-/** By slug, without signing in. */
-const publicQuestionsOf = (society: Society): Question[] =>
-  society.events.flatMap((event) =>
-    event.invitations.map((one) => ({
-      who: undefined,
-      path: `/api/invitations/by-slug/${one.slug}`,
-      want: society.bySlug(event, one),
-    })),
+// Making the list touches none of the dependencies.
+const nothing: object = new Proxy({}, { get: () => nothing })
+const READS = FEATURES.flatMap(({ routes }) => routes(nothing as AppDeps, CATALOG)).filter(
+  ({ method }) => method === 'get',
+)
+
+interface Asked extends Question {
+  who: User | undefined
+}
+/** By operationId: how often there was something to see, and how often nothing; and the queries. */
+const asked = new Map(
+  READS.map(({ operationId }) => [operationId, { shown: 0, hidden: 0, queries: new Set<string>() }]),
+)
+
+/** In another organization of the same user, nothing of this one is there. */
+function elsewhere(society: Society, { who, ...question }: Asked): Asked[] {
+  const { org_id: here, ...others } = question.params ?? {}
+  if (!who || !here || !question.want || Object.keys(others).length === 0) return []
+  const there = society.organizations.find((one) => one.wireId !== here && isMember(society, who, one))
+  return there ? [{ ...question, who, params: { ...others, org_id: there.wireId }, want: undefined }] : []
+}
+
+function questionsOf(society: Society): Asked[] {
+  const ofUsers = society.users.flatMap((who) =>
+    parts.flatMap(({ ask }) => ask?.(society, who).map((one) => ({ ...one, who })) ?? []),
   )
+  const ofNobody = parts.flatMap(({ askAsNobody }) => askAsNobody?.(society) ?? [])
+  return [
+    ...ofUsers,
+    ...ofUsers.flatMap((one, n) => (n % 3 === 0 ? elsewhere(society, one) : [])),
+    ...ofNobody.map((one) => ({ ...one, who: undefined })),
+  ]
+}
 
-/** What the answer says of all that the model knows about; times and the like are left out. */
+/** What the answer says of all that the model knows about: times and the like are left out, links are what they open. */
 function said(given: unknown, want: unknown): unknown {
+  if (typeof given === 'string') return given.replace(/^https:\/\/keepsake\.example(?:\/v1)?\/d\/[^/]+\//, '')
   if (Array.isArray(given) && Array.isArray(want)) return given.map((one, n) => said(one, want[n]))
   if (!isObject(given) || !isObject(want)) return given
   return Object.fromEntries(Object.keys(want).map((key) => [key, said(given[key], want[key])]))
 }
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 
-/** The marks in the text of an answer, and in what its cursor holds. */
-function marksIn({ body }: Answer, marks: readonly string[]): string[] {
+const ID = /(?<![a-z0-9])[a-z]{3}_[0-9a-z]{26}(?![0-9a-z])|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi
+const KINDS = Object.fromEntries(Object.entries(PREFIXES).map(([kind, prefix]) => [prefix, kind as IdKind]))
+const uuidOf = (id: string) => (id[3] === '_' ? parseId(KINDS[id.slice(0, 3)] as IdKind, id) : id.toLowerCase())
+/** All ids, whatever they are of and however they are spelled. All texts of a society contain one. */
+const idsIn = (text: string) => new Set((text.match(ID) ?? []).filter((id) => !id.startsWith('req_')).map(uuidOf))
+
+/** What is in the text of an answer, or in what its cursor holds, besides what is wanted. */
+function foreignIn({ marks }: Society, { body }: Answer, want: object | undefined): unknown[] {
   const cursor = String(body.data?.next_cursor ?? '').replace(/^cursor_/, '')
-  const text = `${JSON.stringify(body)} ${Buffer.from(cursor, 'base64url').toString('latin1')}`.toLowerCase()
-  return marks.filter((mark) => text.includes(mark.toLowerCase()))
+  const json = Buffer.isBuffer(body) ? body.toString('latin1') : JSON.stringify(body)
+  const text = `${json} ${Buffer.from(cursor, 'base64url').toString('latin1')}`
+  const wanted = JSON.stringify(want ?? {})
+  const known = idsIn(wanted)
+  const foreign = marks.filter((mark) => text.toUpperCase().includes(mark) && !wanted.includes(mark))
+  return [...foreign, ...[...idsIn(text)].filter((id) => !known.has(id))]
 }
 
-const KINDS = ['user', 'organization', 'event', 'invitation'] as const
-/** Cursors name rows by their bare ids. */
-const withBareIds = (text: string) => [text, ...(text.match(/\b[a-z]{3}_[0-9a-z]{26}\b/g) ?? []).map(bareId)].join(' ')
-const bareId = (id: string) => KINDS.map((kind) => parseId(kind, id)).find((uuid) => uuid !== undefined)
+/** The data of an answer; of a file, its text and type. */
+const dataOf = ({ body, data, status, headers }: Answer) =>
+  Buffer.isBuffer(body) && status === 200 ? { text: body.toString('latin1'), type: headers.get('content-type') } : data
 
-async function check({ marks }: Society, { who, path, want }: Question): Promise<void> {
+const routes = new Map(READS.map((route) => [route.operationId, route]))
+
+/** Asks, and resolves with the cursor of the next page. */
+async function check(society: Society, { who, route: name, params = {}, query = {}, want }: Asked): Promise<string> {
+  const route = routes.get(name)
+  if (!route) throw new Error(`${name} is no operation of a feature that reads`)
+  const path = pathFor(route, { params, query })
   const answer = await api.call(who, 'GET', path)
-  const asked = `${who?.id ?? 'nobody'} asks for ${path}`
-  const given = [asked, answer.status, said(answer.data, want)]
-  assert.deepStrictEqual(given, want ? [asked, 200, want] : [asked, 404, undefined])
-  const known = withBareIds(JSON.stringify(want ?? {}))
-  const foreign = marksIn(answer, marks).filter((mark) => !known.includes(mark))
-  assert.deepStrictEqual([asked, foreign], [asked, []])
+  const known = asked.get(name)
+  if (known) known[want ? 'shown' : 'hidden'] += 1
+  for (const key of Object.keys(query)) known?.queries.add(key)
+  const text = `${who?.name ?? 'nobody'} asks ${name}: ${path}`
+  assert.deepStrictEqual([text, answer.status, said(dataOf(answer), want)], [text, want ? 200 : 404, want])
+  assert.deepStrictEqual([text, foreignIn(society, answer, want)], [text, []])
+  return answer.data?.next_cursor ?? ''
 }
 
-t.test('each user sees exactly what is shared with them', async (t) => {
-  let asked = 0
+/** A list in two pages. */
+async function checkAll(society: Society, question: Asked, limit: number): Promise<void> {
+  const { list, want, query } = question
+  if (!list) return void (await check(society, question))
+  const all = ((want as Record<string, unknown> | undefined)?.[list] ?? []) as unknown[]
+  const page = (from: number, to: number, more: Record<string, string>) =>
+    check(society, {
+      ...question,
+      query: { ...query, ...more },
+      want: want && { ...want, [list]: all.slice(from, to), has_more: all.length > to },
+    })
+  const cursor = await page(0, limit, { limit: String(limit) })
+  if (all.length > limit) await page(limit, 100, { limit: '100', cursor })
+}
+
+t.test('each user sees exactly what is shared with them', async () => {
   await fc.assert(
-    fc.asyncProperty(shape, fc.constantFrom(1, 2, 50), async (given, limit) => {
-      const society = await aSociety(api, given)
-      const questions = [
-        ...society.users.flatMap((user) => questionsOf(society, user, limit)),
-        ...publicQuestionsOf(society),
-      ]
-      asked += questions.length
-      while (questions.length > 0) await Promise.all(questions.splice(0, 8).map((one) => check(society, one)))
+    fc.asyncProperty(fc.gen(), fc.constantFrom(1, 2, 50), async (g, limit) => {
+      const society = await aSociety(api, g, parts)
+      const questions = questionsOf(society)
+      while (questions.length > 0) {
+        await Promise.all(questions.splice(0, 8).map((one) => checkAll(society, one, limit)))
+      }
     }),
-    { numRuns: 20 },
+    // A smaller society that fails as well says no more than the question does.
+    { numRuns: 15, endOnFailure: true },
   )
-  t.ok(asked > 0, `${asked} answers`)
 })
+
+for (const { operationId, params, query } of READS) {
+  t.test(`${operationId} was asked`, async (t) => {
+    const { shown = 0, hidden = 0, queries } = asked.get(operationId) ?? {}
+    t.ok(shown > 0, `${shown} times with something to see`)
+    // What has nothing in its path is there for everyone.
+    if (params) t.ok(hidden > 0, `${hidden} times with nothing there for the caller`)
+    const unasked = Object.keys(query?.shape ?? {}).filter((name) => !queries?.has(name))
+    t.strictSame(unasked, [], 'with each parameter of its query')
+  })
+}

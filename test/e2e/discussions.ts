@@ -207,7 +207,8 @@ t.test('a photo of the album is discussed beside it', async (t: Test) => {
   await button(bob, 'Attach 1').click()
   await discussion(bob).getByRole('button', { name: 'Comment', exact: true }).click()
   await beside(bob, 'Who took this one?').waitFor()
-  // The field is emptied once the list is up to date.
+  // What is outside of the viewer is inert while it is open.
+  await viewer(bob, 'one.jpg').getByRole('status').filter({ hasText: 'The comment is posted' }).waitFor()
   await under.until(`[...document.querySelectorAll('.beside textarea')].every((text) => text.value === '')`, bob)
   await itsReactions(bob).getByRole('button', { name: 'React with fire' }).click()
   await itsReactions(bob).getByRole('button', { name: 'React with fire, 1 so far', pressed: true }).waitFor()

@@ -35,6 +35,8 @@ const RECIPES = {
     args: [...picture('1440x1080', 10, 13), ...sound(13), ...h264, '-g', '30', ...aac, ...phone],
     extension: 'mov',
   },
+  /** Two renditions of it, two passes, and playable before its end. */
+  hd: { args: [...picture('960x720', 10, 13), ...sound(13), ...h264, '-g', '30', ...aac], extension: 'mp4' },
   portrait: { args: [...picture('406x720', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },
   /** Stored lying, shown standing: 640x360 with a display matrix. */
   upright: { args: [...picture('640x360', 30, 1), ...sound(1), ...h264, ...aac], extension: 'mp4' },

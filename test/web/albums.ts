@@ -3,9 +3,9 @@ import t from 'tap'
 /** What the page says about albums, and what it offers to whom: no browser is needed for these. */
 
 const load = (name: string) => import(new URL(`../../web/${name}.js`, import.meta.url).href)
-const words = await load('album-words')
-const { windowOf } = await load('album-window')
-const { viewOf, withMedia, withoutKey, linkToAlbum } = await load('views')
+const words = await load('albums/words')
+const { gridOf, windowOf } = await load('albums/window')
+const { viewOf, withMedia, withoutKey, linkToAlbum } = await load('shell/views')
 
 t.test('an album has an address, to which the viewer adds what it shows', async (t) => {
   t.strictSame(viewOf('#album=alb_1'), { name: 'album', id: 'alb_1' })
@@ -25,35 +25,13 @@ t.test('an album has an address, to which the viewer adds what it shows', async 
   }
 })
 
-t.test('buttons of an album are for those who may, in the states that allow it', async (t) => {
-  const active = { status: 'active', my_participation: 'accepted' }
-  const offered = (album: object, event: object | undefined, userId: string, role: string) => {
-    const { manage, add, steps } = words.albumActionsFor(
-      { owner_id: 'ann', visibility: 'organization', ...album },
-      event,
-      { userId, role },
-    )
-    return [manage && 'manage', add && 'add', ...steps.map(({ to }: { to: string }) => to)].filter(Boolean).join(' ')
-  }
-  const rows: [string, object | undefined, string, string, string][] = [
-    ['DRAFT', undefined, 'ann', 'member', 'manage add PUBLIC'],
-    ['PUBLIC', active, 'ann', 'member', 'manage add DRAFT ARCHIVE'],
-    ['ARCHIVE', active, 'ann', 'member', 'PUBLIC'],
-    ['PUBLIC', { ...active, status: 'archived' }, 'ann', 'member', 'DRAFT ARCHIVE'],
-    ['PUBLIC', undefined, 'bob', 'admin', 'manage add'],
-    ['PUBLIC', undefined, 'bob', 'owner', 'manage add'],
-    ['ARCHIVE', undefined, 'bob', 'owner', ''],
-    ['PUBLIC', active, 'bob', 'member', 'add'],
-    ['DRAFT', active, 'bob', 'member', ''],
-    ['PUBLIC', { ...active, my_participation: 'invited' }, 'bob', 'member', ''],
-    ['PUBLIC', { ...active, status: 'draft' }, 'bob', 'member', ''],
-    ['PUBLIC', { ...active, status: 'archived' }, 'bob', 'member', ''],
-    ['PUBLIC', undefined, 'bob', 'member', ''],
-  ]
-  for (const [status, event, who, role, wanted] of rows) {
-    t.equal(offered({ status }, event, who, role), wanted, [status, JSON.stringify(event), who, role].join(' '))
-  }
-  t.equal(offered({ status: 'PUBLIC', visibility: 'private' }, active, 'bob', 'member'), '')
+t.test('the status of an album is changed by those whom the server says, from what it is now', async (t) => {
+  const steps = (status: string, can = ['album.set_status', 'album.update']) =>
+    words.stepsOf({ status, can }).map(({ to, label }: { to: string; label: string }) => `${to}: ${label}`)
+  t.strictSame(steps('DRAFT'), ['PUBLIC: Publish'])
+  t.strictSame(steps('PUBLIC'), ['DRAFT: Make it a draft', 'ARCHIVE: Archive'])
+  t.strictSame(steps('ARCHIVE'), ['PUBLIC: Open again'])
+  for (const status of ['DRAFT', 'PUBLIC', 'ARCHIVE']) t.strictSame(steps(status, ['album.update']), [])
 })
 
 t.test('who sees an album depends on its status first', async (t) => {
@@ -111,6 +89,38 @@ t.test('of a long list, whole rows near the window have elements', async (t) => 
   t.strictSame(windowOf(grid, -500, -300, [22, -1]), { from: 0, to: 23, above: 0, height: 490 })
   t.strictSame(windowOf(grid, 450, 9000), { from: 20, to: 23, above: 400, height: 490 })
   t.strictSame(windowOf({ ...grid, count: 0 }, 0, 900), { from: 0, to: 0, above: 0, height: 0 })
+})
+
+t.test('of 5,000 items, a few screens have elements, wherever the window is', async (t) => {
+  for (const width of [358, 1216]) {
+    const grid = { count: 5000, ...gridOf(width, { hasWords: true, rem: 16 }) }
+    const { height } = windowOf(grid, 0, 0)
+    let most = 0
+    const gaps = []
+    for (let top = 0; top < height; top += 997) {
+      const { from, to, above } = windowOf(grid, top - 860, top + 2 * 860)
+      const below = above + Math.ceil((to - from) / grid.columns) * (grid.row + grid.gap)
+      most = Math.max(most, to - from)
+      if (above > Math.max(0, top - 860) || (below < top + 2 * 860 && to < 5000)) gaps.push(top)
+    }
+    t.ok(most < 100, `${most} elements`)
+    t.strictSame(gaps, [], 'all that is in the window')
+  }
+})
+
+t.test('an album has columns that fill its width', async (t) => {
+  for (const [width, columns] of [
+    [328, 2],
+    [358, 2],
+    [640, 2],
+    [960, 4],
+    [1216, 5],
+  ]) {
+    const grid = gridOf(width, { hasWords: false, rem: 16 })
+    t.equal(grid.columns, columns, `${width}`)
+    t.equal(Math.round(grid.columns * grid.row + (grid.columns - 1) * grid.across), width)
+    t.ok(gridOf(width, { hasWords: true, rem: 16 }).row > grid.row)
+  }
 })
 
 t.test('a form of an album sends what differs, and says what is missing', async (t) => {

@@ -1,8 +1,8 @@
 import { html } from '../lib/html.js'
 import { Discussion } from './discussion.js'
 
-/** Whether something about `path/media/med_1/comments` was begun and not sent, and forgetting all of it. */
-export { forgetUnsent, hasUnsent } from './drafts.js'
+/** Whether something about `path/media/med_1/comments` was begun and not sent. */
+export { hasUnsent } from './drafts.js'
 
 /**
  * Beside a media item in the viewer: what is said about it at an event, and the reactions to it. `discussed`: {event(), org,

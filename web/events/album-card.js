@@ -1,5 +1,5 @@
-import { editAlbum } from '../album-form.js'
-import { itemsOf, STATUSES } from '../album-words.js'
+import { editAlbum } from '../albums/form.js'
+import { itemsOf, STATUSES } from '../albums/words.js'
 import { HighlightShelf } from '../highlights/shelf.js'
 import { call } from '../lib/api.js'
 import { html, useRef } from '../lib/html.js'

@@ -23,11 +23,17 @@ const ifUnknown = (error) => {
 /**
  * The resource of a view `{id, org, organizations, onFound}`, found in whichever group it is, then kept up to date:
  * `{data, error, reload, set, org, path}`. `org` and `path` are there with `data`. `onFound(org)` is told the group. An
- * error with status 404: none of the groups has it, or not any more.
+ * error with status 404: none of the groups has it, or not any more. `beside(data, {org, path})` looks at what is shown
+ * with it, in the same turn.
  */
-export function useInGroups(pathIn, { id, org, organizations, onFound }, every) {
+export function useInGroups(pathIn, { id, org, organizations, onFound }, every, beside = async () => {}) {
   const place = useRef()
   const look = async () => {
+    const data = await find()
+    await beside(data, place.current)
+    return data
+  }
+  const find = async () => {
     if (place.current?.id === id) return call('GET', place.current.path)
     const found = await findInGroups(pathIn, { organizations, first: org })
     if (!found) throw Object.assign(new Error('There is nothing here, or it is not for you.'), { status: 404 })

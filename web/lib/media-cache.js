@@ -1,6 +1,6 @@
 import { call } from './api.js'
 
-const MOST = 500
+const MAX_KNOWN = 500
 const known = new Map()
 
 /**
@@ -11,7 +11,7 @@ export function mediaOf(org, id, { isFresh } = {}) {
   const key = `${org.org_id}/${id}`
   if (isFresh) known.delete(key)
   if (!known.has(key)) known.set(key, ask(key))
-  if (known.size > MOST) known.delete(known.keys().next().value)
+  if (known.size > MAX_KNOWN) known.delete(known.keys().next().value)
   return known.get(key)
 }
 

@@ -40,8 +40,15 @@ export function saveToast(dialog) {
   if (host?.node.parentElement === dialog) document.body.append(host.node)
 }
 
-/** Tells a text to screen readers. */
+/** Tells a text to screen readers. A modal dialog makes everything outside of it inert, so that it has a place of its own. */
 export function announce(text) {
-  const node = document.getElementById('announcer')
+  const above = [...document.querySelectorAll('dialog[open]')].at(-1)
+  const node = above ? above.querySelector(':scope > .announcer') : document.getElementById('announcer')
   if (node) node.textContent = text
+  else if (above) {
+    const made = Object.assign(document.createElement('p'), { className: 'announcer visually-hidden', role: 'status' })
+    above.append(made)
+    // What is there from the start is not a change, which is what is read out.
+    setTimeout(() => (made.textContent = text), 100)
+  }
 }

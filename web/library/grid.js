@@ -1,10 +1,8 @@
-import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from '../lib/html.js'
+import { html, useEffect, useId, useLayoutEffect, useMemo, useRef } from '../lib/html.js'
+import { STEP, useView } from '../lib/near.js'
 import { monthName, plural } from '../lib/words.js'
 import { gridFor, isWithin, layOut, monthAt, placesBetween, topOf } from './grid-layout.js'
 import { Tile } from './tile.js'
-
-/** How far the window moves before what is near it is drawn anew. A whole window more is drawn on either side. */
-const STEP = 128
 
 /**
  * The months of a library as a grid. Only what is near the window has elements: every month reserves its height, so
@@ -55,37 +53,6 @@ function Section({ section, items, places: { from, to, above }, grid, id, tileFo
       <h2 class="month-head"><span id=${id} class="month-name">${title}</span> <span class="count muted">${plural(count, 'item')}</span></h2>
       <ul class="tiles" style=${{ paddingBlockStart: `${above * (grid.side + grid.gap)}px` }}>${tiles}</ul>
     </section>`
-}
-
-/** The width of the grid and where the window is in it, in steps. */
-function useView(root, scroller) {
-  const [view, setView] = useState({ width: 0, top: 0 })
-  useLayoutEffect(() => {
-    let frame
-    const measure = () => {
-      frame = undefined
-      if (!root.current) return
-      const width = root.current.clientWidth
-      const top = Math.floor(-root.current.getBoundingClientRect().top / STEP) * STEP
-      setView((now) => (now.width === width && now.top === top ? now : { width, top }))
-    }
-    const soon = () => {
-      frame ??= requestAnimationFrame(measure)
-    }
-    measure()
-    const scrolls = scroller?.current ?? globalThis
-    const resized = new ResizeObserver(soon)
-    resized.observe(root.current)
-    scrolls.addEventListener('scroll', soon, { passive: true })
-    addEventListener('resize', soon)
-    return () => {
-      cancelAnimationFrame(frame)
-      resized.disconnect()
-      scrolls.removeEventListener('scroll', soon)
-      removeEventListener('resize', soon)
-    }
-  }, [])
-  return view
 }
 
 /** A tile that shows what it showed before is not drawn again: the same element is recognised as such. */

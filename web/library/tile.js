@@ -11,9 +11,9 @@ const NEWS = { playable: 'can be played', completed: 'is ready', failed: 'could 
 
 /**
  * A tile of a grid. `does`: {open(id, event), find(id), refresh(m), remove(id)}; without `remove`, nothing is
- * deleted from there. `mark`, when tiles are chosen: {isChosen, place, isThere}.
+ * deleted from there. `mark`, when tiles are chosen: {isChosen, place, isThere}. `children` stand below the picture.
  */
-export function Tile({ m, does, mark }) {
+export function Tile({ m, does, mark, children }) {
   const tile = useRef()
   const frame = useRef()
   const state = stateOf(m)
@@ -39,6 +39,7 @@ export function Tile({ m, does, mark }) {
         !mark && does.remove && may(m, 'media.delete') &&
         html`<button class="remove" type="button" aria-label=${`Delete ${nameOf(m)}`} onClick=${() => does.remove(m.media_id)}><${Icon} name="trash" size="16" /></button>`
       }
+      ${children}
     </li>`
 }
 

@@ -1,4 +1,4 @@
-import { forgetUnsent } from '../discussions/media-comments.js'
+import { forgetUnsent } from '../discussions/drafts.js'
 import { call, signOut } from '../lib/api.js'
 import { closeDialogs } from '../lib/dialogs.js'
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/html.js'
@@ -74,7 +74,9 @@ function Signed({ me, media, onSignOut }) {
   useEffect(() => {
     if (org) uploadTo(org, () => document.dispatchEvent(new Event('visibilitychange')))
   }, [org])
-  useLayoutEffect(() => scrollTo({ top: 0, behavior: 'instant' }), [name, !id && org])
+  useLayoutEffect(() => {
+    scrollTo({ top: 0, behavior: 'instant' })
+  }, [name, !id && org])
   const onSwitch = (chosen) => {
     closeDialogs()
     setOrg(chosen)
@@ -104,6 +106,7 @@ function useAddress() {
       closeDialogs()
       setView(next)
     }
+    changed()
     addEventListener('hashchange', changed)
     return () => removeEventListener('hashchange', changed)
   }, [view])

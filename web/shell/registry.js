@@ -1,3 +1,5 @@
+import { Albums } from '../albums/list.js'
+import { Album } from '../albums/view.js'
 import { Events } from '../events/list.js'
 import { Event } from '../events/view.js'
 import { Highlights } from '../highlights/list.js'
@@ -5,5 +7,8 @@ import { HighlightView } from '../highlights/view.js'
 import { Photos } from '../library/photos.js'
 import { Trash } from '../library/trash.js'
 
-/** The views by their names in the address, see shell/views.js. Each gets `{org, me, organizations, id, onFound}`. */
-export const VIEWS = { photos: Photos, highlights: Highlights, highlight: HighlightView, events: Events, event: Event, trash: Trash }
+/**
+ * The views by their names in the address, see shell/views.js. Each gets `{org, me, organizations, id, onFound}`; one that
+ * shows media items of its own calls `onOpened(find, open)` once it has them.
+ */
+export const VIEWS = { photos: Photos, albums: Albums, album: Album, highlights: Highlights, highlight: HighlightView, events: Events, event: Event, trash: Trash }

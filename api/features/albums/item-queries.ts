@@ -31,7 +31,7 @@ export type AlbumItem = RowOf<typeof item>
 /** In the order of the album. */
 export async function listItems(tx: Tx, { albumId, after, limit }: PageWanted & { albumId: Uuid }) {
   const next = after && sql`${albumMedia.position} > ${sql.placeholder('at')}::bigint`
-  const query = prepared(tx, `list_album_media_${after ? 'next' : 'first'}`, (name) => {
+  return prepared(tx, `list_album_media_${after ? 'next' : 'first'}`, { album: albumId, limit, at: after?.at }, () => {
     const page = tx
       .select()
       .from(albumMedia)
@@ -41,9 +41,8 @@ export async function listItems(tx: Tx, { albumId, after, limit }: PageWanted & 
       .as('album_media')
     // There is one. The limit keeps the planner from reading the whole table where it takes the page for a large one.
     const itself = tx.select().from(media).where(eq(media.id, albumMedia.mediaId)).limit(1).as('media')
-    return tx.select(item).from(page).crossJoinLateral(itself).orderBy(asc(albumMedia.position)).prepare(name)
+    return tx.select(item).from(page).crossJoinLateral(itself).orderBy(asc(albumMedia.position))
   })
-  return query.execute({ album: albumId, limit, at: after?.at })
 }
 
 export const countItems = (tx: Tx, albumId: Uuid): Promise<number> =>

@@ -77,14 +77,12 @@ export async function findShownAlbum(
   { orgId, callerId, by, id }: Asked & { by: 'album' | 'event'; id: Uuid },
 ): Promise<DetailedAlbum | undefined> {
   const named = by === 'album' ? albums.id : albums.eventId
-  const query = prepared(tx, `find_shown_album_by_${by}`, (name) =>
+  const [row] = await prepared(tx, `find_shown_album_by_${by}`, { org: orgId, caller: callerId, id }, () =>
     tx
       .select({ ...shown, ...decisive(caller) })
       .from(albums)
-      .where(and(eq(albums.orgId, org), eq(named, sql.placeholder('id'))))
-      .prepare(name),
+      .where(and(eq(albums.orgId, org), eq(named, sql.placeholder('id')))),
   )
-  const [row] = await query.execute({ org: orgId, caller: callerId, id })
   return row
 }
 
@@ -152,16 +150,16 @@ export function visibleAlbums(tx: Tx) {
 /** Newest first. */
 export async function listAlbums(tx: Tx, o: Asked & PageWanted & { seesAll: boolean }): Promise<ShownAlbum[]> {
   const kind = o.seesAll ? 'all' : 'visible'
-  const query = prepared(tx, `list_albums_${kind}_${o.after ? 'next' : 'first'}`, (name) => {
+  const name = `list_albums_${kind}_${o.after ? 'next' : 'first'}`
+  const values = { org: o.orgId, caller: o.callerId, limit: o.limit, at: o.after?.at, id: o.after?.id }
+  return prepared(tx, name, values, () => {
     const rows = partsOf(tx, o.after && afterCursor(albums.createdAt, albums.id))[kind]()
     return tx
       .select(shown)
       .from(rows.as('albums'))
       .orderBy(...newestFirst)
       .limit(limit)
-      .prepare(name)
   })
-  return query.execute({ org: o.orgId, caller: o.callerId, limit: o.limit, at: o.after?.at, id: o.after?.id })
 }
 
 /** Undefined when the event has an album already. */

@@ -35,16 +35,15 @@ export async function findEvent(
   id: Uuid,
   { lock }: { lock?: 'share' | 'update' } = {},
 ): Promise<EventRow | undefined> {
-  const query = prepared(tx, `find_event_${lock ?? 'unlocked'}`, (name) => {
+  // Both leave together; the second runs when the first is over.
+  const queued = lock && queueFor(tx, id, lock)
+  const rows = prepared(tx, `find_event_${lock ?? 'unlocked'}`, { org: orgId, id }, () => {
     const found = tx
       .select()
       .from(events)
       .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id'))))
-    return (lock ? found.for(lock) : found).prepare(name)
+    return lock ? found.for(lock) : found
   })
-  // Both leave together; the second runs when the first is over.
-  const queued = lock && queueFor(tx, id, lock)
-  const rows = query.execute({ org: orgId, id })
   // If the first fails, the second fails too, and only the first one says why.
   rows.catch(() => {})
   await queued
@@ -58,13 +57,11 @@ export async function findEvent(
  */
 async function queueFor(tx: Tx, id: Uuid, lock: 'share' | 'update'): Promise<void> {
   const take = sql.raw(lock === 'share' ? 'pg_advisory_xact_lock_shared' : 'pg_advisory_xact_lock')
-  const query = prepared(tx, `queue_for_event_${lock}`, (name) =>
+  await prepared(tx, `queue_for_event_${lock}`, { id }, () =>
     tx
       .select({ taken: sql`${take}(hashtextextended('event ' || ${sql.placeholder('id')}::text, 0))` })
-      .from(sql`(select 1) one`)
-      .prepare(name),
+      .from(sql`(select 1) one`),
   )
-  await query.execute({ id })
 }
 
 const reactedTo = { type: 'meta', event: sql`events.id`, id: sql`events.id` } as const
@@ -108,15 +105,13 @@ export type ShownEvent = RowOf<typeof shown> & { album: RowOf<typeof album> | nu
 
 /** An event as this caller sees it. Whether the caller may see it at all is decided on `ownerId` and `status`. */
 export async function findShownEvent(tx: Tx, orgId: Uuid, id: Uuid, callerId: Uuid): Promise<ShownEvent | undefined> {
-  const query = prepared(tx, 'find_shown_event', (name) =>
+  const [row] = await prepared(tx, 'find_shown_event', { org: orgId, id, caller: callerId }, () =>
     tx
       .select({ ...shown, album })
       .from(events)
       .leftJoin(albums, eq(albums.eventId, events.id))
-      .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id'))))
-      .prepare(name),
+      .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id')))),
   )
-  const [row] = await query.execute({ org: orgId, id, caller: callerId })
   return row
 }
 
@@ -155,7 +150,15 @@ const newestFirst = [desc(events.createdAt), desc(events.id)]
 export async function listEvents(tx: Tx, o: ListEventsOptions): Promise<ShownEvent[]> {
   const kind = kindOf(o)
   const position = o.after && afterCursor(events.createdAt, events.id)
-  const query = prepared(tx, `list_events_${kind}_${o.after ? 'next' : 'first'}`, (name) => {
+  const name = `list_events_${kind}_${o.after ? 'next' : 'first'}`
+  const values = {
+    org: o.orgId,
+    caller: o.callerId,
+    limit: o.limit,
+    at: o.after?.at,
+    id: o.after?.id,
+  }
+  return prepared(tx, name, values, () => {
     const pageOf = (part: SQL | undefined) =>
       tx
         .select()
@@ -172,14 +175,6 @@ export async function listEvents(tx: Tx, o: ListEventsOptions): Promise<ShownEve
       .leftJoin(albums, eq(albums.eventId, events.id))
       .orderBy(...newestFirst)
       .limit(limit)
-      .prepare(name)
-  })
-  return query.execute({
-    org: o.orgId,
-    caller: o.callerId,
-    limit: o.limit,
-    at: o.after?.at,
-    id: o.after?.id,
   })
 }
 
@@ -197,7 +192,9 @@ export async function listParticipants(
   { eventId, after, limit: most }: PageWanted & { eventId: Uuid },
 ): Promise<ListedParticipant[]> {
   const { createdAt, userId, status, joinedAt } = eventParticipants
-  const query = prepared(tx, `list_participants_${after ? 'next' : 'first'}`, (name) =>
+  const name = `list_participants_${after ? 'next' : 'first'}`
+  const values = { event: eventId, limit: most, at: after?.at, id: after?.id }
+  return prepared(tx, name, values, () =>
     tx
       .select({ id: userId, createdAt: microseconds(createdAt), displayName: users.displayName, status, joinedAt })
       .from(eventParticipants)
@@ -205,10 +202,8 @@ export async function listParticipants(
       .leftJoin(users, eq(users.id, memberships.userId))
       .where(and(eq(eventParticipants.eventId, sql.placeholder('event')), after && afterCursor(createdAt, userId)))
       .orderBy(desc(createdAt), desc(userId))
-      .limit(limit)
-      .prepare(name),
+      .limit(limit),
   )
-  return query.execute({ event: eventId, limit: most, at: after?.at, id: after?.id })
 }
 
 export const countParticipants = (tx: Tx, eventId: Uuid): Promise<number> =>

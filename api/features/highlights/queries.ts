@@ -40,7 +40,9 @@ export async function findHighlight(
   tx: Tx,
   { orgId, id, callerId, lock = false }: Asked & { id: Uuid; lock?: boolean },
 ): Promise<ShownHighlight | undefined> {
-  const query = prepared(tx, `find_highlight_${lock ? 'locked' : 'unlocked'}`, (name) => {
+  const name = `find_highlight_${lock ? 'locked' : 'unlocked'}`
+  const values = { org: orgId, id, caller: callerId }
+  const [row] = await prepared(tx, name, values, () => {
     const found = tx
       .select(shown)
       .from(highlights)
@@ -51,9 +53,8 @@ export async function findHighlight(
           isNull(highlights.deletedAt),
         ),
       )
-    return (lock ? found.for('update') : found).prepare(name)
+    return lock ? found.for('update') : found
   })
-  const [row] = await query.execute({ org: orgId, id, caller: callerId })
   return row
 }
 
@@ -101,7 +102,16 @@ function firstOf(tx: Tx, position: SQL | undefined) {
 export async function listHighlights(tx: Tx, o: Asked & PageWanted & { listed: Listed }): Promise<ShownHighlight[]> {
   const { of: kind } = o.listed
   const albumId = 'albumId' in o.listed ? o.listed.albumId : undefined
-  const query = prepared(tx, `list_highlights_${kind}_${o.after ? 'next' : 'first'}`, (name) => {
+  const name = `list_highlights_${kind}_${o.after ? 'next' : 'first'}`
+  const values = {
+    org: o.orgId,
+    caller: o.callerId,
+    album: albumId,
+    limit: o.limit,
+    at: o.after?.at,
+    id: o.after?.id,
+  }
+  return prepared(tx, name, values, () => {
     const merged = firstOf(tx, o.after && afterCursor(highlights.createdAt, highlights.id))
       [kind]()
       .as('merged')
@@ -113,10 +123,7 @@ export async function listHighlights(tx: Tx, o: Asked & PageWanted & { listed: L
       .from(page)
       .crossJoinLateral(itself)
       .orderBy(...newestFirst)
-      .prepare(name)
   })
-  const given = { org: o.orgId, caller: o.callerId, album: albumId, limit: o.limit }
-  return query.execute({ ...given, at: o.after?.at, id: o.after?.id })
 }
 
 /**
@@ -124,7 +131,7 @@ export async function listHighlights(tx: Tx, o: Asked & PageWanted & { listed: L
  * deleted before this transaction ends: a deletion that waits for it finds the highlight.
  */
 export async function holdSources(tx: Tx, orgId: Uuid, ids: readonly Uuid[]): Promise<Omit<Source, 'caption'>[]> {
-  const query = prepared(tx, 'hold_sources', (name) => {
+  const rows = await prepared(tx, 'hold_sources', { org: orgId, ids }, () => {
     const given = sql`any(${sql.placeholder('ids')}::uuid[])`
     return tx
       .select({
@@ -147,9 +154,7 @@ export async function holdSources(tx: Tx, orgId: Uuid, ids: readonly Uuid[]): Pr
       )
       .orderBy(asc(media.id))
       .for('share')
-      .prepare(name)
   })
-  const rows = await query.execute({ org: orgId, ids })
   const byId = new Map(rows.map((row) => [row.id, row]))
   return ids.flatMap((id) => {
     const row = byId.get(id)
@@ -166,10 +171,9 @@ export const isTrackOffered = async (tx: Tx, id: Uuid): Promise<boolean> =>
 type NewHighlight = Pick<HighlightRow, keyof typeof PLACEHOLDERS>
 
 export async function insertHighlight(tx: Tx, row: NewHighlight, of: readonly Item[]): Promise<HighlightRow> {
-  const query = prepared(tx, 'insert_highlight', (name) =>
-    tx.insert(highlights).values(PLACEHOLDERS).returning().prepare(name),
+  const [made] = await prepared(tx, 'insert_highlight', { ...row }, () =>
+    tx.insert(highlights).values(PLACEHOLDERS).returning(),
   )
-  const [made] = await query.execute({ ...row })
   if (!made) throw new Error('a highlight was not inserted')
   // One parameter for all: a statement with hundreds takes longer to build and to parse than to run.
   await tx.execute(sql`
@@ -220,7 +224,7 @@ export async function markDeleted(tx: Tx, id: Uuid, by: Uuid): Promise<Highlight
 
 /** What delivery needs to know about a highlight before it sends a file. Undefined once the highlight is withdrawn. */
 export async function findDeliveredHighlight(tx: Tx, orgId: Uuid, id: Uuid) {
-  const query = prepared(tx, 'find_delivered_highlight', (name) =>
+  const [row] = await prepared(tx, 'find_delivered_highlight', { org: orgId, id }, () =>
     tx
       .select({ status: highlights.status })
       .from(highlights)
@@ -231,9 +235,7 @@ export async function findDeliveredHighlight(tx: Tx, orgId: Uuid, id: Uuid) {
           isNull(highlights.deletedAt),
           isNotNull(highlights.outputPrefix),
         ),
-      )
-      .prepare(name),
+      ),
   )
-  const [row] = await query.execute({ org: orgId, id })
   return row
 }

@@ -10,18 +10,17 @@ import { isExpired } from './queries.ts'
 
 /** The invitation and its organization. The only look-up that works outside of an organization. */
 export async function findBySlug(tx: Tx, slug: string): Promise<{ id: Uuid; orgId: Uuid } | undefined> {
-  const query = prepared(tx, 'find_invitation_of_slug', (name) => {
+  const [found] = await prepared(tx, 'find_invitation_of_slug', { slug }, () => {
     const ofSlug = sql`invitation_of_slug(${sql.placeholder('slug')}) as id`
     const orgId = sql<Uuid | null>`organization_of_invitations(id)`
-    return tx.select({ id: sql<Uuid | null>`id`, orgId }).from(ofSlug).prepare(name)
+    return tx.select({ id: sql<Uuid | null>`id`, orgId }).from(ofSlug)
   })
-  const [found] = await query.execute({ slug })
   return found?.id && found.orgId ? { id: found.id, orgId: found.orgId } : undefined
 }
 
 /** What those with the slug may see, some of it by the token alone; undefined while the event is a draft. */
 export async function findShownInvitation(tx: Tx, orgId: Uuid, id: Uuid) {
-  const query = prepared(tx, 'find_shown_invitation', (name) =>
+  const [row] = await prepared(tx, 'find_shown_invitation', { org: orgId, id }, () =>
     tx
       .select({
         id: invitations.id,
@@ -43,10 +42,8 @@ export async function findShownInvitation(tx: Tx, orgId: Uuid, id: Uuid) {
           eq(invitations.id, sql.placeholder('id')),
           sql`${invitations.status} <> 'revoked' and ${events.status} <> 'draft'`,
         ),
-      )
-      .prepare(name),
+      ),
   )
-  const [row] = await query.execute({ org: orgId, id })
   return row
 }
 

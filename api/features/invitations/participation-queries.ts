@@ -68,7 +68,7 @@ async function upsertParticipant(
   /** Which rows of an earlier participation change. */
   setWhere: SQL,
 ): Promise<void> {
-  const query = prepared(tx, `mark_${status}`, (name) => {
+  await prepared(tx, `mark_${status}`, { ...who }, () => {
     const set = { status, joinedAt: status === 'accepted' ? sql`now()` : null }
     const values = {
       eventId: sql.placeholder('eventId'),
@@ -79,9 +79,7 @@ async function upsertParticipant(
       .insert(eventParticipants)
       .values({ ...values, ...set })
       .onConflictDoUpdate({ target: [eventParticipants.eventId, eventParticipants.userId], set, setWhere })
-      .prepare(name)
   })
-  await query.execute({ ...who })
 }
 
 /** The same for a user who is not a member, and has a row only if invited by user id. */

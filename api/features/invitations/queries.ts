@@ -37,28 +37,27 @@ export async function findInvitation(
   tx: Tx,
   { orgId, id, userId, lock = false }: { orgId: Uuid; id: Uuid; userId: Uuid; lock?: boolean },
 ): Promise<FoundInvitation | undefined> {
-  const query = prepared(tx, lock ? 'lock_invitation' : 'find_invitation', (name) => {
+  const name = lock ? 'lock_invitation' : 'find_invitation'
+  const values = { org: orgId, id, user: userId }
+  const [row] = await prepared(tx, name, values, () => {
     const rows = tx
       .select(found)
       .from(invitations)
       .innerJoin(events, eq(events.id, invitations.eventId))
       .where(and(eq(invitations.orgId, org), eq(invitations.id, oneInvitation)))
-    return (lock ? rows.for('update', { of: invitations }) : rows).prepare(name)
+    return lock ? rows.for('update', { of: invitations }) : rows
   })
-  const [row] = await query.execute({ org: orgId, id, user: userId })
   return row
 }
 
 /** The event of an invitation, locked `for share`: before the invitation, in the order that `findEvent` describes. */
 export async function lockEventOf(tx: Tx, orgId: Uuid, id: Uuid): Promise<EventRow | undefined> {
-  const query = prepared(tx, 'find_event_of_invitation', (name) =>
+  const [row] = await prepared(tx, 'find_event_of_invitation', { org: orgId, id }, () =>
     tx
       .select({ eventId: invitations.eventId })
       .from(invitations)
-      .where(and(eq(invitations.orgId, org), eq(invitations.id, oneInvitation)))
-      .prepare(name),
+      .where(and(eq(invitations.orgId, org), eq(invitations.id, oneInvitation))),
   )
-  const [row] = await query.execute({ org: orgId, id })
   return row && findEvent(tx, orgId, row.eventId, { lock: 'share' })
 }
 
@@ -140,7 +139,7 @@ export async function answerInvitation(
   id: Uuid,
   answer: Pick<InvitationRow, 'responseMessage'> & { status: 'accepted' | 'declined'; respondedBy: Uuid },
 ): Promise<InvitationRow & { respondedAt: Date }> {
-  const query = prepared(tx, 'answer_invitation', (name) =>
+  const [row] = await prepared(tx, 'answer_invitation', { ...answer, id }, () =>
     tx
       .update(invitations)
       .set({
@@ -151,10 +150,8 @@ export async function answerInvitation(
         respondedAt: sql`now()`,
       })
       .where(eq(invitations.id, oneInvitation))
-      .returning()
-      .prepare(name),
+      .returning(),
   )
-  const [row] = await query.execute({ ...answer, id })
   const { respondedAt, ...rest } = required(row)
   return { ...rest, respondedAt: required(respondedAt) }
 }

@@ -31,8 +31,9 @@ export type DescribedMedia = RowOf<typeof described>
 
 /** A media item of the organization that has not been deleted. */
 export async function findMedia(tx: Tx, orgId: Uuid, id: Uuid): Promise<DescribedMedia | undefined> {
-  const query = prepared(tx, 'find_media', (name) => tx.select(described).from(media).where(thisMedia).prepare(name))
-  const [row] = await query.execute({ org: orgId, id })
+  const [row] = await prepared(tx, 'find_media', { org: orgId, id }, () =>
+    tx.select(described).from(media).where(thisMedia),
+  )
   return row
 }
 
@@ -71,8 +72,9 @@ const SORTED_BY = { created_at: media.createdAt, captured_at: media.takenAt }
  * manifest: pg describes every column of every answer.
  */
 export async function findListed(tx: Tx, orgId: Uuid, id: Uuid): Promise<ListedMedia | undefined> {
-  const query = prepared(tx, 'find_listed', (name) => tx.select(listed).from(media).where(thisMedia).prepare(name))
-  const [row] = await query.execute({ org: orgId, id })
+  const [row] = await prepared(tx, 'find_listed', { org: orgId, id }, () =>
+    tx.select(listed).from(media).where(thisMedia),
+  )
   return row
 }
 
@@ -89,22 +91,22 @@ export async function listMedia(tx: Tx, o: ListOptions): Promise<ListedMedia[]> 
   const type = o.mimeType === undefined ? 'any' : o.mimeType.endsWith('/*') ? 'kind' : 'one'
   const page = o.after ? 'next' : 'first'
   const by = SORTED_BY[o.sort]
-  const query = prepared(tx, `list_media_${o.sort}_${type}_${page}`, (name) =>
-    tx
-      .select(listed)
-      .from(media)
-      .where(and(eq(media.orgId, org), LISTED, OF_TYPE[type], page === 'next' ? AFTER[o.sort] : undefined))
-      .orderBy(desc(by), desc(media.id))
-      .limit(sql.placeholder('limit'))
-      .prepare(name),
-  )
-  return query.execute({
+  const name = `list_media_${o.sort}_${type}_${page}`
+  const values = {
     org: o.orgId,
     limit: o.limit,
     type: type === 'kind' ? o.mimeType?.slice(0, -'/*'.length) : o.mimeType,
     at: o.after?.at,
     id: o.after?.id,
-  })
+  }
+  return prepared(tx, name, values, () =>
+    tx
+      .select(listed)
+      .from(media)
+      .where(and(eq(media.orgId, org), LISTED, OF_TYPE[type], page === 'next' ? AFTER[o.sort] : undefined))
+      .orderBy(desc(by), desc(media.id))
+      .limit(sql.placeholder('limit')),
+  )
 }
 
 // Must match the predicate of the indexes literally: the planner requires it.
@@ -132,14 +134,12 @@ export async function listMonths(tx: Tx, orgId: Uuid): Promise<{ month: string; 
 
 /** What delivery needs to know about a media item before it sends a file. */
 export async function findDelivered(tx: Tx, orgId: Uuid, id: Uuid) {
-  const query = prepared(tx, 'find_delivered', (name) =>
+  const [row] = await prepared(tx, 'find_delivered', { org: orgId, id }, () =>
     tx
       .select({ mimeType: media.mimeType, filename: media.originalFilename, uploadStatus: media.uploadStatus })
       .from(media)
-      .where(thisMedia)
-      .prepare(name),
+      .where(thisMedia),
   )
-  const [row] = await query.execute({ org: orgId, id })
   return row
 }
 

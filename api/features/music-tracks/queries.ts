@@ -6,15 +6,13 @@ import { type MusicTrackRow, musicTracks } from '../../db/schema/highlights.ts'
 
 /** By title; with `retired` also those that no new highlight can use. */
 export function listTracks(tx: Tx, o: { retired: boolean } = { retired: false }): Promise<MusicTrackRow[]> {
-  const query = prepared(tx, `list_tracks_${o.retired ? 'all' : 'offered'}`, (name) =>
+  return prepared(tx, `list_tracks_${o.retired ? 'all' : 'offered'}`, {}, () =>
     tx
       .select()
       .from(musicTracks)
       .where(o.retired ? undefined : isNull(musicTracks.retiredAt))
-      .orderBy(asc(musicTracks.title), asc(musicTracks.id))
-      .prepare(name),
+      .orderBy(asc(musicTracks.title), asc(musicTracks.id)),
   )
-  return query.execute()
 }
 
 export async function insertTrack(tx: Tx, row: Omit<MusicTrackRow, 'createdAt' | 'retiredAt'>): Promise<MusicTrackRow> {
@@ -40,13 +38,11 @@ export async function findTrack(tx: Tx, id: Uuid): Promise<MusicTrackRow | undef
 
 /** What delivery needs to know about a track before it sends the file. Undefined for a retired one. */
 export async function findDeliveredTrack(tx: Tx, id: Uuid) {
-  const query = prepared(tx, 'find_delivered_track', (name) =>
+  const [row] = await prepared(tx, 'find_delivered_track', { id }, () =>
     tx
       .select({ mimeType: musicTracks.mimeType })
       .from(musicTracks)
-      .where(and(eq(musicTracks.id, sql.placeholder('id')), isNull(musicTracks.retiredAt)))
-      .prepare(name),
+      .where(and(eq(musicTracks.id, sql.placeholder('id')), isNull(musicTracks.retiredAt))),
   )
-  const [row] = await query.execute({ id })
   return row
 }

@@ -47,21 +47,16 @@ const kindOf = ({ targetType, ids }: ToTarget) => (ids.length > 1 ? 'pair' : tar
 
 /** The number of reactions with each emoji; null without reactions. */
 export async function countReactions(tx: Tx, given: ToTarget): Promise<Partial<Counts> | null> {
-  const query = prepared(tx, `count_reactions_of_${kindOf(given)}`, (name) =>
-    tx
-      .select({ counts: readsOf(given).counts })
-      .from(one)
-      .prepare(name),
+  const [row] = await prepared(tx, `count_reactions_of_${kindOf(given)}`, valuesOf(given), () =>
+    tx.select({ counts: readsOf(given).counts }).from(one),
   )
-  const [row] = await query.execute(valuesOf(given))
   return row?.counts ?? null
 }
 
 /** The counts, and the reaction of the user. */
 export async function findReactions(tx: Tx, given: ToTarget & { userId: Uuid }): Promise<FoundReactions> {
-  const query = prepared(tx, `find_reactions_to_${kindOf(given)}`, (name) =>
-    tx.select(readsOf(given)).from(one).prepare(name),
-  )
-  const [row] = await query.execute({ ...valuesOf(given), user: given.userId })
+  const name = `find_reactions_to_${kindOf(given)}`
+  const values = { ...valuesOf(given), user: given.userId }
+  const [row] = await prepared(tx, name, values, () => tx.select(readsOf(given)).from(one))
   return row ?? { counts: null, own: null }
 }

@@ -15,21 +15,19 @@ const usage = {
 
 /** Undefined for a user without a row; the first sign-in inserts it. */
 export async function findAccount(tx: Tx, userId: Uuid) {
-  const query = prepared(tx, 'find_account', (name) =>
+  const [row] = await prepared(tx, 'find_account', { user: userId }, () =>
     tx
       .select({ displayName: users.displayName, email: users.email, ...usage })
       .from(users)
       .leftJoin(userStorage, eq(userStorage.userId, users.id))
-      .where(eq(users.id, user))
-      .prepare(name),
+      .where(eq(users.id, user)),
   )
-  const [row] = await query.execute({ user: userId })
   return row
 }
 
 /** Call in a transaction in the scope of this user: row-level security hides all other organizations. */
 export async function listOwnOrganizations(tx: Tx, userId: Uuid) {
-  const query = prepared(tx, 'list_own_organizations', (name) =>
+  return prepared(tx, 'list_own_organizations', { user: userId }, () =>
     tx
       .select({
         orgId: memberships.orgId,
@@ -40,10 +38,8 @@ export async function listOwnOrganizations(tx: Tx, userId: Uuid) {
       .from(memberships)
       .innerJoin(organizations, eq(organizations.id, memberships.orgId))
       .where(eq(memberships.userId, user))
-      .orderBy(asc(memberships.joinedAt), asc(memberships.orgId))
-      .prepare(name),
+      .orderBy(asc(memberships.joinedAt), asc(memberships.orgId)),
   )
-  return query.execute({ user: userId })
 }
 
 /**
@@ -51,10 +47,9 @@ export async function listOwnOrganizations(tx: Tx, userId: Uuid) {
  * commit, and has waited for the transactions that changed them before.
  */
 export async function findUsage(tx: Tx, userId: Uuid): Promise<Usage> {
-  const query = prepared(tx, 'find_usage', (name) =>
-    tx.select(usage).from(userStorage).where(eq(userStorage.userId, user)).prepare(name),
+  const [row] = await prepared(tx, 'find_usage', { user: userId }, () =>
+    tx.select(usage).from(userStorage).where(eq(userStorage.userId, user)),
   )
-  const [row] = await query.execute({ user: userId })
   return row ?? { storedBytes: 0, openUploads: 0 }
 }
 

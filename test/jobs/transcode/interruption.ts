@@ -63,7 +63,7 @@ async function playBeginning(bench: Bench): Promise<void> {
 t.test('SIGTERM ends the encoder, tidies up and says so', async (t) => {
   const bench = await transcodeBench(t)
   const slow = { PATH: await slowEncoderPath(bench.folder, 0.5) }
-  const job = bench.start([await bench.inputOf(await clip('landscape'))], {}, slow)
+  const job = bench.start([await bench.inputOf(await clip('hd'))], {}, slow)
   await encoding(bench)
   job.process.kill('SIGTERM')
   const { exit, result } = await job.finished
@@ -76,7 +76,7 @@ t.test('SIGTERM ends the encoder, tidies up and says so', async (t) => {
 
 t.test('kill -9 takes the encoder along, and the next attempt removes what was left', async (t) => {
   const bench = await transcodeBench(t)
-  const input = await bench.inputOf(await clip('landscape'))
+  const input = await bench.inputOf(await clip('hd'))
   const slow = { PATH: await slowEncoderPath(bench.folder, 0.5) }
   const job = bench.start([input], { renditions: ['360p'] }, slow)
   await encoding(bench)
@@ -146,12 +146,12 @@ t.test('people can watch long before the end, and what they began to watch goes 
   const bench = await transcodeBench(t)
   const receiver = await progressReceiver(t)
   const job = bench.start(
-    [await bench.inputOf(await clip('landscape'))],
+    [await bench.inputOf(await clip('hd'))],
     {},
     {
       PROGRESS_URL: receiver.url,
       PROGRESS_TOKEN: 'x',
-      X264_PRESET: 'veryfast', // ultrafast makes another profile
+      X264_PRESET: 'superfast', // ultrafast makes another profile
       PATH: await slowEncoderPath(bench.folder, 2),
     },
   )
@@ -159,7 +159,7 @@ t.test('people can watch long before the end, and what they began to watch goes 
   t.equal(job.process.exitCode, null)
   const [master, media] = [await bench.text('master.m3u8'), await bench.text('360p.m3u8')]
   t.match(master, /^360p\.m3u8$/m)
-  t.notMatch(master, /^1080p\.m3u8$/m)
+  t.notMatch(master, /^720p\.m3u8$/m)
   t.match(master, /BANDWIDTH=\d+,AVERAGE-BANDWIDTH=\d+,CODECS="avc1\.64[0-9a-f]{4},mp4a\.40\.2"/)
   await playBeginning(bench)
   t.notOk((await bench.keys()).includes('manifest.json'))
@@ -170,8 +170,8 @@ t.test('people can watch long before the end, and what they began to watch goes 
   const early = parseMediaPlaylist(media)?.segments ?? []
   t.ok(early.length > 0)
   t.strictSame(parseMediaPlaylist(await bench.text('360p.m3u8'))?.segments.slice(0, early.length), early)
-  for (const name of ['360p', '720p', '1080p', 'audio']) t.match(await bench.text(`${name}.m3u8`), /#EXT-X-ENDLIST\n$/)
-  t.match(await bench.text('master.m3u8'), /^1080p\.m3u8$/m)
+  for (const name of ['360p', '720p', 'audio']) t.match(await bench.text(`${name}.m3u8`), /#EXT-X-ENDLIST\n$/)
+  t.match(await bench.text('master.m3u8'), /^720p\.m3u8$/m)
   await playAll(bench)
 })
 

@@ -1,9 +1,10 @@
 import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, type Placeholder, sql } from 'drizzle-orm'
 import { unionAll } from 'drizzle-orm/pg-core'
-import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import { type Id, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { afterCursor, microseconds } from '../../../db/keyset.ts'
 import { prepared } from '../../../db/prepared.ts'
+import type { RowOf } from '../../../db/row-of.ts'
 import { type AlbumRow, albums } from '../../../db/schema/albums.ts'
 import {
   type Audience,
@@ -13,25 +14,22 @@ import {
   commentVersions,
   type TargetType,
 } from '../../../db/schema/comments.ts'
-import { type EventRow, eventParticipants, events } from '../../../db/schema/events.ts'
+import { eventParticipants, events } from '../../../db/schema/events.ts'
 import { media } from '../../../db/schema/media.ts'
 import { memberships } from '../../../db/schema/organizations.ts'
 import type { Member } from '../../../permissions/queries.ts'
 import type { PageWanted } from '../../../requests/page.ts'
 import { type ItemIds, itemIdsOf } from '../../media/pairing-plan.ts'
 import { ownReaction, reactionCounts } from '../../reaction-counts/queries.ts'
-import type { Counts, OwnReactionRow } from '../../reaction-counts/reaction-counts.ts'
 import type { Content } from './plan.ts'
 import type { Whereabouts } from './policy.ts'
 
-/** A comment in any state, with the facts of its event that decisions on it need. */
-export type FoundComment = CommentRow &
-  Pick<EventRow, 'ownerId' | 'status'> & {
-    /** Whether the time to edit it is over, by the clock of the database as the transaction began. */
-    isPastEdit: boolean
-  }
-
+/** Whether the time to edit it is over, by the clock of the database as the transaction began. */
 const isPastEdit = sql<boolean>`comments.created_at <= now() - interval '15 minutes'`
+
+/** A comment in any state, with the facts of its event that decisions on it need. */
+const found = { ...getTableColumns(comments), ownerId: events.ownerId, status: events.status, isPastEdit }
+export type FoundComment = RowOf<typeof found>
 
 interface OneComment {
   orgId: Uuid
@@ -45,12 +43,7 @@ export async function findComment(
   { orgId, eventId, id, lock }: OneComment & { lock?: 'share' | 'update' | undefined },
 ): Promise<FoundComment | undefined> {
   const query = tx
-    .select({
-      ...getTableColumns(comments),
-      ownerId: events.ownerId,
-      status: events.status,
-      isPastEdit,
-    })
+    .select(found)
     .from(comments)
     .innerJoin(events, eq(events.id, comments.eventId))
     .where(
@@ -129,7 +122,7 @@ const shown = {
   authorName: sql<string | null>`(select u.display_name from memberships m join users u on u.id = m.user_id
     where m.org_id = comments.org_id and m.user_id = comments.author_id)`,
   body: comments.body,
-  mediaIds: sql<Uuid[]>`array(select a.media_id from comment_media a join media m on m.id = a.media_id
+  mediaIds: sql<Id<'media'>[]>`array(select a.media_id from comment_media a join media m on m.id = a.media_id
     where a.comment_id = comments.id and m.deleted_at is null order by a.position)`,
   mentions: comments.mentions,
   replyCount: sql<number>`(select count(*)::int from comments r where r.event_id = comments.event_id
@@ -142,23 +135,7 @@ const shown = {
   reactionCounts: reactionCounts(reactedTo),
   myReaction: ownReaction(reactedTo, sql`${placeholder.caller}`),
 }
-type OtherwiseShown =
-  | 'isPastEdit'
-  | 'authorName'
-  | 'mediaIds'
-  | 'replyCount'
-  | 'createdAt'
-  | 'reactionCounts'
-  | 'myReaction'
-export type ShownComment = Pick<CommentRow, Exclude<keyof typeof shown, OtherwiseShown>> & {
-  isPastEdit: boolean
-  authorName: string | null
-  mediaIds: Uuid[]
-  replyCount: number
-  createdAt: string
-  reactionCounts: Partial<Counts> | null
-  myReaction: OwnReactionRow
-}
+export type ShownComment = RowOf<typeof shown>
 
 export interface Thread {
   orgId: Uuid
@@ -197,14 +174,14 @@ const valuesOf = ({ ids: [target, video = target], ...o }: Thread) => ({
 
 /** A comment of the thread as this caller sees it. */
 export async function findShownComment(tx: Tx, id: Uuid, thread: Thread): Promise<ShownComment | undefined> {
-  const query = prepared(tx, `find_shown_comment${thread.withDeleted ? '_or_deleted' : ''}`, (name) =>
+  const name = `find_shown_comment${thread.withDeleted ? '_or_deleted' : ''}`
+  const values = { ...valuesOf(thread), id }
+  const [row] = await prepared(tx, name, values, () =>
     tx
       .select(shown)
       .from(comments)
-      .where(and(or(about(target, thread), about(video, thread)), eq(comments.id, sql.placeholder('id'))))
-      .prepare(name),
+      .where(and(or(about(target, thread), about(video, thread)), eq(comments.id, sql.placeholder('id')))),
   )
-  const [row] = await query.execute({ ...valuesOf(thread), id })
   return row
 }
 
@@ -212,7 +189,9 @@ export async function findShownComment(tx: Tx, id: Uuid, thread: Thread): Promis
 export async function listComments(tx: Tx, { after, limit, ...thread }: Thread & PageWanted): Promise<ShownComment[]> {
   const isPair = thread.ids.length > 1
   const kind = `${isPair ? 'of_pair_' : ''}${thread.withDeleted ? 'with_deleted_' : ''}`
-  const query = prepared(tx, `list_comments_${kind}${after ? 'next' : 'first'}`, (name) => {
+  const name = `list_comments_${kind}${after ? 'next' : 'first'}`
+  const values = { ...valuesOf(thread), limit, at: after?.at, id: after?.id }
+  return prepared(tx, name, values, () => {
     const pageOf = (id: Placeholder) =>
       tx
         .select()
@@ -226,9 +205,7 @@ export async function listComments(tx: Tx, { after, limit, ...thread }: Thread &
       .from(rows.as('comments'))
       .orderBy(...newestFirst)
       .limit(sql.placeholder('limit'))
-      .prepare(name)
   })
-  return query.execute({ ...valuesOf(thread), limit, at: after?.at, id: after?.id })
 }
 
 /** Returns the roles of the users who are members. */

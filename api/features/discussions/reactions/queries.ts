@@ -33,7 +33,7 @@ export async function putReaction(
   tx: Tx,
   given: Given & Pick<ReactionRow, 'audience'> & { emoji: Emoji },
 ): Promise<Reacted> {
-  const upsert = prepared(tx, 'put_reaction', (name) =>
+  const [changed] = await prepared(tx, 'put_reaction', { ...given, id: newUuid() }, () =>
     tx
       .insert(reactions)
       .values({
@@ -57,15 +57,12 @@ export async function putReaction(
         // Without a change the row is only locked.
         setWhere: sql`(${reactions.emoji}, ${reactions.audience}) is distinct from (excluded.emoji, excluded.audience)`,
       })
-      .returning({ ...versioned, isNew: sql<boolean>`xmax = 0` })
-      .prepare(name),
+      .returning({ ...versioned, isNew: sql<boolean>`xmax = 0` }),
   )
-  const [changed] = await upsert.execute({ ...given, id: newUuid() })
   if (changed) return { row: changed, change: changed.isNew ? 'new' : 'other emoji' }
-  const find = prepared(tx, 'find_own_reaction', (name) =>
-    tx.select(versioned).from(reactions).where(own).prepare(name),
+  const [row] = await prepared(tx, 'find_own_reaction', { ...given }, () =>
+    tx.select(versioned).from(reactions).where(own),
   )
-  const [row] = await find.execute({ ...given })
   if (!row) throw new Error('a reaction was locked and is gone')
   return { row, change: 'none' }
 }

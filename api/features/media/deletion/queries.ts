@@ -2,19 +2,19 @@ import { and, asc, desc, eq, getTableColumns, inArray, isNotNull, isNull, or, ty
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { prepared } from '../../../db/prepared.ts'
+import type { RowOf } from '../../../db/row-of.ts'
 import { type MediaRow, media } from '../../../db/schema/media.ts'
 import type { PageWanted } from '../../../requests/page.ts'
 import type { Half, Keyed } from '../pairing-plan.ts'
-import { type ListedMedia, listed } from '../queries.ts'
+import { listed } from '../queries.ts'
 import { RESTORE_DAYS } from './plan.ts'
 
 /** A media item in whatever state, with the fact that depends on the database's clock. */
-export type MediaSeen = MediaRow & { isPastRestore: boolean }
-
 const inAnyState = {
   ...getTableColumns(media),
   isPastRestore: sql<boolean>`coalesce(${media.deletedAt} <= now() - make_interval(days => ${RESTORE_DAYS}), false)`,
 }
+export type MediaSeen = RowOf<typeof inAnyState>
 
 const isEither = (orgId: Uuid, id: Uuid) =>
   and(eq(media.orgId, orgId), or(eq(media.id, id), eq(media.pairedMediaId, id)))
@@ -133,7 +133,7 @@ export async function findMediaOrTrash(tx: Tx, orgId: Uuid, id: Uuid): Promise<M
 
 /** What a link of a deleted media item may deliver; undefined when it is restored, or too late to restore. */
 export async function findTrashed(tx: Tx, orgId: Uuid, id: Uuid) {
-  const query = prepared(tx, 'find_trashed', (name) =>
+  const [row] = await prepared(tx, 'find_trashed', { org: orgId, id }, () =>
     tx
       .select({ mimeType: media.mimeType, filename: media.originalFilename, uploadStatus: media.uploadStatus })
       .from(media)
@@ -142,14 +142,10 @@ export async function findTrashed(tx: Tx, orgId: Uuid, id: Uuid) {
           ...[eq(media.orgId, sql.placeholder('org')), eq(media.id, sql.placeholder('id'))],
           ...[isNotNull(media.deletedAt), isNull(media.purgingAt), sql`not ${inAnyState.isPastRestore}`],
         ),
-      )
-      .prepare(name),
+      ),
   )
-  const [row] = await query.execute({ org: orgId, id })
   return row
 }
-
-export type TrashedRow = ListedMedia & Pick<MediaRow, 'deletedBy'> & { deletedAt: string; purgeAt: Date }
 
 const trashed = {
   ...listed,
@@ -160,6 +156,7 @@ const trashed = {
   deletedAt: sql<string>`to_char(${media.deletedAt} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
   purgeAt: sql<Date>`${media.deletedAt} + make_interval(days => ${RESTORE_DAYS})`.mapWith(media.deletedAt),
 }
+export type TrashedRow = RowOf<typeof trashed>
 
 /** The latest deletion first. `of`: only media items that this user has uploaded or deleted. A Live Photo is its image. */
 export async function listTrash(tx: Tx, o: { orgId: Uuid; of: Uuid | undefined } & PageWanted): Promise<TrashedRow[]> {

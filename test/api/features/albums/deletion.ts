@@ -22,6 +22,9 @@ t.test('an album goes, and its media items and highlights stay', async (t) => {
   t.equal((await world.get(highlight, owner)).data.album_id, album)
   t.match(await world.list(member), [highlight])
   const version = (await sql('select version from albums where id = $1', [uuidOf('album', album)]))[0]?.version
+  const versionOfHighlight = async () =>
+    (await sql('select version from highlights where id = $1', [uuidOf('highlight', highlight)]))[0]?.version
+  const shown = await versionOfHighlight()
   const removed = await remove(album)
   t.strictSame([removed.status, removed.body.length], [204, 0])
   for (const answer of [await get(album), await remove(album), await call(member, 'GET', `${ALBUMS}/${album}/media`)]) {
@@ -31,6 +34,7 @@ t.test('an album goes, and its media items and highlights stay', async (t) => {
   t.strictSame(await world.idsOf(elsewhere), [media[0]])
   for (const who of [another, admin])
     t.match((await world.get(highlight, who)).data, { album_id: null, media_ids: media })
+  t.equal(await versionOfHighlight(), shown + 1, 'the highlight has changed')
   t.equal(code(await world.get(highlight, member)), 'NOT_FOUND', 'who saw it by the album')
   t.strictSame([await world.list(another), await world.list(member)], [[highlight], []])
   const [told, ...others] = await sql(

@@ -1,6 +1,7 @@
-import { plural } from './words.js'
+import { may } from '../lib/permissions.js'
+import { plural } from '../lib/words.js'
 
-/** What the page says about albums, and what it offers to whom. No browser is needed here. */
+/** What the page says about albums. No browser is needed here. */
 
 export const STATUSES = { DRAFT: 'Draft', PUBLIC: 'Published', ARCHIVE: 'Archived' }
 
@@ -15,28 +16,6 @@ export const audienceOf = ({ status, visibility }) => AUDIENCES[status === 'PUBL
 
 export const itemsOf = ({ media_count: count }) => (count === 0 ? 'Empty' : plural(count, 'item'))
 
-/**
- * What the viewer may do with an album; `event` is the album's, if it has one. The API decides; this only hides what it
- * would refuse.
- */
-export function albumActionsFor(album, event, { userId, role }) {
-  const isOwner = album.owner_id === userId
-  const manages = isOwner || role === 'owner' || role === 'admin'
-  const isOpen = album.status !== 'ARCHIVE' && event?.status !== 'archived'
-  return {
-    manage: manages && isOpen,
-    add: isOpen && (manages || isContributor(album, event)),
-    steps: isOwner ? STEPS[album.status] : [],
-  }
-}
-
-/** Those who take part in an active event add to its album once they can see it. */
-const isContributor = (album, event) =>
-  album.status === 'PUBLIC' &&
-  album.visibility !== 'private' &&
-  event?.status === 'active' &&
-  event.my_participation === 'accepted'
-
 const PUBLISH = { to: 'PUBLIC', label: 'Publish', isNext: true }
 const STEPS = {
   DRAFT: [PUBLISH],
@@ -46,6 +25,9 @@ const STEPS = {
   ],
   ARCHIVE: [{ ...PUBLISH, label: 'Open again' }],
 }
+
+/** The other statuses that the viewer may give to an album. */
+export const stepsOf = (album) => (may(album, 'album.set_status') ? STEPS[album.status] : [])
 
 /** What the owner is asked before the status changes. */
 export function questionOf({ to, label }, { title, visibility }) {

@@ -16,3 +16,15 @@ export function windowOf({ count, columns, row, gap }, top, bottom, also = []) {
     height: Math.max(0, rows * (row + gap) - gap),
   }
 }
+
+/**
+ * The grid of an album in pixels, for its width: squares with two lines of words below them, if it `hasWords`. Rows are
+ * equally high, so that it is known where each of thousands is without making it.
+ */
+export function gridOf(width, { hasWords, rem }) {
+  const isNarrow = width < 37 * rem
+  const across = isNarrow ? 0.625 * rem : rem
+  const columns = isNarrow ? 2 : Math.floor((width + across) / (14 * rem + across))
+  const side = (width - across * (columns - 1)) / columns
+  return { columns, across, gap: isNarrow ? 0.875 * rem : 1.25 * rem, row: side + (hasWords ? 3.25 * rem : 0) }
+}

@@ -1,1 +1,0 @@
-export * from './viewer/live-photo.js'

@@ -1,1 +1,0 @@
-export { pickMedia } from './library/picker.js'

@@ -1,1 +1,0 @@
-export { drawPlaceholder } from './lib/picture.js'
