@@ -1,5 +1,5 @@
 import { patiently } from '../lib/api.js'
-import { html, useEffect, useMemo, useReducer, useRef, useState } from '../lib/html.js'
+import { html, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from '../lib/html.js'
 import { Icon } from '../lib/icons.js'
 import { deleteMedia, nameOf, restoreMedia } from '../lib/media.js'
 import { Empty, Problem, Wait } from '../lib/parts.js'
@@ -63,6 +63,12 @@ const onScreen = () => [...document.querySelectorAll('.months .tile:is([data-sta
 
 /** Comes back to where the window was when another view was opened. */
 function useScrollOf(library, isDrawn) {
+  useLayoutEffect(
+    () => () => {
+      library.scroll = scrollY
+    },
+    [library],
+  )
   useEffect(() => {
     if (isDrawn) scrollTo({ top: library.scroll, behavior: 'instant' })
   }, [library, isDrawn])
