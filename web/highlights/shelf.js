@@ -9,7 +9,10 @@ import { HighlightCards, pauseOf } from './card.js'
  */
 export function HighlightShelf({ org, query, level = 2, children, ...rest }) {
   const id = useId()
-  const list = usePages(`/api/media/${org.org_id}/highlights`, 'highlights', { query: { ...query, limit: '24' }, every: pauseOf })
+  const list = usePages(`/api/media/${org.org_id}/highlights`, 'highlights', {
+    query: { ...query, limit: '24' },
+    every: pauseOf,
+  })
   if (!list.items?.length && !children) return null
   return html`
     <section class=${classes('highlight-shelf', rest.class)} aria-labelledby=${id}>

@@ -128,7 +128,10 @@ export function useSortable(list, does) {
   const latest = useRef()
   latest.current = does
   useEffect(() => {
-    const run = (name) => (...given) => latest.current[name](...given)
+    const run =
+      (name) =>
+      (...given) =>
+        latest.current[name](...given)
     const names = ['isOn', 'start', 'over', 'end', 'cancel', 'move']
     const sortable = makeSortable(list.current, {
       ...Object.fromEntries(names.map((name) => [name, run(name)])),
