@@ -86,7 +86,7 @@ export async function runWorker({ parts, logs, onStop }: Host, cluster: LocalClu
   const log = logs.of('worker')
   const store = await openObjectStore(config)
   onStop('object store of the worker', () => store.close())
-  const bus = openEventBus(config, log)
+  const bus = await openEventBus(config, log)
   onStop('event bus', () => bus.close())
   const db = openDatabase({
     url: config.DATABASE_URL,

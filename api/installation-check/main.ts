@@ -10,7 +10,7 @@ import { CheckConfig, checksOf, runChecks } from './checks.ts'
  */
 const config = loadConfig(CheckConfig)
 const store = await openObjectStore(loadConfig(StoreConfig))
-const bus = openEventBus(loadConfig(BusConfig), openLog({ program: 'test', level: 'silent' }))
+const bus = await openEventBus(loadConfig(BusConfig), openLog({ program: 'test', level: 'silent' }))
 const failed = await runChecks(checksOf(config, store, bus), {
   seconds: config.CHECK_SECONDS,
   print: (line) => process.stdout.write(`${line}\n`),

@@ -16,7 +16,7 @@ import { button, lookAgain, openForTwoPeople, overflow } from '../support/two-pe
  */
 
 const TITLE = 'Summer <img src=x onerror=boom()>'
-const ATTRIBUTION = 'Waves, by <b>Ann</b>'
+const attributionOf = (title: string) => `${title}, by <b>Ann</b>`
 /** Ann is Tomás, an administrator, who hosts; Bob is Mira, a member. */
 const { under, ann, bob, folder, whileRendersWait } = await openForTwoPeople(t, { rateFactor: 20 })
 const { demo, page } = under.platform
@@ -34,7 +34,7 @@ const photo = (colour: string) =>
 async function addTrack(title: string): Promise<void> {
   const path = join(folder, `${title}.m4a`)
   await ffmpeg(['-f', 'lavfi', '-i', 'sine=frequency=330:duration=6', '-c:a', 'aac', path])
-  const track = { path, title, license: 'CC BY 4.0', attribution: ATTRIBUTION }
+  const track = { path, title, license: 'CC BY 4.0', attribution: attributionOf(title) }
   await offerTracks({ database: demo.database_url, objects: join(folder, 'data/objects') }, [track])
 }
 
@@ -115,6 +115,7 @@ t.test('items of an album are chosen, in an order', async (t: Test) => {
 t.test('as long as there is no music, the form says who adds some', async () => {
   await ann.getByText('There is no music yet.').waitFor()
   await addTrack('Waves')
+  await addTrack('Hills')
   await lookAgain(ann)
   await ann.locator('.track', { hasText: 'Waves' }).waitFor()
 })
@@ -147,11 +148,15 @@ t.test('the length follows from the items and the transition', async (t: Test) =
   await ann.getByLabel('From item to item').selectOption('crossfade')
 })
 
-t.test('a track can be heard, with its license and attribution', async (t: Test) => {
+t.test('one track at a time can be heard, with its license and attribution', async (t: Test) => {
   const track = ann.locator('.track', { hasText: 'Waves' })
-  t.equal(await track.locator('.about').textContent(), `0:06 · ${ATTRIBUTION}, CC BY 4.0`)
+  t.equal(await track.locator('.about').textContent(), `0:06 · ${attributionOf('Waves')}, CC BY 4.0`)
   await button(ann, 'Play Waves').click()
   await under.until(`document.querySelector('.tracks audio').currentTime > 0.2`)
+  await button(ann, 'Play Hills').click()
+  await button(ann, 'Pause Hills').waitFor()
+  await button(ann, 'Play Waves').click()
+  await button(ann, 'Play Hills').waitFor()
   await button(ann, 'Pause Waves').click()
   t.ok(await ann.evaluate(`document.querySelector('.tracks audio').paused`))
   await track.locator('input').check()
@@ -201,7 +206,7 @@ t.test('it is watched being made, and plays', async (t: Test) => {
   t.ok(Math.abs(seconds - 6) < 0.6, `lasts ${seconds} s`)
   t.ok(height > 0)
   t.match(await ann.locator('.highlight-words .facts').textContent(), /^0:06 · 3 items · Crossfades/)
-  t.equal(await ann.locator('.highlight-music').textContent(), `Waves · ${ATTRIBUTION}, CC BY 4.0`)
+  t.equal(await ann.locator('.highlight-music').textContent(), `Waves · ${attributionOf('Waves')}, CC BY 4.0`)
   t.equal(await ann.locator('.highlight-stage select').inputValue(), '-1', 'with a choice of its renditions')
   t.strictSame(await under.violations(), [])
   await under.shoot('h6-playing')

@@ -13,21 +13,14 @@ export interface Sample {
 type SampleType = Extract<EventType, `Media${string}` | 'LivePhotoPaired'>
 
 export function sample(type: SampleType = 'MediaUploaded', filename = 'clip.mp4'): Sample {
-  const org = newUuid()
-  const aggregate = newUuid()
+  const [org, aggregate] = [newUuid(), newUuid()]
+  const ofMedia = { media_id: aggregate, org_id: org }
   const payloads = {
-    MediaUploaded: {
-      media_id: 'med_x',
-      org_id: 'org_x',
-      uploader_id: 'usr_x',
-      filename,
-      mime_type: 'video/mp4',
-      file_size: 1,
-    },
-    MediaTranscoded: { media_id: 'med_x', variants: { hls_master_url: null } },
-    LivePhotoPaired: { media_id: 'med_x', asset_identifier: null, paired_media_id: 'med_y' },
-    MediaDeleted: { media_id: 'med_x', org_id: 'org_x', uploader_id: 'usr_x', deleted_at: '2026-01-02T03:04:05.678Z' },
-    MediaPurged: { media_id: 'med_x', org_id: 'org_x' },
+    MediaUploaded: { ...ofMedia, uploader_id: newUuid(), filename, mime_type: 'video/mp4', file_size: 1 },
+    MediaTranscoded: { media_id: aggregate, variants: { hls_master_url: null } },
+    LivePhotoPaired: { media_id: aggregate, asset_identifier: null, paired_media_id: newUuid() },
+    MediaDeleted: { ...ofMedia, uploader_id: newUuid(), deleted_at: '2026-01-02T03:04:05.678Z' },
+    MediaPurged: ofMedia,
   }
   const event = toCloudEvent({
     id: newUuid(),

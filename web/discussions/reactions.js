@@ -51,7 +51,7 @@ export function Reactions({ target, place, mayReact, onChanged }) {
         const label = `React with ${EMOJI_NAMES[i]}${counts ? `, ${count} so far` : ''}`
         return html`
           <button
-            key=${emoji} class=${classes('reaction', count === 0 && 'none')} type="button" disabled=${!mayReact || !counts}
+            key=${emoji} class=${classes('reaction', count === 0 && 'unused')} type="button" disabled=${!mayReact || !counts}
             aria-label=${label} aria-pressed=${String(own?.emoji === emoji)} onClick=${() => click(emoji)}
           ><span class="face" aria-hidden="true">${emoji}</span><span class="number">${count === 0 ? '' : count.toLocaleString()}</span></button>`
       })}

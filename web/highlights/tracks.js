@@ -7,9 +7,8 @@ import { clock } from '../lib/words.js'
 /** What has to be shown wherever a track can be heard. */
 export const creditOf = ({ attribution, license }) => `${attribution}, ${license}`
 
-/** The music that is offered: `{data, error}`, where `data` are the tracks. With `isWanted` false nothing is asked. */
-export const useTracks = (isWanted = true) =>
-  usePolled(async () => (isWanted ? (await call('GET', '/api/music-tracks')).tracks : []), [isWanted], 0)
+/** The music that is offered: `{data, error}`, where `data` are the tracks. */
+export const useTracks = () => usePolled(async () => (await call('GET', '/api/music-tracks')).tracks, [], 0)
 
 /**
  * A list of music tracks to choose one of, each of which can be heard, one at a time. `chosen` is the id of one, or null;
@@ -20,6 +19,7 @@ export function Tracks({ chosen, onChoose }) {
   const player = useRef()
   const [playing, setPlaying] = useState()
   const heard = useRef()
+  const [problem, setProblem] = useState()
   useEffect(() => {
     if (chosen && tracks.data && !tracks.data.some((track) => track.music_track_id === chosen)) onChoose(null)
   }, [tracks.data])
@@ -28,9 +28,15 @@ export function Tracks({ chosen, onChoose }) {
     if (playing === id) return audio.pause()
     if (heard.current !== id) audio.src = link(url)
     heard.current = id
+    setProblem()
     audio.play().catch(() => setPlaying())
   }
   const stopped = () => setPlaying()
+  function failed() {
+    heard.current = undefined // the next try loads it anew
+    setPlaying()
+    setProblem('This music cannot be heard right now.')
+  }
   const choice = (id, title, about, button) => html`
     <li key=${id} class="track" data-track=${id}>
       <label>
@@ -54,7 +60,7 @@ export function Tracks({ chosen, onChoose }) {
         ${tracks.data?.map((track) => choice(track.music_track_id, track.title, `${clock(track.duration_sec)} · ${creditOf(track)}`, buttonOf(track)))}
       </ul>
       ${tracks.data?.length === 0 && html`<p class="muted small">There is no music yet. The administrators of this installation add it with the command <code>track add</code>: its runbook describes that under “Music for highlights”.</p>`}
-      <${Problem} class="small" error=${tracks.error} />
-      <audio ref=${player} preload="none" onPlay=${() => setPlaying(heard.current)} onPause=${stopped} onEnded=${stopped} onError=${stopped}></audio>
+      <${Problem} class="small" text=${problem} error=${tracks.error} />
+      <audio ref=${player} preload="none" onPlay=${() => setPlaying(heard.current)} onPause=${stopped} onEnded=${stopped} onError=${failed}></audio>
     </fieldset>`
 }

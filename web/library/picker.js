@@ -87,10 +87,8 @@ function Picker({
   })
   const onDrawn = ({ missing }) => missing && source.load(missing).catch((error) => setProblem(inWords(error)))
   const months = isKnown ? source.months() : []
-  const all = months
-    .flatMap((month) => month.items)
-    .filter((m) => !has(m.media_id))
-    .slice(0, most)
+  const free = months.flatMap((month) => month.items).filter((m) => !has(m.media_id))
+  const all = free.slice(0, most)
   async function done() {
     busy.current = true
     const items = [...chosen.values()]
@@ -119,7 +117,7 @@ function Picker({
       <${Problem} text=${problem} />
       <footer class="sheet-foot">
         <span id="picker-count" class="muted picker-count" role="status">${chosen.size === 0 ? '' : `${plural(chosen.size, 'item')} chosen`}</span>
-        ${offersAll && all.length > 0 && html`<button class="button" type="button" onClick=${() => setChosen(new Map(all.map((m) => [m.media_id, m])))}>Select all</button>`}
+        ${offersAll && all.length > 0 && html`<button class="button" type="button" onClick=${() => setChosen(new Map(all.map((m) => [m.media_id, m])))}>${free.length > most ? `Select the first ${most}` : 'Select all'}</button>`}
         <button class="button" type="button" onClick=${onClose}>Cancel</button>
         <button class="button primary" type="button" disabled=${chosen.size === 0 || Boolean(progress)} onClick=${done}>${progress ?? (chosen.size === 0 ? label : `${label} ${chosen.size}`)}</button>
       </footer>

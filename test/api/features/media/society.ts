@@ -52,7 +52,7 @@ export const itemsOf = madeOnce((society): Item[] => {
     }
   }
   const items = peopled(society).flatMap(({ organization, people }) => {
-    const singles = draw.times(1, 4, () => anItem(organization, draw.one(...people), draw.one('image', 'video')))
+    const singles = draw.times(2, 5, () => anItem(organization, draw.one(...people), draw.one('image', 'video')))
     const pairs = draw.times(0, 1, (): Item[] => {
       const uploader = draw.one(...people)
       const [image, video] = [anItem(organization, uploader, 'image'), anItem(organization, uploader, 'video')]
@@ -79,7 +79,7 @@ function deleteSome(society: Society, items: readonly Item[]): void {
   const { draw, api } = society
   for (const { organization, people } of peopled(society)) {
     const here = items.filter((item) => item.organization === organization && isListed(item))
-    for (const item of draw.some(here, 3)) {
+    for (const item of draw.some(here, 4)) {
       const deleted = { by: draw.one(...people), isLost: draw.rarely(4) }
       society.change(async () => {
         const both = [item, ...(item.half ? [item.half] : [])]
