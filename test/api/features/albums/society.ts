@@ -34,7 +34,7 @@ export const albumsOf = madeOnce((society): Album[] => {
   const { events, alsoShown } = eventsOf(society)
   const free = [...events]
   const albums = peopled(society).flatMap(({ organization, people }) =>
-    draw.times(1, 3, (): Album => {
+    draw.times(2, 3, (): Album => {
       const id = newUuid()
       const without = free.filter((one) => one.organization === organization)
       const event = without.length === 0 || draw.rarely(5) ? undefined : draw.one(...without)

@@ -48,7 +48,13 @@ export const eventsOf = madeOnce((society): Events => {
       return { user, status: status !== 'accepted' || people.includes(user) ? status : ('invited' as const) }
     })
     return {
-      ...{ id, wireId: formatId('event', id), organization, owner, status: draw.one('draft', 'active', 'active') },
+      ...{
+        id,
+        wireId: formatId('event', id),
+        organization,
+        owner,
+        status: draw.one('draft', 'active', 'active', 'active'),
+      },
       ...{ title: word('Title'), description: word('Description'), place: word('Place') },
       participants: unique([{ user: owner, status: 'accepted' as const }, ...others], ({ user }) => user.id),
     }

@@ -79,7 +79,7 @@ function deleteSome(society: Society, items: readonly Item[]): void {
   const { draw, api } = society
   for (const { organization, people } of peopled(society)) {
     const here = items.filter((item) => item.organization === organization && isListed(item))
-    for (const item of draw.some(here, 4)) {
+    for (const item of draw.some(here, 3)) {
       const deleted = { by: draw.one(...people), isLost: draw.rarely(4) }
       society.change(async () => {
         const both = [item, ...(item.half ? [item.half] : [])]
