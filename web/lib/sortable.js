@@ -121,7 +121,10 @@ export function useSortable(list, does) {
   const latest = useRef()
   latest.current = does
   useEffect(() => {
-    const run = (name) => (...given) => latest.current[name](...given)
+    const run =
+      (name) =>
+      (...given) =>
+        latest.current[name](...given)
     const names = ['isOn', 'start', 'over', 'end', 'cancel', 'move']
     return makeSortable(list.current, {
       ...Object.fromEntries(names.map((name) => [name, run(name)])),

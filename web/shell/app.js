@@ -71,7 +71,8 @@ function Signed({ me, media, onSignOut }) {
   useEffect(() => {
     if (name !== 'album') onOpened()
   }, [])
-  useEffect(() => {
+  // Before the person can choose files: without a group they would go nowhere.
+  useLayoutEffect(() => {
     if (org) uploadTo(org, () => document.dispatchEvent(new Event('visibilitychange')))
   }, [org])
   useLayoutEffect(() => {
