@@ -20,7 +20,7 @@ import { viewOf } from './views.js'
  */
 export function App({ accounts, wanted, before, media }) {
   const [me, setMe] = useState(before)
-  // Only the link itself names an account: whoever signs out may sign in as another one.
+  // An account is named by the link alone: after signing out, the person may choose another one.
   const [account, setAccount] = useState(wanted)
   const open = async () => setMe(await call('GET', '/api/users/me'))
   const leave = () => {
