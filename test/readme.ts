@@ -7,6 +7,7 @@ import t from 'tap'
 import { clip } from './support/clips.ts'
 import { emptyDatabase } from './support/database.ts'
 import { startProcess } from './support/platform-process.ts'
+import { withSampleMusic } from './support/sample-music.ts'
 import { missingProgram } from './support/services/process.ts'
 
 const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
@@ -20,6 +21,7 @@ t.test(
     const folder = await mkdtemp(join(tmpdir(), 'keepsake-readme-'))
     t.teardown(() => rm(folder, { recursive: true, force: true }))
     const database = await emptyDatabase(t)
+    await withSampleMusic(join(folder, '.keepsake'))
     await startProcess(t, join(folder, '.keepsake'), { DATABASE_URL: database }).ready()
     await copyFile(await clip('fast'), join(folder, 'clip.mp4'))
     const bin = await mkdtemp(join(tmpdir(), 'keepsake-readme-bin-'))

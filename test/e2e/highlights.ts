@@ -181,7 +181,7 @@ t.test('a highlight without a name is refused beside the field', async (t: Test)
 const STEPS = `
   globalThis.steps = new Set()
   new MutationObserver(() => steps.add(document.querySelector('.highlight-progress .step')?.textContent))
-    .observe(document.querySelector('#view'), { childList: true, characterData: true, subtree: true })`
+    .observe(document.querySelector('#content'), { childList: true, characterData: true, subtree: true })`
 const playing = (of = ann) =>
   of.evaluate<{ time: number; length: number; height: number }>(
     `(({ currentTime: time, duration: length, videoHeight: height }) => ({ time, length, height }))(document.querySelector('.highlight-stage video'))`,

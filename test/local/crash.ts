@@ -12,6 +12,7 @@ import type { Demo } from '../../local/demo-file.ts'
 import { clip } from '../support/clips.ts'
 import { eventually } from '../support/eventually.ts'
 import { type PlatformProcess, processesOf, startProcess } from '../support/platform-process.ts'
+import { withSampleMusic } from '../support/sample-music.ts'
 
 /**
  * The way of a video, killed with -9 at the arrows between programs, one after the other in one and the same folder: each
@@ -29,6 +30,7 @@ const JOBS = ['job.manifest-written']
 
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-crash-'))
 t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }))
+await withSampleMusic(folder)
 const short = { bytes: await readFile(await clip('short')), seconds: 0.5 }
 /** Only what takes long can be played before its end. */
 const early = { bytes: await readFile(await clip('early')), seconds: 13 }

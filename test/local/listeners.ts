@@ -8,10 +8,12 @@ import { emptyDatabase } from '../support/database.ts'
 import { generatedBytes, knownNasty } from '../support/nasty-requests.ts'
 import { startProcess } from '../support/platform-process.ts'
 import { sendRaw } from '../support/raw-http.ts'
+import { withSampleMusic } from '../support/sample-music.ts'
 
 /** Every listener of every program in one process, as `npm start` has them: an uncaught exception would end it. */
 const folder = await mkdtemp(join(tmpdir(), 'keepsake-listeners-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))
+await withSampleMusic(folder)
 const platform = startProcess(t, folder, { DATABASE_URL: await emptyDatabase(t), RATE_LIMIT_FACTOR: '0' })
 await platform.ready()
 const ports = JSON.parse(await readFile(join(folder, 'ports.json'), 'utf8')) as Ports

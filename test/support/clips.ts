@@ -3,12 +3,17 @@ import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
 /** Clips live here between runs: making them costs more than most tests. Change the number when a recipe changes. */
 const CACHE = join(tmpdir(), `keepsake-clips-${userInfo().uid}-4`)
+
+/** https://www.sqlite.org/rescode.html#busy */
+const SQLITE_BUSY = 5
 
 const picture = (size: string, rate: string | number, seconds: number) => [
   '-f',
@@ -166,18 +171,28 @@ export async function clipOf(args: readonly string[], extension = 'mp4'): Promis
   return madeOnce(`${digest}.${extension}`, (path) => ffmpeg([...args, path]))
 }
 
-/** Two tests that want the same file at once both make it: the last rename wins. */
-async function madeOnce(file: string, work: (path: string) => Promise<void>): Promise<string> {
+/**
+ * Of processes that want the same file, or folder, at once, one makes it and the others wait. The kernel releases the lock
+ * (through SQLite, as `local/folder-lock.ts` says) when a process ends in any way.
+ */
+export async function madeOnce(file: string, work: (path: string) => Promise<void>): Promise<string> {
   await mkdir(CACHE, { recursive: true })
   const path = join(CACHE, file)
-  if (await exists(path)) return path
-  const folder = await mkdtemp(join(CACHE, 'making-'))
-  try {
-    const made = join(folder, file)
-    await work(made)
-    await rename(made, path)
-  } finally {
-    await rm(folder, { recursive: true, force: true })
+  for (; !(await exists(path)); await sleep(50)) {
+    const lock = new DatabaseSync(`${path}.lock`, { timeout: 0 })
+    const folder = await mkdtemp(join(CACHE, 'making-'))
+    try {
+      lock.exec('begin exclusive')
+      if (await exists(path)) break
+      const made = join(folder, file)
+      await work(made)
+      await rename(made, path)
+    } catch (error) {
+      if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error
+    } finally {
+      lock.close()
+      await rm(folder, { recursive: true, force: true })
+    }
   }
   return path
 }

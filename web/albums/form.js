@@ -35,7 +35,8 @@ function AlbumForm({ org, album, event, onSaved, onClose }) {
     words: REFUSALS,
   })
   const visibilities = VISIBILITIES.filter(([value]) => value !== 'participants' || !album || album.event_id)
-  const hint = 'You can change the rest later; the event is chosen once. Until you publish the album, only you and the administrators see it. All members can see the photos themselves in the library.'
+  const hint =
+    'You can change the rest later; the event is chosen once. Until you publish the album, only you and the administrators see it. All members can see the photos themselves in the library.'
   return html`
     <${FormDialog} title=${album ? 'Edit album' : 'New album'} form=${form} label=${album ? 'Save' : 'Create draft'} onClose=${onClose}>
       <${Field} form=${form} name="title" label="Name" maxlength="200" required autofocus />
@@ -51,7 +52,8 @@ function useEvents(org, event, isChosen) {
   const [events, setEvents] = useState(event ? [event] : [])
   useEffect(() => {
     if (isChosen || event) return
-    const listOf = (status) => call('GET', `/api/orgs/${org.org_id}/events?${new URLSearchParams({ status, limit: '100' })}`)
+    const listOf = (status) =>
+      call('GET', `/api/orgs/${org.org_id}/events?${new URLSearchParams({ status, limit: '100' })}`)
     Promise.all(['active', 'draft'].map(listOf)).then(
       (lists) => setEvents(lists.flatMap((list) => list.events).filter((each) => !each.album_id)),
       () => {},

@@ -1,5 +1,5 @@
 import { patiently } from '../lib/api.js'
-import { newPager } from '../lib/pager.js'
+import { newPager } from './pager.js'
 
 const PAGE = '100'
 

@@ -1,7 +1,7 @@
 import { call, patiently } from '../lib/api.js'
-import { newPager } from '../lib/pager.js'
 import { inWords } from '../lib/refusals.js'
 import { announce, toast } from '../lib/toast.js'
+import { newPager } from './pager.js'
 import { ALBUM_REFUSALS, moved } from './words.js'
 
 const PAGE = 500

@@ -35,10 +35,19 @@ export function Album({ id, me, onOpened, ...given }) {
   const latest = useRef({})
   const every = () => (media.current.isConverting() && !media.current.isLarge() ? BUSY_MS : LOOK_MS)
   const beside = async (album, { org, path }) => {
-    media.current ??= newAlbumMedia(path, { onChanged: draw, onTaken: refreshViewer, onSaved: () => void latest.current.reload() })
+    media.current ??= newAlbumMedia(path, {
+      onChanged: draw,
+      onTaken: refreshViewer,
+      onSaved: () => void latest.current.reload(),
+    })
     ;[event.current] = await Promise.all([eventOf(album, org), media.current.look(album)])
   }
-  const found = useInGroups((org) => `/api/orgs/${org.org_id}/albums/${encodeURIComponent(id)}`, { id, ...given }, every, beside)
+  const found = useInGroups(
+    (org) => `/api/orgs/${org.org_id}/albums/${encodeURIComponent(id)}`,
+    { id, ...given },
+    every,
+    beside,
+  )
   const { data: album, error } = found
   latest.current = { ...found, album, me, event: event.current, media: media.current, items }
   const does = useRef()
@@ -60,7 +69,8 @@ export function Album({ id, me, onOpened, ...given }) {
       ${!isGone && html`<${Problem} class="banner" error=${error} />`}
       ${!album && (!error || error.code === 'OFFLINE') && html`<${Wait} />`}
       ${
-        album && !isGone &&
+        album &&
+        !isGone &&
         html`
           <${Head} ...${shown} onArrange=${() => setArranging(!isArranging)} />
           <${HighlightShelf} org=${found.org} query=${{ album_id: id }} />
@@ -76,7 +86,8 @@ export function Album({ id, me, onOpened, ...given }) {
 
 /** A draft event of another person is as good as none. */
 const eventOf = ({ event_id: id }, org) =>
-  id && call('GET', `/api/orgs/${org.org_id}/events/${id}`).catch((error) => {
+  id &&
+  call('GET', `/api/orgs/${org.org_id}/events/${id}`).catch((error) => {
     if (error.status !== 404) throw error
   })
 
@@ -177,7 +188,14 @@ function actionsOf(at) {
 const viewingOf = (at) => ({
   get discussed() {
     const { org, me, event } = at.current
-    return event && { event: () => at.current.event ?? event, org, me, path: `/api/orgs/${org.org_id}/events/${event.event_id}` }
+    return (
+      event && {
+        event: () => at.current.event ?? event,
+        org,
+        me,
+        path: `/api/orgs/${org.org_id}/events/${event.event_id}`,
+      }
+    )
   },
   find: (id) => at.current.media.find(id),
   neighbour(id, step) {

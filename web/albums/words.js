@@ -34,7 +34,8 @@ export function questionOf({ to, label }, { title, visibility }) {
   const texts = {
     PUBLIC: `${AUDIENCES[visibility]} can see the album from now on.`,
     DRAFT: 'Only its owner and the administrators can see the album from now on.',
-    ARCHIVE: 'Only its owner and the administrators can see the album from now on, and nothing in it changes until you open it again.',
+    ARCHIVE:
+      'Only its owner and the administrators can see the album from now on, and nothing in it changes until you open it again.',
   }
   return { title: `${label}: “${title}”?`, text: texts[to], label }
 }
@@ -54,7 +55,8 @@ export function noteOn({ status }, event) {
 export const ALBUM_REFUSALS = {
   CONFLICT: 'The album has it already.',
   QUOTA_EXCEEDED: 'The album is full: it has 5,000 items, with those that were deleted recently.',
-  REORDER_MISMATCH: 'Other members add or remove a lot right now. Here is the album as it is; move the item again in a moment.',
+  REORDER_MISMATCH:
+    'Other members add or remove a lot right now. Here is the album as it is; move the item again in a moment.',
 }
 
 /**
@@ -97,6 +99,7 @@ const tidy = (text) => text.replace(/\r\n/g, '\n').trim()
 export function albumMistakes({ title, visibility, event_id: event }) {
   return {
     ...(title.trim() === '' && { title: 'Give the album a name.' }),
-    ...(visibility === 'participants' && event === '' && { visibility: 'Choose the event whose participants you mean.' }),
+    ...(visibility === 'participants' &&
+      event === '' && { visibility: 'Choose the event whose participants you mean.' }),
   }
 }

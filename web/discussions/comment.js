@@ -20,7 +20,7 @@ export const LOOK_MS = 5000
  * `base` are those of the comments that it is among, `parent` is the comment to which it is a reply.
  */
 export function Comment({ c, at, list, base, parent }) {
-  const { event, org, path, names } = at
+  const { org, path, names } = at
   const id = c.comment_id
   const about = parent ? [c, parent] : [c]
   const replyPath = `${path}/comment/${id}/comments`
@@ -30,7 +30,8 @@ export function Comment({ c, at, list, base, parent }) {
   const [isOpen, setOpen] = useState(() => draftsIn(at.base).some((draft) => draft.about?.[1]?.comment_id === id))
   const root = useRef()
   const replies = useRef()
-  const focusOn = (part) => setTimeout(() => (root.current?.querySelector(`:scope > * > .comment-foot > ${part}`) ?? root.current)?.focus())
+  const focusOn = (part) =>
+    setTimeout(() => (root.current?.querySelector(`:scope > * > .comment-foot > ${part}`) ?? root.current)?.focus())
   const changed = () => list.reload()
 
   async function edit() {
@@ -70,22 +71,18 @@ export function Comment({ c, at, list, base, parent }) {
     const near = here?.nextElementSibling ?? here?.previousElementSibling ?? here?.parentElement.closest('.comment')
     announce('The comment is deleted')
     await changed()
-    setTimeout(() => [here, near, at.root.current?.querySelector('.comment-list')].find((node) => node?.isConnected)?.focus())
+    setTimeout(() =>
+      [here, near, at.root.current?.querySelector('.comment-list')].find((node) => node?.isConnected)?.focus(),
+    )
   }
-  const remove = () => openDialog((close) => html`<${Deletion} path=${`${base}/${id}`} onDeleted=${removed} onClose=${close} />`)
+  const remove = () =>
+    openDialog((close) => html`<${Deletion} path=${`${base}/${id}`} onDeleted=${removed} onClose=${close} />`)
 
-  const author = c.author_name ?? 'A former member'
   return html`
     <li ref=${root} class=${classes('comment', c.deleted && 'deleted')} data-comment=${id} tabindex="-1">
       <${Avatar} name=${c.deleted ? ' ' : (c.author_name ?? '?')} />
       <div class="comment-main">
-        ${
-          !c.deleted &&
-          html`
-            <p class="comment-head">
-              <bdi class="comment-author">${author}</bdi> <time class="muted small comment-time" datetime=${c.created_at} title=${new Date(c.created_at).toLocaleString()}>${ago(c.created_at, Date.now())}</time>${c.edited && html` <span class="muted small comment-edited">· edited</span>`}
-            </p>`
-        }
+        ${!c.deleted && html`<${Head} c=${c} />`}
         ${
           editing
             ? html`<${Composer}
@@ -94,16 +91,7 @@ export function Comment({ c, at, list, base, parent }) {
               />`
             : html`<${Said} c=${c} at=${at} />`
         }
-        ${
-          !c.deleted &&
-          html`
-            <div class="comment-foot">
-              <${Reactions} target=${c} place=${{ path, type: 'comment', id }} mayReact=${may(event, 'reaction.add')} onChanged=${changed} />
-              ${!parent && may(event, 'comment.create') && html`<button class="button quiet reply" type="button" onClick=${reply}>Reply</button>`}
-              ${may(c, 'comment.edit') && !editing && html`<button class="button quiet edit" type="button" onClick=${edit}>Change</button>`}
-              ${may(c, 'comment.delete') && html`<button class="button quiet delete" type="button" onClick=${remove}>Delete</button>`}
-            </div>`
-        }
+        ${!c.deleted && html`<${Foot} c=${c} at=${at} does=${{ changed, remove, edit: !editing && edit, reply: !parent && reply }} />`}
         ${
           (c.reply_count > 0 || isOpen) &&
           html`<button class="button quiet show-replies" type="button" aria-expanded=${String(isOpen)} onClick=${() => setOpen(!isOpen)}>${isOpen ? 'Hide the replies' : repliesOf(c)}</button>`
@@ -123,6 +111,19 @@ export function Comment({ c, at, list, base, parent }) {
     </li>`
 }
 
+const Head = ({ c }) => html`
+  <p class="comment-head">
+    <bdi class="comment-author">${c.author_name ?? 'A former member'}</bdi> <time class="muted small comment-time" datetime=${c.created_at} title=${new Date(c.created_at).toLocaleString()}>${ago(c.created_at, Date.now())}</time>${c.edited && html` <span class="muted small comment-edited">· edited</span>`}
+  </p>`
+
+const Foot = ({ c, at: { event, path }, does }) => html`
+  <div class="comment-foot">
+    <${Reactions} target=${c} place=${{ path, type: 'comment', id: c.comment_id }} mayReact=${may(event, 'reaction.add')} onChanged=${does.changed} />
+    ${does.reply && may(event, 'comment.create') && html`<button class="button quiet reply" type="button" onClick=${does.reply}>Reply</button>`}
+    ${does.edit && may(c, 'comment.edit') && html`<button class="button quiet edit" type="button" onClick=${does.edit}>Change</button>`}
+    ${may(c, 'comment.delete') && html`<button class="button quiet delete" type="button" onClick=${does.remove}>Delete</button>`}
+  </div>`
+
 /** The oldest first, as one reads them. */
 function Replies({ c, at, base, handle, onChanged }) {
   const list = usePages(base, 'comments', {
@@ -133,7 +134,13 @@ function Replies({ c, at, base, handle, onChanged }) {
   handle.current = { ...list, reload: () => list.reload().then(onChanged) }
   useEffect(() => () => (handle.current = undefined), [])
   const mine = draftsIn(at.base).filter(({ about }) => about?.[1]?.comment_id === c.comment_id)
-  const replies = list.items && withGone(list.items, list.hasMore, mine.map(({ about }) => about[0])).toReversed()
+  const replies =
+    list.items &&
+    withGone(
+      list.items,
+      list.hasMore,
+      mine.map(({ about }) => about[0]),
+    ).toReversed()
   return html`
     ${list.hasMore && html`<button class="button quiet earlier-replies" type="button" disabled=${list.isMore} onClick=${list.more}>Earlier replies</button>`}
     <${Problem} class="small" error=${list.error} />

@@ -20,7 +20,9 @@ const EMPTY = { text: '', chosen: new Map(), media: [] }
  * and `onSent()` follows when the form is empty again; a refusal stays in the form, with what was typed.
  */
 export function Composer({ org, label, submit, send, onSent, onCancel, kept, initial = EMPTY, hasFocus }) {
-  const [draft, setDraft] = useState(() => draftOf(kept.base, kept.slot) ?? { ...initial, before: initial, about: kept.about })
+  const [draft, setDraft] = useState(
+    () => draftOf(kept.base, kept.slot) ?? { ...initial, before: initial, about: kept.about },
+  )
   const [problem, setProblem] = useState()
   const [isBusy, setBusy] = useState(false)
   const field = useRef()
@@ -37,7 +39,12 @@ export function Composer({ org, label, submit, send, onSent, onCancel, kept, ini
     setDraft(next)
   }
   const { text, chosen, media } = draft
-  const mentions = useMentions({ org, field, chosen, onChosen: (label, id, text) => change({ text, chosen: new Map(chosen).set(label, id) }) })
+  const mentions = useMentions({
+    org,
+    field,
+    chosen,
+    onChosen: (label, id, text) => change({ text, chosen: new Map(chosen).set(label, id) }),
+  })
 
   async function submitted(event) {
     event.preventDefault()
@@ -66,12 +73,16 @@ export function Composer({ org, label, submit, send, onSent, onCancel, kept, ini
     if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return mentions.onKeyDown(event)
     event.currentTarget.form.requestSubmit()
   }
+  const onText = (text) => {
+    change({ text })
+    mentions.onInput()
+  }
   const choose = () =>
     pickMedia({
       ...{ org, title: 'Attach photos', label: 'Attach', most: MAX_MEDIA - media.length },
       has: (id) => media.some((m) => m.media_id === id),
       run: async (picked) => change({ media: [...latest.current.media, ...picked] }),
-      then: () => (attach.current ?? field.current)?.focus(),
+      onChosen: () => (attach.current ?? field.current)?.focus(),
     })
   const takeOff = (m, { currentTarget }) => {
     const item = currentTarget.closest('li')
@@ -84,7 +95,7 @@ export function Composer({ org, label, submit, send, onSent, onCancel, kept, ini
       <div class="composer-field">
         <textarea
           ref=${field} rows="2" maxlength="4000" dir="auto" aria-label=${label} placeholder=${label} value=${text} readonly=${isBusy}
-          onInput=${({ target }) => (change({ text: target.value }), mentions.onInput())} onKeyDown=${onKeyDown}
+          onInput=${({ target }) => onText(target.value)} onKeyDown=${onKeyDown}
           onBlur=${mentions.close} ...${mentions.aria}
         ></textarea>
         <${Suggestions} ...${mentions} />
@@ -139,7 +150,10 @@ function useMentions({ org, field, chosen, onChosen }) {
     mention.current = selectionStart === selectionEnd ? mentionAt(value, selectionStart) : undefined
     // What was chosen is no longer being typed.
     if (!mention.current || chosen.has(`@${mention.current.query}`)) return offer([])
-    const query = new URLSearchParams({ limit: SUGGESTED, ...(mention.current.query && { query: mention.current.query }) })
+    const query = new URLSearchParams({
+      limit: SUGGESTED,
+      ...(mention.current.query && { query: mention.current.query }),
+    })
     const found = await call('GET', `/api/organizations/${org.org_id}/members?${query}`).catch(() => ({ members: [] }))
     if (turn === asked.current) offer(found.members)
   }

@@ -34,7 +34,13 @@ export function Discussion({ event, org, path, me, type, id, openViewer }) {
   present.current = event
   const discussed = useMemo(() => ({ event: () => present.current, org, path, me }), [org, path])
   const at = { event, org, path, names, discussed, openViewer, base, root }
-  const comments = list.items && withGone(list.items, list.hasMore, draftsIn(base).flatMap(({ about = [] }) => about.slice(-1)))
+  const comments =
+    list.items &&
+    withGone(
+      list.items,
+      list.hasMore,
+      draftsIn(base).flatMap(({ about = [] }) => about.slice(-1)),
+    )
   const isGone = list.error?.status === 404
   const post = (body, key) => call('POST', base, body, key)
   const posted = async () => {

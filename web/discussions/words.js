@@ -13,7 +13,9 @@ export function ago(iso, now, { locale = [], timeZone } = {}) {
   if (minutes < 60) return `${minutes} min ago`
   if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h ago`
   if (minutes < 7 * 24 * 60) return `${plural(Math.floor(minutes / (24 * 60)), 'day')} ago`
-  return new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'long', year: 'numeric', timeZone }).format(new Date(iso))
+  return new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'long', year: 'numeric', timeZone }).format(
+    new Date(iso),
+  )
 }
 
 export const repliesOf = ({ reply_count: count }) => (count === 0 ? '' : plural(count, 'reply', 'replies'))
@@ -21,7 +23,16 @@ export const repliesOf = ({ reply_count: count }) => (count === 0 ? '' : plural(
 /** A comment that is no longer there, as the API shows one that is deleted. */
 const tombstoneOf = (comment) => ({
   ...comment,
-  ...{ deleted: true, body: '', media_ids: [], mentions: [], reply_count: 0, edited: false, author_name: null, can: [] },
+  ...{
+    deleted: true,
+    body: '',
+    media_ids: [],
+    mentions: [],
+    reply_count: 0,
+    edited: false,
+    author_name: null,
+    can: [],
+  },
 })
 
 /**

@@ -6,7 +6,7 @@ import { plural } from '../lib/words.js'
 import { linkToEvent } from '../shell/views.js'
 import { DateSheet } from './date-sheet.js'
 import { editEvent } from './form.js'
-import { going, hostOf, partOf, placeOf, sectionsOf, STATES, when } from './words.js'
+import { going, hostOf, partOf, placeOf, STATES, sectionsOf, when } from './words.js'
 
 const PICTURE = html`<rect x="12" y="9" width="40" height="34" rx="6" /><path d="M12 19h40M23 5v8M41 5v8M32 25v12M26 31h12" />`
 
@@ -40,7 +40,8 @@ export function Events({ org, me }) {
         )}
       </div>
       ${
-        isKnown && sections.length === 0 &&
+        isKnown &&
+        sections.length === 0 &&
         html`
           <${Empty} title="No events yet" text="Plan a reunion, a trip or an evening, and invite people by link." picture=${PICTURE}>
             <button class="button primary" type="button" onClick=${create}>Plan an event</button>

@@ -1,4 +1,6 @@
 import { EventComments } from '../discussions/event-comments.js'
+import { inviteTo } from '../invitations/invite.js'
+import { Invitations } from '../invitations/list.js'
 import { call } from '../lib/api.js'
 import { ask } from '../lib/dialogs.js'
 import { useInGroups } from '../lib/find-in-groups.js'
@@ -10,8 +12,6 @@ import { Empty, Problem, Wait } from '../lib/parts.js'
 import { may } from '../lib/permissions.js'
 import { inWords } from '../lib/refusals.js'
 import { announce, toast } from '../lib/toast.js'
-import { inviteTo } from '../invitations/invite.js'
-import { Invitations } from '../invitations/list.js'
 import { AlbumCard } from './album-card.js'
 import { DateSheet } from './date-sheet.js'
 import { editEvent } from './form.js'
@@ -26,7 +26,11 @@ const DELETED = { INVALID_STATE_TRANSITION: 'The event was activated meanwhile. 
 
 /** One event. Others answer and write meanwhile, so all of it is looked at again and again. */
 export function Event(props) {
-  const { data: event, error, ...rest } = useInGroups((org) => `/api/orgs/${org.org_id}/events/${encodeURIComponent(props.id)}`, props, LOOK_MS)
+  const {
+    data: event,
+    error,
+    ...rest
+  } = useInGroups((org) => `/api/orgs/${org.org_id}/events/${encodeURIComponent(props.id)}`, props, LOOK_MS)
   const isGone = error?.status === 404 || (error && !event && error.code !== 'OFFLINE')
   return html`
     <section class="view-event" aria-label="Event">
@@ -46,7 +50,10 @@ function Shown({ event, org, path, me, reload, set }) {
   const [isBusy, setBusy] = useState(false)
   const seesInvitations = may(event, 'event.list_invitations')
   const participants = usePages(`${path}/participants`, 'participants', { query: { limit: '100' }, every: LOOK_MS })
-  const invitations = usePages(seesInvitations ? `${path}/invitations` : undefined, 'invitations', { query: { limit: '50' }, every: LOOK_MS })
+  const invitations = usePages(seesInvitations ? `${path}/invitations` : undefined, 'invitations', {
+    query: { limit: '50' },
+    every: LOOK_MS,
+  })
   const look = () => Promise.all([reload(), participants.reload(), invitations.reload()])
   useEffect(() => {
     document.title = `${event.title} · Keepsake`
@@ -57,7 +64,8 @@ function Shown({ event, org, path, me, reload, set }) {
   }, [invitations.error])
 
   /** A button that was pressed may be gone. */
-  const keepFocus = () => requestAnimationFrame(() => document.activeElement === document.body && heading.current?.focus())
+  const keepFocus = () =>
+    requestAnimationFrame(() => document.activeElement === document.body && heading.current?.focus())
 
   /** The viewer's own answer, for which the API needs no link. */
   async function answer(response, done) {
@@ -155,5 +163,7 @@ function Shown({ event, org, path, me, reload, set }) {
 
 const fact = (shape) => html`<svg aria-hidden="true" viewBox="0 0 20 20" width="18" height="18">${shape}</svg>`
 const CLOCK = fact(html`<circle cx="10" cy="10" r="7.5" /><path d="M10 5.5V10l3 2" />`)
-const PIN = fact(html`<path d="M10 17.5s5.5-5 5.5-9.3a5.5 5.5 0 0 0-11 0c0 4.3 5.5 9.3 5.5 9.3Z" /><circle cx="10" cy="8.2" r="2" />`)
+const PIN = fact(
+  html`<path d="M10 17.5s5.5-5 5.5-9.3a5.5 5.5 0 0 0-11 0c0 4.3 5.5 9.3 5.5 9.3Z" /><circle cx="10" cy="8.2" r="2" />`,
+)
 const PERSON = fact(html`<circle cx="10" cy="7" r="3.2" /><path d="M3.8 17c.6-3.2 3-5 6.2-5s5.6 1.8 6.2 5" />`)

@@ -76,7 +76,9 @@ const NOTES = {
 export function noteOn({ status, my_participation, my_invitation_id }) {
   if (status !== 'active') return NOTES[status]
   if (my_invitation_id) return 'You are invited. Accept to take part.'
-  return my_participation === 'invited' ? 'You are invited. Answer with the link that you were sent, or ask the host for it.' : ''
+  return my_participation === 'invited'
+    ? 'You are invited. Answer with the link that you were sent, or ask the host for it.'
+    : ''
 }
 
 const ORDER = [
@@ -86,7 +88,11 @@ const ORDER = [
 ]
 /** The participants in groups, those who come first. */
 export function groupsOf(participants, { status: state }) {
-  const groups = ORDER.map(([status, title]) => ({ status, title, people: participants.filter((p) => p.status === status) }))
+  const groups = ORDER.map(([status, title]) => ({
+    status,
+    title,
+    people: participants.filter((p) => p.status === status),
+  }))
   if (state === 'archived') groups[0].title = 'Took part'
   return groups.filter(({ people }) => people.length > 0)
 }
@@ -129,10 +135,10 @@ export function changesOf(event, form) {
   const before = fieldsOf(event)
   const tidy = (text) => text.replace(/\r\n/g, '\n').trim()
   const changed = Object.keys(before).filter((name) => tidy(before[name]) !== tidy(form[name]))
-  return Object.fromEntries(changed.map((name) => [name, valueOf(name, form[name].trim())]))
+  return Object.fromEntries(changed.map((name) => [name, sentValue(name, form[name].trim())]))
 }
 
-function valueOf(name, text) {
+function sentValue(name, text) {
   if (name.endsWith('_at')) return fromLocalInput(text)
   return text === '' && name !== 'title' ? null : text
 }

@@ -10,11 +10,24 @@ import { clock, plural } from '../lib/words.js'
 import { pickMedia } from '../library/picker.js'
 import { Order } from './order.js'
 import { Tracks } from './tracks.js'
-import { CANNOT_BE_READ, estimateOf, HIGHLIGHT_REFUSALS, highlightMistakes, MAX_ITEMS, pathTo, refusedItems } from './words.js'
+import {
+  CANNOT_BE_READ,
+  estimateOf,
+  HIGHLIGHT_REFUSALS,
+  highlightMistakes,
+  MAX_ITEMS,
+  pathTo,
+  refusedItems,
+} from './words.js'
 
 const OPTIONS = {
   transition: { crossfade: 'Crossfade', cut: 'Cut', fade: 'Fade through black' },
-  orientation: { auto: 'As most of the items', landscape: 'Landscape, 16:9', portrait: 'Portrait, 9:16', square: 'Square' },
+  orientation: {
+    auto: 'As most of the items',
+    landscape: 'Landscape, 16:9',
+    portrait: 'Portrait, 9:16',
+    square: 'Square',
+  },
   captions: { none: 'None', caption: 'Captions of the album', date: 'Date' },
   fill: { blur: 'The item, blurred', black: 'Black' },
 }
@@ -29,7 +42,11 @@ const USUAL = {
   music_track_id: null,
 }
 
-const picking = ({ org, album }) => ({ org, isOrdered: true, ...(album && { from: albumSource(album), offersAll: true }) })
+const picking = ({ org, album }) => ({
+  org,
+  isOrdered: true,
+  ...(album && { from: albumSource(album), offersAll: true }),
+})
 
 /**
  * Asks for the items of a highlight, from the album if one is given and from the library otherwise, and then how it should
@@ -41,7 +58,7 @@ export const chooseForHighlight = (place) =>
     title: 'Choose photos and videos in their order',
     label: 'Continue with',
     most: MAX_ITEMS,
-    then: (items) => makeHighlight({ ...place, items }),
+    onChosen: (items) => makeHighlight({ ...place, items }),
   })
 
 /**
@@ -80,7 +97,7 @@ function HighlightForm({ org, album, event, items: chosen, settings = {}, note, 
   const { items, transition, skip_broken: skips } = form.values
   useLengths(items)
   const broken = items.filter((m) => isBroken(m) || refused.get(m.media_id) === CANNOT_BE_READ)
-    const marks = new Map([...refused, ...broken.map((m) => [m.media_id, CANNOT_BE_READ])])
+  const marks = new Map([...refused, ...broken.map((m) => [m.media_id, CANNOT_BE_READ])])
   const leftOut = new Set(skips ? broken : [])
   const shown = items.filter((m) => !leftOut.has(m))
   const change = (next) => {
@@ -89,12 +106,24 @@ function HighlightForm({ org, album, event, items: chosen, settings = {}, note, 
   }
   const add = () => {
     const ids = new Set(items.map((m) => m.media_id))
-    const then = (more) => change([...items, ...more])
-    void pickMedia({ ...picking({ org, album }), title: 'Add items', label: 'Add', most: MAX_ITEMS - ids.size, has: (id) => ids.has(id), then })
+    const onChosen = (more) => change([...items, ...more])
+    void pickMedia({
+      ...picking({ org, album }),
+      title: 'Add items',
+      label: 'Add',
+      most: MAX_ITEMS - ids.size,
+      has: (id) => ids.has(id),
+      onChosen,
+    })
   }
   const list = (name) => Object.entries(OPTIONS[name]).filter(([value]) => value !== 'caption' || album)
-  const seconds = estimateOf(shown.map((m) => ({ kind: kindOf(m), seconds: secondsOf(m) })), transition)
-  const length = items.length > 0 && html`<p class="length" role="status">${plural(shown.length, 'item')}, about ${clock(seconds)}</p>`
+  const seconds = estimateOf(
+    shown.map((m) => ({ kind: kindOf(m), seconds: secondsOf(m) })),
+    transition,
+  )
+  const length =
+    items.length > 0 &&
+    html`<p class="length" role="status">${plural(shown.length, 'item')}, about ${clock(seconds)}</p>`
   return html`
     <${FormDialog} title="Make a highlight" class="highlight-form" form=${form} label="Make the highlight" beside=${length} onClose=${onClose}>
       <div ref=${scroller} class="form-body">
@@ -127,7 +156,9 @@ function HighlightForm({ org, album, event, items: chosen, settings = {}, note, 
 }
 
 function initialOf({ album, event, chosen, settings }) {
-  const taken = Object.fromEntries(Object.keys(USUAL).flatMap((name) => (name in settings ? [[name, settings[name]]] : [])))
+  const taken = Object.fromEntries(
+    Object.keys(USUAL).flatMap((name) => (name in settings ? [[name, settings[name]]] : [])),
+  )
   const values = { ...USUAL, title: settings.title ?? event?.title ?? album?.title ?? '', ...taken, items: chosen }
   return !album && values.captions === 'caption' ? { ...values, captions: 'none' } : values
 }
@@ -135,7 +166,8 @@ function initialOf({ album, event, chosen, settings }) {
 /** Which items cannot be read, and what becomes of them. */
 function Broken({ names, isLeftOut, onLeaveOut }) {
   const them = names.join(', ')
-  if (isLeftOut) return html`<p class="small broken" role="status">Left out, because ${names.length === 1 ? 'it' : 'they'} cannot be read: ${them}.</p>`
+  if (isLeftOut)
+    return html`<p class="small broken" role="status">Left out, because ${names.length === 1 ? 'it' : 'they'} cannot be read: ${them}.</p>`
   return html`
     <p class="small broken" role="status">
       <span>Cannot be read: ${them}. Take ${names.length === 1 ? 'it' : 'them'} out, or leave out what cannot be read.</span>

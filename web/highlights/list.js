@@ -3,8 +3,8 @@ import { Icon } from '../lib/icons.js'
 import { usePages } from '../lib/pages.js'
 import { Empty, Intro, More, Problem, Wait } from '../lib/parts.js'
 import { linkToHighlight } from '../shell/views.js'
-import { chooseForHighlight } from './form.js'
 import { HighlightCards, pauseOf } from './card.js'
+import { chooseForHighlight } from './form.js'
 
 const PICTURE = html`<rect x="6" y="8" width="52" height="32" rx="5" /><path d="M14 8v32M50 8v32M6 16h8M6 24h8M6 32h8M50 16h8M50 24h8M50 32h8M28 18v12l10-6z" />`
 

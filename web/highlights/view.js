@@ -49,7 +49,14 @@ function Shown({ highlight, org, path }) {
   /** The same items and settings, to be changed. */
   function again() {
     const { kept, note } = words.itemsAgain(highlight, (one) => media.found.get(one), nameOf)
-    makeHighlight({ org, album, items: kept, note, settings: highlight, onMade: (made) => location.assign(linkToHighlight(made)) })
+    makeHighlight({
+      org,
+      album,
+      items: kept,
+      note,
+      settings: highlight,
+      onMade: (made) => location.assign(linkToHighlight(made)),
+    })
   }
   const play = (from) => {
     const video = root.current.querySelector('video')
@@ -95,7 +102,11 @@ function useNews({ title, status, ...highlight }) {
 
 /** The album of a highlight, as `{album}`: undefined in it when there is none that the person sees. */
 const useAlbum = (org, id) =>
-  usePolled(async () => ({ album: id ? await call('GET', `/api/orgs/${org.org_id}/albums/${id}`).catch(ifHidden) : undefined }), [id], LOOK_MS)
+  usePolled(
+    async () => ({ album: id ? await call('GET', `/api/orgs/${org.org_id}/albums/${id}`).catch(ifHidden) : undefined }),
+    [id],
+    LOOK_MS,
+  )
 
 const ifHidden = (error) => {
   if (error.status !== 404) throw error
@@ -151,7 +162,9 @@ function Items({ org, highlight, onFound, nameOf: name, onPlay }) {
   return html`
     <ol class="highlight-items" aria-label="Items of the highlight">
       ${items.map(({ media_id: id, start_sec: start, skipped }, i) => {
-        const label = [`Item ${i + 1}`, name(id), start !== null && `at ${clock(start)}`, skipped && 'left out'].filter(Boolean).join(', ')
+        const label = [`Item ${i + 1}`, name(id), start !== null && `at ${clock(start)}`, skipped && 'left out']
+          .filter(Boolean)
+          .join(', ')
         return html`
           <li key=${id} data-media=${id} data-state=${stateAt(i)} style=${{ '--hue': hue(id) }} title=${name(id)}>
             <button type="button" disabled=${start === null} aria-label=${label} onClick=${() => onPlay(start)}>
@@ -180,7 +193,9 @@ const remove = (title, path) =>
     async run() {
       await call('DELETE', path)
       // The message belongs to the view that comes next, which hides those of the one before.
-      addEventListener('hashchange', () => toast('The highlight is deleted. Its photos and videos are still there.'), { once: true })
+      addEventListener('hashchange', () => toast('The highlight is deleted. Its photos and videos are still there.'), {
+        once: true,
+      })
       location.assign('/#highlights')
     },
   })

@@ -105,7 +105,10 @@ export function failureOf({ error, media_ids: ids }, nameOf = () => undefined) {
   const AGAIN = 'Make it again without this item.'
   const texts = {
     SOURCE_DELETED: [`${item} was deleted before the highlight was finished.`, AGAIN],
-    SOURCE_ERASED: ['It showed photos of a member who has left and had everything erased.', 'It cannot be shown any more.'],
+    SOURCE_ERASED: [
+      'It showed photos of a member who has left and had everything erased.',
+      'It cannot be shown any more.',
+    ],
     ITEM_FAILED: [`${item} cannot be used: the file is damaged, or of a kind that cannot be read.`, AGAIN],
     TIMEOUT: ['It took too long to make.', 'Try again with fewer or shorter items.'],
     INTERNAL: ['Something went wrong on our side. It is not because of your photos.', 'Try again in a while.'],
@@ -131,7 +134,8 @@ export function itemsAgain({ items, media_ids: ids, error }, of, nameOf) {
   const were = gone.length === 1 ? 'it was' : 'they were'
   return {
     kept: ids.flatMap((id, i) => (isOut(id, i) ? [] : [of(id)])),
-    note: gone.length === 0 ? '' : `Not chosen again, because ${were} deleted or could not be read: ${gone.join(', ')}.`,
+    note:
+      gone.length === 0 ? '' : `Not chosen again, because ${were} deleted or could not be read: ${gone.join(', ')}.`,
   }
 }
 

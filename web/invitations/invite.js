@@ -97,7 +97,9 @@ function Members({ org, query, parts, me, chosen, onChoose }) {
     let isOld = false
     const search = async () => {
       const asked = new URLSearchParams({ limit: '20', ...(query && { query }) })
-      const answer = await call('GET', `/api/organizations/${org.org_id}/members?${asked}`).catch((error) => ({ error }))
+      const answer = await call('GET', `/api/organizations/${org.org_id}/members?${asked}`).catch((error) => ({
+        error,
+      }))
       if (!isOld) setFound(answer)
     }
     const timer = setTimeout(search, query && 200)

@@ -96,7 +96,11 @@ function Landing({ accounts }) {
   function tellOutcome({ title, host_name: host }, me, { status, event_id }) {
     const isIn = status === 'accepted'
     const open = isIn ? { href: linkToEvent(event_id), label: 'See the event' } : undefined
-    tell({ ...outcomeWords(status, { title, host }), does: isIn || me.organizations.length > 0 ? 'open' : undefined, open })
+    tell({
+      ...outcomeWords(status, { title, host }),
+      does: isIn || me.organizations.length > 0 ? 'open' : undefined,
+      open,
+    })
   }
 
   function tell(result) {

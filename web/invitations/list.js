@@ -5,7 +5,7 @@ import { may } from '../lib/permissions.js'
 import { inWords } from '../lib/refusals.js'
 import { toast } from '../lib/toast.js'
 import { showLink } from './link.js'
-import { inviteeOf, invitationState } from './words.js'
+import { invitationState, inviteeOf } from './words.js'
 
 /** The invitations to an event, for those who may see them. `look` brings the event and its lists up to date. */
 export function Invitations({ list, event, participants, look }) {
@@ -52,4 +52,5 @@ function Row({ invitation, event, names, look }) {
     </li>`
 }
 
-const Said = ({ class: name, who, text }) => html`<p class="small quoted"><span class="muted">${who}: </span><q class=${name} dir="auto">${text}</q></p>`
+const Said = ({ class: name, who, text }) =>
+  html`<p class="small quoted"><span class="muted">${who}: </span><q class=${name} dir="auto">${text}</q></p>`

@@ -32,7 +32,8 @@ export function linkLeft(expiresAt, now) {
 const PARTS = { accepted: 'Going', invited: 'Invited' }
 
 /** What those who take part in an event are to it, by their ids as lists of members write them. */
-export const partsIn = (participants) => new Map(participants.map(({ user_id, status }) => [uuidOf(user_id), PARTS[status]]))
+export const partsIn = (participants) =>
+  new Map(participants.map(({ user_id, status }) => [uuidOf(user_id), PARTS[status]]))
 
 /** `/i/K7M2QX9A`: the slug, as the API writes it. */
 export const slugOf = (path) => path.replace(/^\/i\//, '').toUpperCase()

@@ -36,7 +36,12 @@ async function send(method, path, body, key = crypto.randomUUID(), more = {}) {
     ...(method === 'POST' && { 'Idempotency-Key': key }),
   }
   try {
-    const response = await fetch(`/v1${path}`, { method, headers, body: body && JSON.stringify(body), cache: 'no-cache' })
+    const response = await fetch(`/v1${path}`, {
+      method,
+      headers,
+      body: body && JSON.stringify(body),
+      cache: 'no-cache',
+    })
     setOnline(true)
     return { response, access }
   } catch {

@@ -37,7 +37,14 @@ export function untilOnline(signal) {
       end()
       resolve()
     })
-    signal?.addEventListener('abort', () => (end(), reject(signal.reason)), { once: true })
+    signal?.addEventListener(
+      'abort',
+      () => {
+        end()
+        reject(signal.reason)
+      },
+      { once: true },
+    )
   })
 }
 

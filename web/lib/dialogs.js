@@ -1,7 +1,7 @@
 import { html, render, useId, useLayoutEffect, useRef, useState } from './html.js'
 import { Icon } from './icons.js'
-import { inWords } from './refusals.js'
 import { Problem } from './parts.js'
+import { inWords } from './refusals.js'
 import { saveToast } from './toast.js'
 
 /**

@@ -1,10 +1,10 @@
 import htm from 'htm'
-import { Fragment, h, render } from 'preact'
+import { h, render } from 'preact'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
 
 /** Everything that a view needs of the view library. The rest of the page imports it from here. */
 export const html = htm.bind(h)
-export { Fragment, render, useCallback, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState }
+export { render, useCallback, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState }
 
 /** The classes that apply: `classes('tile', isChosen && 'chosen')`. */
 export const classes = (...names) => names.filter(Boolean).join(' ')

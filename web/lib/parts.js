@@ -23,7 +23,8 @@ export const Empty = ({ title, text, picture, children }) => html`
 
 /** The button below a list of `usePages` that shows more of it. */
 export const More = ({ list, label = 'Show more' }) =>
-  list.hasMore && html`<p class="more"><button class="button" type="button" disabled=${list.isMore} onClick=${list.more}>${label}</button></p>`
+  list.hasMore &&
+  html`<p class="more"><button class="button" type="button" disabled=${list.isMore} onClick=${list.more}>${label}</button></p>`
 
 /** A circle with the initial of a name. */
 export const Avatar = ({ name }) =>

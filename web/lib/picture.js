@@ -4,7 +4,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from './html.js'
 import { mediaOf } from './media-cache.js'
 
 /** Draws the blurred picture of a thumbhash. False when there is none, or none that can be read. */
-export function drawPlaceholder(canvas, hash) {
+function drawPlaceholder(canvas, hash) {
   if (!hash || canvas.dataset.hash === hash) return Boolean(hash)
   try {
     const { w, h, rgba } = thumbHashToRGBA(Uint8Array.from(atob(hash), (c) => c.charCodeAt(0)))

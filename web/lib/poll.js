@@ -5,6 +5,11 @@ import { useCallback, useEffect, useMemo, useRef, useState } from './html.js'
 const AFTER_ERROR_MS = 8000
 const OFFLINE_MS = 2500
 
+function pauseAfterError({ retryAfter, code }) {
+  if (retryAfter) return retryAfter * 1000
+  return code === 'OFFLINE' ? OFFLINE_MS : AFTER_ERROR_MS
+}
+
 /**
  * Calls `look()` repeatedly, never twice at once, and not while the page is hidden: then it looks when it is shown again.
  * `every` is the pause in milliseconds, or a function of what was last found; 0 looks once, and again when the page is
@@ -16,6 +21,8 @@ export function poll({ look, every, found, failed }) {
   let timer
   let isEnded = false
 
+  const pauseAfter = (data) => (typeof every === 'function' ? every(data) : every)
+
   async function now() {
     clearTimeout(timer)
     const mine = ++turn
@@ -24,11 +31,11 @@ export function poll({ look, every, found, failed }) {
       const data = await look()
       if (isEnded || mine !== turn) return
       found(data)
-      pause = typeof every === 'function' ? every(data) : every
+      pause = pauseAfter(data)
     } catch (error) {
       if (isEnded || mine !== turn) return
       failed(error)
-      pause = error.retryAfter ? error.retryAfter * 1000 : error.code === 'OFFLINE' ? OFFLINE_MS : AFTER_ERROR_MS
+      pause = pauseAfterError(error)
     }
     schedule(pause)
   }

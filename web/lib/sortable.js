@@ -4,17 +4,10 @@ const SLACK = 6
 const EDGE = 90
 const SPEED = 14
 
-/**
- * Lets the entries of a list be put in another order: with the mouse anywhere on an entry, with a finger on its `.handle`,
- * with keys on the handle. `does`: {isOn(), start(entry), end(entry), cancel(), move(entry, by), scroller}. At `end` the elements
- * have the new order; after `cancel` the caller puts them where they were. `move` moves an entry by some places, ±Infinity
- * to an end. `scroller` is what scrolls at the edges; the window unless given. `over(entry, other, isAfter)`, if given,
- * draws the entry in its new place, before or behind another one; otherwise the element is moved there. Returns
- * {isDragging(), end()}.
- */
-export function makeSortable(list, does) {
+/** The listeners of useSortable, until the returned function is called. */
+function makeSortable(list, does) {
   let drag
-  const { scroller = window, over: draw = (entry, other, isAfter) => other[isAfter ? 'after' : 'before'](entry) } = does
+  const scroller = does.scroller?.current ?? window
   const ended = new AbortController()
   const on = (target, type, run) => target.addEventListener(type, run, { signal: ended.signal })
 
@@ -55,7 +48,7 @@ export function makeSortable(list, does) {
     const over = entryAt(document.elementFromPoint(x, y) ?? list)
     if (!isIn(over) || over === entry) return
     const isAfter = entry.compareDocumentPosition(over) & Node.DOCUMENT_POSITION_FOLLOWING
-    draw(entry, over, Boolean(isAfter))
+    does.over(entry, over, Boolean(isAfter))
     drag.isMoved = true
   }
 
@@ -111,29 +104,31 @@ export function makeSortable(list, does) {
     does.move(entryAt(handle), by)
   })
 
-  return {
-    isDragging: () => Boolean(drag?.isMoving),
-    end() {
-      finish(false)
-      ended.abort()
-    },
+  return () => {
+    finish(false)
+    ended.abort()
   }
 }
 
 /**
- * The same for a list that a component draws. `does` are those of its latest drawing, with `over`, which draws the entry in
- * its new place: the elements are the component's. `scroller` is a ref.
+ * Lets the entries of a list be put in another order: with the mouse anywhere on an entry, with a finger on its `.handle`,
+ * with keys on the handle. `list` is a ref. `does`: {isOn(), start(entry), over(entry, other, isAfter), end(entry),
+ * cancel(), move(entry, by), scroller}. `over` draws an entry that is held before or behind another one, `cancel` draws the
+ * list as it was; the elements are the component's. `move` moves an entry by some places, ±Infinity to an end. `scroller`,
+ * a ref, is what scrolls at the edges; the window unless given.
  */
 export function useSortable(list, does) {
   const latest = useRef()
   latest.current = does
   useEffect(() => {
-    const run = (name) => (...given) => latest.current[name](...given)
+    const run =
+      (name) =>
+      (...given) =>
+        latest.current[name](...given)
     const names = ['isOn', 'start', 'over', 'end', 'cancel', 'move']
-    const sortable = makeSortable(list.current, {
+    return makeSortable(list.current, {
       ...Object.fromEntries(names.map((name) => [name, run(name)])),
-      scroller: does.scroller?.current ?? window,
+      scroller: does.scroller,
     })
-    return sortable.end
   }, [])
 }

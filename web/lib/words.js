@@ -8,7 +8,9 @@ export function size(bytes) {
 export function seconds(count) {
   if (count < 60) return `${Math.max(1, Math.round(count))} s`
   const minutes = Math.floor(count / 60)
-  return minutes < 60 ? `${minutes} min ${Math.round(count % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
+  return minutes < 60
+    ? `${minutes} min ${Math.round(count % 60)} s`
+    : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }
 
 export function clock(count) {

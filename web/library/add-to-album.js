@@ -27,7 +27,10 @@ function AlbumChoice({ org, items, onDone, onClose }) {
       }
       onClose()
       onDone()
-      toast(`${plural(items.length, 'item')} added to “${album.title}”`, { label: 'Open', run: () => location.assign(linkToAlbum(album.album_id)) })
+      toast(`${plural(items.length, 'item')} added to “${album.title}”`, {
+        label: 'Open',
+        run: () => location.assign(linkToAlbum(album.album_id)),
+      })
     } catch (error) {
       setProgress(undefined)
       setProblem(inWords(error))

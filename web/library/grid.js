@@ -25,7 +25,8 @@ export function Grid({ months, does, markOf, onDrawn, handle, scroller, head = 0
     const isNear = isWithin(section, near.from, near.to)
     if (isNear) nearMonths.add(section.month)
     const places = isNear ? placesBetween(section, grid, near.from, near.to) : { from: 0, to: 0, above: 0 }
-    if (places.to > Math.max(places.from, all[i].items.length)) wanted.push(section.month === undefined ? undefined : { section, index: places.to - 1 })
+    if (places.to > Math.max(places.from, all[i].items.length))
+      wanted.push(section.month === undefined ? undefined : { section, index: places.to - 1 })
     return html`<${Section} key=${section.month} section=${section} items=${all[i].items} places=${places} grid=${grid} id=${`${id}-${section.month}`} tileFor=${tileFor} />`
   })
   // What is in the window comes before what is near it.
@@ -46,7 +47,9 @@ export function Grid({ months, does, markOf, onDrawn, handle, scroller, head = 0
 function Section({ section, items, places: { from, to, above }, grid, id, tileFor }) {
   const { month, title = monthName(month), count, height } = section
   const tiles = Array.from({ length: to - from }, (_, i) =>
-    items[from + i] ? tileFor(items[from + i]) : html`<li key=${`slot-${from + i}`} class="slot" aria-hidden="true"></li>`,
+    items[from + i]
+      ? tileFor(items[from + i])
+      : html`<li key=${`slot-${from + i}`} class="slot" aria-hidden="true"></li>`,
   )
   return html`
     <section class="month" data-month=${month} aria-labelledby=${id} style=${{ height: `${height}px` }}>
@@ -95,8 +98,13 @@ const controls = ({ root, layout, grid, all, head }) => ({
     if (at < 0) return
     const index = all[at].items.findIndex((m) => m.media_id === id)
     const y = topOf(layout[at], grid, index) + root.current.getBoundingClientRect().top
-    if (y < head || y + grid.side > innerHeight) scrollTo({ top: scrollY + y - (innerHeight - grid.side) / 2, behavior: 'instant' })
+    if (y < head || y + grid.side > innerHeight)
+      scrollTo({ top: scrollY + y - (innerHeight - grid.side) / 2, behavior: 'instant' })
     // Once the tiles around it are drawn.
-    requestAnimationFrame(() => requestAnimationFrame(() => root.current?.querySelector(`[data-media="${id}"] .frame`)?.focus({ preventScroll: true })))
+    requestAnimationFrame(() =>
+      requestAnimationFrame(() =>
+        root.current?.querySelector(`[data-media="${id}"] .frame`)?.focus({ preventScroll: true }),
+      ),
+    )
   },
 })

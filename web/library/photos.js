@@ -1,5 +1,6 @@
+import { chooseForHighlight, makeHighlight } from '../highlights/form.js'
 import { patiently } from '../lib/api.js'
-import { html, useEffect, useMemo, useReducer, useRef, useState } from '../lib/html.js'
+import { html, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from '../lib/html.js'
 import { Icon } from '../lib/icons.js'
 import { deleteMedia, nameOf, restoreMedia } from '../lib/media.js'
 import { Empty, Problem, Wait } from '../lib/parts.js'
@@ -8,7 +9,6 @@ import { usePolled } from '../lib/poll.js'
 import { inWords } from '../lib/refusals.js'
 import { announce, toast } from '../lib/toast.js'
 import { plural } from '../lib/words.js'
-import { chooseForHighlight, makeHighlight } from '../highlights/form.js'
 import { linkToHighlight } from '../shell/views.js'
 import { AddFiles, useUploads } from '../uploads/uploads.js'
 import { openViewer, refreshViewer } from '../viewer/viewer.js'
@@ -25,14 +25,24 @@ export function Photos({ org }) {
   const grid = useRef()
   const [, draw] = useReducer((count) => count + 1, 0)
   const [chosen, setChosen] = useState()
-  const polled = usePolled(() => library.look(onScreen()), [org.org_id], (found) => (found.isBusy ? 1000 : 8000))
+  const polled = usePolled(
+    () => library.look(onScreen()),
+    [org.org_id],
+    (found) => (found.isBusy ? 1000 : 8000),
+  )
   useEffect(() => library.subscribe(draw), [library])
   useEffect(() => {
     library.onTaken.add(refreshViewer)
     return () => library.onTaken.delete(refreshViewer)
   }, [library])
   const does = useMemo(() => actionsOf({ library, grid, look: polled.reload }), [library])
-  const choosing = useMemo(() => ({ ...does, open: (id) => setChosen((now) => new Map(now.delete(id) ? now : now.set(id, library.find(id)))) }), [does])
+  const choosing = useMemo(
+    () => ({
+      ...does,
+      open: (id) => setChosen((now) => new Map(now.delete(id) ? now : now.set(id, library.find(id)))),
+    }),
+    [does],
+  )
   const onDrawn = ({ missing, near }) => {
     if (missing) library.load(missing).catch(() => {})
     else library.trim(near)
@@ -59,10 +69,19 @@ export function Photos({ org }) {
 }
 
 const barHeight = () => document.querySelector('.bar')?.offsetHeight ?? 0
-const onScreen = () => [...document.querySelectorAll('.months .tile:is([data-state=processing], [data-state=playable])')].map((tile) => tile.dataset.media)
+const onScreen = () =>
+  [...document.querySelectorAll('.months .tile:is([data-state=processing], [data-state=playable])')].map(
+    (tile) => tile.dataset.media,
+  )
 
 /** Comes back to where the window was when another view was opened. */
 function useScrollOf(library, isDrawn) {
+  useLayoutEffect(
+    () => () => {
+      library.scroll = scrollY
+    },
+    [library],
+  )
   useEffect(() => {
     if (isDrawn) scrollTo({ top: library.scroll, behavior: 'instant' })
   }, [library, isDrawn])
@@ -94,7 +113,8 @@ const highlight = (org) => void chooseForHighlight({ org, onMade: (id) => locati
 
 function Nothing() {
   const { isBusy } = useUploads()
-  if (isBusy) return html`<${Empty} title="Your photos are on their way" text="The first ones appear here in a moment." picture=${PICTURE} />`
+  if (isBusy)
+    return html`<${Empty} title="Your photos are on their way" text="The first ones appear here in a moment." picture=${PICTURE} />`
   return html`<${Empty} title="Nothing here yet" text="Add photos and videos, or drop a whole folder anywhere on this page." picture=${PICTURE} />`
 }
 

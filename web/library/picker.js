@@ -23,11 +23,24 @@ function librarySource(org, onPage) {
  * Asks for media items of the library, or of the source that `from(org, onPage)` returns. `has(id)` says which are there
  * already, `most` how many can be chosen, `isOrdered` that the order counts, `offersAll` that all can be chosen at once.
  * `run` gets those chosen and a function that shows how far it is; a refusal stays in the dialog, in the words of `say`.
- * `then` gets those chosen after the dialog.
+ * `onChosen` gets those chosen after the dialog.
  */
 export const pickMedia = (options) => openDialog((onClose) => html`<${Picker} ...${options} onClose=${onClose} />`)
 
-function Picker({ org, title, label, from = librarySource, most = Infinity, has = () => false, isOrdered, offersAll, run = async () => {}, then = () => {}, say = inWords, onClose }) {
+function Picker({
+  org,
+  title,
+  label,
+  from = librarySource,
+  most = Infinity,
+  has = () => false,
+  isOrdered,
+  offersAll,
+  run = async () => {},
+  onChosen = () => {},
+  say = inWords,
+  onClose,
+}) {
   const [, draw] = useReducer((count) => count + 1, 0)
   /** By id, in the order in which they were chosen. */
   const [chosen, setChosen] = useState(() => new Map())
@@ -37,7 +50,10 @@ function Picker({ org, title, label, from = librarySource, most = Infinity, has 
   const scroller = useRef()
   const source = useMemo(() => from(org, draw), [])
   useEffect(() => {
-    source.begin().then(() => setKnown(true), (error) => setProblem(inWords(error)))
+    source.begin().then(
+      () => setKnown(true),
+      (error) => setProblem(inWords(error)),
+    )
     return source.end
   }, [])
   const busy = useRef(false)
@@ -64,7 +80,11 @@ function Picker({ org, title, label, from = librarySource, most = Infinity, has 
     [],
   )
   const places = new Map([...chosen.keys()].map((id, i) => [id, i + 1]))
-  const markOf = ({ media_id: id }) => ({ isChosen: chosen.has(id), isThere: has(id), place: isOrdered && chosen.has(id) ? places.get(id) : '' })
+  const markOf = ({ media_id: id }) => ({
+    isChosen: chosen.has(id),
+    isThere: has(id),
+    place: isOrdered && chosen.has(id) ? places.get(id) : '',
+  })
   const onDrawn = ({ missing }) => missing && source.load(missing).catch((error) => setProblem(inWords(error)))
   const months = isKnown ? source.months() : []
   const free = months.flatMap((month) => month.items).filter((m) => !has(m.media_id))
@@ -80,7 +100,7 @@ function Picker({ org, title, label, from = librarySource, most = Infinity, has 
         if (m) setChosen((now) => new Map([...now].filter(([id]) => id !== m.media_id)))
       })
       onClose()
-      then(items)
+      onChosen(items)
     } catch (error) {
       setProblem(say(error))
     }

@@ -1,5 +1,5 @@
 import { call } from '../lib/api.js'
-import { newTimeline, monthOf } from './timeline.js'
+import { monthOf, newTimeline } from './timeline.js'
 import { newLoader } from './timeline-loader.js'
 
 /** Media items in memory; the pictures of those that are out of sight are not. */
@@ -74,7 +74,9 @@ function newLibrary(org) {
     // The API counts under the month of the upload what has yet to find its own.
     const early = Map.groupBy([...arriving.values()], monthOf)
     timeline.setMonths(
-      months.map(({ month, count }) => ({ month, count: Math.max(0, count - (early.get(month)?.length ?? 0)) })).filter((m) => m.count > 0),
+      months
+        .map(({ month, count }) => ({ month, count: Math.max(0, count - (early.get(month)?.length ?? 0)) }))
+        .filter((m) => m.count > 0),
     )
     self.isKnown = true
     changed()
@@ -104,7 +106,10 @@ function newLibrary(org) {
       const waiting = [...arriving.values()].sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
       const months = timeline.months().filter((month) => month.places > 0)
       if (waiting.length === 0) return months
-      return [{ month: 'arriving', title: 'Just added', count: waiting.length, places: waiting.length, items: waiting }, ...months]
+      return [
+        { month: 'arriving', title: 'Just added', count: waiting.length, places: waiting.length, items: waiting },
+        ...months,
+      ]
     },
     subscribe(tell) {
       listeners.add(tell)

@@ -36,7 +36,9 @@ export function Tile({ m, does, mark, children }) {
         ${['processing', 'playable'].includes(state) && html`<span class="meter" aria-hidden="true"><span style=${{ width: `${m.conversion_progress?.percent ?? 0}%` }}></span></span>`}
       </button>
       ${
-        !mark && does.remove && may(m, 'media.delete') &&
+        !mark &&
+        does.remove &&
+        may(m, 'media.delete') &&
         html`<button class="remove" type="button" aria-label=${`Delete ${nameOf(m)}`} onClick=${() => does.remove(m.media_id)}><${Icon} name="trash" size="16" /></button>`
       }
       ${children}
@@ -49,7 +51,10 @@ function useDetails(m, kind, state) {
   useEffect(() => {
     if (!(state === 'failed' || (kind === 'video' && state === 'completed' && knownDuration(m) === undefined))) return
     let isGone = false
-    void detailsOf(m).then(() => isGone || setKnown((count) => count + 1), () => {})
+    void detailsOf(m).then(
+      () => isGone || setKnown((count) => count + 1),
+      () => {},
+    )
     return () => {
       isGone = true
     }

@@ -11,21 +11,30 @@ export function newLoader({ org_id }, timeline, onPage) {
   let walking
   let isEnded = false
 
+  function pageFrom(cursor) {
+    const query = new URLSearchParams({ limit: PAGE, sort: 'captured_at', ...(cursor && { cursor }) })
+    return call('GET', `/api/media/${org_id}?${query}`)
+  }
+
+  function restart(error) {
+    if (error.code !== 'INVALID_CURSOR') throw error
+    timeline.restart()
+  }
+
   async function walk() {
     for (let tried = 0; !isEnded; ) {
       const { month, index } = wanted
       const start = timeline.startFor(month, index)
       if (!start) return
-      const query = new URLSearchParams({ limit: PAGE, sort: 'captured_at', ...(start.cursor && { cursor: start.cursor }) })
       try {
-        const page = await patiently(() => call('GET', `/api/media/${org_id}?${query}`))
+        const page = await patiently(() => pageFrom(start.cursor))
         if (isEnded) return
         timeline.receive(start, page)
         tried = 0
         onPage()
       } catch (error) {
-        if (error.code !== 'INVALID_CURSOR' || tried++ > 0) throw error
-        timeline.restart()
+        if (tried++ > 0) throw error
+        restart(error)
       }
     }
   }

@@ -34,7 +34,16 @@ export function newTimeline() {
   function recordOf(month) {
     const known = records.get(month)
     if (known) return known
-    const record = { month, count: 0, items: [], found: undefined, next: undefined, mark: undefined, isWhole: false, doubts: 0 }
+    const record = {
+      month,
+      count: 0,
+      items: [],
+      found: undefined,
+      next: undefined,
+      mark: undefined,
+      isWhole: false,
+      doubts: 0,
+    }
     records.set(month, record)
     sort()
     return record
@@ -75,7 +84,8 @@ export function newTimeline() {
     const last = page.has_more ? [...months.keys()].at(-1) : undefined
     for (const [month, found] of months) add(recordOf(month), found, start)
     // All that the page went through is known to its end, also months that turned out to be empty.
-    const isPassed = (r) => (start.from === undefined || r.month <= start.from) && (last === undefined || r.month > last)
+    const isPassed = (r) =>
+      (start.from === undefined || r.month <= start.from) && (last === undefined || r.month > last)
     for (const record of records.values()) if (isPassed(record) && !isTail(record, start)) finish(record)
     if (last === undefined) return
     const record = recordOf(last)
@@ -187,8 +197,17 @@ export function newTimeline() {
   }
 
   return {
-    setMonths, startFor, receive, restart, put, drop, find, neighbour, trim,
-    months: () => order.map((r) => ({ month: r.month, count: r.count || r.items.length, places: placesOf(r), items: r.items })),
+    setMonths,
+    startFor,
+    receive,
+    restart,
+    put,
+    drop,
+    find,
+    neighbour,
+    trim,
+    months: () =>
+      order.map((r) => ({ month: r.month, count: r.count || r.items.length, places: placesOf(r), items: r.items })),
     total: () => order.reduce((sum, r) => sum + r.count, 0),
   }
 }

@@ -69,7 +69,8 @@ export function Trash({ org }) {
         )}
       </ul>
       ${
-        list.items?.length === 0 && !list.hasMore &&
+        list.items?.length === 0 &&
+        !list.hasMore &&
         html`<${Empty} title="The trash is empty" text="What you delete stays here for 30 days and can be restored." picture=${PICTURE} />`
       }
       <${More} list=${list} />

@@ -11,4 +11,13 @@ import { Trash } from '../library/trash.js'
  * The views by their names in the address, see shell/views.js. Each gets `{org, me, organizations, id, onFound}`; one that
  * shows media items of its own calls `onOpened(find, open)` once it has them.
  */
-export const VIEWS = { photos: Photos, albums: Albums, album: Album, highlights: Highlights, highlight: HighlightView, events: Events, event: Event, trash: Trash }
+export const VIEWS = {
+  photos: Photos,
+  albums: Albums,
+  album: Album,
+  highlights: Highlights,
+  highlight: HighlightView,
+  events: Events,
+  event: Event,
+  trash: Trash,
+}

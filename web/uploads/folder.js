@@ -3,8 +3,12 @@
  * browser empties the list.
  */
 export function droppedFiles(transfer) {
-  const entries = [...transfer.items].filter((i) => i.kind === 'file').map((i) => i.webkitGetAsEntry?.() ?? i.getAsFile())
-  return Promise.all(entries.filter(Boolean).map((e) => (e instanceof File ? [chosen(e)] : walk(e)))).then((all) => all.flat())
+  const entries = [...transfer.items]
+    .filter((i) => i.kind === 'file')
+    .map((i) => i.webkitGetAsEntry?.() ?? i.getAsFile())
+  return Promise.all(entries.filter(Boolean).map((e) => (e instanceof File ? [chosen(e)] : walk(e)))).then((all) =>
+    all.flat(),
+  )
 }
 
 /** A file of an input; of a folder input it has a path. */

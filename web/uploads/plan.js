@@ -1,8 +1,19 @@
 const TYPES = {
-  jpg: 'image/jpeg', jpeg: 'image/jpeg', png: 'image/png', webp: 'image/webp', gif: 'image/gif', avif: 'image/avif',
-  heic: 'image/heic', heif: 'image/heif',
-  mp4: 'video/mp4', mov: 'video/quicktime', m4v: 'video/x-m4v', '3gp': 'video/3gpp', '3g2': 'video/3gpp2',
-  mkv: 'video/x-matroska', webm: 'video/webm',
+  jpg: 'image/jpeg',
+  jpeg: 'image/jpeg',
+  png: 'image/png',
+  webp: 'image/webp',
+  gif: 'image/gif',
+  avif: 'image/avif',
+  heic: 'image/heic',
+  heif: 'image/heif',
+  mp4: 'video/mp4',
+  mov: 'video/quicktime',
+  m4v: 'video/x-m4v',
+  '3gp': 'video/3gpp',
+  '3g2': 'video/3gpp2',
+  mkv: 'video/x-matroska',
+  webm: 'video/webm',
 }
 /** The motion of a Live Photo lasts three seconds. A long video that happens to share the name of a photo is no part of it. */
 const MOTION_BYTES = 40_000_000
@@ -31,7 +42,10 @@ export function planUpload(entries) {
     .filter(({ file }) => typeOf(file.name) && file.size > 0)
     .sort((a, b) => a.path.localeCompare(b.path, undefined, { numeric: true }))
   const stems = Map.groupBy(accepted, ({ path }) => stemOf(path))
-  return { skipped, accepted: accepted.map((e) => ({ ...e, type: typeOf(e.file.name), stem: liveStem(stems, e.path) })) }
+  return {
+    skipped,
+    accepted: accepted.map((e) => ({ ...e, type: typeOf(e.file.name), stem: liveStem(stems, e.path) })),
+  }
 }
 
 /** The stem that exactly one photo and one short video have in common. Of three files it is unclear which two are a pair. */

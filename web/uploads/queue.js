@@ -1,7 +1,7 @@
 import { inWords } from '../lib/refusals.js'
-import { uploadOf } from './upload.js'
 import { recall } from './memory.js'
 import { keyOf, planUpload } from './plan.js'
+import { uploadOf } from './upload.js'
 
 const FILES_AT_ONCE = 3
 /** Refusals of the file itself: sending it again changes nothing. */
@@ -30,10 +30,14 @@ export function newUploadQueue({ onChange, onDone }) {
       if (entry.stem) pairs.set(entry.stem, pairs.get(entry.stem) ?? recall(key).pairId)
       if (!present.has(key)) jobs.push(newJob(org, key, entry))
     }
-    // Both halves of a Live Photo get the same id, also when one of them was uploaded before a reload.
+    pairUp(pairs)
+    next()
+  }
+
+  /** Both halves of a Live Photo get the same id, also when one of them was uploaded before a reload. */
+  function pairUp(pairs) {
     for (const [stem, known] of pairs) pairs.set(stem, known ?? crypto.randomUUID())
     for (const job of jobs) if (job.stem && job.state === 'waiting') job.pairId ??= pairs.get(job.stem)
-    next()
   }
 
   const newJob = (org, key, { file, type, stem, path }) => ({
@@ -82,7 +86,8 @@ export function newUploadQueue({ onChange, onDone }) {
     Object.assign(job, { state: 'failed', sent: 0, resumed: 0, note: inWords(error), code: error.code })
     // The others would be refused as well.
     if (error.code !== 'QUOTA_EXCEEDED') return
-    for (const other of jobs) if (other.state === 'waiting') Object.assign(other, { state: 'failed', note: error.message })
+    for (const other of jobs)
+      if (other.state === 'waiting') Object.assign(other, { state: 'failed', note: error.message })
   }
 
   function cancel(job) {
@@ -118,8 +123,15 @@ export function newUploadQueue({ onChange, onDone }) {
     const counted = jobs.filter((j) => j.state !== 'cancelled')
     const sum = (key) => counted.reduce((total, j) => total + j[key], 0)
     return {
-      total: counted.length, bytes: sum('size'), sent: sum('sent'), resumed: sum('resumed'), done: of('done').length,
-      sending: of('sending'), failed: of('failed'), waiting: of('waiting').length, skipped,
+      total: counted.length,
+      bytes: sum('size'),
+      sent: sum('sent'),
+      resumed: sum('resumed'),
+      done: of('done').length,
+      sending: of('sending'),
+      failed: of('failed'),
+      waiting: of('waiting').length,
+      skipped,
       isBusy: jobs.some((j) => j.state === 'sending' || j.state === 'waiting'),
     }
   }

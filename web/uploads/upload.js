@@ -10,7 +10,14 @@ const ATTEMPTS = 6
 const pause = (ms, signal) =>
   new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, ms)
-    signal.addEventListener('abort', () => (clearTimeout(timer), reject(signal.reason)), { once: true })
+    signal.addEventListener(
+      'abort',
+      () => {
+        clearTimeout(timer)
+        reject(signal.reason)
+      },
+      { once: true },
+    )
   })
 
 /**
@@ -57,7 +64,10 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onResume, o
     for (const [name, value] of Object.entries(pairing)) form.append(name, value)
     form.append('file', new Blob([file], { type }), file.name)
     const headers = { 'Idempotency-Key': once }
-    const answer = await patiently(() => send('POST', `${base}/single`, form, { headers, onSent: onProgress, signal }), signal)
+    const answer = await patiently(
+      () => send('POST', `${base}/single`, form, { headers, onSent: onProgress, signal }),
+      signal,
+    )
     return answer.data.media_id
   }
 
@@ -73,7 +83,13 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onResume, o
   }
 
   async function start(signal) {
-    const body = { filename: file.name, mime_type: type, file_size_bytes: file.size, chunk_size_bytes: CHUNK, ...pairing }
+    const body = {
+      filename: file.name,
+      mime_type: type,
+      file_size_bytes: file.size,
+      chunk_size_bytes: CHUNK,
+      ...pairing,
+    }
     const started = await patiently(() => call('POST', `${base}/upload`, body), signal)
     note({ uploadId: started.upload_id })
     return { ...started, received_ranges: [] }
@@ -81,7 +97,8 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onResume, o
 
   async function sendMissing(started, signal) {
     const sizeOf = (i) => Math.min(started.chunk_size_bytes, file.size - i * started.chunk_size_bytes)
-    const has = (i) => started.status === 'merging' || started.received_ranges.some(([first, last]) => i >= first && i <= last)
+    const has = (i) =>
+      started.status === 'merging' || started.received_ranges.some(([first, last]) => i >= first && i <= last)
     const all = Array.from({ length: started.total_chunks }, (_, i) => i)
     const queue = all.filter((i) => !has(i))
     const sent = new Map(all.filter(has).map((i) => [i, sizeOf(i)]))
@@ -118,16 +135,20 @@ export function uploadOf({ org, file, type, pairId, key, onProgress, onResume, o
         return await work()
       } catch (error) {
         signal.throwIfAborted()
-        if (error.status === 401) await renew()
-        else if (![0, 429].includes(error.status) && (attempt === ATTEMPTS || !mayPass(error))) throw error
+        if (![0, 401, 429].includes(error.status) && (attempt === ATTEMPTS || !mayPass(error))) throw error
         if (error.status !== 429) attempt++
-        if (!isOnline()) onWait('Waiting for the connection')
-        await untilOnline(signal)
-        const seconds = error.retryAfter ?? (error.status === 401 ? 0 : 0.3 * 2 ** Math.min(attempt, ATTEMPTS))
-        if (seconds > 3 && error.status !== 0) onWait(`Continues in ${Math.ceil(seconds)} s`)
-        await pause(seconds * 1000, signal)
+        await untilNext(error, attempt, signal)
       }
     }
+  }
+
+  async function untilNext({ status, retryAfter }, attempt, signal) {
+    if (status === 401) await renew()
+    if (!isOnline()) onWait('Waiting for the connection')
+    await untilOnline(signal)
+    const seconds = retryAfter ?? (status === 401 ? 0 : 0.3 * 2 ** Math.min(attempt, ATTEMPTS))
+    if (seconds > 3 && status !== 0) onWait(`Continues in ${Math.ceil(seconds)} s`)
+    await pause(seconds * 1000, signal)
   }
 
   return {
@@ -176,9 +197,7 @@ function send(method, path, body, { headers, onSent, signal }) {
 
 /** Whether a retry can help. */
 const mayPass = (error) =>
-  error.status === 0 ||
-  error.status >= 500 ||
-  ['CHECKSUM_MISMATCH', 'IDEMPOTENCY_IN_PROGRESS'].includes(error.code)
+  error.status === 0 || error.status >= 500 || ['CHECKSUM_MISMATCH', 'IDEMPOTENCY_IN_PROGRESS'].includes(error.code)
 
 function parse(text) {
   try {

@@ -19,7 +19,8 @@ let onArrived = () => {}
 
 const queue = newUploadQueue({
   onChange() {
-    frame ??= requestAnimationFrame(() => {
+    if (frame !== undefined) return
+    frame = requestAnimationFrame(() => {
       frame = undefined
       const { isBusy, total, done } = queue.summary()
       if (isBusy) rememberUnfinished(total - done)
@@ -29,7 +30,8 @@ const queue = newUploadQueue({
   },
   onDone() {
     // Files arrive many at a time; the library is asked once for all of them.
-    arriving ??= setTimeout(() => {
+    if (arriving !== undefined) return
+    arriving = setTimeout(() => {
       arriving = undefined
       onArrived()
     }, 400)
@@ -176,7 +178,9 @@ function useTold({ isBusy, sent, bytes, done, total, failed }) {
     if (isBusy && told.current > 100) told.current = 0
     if (isBusy && quarter > told.current) announce(`${quarter} percent uploaded`)
     if (!isBusy && told.current < 101 && total > 0) {
-      announce(failed.length ? `${plural(failed.length, 'file')} could not be uploaded` : `${plural(done, 'file')} uploaded`)
+      announce(
+        failed.length ? `${plural(failed.length, 'file')} could not be uploaded` : `${plural(done, 'file')} uploaded`,
+      )
     }
     told.current = isBusy ? Math.max(told.current, quarter) : 101
   }, [isBusy, quarter, total])
@@ -196,7 +200,11 @@ function Drop({ name }) {
   useEffect(() => {
     let depth = 0
     const withFiles = (event) => event.dataTransfer?.types.includes('Files')
-    const over = (step) => (event) => withFiles(event) && setOver((depth += step) > 0)
+    const over = (step) => (event) => {
+      if (!withFiles(event)) return
+      depth += step
+      setOver(depth > 0)
+    }
     const does = {
       dragenter: over(1),
       dragleave: over(-1),

@@ -8,7 +8,10 @@ export function useMetadata(m) {
   const [found, setFound] = useState()
   useEffect(() => {
     let isGone = false
-    detailsOf(m).then((meta) => isGone || setFound({ id: m.media_id, meta }), () => {})
+    detailsOf(m).then(
+      (meta) => isGone || setFound({ id: m.media_id, meta }),
+      () => {},
+    )
     return () => {
       isGone = true
     }
@@ -23,7 +26,13 @@ function useAuthor({ org_id, uploader_id: id }) {
   if (!names.has(org_id)) names.set(org_id, newNames({ org_id }))
   useEffect(() => {
     let isGone = false
-    names.get(org_id).need([id]).then(() => isGone || setKnown(id), () => {})
+    names
+      .get(org_id)
+      .need([id])
+      .then(
+        () => isGone || setKnown(id),
+        () => {},
+      )
     return () => {
       isGone = true
     }
@@ -37,7 +46,9 @@ export function Details({ m, meta }) {
   return html`
     <aside id="viewer-details" class="beside" aria-label="Details">
       <dl id="viewer-facts">
-        ${factsOf(m, meta, author).filter(([, value]) => value).map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd dir="auto">${value}</dd></div>`)}
+        ${factsOf(m, meta, author)
+          .filter(([, value]) => value)
+          .map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd dir="auto">${value}</dd></div>`)}
       </dl>
     </aside>`
 }
@@ -57,5 +68,13 @@ const factsOf = (m, meta, author) => [
   ['Not converted', m.upload_status === 'failed' && reasonOf(m)?.long],
 ]
 
-const EXPOSURE = { ExposureTime: (text) => `${text} s`, FNumber: (text) => text, ISOSpeedRatings: (text) => `ISO ${text}`, FocalLength: (text) => text }
-const exposureOf = (exif) => Object.entries(EXPOSURE).flatMap(([tag, show]) => (exif[tag] ? [show(exif[tag])] : [])).join(' · ')
+const EXPOSURE = {
+  ExposureTime: (text) => `${text} s`,
+  FNumber: (text) => text,
+  ISOSpeedRatings: (text) => `ISO ${text}`,
+  FocalLength: (text) => text,
+}
+const exposureOf = (exif) =>
+  Object.entries(EXPOSURE)
+    .flatMap(([tag, show]) => (exif[tag] ? [show(exif[tag])] : []))
+    .join(' · ')

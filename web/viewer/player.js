@@ -24,7 +24,10 @@ export function Player({ m, version, refresh, onProblem, id = 'video', children 
     function load(item, from, isRetry) {
       hls.current?.destroy()
       const source = link(item.variants.hls_master_url)
-      if (!Hls.isSupported()) return void (element.src = source) // Safari on a phone plays HLS natively
+      if (!Hls.isSupported()) {
+        element.src = source // Safari on a phone plays HLS natively
+        return
+      }
       const player = new Hls({ ...HLS, startPosition: from })
       hls.current = player
       player.on(Hls.Events.MANIFEST_PARSED, () => {
@@ -32,7 +35,9 @@ export function Player({ m, version, refresh, onProblem, id = 'video', children 
         setChosen(-1)
         if (!before.current.isPaused) element.play().catch(() => {}) // a browser may require a click first
       })
-      player.on(Hls.Events.LEVEL_SWITCHED, () => setAutomatic(player.autoLevelEnabled ? player.currentLevel : undefined))
+      player.on(Hls.Events.LEVEL_SWITCHED, () =>
+        setAutomatic(player.autoLevelEnabled ? player.currentLevel : undefined),
+      )
       player.on(Hls.Events.ERROR, (_, data) => data.fatal && void recover(player, data, isRetry))
       player.loadSource(source)
       player.attachMedia(element)

@@ -38,7 +38,9 @@ export function Stage({ frame, m, does, go, back }) {
 }
 
 const noteOf = (m) =>
-  m.upload_status === 'processing' && isPlayable(m) ? `${describe(m)}. Better quality follows when it is converted` : describe(m)
+  m.upload_status === 'processing' && isPlayable(m)
+    ? `${describe(m)}. Better quality follows when it is converted`
+    : describe(m)
 
 /** The blur at once, then the thumbnail that the grid has loaded, then the photo itself. */
 function Still({ m, refresh }) {
@@ -56,7 +58,10 @@ function Still({ m, refresh }) {
       const url = fresh?.variants.image_webp_url ?? fresh?.variants.image_url
       if (url && !isGone) setShown({ src: link(url) })
     }
-    whole.decode().then(() => isGone || setShown({ src: whole.src, isWhole: true }), () => isGone || again())
+    whole.decode().then(
+      () => isGone || setShown({ src: whole.src, isWhole: true }),
+      () => isGone || again(),
+    )
     return () => {
       isGone = true
     }

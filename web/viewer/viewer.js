@@ -82,7 +82,13 @@ function back() {
 async function go(step) {
   const { m, does } = stack.at(-1)
   const { item, missing } = does.neighbour(m.media_id, step)
-  const next = item ?? (missing && (await does.load(missing).then(() => does.neighbour(m.media_id, step).item, () => {})))
+  const next =
+    item ??
+    (missing &&
+      (await does.load(missing).then(
+        () => does.neighbour(m.media_id, step).item,
+        () => {},
+      )))
   if (next && isShown(m.media_id)) show(next)
 }
 
@@ -116,8 +122,12 @@ function Viewer({ at }) {
     if (event.key === 'ArrowRight') void go(1)
     if (event.key === 'Delete' && at && mayRemove(at)) void remove()
   }
+  const onCancel = (event) => {
+    event.preventDefault()
+    back()
+  }
   return html`
-    <dialog ref=${dialog} id="viewer" class="viewer" aria-labelledby="viewer-title" tabindex="-1" onKeyDown=${onKeyDown} onCancel=${(event) => (event.preventDefault(), back())}>
+    <dialog ref=${dialog} id="viewer" class="viewer" aria-labelledby="viewer-title" tabindex="-1" onKeyDown=${onKeyDown} onCancel=${onCancel}>
       ${at && html`<${Shown} dialog=${dialog} ...${at} />`}
     </dialog>`
 }
@@ -144,13 +154,18 @@ function Shown({ dialog, m, does }) {
   useEffect(() => {
     // The next picture is there before it is asked for.
     for (const { item } of [previous, next]) {
-      if (item?.variants.image_webp_url && kindOf(item) !== 'video') new Image().src = link(item.variants.image_webp_url)
+      if (item?.variants.image_webp_url && kindOf(item) !== 'video')
+        new Image().src = link(item.variants.image_webp_url)
     }
     // The button that had the focus may have gone, and with it the keys.
     if (document.activeElement === document.body) dialog.current.focus()
   }, [id])
   useUnsent(m, does, panel === 'comments')
-  const toggle = (name) => ({ 'aria-expanded': String(panel === name), 'aria-controls': `viewer-${name}`, onClick: () => setWanted(panel === name ? '' : name) })
+  const toggle = (name) => ({
+    'aria-expanded': String(panel === name),
+    'aria-controls': `viewer-${name}`,
+    onClick: () => setWanted(panel === name ? '' : name),
+  })
   return html`
     <header class="viewer-bar">
       <button id="viewer-close" class="icon-button" type="button" aria-label="Close" onClick=${back}><${Icon} name="close" /></button>
@@ -200,7 +215,10 @@ function useUnsent({ media_id: id }, does, isDiscussed) {
       announced = id
       const m = does.find(id)
       const run = () => stack.at(-1)?.does === does && show(does.find(id) ?? m)
-      toast('Your comment is not sent. It is kept with the item.', m && stack.length > 0 ? { label: 'Go back', run } : undefined)
+      toast(
+        'Your comment is not sent. It is kept with the item.',
+        m && stack.length > 0 ? { label: 'Go back', run } : undefined,
+      )
     }
   }, [id, isDiscussed])
 }

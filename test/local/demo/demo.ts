@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { demoFolder } from '../../support/demo-run.ts'
 import { eventually } from '../../support/eventually.ts'
 import { processesOf } from '../../support/platform-process.ts'
+import { withSampleMusic } from '../../support/sample-music.ts'
 import { slowEncoderPath } from '../../support/slow-ffmpeg.ts'
 
 /**
@@ -14,6 +15,7 @@ import { slowEncoderPath } from '../../support/slow-ffmpeg.ts'
  */
 
 const { folder, demo, isClean } = await demoFolder(t)
+await withSampleMusic(join(folder, '.keepsake'))
 const clip = join(folder, 'clip.mp4')
 await promisify(execFile)('ffmpeg', [
   ...['-nostdin', '-v', 'error', '-f', 'lavfi', '-i', 'testsrc2=size=640x360:rate=30:duration=7'],

@@ -34,12 +34,10 @@ export const albumsOf = madeOnce((society): Album[] => {
   const { events, alsoShown } = eventsOf(society)
   const free = [...events]
   const albums = peopled(society).flatMap(({ organization, people }) =>
-    draw.times(1, 3, (): Album => {
+    draw.times(2, 3, (): Album => {
       const id = newUuid()
-      const [event] = draw.some(
-        free.filter((one) => one.organization === organization),
-        2,
-      )
+      const without = free.filter((one) => one.organization === organization)
+      const event = without.length === 0 || draw.rarely(5) ? undefined : draw.one(...without)
       if (event) free.splice(free.indexOf(event), 1)
       const here = itemsOf(society).filter((item) => item.organization === organization && isListed(item))
       const cover = draw.upTo(6)
@@ -74,7 +72,9 @@ export const albumsOf = madeOnce((society): Album[] => {
 })
 
 const look = ({ draw }: Society, event: Event | undefined): Pick<Album, 'visibility' | 'status'> => ({
-  visibility: draw.one('organization', 'private', event ? 'participants' : 'organization'),
+  visibility: event
+    ? draw.one('organization', 'private', 'participants', 'participants')
+    : draw.one('organization', 'private'),
   status: draw.one('DRAFT', 'PUBLIC', 'PUBLIC', 'PUBLIC', 'ARCHIVE'),
 })
 

@@ -1,7 +1,7 @@
 import { madeOnce, nameIn, type Part, type Question, type Society, type User } from '../../../support/society.ts'
 import { type Event, eventsOf } from '../events/society.ts'
 import { itemsOf } from '../media/society.ts'
-import { drawStep } from './society/acts.ts'
+import { drawStep, talkOfAlbum } from './society/acts.ts'
 import { type Comment, find, hears, itself, type Reaction, type Said, type Target, typeOf } from './society/said.ts'
 
 const saidOf = madeOnce((society): Said => {
@@ -9,8 +9,9 @@ const saidOf = madeOnce((society): Said => {
   const { events, alsoShown } = eventsOf(society)
   // Of each event one after the other, so that the order is known. Drawn before anything runs: the steps mingle.
   for (const event of events) {
-    const steps = society.draw.times(8, 14, () => drawStep(society))
+    const steps = society.draw.times(6, 12, () => drawStep(society))
     society.act(async () => {
+      await talkOfAlbum(society, said, event)
       for (const step of steps) await step(said, event)
     })
   }

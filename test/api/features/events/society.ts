@@ -37,18 +37,24 @@ export const eventsOf = madeOnce((society): Events => {
   const { draw, users } = society
   const places = peopled(society)
   if (places.length === 0) return { events: [], alsoShown: [] }
-  const events = draw.times(2, 5, (): Event => {
+  const events = draw.times(3, 5, (): Event => {
     const { organization, people } = draw.one(...places)
     const id = newUuid()
     const owner = draw.one(...people)
-    const others = draw.times(0, 4, () => {
+    const others = draw.times(1, 5, () => {
       const user = draw.one(...users)
-      const status = draw.one('invited' as const, 'accepted' as const, 'accepted' as const, 'declined' as const)
+      const status = draw.one('invited' as const, 'accepted' as const, 'declined' as const)
       // Nobody accepts without becoming a member.
       return { user, status: status !== 'accepted' || people.includes(user) ? status : ('invited' as const) }
     })
     return {
-      ...{ id, wireId: formatId('event', id), organization, owner, status: draw.one('draft', 'active', 'active') },
+      ...{
+        id,
+        wireId: formatId('event', id),
+        organization,
+        owner,
+        status: draw.one('draft', 'active', 'active', 'active'),
+      },
       ...{ title: word('Title'), description: word('Description'), place: word('Place') },
       participants: unique([{ user: owner, status: 'accepted' as const }, ...others], ({ user }) => user.id),
     }

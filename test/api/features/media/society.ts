@@ -52,7 +52,7 @@ export const itemsOf = madeOnce((society): Item[] => {
     }
   }
   const items = peopled(society).flatMap(({ organization, people }) => {
-    const singles = draw.times(1, 4, () => anItem(organization, draw.one(...people), draw.one('image', 'video')))
+    const singles = draw.times(2, 5, () => anItem(organization, draw.one(...people), draw.one('image', 'video')))
     const pairs = draw.times(0, 1, (): Item[] => {
       const uploader = draw.one(...people)
       const [image, video] = [anItem(organization, uploader, 'image'), anItem(organization, uploader, 'video')]

@@ -25,6 +25,24 @@ export function drawStep(society: Society): (said: Said, event: Event) => Promis
   }
 }
 
+/** Some items of an album are talked about where the album is, and shown to everyone at the event as well. */
+export async function talkOfAlbum(society: Society, said: Said, event: Event): Promise<void> {
+  const album = albumOfEvent(society, event)
+  const items = album?.places.slice(0, 2).map(({ item }) => item) ?? []
+  if (!album || items.length === 0) return
+  const [by, mentioned] = [album.owner, event.owner]
+  for (const item of items) {
+    await comment(society, said, event, { by, about: item, attached: [], mentioned })
+    const about = said.comments.findLast((one) => one.event === event) ?? event
+    await comment(society, said, event, { by, about, attached: [], mentioned })
+    await react(society, said, event, { by, to: item, emoji: '🔥' })
+  }
+  for (const to of [event, ...items]) {
+    await comment(society, said, event, { by: mentioned, about: event, attached: items, mentioned })
+    await react(society, said, event, { by: mentioned, to, emoji: '👏' })
+  }
+}
+
 /** What may be talked about: often what is in the album of the event. */
 function around(society: Society, { comments }: Said, event: Event) {
   const all = itemsOf(society).filter(({ organization }) => organization === event.organization)

@@ -25,7 +25,7 @@ interface Upload {
 export const uploadsOf = madeOnce((society): Upload[] => {
   const { draw, insert } = society
   const uploads = peopled(society).flatMap(({ organization, people }) =>
-    draw.times(0, 2, (): Upload => {
+    draw.times(1, 3, (): Upload => {
       const id = newUuid()
       return {
         ...{ id, wireId: formatId('upload', id), organization, uploader: draw.one(...people), size: 300 },

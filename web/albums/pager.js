@@ -1,4 +1,4 @@
-import { call } from './api.js'
+import { call } from '../lib/api.js'
 
 /**
  * A list of the API, page by page. `again` loads as many pages as were shown, so that a list can be brought up to date
@@ -13,9 +13,6 @@ export function newPager(path, name, query = {}) {
   return {
     items: () => pages.flatMap((page) => page[name]),
     hasMore: () => last()?.has_more ?? false,
-    total: () => last()?.total,
-    /** What the list is of, as the API said last. */
-    target: () => last()?.target,
     async more() {
       turn++
       const page = await load(last()?.next_cursor)

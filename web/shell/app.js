@@ -1,0 +1,115 @@
+import { forgetUnsent } from '../discussions/drafts.js'
+import { call, signOut } from '../lib/api.js'
+import { closeDialogs } from '../lib/dialogs.js'
+import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/html.js'
+import { Problem } from '../lib/parts.js'
+import { hideToast } from '../lib/toast.js'
+import { openById } from '../library/open.js'
+import { forgetLibrary, libraryOf } from '../library/store.js'
+import { forgetUploads } from '../uploads/memory.js'
+import { endUploads, Uploads, uploadTo } from '../uploads/uploads.js'
+import { closeViewer } from '../viewer/viewer.js'
+import { Bar } from './frame.js'
+import { VIEWS } from './registry.js'
+import { SignIn } from './sign-in.js'
+import { viewOf } from './views.js'
+
+/**
+ * The whole page: asks who it is, then shows the view that the address names. `accounts` are those of the demo, `wanted`
+ * the one that its link names, `before` the person of the last visit, `media` the media item that the address named.
+ */
+export function App({ accounts, wanted, before, media }) {
+  const [me, setMe] = useState(before)
+  // An account is named by the link alone: after signing out, the person may choose another one.
+  const [account, setAccount] = useState(wanted)
+  const open = async () => setMe(await call('GET', '/api/users/me'))
+  const leave = () => {
+    closeViewer()
+    closeDialogs()
+    forgetLibrary()
+    forgetUnsent()
+    setAccount(undefined)
+    setMe(undefined)
+  }
+  const signOutHere = async () => {
+    endUploads()
+    forgetUploads()
+    await signOut()
+    history.replaceState(null, '', location.pathname)
+    leave()
+  }
+  useEffect(() => {
+    // A session that has ended: some request found out.
+    addEventListener('keepsake:signed-out', leave)
+    return () => removeEventListener('keepsake:signed-out', leave)
+  }, [])
+  if (me) return html`<${Signed} key=${me.user_id} me=${me} media=${media} onSignOut=${signOutHere} />`
+  return html`
+    <main class="sign-in">
+      <div class="card">
+        <${SignIn} accounts=${accounts} wanted=${account} then=${open}>
+          <img class="mark" src="/icon.svg" alt="" width="52" height="52" /><h1>Keepsake</h1><p class="muted">Share photos and videos with your group.</p>
+        <//>
+      </div>
+    </main>`
+}
+
+/** The page of a person. Nothing about their groups is known to it but what the API says. */
+function Signed({ me, media, onSignOut }) {
+  const { organizations } = me
+  const [org, setOrg] = useState(organizations[0])
+  const { name, id } = useAddress()
+  const View = VIEWS[name]
+  const named = useRef(media)
+  /** Opens what the address named at the start: in the view, which `find` and `open` are of, or else in the library. */
+  const onOpened = (find, open) => {
+    const wanted = named.current
+    named.current = undefined
+    if (wanted && find?.(wanted)) open(wanted)
+    else if (wanted && org) void openById(libraryOf(org), wanted)
+  }
+  useEffect(() => {
+    if (name !== 'album') onOpened()
+  }, [])
+  // Before the person can choose files: without a group they would go nowhere.
+  useLayoutEffect(() => {
+    if (org) uploadTo(org, () => document.dispatchEvent(new Event('visibilitychange')))
+  }, [org])
+  useLayoutEffect(() => {
+    scrollTo({ top: 0, behavior: 'instant' })
+  }, [name, !id && org])
+  const onSwitch = (chosen) => {
+    closeDialogs()
+    setOrg(chosen)
+    // What has an id belongs to one group; another group has others.
+    if (id) location.replace(`#${name}s`)
+  }
+  const given = { org, me, organizations, id, onFound: setOrg, onOpened }
+  // One view at a time: another one, or another group, begins anew. The group of a link is found by the view itself.
+  const key = [name, id, !id && org?.org_id].join()
+  return html`
+    <${Bar} me=${me} organizations=${organizations} org=${org} shown=${name} onSwitch=${onSwitch} onSignOut=${onSignOut} />
+    <main id="content" class="page" tabindex="-1">
+      ${org ? html`<${View} key=${key} ...${given} />` : html`<${Problem} class="banner" text="You are not a member of any group yet." />`}
+    </main>
+    ${org && html`<${Uploads} name=${org.name} />`}`
+}
+
+/** The view that the address names. The viewer adds a media item to the address of the view below it. */
+function useAddress() {
+  const [view, setView] = useState(() => viewOf(location.hash))
+  useEffect(() => {
+    const changed = () => {
+      const next = viewOf(location.hash)
+      if (next.name === view.name && next.id === view.id) return
+      document.title = 'Keepsake'
+      hideToast()
+      closeDialogs()
+      setView(next)
+    }
+    changed()
+    addEventListener('hashchange', changed)
+    return () => removeEventListener('hashchange', changed)
+  }, [view])
+  return view
+}
