@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdir, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { bass, bell, pad, pluck, type Sound, type Voice } from './instruments.ts'
@@ -140,6 +140,7 @@ function bells(bar: readonly number[], index: number): Note[] {
  */
 export async function sampleTracks(folder: string): Promise<SampleTrack[]> {
   await mkdir(folder, { recursive: true })
+  await removeDrafts(folder)
   const tracks: SampleTrack[] = []
   for (const piece of PIECES) {
     const path = join(folder, piece.file)
@@ -147,6 +148,17 @@ export async function sampleTracks(folder: string): Promise<SampleTrack[]> {
     tracks.push({ path, title: piece.title, license: 'CC0-1.0', attribution: 'Computed by Keepsake for its demo' })
   }
   return tracks
+}
+
+/** Of starts that were interrupted. A younger one may be of a process that makes the same piece now. */
+async function removeDrafts(folder: string): Promise<void> {
+  const before = Date.now() - 10 * 60_000
+  for (const name of await readdir(folder)) {
+    if (!/\.m4a\.\d+$/.test(name)) continue
+    const path = join(folder, name)
+    const found = await stat(path).catch(() => undefined)
+    if (found && found.mtimeMs < before) await rm(path, { force: true })
+  }
 }
 
 async function make(piece: Piece, path: string): Promise<void> {

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 
 const SAMPLE_MS = 5
 
@@ -11,9 +11,11 @@ export interface Peak {
 
 /**
  * Samples the memory of a process and all its descendants until the returned function is called, which returns the
- * highest sums in bytes. Pictures are held for seconds, so a sample misses none of them.
+ * highest sums in bytes. Pictures are held for seconds, so a sample misses none of them. Throws where the kernel does not
+ * list children (CONFIG_PROC_CHILDREN): the sums would leave them out.
  */
 export function watchMemory(root: number, sampleMs = SAMPLE_MS): () => Peak {
+  if (!existsSync(`/proc/self/task/${process.pid}/children`)) throw new Error('The kernel does not list children')
   const peak: Peak = { held: 0, resident: 0 }
   const sample = () => {
     const now = memoryOf(root)
@@ -48,6 +50,13 @@ function memoryOf(pid: number): Peak {
 
 /** Of all its threads: a worker thread may have started one. */
 const childrenOf = (pid: number): number[] =>
-  readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
-    readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').split(' ').filter(Boolean).map(Number),
-  )
+  readdirSync(`/proc/${pid}/task`).flatMap((thread) => childrenOfThread(`/proc/${pid}/task/${thread}/children`))
+
+function childrenOfThread(file: string): number[] {
+  try {
+    return readFileSync(file, 'latin1').split(' ').filter(Boolean).map(Number)
+  } catch {
+    // This thread ended in between; the children of the others still count.
+    return []
+  }
+}

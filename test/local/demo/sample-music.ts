@@ -1,3 +1,5 @@
+import { readdir, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { sampleTracks } from '../../../local/demo/sample-music.ts'
 import { loudness } from '../../support/sound.ts'
@@ -15,5 +17,10 @@ t.test('the demo has two tracks of its own, made once', async (t) => {
     t.ok(truePeak < 0, `${title}: ${truePeak} dBTP`)
     t.ok((await loudness(path, 30, 34)).integrated > -30, `${title} still plays after 30 s`)
   }
+  const [old, young] = ['morning-walk.m4a.11', 'evening-lights.m4a.12']
+  for (const draft of [old, young]) await writeFile(join(t.testdirName, draft), 'half')
+  await utimes(join(t.testdirName, old), new Date(0), new Date(0))
   t.strictSame(await sampleTracks(t.testdirName), tracks)
+  const left = (await readdir(t.testdirName)).sort()
+  t.strictSame(left, ['evening-lights.m4a', young, 'morning-walk.m4a'], 'what an interrupted start left is removed')
 })
