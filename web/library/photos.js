@@ -115,7 +115,7 @@ function Nothing() {
   const { isBusy } = useUploads()
   if (isBusy)
     return html`<${Empty} title="Your photos are on their way" text="The first ones appear here in a moment." picture=${PICTURE} />`
-  return html`<${Empty} title="Nothing here yet" text="Add photos and videos, or drop a whole folder anywhere on this page." picture=${PICTURE} />`
+  return html`<${Empty} title="Nothing here yet" text=${html`Add photos and videos<span class="wide-only">, or drop a whole folder anywhere on this page</span>.`} picture=${PICTURE} />`
 }
 
 function actionsOf({ library, grid, look }) {
@@ -156,6 +156,8 @@ async function removeAll(items, library, look) {
   const again = gone.length > 0 ? { label: 'Undo', run: undo } : undefined
   if (problem) toast(gone.length > 0 ? `${what} in the trash. ${problem}` : problem, again)
   else if (gone.length > 0) toast(`${what} ${gone.length === 1 ? 'is' : 'are'} in the trash`, again)
+  // The number of memories above the months comes with the next look.
+  void look()
   return !problem && gone.length > 0
 }
 
@@ -169,16 +171,17 @@ function Chosen({ org, library, chosen, onEnd, look }) {
     await removeAll(removable, library, look)
     onEnd()
   }
-  const make = () => {
+  const made = (id) => {
     onEnd()
-    makeHighlight({ org, items, onMade: (id) => location.assign(linkToHighlight(id)) })
+    location.assign(linkToHighlight(id))
   }
   const none = items.length === 0
+  const kept = items.length - removable.length
   return html`
     <div class="chosen-bar" role="toolbar" aria-label="With the selected items">
-      <span class="chosen-count" role="status">${none ? 'Choose photos' : `${plural(items.length, 'item')} selected`}</span>
+      <span class="chosen-count" role="status">${none ? 'Choose photos' : `${plural(items.length, 'item')} selected`}${kept > 0 && html` <span class="muted small">${kept === items.length ? 'not' : `${kept} of them not`} yours to delete</span>`}</span>
       <button class="button" type="button" disabled=${isBusy || none} onClick=${() => addToAlbum({ org, items, onDone: onEnd })}><${Icon} name="album" size="18" />Add to album</button>
-      <button class="button" type="button" disabled=${isBusy || none} onClick=${make}><${Icon} name="highlight" size="18" />Highlight</button>
+      <button class="button" type="button" disabled=${isBusy || none} onClick=${() => makeHighlight({ org, items, onMade: made })}><${Icon} name="highlight" size="18" />Highlight</button>
       <button class="button" type="button" disabled=${isBusy || removable.length === 0} onClick=${remove} aria-label=${`Delete ${plural(removable.length, 'item')}`}><${Icon} name="trash" size="18" />Delete${removable.length < items.length && removable.length > 0 ? ` ${removable.length}` : ''}</button>
       <button class="icon-button" type="button" aria-label="End selecting" onClick=${onEnd}><${Icon} name="close" /></button>
     </div>`
