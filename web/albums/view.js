@@ -9,7 +9,7 @@ import { Menu } from '../lib/menu.js'
 import { Empty, Problem, Wait } from '../lib/parts.js'
 import { may } from '../lib/permissions.js'
 import { inWords } from '../lib/refusals.js'
-import { announce, toast } from '../lib/toast.js'
+import { announce, toast, toastNext } from '../lib/toast.js'
 import { pickMedia } from '../library/picker.js'
 import { linkToEvent, linkToHighlight } from '../shell/views.js'
 import { openViewer, refreshViewer } from '../viewer/viewer.js'
@@ -67,14 +67,14 @@ export function Album({ id, me, onOpened, ...given }) {
       <p class="back"><a class="button quiet" href="#albums"><${Icon} name="back" size="18" />All albums</a></p>
       ${isGone && html`<${Empty} title="This album cannot be shown" text="This album does not exist, or it is not published for you." />`}
       ${!isGone && html`<${Problem} class="banner" error=${error} />`}
-      ${!album && (!error || error.code === 'OFFLINE') && html`<${Wait} />`}
+      ${!album && !error && html`<${Wait} />`}
       ${
         album &&
         !isGone &&
         html`
           <${Head} ...${shown} onArrange=${() => setArranging(!isArranging)} />
           <${HighlightShelf} org=${found.org} query=${{ album_id: id }} />
-          ${shown.isArranging && html`<p class="muted small album-hint">Drag the photos, or use the buttons on them. With the keyboard: arrow keys on <${Icon} name="handle" size="14" /></p>`}
+          ${shown.isArranging && html`<p class="muted small album-hint">Drag the photos, or use the buttons on them.<span class="wide-only"> With the keyboard: arrow keys on <${Icon} name="handle" size="14" /></span></p>`}
           ${
             album.media_count === 0
               ? html`<${Empty} title="Nothing in here yet" text="Add photos and videos from the library of the group.">${may(album, 'album.add_media') && html`<button class="button primary" type="button" onClick=${does.current.add}>Choose photos</button>`}<//>`
@@ -169,7 +169,7 @@ function actionsOf(at) {
         label: 'Delete album',
         async run() {
           await call('DELETE', at.current.path)
-          announce('The album is deleted')
+          toastNext('The album is deleted')
           location.replace('#albums')
         },
         say,

@@ -11,7 +11,7 @@ import { usePages } from '../lib/pages.js'
 import { Empty, Problem, Wait } from '../lib/parts.js'
 import { may } from '../lib/permissions.js'
 import { inWords } from '../lib/refusals.js'
-import { announce, toast } from '../lib/toast.js'
+import { announce, toast, toastNext } from '../lib/toast.js'
 import { AlbumCard } from './album-card.js'
 import { DateSheet } from './date-sheet.js'
 import { editEvent } from './form.js'
@@ -31,7 +31,7 @@ export function Event(props) {
     error,
     ...rest
   } = useInGroups((org) => `/api/orgs/${org.org_id}/events/${encodeURIComponent(props.id)}`, props, LOOK_MS)
-  const isGone = error?.status === 404 || (error && !event && error.code !== 'OFFLINE')
+  const isGone = error?.status === 404 || (error && !event)
   return html`
     <section class="view-event" aria-label="Event">
       <p class="back"><a class="button quiet" href="#events"><${Icon} name="back" size=${18} />All events</a></p>
@@ -111,8 +111,8 @@ function Shown({ event, org, path, me, reload, set }) {
       label: 'Delete',
       async run() {
         await call('DELETE', path)
-        announce('The event is deleted')
-        location.assign('#events')
+        toastNext('The event is deleted')
+        location.replace('#events')
       },
       say: (error) => inWords(error, DELETED),
     })

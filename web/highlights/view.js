@@ -9,7 +9,7 @@ import { may } from '../lib/permissions.js'
 import { PictureOf } from '../lib/picture.js'
 import { usePolled } from '../lib/poll.js'
 import { shareLink } from '../lib/share.js'
-import { announce, toast } from '../lib/toast.js'
+import { announce, toastNext } from '../lib/toast.js'
 import { clock, hue, seconds } from '../lib/words.js'
 import { linkToAlbum, linkToHighlight } from '../shell/views.js'
 import { Player } from '../viewer/player.js'
@@ -192,10 +192,7 @@ const remove = (title, path) =>
     label: 'Delete',
     async run() {
       await call('DELETE', path)
-      // The message belongs to the view that comes next, which hides those of the one before.
-      addEventListener('hashchange', () => toast('The highlight is deleted. Its photos and videos are still there.'), {
-        once: true,
-      })
-      location.assign('/#highlights')
+      toastNext('The highlight is deleted. Its photos and videos are still there.')
+      location.replace('#highlights')
     },
   })

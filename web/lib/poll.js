@@ -67,7 +67,8 @@ export function poll({ look, every, found, failed }) {
 /**
  * What `look()` returns, kept up to date while the component is shown: `{data, error, reload, set}`. `deps` name what it
  * is about: when one changes, it begins anew. `data` stays when a later look fails. `set(data)` or `set((data) => …)`
- * shows what a change has returned, at once; `reload()` looks now. Too many requests are no error: the next look comes.
+ * shows what a change has returned, at once; `reload()` looks now. Too many requests are no error: the next look comes. Nor
+ * is a missing connection, of which the frame tells: the view waits for it.
  */
 export function usePolled(look, deps, every = 8000) {
   const [state, setState] = useState({})
@@ -80,7 +81,9 @@ export function usePolled(look, deps, every = 8000) {
       look: () => latest.current.look(),
       every: (data) => (typeof latest.current.every === 'function' ? latest.current.every(data) : latest.current.every),
       found: (data) => setState({ data }),
-      failed: (error) => error.status !== 429 && setState((before) => ({ ...before, error })),
+      failed: (error) =>
+        error.status !== 429 &&
+        setState((before) => ({ ...before, error: error.code === 'OFFLINE' ? undefined : error })),
     })
     return running.current.end
   }, deps)

@@ -31,6 +31,9 @@ export function toast(message, action) {
   hiding = setTimeout(hideToast, 10_000)
 }
 
+/** Shows a message in the view that comes next: going to another view hides what was said in the one before. */
+export const toastNext = (message) => addEventListener('hashchange', () => toast(message), { once: true })
+
 export function hideToast() {
   if (host) host.node.hidden = true
 }
