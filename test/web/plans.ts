@@ -6,7 +6,7 @@ const load = (name: string) => import(new URL(`../../web/${name}.js`, import.met
 const { gridFor, layOut, monthAt, placesBetween, topOf } = await load('library/grid-layout')
 const { keyOf, planUpload } = await load('uploads/plan')
 const { newDetails } = await load('lib/media-details')
-const { clock, daysLeft, monthName, size } = await load('lib/words')
+const { clock, daysLeft, monthName, seconds, size } = await load('lib/words')
 
 t.test('a grid fills the width, with at least three columns', async (t) => {
   for (const width of [280, 320, 360, 390, 768, 1280, 2560]) {
@@ -102,6 +102,7 @@ t.test('days left are those of the API, and the last day counts', async (t) => {
 
 t.test('names of months, lengths and sizes', async (t) => {
   t.match(monthName('2026-05'), /May 2026/)
+  t.strictSame([0.2, 59.4, 59.7, 119.7, 3599.8].map(seconds), ['1 s', '59 s', '1 min 0 s', '2 min 0 s', '1 h 0 min'])
   t.strictSame([clock(59.7), clock(75), clock(3725)], ['1:00', '1:15', '1:02:05'])
   t.strictSame([size(0), size(999), size(1500), size(123_456_789)], ['0 B', '999 B', '1.5 KB', '123 MB'])
 })

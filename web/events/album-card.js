@@ -27,7 +27,7 @@ export function AlbumCard({ event, org, path }) {
           ? html`<${Link} ...${data} org=${org} />`
           : html`
             <div class="event-album-none">
-              <p class="muted">No album of this event that you can see.</p>
+              <p class="muted">${event.status === 'draft' ? 'No album yet.' : 'No album of this event that you can see.'}</p>
               <button class="button" type="button" onClick=${make}>Make an album</button>
             </div>`
       }

@@ -6,11 +6,10 @@ export function size(bytes) {
 }
 
 export function seconds(count) {
-  if (count < 60) return `${Math.max(1, Math.round(count))} s`
-  const minutes = Math.floor(count / 60)
-  return minutes < 60
-    ? `${minutes} min ${Math.round(count % 60)} s`
-    : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
+  const whole = Math.max(1, Math.round(count))
+  const minutes = Math.floor(whole / 60)
+  if (minutes === 0) return `${whole} s`
+  return minutes < 60 ? `${minutes} min ${whole % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }
 
 export function clock(count) {
@@ -32,8 +31,8 @@ export const day = (iso) =>
   new Date(iso).toLocaleDateString([], { ...UTC, day: 'numeric', month: 'long', year: 'numeric' })
 
 const MOMENT = {
-  ...{ weekday: 'long', day: 'numeric', month: 'long', year: 'numeric' },
-  ...{ hour: '2-digit', minute: '2-digit' },
+  ...{ weekday: 'short', day: 'numeric', month: 'short', year: 'numeric' },
+  ...{ hour: 'numeric', minute: '2-digit' },
 }
 /** When it was taken; where the file does not say, when it was added, by the viewer's clock. */
 export const momentOf = (m) =>

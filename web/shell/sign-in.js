@@ -1,6 +1,7 @@
 import { signIn } from '../lib/api.js'
 import { html, useEffect, useRef, useState } from '../lib/html.js'
 import { Avatar, Problem } from '../lib/parts.js'
+import { announce } from '../lib/toast.js'
 
 const KEY = 'keepsake.key'
 
@@ -41,6 +42,8 @@ export function SignIn({ accounts, wanted, then, children }) {
     }
   }
   useEffect(() => {
+    // What was said to the person before.
+    announce('')
     if (wanted) void enter()
   }, [])
   return html`
