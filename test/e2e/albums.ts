@@ -143,6 +143,8 @@ t.test('several photos are chosen in the library and added', async (t: Test) => 
   await ann.locator('.picker .there').nth(2).waitFor()
   t.equal(await ann.locator('.picker .there').count(), 3, 'those that are there cannot be added again')
   await pick('live.jpg')
+  await button(ann, 'Cancel').click()
+  await button(ann, 'Keep editing').click()
   await button(ann, 'Add 1').click()
   await untilOrder('one.jpg', 'two.jpg', 'three.jpg', 'live.jpg')
 })
@@ -370,7 +372,10 @@ t.test('an archived album is read-only, and its owner opens it again', async (t:
   await openEvent(bob)
   await bob.getByText('No album of this event').waitFor()
   await button(ann, 'Open again').click()
-  await ann.getByRole('alertdialog').getByRole('button', { name: 'Open again' }).click()
+  await ann
+    .getByRole('alertdialog', { name: `Open “${TITLE}” again?` })
+    .getByRole('button', { name: 'Open again' })
+    .click()
   await under.until(`document.querySelector('#album-state').textContent === 'Published'`)
 })
 

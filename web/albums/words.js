@@ -30,14 +30,15 @@ const STEPS = {
 export const stepsOf = (album) => (may(album, 'album.set_status') ? STEPS[album.status] : [])
 
 /** What the owner is asked before the status changes. */
-export function questionOf({ to, label }, { title, visibility }) {
+export function questionOf({ to, label }, { status, title, visibility }) {
   const texts = {
     PUBLIC: `${AUDIENCES[visibility]} can see the album from now on.`,
     DRAFT: 'Only its owner and the administrators can see the album from now on.',
     ARCHIVE:
       'Only its owner and the administrators can see the album from now on, and nothing in it changes until you open it again.',
   }
-  return { title: `${label}: “${title}”?`, text: texts[to], label }
+  const questions = { PUBLIC: `Publish “${title}”?`, DRAFT: `Make “${title}” a draft?`, ARCHIVE: `Archive “${title}”?` }
+  return { title: status === 'ARCHIVE' ? `Open “${title}” again?` : questions[to], text: texts[to], label }
 }
 
 const NOTES = {

@@ -109,17 +109,18 @@ function Picker({
   }
   return html`
     <${Dialog} title=${title} class="picker" id="picker" isDirty=${() => chosen.size > 0} onClose=${onClose}>
-      <div ref=${scroller} class="picker-scroll">
-        ${!isKnown && !problem && html`<${Wait} />`}
-        ${isKnown && months.length === 0 && html`<p class="muted">The library is empty. Add photos there first.</p>`}
-        ${months.length > 0 && html`<${Grid} months=${source.months} does=${does} markOf=${markOf} onDrawn=${onDrawn} scroller=${scroller} />`}
-      </div>
-      <${Problem} text=${problem} />
-      <footer class="sheet-foot">
-        <span id="picker-count" class="muted picker-count" role="status">${chosen.size === 0 ? '' : `${plural(chosen.size, 'item')} chosen`}</span>
-        ${offersAll && all.length > 0 && html`<button class="button" type="button" onClick=${() => setChosen(new Map(all.map((m) => [m.media_id, m])))}>${free.length > most ? `Select the first ${most}` : 'Select all'}</button>`}
-        <button class="button" type="button" onClick=${onClose}>Cancel</button>
-        <button class="button primary" type="button" disabled=${chosen.size === 0 || Boolean(progress)} onClick=${done}>${progress ?? (chosen.size === 0 ? label : `${label} ${chosen.size}`)}</button>
-      </footer>
+      ${(leave) => html`
+        <div ref=${scroller} class="picker-scroll">
+          ${!isKnown && !problem && html`<${Wait} />`}
+          ${isKnown && months.length === 0 && html`<p class="muted">The library is empty. Add photos there first.</p>`}
+          ${months.length > 0 && html`<${Grid} months=${source.months} does=${does} markOf=${markOf} onDrawn=${onDrawn} scroller=${scroller} />`}
+        </div>
+        <${Problem} text=${problem} />
+        <footer class="sheet-foot">
+          <span id="picker-count" class="muted picker-count" role="status">${chosen.size === 0 ? '' : `${plural(chosen.size, 'item')} chosen`}</span>
+          ${offersAll && all.length > 0 && html`<button class="button" type="button" onClick=${() => setChosen(new Map(all.map((m) => [m.media_id, m])))}>${free.length > most ? `Select the first ${most}` : 'Select all'}</button>`}
+          <button class="button" type="button" onClick=${leave}>Cancel</button>
+          <button class="button primary" type="button" disabled=${chosen.size === 0 || Boolean(progress)} onClick=${done}>${progress ?? (chosen.size === 0 ? label : `${label} ${chosen.size}`)}</button>
+        </footer>`}
     <//>`
 }
