@@ -1,6 +1,8 @@
+import { editAlbum } from '../albums/form.js'
 import { call, patiently } from '../lib/api.js'
 import { Dialog, openDialog } from '../lib/dialogs.js'
 import { html, useState } from '../lib/html.js'
+import { Icon } from '../lib/icons.js'
 import { usePages } from '../lib/pages.js'
 import { More, Problem, Wait } from '../lib/parts.js'
 import { may } from '../lib/permissions.js'
@@ -43,8 +45,9 @@ function AlbumChoice({ org, items, onDone, onClose }) {
       <ul class="album-choices" aria-label="Albums">
         ${albums?.map((album) => html`<li key=${album.album_id}><button class="account" type="button" disabled=${Boolean(progress)} onClick=${() => add(album)}><strong dir="auto">${album.title}</strong><span class="muted small">${plural(album.media_count, 'item')}</span></button></li>`)}
       </ul>
-      ${albums?.length === 0 && html`<p class="muted">There is no album yet. Make one under Albums.</p>`}
+      ${albums?.length === 0 && html`<p class="muted">There is no album yet.</p>`}
       <${More} list=${list} />
+      <p><button class="button" type="button" disabled=${Boolean(progress)} onClick=${() => editAlbum({ org, onSaved: add })}><${Icon} name="add" size="18" />New album</button></p>
       <p class="muted small" role="status">${progress}</p>
     <//>`
 }
