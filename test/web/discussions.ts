@@ -45,6 +45,29 @@ t.test('what is unsent is kept by discussion until it is sent or forgotten', asy
   t.notOk(drafts.hasUnsent('/two'))
 })
 
+t.test('what is unsent outlives a reload of the tab, for the session that wrote it', async (t) => {
+  const storage = (entries = new Map<string, string>()) => ({
+    getItem: (key: string) => entries.get(key) ?? null,
+    setItem: (key: string, text: string) => void entries.set(key, text),
+    removeItem: (key: string) => void entries.delete(key),
+  })
+  const [localStorage, sessionStorage] = [storage(), storage()]
+  t.intercept(globalThis, 'localStorage', { value: localStorage })
+  t.intercept(globalThis, 'sessionStorage', { value: sessionStorage })
+  const signIn = (id: string) => localStorage.setItem('keepsake.session', JSON.stringify({ id }))
+  let reloads = 0
+  const reload = () => import(`${new URL('../../web/discussions/drafts.js', import.meta.url).href}?${++reloads}`)
+  const draft = { text: '@Ann', chosen: new Map([['@Ann', 'usr_1']]), media: [{ media_id: 'med_1' }] }
+  signIn('ann')
+  ;(await reload()).keepDraft('/one', 'new', draft)
+  t.strictSame((await reload()).draftOf('/one', 'new'), draft)
+  signIn('bob')
+  t.notOk((await reload()).hasUnsent('/one'), 'of another person')
+  signIn('ann')
+  ;(await reload()).forgetUnsent()
+  t.notOk((await reload()).hasUnsent('/one'))
+})
+
 t.test('when a comment was written', async (t) => {
   const rows: [number, string][] = [
     [-1, 'just now'],

@@ -174,7 +174,6 @@ function Attached({ id, c, at }) {
       find: (wanted) => all[here(wanted)],
       neighbour: (wanted, step) => ({ item: all[here(wanted) + step] }),
       refresh: (other) => mediaOf(org, other.media_id, { isFresh: true }),
-      canRemove: () => false,
       discussed,
       closed: () => button.current?.focus(),
     })

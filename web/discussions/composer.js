@@ -70,8 +70,13 @@ export function Composer({ org, label, submit, send, onSent, onCancel, kept, ini
     onCancel()
   }
   const onKeyDown = (event) => {
-    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return mentions.onKeyDown(event)
-    event.currentTarget.form.requestSubmit()
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) return event.currentTarget.form.requestSubmit()
+    mentions.onKeyDown(event)
+    if (event.key !== 'Escape' || event.defaultPrevented || event.isComposing || !onCancel || isBusy) return
+    // The viewer would close. What has been typed is not thrown away by a key.
+    event.preventDefault()
+    if (draftOf(kept.base, kept.slot)) event.currentTarget.form.querySelector('.cancel').focus()
+    else cancel()
   }
   const onText = (text) => {
     change({ text })
