@@ -477,6 +477,7 @@ t.test('all items of an album are chosen at once, below its title in one line', 
   await under.shoot('a11-phone-select-all')
   await accessible(t, 'the choice for a highlight')
   await button(ann, 'Cancel').click()
+  await button(ann, 'Discard').click()
   await ann.setViewportSize({ width: 1280, height: 860 })
 })
 
@@ -492,6 +493,7 @@ t.test('an album is deleted after a question; its items stay in the library', as
   await choose(ann, 'Delete album')
   await question.getByRole('button', { name: 'Delete album' }).click()
   await ann.getByRole('heading', { level: 1, name: 'Albums' }).waitFor()
+  await ann.getByText('The album is deleted').waitFor()
   await ann.getByRole('link', { name: TITLE }).waitFor()
   t.equal(await ann.getByRole('link', { name: LONG_TITLE }).count(), 0)
   t.equal(Items.parse(await api.call('GET', `/api/media/${eventPath.split('/')[3]}?limit=100`)).media.length, 100)
