@@ -312,6 +312,28 @@ t.test('an upload that was interrupted goes on in its own group, whichever is sh
   t.strictSame(await query(into), [{ name: 'Lake House Friends' }])
 })
 
+t.test('a link to a photo opens it in whichever group it is, and says so if there is none', async (t: Test) => {
+  await tile('zoo.png').locator('.frame').click()
+  await until(`location.hash.startsWith('#media=med_')`)
+  const address = page.url()
+  await page.keyboard.press('Escape')
+  await until(`!document.querySelector('#viewer').open`)
+  await inGroup('Lake House Friends')
+  await groupIs('Lake House Friends')
+  const openLink = async (url: string) => {
+    await page.goto('about:blank')
+    await page.goto(url)
+  }
+  await openLink(address)
+  await until(`document.querySelector('#viewer-title')?.textContent === 'zoo.png'`)
+  t.equal(page.url(), address)
+  await page.keyboard.press('Escape')
+  await groupIs('Class of 1994')
+  await openLink(`${under.platform.page.url}/#media=med_00000000000000000000000000`)
+  await page.getByText('This photo cannot be shown.').waitFor()
+  await under.reported(404, 404, 404)
+})
+
 t.test('months count what there is, and only what is near the window is loaded', async (t: Test) => {
   await fill(OLD)
   await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)

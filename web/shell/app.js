@@ -5,7 +5,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/html.
 import { Problem } from '../lib/parts.js'
 import { hideToast } from '../lib/toast.js'
 import { openById } from '../library/open.js'
-import { forgetLibrary, libraryOf } from '../library/store.js'
+import { forgetLibrary } from '../library/store.js'
 import { forgetUploads } from '../uploads/memory.js'
 import { endUploads, Uploads, uploadTo } from '../uploads/uploads.js'
 import { closeViewer } from '../viewer/viewer.js'
@@ -74,7 +74,7 @@ function Signed({ me, media, onSignOut }) {
     const wanted = named.current
     named.current = undefined
     if (wanted && find?.(wanted)) open(wanted)
-    else if (wanted && org) void openById(libraryOf(org), wanted)
+    else if (wanted && org) void openById(wanted, { organizations, first: org, onFound: setOrg })
   }
   useEffect(() => {
     if (name !== 'album') onOpened()
