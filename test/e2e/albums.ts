@@ -462,12 +462,12 @@ t.test('keys take an item to the other end of the album, with the focus', async 
   t.ok((await ann.evaluate<number>('scrollY')) < 600)
 })
 
-t.test('all items of an album are chosen at once, below its title in one line', async (t: Test) => {
+t.test('the first 30 items of an album are chosen at once, below its title in one line', async (t: Test) => {
   await ann.setViewportSize({ width: 390, height: 800 })
   await button(ann, 'Make a highlight').click()
   const picker = ann.getByRole('dialog')
   await picker.locator('.tile').first().waitFor()
-  await button(ann, 'Select all').click()
+  await button(ann, 'Select the first 30').click()
   const place = (n: number) => picker.locator(`[data-place="${n}"]`)
   t.match(await place(1).getAttribute('aria-label'), `OLD_${LARGE}.jpg`, 'in their order')
   t.match(await place(2).getAttribute('aria-label'), 'OLD_1.jpg')

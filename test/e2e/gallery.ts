@@ -281,6 +281,70 @@ t.test('a person in two groups switches between them', async (t: Test) => {
   await until(`document.querySelectorAll('.tile').length === 3`)
 })
 
+const inGroup = (name: string) => page.locator('#organization').selectOption({ label: name })
+const groupIs = (name: string) => page.getByRole('heading', { level: 1, name }).waitFor()
+
+t.test('the group that was chosen is there again after a reload, and in a new tab', async () => {
+  await inGroup('Lake House Friends')
+  await page.reload()
+  await groupIs('Lake House Friends')
+  const tab = await page.context().newPage()
+  await tab.goto(under.platform.page.url)
+  await tab.getByRole('heading', { level: 1, name: 'Lake House Friends' }).waitFor()
+  await tab.close()
+})
+
+t.test('an upload that was interrupted goes on in its own group, whichever is shown', async (t: Test) => {
+  const lake = join(folder, 'lake.mp4')
+  const head = Buffer.from('\0\0\0\x18ftypisom\0\0\x02\0isomiso2', 'latin1')
+  await writeFile(lake, Buffer.concat([head, Buffer.alloc(20_000_000, 9)]))
+  await page.route('**/upload/*/2', (route) => route.abort('connectionreset'))
+  const arrived = [0, 1].map((i) => page.waitForResponse((r) => r.url().endsWith(`/${i}`) && r.ok()))
+  await page.locator('#files').setInputFiles(lake)
+  await page.locator('#uploads-to', { hasText: /^To Lake House Friends$/ }).waitFor()
+  await Promise.all(arrived)
+  await under.reported(/ERR_CONNECTION_RESET/)
+  await inGroup('Class of 1994')
+  await groupIs('Class of 1994')
+  page.once('dialog', (dialog) => void dialog.accept()) // the page warns of an upload that is not finished
+  await page.reload()
+  await page.unroute('**/upload/*/2')
+  await groupIs('Class of 1994')
+  await page.getByRole('heading', { name: 'An upload to Lake House Friends was interrupted' }).waitFor()
+  t.strictSame(await under.violations(), [])
+  await under.shoot('g6-interrupted')
+  const sent: string[] = []
+  page.on('request', (r) => void (r.method() === 'PUT' && sent.push(new URL(r.url()).pathname.split('/').at(-1) ?? '')))
+  await page.locator('#files-again').setInputFiles(lake)
+  await page.locator('#uploads-to', { hasText: /^To Lake House Friends$/ }).waitFor()
+  await page.getByRole('heading', { name: '1 file uploaded' }).waitFor()
+  t.strictSame(sent, ['2'])
+  const into = `select name from media join organizations o on o.id = org_id where original_filename = 'lake.mp4'`
+  t.strictSame(await query(into), [{ name: 'Lake House Friends' }])
+})
+
+t.test('a link to a photo opens it in whichever group it is, and says so if there is none', async (t: Test) => {
+  await tile('zoo.png').locator('.frame').click()
+  await until(`location.hash.startsWith('#media=med_')`)
+  const address = page.url()
+  await page.keyboard.press('Escape')
+  await until(`!document.querySelector('#viewer').open`)
+  await inGroup('Lake House Friends')
+  await groupIs('Lake House Friends')
+  const openLink = async (url: string) => {
+    await page.goto('about:blank')
+    await page.goto(url)
+  }
+  await openLink(address)
+  await until(`document.querySelector('#viewer-title')?.textContent === 'zoo.png'`)
+  t.equal(page.url(), address)
+  await page.keyboard.press('Escape')
+  await groupIs('Class of 1994')
+  await openLink(`${under.platform.page.url}/#media=med_00000000000000000000000000`)
+  await page.getByText('This photo cannot be shown.').waitFor()
+  await under.reported(404, 404, 404)
+})
+
 t.test('months count what there is, and only what is near the window is loaded', async (t: Test) => {
   await fill(OLD)
   await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)

@@ -13,37 +13,38 @@ export interface Greed {
 interface Hunger {
   method: string
   path: string
-  type: string
-  /** The length that it announces; more than `body` is never sent. */
-  length: number
-  body: string
+  /** A body that it announces; more than `sent` never comes. */
+  announces?: { type: string; length: number; sent: string }
   times: number
 }
 
-const TITLE = '{"title":"Mine"}'
 const JSON_TYPE = 'application/json'
 const FORM_TYPE = 'multipart/form-data; boundary=b'
 
 const hungers = ({ org, event }: Greed): Hunger[] => [
-  { method: 'POST', path: `/api/media/${org}/upload`, type: JSON_TYPE, length: 1000, body: '', times: 300 },
-  { method: 'POST', path: `/api/media/${org}/single`, type: FORM_TYPE, length: 1e6, body: '--b\r\n', times: 128 },
   {
-    method: 'PUT',
-    path: `/api/orgs/${org}/events/${event}`,
-    type: JSON_TYPE,
-    length: TITLE.length,
-    body: TITLE,
-    times: 30,
+    method: 'POST',
+    path: `/api/media/${org}/upload`,
+    announces: { type: JSON_TYPE, length: 1000, sent: '' },
+    times: 300,
   },
+  {
+    method: 'POST',
+    path: `/api/media/${org}/single`,
+    announces: { type: FORM_TYPE, length: 1e6, sent: '--b\r\n' },
+    times: 128,
+  },
+  // Without a document: those above would leave it hardly a slot.
+  { method: 'DELETE', path: `/api/orgs/${org}/events/${event}`, times: 30 },
 ]
 
-/** Announces documents and forms that it never sends, and changes a locked event, again and again until it is stopped. */
+/** Announces documents and forms that it never sends, and deletes a locked event, again and again until it is stopped. */
 export function beGreedy(greed: Greed): { stop(): void } {
   const sockets = new Set<Socket>()
   let isOver = false
   const open = (hunger: Hunger) => {
     if (isOver) return
-    const { method, path, type, length, body } = hunger
+    const { method, path, announces } = hunger
     const socket = connect(greed.port, '127.0.0.1').on('error', () => {})
     sockets.add(socket)
     const headers = [
@@ -51,10 +52,9 @@ export function beGreedy(greed: Greed): { stop(): void } {
       'Host: x',
       'Connection: close',
       `Authorization: Bearer ${greed.token}`,
-      `Content-Type: ${type}`,
-      `Content-Length: ${length}`,
+      ...(announces ? [`Content-Type: ${announces.type}`, `Content-Length: ${announces.length}`] : []),
     ]
-    socket.write(`${headers.join('\r\n')}\r\n\r\n${body}`)
+    socket.write(`${headers.join('\r\n')}\r\n\r\n${announces?.sent ?? ''}`)
     // Reads the answer to its end; a refusal only makes it try again.
     socket.resume().once('close', () => {
       sockets.delete(socket)

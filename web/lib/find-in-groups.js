@@ -6,7 +6,7 @@ import { usePolled } from './poll.js'
  * What a link names, in whichever group of the person it is: links do not say that. The groups are asked one after the
  * other, the one that is shown first. Undefined when none of them has it.
  */
-async function findInGroups(pathIn, { organizations, first }) {
+export async function findInGroups(pathIn, { organizations, first }) {
   for (const org of [first, ...organizations.filter((o) => o !== first)]) {
     const path = pathIn(org)
     const found = await call('GET', path).catch(ifUnknown)

@@ -5,7 +5,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/html.
 import { Problem } from '../lib/parts.js'
 import { hideToast } from '../lib/toast.js'
 import { openById } from '../library/open.js'
-import { forgetLibrary, libraryOf } from '../library/store.js'
+import { forgetLibrary } from '../library/store.js'
 import { forgetUploads } from '../uploads/memory.js'
 import { endUploads, Uploads, uploadTo } from '../uploads/uploads.js'
 import { closeViewer } from '../viewer/viewer.js'
@@ -34,6 +34,7 @@ export function App({ accounts, wanted, before, media }) {
   const signOutHere = async () => {
     endUploads()
     forgetUploads()
+    localStorage.removeItem(GROUP)
     await signOut()
     history.replaceState(null, '', location.pathname)
     leave()
@@ -54,10 +55,17 @@ export function App({ accounts, wanted, before, media }) {
     </main>`
 }
 
+/** The group that was shown last, in whichever tab. */
+const GROUP = 'keepsake.group'
+function shownBefore({ user_id, organizations }) {
+  const [user, id] = JSON.parse(localStorage.getItem(GROUP) ?? '[]')
+  return user === user_id ? organizations.find((o) => o.org_id === id) : undefined
+}
+
 /** The page of a person. Nothing about their groups is known to it but what the API says. */
 function Signed({ me, media, onSignOut }) {
   const { organizations } = me
-  const [org, setOrg] = useState(organizations[0])
+  const [org, setOrg] = useState(() => shownBefore(me) ?? organizations[0])
   const { name, id } = useAddress()
   const View = VIEWS[name]
   const named = useRef(media)
@@ -66,11 +74,14 @@ function Signed({ me, media, onSignOut }) {
     const wanted = named.current
     named.current = undefined
     if (wanted && find?.(wanted)) open(wanted)
-    else if (wanted && org) void openById(libraryOf(org), wanted)
+    else if (wanted && org) void openById(wanted, { organizations, first: org, onFound: setOrg })
   }
   useEffect(() => {
     if (name !== 'album') onOpened()
   }, [])
+  useEffect(() => {
+    if (org) localStorage.setItem(GROUP, JSON.stringify([me.user_id, org.org_id]))
+  }, [org])
   // Before the person can choose files: without a group they would go nowhere.
   useLayoutEffect(() => {
     if (org) uploadTo(org, () => document.dispatchEvent(new Event('visibilitychange')))
@@ -92,7 +103,7 @@ function Signed({ me, media, onSignOut }) {
     <main id="content" class="page" tabindex="-1">
       ${org ? html`<${View} key=${key} ...${given} />` : html`<${Problem} class="banner" text="You are not a member of any group yet." />`}
     </main>
-    ${org && html`<${Uploads} name=${org.name} />`}`
+    ${org && html`<${Uploads} name=${org.name} organizations=${organizations} />`}`
 }
 
 /** The view that the address names. The viewer adds a media item to the address of the view below it. */

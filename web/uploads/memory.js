@@ -28,16 +28,17 @@ export const forget = (key) => localStorage.removeItem(PREFIX + key)
 
 const UNFINISHED = 'keepsake.unfinished'
 
-/** How many files were on their way when the page was left; 0 when all had arrived. */
-export const unfinished = () => Number(localStorage.getItem(UNFINISHED) ?? 0)
+/** How many files were on their way to each group when the page was left: `{org_id: count}`. */
+export const unfinished = () => Object(JSON.parse(localStorage.getItem(UNFINISHED) ?? '{}'))
 
-export function rememberUnfinished(count) {
-  if (count > 0) localStorage.setItem(UNFINISHED, String(count))
-  else localStorage.removeItem(UNFINISHED)
+export function rememberUnfinished(org, count) {
+  const { [org]: before = 0, ...others } = unfinished()
+  if (count !== before)
+    localStorage.setItem(UNFINISHED, JSON.stringify(count > 0 ? { ...others, [org]: count } : others))
 }
 
 export function forgetUploads() {
-  rememberUnfinished(0)
+  localStorage.removeItem(UNFINISHED)
   for (const key of keys()) localStorage.removeItem(key)
 }
 

@@ -121,6 +121,8 @@ export function newUploadQueue({ onChange, onDone }) {
   function summary() {
     const of = (state) => jobs.filter((j) => j.state === state)
     const counted = jobs.filter((j) => j.state !== 'cancelled')
+    const isLeft = (j) => j.state !== 'done' && j.state !== 'cancelled'
+    const byGroup = [...Map.groupBy(jobs, (j) => j.org)]
     const sum = (key) => counted.reduce((total, j) => total + j[key], 0)
     return {
       total: counted.length,
@@ -131,6 +133,7 @@ export function newUploadQueue({ onChange, onDone }) {
       sending: of('sending'),
       failed: of('failed'),
       waiting: of('waiting').length,
+      left: Object.fromEntries(byGroup.map(([org, all]) => [org, all.filter(isLeft).length])),
       skipped,
       isBusy: jobs.some((j) => j.state === 'sending' || j.state === 'waiting'),
     }

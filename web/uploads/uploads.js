@@ -22,9 +22,8 @@ const queue = newUploadQueue({
     if (frame !== undefined) return
     frame = requestAnimationFrame(() => {
       frame = undefined
-      const { isBusy, total, done } = queue.summary()
-      if (isBusy) rememberUnfinished(total - done)
-      else if (total > 0) rememberUnfinished(0)
+      const { isBusy, left } = queue.summary()
+      for (const [to, count] of Object.entries(left)) rememberUnfinished(to, isBusy ? count : 0)
       for (const tell of [...listeners]) tell()
     })
   },
@@ -46,13 +45,13 @@ export function uploadTo(organization, arrived) {
 
 export const endUploads = () => queue.stop()
 
-function add(entries) {
-  if (entries.length === 0 || !org) return
+function add(entries, to = org?.org_id) {
+  if (entries.length === 0 || !to) return
   if (!queue.summary().isBusy) {
     queue.clear()
     began = performance.now()
   }
-  queue.add(org.org_id, entries)
+  queue.add(to, entries)
 }
 
 /** What is on its way, kept up to date. */
@@ -65,10 +64,10 @@ export function useUploads() {
   return queue.summary()
 }
 
-/** A button that asks for files. */
-export function AddFiles({ id, isFolder, label, children, ...rest }) {
+/** A button that asks for files. They go to the group that is shown, unless `to` names another one. */
+export function AddFiles({ id, isFolder, label, to, children, ...rest }) {
   const onChange = ({ target }) => {
-    add([...target.files].map(chosen))
+    add([...target.files].map(chosen), to)
     target.value = ''
   }
   const what = isFolder ? { webkitdirectory: true } : { accept: 'image/*,video/*,.heic,.heif,.mkv' }
@@ -80,11 +79,12 @@ export function AddFiles({ id, isFolder, label, children, ...rest }) {
 }
 
 /** The list of what is on its way, and what is dropped anywhere on the page. */
-export function Uploads({ name }) {
+export function Uploads({ name, organizations }) {
   const s = useUploads()
   const [left, setLeft] = useState(unfinished)
+  const begun = Object.keys(s.left)
+  useEffect(() => setLeft((now) => without(now, begun)), [begun.join()])
   useEffect(() => {
-    if (s.total > 0) setLeft(0)
     if (s.isBusy || s.total === 0 || s.failed.length > 0 || s.skipped.length > 0) return
     // What went well need not be closed by hand.
     const timer = setTimeout(queue.clear, DONE_MS)
@@ -92,26 +92,36 @@ export function Uploads({ name }) {
   }, [s.isBusy, s.total === 0, s.failed.length, s.skipped.length])
   useTold(s)
   useWarning(s.isBusy)
+  const interrupted = organizations.find((o) => left[o.org_id])
   const forget = () => {
-    rememberUnfinished(0)
-    setLeft(0)
+    rememberUnfinished(interrupted.org_id, 0)
+    setLeft(without(left, [interrupted.org_id]))
   }
+  const to = organizations.length > 1 ? organizations.filter((o) => begun.includes(o.org_id)) : []
   return html`
     <${Drop} name=${name} />
-    ${s.total > 0 || s.skipped.length > 0 ? html`<${Panel} s=${s} />` : left > 0 && html`<${Interrupted} count=${left} onClose=${forget} />`}`
+    ${
+      s.total > 0 || s.skipped.length > 0
+        ? html`<${Panel} s=${s} to=${to} />`
+        : interrupted &&
+          html`<${Interrupted} key=${interrupted.org_id} org=${interrupted} count=${left[interrupted.org_id]} onClose=${forget} />`
+    }`
 }
 
-const Interrupted = ({ count, onClose }) => html`
+const without = (counts, orgs) => Object.fromEntries(Object.entries(counts).filter(([org]) => !orgs.includes(org)))
+
+const Interrupted = ({ org, count, onClose }) => html`
   <section class="uploads" aria-labelledby="uploads-title">
     <div class="uploads-head">
-      <h2 id="uploads-title">${count === 1 ? 'An upload was interrupted' : `An upload of ${plural(count, 'file')} was interrupted`}</h2>
+      <h2 id="uploads-title">${count === 1 ? 'An upload' : `An upload of ${plural(count, 'file')}`} to <span dir="auto">${org.name}</span> was interrupted</h2>
       <button class="icon-button" type="button" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button>
     </div>
     <p class="muted small">Choose the same files or folder again: it continues where it ended, and sends nothing twice.</p>
-    <${AddFiles} id="files-again" label="Choose the files again">Choose the files again<//>
+    <${AddFiles} id="files-again" to=${org.org_id} label="Choose the files again">Choose the files again<//>
   </section>`
 
-function Panel({ s }) {
+/** `to`: the groups of the files, of a person who has several. */
+function Panel({ s, to }) {
   return html`
     <section id="uploads" class="uploads" aria-labelledby="uploads-title">
       <div class="uploads-head">
@@ -123,6 +133,7 @@ function Panel({ s }) {
             : html`<button id="uploads-close" class="button quiet" type="button" onClick=${queue.clear}>Close</button>`
         }
       </div>
+      ${to.length > 0 && html`<p id="uploads-to" class="muted small">To <span dir="auto">${to.map((o) => o.name).join(', ')}</span></p>`}
       ${s.isBusy && html`<progress max="100" value=${s.bytes ? (s.sent / s.bytes) * 100 : 0} aria-label="All uploads"></progress>`}
       ${s.isBusy && html`<p id="uploads-text" class="muted small">${textOf(s)}</p>`}
       <ul class="upload-rows" aria-label="Files">
