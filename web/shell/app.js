@@ -8,11 +8,11 @@ import { openById } from '../library/open.js'
 import { forgetLibrary } from '../library/store.js'
 import { forgetUploads } from '../uploads/memory.js'
 import { endUploads, Uploads, uploadTo } from '../uploads/uploads.js'
-import { closeViewer } from '../viewer/viewer.js'
+import { closeViewer, forgetForward, unshown } from '../viewer/viewer.js'
 import { Bar } from './frame.js'
 import { VIEWS } from './registry.js'
 import { SignIn } from './sign-in.js'
-import { viewOf } from './views.js'
+import { viewOf, withoutKey } from './views.js'
 
 /**
  * The whole page: asks who it is, then shows the view that the address names. `accounts` are those of the demo, `wanted`
@@ -69,12 +69,13 @@ function Signed({ me, media, onSignOut }) {
   const { name, id } = useAddress()
   const View = VIEWS[name]
   const named = useRef(media)
+  const openHere = (wanted) => org && void openById(wanted, { organizations, first: org, onFound: setOrg })
   /** Opens what the address named at the start: in the view, which `find` and `open` are of, or else in the library. */
   const onOpened = (find, open) => {
     const wanted = named.current
     named.current = undefined
     if (wanted && find?.(wanted)) open(wanted)
-    else if (wanted && org) void openById(wanted, { organizations, first: org, onFound: setOrg })
+    else if (wanted) openHere(wanted)
   }
   useEffect(() => {
     if (name !== 'album') onOpened()
@@ -89,6 +90,17 @@ function Signed({ me, media, onSignOut }) {
   useLayoutEffect(() => {
     scrollTo({ top: 0, behavior: 'instant' })
   }, [name, !id && org])
+  useLayoutEffect(forgetForward, [name, id, org])
+  useEffect(() => {
+    const changed = () => {
+      const wanted = unshown()
+      if (!wanted) return
+      if (!history.state?.viewer) history.replaceState(null, '', location.pathname + withoutKey(location.hash))
+      openHere(wanted)
+    }
+    addEventListener('hashchange', changed)
+    return () => removeEventListener('hashchange', changed)
+  }, [org])
   const onSwitch = (chosen) => {
     closeDialogs()
     setOrg(chosen)

@@ -11,13 +11,22 @@ import { Details, useMetadata } from './details.js'
 import { playLivePhoto } from './live-photo.js'
 import { Stage } from './stage.js'
 
-/** What is shown, above what was shown before attachments of a comment were opened: [{m, does}]. */
+/**
+ * What is shown, above what was shown before attachments of a comment were opened: [{m, does}]. Each has an entry in the
+ * history, whose state says which one it is.
+ */
 let stack = []
+/** The same with what was above it before the person went back: forward shows it again. */
+let trail = []
+/** How many entries are left once the history has followed what was closed here. */
+let following
 let host
 /** The browser scrolls to where the view was when the viewer opened: what scrolls elsewhere has to come later. */
 let goneBack = Promise.resolve()
 
 const isShown = (id) => stack.at(-1)?.m.media_id === id
+const depth = () => history.state?.viewer ?? 0
+const named = () => new URLSearchParams(location.hash.slice(1)).get('media')
 
 /**
  * Opens a media item: plays a video, shows a photo. The page's address names it, so the back button closes it. `does`, the
@@ -26,9 +35,15 @@ const isShown = (id) => stack.at(-1)?.m.media_id === id
  * {event(), org, path, me}.
  */
 export function openViewer(m, does) {
-  if (stack.length === 0) history.pushState({ viewer: true }, '', withMedia(location.hash, m.media_id))
+  // The person came back to an entry of the viewer that nothing in memory belongs to any more.
+  const isThere = depth() > 0 && unshown() === m.media_id
+  following = undefined
+  if (isThere) stack = stack.slice(0, depth() - 1)
   stack = [...stack, { m, does }]
-  show(m)
+  trail = stack
+  const enter = isThere ? 'replaceState' : 'pushState'
+  history[enter]({ viewer: stack.length }, '', withMedia(location.hash, m.media_id))
+  draw()
 }
 
 /** Called with every update of media items: more renditions may exist than at the start. */
@@ -38,11 +53,23 @@ export function refreshViewer(m) {
 
 export function closeViewer() {
   if (stack.length === 0) return
-  if (history.state?.viewer) {
-    goneBack = new Promise((resolve) => addEventListener('popstate', () => setTimeout(resolve), { once: true }))
-    history.back()
-  }
+  leave(stack.length)
   end()
+}
+
+/** Another view, or another group, is shown: forward must not show what the lists of the one before had. */
+export function forgetForward() {
+  trail = stack
+}
+
+/** The media item that the address names and that is not shown. */
+export const unshown = () => (following !== undefined || isShown(named()) ? undefined : named())
+
+function leave(entries) {
+  if (depth() === 0) return
+  following = stack.length - entries
+  goneBack = new Promise((resolve) => addEventListener('popstate', () => setTimeout(resolve), { once: true }))
+  history.go(-entries)
 }
 
 function end() {
@@ -53,17 +80,34 @@ function end() {
 }
 
 addEventListener('popstate', () => {
-  if (stack.length > 0 && !history.state?.viewer) end()
+  // Closed twice in a row: the second step is still to come.
+  if (following < depth()) return
+  const hasFollowed = following !== undefined
+  following = undefined
+  if (depth() === 0) return stack.length > 0 && end()
+  const next = trail.slice(0, depth())
+  if (hasFollowed && depth() === stack.length) name(stack.at(-1).m)
+  else if (next.length === depth() && next.at(-1).m.media_id === named()) to(next)
 })
 
 function show(m) {
-  history.replaceState(history.state, '', withMedia(location.hash, m.media_id))
+  name(m)
   put(m)
 }
 
+const name = (m) => history.replaceState(history.state, '', withMedia(location.hash, m.media_id))
+
 function put(m) {
   stack = stack.with(-1, { ...stack.at(-1), m })
+  trail = [...stack, ...trail.slice(stack.length)]
   draw()
+}
+
+/** Shows the topmost of `entries`, as it is now. */
+function to(entries) {
+  stack = entries
+  const { m, does } = stack.at(-1)
+  put(does.find(m.media_id) ?? m)
 }
 
 function draw() {
@@ -74,9 +118,8 @@ function draw() {
 /** Closes what is shown; what was shown before it is there again. */
 function back() {
   if (stack.length < 2) return closeViewer()
-  stack = stack.slice(0, -1)
-  const { m, does } = stack.at(-1)
-  show(does.find(m.media_id) ?? m)
+  leave(1)
+  to(stack.slice(0, -1))
 }
 
 async function go(step) {
