@@ -80,7 +80,7 @@ function Signed({ me, media, onSignOut }) {
   useEffect(() => {
     if (name !== 'album') onOpened()
   }, [])
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (org) localStorage.setItem(GROUP, JSON.stringify([me.user_id, org.org_id]))
   }, [org])
   // Before the person can choose files: without a group they would go nowhere.
