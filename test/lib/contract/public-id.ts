@@ -7,7 +7,7 @@ import { publicId } from '../../../lib/contract/public-id.ts'
 const anyKind = fc.constantFrom(...(Object.keys(PREFIXES) as IdKind[]))
 const anyUuid = fc.uuid()
 
-t.test('a UUID leaves as the id of its kind, and is that UUID for whoever sends it back', async (t) => {
+t.test('a UUID leaves as the id of its kind, and a caller who sends that id names the same UUID', async (t) => {
   fc.assert(
     fc.property(anyKind, anyUuid, (kind, uuid) => {
       const shown = publicId(kind).parse(uuid)
@@ -54,12 +54,12 @@ t.test('the compiler keeps the forms and the kinds apart', async (t) => {
   const Answer = z.object({ media_id: publicId('media') })
   const takes = (answer: z.input<typeof Answer>) => Answer.parse(answer).media_id
   t.equal(takes({ media_id: media }), shown)
-  // @ts-expect-error A public id is not formatted again.
+  // @ts-expect-error This test fails to compile when an answer takes a public id, which would be formatted twice.
   takes({ media_id: shown })
   const album: Id<'album'> = newUuid()
-  // @ts-expect-error The id of something else.
+  // @ts-expect-error It also fails when an answer takes the id of an album as that of a media item.
   takes({ media_id: album })
-  // @ts-expect-error A public id is no UUID, which a query would take.
+  // @ts-expect-error And when a public id passes for a UUID, with which a query would find no row.
   const uuid: Id<'media'> = shown
   t.not(uuid, media)
 })

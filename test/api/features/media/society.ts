@@ -126,7 +126,7 @@ function rowOf(item: Item) {
   }
 }
 
-/** Everything that somebody uploaded counts, wherever it is, until it is purged; and what they have begun to upload. */
+/** The storage of a user: all their media items in any organization until the purge, and their unfinished uploads. */
 export const storedBy = (society: Society, user: User): number =>
   [
     ...itemsOf(society).filter(({ uploader }) => uploader === user),

@@ -43,7 +43,7 @@ async function merge(): Promise<Wish> {
   return { path: `${path}/merge`, options: () => ({ json: { upload_id } }) }
 }
 
-/** As if everything that belongs to somebody who is dead had run out. */
+/** As hours later: the leases of the killed process have ended, and its intents are old enough for the sweep. */
 async function letTimePass(): Promise<void> {
   await sql('update idempotency_keys set locked_until = now()')
   await sql(`update uploads set merge_lease_until = now() where state = 'merging'`)

@@ -5,7 +5,7 @@ import type { Event } from '../../events/society.ts'
 import { itemsOf } from '../../media/society.ts'
 import { type Comment, find, hears, isComment, itself, type Reaction, type Said, type Target, typeOf } from './said.ts'
 
-/** Something that somebody says or takes back. Drawn before anything runs: the steps of several events mingle. */
+/** What a user posts or withdraws. All acts are drawn before the first one runs: those of several events interleave. */
 export function drawStep(society: Society): (said: Said, event: Event) => Promise<void> {
   const { draw, users } = society
   const kind = draw.one('comment', 'comment', 'reply', 'react', 'react', 'react', 'delete')

@@ -3,7 +3,7 @@ import { systemClock } from '../../../../../lib/runtime/clock.ts'
 import { pathOf } from '../../../../support/api.ts'
 import type { Question, Society } from '../../../../support/society.ts'
 
-/** A link opens what it was made for as long as that is there, whoever has it, and never anything else. */
+/** A link opens, for any caller, the file that it was signed for while the API keeps that file, and no other file. */
 export function deliveries(
   { api }: Society,
   files: readonly { key: string; content: string | undefined }[],
