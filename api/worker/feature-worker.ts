@@ -6,6 +6,7 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../db/db.ts'
 import type { WorkerConfig } from './config.ts'
+import type { Consumer } from './consumers/consumer.ts'
 import type { Follower } from './follow.ts'
 import type { CounterOf, GaugeOfRows, WorkerMetrics } from './metrics.ts'
 import type { OnNotify } from './notification-listener.ts'
@@ -44,6 +45,7 @@ export interface FeatureWorker {
   /** After an event, before it is published. */
   reactions?: Reactions
   kinds?: readonly WorkedKind[]
+  consumers?: readonly Consumer[]
   /** Runs in every sweep, after the kinds of all features. */
   tasks?: readonly SweepTask[]
   /** By the name of the notification of Postgres. */

@@ -1,4 +1,4 @@
-import { EVENTS, type EventType, type OutboxMessage, subjectOf, toCloudEvent } from '../../lib/contract/events.ts'
+import { type EventType, isEventType, type OutboxMessage, subjectOf, toCloudEvent } from '../../lib/contract/events.ts'
 import type { EventBus } from '../../lib/runtime/event-bus/event-bus.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
@@ -131,8 +131,6 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
     },
   }
 }
-
-const isEventType = (type: string): type is EventType => Object.hasOwn(EVENTS, type)
 
 function messageOf({ type, ...row }: OutboxRow): OutboxMessage {
   // A newer version may have appended it, whose relay knows the type: it is retried like every other failure.

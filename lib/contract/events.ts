@@ -1,9 +1,9 @@
 import * as z from 'zod'
-import { formatId, type PublicId, type Uuid } from './ids.ts'
-import { publicId } from './public-id.ts'
+import { formatId, parseId, type Uuid } from './ids.ts'
+import { publicId, publicIdOfAnyKind, withUuids } from './public-id.ts'
 
-/** What it is the id of, another field says. */
-const targetId = z.string() as unknown as z.ZodType<PublicId, PublicId>
+/** `target_type` says what it is the id of. */
+const targetId = publicIdOfAnyKind()
 
 /**
  * The domain events: `area` is part of the subject, `payload` is exactly what the interface specification §6.1 prints
@@ -281,3 +281,31 @@ export function toCloudEvent(m: OutboxMessage): CloudEvent {
     data: EVENTS[m.type].payload.parse(m.payload),
   }
 }
+
+/** An event as a consumer handles it: with UUIDs, as the rows that its effects are about have them. */
+export type ReceivedEvent = { [T in EventType]: Received<T> }[EventType]
+interface Received<T extends EventType> {
+  /** The same for every delivery of the event. */
+  id: Uuid
+  type: T
+  orgId: Uuid
+  /** When the change was made: the commit may be later, and events with later times may arrive before. */
+  at: Date
+  aggregateVersion: number
+  payload: EventPayload<T>
+}
+
+/** Reads what `toCloudEvent` wrote. Throws where the event is of another form than this version knows. */
+export function receivedEvent(event: CloudEvent): ReceivedEvent {
+  const { type } = event
+  const id = parseId('message', event.id)
+  const orgId = parseId('organization', event.org_id)
+  if (!isEventType(type) || id === undefined || orgId === undefined)
+    throw new TypeError(`Not an event of ours: ${type}`)
+  const { payload } = EVENTS[type]
+  const { aggregate_version: aggregateVersion } = event
+  const read = withUuids(payload, payload.parse(event.data))
+  return { id, type, orgId, at: new Date(event.time), aggregateVersion, payload: read } as ReceivedEvent
+}
+
+export const isEventType = (type: string): type is EventType => Object.hasOwn(EVENTS, type)

@@ -20,6 +20,10 @@ export const PREFIXES = {
   session: 'ses',
   request: 'req',
   message: 'msg',
+  timelineItem: 'tli',
+  notification: 'ntf',
+  webhook: 'whk',
+  device: 'dev',
 } as const
 
 export type IdKind = keyof typeof PREFIXES

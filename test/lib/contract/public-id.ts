@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import * as z from 'zod'
 import { formatId, type Id, type IdKind, newUuid, PREFIXES, parseId } from '../../../lib/contract/ids.ts'
-import { publicId } from '../../../lib/contract/public-id.ts'
+import { publicId, withUuids } from '../../../lib/contract/public-id.ts'
 
 const anyKind = fc.constantFrom(...(Object.keys(PREFIXES) as IdKind[]))
 const anyUuid = fc.uuid()
@@ -67,4 +67,21 @@ t.test('the compiler keeps the forms and the kinds apart', async (t) => {
 t.test('is text in a document', async (t) => {
   const { $schema: _, ...schema } = z.toJSONSchema(publicId('media'), { io: 'output' })
   t.strictSame(schema, { type: 'string' })
+})
+
+t.test('what has left as ids comes back as the same UUIDs', async (t) => {
+  const schema = z.object({
+    media_id: publicId('media'),
+    ids: z.array(publicId('user')),
+    none: publicId('event').nullable(),
+  })
+  fc.assert(
+    fc.property(anyUuid, fc.array(anyUuid), (media, ids) => {
+      const given = { media_id: media, ids, none: null }
+      return JSON.stringify(withUuids(schema, schema.parse(given))) === JSON.stringify(given)
+    }),
+  )
+  const title = formatId('media', newUuid())
+  t.strictSame(withUuids(z.object({ title: z.string() }), { title }), { title }, 'text of that form stays')
+  t.throws(() => withUuids(publicId('media'), 'nothing'), TypeError)
 })
