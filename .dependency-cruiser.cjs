@@ -177,6 +177,7 @@ module.exports = {
     adapter('only-the-adapter-imports-s3', 'minio', '^lib/runtime/object-store/s3'),
     adapter('only-the-adapter-imports-nats', 'nats', '^lib/runtime/event-bus/nats'),
     adapter('only-the-adapter-imports-kubernetes', '@kubernetes/client-node', '^lib/runtime/kube/'),
+    adapter('only-the-adapter-imports-nodemailer', 'nodemailer', '^api/features/notifications/email/nodemailer'),
     adapter('only-the-adapter-imports-jose', 'jose', '^api/(auth/|features/invitations/token)'),
   ],
   options: {

@@ -6,7 +6,7 @@ import { StoreConfig } from '../lib/runtime/object-store/open.ts'
 const secret = z.string().regex(/^[A-Za-z0-9_-]{43,}={0,2}$/, 'must be base64url of at least 32 bytes')
 
 /** The keys of delivery links: the API signs with `current` and verifies with all, so a rotation breaks no link. */
-const LinkKeys = z
+export const LinkKeys = z
   .object({ current: z.string(), keys: z.record(z.string().regex(/^[a-z0-9]{1,8}$/), secret) })
   .refine((ring) => ring.keys[ring.current] !== undefined, 'current must name one of the keys')
 

@@ -14,6 +14,7 @@ import { lockInvitationsOf, revokeInvitations } from './features/invitations/rev
 import { media } from './features/media/feature.ts'
 import { musicTracks } from './features/music-tracks/feature.ts'
 import { findDeliveredTrack } from './features/music-tracks/queries.ts'
+import { notifications } from './features/notifications/feature.ts'
 import { organizations } from './features/organizations/feature.ts'
 import { users } from './features/users/feature.ts'
 import type { Catalog } from './permissions/catalog.ts'
@@ -32,6 +33,7 @@ export const FEATURES: readonly Feature[] = [
   invitations,
   media({ findDeliveredHighlight, findDeliveredTrack }),
   musicTracks,
+  notifications,
   organizations({ lockInvitationsOf, revokeInvitations }),
   users,
 ]

@@ -7,6 +7,8 @@ export const users = pgTable('users', {
   subject: text().notNull(),
   email: text(),
   displayName: text(),
+  /** Of the token: a BCP 47 language tag. */
+  locale: text(),
   tokensNotBefore: timestamp({ withTimezone: true, mode: 'string' }).notNull(),
   createdAt: time().notNull().defaultNow(),
   updatedAt: time().notNull().defaultNow(),

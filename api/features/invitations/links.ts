@@ -8,12 +8,16 @@ export interface Linked extends TokenContent {
   slug: string
 }
 
+/** Where links lead, and what signs them. */
+export type LinkSettings = Pick<ApiConfig, 'LINK_KEYS' | 'PUBLIC_URL' | 'BASE_PATH' | 'APP_URL' | 'INVITATION_QR'>
+
 /** Links are minted whenever one is needed; nothing stores them. */
-export function invitationLinks(config: ApiConfig) {
+export function invitationLinks(config: LinkSettings) {
   const { LINK_KEYS: ring, PUBLIC_URL, BASE_PATH, APP_URL = PUBLIC_URL, INVITATION_QR } = config
   const tokens = invitationTokens(ring)
   return {
     readToken: tokens.read,
+    mintToken: tokens.mint,
     /** The token is in the fragment, which browsers send to no server: it reaches no log, referrer or mail scanner. */
     inviteUrl: async (invitation: Linked) => `${APP_URL}/i/${invitation.slug}#t=${await tokens.mint(invitation)}`,
     /** Null where the configuration switches QR codes off. */

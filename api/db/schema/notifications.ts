@@ -1,0 +1,83 @@
+import { boolean, integer, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { id, time } from './columns.ts'
+
+/** A version never changes what it says: another text for the same cause is another template. */
+export const TEMPLATES = ['EventInvitation.v1', 'Mention.v1'] as const
+export type Template = (typeof TEMPLATES)[number]
+
+export const CHANNEL_NAMES = ['email', 'push', 'webhook'] as const
+export type ChannelName = (typeof CHANNEL_NAMES)[number]
+
+/**
+ * `uncertain`: two attempts ended without an answer, so it may have arrived. `suppressed`: not sent on purpose. Neither
+ * these nor `sent` and `failed` change by themselves.
+ */
+export const DELIVERY_STATES = ['pending', 'sending', 'sent', 'failed', 'uncertain', 'suppressed'] as const
+export type DeliveryState = (typeof DELIVERY_STATES)[number]
+
+export const notifications = pgTable('notifications', {
+  id: id('notification').primaryKey(),
+  orgId: id('organization').notNull(),
+  template: text({ enum: TEMPLATES }).notNull(),
+  eventId: id('event').notNull(),
+  userId: id('user'),
+  email: text(),
+  phoneNumber: text(),
+  invitationId: id('invitation'),
+  generation: integer(),
+  commentId: id('comment'),
+  createdAt: time().notNull().defaultNow(),
+  openedAt: time(),
+  clickedAt: time(),
+})
+export type NotificationRow = typeof notifications.$inferSelect
+
+export const notificationDeliveries = pgTable('notification_deliveries', {
+  id: id('notification').primaryKey(),
+  orgId: id('organization').notNull(),
+  notificationId: id('notification').notNull(),
+  channel: text({ enum: CHANNEL_NAMES }).notNull(),
+  destination: text().notNull(),
+  state: text({ enum: DELIVERY_STATES }).notNull().default('pending'),
+  attempts: integer().notNull().default(0),
+  mayHaveArrived: boolean().notNull().default(false),
+  startedAt: time(),
+  nextAttemptAt: time().notNull().defaultNow(),
+  reason: text(),
+  createdAt: time().notNull().defaultNow(),
+  updatedAt: time().notNull().defaultNow(),
+})
+export type DeliveryRow = typeof notificationDeliveries.$inferSelect
+
+export const notificationChannels = pgTable('notification_channels', {
+  channel: text({ enum: CHANNEL_NAMES }).primaryKey(),
+  failures: integer().notNull().default(0),
+  pausedUntil: time(),
+  reason: text(),
+})
+
+/** The channels that a person chooses; webhooks are the organization's. */
+export const PERSONAL_CHANNELS = ['email', 'push'] as const satisfies readonly ChannelName[]
+export type PersonalChannel = (typeof PERSONAL_CHANNELS)[number]
+
+export const notificationPreferences = pgTable(
+  'notification_preferences',
+  {
+    userId: id('user').notNull(),
+    channel: text({ enum: PERSONAL_CHANNELS }).notNull(),
+    template: text({ enum: TEMPLATES }).notNull(),
+    enabled: boolean().notNull(),
+    updatedAt: time().notNull().defaultNow(),
+  },
+  (t) => [primaryKey({ columns: [t.userId, t.channel, t.template] })],
+)
+
+export const notificationOptouts = pgTable(
+  'notification_optouts',
+  {
+    addressHash: text().notNull(),
+    template: text({ enum: TEMPLATES }).notNull(),
+    createdAt: time().notNull().defaultNow(),
+  },
+  (t) => [primaryKey({ columns: [t.addressHash, t.template] })],
+)

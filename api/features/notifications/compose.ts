@@ -1,0 +1,62 @@
+import { formatId } from '../../../lib/contract/ids.ts'
+import type { NotificationRow } from '../../db/schema/notifications.ts'
+import { invitationLinks, type LinkSettings } from '../invitations/links.ts'
+import type { Rendered } from './channel.ts'
+import type { Gathered } from './gather.ts'
+import { cleanFacts, render } from './templates/render.ts'
+import { type Facts, type Language, languageOf } from './templates/template.ts'
+import { hashOfAddress, unsubscribeToken } from './unsubscribe-token.ts'
+
+export interface ComposeSettings extends Omit<LinkSettings, 'INVITATION_QR'> {
+  /** For recipients whose language is not known. */
+  MAIL_LANGUAGE: Language
+  MAIL_TIME_ZONE: string
+}
+
+/** Makes the message of what was gathered. Mints the link of an invitation, which nothing stores. */
+export function composer(settings: ComposeSettings) {
+  const { PUBLIC_URL, BASE_PATH, APP_URL = PUBLIC_URL, LINK_KEYS, MAIL_LANGUAGE, MAIL_TIME_ZONE } = settings
+  const links = invitationLinks({ ...settings, INVITATION_QR: false })
+  const api = `${PUBLIC_URL}${BASE_PATH}`
+
+  async function factsOf(gathered: Gathered): Promise<{ facts: Facts; token: string | undefined }> {
+    if (gathered.template === 'Mention.v1') {
+      const { locale: _, ...facts } = gathered
+      return { facts, token: undefined }
+    }
+    const { id, slug, generation, tokenExpiresAt, ...rest } = gathered.invitation
+    const content = { id, generation, expires: tokenExpiresAt.getTime() / 1000 }
+    const token = await links.mintToken(content)
+    const inviteUrl = await links.inviteUrl({ ...content, slug })
+    return { facts: { template: gathered.template, invitationId: id, ...rest, inviteUrl }, token }
+  }
+
+  return async (notification: NotificationRow, gathered: Gathered, destination: string): Promise<Rendered> => {
+    const { facts: raw, token } = await factsOf(gathered)
+    const facts = cleanFacts(raw)
+    const { id, orgId, template, userId, email, phoneNumber } = notification
+    const language = languageOf(gathered.locale) ?? MAIL_LANGUAGE
+    const name = formatId('notification', id)
+    // In the fragment: a scanner or proxy that follows the link gets no token, and the server that redirects none either.
+    const url =
+      facts.template === 'Mention.v1'
+        ? `${APP_URL}/#${new URLSearchParams({ event: formatId('event', facts.eventId) })}`
+        : `${api}/e/c/${name}#t=${token}`
+    const who = userId === null ? { addressHash: hashOfAddress(destination) } : { userId }
+    const unsubscribeUrl = `${api}/u/${unsubscribeToken(LINK_KEYS, { template, who })}`
+    const pixelUrl = facts.template === 'Mention.v1' ? null : `${api}/e/o/${name}`
+    const texts = render(facts, { language, timeZone: MAIL_TIME_ZONE, url, pixelUrl, unsubscribeUrl })
+    return {
+      id,
+      orgId,
+      template,
+      recipient: { userId, email, phoneNumber },
+      language,
+      facts,
+      url,
+      ...texts,
+      unsubscribeUrl,
+    }
+  }
+}
+export type Compose = ReturnType<typeof composer>

@@ -1,0 +1,223 @@
+import { and, eq, inArray, sql } from 'drizzle-orm'
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Tx } from '../../db/db.ts'
+import { type DeliveryRow, notificationChannels, notificationDeliveries } from '../../db/schema/notifications.ts'
+import type { ChannelName } from './channel.ts'
+import type { Next } from './plan.ts'
+
+/**
+ * Locks the delivery of the channel that is due longest, of a destination without an attempt in flight. Only the first of
+ * each destination is found, so two workers that claim at the same time find different destinations; where their clocks
+ * make them find the same one, the unique index refuses the later attempt.
+ */
+export async function claimDelivery(tx: Tx, channel: ChannelName): Promise<DeliveryRow | undefined> {
+  const d = notificationDeliveries
+  const [row] = await tx
+    .select()
+    .from(d)
+    .where(
+      and(
+        eq(d.channel, channel),
+        eq(d.state, 'pending'),
+        sql`${d.nextAttemptAt} <= now()`,
+        sql`not exists (select from notification_deliveries flying where flying.channel = ${d.channel}
+          and flying.destination = ${d.destination} and flying.state = 'sending')`,
+        sql`not exists (select from notification_deliveries earlier where earlier.channel = ${d.channel}
+          and earlier.destination = ${d.destination} and earlier.state = 'pending'
+          and (earlier.next_attempt_at, earlier.id) < (${d.nextAttemptAt}, ${d.id}))`,
+      ),
+    )
+    .orderBy(d.nextAttemptAt, d.id)
+    .limit(1)
+    .for('update', { skipLocked: true })
+  return row
+}
+
+/** Seconds until the next delivery of the channel is due, or a lease ends; undefined if there is none. */
+export async function secondsToNext(tx: Tx, channel: ChannelName): Promise<number | undefined> {
+  const { rows } = await tx.execute<{ seconds: number | null }>(sql`
+    select extract(epoch from least(
+      (select min(next_attempt_at) from notification_deliveries where channel = ${channel} and state = 'pending'
+        and next_attempt_at > now()),
+      (select min(next_attempt_at) from notification_deliveries where channel = ${channel} and state = 'sending'),
+      (select paused_until from notification_channels where channel = ${channel} and paused_until > now())
+    ) - now())::float8 as seconds`)
+  return rows[0]?.seconds ?? undefined
+}
+
+const touched = { updatedAt: sql`now()` }
+const inSeconds = (seconds: number) => sql`now() + make_interval(secs => ${seconds}::float8)`
+
+/** From the commit on, the message may be on its way. Returns the delivery with the number of the attempt. */
+export async function markSending(tx: Tx, id: Uuid, leaseSeconds: number): Promise<DeliveryRow> {
+  const d = notificationDeliveries
+  const [row] = await tx
+    .update(d)
+    .set({
+      ...touched,
+      state: 'sending',
+      attempts: sql`${d.attempts} + 1`,
+      startedAt: sql`now()`,
+      nextAttemptAt: inSeconds(leaseSeconds),
+    })
+    .where(and(eq(d.id, id), eq(d.state, 'pending')))
+    .returning()
+  if (!row) throw new Error('a locked delivery vanished')
+  return row
+}
+
+export async function markSuppressed(tx: Tx, id: Uuid, reason: string): Promise<void> {
+  const d = notificationDeliveries
+  await tx
+    .update(d)
+    .set({ ...touched, state: 'suppressed', reason })
+    .where(and(eq(d.id, id), eq(d.state, 'pending')))
+}
+
+/** Another attempt to prepare it later; after `most` it has failed. */
+export async function postpone(
+  tx: Tx,
+  id: Uuid,
+  o: { reason: string; afterSeconds: number; most: number },
+): Promise<void> {
+  const d = notificationDeliveries
+  await tx
+    .update(d)
+    .set({
+      ...touched,
+      attempts: sql`${d.attempts} + 1`,
+      state: sql`case when ${d.attempts} + 1 >= ${o.most} then 'failed' else ${d.state} end`,
+      nextAttemptAt: inSeconds(o.afterSeconds),
+      reason: o.reason,
+    })
+    .where(and(eq(d.id, id), eq(d.state, 'pending')))
+}
+
+/**
+ * Records how an attempt ended. Also after its lease, as long as no other attempt has begun and none has settled the
+ * delivery. Returns whether it did.
+ */
+export async function markEnded(tx: Tx, { id, attempts }: Pick<DeliveryRow, 'id' | 'attempts'>, next: Next) {
+  const d = notificationDeliveries
+  const { rowCount } = await tx
+    .update(d)
+    .set({
+      ...touched,
+      state: next.state,
+      attempts: next.attempts,
+      mayHaveArrived: next.mayHaveArrived,
+      nextAttemptAt: inSeconds(next.afterSeconds),
+      reason: next.reason,
+    })
+    .where(and(eq(d.id, id), eq(d.attempts, attempts), inArray(d.state, ['sending', 'pending'])))
+  return rowCount === 1
+}
+
+/** Attempts whose lease has ended, because their worker died: they ended without an answer. */
+export async function endLeases(tx: Tx, channel: ChannelName): Promise<number> {
+  const d = notificationDeliveries
+  const { rowCount } = await tx
+    .update(d)
+    .set({
+      ...touched,
+      state: sql`case when ${d.mayHaveArrived} then 'uncertain' else 'pending' end`,
+      mayHaveArrived: true,
+      nextAttemptAt: sql`now()`,
+      reason: 'the worker ended during the attempt',
+    })
+    .where(and(eq(d.channel, channel), eq(d.state, 'sending'), sql`${d.nextAttemptAt} <= now()`))
+  return rowCount ?? 0
+}
+
+/** Deliveries from when the channel was on. */
+export async function suppressPending(tx: Tx, channel: ChannelName, reason: string): Promise<void> {
+  const d = notificationDeliveries
+  await tx
+    .update(d)
+    .set({ ...touched, state: 'suppressed', reason })
+    .where(and(eq(d.channel, channel), eq(d.state, 'pending')))
+}
+
+/** Deliveries that no attempt has settled within `days`. Returns how many. */
+export async function giveUpOld(tx: Tx, days: number): Promise<number> {
+  const d = notificationDeliveries
+  const { rowCount } = await tx
+    .update(d)
+    .set({
+      ...touched,
+      state: sql`case when ${d.mayHaveArrived} then 'uncertain' else 'failed' end`,
+      reason: sql`concat_ws(': ', 'not sent within ' || ${days}::text || ' days', ${d.reason})`,
+    })
+    .where(and(eq(d.state, 'pending'), sql`${d.createdAt} < now() - make_interval(days => ${days})`))
+  return rowCount ?? 0
+}
+
+export const isPaused = async (tx: Tx, channel: ChannelName): Promise<boolean> =>
+  (await tx.$count(
+    notificationChannels,
+    and(eq(notificationChannels.channel, channel), sql`${notificationChannels.pausedUntil} > now()`),
+  )) > 0
+
+/**
+ * Whether the channel may send now. A channel that was paused is tried by one attempt, of one worker: the pause begins
+ * anew for `probeSeconds`, and ends with the first attempt that reaches the other side.
+ */
+export async function admitChannel(
+  tx: Tx,
+  channel: ChannelName,
+  probeSeconds: number,
+): Promise<'open' | 'probe' | 'paused'> {
+  const c = notificationChannels
+  const [row] = await tx
+    .select({ isOver: sql<boolean>`${c.pausedUntil} <= now()` })
+    .from(c)
+    .where(and(eq(c.channel, channel), sql`${c.failures} > 0`))
+  if (!row) return 'open'
+  if (!row.isOver) return 'paused'
+  const { rowCount } = await tx
+    .update(c)
+    .set({ pausedUntil: inSeconds(probeSeconds) })
+    .where(and(eq(c.channel, channel), sql`${c.pausedUntil} <= now()`))
+  return rowCount === 1 ? 'probe' : 'paused'
+}
+
+/** Of several attempts that fail at the same time, the first counts; that of a probe always does. */
+export async function pauseChannel(
+  tx: Tx,
+  channel: ChannelName,
+  o: { reason: string; isProbe: boolean; secondsOf: (failures: number) => number },
+): Promise<void> {
+  const c = notificationChannels
+  await tx.insert(c).values({ channel }).onConflictDoNothing()
+  const [row] = await tx
+    .select({ failures: c.failures, isPaused: sql<boolean>`coalesce(${c.pausedUntil} > now(), false)` })
+    .from(c)
+    .where(eq(c.channel, channel))
+    .for('update')
+  if (!row || (row.isPaused && !o.isProbe)) return
+  const failures = row.failures + 1
+  await tx
+    .update(c)
+    .set({ failures, reason: o.reason, pausedUntil: inSeconds(o.secondsOf(failures)) })
+    .where(eq(c.channel, channel))
+}
+
+export async function resumeChannel(tx: Tx, channel: ChannelName): Promise<void> {
+  const c = notificationChannels
+  await tx
+    .update(c)
+    .set({ failures: 0, reason: null, pausedUntil: null })
+    .where(and(eq(c.channel, channel), sql`${c.failures} > 0`))
+}
+
+/** The age of the oldest delivery that waits to be sent and is due. */
+export async function oldestPendingSeconds(tx: Tx): Promise<number> {
+  const { rows } = await tx.execute<{ seconds: number }>(sql`
+    select coalesce(extract(epoch from now() - min(next_attempt_at)), 0)::float8 as seconds
+    from notification_deliveries where state = 'pending' and next_attempt_at <= now()`)
+  return rows[0]?.seconds ?? 0
+}
+
+export async function countPaused(tx: Tx): Promise<number> {
+  return tx.$count(notificationChannels, sql`${notificationChannels.failures} > 0`)
+}

@@ -1,0 +1,11 @@
+import type { Feature } from '../../feature.ts'
+import { workerPart } from '../../worker/feature-worker.ts'
+import { NotificationSettings } from './settings.ts'
+import { notificationWorker } from './worker.ts'
+
+export const notifications: Feature = {
+  tags: { Notifications: 'What people are told of by e-mail and push, and what they do not want to be told of.' },
+  routes: () => [],
+  actions: [],
+  worker: workerPart(NotificationSettings, notificationWorker),
+}

@@ -1,0 +1,64 @@
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Tx } from '../../db/db.ts'
+import type { NotificationRow } from '../../db/schema/notifications.ts'
+import { excerptOf } from '../discussions/comments/mentions.ts'
+import { findComment } from '../discussions/comments/queries.ts'
+import { listReaders } from '../discussions/comments/targets.ts'
+import { findEvent } from '../events/queries.ts'
+import { invitationToSend, type ToSend } from '../invitations/sending.ts'
+import { findMemberName, findRecipient, followGeneration } from './queries.ts'
+
+type Said =
+  | { template: 'EventInvitation.v1'; invitation: ToSend }
+  | {
+      template: 'Mention.v1'
+      commentId: Uuid
+      eventId: Uuid
+      title: string
+      authorName: string | null
+      excerpt: string
+    }
+
+/** What a notification says, as it is at the moment of sending; the link of an invitation is still to be minted. */
+export type Gathered = { locale: string | null } & Said
+
+export interface Withheld {
+  withheld: string
+}
+
+/** What is to be said, or why nothing is any more. */
+export async function gather(tx: Tx, notification: NotificationRow): Promise<Gathered | Withheld> {
+  const { locale } = await findRecipient(tx, notification)
+  const find = notification.commentId === null ? invitation : mention
+  const facts = await find(tx, notification)
+  return 'withheld' in facts ? facts : { ...facts, locale }
+}
+
+async function invitation(tx: Tx, { id, orgId, invitationId, generation }: NotificationRow): Promise<Said | Withheld> {
+  if (invitationId === null || generation === null) throw new Error('a notification without a cause')
+  const found = await invitationToSend(tx, { orgId, id: invitationId, generation })
+  if (!found) return { withheld: 'the invitation has another link, or cannot be answered any more' }
+  if (found.generation !== generation) await followGeneration(tx, id, found.generation)
+  return { template: 'EventInvitation.v1', invitation: found }
+}
+
+/** Asked for this moment: the comment may be deleted, and its reader may have left or lost sight of the album. */
+async function mention(tx: Tx, { orgId, eventId, commentId, userId }: NotificationRow): Promise<Said | Withheld> {
+  if (commentId === null || userId === null) throw new Error('a notification without a cause')
+  const comment = await findComment(tx, { orgId, id: commentId })
+  if (!comment || comment.deletedAt !== null || !comment.mentions.includes(userId)) {
+    return { withheld: 'the comment is deleted, or mentions the user no longer' }
+  }
+  const event = await findEvent(tx, orgId, eventId)
+  const { audience } = comment
+  const readers = event ? await listReaders(tx, { orgId, event, audience, userIds: [userId] }) : []
+  if (!event || readers.length === 0) return { withheld: 'the user cannot see the comment' }
+  return {
+    template: 'Mention.v1',
+    commentId,
+    eventId,
+    title: event.title,
+    authorName: await findMemberName(tx, orgId, comment.authorId),
+    excerpt: excerptOf(comment.body),
+  }
+}

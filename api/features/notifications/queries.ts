@@ -1,0 +1,118 @@
+import { and, eq, inArray, isNotNull, sql } from 'drizzle-orm'
+import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import type { Tx } from '../../db/db.ts'
+import { type NotificationRow, notifications } from '../../db/schema/notifications.ts'
+import { memberships } from '../../db/schema/organizations.ts'
+import { users } from '../../db/schema/users.ts'
+import type { Addressed, ChannelName } from './channel.ts'
+
+export interface DueInvitation {
+  invitationId: Uuid
+  generation: number
+}
+
+/**
+ * A notification for each of these invitations that is pending with this generation and has none. Inviters who invited
+ * themselves get none. Returns the new ones.
+ */
+export async function insertInvited(tx: Tx, due: readonly DueInvitation[]): Promise<Uuid[]> {
+  const { rows } = await tx.execute<{ id: Uuid }>(sql`
+    insert into notifications (id, org_id, template, event_id, user_id, email, phone_number, invitation_id, generation)
+    select given.id, i.org_id, 'EventInvitation.v1', i.event_id, i.user_id, i.email, i.phone_number, i.id, i.generation
+    from unnest(${sql.param(due.map(() => newUuid()))}::uuid[],
+        ${sql.param(due.map((one) => one.invitationId))}::uuid[],
+        ${sql.param(due.map((one) => one.generation))}::integer[]) as given (id, invitation_id, generation)
+      join invitations i on i.id = given.invitation_id and i.generation = given.generation and i.status = 'pending'
+      join users inviter on inviter.id = i.invited_by
+    where i.user_id is distinct from inviter.id and i.email is distinct from lower(inviter.email)
+    on conflict do nothing returning id`)
+  return rows.map(({ id }) => id)
+}
+
+export interface DueMention {
+  commentId: Uuid
+  userId: Uuid
+}
+
+/** A notification for each of these mentions in a comment that exists and is not the user's own. Returns the new ones. */
+export async function insertMentioned(tx: Tx, due: readonly DueMention[]): Promise<Uuid[]> {
+  const { rows } = await tx.execute<{ id: Uuid }>(sql`
+    insert into notifications (id, org_id, template, event_id, user_id, comment_id)
+    select given.id, c.org_id, 'Mention.v1', c.event_id, u.id, c.id
+    from unnest(${sql.param(due.map(() => newUuid()))}::uuid[],
+        ${sql.param(due.map((one) => one.commentId))}::uuid[],
+        ${sql.param(due.map((one) => one.userId))}::uuid[]) as given (id, comment_id, user_id)
+      join comments c on c.id = given.comment_id and c.deleted_at is null
+      join users u on u.id = given.user_id and u.id <> c.author_id
+    on conflict do nothing returning id`)
+  return rows.map(({ id }) => id)
+}
+
+/** Deliveries that are not there yet, and wakes the senders at the commit. `suppressed`: why none of them is sent. */
+export async function insertDeliveries(
+  tx: Tx,
+  channel: ChannelName,
+  addressed: readonly Addressed[],
+  suppressed: string | undefined,
+): Promise<void> {
+  if (addressed.length === 0) return
+  await tx.execute(sql`
+    insert into notification_deliveries (id, org_id, notification_id, channel, destination, state, reason)
+    select given.id, n.org_id, n.id, ${channel}, given.destination,
+      ${suppressed === undefined ? 'pending' : 'suppressed'}, ${suppressed ?? null}
+    from unnest(${sql.param(addressed.map(() => newUuid()))}::uuid[],
+        ${sql.param(addressed.map((one) => one.notificationId))}::uuid[],
+        ${sql.param(addressed.map((one) => one.destination))}::text[]) as given (id, notification_id, destination)
+      join notifications n on n.id = given.notification_id
+    on conflict do nothing`)
+  await tx.execute(sql`select pg_notify('notifications', '')`)
+}
+
+/** The e-mail addresses of the recipients who have one, in lower case; of users the verified one. */
+export async function mailAddressesOf(tx: Tx, notificationIds: readonly Uuid[]): Promise<Addressed[]> {
+  const address = sql<string>`lower(coalesce(${notifications.email}, ${users.email}))`
+  return tx
+    .select({ notificationId: notifications.id, destination: address })
+    .from(notifications)
+    .leftJoin(users, eq(users.id, notifications.userId))
+    .where(and(inArray(notifications.id, [...notificationIds]), isNotNull(address)))
+}
+
+export async function findNotification(tx: Tx, id: Uuid): Promise<NotificationRow | undefined> {
+  const [row] = await tx.select().from(notifications).where(eq(notifications.id, id))
+  return row
+}
+
+/** Deletes notifications that are older than `days`. Returns how many; call again while it returns `batch`. */
+export async function deleteOldNotifications(tx: Tx, days: number, batch: number): Promise<number> {
+  const old = sql`select ctid from ${notifications}
+    where ${notifications.createdAt} < now() - make_interval(days => ${days}) limit ${batch}`
+  const { rowCount } = await tx.execute(sql`delete from ${notifications} where ctid = any(array(${old}))`)
+  return rowCount ?? 0
+}
+
+/** After a renewal of its link: what the sender does with the notification next is about the new one. */
+export async function followGeneration(tx: Tx, id: Uuid, generation: number): Promise<void> {
+  await tx.update(notifications).set({ generation }).where(eq(notifications.id, id))
+}
+
+/** What is known of the recipient as a user; all null for an address. */
+export async function findRecipient(
+  tx: Tx,
+  { userId }: Pick<NotificationRow, 'userId'>,
+): Promise<{ email: string | null; locale: string | null }> {
+  const none = { email: null, locale: null }
+  if (userId === null) return none
+  const [row] = await tx.select({ email: users.email, locale: users.locale }).from(users).where(eq(users.id, userId))
+  return row ?? none
+}
+
+/** The name that members see; null for a user who is none. */
+export async function findMemberName(tx: Tx, orgId: Uuid, userId: Uuid): Promise<string | null> {
+  const [row] = await tx
+    .select({ name: users.displayName })
+    .from(memberships)
+    .innerJoin(users, eq(users.id, memberships.userId))
+    .where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
+  return row?.name ?? null
+}

@@ -1,0 +1,222 @@
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import { failpoint } from '../../../lib/runtime/failpoint.ts'
+import type { Log } from '../../../lib/runtime/log.ts'
+import { safeMessage } from '../../../lib/runtime/log-error.ts'
+import type { Database, Tx } from '../../db/db.ts'
+import type { DeliveryRow, NotificationRow } from '../../db/schema/notifications.ts'
+import { backoffSeconds } from '../../worker/backoff.ts'
+import { makeWakeup } from '../../worker/wakeup.ts'
+import { type Channel, type ChannelPart, LEASE_SECONDS, type Outcome, SEND_SECONDS } from './channel.ts'
+import type { Compose } from './compose.ts'
+import {
+  admitChannel,
+  claimDelivery,
+  endLeases,
+  isPaused,
+  markEnded,
+  markSending,
+  markSuppressed,
+  pauseChannel,
+  postpone,
+  resumeChannel,
+  secondsToNext,
+} from './delivery-queries.ts'
+import { type Gathered, gather } from './gather.ts'
+import { jittered, nextOf, pauseSeconds } from './plan.ts'
+import { isUnwanted } from './preference-queries.ts'
+import { findNotification } from './queries.ts'
+
+export interface SenderDeps {
+  db: Database
+  log: Log
+  compose: Compose
+  onAttempt(channel: string, outcome: string): void
+}
+
+export interface SenderOptions {
+  /** The longest time without a look at the database. */
+  idleMs?: number
+  leaseSeconds?: number
+  sendSeconds?: number
+}
+
+export interface Sender {
+  /** Looks for due deliveries now. */
+  wake(): void
+  /** Takes on nothing more and resolves when the attempts in flight have ended. */
+  stop(): Promise<void>
+}
+
+interface Started {
+  delivery: DeliveryRow
+  notification: NotificationRow
+  gathered: Gathered
+  isProbe: boolean
+}
+
+const LEASES_MS = 5000
+/** Attempts to prepare a delivery, such as while another transaction locks the event of its invitation for long. */
+const MAX_PREPARATIONS = 12
+
+/**
+ * Sends the deliveries of one channel, in any number of workers. The transaction that decides to send one commits
+ * `sending` before the channel is called, so that a death afterwards is known as an attempt without an answer.
+ */
+export function startSender(
+  { db, log, compose, onAttempt }: SenderDeps,
+  part: ChannelPart & { channel: Channel },
+  options: SenderOptions = {},
+): Sender {
+  const { channel } = part
+  const { name } = channel
+  const { idleMs = 10_000, leaseSeconds = LEASE_SECONDS, sendSeconds = SEND_SECONDS } = options
+  const running = new Set<Promise<void>>()
+  const wakeup = makeWakeup()
+  let isStopping = false
+  let outages = 0
+  let leasesSeenAt = Number.NEGATIVE_INFINITY
+
+  async function loop(): Promise<void> {
+    while (!isStopping) {
+      try {
+        const found = running.size < channel.concurrency && (await startNext())
+        outages = 0
+        if (!found) await wakeup.wait(running.size < channel.concurrency ? await untilNext() : idleMs)
+      } catch (error) {
+        outages += 1
+        log.warn({ err: error, channel: name, outages }, 'could not look for deliveries')
+        await wakeup.wait(Math.min(idleMs, 100 * 2 ** Math.min(outages, 10)))
+      }
+    }
+    await Promise.all(running)
+  }
+
+  /** Whether there was a delivery to look at. */
+  async function startNext(): Promise<boolean> {
+    if (performance.now() - leasesSeenAt > LEASES_MS) {
+      await db.inTransaction({}, (tx) => endLeases(tx, name))
+      leasesSeenAt = performance.now()
+    }
+    let claimed: Uuid | undefined
+    try {
+      const started = await db.inTransaction({}, async (tx) => {
+        const delivery = await claimDelivery(tx, name)
+        if (!delivery || (await isPaused(tx, name))) return undefined
+        claimed = delivery.id
+        return prepare(tx, delivery)
+      })
+      if (started === undefined) return false
+      if (started !== 'suppressed') start(started)
+      return true
+    } catch (error) {
+      // Another worker has an attempt in flight at the same destination.
+      if (isDuplicate(error)) return true
+      if (claimed === undefined) throw error
+      await putOff(claimed, error)
+      return true
+    }
+  }
+
+  async function prepare(tx: Tx, delivery: DeliveryRow): Promise<Started | 'suppressed' | undefined> {
+    const { id, notificationId, destination } = delivery
+    const notification = await findNotification(tx, notificationId)
+    if (!notification) throw new Error('a delivery without a notification')
+    const withheld =
+      ((await isUnwanted(tx, name, notification, destination)) ? 'the recipient does not want it' : undefined) ??
+      (await part.withhold?.(tx, notification, destination))
+    const gathered = withheld === undefined ? await gather(tx, notification) : { withheld }
+    if ('withheld' in gathered) {
+      await markSuppressed(tx, id, gathered.withheld)
+      onAttempt(name, 'suppressed')
+      return 'suppressed'
+    }
+    const admission = await admitChannel(tx, name, leaseSeconds)
+    if (admission === 'paused') return undefined
+    const isProbe = admission === 'probe'
+    return { delivery: await markSending(tx, id, leaseSeconds), notification, gathered, isProbe }
+  }
+
+  async function putOff(id: Uuid, error: unknown): Promise<void> {
+    log.warn({ err: error, channel: name, delivery: id }, 'could not prepare a delivery')
+    const reason = `not prepared: ${safeMessage(error)}`.slice(0, 500)
+    const o = { reason, afterSeconds: backoffSeconds(4), most: MAX_PREPARATIONS }
+    await db.inTransaction({}, (tx) => postpone(tx, id, o))
+  }
+
+  function start(started: Started): void {
+    failpoint('notification.sending')
+    const work = attempt(started).finally(() => {
+      running.delete(work)
+      wakeup.wake()
+    })
+    running.add(work)
+  }
+
+  /** Never rejects: an outcome that cannot be recorded becomes unknown when the lease ends. */
+  async function attempt(started: Started): Promise<void> {
+    const { delivery, isProbe } = started
+    const outcome = await outcomeOf(started)
+    failpoint('notification.sent')
+    onAttempt(name, outcome.is)
+    const about = { channel: name, delivery: delivery.id, attempt: delivery.attempts }
+    if (outcome.is !== 'sent') log.warn({ ...about, outcome: outcome.is, reason: outcome.reason }, 'not delivered')
+    const { attempts, mayHaveArrived } = delivery
+    const next = nextOf(outcome, { attempts, mayHaveArrived, schedule: channel.schedule })
+    const afterSeconds = jittered(next.afterSeconds)
+    try {
+      await db.inTransaction({}, async (tx) => {
+        const isRecorded = await markEnded(tx, delivery, { ...next, afterSeconds })
+        if (!isRecorded) log.warn(about, 'the delivery was settled meanwhile')
+        if (next.pausesChannel && 'reason' in outcome) {
+          await pauseChannel(tx, name, { reason: outcome.reason, isProbe, secondsOf: pauseSeconds })
+        } else if (isProbe) await resumeChannel(tx, name)
+        if (next.dropsDestination && 'reason' in outcome) await part.drop?.(tx, delivery.destination, outcome.reason)
+      })
+    } catch (error) {
+      log.warn({ ...about, err: error, outcome: outcome.is }, 'could not record an attempt; its lease will end')
+    }
+  }
+
+  async function outcomeOf({ delivery, notification, gathered }: Started): Promise<Outcome> {
+    const { destination: address, attempts } = delivery
+    const message = await compose(notification, gathered, address).catch((error: unknown) => {
+      log.error({ err: error, notification: notification.id }, 'could not compose a message')
+    })
+    if (!message) return { is: 'later', reason: 'could not be composed' }
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(new Error('too late')), sendSeconds * 1000)
+    // A channel that ignores the signal must not occupy its place for ever.
+    const aborted = new Promise<Outcome>((resolve) => {
+      const reason = `no answer within ${sendSeconds} s`
+      late.signal.addEventListener('abort', () => setTimeout(resolve, 1000, { is: 'unknown', reason }).unref())
+    })
+    try {
+      return await Promise.race([channel.send(message, { address, attempt: attempts }, late.signal), aborted])
+    } catch (error) {
+      log.error({ err: error, channel: name, delivery: delivery.id }, 'the channel failed')
+      return { is: 'unknown', reason: `the channel failed: ${safeMessage(error)}`.slice(0, 500) }
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  async function untilNext(): Promise<number> {
+    const seconds = await db.read({}, (tx) => secondsToNext(tx, name))
+    return Math.min(idleMs, Math.max(20, (seconds ?? Number.POSITIVE_INFINITY) * 1000 + 5))
+  }
+
+  const done = loop()
+  return {
+    wake: () => wakeup.wake(),
+    async stop() {
+      isStopping = true
+      wakeup.wake()
+      await done
+      await channel.close?.()
+    },
+  }
+}
+
+/** The unique index of attempts in flight. drizzle wraps the errors of pg. */
+const isDuplicate = (error: unknown): boolean =>
+  error instanceof Error && ((error as { code?: unknown }).code === '23505' || isDuplicate(error.cause))

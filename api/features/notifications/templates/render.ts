@@ -1,0 +1,99 @@
+import { htmlOf, type Mail, textOf } from './layout.ts'
+import type { Facts, InvitationFacts, MailParts, MailText, MentionFacts } from './template.ts'
+import { cleanLine, cleanLines, cut } from './text.ts'
+import { WORDS } from './words.ts'
+
+const MAX_SUBJECT = 120
+const MAX_NAME = 80
+const MAX_TITLE = 200
+const MAX_PLACE = 200
+const MAX_MESSAGE = 1000
+const MAX_EXCERPT = 300
+
+/** The facts as they may be shown: cleaned of control characters and cut to what a mail has room for. Not escaped. */
+export function cleanFacts(facts: Facts): Facts {
+  const name = (given: string | null) => (given === null ? null : cut(cleanLine(given), MAX_NAME) || null)
+  const title = cut(cleanLine(facts.title), MAX_TITLE)
+  if (facts.template === 'Mention.v1') {
+    const { authorName, excerpt } = facts
+    return { ...facts, title, authorName: name(authorName), excerpt: cut(cleanLines(excerpt), MAX_EXCERPT) }
+  }
+  const { hostName, inviterName, place, message } = facts
+  return {
+    ...facts,
+    title,
+    hostName: name(hostName),
+    inviterName: name(inviterName),
+    place: place === null ? null : cut(cleanLine(place), MAX_PLACE) || null,
+    message: message === null ? null : cut(cleanLines(message), MAX_MESSAGE) || null,
+  }
+}
+
+/** `Saturday 21 November 2026 at 18:30 CET`: with the time zone, because the reader may be in another one. */
+export function timeOf(at: Date, { language, timeZone }: Pick<MailParts, 'language' | 'timeZone'>): string {
+  const format = new Intl.DateTimeFormat(WORDS[language].locale, {
+    weekday: 'long',
+    year: 'numeric',
+    month: 'long',
+    day: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    timeZone,
+    timeZoneName: 'short',
+  })
+  return format.format(at)
+}
+
+export interface Texts {
+  mail: MailText
+  short: { title: string; body: string }
+}
+
+/** The texts of a notification. `facts` as `cleanFacts` returns them. */
+export function render(facts: Facts, parts: MailParts): Texts {
+  const mail = facts.template === 'Mention.v1' ? mentionOf(facts, parts) : invitationOf(facts, parts)
+  const body = facts.template === 'Mention.v1' ? facts.excerpt : timeOf(facts.startsAt, parts)
+  return {
+    mail: { subject: mail.subject, text: textOf(mail), html: htmlOf(mail) },
+    short: { title: mail.subject, body },
+  }
+}
+
+function invitationOf(facts: InvitationFacts, parts: MailParts): Mail {
+  const words = WORDS[parts.language]
+  const { hostName, inviterName, title, place, message } = facts
+  const starts = timeOf(facts.startsAt, parts)
+  return {
+    ...common(parts),
+    subject: cut(words.invites(hostName, title), MAX_SUBJECT),
+    preheader: [starts, place].filter(Boolean).join(' · '),
+    lead: words.invited(hostName),
+    title,
+    details: [{ label: words.when, value: starts }, ...(place === null ? [] : [{ label: words.where, value: place }])],
+    quote: message === null ? undefined : { label: words.wrote(inviterName), text: message },
+    button: { label: words.answer, url: parts.url, byHand: words.byHand },
+    why: words.whyInvited,
+  }
+}
+
+function mentionOf(facts: MentionFacts, parts: MailParts): Mail {
+  const words = WORDS[parts.language]
+  const { authorName, title, excerpt } = facts
+  return {
+    ...common(parts),
+    subject: cut(words.mentions(authorName, title), MAX_SUBJECT),
+    preheader: cut(excerpt.replaceAll('\n', ' '), MAX_SUBJECT),
+    lead: words.mentioned(authorName),
+    title,
+    details: [],
+    quote: { label: words.wrote(authorName), text: excerpt },
+    button: { label: words.read, url: parts.url, byHand: words.byHand },
+    why: words.whyMentioned,
+  }
+}
+
+const common = ({ language, unsubscribeUrl, pixelUrl }: MailParts) => ({
+  lang: language,
+  unsubscribe: { label: WORDS[language].unsubscribe, url: unsubscribeUrl },
+  pixelUrl,
+})
