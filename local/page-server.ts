@@ -51,7 +51,7 @@ export async function startPageServer(o: PageOptions): Promise<PageServer> {
     if (/^\/(v1|d|q)\//.test(path)) return proxy.hand(incoming, outgoing)
     const show = secrets[path]
     if (show) return json(outgoing, await show(isKnown(key, incoming)))
-    if (path.startsWith('/outbox/')) return mailFrame(await readMailHtml(o.mail, key, path), o.api, outgoing)
+    if (path.startsWith('/outbox/')) return mail(o, key, path, outgoing)
     await file(path, incoming, outgoing)
   }
   const server = createServer((incoming, outgoing) => {
@@ -91,9 +91,10 @@ function json(outgoing: ServerResponse, body: unknown): void {
   outgoing.end(JSON.stringify(body))
 }
 
-function mailFrame(html: string | undefined, api: string, outgoing: ServerResponse): void {
-  if (html === undefined) return refuse(outgoing, 404)
-  outgoing.writeHead(200, mailSafety(api)).end(html)
+async function mail(o: PageOptions, key: string, path: string, outgoing: ServerResponse): Promise<void> {
+  const html = await readMailHtml(o.mail, key, path)
+  if (html === undefined) refuse(outgoing, 404)
+  else outgoing.writeHead(200, mailSafety(o.api)).end(html)
 }
 
 async function file(path: string, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
