@@ -5,6 +5,8 @@ import type { Settings } from './settings.ts'
 
 export interface EnvironmentParts {
   objects: string
+  /** The folder of the mails, which the page shows. */
+  mail: string
   database: string
   ports: Ports
   settings: Settings
@@ -24,15 +26,21 @@ const common = (p: EnvironmentParts): Environment => ({
   DATABASE_URL: p.database,
 })
 
+/** What the links that the API and the worker make lead to, and what signs them. */
+const links = (p: EnvironmentParts): Environment => ({
+  PUBLIC_URL: `http://127.0.0.1:${p.ports.public}`,
+  // Invitation links open on the page. Its port is chosen with the others, before any program starts.
+  APP_URL: `http://127.0.0.1:${p.ports.page}`,
+  LINK_KEYS: JSON.stringify(p.settings.linkKeys),
+})
+
 /** The environment of the API, as its pod would have it; read by the same schema, in this process. */
 export const apiEnvironment = (p: EnvironmentParts): Environment => ({
   ...common(p),
   PORT: String(p.ports.public),
   INTERNAL_PORT: String(p.ports.internal),
   METRICS_PORT: String(p.ports.metrics),
-  PUBLIC_URL: `http://127.0.0.1:${p.ports.public}`,
-  // Invitation links open on the page. Its port is chosen with the others, before any program starts.
-  APP_URL: `http://127.0.0.1:${p.ports.page}`,
+  ...links(p),
   AUTH_ISSUER: p.identity.issuer,
   AUTH_AUDIENCE: p.identity.audience,
   AUTH_JWKS_URL: p.identity.jwksUrl,
@@ -40,7 +48,6 @@ export const apiEnvironment = (p: EnvironmentParts): Environment => ({
   AUTH_REVOCATION_URL: p.identity.revocationUrl,
   AUTH_CLIENT_ID: p.identity.clientId,
   AUTH_CLIENT_SECRET: p.identity.clientSecret,
-  LINK_KEYS: JSON.stringify(p.settings.linkKeys),
   CURSOR_KEY: p.settings.cursorKey,
   CHECK_RESPONSES: 'true',
   // On, as in production; load runs against this platform may switch them off.
@@ -61,6 +68,10 @@ export const workerEnvironment = (p: EnvironmentParts): Environment => ({
   HEALTH_PORT: String(p.ports.worker),
   METRICS_PORT: String(p.ports.workerMetrics),
   NAMESPACE,
+  ...links(p),
+  MAIL_FOLDER: p.mail,
+  MAIL_FROM: 'Keepsake <no-reply@keepsake.invalid>',
+  MAIL_TIME_ZONE: Intl.DateTimeFormat().resolvedOptions().timeZone,
   // On one machine the sweep is cheap, and a person waits for it: repair interrupted work soon.
   SWEEP_SECONDS: '20',
 })

@@ -65,6 +65,7 @@ export async function startPrograms(
 
   const parts: EnvironmentParts = {
     objects: join(folder, 'objects'),
+    mail: join(folder, 'mail'),
     database,
     ports,
     settings,
@@ -88,6 +89,7 @@ export async function startPrograms(
     port: ports.page,
     api: api.publicUrl,
     accounts: pageAccounts(seeds),
+    mail: parts.mail,
     log: logs.of('page'),
   })
   onStop('page', () => page.close())

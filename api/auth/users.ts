@@ -75,7 +75,8 @@ export function openUsers(db: Database, clock: Clock): Users {
 
 const changesUser = (claims: Claims, user: UserState) =>
   (claims.email !== undefined && claims.email !== user.email) ||
-  (claims.displayName !== undefined && claims.displayName !== user.displayName)
+  (claims.displayName !== undefined && claims.displayName !== user.displayName) ||
+  (claims.locale !== undefined && claims.locale !== user.locale)
 
 /** True for a sign-in to record that is new, an older token than before, or the first token in a day. */
 const changesSession = (claims: Claims, { sessionSince, sessionSeenToday, now }: UserState) =>

@@ -1,12 +1,15 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { readdir } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, request } from 'node:http'
-import { extname } from 'node:path'
+import { tmpdir } from 'node:os'
+import { extname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { putIntoFolder } from '../../api/features/notifications/email/folder.ts'
+import { bytesOf } from '../../api/features/notifications/email/nodemailer.ts'
 import { openLog } from '../../lib/runtime/log.ts'
 import { closeServer, listenOnPort } from '../../local/http-server.ts'
 import { startPageServer } from '../../local/page-server.ts'
@@ -15,8 +18,11 @@ import { sendRaw } from '../support/raw-http.ts'
 const api = createServer()
 const apiPort = await listenOnPort(api, 0)
 t.teardown(() => closeServer(api))
+const mail = await mkdtemp(join(tmpdir(), 'keepsake-mail-'))
+t.teardown(() => rm(mail, { recursive: true, force: true }))
 const page = await startPageServer({
   port: 0,
+  mail,
   api: `http://127.0.0.1:${apiPort}`,
   accounts: [{ label: 'Member', name: 'Ann', email: 'ann@example.org', password: 'secret' }],
   log: openLog({ program: 'test', level: 'silent' }),
@@ -111,13 +117,16 @@ t.test('answers a request target that is no URL', async (t) => {
 
 t.test('shows the accounts to those who came by the link, and only to them', async (t) => {
   const ask = async (headers: Record<string, string>) => (await fetch(`${page.url}/directory`, { headers })).json()
-  t.match(await ask({ 'x-page-key': key }), { accounts: [{ email: 'ann@example.org', password: 'secret' }] })
+  t.match(await ask({ 'x-page-key': key }), {
+    accounts: [{ email: 'ann@example.org', password: 'secret' }],
+    has_outbox: true,
+  })
   for (const headers of [
     {},
     { 'x-page-key': 'guess' },
     { 'x-page-key': (key.startsWith('_') ? '-' : '_') + key.slice(1) },
   ]) {
-    t.strictSame(await ask(headers as Record<string, string>), { accounts: [] })
+    t.strictSame(await ask(headers as Record<string, string>), { accounts: [], has_outbox: false })
   }
 })
 
@@ -213,11 +222,43 @@ t.test('a browser that goes away ends the request behind it', async () => {
   await asked
 })
 
+t.test('shows the mails of the folder, newest first, to those who came by the link', async (t) => {
+  const ask = async (headers: Record<string, string>) => (await fetch(`${page.url}/outbox.json`, { headers })).json()
+  t.strictSame(await ask({ 'x-page-key': key }), { mails: [] })
+  const put = async (name: string, subject: string) => {
+    const from = { name: 'Keepsake', address: 'no-reply@keepsake.invalid' }
+    const one = { from, to: 'guest@example.org', subject, text: 'T', html: '<p>H</p>', messageId: '<a@b>', headers: {} }
+    await putIntoFolder(mail, name, await bytesOf(one))
+  }
+  await put('ntf_1', 'First')
+  await put('ntf_2', 'Grüße')
+  const { mails } = (await ask({ 'x-page-key': key })) as { mails: Record<string, string>[] }
+  t.match(mails, [
+    { id: 'ntf_2', subject: 'Grüße', to: 'guest@example.org', html_path: /^\/outbox\//, text: /T/ },
+    { id: 'ntf_1', subject: 'First' },
+  ])
+  t.strictSame(await ask({}), { mails: [] })
+
+  const path = mails[0]?.['html_path'] ?? ''
+  const shown = await fetch(page.url + path)
+  t.match(await shown.text(), /^<base target="_blank"><p>H<\/p>/)
+  const policy = shown.headers.get('content-security-policy') ?? ''
+  t.match(policy, /^default-src 'none'; style-src 'unsafe-inline'; img-src data: http:\/\/127/)
+  t.match(policy, /sandbox allow-popups allow-popups-to-escape-sandbox$/)
+  t.notMatch(policy, /script-src|allow-scripts|allow-same-origin/)
+  const [, , proof = '', name = ''] = path.split('/')
+  const other = (proof.startsWith('_') ? '-' : '_') + proof.slice(1)
+  for (const wrong of [`${other}/${name}`, `${proof}/ntf_1.html`, name, `${proof}/ntf_9.html`]) {
+    t.equal((await fetch(`${page.url}/outbox/${wrong}`)).status, 404, wrong)
+  }
+})
+
 t.test('says so when the API is away', async (t) => {
   const away = await startPageServer({
     port: 0,
     api: 'http://127.0.0.1:1',
     accounts: [],
+    mail,
     log: openLog({ program: 'test', level: 'silent' }),
   })
   t.teardown(() => away.close())

@@ -5,6 +5,7 @@ import { eventLists, eventSeeds } from './events.ts'
 import { highlightLists, highlightSeeds } from './highlights.ts'
 import { invitationLists, invitationSeeds } from './invitations.ts'
 import { mediaLists, mediaSeeds } from './media.ts'
+import { notificationSeeds } from './notifications.ts'
 import { organizationLists, organizationSeeds } from './organizations.ts'
 import { pageSeeds } from './pages.ts'
 import { permissionSeeds } from './permissions.ts'
@@ -22,6 +23,7 @@ export const SEEDS: Seeds = {
   ...highlightSeeds,
   ...invitationSeeds,
   ...mediaSeeds,
+  ...notificationSeeds,
   ...organizationSeeds,
   ...pageSeeds,
   ...permissionSeeds,

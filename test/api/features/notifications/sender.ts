@@ -1,0 +1,331 @@
+import t from 'tap'
+import type { Outcome } from '../../../../api/features/notifications/channel.ts'
+import { newUuid } from '../../../../lib/contract/ids.ts'
+import { testDatabase } from '../../../support/database.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { notificationWorld, notifying, scriptedChannel } from '../../../support/notifications.ts'
+
+/** Who is told, how often, and what becomes of a delivery. */
+const database = await testDatabase(t)
+const world = await notificationWorld(database)
+const settled = (destination: string, state: string, n = 1) =>
+  eventually(`${state}`, async () => {
+    const rows = await world.deliveries(destination)
+    return rows.length === n && rows.every((row) => row.state === state) ? rows : undefined
+  })
+const accepting = () => scriptedChannel(() => ({ is: 'sent' }))
+
+t.test('an invitee is told once, however often the message comes', async (t) => {
+  const { part, sent } = accepting()
+  const worker = notifying(t, database, [part])
+  const one = await world.invitation({ message: 'It has been too long.' })
+  const [first, again] = [world.due(one), world.due(one)]
+  await world.consume(worker, [first, first, again])
+  await Promise.all([world.consume(worker, [first]), world.consume(worker, [again])])
+  await settled(one.email ?? '', 'sent')
+  await world.consume(worker, [world.due(one)])
+  await worker.stop()
+  t.equal(sent.length, 1)
+  const message = sent[0]?.message
+  t.match(message?.facts, { title: 'Class reunion', hostName: 'Mira', message: 'It has been too long.' })
+  t.match(message?.url, /^https:\/\/api\.example\.org\/v1\/e\/c\/ntf_[0-9a-z]{26}#t=[\w-]+\.[\w-]+\.[\w-]+$/)
+})
+
+t.test('nobody is told of an invitation that is answered, or has another link', async (t) => {
+  const { part, sent } = accepting()
+  const worker = notifying(t, database, [part])
+  const [answered, stale, archived] = [await world.invitation(), await world.invitation(), await world.invitation()]
+  await database.admin.query(
+    `update invitations set status = 'accepted', responded_at = now(), responded_by = $2 where id = $1`,
+    [answered.id, world.host.id],
+  )
+  await database.admin.query('update invitations set generation = 2 where id = $1', [stale.id])
+  await world.consume(worker, [world.due(answered), world.due(stale)])
+  t.strictSame(await world.deliveries(answered.email ?? ''), [])
+  t.strictSame(await world.deliveries(stale.email ?? ''), [])
+  // After the consumer, before the sender.
+  await worker.stop()
+  const later = notifying(t, database, [accepting().part])
+  await later.stop()
+  await world.consume(later, [world.due(archived)])
+  await database.admin.query(`update events set status = 'archived' where id = $1`, [archived.eventId])
+  notifying(t, database, [part])
+  const [row] = await settled(archived.email ?? '', 'suppressed')
+  t.match(row.reason, /cannot be answered/)
+  t.equal(sent.length, 0)
+})
+
+t.test('people are not told of what they did themselves', async (t) => {
+  const worker = notifying(t, database, [accepting().part])
+  const me = await world.person({ email: 'Me@Example.org' })
+  const eventId = await world.event()
+  const byId = await world.invitation({ eventId, by: me.id, userId: me.id })
+  const byMail = await world.invitation({ eventId, by: me.id, email: 'me@example.org' })
+  const comment = await world.comment({ eventId, by: me.id, mentions: [me.id] })
+  await world.consume(worker, [world.due(byId), world.due(byMail), world.mentioned(comment, me.id)])
+  t.strictSame(await world.rowsOf('select id from notifications where event_id = $1', [eventId]), [])
+})
+
+t.test('a message about what was deleted meanwhile changes nothing', async (t) => {
+  const worker = notifying(t, database, [accepting().part])
+  const gone = { id: newUuid(), eventId: newUuid(), email: null }
+  const comment = { id: newUuid(), eventId: newUuid(), authorId: world.host.id }
+  await world.consume(worker, [world.due(gone), world.mentioned(comment, world.host.id)])
+  t.pass()
+})
+
+t.test('a link that would be dead on arrival is renewed first, in the name of the same inviter', async (t) => {
+  const { part, sent } = accepting()
+  const worker = notifying(t, database, [part])
+  const [nearly, over, fresh] = [
+    await world.invitation({ lasts: '2 minutes' }),
+    await world.invitation({ lasts: '-3 hours' }),
+    await world.invitation({ lasts: '50 minutes' }),
+  ]
+  await world.consume(
+    worker,
+    [nearly, over, fresh].map((one) => world.due(one)),
+  )
+  for (const one of [nearly, over, fresh]) await settled(one.email ?? '', 'sent')
+  for (const [one, generation] of [
+    [nearly, 2],
+    [over, 2],
+    [fresh, 1],
+  ] as const) {
+    const [row] = await world.rowsOf(
+      `select generation, told_generation, invited_by, token_expires_at > now() + interval '40 minutes' as lives
+       from invitations where id = $1`,
+      [one.id],
+    )
+    t.strictSame(row, { generation, told_generation: generation, invited_by: world.host.id, lives: true })
+    t.equal((await world.deliveries(one.email ?? ''))[0].generation, generation, 'the notification follows')
+  }
+  // The link that was sent is of the new generation: the claims of its token say so.
+  const token = sent.find(({ to }) => to.address === over.email)?.message.url.split('#t=')[1] ?? ''
+  t.match(JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()), { gen: 2, sub: over.id })
+  await world.consume(worker, [world.due(over), world.due(over, 2)])
+  t.equal((await world.deliveries(over.email ?? '')).length, 1, 'neither generation is told again')
+})
+
+t.test('a mention reaches who can see the comment when it is sent', async (t) => {
+  const { part, sent } = accepting()
+  const worker = notifying(t, database, [part])
+  const eventId = await world.event({ title: 'Graduation' })
+  const [reader, left, noAlbum, unmentioned] = [
+    await world.person({ locale: 'de-AT' }),
+    await world.person({ role: null }),
+    await world.person(),
+    await world.person(),
+  ]
+  const open = await world.comment({
+    eventId,
+    by: world.host.id,
+    mentions: [reader.id, left.id],
+    body: 'Look at this',
+  })
+  const secret = await world.comment({ eventId, by: world.host.id, mentions: [noAlbum.id], audience: 'album' })
+  const edited = await world.comment({ eventId, by: world.host.id, mentions: [] })
+  const deleted = await world.comment({ eventId, by: world.host.id, mentions: [reader.id] })
+  await worker.stop()
+  await world.consume(worker, [
+    world.mentioned(open, reader.id),
+    world.mentioned(open, reader.id),
+    world.mentioned(open, left.id),
+    world.mentioned(secret, noAlbum.id),
+    world.mentioned(edited, unmentioned.id),
+    world.mentioned(deleted, reader.id),
+  ])
+  await database.admin.query(`update comments set deleted_at = now(), deleted_by = author_id where id = $1`, [
+    deleted.id,
+  ])
+  notifying(t, database, [part])
+  for (const one of [left, noAlbum, unmentioned]) await settled(one.email, 'suppressed')
+  await eventually('both of the reader', async () =>
+    (await world.deliveries(reader.email)).every(({ state }) => state !== 'pending' && state !== 'sending'),
+  )
+  t.strictSame((await world.deliveries(reader.email)).map(({ state }) => state).sort(), ['sent', 'suppressed'])
+  t.equal(sent.length, 1)
+  t.match(sent[0]?.message, {
+    language: 'de',
+    facts: { authorName: 'Mira', title: 'Graduation', excerpt: 'Look at this' },
+    mail: { subject: 'Mira hat dich erwähnt: Graduation' },
+  })
+})
+
+t.test('a temporary failure is retried by the schedule, and then it has failed', async (t) => {
+  const { part, sent } = scriptedChannel(() => ({ is: 'later', reason: 'busy' }))
+  const worker = notifying(t, database, [part])
+  const one = await world.invitation()
+  await world.consume(worker, [world.due(one)])
+  const [row] = await settled(one.email ?? '', 'failed')
+  t.match(row, { attempts: 3, reason: 'busy' })
+  t.strictSame(
+    sent.map(({ to }) => to.attempt),
+    [1, 2, 3],
+  )
+  t.equal(new Set(sent.map(({ message }) => message.id)).size, 1)
+})
+
+t.test('an attempt without an answer is repeated once', async (t) => {
+  const answers: Outcome[] = [{ is: 'unknown', reason: 'silence' }, { is: 'sent' }]
+  const { part, sent } = scriptedChannel(({ to }) =>
+    to.address.startsWith('guest')
+      ? (answers.shift() ?? { is: 'unknown', reason: 'x' })
+      : { is: 'unknown', reason: 'y' },
+  )
+  const worker = notifying(t, database, [part])
+  const one = await world.invitation()
+  const never = await world.invitation({ email: 'never@example.org' })
+  await world.consume(worker, [world.due(one)])
+  await eventually('the first attempt', async () => (await world.deliveries(one.email ?? ''))[0]?.may_have_arrived)
+  await world.consume(worker, [world.due(never)])
+  await eventually('the first attempt', async () => (await world.deliveries('never@example.org'))[0]?.may_have_arrived)
+  t.equal(sent.length, 2, 'not at once')
+  await world.makeDue(one.email ?? '')
+  await world.makeDue('never@example.org')
+  worker.wake()
+  await settled(one.email ?? '', 'sent')
+  t.match((await settled('never@example.org', 'uncertain'))[0], { attempts: 2, reason: 'y' })
+  t.equal(sent.length, 4)
+})
+
+t.test('a channel that cannot send waits as a whole, and one attempt finds out whether it can again', async (t) => {
+  let isDown = true
+  const { part, sent } = scriptedChannel(() => (isDown ? { is: 'paused', reason: 'password' } : { is: 'sent' }))
+  const worker = notifying(t, database, [part])
+  const all = [await world.invitation(), await world.invitation(), await world.invitation()]
+  const states = async () =>
+    (await Promise.all(all.map(({ email }) => world.deliveries(email ?? '')))).flat().map(({ state }) => state)
+  await world.consume(
+    worker,
+    all.map((one) => world.due(one)),
+  )
+  await eventually(
+    'the pause',
+    async () => (await world.rowsOf('select * from notification_channels'))[0]?.paused_until,
+  )
+  await eventually('all waiting', async () => (await states()).every((state) => state === 'pending'))
+  const before = sent.length
+  worker.wake()
+  // A transaction of the sender's own has looked since: there is nothing else to wait for.
+  await database.admin.query(`update notification_channels set paused_until = now() - interval '1 second'`)
+  worker.wake()
+  await eventually('the probe', () => sent.length === before + 1)
+  await eventually('the longer pause', async () => {
+    const [row] = await world.rowsOf(
+      `select failures, paused_until > now() + interval '45 seconds' as longer from notification_channels`,
+    )
+    return row.failures === 2 && row.longer
+  })
+  t.equal(sent.length, before + 1, 'one attempt')
+  isDown = false
+  await database.admin.query(`update notification_channels set paused_until = now() - interval '1 second'`)
+  worker.wake()
+  for (const { email } of all) {
+    const [row] = await settled(email ?? '', 'sent')
+    t.equal(row.attempts, 1, 'the recipients are not blamed')
+  }
+  t.strictSame((await world.rowsOf('select failures from notification_channels'))[0], { failures: 0 })
+})
+
+t.test('a destination gets one message at a time, from all workers, and a slow one holds up no other', async (t) => {
+  let flying = 0
+  let most = 0
+  const release: (() => void)[] = []
+  const slow = 'slow@example.org'
+  const { part, sent } = scriptedChannel(async ({ to }) => {
+    if (to.address !== slow) return { is: 'sent' }
+    flying += 1
+    most = Math.max(most, flying)
+    await new Promise<void>((resolve) => release.push(resolve))
+    flying -= 1
+    return { is: 'sent' }
+  })
+  const workers = [notifying(t, database, [part]), notifying(t, database, [part]), notifying(t, database, [part])]
+  const many = await Promise.all(Array.from({ length: 4 }, () => world.invitation({ email: slow })))
+  const others = await Promise.all(Array.from({ length: 6 }, () => world.invitation()))
+  const [worker] = workers
+  if (!worker) throw new Error('no worker')
+  await world.consume(
+    worker,
+    [...many, ...others].map((one) => world.due(one)),
+  )
+  for (const one of workers) one.wake()
+  for (const { email } of others) await settled(email ?? '', 'sent')
+  t.equal(flying, 1)
+  for (let n = 1; n <= many.length; n++) {
+    await eventually('the next one', () => {
+      for (const one of workers) one.wake()
+      return release.length === n
+    })
+    release[n - 1]?.()
+  }
+  await settled(slow, 'sent', many.length)
+  t.equal(most, 1)
+  t.equal(sent.length, many.length + others.length, 'nothing twice')
+})
+
+t.test('an attempt whose worker died counts as one without an answer', async (t) => {
+  const { part, sent } = accepting()
+  const idle = notifying(t, database, [part])
+  await idle.stop()
+  const [once, twice] = [await world.invitation(), await world.invitation()]
+  await world.consume(idle, [world.due(once), world.due(twice)])
+  await database.admin.query(
+    `update notification_deliveries set state = 'sending', attempts = 1, next_attempt_at = now() - interval '1 second',
+       may_have_arrived = destination = $2 where destination in ($1, $2)`,
+    [once.email, twice.email],
+  )
+  notifying(t, database, [part])
+  await settled(once.email ?? '', 'sent')
+  await settled(twice.email ?? '', 'uncertain')
+  t.strictSame(
+    sent.map(({ to }) => [to.address, to.attempt]),
+    [[once.email, 2]],
+  )
+})
+
+t.test('a destination that is gone is dropped with its delivery, and a refused one is not', async (t) => {
+  const dropped: string[] = []
+  const { part } = scriptedChannel(
+    ({ to }) => (to.address === 'gone@example.org' ? { is: 'gone', reason: '410' } : { is: 'refused', reason: '550' }),
+    { drop: async (_, destination) => void dropped.push(destination) },
+  )
+  const worker = notifying(t, database, [part])
+  const [gone, refused] = [await world.invitation({ email: 'gone@example.org' }), await world.invitation()]
+  await world.consume(worker, [world.due(gone), world.due(refused)])
+  await settled('gone@example.org', 'failed')
+  await settled(refused.email ?? '', 'failed')
+  t.strictSame(dropped, ['gone@example.org'])
+})
+
+t.test('without a channel the deliveries say so, also those from when it was on', async (t) => {
+  const { part } = accepting()
+  const before = notifying(t, database, [part])
+  await before.stop()
+  const [old, fresh, aged] = [await world.invitation(), await world.invitation(), await world.invitation()]
+  await world.consume(before, [world.due(old), world.due(aged)])
+  await database.admin.query(
+    `update notification_deliveries set created_at = now() - interval '4 days', channel = 'push' where destination = $1`,
+    [aged.email],
+  )
+  const off = notifying(t, database, [{ ...part, channel: undefined, offReason: 'no mail server' }])
+  await world.consume(off, [world.due(fresh)])
+  for (const task of off.tasks ?? []) await task.run(0, new AbortController().signal)
+  t.match(await settled(old.email ?? '', 'suppressed'), [{ reason: 'no mail server' }])
+  t.match(await settled(fresh.email ?? '', 'suppressed'), [{ reason: 'no mail server' }])
+  t.match(await settled(aged.email ?? '', 'failed'), [{ reason: 'not sent within 3 days' }])
+})
+
+t.test('a channel that throws or never answers is an attempt without an answer', async (t) => {
+  const { part } = scriptedChannel(() => {
+    throw new Error('broken')
+  })
+  const worker = notifying(t, database, [part])
+  const one = await world.invitation()
+  await world.consume(worker, [world.due(one)])
+  await eventually('the attempt', async () => (await world.deliveries(one.email ?? ''))[0]?.may_have_arrived)
+  t.match(await world.deliveries(one.email ?? ''), [{ state: 'pending', reason: /broken/ }])
+  await worker.stop()
+  await database.admin.query('delete from notifications')
+})
