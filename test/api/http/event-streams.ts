@@ -24,7 +24,7 @@ async function serve(o: Partial<EventStreamsOptions> = {}) {
   let validUntil: number | undefined
   const streams = openEventStreams({
     most: 100,
-    log: quietLog,
+    log: quietLog(),
     closing: () => isDraining,
     onRefused: () => ended.push('refused'),
     onEnded: (why) => ended.push(why),
