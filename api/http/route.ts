@@ -9,6 +9,8 @@ import type { Context } from '../requests/context.ts'
 
 export interface Input<P, Q, B> {
   context: Context
+  /** Of the caller; of a public operation only if it `identifies`, and the request has a token. */
+  actor?: Actor | undefined
   params: P
   query: Q
   body: B
@@ -69,7 +71,7 @@ export interface Route extends Common {
   bodyKind?: BodyKind
   /** json: the document. multipart: its text fields. */
   body?: z.ZodType
-  status: 200 | 201 | 204
+  status: 200 | 201 | 202 | 204
   /** The `data` of the envelope; undefined for 204 and raw replies. */
   response?: z.ZodType
   /** Set for raw replies: content types for the document. */
@@ -79,8 +81,13 @@ export interface Route extends Common {
   examples?: { request?: unknown; response?: unknown }
   /** For a response with a credential: see `completed`. */
   completion?: { of: z.ZodType; complete(data: unknown): Promise<unknown> }
-  /** The account that the body names, for a class of limits that counts by account. */
-  account?(body: unknown): string
+  /**
+   * Public operations that show more to a caller with a token: a request without one is served, and one whose token is
+   * refused is refused, so that its client refreshes the token instead of showing less.
+   */
+  identifies?: true
+  /** The account, or another thing, that the request names, for a class of limits that counts by account. */
+  account?(body: unknown, params: unknown): string
   /**
    * Operations in an organization: throws Denied for a caller who may not, or no longer, act in it. Asked before a body
    * is read and before a stored response is replayed; if the path names the organization, it needs no body.
@@ -114,7 +121,7 @@ export interface Spec<
   query?: Q
   bodyKind?: K
   body?: B
-  status: 200 | 201 | 204
+  status: 200 | 201 | 202 | 204
   response?: R
   unwrapped?: boolean
   examples?: { request?: unknown; response?: unknown }
@@ -138,7 +145,8 @@ type PublicSpec<
   B extends z.ZodType | undefined,
   R extends z.ZodType | undefined,
 > = Omit<Spec<P, Q, B, undefined, R>, 'handle' | 'bodyKind' | 'action'> & {
-  account?(body: Out<B>): string
+  identifies?: true
+  account?(body: Out<B>, params: Out<P>): string
   handle(input: Input<Out<P>, Out<Q>, Out<B>>): Promise<R extends z.ZodType ? Reply<z.input<R>> : Reply<null>>
 }
 
@@ -156,6 +164,7 @@ type RawSpec<P extends z.ZodObject | undefined, Q extends z.ZodObject | undefine
   params?: P
   query?: Q
   raw: RawAnswers
+  account?(body: unknown, params: Out<P>): string
   handle(input: Input<Out<P>, Out<Q>, Record<never, never>>): Promise<RawReply>
 }
 

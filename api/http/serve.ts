@@ -47,8 +47,9 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     const state = stateOf(res)
     state.route = route.path
     if (route.deprecated) res.set(DEPRECATION)
-    const actor = route.public ? NO_ACTOR : await identify(req, res, options)
-    if (!route.public) state.userId = actor.userId
+    const isIdentified = !route.public || (route.identifies && req.get('authorization') !== undefined)
+    const actor = isIdentified ? await identify(req, res, options) : NO_ACTOR
+    if (isIdentified) state.userId = actor.userId
     const caller = { ip: req.ip ?? '', userId: actor.userId }
     await options.limits?.take(limitOf(route), caller, res)
     await asCaller(caller, () => serveCaller(route, options, { req, res, actor, caller, admitted }))
@@ -77,7 +78,7 @@ async function serveCaller(route: Route, options: ServeOptions, called: Called):
   // A document has arrived whole: what follows, such as a slow identity provider, must not hold its slot.
   if (!input.streamed) leave?.()
   try {
-    const account = route.account?.(input.body)
+    const account = route.account?.(input.body, input.params)
     if (account !== undefined) await options.limits?.takeForAccount(limitOf(route), { ...caller, account }, res)
     await run({ route, options, req, res, actor, key, input }).catch((error: unknown) => {
       throw declared(route, options, res, error)
@@ -185,7 +186,8 @@ async function answer(r: Run, attempt: Attempt | undefined): Promise<void> {
 function inputOf({ req, res, actor, input }: Run, remember: Context['remember']) {
   const { params, query, body } = input
   const context = contextOf(req, res, remember)
-  return { context, params, query, body, headers: req.headers, actor } as AuthedInput<unknown, unknown, unknown>
+  const known = actor === NO_ACTOR ? {} : { actor }
+  return { context, params, query, body, headers: req.headers, ...known } as AuthedInput<unknown, unknown, unknown>
 }
 
 /** A success without a permission decision is a bug: the handler never called `permit`. */
