@@ -91,6 +91,8 @@ const OPERATIONS = {
       'renewal-day': { quota: 60, seconds: DAY, per: 'address' },
     },
   },
+  /** Event streams: each opening costs a look-up, and a client that lost its connection comes back. */
+  changes: one('changes', { quota: 60, seconds: MINUTE, burst: 20, per: 'caller' }),
   export: { shared: true, ...one('export', { quota: 10, seconds: DAY, per: 'caller' }) },
   anonymize: { shared: true, ...one('anonymize', { quota: 5, seconds: HOUR, per: 'caller' }) },
 } satisfies Record<string, LimitRules>

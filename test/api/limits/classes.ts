@@ -30,6 +30,7 @@ const EXPECTED: Record<string, string> = {
   getUnsubscribePage: 'public',
   unsubscribe: 'public',
   undoUnsubscribe: 'public',
+  followFeed: 'changes',
   getHealth: 'public',
   getSigningKeys: 'public',
   getOpenApiDocument: 'public',
@@ -83,6 +84,8 @@ t.test('the numbers are those of the decisions', async (t) => {
     respond: '10/60 caller, 120/60 address',
     slug: '600/60 address, 60/600 accounts, 300/60 account',
     renewal: '20/3600 address, 60/86400 address',
+    respond: '10/60 address',
+    changes: '60/60 burst 20 caller',
     export: '10/86400 caller, shared',
     anonymize: '5/3600 caller, shared',
   })
