@@ -10,6 +10,8 @@ import type { Opening } from '../requests/event-stream.ts'
 
 export interface Input<P, Q, B> {
   context: Context
+  /** HEAD is served as GET. */
+  method: string
   /** Of the caller; of a public operation only if it `identifies`, and the request has a token. */
   actor?: Actor | undefined
   params: P
@@ -72,7 +74,7 @@ export interface Route extends Common {
   bodyKind?: BodyKind
   /** json: the document. multipart: its text fields. */
   body?: z.ZodType
-  status: 200 | 201 | 202 | 204
+  status: 200 | 201 | 202 | 204 | 302
   /** The `data` of the envelope; undefined for 204 and raw replies. */
   response?: z.ZodType
   /** Set for raw replies: content types for the document. */
@@ -97,7 +99,7 @@ export interface Route extends Common {
    * Operations in an organization: throws Denied for a caller who may not, or no longer, act in it. Asked before a body
    * is read and before a stored response is replayed; if the path names the organization, it needs no body.
    */
-  readmit?(input: AuthedInput<unknown, unknown, unknown>): Promise<void>
+  readmit?(input: Omit<AuthedInput<unknown, unknown, unknown>, 'method'>): Promise<void>
   handle(input: AuthedInput<unknown, unknown, unknown>): Promise<Reply<unknown> | RawReply | Opening>
 }
 
@@ -177,6 +179,8 @@ type RawSpec<P extends z.ZodObject | undefined, Q extends z.ZodObject | undefine
   params?: P
   query?: Q
   raw: RawAnswers
+  /** Of the success; 200 by default. */
+  status?: 302
   account?(body: unknown, params: Out<P>): string
   handle(input: Input<Out<P>, Out<Q>, Record<never, never>>): Promise<RawReply>
 }
@@ -185,7 +189,7 @@ type RawSpec<P extends z.ZodObject | undefined, Q extends z.ZodObject | undefine
 export function rawRoute<P extends z.ZodObject | undefined = undefined, Q extends z.ZodObject | undefined = undefined>(
   spec: RawSpec<P, Q>,
 ): Route {
-  return { ...(spec as unknown as Route), public: true, status: 200 }
+  return { status: 200, ...(spec as unknown as Partial<Route>), public: true } as Route
 }
 
 type StreamSpec<Q extends z.ZodObject | undefined> = Omit<Common, 'method'> & {

@@ -214,7 +214,11 @@ function inputOf({ req, res, actor, input }: Run, remember: Context['remember'])
   const { params, query, body } = input
   const context = contextOf(req, res, remember)
   const known = actor === NO_ACTOR ? {} : { actor }
-  return { context, params, query, body, headers: req.headers, ...known } as AuthedInput<unknown, unknown, unknown>
+  return { context, method: req.method, params, query, body, headers: req.headers, ...known } as AuthedInput<
+    unknown,
+    unknown,
+    unknown
+  >
 }
 
 /** A success without a permission decision is a bug: the handler never called `permit`. */
