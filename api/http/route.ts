@@ -99,7 +99,7 @@ export interface Route extends Common {
    * Operations in an organization: throws Denied for a caller who may not, or no longer, act in it. Asked before a body
    * is read and before a stored response is replayed; if the path names the organization, it needs no body.
    */
-  readmit?(input: Omit<AuthedInput<unknown, unknown, unknown>, 'method'>): Promise<void>
+  readmit?(input: AuthedInput<unknown, unknown, unknown>): Promise<void>
   handle(input: AuthedInput<unknown, unknown, unknown>): Promise<Reply<unknown> | RawReply | Opening>
 }
 

@@ -122,7 +122,16 @@ async function admit(route: Route, options: ServeOptions, o: Called & { given: o
   const orgId = route.body || route.bodyKind ? organizationIn(route, o.given) : undefined
   if (!readmit || orgId === undefined) return
   const context = contextOf(req, res, async () => {})
-  const decide = () => readmit({ context, params: { org_id: orgId }, query: {}, body: {}, headers: req.headers, actor })
+  const asked = {
+    context,
+    method: req.method,
+    params: { org_id: orgId },
+    query: {},
+    body: {},
+    headers: req.headers,
+    actor,
+  }
+  const decide = () => readmit(asked)
   await admitted.require(actor.userId, orgId, decide).catch((error: unknown) => {
     throw declared(route, options, res, error)
   })
