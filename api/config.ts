@@ -48,6 +48,8 @@ export const ApiConfig = StoreConfig.extend({
   RATE_LIMIT_FACTOR: z.coerce.number().min(0).max(1_000_000).default(1),
   /** Streamed request bodies (files, chunks) that this process receives at the same time. */
   MAX_BODIES: int(1, 10_000).default(128),
+  /** Event streams that this process keeps open. */
+  MAX_EVENT_STREAMS: int(1, 100_000).default(2000),
   /** Bytes that one user may store in all organizations together: originals, and announced sizes of open uploads. */
   USER_QUOTA_BYTES: int(0, 2 ** 50).default(200 * 1024 ** 3),
   /** Upload sessions that one user may have open at a time. */

@@ -8,11 +8,13 @@ import { openRefusals } from './audit/refusals.ts'
 import { openAuth } from './auth/open-auth.ts'
 import type { ApiConfig } from './config.ts'
 import type { Database } from './db/db.ts'
+import { listenForNotifications } from './db/notification-listener.ts'
 import { openLinks } from './features/media/delivery/links.ts'
 import { openMetrics } from './health/metrics.ts'
 import { probes } from './health/probes.ts'
 import { readiness } from './health/readiness.ts'
 import { openBodies } from './http/bodies.ts'
+import { openEventStreams } from './http/event-streams.ts'
 import { openServer } from './http/open-server.ts'
 import { databaseShares } from './limits/capacity.ts'
 import { fairDatabase } from './limits/fair-database.ts'
@@ -53,6 +55,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     keyAge: () => auth.keys.ageSeconds(),
     bodies: bodies.taken,
     transactions: fair.taken,
+    eventStreams: () => streams.open(),
   })
   const now = () => performance.now()
   const limits = openLimits({
@@ -62,9 +65,28 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     onRefused: metrics.limited,
   })
   const state = readiness(db)
+  const streams = openEventStreams({
+    most: config.MAX_EVENT_STREAMS,
+    log,
+    closing: () => state.draining(),
+    onRefused: () => metrics.shed('event-stream'),
+    onEnded: metrics.streamEnded,
+  })
   await auth.keys.start()
 
   const refusals = openRefusals({ db, log })
+  const notifications = listenForNotifications({
+    url: config.DATABASE_URL,
+    name: 'keepsake_api listen',
+    // The user who signed out, or whose memberships changed.
+    channels: {
+      access(user) {
+        auth.users.forget(user)
+        streams.recheck(user)
+      },
+    },
+    log,
+  })
   const links = openLinks({ baseUrl: `${config.PUBLIC_URL}${config.BASE_PATH}`, keys: config.LINK_KEYS, clock })
   const app = createApp(
     {
@@ -75,6 +97,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
       links,
       cursors: cursors(config.CURSOR_KEY, clock),
       refusals,
+      notifications,
     },
     {
       db: fair,
@@ -84,6 +107,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
       authenticate: auth.authenticate,
       limits,
       bodies,
+      streams,
       basePath: config.BASE_PATH,
       trustProxyHops: config.TRUST_PROXY_HOPS,
       checkResponses: config.CHECK_RESPONSES,
@@ -98,7 +122,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     await Promise.all(servers.map((server, i) => server.listen(config.HOST, ports[i] ?? 0)))
   } catch (error) {
     auth.keys.stop()
-    await refusals.close()
+    await Promise.all([refusals.close(), notifications.close()])
     await Promise.all(servers.map((server) => server.close(0)))
     throw error
   }
@@ -111,8 +135,11 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     // Load balancers notice at their next probe. Until then they send new requests, which are served.
     await sleep(config.DRAIN_SECONDS * 1000)
     const [main, ...others] = servers
-    await main?.close(FINISH_MS)
-    await refusals.close()
+    // No new connections from here on, or clients that were sent away would come back.
+    const closed = main?.close(FINISH_MS)
+    await streams.close()
+    await closed
+    await Promise.all([refusals.close(), notifications.close()])
     await Promise.all(others.map((server) => server.close(0)))
     auth.keys.stop()
   }

@@ -55,7 +55,6 @@ export function timelineRoutes(deps: ApiDeps): Route[] {
       action: timelineActions.readFeed,
       query: timelineQuery(),
       status: 200,
-      problems: ['INVALID_CURSOR'],
       response: TimelineItems,
       examples: { response: example },
       handle: ({ actor, query }) => versionedPage(deps, { source: { of: 'feed' }, callerId: actor.userId, query }),
@@ -71,7 +70,6 @@ export function timelineRoutes(deps: ApiDeps): Route[] {
       params: z.object({ user_id: pathUser() }),
       query: timelineQuery(),
       status: 200,
-      problems: ['INVALID_CURSOR'],
       response: TimelineItems,
       examples: { response: example },
       handle: ({ actor, params, query }) =>

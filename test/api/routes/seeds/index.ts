@@ -11,6 +11,7 @@ import { pageSeeds } from './pages.ts'
 import { permissionSeeds } from './permissions.ts'
 import { reactionSeeds } from './reactions.ts'
 import type { ListSeeds, Seeds } from './seed.ts'
+import { timelineLists, timelineSeeds } from './timeline.ts'
 import { userLists, userSeeds } from './users.ts'
 
 /** One entry a feature. What its seeds are for: docs/testing.md. */
@@ -27,6 +28,7 @@ export const SEEDS: Seeds = {
   ...pageSeeds,
   ...permissionSeeds,
   ...reactionSeeds,
+  ...timelineSeeds,
   ...userSeeds,
 }
 export const LISTS: ListSeeds = {
@@ -37,5 +39,6 @@ export const LISTS: ListSeeds = {
   ...invitationLists,
   ...mediaLists,
   ...organizationLists,
+  ...timelineLists,
   ...userLists,
 }
