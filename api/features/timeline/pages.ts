@@ -1,4 +1,5 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
+import { originalKey } from '../../../lib/contract/object-keys.ts'
 import { notFound } from '../../../lib/contract/problem.ts'
 import type { Tx } from '../../db/db.ts'
 import type { ApiDeps } from '../../deps.ts'
@@ -87,5 +88,10 @@ export async function versionedPage(
 /** Links and cursors last for hours and change every quarter of an hour: after a 304 those of the client are valid. */
 function etagOf({ cursors, links }: Deps, asked: PageAsked, versions: readonly unknown[]): string {
   const sample = { at: 0, id: asked.callerId }
-  return JSON.stringify([versions, links.url('feed'), cursors.encode(scopeOf(asked), sample), asked.query])
+  return JSON.stringify([
+    versions,
+    links.url(originalKey(asked.callerId, asked.callerId)),
+    cursors.encode(scopeOf(asked), sample),
+    asked.query,
+  ])
 }

@@ -105,7 +105,23 @@ async function scene() {
   }
   const summaries = async (as: Person): Promise<string[]> =>
     (await items(as, { limit: '100' })).items.map(({ summary }: { summary: string }) => summary)
-  return { org, ann, ben, events, announce, event, album, media, add, comment, reaction, consume, table, items, summaries }
+  return {
+    org,
+    ann,
+    ben,
+    events,
+    announce,
+    event,
+    album,
+    media,
+    add,
+    comment,
+    reaction,
+    consume,
+    table,
+    items,
+    summaries,
+  }
 }
 type Scene = Awaited<ReturnType<typeof scene>>
 
@@ -140,7 +156,6 @@ t.test('every type of item, in the timeline of the organization, of the user, an
   await s.consume()
   t.strictSame(await s.summaries(s.ben), ALL)
   const feed = await call(s.ben, 'GET', '/api/users/me/feed')
-  if (feed.status !== 200) t.comment(JSON.stringify(api.logged.filter((l) => Number(l['level']) >= 50 || l['err']), null, 1).slice(0, 3000))
   t.strictSame(feed.data, await s.items(s.ben))
   const ofAnn = await call(s.ben, 'GET', `/api/users/${s.ann.wireId}/timeline`)
   t.strictSame(
@@ -198,22 +213,37 @@ t.test('what a reader may not see is in no timeline, and comes when they may', a
   const seen = async () => s.summaries(s.ben)
   const everyone = await seen()
   t.ok(everyone.includes('Ann commented on a photo or video of “Party”'))
-  t.notOk(everyone.some((text) => text.includes('Secret')), 'the draft of another')
+  t.notOk(
+    everyone.some((text) => text.includes('Secret')),
+    'the draft of another',
+  )
   t.ok((await s.summaries(s.ann)).includes('Ann created the event “Secret”'))
 
   const steps: [what: string, text: string, values: unknown[], gone: RegExp][] = [
     ['a private album', "update albums set visibility = 'private' where id = $1", [album], /album|photo or video/],
-    ['a deleted comment', "update comments set deleted_at = now(), deleted_by = author_id where id = $1", [comment], /commented on “/],
+    [
+      'a deleted comment',
+      'update comments set deleted_at = now(), deleted_by = author_id where id = $1',
+      [comment],
+      /commented on “/,
+    ],
     ['a removed reaction', 'delete from reactions where id = $1', [reaction], /🎉 to “/],
-    ['deleted media', "update media set deleted_at = now() where org_id = $1", [s.org.id], /photo/],
+    ['deleted media', 'update media set deleted_at = now() where org_id = $1', [s.org.id], /photo/],
     ['a draft again', "update events set status = 'draft' where id = $1", [event], /Party/],
     ['a member who left', 'delete from memberships where user_id = $1', [s.ann.id], /Ann/],
   ]
   for (const [what, text, values, gone] of steps) {
     const before = await seen()
-    t.ok(before.some((one) => gone.test(one)), `before: ${what}`)
+    t.ok(
+      before.some((one) => gone.test(one)),
+      `before: ${what}`,
+    )
     await sql(text, values)
-    t.strictSame(await seen(), before.filter((one) => !gone.test(one)), what)
+    t.strictSame(
+      await seen(),
+      before.filter((one) => !gone.test(one)),
+      what,
+    )
   }
   await sql('delete from memberships where user_id = $1', [s.ben.id])
   t.strictSame((await call(s.ben, 'GET', '/api/users/me/feed')).data.items, [], 'organizations left')
@@ -227,12 +257,20 @@ t.test('a burst is one item that grows in its place; both halves of a Live Photo
   for (let n = 1; n <= 7; n++) await s.media(minutes(n))
   for (let n = 0; n < 30; n++) await s.event({ at: minutes(n - 20), title: `E${n}`, status: 'draft' })
   await s.consume()
-  const burst = async () => (await s.items(s.ann, { limit: '100' })).items.find((i: { count: number | null }) => i.count)
-  t.match(await burst(), { summary: 'Ann added 8 photos', count: 8, media: { length: 4 }, created_at: minutes(0).toISOString() })
+  const burst = async () =>
+    (await s.items(s.ann, { limit: '100' })).items.find((i: { count: number | null }) => i.count)
+  t.match(await burst(), {
+    summary: 'Ann added 8 photos',
+    count: 8,
+    media: { length: 4 },
+    created_at: minutes(0).toISOString(),
+  })
 
   const paged: string[] = []
   let cursor: string | null = null
-  const whole = (await s.items(s.ann, { limit: '100' })).items.map((i: { timeline_item_id: string }) => i.timeline_item_id)
+  const whole = (await s.items(s.ann, { limit: '100' })).items.map(
+    (i: { timeline_item_id: string }) => i.timeline_item_id,
+  )
   for (let page = 0; page === 0 || cursor; page++) {
     const { items, next_cursor } = await s.items(s.ann, { limit: '5', ...(cursor && { cursor }) })
     paged.push(...items.map((i: { timeline_item_id: string }) => i.timeline_item_id))
@@ -244,7 +282,11 @@ t.test('a burst is one item that grows in its place; both halves of a Live Photo
   t.ok((await burst()).count > 8)
   await s.media(minutes(6 * 60))
   await s.consume(s.events.slice(-1))
-  t.match((await s.items(s.ann)).items[0], { summary: 'Ann added a photo', count: 1 }, 'six hours later another one begins')
+  t.match(
+    (await s.items(s.ann)).items[0],
+    { summary: 'Ann added a photo', count: 1 },
+    'six hours later another one begins',
+  )
 })
 
 t.test('counting ends at ten thousand', async (t) => {
@@ -263,7 +305,10 @@ t.test('a page goes on behind items that the reader may not see', async (t) => {
   const s = await scene()
   for (let n = 0; n < 9; n++) await s.event({ at: minutes(n), title: `Draft ${n}`, status: 'draft' })
   await s.consume()
-  t.strictSame((await s.items(s.ben, { limit: '2' })).items.map((i: { summary: string }) => i.summary), ['Ben joined', 'Ann joined'])
+  t.strictSame(
+    (await s.items(s.ben, { limit: '2' })).items.map((i: { summary: string }) => i.summary),
+    ['Ben joined', 'Ann joined'],
+  )
 })
 
 t.test('a poll is answered 304 until something changes, of what is seen or of who sees it', async (t) => {
@@ -280,18 +325,34 @@ t.test('a poll is answered 304 until something changes, of what is seen or of wh
   t.equal(await poll(), 304)
   const changes: [string, () => Promise<unknown>][] = [
     ['an event', () => s.media(minutes(20)).then(() => s.consume(s.events.slice(-1)))],
-    ['a deleted comment', () => sql('update comments set deleted_at = now(), deleted_by = author_id where id = $1', [comment])],
+    [
+      'a deleted comment',
+      () => sql('update comments set deleted_at = now(), deleted_by = author_id where id = $1', [comment]),
+    ],
     ['a removed reaction', () => sql('delete from reactions where id = $1', [reaction])],
     ['a title', () => sql("update events set title = 'Ball' where id = $1", [event])],
     ['a role', () => sql("update memberships set role = 'admin' where user_id = $1", [s.ben.id])],
-    ['a restore', async () => {
-      await sql('update media set deleted_at = now() where id = $1', [photo])
-      await poll()
-      await sql('update media set deleted_at = null where id = $1', [photo])
-    }],
-    ['taking part', () => sql("insert into event_participants (event_id, user_id, org_id, status, joined_at) values ($1, $2, $3, 'accepted', now())", [event, s.ben.id, s.org.id])],
+    [
+      'a restore',
+      async () => {
+        await sql('update media set deleted_at = now() where id = $1', [photo])
+        await poll()
+        await sql('update media set deleted_at = null where id = $1', [photo])
+      },
+    ],
+    [
+      'taking part',
+      () =>
+        sql(
+          "insert into event_participants (event_id, user_id, org_id, status, joined_at) values ($1, $2, $3, 'accepted', now())",
+          [event, s.ben.id, s.org.id],
+        ),
+    ],
     ['another organization', async () => join(api, (await anOrganization(api)).id, s.ben.id)],
-    ['an organization left', () => sql('delete from memberships where user_id = $1 and org_id = $2', [s.ben.id, s.org.id])],
+    [
+      'an organization left',
+      () => sql('delete from memberships where user_id = $1 and org_id = $2', [s.ben.id, s.org.id]),
+    ],
   ]
   for (const [what, change] of changes) {
     await change()
@@ -303,7 +364,14 @@ t.test('a poll is answered 304 until something changes, of what is seen or of wh
 t.test('services insert and hide items, once for each key', async (t) => {
   const s = await scene()
   const event = await s.event({ status: 'draft' })
-  const item = { type: 'event_created', actorId: s.ann.id, orgId: s.org.id, refType: 'event', refId: event, dedupeKey: 'k' } as const
+  const item = {
+    type: 'event_created',
+    actorId: s.ann.id,
+    orgId: s.org.id,
+    refType: 'event',
+    refId: event,
+    dedupeKey: 'k',
+  } as const
   const insert = (given: Parameters<typeof insertItem>[1]) =>
     database.db.inTransaction({ org: s.org.id }, (tx) => insertItem(tx, given))
   const first = await insert(item)
