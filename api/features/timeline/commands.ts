@@ -1,24 +1,10 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { notFound } from '../../../lib/contract/problem.ts'
 import type { Database, Tx } from '../../db/db.ts'
-import type { RefType, TimelineType } from '../../db/schema/timeline.ts'
-import { findOwnership, hideRow, insertRow } from './queries.ts'
-import { bumpFeeds, insertAll, listOrganizations } from './record-queries.ts'
+import type { TimelineType } from '../../db/schema/timeline.ts'
+import { findOwnership, hideRow, insertRow, type NewItem } from './queries.ts'
 
-/** An item that a service tells of. */
-export interface NewItem {
-  type: TimelineType
-  actorId: Uuid
-  orgId: Uuid
-  refType: RefType
-  refId: Uuid
-  /** One line; without it, the text that items of this type have. */
-  summary?: string | undefined
-  /** The position; now if left out. */
-  createdAt?: Date | undefined
-  /** Items of one organization with the same key are one. */
-  dedupeKey: string
-}
+import { bumpFeeds, insertAll, listOrganizations } from './record-queries.ts'
 
 /**
  * Inserts an item, unless the organization has one with its key. Throws NOT_FOUND for a reference to what the organization

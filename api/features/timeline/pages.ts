@@ -24,33 +24,36 @@ export interface PageAsked {
   query: PageQuery
 }
 
-/** How often a page goes on to look for an item that the reader may see, before it is empty and says that there are more. */
-const STEPS = 3
+/** At first twice the items of the page, and at least so many; then twice as many in each step. */
+const MIN_SCANNED = 40
+/** Then a page is short, and its cursor goes on: about a thousand items in a row that the reader may not see. */
+const MAX_STEPS = 5
 
-/**
- * One page. It looks at twice as many items as it shows and leaves out what the reader may not see, so it may be shorter
- * than the limit. The cursor is behind the last item that it decided on, visible or not.
- */
+/** One page. It leaves out what the reader may not see and goes on behind it, as a rule in the same query. */
 export async function pageOfItems(tx: Tx, { cursors, links }: Deps, asked: PageAsked): Promise<TimelineItems> {
   const { source, callerId, query } = asked
   const { limit, cursor, from, to } = query
   const scope = scopeOf(asked)
   let after = cursor === undefined ? undefined : cursors.decode(scope, cursor)
-  const wanted = 2 * limit
-  let items: ScannedItem[] = []
-  let hasMore = true
-  for (let step = 0; step < STEPS && hasMore && items.length === 0; step++) {
+  const visible: ScannedItem[] = []
+  let isEnd = false
+  for (let step = 0; step < MAX_STEPS && !isEnd && visible.length <= limit; step++) {
+    const wanted = Math.max(2 * limit, MIN_SCANNED) * 2 ** step
     const scanned = await scanItems(tx, { source, callerId, after, from, to, limit: wanted })
-    const visible = scanned.filter((item) => seesItem(item, callerId))
-    items = visible.slice(0, limit)
-    hasMore = visible.length > limit || scanned.length === wanted
-    const last = visible.length > limit ? items.at(-1) : scanned.at(-1)
+    visible.push(...scanned.filter((item) => seesItem(item, callerId)))
+    isEnd = scanned.length < wanted
+    const last = scanned.at(-1)
     if (last) after = { at: last.at, id: last.id }
   }
+  const items = visible.slice(0, limit)
+  const hasMore = visible.length > limit || !isEnd
+  // Behind the last item that is shown, or else behind the last one that was looked at.
+  const last = visible.length > limit ? items.at(-1) : undefined
+  const position = last ? { at: last.at, id: last.id } : after
   return {
     items: items.map((item) => toTimelineItem(item, links)),
-    next_cursor: hasMore && after ? cursors.encode(scope, after) : null,
-    has_more: hasMore && after !== undefined,
+    next_cursor: hasMore && position ? cursors.encode(scope, position) : null,
+    has_more: hasMore,
   }
 }
 

@@ -6,10 +6,9 @@ import { prepared } from '../../db/prepared.ts'
 import type { AlbumRow } from '../../db/schema/albums.ts'
 import type { Audience, TargetType } from '../../db/schema/comments.ts'
 import type { EventRow } from '../../db/schema/events.ts'
-import type { TimelineItemRow } from '../../db/schema/timeline.ts'
+import type { RefType, TimelineItemRow, TimelineType } from '../../db/schema/timeline.ts'
 import type { CursorPosition } from '../../requests/cursor.ts'
 import type { WithVariants } from '../media/variants.ts'
-import type { NewItem } from './commands.ts'
 
 /** Whose items: of all organizations of the caller, of one organization, or of one actor in those that the two share. */
 export type Source = { of: 'feed' } | { of: 'organization'; orgId: Uuid } | { of: 'user'; userId: Uuid }
@@ -151,6 +150,21 @@ export async function findFeedVersions(
       )
       .orderBy(sql`v.org_id`),
   )
+}
+
+/** An item that a service tells of. */
+export interface NewItem {
+  type: TimelineType
+  actorId: Uuid
+  orgId: Uuid
+  refType: RefType
+  refId: Uuid
+  /** One line; without it, the text that items of this type have. */
+  summary?: string | undefined
+  /** The position; now if left out. */
+  createdAt?: Date | undefined
+  /** Items of one organization with the same key are one. */
+  dedupeKey: string
 }
 
 interface Ownership {

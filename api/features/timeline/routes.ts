@@ -39,7 +39,7 @@ const example: z.output<typeof TimelineItems> = {
 }
 
 const ABOUT =
-  'Newest first. An item that counts many uploads grows and keeps its place. Items about what the caller may not see are left out, so a page can be shorter than `limit`, or empty, while `has_more` is true.'
+  'Newest first. An item that counts many uploads grows and keeps its place. Items about what the caller may not see are left out; after very many of them in a row, a page can be shorter than `limit` while `has_more` is true.'
 const POLLED = ' A poll with `If-None-Match` costs little while nothing has changed.'
 
 export function timelineRoutes(deps: ApiDeps): Route[] {

@@ -1,11 +1,24 @@
 import * as z from 'zod'
 import { publicIdOfAnyKind } from '../../../lib/contract/public-id.ts'
-import { REF_TYPES, TIMELINE_TYPES } from '../../db/schema/timeline.ts'
-import { inputTime, listOf, outputId, outputTime, pageQuery } from '../../requests/schemas.ts'
+import type { RefType as Ref, TimelineType as Type } from '../../db/schema/timeline.ts'
+import { inputTime, listOf, outputArray, outputId, outputTime, pageQuery } from '../../requests/schemas.ts'
 import { MAX_COUNT } from './summary.ts'
 
-const TimelineType = z.enum(TIMELINE_TYPES).meta({ id: 'TimelineType' })
-const RefType = z.enum(REF_TYPES).meta({ id: 'TimelineRefType', description: 'What `ref_id` is the id of' })
+const TimelineType = z
+  .enum([
+    'event_created',
+    'event_activated',
+    'album_created',
+    'album_updated',
+    'media_uploaded',
+    'member_joined',
+    'reaction_added',
+    'comment_posted',
+  ] satisfies Type[])
+  .meta({ id: 'TimelineType' })
+const RefType = z
+  .enum(['event', 'album', 'media', 'user', 'comment', 'reaction'] satisfies Ref[])
+  .meta({ id: 'TimelineRefType', description: 'What `ref_id` is the id of' })
 
 const TimelineMedia = z
   .object({
@@ -39,7 +52,7 @@ export const TimelineItem = z
       .meta({
         description: `How many media items were added; ${MAX_COUNT + 1} stands for more than ${MAX_COUNT}. It grows while the item keeps its place. Null where none were added.`,
       }),
-    media: z.array(TimelineMedia).max(4).meta({ description: 'The latest of them' }),
+    media: outputArray(TimelineMedia, 4).meta({ description: 'The latest of them' }),
     created_at: outputTime().meta({ description: 'The position in the list, which never changes' }),
   })
   .meta({ id: 'TimelineItem' })

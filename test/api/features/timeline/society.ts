@@ -24,7 +24,10 @@ interface Item {
 /** That every event and every album was created. */
 const itemsOf = madeOnce((society): Item[] => {
   const { insert } = society
-  const all = [...eventsOf(society).events.map(ofEvent), ...albumsOf(society).map(ofAlbum)]
+  const { events } = eventsOf(society)
+  // Rows refer to those of albums.
+  const albums = albumsOf(society)
+  const all = [...events.map(ofEvent), ...albums.map(ofAlbum)]
   return all.toSorted((a, b) => (a.id < b.id ? 1 : -1))
 
   function ofEvent(event: Event): Item {
@@ -43,7 +46,7 @@ const itemsOf = madeOnce((society): Item[] => {
       },
       ...item,
     })
-    const shown = { ...item, ref_id: event.wireId, event_id: event.wireId }
+    const shown = { ...item, ref_id: event.wireId, event_id: event.wireId, title: event.title }
     return { id, organization, actor, shown, sees: (who) => seesEvent(society, who, event) }
   }
   function ofAlbum(album: Album): Item {
@@ -55,7 +58,19 @@ const itemsOf = madeOnce((society): Item[] => {
       ...{ event_id: event?.id ?? null, album_id: album.id, ...item },
     })
     const sees = (who: User) => seesAlbum(society, who, album) && (!event || seesEvent(society, who, event))
-    return { id, organization, actor, shown: { ...item, ref_id: album.wireId, title: album.title }, sees }
+    return {
+      id,
+      organization,
+      actor,
+      shown: {
+        ...item,
+        ref_id: album.wireId,
+        album_id: album.wireId,
+        event_id: event?.wireId ?? null,
+        title: album.title,
+      },
+      sees,
+    }
   }
 })
 
@@ -87,10 +102,16 @@ export const part: Part = {
   ask(society, who) {
     const shared = (other: User) =>
       society.organizations.filter((one) => membershipOf(society, who, one) && membershipOf(society, other, one))
+    const mine = society.organizations.find((one) => isMember(society, who, one))
     return [
       // The first event of a stream has only a position, in which nothing else may be found.
       { route: 'followFeed', query: { device_id: 'one' }, want: { type: 'text/event-stream; charset=utf-8' } },
       { route: 'getFeed', list: 'items', want: pageOf(society, who, () => true) },
+      ...['getFeed', 'getUserTimeline', 'getOrganizationTimeline'].map((route) => ({
+        ...{ route, list: 'items', query: { from: '1990-01-01T00:00:00Z', to: '1990-01-02T00:00:00Z' } },
+        ...{ params: { user_id: who.wireId, org_id: mine?.wireId ?? '' } },
+        want: mine || route !== 'getOrganizationTimeline' ? { items: [] } : undefined,
+      })),
       ...society.organizations.map((organization) => ({
         ...{ route: 'getOrganizationTimeline', list: 'items', params: { org_id: organization.wireId } },
         want: isMember(society, who, organization)

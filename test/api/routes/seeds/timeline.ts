@@ -6,7 +6,7 @@ async function anItem({ api, org, person }: Side): Promise<string> {
   const id = newUuid()
   const values = [id, parseId('organization', org), person.id]
   const row = `insert into timeline_items (id, org_id, type, actor_id, ref_type, ref_id, at, summary)
-    values ($1, $2, 'album_updated', $3, 'user', $3, date_trunc('milliseconds', clock_timestamp()), $1)`
+    values ($1, $2, 'album_updated', $3, 'user', $3, date_trunc('milliseconds', clock_timestamp()), 'An item')`
   await api.database.admin.query(row, values)
   await api.database.admin.query('select bump_feed($1)', [values[1]])
   return formatId('timelineItem', id)
