@@ -96,21 +96,27 @@ function pageOf(society: Society, who: User, of: (item: Item) => boolean) {
   }
 }
 
+/** From before everything. */
+const BEFORE = { from: '1990-01-01T00:00:00Z', to: '1990-01-02T00:00:00Z' }
+
 /** The timelines of organizations and users, and the feed of each user. */
 export const part: Part = {
   of: itemsOf,
   ask(society, who) {
     const shared = (other: User) =>
       society.organizations.filter((one) => membershipOf(society, who, one) && membershipOf(society, other, one))
-    const mine = society.organizations.find((one) => isMember(society, who, one))
     return [
       // The first event of a stream has only a position, in which nothing else may be found.
       { route: 'followFeed', query: { device_id: 'one' }, want: { type: 'text/event-stream; charset=utf-8' } },
       { route: 'getFeed', list: 'items', want: pageOf(society, who, () => true) },
-      ...['getFeed', 'getUserTimeline', 'getOrganizationTimeline'].map((route) => ({
-        ...{ route, list: 'items', query: { from: '1990-01-01T00:00:00Z', to: '1990-01-02T00:00:00Z' } },
-        ...{ params: { user_id: who.wireId, org_id: mine?.wireId ?? '' } },
-        want: mine || route !== 'getOrganizationTimeline' ? { items: [] } : undefined,
+      { route: 'getFeed', list: 'items', query: BEFORE, want: { items: [] } },
+      {
+        ...{ route: 'getUserTimeline', list: 'items', params: { user_id: who.wireId }, query: BEFORE },
+        want: { items: [] },
+      },
+      ...society.organizations.map((organization) => ({
+        ...{ route: 'getOrganizationTimeline', list: 'items', params: { org_id: organization.wireId }, query: BEFORE },
+        want: isMember(society, who, organization) ? { items: [] } : undefined,
       })),
       ...society.organizations.map((organization) => ({
         ...{ route: 'getOrganizationTimeline', list: 'items', params: { org_id: organization.wireId } },
