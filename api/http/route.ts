@@ -76,6 +76,8 @@ export interface Route extends Common {
   response?: z.ZodType
   /** Set for raw replies: content types for the document. */
   raw?: RawAnswers
+  /** True for an operation on the internal port. */
+  isInternal?: boolean
   /** True for an answer of server-sent events, which stays open. */
   isStream?: boolean
   /** True for responses without the envelope (JWKS, openapi.json, album status). */
@@ -101,7 +103,8 @@ export const isTagged = (route: Pick<Route, 'method' | 'public' | 'isStream'>) =
   route.method === 'get' && !route.public && !route.isStream
 
 /** Whether a repeat under an Idempotency-Key gets the first response: every POST of a signed-in caller. */
-export const takesIdempotencyKey = (route: Pick<Route, 'method' | 'public'>) => route.method === 'post' && !route.public
+export const takesIdempotencyKey = (route: Pick<Route, 'method' | 'public' | 'isInternal'>) =>
+  route.method === 'post' && !route.public && !route.isInternal
 
 export type Out<T extends z.ZodType | undefined> = T extends z.ZodType ? z.output<T> : Record<never, never>
 export type Body<K extends BodyKind | undefined, B extends z.ZodType | undefined> = K extends 'multipart'
@@ -139,6 +142,9 @@ export function route<
 >(spec: Spec<P, Q, B, K, R>): Route {
   return { ...(spec as unknown as Route), public: false }
 }
+
+/** An operation for services of the cluster: on the internal port, with the token of a service account. */
+export const internal = (made: Route): Route => ({ ...made, isInternal: true })
 
 type PublicSpec<
   P extends z.ZodObject | undefined,
