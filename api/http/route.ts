@@ -26,7 +26,8 @@ export interface AuthedInput<P, Q, B> extends Input<P, Q, B> {
 
 /** What a JSON handler returns. `status` overrides the declared success status (e.g. 200 on a repeated merge). */
 export interface Reply<R> {
-  data: R
+  /** A function is called unless the client has the data already, which `etag` then says. */
+  data: R | (() => Promise<R>)
   status?: number
   headers?: Record<string, string>
   /**

@@ -18,7 +18,7 @@ import { type Attempt, beginAttempt, idempotencyKeyOf, requireSameBody, type Sto
 import { problemsOf } from './openapi-problems.ts'
 import { type Received, readInput, restJoined } from './read-input.ts'
 import { contextOf, stateOf } from './request.ts'
-import { DEPRECATION, render, sendRaw, sendReply, sendStored } from './respond.ts'
+import { DEPRECATION, render, sendIfCurrent, sendRaw, sendReply, sendStored } from './respond.ts'
 import { type AuthedInput, type Reply, type Route, takesIdempotencyKey } from './route.ts'
 import { checkParams, organizationIn } from './validate.ts'
 
@@ -192,10 +192,14 @@ async function answer(r: Run, attempt: Attempt | undefined): Promise<void> {
   requireDecision(route, options, res)
   if (route.raw) return sendRaw(req, res, reply as RawReply)
   const made = reply as Reply<unknown>
-  const data = await shownOf(r, made.data)
-  await attempt?.succeeded(made.status ?? route.status, route.completion ? keptOf(r, made.data) : data)
+  if (isUnmade(made.data) && made.etag !== undefined && sendIfCurrent(req, res, made.etag)) return
+  const whole = isUnmade(made.data) ? await made.data() : made.data
+  const data = await shownOf(r, whole)
+  await attempt?.succeeded(made.status ?? route.status, route.completion ? keptOf(r, whole) : data)
   sendReply(req, res, route, made, data)
 }
+
+const isUnmade = (data: unknown): data is () => Promise<unknown> => typeof data === 'function'
 
 /** An answer that stays open: the request is served when its head is sent. */
 async function follow(r: Run): Promise<void> {
