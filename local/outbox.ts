@@ -35,13 +35,13 @@ export async function readOutbox(folder: string, key: string): Promise<OutboxMai
   const mails = await Promise.all(latest.map(({ name, at }) => readMail(folder, name, at)))
   return mails.map(({ html: _, ...mail }) => ({
     ...mail,
-    html_path: `/outbox/${proofOf(mail.id, key)}/${mail.id}.html`,
+    html_path: `/mail/${proofOf(mail.id, key)}/${mail.id}.html`,
   }))
 }
 
 /** The HTML at a path that `readOutbox` has given; undefined for every other one. */
 export async function readMailHtml(folder: string, key: string, path: string): Promise<string | undefined> {
-  const [, proof = '', id = ''] = /^\/outbox\/([\w-]{43})\/([\w-]{1,100})\.html$/.exec(path) ?? []
+  const [, proof = '', id = ''] = /^\/mail\/([\w-]{43})\/([\w-]{1,100})\.html$/.exec(path) ?? []
   if (proof === '' || !timingSafeEqual(Buffer.from(proof), Buffer.from(proofOf(id, key)))) return undefined
   const mail = await readMail(folder, `${id}.eml`, new Date()).catch(() => undefined)
   return mail && inNewTabs(mail.html)

@@ -51,7 +51,7 @@ export async function startPageServer(o: PageOptions): Promise<PageServer> {
     if (/^\/(v1|d|q)\//.test(path)) return proxy.hand(incoming, outgoing)
     const show = secrets[path]
     if (show) return json(outgoing, await show(isKnown(key, incoming)))
-    if (path.startsWith('/outbox/')) return mail(o, key, path, outgoing)
+    if (path.startsWith('/mail/')) return mail(o, key, path, outgoing)
     await file(path, incoming, outgoing)
   }
   const server = createServer((incoming, outgoing) => {

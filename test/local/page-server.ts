@@ -234,7 +234,7 @@ t.test('shows the mails of the folder, newest first, to those who came by the li
   await put('ntf_2', 'Grüße')
   const { mails } = (await ask({ 'x-page-key': key })) as { mails: Record<string, string>[] }
   t.match(mails, [
-    { id: 'ntf_2', subject: 'Grüße', to: 'guest@example.org', html_path: /^\/outbox\//, text: /T/ },
+    { id: 'ntf_2', subject: 'Grüße', to: 'guest@example.org', html_path: /^\/mail\//, text: /T/ },
     { id: 'ntf_1', subject: 'First' },
   ])
   t.strictSame(await ask({}), { mails: [] })
@@ -249,7 +249,7 @@ t.test('shows the mails of the folder, newest first, to those who came by the li
   const [, , proof = '', name = ''] = path.split('/')
   const other = (proof.startsWith('_') ? '-' : '_') + proof.slice(1)
   for (const wrong of [`${other}/${name}`, `${proof}/ntf_1.html`, name, `${proof}/ntf_9.html`]) {
-    t.equal((await fetch(`${page.url}/outbox/${wrong}`)).status, 404, wrong)
+    t.equal((await fetch(`${page.url}/mail/${wrong}`)).status, 404, wrong)
   }
 })
 
