@@ -180,7 +180,7 @@ type RawSpec<P extends z.ZodObject | undefined, Q extends z.ZodObject | undefine
   query?: Q
   raw: RawAnswers
   /** Of the success; 200 by default. */
-  status?: 302
+  status?: 200 | 302
   account?(body: unknown, params: Out<P>): string
   handle(input: Input<Out<P>, Out<Q>, Record<never, never>>): Promise<RawReply>
 }
