@@ -10,6 +10,7 @@ import type { Claims } from './verify-token.ts'
 
 export interface UserState extends SignOuts {
   email: string | null
+  phoneNumber: string | null
   displayName: string | null
   locale: string | null
   /** Whether a token of the sign-in was seen within a day; null where it is not recorded. */
@@ -20,6 +21,7 @@ export interface UserState extends SignOuts {
 
 const state = {
   email: users.email,
+  phoneNumber: users.phoneNumber,
   displayName: users.displayName,
   locale: users.locale,
   notBefore: sql<number>`extract(epoch from ${users.tokensNotBefore})::float8`,
@@ -39,11 +41,11 @@ export async function findUser(tx: Tx, id: Uuid, signIn: string | null): Promise
 }
 
 type UserClaims = Pick<Claims, 'userId' | 'issuer' | 'subject' | 'email' | 'displayName' | 'issuedAt'> &
-  Partial<Pick<Claims, 'locale'>>
+  Partial<Pick<Claims, 'locale' | 'phoneNumber'>>
 
 /** Inserts the row of a new user, or updates it from a token that is newer than its last change. */
 export async function upsertUser(tx: Tx, claims: UserClaims): Promise<void> {
-  const { userId: id, issuer, subject, email, displayName, locale, issuedAt } = claims
+  const { userId: id, issuer, subject, email, phoneNumber, displayName, locale, issuedAt } = claims
   await tx
     .insert(users)
     .values({
@@ -51,6 +53,7 @@ export async function upsertUser(tx: Tx, claims: UserClaims): Promise<void> {
       issuer,
       subject,
       email: email ?? null,
+      phoneNumber: phoneNumber ?? null,
       displayName: displayName ?? null,
       locale: locale ?? null,
       tokensNotBefore: '-infinity',
@@ -61,6 +64,7 @@ export async function upsertUser(tx: Tx, claims: UserClaims): Promise<void> {
         issuer,
         subject,
         ...(email !== undefined && { email }),
+        ...(phoneNumber !== undefined && { phoneNumber }),
         ...(displayName !== undefined && { displayName }),
         ...(locale !== undefined && { locale }),
         updatedAt: sql`now()`,

@@ -75,6 +75,7 @@ export function openUsers(db: Database, clock: Clock): Users {
 
 const changesUser = (claims: Claims, user: UserState) =>
   (claims.email !== undefined && claims.email !== user.email) ||
+  (claims.phoneNumber !== undefined && claims.phoneNumber !== user.phoneNumber) ||
   (claims.displayName !== undefined && claims.displayName !== user.displayName) ||
   (claims.locale !== undefined && claims.locale !== user.locale)
 

@@ -14,6 +14,8 @@ export interface Claims extends TokenAge {
   subject: string
   /** Verified address. Null: the token calls the address unverified. Undefined: the token makes no valid statement. */
   email: string | null | undefined
+  /** Verified number, E.164. Null and undefined as for the address. */
+  phoneNumber: string | null | undefined
   displayName: string | undefined
   /** A BCP 47 language tag, such as `de` or `pt-BR`. */
   locale: string | undefined
@@ -79,13 +81,15 @@ function claimsOf(payload: JWTPayload, issuer: string): Claims {
   const subject = payload.sub ?? ''
   const issuedAt = payload.iat ?? 0
   if (!isIdentifier(subject)) throw unauthorized('invalid')
-  const { roles, email, email_verified: verified, name, locale } = payload
+  const { roles, email, email_verified: verified, phone_number: phone, name, locale } = payload
+  const { phone_number_verified: phoneVerified } = payload
   return {
     userId: userIdOf(issuer, subject),
     issuer,
     subject,
     // Providers also send "false", 0, or nothing. Only the boolean of OpenID Connect Core §5.1 is reliable.
     email: verified === true ? cleaned(email, 320) : verified === false ? null : undefined,
+    phoneNumber: phoneVerified === true ? phoneOf(phone) : phoneVerified === false ? null : undefined,
     displayName: cleaned(name, 200),
     locale: typeof locale === 'string' && LOCALE.test(locale) ? locale : undefined,
     roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
@@ -105,6 +109,12 @@ export function sessionOf({ sid, auth_time: authTime, iat = 0 }: JWTPayload): Pi
 /** Whether the database can store and compare the value unchanged. */
 export const isIdentifier = (value: unknown): value is string =>
   typeof value === 'string' && value !== '' && value.length <= 255 && isKeepable(value) && value.search(CONTROL) < 0
+
+/** OpenID Connect Core §5.1 recommends E.164; providers also write spaces, hyphens and brackets. */
+function phoneOf(value: unknown): string | undefined {
+  const number = typeof value === 'string' ? value.replace(/[\s().-]/g, '') : ''
+  return /^\+[1-9][0-9]{6,14}$/.test(number) ? number : undefined
+}
 
 const cleaned = (value: unknown, longest: number) =>
   typeof value === 'string'

@@ -4,7 +4,7 @@ import type { Database } from './db.ts'
 import { prepared } from './prepared.ts'
 
 /** Tables with a function `organization_of_<table>` (see `make_organization_lookup` in the migrations). */
-export type OrganizationLookup = 'media' | 'invitations' | 'albums' | 'notifications'
+export type OrganizationLookup = 'media' | 'invitations' | 'albums' | 'notifications' | 'timeline_items'
 
 /**
  * The organization of a row, for requests whose path names none: row-level security hides the row until the

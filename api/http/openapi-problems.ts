@@ -20,7 +20,7 @@ const EVERYWHERE: ProblemCode[] = [
 export function problemsOf(route: Route): ProblemCode[] {
   const { bodyKind = route.body ? 'json' : undefined } = route
   const codes: ProblemCode[] = [...EVERYWHERE, ...(route.problems ?? [])]
-  if (!route.public) codes.push('UNAUTHORIZED', 'AUTH_UNAVAILABLE')
+  if (!route.public || route.identifies) codes.push('UNAUTHORIZED', 'AUTH_UNAVAILABLE')
   if (route.params) codes.push('NOT_FOUND')
   if (route.params || route.query || bodyKind) codes.push('VALIDATION_ERROR')
   if (route.query && 'cursor' in route.query.shape) codes.push('INVALID_CURSOR')

@@ -145,7 +145,7 @@ function successResponses(route: Route, routes: readonly Route[]): Record<string
   return Object.fromEntries(responses)
 }
 
-const DESCRIPTIONS = { 200: 'OK', 201: 'Created', 204: 'Done' }
+const DESCRIPTIONS = { 200: 'OK', 201: 'Created', 202: 'Accepted', 204: 'Done', 302: 'Elsewhere' }
 
 function contentOf({ response, operationId, unwrapped, examples }: Route) {
   if (!response) return undefined

@@ -35,17 +35,21 @@ export function sendReply(req: Request, res: Response, route: Route, reply: Repl
   const text = status === 204 ? '' : JSON.stringify(data)
   res.set(reply.headers ?? {})
   const tagged = isTagged(route) ? (reply.etag ?? text) : undefined
-  let isCurrent = false
-  if (tagged !== undefined) {
-    // Links in the data change every 15 minutes, and the tag with them: after a 304 the client's links are still valid.
-    const tag = `W/"${hash('sha256', `${stateOf(res).userId} ${tagged}`, 'base64url').slice(0, 22)}"`
-    isCurrent = isNoneMatch(req.headers['if-none-match'], tag)
-    res.set('ETag', tag)
-    res.vary('Authorization')
-  }
+  if (tagged !== undefined && sendIfCurrent(req, res, tagged)) return
   if (!res.get('Cache-Control')) res.set('Cache-Control', tagged === undefined ? 'no-store' : 'private, no-cache')
-  if (isCurrent) return void res.status(304).end()
   sendData(res, route, status, text)
+}
+
+/** Sets the headers of this tag. True after a 304, for a client that has what it stands for. */
+export function sendIfCurrent(req: Request, res: Response, tagged: string): boolean {
+  // Links in the data change every 15 minutes, and the tag with them: after a 304 the client's links are still valid.
+  const tag = `W/"${hash('sha256', `${stateOf(res).userId} ${tagged}`, 'base64url').slice(0, 22)}"`
+  res.set('ETag', tag)
+  res.vary('Authorization')
+  if (!isNoneMatch(req.headers['if-none-match'], tag)) return false
+  if (!res.get('Cache-Control')) res.set('Cache-Control', 'private, no-cache')
+  res.status(304).end()
+  return true
 }
 
 function sendData(res: Response, route: Route, status: number, data: string): void {

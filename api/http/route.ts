@@ -10,6 +10,10 @@ import type { Opening } from '../requests/event-stream.ts'
 
 export interface Input<P, Q, B> {
   context: Context
+  /** HEAD is served as GET. */
+  method: string
+  /** Of the caller; of a public operation only if it `identifies`, and the request has a token. */
+  actor?: Actor | undefined
   params: P
   query: Q
   body: B
@@ -22,7 +26,8 @@ export interface AuthedInput<P, Q, B> extends Input<P, Q, B> {
 
 /** What a JSON handler returns. `status` overrides the declared success status (e.g. 200 on a repeated merge). */
 export interface Reply<R> {
-  data: R
+  /** A function is called unless the client has the data already, which `etag` then says. */
+  data: R | (() => Promise<R>)
   status?: number
   headers?: Record<string, string>
   /**
@@ -70,11 +75,13 @@ export interface Route extends Common {
   bodyKind?: BodyKind
   /** json: the document. multipart: its text fields. */
   body?: z.ZodType
-  status: 200 | 201 | 204
+  status: 200 | 201 | 202 | 204 | 302
   /** The `data` of the envelope; undefined for 204 and raw replies. */
   response?: z.ZodType
   /** Set for raw replies: content types for the document. */
   raw?: RawAnswers
+  /** True for an operation on the internal port. */
+  isInternal?: boolean
   /** True for an answer of server-sent events, which stays open. */
   isStream?: boolean
   /** True for responses without the envelope (JWKS, openapi.json, album status). */
@@ -82,8 +89,13 @@ export interface Route extends Common {
   examples?: { request?: unknown; response?: unknown }
   /** For a response with a credential: see `completed`. */
   completion?: { of: z.ZodType; complete(data: unknown): Promise<unknown> }
-  /** The account that the body names, for a class of limits that counts by account. */
-  account?(body: unknown): string
+  /**
+   * Public operations that show more to a caller with a token: a request without one is served, and one whose token is
+   * refused is refused, so that its client refreshes the token instead of showing less.
+   */
+  identifies?: true
+  /** The account, or another thing, that the request names, for a class of limits that counts by account. */
+  account?(body: unknown, params: unknown): string
   /**
    * Operations in an organization: throws Denied for a caller who may not, or no longer, act in it. Asked before a body
    * is read and before a stored response is replayed; if the path names the organization, it needs no body.
@@ -100,7 +112,8 @@ export const isTagged = (route: Pick<Route, 'method' | 'public' | 'isStream'>) =
   route.method === 'get' && !route.public && !route.isStream
 
 /** Whether a repeat under an Idempotency-Key gets the first response: every POST of a signed-in caller. */
-export const takesIdempotencyKey = (route: Pick<Route, 'method' | 'public'>) => route.method === 'post' && !route.public
+export const takesIdempotencyKey = (route: Pick<Route, 'method' | 'public' | 'isInternal'>) =>
+  route.method === 'post' && !route.public && !route.isInternal
 
 export type Out<T extends z.ZodType | undefined> = T extends z.ZodType ? z.output<T> : Record<never, never>
 export type Body<K extends BodyKind | undefined, B extends z.ZodType | undefined> = K extends 'multipart'
@@ -121,7 +134,7 @@ export interface Spec<
   query?: Q
   bodyKind?: K
   body?: B
-  status: 200 | 201 | 204
+  status: 200 | 201 | 202 | 204
   response?: R
   unwrapped?: boolean
   examples?: { request?: unknown; response?: unknown }
@@ -139,13 +152,17 @@ export function route<
   return { ...(spec as unknown as Route), public: false }
 }
 
+/** An operation for services of the cluster: on the internal port, with the token of a service account. */
+export const internal = (made: Route): Route => ({ ...made, isInternal: true })
+
 type PublicSpec<
   P extends z.ZodObject | undefined,
   Q extends z.ZodObject | undefined,
   B extends z.ZodType | undefined,
   R extends z.ZodType | undefined,
 > = Omit<Spec<P, Q, B, undefined, R>, 'handle' | 'bodyKind' | 'action'> & {
-  account?(body: Out<B>): string
+  identifies?: true
+  account?(body: Out<B>, params: Out<P>): string
   handle(input: Input<Out<P>, Out<Q>, Out<B>>): Promise<R extends z.ZodType ? Reply<z.input<R>> : Reply<null>>
 }
 
@@ -163,6 +180,9 @@ type RawSpec<P extends z.ZodObject | undefined, Q extends z.ZodObject | undefine
   params?: P
   query?: Q
   raw: RawAnswers
+  /** Of the success; 200 by default. */
+  status?: 200 | 302
+  account?(body: unknown, params: Out<P>): string
   handle(input: Input<Out<P>, Out<Q>, Record<never, never>>): Promise<RawReply>
 }
 
@@ -170,7 +190,7 @@ type RawSpec<P extends z.ZodObject | undefined, Q extends z.ZodObject | undefine
 export function rawRoute<P extends z.ZodObject | undefined = undefined, Q extends z.ZodObject | undefined = undefined>(
   spec: RawSpec<P, Q>,
 ): Route {
-  return { ...(spec as unknown as Route), public: true, status: 200 }
+  return { status: 200, ...(spec as unknown as Partial<Route>), public: true } as Route
 }
 
 type StreamSpec<Q extends z.ZodObject | undefined> = Omit<Common, 'method'> & {

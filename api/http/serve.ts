@@ -18,7 +18,7 @@ import { type Attempt, beginAttempt, idempotencyKeyOf, requireSameBody, type Sto
 import { problemsOf } from './openapi-problems.ts'
 import { type Received, readInput, restJoined } from './read-input.ts'
 import { contextOf, stateOf } from './request.ts'
-import { DEPRECATION, render, sendRaw, sendReply, sendStored } from './respond.ts'
+import { DEPRECATION, render, sendIfCurrent, sendRaw, sendReply, sendStored } from './respond.ts'
 import { type AuthedInput, type Reply, type Route, takesIdempotencyKey } from './route.ts'
 import { checkParams, organizationIn } from './validate.ts'
 
@@ -51,8 +51,9 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     const state = stateOf(res)
     state.route = route.path
     if (route.deprecated) res.set(DEPRECATION)
-    const actor = route.public ? NO_ACTOR : await identify(req, res, options)
-    if (!route.public) state.userId = actor.userId
+    const isIdentified = !route.public || (route.identifies && req.get('authorization') !== undefined)
+    const actor = isIdentified ? await identify(req, res, options) : NO_ACTOR
+    if (isIdentified) state.userId = actor.userId
     const caller = { ip: req.ip ?? '', userId: actor.userId }
     await options.limits?.take(limitOf(route), caller, res)
     await asCaller(caller, () => serveCaller(route, options, { req, res, actor, caller, admitted }))
@@ -81,7 +82,7 @@ async function serveCaller(route: Route, options: ServeOptions, called: Called):
   // A document has arrived whole: what follows, such as a slow identity provider, must not hold its slot.
   if (!input.streamed) leave?.()
   try {
-    const account = route.account?.(input.body)
+    const account = route.account?.(input.body, input.params)
     if (account !== undefined) await options.limits?.takeForAccount(limitOf(route), { ...caller, account }, res)
     await run({ route, options, req, res, actor, key, input }).catch((error: unknown) => {
       throw declared(route, options, res, error)
@@ -121,7 +122,16 @@ async function admit(route: Route, options: ServeOptions, o: Called & { given: o
   const orgId = route.body || route.bodyKind ? organizationIn(route, o.given) : undefined
   if (!readmit || orgId === undefined) return
   const context = contextOf(req, res, async () => {})
-  const decide = () => readmit({ context, params: { org_id: orgId }, query: {}, body: {}, headers: req.headers, actor })
+  const asked = {
+    context,
+    method: req.method,
+    params: { org_id: orgId },
+    query: {},
+    body: {},
+    headers: req.headers,
+    actor,
+  }
+  const decide = () => readmit(asked)
   await admitted.require(actor.userId, orgId, decide).catch((error: unknown) => {
     throw declared(route, options, res, error)
   })
@@ -182,10 +192,14 @@ async function answer(r: Run, attempt: Attempt | undefined): Promise<void> {
   requireDecision(route, options, res)
   if (route.raw) return sendRaw(req, res, reply as RawReply)
   const made = reply as Reply<unknown>
-  const data = await shownOf(r, made.data)
-  await attempt?.succeeded(made.status ?? route.status, route.completion ? keptOf(r, made.data) : data)
+  if (isUnmade(made.data) && made.etag !== undefined && sendIfCurrent(req, res, made.etag)) return
+  const whole = isUnmade(made.data) ? await made.data() : made.data
+  const data = await shownOf(r, whole)
+  await attempt?.succeeded(made.status ?? route.status, route.completion ? keptOf(r, whole) : data)
   sendReply(req, res, route, made, data)
 }
+
+const isUnmade = (data: unknown): data is () => Promise<unknown> => typeof data === 'function'
 
 /** An answer that stays open: the request is served when its head is sent. */
 async function follow(r: Run): Promise<void> {
@@ -212,7 +226,12 @@ async function follow(r: Run): Promise<void> {
 function inputOf({ req, res, actor, input }: Run, remember: Context['remember']) {
   const { params, query, body } = input
   const context = contextOf(req, res, remember)
-  return { context, params, query, body, headers: req.headers, actor } as AuthedInput<unknown, unknown, unknown>
+  const known = actor === NO_ACTOR ? {} : { actor }
+  return { context, method: req.method, params, query, body, headers: req.headers, ...known } as AuthedInput<
+    unknown,
+    unknown,
+    unknown
+  >
 }
 
 /** A success without a permission decision is a bug: the handler never called `permit`. */

@@ -2,6 +2,8 @@ import { type ScaledLimit, type Standing, takeToken } from './policy.ts'
 
 export interface Buckets {
   take(key: string): Standing
+  /** As it is, taking nothing: nothing is refused. */
+  look(key: string): Standing
   /** Number of keys in memory. */
   size(): number
 }
@@ -35,6 +37,10 @@ export function openBuckets(limit: ScaledLimit, now: () => number, mostKeys = MA
       if (oldest !== undefined) fullAt.delete(oldest)
       fullAt.set(key, taken.fullAt)
       return taken.standing
+    },
+    look(key) {
+      const { standing } = takeToken(limit, fullAt.get(key), now())
+      return { ...standing, retryAfterMs: 0 }
     },
     size: () => fullAt.size,
   }

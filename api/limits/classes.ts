@@ -7,9 +7,10 @@ export interface Limit {
   burst?: number
   /**
    * `caller`: the user, or the address of a request without a token. `address`: always the address. `account`: the
-   * address and the account that the body names, which is known only after the body has been read.
+   * address and the account, or another thing, that the request names, which is known only after its input has been read.
+   * `accounts`: how many different ones an address names; naming one again within `seconds` costs nothing.
    */
-  per: 'caller' | 'address' | 'account'
+  per: 'caller' | 'address' | 'account' | 'accounts'
 }
 
 export interface LimitRules {
@@ -65,8 +66,31 @@ const OPERATIONS = {
       'invitation-day': { quota: 100, seconds: DAY, per: 'caller' },
     },
   },
-  /** Responses to an invitation, and look-ups by slug: a slug is short enough to guess. */
-  respond: one('respond', { quota: 10, seconds: MINUTE, per: 'address' }),
+  /** Responses to an invitation: everyone at a party may be behind one address. */
+  respond: {
+    limits: {
+      respond: { quota: 10, seconds: MINUTE, per: 'caller' },
+      'respond-address': { quota: 120, seconds: MINUTE, per: 'address' },
+    },
+  },
+  /**
+   * Look-ups by slug. Phones around one QR code look up one slug; a slug is short enough to guess, so what is limited
+   * strictly is how many different ones an address names.
+   */
+  slug: {
+    limits: {
+      'slug-address': { quota: 600, seconds: MINUTE, per: 'address' },
+      slugs: { quota: 60, seconds: TEN_MINUTES, per: 'accounts' },
+      slug: { quota: 300, seconds: MINUTE, per: 'account' },
+    },
+  },
+  /** Requests for a fresh link, of which each slug has a few a day besides. */
+  renewal: {
+    limits: {
+      renewal: { quota: 20, seconds: HOUR, per: 'address' },
+      'renewal-day': { quota: 60, seconds: DAY, per: 'address' },
+    },
+  },
   /** Event streams: each opening costs a look-up, and a client that lost its connection comes back. */
   changes: one('changes', { quota: 60, seconds: MINUTE, burst: 20, per: 'caller' }),
   export: { shared: true, ...one('export', { quota: 10, seconds: DAY, per: 'caller' }) },

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { Problem } from '../../lib/contract/problem.ts'
-import { openBuckets } from './buckets.ts'
+import { type Buckets, openBuckets } from './buckets.ts'
 import { LIMIT_CLASSES, type LimitClass, type LimitRules, UNAUTHORIZED } from './classes.ts'
 import { policyHeader, secondsUntil, standingHeader } from './headers.ts'
 import {
@@ -62,7 +62,7 @@ export function openLimits(o: LimitsOptions): Limits | undefined {
 interface Counter {
   name: string
   limit: ScaledLimit
-  take(key: string): Standing | Promise<Standing>
+  take(key: string, caller: Caller): Standing | Promise<Standing>
 }
 
 type OpenClass = ReturnType<typeof openClass>
@@ -82,8 +82,8 @@ function openClass(className: string, rules: LimitRules, o: LimitsOptions) {
 
   return {
     /** Limits that count before the body is read, and those that count after it. */
-    early: counters.filter(({ limit }) => limit.per !== 'account'),
-    late: counters.filter(({ limit }) => limit.per === 'account'),
+    early: counters.filter(({ limit }) => !isLate(limit)),
+    late: counters.filter(({ limit }) => isLate(limit)),
 
     /** Takes a slot of a class with `atOnce` until the response ends or its connection closes. */
     enter(caller: Caller, res: ServerResponse): void {
@@ -95,7 +95,7 @@ function openClass(className: string, rules: LimitRules, o: LimitsOptions) {
 
     async count(some: readonly Counter[], caller: Caller, res: ServerResponse): Promise<void> {
       for (const { name, limit, take } of some) {
-        const counted = take(keyOf(limit.per, caller))
+        const counted = take(keyOf(limit.per, caller), caller)
         const standing = counted instanceof Promise ? await counted : counted
         const earlier = res.getHeader('RateLimit')
         const shown = standingHeader(name, standing)
@@ -113,6 +113,7 @@ function openClass(className: string, rules: LimitRules, o: LimitsOptions) {
  */
 function openCounter(name: string, limit: ScaledLimit, rules: LimitRules, o: LimitsOptions): Counter {
   const buckets = openBuckets(limit, o.now)
+  if (limit.per === 'accounts') return { name, limit, take: countedOnce(limit, buckets, o.now) }
   if (!rules.shared) return { name, limit, take: buckets.take }
   const askPostgres = o.shared.counter(name, limit)
   const windows = openWindowEnds(o.now)
@@ -129,6 +130,28 @@ function openCounter(name: string, limit: ScaledLimit, rules: LimitRules, o: Lim
     },
   }
 }
+
+/** Takes a token for an account that the address has not named for a while. An account that was refused is not known. */
+function countedOnce(limit: ScaledLimit, buckets: Buckets, now: () => number): Counter['take'] {
+  const named = new Map<string, number>()
+  return (address, caller) => {
+    const key = keyOf('account', caller)
+    const at = now()
+    const isKnown = (named.get(key) ?? Number.NEGATIVE_INFINITY) + limit.seconds * 1000 > at
+    if (isKnown) return buckets.look(address)
+    const standing = buckets.take(address)
+    if (standing.retryAfterMs > 0) return standing
+    named.delete(key)
+    const oldest = named.size >= MAX_NAMED ? named.keys().next().value : undefined
+    if (oldest !== undefined) named.delete(oldest)
+    named.set(key, at)
+    return standing
+  }
+}
+
+const MAX_NAMED = 20_000
+
+const isLate = ({ per }: ScaledLimit) => per === 'account' || per === 'accounts'
 
 const notBefore = (standing: Standing, ms: number): Standing => ({
   ...standing,
@@ -155,5 +178,5 @@ function openWindowEnds(now: () => number) {
 function keyOf(per: ScaledLimit['per'], caller: Caller): string {
   if (per === 'caller') return callerKey(caller)
   const address = countedAddress(caller.ip)
-  return per === 'address' ? address : `${address} ${(caller.account ?? '').toLowerCase()}`
+  return per === 'address' || per === 'accounts' ? address : `${address} ${(caller.account ?? '').toLowerCase()}`
 }

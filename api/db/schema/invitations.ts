@@ -1,4 +1,4 @@
-import { integer, pgTable, text } from 'drizzle-orm/pg-core'
+import { date, integer, pgTable, text } from 'drizzle-orm/pg-core'
 import { id, time } from './columns.ts'
 
 /** As stored; `expired` follows from `tokenExpiresAt`. */
@@ -23,6 +23,8 @@ export const invitations = pgTable('invitations', {
   openedAt: time(),
   clickedAt: time(),
   toldGeneration: integer(),
+  renewedOn: date(),
+  renewals: integer().notNull().default(0),
   version: integer().notNull().default(1),
   createdAt: time().notNull().defaultNow(),
   updatedAt: time().notNull().defaultNow(),

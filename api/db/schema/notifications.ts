@@ -29,6 +29,8 @@ export const notifications = pgTable('notifications', {
   createdAt: time().notNull().defaultNow(),
   openedAt: time(),
   clickedAt: time(),
+  /** Opens and clicks in the audit log. */
+  recorded: integer().notNull().default(0),
 })
 export type NotificationRow = typeof notifications.$inferSelect
 

@@ -6,6 +6,8 @@ export const users = pgTable('users', {
   issuer: text().notNull(),
   subject: text().notNull(),
   email: text(),
+  /** Verified, E.164. */
+  phoneNumber: text(),
   displayName: text(),
   /** Of the token: a BCP 47 language tag. */
   locale: text(),

@@ -91,7 +91,7 @@ export const Event = z
     my_participation: ParticipantStatus.nullable().meta({ description: 'Null unless the caller is invited' }),
     my_invitation_id: outputId('invitation').nullable().meta({
       description:
-        'An addition to the interface specification. The invitation that the caller can answer now without a token, with `POST /api/invitations/{invitation_id}/respond`: addressed to the caller by user id, pending, and not expired. Null otherwise, and unless the event is active. An invitation by e-mail address or phone number is answered with its link',
+        'An addition to the interface specification. The invitation that the caller can answer now without a token, with `POST /api/invitations/{invitation_id}/respond`: addressed to the caller by user id, and pending. Null otherwise, and unless the event is active. An invitation by e-mail address or phone number is answered from its link',
     }),
     album_id: outputId('album').nullable().meta({ description: 'Null without an album that the caller can see' }),
     reaction_counts: ReactionCounts,

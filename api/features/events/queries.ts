@@ -95,7 +95,7 @@ const shown = {
     where p.event_id = events.id and p.user_id = ${caller})`,
   // At most one, by the index invitations_pending_user. What could not be answered now is left out.
   invitationId: sql<Id<'invitation'> | null>`(select i.id from invitations i
-    where i.event_id = events.id and i.user_id = ${caller} and i.status = 'pending' and i.token_expires_at > now()
+    where i.event_id = events.id and i.user_id = ${caller} and i.status = 'pending'
       and events.status = 'active')`,
   reactionCounts: reactionCounts(reactedTo),
   myReaction: ownReaction(reactedTo, sql`${caller}`),

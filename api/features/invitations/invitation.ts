@@ -59,7 +59,7 @@ export const Response = z.object({
   message: text(0, 1000).nullish().meta({ description: 'From the invitee; shown in the list of invitations' }),
   token: verbatim(1024).nullish().meta({
     description:
-      'What follows `#t=` in the invitation link. Required unless the caller is the invitee: the invited user, or the user with the invited e-mail address',
+      'What follows `#t=` in the invitation link. Required unless the caller is the invitee: the invited user, or the user with the invited e-mail address or phone number, verified',
   }),
 })
 
@@ -208,6 +208,8 @@ export const answerExample: z.output<typeof Answer> = {
   responded_at: '2026-11-21T09:30:00.000Z',
 }
 
+const MORE = 'Null unless the request presents the token of the link, or the caller is the invitee'
+
 export const Shown = z
   .object({
     invitation_id: outputId('invitation'),
@@ -216,11 +218,26 @@ export const Shown = z
       .string()
       .nullable()
       .meta({ description: 'Display name of the event’s owner; null after the owner has left', example: 'Ann' }),
-    message: z.string().nullable().meta({
-      description: 'What the inviter wrote to the invitee; null unless the request presents the token of the link',
-    }),
+    start_at: outputTime().nullable().meta({ description: MORE }),
+    end_at: outputTime().nullable(),
+    location_name: z.string().nullable().meta({ description: MORE }),
+    organization_name: z
+      .string()
+      .nullable()
+      .meta({
+        description: `Of the organization that an accepted invitation makes the invitee a member of. ${MORE}`,
+      }),
+    message: z
+      .string()
+      .nullable()
+      .meta({ description: `What the inviter wrote to the invitee. ${MORE}` }),
   })
   .meta({ id: 'InvitationShown' })
+
+/** The same whether or not there is such an invitation. */
+export const RenewalAccepted = z
+  .object({ accepted: z.literal(true) })
+  .meta({ id: 'InvitationRenewalAccepted', description: 'Says nothing about the invitation' })
 
 /** As the OpenAPI document describes it. */
 export const PresentedToken = z.object({

@@ -7,18 +7,16 @@ import { inOrder, type State } from '../../permissions/state.ts'
 import { EVENT, eventOwner, mayManageEvent, unlessArchived } from '../events/policy.ts'
 
 interface Addressed {
-  userId: Uuid | null
-  email: string | null
-  /** The caller's verified e-mail address, in lower case. */
-  callerEmail: string | null
+  /** Whether the caller is invited: by user id, verified e-mail address or verified phone number. */
+  isInvitee: boolean
   /** Whether the request has the token of the invitation's current generation. */
   isPresented: boolean
 }
 
 const invitee = fact<Addressed>(
   'invitee',
-  'the invitee, by user id or verified e-mail address',
-  (a, row) => row.userId === a.userId || (row.email !== null && row.email === row.callerEmail),
+  'the invitee, by user id, verified e-mail address or verified phone number',
+  (_, row) => row.isInvitee,
 )
 const tokenHolder = fact<Addressed>(
   'token_holder',
@@ -45,14 +43,14 @@ type Dated = Pick<InvitationRow, 'status'> & {
 export const stateOf = ({ status, isExpired }: Dated): InvitationState =>
   status === 'pending' && isExpired ? 'expired' : status
 
-type Answerable = Dated & { eventStatus: EventStatus }
+type Answerable = Dated & Pick<Addressed, 'isInvitee'> & { eventStatus: EventStatus }
 
 const ofOpenEvent: State<{ eventStatus: EventStatus }> = ({ eventStatus }) => unlessArchived({ status: eventStatus })
 
-/** Whether a response counts. Exported for its test. */
-export const whilePending: State<Dated> = (row) => {
+/** Whether a response counts. It is the link that expires, and a signed-in invitee needs none. Exported for its test. */
+export const whilePending: State<Dated & Pick<Addressed, 'isInvitee'>> = (row) => {
   const state = stateOf(row)
-  if (state === 'pending') return undefined
+  if (state === 'pending' || (state === 'expired' && row.isInvitee)) return undefined
   return state === 'expired'
     ? { code: 'INVITATION_EXPIRED', message: 'The invitation has expired. Ask for another link.' }
     : { code: 'INVITATION_ALREADY_USED', message: 'This invitation has been answered already' }

@@ -15,9 +15,10 @@ import { findEvent } from '../events/queries.ts'
 export const IN_ONE_HOUR = sql`date_trunc('second', now()) + interval '1 hour'`
 export const isExpired = sql<boolean>`${invitations.tokenExpiresAt} <= now()`
 
-/** The verified e-mail address of a user, in lower case. */
-const emailOf = (userId: SQL | Placeholder) =>
-  sql<string | null>`(select lower(caller.email) from users caller where caller.id = ${userId})`
+/** Whether the user is the invitee: by id, verified e-mail address or verified phone number. */
+export const isInvitee = (userId: SQL | Placeholder) =>
+  sql<boolean>`exists (select from users caller where caller.id = ${userId} and (caller.id = ${invitations.userId}
+    or lower(caller.email) = ${invitations.email} or caller.phone_number = ${invitations.phoneNumber}))`
 
 const org = sql.placeholder('org')
 const oneInvitation = sql.placeholder('id')
@@ -27,8 +28,8 @@ const found = {
   /** Owner of the event. */
   ownerId: events.ownerId,
   isExpired,
-  /** Of the user of the request. */
-  callerEmail: emailOf(sql.placeholder('user')),
+  /** The user of the request. */
+  isInvitee: isInvitee(sql.placeholder('user')),
 }
 export type FoundInvitation = RowOf<typeof found>
 
@@ -71,7 +72,7 @@ export async function listInvitations(tx: Tx, o: { orgId: Uuid; eventId: Uuid; c
     .select({
       ...getTableColumns(invitations),
       isExpired,
-      callerEmail: emailOf(sql`${o.callerId}`),
+      isInvitee: isInvitee(sql`${o.callerId}`),
       // The name of a user who belongs to another organization is not for this one.
       displayName: sql<string | null>`case when ${memberships.userId} is not null then ${users.displayName} end`,
       createdAt: microseconds(invitations.createdAt),

@@ -17,6 +17,7 @@ import {
   NewInvitation,
   PresentedToken,
   pathSlug,
+  RenewalAccepted,
   Response,
   Shown,
   StoredLink,
@@ -28,7 +29,9 @@ import { invitationLinks } from './links.ts'
 import { invitationActions } from './policy.ts'
 import { qrPictures } from './qr-pictures.ts'
 import { listInvitations } from './queries.ts'
+import { renewLink } from './renewal.ts'
 import { showBySlug, showQr } from './show.ts'
+import { parseSlug } from './slug.ts'
 
 const OfEvent = z.object({ org_id: pathId('organization'), event_id: pathId('event') })
 const One = z.object({ invitation_id: pathId('invitation') })
@@ -122,7 +125,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       limit: 'respond',
       summary: 'Accept or decline an invitation',
       description:
-        'The caller is signed in, and is the invitee or presents the token of the invitation link. Of several responses one counts. Accepting makes the caller a participant of the event and, if necessary, a member of the organization. A caller who is not a member gets INVALID_STATE_TRANSITION where accepting cannot make one: the inviter may no longer invite, or the service makes no members this way. Afterwards `GET /api/users/me` lists the organization. An invitation that was revoked, because an administrator removed its invitee from the organization, is `NOT_FOUND`.',
+        'The caller is signed in, and is the invitee or presents the token of the invitation link. The invitee, by user id, verified e-mail address or verified phone number, needs no token: they can answer as long as the event takes answers. Of several responses one counts. Accepting makes the caller a participant of the event and, if necessary, a member of the organization. A caller who is not a member gets INVALID_STATE_TRANSITION where accepting cannot make one: the inviter may no longer invite, or the service makes no members this way. Afterwards `GET /api/users/me` lists the organization. An invitation that was revoked, because an administrator removed its invitee from the organization, is `NOT_FOUND`.',
       action: invitationActions.respond,
       organization: { of: 'invitations', id: ({ params }) => params.invitation_id },
       problems: ['EVENT_ARCHIVED', 'INVITATION_EXPIRED', 'INVITATION_ALREADY_USED', 'INVALID_STATE_TRANSITION'],
@@ -162,10 +165,12 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       path: '/api/invitations/by-slug/{slug}',
       operationId: 'getInvitationBySlug',
       tags,
-      limit: 'respond',
+      limit: 'slug',
+      account: (_, { slug }) => slug,
+      identifies: true,
       summary: 'Show who invites to what',
       description:
-        'For the landing page of an invitation link, before the invitee has signed in. The same for an invitation that has expired or was answered; 404 while the event is a draft. The message of the inviter is for those who present the token of the link in `X-Invitation-Token`.',
+        'For the landing page of an invitation link, before the invitee has signed in. The same for an invitation that has expired or was answered; 404 while the event is a draft. Time, place, organization and message are for those who present the token of the link in `X-Invitation-Token`, and for the invitee. A request without an access token is served; one whose access token is refused gets `UNAUTHORIZED`.',
       problems: ['NOT_FOUND'],
       headers: PresentedToken,
       params: z.object({ slug: pathSlug }),
@@ -176,13 +181,41 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
           invitation_id: linkExample.invitation_id,
           title: 'Class reunion',
           host_name: 'Ann',
+          start_at: '2026-12-05T17:00:00.000Z',
+          end_at: null,
+          location_name: 'Café Morgenrot',
+          organization_name: 'Class of 1998',
           message: 'It has been too long.',
         },
       },
-      async handle({ params, headers }) {
+      async handle({ params, headers, actor }) {
         const given = headers['x-invitation-token']
         const token = typeof given === 'string' ? await links.readToken(given) : undefined
-        return { data: await showBySlug(deps.db, params.slug, token) }
+        return { data: await showBySlug(deps.db, params.slug, { token, userId: actor?.userId }) }
+      },
+    }),
+    publicRoute({
+      method: 'post',
+      path: '/api/invitations/by-slug/{slug}/renew',
+      operationId: 'renewInvitationLink',
+      tags,
+      limit: 'renewal',
+      summary: 'Ask for a fresh link',
+      description:
+        'For a guest whose link has expired. If the invitation can be answered and its link has expired, or does within five minutes, a new link goes to the invited address and nowhere else; at most three a day. The answer is the same in any case.',
+      params: z.object({ slug: z.string().max(64).meta({ example: linkExample.slug }) }),
+      status: 202,
+      response: RenewalAccepted,
+      examples: { response: { accepted: true } },
+      async handle({ params, context }) {
+        const slug = parseSlug(params.slug)
+        // Not awaited: the time of the answer must not tell whether there is such an invitation.
+        if (slug) {
+          renewLink(deps.db, slug, context).catch((error: unknown) => {
+            context.log.error({ err: error }, 'a link was not renewed')
+          })
+        }
+        return { data: { accepted: true as const } }
       },
     }),
     rawRoute({

@@ -1,26 +1,37 @@
 import type * as z from 'zod'
+import type { Uuid } from '../../../lib/contract/ids.ts'
 import { notFound } from '../../../lib/contract/problem.ts'
 import type { Clock } from '../../../lib/runtime/clock.ts'
 import type { Database } from '../../db/db.ts'
 import { organizationOf } from '../../db/organization-of.ts'
 import type { RawReply } from '../../requests/bytes.ts'
+import { timestamp } from '../../requests/schemas.ts'
 import type { Shown } from './invitation.ts'
 import { findBySlug, findLive, findShownInvitation } from './link-queries.ts'
 import type { InvitationLinks } from './links.ts'
 import type { QrPictures } from './qr-pictures.ts'
 import { isTokenOf, type TokenContent } from './token.ts'
 
-/** What anyone with the slug may see, and the message for those who present the token. */
+/** What anyone with the slug may see, and more for those who present the token and for the signed-in invitee. */
 export async function showBySlug(
   db: Database,
   slug: string,
-  token: TokenContent | undefined,
+  { token, userId = null }: { token?: TokenContent | undefined; userId?: Uuid | null | undefined },
 ): Promise<z.input<typeof Shown>> {
   const at = await db.readAtOnce({}, (tx) => findBySlug(tx, slug))
-  const row = at && (await db.readAtOnce({ org: at.orgId }, (tx) => findShownInvitation(tx, at.orgId, at.id)))
+  const row = at && (await db.readAtOnce({ org: at.orgId }, (tx) => findShownInvitation(tx, { ...at, userId })))
   if (!row) throw notFound()
-  const message = isTokenOf(row, token) && !row.isExpired ? row.message : null
-  return { invitation_id: row.id, title: row.title, host_name: row.hostName, message }
+  const seesMore = row.isInvitee || (isTokenOf(row, token) && !row.isExpired)
+  return {
+    invitation_id: row.id,
+    title: row.title,
+    host_name: row.hostName,
+    start_at: seesMore ? timestamp(row.startsAt) : null,
+    end_at: seesMore ? timestamp(row.endsAt) : null,
+    location_name: seesMore ? row.place : null,
+    organization_name: seesMore ? row.organizationName : null,
+    message: seesMore ? row.message : null,
+  }
 }
 
 /** The QR code of the link that works now: after a response or a reissue the address shows nothing. */

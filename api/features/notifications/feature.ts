@@ -4,11 +4,12 @@ import { notificationCommands } from './administration.ts'
 import { notificationActions } from './policy.ts'
 import { notificationRoutes } from './routes.ts'
 import { NotificationSettings } from './settings.ts'
+import { traceRoutes } from './traces/routes.ts'
 import { notificationWorker } from './worker.ts'
 
 export const notifications: Feature = {
   tags: { Notifications: 'What people are told of by e-mail and push, and what they do not want to be told of.' },
-  routes: notificationRoutes,
+  routes: (deps) => [...notificationRoutes(deps), ...traceRoutes(deps)],
   actions: Object.values(notificationActions),
   commands: notificationCommands,
   worker: workerPart(NotificationSettings, notificationWorker),

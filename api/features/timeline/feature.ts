@@ -1,9 +1,15 @@
 import type { Feature } from '../../feature.ts'
+import { timelineCommands } from './administration.ts'
 import { changesActions } from './changes/policy.ts'
 import { changesRoutes } from './changes/routes.ts'
+import { timelineActions } from './policy.ts'
+import { timelineRoutes } from './routes.ts'
+import { timelineWorker } from './worker.ts'
 
 export const timeline: Feature = {
   tags: { Timeline: 'What happened in organizations, and the feed of a user.' },
-  routes: (deps) => changesRoutes(deps),
-  actions: Object.values(changesActions),
+  routes: (deps) => [...timelineRoutes(deps), ...changesRoutes(deps)],
+  actions: [...Object.values(timelineActions), ...Object.values(changesActions)],
+  commands: timelineCommands,
+  worker: timelineWorker,
 }

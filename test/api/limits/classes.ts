@@ -16,7 +16,8 @@ const EXPECTED: Record<string, string> = {
   createInvitation: 'invitation',
   reissueInvitation: 'invitation',
   respondToInvitation: 'respond',
-  getInvitationBySlug: 'respond',
+  getInvitationBySlug: 'slug',
+  renewInvitationLink: 'renewal',
   getInvitationQrCode: 'qr',
   createComment: 'comment',
   editComment: 'comment',
@@ -26,6 +27,13 @@ const EXPECTED: Record<string, string> = {
   createEventHighlight: 'highlight',
   removeReaction: 'reaction',
   reorderAlbumMedia: 'reorder',
+  recordOpen: 'delivery',
+  followInvitationLink: 'delivery',
+  getLandingPage: 'slug',
+  getLandingFile: 'delivery',
+  getUnsubscribePage: 'public',
+  unsubscribe: 'public',
+  undoUnsubscribe: 'public',
   followFeed: 'changes',
   getHealth: 'public',
   getSigningKeys: 'public',
@@ -48,7 +56,7 @@ t.test('what needs no token is never in the class of those that have one', async
 
 t.test('a route names an account where its class counts by account, and nowhere else', async (t) => {
   for (const route of routes) {
-    const byAccount = Object.values(LIMIT_CLASSES[limitOf(route)].limits).some(({ per }) => per === 'account')
+    const byAccount = Object.values(LIMIT_CLASSES[limitOf(route)].limits).some(({ per }) => per.startsWith('account'))
     t.equal(route.account !== undefined, byAccount, route.operationId)
   }
 })
@@ -77,7 +85,9 @@ t.test('the numbers are those of the decisions', async (t) => {
     reorder: '60/60 burst 20 caller, 2 at once',
     highlight: '10/3600 caller, shared',
     invitation: '30/3600 caller, 100/86400 caller, shared',
-    respond: '10/60 address',
+    respond: '10/60 caller, 120/60 address',
+    slug: '600/60 address, 60/600 accounts, 300/60 account',
+    renewal: '20/3600 address, 60/86400 address',
     changes: '60/60 burst 20 caller',
     export: '10/86400 caller, shared',
     anonymize: '5/3600 caller, shared',

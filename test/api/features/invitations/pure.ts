@@ -48,11 +48,16 @@ t.test('expired is what is pending and too old', async (t) => {
 
 t.test('only what is pending can be answered, and only what is unanswered reissued', async (t) => {
   const USED = { code: 'INVITATION_ALREADY_USED' }
-  t.equal(whilePending({ status: 'pending', isExpired: false }), undefined)
-  t.match(whilePending({ status: 'pending', isExpired: true }), { code: 'INVITATION_EXPIRED' })
+  t.equal(whilePending({ status: 'pending', isExpired: false, isInvitee: false }), undefined)
+  t.match(whilePending({ status: 'pending', isExpired: true, isInvitee: false }), { code: 'INVITATION_EXPIRED' })
+  t.equal(
+    whilePending({ status: 'pending', isExpired: true, isInvitee: true }),
+    undefined,
+    'a link expires, an invitation does not',
+  )
   for (const isExpired of [true, false]) {
-    t.match(whilePending({ status: 'accepted', isExpired }), USED)
-    t.match(whilePending({ status: 'declined', isExpired }), USED)
+    t.match(whilePending({ status: 'accepted', isExpired, isInvitee: true }), USED)
+    t.match(whilePending({ status: 'declined', isExpired, isInvitee: true }), USED)
   }
   t.equal(whileUnanswered({ status: 'pending' }), undefined)
   for (const status of ['accepted', 'declined', 'revoked'] as const) {

@@ -53,8 +53,10 @@ const invitationsOf = madeOnce((society): Invitation[] => {
   return invitations
 })
 
-/** Whether it can be answered now. */
-const isOpen = ({ event, status }: Invitation) => event.status === 'active' && status === 'pending'
+/** Whether its invitee can answer it now: a link expires, an invitation does not. */
+const isOpen = ({ event, status }: Invitation) =>
+  event.status === 'active' && (status === 'pending' || status === 'expired')
+const NOTHING_MORE = { start_at: null, end_at: null, location_name: null, organization_name: null, message: null }
 const isAnswered = (status: string) => status === 'accepted' || status === 'declined'
 const FAR = '2999-01-01T00:00:00Z'
 const expiryOf = ({ status }: Invitation) => (status === 'expired' ? AT : FAR)
@@ -112,7 +114,7 @@ export const part: Part = {
       return [
         {
           ...{ route: 'getInvitationBySlug', params: { slug } },
-          want: isShown ? { invitation_id: wireId, title: event.title, host_name, message: null } : undefined,
+          want: isShown ? { invitation_id: wireId, title: event.title, host_name, ...NOTHING_MORE } : undefined,
         },
         {
           ...{ route: 'getInvitationQrCode', params: { token, path: path.join('/') } },

@@ -11,7 +11,7 @@ import { pageSeeds } from './pages.ts'
 import { permissionSeeds } from './permissions.ts'
 import { reactionSeeds } from './reactions.ts'
 import type { ListSeeds, Seeds } from './seed.ts'
-import { timelineSeeds } from './timeline.ts'
+import { timelineLists, timelineSeeds } from './timeline.ts'
 import { userLists, userSeeds } from './users.ts'
 
 /** One entry a feature. What its seeds are for: docs/testing.md. */
@@ -39,5 +39,6 @@ export const LISTS: ListSeeds = {
   ...invitationLists,
   ...mediaLists,
   ...organizationLists,
+  ...timelineLists,
   ...userLists,
 }

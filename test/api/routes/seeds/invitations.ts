@@ -39,6 +39,7 @@ export const invitationSeeds: Seeds = {
     }
   },
   getInvitationBySlug: async (side) => ({ params: { slug: (await anInvitation(side)).slug.toLowerCase() } }),
+  renewInvitationLink: async (side) => ({ params: { slug: (await anInvitation(side)).slug } }),
   getInvitationQrCode: async (side) => {
     const [, , token = '', ...path] = pathOf((await anInvitation(side)).qr_png_url).split('/')
     return { params: { token, path: path.join('/') } }

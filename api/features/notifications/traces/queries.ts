@@ -1,0 +1,62 @@
+import { and, eq, sql } from 'drizzle-orm'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
+import type { Tx } from '../../../db/db.ts'
+import { invitations } from '../../../db/schema/invitations.ts'
+import { notificationDeliveries, notifications } from '../../../db/schema/notifications.ts'
+
+/** Proxies and scanners repeat their requests without end. */
+const MAX_RECORDED = 20
+
+/** The invitation that a notification tells of, by its slug, and how long ago it was sent; undefined for any other. */
+export async function findTold(tx: Tx, orgId: Uuid, id: Uuid) {
+  const sentAt = sql`(select max(${notificationDeliveries.startedAt}) from ${notificationDeliveries}
+    where ${notificationDeliveries.notificationId} = ${notifications.id})`
+  const [row] = await tx
+    .select({
+      invitationId: invitations.id,
+      slug: invitations.slug,
+      seconds: sql<number | null>`extract(epoch from now() - ${sentAt})::float8`,
+      isFull: sql<boolean>`${notifications.recorded} >= ${MAX_RECORDED}`,
+    })
+    .from(notifications)
+    .innerJoin(invitations, eq(invitations.id, notifications.invitationId))
+    .where(and(eq(notifications.orgId, orgId), eq(notifications.id, id)))
+  return row
+}
+
+/** Counts one more record of the notification. False when it has all it may have. */
+export async function takeRecord(tx: Tx, id: Uuid): Promise<boolean> {
+  const { rowCount } = await tx
+    .update(notifications)
+    .set({ recorded: sql`${notifications.recorded} + 1` })
+    .where(and(eq(notifications.id, id), sql`${notifications.recorded} < ${MAX_RECORDED}`))
+  return rowCount === 1
+}
+
+/** The first time stays. */
+export async function markSeen(
+  tx: Tx,
+  { id, invitationId }: { id: Uuid; invitationId: Uuid },
+  what: 'open' | 'click',
+): Promise<void> {
+  const first = (column: typeof invitations.openedAt | typeof notifications.openedAt) => sql`coalesce(${column}, now())`
+  if (what === 'open') {
+    await tx
+      .update(notifications)
+      .set({ openedAt: first(notifications.openedAt) })
+      .where(eq(notifications.id, id))
+    await tx
+      .update(invitations)
+      .set({ openedAt: first(invitations.openedAt) })
+      .where(eq(invitations.id, invitationId))
+  } else {
+    await tx
+      .update(notifications)
+      .set({ clickedAt: sql`coalesce(${notifications.clickedAt}, now())` })
+      .where(eq(notifications.id, id))
+    await tx
+      .update(invitations)
+      .set({ clickedAt: sql`coalesce(${invitations.clickedAt}, now())` })
+      .where(eq(invitations.id, invitationId))
+  }
+}

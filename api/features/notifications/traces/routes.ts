@@ -1,0 +1,65 @@
+import * as z from 'zod'
+import { notFound } from '../../../../lib/contract/problem.ts'
+import type { ApiDeps } from '../../../deps.ts'
+import { type Route, rawRoute } from '../../../http/route.ts'
+import { recordSeen } from './record.ts'
+
+const tags = ['Notifications']
+const params = z.object({ notification_id: z.string().max(64) })
+/** One transparent pixel. */
+const PIXEL = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64')
+
+/** What mails lead to. Recording is never a reason to fail: the guest wants the picture, or the page. */
+export function traceRoutes({ db, config }: ApiDeps): Route[] {
+  const { PUBLIC_URL, APP_URL = PUBLIC_URL } = config
+  return [
+    rawRoute({
+      method: 'get',
+      path: '/e/o/{notification_id}',
+      operationId: 'recordOpen',
+      tags,
+      limit: 'delivery',
+      summary: 'Note that a mail was opened',
+      description:
+        'A picture of one pixel, in the mail of an invitation; the same for any id. Recorded with the likely source: a person, a proxy or a scanner. Uses up no link.',
+      params,
+      raw: { contentTypes: ['image/gif'], statuses: { 200: 'The picture' } },
+      async handle({ params, context, method }) {
+        // Not awaited: the time of the answer must not tell whether there is such a notification.
+        recordSeen(db, params.notification_id, { what: 'open', method, context }).catch((error: unknown) => {
+          context.log.error({ err: error }, 'an open was not recorded')
+        })
+        return { status: 200, headers: { 'Content-Type': 'image/gif', 'Cache-Control': 'no-store' }, body: PIXEL }
+      },
+    }),
+    rawRoute({
+      method: 'get',
+      path: '/e/c/{notification_id}',
+      operationId: 'followInvitationLink',
+      tags,
+      limit: 'delivery',
+      summary: 'Lead from a mail to its invitation',
+      description:
+        'Redirects to the landing page of the invitation, never anywhere else. The token is in the fragment of the link, which the browser keeps and sends to no server: it is not used up. Recorded with the likely source; HEAD counts as a scanner.',
+      problems: ['NOT_FOUND'],
+      params,
+      status: 302,
+      raw: {
+        contentTypes: ['text/plain'],
+        statuses: { 302: 'To the landing page' },
+        headers: { 302: { Location: { description: 'The landing page', schema: { type: 'string' } } } },
+      },
+      async handle({ params, context, method }) {
+        const slug = await recordSeen(db, params.notification_id, { what: 'click', method, context })
+        if (!slug) throw notFound()
+        const headers = {
+          Location: `${APP_URL}/i/${slug}`,
+          'Content-Type': 'text/plain; charset=utf-8',
+          'Cache-Control': 'no-store',
+          'Referrer-Policy': 'no-referrer',
+        }
+        return { status: 302, headers, body: 'The invitation is elsewhere.\n' }
+      },
+    }),
+  ]
+}

@@ -1,0 +1,24 @@
+import { formatId } from '../../../lib/contract/ids.ts'
+import { type Commands, idOf, textOf } from '../../command-line/command.ts'
+import { LOST, rebuildTimeline } from './commands.ts'
+
+/** Commands of administrators. */
+export const timelineCommands: Commands = {
+  'timeline rebuild': {
+    args: [],
+    options: { org: 'string' },
+    help: [
+      'timeline rebuild [--org ORG]',
+      'insert what timelines lack and the database still tells of; an item that exists',
+      'stays as it is',
+    ],
+    async run({ db }, _, options) {
+      const org = textOf(options, 'org')
+      const rebuilt = await rebuildTimeline(db, org === undefined ? undefined : idOf('organization', org))
+      return {
+        rebuilt: rebuilt.map(({ orgId, inserted }) => ({ org_id: formatId('organization', orgId), inserted })),
+        not_recorded: LOST,
+      }
+    },
+  },
+}

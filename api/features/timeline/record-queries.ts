@@ -1,0 +1,165 @@
+import { type SQL, sql } from 'drizzle-orm'
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Tx } from '../../db/db.ts'
+import type { TimelineType } from '../../db/schema/timeline.ts'
+
+// Items are made of the rows that the events announced, and not of the events: so a rebuild makes the same ones, and
+// repeats and any order of delivery change nothing. Events have milliseconds, so positions have them too.
+
+/** Events by their id, or all of one organization. */
+export type Given<T> = { orgId: Uuid } | { these: readonly T[] }
+
+const uuids = (ids: readonly Uuid[]) => sql`${sql.param([...ids])}::uuid[]`
+const one = (table: string, id: string, given: Given<Uuid>) =>
+  'orgId' in given
+    ? sql`${sql.raw(table)}.org_id = ${given.orgId}`
+    : sql`${sql.raw(`${table}.${id}`)} = any(${uuids(given.these)})`
+const inMilliseconds = (column: string) => sql.raw(`date_trunc('milliseconds', ${column})`)
+const epochOf = (at: string) => sql.raw(`(extract(epoch from ${at}) * 1000)::bigint::text`)
+
+/** Inserts the items that are not there yet. Returns how many. */
+async function insertItems(tx: Tx, items: SQL): Promise<number> {
+  // In order of id: a rebuild and a consumer that insert the same ones wait for each other and do not deadlock.
+  const { rowCount } = await tx.execute(sql`
+    insert into timeline_items (id, org_id, type, actor_id, ref_type, ref_id, at, bucket, change, event_id, album_id)
+      select distinct on (id) id, org_id, type, actor_id, ref_type, ref_id, at, bucket, change, event_id, album_id
+        from (${items}) as items (id, org_id, type, actor_id, ref_type, ref_id, at, bucket, change, event_id, album_id)
+        order by id, at
+      on conflict (id) do nothing`)
+  return rowCount ?? 0
+}
+
+const NEVER_MANY = sql`null::timestamptz, null::text`
+
+export const insertEventsCreated = (tx: Tx, given: Given<Uuid>) =>
+  insertItems(
+    tx,
+    sql`select timeline_item_id('event_created', e.id::text), e.org_id, 'event_created', e.owner_id, 'event', e.id,
+      ${inMilliseconds('e.created_at')}, ${NEVER_MANY}, e.id, null::uuid
+      from events e where ${one('e', 'id', given)}`,
+  )
+
+/** Who activated the event is known from the event alone; otherwise its owner stands for them. */
+export const insertEventsActivated = (tx: Tx, given: Given<{ eventId: Uuid; actorId: Uuid }>) => {
+  const known = 'these' in given ? given.these : []
+  const ids = known.map(({ eventId }) => eventId)
+  return insertItems(
+    tx,
+    sql`select timeline_item_id('event_activated', e.id::text), e.org_id, 'event_activated',
+      coalesce(known.actor_id, e.owner_id), 'event', e.id, ${inMilliseconds('e.activated_at')}, ${NEVER_MANY}, e.id, null::uuid
+      from events e left join unnest(${uuids(ids)}, ${uuids(known.map(({ actorId }) => actorId))})
+        as known (event_id, actor_id) on known.event_id = e.id
+      where e.activated_at is not null and ${one('e', 'id', 'these' in given ? { these: ids } : given)}`,
+  )
+}
+
+export const insertAlbumsCreated = (tx: Tx, given: Given<Uuid>) =>
+  insertItems(
+    tx,
+    sql`select timeline_item_id('album_created', a.id::text), a.org_id, 'album_created', a.owner_id, 'album', a.id,
+      ${inMilliseconds('a.created_at')}, ${NEVER_MANY}, a.event_id, a.id
+      from albums a where ${one('a', 'id', given)}`,
+  )
+
+export interface AlbumChange {
+  albumId: Uuid
+  actorId: Uuid
+  at: Date
+  change: 'media_added' | 'details'
+}
+
+/** One item for all changes of one kind that one member makes within six hours. Only additions are recorded. */
+export function insertAlbumChanges(tx: Tx, given: Given<AlbumChange>): Promise<number> {
+  const changes =
+    'orgId' in given
+      ? sql`select i.album_id, i.added_by, min(i.added_at), 'media_added' from album_media i
+          where i.org_id = ${given.orgId} group by i.album_id, i.added_by, timeline_bucket(i.added_at)`
+      : sql`select * from unnest(${uuids(given.these.map((c) => c.albumId))}, ${uuids(given.these.map((c) => c.actorId))},
+          ${sql.param(given.these.map((c) => c.at.toISOString()))}::timestamptz[],
+          ${sql.param(given.these.map((c) => c.change))}::text[])`
+  return insertItems(
+    tx,
+    sql`select timeline_item_id('album_updated', a.id::text, c.actor_id::text, c.change, ${epochOf('timeline_bucket(c.at)')}),
+      a.org_id, 'album_updated', c.actor_id, 'album', a.id, ${inMilliseconds('c.at')}, timeline_bucket(c.at), c.change,
+      a.event_id, a.id
+      from (${changes}) as c (album_id, actor_id, at, change) join albums a on a.id = c.album_id`,
+  )
+}
+
+/**
+ * One item for all media items that one member uploads within six hours, at the place of the first. Of the given ones only
+ * their members and hours count: which of them arrives first makes no difference.
+ */
+export const insertUploads = (tx: Tx, given: Given<Uuid>) =>
+  insertItems(
+    tx,
+    sql`select timeline_item_id('media_uploaded', b.org_id::text, b.uploader_id::text, ${epochOf('b.bucket')}), b.org_id,
+      'media_uploaded', b.uploader_id, 'media', first.id, ${inMilliseconds('first.created_at')}, b.bucket, null::text,
+      null::uuid, null::uuid
+      from (select distinct m.org_id, m.uploader_id, timeline_bucket(m.created_at) as bucket from media m
+        where ${one('m', 'id', given)}) b
+      cross join lateral (select m.id, m.created_at from media m where m.org_id = b.org_id
+        and m.uploader_id = b.uploader_id and m.created_at >= b.bucket and m.created_at < b.bucket + interval '6 hours'
+        order by m.created_at, m.id limit 1) first`,
+  )
+
+/** Of memberships that last. Each has an item, also of one who left and joined again. */
+export const insertJoined = (tx: Tx, given: Given<{ orgId: Uuid; userId: Uuid }>) => {
+  const these =
+    'orgId' in given
+      ? sql`m.org_id = ${given.orgId}`
+      : sql`(m.org_id, m.user_id) in (select * from unnest(${uuids(given.these.map((one) => one.orgId))},
+          ${uuids(given.these.map((one) => one.userId))}))`
+  return insertItems(
+    tx,
+    sql`select timeline_item_id('member_joined', m.org_id::text, m.user_id::text,
+        ${epochOf("date_trunc('milliseconds', m.joined_at)")}), m.org_id, 'member_joined', m.user_id, 'user', m.user_id,
+      ${inMilliseconds('m.joined_at')}, ${NEVER_MANY}, null::uuid, null::uuid
+      from memberships m where ${these}`,
+  )
+}
+
+export const insertReactions = (tx: Tx, given: Given<Uuid>) =>
+  insertItems(
+    tx,
+    sql`select timeline_item_id('reaction_added', r.id::text), r.org_id, 'reaction_added', r.user_id, 'reaction', r.id,
+      ${inMilliseconds('r.created_at')}, ${NEVER_MANY}, r.event_id, null::uuid
+      from reactions r where ${one('r', 'id', given)}`,
+  )
+
+export const insertComments = (tx: Tx, given: Given<Uuid>) =>
+  insertItems(
+    tx,
+    sql`select timeline_item_id('comment_posted', c.id::text), c.org_id, 'comment_posted', c.author_id, 'comment', c.id,
+      ${inMilliseconds('c.created_at')}, ${NEVER_MANY}, c.event_id, null::uuid
+      from comments c where ${one('c', 'id', given)}`,
+  )
+
+/** Inserts what an organization's rows still tell of and its timeline lacks. */
+export async function insertAll(tx: Tx, orgId: Uuid): Promise<Record<TimelineType, number>> {
+  const given = { orgId }
+  return {
+    event_created: await insertEventsCreated(tx, given),
+    event_activated: await insertEventsActivated(tx, given),
+    album_created: await insertAlbumsCreated(tx, given),
+    album_updated: await insertAlbumChanges(tx, given),
+    media_uploaded: await insertUploads(tx, given),
+    member_joined: await insertJoined(tx, given),
+    reaction_added: await insertReactions(tx, given),
+    comment_posted: await insertComments(tx, given),
+  }
+}
+
+/** Makes polls and streams of these organizations look again. Call it last in the transaction, once. */
+export async function bumpFeeds(tx: Tx, orgIds: readonly Uuid[]): Promise<void> {
+  // In order: two transactions that lock several organizations would deadlock otherwise. An organization that is gone has no feed.
+  const sorted = [...new Set(orgIds)].toSorted()
+  await tx.execute(sql`select bump_feed(given.id) from (
+    select g.id from unnest(${uuids(sorted)}) with ordinality g (id, n) join organizations o on o.id = g.id order by g.n
+    offset 0) given`)
+}
+
+export const listOrganizations = async (tx: Tx): Promise<Uuid[]> => {
+  const { rows } = await tx.execute<{ id: Uuid }>(sql`select id from organizations order by id`)
+  return rows.map(({ id }) => id)
+}

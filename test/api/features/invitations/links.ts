@@ -1,0 +1,105 @@
+import t from 'tap'
+import { aPerson, startTestApi } from '../../../support/api.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { invitationWorld } from '../../../support/invitations.ts'
+
+/** Who sees what of a link, who needs none, and how a guest gets a fresh one. */
+const api = await startTestApi(t)
+const { admin } = api.database
+const world = invitationWorld(api)
+const { member } = api.people
+const NOTHING_MORE = { start_at: null, end_at: null, location_name: null, organization_name: null, message: null }
+
+const show = (slug: string, as?: typeof member, token?: string) =>
+  api.call(as, 'GET', `/api/invitations/by-slug/${slug}`, token ? { headers: { 'x-invitation-token': token } } : {})
+const renew = (slug: string) => api.call(undefined, 'POST', `/api/invitations/by-slug/${slug}/renew`)
+const due = async (id: string) =>
+  (
+    await admin.query(
+      `select payload->>'generation' as generation from outbox where type = 'InvitationDue' and aggregate_id = $1 order by id`,
+      [id],
+    )
+  ).rows.map(({ generation }) => Number(generation))
+
+t.test('a slug shows title and host; the token, or being the invitee, shows the rest', async (t) => {
+  const guest = await aPerson(api)
+  const at = await world.event()
+  const made = await world.invite(at, { uuid: guest.wireId, message: 'Come!' })
+  t.match((await show(made.slug)).data, NOTHING_MORE, 'a stranger')
+  t.match((await show(made.slug, member)).data, NOTHING_MORE, 'another member of the group')
+  const seen = (await show(made.slug, undefined, made.token)).data
+  t.match(seen, { message: 'Come!', start_at: /^2/, organization_name: /./ }, 'who has the link')
+  t.strictSame((await show(made.slug, guest)).data, seen, 'the invitee')
+  await world.expire(made)
+  t.match((await show(made.slug, undefined, made.token)).data, NOTHING_MORE, 'a link that has expired')
+  t.match((await show(made.slug, guest)).data, { message: 'Come!' }, 'the invitee needs no link')
+  const refused = await show(made.slug, { ...guest, token: 'wrong' })
+  t.strictSame([refused.status, refused.code], [401, 'UNAUTHORIZED'], 'a session that has ended has to be renewed')
+})
+
+t.test(
+  'an invitee answers without a link, by id, verified address or verified number, however old it is',
+  async (t) => {
+    const number = '+491701234567'
+    for (const [what, column, invited] of [
+      ['id', undefined, undefined],
+      ['address', 'email', world.newEmail()],
+      ['number', 'phone_number', number],
+    ] as const) {
+      const guest = await aPerson(api)
+      if (column) await admin.query(`update users set ${column} = $2 where id = $1`, [guest.id, invited])
+      const other = await aPerson(api)
+      const made = await world.invite(await world.event(), column ? { [column]: invited } : { uuid: guest.wireId })
+      await world.expire(made)
+      t.equal((await world.respond(other, made, {})).status, 404, `${what}: not another person`)
+      t.not((await world.respond(other, made, { token: made.token })).status, 200, `${what}: not by the old link`)
+      t.equal((await world.respond(guest, made, {})).status, 200, what)
+    }
+  },
+)
+
+t.test('a fresh link goes to the invitee, when the old one has expired, three times a day', async (t) => {
+  const made = await world.invite(await world.event())
+  t.strictSame(await due(made.id), [1])
+  const early = await renew(made.slug)
+  await world.expire(made)
+  const answer = await renew(made.slug.toLowerCase())
+  t.strictSame([answer.status, answer.data], [202, { accepted: true }])
+  t.strictSame([early.status, early.data], [answer.status, answer.data], 'the same answer')
+  await eventually('a fresh link', async () => (await due(made.id)).length === 2)
+  t.strictSame(await due(made.id), [1, 2], 'the link that worked stayed')
+  for (const generation of [3, 4]) {
+    await world.expire(made)
+    await renew(made.slug)
+    await eventually('another link', async () => (await world.row(made)).generation === generation)
+  }
+  await world.expire(made)
+  t.equal((await renew(made.slug)).status, 202)
+  await admin.query(`update invitations set renewed_on = current_date - 1 where id = $1`, [made.id])
+  await renew(made.slug)
+  await eventually('a link on another day', async () => (await due(made.id)).length === 5)
+  t.strictSame(await due(made.id), [1, 2, 3, 4, 5])
+  t.equal((await world.row(made)).renewals, 1)
+})
+
+t.test('a renewal does nothing for what cannot be answered, and says nothing', async (t) => {
+  const [answered, draft, archived] = await Promise.all(
+    (['active', 'draft', 'active'] as const).map(async (status) => {
+      const at = await world.event(status)
+      return { at, made: await world.invite(at) }
+    }),
+  )
+  if (!answered || !draft || !archived) throw new Error('three')
+  await world.respond(await aPerson(api), answered.made, { token: answered.made.token })
+  await world.setStatus(archived.at, 'archived')
+  for (const { made } of [answered, draft, archived]) await world.expire(made)
+  // The last one works: what was asked before it has been looked at.
+  const last = await world.invite(await world.event())
+  await world.expire(last)
+  for (const slug of [answered.made.slug, draft.made.slug, archived.made.slug, '22222222', 'x', last.slug]) {
+    const { status, data } = await renew(slug)
+    t.strictSame([status, data], [202, { accepted: true }], slug)
+  }
+  await eventually('a fresh link', async () => (await world.row(last)).generation === 2)
+  for (const { made } of [answered, draft, archived]) t.equal((await world.row(made)).generation, 1)
+})
