@@ -13,6 +13,7 @@ const ALL = [
   'members',
   'invitations',
   'reactions',
+  'event-streams',
   'fairness',
   'repeats',
   'can',

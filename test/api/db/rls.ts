@@ -37,6 +37,9 @@ await admin.query(`insert into comment_media (comment_id, position, org_id, even
 await admin.query(`insert into reactions (id, org_id, event_id, target_type, target_id, user_id, emoji)
   values ('${newUuid()}', '${orgA}', '${event}', 'meta', '${event}', '${user}', '🔥')`)
 
+await admin.query(`insert into notifications (id, org_id, template, event_id, user_id, comment_id)
+  values ('${newUuid()}', '${orgA}', 'Mention.v1', '${event}', '${user}', '${comment}')`)
+
 const idsOf = (rows: Record<string, unknown>[]) => rows.map((row) => row['id'])
 const tenantTables = [
   'memberships',
@@ -49,6 +52,7 @@ const tenantTables = [
   'comment_versions',
   'comment_media',
   'reactions',
+  'notifications',
 ]
 
 for (const table of tenantTables) {

@@ -154,7 +154,8 @@ t.test('a mention reaches who can see the comment when it is sent', async (t) =>
 
 t.test('a temporary failure is retried by the schedule, and then it has failed', async (t) => {
   const { part, sent } = scriptedChannel(() => ({ is: 'later', reason: 'busy' }))
-  const worker = notifying(t, database, [part])
+  const counted: Record<string, string>[] = []
+  const worker = notifying(t, database, [part], { onCount: (labels) => counted.push(labels) })
   const one = await world.invitation()
   await world.consume(worker, [world.due(one)])
   const [row] = await settled(one.email ?? '', 'failed')
@@ -164,6 +165,7 @@ t.test('a temporary failure is retried by the schedule, and then it has failed',
     [1, 2, 3],
   )
   t.equal(new Set(sent.map(({ message }) => message.id)).size, 1)
+  t.strictSame(counted, Array(3).fill({ channel: 'email', outcome: 'later' }))
 })
 
 t.test('an attempt without an answer is repeated once', async (t) => {

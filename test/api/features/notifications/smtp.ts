@@ -1,4 +1,7 @@
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { simpleParser } from 'mailparser'
 import t from 'tap'
 import type { Outcome } from '../../../../api/features/notifications/channel.ts'
@@ -197,4 +200,23 @@ t.test('an address that mail cannot be sent to is refused before the server hear
   await world.consume(worker, [world.due(one)])
   t.match(await stateOf(user.email, 'failed'), { reason: 'not an address that mail can be sent to' })
   t.equal(server.received.length, before)
+})
+
+t.test('on one machine the mail becomes a file, by the id of its notification', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-mail-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const worker = notifying(t, database, [emailPart({ settings: { ...settings, MAIL_FOLDER: join(folder, 'mail') } })])
+  const one = await world.invitation()
+  await world.consume(worker, [world.due(one)])
+  const { notification_id: id } = await stateOf(one.email ?? '', 'sent')
+  t.strictSame(await readdir(join(folder, 'mail')), [`${wireId(id)}.eml`])
+  const parsed = await simpleParser(await readFile(join(folder, 'mail', `${wireId(id)}.eml`)))
+  t.match(parsed, { subject: 'Mira invites you: Class reunion', to: { text: one.email } })
+  await worker.stop()
+  // A file where the folder should be.
+  const full = notifying(t, database, [emailPart({ settings: { ...settings, MAIL_FOLDER: import.meta.filename } })])
+  const other = await world.invitation()
+  await world.consume(full, [world.due(other)])
+  await eventually('the pause', async () => (await world.rowsOf('select reason from notification_channels'))[0]?.reason)
+  t.match(await world.rowsOf('select reason from notification_channels'), [{ reason: /cannot be written/ }])
 })
