@@ -50,5 +50,19 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
   return routes
 }
 
+/** All operations for services of the cluster. */
+export const internalRoutes = (deps: ApiDeps): Route[] =>
+  FEATURES.flatMap((feature) => feature.internalRoutes?.(deps) ?? [])
+
+/** Their OpenAPI document. */
+export const describeInternalApi = (routes: readonly Route[]) => {
+  const { version } = packageJson
+  const description = 'Operations for services of the cluster, on the internal port'
+  return openapi(routes, { title: 'Keepsake, internal', version, description, server: '/', tags: TAGS })
+}
+
+export const createInternalApp = (deps: Omit<ApiDeps, 'actionsOn'>, options: HttpAppOptions): Express =>
+  httpApp(internalRoutes({ ...deps, actionsOn: actionsOn(CATALOG.actions) }), options)
+
 export const createApp = (deps: Omit<AppDeps, 'actionsOn'>, options: HttpAppOptions): Express =>
   httpApp(apiRoutes({ ...deps, actionsOn: actionsOn(CATALOG.actions) }, options.basePath), options)

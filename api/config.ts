@@ -10,6 +10,13 @@ export const LinkKeys = z
   .object({ current: z.string(), keys: z.record(z.string().regex(/^[a-z0-9]{1,8}$/), secret) })
   .refine((ring) => ring.keys[ring.current] !== undefined, 'current must name one of the keys')
 
+/** `system:serviceaccount:{namespace}:{name}`, separated by commas. */
+const subjects = z
+  .string()
+  .default('')
+  .transform((text) => text.split(',').flatMap((name) => name.trim() || []))
+  .pipe(z.array(z.string().regex(/^system:serviceaccount:[a-z0-9-]+:[a-z0-9.-]+$/)).max(100))
+
 /** The environment of the API. */
 export const ApiConfig = StoreConfig.extend({
   HOST: z.string().default('0.0.0.0'),
@@ -42,12 +49,18 @@ export const ApiConfig = StoreConfig.extend({
   AUTH_CLIENT_ID: z.string().optional(),
   AUTH_CLIENT_SECRET: z.string().optional(),
   AUTH_PROXY_ENABLED: flag.default(true),
+  /** Services of the cluster that may use the internal port; without them it has only the probes. */
+  INTERNAL_AUTH_ISSUER: z.string().min(1).optional(),
+  INTERNAL_AUTH_JWKS_URL: z.url({ protocol: /^https?$/ }).optional(),
+  INTERNAL_AUTH_SUBJECTS: subjects,
   LINK_KEYS: json(LinkKeys),
   CURSOR_KEY: secret,
   /** Multiplies every rate limit; 0 switches them off. */
   RATE_LIMIT_FACTOR: z.coerce.number().min(0).max(1_000_000).default(1),
   /** Streamed request bodies (files, chunks) that this process receives at the same time. */
   MAX_BODIES: int(1, 10_000).default(128),
+  /** Event streams that this process keeps open. */
+  MAX_EVENT_STREAMS: int(1, 100_000).default(2000),
   /** Bytes that one user may store in all organizations together: originals, and announced sizes of open uploads. */
   USER_QUOTA_BYTES: int(0, 2 ** 50).default(200 * 1024 ** 3),
   /** Upload sessions that one user may have open at a time. */

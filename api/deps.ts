@@ -4,6 +4,7 @@ import type { ObjectStore } from '../lib/runtime/object-store/object-store.ts'
 import type { Refusals } from './audit/refusals.ts'
 import type { ApiConfig } from './config.ts'
 import type { Database } from './db/db.ts'
+import type { Notifications } from './db/notification-listener.ts'
 import type { ActionsOn } from './permissions/catalog.ts'
 import type { Cursors } from './requests/cursor.ts'
 
@@ -26,6 +27,8 @@ export interface ApiDeps {
   links: Links
   cursors: Cursors
   refusals: Refusals
+  /** Of the database, to this process. */
+  notifications: Notifications
   /** The actions of all features on one kind of resource: for `can` in answers. */
   actionsOn: ActionsOn
   config: ApiConfig

@@ -11,6 +11,8 @@ export interface Feature {
   tags: Readonly<Record<string, string>>
   /** Uses no dependency before a request arrives: the generators build the list without any. */
   routes(deps: ApiDeps, catalog: Catalog): Route[]
+  /** Operations for services of the cluster, on the internal port. Their actions are no others'. */
+  internalRoutes?(deps: ApiDeps): Route[]
   /** All actions of its `policy.ts`. */
   actions: readonly Action[]
   /** The rows that its actions apply to, by the kind that the actions name (`on`). */

@@ -16,6 +16,7 @@ import { musicTracks } from './features/music-tracks/feature.ts'
 import { findDeliveredTrack } from './features/music-tracks/queries.ts'
 import { notifications } from './features/notifications/feature.ts'
 import { organizations } from './features/organizations/feature.ts'
+import { timeline } from './features/timeline/feature.ts'
 import { users } from './features/users/feature.ts'
 import type { Catalog } from './permissions/catalog.ts'
 import { WorkerConfig } from './worker/config.ts'
@@ -35,6 +36,7 @@ export const FEATURES: readonly Feature[] = [
   musicTracks,
   notifications,
   organizations({ lockInvitationsOf, revokeInvitations }),
+  timeline,
   users,
 ]
 

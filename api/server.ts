@@ -3,16 +3,19 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../lib/runtime/clock.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import type { ObjectStore } from '../lib/runtime/object-store/object-store.ts'
-import { createApp } from './app.ts'
+import { createApp, createInternalApp } from './app.ts'
 import { openRefusals } from './audit/refusals.ts'
 import { openAuth } from './auth/open-auth.ts'
+import { openServiceAuth } from './auth/services.ts'
 import type { ApiConfig } from './config.ts'
 import type { Database } from './db/db.ts'
+import { listenForNotifications } from './db/notification-listener.ts'
 import { openLinks } from './features/media/delivery/links.ts'
 import { openMetrics } from './health/metrics.ts'
 import { probes } from './health/probes.ts'
 import { readiness } from './health/readiness.ts'
 import { openBodies } from './http/bodies.ts'
+import { openEventStreams } from './http/event-streams.ts'
 import { openServer } from './http/open-server.ts'
 import { databaseShares } from './limits/capacity.ts'
 import { fairDatabase } from './limits/fair-database.ts'
@@ -37,11 +40,13 @@ export interface ApiParts {
 }
 
 const FINISH_MS = 60_000
+const INTERNAL_FINISH_MS = 2000
 
 /** Serves the API on three ports: public, cluster-internal and metrics. Port 0 selects a free port. */
 export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const { config, db, log, clock } = parts
   const auth = openAuth(parts)
+  const services = openServiceAuth(parts)
   const bodies = openBodies({
     maxStreams: config.MAX_BODIES,
     factor: config.RATE_LIMIT_FACTOR,
@@ -53,6 +58,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     keyAge: () => auth.keys.ageSeconds(),
     bodies: bodies.taken,
     transactions: fair.taken,
+    eventStreams: () => streams.open(),
   })
   const now = () => performance.now()
   const limits = openLimits({
@@ -62,43 +68,71 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     onRefused: metrics.limited,
   })
   const state = readiness(db)
-  await auth.keys.start()
+  const streams = openEventStreams({
+    most: config.MAX_EVENT_STREAMS,
+    log,
+    closing: () => state.draining(),
+    onRefused: () => metrics.shed('event-stream'),
+    onEnded: metrics.streamEnded,
+  })
+  await Promise.all([auth.keys.start(), services?.keys.start()])
+
+  const stopKeys = () => {
+    auth.keys.stop()
+    services?.keys.stop()
+  }
 
   const refusals = openRefusals({ db, log })
-  const links = openLinks({ baseUrl: `${config.PUBLIC_URL}${config.BASE_PATH}`, keys: config.LINK_KEYS, clock })
-  const app = createApp(
-    {
-      ...parts,
-      db: fair,
-      auth: { ...auth, db: fair },
-      ready: state.ready,
-      links,
-      cursors: cursors(config.CURSOR_KEY, clock),
-      refusals,
+  const notifications = listenForNotifications({
+    url: config.DATABASE_URL,
+    name: 'keepsake_api listen',
+    // The user who signed out, or whose memberships changed.
+    channels: {
+      access(user) {
+        auth.users.forget(user)
+        streams.recheck(user)
+      },
     },
+    log,
+  })
+  const links = openLinks({ baseUrl: `${config.PUBLIC_URL}${config.BASE_PATH}`, keys: config.LINK_KEYS, clock })
+  const deps = { ...parts, db: fair, links, cursors: cursors(config.CURSOR_KEY, clock), refusals, notifications }
+  const options = {
+    db: fair,
+    log,
+    clock,
+    refusals,
+    basePath: config.BASE_PATH,
+    checkResponses: config.CHECK_RESPONSES,
+    onServed: metrics.served,
+    closing: () => state.draining(),
+  }
+  const app = createApp(
+    { ...deps, auth: { ...auth, db: fair }, ready: state.ready },
     {
-      db: fair,
-      log,
-      clock,
-      refusals,
+      ...options,
       authenticate: auth.authenticate,
       limits,
       bodies,
-      basePath: config.BASE_PATH,
+      streams,
       trustProxyHops: config.TRUST_PROXY_HOPS,
-      checkResponses: config.CHECK_RESPONSES,
-      onServed: metrics.served,
-      closing: () => state.draining(),
     },
   )
-  const listeners = [app as RequestListener, probes(state.ready, log), metrics.listener]
+  // Services of the cluster reach it without a proxy, and their number is that of the configuration: no limits.
+  const internalApp =
+    services && createInternalApp(deps, { ...options, authenticate: services.authenticate, trustProxyHops: 0 })
+  const listeners = [
+    app as RequestListener,
+    probes(state.ready, log, internalApp as RequestListener | undefined),
+    metrics.listener,
+  ]
   const servers = listeners.map((listener) => openServer(listener, { log }))
   const ports = [config.PORT, config.INTERNAL_PORT, config.METRICS_PORT]
   try {
     await Promise.all(servers.map((server, i) => server.listen(config.HOST, ports[i] ?? 0)))
   } catch (error) {
-    auth.keys.stop()
-    await refusals.close()
+    stopKeys()
+    await Promise.all([refusals.close(), notifications.close()])
     await Promise.all(servers.map((server) => server.close(0)))
     throw error
   }
@@ -111,10 +145,15 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     // Load balancers notice at their next probe. Until then they send new requests, which are served.
     await sleep(config.DRAIN_SECONDS * 1000)
     const [main, ...others] = servers
-    await main?.close(FINISH_MS)
-    await refusals.close()
-    await Promise.all(others.map((server) => server.close(0)))
-    auth.keys.stop()
+    // No new connections from here on, or clients that were sent away would come back.
+    const closed = main?.close(FINISH_MS)
+    await streams.close()
+    await closed
+    await Promise.all([refusals.close(), notifications.close()])
+    const [internal, ...rest] = others
+    await internal?.close(INTERNAL_FINISH_MS)
+    await Promise.all(rest.map((server) => server.close(0)))
+    stopKeys()
   }
   return {
     publicUrl,

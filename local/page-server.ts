@@ -2,7 +2,7 @@ import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Log } from '../lib/runtime/log.ts'
 import { closeServer, listenOnPort } from './http-server.ts'
-import { readOutbox } from './outbox.ts'
+import { mailSafety, readMailHtml, readOutbox } from './outbox.ts'
 import { openProxy } from './page-proxy.ts'
 import { readWebFile, webFile, webSafety } from './web-files.ts'
 
@@ -40,8 +40,8 @@ export async function startPageServer(o: PageOptions): Promise<PageServer> {
   const proxy = openProxy(new URL(o.api))
   // For those who came by the link, which shows all accounts and their mails.
   const secrets: Record<string, (isKnown: boolean) => unknown> = {
-    '/directory': (isKnown) => ({ accounts: isKnown ? o.accounts : [] }),
-    '/outbox.json': async (isKnown) => ({ mails: isKnown ? await readOutbox(o.mail) : [] }),
+    '/directory': (isKnown) => ({ accounts: isKnown ? o.accounts : [], has_outbox: isKnown }),
+    '/outbox.json': async (isKnown) => ({ mails: isKnown ? await readOutbox(o.mail, key) : [] }),
   }
   const serve = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
     // Another site may point its own name at 127.0.0.1 (DNS rebinding), so only the names of this machine are accepted.
@@ -51,6 +51,7 @@ export async function startPageServer(o: PageOptions): Promise<PageServer> {
     if (/^\/(v1|d|q)\//.test(path)) return proxy.hand(incoming, outgoing)
     const show = secrets[path]
     if (show) return json(outgoing, await show(isKnown(key, incoming)))
+    if (path.startsWith('/mail/')) return mail(o, key, path, outgoing)
     await file(path, incoming, outgoing)
   }
   const server = createServer((incoming, outgoing) => {
@@ -88,6 +89,12 @@ function isKnown(key: string, incoming: IncomingMessage): boolean {
 function json(outgoing: ServerResponse, body: unknown): void {
   outgoing.writeHead(200, { ...SAFETY, 'Content-Type': 'application/json', 'Cache-Control': 'no-store' })
   outgoing.end(JSON.stringify(body))
+}
+
+async function mail(o: PageOptions, key: string, path: string, outgoing: ServerResponse): Promise<void> {
+  const html = await readMailHtml(o.mail, key, path)
+  if (html === undefined) refuse(outgoing, 404)
+  else outgoing.writeHead(200, mailSafety(o.api)).end(html)
 }
 
 async function file(path: string, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {

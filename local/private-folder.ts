@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 
 /** The names that this project uses in a data folder. Other files in it (`--data .`) keep their permissions. */
 const OURS = [
-  ...['cluster', 'identity', 'jobs', 'objects', 'postgres', 'samples'],
+  ...['cluster', 'identity', 'jobs', 'mail', 'objects', 'postgres', 'samples'],
   ...['demo.json', 'keepsake.log', 'keepsake.log.1', 'ports.json', 'settings.json'],
   ...['lock', 'lock-journal', 'lock.pid'],
 ]

@@ -48,8 +48,8 @@ export async function readWebFile(file: string): Promise<{ bytes: Buffer; header
 export const webSafety = (scriptHash?: string): Record<string, string> => ({
   'Content-Security-Policy':
     `default-src 'none'; script-src 'self'${scriptHash === undefined ? '' : ` 'sha256-${scriptHash}'`}; style-src 'self'; ` +
-    "img-src 'self'; connect-src 'self'; media-src 'self' blob:; worker-src 'self'; form-action 'none'; " +
-    "base-uri 'none'; frame-ancestors 'none'",
+    "img-src 'self'; connect-src 'self'; media-src 'self' blob:; worker-src 'self'; frame-src 'self'; " +
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
   'X-Content-Type-Options': 'nosniff',
   'Referrer-Policy': 'no-referrer',
   'Cache-Control': 'no-cache',

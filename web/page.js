@@ -3,7 +3,7 @@ import { html, render } from './lib/html.js'
 import { Wait } from './lib/parts.js'
 import { onSessionElsewhere } from './lib/session.js'
 import { App } from './shell/app.js'
-import { keepKey, loadAccounts } from './shell/sign-in.js'
+import { keepKey, loadDirectory } from './shell/sign-in.js'
 import { withoutKey } from './shell/views.js'
 
 const show = (view) => render(view, document.getElementById('app'))
@@ -14,11 +14,13 @@ if (hash.has('key') || hash.has('media')) history.replaceState(null, '', locatio
 
 onSessionElsewhere(() => location.reload())
 show(html`<${Wait} />`)
-const accounts = await loadAccounts()
+const { accounts, hasOutbox } = await loadDirectory()
 const wanted = accounts.find((a) => a.label.toLowerCase().startsWith(hash.get('account') ?? '-'))
 let before = isSignedIn() ? await call('GET', '/api/users/me').catch(() => undefined) : undefined
 if (before && wanted && before.email !== wanted.email) {
   await signOut()
   before = undefined
 }
-show(html`<${App} accounts=${accounts} wanted=${wanted} before=${before} media=${hash.get('media')} />`)
+show(
+  html`<${App} accounts=${accounts} hasOutbox=${hasOutbox} wanted=${wanted} before=${before} media=${hash.get('media')} />`,
+)

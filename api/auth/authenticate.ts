@@ -34,6 +34,7 @@ export function authenticator(verifier: VerifierOptions, users: Users) {
       userId: claims.userId,
       platformAdmin: claims.roles.includes('ROLE_ADMIN'),
       sessionId: claims.sessionId,
+      validUntil: claims.validUntil,
     }
   }
 }

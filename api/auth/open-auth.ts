@@ -6,8 +6,8 @@ import type { ServeOptions } from '../http/serve.ts'
 import { authenticator } from './authenticate.ts'
 import type { AuthDeps } from './commands.ts'
 import { type IdentityProvider, identityProvider } from './identity-provider.ts'
+import { keyCache } from './key-cache.ts'
 import { type KeySource, keySource } from './key-source.ts'
-import { loadKeys, saveKeys } from './queries.ts'
 import { openUsers } from './users.ts'
 
 export interface Auth extends AuthDeps {
@@ -20,12 +20,7 @@ export interface Auth extends AuthDeps {
 export function openAuth(parts: { config: ApiConfig; db: Database; log: Log; clock: Clock }): Auth {
   const { config, db, log, clock } = parts
   const issuer = config.AUTH_ISSUER
-  const cache = {
-    load: () => db.read({}, (tx) => loadKeys(tx, issuer)),
-    save: (...kept: [jwks: Parameters<typeof saveKeys>[2], fetchedAt: Date]) =>
-      db.inTransaction({}, (tx) => saveKeys(tx, issuer, ...kept)),
-  }
-  const keys = keySource({ url: config.AUTH_JWKS_URL, cache, clock, log })
+  const keys = keySource({ url: config.AUTH_JWKS_URL, cache: keyCache(db, issuer), clock, log })
   const verifier = { keys, clock, issuer, audience: config.AUTH_AUDIENCE, tokenType: config.AUTH_TOKEN_TYPE }
   const users = openUsers(db, clock)
   return {

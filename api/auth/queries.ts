@@ -11,6 +11,7 @@ import type { Claims } from './verify-token.ts'
 export interface UserState extends SignOuts {
   email: string | null
   displayName: string | null
+  locale: string | null
   /** Whether a token of the sign-in was seen within a day; null where it is not recorded. */
   sessionSeenToday: boolean | null
   /** The database's clock, which also dates the sign-outs. Unix seconds. */
@@ -20,6 +21,7 @@ export interface UserState extends SignOuts {
 const state = {
   email: users.email,
   displayName: users.displayName,
+  locale: users.locale,
   notBefore: sql<number>`extract(epoch from ${users.tokensNotBefore})::float8`,
   sessionSince: sql<number | null>`extract(epoch from ${sessions.firstSeenAt})::float8`,
   sessionSeenToday: sql<boolean | null>`${sessions.lastSeenAt} > now() - interval '1 day'`,
@@ -36,11 +38,12 @@ export async function findUser(tx: Tx, id: Uuid, signIn: string | null): Promise
   return row
 }
 
-type UserClaims = Pick<Claims, 'userId' | 'issuer' | 'subject' | 'email' | 'displayName' | 'issuedAt'>
+type UserClaims = Pick<Claims, 'userId' | 'issuer' | 'subject' | 'email' | 'displayName' | 'issuedAt'> &
+  Partial<Pick<Claims, 'locale'>>
 
 /** Inserts the row of a new user, or updates it from a token that is newer than its last change. */
 export async function upsertUser(tx: Tx, claims: UserClaims): Promise<void> {
-  const { userId: id, issuer, subject, email, displayName, issuedAt } = claims
+  const { userId: id, issuer, subject, email, displayName, locale, issuedAt } = claims
   await tx
     .insert(users)
     .values({
@@ -49,6 +52,7 @@ export async function upsertUser(tx: Tx, claims: UserClaims): Promise<void> {
       subject,
       email: email ?? null,
       displayName: displayName ?? null,
+      locale: locale ?? null,
       tokensNotBefore: '-infinity',
     })
     .onConflictDoUpdate({
@@ -58,6 +62,7 @@ export async function upsertUser(tx: Tx, claims: UserClaims): Promise<void> {
         subject,
         ...(email !== undefined && { email }),
         ...(displayName !== undefined && { displayName }),
+        ...(locale !== undefined && { locale }),
         updatedAt: sql`now()`,
       },
       // Two valid tokens of one user may differ: the newer is right.

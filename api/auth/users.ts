@@ -14,8 +14,8 @@ export interface Users {
   isRevoked(claims: Claims): Promise<boolean>
   /** The same, read from the database now. */
   isRevokedNow(claims: Claims): Promise<boolean>
-  /** After a sign-out on this server: drops the cached state. */
-  forget(id: Uuid): void
+  /** After a sign-out: drops the cached state of this user, or of all. */
+  forget(id?: Uuid): void
 }
 
 export function openUsers(db: Database, clock: Clock): Users {
@@ -69,13 +69,14 @@ export function openUsers(db: Database, clock: Clock): Users {
   return {
     isRevoked: async (claims) => isEnded(claims, await cached(claims)),
     isRevokedNow: async (claims) => isEnded(claims, await look(claims)),
-    forget: (id) => void seen.delete(id),
+    forget: (id) => (id === undefined ? seen.clear() : void seen.delete(id)),
   }
 }
 
 const changesUser = (claims: Claims, user: UserState) =>
   (claims.email !== undefined && claims.email !== user.email) ||
-  (claims.displayName !== undefined && claims.displayName !== user.displayName)
+  (claims.displayName !== undefined && claims.displayName !== user.displayName) ||
+  (claims.locale !== undefined && claims.locale !== user.locale)
 
 /** True for a sign-in to record that is new, an older token than before, or the first token in a day. */
 const changesSession = (claims: Claims, { sessionSince, sessionSeenToday, now }: UserState) =>

@@ -15,6 +15,8 @@ export interface Claims extends TokenAge {
   /** Verified address. Null: the token calls the address unverified. Undefined: the token makes no valid statement. */
   email: string | null | undefined
   displayName: string | undefined
+  /** A BCP 47 language tag, such as `de` or `pt-BR`. */
+  locale: string | undefined
   roles: string[]
   /** `sid` */
   sessionId: string | null
@@ -34,6 +36,8 @@ export interface VerifierOptions {
 const OLDEST = 20 * 60
 const TOLERANCE = 30
 const MAX_TOKEN = 8 * 1024
+/** Some providers write `de_AT`. */
+const LOCALE = /^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}$/
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they must not reach the database or a log
 const CONTROL = /[\u0000-\u001f\u007f]/g
@@ -75,7 +79,7 @@ function claimsOf(payload: JWTPayload, issuer: string): Claims {
   const subject = payload.sub ?? ''
   const issuedAt = payload.iat ?? 0
   if (!isIdentifier(subject)) throw unauthorized('invalid')
-  const { roles, email, email_verified: verified, name } = payload
+  const { roles, email, email_verified: verified, name, locale } = payload
   return {
     userId: userIdOf(issuer, subject),
     issuer,
@@ -83,6 +87,7 @@ function claimsOf(payload: JWTPayload, issuer: string): Claims {
     // Providers also send "false", 0, or nothing. Only the boolean of OpenID Connect Core §5.1 is reliable.
     email: verified === true ? cleaned(email, 320) : verified === false ? null : undefined,
     displayName: cleaned(name, 200),
+    locale: typeof locale === 'string' && LOCALE.test(locale) ? locale : undefined,
     roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
     ...sessionOf(payload),
     issuedAt,

@@ -9,7 +9,9 @@ export interface Metrics {
   /** Counts a request that a rate limit refused. */
   limited(limitClass: string): void
   /** Counts a request refused because too many bodies were arriving, or too many transactions running. */
-  shed(kind: Arrival | 'transaction'): void
+  shed(kind: Arrival | 'transaction' | 'event-stream'): void
+  /** Counts an event stream that ended. */
+  streamEnded(why: string): void
   /** Answers `GET /metrics` in Prometheus' text format, and nothing else. */
   listener: RequestListener
 }
@@ -22,6 +24,8 @@ export interface Gauges {
   bodies(): Record<Arrival, number>
   /** Transactions of requests. */
   transactions(): number
+  /** Open event streams. */
+  eventStreams(): number
 }
 
 export function openMetrics(gauges: Gauges): Metrics {
@@ -59,6 +63,20 @@ export function openMetrics(gauges: Gauges): Metrics {
       this.set(gauges.transactions())
     },
   })
+  new Gauge({
+    name: 'event_streams_open',
+    help: 'Event streams of clients that follow changes',
+    registers: [register],
+    collect() {
+      this.set(gauges.eventStreams())
+    },
+  })
+  const streamsEnded = new Counter({
+    name: 'event_streams_ended_total',
+    help: 'Event streams that ended, by reason; left: the client closed its connection',
+    labelNames: ['reason'] as const,
+    registers: [register],
+  })
   const limited = new Counter({
     name: 'rate_limited_requests_total',
     help: 'Requests refused with 429, by class of rate limits',
@@ -67,12 +85,13 @@ export function openMetrics(gauges: Gauges): Metrics {
   })
   const shed = new Counter({
     name: 'shed_requests_total',
-    help: 'Requests refused with 429 or 503 because too many bodies were arriving or too many transactions running, by kind',
+    help: 'Requests refused with 429 or 503 because too many bodies were arriving, too many transactions running or too many event streams open, by kind',
     labelNames: ['kind'] as const,
     registers: [register],
   })
   return {
     limited: (limitClass) => limited.inc({ class: limitClass }),
+    streamEnded: (reason) => streamsEnded.inc({ reason }),
     shed: (kind) => shed.inc({ kind }),
     served: ({ method, route, status, seconds }) =>
       duration.observe({ method, route, status: String(status) }, seconds),

@@ -3,16 +3,18 @@ import type { Log } from '../../lib/runtime/log.ts'
 
 /**
  * Probes on a port that only the cluster reaches. `/livez` succeeds while the event loop runs: a restart helps against
- * no other failure. `/readyz` tells whether this replica should receive requests. Any other path is 404.
+ * no other failure. `/readyz` tells whether this replica should receive requests. Any other path is 404, unless there are
+ * others.
  */
-export function probes(ready: () => Promise<void>, log: Log): RequestListener {
+export function probes(ready: () => Promise<void>, log: Log, others?: RequestListener): RequestListener {
   const answers: Record<string, () => Promise<void>> = { '/livez': async () => {}, '/readyz': ready }
   return (req, res) => {
     const say = (status: number, text: string) =>
       res
         .writeHead(status, { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' })
         .end(`${text}\n`)
-    const answer = answers[req.url ?? '']
+    const answer = Object.hasOwn(answers, req.url ?? '') ? answers[req.url ?? ''] : undefined
+    if (!answer && others) return others(req, res)
     if (!answer || (req.method !== 'GET' && req.method !== 'HEAD')) return void say(404, 'not found')
     answer().then(
       () => say(200, 'ok'),

@@ -23,8 +23,11 @@ export function accessLog(log: Log, onServed: (served: Served) => void): Request
     res.once('close', () => {
       const state = stateOf(res)
       const { route, userId } = state
-      const ms = Math.round((performance.now() - started) * 10) / 10
-      const aborted = !res.writableFinished
+      const now = performance.now()
+      const { followedAt } = state
+      const ms = Math.round(((followedAt ?? now) - started) * 10) / 10
+      // Event streams end when their clients leave.
+      const aborted = !res.writableFinished && followedAt === undefined
       const line = {
         ...loggedIds(state),
         method,
@@ -32,6 +35,7 @@ export function accessLog(log: Log, onServed: (served: Served) => void): Request
         route,
         status: res.headersSent ? res.statusCode : undefined,
         ms,
+        ...(followedAt !== undefined && { open_s: Math.round((now - followedAt) / 1000) }),
         user_id: userId,
         ...(aborted && { aborted }),
       }

@@ -109,6 +109,8 @@ export function openServer(listener: RequestListener, { log, limits, readers }: 
         const waited = performance.now() - started
         if (waited >= finishMs) server.closeAllConnections()
         else if (waited >= UNUSED_MS) closeUnused()
+        // Connections whose last response ended since, such as those of event streams.
+        else server.closeIdleConnections()
       }, 50)
       await closed
       clearInterval(timer)

@@ -1,4 +1,4 @@
-import type { Server } from 'node:http'
+import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
 export interface ReaderLimits {
@@ -52,6 +52,15 @@ const look = ({ bytesWritten, writableLength }: Socket): Seen => ({
   waiting: writableLength,
 })
 
+/** Connections that carry an event stream now. */
+const exempt = new WeakSet<Socket>()
+
+/** Until this response ends: an event stream is slow by nature, and has a limit of its own on what waits for the client. */
+export function exemptFromReaderRate(socket: Socket, res: ServerResponse): void {
+  exempt.add(socket)
+  res.once('close', () => exempt.delete(socket))
+}
+
 /**
  * Closes connections whose clients read their responses very slowly: each would hold the buffers of a response, and its
  * connection to the object store, without limit. One timer for all connections, so that a request costs nothing.
@@ -64,6 +73,10 @@ export function watchReaders(server: Server, limits: ReaderLimits, onCut: () => 
   })
   const timer = setInterval(() => {
     for (const [socket, before] of open) {
+      if (exempt.has(socket)) {
+        open.set(socket, undefined)
+        continue
+      }
       const reading = judgeReader(before, look(socket), limits)
       if (reading !== 'slow') {
         open.set(socket, reading)

@@ -15,6 +15,8 @@ export interface RequestState {
   /** Template of the matched route: metrics and logs must not have one series per id. */
   route?: string
   userId?: Uuid
+  /** When the head of an event stream was sent, of `performance.now()`: what follows is no time that a client waits. */
+  followedAt?: number
   /** Whether the permission service has decided. */
   isDecided?: boolean
 }

@@ -6,6 +6,7 @@ import type { Action } from '../permissions/rule.ts'
 import type { Actor } from '../requests/actor.ts'
 import type { BodyKind, BytesBody, MultipartBody, RawReply } from '../requests/bytes.ts'
 import type { Context } from '../requests/context.ts'
+import type { Opening } from '../requests/event-stream.ts'
 
 export interface Input<P, Q, B> {
   context: Context
@@ -74,6 +75,10 @@ export interface Route extends Common {
   response?: z.ZodType
   /** Set for raw replies: content types for the document. */
   raw?: RawAnswers
+  /** True for an operation on the internal port. */
+  isInternal?: boolean
+  /** True for an answer of server-sent events, which stays open. */
+  isStream?: boolean
   /** True for responses without the envelope (JWKS, openapi.json, album status). */
   unwrapped?: boolean
   examples?: { request?: unknown; response?: unknown }
@@ -86,14 +91,19 @@ export interface Route extends Common {
    * is read and before a stored response is replayed; if the path names the organization, it needs no body.
    */
   readmit?(input: AuthedInput<unknown, unknown, unknown>): Promise<void>
-  handle(input: AuthedInput<unknown, unknown, unknown>): Promise<Reply<unknown> | RawReply>
+  handle(input: AuthedInput<unknown, unknown, unknown>): Promise<Reply<unknown> | RawReply | Opening>
 }
 
-/** Whether responses have an entity tag, and 304 for a client with the current one: every GET of a signed-in caller. */
-export const isTagged = (route: Pick<Route, 'method' | 'public'>) => route.method === 'get' && !route.public
+/**
+ * Whether responses have an entity tag, and 304 for a client with the current one: every GET of a signed-in caller that
+ * ends.
+ */
+export const isTagged = (route: Pick<Route, 'method' | 'public' | 'isStream'>) =>
+  route.method === 'get' && !route.public && !route.isStream
 
 /** Whether a repeat under an Idempotency-Key gets the first response: every POST of a signed-in caller. */
-export const takesIdempotencyKey = (route: Pick<Route, 'method' | 'public'>) => route.method === 'post' && !route.public
+export const takesIdempotencyKey = (route: Pick<Route, 'method' | 'public' | 'isInternal'>) =>
+  route.method === 'post' && !route.public && !route.isInternal
 
 export type Out<T extends z.ZodType | undefined> = T extends z.ZodType ? z.output<T> : Record<never, never>
 export type Body<K extends BodyKind | undefined, B extends z.ZodType | undefined> = K extends 'multipart'
@@ -132,6 +142,9 @@ export function route<
   return { ...(spec as unknown as Route), public: false }
 }
 
+/** An operation for services of the cluster: on the internal port, with the token of a service account. */
+export const internal = (made: Route): Route => ({ ...made, isInternal: true })
+
 type PublicSpec<
   P extends z.ZodObject | undefined,
   Q extends z.ZodObject | undefined,
@@ -164,6 +177,20 @@ export function rawRoute<P extends z.ZodObject | undefined = undefined, Q extend
   spec: RawSpec<P, Q>,
 ): Route {
   return { ...(spec as unknown as Route), public: true, status: 200 }
+}
+
+type StreamSpec<Q extends z.ZodObject | undefined> = Omit<Common, 'method'> & {
+  action: Action
+  query?: Q
+  /** Describes the events. */
+  events: string
+  handle(input: AuthedInput<Record<never, never>, Out<Q>, Record<never, never>>): Promise<Opening>
+}
+
+/** Server-sent events for a signed-in caller. The handler runs before the head is sent: what it throws is answered. */
+export function eventStream<Q extends z.ZodObject | undefined = undefined>({ events, ...spec }: StreamSpec<Q>): Route {
+  const raw = { contentTypes: ['text/event-stream'], statuses: { 200: events } }
+  return { ...(spec as unknown as Route), method: 'get', public: false, status: 200, raw, isStream: true }
 }
 
 /**

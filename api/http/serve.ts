@@ -10,8 +10,10 @@ import { permitCaller } from '../permissions/permit.ts'
 import type { Actor } from '../requests/actor.ts'
 import type { RawReply } from '../requests/bytes.ts'
 import type { Context } from '../requests/context.ts'
+import type { Opening } from '../requests/event-stream.ts'
 import { type Admissions, openAdmissions } from './admission.ts'
 import type { Bodies } from './bodies.ts'
+import { type EventStreams, sendStreamHead } from './event-streams.ts'
 import { type Attempt, beginAttempt, idempotencyKeyOf, requireSameBody, type Stored } from './idempotency.ts'
 import { problemsOf } from './openapi-problems.ts'
 import { type Received, readInput, restJoined } from './read-input.ts'
@@ -36,6 +38,8 @@ export interface ServeOptions {
   limits?: Limits | undefined
   /** Limits the bodies that arrive at the same time; no limit if left out. */
   bodies?: Bodies | undefined
+  /** Where there are routes of event streams. */
+  streams?: EventStreams | undefined
 }
 
 const NO_ACTOR: Actor = { userId: '', platformAdmin: false, sessionId: null }
@@ -172,6 +176,7 @@ async function attempt(r: Run, attempt: Attempt): Promise<void> {
 
 async function answer(r: Run, attempt: Attempt | undefined): Promise<void> {
   const { route, options, req, res } = r
+  if (route.isStream) return follow(r)
   const remember: Context['remember'] = async (tx, status, data) => attempt?.remember(tx, status, keptOf(r, data))
   const reply = await route.handle(inputOf(r, remember))
   requireDecision(route, options, res)
@@ -180,6 +185,28 @@ async function answer(r: Run, attempt: Attempt | undefined): Promise<void> {
   const data = await shownOf(r, made.data)
   await attempt?.succeeded(made.status ?? route.status, route.completion ? keptOf(r, made.data) : data)
   sendReply(req, res, route, made, data)
+}
+
+/** An answer that stays open: the request is served when its head is sent. */
+async function follow(r: Run): Promise<void> {
+  const { route, options, req, res, actor } = r
+  const { streams } = options
+  if (!streams) throw new Error(`${route.operationId} is an event stream, and this server has none`)
+  const place = streams.enter()
+  try {
+    const opening = (await route.handle(inputOf(r, async () => {}))) as Opening
+    requireDecision(route, options, res)
+    if (req.method === 'HEAD') return sendStreamHead(res)
+    const authorization = req.get('authorization')
+    const state = stateOf(res)
+    // A sign-out since the request began.
+    const check = () => options.authenticate(authorization, state)
+    await check()
+    state.followedAt = performance.now()
+    place.open({ userId: actor.userId, validUntil: actor.validUntil, check, res, opening })
+  } finally {
+    place.leave()
+  }
 }
 
 function inputOf({ req, res, actor, input }: Run, remember: Context['remember']) {

@@ -31,6 +31,9 @@ export const documentShares = (factor: number): ShareRules => ({
   waitMs: MAX_WAIT_MS,
 })
 
+/** Event streams of one user: one for each device, and a few. A further one replaces the oldest. */
+export const MAX_EVENT_STREAMS_PER_USER = 5
+
 /** The share of the streams that only callers without one may take. */
 export const RESERVED_STREAMS = 1 / 8
 

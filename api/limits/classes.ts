@@ -67,6 +67,8 @@ const OPERATIONS = {
   },
   /** Responses to an invitation, and look-ups by slug: a slug is short enough to guess. */
   respond: one('respond', { quota: 10, seconds: MINUTE, per: 'address' }),
+  /** Event streams: each opening costs a look-up, and a client that lost its connection comes back. */
+  changes: one('changes', { quota: 60, seconds: MINUTE, burst: 20, per: 'caller' }),
   export: { shared: true, ...one('export', { quota: 10, seconds: DAY, per: 'caller' }) },
   anonymize: { shared: true, ...one('anonymize', { quota: 5, seconds: HOUR, per: 'caller' }) },
 } satisfies Record<string, LimitRules>

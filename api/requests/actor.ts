@@ -7,4 +7,6 @@ export interface Actor {
   platformAdmin: boolean
   /** Session at the identity provider, if the token names one. */
   sessionId: string | null
+  /** The token is refused from this time on. Unix seconds. */
+  validUntil?: number
 }

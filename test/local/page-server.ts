@@ -117,13 +117,16 @@ t.test('answers a request target that is no URL', async (t) => {
 
 t.test('shows the accounts to those who came by the link, and only to them', async (t) => {
   const ask = async (headers: Record<string, string>) => (await fetch(`${page.url}/directory`, { headers })).json()
-  t.match(await ask({ 'x-page-key': key }), { accounts: [{ email: 'ann@example.org', password: 'secret' }] })
+  t.match(await ask({ 'x-page-key': key }), {
+    accounts: [{ email: 'ann@example.org', password: 'secret' }],
+    has_outbox: true,
+  })
   for (const headers of [
     {},
     { 'x-page-key': 'guess' },
     { 'x-page-key': (key.startsWith('_') ? '-' : '_') + key.slice(1) },
   ]) {
-    t.strictSame(await ask(headers as Record<string, string>), { accounts: [] })
+    t.strictSame(await ask(headers as Record<string, string>), { accounts: [], has_outbox: false })
   }
 })
 
@@ -231,10 +234,23 @@ t.test('shows the mails of the folder, newest first, to those who came by the li
   await put('ntf_2', 'Grüße')
   const { mails } = (await ask({ 'x-page-key': key })) as { mails: Record<string, string>[] }
   t.match(mails, [
-    { id: 'ntf_2', subject: 'Grüße', to: 'guest@example.org', html: /<p>H<\/p>/, text: /T/ },
+    { id: 'ntf_2', subject: 'Grüße', to: 'guest@example.org', html_path: /^\/mail\//, text: /T/ },
     { id: 'ntf_1', subject: 'First' },
   ])
   t.strictSame(await ask({}), { mails: [] })
+
+  const path = mails[0]?.['html_path'] ?? ''
+  const shown = await fetch(page.url + path)
+  t.match(await shown.text(), /^<base target="_blank"><p>H<\/p>/)
+  const policy = shown.headers.get('content-security-policy') ?? ''
+  t.match(policy, /^default-src 'none'; style-src 'unsafe-inline'; img-src data: http:\/\/127/)
+  t.match(policy, /sandbox allow-popups allow-popups-to-escape-sandbox$/)
+  t.notMatch(policy, /script-src|allow-scripts|allow-same-origin/)
+  const [, , proof = '', name = ''] = path.split('/')
+  const other = (proof.startsWith('_') ? '-' : '_') + proof.slice(1)
+  for (const wrong of [`${other}/${name}`, `${proof}/ntf_1.html`, name, `${proof}/ntf_9.html`]) {
+    t.equal((await fetch(`${page.url}/mail/${wrong}`)).status, 404, wrong)
+  }
 })
 
 t.test('says so when the API is away', async (t) => {

@@ -186,10 +186,19 @@ async function call(
     ...bodyOf(o),
     ...(o.signal && { signal: o.signal }),
   } as RequestInit)
-  const bytes = Buffer.from(await response.arrayBuffer())
+  const bytes = await bodyIn(response)
   const isJson = response.headers.get('content-type')?.startsWith('application/json')
   const body = isJson && bytes.length > 0 ? JSON.parse(bytes.toString()) : bytes
   return { status: response.status, headers: response.headers, body, data: body.data, code: body.error?.code }
+}
+
+/** Of an event stream its first events, as it does not end. */
+async function bodyIn(response: Response): Promise<Buffer> {
+  if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
+    return Buffer.from(await response.arrayBuffer())
+  }
+  for await (const first of response.body ?? []) return Buffer.from(first)
+  return Buffer.alloc(0)
 }
 
 const typeOf = (o: CallOptions) => ({

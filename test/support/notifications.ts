@@ -1,4 +1,5 @@
 import type { ChannelName } from '../../api/db/schema/notifications.ts'
+import { newSlug } from '../../api/features/invitations/slug.ts'
 import type { Channel, ChannelPart, Destination, Outcome, Rendered } from '../../api/features/notifications/channel.ts'
 import { composer } from '../../api/features/notifications/compose.ts'
 import { mailAddressesOf } from '../../api/features/notifications/queries.ts'
@@ -58,12 +59,6 @@ export async function notificationWorld({ admin, worker }: TestDatabase) {
   const orgId = newUuid()
   await admin.query(`insert into organizations (id, name) values ($1, 'Friends')`, [orgId])
   let count = 0
-  const slug = () =>
-    (++count)
-      .toString()
-      .padStart(8, 'K')
-      .replace(/[01]/g, 'X')
-      .replace(/[^2-9A-HJKMNP-Z]/g, 'Y')
 
   async function person(o: { name?: string; email?: string | null; role?: string | null; locale?: string } = {}) {
     const id = newUuid()
@@ -113,7 +108,7 @@ export async function notificationWorld({ admin, worker }: TestDatabase) {
     const eventId = o.eventId ?? (await event())
     const { userId = null, phone = null, message = null, by = host.id, lasts = '1 hour' } = o
     const email = o.email ?? (userId === null && phone === null ? `guest-${++count}@example.org` : null)
-    const values = [id, orgId, eventId, slug(), email, userId, phone, message, by, lasts]
+    const values = [id, orgId, eventId, newSlug(), email, userId, phone, message, by, lasts]
     await admin.query(
       `insert into invitations (id, org_id, event_id, slug, email, user_id, phone_number, message, invited_by,
          token_expires_at, told_generation)

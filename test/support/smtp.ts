@@ -16,6 +16,8 @@ export type Mood = 'accept' | '450' | '452' | '550' | '552' | '530' | 'die' | 's
 
 export interface SmtpWorld {
   ca: string
+  /** The path of the same. */
+  caFile: string
   port: number
   url(o?: { password?: string; scheme?: string }): string
   received: Received[]
@@ -44,7 +46,7 @@ function certificate(t: Teardown): PrivateCa {
 
 /** A mail server that demands TLS and the password `p` of the user `u`. */
 export async function smtpServer(t: Teardown, o: { starttls?: boolean; secure?: boolean } = {}): Promise<SmtpWorld> {
-  const { key, cert, ca } = certificate(t)
+  const { key, cert, ca, files } = certificate(t)
   const { starttls = true, secure = false } = o
   const received: Received[] = []
   const stalled: (() => void)[] = []
@@ -112,6 +114,7 @@ export async function smtpServer(t: Teardown, o: { starttls?: boolean; secure?: 
   const { port } = tcp.address() as AddressInfo
   return {
     ca,
+    caFile: files.ca,
     port,
     url: ({ password = 'p', scheme = secure ? 'smtps' : 'smtp' } = {}) => `${scheme}://u:${password}@127.0.0.1:${port}`,
     received,

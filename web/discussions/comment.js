@@ -3,17 +3,20 @@ import { openDialog } from '../lib/dialogs.js'
 import { Field, FormDialog, useForm } from '../lib/form.js'
 import { classes, html, useEffect, useRef, useState } from '../lib/html.js'
 import { nameOf } from '../lib/media.js'
-import { mediaOf } from '../lib/media-cache.js'
+import { mediaOf, useMediaOf } from '../lib/media-cache.js'
 import { usePages } from '../lib/pages.js'
 import { Avatar, Problem, Wait } from '../lib/parts.js'
 import { may } from '../lib/permissions.js'
-import { announce } from '../lib/toast.js'
+import { inWords } from '../lib/refusals.js'
+import { announce, toast } from '../lib/toast.js'
 import { Composer } from './composer.js'
 import { draftOf, draftsIn } from './drafts.js'
 import { Reactions } from './reactions.js'
 import { ago, piecesOf, repliesOf, toDraft, withGone } from './words.js'
 
 export const LOOK_MS = 5000
+
+const say = (error) => toast(inWords(error))
 
 /**
  * A comment with what is below it. `at`: {event, org, path, names, discussed, openViewer, base, root} of the discussion; `list` and
@@ -35,8 +38,9 @@ export function Comment({ c, at, list, base, parent }) {
   const changed = () => list.reload()
 
   async function edit() {
-    const attached = await Promise.all(c.media_ids.map((media) => mediaOf(org, media)))
-    setEditing({ ...toDraft(c, names.of), media: attached.filter(Boolean) })
+    // Without what is attached, saving would take it off.
+    const attached = await Promise.all(c.media_ids.map((media) => mediaOf(org, media))).catch(say)
+    if (attached) setEditing({ ...toDraft(c, names.of), media: attached.filter(Boolean) })
   }
   const edited = async () => {
     setEditing(undefined)
@@ -161,15 +165,19 @@ const Said = ({ c, at }) => html`
 /** A media item of a comment; the viewer goes through all of them. */
 function Attached({ id, c, at }) {
   const { org, discussed, openViewer } = at
-  const [m, setMedia] = useState()
+  const found = useMediaOf(org, id)
+  const [isGone, setGone] = useState(false)
+  const m = isGone ? null : found
   const button = useRef()
-  useEffect(() => {
-    void mediaOf(org, id).then((found) => setMedia(found ?? null))
-  }, [id])
   async function open() {
-    const all = (await Promise.all(c.media_ids.map((other) => mediaOf(org, other, { isFresh: true })))).filter(Boolean)
+    const asked = c.media_ids.map((other) => mediaOf(org, other, { isFresh: true }))
+    const all = (await Promise.all(asked).catch(say))?.filter(Boolean)
+    if (!all) return
     const here = (wanted) => all.findIndex((other) => other.media_id === wanted)
-    if (here(id) < 0) return setMedia(null)
+    if (here(id) < 0) {
+      setGone(true)
+      return toast('This photo was deleted.')
+    }
     openViewer(all[here(id)], {
       find: (wanted) => all[here(wanted)],
       neighbour: (wanted, step) => ({ item: all[here(wanted) + step] }),

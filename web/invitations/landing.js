@@ -2,7 +2,7 @@ import { call, isSignedIn, signOut } from '../lib/api.js'
 import { html, render, useEffect, useRef, useState } from '../lib/html.js'
 import { Avatar } from '../lib/parts.js'
 import { announce } from '../lib/toast.js'
-import { loadAccounts, SignIn } from '../shell/sign-in.js'
+import { loadDirectory, SignIn } from '../shell/sign-in.js'
 import { linkToEvent } from '../shell/views.js'
 import { answerProblem, lookUpProblem, mayRepeat, outcomeWords, slugOf } from './words.js'
 
@@ -170,4 +170,4 @@ function Result({ title, text, does, retry, open = { href: '/#events', label: 'O
     </section>`
 }
 
-render(html`<${Landing} accounts=${await loadAccounts()} />`, document.querySelector('main'))
+render(html`<${Landing} ...${await loadDirectory()} />`, document.querySelector('main'))

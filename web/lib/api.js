@@ -85,6 +85,41 @@ export async function call(method, path, body, key = crypto.randomUUID(), header
   return response.status === 204 ? undefined : (await response.json()).data
 }
 
+/** Sends a GET with the token of the person, and once more with a new one if that has expired. */
+async function get(path, { headers, ...more }) {
+  const ask = () => {
+    const access = session()?.access
+    const token = access && { Authorization: `Bearer ${access}` }
+    return fetch(`/v1${path}`, { ...more, cache: 'no-store', headers: { ...headers, ...token } }).then(
+      (response) => ({ response, access }),
+      () => {
+        throw more.signal?.aborted ? more.signal.reason : offline()
+      },
+    )
+  }
+  const first = await ask()
+  if (first.response.status !== 401 || !first.access) return first.response
+  await renew(first.access)
+  return (await ask()).response
+}
+
+/** The answer to a GET whose body is read while it arrives. Throws Refusal; also when the answer is no stream of events. */
+export async function openStream(path, { headers, signal }) {
+  const response = await get(path, { headers: { ...headers, Accept: 'text/event-stream' }, signal })
+  if (!response.ok) throw await refusalOf(response)
+  setOnline(true)
+  if (response.headers.get('content-type')?.startsWith('text/event-stream')) return response
+  throw new Refusal(response.status, 'UNKNOWN', 'The platform answered with something else')
+}
+
+/** `{etag, data}`; without `data` if the answer is still the one that `etag` names. Throws Refusal. */
+export async function callIfChanged(path, etag) {
+  const response = await get(path, { headers: etag ? { 'If-None-Match': etag } : {} })
+  if (response.status === 304) return { etag }
+  if (!response.ok) throw await refusalOf(response)
+  return { etag: response.headers.get('etag') ?? undefined, data: (await response.json()).data }
+}
+
 /** Repeats what was too often once the API allows it again. For work of many requests. */
 export async function patiently(request) {
   for (;;) {

@@ -1,7 +1,7 @@
 import { thumbHashToRGBA } from 'thumbhash'
 import { link } from './api.js'
 import { html, useEffect, useLayoutEffect, useRef, useState } from './html.js'
-import { mediaOf } from './media-cache.js'
+import { mediaOf, useMediaOf } from './media-cache.js'
 
 /** Draws the blurred picture of a thumbhash. False when there is none, or none that can be read. */
 function drawPlaceholder(canvas, hash) {
@@ -54,20 +54,9 @@ export function Picture({ m, refresh, urlOf = smallUrl, alt = '', isLazy }) {
 
 /** The picture of a media item of which only the id is known. `onFound(m)` tells what it is, undefined when it is gone. */
 export function PictureOf({ org, id, onFound, ...rest }) {
-  const [m, setM] = useState()
+  const m = useMediaOf(org, id)
   useEffect(() => {
-    let isGone = false
-    setM(undefined)
-    if (id) {
-      void mediaOf(org, id).then((found) => {
-        if (isGone) return
-        setM(found)
-        onFound?.(found)
-      })
-    }
-    return () => {
-      isGone = true
-    }
-  }, [org.org_id, id])
+    if (id && m !== undefined) onFound?.(m ?? undefined)
+  }, [id, m])
   return m && html`<${Picture} key=${id} m=${m} refresh=${() => mediaOf(org, id, { isFresh: true })} ...${rest} />`
 }

@@ -1,5 +1,6 @@
 import { forgetUnsent } from '../discussions/drafts.js'
 import { call, signOut } from '../lib/api.js'
+import { forgetChanges } from '../lib/changes.js'
 import { closeDialogs } from '../lib/dialogs.js'
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/html.js'
 import { Problem } from '../lib/parts.js'
@@ -12,13 +13,13 @@ import { closeViewer, forgetForward, unshown } from '../viewer/viewer.js'
 import { Bar } from './frame.js'
 import { VIEWS } from './registry.js'
 import { SignIn } from './sign-in.js'
-import { viewOf, withoutKey } from './views.js'
+import { listOf, viewOf, withoutKey } from './views.js'
 
 /**
- * The whole page: asks who it is, then shows the view that the address names. `accounts` are those of the demo, `wanted`
- * the one that its link names, `before` the person of the last visit, `media` the media item that the address named.
+ * The whole page: asks who it is, then shows the view that the address names. `accounts` are those of the demo, `hasOutbox`
+ * says that its mails can be seen, `wanted` is the account that its link names, `before` the person of the last visit, `media` the media item that the address named.
  */
-export function App({ accounts, wanted, before, media }) {
+export function App({ accounts, hasOutbox, wanted, before, media }) {
   const [me, setMe] = useState(before)
   // An account is named by the link alone: after signing out, the person may choose another one.
   const [account, setAccount] = useState(wanted)
@@ -28,6 +29,7 @@ export function App({ accounts, wanted, before, media }) {
     closeDialogs()
     forgetLibrary()
     forgetUnsent()
+    forgetChanges()
     setAccount(undefined)
     setMe(undefined)
   }
@@ -44,7 +46,8 @@ export function App({ accounts, wanted, before, media }) {
     addEventListener('keepsake:signed-out', leave)
     return () => removeEventListener('keepsake:signed-out', leave)
   }, [])
-  if (me) return html`<${Signed} key=${me.user_id} me=${me} media=${media} onSignOut=${signOutHere} />`
+  if (me)
+    return html`<${Signed} key=${me.user_id} me=${me} media=${media} hasOutbox=${hasOutbox} onSignOut=${signOutHere} />`
   return html`
     <main class="sign-in">
       <div class="card">
@@ -63,7 +66,7 @@ function shownBefore({ user_id, organizations }) {
 }
 
 /** The page of a person. Nothing about their groups is known to it but what the API says. */
-function Signed({ me, media, onSignOut }) {
+function Signed({ me, media, hasOutbox, onSignOut }) {
   const { organizations } = me
   const [org, setOrg] = useState(() => shownBefore(me) ?? organizations[0])
   const { name, id } = useAddress()
@@ -105,13 +108,13 @@ function Signed({ me, media, onSignOut }) {
     closeDialogs()
     setOrg(chosen)
     // What has an id belongs to one group; another group has others.
-    if (id) location.replace(`#${name}s`)
+    if (id) location.replace(listOf(name))
   }
   const given = { org, me, organizations, id, onFound: setOrg, onOpened }
   // One view at a time: another one, or another group, begins anew. The group of a link is found by the view itself.
   const key = [name, id, !id && org?.org_id].join()
   return html`
-    <${Bar} me=${me} organizations=${organizations} org=${org} shown=${name} onSwitch=${onSwitch} onSignOut=${onSignOut} />
+    <${Bar} me=${me} organizations=${organizations} org=${org} shown=${name} hasOutbox=${hasOutbox} onSwitch=${onSwitch} onSignOut=${onSignOut} />
     <main id="content" class="page" tabindex="-1">
       ${org ? html`<${View} key=${key} ...${given} />` : html`<${Problem} class="banner" text="You are not a member of any group yet." />`}
     </main>

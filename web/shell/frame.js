@@ -6,6 +6,7 @@ import { Avatar } from '../lib/parts.js'
 /** The views in the order in which they are offered, with the names of those that belong to each. */
 const LINKS = [
   ['Photos', '#', ['photos']],
+  ['Feed', '#feed', ['feed', 'timeline', 'person']],
   ['Albums', '#albums', ['albums', 'album']],
   ['Highlights', '#highlights', ['highlights', 'highlight']],
   ['Events', '#events', ['events', 'event']],
@@ -19,7 +20,7 @@ function skip(event) {
 }
 
 /** What stands above every view. */
-export function Bar({ me, organizations, org, shown, onSwitch, onSignOut }) {
+export function Bar({ me, organizations, org, shown, hasOutbox, onSwitch, onSignOut }) {
   const name = me.display_name ?? me.email ?? '?'
   return html`
     <header id="bar" class="bar">
@@ -34,6 +35,7 @@ export function Bar({ me, organizations, org, shown, onSwitch, onSignOut }) {
         </select>
       </label>
       <span class="spring"></span>
+      ${hasOutbox && html`<a class="icon-button outbox-link" href="#outbox" aria-label="Outbox of the demo" aria-current=${['outbox', 'mail'].includes(shown) ? 'page' : undefined}><${Icon} name="mail" /></a>`}
       <span class="who-avatar" aria-hidden="true"><${Avatar} name=${name} /></span>
       <span class="who">${name}</span>
       <button id="sign-out" class="button quiet" type="button" aria-label="Sign out" onClick=${onSignOut}><span class="wide-only">Sign out</span><span class="narrow-only"><${Icon} name="leave" /></span></button>

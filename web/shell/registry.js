@@ -6,6 +6,8 @@ import { Highlights } from '../highlights/list.js'
 import { HighlightView } from '../highlights/view.js'
 import { Photos } from '../library/photos.js'
 import { Trash } from '../library/trash.js'
+import { Mail, Outbox } from '../outbox/outbox.js'
+import { Feed, Person, Timeline } from '../timeline/feed.js'
 
 /**
  * The views by their names in the address, see shell/views.js. Each gets `{org, me, organizations, id, onFound}`; one that
@@ -20,4 +22,9 @@ export const VIEWS = {
   events: Events,
   event: Event,
   trash: Trash,
+  feed: Feed,
+  timeline: Timeline,
+  person: Person,
+  outbox: Outbox,
+  mail: Mail,
 }

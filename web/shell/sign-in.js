@@ -9,10 +9,11 @@ const KEY = 'keepsake.key'
 export const keepKey = (key) => sessionStorage.setItem(KEY, key)
 export const demoKey = () => sessionStorage.getItem(KEY)
 
-/** The accounts of the demo, for a person who came by its link. */
-export async function loadAccounts() {
+/** The accounts of the demo and whether it shows mails, `{accounts, hasOutbox}`, for a person who came by its link. */
+export async function loadDirectory() {
   const response = await fetch('/directory', { headers: { 'X-Page-Key': demoKey() ?? '' } }).catch(() => undefined)
-  return response?.ok ? (await response.json()).accounts : []
+  const { accounts = [], has_outbox: hasOutbox = false } = response?.ok ? await response.json() : {}
+  return { accounts, hasOutbox }
 }
 
 /** Asks for an account, and calls `then()` when the person is signed in. `wanted` is signed in at once. */

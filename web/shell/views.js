@@ -1,9 +1,13 @@
-const NAMED = ['event', 'album', 'highlight']
-const PLAIN = ['events', 'albums', 'highlights', 'trash']
+const NAMED = ['event', 'album', 'highlight', 'mail', 'person']
+const PLAIN = ['events', 'albums', 'highlights', 'trash', 'feed', 'timeline', 'outbox']
+/** The list that a view of one thing belongs to. */
+const LISTS = { event: 'events', album: 'albums', highlight: 'highlights', mail: 'outbox', person: 'feed' }
+
+export const listOf = (name) => `#${LISTS[name]}`
 
 /**
- * The view that a fragment names: `#event=evt_…`, `#album=alb_…`, `#highlight=hlt_…`, `#events`, `#albums`, `#highlights`,
- * `#trash`; everything else is the photos. The viewer adds `media=med_…`, which does not change the view below it.
+ * The view that a fragment names: `#event=evt_…`, `#album=alb_…`, `#highlight=hlt_…`, `#mail=ntf_…`, `#person=usr_…`, `#events`, `#albums`,
+ * `#highlights`, `#trash`, `#feed` of all groups, `#timeline` of one, `#outbox` of the demo; everything else is the photos. The viewer adds `media=med_…`, which does not change the view below it.
  */
 export function viewOf(hash) {
   const wanted = new URLSearchParams(hash.replace(/^#/, ''))
@@ -27,3 +31,5 @@ export function withMedia(hash, media) {
 export const linkToEvent = (id) => `/#${new URLSearchParams({ event: id })}`
 export const linkToAlbum = (id) => `/#${new URLSearchParams({ album: id })}`
 export const linkToHighlight = (id) => `/#${new URLSearchParams({ highlight: id })}`
+export const linkToMail = (id) => `/#${new URLSearchParams({ mail: id })}`
+export const linkToPerson = (id) => `/#${new URLSearchParams({ person: id })}`

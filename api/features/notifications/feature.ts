@@ -1,11 +1,15 @@
 import type { Feature } from '../../feature.ts'
 import { workerPart } from '../../worker/feature-worker.ts'
+import { notificationCommands } from './administration.ts'
+import { notificationActions } from './policy.ts'
+import { notificationRoutes } from './routes.ts'
 import { NotificationSettings } from './settings.ts'
 import { notificationWorker } from './worker.ts'
 
 export const notifications: Feature = {
   tags: { Notifications: 'What people are told of by e-mail and push, and what they do not want to be told of.' },
-  routes: () => [],
-  actions: [],
+  routes: notificationRoutes,
+  actions: Object.values(notificationActions),
+  commands: notificationCommands,
   worker: workerPart(NotificationSettings, notificationWorker),
 }

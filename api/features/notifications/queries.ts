@@ -1,10 +1,12 @@
 import { and, eq, inArray, isNotNull, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
-import { type NotificationRow, notifications } from '../../db/schema/notifications.ts'
+import { type NotificationRow, notifications, PERSONAL_CHANNELS, TEMPLATES } from '../../db/schema/notifications.ts'
 import { memberships } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
 import type { Addressed, ChannelName } from './channel.ts'
+
+export { PERSONAL_CHANNELS, TEMPLATES }
 
 export interface DueInvitation {
   invitationId: Uuid

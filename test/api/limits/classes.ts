@@ -26,6 +26,7 @@ const EXPECTED: Record<string, string> = {
   createEventHighlight: 'highlight',
   removeReaction: 'reaction',
   reorderAlbumMedia: 'reorder',
+  followFeed: 'changes',
   getHealth: 'public',
   getSigningKeys: 'public',
   getOpenApiDocument: 'public',
@@ -77,6 +78,7 @@ t.test('the numbers are those of the decisions', async (t) => {
     highlight: '10/3600 caller, shared',
     invitation: '30/3600 caller, 100/86400 caller, shared',
     respond: '10/60 address',
+    changes: '60/60 burst 20 caller',
     export: '10/86400 caller, shared',
     anonymize: '5/3600 caller, shared',
   })

@@ -13,7 +13,7 @@ const classes = Object.entries(LIMIT_CLASSES).flatMap(([name, { limits, atOnce }
   [`${name}.atOnce`, atOnce],
   [`${name}.quota`, Object.values(limits)[0]?.quota],
 ])
-const settings = ['MAX_BODIES', 'DATABASE_CONNECTIONS', 'MAX_OPEN_UPLOADS'] as const
+const settings = ['MAX_BODIES', 'DATABASE_CONNECTIONS', 'MAX_OPEN_UPLOADS', 'MAX_EVENT_STREAMS'] as const
 const defaults = settings.map((name) => [name, ApiConfig.shape[name].parse(undefined)])
 const KNOWN: Record<string, unknown> = {
   ...capacity,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { listenForNotifications } from '../../../api/worker/notification-listener.ts'
+import { listenForNotifications } from '../../../api/db/notification-listener.ts'
 import { measureOutbox } from '../../../api/worker/queries.ts'
 import { type RelayDeps, type RelayOptions, startRelay } from '../../../api/worker/relay.ts'
 import type { CloudEvent, OutboxMessage } from '../../../lib/contract/events.ts'

@@ -388,10 +388,12 @@ t.test('a Live Photo is one item, and plays as soon as its video can be played',
   const playable = await get(image)
   t.not(playable.headers.get('etag'), waiting.headers.get('etag'))
   const link = playable.data.variants.live_photo_video_url
-  t.ok(pathOf(link).endsWith(`/${prefix}master.m3u8`))
-  t.equal((await listed())[0].variants.live_photo_video_url, link)
+  // Links change every quarter of an hour.
+  const sameFile = new RegExp(`/d/[^/]+/${prefix}master\\.m3u8$`)
+  t.match(link, sameFile)
+  t.match((await listed())[0].variants, { live_photo_video_url: sameFile })
   const companion = (await get(video)).data
-  t.match(companion, { media_id: video, variants: { live_photo_video_url: null, hls_master_url: link } })
+  t.match(companion, { media_id: video, variants: { live_photo_video_url: null, hls_master_url: sameFile } })
 
   await api.store.put(`${prefix}master.m3u8`, '#EXTM3U\n', { contentType: 'application/vnd.apple.mpegurl' })
   await sql(`update media set manifest = '{}' where id = $1`, [videoId])
@@ -399,7 +401,11 @@ t.test('a Live Photo is one item, and plays as soon as its video can be played',
 
   t.equal((await call(people.member, 'DELETE', `/api/media/${org}/${image}`)).status, 204)
   const [trashed] = (await call(people.member, 'GET', `/api/media/${org}/trash?limit=1`)).data.media
-  t.match(trashed, { media_id: image, variants: { live_photo_video_url: link } }, 'it is a Live Photo in the trash too')
+  t.match(
+    trashed,
+    { media_id: image, variants: { live_photo_video_url: sameFile } },
+    'it is a Live Photo in the trash too',
+  )
 })
 
 t.test('metadata of the image say how long the moving part lasts, once that is known', async (t) => {

@@ -5,11 +5,13 @@ import { eventLists, eventSeeds } from './events.ts'
 import { highlightLists, highlightSeeds } from './highlights.ts'
 import { invitationLists, invitationSeeds } from './invitations.ts'
 import { mediaLists, mediaSeeds } from './media.ts'
+import { notificationSeeds } from './notifications.ts'
 import { organizationLists, organizationSeeds } from './organizations.ts'
 import { pageSeeds } from './pages.ts'
 import { permissionSeeds } from './permissions.ts'
 import { reactionSeeds } from './reactions.ts'
 import type { ListSeeds, Seeds } from './seed.ts'
+import { timelineSeeds } from './timeline.ts'
 import { userLists, userSeeds } from './users.ts'
 
 /** One entry a feature. What its seeds are for: docs/testing.md. */
@@ -21,10 +23,12 @@ export const SEEDS: Seeds = {
   ...highlightSeeds,
   ...invitationSeeds,
   ...mediaSeeds,
+  ...notificationSeeds,
   ...organizationSeeds,
   ...pageSeeds,
   ...permissionSeeds,
   ...reactionSeeds,
+  ...timelineSeeds,
   ...userSeeds,
 }
 export const LISTS: ListSeeds = {

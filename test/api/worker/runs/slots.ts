@@ -1,4 +1,4 @@
-import { listenForNotifications } from '../../../../api/worker/notification-listener.ts'
+import { listenForNotifications } from '../../../../api/db/notification-listener.ts'
 import type { AdmissionOptions } from '../../../../api/worker/runs/admission.ts'
 import { completeRun, failRun, recordProgress } from '../../../../api/worker/runs/commands.ts'
 import { followRuns } from '../../../../api/worker/runs/project.ts'

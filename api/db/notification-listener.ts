@@ -2,8 +2,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { Log } from '../../lib/runtime/log.ts'
 
-export interface NotificationListener {
+export interface NotificationListener extends Notifications {
   close(): Promise<void>
+}
+
+/** The notifications of Postgres that reach this process. */
+export interface Notifications {
+  /** Listens to one more channel, or to one channel for one more part of the program. By name, as in `channels`. */
+  on(channel: string, onNotify: OnNotify): void
 }
 
 /** Receives the payload of a notification, or nothing when notifications may have been missed. */
@@ -11,10 +17,14 @@ export type OnNotify = (payload?: string) => void
 
 export interface ListenOptions {
   url: string
+  /** Of the connection, where Postgres lists them. */
+  name?: string
   /** By name, which is part of a statement. */
   channels: Readonly<Record<string, OnNotify>>
   log: Log
 }
+
+const CHANNEL = /^[a-z_]+$/
 
 /**
  * Passes notifications on, and calls every `onNotify` after every (re)connection, because Postgres drops those sent
@@ -23,26 +33,37 @@ export interface ListenOptions {
  */
 export function listenForNotifications(o: ListenOptions): NotificationListener {
   const stopped = new AbortController()
+  const heard = new Map(Object.entries(o.channels).map(([channel, onNotify]) => [channel, [onNotify]]))
   let client: pg.Client | undefined
+  /** The same client, once it listens. */
+  let listening: pg.Client | undefined
+
+  const tell = (channel: string, payload?: string) => {
+    for (const onNotify of heard.get(channel) ?? []) onNotify(payload)
+  }
 
   async function connected(): Promise<void> {
     const mine = new pg.Client({
       connectionString: o.url,
-      application_name: 'keepsake_worker listen',
+      application_name: o.name ?? 'keepsake_worker listen',
       connectionTimeoutMillis: 5000,
       keepAlive: true,
     })
     client = mine
     const ended = new Promise<void>((resolve) => void mine.once('end', resolve))
     mine.on('error', (error) => o.log.warn({ err: error }, 'notifications interrupted'))
-    mine.on('notification', ({ channel, payload }) => o.channels[channel]?.(payload))
+    mine.on('notification', ({ channel, payload }) => tell(channel, payload))
     try {
       await mine.connect()
-      const channels = Object.keys(o.channels)
-      await mine.query(channels.map((channel) => `listen ${channel}`).join('; '))
-      for (const channel of channels) o.channels[channel]?.()
+      const channels = [...heard.keys()]
+      if (channels.length > 0) await mine.query(listenTo(channels))
+      listening = mine
+      // Those that were added while this was under way.
+      for (const channel of heard.keys()) if (!channels.includes(channel)) await mine.query(listenTo([channel]))
+      for (const channel of heard.keys()) tell(channel)
       if (!stopped.signal.aborted) await ended
     } finally {
+      listening = undefined
       await mine.end().catch(() => {})
     }
   }
@@ -59,6 +80,15 @@ export function listenForNotifications(o: ListenOptions): NotificationListener {
 
   const done = loop()
   return {
+    on(channel, onNotify) {
+      if (!CHANNEL.test(channel)) throw new Error(`${channel} is no name of a channel`)
+      heard.set(channel, [...(heard.get(channel) ?? []), onNotify])
+      // A connection that fails here is made anew, and listens to all.
+      listening?.query(listenTo([channel])).then(
+        () => onNotify(),
+        () => {},
+      )
+    },
     async close() {
       stopped.abort()
       await client?.end().catch(() => {})
@@ -66,3 +96,5 @@ export function listenForNotifications(o: ListenOptions): NotificationListener {
     },
   }
 }
+
+const listenTo = (channels: readonly string[]) => channels.map((channel) => `listen ${channel}`).join('; ')

@@ -1,0 +1,221 @@
+import t from 'tap'
+import type { Outcome } from '../../../../api/features/notifications/channel.ts'
+import { isAddress, parseSender } from '../../../../api/features/notifications/email/address.ts'
+import { emailPart } from '../../../../api/features/notifications/email/channel.ts'
+import { outcomeOf } from '../../../../api/features/notifications/email/nodemailer.ts'
+import {
+  jittered,
+  type Next,
+  nextOf,
+  pauseSeconds,
+  REPEAT_SECONDS,
+} from '../../../../api/features/notifications/plan.ts'
+import { NotificationSettings } from '../../../../api/features/notifications/settings.ts'
+import { cleanFacts, render, timeOf } from '../../../../api/features/notifications/templates/render.ts'
+import { type InvitationFacts, languageOf } from '../../../../api/features/notifications/templates/template.ts'
+import { cleanLine, cleanLines, cut, escapeHtml } from '../../../../api/features/notifications/templates/text.ts'
+import {
+  hashOfAddress,
+  readUnsubscribeToken,
+  unsubscribeToken,
+} from '../../../../api/features/notifications/unsubscribe-token.ts'
+import { newUuid } from '../../../../lib/contract/ids.ts'
+import { loadConfig } from '../../../../lib/runtime/config.ts'
+import { LINK_KEYS } from '../../../support/notifications.ts'
+
+const reason = 'why'
+const OUTCOMES: [string, Outcome, number, boolean, Partial<Next>][] = [
+  ['sent', { is: 'sent' }, 1, false, { state: 'sent', attempts: 1 }],
+  ['refused', { is: 'refused', reason }, 1, false, { state: 'failed', dropsDestination: false }],
+  ['gone', { is: 'gone', reason }, 1, false, { state: 'failed', dropsDestination: true }],
+  ['later, the first time', { is: 'later', reason }, 1, false, { state: 'pending', afterSeconds: 60 }],
+  ['later, the second time', { is: 'later', reason }, 2, false, { state: 'pending', afterSeconds: 300 }],
+  ['later, the last time', { is: 'later', reason }, 3, false, { state: 'failed' }],
+  ['later, after silence', { is: 'later', reason }, 2, true, { state: 'pending', mayHaveArrived: true }],
+  ['later, the last time after silence', { is: 'later', reason }, 3, true, { state: 'uncertain' }],
+  ['later, with patience', { is: 'later', reason, afterSeconds: 600 }, 1, false, { afterSeconds: 600 }],
+  ['later, with less patience than ours', { is: 'later', reason, afterSeconds: 1 }, 1, false, { afterSeconds: 60 }],
+  ['later, with too much patience', { is: 'later', reason, afterSeconds: 1e6 }, 1, false, { afterSeconds: 3600 }],
+  [
+    'unknown, once',
+    { is: 'unknown', reason },
+    1,
+    false,
+    { state: 'pending', mayHaveArrived: true, afterSeconds: REPEAT_SECONDS },
+  ],
+  ['unknown, twice', { is: 'unknown', reason }, 2, true, { state: 'uncertain' }],
+  ['paused', { is: 'paused', reason }, 1, false, { state: 'pending', attempts: 0, pausesChannel: true }],
+  ['paused after silence', { is: 'paused', reason }, 2, true, { state: 'pending', attempts: 1, mayHaveArrived: true }],
+]
+for (const [name, outcome, attempts, mayHaveArrived, next] of OUTCOMES) {
+  t.test(`what ${name} makes of a delivery`, async (t) => {
+    t.match(nextOf(outcome, { attempts, mayHaveArrived, schedule: [60, 300] }), next)
+  })
+}
+
+t.test('pauses grow up to a quarter of an hour', async (t) => {
+  t.strictSame([1, 2, 3, 5, 6, 50].map(pauseSeconds), [30, 60, 120, 480, 900, 900])
+  t.strictSame([jittered(100, 0), jittered(100, 0.5)], [90, 100])
+})
+
+t.test('what a failed transfer means', async (t) => {
+  const failed = (o: object, hasBegun = false) => outcomeOf({ error: Object.assign(new Error('x'), o), hasBegun }).is
+  t.equal(failed({ code: 'ECONNECTION', command: 'CONN' }, true), 'unknown')
+  t.equal(failed({ code: 'ETIMEDOUT', command: 'CONN' }), 'later')
+  t.equal(failed({ responseCode: 421, command: 'CONN' }, true), 'later')
+  t.equal(failed({ responseCode: 550, command: 'RCPT TO' }), 'refused')
+  t.equal(failed({ responseCode: 554, command: 'DATA' }, true), 'refused')
+  t.equal(failed({ responseCode: 550, command: 'MAIL FROM' }), 'paused')
+  t.equal(failed({ responseCode: 451, command: 'MAIL FROM' }), 'later')
+  t.equal(failed({ responseCode: 535, command: 'RCPT TO' }), 'paused')
+  t.equal(failed({ code: 'EMESSAGE', command: 'MAIL FROM' }), 'refused')
+})
+
+t.test('one address and nothing else', async (t) => {
+  for (const text of ["o'neil+x@example.org", 'a@b', 'a.b@sub.example.org', `${'a'.repeat(64)}@example.org`]) {
+    t.ok(isAddress(text), text)
+  }
+  for (const text of [
+    ...['', 'a', 'a@', '@b', 'a b@example.org', 'a@example.org, b@example.org', '"a b"@example.org', 'a@b@c'],
+    ...['g:a@example.org;', '<a@example.org>', 'a@example.org>\r\nRCPT TO:<b@example.org', 'a@-example.org', 'a@b..c'],
+    ...[`${'a'.repeat(65)}@example.org`, `a@${'b'.repeat(63)}.${'c'.repeat(200)}`, 'a@[127.0.0.1]', 'ü@example.org'],
+  ]) {
+    t.notOk(isAddress(text), text)
+  }
+  t.strictSame(parseSender('Keepsake <a@example.org>'), { name: 'Keepsake', address: 'a@example.org' })
+  t.strictSame(parseSender('a@example.org'), { name: '', address: 'a@example.org' })
+  t.equal(parseSender('Keepsake <a@example.org>, b@example.org'), undefined)
+  t.equal(parseSender('K\r\nBcc: x <a@example.org>'), undefined)
+})
+
+t.test('texts of people lose what could move others', async (t) => {
+  t.equal(cleanLine('Hi\r\nBcc: x@y.z'), 'Hi Bcc: x@y.z')
+  t.equal(cleanLine('a\u0000b\u001b[31mc\u009fd\u202ee\u2066f\u2028g\u200fh'), 'ab[31mcdef gh')
+  t.equal(cleanLines('a\r\nb\rc\u2029d\n\n\n\ne'), 'a\nb\nc\nd\n\ne')
+  t.equal(cleanLine('\ud800x'), '\ufffdx')
+  t.equal(cut('a'.repeat(120), 120).length, 120)
+  t.equal(cut('ab👩‍👩‍👧‍👦cd', 12), 'ab…', 'a family is not cut into its members')
+  t.equal(escapeHtml(`<a href="x" b='y'>&`), '&lt;a href=&quot;x&quot; b=&#39;y&#39;&gt;&amp;')
+})
+
+const facts: InvitationFacts = {
+  template: 'EventInvitation.v1',
+  invitationId: newUuid(),
+  eventId: newUuid(),
+  title: 'Class reunion',
+  hostName: 'Mira',
+  inviterName: 'Mira',
+  startsAt: new Date('2026-07-04T16:30:00Z'),
+  place: 'Old school',
+  message: 'See you',
+  inviteUrl: 'https://app.example.org/i/K7M2QX9A#t=x',
+}
+const parts = {
+  language: 'en',
+  timeZone: 'Europe/Berlin',
+  url: 'https://api.example.org/v1/e/c/ntf_1#t=a.b.c',
+  pixelUrl: 'https://api.example.org/v1/e/o/ntf_1',
+  unsubscribeUrl: 'https://api.example.org/v1/u/t',
+} as const
+
+t.test('an invitation says who, what, when and where, in text and in HTML', async (t) => {
+  const { mail, short } = render(cleanFacts(facts), parts)
+  t.equal(mail.subject, 'Mira invites you: Class reunion')
+  for (const said of ['Class reunion', 'Mira', 'Saturday', '4 July 2026', '18:30', 'CEST', 'Old school', 'See you']) {
+    t.ok(mail.text.includes(said), `text: ${said}`)
+    t.ok(mail.html.includes(said), `HTML: ${said}`)
+  }
+  for (const link of [parts.url, parts.unsubscribeUrl]) {
+    t.ok(mail.text.includes(link))
+    t.ok(mail.html.includes(`href="${link}"`))
+  }
+  t.match(mail.html, /<html lang="en" dir="ltr">/)
+  t.match(mail.html, /<meta name="color-scheme" content="light dark">/)
+  t.match(mail.html, /prefers-color-scheme:dark/)
+  t.strictSame(mail.html.match(/<img [^>]*>/g)?.length, 1)
+  t.match(mail.html, /<img src="https:\/\/api\.example\.org\/v1\/e\/o\/ntf_1"[^>]*alt=""/)
+  t.notMatch(mail.html, /#fff\b|#000\b|#ffffff|#000000/i)
+  t.strictSame(short, { title: mail.subject, body: timeOf(facts.startsAt, parts) })
+  // The pixel and the unsubscribe link go to servers: neither has the token that answers the invitation.
+  t.equal(mail.html.split('a.b.c').length - 1, 3, 'the button, and the link with its text')
+})
+
+t.test('in German, and with what is not known left out', async (t) => {
+  const bare = { ...facts, hostName: null, inviterName: null, place: null, message: null }
+  const { mail } = render(cleanFacts(bare), { ...parts, language: 'de' })
+  t.equal(mail.subject, 'Du bist eingeladen: Class reunion')
+  t.match(mail.text, /Samstag, 4\. Juli 2026 um 18:30 MESZ/)
+  t.match(mail.html, /<html lang="de"/)
+  t.notMatch(mail.text, /Wo:|null|undefined|See you/)
+  t.strictSame(['de', 'DE-at', 'de_CH', 'en-US', 'fr', '', null].map(languageOf), [
+    ...['de', 'de', 'de', 'en', undefined, undefined, undefined],
+  ])
+})
+
+const EVIL = '</title><script>alert(1)</script>"><img src=x onerror=alert(1)>\r\nBcc: evil@example.net\u202e'
+t.test('whatever people write stays text, and the mail stays small', async (t) => {
+  const all = { title: EVIL, hostName: EVIL, inviterName: EVIL, place: EVIL, message: EVIL.repeat(40) }
+  for (const one of [
+    { ...facts, ...all },
+    {
+      template: 'Mention.v1',
+      commentId: newUuid(),
+      eventId: newUuid(),
+      title: EVIL,
+      authorName: EVIL,
+      excerpt: EVIL,
+    } as const,
+  ]) {
+    const { mail } = render(cleanFacts(one), parts)
+    t.notMatch(mail.html, /<script|onerror=alert\(1\)>|<img src=x/)
+    t.ok(mail.subject.length <= 120)
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: these must be gone
+    t.notMatch(mail.subject, /[\u0000-\u001f\u202e]/)
+    t.ok(mail.html.length < 50_000)
+  }
+  const long = render(cleanFacts({ ...facts, title: '🎉'.repeat(5000), message: 'ü\n'.repeat(5000) }), parts)
+  t.ok(Buffer.byteLength(long.mail.html) < 100_000)
+})
+
+t.test('an unsubscribe link is for one template and one recipient, and outlives a rotation of keys', async (t) => {
+  const user = { template: 'Mention.v1', who: { userId: newUuid() } } as const
+  const stranger = { template: 'EventInvitation.v1', who: { addressHash: hashOfAddress('A@b.c') } } as const
+  t.equal(hashOfAddress('A@b.c'), hashOfAddress('a@B.C'))
+  for (const one of [user, stranger]) {
+    const token = unsubscribeToken(LINK_KEYS, one)
+    t.strictSame(readUnsubscribeToken(LINK_KEYS, token), one)
+    const k2 = Buffer.alloc(32, 9).toString('base64url')
+    t.strictSame(readUnsubscribeToken({ current: 'k2', keys: { ...LINK_KEYS.keys, k2 } }, token), one)
+    t.equal(readUnsubscribeToken({ current: 'k1', keys: { k1: k2 } }, token), undefined)
+    t.equal(
+      readUnsubscribeToken(
+        LINK_KEYS,
+        token.replace(/\.[01]\./, (dot) => (dot === '.0.' ? '.1.' : '.0.')),
+      ),
+      undefined,
+    )
+    t.equal(readUnsubscribeToken(LINK_KEYS, `${token}=`), undefined)
+  }
+})
+
+t.test('settings: all mistakes are named, and nothing configured is no mail', async (t) => {
+  const none = loadConfig(NotificationSettings, {})
+  t.equal(emailPart({ settings: none }).channel, undefined)
+  const wrong = {
+    SMTP_URL: 'http://x',
+    MAIL_FROM: 'a, b',
+    MAIL_TIME_ZONE: 'Mars/Base',
+    MAIL_DOMAIN: 'a b',
+    MAIL_LANGUAGE: 'xx',
+  }
+  const error = t.throws(() => loadConfig(NotificationSettings, wrong)) as unknown as { variables: string[] }
+  t.strictSame([...error.variables].sort(), Object.keys(wrong).sort())
+  const some = loadConfig(NotificationSettings, {
+    SMTP_URL: 'smtp://u:p%40ss@mail.example.org:587',
+    MAIL_FROM: 'Keepsake <a@example.org>',
+    MAIL_TIME_ZONE: 'Europe/Berlin',
+  })
+  const on = emailPart({ settings: some }).channel
+  t.equal(on?.name, 'email')
+  await on?.close?.()
+})

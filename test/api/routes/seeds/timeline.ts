@@ -1,0 +1,5 @@
+import type { Seeds } from './seed.ts'
+
+export const timelineSeeds: Seeds = {
+  followFeed: ({ person }) => ({ as: person }),
+}
