@@ -24,6 +24,9 @@ interface ConsumeDeps {
 /** Also the time after which the loss of the server is noticed: it ends a request to a dead one. */
 const PULL_MS = 5_000
 const AFTER_ERROR_MS = 1_000
+/** Before a batch that failed is handled again; doubles with each failure. */
+const AGAIN_MS = 100
+const MAX_AGAIN_MS = 10_000
 
 /**
  * Handles one batch after the other until stopped; survives restarts and losses of the server. Resolves when the
@@ -92,14 +95,36 @@ export async function consume(
     }, ackWaitMs / 3)
     try {
       const wanted = batch.map(deliveryOf).filter(({ event }) => !event || types.includes(event.type))
-      if (wanted.length > 0) await handle(wanted, signal)
-      if (wanted.length > 0) failpoint('bus.handled')
+      if (wanted.length > 0) {
+        await untilHandled(wanted)
+        failpoint('bus.handled')
+      }
       for (const message of batch) {
         message.ack()
         held.delete(message)
       }
     } finally {
       clearInterval(alive)
+    }
+  }
+
+  /**
+   * Repeats a batch that failed here, while its messages are held: the server would send them again behind others, and
+   * into the request that this program has just left.
+   */
+  async function untilHandled(batch: Delivery[]): Promise<void> {
+    for (let failures = 0; ; failures++) {
+      try {
+        return await handle(
+          batch.map((delivery) => ({ ...delivery, attempt: delivery.attempt + failures })),
+          signal,
+        )
+      } catch (error) {
+        if (signal.aborted) throw error
+        log.warn({ err: error, consumer, failures: failures + 1 }, 'a batch of events was not handled')
+        await pause(Math.min(MAX_AGAIN_MS, AGAIN_MS * 2 ** Math.min(failures, 8)))
+        signal.throwIfAborted()
+      }
     }
   }
 
