@@ -26,6 +26,9 @@ export const ApiConfig = StoreConfig.extend({
   PUBLIC_URL: z.url({ protocol: /^https?$/ }).describe('Address of the API without base path and trailing slash'),
   /** Invitation links lead there: `{APP_URL}/i/{slug}`. PUBLIC_URL otherwise. */
   APP_URL: z.url({ protocol: /^https?$/ }).optional(),
+  /** Where the landing page of an invitation sends those without the app. */
+  APP_STORE_URL: z.url({ protocol: /^https$/ }).optional(),
+  PLAY_STORE_URL: z.url({ protocol: /^https$/ }).optional(),
   /** Whether a new invitation comes with a QR code. */
   INVITATION_QR: flag.default(true),
   /** Whether accepting an invitation makes a member of the organization. */

@@ -65,6 +65,7 @@ function Form({ org, path, me, participants, onMade, onClose }) {
   }
   return html`
     <${FormDialog} class="invite" title="Invite" form=${form} label="Make the link" onClose=${onClose}>
+      <p class="muted small">A guest who accepts becomes a member of the group, and sees its events and shared albums.</p>
       <div class="segments" role="radiogroup" aria-label="Invite by">
         ${CHANNELS.map(
           ([name, text]) => html`

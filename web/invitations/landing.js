@@ -4,7 +4,18 @@ import { Avatar } from '../lib/parts.js'
 import { announce } from '../lib/toast.js'
 import { loadDirectory, SignIn } from '../shell/sign-in.js'
 import { linkToEvent } from '../shell/views.js'
-import { answerProblem, lookUpProblem, mayRepeat, outcomeWords, slugOf } from './words.js'
+import {
+  answerProblem,
+  ENDED,
+  hasEnded,
+  joinWords,
+  lookUpProblem,
+  mayRepeat,
+  outcomeWords,
+  RENEWED,
+  slugOf,
+  whenWords,
+} from './words.js'
 
 /**
  * The page of an invitation link. What it keeps is for this tab: the token, an answer that is on its way, and what became
@@ -14,6 +25,12 @@ const slug = slugOf(location.pathname)
 const KEPT = `keepsake.invitation.${slug}`
 const kept = () => JSON.parse(sessionStorage.getItem(KEPT) ?? '{}')
 const keep = (changes) => sessionStorage.setItem(KEPT, JSON.stringify({ ...kept(), ...changes }))
+
+/** What the API says of itself where it serves the page; the demo's page has the app beside it. */
+const main = document.querySelector('main')
+const INSTALLED = main.dataset.settings ? JSON.parse(main.dataset.settings) : undefined
+const { canSignIn = true, joinOnAccept = true, stores = [] } = INSTALLED ?? {}
+const ICON = new URL('../icon.svg', import.meta.url).pathname
 
 const nameOf = ({ display_name, email }) => display_name ?? email ?? 'a member without a name'
 
@@ -39,6 +56,7 @@ function Landing({ accounts }) {
       return tell({ ...lookUpProblem(error), retry: start })
     }
     setShown(found)
+    if (hasEnded(token) && !found.start_at) return tell({ ...ENDED, does: 'renew' })
     document.title = `${found.title} · Keepsake`
     await next(found)
   }
@@ -108,6 +126,16 @@ function Landing({ accounts }) {
     announce(`${result.title}. ${result.text}`)
   }
 
+  /** The answer says nothing about the invitation: the link goes to the invited address, whoever asks. */
+  async function renew() {
+    try {
+      await call('POST', `/api/invitations/by-slug/${encodeURIComponent(slug)}/renew`)
+      tell(RENEWED)
+    } catch (error) {
+      tell({ ...lookUpProblem(error), does: 'renew' })
+    }
+  }
+
   async function useAnother() {
     await signOut()
     keep({ attempt: undefined })
@@ -123,15 +151,19 @@ function Landing({ accounts }) {
   return html`
     <article class="card">
       <header>
-        <img class="mark" src="/icon.svg" alt="Keepsake" width="52" height="52" />
+        <img class="mark" src=${ICON} alt="Keepsake" width="52" height="52" />
         <p id="from" class="muted">${shown?.host_name ? html`<bdi>${shown.host_name}</bdi> invites you to` : shown ? 'You are invited to' : 'An invitation'}</p>
         <h1 dir="auto">${shown?.title ?? 'Keepsake'}</h1>
+        ${shown?.start_at && html`<p id="when">${whenWords(shown)}</p>`}
+        ${shown?.location_name && html`<p id="where" dir="auto">${shown.location_name}</p>`}
         ${shown?.message && html`<p id="message" class="message" dir="auto">${shown.message}</p>`}
+        ${shown && step?.name !== 'result' && html`<p id="joins" class="muted small">${joinWords(shown, joinOnAccept)}</p>`}
       </header>
       ${!step && html`<p class="muted">One moment…</p>`}
-      ${step?.name === 'sign-in' && html`<${SignIn} accounts=${accounts} then=${() => next(shown)}><p class="muted">Sign in to answer.</p><//>`}
+      ${step?.name === 'sign-in' && !canSignIn && html`<p class="muted">Open the link in the Keepsake app to answer.</p><${Stores} />`}
+      ${step?.name === 'sign-in' && canSignIn && html`<${SignIn} accounts=${accounts} isDemo=${!INSTALLED} then=${start}><p class="muted">Sign in to answer.</p><//>`}
       ${step?.name === 'answer' && html`<${Answer} ...${step} part=${part} text=${text} setText=${setText} onAnswer=${answer} onAnother=${useAnother} />`}
-      ${step?.name === 'result' && html`<${Result} ...${step} part=${part} onAnother=${useAnother} />`}
+      ${step?.name === 'result' && html`<${Result} ...${step} part=${part} onAnother=${useAnother} onRenew=${renew} />`}
     </article>`
 }
 
@@ -159,15 +191,29 @@ function Answer({ me, part, text, setText, onAnswer, onAnother }) {
 }
 
 /** `does` names the button that helps: retry, switch (another account) or open (the app). */
-function Result({ title, text, does, retry, open = { href: '/#events', label: 'Open Keepsake' }, part, onAnother }) {
+function Result({
+  title,
+  text,
+  does,
+  retry,
+  open = { href: '/#events', label: 'Open Keepsake' },
+  part,
+  onAnother,
+  onRenew,
+}) {
   return html`
     <section class="result" aria-labelledby="result-title">
       <h2 id="result-title" ref=${part} tabindex="-1">${title}</h2>
       <p id="result-text" class="muted">${text}</p>
-      ${does === 'open' && html`<a class="button primary wide" href=${open.href}>${open.label}</a>`}
+      ${does === 'renew' && html`<button class="button primary wide" type="button" onClick=${onRenew}>Send a fresh link</button>`}
+      ${does === 'open' && INSTALLED && html`<${Stores} />`}
+      ${does === 'open' && !INSTALLED && html`<a class="button primary wide" href=${open.href}>${open.label}</a>`}
       ${does === 'retry' && html`<button class="button primary wide" type="button" onClick=${retry}>Try again</button>`}
       ${does === 'switch' && html`<button class="button primary wide" type="button" onClick=${onAnother}>Sign in as someone else</button>`}
     </section>`
 }
 
-render(html`<${Landing} ...${await loadDirectory()} />`, document.querySelector('main'))
+const Stores = () => stores.map(({ name, url }) => html`<a key=${url} class="button wide" href=${url}>${name}</a>`)
+
+const directory = INSTALLED ? { accounts: [] } : await loadDirectory()
+render(html`<${Landing} ...${directory} />`, main)

@@ -6,7 +6,7 @@ function take() {
   const given = new URLSearchParams(location.hash.slice(1))
   const [token, key] = [given.get('t'), given.get('key')]
   if (location.hash !== '') history.replaceState(history.state, '', location.pathname)
-  const slug = location.pathname.replace(/^\/i\//, '').toUpperCase()
+  const slug = location.pathname.replace(/^.*\/i\//, '').toUpperCase()
   // Another link to the same invitation is another attempt.
   if (token) sessionStorage.setItem(`keepsake.invitation.${slug}`, JSON.stringify({ token }))
   if (key) sessionStorage.setItem('keepsake.key', key)

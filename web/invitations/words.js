@@ -36,7 +36,7 @@ export const partsIn = (participants) =>
   new Map(participants.map(({ user_id, status }) => [uuidOf(user_id), PARTS[status]]))
 
 /** `/i/K7M2QX9A`: the slug, as the API writes it. */
-export const slugOf = (path) => path.replace(/^\/i\//, '').toUpperCase()
+export const slugOf = (path) => path.replace(/^.*\/i\//, '').toUpperCase()
 
 const isTemporary = ({ status, code }) =>
   status === 0 || status >= 500 || code === 'RATE_LIMITED' || code === 'IDEMPOTENCY_IN_PROGRESS'
@@ -84,7 +84,8 @@ export function answerProblem(error, { name, host }) {
     },
     INVITATION_EXPIRED: {
       title: 'The link has expired',
-      text: `Links work for one hour. Ask ${from} for a new one.`,
+      text: `Links work for one hour. A fresh one can be sent to the invited address, or ask ${from} for one.`,
+      does: 'renew',
     },
     INVITATION_ALREADY_USED: {
       title: 'This invitation was answered already',
@@ -102,6 +103,39 @@ export function answerProblem(error, { name, host }) {
     UNAUTHORIZED: { title: 'Your session has ended', text: 'Sign in again to send your answer.', does: 'switch' },
   }
   return known[error.code] ?? { title: 'Your answer was refused', text: error.message, does: 'retry' }
+}
+
+export const ENDED = {
+  title: 'The link has expired',
+  text: 'Links work for one hour. A fresh one can be sent to the invited address.',
+}
+export const RENEWED = {
+  title: 'Look at your messages',
+  text: 'If the invitation can still be answered, a fresh link is on its way to the invited address.',
+}
+
+/** Whether the token of a link has expired, by its own words. One that cannot be read has not. */
+export function hasEnded(token, now = Date.now()) {
+  try {
+    const { exp } = JSON.parse(atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/')))
+    return exp * 1000 <= now
+  } catch {
+    return false
+  }
+}
+
+/** When the event is, in the words and the time zone of the browser. */
+export function whenWords({ start_at: start, end_at: end }, locale = undefined) {
+  const words = new Intl.DateTimeFormat(locale, { dateStyle: 'full', timeStyle: 'short' })
+  return end ? words.formatRange(new Date(start), new Date(end)) : words.format(new Date(start))
+}
+
+/** What an accepted invitation makes of a guest. The name of the group is for those with the link. */
+export function joinWords({ organization_name: group }, joins) {
+  const named = group ? `the group “${group}”` : 'the group'
+  return joins
+    ? `If you accept, you become a member of ${named}: you see its events, its shared albums and photos, and its members.`
+    : `Members of ${named} can accept.`
 }
 
 /** What became of an answer that counted. */

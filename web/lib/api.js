@@ -14,6 +14,10 @@ export const offline = () => {
   return new Refusal(0, 'OFFLINE', 'There is no connection.')
 }
 
+/** Where the API is: a page that it serves itself says so. */
+const settings = globalThis.document?.querySelector?.('main')?.dataset?.settings
+const BASE = settings ? JSON.parse(settings).api : '/v1'
+
 export const isSignedIn = () => session() !== null
 
 async function refusalOf(response) {
@@ -36,7 +40,7 @@ async function send(method, path, body, key = crypto.randomUUID(), more = {}) {
     ...(method === 'POST' && { 'Idempotency-Key': key }),
   }
   try {
-    const response = await fetch(`/v1${path}`, {
+    const response = await fetch(`${BASE}${path}`, {
       method,
       headers,
       body: body && JSON.stringify(body),

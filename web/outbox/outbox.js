@@ -22,7 +22,7 @@ export function Outbox() {
   const { data: mails } = usePolled(look, [], LOOK_MS)
   return html`
     <section class="view-outbox" aria-label="Outbox">
-      <${Intro} title="Outbox" text="E-mail that this demo would have sent. It leaves this machine with no one." />
+      <${Intro} title="Outbox" text="E-mail that the platform has sent. On this machine, it stays in a folder." />
       ${!mails && html`<${Wait} />`}
       ${mails?.length === 0 && html`<${Empty} title="No mail yet" text="Invite someone to an active event by e-mail: what they would get appears here." picture=${PICTURE} />`}
       <ul class="mails" aria-label="Mails">

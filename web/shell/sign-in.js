@@ -17,7 +17,7 @@ export async function loadDirectory() {
 }
 
 /** Asks for an account, and calls `then()` when the person is signed in. `wanted` is signed in at once. */
-export function SignIn({ accounts, wanted, then, children }) {
+export function SignIn({ accounts, wanted, then, isDemo = true, children }) {
   const first = wanted ?? accounts[0]
   const [email, setEmail] = useState(first?.email ?? '')
   const [password, setPassword] = useState(first?.password ?? '')
@@ -73,7 +73,7 @@ export function SignIn({ accounts, wanted, then, children }) {
       </label>
       <${Problem} text=${problem} />
       <button class="button primary wide" type="submit" disabled=${isBusy}>Sign in</button>
-      ${accounts.length === 0 && html`<p class="muted small">${hint()}</p>`}
+      ${accounts.length === 0 && isDemo && html`<p class="muted small">${hint()}</p>`}
     </form>`
 }
 

@@ -18,8 +18,7 @@ export async function showBySlug(
   slug: string,
   { token, userId = null }: { token?: TokenContent | undefined; userId?: Uuid | null | undefined },
 ): Promise<z.input<typeof Shown>> {
-  const at = await db.readAtOnce({}, (tx) => findBySlug(tx, slug))
-  const row = at && (await db.readAtOnce({ org: at.orgId }, (tx) => findShownInvitation(tx, { ...at, userId })))
+  const row = await findShown(db, slug, userId)
   if (!row) throw notFound()
   const seesMore = row.isInvitee || (isTokenOf(row, token) && !row.isExpired)
   return {
@@ -32,6 +31,12 @@ export async function showBySlug(
     organization_name: seesMore ? row.organizationName : null,
     message: seesMore ? row.message : null,
   }
+}
+
+/** The invitation of a slug as its link shows it; undefined while the event is a draft. */
+export async function findShown(db: Database, slug: string, userId: Uuid | null) {
+  const at = await db.readAtOnce({}, (tx) => findBySlug(tx, slug))
+  return at && db.readAtOnce({ org: at.orgId }, (tx) => findShownInvitation(tx, { ...at, userId }))
 }
 
 /** The QR code of the link that works now: after a response or a reissue the address shows nothing. */

@@ -39,6 +39,8 @@ export const invitationSeeds: Seeds = {
     }
   },
   getInvitationBySlug: async (side) => ({ params: { slug: (await anInvitation(side)).slug.toLowerCase() } }),
+  getLandingPage: async (side) => ({ params: { slug: (await anInvitation(side)).slug } }),
+  getLandingFile: () => ({ params: { file: 'invitations/landing.js' } }),
   renewInvitationLink: async (side) => ({ params: { slug: (await anInvitation(side)).slug } }),
   getInvitationQrCode: async (side) => {
     const [, , token = '', ...path] = pathOf((await anInvitation(side)).qr_png_url).split('/')

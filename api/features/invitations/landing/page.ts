@@ -1,0 +1,66 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { importMapHash, WEB, webSafety } from '../../../../lib/runtime/web-files.ts'
+import type { RawReply } from '../../../requests/bytes.ts'
+
+export interface LandingSettings {
+  /** Where the page finds the API. */
+  basePath: string
+  /** Whether the page may ask for an e-mail address and a password. */
+  canSignIn: boolean
+  joinOnAccept: boolean
+  stores: readonly { name: string; url: string }[]
+}
+
+const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
+const escapeHtml = (text: string) => text.replace(/[&<>"']/g, (sign) => ENTITIES[sign] ?? '')
+
+/** The page's file with its addresses below its own, so that it works at the root and below the base path. */
+const template = () =>
+  readFileSync(join(WEB, 'invitations/landing.html'), 'utf8').replace(/((?:src|href)=|: )"\/(?!\/)/g, '$1"./web/')
+
+/**
+ * The landing page of an invitation as markup, which a browser without JavaScript shows and a script continues: title and
+ * host. What the token adds only a script can ask for, because the fragment reaches no server.
+ */
+export function landingPages(settings: LandingSettings) {
+  const html = template()
+  const headers = {
+    ...webSafety(importMapHash(html)),
+    'Content-Type': 'text/html; charset=utf-8',
+    'Cache-Control': 'no-store',
+  }
+  const { basePath, canSignIn, joinOnAccept, stores } = settings
+  const given = escapeHtml(JSON.stringify({ api: basePath, canSignIn, joinOnAccept, stores }))
+  const links = stores
+    .map(({ name, url }) => `<a class="button wide" href="${escapeHtml(url)}">${escapeHtml(name)}</a>`)
+    .join('')
+  const page = (title: string, from: string, more: string) =>
+    html
+      .replace('<main class="sign-in invited">', () => `<main class="sign-in invited" data-settings="${given}">`)
+      .replace(
+        '<!-- shown -->',
+        () =>
+          `<article class="card"><header><img class="mark" src="./web/icon.svg" alt="Keepsake" width="52" height="52"><p id="from" class="muted">${from}</p><h1 dir="auto">${escapeHtml(title)}</h1></header>${more}</article>`,
+      )
+  return {
+    shown: ({ title, hostName }: { title: string; hostName: string | null }): RawReply => ({
+      status: 200,
+      headers,
+      body: page(
+        title,
+        hostName === null ? 'You are invited to' : `<bdi>${escapeHtml(hostName)}</bdi> invites you to`,
+        `<noscript><p class="muted">To see date and place, and to answer, allow JavaScript for this page${links ? ', or open the link in the app' : ''}.</p>${links}</noscript>`,
+      ).replace('An invitation · Keepsake', () => `${escapeHtml(title)} · Keepsake`),
+    }),
+    missing: (): RawReply => ({
+      status: 404,
+      headers,
+      body: page(
+        'There is no such invitation',
+        'An invitation',
+        '<p class="muted">Check that you have the whole link. If you have, the event may not be open for answers yet.</p>',
+      ).replace(/<script type="module"[^>]*><\/script>/, ''),
+    }),
+  }
+}

@@ -1,0 +1,100 @@
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { chromium } from 'playwright-core'
+import t from 'tap'
+import { startTestApi } from '../support/api.ts'
+import { CHROMIUM_FLAGS, noBrowser } from '../support/browser.ts'
+import { anEvent } from '../support/events.ts'
+import { invitationWorld } from '../support/invitations.ts'
+
+/** The landing page as an installation without an app serves it. `SCREENSHOTS=folder` keeps what it looked like. */
+if (noBrowser) t.bailout(noBrowser)
+const api = await startTestApi(t, { settings: { APP_STORE_URL: 'https://apps.example/keepsake' } })
+const world = invitationWorld(api)
+const { origin } = new URL(api.publicUrl)
+const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const browser = await chromium.launch({
+  executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
+  args: CHROMIUM_FLAGS,
+})
+t.teardown(() => browser.close())
+
+const at = await anEvent(api, {
+  org: api.org,
+  orgId: world.orgId,
+  owner: api.people.member,
+  title: 'Reunion <img src=x>',
+})
+await api.database.admin.query(`update events set location_name = 'The old school' where id = $1`, [at.id])
+const made = await world.invite(at, { email: world.newEmail(), message: 'It has been too long.' })
+
+const SIZES = [
+  { name: 'phone', width: 375, height: 720, colorScheme: 'dark' },
+  { name: 'desktop', width: 1280, height: 800, colorScheme: 'light' },
+] as const
+
+for (const { name, width, height, colorScheme } of SIZES) {
+  t.test(`the page says what it is about before it asks anything: ${name}`, async (t) => {
+    const context = await browser.newContext({ viewport: { width, height }, colorScheme, bypassCSP: true })
+    t.teardown(() => context.close())
+    const page = await context.newPage()
+    const [errors, asked]: string[][] = [[], []]
+    page.on('pageerror', (error) => void errors?.push(String(error)))
+    page.on('request', (request) => void asked?.push(request.url()))
+    await page.goto(`${origin}/i/${made.slug}#t=${made.token}`)
+    await page.getByText('It has been too long.').waitFor()
+    t.equal(await page.getByRole('heading', { level: 1 }).textContent(), 'Reunion <img src=x>')
+    t.equal(await page.locator('#where').textContent(), 'The old school')
+    t.match(await page.locator('#when').textContent(), /20\d\d/)
+    t.match(await page.locator('#joins').textContent(), 'you become a member of the group')
+    await page.getByRole('button', { name: 'Sign in' }).waitFor()
+    t.notMatch(page.url(), 't=', 'the token is taken out of the address')
+    t.ok(
+      asked?.every((url) => url.startsWith(origin) && !url.includes(made.token)),
+      'nothing elsewhere',
+    )
+    t.strictSame(errors, [])
+    const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
+    t.ok(Number(overflow) <= 0, 'nothing is cut off')
+    await page.evaluate(`${axe}; undefined`)
+    const found = (await page.evaluate(`axe.run(document, { resultTypes: ['violations'] })`)) as {
+      violations: { id: string }[]
+    }
+    t.strictSame(
+      found.violations.map(({ id }) => id),
+      [],
+    )
+    const folder = process.env['SCREENSHOTS']
+    if (folder) await page.screenshot({ path: join(folder, `landing-${name}.png`), fullPage: true })
+  })
+}
+
+t.test('without JavaScript it says who invites to what, and where the app is', async (t) => {
+  const context = await browser.newContext({ javaScriptEnabled: false, viewport: { width: 375, height: 720 } })
+  t.teardown(() => context.close())
+  const page = await context.newPage()
+  await page.goto(`${origin}/i/${made.slug}#t=${made.token}`)
+  await page.getByRole('heading', { level: 1, name: 'Reunion <img src=x>' }).waitFor()
+  t.equal(
+    await page.getByRole('link', { name: 'Get the app for iPhone' }).getAttribute('href'),
+    'https://apps.example/keepsake',
+  )
+  const folder = process.env['SCREENSHOTS']
+  if (folder) await page.screenshot({ path: join(folder, 'landing-plain.png') })
+})
+
+t.test('a link that has expired offers a fresh one', async (t) => {
+  const late = await world.invite(at)
+  await world.expire(late)
+  const page = await browser.newPage()
+  t.teardown(() => page.close())
+  // As the page has it an hour later: the expiry is what the token says.
+  const [head, body, end] = late.token.split('.')
+  const claims = JSON.parse(Buffer.from(body ?? '', 'base64url').toString())
+  const old = Buffer.from(JSON.stringify({ ...claims, exp: 1 })).toString('base64url')
+  await page.goto(`${origin}/i/${late.slug}#t=${head}.${old}.${end}`)
+  await page.getByRole('button', { name: 'Send a fresh link' }).click()
+  await page.getByRole('heading', { name: 'Look at your messages' }).waitFor()
+  t.equal((await world.row(late)).generation, 2)
+})
