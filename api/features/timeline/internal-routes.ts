@@ -2,12 +2,12 @@ import * as z from 'zod'
 import { type IdKind, parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { notFound } from '../../../lib/contract/problem.ts'
 import { organizationOf } from '../../db/organization-of.ts'
-import { REF_TYPES, TIMELINE_TYPES } from '../../db/schema/timeline.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { internal, type Route, route } from '../../http/route.ts'
 import { fact, onCaller } from '../../permissions/rule.ts'
 import { bodyId, exampleId, inputTime, outputId, pathId, text } from '../../requests/schemas.ts'
 import { hideItem, insertItem } from './commands.ts'
+import { RefType, TimelineType } from './timeline-item.ts'
 
 const service = fact('service', 'services of the cluster that the installation names', () => true)
 const actions = {
@@ -17,10 +17,10 @@ const actions = {
 
 const NewItem = z
   .object({
-    type: z.enum(TIMELINE_TYPES),
+    type: TimelineType,
     actor_id: bodyId('user').meta({ description: 'Who did it' }),
     org_id: bodyId('organization').meta({ description: 'The organization in whose timeline the item is' }),
-    ref_type: z.enum(REF_TYPES),
+    ref_type: RefType,
     ref_id: z.string().max(64).meta({ description: 'Identifier of what the item is about, of the kind in `ref_type`' }),
     summary: text(1, 200).optional(),
     created_at: inputTime().optional(),
