@@ -4,7 +4,7 @@ import type { RefType as Ref, TimelineType as Type } from '../../db/schema/timel
 import { inputTime, listOf, outputArray, outputId, outputTime, pageQuery } from '../../requests/schemas.ts'
 import { MAX_COUNT } from './summary.ts'
 
-const TimelineType = z
+export const TimelineType = z
   .enum([
     'event_created',
     'event_activated',
@@ -16,7 +16,7 @@ const TimelineType = z
     'comment_posted',
   ] satisfies Type[])
   .meta({ id: 'TimelineType' })
-const RefType = z
+export const RefType = z
   .enum(['event', 'album', 'media', 'user', 'comment', 'reaction'] satisfies Ref[])
   .meta({ id: 'TimelineRefType', description: 'What `ref_id` is the id of' })
 
