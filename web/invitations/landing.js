@@ -126,11 +126,7 @@ function Landing({ accounts }) {
     announce(`${result.title}. ${result.text}`)
   }
 
-<<<<<<< HEAD
-  /** The answer says nothing about the invitation: the link goes to the invited address only. */
-=======
   /** The answer says nothing about the invitation. The link goes to the invited address alone. */
->>>>>>> 7cba5d2c
   async function renew() {
     try {
       await call('POST', `/api/invitations/by-slug/${encodeURIComponent(slug)}/renew`)
