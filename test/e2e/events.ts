@@ -274,16 +274,15 @@ t.test('a link that was used says so, and one that never was too', async () => {
   await under.reported(409, 404)
 })
 
-t.test('a link that has expired says so', async (t: Test) => {
+t.test('an invitee can answer though the link has expired, which the host sees', async () => {
   await button(bob, 'Sign in').waitFor({ state: 'hidden' })
   await bob.goto(tomasUrl)
   await button(bob, 'Not you?').click()
   await signInAs(bob, under.platform.demo.accounts.admin)
+  await button(bob, 'Decline').waitFor()
   await query(`update invitations set token_expires_at = date_trunc('second', now()) where status = 'pending'`)
-  await button(bob, 'Decline').click()
-  await bob.getByRole('heading', { name: 'The link has expired' }).waitFor()
-  t.match(await bob.locator('#result-text').textContent(), /Ask Mira Okafor for a new one/)
-  await under.reported(422)
+  await bob.reload()
+  await button(bob, 'Decline').waitFor()
   await lookAgain(ann)
   await ann.locator('.invitation-row', { hasText: 'Link expired' }).waitFor()
 })
@@ -508,13 +507,14 @@ t.test('an address that asks too often is told when to come back', async (t: Tes
   const { pathname } = new URL(inviteUrl)
   const lookUp = `${under.platform.demo.base_url}/api/invitations/by-slug/${pathname.split('/').at(-1)}`
   const look = async () => (await fetch(lookUp)).status
-  const statuses = await Promise.all(Array.from({ length: 40 }, look))
+  const statuses = await Promise.all(Array.from({ length: 800 }, look))
   t.ok(statuses.includes(429))
-  // Every six seconds one more request is allowed: others take it, not the page.
+  // Five more requests a second are allowed: others take them, not the page.
   let isOver = false
-  const others = (async () => {
+  const other = async () => {
     while (!isOver) await look()
-  })()
+  }
+  const others = Promise.all([other(), other(), other(), other()])
   await bob.goto(`${under.platform.page.url}${pathname}`)
   await bob.getByRole('heading', { name: 'Too many tries' }).waitFor()
   isOver = true
