@@ -23,7 +23,7 @@ export const RefType = z
 const TimelineMedia = z
   .object({
     media_id: outputId('media'),
-    kind: z.enum(['image', 'video']),
+    kind: z.enum(['image', 'video']).meta({ id: 'TimelineMediaKind' }),
     image_thumb_url: z.string().nullable().meta({ description: 'Null until the media item is converted' }),
     image_webp_url: z.string().nullable(),
     placeholder: z.string().nullable().meta({ description: 'Thumbhash in base64' }),

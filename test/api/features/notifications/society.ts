@@ -22,7 +22,7 @@ const toldOf = madeOnce((society) => {
   return told
 })
 const opening = (notification: string) => [
-  { route: 'recordOpen', params: { notification_id: notification }, want: { type: 'image/gif' } },
+  { route: 'recordOpen', params: { notification: notification }, want: { type: 'image/gif' } },
 ]
 
 export const part: Part = {
@@ -37,11 +37,11 @@ export const part: Part = {
   ],
   askAsNobody: (society) => [
     ...opening('x'),
-    { route: 'followInvitationLink', params: { notification_id: 'x' }, want: undefined },
+    { route: 'followInvitationLink', params: { notification: 'x' }, want: undefined },
     ...toldOf(society).flatMap(({ id }) => [
       ...opening(formatId('notification', id)),
       {
-        ...{ route: 'followInvitationLink', params: { notification_id: formatId('notification', id) } },
+        ...{ route: 'followInvitationLink', params: { notification: formatId('notification', id) } },
         want: { type: 'text/plain; charset=utf-8' },
       },
     ]),
