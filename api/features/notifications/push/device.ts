@@ -1,0 +1,71 @@
+import { ECDH } from 'node:crypto'
+import * as z from 'zod'
+import { outputArray, outputId, outputTime } from '../../../requests/schemas.ts'
+import { DEVICE_KINDS } from './queries.ts'
+
+export const MAX_DEVICES = 20
+
+const Kind = z.enum(DEVICE_KINDS).meta({
+  id: 'DeviceKind',
+  description: 'webpush: a browser, by Web Push. fcm: an app, by Firebase Cloud Messaging',
+})
+
+export const Device = z
+  .object({
+    device_id: outputId('device'),
+    kind: Kind,
+    push_service: z.string().nullable().meta({ description: 'The host of the push service of a browser' }),
+    created_at: outputTime(),
+    registered_at: outputTime().meta({ description: 'When it was registered last' }),
+  })
+  .meta({ id: 'Device' })
+export type Device = z.input<typeof Device>
+
+export const Devices = z.object({ devices: outputArray(Device, MAX_DEVICES) }).meta({ id: 'Devices' })
+
+const base64url = (bytes: number) =>
+  z
+    .string()
+    .max(200)
+    .regex(/^[\w-]+=?=?$/, 'is not base64url')
+    .refine((text) => Buffer.from(text, 'base64url').length === bytes, `must have ${bytes} bytes`)
+
+/** A point that is not on the curve would fail in every attempt to send. */
+function isPoint(text: string): boolean {
+  try {
+    return ECDH.convertKey(text.replace(/=+$/, ''), 'prime256v1', 'base64url' as 'base64', 'hex').length > 0
+  } catch {
+    return false
+  }
+}
+
+/** As `PushSubscription.toJSON()` of a browser, or the token of Firebase. */
+export const GivenDevice = z
+  .discriminatedUnion('kind', [
+    z.object({
+      kind: z.literal('webpush'),
+      endpoint: z.url({ protocol: /^https$/ }).max(2048),
+      keys: z.object({
+        p256dh: base64url(65).refine(isPoint, 'is not a key of the curve P-256'),
+        auth: base64url(16),
+      }),
+    }),
+    z.object({
+      kind: z.literal('fcm'),
+      token: z
+        .string()
+        .min(1)
+        .max(4096)
+        .regex(/^[\w:.-]+$/, 'is not a token of Firebase'),
+    }),
+  ])
+  .meta({ id: 'GivenDevice' })
+export type GivenDevice = z.output<typeof GivenDevice>
+
+export const PushKey = z
+  .object({
+    public_key: z.string().nullable().meta({
+      description: 'For `applicationServerKey` of `pushManager.subscribe`; null where browsers get no push messages',
+    }),
+  })
+  .meta({ id: 'PushKey' })
