@@ -16,8 +16,8 @@ create table devices (
   check ((kind = 'webpush') = (p256dh is not null and auth is not null))
 );
 -- One owner: on a phone that two people use, the one who signed in last gets the messages. Addresses are longer than what
--- an index takes.
-create unique index devices_of_address on devices (sha256(convert_to(address, 'UTF8')));
+-- a btree index takes, and hash indexes are unique only as an exclusion.
+alter table devices add constraint devices_of_address exclude using hash (address with =);
 create index devices_of_user on devices (user_id, registered_at);
 
 grant select, insert, update, delete on devices to keepsake_api, keepsake_worker;

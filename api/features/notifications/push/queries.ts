@@ -38,13 +38,10 @@ export async function lockSignedIn(tx: Tx, userId: Uuid): Promise<boolean> {
   return rows.length > 0
 }
 
-const sameAddress = (address: string) =>
-  sql`sha256(convert_to(${devices.address}, 'UTF8')) = sha256(convert_to(${address}, 'UTF8'))`
-
 /** Takes an address from the device that has it. Two that register it at the same time come one after the other. */
 export async function takeAddress(tx: Tx, id: Uuid, address: string): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(hashtextextended(${address}, 0))`)
-  await tx.delete(devices).where(and(sameAddress(address), ne(devices.id, id)))
+  await tx.delete(devices).where(and(eq(devices.address, address), ne(devices.id, id)))
 }
 
 /** Inserts the device or changes it. Undefined for a device of another user. */
