@@ -1,6 +1,11 @@
 import t from 'tap'
 import { isAllowed, isPublic, parseRange } from '../../../lib/runtime/guarded-http/addresses.ts'
-import { checkUrl, openGuard, RefusedAddress, retryAfterSeconds } from '../../../lib/runtime/guarded-http/guarded-http.ts'
+import {
+  checkUrl,
+  openGuard,
+  RefusedAddress,
+  retryAfterSeconds,
+} from '../../../lib/runtime/guarded-http/guarded-http.ts'
 import { GuardSettings } from '../../../lib/runtime/guarded-http/settings.ts'
 import { httpsReceiver } from '../../support/https-receiver.ts'
 
@@ -12,9 +17,25 @@ const BAD = [
   ...['240.0.0.1', '255.255.255.255', '::', '::1', '::127.0.0.1', '::ffff:127.0.0.1', '::ffff:169.254.169.254'],
   ...['::ffff:7f00:1', '64:ff9b::7f00:1', '64:ff9b::a9fe:a9fe', '64:ff9b:1::1', '100::1', '2001:0:7f00:1::'],
   ...['2001:10::1', '2001:20::1', '2001:db8::1', '2002:7f00:1::', '2002:a9fe:a9fe::1', '3fff::1', '5f00::1', 'fc00::1'],
-  ...['fd00:ec2::254', 'fe80::1', 'fe80::1%eth0', '2606:4700:4700::1111%eth0', 'fec0::1', 'ff02::1', '4000::1', 'example'],
+  ...[
+    'fd00:ec2::254',
+    'fe80::1',
+    'fe80::1%eth0',
+    '2606:4700:4700::1111%eth0',
+    'fec0::1',
+    'ff02::1',
+    '4000::1',
+    'example',
+  ],
 ]
-const GOOD = ['1.1.1.1', '8.8.8.8', '93.184.216.34', '2606:4700:4700::1111', '2a00:1450:4001:81b::200e', '::ffff:8.8.8.8']
+const GOOD = [
+  '1.1.1.1',
+  '8.8.8.8',
+  '93.184.216.34',
+  '2606:4700:4700::1111',
+  '2a00:1450:4001:81b::200e',
+  '::ffff:8.8.8.8',
+]
 
 t.test('addresses that the Internet does not route are refused, in every spelling', async (t) => {
   t.ok(BAD.length >= 47)
@@ -50,8 +71,17 @@ const REFUSED_URLS: [string, RegExp][] = [
   ['https://user:word@example.org/', /no user/],
   ['https://example.org/#part', /fragment/],
   ['https://example.org:22/', /port 22/],
-  ...['2130706433', '0x7f.1', '017700000001', '127.1', '①②⑦.0.0.1', '[::1]', '[::ffff:127.0.0.1]', '0', '169.254.169.254']
-    .map((host): [string, RegExp] => [`https://${host}/`, /not public/]),
+  ...[
+    '2130706433',
+    '0x7f.1',
+    '017700000001',
+    '127.1',
+    '①②⑦.0.0.1',
+    '[::1]',
+    '[::ffff:127.0.0.1]',
+    '0',
+    '169.254.169.254',
+  ].map((host): [string, RegExp] => [`https://${host}/`, /not public/]),
 ]
 for (const [url, why] of REFUSED_URLS) {
   t.test(`${url.slice(0, 60)} is refused by its text`, async (t) => {
@@ -94,7 +124,13 @@ const named = `https://hooks.example:${receiver.port}/`
 
 t.test('a name is resolved once, and refused if one of its addresses is not public', async (t) => {
   const before = receiver.received.length
-  for (const answer of [['127.0.0.1'], ['93.184.216.34', '127.0.0.1'], ['::ffff:127.0.0.1'], ['::1'], ['8.8.8.8', '::1']]) {
+  for (const answer of [
+    ['127.0.0.1'],
+    ['93.184.216.34', '127.0.0.1'],
+    ['::ffff:127.0.0.1'],
+    ['::1'],
+    ['8.8.8.8', '::1'],
+  ]) {
     const { guard, lookups } = naming(answer)
     await t.rejects(guard.ask(named, asked), /not public/, answer.join(' '))
     t.equal(lookups(), 1)

@@ -61,9 +61,10 @@ async function aWorld(t: Parameters<typeof notifying>[0]) {
   const worker = notifying(t, database, parts())
   const mine = () => receiver.received.filter(({ path }) => path === `/${org}`)
   const rows = () =>
-    world.rowsOf(`select id, state, attempts, reason from notification_deliveries where org_id = $1 order by created_at`, [
-      world.orgId,
-    ])
+    world.rowsOf(
+      `select id, state, attempts, reason from notification_deliveries where org_id = $1 order by created_at`,
+      [world.orgId],
+    )
   const ended = (state: string, n = 1) =>
     eventually(state, async () => {
       const found = (await rows()).filter((row) => row.state === state)
@@ -89,7 +90,10 @@ t.test('the receiver is told of each invitation and mention, with who is meant',
     await world.invitation({ eventId, userId: user.id }),
   ]
   const comment = await world.comment({ eventId, by: world.host.id, mentions: [user.id], body: 'Look, @Ann' })
-  await world.consume(world.worker, [byPhone, byMail, byId].map((one) => world.due(one)))
+  await world.consume(
+    world.worker,
+    [byPhone, byMail, byId].map((one) => world.due(one)),
+  )
   await world.consume(world.worker, [world.mentioned(comment, user.id)])
   await world.ended('sent', 4)
   const told = world.mine().map((one) => verified(world.secret, one))
@@ -152,7 +156,9 @@ t.test('a webhook that fails for five days is disabled, and its answer is kept u
   const shown = await world.show()
   t.match(shown, { failing_since: /Z$/, disabled_at: null, last_status: 500 })
   t.ok(shown.last_answer.length > 500 && Buffer.byteLength(shown.last_answer) <= 1024 + 3)
-  await world.rowsOf(`update webhooks set failing_since = now() - interval '5 days 1 hour' where org_id = $1`, [world.orgId])
+  await world.rowsOf(`update webhooks set failing_since = now() - interval '5 days 1 hour' where org_id = $1`, [
+    world.orgId,
+  ])
   await world.consume(world.worker, [world.due(await world.invitation())])
   t.match(await eventually('disabled', async () => ((await world.show()).disabled_at ? world.show() : undefined)), {
     disabled_reason: /failed for 5 days/,
@@ -173,7 +179,10 @@ t.test('a dead receiver holds up no other, and gets one attempt at a time', asyn
     })
   })
   const three = [await dead.invitation(), await dead.invitation(), await dead.invitation()]
-  await dead.consume(dead.worker, three.map((one) => dead.due(one)))
+  await dead.consume(
+    dead.worker,
+    three.map((one) => dead.due(one)),
+  )
   await eventually('one at the dead one', async () => held.length > 0 || undefined)
   await alive.consume(alive.worker, [alive.due(await alive.invitation())])
   await alive.ended('sent')
