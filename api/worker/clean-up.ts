@@ -2,16 +2,20 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { deleteOldSessions } from '../auth/queries.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { deleteOldIdempotencyKeys } from '../http/idempotency-queries.ts'
+import { deleteOldInbox, deleteOldParked, deleteOldSuspected } from './consumers/queries.ts'
 import { deleteOldEvents } from './queries.ts'
 
 const BATCH = 1000
 const PAUSE_MS = 50
 
-/** Removes what has expired: published events, idempotency keys and sign-in sessions. */
+/** Removes what has expired: published and received events, parked ones, idempotency keys and sign-in sessions. */
 export async function cleanUp(db: Database, signal: AbortSignal): Promise<void> {
   await deleteInBatches(db, (tx) => deleteOldEvents(tx, BATCH), signal)
   await deleteInBatches(db, (tx) => deleteOldIdempotencyKeys(tx, BATCH), signal)
   await deleteInBatches(db, (tx) => deleteOldSessions(tx, BATCH), signal)
+  await deleteInBatches(db, (tx) => deleteOldInbox(tx, BATCH), signal)
+  await deleteInBatches(db, (tx) => deleteOldParked(tx, BATCH), signal)
+  await deleteInBatches(db, (tx) => deleteOldSuspected(tx, BATCH), signal)
 }
 
 /** Short transactions with pauses in between, so that they hold up neither vacuum nor other transactions. */

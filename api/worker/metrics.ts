@@ -29,6 +29,8 @@ export interface WorkerMetrics {
   counterOf: CounterOf
   /** Shows more gauges. All are read in one transaction. */
   showRows(gauges: readonly GaugeOfRows[]): void
+  /** A gauge with one label, whose values every scrape reads; it has none where reading fails. */
+  showEach(gauge: { name: string; help: string; label: string }, read: () => Promise<Map<string, number>>): void
   /** Every scrape calls `waiting`, which counts the resources of a kind whose state is not recorded yet. */
   showWaiting(kind: string, waiting: () => number): void
   /** Prometheus' text format. */
@@ -136,6 +138,14 @@ export function openWorkerMetrics(db: Database): WorkerMetrics {
       return (n, of = {}) => counter.inc(of, n)
     },
     showRows: (gauges) => gauges.forEach(showRow),
+    showEach({ name, help, label }, read) {
+      const collect = async function (this: Gauge) {
+        const values = await read().catch(() => new Map<string, number>())
+        this.reset()
+        for (const [value, number] of values) this.set({ [label]: value }, number)
+      }
+      new Gauge({ name, help, labelNames: [label], registers, collect })
+    },
     showWaiting: (kind, waiting) => void waitingOf.set(kind, waiting),
     text: async () => ({ body: await register.metrics(), contentType: register.contentType }),
   }

@@ -92,7 +92,7 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
       const message = messageOf(row)
       const event = toCloudEvent(message)
       step = 'react'
-      await within(stepMs, 'the reaction', deps.react(message))
+      if (!row.isRepeated) await within(stepMs, 'the reaction', deps.react(message))
       failpoint('relay.reacted')
       step = 'publish'
       const { area, orgId: org, aggregateId: aggregate, type } = message

@@ -11,6 +11,7 @@ import { probes } from '../health/probes.ts'
 import { readiness } from '../health/readiness.ts'
 import { cleanUp } from './clean-up.ts'
 import type { WorkerConfig } from './config.ts'
+import { startConsumers } from './consumers/start.ts'
 import type { ClusterSeen, FeatureWorker, FeatureWorkerDeps, RepairOptions, WorkedKind } from './feature-worker.ts'
 import { openWorkerMetrics, type WorkerMetrics } from './metrics.ts'
 import { runReactions } from './reactions.ts'
@@ -58,6 +59,10 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
   metrics.showRows(features.flatMap(({ gauges = [] }) => gauges))
   const kinds = followAll(features.flatMap((feature) => feature.kinds ?? []))
   for (const { kind, seen } of kinds) metrics.showWaiting(kind.kind, seen.follower.waiting)
+  const consumers = startConsumers(
+    { ...deps, url: config.DATABASE_URL },
+    features.flatMap((feature) => feature.consumers ?? []),
+  )
   const react = runReactions(features.flatMap(({ reactions = {} }) => reactions))
   const relay = startRelay({ ...deps, react }, { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS })
   const optionsFor = (idleSeconds: number): RepairOptions => ({
@@ -72,6 +77,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
         return { name: kind.name, run: (idle, signal) => kind.sweep(seen, optionsFor(idle), signal) }
       }),
       ...features.flatMap(({ tasks = [] }) => tasks),
+      { name: 'dead-letters', run: async () => consumers.wake() },
       { name: 'clean-up', run: (_, signal) => cleanUp(db, signal) },
     ],
     sweepSeconds: config.SWEEP_SECONDS,
@@ -80,7 +86,11 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
     onSwept: metrics.onSwept,
   })
   const repairs = repairsOf(kinds, optionsFor(0), log)
-  const channels = Object.assign({ outbox: relay.wake }, ...features.map((f) => f.channels), repairs.channels)
+  const channels = Object.assign(
+    { outbox: relay.wake, dead_letters: consumers.wake },
+    ...features.map((f) => f.channels),
+    repairs.channels,
+  )
   const listener = listenForNotifications({ url: config.DATABASE_URL, channels, log })
   log.info({ healthUrl: health.url, metricsUrl: metricsServer.url, namespace: config.NAMESPACE }, 'working')
 
@@ -88,6 +98,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
     state.drain()
     await Promise.all([listener.close(), sweep.stop(), repairs.settled()])
     await relay.stop()
+    await consumers.stop()
     await Promise.all(features.map(async (feature) => feature.stop?.()))
     await Promise.all(kinds.map(({ seen }) => seen.follower.stop()))
     await Promise.all([health.close(), metricsServer.close()])

@@ -88,19 +88,27 @@ export const EVENTS = {
       title: z.string(),
     }),
   },
+  /** `actor_id` is who activated it, the owner or an administrator; events of earlier versions lack it. */
   EventActivated: {
     area: 'event',
     payload: z.object({
       event_id: publicId('event'),
       org_id: publicId('organization'),
       owner_id: publicId('user'),
+      actor_id: publicId('user').optional(),
       title: z.string(),
       activated_at: z.iso.datetime(),
     }),
   },
+  /** `actor_id` is who archived it; events of earlier versions lack it. */
   EventArchived: {
     area: 'event',
-    payload: z.object({ event_id: publicId('event'), org_id: publicId('organization'), archived_at: z.iso.datetime() }),
+    payload: z.object({
+      event_id: publicId('event'),
+      org_id: publicId('organization'),
+      actor_id: publicId('user').optional(),
+      archived_at: z.iso.datetime(),
+    }),
   },
   /**
    * A draft was deleted, with its invitations, comments and reactions, which are not announced. Its album is: see

@@ -44,7 +44,7 @@ async function run({ child, next }: Side, { connections, requests }: Shape): Pro
     while (left-- > 0) {
       const request = next()
       const { statusCode, body } = await client.request(request)
-      if (statusCode < 300) await body.dump()
+      if (statusCode < 300 || statusCode === 304) await body.dump()
       else throw new Error(`${request.path} answered ${statusCode}: ${await body.text()}`)
     }
   }

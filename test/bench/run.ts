@@ -9,6 +9,7 @@ const ALL = [
   'media-gallery',
   'media-rows',
   'event-list',
+  'feed',
   'albums',
   'members',
   'invitations',

@@ -5,6 +5,7 @@
 export * from './albums.ts'
 export * from './audit.ts'
 export * from './comments.ts'
+export * from './consumers.ts'
 export * from './devices.ts'
 export * from './events.ts'
 export * from './feed-versions.ts'

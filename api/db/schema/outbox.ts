@@ -1,4 +1,4 @@
-import { integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import { boolean, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
 import { id, time } from './columns.ts'
 
 export const outbox = pgTable('outbox', {
@@ -15,4 +15,5 @@ export const outbox = pgTable('outbox', {
   attempts: integer().notNull().default(0),
   nextAttemptAt: time().notNull().defaultNow(),
   lastError: text(),
+  isRepeated: boolean().notNull().default(false),
 })

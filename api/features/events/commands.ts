@@ -66,6 +66,7 @@ export async function activateEvent(
     await announce('EventActivated', row, {
       ...idsOf(row),
       owner_id: row.ownerId,
+      actor_id: request.actor.userId,
       title: row.title,
       activated_at: (row.activatedAt as Date).toISOString(),
     })
@@ -84,7 +85,11 @@ export async function archiveEvent(
   const event = await lock(request, id, permit)
   if (ready(event)) {
     const row = await markArchived(tx, id)
-    await announce('EventArchived', row, { ...idsOf(row), archived_at: (row.archivedAt as Date).toISOString() })
+    await announce('EventArchived', row, {
+      ...idsOf(row),
+      actor_id: request.actor.userId,
+      archived_at: (row.archivedAt as Date).toISOString(),
+    })
     await audit('EVENT_ARCHIVE', row)
   }
   return show(request, event, above)

@@ -1,25 +1,39 @@
 import type { CloudEvent } from '../../contract/events.ts'
 
 export interface Delivery {
-  event: CloudEvent
-  /** 1 for the first delivery, more for a redelivery. */
+  /** Undefined where the message is not a CloudEvent. */
+  event: CloudEvent | undefined
+  subject: string
+  /** The position in the stream, 0 in process. A stream that was made anew counts from 1 again. */
+  seq: number
+  /** 1 for the first delivery. It grows with deliveries that ended without an answer, too. */
   attempt: number
+  /** The message as it arrived. */
+  text(): string
 }
 
 export interface SubscribeOptions {
-  /** Durable name: the bus keeps the position in the stream under it, and consumers of the same name share the work. */
+  /** Durable name: the bus keeps the position in the stream under it. */
   consumer: string
-  /** Event types to deliver; all others are skipped. */
+  /** Event types to deliver; all others are skipped. What is not a CloudEvent is delivered. */
   types: readonly string[]
-  /** Attempts before a message becomes a dead letter. */
-  maxDeliver?: number
-  /** Milliseconds before attempt 2, 3, …; the last one repeats. */
-  backoffMs?: readonly number[]
+  /** Maximum number of messages that the handler gets at a time; 100 by default. */
+  batch?: number
 }
 
-/** Thrown by a handler for a message that no redelivery can help: it becomes a dead letter at once. */
+/** Resolves when all messages of the batch are dealt with. `signal` aborts when the subscription stops. */
+export type HandleBatch = (batch: Delivery[], signal: AbortSignal) => Promise<void>
+
+/** Thrown by a handler for an event that no retry can help. */
 export class PoisonMessage extends Error {
   override readonly name = 'PoisonMessage'
+}
+
+export interface StoreReady {
+  /** When the stream was made; another time than before means that it was lost and made again. */
+  createdAt: Date
+  /** Whether the server may have been away since the last call. */
+  wasAway: boolean
 }
 
 /**
@@ -28,15 +42,22 @@ export class PoisonMessage extends Error {
  * `test/support/event-bus-contract.ts`.
  */
 export interface EventBus {
+  /** Whether subscribers in several processes share the position of a consumer: then one of them at a time may subscribe. */
+  readonly isShared: boolean
   /** Resolves once the bus has stored the event. The bus drops a duplicate id within its deduplication window. */
   publish(subject: string, event: CloudEvent): Promise<void>
   /**
-   * Acknowledges a message when the handler returns and redelivers it later when the handler throws. Returns a stop
-   * function that waits for running handlers.
+   * Hands over batches in the order of the stream, one after the other. Acknowledges the messages of a batch when the
+   * handler returns, and delivers them again when it throws. Returns a stop function that waits for the running handler.
    */
-  subscribe(options: SubscribeOptions, handle: (d: Delivery) => Promise<void>): Promise<() => Promise<void>>
-  /** The dead letters of a consumer, oldest first; for administrators and tests. */
-  deadLetters(consumer: string): Promise<CloudEvent[]>
+  subscribe(options: SubscribeOptions, handle: HandleBatch): Promise<() => Promise<void>>
+  /**
+   * `prepare` runs whenever the stream is ready after a start or a failure, before anything else is published; if it
+   * throws, the bus is not ready. A bus in process, which stores nothing, never calls it.
+   */
+  onStoreReady(prepare: (store: StoreReady) => Promise<void>): void
+  /** Messages that wait for a consumer, with those under way; undefined where the bus does not store any. */
+  pending(consumer: string): Promise<number | undefined>
   /** Throws when the bus cannot be reached. */
   check(): Promise<void>
   close(): Promise<void>

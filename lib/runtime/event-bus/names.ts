@@ -1,6 +1,5 @@
-/** Defaults of a consumer: five attempts, the fifth some twelve minutes after the first. */
-export const MAX_DELIVER = 5
-export const BACKOFF_MS: readonly number[] = [1_000, 5_000, 30_000, 120_000, 600_000]
+/** Messages that a handler gets at a time, unless it asks for fewer. */
+export const BATCH = 100
 
 /** Consumer names become parts of subjects and of names on the server. */
 export function checkConsumer(name: string): void {

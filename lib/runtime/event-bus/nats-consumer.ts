@@ -1,11 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import { type ConsumerMessages, headers, type JetStreamClient, type JetStreamManager, type JsMsg } from 'nats'
+import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises'
+import type { Consumer, ConsumerMessages, JetStreamClient, JetStreamManager, JsMsg } from 'nats'
 import { CloudEvent, STREAM } from '../../contract/events.ts'
 import { failpoint } from '../failpoint.ts'
 import type { Log } from '../log.ts'
-import { type Delivery, PoisonMessage, type SubscribeOptions } from './event-bus.ts'
-import { BACKOFF_MS, MAX_DELIVER } from './names.ts'
-import { deadSubject, ensureConsumer } from './nats-streams.ts'
+import type { Delivery, HandleBatch, SubscribeOptions } from './event-bus.ts'
+import { BATCH } from './names.ts'
+import { ensureConsumer } from './nats-streams.ts'
 
 export interface Wire {
   js: JetStreamClient
@@ -16,99 +16,119 @@ interface ConsumeDeps {
   connected(): Promise<Wire>
   /** Reports a failure, so that the streams are checked again. */
   suspect(): void
-  /** A handler that sends no signal for this long counts as dead; a running handler sends three within it. */
+  /** A process that sends no signal for this long counts as dead; a living one sends three within it. */
   ackWaitMs: number
   log: Log
 }
 
-/** Also the time after which the loss of the consumer on the server is noticed. */
+/** Also the time after which the loss of the server is noticed: it ends a request to a dead one. */
 const PULL_MS = 5_000
 const AFTER_ERROR_MS = 1_000
+/** Before a batch that failed is handled again; doubles with each failure. */
+const AGAIN_MS = 100
+const MAX_AGAIN_MS = 10_000
 
 /**
- * Handles one message after the other until stopped; survives restarts and losses of the server. Resolves when the
+ * Handles one batch after the other until stopped; survives restarts and losses of the server. Resolves when the
  * consumer exists or its creation has failed once. Creation is then retried; no event is lost, because the consumer
  * starts at the beginning of the stream.
  */
 export async function consume(
   { connected, suspect, ackWaitMs, log }: ConsumeDeps,
   options: SubscribeOptions,
-  handle: (d: Delivery) => Promise<void>,
+  handle: HandleBatch,
 ): Promise<() => Promise<void>> {
-  const { consumer, types, maxDeliver = MAX_DELIVER, backoffMs = BACKOFF_MS } = options
+  const { consumer, types, batch: most = BATCH } = options
   const stop = new AbortController()
+  const { signal } = stop
   let pulling: ConsumerMessages | undefined
 
   async function run(started: () => void): Promise<void> {
-    while (!stop.signal.aborted) {
+    while (!signal.aborted) {
       try {
         const wire = await connected()
         await ensureConsumer(wire.jsm, options, ackWaitMs)
         started()
-        await pullFrom(wire)
+        await pullFrom(await wire.js.consumers.get(STREAM, consumer))
       } catch (error) {
-        if (stop.signal.aborted) return
+        if (signal.aborted) return
         log.warn({ err: error, consumer }, 'the event consumer was interrupted')
         suspect()
         started()
-        await sleep(AFTER_ERROR_MS, undefined, { signal: stop.signal }).catch(() => undefined)
+        await pause(AFTER_ERROR_MS)
       }
     }
   }
 
-  async function pullFrom(wire: Wire): Promise<void> {
-    const source = await wire.js.consumers.get(STREAM, consumer)
-    while (!stop.signal.aborted) {
-      // One at a time: a message that waits behind a slow one would use up its ack wait.
-      pulling = await source.fetch({ max_messages: 1, expires: PULL_MS })
-      if (stop.signal.aborted) pulling.stop()
-      for await (const message of pulling) await take(wire, message)
-      const error = await pulling.closed()
-      if (error) throw error
-      // A server that has lost the consumer, or is deleting it, may ignore requests without an error.
-      if (pulling.getReceived() === 0 && !stop.signal.aborted) await source.info()
+  async function pullFrom(source: Consumer): Promise<void> {
+    const { num_ack_pending: unanswered } = await source.info()
+    // Who had them died, or the acknowledgements were lost. They come again when their ack wait has ended, and before
+    // anything newer: until then a newer event of the same aggregate would overtake them.
+    if (unanswered > 0) await pause(ackWaitMs * 1.05)
+    while (!signal.aborted) {
+      await pull(source)
     }
   }
 
-  async function take(wire: Wire, message: JsMsg): Promise<void> {
-    if (stop.signal.aborted) return message.nak()
-    const event = eventIn(message)
-    if (!event) return putAside(wire, message, 'Not a CloudEvent')
-    if (!types.includes(event.type)) return message.ack()
-    const attempt = message.info.deliveryCount
-    // The last attempt ended without an answer: the process died, perhaps because of this message.
-    if (attempt > maxDeliver) return putAside(wire, message, 'Every attempt ended without an answer')
-    const alive = setInterval(() => message.working(), ackWaitMs / 3)
+  async function pull(source: Consumer): Promise<void> {
+    const messages = await source.fetch({ max_messages: most, expires: PULL_MS })
+    pulling = messages
+    if (signal.aborted) messages.stop()
+    /** Received and not settled. */
+    const held = new Set<JsMsg>()
     try {
-      await handle({ event, attempt })
-    } catch (error) {
-      return await refused(wire, message, attempt, error)
+      for await (const batch of batchesOf(messages, held)) await take(batch, held)
+    } finally {
+      messages.stop()
+      for (const message of held) message.nak()
+    }
+    const error = await messages.closed()
+    if (error) throw error
+    // A server that has lost the consumer, or is deleting it, may ignore requests without an error.
+    if (messages.getReceived() === 0 && !signal.aborted) await source.info()
+  }
+
+  async function take(batch: JsMsg[], held: Set<JsMsg>): Promise<void> {
+    // Those that wait behind the batch are signaled too: their ack wait runs since the server sent them.
+    const alive = setInterval(() => {
+      for (const message of held) message.working()
+    }, ackWaitMs / 3)
+    try {
+      const wanted = batch.map(deliveryOf).filter(({ event }) => !event || types.includes(event.type))
+      if (wanted.length > 0) {
+        await untilHandled(wanted)
+        failpoint('bus.handled')
+      }
+      for (const message of batch) {
+        message.ack()
+        held.delete(message)
+      }
     } finally {
       clearInterval(alive)
     }
-    failpoint('bus.handled')
-    await message.ackAck()
   }
 
-  async function refused(wire: Wire, message: JsMsg, attempt: number, error: unknown): Promise<void> {
-    if (error instanceof PoisonMessage || attempt >= maxDeliver) return putAside(wire, message, error)
-    const delay = backoffMs[Math.min(attempt, backoffMs.length) - 1] ?? 0
-    log.warn({ err: error, consumer, subject: message.subject, attempt, againInMs: delay }, 'not handled')
-    message.nak(delay)
+  /**
+   * Repeats a batch that failed here, while its messages are held: the server would send them again behind others, and
+   * into the request that this program has just left.
+   */
+  async function untilHandled(batch: Delivery[]): Promise<void> {
+    for (let failures = 0; ; failures++) {
+      try {
+        return await handle(
+          batch.map((delivery) => ({ ...delivery, attempt: delivery.attempt + failures })),
+          signal,
+        )
+      } catch (error) {
+        if (signal.aborted) throw error
+        log.warn({ err: error, consumer, failures: failures + 1 }, 'a batch of events was not handled')
+        await pause(Math.min(MAX_AGAIN_MS, AGAIN_MS * 2 ** Math.min(failures, 8)))
+        signal.throwIfAborted()
+      }
+    }
   }
 
-  /** Stores the dead letter before it drops the message. After a crash in between, the id prevents a duplicate. */
-  async function putAside(wire: Wire, message: JsMsg, why: unknown): Promise<void> {
-    log.error({ err: why, consumer, subject: message.subject, seq: message.seq }, 'put aside as a dead letter')
-    const about = headers()
-    about.set('Keepsake-Subject', message.subject)
-    about.set('Keepsake-Seq', String(message.seq))
-    const msgID = `dlq-${consumer}-${message.seq}`
-    await wire.js.publish(deadSubject(consumer), message.data, { msgID, headers: about })
-    failpoint('bus.dead-letter-stored')
-    message.term()
-  }
-
+  const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => undefined)
   const { promise: started, resolve } = Promise.withResolvers<void>()
   const running = run(resolve)
   await started
@@ -119,7 +139,39 @@ export async function consume(
   }
 }
 
-export function eventIn(message: { json<T>(): T }): CloudEvent | undefined {
+/**
+ * What has arrived, as soon as the server has no more: a request for 100 that finds 3 would wait for the other 97 until
+ * it expires. It goes on meanwhile. Ending it instead would drop what is on its way, which newer messages then overtake.
+ */
+async function* batchesOf(pulling: ConsumerMessages, held: Set<JsMsg>): AsyncGenerator<JsMsg[]> {
+  const arriving = pulling[Symbol.asyncIterator]()
+  const receive = async () => {
+    const { done, value } = await arriving.next()
+    if (done) return undefined
+    held.add(value)
+    return value
+  }
+  let next = receive()
+  while (true) {
+    let message = await next
+    if (!message) return
+    const batch: JsMsg[] = []
+    while (message) {
+      batch.push(message)
+      next = receive()
+      // Nothing more is announced after the last one; what has arrived already still belongs to the batch.
+      message = message.info.pending > 0 ? await next : await Promise.race([next, immediate(undefined)])
+    }
+    yield batch
+  }
+}
+
+function deliveryOf(message: JsMsg): Delivery {
+  const { subject, seq } = message
+  return { event: eventIn(message), subject, seq, attempt: message.info.deliveryCount, text: () => message.string() }
+}
+
+function eventIn(message: { json<T>(): T }): CloudEvent | undefined {
   try {
     return CloudEvent.safeParse(message.json<unknown>()).data
   } catch {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   AckPolicy,
+  type ConsumerConfig,
   DeliverPolicy,
   type JetStreamManager,
   NatsError,
@@ -13,9 +14,6 @@ import {
 import { STREAM, STREAM_SUBJECTS } from '../../contract/events.ts'
 import type { SubscribeOptions } from './event-bus.ts'
 
-export const DEAD_STREAM = 'MEMORY_DLQ'
-export const deadSubject = (consumer: string) => `memory-dlq.${consumer}`
-
 const MINUTE_MS = 60_000
 const DAY_MS = 24 * 60 * MINUTE_MS
 
@@ -24,23 +22,22 @@ const AGES = { max_age: nanos(7 * DAY_MS), duplicate_window: nanos(10 * MINUTE_M
 
 const STREAM_NAME_IN_USE = 10058
 const SUBJECTS_OVERLAP = 10065
+const NO_CONSUMER = 10014
 const ADD_ATTEMPTS = 20
 const ADD_AGAIN_MS = 100
 
-/** Creates the streams, or updates the settings that this project owns. Any number of programs may do so at once. */
-export async function ensureStreams(jsm: JetStreamManager, replicas: number): Promise<void> {
-  await ensureStream(jsm, STREAM, STREAM_SUBJECTS, replicas)
-  await ensureStream(jsm, DEAD_STREAM, [deadSubject('*')], replicas)
-}
-
-async function ensureStream(jsm: JetStreamManager, name: string, subjects: string[], replicas: number): Promise<void> {
-  const wanted = { subjects, ...AGES }
+/**
+ * Creates the stream, or updates the settings that this project owns, and tells when it was made. Any number of programs
+ * may do so at once.
+ */
+export async function ensureStream(jsm: JetStreamManager, replicas: number): Promise<Date> {
+  const wanted = { subjects: STREAM_SUBJECTS, ...AGES }
   const storage = { storage: StorageType.File, retention: RetentionPolicy.Limits }
-  const isThere = await addStream(jsm, { name, ...storage, num_replicas: replicas, ...wanted })
-  if (!isThere) return
-  // It exists and differs. Replicas, limits and placement belong to the administrator and stay unchanged.
-  const { config } = await jsm.streams.info(name)
-  await jsm.streams.update(name, { ...config, ...wanted })
+  const isThere = await addStream(jsm, { name: STREAM, ...storage, num_replicas: replicas, ...wanted })
+  const { config, created } = await jsm.streams.info(STREAM)
+  // Another one of that name differs. Replicas, limits and placement belong to the administrator and stay unchanged.
+  if (isThere) await jsm.streams.update(STREAM, { ...config, ...wanted })
+  return new Date(created)
 }
 
 /** Adds a stream; true when another stream of that name already exists. */
@@ -60,9 +57,9 @@ async function addStream(jsm: JetStreamManager, config: Partial<StreamConfig>): 
 }
 
 /**
- * Creates or updates the durable consumer. The client counts and delays attempts, not the server's `max_deliver` and
- * `backoff`: the server would drop a message whose last attempt killed the process without a dead letter, and its
- * backoff would replace ack_wait.
+ * Creates or updates the durable consumer. The client counts attempts, not the server's `max_deliver`: the server would
+ * drop a message whose last attempt killed the process. One subject or none: with several, the server delivers a tenth
+ * where many aggregates have events; the client skips the other types.
  */
 export async function ensureConsumer(
   jsm: JetStreamManager,
@@ -70,16 +67,37 @@ export async function ensureConsumer(
   ackWaitMs: number,
 ): Promise<void> {
   const only = options.types.length === 1 ? options.types[0] : undefined
-  await jsm.consumers.add(STREAM, {
-    durable_name: options.consumer,
-    ack_policy: AckPolicy.Explicit,
-    deliver_policy: DeliverPolicy.All,
-    replay_policy: ReplayPolicy.Instant,
-    ack_wait: nanos(ackWaitMs),
-    max_deliver: -1,
-    // Old servers support one filter per consumer; for several types the client skips the others.
-    ...(only !== undefined && { filter_subject: `memory.v1.*.*.*.${only}` }),
-  })
+  const filter = only === undefined ? undefined : `memory.v1.*.*.*.${only}`
+  const wanted = { ack_wait: nanos(ackWaitMs), ...(filter !== undefined && { filter_subject: filter }) }
+  const found = await findConsumer(jsm, options.consumer)
+  if (!found) {
+    await jsm.consumers.add(STREAM, {
+      durable_name: options.consumer,
+      ack_policy: AckPolicy.Explicit,
+      deliver_policy: DeliverPolicy.All,
+      replay_policy: ReplayPolicy.Instant,
+      max_deliver: -1,
+      ...wanted,
+    })
+    return
+  }
+  const { filter_subject, filter_subjects, ...rest } = found
+  const isSame = (filter_subject ?? '') === (filter ?? '') && (filter_subjects ?? []).length === 0
+  if (isSame && found.ack_wait === wanted.ack_wait) return
+  await jsm.consumers.update(STREAM, options.consumer, { ...rest, ...NO_FILTERS, ...wanted })
+}
+
+/** An update takes over what is not mentioned, and undefined is not sent. */
+const NO_FILTERS = { filter_subject: undefined, filter_subjects: undefined } as unknown as Partial<ConsumerConfig>
+
+/** The configuration of a consumer; undefined where there is none of that name. */
+async function findConsumer(jsm: JetStreamManager, name: string): Promise<ConsumerConfig | undefined> {
+  try {
+    return (await jsm.consumers.info(STREAM, name)).config
+  } catch (error) {
+    if (jsErrorCode(error) === NO_CONSUMER) return undefined
+    throw error
+  }
 }
 
 export const jsErrorCode = (error: unknown): number | undefined =>

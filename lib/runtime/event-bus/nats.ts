@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, type NatsConnection } from 'nats'
 import { type CloudEvent, STREAM } from '../../contract/events.ts'
 import type { Log } from '../log.ts'
-import type { Delivery, EventBus, SubscribeOptions } from './event-bus.ts'
+import type { EventBus, HandleBatch, StoreReady, SubscribeOptions } from './event-bus.ts'
 import { checkConsumer, checkSubject } from './names.ts'
-import { consume, eventIn, type Wire } from './nats-consumer.ts'
-import { DEAD_STREAM, deadSubject, ensureStreams, jsErrorCode } from './nats-streams.ts'
+import { consume, type Wire } from './nats-consumer.ts'
+import { ensureStream } from './nats-streams.ts'
 
 export interface NatsOptions {
   /** `nats://user:password@host:4222` or `tls://…`; several separated by commas. */
@@ -18,8 +18,7 @@ export interface NatsOptions {
 }
 
 const PATIENCE_MS = 5_000
-const ACK_WAIT_MS = 30_000
-const NO_MESSAGE = 10037
+const ACK_WAIT_MS = 10_000
 
 /**
  * Events through NATS JetStream. Opening does not wait for the server: until it answers, `publish` and `check` throw
@@ -31,7 +30,9 @@ export function openNatsBus(options: NatsOptions): EventBus {
   const stoppers = new Set<() => Promise<void>>()
   let connection: NatsConnection | undefined
   let ready: Promise<Wire> | undefined
+  let prepareStore: ((store: StoreReady) => Promise<void>) | undefined
   let isOnline = false
+  let wasAway = true
   let online = Promise.withResolvers<void>()
   const nowOnline = () => {
     isOnline = true
@@ -49,10 +50,13 @@ export function openNatsBus(options: NatsOptions): EventBus {
       if (type === 'disconnect') {
         log.warn('lost the event server')
         isOnline = false
+        wasAway = true
         online = Promise.withResolvers()
       }
       if (type === 'reconnect') {
         log.info('the event server is back')
+        // It may have lost the stream meanwhile.
+        suspect()
         nowOnline()
       }
     }
@@ -63,7 +67,13 @@ export function openNatsBus(options: NatsOptions): EventBus {
     const nc = connection
     if (!nc) throw new Error('The event bus is closed')
     const jsm = await nc.jetstreamManager({ checkAPI: false, timeout: PATIENCE_MS })
-    await ensureStreams(jsm, options.replicas ?? 1)
+    const createdAt = await ensureStream(jsm, options.replicas ?? 1)
+    const isBack = wasAway
+    wasAway = false
+    await prepareStore?.({ createdAt, wasAway: isBack }).catch((error: unknown) => {
+      wasAway ||= isBack
+      throw error
+    })
     return { jsm, js: nc.jetstream({ timeout: PATIENCE_MS }) }
   }
 
@@ -99,7 +109,7 @@ export function openNatsBus(options: NatsOptions): EventBus {
     await onWire(({ js }) => js.publish(subject, data, { msgID: event.id, expect: { streamName: STREAM } }))
   }
 
-  async function subscribe(subscription: SubscribeOptions, handle: (d: Delivery) => Promise<void>) {
+  async function subscribe(subscription: SubscribeOptions, handle: HandleBatch) {
     checkConsumer(subscription.consumer)
     if (closing.signal.aborted) throw new Error('The event bus is closed')
     const consumeDeps = { connected, suspect, ackWaitMs: options.ackWaitMs ?? ACK_WAIT_MS, log }
@@ -125,9 +135,17 @@ export function openNatsBus(options: NatsOptions): EventBus {
     publish,
     subscribe,
     close,
-    deadLetters(consumer) {
+    isShared: true,
+    onStoreReady(prepare) {
+      prepareStore = prepare
+      suspect()
+    },
+    pending(consumer) {
       checkConsumer(consumer)
-      return onWire(({ jsm }) => readDeadLetters(jsm, consumer))
+      return onWire(async ({ jsm }) => {
+        const { num_pending, num_ack_pending } = await jsm.consumers.info(STREAM, consumer)
+        return num_pending + num_ack_pending
+      })
     },
     async check() {
       if (connection && !isOnline) throw new Error('The connection to the event server is lost')
@@ -164,23 +182,6 @@ function addressOf(url: string) {
     servers: urls.map((u) => u.host),
     ...(username !== '' && { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
     ...(urls.some((u) => u.protocol === 'tls:') && { tls: {} }),
-  }
-}
-
-async function readDeadLetters(jsm: Wire['jsm'], consumer: string): Promise<CloudEvent[]> {
-  const found: CloudEvent[] = []
-  for (let seq = 1; ; seq++) {
-    try {
-      // The protocol has `next_by_subj` since server 2.9; the client's type lacks it.
-      const query: { seq: number; next_by_subj: string } = { seq, next_by_subj: deadSubject(consumer) }
-      const message = await jsm.streams.getMessage(DEAD_STREAM, query)
-      seq = message.seq
-      const event = eventIn(message)
-      if (event) found.push(event)
-    } catch (error) {
-      if (jsErrorCode(error) === NO_MESSAGE) return found
-      throw error
-    }
   }
 }
 

@@ -34,7 +34,7 @@ const bus = openMemoryBus({ log })
 const heard: CloudEvent[] = []
 await bus.subscribe(
   { consumer: 'test', types: ['MediaUploaded', 'MediaTranscoded'] },
-  async (d) => void heard.push(d.event),
+  async (batch) => void heard.push(...batch.flatMap(({ event }) => event ?? [])),
 )
 t.teardown(() => bus.close())
 

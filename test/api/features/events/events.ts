@@ -109,9 +109,19 @@ t.test('from draft to archive, each step once however often it is asked for', as
     {
       type: 'EventActivated',
       version: 2,
-      payload: { ...ids, owner_id: member.wireId, title: 'Reunion', activated_at: active.data.activated_at },
+      payload: {
+        ...ids,
+        owner_id: member.wireId,
+        actor_id: member.wireId,
+        title: 'Reunion',
+        activated_at: active.data.activated_at,
+      },
     },
-    { type: 'EventArchived', version: 3, payload: { ...ids, archived_at: archived.data.archived_at } },
+    {
+      type: 'EventArchived',
+      version: 3,
+      payload: { ...ids, actor_id: member.wireId, archived_at: archived.data.archived_at },
+    },
   ])
   t.strictSame(await audited(id), [
     ['EVENT_CREATE', member.id, {}],

@@ -1,0 +1,219 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ReceivedEvent } from '../../../lib/contract/events.ts'
+import { type Delivery, PoisonMessage } from '../../../lib/runtime/event-bus/event-bus.ts'
+import { failpoint } from '../../../lib/runtime/failpoint.ts'
+import type { Log } from '../../../lib/runtime/log.ts'
+import { safeMessage } from '../../../lib/runtime/log-error.ts'
+import type { Database, Tx } from '../../db/db.ts'
+import type { Consumer } from './consumer.ts'
+import { isTransient, TurnLost } from './failure.ts'
+import { messageOf, type ReceivedMessage, readParked } from './message.ts'
+import {
+  countAttempt,
+  forgetSuspicion,
+  hasTurn,
+  isReceived,
+  markReplayFailed,
+  nextReplay,
+  park,
+  takeFresh,
+  unpark,
+} from './queries.ts'
+
+/** Attempts at one event before it is parked. They follow each other quickly, because others wait. */
+const ATTEMPTS = 3
+const RETRY_MS = 150
+const MAX_RETRY_MS = 30_000
+/** After this many deliveries of a message without an answer, the process may die because of it. */
+const SUSPICIOUS = 5
+
+export interface HandlerDeps {
+  db: Database
+  log: Log
+  onHandled?(events: number): void
+  onRedelivered?(messages: number): void
+}
+
+/** `pid`: the process of the server that has the turn; undefined where no other process can have it. */
+export interface Handling {
+  signal: AbortSignal
+  pid: number | undefined
+}
+
+/** Has a consumer handle messages and replays, one after the other. */
+export interface Handler {
+  /** Resolves when each message is handled or parked. */
+  handle(batch: readonly Delivery[], how: Handling): Promise<void>
+  /** Handles the parked messages that are to be replayed. */
+  replay(how: Handling): Promise<void>
+}
+
+export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, consumer: Consumer): Handler {
+  const { name } = consumer
+  let last: Promise<unknown> = Promise.resolve()
+  function inTurn(work: () => Promise<void>): Promise<void> {
+    const mine = last.then(work)
+    last = mine.catch(() => undefined)
+    return mine
+  }
+
+  async function handle(batch: readonly Delivery[], how: Handling): Promise<void> {
+    const messages = batch.map(messageOf).filter(isWanted)
+    const repeated = messages.filter(({ deliveries }) => deliveries > 1).length
+    if (repeated > 0) onRedelivered?.(repeated)
+    const isSuspicious = messages.some(({ deliveries }) => deliveries > SUSPICIOUS)
+    // An unreadable message is parked in its place: events of its aggregate before it are handled, those after it wait.
+    for (const part of partsOf(messages)) {
+      if (part[0]?.problem !== undefined) await parkOne(part[0], part[0].problem, 1, how)
+      else if (isSuspicious) for (const message of part) await settleSuspect(message, how)
+      else await settle(part, how)
+    }
+  }
+
+  const isWanted = ({ event, problem }: ReceivedMessage) =>
+    problem !== undefined || (event !== undefined && consumer.types.includes(event.type))
+
+  /** Halves what fails, down to the event that causes it. */
+  async function settle(messages: readonly ReceivedMessage[], how: Handling): Promise<void> {
+    const error = await attempt(how, () => inOneTransaction(messages, how))
+    if (error === undefined) return
+    const [only] = messages
+    if (!only || messages.length > 1) {
+      const half = messages.length >> 1
+      await settle(messages.slice(0, half), how)
+      return settle(messages.slice(half), how)
+    }
+    await insist(only, error, how)
+  }
+
+  async function insist(message: ReceivedMessage, first: unknown, how: Handling): Promise<void> {
+    let error = first
+    let attempts = 1
+    for (; attempts < ATTEMPTS && !(error instanceof PoisonMessage); attempts++) {
+      await pause(RETRY_MS * 2 ** attempts, how.signal)
+      error = await attempt(how, () => inOneTransaction([message], how))
+      if (error === undefined) return
+    }
+    log.error({ err: error, consumer: name, event: message.messageId, attempts }, 'an event was parked')
+    await parkOne(message, safeMessage(error), attempts, how)
+  }
+
+  /** One at a time, each counted before: an event at which the process dies again and again must not stop the others. */
+  async function settleSuspect(message: ReceivedMessage, how: Handling): Promise<void> {
+    let before = 0
+    await untilDone(how, async () => {
+      before = await db.inTransaction({}, (tx) => countAttempt(tx, name, message.messageId))
+    })
+    if (before >= ATTEMPTS) return parkOne(message, 'Every attempt ended without an answer', before, how)
+    await settle([message], how)
+    await untilDone(how, () => db.inTransaction({}, (tx) => forgetSuspicion(tx, name, [message])))
+  }
+
+  async function parkOne(message: ReceivedMessage, reason: string, attempts: number, how: Handling): Promise<void> {
+    await untilDone(how, () =>
+      db.inTransaction({}, async (tx) => {
+        // What is marked as received was handled before, perhaps under a version that could read it.
+        if (await isReceived(tx, name, message.messageId)) return
+        await park(tx, name, [message], { reason: reason.slice(0, 1000), attempts })
+        await checkTurn(tx, how)
+      }),
+    )
+    failpoint('consumer.parked')
+  }
+
+  async function inOneTransaction(messages: readonly ReceivedMessage[], how: Handling): Promise<void> {
+    const handled = await db.inTransaction({}, async (tx) => {
+      const { fresh, behind } = await takeFresh(tx, name, messages)
+      const waiting = messages.filter(({ messageId }) => behind.has(messageId))
+      await park(tx, name, waiting, { reason: null, attempts: 0 })
+      const events = eventsOf(messages, fresh)
+      if (events.length > 0) await consumer.handle(tx, events)
+      await checkTurn(tx, how)
+      return events.length
+    })
+    done(handled)
+  }
+
+  function done(events: number): void {
+    if (events === 0) return
+    onHandled?.(events)
+    consumer.committed?.()
+  }
+
+  /** Before the commit: the process may have been frozen, and another one may work since. */
+  async function checkTurn(tx: Tx, { pid }: Handling): Promise<void> {
+    if (pid !== undefined && !(await hasTurn(tx, name, pid)))
+      throw new TurnLost(`${name}: another process has the turn`)
+  }
+
+  /** Repeats work until the database does not stop it. Returns the error where the work itself fails. */
+  async function attempt({ signal }: Handling, work: () => Promise<void>): Promise<unknown> {
+    for (let failures = 0; ; failures++) {
+      signal.throwIfAborted()
+      try {
+        await work()
+        return undefined
+      } catch (error) {
+        if (error instanceof TurnLost) throw error
+        if (!isTransient(error)) return error ?? new Error('undefined was thrown')
+        log.warn({ err: error, consumer: name, failures: failures + 1 }, 'the database stopped a consumer')
+        await pause(Math.min(MAX_RETRY_MS, RETRY_MS * 2 ** Math.min(failures, 8)) * (0.8 + 0.2 * Math.random()), signal)
+      }
+    }
+  }
+
+  async function untilDone(how: Handling, work: () => Promise<void>): Promise<void> {
+    const error = await attempt(how, work)
+    if (error !== undefined) throw error
+  }
+
+  async function replay(how: Handling): Promise<void> {
+    while (await replayNext(how));
+  }
+
+  async function replayNext(how: Handling): Promise<boolean> {
+    const parked = await db.read({}, (tx) => nextReplay(tx, name))
+    if (!parked) return false
+    const { messageId } = parked
+    const { event, problem } = readParked(parked.event)
+    const error = event
+      ? await attempt(how, async () => {
+          await db.inTransaction({}, async (tx) => {
+            if ((await unpark(tx, name, messageId)) && consumer.types.includes(event.type))
+              await consumer.handle(tx, [event])
+            await checkTurn(tx, how)
+          })
+          done(1)
+        })
+      : new PoisonMessage(problem)
+    if (error === undefined) return true
+    log.error({ err: error, consumer: name, event: messageId }, 'a parked event failed again')
+    const reason = safeMessage(error).slice(0, 1000)
+    await untilDone(how, () => db.inTransaction({}, (tx) => markReplayFailed(tx, name, messageId, reason)))
+    return true
+  }
+
+  return {
+    handle: (batch, how) => inTurn(() => handle(batch, how)),
+    replay: (how) => inTurn(() => replay(how)),
+  }
+}
+
+/** Runs of readable messages, and unreadable ones by themselves. */
+function partsOf(messages: readonly ReceivedMessage[]): ReceivedMessage[][] {
+  const parts: ReceivedMessage[][] = []
+  for (const message of messages) {
+    const current = parts.at(-1)
+    if (current && message.problem === undefined && current[0]?.problem === undefined) current.push(message)
+    else parts.push([message])
+  }
+  return parts
+}
+
+/** Each fresh message once, in the order of the first delivery. */
+function eventsOf(messages: readonly ReceivedMessage[], fresh: ReadonlySet<string>): ReceivedEvent[] {
+  const events = new Map(messages.map(({ messageId, event }) => [messageId as string, event]))
+  return [...events].flatMap(([id, event]) => (event && fresh.has(id) ? [event] : []))
+}
+
+const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { signal })

@@ -1,0 +1,256 @@
+import { type SQL, sql } from 'drizzle-orm'
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Tx } from '../../db/db.ts'
+import { eventStreams, inbox, parkedEvents, suspectedEvents } from '../../db/schema/consumers.ts'
+import { outbox } from '../../db/schema/outbox.ts'
+
+/** A message of the stream, as it is marked in the inbox or parked. */
+export interface Message {
+  messageId: Uuid
+  subject: string
+  streamSeq: number
+  /** Null where the message is not an event of ours. */
+  aggregateId: Uuid | null
+  /** As JSON: the CloudEvent, or the text as a string. */
+  stored: string
+}
+
+/**
+ * Marks the messages as received. `fresh` are those that were not marked before; `behind` those that must wait, because
+ * an earlier event of their aggregate is parked: they are not marked.
+ */
+export async function takeFresh(
+  tx: Tx,
+  consumer: string,
+  messages: readonly Pick<Message, 'messageId' | 'aggregateId'>[],
+): Promise<{ fresh: Set<Uuid>; behind: Set<Uuid> }> {
+  const ids = sql.param(messages.map((m) => m.messageId))
+  const aggregates = sql.param(messages.map((m) => m.aggregateId))
+  // `distinct on`: an id that is twice in a batch must have one effect.
+  const { rows } = await tx.execute<{ id: Uuid; waits: boolean }>(sql`
+    with given as (
+      select distinct on (id) id, aggregate
+      from unnest(${ids}::uuid[], ${aggregates}::uuid[]) as message (id, aggregate)
+    ), behind as (
+      select id from given where exists (
+        select from ${parkedEvents} as parked where parked.consumer = ${consumer} and parked.aggregate_id = given.aggregate)
+    ), fresh as (
+      insert into ${inbox} (consumer, message_id)
+      select ${consumer}, id from given where id not in (select id from behind) order by id
+      on conflict do nothing returning message_id
+    )
+    select message_id as id, false as waits from fresh
+    union all
+    select id, true from behind
+    where not exists (select from ${inbox} as known where known.consumer = ${consumer} and known.message_id = behind.id)`)
+  return {
+    fresh: new Set(rows.flatMap(({ id, waits }) => (waits ? [] : [id]))),
+    behind: new Set(rows.flatMap(({ id, waits }) => (waits ? [id] : []))),
+  }
+}
+
+export async function isReceived(tx: Tx, consumer: string, messageId: Uuid): Promise<boolean> {
+  const { rows } = await tx.execute(
+    sql`select from ${inbox} where consumer = ${consumer} and message_id = ${messageId}`,
+  )
+  return rows.length > 0
+}
+
+/** `reason`: null for messages that wait behind an earlier one of their aggregate. */
+export async function park(
+  tx: Tx,
+  consumer: string,
+  messages: readonly Message[],
+  { reason, attempts }: { reason: string | null; attempts: number },
+): Promise<void> {
+  if (messages.length === 0) return
+  await tx.execute(sql`
+    insert into ${parkedEvents} (consumer, message_id, subject, stream_seq, aggregate_id, reason, attempts, event)
+    select ${consumer}, message_id, subject, stream_seq, aggregate_id, ${reason}::text, ${attempts}::integer, event
+    from unnest(${sql.param(messages.map((m) => m.messageId))}::uuid[], ${sql.param(messages.map((m) => m.subject))}::text[],
+      ${sql.param(messages.map((m) => m.streamSeq))}::bigint[], ${sql.param(messages.map((m) => m.aggregateId))}::uuid[],
+      ${sql.param(messages.map((m) => m.stored))}::jsonb[]) with ordinality
+      as message (message_id, subject, stream_seq, aggregate_id, event, place)
+    order by place
+    on conflict do nothing`)
+  await forgetSuspicion(tx, consumer, messages)
+}
+
+/** Counts an attempt at a message that may have killed the process, and returns how many there were before. */
+export async function countAttempt(tx: Tx, consumer: string, messageId: Uuid): Promise<number> {
+  const { rows } = await tx.execute<{ before: number }>(sql`
+    insert into ${suspectedEvents} as suspected (consumer, message_id, attempts) values (${consumer}, ${messageId}, 1)
+    on conflict (consumer, message_id) do update set attempts = suspected.attempts + 1, last_at = now()
+    returning attempts - 1 as before`)
+  return rows[0]?.before ?? 0
+}
+
+export async function forgetSuspicion(
+  tx: Tx,
+  consumer: string,
+  messages: readonly Pick<Message, 'messageId'>[],
+): Promise<void> {
+  await tx.execute(sql`delete from ${suspectedEvents}
+    where consumer = ${consumer} and message_id = any(${sql.param(messages.map((m) => m.messageId))}::uuid[])`)
+}
+
+const HEAD = sql`not exists (select from ${parkedEvents} as older where older.consumer = parked.consumer
+  and older.aggregate_id = parked.aggregate_id and older.position < parked.position)`
+
+/**
+ * The first parked message that is to be handled now: an administrator asked for it, or it waited behind one that is
+ * gone. Only the oldest of an aggregate is.
+ */
+export async function nextReplay(tx: Tx, consumer: string): Promise<ParkedMessage | undefined> {
+  const rows = await findParked(
+    tx,
+    sql`parked.consumer = ${consumer} and (parked.replay_at is not null or parked.reason is null) and ${HEAD}`,
+    1,
+  )
+  return rows[0]
+}
+
+/** Marks a parked message as received and deletes it; false where it was received or deleted in the meantime. */
+export async function unpark(tx: Tx, consumer: string, messageId: Uuid): Promise<boolean> {
+  const { rows } = await tx.execute(sql`
+    with gone as (
+      delete from ${parkedEvents} where consumer = ${consumer} and message_id = ${messageId} returning message_id
+    )
+    insert into ${inbox} (consumer, message_id) select ${consumer}, message_id from gone
+    on conflict do nothing returning message_id`)
+  return rows.length > 0
+}
+
+export async function markReplayFailed(tx: Tx, consumer: string, messageId: Uuid, reason: string): Promise<void> {
+  await tx.execute(sql`
+    update ${parkedEvents} set reason = ${reason}, attempts = attempts + 1, last_at = now(), replay_at = null
+    where consumer = ${consumer} and message_id = ${messageId}`)
+}
+
+export type ParkedMessage = Message & {
+  consumer: string
+  reason: string | null
+  attempts: number
+  firstAt: string
+  lastAt: string
+  replayAt: string | null
+  event: unknown
+  /** Whether no earlier message of its aggregate is parked. */
+  isFirst: boolean
+}
+
+async function findParked(tx: Tx, where: SQL, limit: number): Promise<ParkedMessage[]> {
+  const { rows } = await tx.execute<ParkedMessage & Record<string, unknown>>(sql`
+    select parked.consumer, parked.message_id as "messageId", parked.subject, parked.stream_seq::float8 as "streamSeq",
+      parked.aggregate_id as "aggregateId", parked.reason, parked.attempts, parked.event,
+      to_json(parked.first_at)#>>'{}' as "firstAt", to_json(parked.last_at)#>>'{}' as "lastAt",
+      to_json(parked.replay_at)#>>'{}' as "replayAt", parked.event::text as stored, ${HEAD} as "isFirst"
+    from ${parkedEvents} as parked where ${where} order by parked.position limit ${limit}`)
+  return rows
+}
+
+export const listParked = (tx: Tx, o: { consumer?: string; limit: number }): Promise<ParkedMessage[]> =>
+  findParked(tx, o.consumer === undefined ? sql`true` : sql`parked.consumer = ${o.consumer}`, o.limit)
+
+/** What each consumer has parked of the message. */
+export const findParkedMessage = (tx: Tx, messageId: Uuid): Promise<ParkedMessage[]> =>
+  findParked(tx, sql`parked.message_id = ${messageId}`, 100)
+
+/** Asks for another attempt, and wakes the worker that handles the events of the consumer. Returns how many there are. */
+export async function requestReplay(tx: Tx, consumer: string, messageId?: Uuid): Promise<Uuid[]> {
+  const one = messageId === undefined ? sql`true` : sql`message_id = ${messageId}`
+  const { rows } = await tx.execute<{ id: Uuid }>(sql`
+    update ${parkedEvents} set replay_at = now() where consumer = ${consumer} and ${one} returning message_id as id`)
+  await tx.execute(sql`select pg_notify('dead_letters', '')`)
+  return rows.map(({ id }) => id)
+}
+
+/** Of these messages, those that are still parked, with what came of the attempt. */
+export async function stillParked(
+  tx: Tx,
+  consumer: string,
+  messageIds: readonly Uuid[],
+): Promise<{ id: Uuid; reason: string | null; isWaiting: boolean }[]> {
+  const { rows } = await tx.execute<{ id: Uuid; reason: string | null; isWaiting: boolean }>(sql`
+    select parked.message_id as id, parked.reason, ${HEAD} and parked.replay_at is not null as "isWaiting"
+    from ${parkedEvents} as parked
+    where parked.consumer = ${consumer} and parked.message_id = any(${sql.param([...messageIds])}::uuid[])
+    order by parked.position`)
+  return rows
+}
+
+export async function countParked(tx: Tx): Promise<{ consumer: string; parked: number }[]> {
+  const { rows } = await tx.execute<{ consumer: string; parked: number }>(
+    sql`select consumer, count(*)::int as parked from ${parkedEvents} group by consumer`,
+  )
+  return rows
+}
+
+const LOCKS = 0x6b_65_65_70
+const lockOf = (consumer: string) => sql`hashtext(${`consumer ${consumer}`})`
+
+/** For `pg_try_advisory_lock`, on a connection that keeps it. */
+export const TAKE_TURN = `select pg_try_advisory_lock(${LOCKS}, hashtext('consumer ' || $1)) as taken, pg_backend_pid() as pid`
+export const END_TURN = `select pg_advisory_unlock(${LOCKS}, hashtext('consumer ' || $1))`
+
+/** Whether the connection with this process id of the server still has the turn of the consumer. */
+export async function hasTurn(tx: Tx, consumer: string, pid: number): Promise<boolean> {
+  const { rows } = await tx.execute(sql`
+    select from pg_locks where locktype = 'advisory' and granted and pid = ${pid} and objsubid = 2
+      and database = (select oid from pg_database where datname = current_database())
+      and classid = ${LOCKS}::oid and objid = (${lockOf(consumer)}::bigint & 4294967295)::oid`)
+  return rows.length > 0
+}
+
+/** Remembers when the stream was made; true where another one was known. */
+export async function isNewStream(tx: Tx, name: string, createdAt: Date): Promise<boolean> {
+  const at = createdAt.toISOString()
+  await tx.execute(sql`insert into ${eventStreams} (name, created_at) values (${name}, ${at}) on conflict do nothing`)
+  const { rows } = await tx.execute(sql`select from ${eventStreams} where name = ${name} and created_at <> ${at}`)
+  return rows.length > 0
+}
+
+export async function rememberStream(tx: Tx, name: string, createdAt: Date): Promise<void> {
+  await tx.execute(sql`update ${eventStreams} set created_at = ${createdAt.toISOString()} where name = ${name}`)
+}
+
+/**
+ * Has events that were published in the last week and before `before` published again, the oldest first. Returns how
+ * many; call again while it returns `batch`.
+ */
+export async function repeatPublished(tx: Tx, before: string, batch: number): Promise<number> {
+  const { rowCount } = await tx.execute(sql`
+    update ${outbox} set published_at = null, next_attempt_at = now(), attempts = 0, is_repeated = true
+    where id = any(array(select id from ${outbox}
+      where published_at > now() - interval '7 days' and published_at < ${before}::timestamptz
+      order by published_at limit ${batch}))`)
+  return rowCount ?? 0
+}
+
+export async function timeOf(tx: Tx): Promise<string> {
+  const { rows } = await tx.execute<{ now: string }>(sql`select now()::text as now`)
+  return rows[0]?.now ?? ''
+}
+
+/** Ends the wait of events whose publication failed. */
+export async function hurryPublication(tx: Tx): Promise<void> {
+  await tx.execute(sql`update ${outbox} set next_attempt_at = now()
+    where published_at is null and next_attempt_at > now() and last_error like 'publish:%'`)
+}
+
+const old = (table: SQL, column: SQL, days: number, batch: number) => sql`delete from ${table}
+  where ctid = any(array(select ctid from ${table} where ${column} < now() - make_interval(days => ${days}) limit ${batch}))`
+
+/** The stream and the outbox keep events for 7 days each: what comes later is not the same event. */
+export async function deleteOldInbox(tx: Tx, batch: number): Promise<number> {
+  return (await tx.execute(old(sql`${inbox}`, sql`received_at`, 15, batch))).rowCount ?? 0
+}
+
+/** They hold personal data. */
+export async function deleteOldParked(tx: Tx, batch: number): Promise<number> {
+  return (await tx.execute(old(sql`${parkedEvents}`, sql`first_at`, 30, batch))).rowCount ?? 0
+}
+
+export async function deleteOldSuspected(tx: Tx, batch: number): Promise<number> {
+  return (await tx.execute(old(sql`${suspectedEvents}`, sql`last_at`, 15, batch))).rowCount ?? 0
+}
