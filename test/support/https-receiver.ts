@@ -25,13 +25,15 @@ export async function httpsReceiver(t: Teardown) {
   const { ca, key, cert } = privateCa(folder)
   const received: Received[] = []
   let answer: Answering = (_, response) => response.writeHead(204).end()
-  const server = createServer({ key, cert }, async (request, response) => {
+  const server = createServer({ key, cert }, (request, response) => {
     const parts: Buffer[] = []
-    for await (const part of request) parts.push(part as Buffer)
-    const { method = '', url = '', headers } = request
-    const got = { method, path: url, headers, body: Buffer.concat(parts) }
-    received.push(got)
-    answer(got, response)
+    request.on('data', (part: Buffer) => parts.push(part))
+    request.on('end', () => {
+      const { method = '', url = '', headers } = request
+      const got = { method, path: url, headers, body: Buffer.concat(parts) }
+      received.push(got)
+      answer(got, response)
+    })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.teardown(async () => {

@@ -99,7 +99,7 @@ export function openGuard(settings: GuardSettings, { resolve = resolveName, ca }
         let isAnswered = false
         const asked = request(url, options as RequestOptions, (answer) => {
           isAnswered = true
-          readSome(answer).then((read) => {
+          void readSome(answer).then((read) => {
             asked.destroy()
             resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: read })
           })

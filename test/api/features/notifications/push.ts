@@ -207,7 +207,8 @@ t.test('an app gets its message through FCM, with a token of the service account
   let refused = 1
   receiver.be(({ path, headers }, response) => {
     if (path === '/token') {
-      return response.end(JSON.stringify({ access_token: `at${++tokens}`, expires_in: 3599, token_type: 'Bearer' }))
+      response.end(JSON.stringify({ access_token: `at${++tokens}`, expires_in: 3599, token_type: 'Bearer' }))
+      return
     }
     const status = headers.authorization === 'Bearer at1' && refused-- > 0 ? 401 : 200
     response.writeHead(status).end(JSON.stringify({ name: 'projects/keepsake-1/messages/1' }))

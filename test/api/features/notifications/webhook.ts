@@ -171,7 +171,10 @@ t.test('a dead receiver holds up no other, and gets one attempt at a time', asyn
   const [dead, alive] = [await aWorld(t), await aWorld(t)]
   const held: (() => void)[] = []
   receiver.be(({ path }, response) => {
-    if (path !== `/${dead.org}`) return response.writeHead(204).end()
+    if (path !== `/${dead.org}`) {
+      response.writeHead(204).end()
+      return
+    }
     most = Math.max(most, ++open)
     held.push(() => {
       open--
