@@ -1,6 +1,7 @@
 import t from 'tap'
 import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { aBrowser, vapidSettings } from '../../../support/push.ts'
 
 /** Which devices get push messages, and whose they are. */
@@ -115,11 +116,11 @@ t.test('a registration that a sign-out overtakes leaves no device', async (t) =>
   await signOut.query('update users set tokens_not_before = clock_timestamp() where id = $1', [me.id])
   const late = put(me, newId(), app())
   // The registration has begun, and waits for the row of the user.
-  for (;;) {
+  await eventually('a wait', async () => {
     const { rows } = await api.database.admin.query(`select 1 from pg_stat_activity where wait_event_type = 'Lock'
       and datname = current_database() and query like '%no key update%'`)
-    if (rows.length > 0) break
-  }
+    return rows[0]
+  })
   await signOut.query('update users set tokens_not_before = clock_timestamp() where id = $1', [me.id])
   await signOut.query('commit')
   signOut.release()

@@ -145,6 +145,7 @@ t.test('410 disables at once; what it misses can be sent after it is enabled', a
   t.match((await hook(world.org, 'enable')).out, { disabled_at: null })
   const [row] = await world.rowsOf(`select id from notifications where email = 'missed@example.org'`)
   await commandLine(['notifications', 'retry', formatId('notification', row.id)], env)
+  world.worker.wake()
   await world.ended('sent')
 })
 
