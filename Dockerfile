@@ -23,7 +23,9 @@ RUN find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' 
 # Copies of libraries for other runtimes and module systems, which no program here loads.
 RUN cd node_modules && rm -rf bare-*/prebuilds xml2js/lib/xml2js.bc.js swagger-ui-dist/swagger-ui-es-*.js \
       swagger-ui-dist/swagger-ui.js libheif-js/libheif libheif-js/libheif-wasm/libheif-bundle.mjs \
-      libheif-js/libheif-wasm/libheif.js libheif-js/libheif-wasm/libheif.wasm
+      libheif-js/libheif-wasm/libheif.js libheif-js/libheif-wasm/libheif.wasm \
+      nodemailer/dist/cjs rate-limiter-flexible/.claude \
+ && find drizzle-orm zod -name '*.cjs' -delete
 
 FROM ${NODE} AS build
 WORKDIR /app

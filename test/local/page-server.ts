@@ -13,6 +13,7 @@ import { bytesOf } from '../../api/features/notifications/email/nodemailer.ts'
 import { openLog } from '../../lib/runtime/log.ts'
 import { closeServer, listenOnPort } from '../../local/http-server.ts'
 import { startPageServer } from '../../local/page-server.ts'
+import { follow } from '../support/event-stream.ts'
 import { sendRaw } from '../support/raw-http.ts'
 
 const api = createServer()
@@ -211,6 +212,21 @@ for (const method of ['GET', 'HEAD', 'DELETE', 'OPTIONS', 'POST']) {
 t.test('a body in a coding that is not taken apart is refused', async (t) => {
   const head = `POST /v1/x HTTP/1.1\r\nHost: 127.0.0.1:${page.port}\r\nConnection: close\r\nTransfer-Encoding: gzip, chunked\r\n\r\n`
   t.match(await sendRaw(page.port, `${head}1\r\na\r\n0\r\n\r\n`, 'wait'), /^HTTP\/1\.1 501 /)
+})
+
+t.test('hands on each event of a stream as it comes', async (t) => {
+  const answered = follow(`${page.url}/v1/changes`)
+  const [, res] = await next()
+  res.writeHead(200, { 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' })
+  res.write('retry: 1\n\n')
+  const stream = await answered
+  t.match(stream.headers, { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' })
+  for (const event of ['one', 'two']) {
+    res.write(`event: ${event}\ndata: {}\n\n`)
+    t.ok(await stream.next(event), 'while the answer goes on')
+  }
+  stream.leave()
+  await once(res, 'close')
 })
 
 t.test('a browser that goes away ends the request behind it', async () => {

@@ -35,19 +35,24 @@ interface Teardown {
 
 const failure = (responseCode: number, text: string) => Object.assign(new Error(text), { responseCode })
 
-let certificates: PrivateCa | undefined
-function certificate(t: Teardown): PrivateCa {
-  if (certificates) return certificates
+const certificates = new Map<string, PrivateCa>()
+function certificate(t: Teardown, host: string): PrivateCa {
+  const known = certificates.get(host)
+  if (known) return known
   const folder = mkdtempSync(join(tmpdir(), 'keepsake-smtp-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  certificates = privateCa(folder)
-  return certificates
+  const made = privateCa(folder, host)
+  certificates.set(host, made)
+  return made
 }
 
-/** A mail server that demands TLS and the password `p` of the user `u`. */
-export async function smtpServer(t: Teardown, o: { starttls?: boolean; secure?: boolean } = {}): Promise<SmtpWorld> {
-  const { key, cert, ca, files } = certificate(t)
-  const { starttls = true, secure = false } = o
+/** A mail server that demands TLS and the password `p` of the user `u`. `host` is an address of this machine. */
+export async function smtpServer(
+  t: Teardown,
+  o: { starttls?: boolean; secure?: boolean; host?: string } = {},
+): Promise<SmtpWorld> {
+  const { starttls = true, secure = false, host = '127.0.0.1' } = o
+  const { key, cert, ca, files } = certificate(t, host)
   const received: Received[] = []
   const stalled: (() => void)[] = []
   const sockets = new Set<Socket>()
@@ -106,7 +111,7 @@ export async function smtpServer(t: Teardown, o: { starttls?: boolean; secure?: 
     socket.on('close', () => sockets.delete(socket))
     socket.on('error', () => {})
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()))
+  await new Promise<void>((resolve) => server.listen(0, host, () => resolve()))
   t.teardown(async () => {
     destroyAll()
     await new Promise<void>((resolve) => server.close(() => resolve()))
@@ -116,7 +121,7 @@ export async function smtpServer(t: Teardown, o: { starttls?: boolean; secure?: 
     ca,
     caFile: files.ca,
     port,
-    url: ({ password = 'p', scheme = secure ? 'smtps' : 'smtp' } = {}) => `${scheme}://u:${password}@127.0.0.1:${port}`,
+    url: ({ password = 'p', scheme = secure ? 'smtps' : 'smtp' } = {}) => `${scheme}://u:${password}@${host}:${port}`,
     received,
     sessions: () => sessions,
     be(next) {

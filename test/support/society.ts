@@ -47,6 +47,8 @@ export interface Question {
   query?: Record<string, string>
   /** What the answer has to say, as far as the model knows it; undefined where there is nothing for the caller. */
   want: object | undefined
+  /** What a file may say besides, whose whole text the model does not know. */
+  says?: (string | null)[]
   /** The field of a list, which is then asked for page by page. */
   list?: string
 }

@@ -275,7 +275,7 @@ t.test('why an invitation cannot be shown or answered, and which button helps', 
   const who = { name: 'Bob', host: 'Ann' }
   const answered: [string, RegExp, string | undefined, boolean][] = [
     ['NOT_FOUND', /not for you/, 'switch', false],
-    ['INVITATION_EXPIRED', /expired/, undefined, false],
+    ['INVITATION_EXPIRED', /expired/, 'renew', false],
     ['INVITATION_ALREADY_USED', /answered already/, 'open', false],
     ['EVENT_ARCHIVED', /archived/, undefined, false],
     ['INVALID_STATE_TRANSITION', /cannot bring you in/, undefined, false],

@@ -126,7 +126,7 @@ function Landing({ accounts }) {
     announce(`${result.title}. ${result.text}`)
   }
 
-  /** The answer says nothing about the invitation: the link goes to the invited address, whoever asks. */
+  /** The answer says nothing about the invitation. The link goes to the invited address alone. */
   async function renew() {
     try {
       await call('POST', `/api/invitations/by-slug/${encodeURIComponent(slug)}/renew`)

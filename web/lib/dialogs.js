@@ -4,6 +4,19 @@ import { Problem } from './parts.js'
 import { inWords } from './refusals.js'
 import { saveToast } from './toast.js'
 
+/** Dialogs that are shown: {isDirty(), ask(go)}. */
+const shown = new Set()
+
+/**
+ * Asks before what was entered is lost, if anything was: `go` is called when the person discards it. Returns whether it
+ * asks.
+ */
+export function askBeforeLeaving(go) {
+  const dirty = [...shown].findLast((one) => one.isDirty())
+  dirty?.ask(go)
+  return Boolean(dirty)
+}
+
 /**
  * A modal dialog with a heading and a button that closes it. A click beside it does not close it. `isDirty()` says that
  * something was entered: then the dialog asks before it closes. `onClose()` must remove it.
@@ -22,12 +35,36 @@ export function Dialog({ title, onClose, isDirty, role, isNarrow, describedBy, c
       if (dialog.open) dialog.close() // gives the focus back to where it was
     }
   }, [])
+  /** What the person was about to do when they were asked; undefined: only to close the dialog. */
+  const going = useRef()
+  const latest = useRef()
+  latest.current = isDirty
+  useLayoutEffect(() => {
+    const self = {
+      isDirty: () => Boolean(latest.current?.()),
+      ask(go) {
+        going.current = go
+        setLeaving(true)
+      },
+    }
+    shown.add(self)
+    return () => shown.delete(self)
+  }, [])
+  const stay = () => {
+    going.current = undefined
+    setLeaving(false)
+  }
+  const discard = () => {
+    const go = going.current
+    onClose()
+    go?.()
+  }
   const leave = () => (isDirty?.() ? setLeaving(true) : onClose())
   const onKeyDown = (event) => {
     // Before the browser closes it: a second Escape in a row could not be prevented.
     if (event.key !== 'Escape' || event.defaultPrevented || event.target.closest('dialog') !== ref.current) return
     event.preventDefault()
-    if (isLeaving) setLeaving(false)
+    if (isLeaving) stay()
     else leave()
   }
   const onCancel = (event) => {
@@ -46,7 +83,7 @@ export function Dialog({ title, onClose, isDirty, role, isNarrow, describedBy, c
         <button class="icon-button close" type="button" aria-label="Close" onClick=${leave}><${Icon} name="close" /></button>
       </header>
       ${typeof children === 'function' ? children(leave) : children}
-      ${isLeaving && html`<${Leaving} onStay=${() => setLeaving(false)} onLeave=${onClose} />`}
+      ${isLeaving && html`<${Leaving} onStay=${stay} onLeave=${discard} />`}
     </dialog>`
 }
 

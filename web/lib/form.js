@@ -39,6 +39,7 @@ export function useForm({ initial, check = () => ({}), save, words }) {
     try {
       await save(values, attempts.current.keyFor)
       attempts.current.done()
+      before.current = values
     } catch (error) {
       if (!show(fieldWords(error))) setProblem(inWords(error, words))
     } finally {

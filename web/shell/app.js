@@ -1,7 +1,7 @@
 import { forgetUnsent } from '../discussions/drafts.js'
 import { call, signOut } from '../lib/api.js'
 import { forgetChanges } from '../lib/changes.js'
-import { closeDialogs } from '../lib/dialogs.js'
+import { askBeforeLeaving, closeDialogs } from '../lib/dialogs.js'
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/html.js'
 import { Problem } from '../lib/parts.js'
 import { hideToast } from '../lib/toast.js'
@@ -124,10 +124,14 @@ function Signed({ me, media, hasOutbox, onSignOut }) {
 /** The view that the address names. The viewer adds a media item to the address of the view below it. */
 function useAddress() {
   const [view, setView] = useState(() => viewOf(location.hash))
+  const shown = useRef(location.hash)
   useEffect(() => {
     const changed = () => {
       const next = viewOf(location.hash)
       if (next.name === view.name && next.id === view.id) return
+      // Above the address that was asked for, the one that is shown: going back from it leads there.
+      if (askBeforeLeaving(() => history.back())) return history.pushState(null, '', location.pathname + shown.current)
+      shown.current = location.hash
       document.title = 'Keepsake'
       hideToast()
       closeDialogs()

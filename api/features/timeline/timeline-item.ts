@@ -4,7 +4,7 @@ import type { RefType as Ref, TimelineType as Type } from '../../db/schema/timel
 import { inputTime, listOf, outputArray, outputId, outputTime, pageQuery } from '../../requests/schemas.ts'
 import { MAX_COUNT } from './summary.ts'
 
-const TimelineType = z
+export const TimelineType = z
   .enum([
     'event_created',
     'event_activated',
@@ -16,14 +16,14 @@ const TimelineType = z
     'comment_posted',
   ] satisfies Type[])
   .meta({ id: 'TimelineType' })
-const RefType = z
+export const RefType = z
   .enum(['event', 'album', 'media', 'user', 'comment', 'reaction'] satisfies Ref[])
   .meta({ id: 'TimelineRefType', description: 'What `ref_id` is the id of' })
 
 const TimelineMedia = z
   .object({
     media_id: outputId('media'),
-    kind: z.enum(['image', 'video']),
+    kind: z.enum(['image', 'video']).meta({ id: 'TimelineMediaKind' }),
     image_thumb_url: z.string().nullable().meta({ description: 'Null until the media item is converted' }),
     image_webp_url: z.string().nullable(),
     placeholder: z.string().nullable().meta({ description: 'Thumbhash in base64' }),

@@ -86,6 +86,32 @@ capabilities: { drop: [ALL] }
 - { name: NATS_REPLICAS, value: {{ .Values.nats.replicas | quote }} }
 {{- end -}}
 
+{{/* What the links of invitations and e-mails are made of: the same in the API and the worker. */}}
+{{- define "keepsake.linksEnv" -}}
+{{- $keys := required "api.existingSecret is needed: the name of a Secret with the keys LINK_KEYS and CURSOR_KEY" .Values.api.existingSecret -}}
+{{ include "keepsake.secretEnv" (dict "name" "LINK_KEYS" "secret" $keys "key" "LINK_KEYS") }}
+- { name: PUBLIC_URL, value: {{ required "api.publicUrl is needed, such as https://api.example.org" .Values.api.publicUrl | quote }} }
+{{- with .Values.api.appUrl }}
+- { name: APP_URL, value: {{ . | quote }} }
+{{- end }}
+- { name: BASE_PATH, value: {{ .Values.api.basePath | quote }} }
+{{- end -}}
+
+{{- define "keepsake.mailEnv" -}}
+{{- with .Values.mail -}}
+{{- if .existingSecret }}
+{{ include "keepsake.secretEnv" (dict "name" "SMTP_URL" "secret" .existingSecret "key" .key) }}
+- { name: SMTP_REQUIRE_TLS, value: {{ .requireTls | quote }} }
+- { name: MAIL_FROM, value: {{ required "mail.from is needed with mail.existingSecret, such as Keepsake <hello@example.org>" .from | quote }} }
+{{- with .domain }}
+- { name: MAIL_DOMAIN, value: {{ . | quote }} }
+{{- end }}
+{{- end }}
+- { name: MAIL_LANGUAGE, value: {{ .language }} }
+- { name: MAIL_TIME_ZONE, value: {{ .timeZone | quote }} }
+{{- end -}}
+{{- end -}}
+
 {{- define "keepsake.objectStoreSecret" -}}
 {{- required "objectStore.existingSecret is needed: the name of a Secret with STORE_KIND and the S3_… keys" .Values.objectStore.existingSecret -}}
 {{- end -}}

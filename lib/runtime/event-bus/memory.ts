@@ -73,7 +73,7 @@ export function openMemoryBus(options: { log: Log }): EventBus {
 
   async function handleWaiting(consumer: Consumer): Promise<void> {
     // The events of one tick are one batch.
-    await null
+    await Promise.resolve()
     while (consumer.waiting.length > 0) {
       const [subscription] = consumer.subscriptions
       if (!subscription) return refuse(consumer.waiting.splice(0))

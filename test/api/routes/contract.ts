@@ -186,8 +186,11 @@ for (const route of ROUTES.filter(isTagged)) {
   })
 }
 
+/** What mails lead to is recorded. */
+const RECORDED = new Set(['recordOpen', 'followInvitationLink'])
+
 t.test('reading changes nothing', async (t) => {
-  for (const route of ROUTES.filter(({ method }) => method === 'get')) {
+  for (const route of ROUTES.filter(({ method, operationId }) => method === 'get' && !RECORDED.has(operationId))) {
     const request = await seedOf(route)(ours)
     const before = await traces(api)
     await send(t, route, request)

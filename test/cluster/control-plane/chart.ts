@@ -2,6 +2,8 @@ import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
+import { ApiConfig } from '../../../api/config.ts'
+import { NotificationSettings } from '../../../api/features/notifications/settings.ts'
 import { CHART, MINIMAL, NAMESPACE, withHelm } from '../chart-support/chart.ts'
 import { controlPlane } from '../support.ts'
 
@@ -233,6 +235,36 @@ t.test('migrations reach a database whose certificate a private authority signed
   })
 })
 
+t.test('the worker sends what the API signs, through the mail server that the values name', async (t) => {
+  const envOf = async (file: string, program: string, ...more: string[]) => {
+    const all = await render('--values', join(CHART, 'ci', file), ...more)
+    const made = all.find((d) => d.kind === 'Deployment' && d.metadata.name === `demo-keepsake-${program}`)
+    const env = made?.spec?.template?.spec.containers?.[0]?.env ?? []
+    return Object.fromEntries(env.map(({ name, ...given }) => [name, given]))
+  }
+  const [api, worker] = await Promise.all(['api', 'worker'].map((program) => envOf('full.yaml', program)))
+  for (const name of ['PUBLIC_URL', 'APP_URL', 'BASE_PATH', 'LINK_KEYS']) {
+    t.ok(api?.[name], name)
+    t.strictSame(worker?.[name], api?.[name], name)
+  }
+  t.match(worker, {
+    SMTP_URL: { valueFrom: { secretKeyRef: { name: 'keepsake-mail', key: 'SMTP_URL' } } },
+    MAIL_FROM: { value: 'Keepsake <hello@example.org>' },
+    SMTP_REQUIRE_TLS: { value: 'true' },
+  })
+  t.notOk((await envOf('minimal.yaml', 'worker'))['SMTP_URL'], 'no mail unless wanted')
+  const incomplete = [
+    ['mail.existingSecret=mail', /mail\.from is needed/],
+    ['auth.services.subjects={system:serviceaccount:a:b}', /auth\.services\.issuer is needed/],
+  ] as const
+  for (const [set, message] of incomplete) await t.rejects(envOf('minimal.yaml', 'worker', '--set', set), message, set)
+  // A misspelled variable would be ignored by the program.
+  const ours = /^(MAIL|SMTP|INTERNAL_AUTH|APP_|PLAY_|MAX_EVENT)/
+  const known = Object.keys({ ...ApiConfig.shape, ...NotificationSettings.shape })
+  for (const name of Object.keys({ ...api, ...worker }).filter((name) => ours.test(name)))
+    t.ok(known.includes(name), name)
+})
+
 t.test('helm test looks with the eyes of the worker', async (t) => {
   const ca = { name: 'NODE_EXTRA_CA_CERTS', value: '/ca/ca.crt' }
   const nats = [
@@ -319,6 +351,8 @@ t.test('a mistake in the values is refused with the place where it is', async (t
     ['image.digest=latest', /\/image\/digest/],
     ['watchNamespace=Media', /\/watchNamespace/],
     ['networkPolicies.egress.wroker[0].ports[0].port=1', /'\/networkPolicies\/egress'.*'wroker'/],
+    ['mail.language=tlh', /\/mail\/language/],
+    ['auth.services.subjects={alice}', /\/auth\/services\/subjects/],
     ['operator.logLevel=loud', /\/operator\/logLevel/],
     ['jobs.priorityClasses.names.urgent=x', /'\/jobs\/priorityClasses\/names'.*'urgent'/],
   ]

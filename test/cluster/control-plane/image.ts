@@ -79,6 +79,8 @@ t.test('nothing of the workshop is inside', async (t) => {
     t.notOk(existsSync(join(root, file)), file)
   }
   t.ok(existsSync(join(root, 'app/api/db/migrations/0001_foundation.sql')))
+  for (const file of ['invitations/landing.html', 'vendor/preact.js', 'vendor/preact-hooks.js', 'vendor/htm.js'])
+    t.ok(existsSync(join(root, 'app/web', file)), `${file} of the landing page`)
   t.ok(globSync('var/lib/dpkg/status.d/*', { cwd: root }).length > 100, 'scanners learn which packages there are')
 })
 

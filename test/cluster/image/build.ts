@@ -19,7 +19,7 @@ export const IMAGE_CACHE = join(homedir(), '.cache', 'keepsake', 'image')
 const REFERENCE = 'localhost/keepsake:dev'
 /** As .dockerignore lets them through, and what says how they are put together. */
 const SOURCES = ['Dockerfile', '.dockerignore', '.npmrc', 'package.json', 'package-lock.json', 'tsconfig.json']
-const FOLDERS = ['api', 'crds', 'jobs', 'lib', 'operator']
+const FOLDERS = ['api', 'crds', 'jobs', 'lib', 'operator', 'web']
 const KEPT_ARCHIVES = 3
 const MAX_LAYERS = 200
 

@@ -59,10 +59,14 @@ const isOk = (response: Response) => response.ok
 const secret = () => randomBytes(32).toString('base64url')
 
 /** As an administrator makes them beforehand: the chart is told only their names. */
-async function makeSecrets(namespace: Namespace, { databaseUrl, s3, identity, settings }: Services): Promise<void> {
+async function makeSecrets(
+  namespace: Namespace,
+  { databaseUrl, s3, identity, mail, settings }: Services,
+): Promise<void> {
   await namespace.secret('database', { DATABASE_URL: databaseUrl })
   await namespace.secret('store', storeEnvironment(s3))
   await namespace.secret('identity', { AUTH_CLIENT_SECRET: identity.clientSecret })
+  await namespace.secret('mail', { SMTP_URL: mail.url(), 'ca.pem': mail.ca })
   await namespace.secret('keys', {
     LINK_KEYS: JSON.stringify(settings.linkKeys),
     CURSOR_KEY: settings.cursorKey,
@@ -88,8 +92,17 @@ const valuesFor = ({ natsUrl, identity, s3 }: Services) => ({
     },
   },
   api: { publicUrl: API_URL, existingSecret: 'keys', service: { clusterIP: API_ADDRESS } },
-  // What is repaired after minutes elsewhere is repaired at once here.
-  worker: { sweepSeconds: 3, extraEnv: [{ name: 'SWEEP_IDLE_SECONDS', value: '2' }] },
+  mail: { existingSecret: 'mail', from: 'Keepsake <hello@keepsake.example>' },
+  worker: {
+    // What is repaired after minutes elsewhere is repaired at once here.
+    sweepSeconds: 3,
+    extraEnv: [
+      { name: 'SWEEP_IDLE_SECONDS', value: '2' },
+      { name: 'NODE_EXTRA_CA_CERTS', value: '/mail/ca.pem' },
+    ],
+    extraVolumes: [{ name: 'mail', secret: { secretName: 'mail', items: [{ key: 'ca.pem', path: 'ca.pem' }] } }],
+    extraVolumeMounts: [{ name: 'mail', mountPath: '/mail', readOnly: true }],
+  },
   operator: { existingSecret: 'keys' },
   networkPolicies: { objectStore: { cidrs: [`${new URL(s3.endpoint).hostname}/32`] } },
   jobs: { cpu: '100m', memory: '768Mi', scratch: '1Gi' },

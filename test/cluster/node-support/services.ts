@@ -13,6 +13,7 @@ import { privateCa } from '../../support/private-ca.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { startNats } from '../../support/services/nats.ts'
 import { startRadosGateway, type TlsFiles } from '../../support/services/radosgw.ts'
+import { type SmtpWorld, smtpServer } from '../../support/smtp.ts'
 
 /** What the chart expects to be there already, as real servers beside the node. */
 export interface Services {
@@ -20,6 +21,8 @@ export interface Services {
   natsUrl: string
   s3: S3Options
   identity: IdentityProvider
+  /** With a certificate of an authority of its own. */
+  mail: SmtpWorld
   settings: Settings
   /** Whom the identity provider knows. */
   users: IdentityUser[]
@@ -36,14 +39,15 @@ export interface Owner {
 export async function startServices(owner: Owner, address: string): Promise<Services> {
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-node-'))
   owner.teardown(() => rm(folder, { recursive: true, force: true }))
-  const [databaseUrl, natsUrl, s3, { identity, settings }] = await Promise.all([
+  const [databaseUrl, natsUrl, s3, { identity, settings }, mail] = await Promise.all([
     startPostgres(owner, folder, address),
     startJetStream(owner, address),
     startPrivateS3(owner, address),
     startIdentity(owner, folder, address),
+    startMail(owner, address),
   ])
   const users = identityUsers(settings)
-  return { databaseUrl, natsUrl, s3, identity, settings, users, seed: () => seedThrough(databaseUrl, settings) }
+  return { databaseUrl, natsUrl, s3, identity, mail, settings, users, seed: () => seedThrough(databaseUrl, settings) }
 }
 
 /** Ceph's S3 gateway alone, with an empty bucket. */
@@ -80,6 +84,9 @@ async function startJetStream(owner: Owner, address: string): Promise<string> {
   owner.teardown(() => nats.stop())
   return nats.url
 }
+
+const startMail = (owner: Owner, host: string): Promise<SmtpWorld> =>
+  smtpServer({ teardown: (done) => void owner.teardown(async () => void (await done())) }, { host })
 
 async function startIdentity(owner: Owner, folder: string, host: string) {
   const settings = await openSettings(folder, 0)

@@ -161,16 +161,19 @@ t.test('a redirect is an answer like others', async (t) => {
 
 t.test('of an answer, no more than 64 KiB are read, and not longer than the time', async (t) => {
   const guard = openGuard(settings, { ca })
+  let written = 0
   receiver.be((_, response) => {
     response.writeHead(200)
     response.on('error', () => {})
     const more = () => {
+      written += 32
       if (!response.destroyed) response.write(Buffer.alloc(32 * 1024), () => setImmediate(more))
     }
     more()
   })
   const endless = await guard.ask(receiver.url(), asked)
   t.strictSame([endless.status, endless.body.length], [200, 64 * 1024])
+  t.ok(written < 16 * 1024, `${written} KiB were sent, most of them into buffers`)
   receiver.be((_, response) => void response.writeHead(200).write('begun'))
   const stalled = await guard.ask(receiver.url(), { ...asked, seconds: 0.5 })
   t.strictSame([stalled.status, stalled.body.toString()], [200, 'begun'], 'the status is known')

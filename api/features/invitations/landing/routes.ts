@@ -66,6 +66,7 @@ export function landingRoutes({ db, config }: ApiDeps): Route[] {
       tags,
       limit: 'delivery',
       summary: 'Fetch a file of the landing page',
+      description: 'Its scripts, styles and pictures. No other path of the server is among them.',
       problems: ['NOT_FOUND'],
       params: z.object({ file: z.string().max(128) }),
       raw: { contentTypes: ['text/javascript', 'text/css', 'image/svg+xml'], statuses: { 200: 'The file' } },

@@ -5,7 +5,7 @@ import { type Route, rawRoute } from '../../../http/route.ts'
 import { recordSeen } from './record.ts'
 
 const tags = ['Notifications']
-const params = z.object({ notification_id: z.string().max(64) })
+const params = z.object({ notification: z.string().max(64) })
 /** One transparent pixel. */
 const PIXEL = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64')
 
@@ -15,7 +15,7 @@ export function traceRoutes({ db, config }: ApiDeps): Route[] {
   return [
     rawRoute({
       method: 'get',
-      path: '/e/o/{notification_id}',
+      path: '/e/o/{notification}',
       operationId: 'recordOpen',
       tags,
       limit: 'delivery',
@@ -26,7 +26,7 @@ export function traceRoutes({ db, config }: ApiDeps): Route[] {
       raw: { contentTypes: ['image/gif'], statuses: { 200: 'The picture' } },
       async handle({ params, context, method }) {
         // Not awaited: the time of the answer must not tell whether there is such a notification.
-        recordSeen(db, params.notification_id, { what: 'open', method, context }).catch((error: unknown) => {
+        recordSeen(db, params.notification, { what: 'open', method, context }).catch((error: unknown) => {
           context.log.error({ err: error }, 'an open was not recorded')
         })
         return { status: 200, headers: { 'Content-Type': 'image/gif', 'Cache-Control': 'no-store' }, body: PIXEL }
@@ -34,7 +34,7 @@ export function traceRoutes({ db, config }: ApiDeps): Route[] {
     }),
     rawRoute({
       method: 'get',
-      path: '/e/c/{notification_id}',
+      path: '/e/c/{notification}',
       operationId: 'followInvitationLink',
       tags,
       limit: 'delivery',
@@ -50,7 +50,7 @@ export function traceRoutes({ db, config }: ApiDeps): Route[] {
         headers: { 302: { Location: { description: 'The landing page', schema: { type: 'string' } } } },
       },
       async handle({ params, context, method }) {
-        const slug = await recordSeen(db, params.notification_id, { what: 'click', method, context })
+        const slug = await recordSeen(db, params.notification, { what: 'click', method, context })
         if (!slug) throw notFound()
         const headers = {
           Location: `${APP_URL}/i/${slug}`,

@@ -1,6 +1,7 @@
 import { invitationLinks } from '../../../../api/features/invitations/links.ts'
 import { newSlug } from '../../../../api/features/invitations/slug.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import { TYPES } from '../../../../lib/runtime/web-files.ts'
 import { pathOf } from '../../../support/api.ts'
 import {
   AT,
@@ -28,7 +29,7 @@ interface Invitation {
   status: 'pending' | 'accepted' | 'declined' | 'revoked' | 'expired'
 }
 
-const invitationsOf = madeOnce((society): Invitation[] => {
+export const invitationsOf = madeOnce((society): Invitation[] => {
   const { draw, users, insert, marks } = society
   const { events, alsoShown } = eventsOf(society)
   const drawn = events.flatMap((event) =>
@@ -104,7 +105,11 @@ export const part: Part = {
   /** A slug says who invites to what. A QR code is for those who have its address, while the link in it works. */
   askAsNobody(society) {
     const { qrUrl } = invitationLinks(society.api.config)
-    return invitationsOf(society).flatMap((one) => {
+    const files = [
+      { route: 'getLandingFile', params: { file: 'invitations/landing.js' }, want: { type: TYPES['.js'] } },
+      { route: 'getLandingFile', params: { file: 'invitations/landing.html' }, want: undefined },
+    ]
+    const ofLinks = invitationsOf(society).flatMap((one) => {
       const { event, id, slug, wireId, status } = one
       const host_name = nameIn(society, event.organization, event.owner)
       const isShown = event.status !== 'draft' && status !== 'revoked'
@@ -120,7 +125,12 @@ export const part: Part = {
           ...{ route: 'getInvitationQrCode', params: { token, path: path.join('/') } },
           want: status === 'pending' ? { type: 'image/png' } : undefined,
         },
+        {
+          ...{ route: 'getLandingPage', params: { slug }, says: [event.title, host_name] },
+          want: isShown ? { type: TYPES['.html'] } : undefined,
+        },
       ]
     })
+    return [...files, ...ofLinks]
   },
 }

@@ -1,6 +1,7 @@
 import { hashOfAddress, unsubscribeToken } from '../../../../api/features/notifications/unsubscribe-token.ts'
 import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
 import { AT, latestFirst, madeOnce, type Part, word } from '../../../support/society.ts'
+import { invitationsOf } from '../invitations/society.ts'
 
 const CHANNELS = ['email', 'push']
 const TEMPLATES = ['EventInvitation.v1', 'Mention.v1'] as const
@@ -17,8 +18,30 @@ const devicesOf = madeOnce(({ draw, users, insert, marks }) => {
   return devices
 })
 
+/** A notification of each invitation, as the sender leaves one. */
+const toldOf = madeOnce((society) => {
+  const told = invitationsOf(society).map((invitation) => ({ id: newUuid(), invitation }))
+  for (const { id, invitation } of told) {
+    const { event, to, channel } = invitation
+    society.insert('notifications', {
+      ...{ id, org_id: event.organization.id, template: 'EventInvitation.v1', event_id: event.id },
+      email: channel === 'email' ? to.email : null,
+      phone_number: channel === 'phone_number' ? to.phone : null,
+      user_id: channel === 'uuid' ? to.id : null,
+      ...{ invitation_id: invitation.id, generation: 1 },
+    })
+  }
+  return told
+})
+const opening = (notification: string) => [
+  { route: 'recordOpen', params: { notification: notification }, want: { type: 'image/gif' } },
+]
+
 export const part: Part = {
-  of: devicesOf,
+  of(society) {
+    toldOf(society)
+    devicesOf(society)
+  },
   ask: (society, who) => [
     { route: 'getVapidKey', want: { public_key: null } },
     {
@@ -40,13 +63,23 @@ export const part: Part = {
       },
     },
   ],
-  askAsNobody: ({ api, users }) =>
-    users.flatMap(({ email }) => {
+  askAsNobody: (society) => [
+    ...opening('x'),
+    { route: 'followInvitationLink', params: { notification: 'x' }, want: undefined },
+    ...toldOf(society).flatMap(({ id }) => [
+      ...opening(formatId('notification', id)),
+      {
+        ...{ route: 'followInvitationLink', params: { notification: formatId('notification', id) } },
+        want: { type: 'text/plain; charset=utf-8' },
+      },
+    ]),
+    ...society.users.flatMap(({ email }) => {
       const who = { addressHash: hashOfAddress(email) }
-      const token = unsubscribeToken(api.config.LINK_KEYS, { template: 'Mention.v1', who })
+      const token = unsubscribeToken(society.api.config.LINK_KEYS, { template: 'Mention.v1', who })
       return [
         { route: 'getUnsubscribePage', params: { token }, want: { type: 'text/html; charset=utf-8' } },
         { route: 'getUnsubscribePage', params: { token: token.replace('.1.', '.0.') }, want: undefined },
       ]
     }),
+  ],
 }

@@ -21,7 +21,7 @@ const withNotification: Seed = async ({ api, org, person }) => {
       values ($1, $2, 'EventInvitation.v1', $3, $4, $5, 1)`,
     [id, uuidOf('organization', org), at.id, json.email, asInvitation(data).id],
   )
-  return { params: { notification_id: formatId('notification', id) } }
+  return { params: { notification: formatId('notification', id) } }
 }
 
 const aDevice = () => ({ kind: 'fcm', token: `token:${++count}` })

@@ -1,0 +1,40 @@
+import t from 'tap'
+import { aPerson, startTestApi } from '../../../support/api.ts'
+import { invitationWorld } from '../../../support/invitations.ts'
+
+/** Forty phones behind one address within a minute, and a client that guesses slugs. */
+const api = await startTestApi(t, { settings: { RATE_LIMIT_FACTOR: '1', TRUST_PROXY_HOPS: '1' } })
+const world = invitationWorld(api)
+const from = (ip: string) => ({ headers: { 'x-forwarded-for': ip } })
+
+t.test('forty guests at one address look up a slug, each several times, and respond', async (t) => {
+  const at = await world.event()
+  const made = await world.invite(at)
+  const statuses = new Set<number>()
+  for (let phone = 0; phone < 40; phone++) {
+    const guest = await aPerson(api)
+    for (const path of [
+      `/i/${made.slug}`,
+      `/api/invitations/by-slug/${made.slug}`,
+      `/api/invitations/by-slug/${made.slug}`,
+    ]) {
+      statuses.add((await api.call(undefined, 'GET', path, from('203.0.113.1'))).status)
+    }
+    const path = `/api/invitations/${made.wireId}/respond`
+    const json = { response: 'accept', token: made.token }
+    const { status } = await api.call(guest, 'POST', path, { ...from('203.0.113.1'), json })
+    t.equal(status, phone === 0 ? 200 : 409, `phone ${phone}: the first answer counts, none is refused for the number`)
+  }
+  t.strictSame([...statuses], [200])
+})
+
+t.test('many different slugs from one address are refused, a slug that was named before is not', async (t) => {
+  const slug = (i: number) => `2222222${'23456789ABCDEFGHJKMNPQRSTUVWXYZ'[i % 31]}`.replace(/^22/, i < 31 ? '22' : '33')
+  const ask = (i: number, ip: string) => api.call(undefined, 'GET', `/api/invitations/by-slug/${slug(i)}`, from(ip))
+  const answers = []
+  for (let i = 0; i < 62; i++) answers.push((await ask(i, '203.0.113.2')).status)
+  t.strictSame([...new Set(answers.slice(0, 60))], [404])
+  t.equal(answers.at(-1), 429)
+  t.equal((await ask(0, '203.0.113.2')).status, 404, 'named before')
+  t.equal((await ask(61, '203.0.113.3')).status, 404, 'another address')
+})
