@@ -119,11 +119,19 @@ function operation(route: Route, routes: readonly Route[]): ZodOpenApiOperationO
       ...(header && { header }),
     },
     ...requestBody(route),
-    responses: {
-      ...(route.raw ? rawResponses(route.raw) : successResponses(route, routes)),
-      ...problemResponses(route),
-    },
+    responses: responsesOf(route, routes),
   }
+}
+
+function responsesOf(route: Route, routes: readonly Route[]): Record<string, ZodOpenApiResponseObject> {
+  const problems = problemResponses(route)
+  if (!route.raw) return { ...successResponses(route, routes), ...problems }
+  const raw = rawResponses(route.raw)
+  for (const status of Object.keys(raw).filter((status) => problems[status])) {
+    const { id: _, ...problem } = problems[status] as ZodOpenApiResponseObject
+    problems[status] = { ...problem, ...raw[status], content: { ...problem.content, ...raw[status]?.content } }
+  }
+  return { ...raw, ...problems }
 }
 
 /** The action of the operation, and the callers for whom it is allowed. */
@@ -155,13 +163,15 @@ function contentOf({ response, operationId, unwrapped, examples }: Route) {
   return { 'application/json': { schema, ...(shown !== undefined && { example }) } }
 }
 
+const BODILESS = ['302', '304', '416']
+
 function rawResponses(raw: NonNullable<Route['raw']>): Record<string, ZodOpenApiResponseObject> {
   const content = Object.fromEntries(raw.contentTypes.map((type) => [type, { schema: schemaOf(type) }]))
   const responses = Object.entries(raw.statuses).map(([status, description]) => {
     const own = raw.headers?.[Number(status)] ?? {}
     return [
       status,
-      { description, headers: { ...headersOf(), ...own }, ...(Number(status) < 300 && { content }) },
+      { description, headers: { ...headersOf(), ...own }, ...(!BODILESS.includes(status) && { content }) },
     ] as const
   })
   return Object.fromEntries(responses)

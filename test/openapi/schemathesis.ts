@@ -17,6 +17,8 @@ const HERE = fileURLToPath(new URL('.', import.meta.url))
 const DOCUMENT = fileURLToPath(new URL('../../api/openapi.json', import.meta.url))
 /** Cases per operation and phase: the run takes about a minute. */
 const EXAMPLES = 25
+/** Operations that schemathesis.toml switches off. */
+const ENDLESS = ['followFeed']
 
 await skipping(t, async () => {
   const { python, packages } = await ensureSchemathesis()
@@ -38,7 +40,7 @@ await skipping(t, async () => {
   const { code, output } = await run(python, args, { cwd: folder, env: { ...process.env, ...env } })
 
   const operations = Object.values(document.paths).flatMap((path) => Object.keys(path)).length
-  t.match(output, new RegExp(`Tested: ${operations}$`, 'm'), 'every operation was tested')
+  t.match(output, new RegExp(`Tested: ${operations - ENDLESS.length}$`, 'm'), 'every other operation was tested')
   t.equal(code, 0, 'the API and its document agree')
   if (!t.passing()) t.comment(output)
 })

@@ -236,7 +236,7 @@ export const Shown = z
 
 /** The same whether or not there is such an invitation. */
 export const RenewalAccepted = z
-  .object({ accepted: z.literal(true) })
+  .object({ accepted: z.boolean().meta({ description: 'Always true' }) })
   .meta({ id: 'InvitationRenewalAccepted', description: 'Says nothing about the invitation' })
 
 /** As the OpenAPI document describes it. */

@@ -27,7 +27,7 @@ const Query = z.object({
 })
 
 const Headers = z.object({
-  'Last-Event-ID': z.string().max(8192).optional().meta({
+  'Last-Event-ID': z.string().optional().meta({
     description:
       'The last `id` that the client received: what changed since comes at once. Without it the stream starts now.',
     example: 'AWka5xDmMDLNaZ0CBvD7f0ZtnIQ',
