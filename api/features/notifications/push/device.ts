@@ -39,28 +39,44 @@ function isPoint(text: string): boolean {
   }
 }
 
-/** As `PushSubscription.toJSON()` of a browser, or the token of Firebase. */
+const PushKeys = z
+  .object({
+    p256dh: base64url(65).refine(isPoint, 'is not a key of the curve P-256'),
+    auth: base64url(16),
+  })
+  .meta({ id: 'PushKeys', description: 'As `PushSubscription.toJSON()` of a browser gives them' })
+
+/** One shape for both kinds: a schema with two forms is an abstract type in generated clients. */
 export const GivenDevice = z
-  .discriminatedUnion('kind', [
-    z.object({
-      kind: z.literal('webpush'),
-      endpoint: z.url({ protocol: /^https$/ }).max(2048),
-      keys: z.object({
-        p256dh: base64url(65).refine(isPoint, 'is not a key of the curve P-256'),
-        auth: base64url(16),
-      }),
-    }),
-    z.object({
-      kind: z.literal('fcm'),
-      token: z
-        .string()
-        .min(1)
-        .max(4096)
-        .regex(/^[\w:.-]+$/, 'is not a token of Firebase'),
-    }),
-  ])
+  .object({
+    kind: Kind,
+    endpoint: z
+      .url({ protocol: /^https$/ })
+      .max(2048)
+      .optional()
+      .meta({ description: 'Of `PushSubscription.toJSON()`. Required for `webpush`' }),
+    keys: PushKeys.optional().meta({ description: 'Required for `webpush`' }),
+    token: z
+      .string()
+      .min(1)
+      .max(4096)
+      .regex(/^[\w:.-]+$/, 'is not a token of Firebase')
+      .optional()
+      .meta({ description: 'The registration token of the app. Required for `fcm`' }),
+  })
+  .superRefine((given, ctx) => {
+    const wanted = FIELDS[given.kind]
+    for (const name of ['endpoint', 'keys', 'token'] as const) {
+      const isGiven = given[name] !== undefined
+      if (isGiven === wanted.includes(name)) continue
+      const message = isGiven ? `does not belong to ${given.kind}` : 'is required'
+      ctx.addIssue({ code: 'custom', path: [name], message })
+    }
+  })
   .meta({ id: 'GivenDevice' })
 export type GivenDevice = z.output<typeof GivenDevice>
+
+const FIELDS: Record<GivenDevice['kind'], readonly string[]> = { webpush: ['endpoint', 'keys'], fcm: ['token'] }
 
 export const PushKey = z
   .object({

@@ -30,7 +30,7 @@ export const showDevices = async (db: Database, { userId }: Actor): Promise<{ de
 export function registerDevice({ db, config }: Deps, actor: Actor, id: Uuid, given: GivenDevice): Promise<Device> {
   const { userId, sessionId } = actor
   const address = addressOf(given, config.PUSH_HOSTS)
-  const keys = given.kind === 'webpush' ? given.keys : { p256dh: null, auth: null }
+  const keys = given.keys ?? { p256dh: null, auth: null }
   return db.inTransaction({ user: userId }, async (tx) => {
     if (!(await lockSignedIn(tx, userId))) throw unauthorized('revoked')
     await takeAddress(tx, id, address)
@@ -42,8 +42,8 @@ export function registerDevice({ db, config }: Deps, actor: Actor, id: Uuid, giv
 }
 
 function addressOf(given: GivenDevice, hosts: readonly string[]): string {
-  if (given.kind === 'fcm') return given.token
-  const url = new URL(given.endpoint)
+  if (given.token !== undefined) return given.token
+  const url = new URL(given.endpoint ?? '')
   const isKnown = isPushHost(url.hostname, hosts) && url.port === '' && !url.username && !url.password && !url.hash
   if (isKnown) return url.href
   const details = [{ field: 'body.endpoint', issue: 'is not an address of a push service that this server knows' }]

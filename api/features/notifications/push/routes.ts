@@ -1,15 +1,15 @@
 import * as z from 'zod'
 import type { ApiDeps } from '../../../deps.ts'
 import { type Route, route } from '../../../http/route.ts'
-import { EXAMPLE_ID, pathId } from '../../../requests/schemas.ts'
+import { exampleId, pathId } from '../../../requests/schemas.ts'
 import { notificationActions } from '../policy.ts'
 import { Device, Devices, GivenDevice, MAX_DEVICES, PushKey } from './device.ts'
 import { deleteAllDevices, deleteDevice, registerDevice, showDevices } from './devices.ts'
 
 const tags = ['Notifications']
 const params = z.object({ device_id: pathId('device') })
-const example: Device = {
-  device_id: EXAMPLE_ID,
+const example = {
+  device_id: exampleId('device'),
   kind: 'webpush',
   push_service: 'updates.push.services.mozilla.com',
   created_at: '2026-11-21T09:30:00.000Z',
@@ -76,6 +76,7 @@ export const deviceRoutes = ({ db, config }: ApiDeps): Route[] => [
     operationId: 'deleteDevice',
     tags,
     summary: 'End push messages to a device',
+    description: 'A message that is being sent may still arrive.',
     action: notificationActions.saveDevices,
     problems: ['NOT_FOUND'],
     params,
@@ -91,6 +92,7 @@ export const deviceRoutes = ({ db, config }: ApiDeps): Route[] => [
     operationId: 'deleteDevices',
     tags,
     summary: 'End push messages to all devices of the caller',
+    description: 'As signing out does. A message that is being sent may still arrive.',
     action: notificationActions.saveDevices,
     status: 204,
     async handle({ actor }) {
