@@ -66,6 +66,17 @@ t.test('people are not told of what they did themselves', async (t) => {
   t.strictSame(await world.rowsOf('select id from notifications where event_id = $1', [eventId]), [])
 })
 
+t.test('an inviter without an e-mail address invites others', async (t) => {
+  const worker = notifying(t, database, [accepting().part])
+  const inviter = await world.person({ email: null })
+  const invitee = await world.person({})
+  const eventId = await world.event()
+  const byId = await world.invitation({ eventId, by: inviter.id, userId: invitee.id })
+  await world.consume(worker, [world.due(byId)])
+  await settled(invitee.email, 'sent')
+  t.equal((await world.rowsOf('select id from notifications where event_id = $1', [eventId])).length, 1)
+})
+
 t.test('a message about what was deleted meanwhile changes nothing', async (t) => {
   const worker = notifying(t, database, [accepting().part])
   const gone = { id: newUuid(), eventId: newUuid(), email: null }
