@@ -351,19 +351,23 @@ t.test('a page goes on behind items that the reader may not see', async (t) => {
 t.test('a feed of more organizations than a page has items has each item once, newest first', async (t) => {
   const who = await aPerson(api)
   const all: { id: Uuid; at: string }[] = []
+  const insert = async (org: Uuid, at: string, [type, about]: [string, string]): Promise<Uuid> => {
+    const id = newUuid()
+    await sql(
+      `insert into timeline_items (id, org_id, type, actor_id, ref_type, ref_id, at) values ($1, $2, $5, $3, $6, $1, $4)`,
+      [id, org, who.id, at, type, about],
+    )
+    return id
+  }
   for (let n = 0; n < 9; n++) {
     const org = await anOrganization(api)
     await join(api, org.id, who.id)
     for (let k = 0; k < 3; k++) {
       const at = minutes(((n * 7 + k * 13) % 10) * 10 + (k === 2 ? 0 : n)).toISOString()
-      const id = newUuid()
-      await sql(
-        `insert into timeline_items (id, org_id, type, actor_id, ref_type, ref_id, at)
-          values ($1, $2, 'event_created', $3, 'event', $1, $4)`,
-        [id, org.id, who.id, at],
-      )
-      all.push({ id, at })
+      all.push({ id: await insert(org.id, at, ['event_created', 'event']), at })
     }
+    // The newest of each is about what is gone.
+    await insert(org.id, minutes(300 + n).toISOString(), ['comment_posted', 'comment'])
   }
   const expected = all
     .toSorted((a, b) => (a.at === b.at ? (a.id < b.id ? 1 : -1) : a.at < b.at ? 1 : -1))
