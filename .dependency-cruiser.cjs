@@ -178,6 +178,8 @@ module.exports = {
     adapter('only-the-adapter-imports-nats', 'nats', '^lib/runtime/event-bus/nats'),
     adapter('only-the-adapter-imports-kubernetes', '@kubernetes/client-node', '^lib/runtime/kube/'),
     adapter('only-the-adapter-imports-nodemailer', 'nodemailer', '^api/features/notifications/email/nodemailer'),
+    adapter('only-the-adapter-imports-web-push', 'web-push', '^api/features/notifications/push/web-push'),
+    adapter('only-the-guard-imports-ipaddr', 'ipaddr.js', '^lib/runtime/guarded-http/addresses'),
     adapter('only-the-adapter-imports-jose', 'jose', '^api/(auth/|features/invitations/token)'),
   ],
   options: {

@@ -10,6 +10,15 @@ export const LinkKeys = z
   .object({ current: z.string(), keys: z.record(z.string().regex(/^[a-z0-9]{1,8}$/), secret) })
   .refine((ring) => ring.keys[ring.current] !== undefined, 'current must name one of the keys')
 
+/** A point of P-256, uncompressed, as `npx web-push generate-vapid-keys` prints it. */
+export const VapidKey = z.string().regex(/^B[\w-]{86}$/, 'must be base64url of 65 bytes')
+
+/** The push services of browsers, as hosts: endpoints lead to no others. */
+export const PushHosts = z
+  .string()
+  .default('fcm.googleapis.com,*.push.services.mozilla.com,web.push.apple.com,*.push.apple.com,*.notify.windows.com')
+  .transform((text) => text.split(',').flatMap((host) => host.trim().toLowerCase() || []))
+
 /** `system:serviceaccount:{namespace}:{name}`, separated by commas. */
 const subjects = z
   .string()
@@ -58,6 +67,9 @@ export const ApiConfig = StoreConfig.extend({
   INTERNAL_AUTH_SUBJECTS: subjects,
   LINK_KEYS: json(LinkKeys),
   CURSOR_KEY: secret,
+  /** Of the push messages to browsers; its private half is the worker's. */
+  VAPID_PUBLIC_KEY: VapidKey.optional(),
+  PUSH_HOSTS: PushHosts,
   /** Multiplies every rate limit; 0 switches them off. */
   RATE_LIMIT_FACTOR: z.coerce.number().min(0).max(1_000_000).default(1),
   /** Streamed request bodies (files, chunks) that this process receives at the same time. */

@@ -1,3 +1,4 @@
+import type * as z from 'zod'
 import { type IdKind, parseId, type Uuid } from '../../lib/contract/ids.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../db/db.ts'
@@ -12,6 +13,8 @@ export interface Session {
   issuer: string | undefined
   /** Opened when it is needed: most commands need no store. */
   store(): Promise<ObjectStore>
+  /** A part of the environment that only some commands need. */
+  settings<S extends z.ZodObject>(schema: S): Readonly<z.output<S>>
 }
 
 /** A command of an administrator, which no endpoint offers. */

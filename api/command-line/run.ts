@@ -7,7 +7,7 @@ import { openLog } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import { openObjectStore, StoreConfig } from '../../lib/runtime/object-store/open.ts'
 import { openDatabase } from '../db/db.ts'
-import { type Command, type Commands, type Options, UsageError } from './command.ts'
+import { type Command, type Commands, type Options, type Session, UsageError } from './command.ts'
 
 /** The extension differs in the image, which has compiled files. */
 const PROGRAM = `api/cli${extname(import.meta.filename)}`
@@ -23,7 +23,7 @@ has verified it; the subject of a user at the identity provider AUTH_ISSUER, eve
 Prints the result as JSON. Exit status: 0 success, also without a change; 1 error, e.g. no database;
 2 invalid usage; 3 refused, e.g. unknown organization.
 Environment: DATABASE_URL; AUTH_ISSUER, to identify users by subject; for track add, STORE_KIND and the other settings of
-the object store.
+the object store; for webhook, OUTBOUND_ALLOWED_ADDRESSES and OUTBOUND_PORTS as the worker has them.
 `
 
 function helpOn({ help: [usage, ...does] }: Command): string {
@@ -113,7 +113,8 @@ async function execute(
     return opened
   }
   try {
-    return await command.run({ db, issuer: config.AUTH_ISSUER, store }, args, options)
+    const settings: Session['settings'] = (schema) => loadConfig(schema, env)
+    return await command.run({ db, issuer: config.AUTH_ISSUER, store, settings }, args, options)
   } finally {
     await opened?.close()
     await db.close()

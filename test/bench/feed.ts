@@ -1,5 +1,6 @@
 import { drizzle } from 'drizzle-orm/node-postgres'
 import * as schema from '../../api/db/schema/index.ts'
+import { itemsScanned } from '../../api/features/timeline/pages.ts'
 import { scanItems } from '../../api/features/timeline/queries.ts'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { startChild } from './children.ts'
@@ -122,7 +123,7 @@ async function queryOfAPage({ database }: World, userId: Uuid): Promise<{ sql: s
   const logger = { logQuery: (sql: string, params: unknown[]) => void seen.push({ sql, params }) }
   const tx = drizzle(database.admin, { schema, casing: 'snake_case', logger })
   const asked = { source: { of: 'feed' }, callerId: userId, after: undefined, from: undefined, to: undefined } as const
-  await scanItems(tx, { ...asked, limit: 2 * LIMIT })
+  await scanItems(tx, { ...asked, limit: itemsScanned(LIMIT, 0) })
   const [query] = seen
   if (seen.length !== 1 || !query) throw new Error('a page is not one query')
   return query

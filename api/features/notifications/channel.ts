@@ -1,6 +1,6 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
-import type { Tx } from '../../db/db.ts'
+import type { Database, Tx } from '../../db/db.ts'
 import type { ChannelName, NotificationRow } from '../../db/schema/notifications.ts'
 import type { CounterOf } from '../../worker/metrics.ts'
 import type { Facts, Language, MailText } from './templates/template.ts'
@@ -40,6 +40,10 @@ export interface Rendered {
   facts: Facts
   /** Where it leads: for an invitation, with the token in the fragment. It is a credential, which no log may show. */
   url: string
+  /** When the token in `url` ends; null where it has none. */
+  linkExpiresAt: Date | null
+  /** When the cause happened. */
+  createdAt: Date
   mail: MailText
   /** A line and a sentence or two, for a push message. */
   short: { title: string; body: string }
@@ -85,6 +89,7 @@ export interface ChannelPart {
 /** What the factory of a channel gets. `Settings`: its part of the environment. */
 export interface ChannelDeps<Settings> {
   settings: Settings
+  db: Database
   log: Log
   counterOf: CounterOf
 }

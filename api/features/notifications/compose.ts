@@ -19,22 +19,23 @@ export function composer(settings: ComposeSettings) {
   const links = invitationLinks({ ...settings, INVITATION_QR: false })
   const api = `${PUBLIC_URL}${BASE_PATH}`
 
-  async function factsOf(gathered: Gathered): Promise<{ facts: Facts; token: string | undefined }> {
+  async function factsOf(gathered: Gathered): Promise<{ facts: Facts; token?: string; linkExpiresAt: Date | null }> {
     if (gathered.template === 'Mention.v1') {
       const { locale: _, ...facts } = gathered
-      return { facts, token: undefined }
+      return { facts, linkExpiresAt: null }
     }
     const { id, slug, generation, tokenExpiresAt, ...rest } = gathered.invitation
     const content = { id, generation, expires: tokenExpiresAt.getTime() / 1000 }
     const token = await links.mintToken(content)
     const inviteUrl = await links.inviteUrl({ ...content, slug })
-    return { facts: { template: gathered.template, invitationId: id, ...rest, inviteUrl }, token }
+    const facts = { template: gathered.template, invitationId: id, ...rest, inviteUrl }
+    return { facts, token, linkExpiresAt: tokenExpiresAt }
   }
 
   return async (notification: NotificationRow, gathered: Gathered, destination: string): Promise<Rendered> => {
-    const { facts: raw, token } = await factsOf(gathered)
+    const { facts: raw, token, linkExpiresAt } = await factsOf(gathered)
     const facts = cleanFacts(raw)
-    const { id, orgId, template, userId, email, phoneNumber } = notification
+    const { id, orgId, template, userId, email, phoneNumber, createdAt } = notification
     const language = languageOf(gathered.locale) ?? MAIL_LANGUAGE
     const name = formatId('notification', id)
     // In the fragment: a scanner or proxy that follows the link gets no token, and the server that redirects none either.
@@ -54,6 +55,8 @@ export function composer(settings: ComposeSettings) {
       language,
       facts,
       url,
+      linkExpiresAt,
+      createdAt,
       ...texts,
       unsubscribeUrl,
     }

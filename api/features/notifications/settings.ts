@@ -1,7 +1,9 @@
 import * as z from 'zod'
 import { flag, json } from '../../../lib/runtime/config.ts'
+import { GuardSettings } from '../../../lib/runtime/guarded-http/settings.ts'
 import { LinkKeys } from '../../config.ts'
 import { isAddress, parseSender } from './email/address.ts'
+import { PushSettings } from './push/settings.ts'
 import { LANGUAGES } from './templates/template.ts'
 
 const web = z.url({ protocol: /^https?$/ })
@@ -42,6 +44,8 @@ export const NotificationSettings = z.object({
     .refine(isTimeZone, 'must be a time zone such as Europe/Berlin')
     .default('UTC')
     .describe('In which messages say times'),
+  ...PushSettings.shape,
+  ...GuardSettings.shape,
 })
 export type NotificationSettings = z.output<typeof NotificationSettings>
 

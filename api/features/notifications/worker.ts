@@ -15,7 +15,7 @@ const KEPT_DAYS = 90
 const BATCH = 1000
 
 export function notificationWorker(deps: FeatureWorkerDeps<NotificationSettings>): FeatureWorker {
-  const parts = CHANNELS.map((open) => open({ settings: deps.config, log: deps.log, counterOf: deps.counterOf }))
+  const parts = CHANNELS.map((open) => open({ ...deps, settings: deps.config }))
   return workerOf(deps, parts, composerOf(deps.config))
 }
 

@@ -10,13 +10,14 @@ export const timelineCommands: Commands = {
     help: [
       'timeline rebuild [--org ORG]',
       'insert what timelines lack and the database still tells of; an item that exists',
-      'stays as it is',
+      'stays as it is; one that was interrupted is continued by another',
     ],
     async run({ db }, _, options) {
       const org = textOf(options, 'org')
-      const rebuilt = await rebuildTimeline(db, org === undefined ? undefined : idOf('organization', org))
+      const orgId = org === undefined ? undefined : idOf('organization', org)
+      const rebuilt = await rebuildTimeline(db, { orgId })
       return {
-        rebuilt: rebuilt.map(({ orgId, inserted }) => ({ org_id: formatId('organization', orgId), inserted })),
+        rebuilt: rebuilt.map((one) => ({ org_id: formatId('organization', one.orgId), inserted: one.inserted })),
         not_recorded: LOST,
       }
     },

@@ -4,7 +4,7 @@ import type { Database, Tx } from '../../db/db.ts'
 import type { TimelineType } from '../../db/schema/timeline.ts'
 import { findOwnership, hideRow, insertRow, type NewItem } from './queries.ts'
 
-import { bumpFeeds, insertAll, listOrganizations } from './record-queries.ts'
+import { bumpFeeds, type Key, nextKey, SOURCES } from './record-queries.ts'
 
 /**
  * Inserts an item, unless the organization has one with its key. Throws NOT_FOUND for a reference to what the organization
@@ -35,23 +35,45 @@ export const LOST: readonly string[] = [
 
 export interface Rebuilt {
   orgId: Uuid
-  inserted: Record<TimelineType, number>
+  inserted: Partial<Record<TimelineType, number>>
 }
 
+export interface RebuildOptions {
+  /** Only this organization; all if left out. */
+  orgId?: Uuid | undefined
+  /** Rows of each step. */
+  rows?: number
+}
+
+/** A consumer that inserts the same items waits for the step, less than the two seconds that it waits for a lock. */
+const ROWS_OF_STEP = 1000
+const NIL: Uuid = '00000000-0000-0000-0000-000000000000'
+
 /**
- * Inserts the items that the rows of an organization, or of all, tell of and that the timeline lacks. It changes no item.
- * One transaction for each organization: what is done stays done.
+ * Inserts the items that rows tell of and that timelines lack. It changes no item, and nothing where none is missing.
+ * Each step goes through some rows of a table in a transaction of its own: what is done stays done, and a rebuild that was
+ * interrupted is continued by another one. Returns the organizations that lacked items.
  */
-export async function rebuildTimeline(db: Database, only: Uuid | undefined): Promise<Rebuilt[]> {
-  const orgIds = only === undefined ? await db.read({}, listOrganizations) : [only]
-  const rebuilt: Rebuilt[] = []
-  for (const orgId of orgIds) {
-    const inserted = await db.inTransaction({}, async (tx) => {
-      const counts = await insertAll(tx, orgId)
-      if (Object.values(counts).some((count) => count > 0)) await bumpFeeds(tx, [orgId])
-      return counts
-    })
-    rebuilt.push({ orgId, inserted })
+export async function rebuildTimeline(db: Database, o: RebuildOptions = {}): Promise<Rebuilt[]> {
+  const rebuilt = new Map<Uuid, Rebuilt['inserted']>()
+  for (const source of SOURCES) {
+    let after: Key = source.key.map(() => NIL)
+    for (;;) {
+      const step = { after, count: o.rows ?? ROWS_OF_STEP }
+      const until = await db.read({}, (tx) => nextKey(tx, source, step))
+      if (!until) break
+      const rows = { after, until, orgId: o.orgId }
+      const inserted = await db.inTransaction({}, async (tx) => {
+        const counts = await source.insert(tx, { rows })
+        if (counts.size > 0) await bumpFeeds(tx, [...counts.keys()])
+        return counts
+      })
+      for (const [orgId, count] of inserted) {
+        const counts = rebuilt.get(orgId) ?? {}
+        rebuilt.set(orgId, { ...counts, [source.type]: (counts[source.type] ?? 0) + count })
+      }
+      after = until
+    }
   }
-  return rebuilt
+  return [...rebuilt].map(([orgId, inserted]) => ({ orgId, inserted }))
 }

@@ -22,7 +22,7 @@ const insertion =
   <T extends EventType, C>(
     type: T,
     causeOf: (event: Of<T>) => C,
-    insert: (tx: Tx, given: { these: readonly C[] }) => Promise<number>,
+    insert: (tx: Tx, given: { these: readonly C[] }) => Promise<unknown>,
   ): Insert =>
   async (tx, events) => {
     const these = events.filter((event): event is Of<T> => event.type === type).map(causeOf)

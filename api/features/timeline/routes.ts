@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import * as z from 'zod'
 import type { ApiDeps } from '../../deps.ts'
 import { inOrganization } from '../../http/in-organization.ts'
@@ -42,6 +43,8 @@ const ABOUT =
   'Newest first. An item that counts many uploads grows and keeps its place. Items about what the caller may not see are left out; after very many of them in a row, a page can be shorter than `limit` while `has_more` is true.'
 const POLLED = ' A poll with `If-None-Match` costs little while nothing has changed.'
 
+const hasTag = (headers: IncomingHttpHeaders) => ({ hasTag: headers['if-none-match'] !== undefined })
+
 export function timelineRoutes(deps: ApiDeps): Route[] {
   const { read } = inOrganization(deps)
   return [
@@ -57,7 +60,8 @@ export function timelineRoutes(deps: ApiDeps): Route[] {
       status: 200,
       response: TimelineItems,
       examples: { response: example },
-      handle: ({ actor, query }) => versionedPage(deps, { source: { of: 'feed' }, callerId: actor.userId, query }),
+      handle: ({ actor, query, headers }) =>
+        versionedPage(deps, { source: { of: 'feed' }, callerId: actor.userId, query }, hasTag(headers)),
     }),
     route({
       method: 'get',
@@ -72,12 +76,12 @@ export function timelineRoutes(deps: ApiDeps): Route[] {
       status: 200,
       response: TimelineItems,
       examples: { response: example },
-      handle: ({ actor, params, query }) =>
-        versionedPage(deps, {
-          source: { of: 'user', userId: params.user_id(actor) },
-          callerId: actor.userId,
-          query,
-        }),
+      handle: ({ actor, params, query, headers }) =>
+        versionedPage(
+          deps,
+          { source: { of: 'user', userId: params.user_id(actor) }, callerId: actor.userId, query },
+          hasTag(headers),
+        ),
     }),
     read({
       method: 'get',

@@ -15,6 +15,7 @@ import {
   isReceived,
   markReplayFailed,
   nextReplay,
+  type ParkedMessage,
   park,
   takeFresh,
   unpark,
@@ -26,6 +27,7 @@ const RETRY_MS = 150
 const MAX_RETRY_MS = 30_000
 /** After this many deliveries of a message without an answer, the process may die because of it. */
 const SUSPICIOUS = 5
+const NO_ANSWER = 'Every attempt ended without an answer'
 
 export interface HandlerDeps {
   db: Database
@@ -104,9 +106,15 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
     await untilDone(how, async () => {
       before = await db.inTransaction({}, (tx) => countAttempt(tx, name, message.messageId))
     })
-    if (before >= ATTEMPTS) return parkOne(message, 'Every attempt ended without an answer', before, how)
-    await settle([message], how)
+    if (before >= ATTEMPTS) return parkOne(message, NO_ANSWER, before, how)
+    await settle([message], how).catch(unlessStopped(message))
     await untilDone(how, () => db.inTransaction({}, (tx) => forgetSuspicion(tx, name, [message])))
+  }
+
+  /** A process that is stopped has not died: the attempt does not count. */
+  const unlessStopped = (message: Pick<ReceivedMessage, 'messageId'>) => async (stopped: unknown) => {
+    await db.inTransaction({}, (tx) => forgetSuspicion(tx, name, [message])).catch(() => undefined)
+    throw stopped
   }
 
   async function parkOne(message: ReceivedMessage, reason: string, attempts: number, how: Handling): Promise<void> {
@@ -167,35 +175,58 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
     if (error !== undefined) throw error
   }
 
-  async function replay(how: Handling): Promise<void> {
-    while (await replayNext(how));
-  }
-
+  /** False when nothing is to be replayed. */
   async function replayNext(how: Handling): Promise<boolean> {
     const parked = await db.read({}, (tx) => nextReplay(tx, name))
     if (!parked) return false
-    const { messageId } = parked
-    const { event, problem } = readParked(parked.event)
-    const error = event
-      ? await attempt(how, async () => {
-          await db.inTransaction({}, async (tx) => {
-            if ((await unpark(tx, name, messageId)) && consumer.types.includes(event.type))
-              await consumer.handle(tx, [event])
-            await checkTurn(tx, how)
-          })
-          done(1)
-        })
-      : new PoisonMessage(problem)
+    const error = await attemptReplay(parked, how)
     if (error === undefined) return true
-    log.error({ err: error, consumer: name, event: messageId }, 'a parked event failed again')
+    log.error({ err: error, consumer: name, event: parked.messageId }, 'a parked event failed again')
     const reason = safeMessage(error).slice(0, 1000)
-    await untilDone(how, () => db.inTransaction({}, (tx) => markReplayFailed(tx, name, messageId, reason)))
+    await untilDone(how, () =>
+      db.inTransaction({}, async (tx) => {
+        await markReplayFailed(tx, parked, { reason, attempts: 1 })
+        await forgetSuspicion(tx, name, [parked])
+        await checkTurn(tx, how)
+      }),
+    )
     return true
+  }
+
+  async function attemptReplay(parked: ParkedMessage, how: Handling): Promise<unknown> {
+    const { event, problem } = readParked(parked.event)
+    if (!event) return new PoisonMessage(problem)
+    let before = 0
+    await untilDone(how, async () => {
+      before = await db.inTransaction({}, (tx) => countAttempt(tx, name, parked.messageId))
+    })
+    if (before >= ATTEMPTS) return new PoisonMessage(NO_ANSWER)
+    let handled = 0
+    const error = await attempt(how, async () => {
+      handled = await db.inTransaction({}, async (tx) => {
+        const isFresh = await unpark(tx, name, parked.messageId)
+        const events = isFresh && consumer.types.includes(event.type) ? [event] : []
+        if (events.length > 0) await consumer.handle(tx, events)
+        await forgetSuspicion(tx, name, [parked])
+        await checkTurn(tx, how)
+        return events.length
+      })
+    }).catch(unlessStopped(parked))
+    done(handled)
+    return error
   }
 
   return {
     handle: (batch, how) => inTurn(() => handle(batch, how)),
-    replay: (how) => inTurn(() => replay(how)),
+    async replay(how) {
+      // A batch that has arrived meanwhile is handled before the next one.
+      let isMore = true
+      while (isMore) {
+        await inTurn(async () => {
+          isMore = await replayNext(how)
+        })
+      }
+    },
   }
 }
 

@@ -94,7 +94,8 @@ export async function forgetSuspicion(
     where consumer = ${consumer} and message_id = any(${sql.param(messages.map((m) => m.messageId))}::uuid[])`)
 }
 
-const HEAD = sql`not exists (select from ${parkedEvents} as older where older.consumer = parked.consumer
+/** No earlier message of its aggregate is parked. */
+const IS_FIRST = sql`not exists (select from ${parkedEvents} as older where older.consumer = parked.consumer
   and older.aggregate_id = parked.aggregate_id and older.position < parked.position)`
 
 /**
@@ -102,11 +103,10 @@ const HEAD = sql`not exists (select from ${parkedEvents} as older where older.co
  * gone. Only the oldest of an aggregate is.
  */
 export async function nextReplay(tx: Tx, consumer: string): Promise<ParkedMessage | undefined> {
-  const rows = await findParked(
-    tx,
-    sql`parked.consumer = ${consumer} and (parked.replay_at is not null or parked.reason is null) and ${HEAD}`,
-    1,
-  )
+  const { rows } = await tx.execute<ParkedMessage & Record<string, unknown>>(sql`
+    select ${PARKED} from ${parkedEvents} as parked
+    where parked.consumer = ${consumer} and (parked.replay_at is not null or parked.reason is null) and ${IS_FIRST}
+    order by parked.position limit 1`)
   return rows[0]
 }
 
@@ -121,61 +121,50 @@ export async function unpark(tx: Tx, consumer: string, messageId: Uuid): Promise
   return rows.length > 0
 }
 
-export async function markReplayFailed(tx: Tx, consumer: string, messageId: Uuid, reason: string): Promise<void> {
+/** Ends a request for a replay, but not one that came while this attempt was under way. */
+export async function markReplayFailed(
+  tx: Tx,
+  { consumer, messageId, replayAt }: ParkedMessage,
+  { reason, attempts }: { reason: string; attempts: number },
+): Promise<void> {
   await tx.execute(sql`
-    update ${parkedEvents} set reason = ${reason}, attempts = attempts + 1, last_at = now(), replay_at = null
+    update ${parkedEvents} set reason = ${reason}, attempts = attempts + ${attempts}, last_at = now(),
+      replay_at = nullif(replay_at, ${replayAt}::timestamptz)
     where consumer = ${consumer} and message_id = ${messageId}`)
 }
 
-export type ParkedMessage = Message & {
+export interface ParkedMessage extends Message {
   consumer: string
+  /** Null while it waits for an earlier one of its aggregate. */
   reason: string | null
   attempts: number
-  firstAt: string
-  lastAt: string
+  /** When an administrator asked for another attempt. */
   replayAt: string | null
   event: unknown
-  /** Whether no earlier message of its aggregate is parked. */
-  isFirst: boolean
 }
 
-async function findParked(tx: Tx, where: SQL, limit: number): Promise<ParkedMessage[]> {
-  const { rows } = await tx.execute<ParkedMessage & Record<string, unknown>>(sql`
-    select parked.consumer, parked.message_id as "messageId", parked.subject, parked.stream_seq::float8 as "streamSeq",
-      parked.aggregate_id as "aggregateId", parked.reason, parked.attempts, parked.event,
-      to_json(parked.first_at)#>>'{}' as "firstAt", to_json(parked.last_at)#>>'{}' as "lastAt",
-      to_json(parked.replay_at)#>>'{}' as "replayAt", parked.event::text as stored, ${HEAD} as "isFirst"
-    from ${parkedEvents} as parked where ${where} order by parked.position limit ${limit}`)
-  return rows
+const PARKED = sql`parked.consumer, parked.message_id as "messageId", parked.subject,
+  parked.stream_seq::float8 as "streamSeq", parked.aggregate_id as "aggregateId", parked.reason, parked.attempts,
+  parked.event, parked.event::text as stored, to_json(parked.replay_at)#>>'{}' as "replayAt"`
+
+export interface ListedMessage extends ParkedMessage {
+  firstAt: string
+  lastAt: string
+  /** The first parked message of its aggregate, perhaps itself. */
+  firstId: Uuid
+  /** How many later ones of its aggregate are parked. */
+  behind: number
 }
 
-export const listParked = (tx: Tx, o: { consumer?: string; limit: number }): Promise<ParkedMessage[]> =>
-  findParked(tx, o.consumer === undefined ? sql`true` : sql`parked.consumer = ${o.consumer}`, o.limit)
-
-/** What each consumer has parked of the message. */
-export const findParkedMessage = (tx: Tx, messageId: Uuid): Promise<ParkedMessage[]> =>
-  findParked(tx, sql`parked.message_id = ${messageId}`, 100)
-
-/** Asks for another attempt, and wakes the worker that handles the events of the consumer. Returns how many there are. */
-export async function requestReplay(tx: Tx, consumer: string, messageId?: Uuid): Promise<Uuid[]> {
-  const one = messageId === undefined ? sql`true` : sql`message_id = ${messageId}`
-  const { rows } = await tx.execute<{ id: Uuid }>(sql`
-    update ${parkedEvents} set replay_at = now() where consumer = ${consumer} and ${one} returning message_id as id`)
-  await tx.execute(sql`select pg_notify('dead_letters', '')`)
-  return rows.map(({ id }) => id)
-}
-
-/** Of these messages, those that are still parked, with what came of the attempt. */
-export async function stillParked(
-  tx: Tx,
-  consumer: string,
-  messageIds: readonly Uuid[],
-): Promise<{ id: Uuid; reason: string | null; isWaiting: boolean }[]> {
-  const { rows } = await tx.execute<{ id: Uuid; reason: string | null; isWaiting: boolean }>(sql`
-    select parked.message_id as id, parked.reason, ${HEAD} and parked.replay_at is not null as "isWaiting"
-    from ${parkedEvents} as parked
-    where parked.consumer = ${consumer} and parked.message_id = any(${sql.param([...messageIds])}::uuid[])
-    order by parked.position`)
+/** In the order in which they were parked. */
+export async function findParked(tx: Tx, where: SQL): Promise<ListedMessage[]> {
+  const { rows } = await tx.execute<ListedMessage & Record<string, unknown>>(sql`
+    select ${PARKED}, to_json(parked.first_at)#>>'{}' as "firstAt", to_json(parked.last_at)#>>'{}' as "lastAt",
+      coalesce((select first.message_id from ${parkedEvents} as first where first.consumer = parked.consumer
+        and first.aggregate_id = parked.aggregate_id order by first.position limit 1), parked.message_id) as "firstId",
+      (select count(*)::int from ${parkedEvents} as later where later.consumer = parked.consumer
+        and later.aggregate_id = parked.aggregate_id and later.position > parked.position) as behind
+    from ${parkedEvents} as parked where ${where} order by parked.position`)
   return rows
 }
 
@@ -225,6 +214,15 @@ export async function repeatPublished(tx: Tx, before: string, batch: number): Pr
       where published_at > now() - interval '7 days' and published_at < ${before}::timestamptz
       order by published_at limit ${batch}))`)
   return rowCount ?? 0
+}
+
+/**
+ * Ends the leases of events whose publication is under way: they may have gone into a stream that was lost. What is
+ * marked as published from here on is in the stream of now.
+ */
+export async function endLeases(tx: Tx): Promise<void> {
+  await tx.execute(sql`update ${outbox} set attempts = attempts + 1, next_attempt_at = now()
+    where published_at is null and next_attempt_at > now()`)
 }
 
 export async function timeOf(tx: Tx): Promise<string> {

@@ -112,6 +112,38 @@ capabilities: { drop: [ALL] }
 {{- end -}}
 {{- end -}}
 
+{{/* Which devices may be registered: the same in the API and the worker, which asks again before it sends. */}}
+{{- define "keepsake.pushEnv" -}}
+{{- with .Values.push -}}
+{{- with .vapid.existingSecret }}
+{{ include "keepsake.secretEnv" (dict "name" "VAPID_PUBLIC_KEY" "secret" . "key" "VAPID_PUBLIC_KEY") }}
+{{- end }}
+{{- with .hosts }}
+- { name: PUSH_HOSTS, value: {{ join "," . | quote }} }
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{- define "keepsake.senderEnv" -}}
+{{- with .Values.push -}}
+{{- with .vapid }}
+{{- if .existingSecret }}
+{{ include "keepsake.secretEnv" (dict "name" "VAPID_PRIVATE_KEY" "secret" .existingSecret "key" "VAPID_PRIVATE_KEY") }}
+- { name: VAPID_SUBJECT, value: {{ required "push.vapid.subject is needed with push.vapid.existingSecret, such as mailto:admin@example.org" .subject | quote }} }
+{{- end }}
+{{- end }}
+{{- with .fcm.existingSecret }}
+{{ include "keepsake.secretEnv" (dict "name" "FCM_SERVICE_ACCOUNT" "secret" . "key" $.Values.push.fcm.key) }}
+{{- end }}
+{{- end }}
+{{- with .Values.webhooks }}
+{{- with .allowedAddresses }}
+- { name: OUTBOUND_ALLOWED_ADDRESSES, value: {{ join "," . | quote }} }
+{{- end }}
+- { name: OUTBOUND_PORTS, value: {{ join "," .ports | quote }} }
+{{- end -}}
+{{- end -}}
+
 {{- define "keepsake.objectStoreSecret" -}}
 {{- required "objectStore.existingSecret is needed: the name of a Secret with STORE_KIND and the S3_… keys" .Values.objectStore.existingSecret -}}
 {{- end -}}

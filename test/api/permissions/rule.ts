@@ -93,6 +93,8 @@ const TABLE: Record<string, readonly (string | null)[]> = {
   'feed.follow': ['owner', 'admin', 'member', null],
   'notification.read_preferences': ['owner', 'admin', 'member', null],
   'notification.save_preferences': ['owner', 'admin', 'member', null],
+  'notification.read_devices': ['owner', 'admin', 'member', null],
+  'notification.save_devices': ['owner', 'admin', 'member', null],
   'media.upload': ['owner', 'admin', 'member'],
   'media.list': ['owner', 'admin', 'member'],
   'media.read': ['owner', 'admin', 'member'],

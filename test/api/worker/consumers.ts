@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'drizzle-orm'
 import t, { type Test } from 'tap'
 import type { Tx } from '../../../api/db/db.ts'
+import { listenForNotifications } from '../../../api/db/notification-listener.ts'
+import { replay } from '../../../api/worker/consumers/administration.ts'
 import type { Consumer } from '../../../api/worker/consumers/consumer.ts'
 import { startConsumers } from '../../../api/worker/consumers/start.ts'
 import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
@@ -9,6 +11,7 @@ import { type CloudEvent, type ReceivedEvent, subjectOf, toCloudEvent } from '..
 import { formatId, newUuid, parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { type EventBus, PoisonMessage } from '../../../lib/runtime/event-bus/event-bus.ts'
 import { openMemoryBus } from '../../../lib/runtime/event-bus/memory.ts'
+import { commandLine } from '../../support/command-line.ts'
 import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
@@ -171,4 +174,162 @@ t.test('a consumer that is stopped refuses what it has not handled', async (t) =
   await sleep(50)
   await running.stop()
   await refused
+})
+
+/** As the worker does it: whoever asks for a replay is heard. */
+function startListening(t: Test, bus: EventBus, ...consumers: Consumer[]) {
+  const running = start(t, bus, ...consumers)
+  const listener = listenForNotifications({ url, channels: { dead_letters: running.wake }, log })
+  t.teardown(() => listener.close())
+  return running
+}
+const cli = (...args: string[]) => commandLine(['dead-letters', ...args], { DATABASE_URL: url })
+const auditsOf = async (event: CloudEvent) =>
+  (await admin.query('select * from audit_log where resource_id = $1', [uuidOf(event)])).rows
+const publishAll = (bus: EventBus, events: readonly CloudEvent[]) => Promise.all(events.map((e) => publish(bus, e)))
+
+t.test('an administrator sees what is parked, and has it replayed in order, however often they ask', async (t) => {
+  let isFixed = false
+  const consumer = recorder(({ aggregateVersion }) => {
+    if (aggregateVersion === 2 && !isFixed) throw new PoisonMessage('bad picture')
+  })
+  const bus = openMemoryBus({ log })
+  startListening(t, bus, consumer)
+  const aggregate = newUuid()
+  const events = [1, 2, 3, 4].map((version) => purged(aggregate, version))
+  await publishAll(bus, events)
+  const [, guilty, next] = events as [CloudEvent, CloudEvent, CloudEvent, CloudEvent]
+  const listed = await cli('list', '--consumer', consumer.name)
+  const about = { consumer: consumer.name, subject, sequence: 0, waits_for: null }
+  t.match(listed, { code: 0, out: { dead_letters: [{ id: guilty.id, ...about, reason: 'bad picture', behind: 2 }] } })
+  t.equal(listed.out.dead_letters.length, 1)
+  t.match((await cli('show', next.id)).out.dead_letters, [
+    { reason: null, waits_for: guilty.id, behind: 1, event: next },
+  ])
+  t.match(await cli('replay', next.id), { code: 3, err: new RegExp(`waits behind ${guilty.id}`) })
+  t.match((await cli('replay', guilty.id)).out, {
+    ...{ requested: 1, handled: 0, waiting: 0 },
+    failed: [{ id: guilty.id, consumer: consumer.name, reason: 'bad picture' }],
+  })
+  isFixed = true
+  const replies = await Promise.all([1, 2, 3].map(() => cli('replay', guilty.id)))
+  // One may come when it is done already.
+  t.equal(
+    replies.reduce((sum, { out }) => sum + (out.handled ?? 0), 0),
+    1,
+  )
+  await eventually('nothing parked', async () => (await parkedOf(consumer)).length === 0)
+  t.strictSame(
+    (await effectsOf(consumer)).map(({ version }) => version),
+    [1, 2, 3, 4],
+  )
+  const audit = { action: 'ADMIN_ACTION', actor_id: null, org_id: org, resource_type: 'message' }
+  const entry = { ...audit, details: { operation: 'replay event', consumer: consumer.name } }
+  t.match(await auditsOf(guilty), [entry, entry])
+  t.equal((await auditsOf(guilty)).length, 2, 'once for each replay')
+  t.match(await cli('replay', guilty.id), { code: 3, err: /No consumer/ })
+  t.match(await cli('show', 'msg_1'), { code: 2 })
+})
+
+t.test(
+  'all of a consumer are replayed at once; what fails again is told, and holds up only its own aggregate',
+  async (t) => {
+    const stuck = newUuid()
+    let isFixed = false
+    const consumer = recorder(({ payload, aggregateVersion }) => {
+      if (aggregateVersion === 1 && (!isFixed || (payload as { media_id: Uuid }).media_id === stuck))
+        throw new PoisonMessage('bad picture')
+    })
+    const bus = openMemoryBus({ log })
+    startListening(t, bus, consumer)
+    const aggregates = [stuck, ...Array.from({ length: 5 }, newUuid)]
+    const events = aggregates.flatMap((aggregate) => [purged(aggregate, 1), purged(aggregate, 2)])
+    await publishAll(bus, events)
+    isFixed = true
+    const { out } = await cli('replay', '--consumer', consumer.name)
+    t.match(out, { requested: 6, handled: 5, waiting: 0, failed: [{ id: events[0]?.id, reason: 'bad picture' }] })
+    await eventually('only the stuck ones', async () => (await parkedOf(consumer)).length === 2)
+    const done = await effectsOf(consumer)
+    t.equal(done.length, 10)
+    const places = new Map(done.map(({ id }, place) => [id, place]))
+    const placeOf = (event: CloudEvent | undefined) => places.get(event ? uuidOf(event) : '') ?? -1
+    const early = events.filter((event, i) => i % 2 === 1 && placeOf(event) < placeOf(events[i - 1]))
+    t.strictSame(early, [], 'each second version after the first')
+  },
+)
+
+t.test('a replay that no worker hears is made by the next one, and asking again changes nothing', async (t) => {
+  let isFixed = false
+  const consumer = recorder(() => {
+    if (!isFixed) throw new PoisonMessage('bad picture')
+  })
+  const bus = openMemoryBus({ log })
+  const first = start(t, bus, consumer)
+  await publish(bus, purged(newUuid(), 1))
+  await first.stop()
+  isFixed = true
+  t.match(await replay(worker, { consumer: consumer.name }, 0), {
+    requested: 1,
+    waiting: 1,
+  })
+  t.match(await replay(worker, { consumer: consumer.name }, 0), { requested: 0, waiting: 0 })
+  start(t, openMemoryBus({ log }), consumer)
+  await eventually('nothing parked', async () => (await parkedOf(consumer)).length === 0)
+  t.equal((await effectsOf(consumer)).length, 1)
+})
+
+t.test('many are asked for in several transactions', async (t) => {
+  await admin.query(`insert into parked_events (consumer, message_id, subject, stream_seq, reason, attempts, event)
+    select 'many', gen_random_uuid(), 'memory.v1.strange', n, 'Not a CloudEvent', 1, '"x"' from generate_series(1, 201) n`)
+  t.match(await replay(worker, { consumer: 'many' }, 0), { requested: 201, waiting: 201 })
+  const audits = await admin.query(`select org_id from audit_log where details->>'consumer' = 'many'`)
+  t.equal(audits.rowCount, 201)
+})
+
+t.test('an event at whose replays the process died is not replayed for ever', async (t) => {
+  let tries = 0
+  const consumer = recorder(() => {
+    if (tries++ === 0) throw new PoisonMessage('bad picture')
+  })
+  const bus = openMemoryBus({ log })
+  const running = start(t, bus, consumer)
+  const event = purged(newUuid(), 1)
+  await publish(bus, event)
+  const died = [consumer.name, uuidOf(event), 3]
+  await admin.query('insert into suspected_events (consumer, message_id, attempts) values ($1, $2, $3)', died)
+  await replay(worker, { consumer: consumer.name }, 0)
+  running.wake()
+  await eventually('the end of the request', async () => (await parkedOf(consumer))[0].replay_at === null)
+  t.equal(tries, 1)
+  t.match(await parkedOf(consumer), [{ reason: /ended without an answer/ }])
+  await replay(worker, { consumer: consumer.name }, 0)
+  running.wake()
+  await eventually('the next request counts anew', async () => (await parkedOf(consumer)).length === 0)
+})
+
+t.test('a request that comes while a replay fails is not lost', async (t) => {
+  let tries = 0
+  const consumer = recorder(() => {
+    if (tries++ < 2) throw new PoisonMessage('bad picture')
+  })
+  const { handle } = consumer
+  consumer.handle = async (tx, events) => {
+    // Another administrator, who has removed the cause meanwhile; the row is locked until the attempt has failed.
+    if (tries === 1) asking = askAgain()
+    return handle.call(consumer, tx, events)
+  }
+  let asking: Promise<unknown> = Promise.resolve()
+  const askAgain = () =>
+    admin.query(`update parked_events set replay_at = now() + interval '1 ms' where consumer = $1`, [consumer.name])
+  const bus = openMemoryBus({ log })
+  const running = start(t, bus, consumer)
+  await publish(bus, purged(newUuid(), 1))
+  await replay(worker, { consumer: consumer.name }, 0)
+  running.wake()
+  await eventually('nothing parked', async () => {
+    running.wake()
+    return (await parkedOf(consumer)).length === 0
+  })
+  await asking
+  t.equal(tries, 3)
 })

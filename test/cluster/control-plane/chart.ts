@@ -243,7 +243,7 @@ t.test('the worker sends what the API signs, through the mail server that the va
     return Object.fromEntries(env.map(({ name, ...given }) => [name, given]))
   }
   const [api, worker] = await Promise.all(['api', 'worker'].map((program) => envOf('full.yaml', program)))
-  for (const name of ['PUBLIC_URL', 'APP_URL', 'BASE_PATH', 'LINK_KEYS']) {
+  for (const name of ['PUBLIC_URL', 'APP_URL', 'BASE_PATH', 'LINK_KEYS', 'VAPID_PUBLIC_KEY', 'PUSH_HOSTS']) {
     t.ok(api?.[name], name)
     t.strictSame(worker?.[name], api?.[name], name)
   }
@@ -251,15 +251,27 @@ t.test('the worker sends what the API signs, through the mail server that the va
     SMTP_URL: { valueFrom: { secretKeyRef: { name: 'keepsake-mail', key: 'SMTP_URL' } } },
     MAIL_FROM: { value: 'Keepsake <hello@example.org>' },
     SMTP_REQUIRE_TLS: { value: 'true' },
+    VAPID_PRIVATE_KEY: { valueFrom: { secretKeyRef: { name: 'keepsake-push', key: 'VAPID_PRIVATE_KEY' } } },
+    VAPID_SUBJECT: { value: 'mailto:admin@example.org' },
+    PUSH_HOSTS: { value: 'push.example.org,*.push.example.com' },
+    FCM_SERVICE_ACCOUNT: { valueFrom: { secretKeyRef: { name: 'keepsake-push', key: 'FCM_SERVICE_ACCOUNT' } } },
+    OUTBOUND_ALLOWED_ADDRESSES: { value: '10.1.0.0/16,fd00::/8' },
+    OUTBOUND_PORTS: { value: '443' },
   })
-  t.notOk((await envOf('minimal.yaml', 'worker'))['SMTP_URL'], 'no mail unless wanted')
+  const private_ = ['VAPID_PRIVATE_KEY', 'FCM_SERVICE_ACCOUNT', 'SMTP_URL']
+  for (const name of private_) t.notOk(api?.[name], `${name} is the worker's`)
+  const minimal = await envOf('minimal.yaml', 'worker')
+  for (const name of [...private_, 'VAPID_PUBLIC_KEY']) t.notOk(minimal[name], `no ${name} unless wanted`)
+  const ports = minimal['OUTBOUND_PORTS'] as { value: string }
+  t.equal(ports.value, '443,8443')
   const incomplete = [
     ['mail.existingSecret=mail', /mail\.from is needed/],
+    ['push.vapid.existingSecret=push', /push\.vapid\.subject is needed/],
     ['auth.services.subjects={system:serviceaccount:a:b}', /auth\.services\.issuer is needed/],
   ] as const
   for (const [set, message] of incomplete) await t.rejects(envOf('minimal.yaml', 'worker', '--set', set), message, set)
   // A misspelled variable would be ignored by the program.
-  const ours = /^(MAIL|SMTP|INTERNAL_AUTH|APP_|PLAY_|MAX_EVENT)/
+  const ours = /^(MAIL|SMTP|VAPID|PUSH|FCM|OUTBOUND|INTERNAL_AUTH|APP_|PLAY_|MAX_EVENT)/
   const known = Object.keys({ ...ApiConfig.shape, ...NotificationSettings.shape })
   for (const name of Object.keys({ ...api, ...worker }).filter((name) => ours.test(name)))
     t.ok(known.includes(name), name)
@@ -352,6 +364,7 @@ t.test('a mistake in the values is refused with the place where it is', async (t
     ['watchNamespace=Media', /\/watchNamespace/],
     ['networkPolicies.egress.wroker[0].ports[0].port=1', /'\/networkPolicies\/egress'.*'wroker'/],
     ['mail.language=tlh', /\/mail\/language/],
+    ['webhooks.allowedAddresses={10.1.0.0}', /\/webhooks\/allowedAddresses/],
     ['auth.services.subjects={alice}', /\/auth\/services\/subjects/],
     ['operator.logLevel=loud', /\/operator\/logLevel/],
     ['jobs.priorityClasses.names.urgent=x', /'\/jobs\/priorityClasses\/names'.*'urgent'/],

@@ -519,13 +519,17 @@ t.test('who is removed cannot come back with an invitation from before, and can 
   const [at, draft] = [await world.event(), await world.event('draft')]
   const email = world.newEmail()
   const guest = await aUserWith(email.toUpperCase())
+  const phone_number = '+4915112340099'
+  await admin.query('update users set phone_number = $2 where id = $1', [guest.id, phone_number])
   await join(guest)
-  const [asUser, byEmail, later] = [
+  const [asUser, byEmail, later, byPhone] = [
     await world.invite(at, { uuid: guest.wireId }),
     await world.invite(at, { email }),
     await world.invite(draft, { uuid: guest.wireId }),
+    await world.invite(at, { phone_number }),
   ]
   await world.expire(byEmail)
+  await world.expire(byPhone)
   const [ofOther, toAddress] = [await world.invite(at, { uuid: another.wireId }), await world.invite(at)]
   const statesOf = async (made: { id: string }[]) =>
     (
@@ -537,24 +541,24 @@ t.test('who is removed cannot come back with an invitation from before, and can 
   t.equal((await remove(member, guest)).status, 404, 'a member removes nobody')
   t.equal((await remove(guest, 'me')).status, 204)
   t.strictSame(
-    await statesOf([asUser, byEmail, later]),
-    ['pending 1', 'pending 1', 'pending 1'],
+    await statesOf([asUser, byEmail, later, byPhone]),
+    Array(4).fill('pending 1'),
     'who leaves may come back',
   )
   await join(guest)
   const removed = await remove(orgAdmin, guest)
   t.equal(removed.status, 204)
   t.match(await audited(removed.headers.get('x-request-id')), [
-    { action: 'ADMIN_ACTION', details: { operation: 'remove member', revoked_invitations: 3 } },
+    { action: 'ADMIN_ACTION', details: { operation: 'remove member', revoked_invitations: 4 } },
   ])
-  t.strictSame(await statesOf([asUser, byEmail, later]), ['revoked 2', 'revoked 2', 'revoked 2'])
+  t.strictSame(await statesOf([asUser, byEmail, later, byPhone]), Array(4).fill('revoked 2'))
   t.strictSame(await statesOf([ofOther, toAddress]), ['pending 1', 'pending 1'], 'those of others stay')
 
   const { data } = await world.list(at, owner)
   const listed = new Map(data.invitations.map((one: { invitation_id: string }) => [one.invitation_id, one]))
   t.match(listed.get(asUser.wireId), { status: 'revoked', responded_at: null, responded_by: null })
   await world.setStatus(draft, 'active')
-  for (const made of [asUser, byEmail, later]) {
+  for (const made of [asUser, byEmail, later, byPhone]) {
     t.equal((await world.respond(guest, made, {})).status, 404)
     t.equal((await world.respond(guest, made, { response: 'decline', token: made.token })).status, 404)
     t.equal((await world.respond(stranger, made, { token: made.token })).status, 404, 'nor does a link work for others')

@@ -1,10 +1,22 @@
 import { hashOfAddress, unsubscribeToken } from '../../../../api/features/notifications/unsubscribe-token.ts'
 import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
-import { madeOnce, type Part } from '../../../support/society.ts'
+import { AT, latestFirst, madeOnce, type Part, word } from '../../../support/society.ts'
 import { invitationsOf } from '../invitations/society.ts'
 
 const CHANNELS = ['email', 'push']
 const TEMPLATES = ['EventInvitation.v1', 'Mention.v1'] as const
+
+const devicesOf = madeOnce(({ draw, users, insert, marks }) => {
+  const devices = users.flatMap((owner) => draw.times(0, 2, () => ({ id: newUuid(), owner, token: word('token') })))
+  insert(
+    'devices',
+    ...devices.map(({ id, owner, token }) => {
+      marks.push(token)
+      return { id, user_id: owner.id, kind: 'fcm', address: token, created_at: AT, registered_at: AT }
+    }),
+  )
+  return devices
+})
 
 /** A notification of each invitation, as the sender leaves one. */
 const toldOf = madeOnce((society) => {
@@ -26,8 +38,24 @@ const opening = (notification: string) => [
 ]
 
 export const part: Part = {
-  of: toldOf,
-  ask: () => [
+  of(society) {
+    toldOf(society)
+    devicesOf(society)
+  },
+  ask: (society, who) => [
+    { route: 'getVapidKey', want: { public_key: null } },
+    {
+      route: 'getDevices',
+      want: {
+        devices: latestFirst(devicesOf(society).filter(({ owner }) => owner === who)).map(({ id }) => ({
+          device_id: formatId('device', id),
+          kind: 'fcm',
+          push_service: null,
+          created_at: AT,
+          registered_at: AT,
+        })),
+      },
+    },
     {
       route: 'getNotificationPreferences',
       want: {

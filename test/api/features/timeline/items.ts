@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { Database } from '../../../../api/db/db.ts'
 import { hideItem, insertItem, rebuildTimeline } from '../../../../api/features/timeline/commands.ts'
 import { timelineConsumer } from '../../../../api/features/timeline/consumer.ts'
 import type { EventPayload, EventType, ReceivedEvent } from '../../../../lib/contract/events.ts'
@@ -182,8 +183,11 @@ t.test('events twice, late and in any order make the same rows, and a rebuild ch
   t.equal(before.length, ALL.length)
   await s.consume([...s.events, ...s.events].toReversed())
   t.strictSame(await s.table(), before, 'twice')
-  await rebuildTimeline(database.worker, s.org.id)
+  const version = () => sql('select n from feed_versions where org_id = $1', [s.org.id])
+  const known = await version()
+  t.strictSame(await rebuildTimeline(database.worker, { orgId: s.org.id }), [])
   t.strictSame(await s.table(), before, 'rebuilt')
+  t.strictSame(await version(), known, 'no poll looks again')
 
   await sql('delete from timeline_items where org_id = $1', [s.org.id])
   // The events of one aggregate keep their order.
@@ -194,13 +198,46 @@ t.test('events twice, late and in any order make the same rows, and a rebuild ch
   t.strictSame(await s.table(), before, 'one by one, backwards')
 
   await sql('delete from timeline_items where org_id = $1', [s.org.id])
-  const [rebuilt] = await rebuildTimeline(database.worker, s.org.id)
+  const [rebuilt] = await rebuildTimeline(database.worker, { orgId: s.org.id })
   t.strictSame(
     await s.table(),
     before.filter(({ change }) => change !== 'details'),
     'a rebuild brings back all but the changes of albums that are not recorded',
   )
   t.match(rebuilt, { inserted: { media_uploaded: 1, album_updated: 1, member_joined: 2 } })
+})
+
+t.test('a rebuild works in small transactions, and one that was interrupted is continued by the next', async (t) => {
+  const [s, other] = [await scene(), await scene()]
+  for (const one of [s, other]) {
+    await everything(one)
+    await one.media(minutes(-700))
+    await one.consume()
+  }
+  const isRow = ({ change }: { change: string | null }) => change !== 'details'
+  const before = (await s.table()).filter(isRow)
+  await sql('delete from timeline_items where org_id = any($1)', [[s.org.id, other.org.id]])
+  const dying: Database = {
+    ...database.worker,
+    inTransaction: async (scope, work) => {
+      if ((await s.table()).length > 0) throw new Error('died')
+      return database.worker.inTransaction(scope, work)
+    },
+  }
+  await t.rejects(rebuildTimeline(dying, { orgId: s.org.id, rows: 1 }), { message: 'died' })
+  const done = await s.table()
+  t.ok(done.length > 0 && done.length < before.length, `${done.length} of ${before.length}`)
+  const [rebuilt] = await rebuildTimeline(database.worker, { orgId: s.org.id, rows: 1 })
+  t.strictSame(await s.table(), before)
+  t.equal(rebuilt?.orgId, s.org.id)
+  const added = Object.values(rebuilt?.inserted ?? {}).reduce((sum, count) => sum + count, 0)
+  t.equal(added, before.length - done.length)
+  t.strictSame(await other.table(), [], 'of another organization nothing')
+  const all = await rebuildTimeline(database.worker)
+  t.match(
+    all.filter(({ orgId }) => orgId === other.org.id),
+    [{ inserted: { media_uploaded: 2, event_created: 1 } }],
+  )
 })
 
 t.test('what a reader may not see is in no timeline, and comes when they may', async (t) => {
@@ -297,7 +334,7 @@ t.test('counting ends at ten thousand', async (t) => {
       'succeeded', $3::timestamptz + n * interval '1 second' from generate_series(1, 10001) n`,
     [s.org.id, s.ann.id, minutes(-59)],
   )
-  await rebuildTimeline(database.worker, s.org.id)
+  await rebuildTimeline(database.worker, { orgId: s.org.id })
   t.match((await s.items(s.ben)).items[0], { summary: 'Ann added 10,000+ photos', count: 10_001 })
 })
 
@@ -331,6 +368,14 @@ t.test('a poll is answered 304 until something changes, of what is seen or of wh
     ],
     ['a removed reaction', () => sql('delete from reactions where id = $1', [reaction])],
     ['a title', () => sql("update events set title = 'Ball' where id = $1", [event])],
+    // As a sign-in does it, with no organization in its scope.
+    [
+      'a new name',
+      () =>
+        database.db.inTransaction({}, (tx) =>
+          tx.execute(`update users set display_name = 'Anna' where id = '${s.ann.id}'`),
+        ),
+    ],
     ['a role', () => sql("update memberships set role = 'admin' where user_id = $1", [s.ben.id])],
     [
       'a restore',
@@ -346,6 +391,13 @@ t.test('a poll is answered 304 until something changes, of what is seen or of wh
         sql(
           "insert into event_participants (event_id, user_id, org_id, status, joined_at) values ($1, $2, $3, 'accepted', now())",
           [event, s.ben.id, s.org.id],
+        ),
+    ],
+    [
+      'another member who left',
+      () =>
+        database.db.inTransaction({ org: s.org.id }, (tx) =>
+          tx.execute(`delete from memberships where org_id = '${s.org.id}' and user_id = '${s.ann.id}'`),
         ),
     ],
     ['another organization', async () => join(api, (await anOrganization(api)).id, s.ben.id)],

@@ -3,7 +3,7 @@ import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
 import { uuidOf } from '../../../support/api.ts'
 import { anEvent } from '../../../support/events.ts'
 import { asInvitation } from '../../../support/invitations.ts'
-import type { Seed, Seeds } from './seed.ts'
+import { made, type Seed, type Seeds } from './seed.ts'
 
 const withToken: Seed = ({ api, person }) => ({
   params: { token: unsubscribeToken(api.config.LINK_KEYS, { template: 'Mention.v1', who: { userId: person.id } }) },
@@ -24,12 +24,24 @@ const withNotification: Seed = async ({ api, org, person }) => {
   return { params: { notification: formatId('notification', id) } }
 }
 
+const aDevice = () => ({ kind: 'fcm', token: `token:${++count}` })
+const withDevice: Seed = async ({ api, person }) => {
+  const device_id = formatId('device', newUuid())
+  await made(api.call(person, 'PUT', `/api/users/me/devices/${device_id}`, { json: aDevice() }))
+  return { as: person, params: { device_id } }
+}
+
 export const notificationSeeds: Seeds = {
   getNotificationPreferences: ({ person }) => ({ as: person }),
   putNotificationPreferences: ({ person }) => ({
     as: person,
     json: { preferences: [{ channel: 'push', template: 'Mention.v1', enabled: ++count % 2 === 0 }] },
   }),
+  getVapidKey: ({ person }) => ({ as: person }),
+  getDevices: async (side) => ({ as: (await withDevice(side)).as ?? side.person }),
+  putDevice: async (side) => ({ ...(await withDevice(side)), json: aDevice() }),
+  deleteDevice: withDevice,
+  deleteDevices: async (side) => ({ as: (await withDevice(side)).as ?? side.person }),
   getUnsubscribePage: withToken,
   unsubscribe: withToken,
   undoUnsubscribe: withToken,

@@ -1,0 +1,78 @@
+import { type GuardOptions, openGuard, RefusedAddress } from '../../../../lib/runtime/guarded-http/guarded-http.ts'
+import type { GuardSettings } from '../../../../lib/runtime/guarded-http/settings.ts'
+import { safeMessage } from '../../../../lib/runtime/log-error.ts'
+import type { ChannelDeps, ChannelPart, Outcome } from '../channel.ts'
+import { fcmSender } from './fcm.ts'
+import { type PushMessage, pushMessageOf } from './message.ts'
+import { type DeviceRow, devicesOf, dropDevice, findDevice } from './queries.ts'
+import type { PushSettings } from './settings.ts'
+import { webPusher } from './web-push.ts'
+
+/** Five seconds to two hours. A repetition replaces the message of before: both have one topic. */
+const SCHEDULE = [5, 60, 300, 1800, 7200]
+const CONCURRENCY = 16
+
+type Send = (message: PushMessage, device: DeviceRow, signal: AbortSignal) => Promise<Outcome>
+
+/** Web Push to browsers, FCM to apps: whichever is configured. */
+export function pushPart(
+  { settings, db }: Pick<ChannelDeps<PushSettings & GuardSettings>, 'settings' | 'db'>,
+  options: GuardOptions & { schedule?: readonly number[]; fcmOrigin?: string } = {},
+): ChannelPart {
+  const send: Partial<Record<DeviceRow['kind'], Send>> = { ...webPush(settings, options), ...fcm(settings, options) }
+  return {
+    name: 'push',
+    offReason: 'no push service is configured',
+    destinationsOf: devicesOf,
+    async withhold(tx, { userId }, id) {
+      const device = await findDevice(tx, id)
+      if (!device || device.userId !== userId) return 'the user does not have the device any more'
+      return send[device.kind] ? undefined : 'the push service of the device is not configured'
+    },
+    channel:
+      Object.keys(send).length === 0
+        ? undefined
+        : {
+            name: 'push',
+            schedule: options.schedule ?? SCHEDULE,
+            concurrency: CONCURRENCY,
+            async send(message, { address: id }, signal) {
+              const device = await db.read({}, (tx) => findDevice(tx, id))
+              // It may have changed hands since the delivery was claimed.
+              if (!device || device.userId !== message.recipient.userId) {
+                return { is: 'refused', reason: 'the user does not have the device any more' }
+              }
+              const outcome =
+                (await send[device.kind]?.(pushMessageOf(message), device, signal).catch(failed)) ?? NOT_CONFIGURED
+              if (outcome.is === 'gone') await db.inTransaction({}, (tx) => dropDevice(tx, device))
+              return outcome
+            },
+          },
+  }
+}
+
+const NOT_CONFIGURED: Outcome = { is: 'refused', reason: 'the push service of the device is not configured' }
+
+/** Not `unknown`: a message that arrived is replaced by its repetition. */
+function failed(error: unknown): Outcome {
+  if (error instanceof RefusedAddress) return { is: 'refused', reason: `the address of the device ${error.message}` }
+  const code = (error as { code?: unknown }).code
+  return { is: 'later', reason: typeof code === 'string' ? `no answer: ${code}` : safeMessage(error).slice(0, 200) }
+}
+
+function webPush(settings: PushSettings & GuardSettings, options: GuardOptions): { webpush?: Send } {
+  const { VAPID_PUBLIC_KEY: publicKey, VAPID_PRIVATE_KEY: privateKey, VAPID_SUBJECT: subject } = settings
+  if (publicKey === undefined || privateKey === undefined || subject === undefined) return {}
+  const vapidDetails = { subject, publicKey, privateKey }
+  const push = webPusher(openGuard(settings, options), { vapidDetails, hosts: settings.PUSH_HOSTS })
+  return {
+    webpush: (message, { address: endpoint, p256dh, auth }, signal) =>
+      push(message, { endpoint, p256dh: p256dh ?? '', auth: auth ?? '' }, signal),
+  }
+}
+
+function fcm(settings: PushSettings & GuardSettings, options: GuardOptions & { fcmOrigin?: string }): { fcm?: Send } {
+  if (!settings.FCM_SERVICE_ACCOUNT) return {}
+  const send = fcmSender(openGuard(settings, options), settings.FCM_SERVICE_ACCOUNT, options.fcmOrigin)
+  return { fcm: (message, { address: token }, signal) => send(message, token, signal) }
+}

@@ -1,0 +1,58 @@
+import { formatId } from '../../../../lib/contract/ids.ts'
+import type { Rendered } from '../channel.ts'
+import { cut } from '../templates/text.ts'
+
+/** RFC 8291 makes 4,096 bytes of it, the most that push services take. */
+export const MAX_PAYLOAD = 3993
+const MAX_TITLE = 120
+const MAX_BODY = 300
+const DAY_SECONDS = 86_400
+
+/** What a push message says, the same for every kind of device. All values are texts, as FCM wants them. */
+export interface PushMessage {
+  data: Readonly<Record<string, string>>
+  title: string
+  body: string
+  /** A later message with the same one replaces an earlier one: 30 characters of base64url, as RFC 8030 §5.4 wants. */
+  topic: string
+  /** Seconds that the push service keeps it for a device that is offline: not longer than its link lives. */
+  ttl: number
+}
+
+/**
+ * Ids and a line or two. It holds no token: FCM reads what it passes on, and a signed-in invitee needs none.
+ */
+export function pushMessageOf(message: Rendered, nowMs: number = Date.now()): PushMessage {
+  const { facts, url, short, linkExpiresAt } = message
+  const [cause, about] =
+    facts.template === 'Mention.v1'
+      ? [formatId('comment', facts.commentId), { comment_id: formatId('comment', facts.commentId) }]
+      : [formatId('invitation', facts.invitationId), { invitation_id: formatId('invitation', facts.invitationId) }]
+  return {
+    data: {
+      type: message.template,
+      notification_id: formatId('notification', message.id),
+      org_id: formatId('organization', message.orgId),
+      event_id: formatId('event', facts.eventId),
+      ...about,
+      url: linkExpiresAt === null ? url : withoutFragment(url),
+    },
+    title: cut(short.title, MAX_TITLE),
+    body: cut(short.body, MAX_BODY),
+    topic: cause,
+    ttl: ttlOf(linkExpiresAt, nowMs),
+  }
+}
+
+const ttlOf = (ends: Date | null, nowMs: number): number =>
+  ends === null ? DAY_SECONDS : Math.max(0, Math.min(DAY_SECONDS, Math.floor((ends.getTime() - nowMs) / 1000)))
+
+const withoutFragment = (url: string): string => url.split('#', 1)[0] ?? ''
+
+/** The payload for a browser. The texts are shortened where many signs take several bytes. */
+export function webPushPayload({ data, title, body }: PushMessage): string {
+  const text = (most: number) => JSON.stringify({ ...data, title: cut(title, most), body: cut(body, most) })
+  const fitting = [MAX_BODY, 100, 30, 1].map(text).find((one) => Buffer.byteLength(one) <= MAX_PAYLOAD)
+  if (fitting === undefined) throw new RangeError('a push message is too long')
+  return fitting
+}

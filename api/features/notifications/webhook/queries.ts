@@ -1,0 +1,111 @@
+import { and, eq, inArray, sql } from 'drizzle-orm'
+import type { Uuid } from '../../../../lib/contract/ids.ts'
+import type { Tx } from '../../../db/db.ts'
+import { notifications } from '../../../db/schema/notifications.ts'
+import { organizations } from '../../../db/schema/organizations.ts'
+import { type WebhookRow, webhooks } from '../../../db/schema/webhooks.ts'
+import type { Addressed } from '../channel.ts'
+
+export type { WebhookRow } from '../../../db/schema/webhooks.ts'
+
+/** After failing this long without one success, a webhook is disabled. */
+const FAILING_DAYS = 5
+
+/** Also disabled ones: what they miss is suppressed, and an administrator can send it when they are enabled again. */
+export const webhooksOf = (tx: Tx, notificationIds: readonly Uuid[]): Promise<Addressed[]> =>
+  tx
+    .select({ notificationId: notifications.id, destination: sql<string>`${webhooks.id}::text` })
+    .from(notifications)
+    .innerJoin(webhooks, eq(webhooks.orgId, notifications.orgId))
+    .where(inArray(notifications.id, [...notificationIds]))
+
+/** With the secrets that sign at this moment, the newest first. */
+export async function findWebhook(tx: Tx, id: Uuid): Promise<(WebhookRow & { secrets: string[] }) | undefined> {
+  const [found] = await tx
+    .select({ row: webhooks, rotates: sql<boolean>`coalesce(${webhooks.previousEndsAt} > now(), false)` })
+    .from(webhooks)
+    .where(eq(webhooks.id, id))
+  if (!found) return undefined
+  const { row, rotates } = found
+  return { ...row, secrets: rotates && row.previousSecret !== null ? [row.secret, row.previousSecret] : [row.secret] }
+}
+
+export interface AttemptResult {
+  hasSucceeded: boolean
+  status: number | null
+  answer: string | null
+  /** Why the webhook is disabled by it. */
+  disables?: string | undefined
+}
+
+/** Unless the webhook has another URL meanwhile: what the earlier one did says nothing about it. */
+export async function recordAttempt(
+  tx: Tx,
+  { id, url }: Pick<WebhookRow, 'id' | 'url'>,
+  { hasSucceeded, status, answer, disables }: AttemptResult,
+): Promise<void> {
+  const w = webhooks
+  const failsForGood = sql`${w.failingSince} < now() - make_interval(days => ${FAILING_DAYS})`
+  const why = disables ?? `every attempt has failed for ${FAILING_DAYS} days`
+  const isOver =
+    disables === undefined ? sql`${w.disabledAt} is null and ${failsForGood}` : sql`${w.disabledAt} is null`
+  const failure = {
+    failingSince: sql`coalesce(${w.failingSince}, now())`,
+    disabledAt: sql`case when ${isOver} then now() else ${w.disabledAt} end`,
+    disabledReason: sql`case when ${isOver} then ${why} else ${w.disabledReason} end`,
+  }
+  await tx
+    .update(w)
+    .set({
+      lastAttemptAt: sql`now()`,
+      lastStatus: status,
+      lastAnswer: answer,
+      ...(hasSucceeded ? { failingSince: null } : failure),
+    })
+    .where(and(eq(w.id, id), eq(w.url, url)))
+}
+
+export const hasOrganization = async (tx: Tx, orgId: Uuid): Promise<boolean> =>
+  (await tx.$count(organizations, eq(organizations.id, orgId))) > 0
+
+export async function findWebhookOf(tx: Tx, orgId: Uuid): Promise<WebhookRow | undefined> {
+  const [row] = await tx.select().from(webhooks).where(eq(webhooks.orgId, orgId))
+  return row
+}
+
+/** The webhook of the organization with this URL, enabled; `secret` is for a new one. */
+export async function upsertWebhook(
+  tx: Tx,
+  row: Pick<WebhookRow, 'id' | 'orgId' | 'url' | 'secret'>,
+): Promise<WebhookRow> {
+  const [saved] = await tx
+    .insert(webhooks)
+    .values(row)
+    .onConflictDoUpdate({ target: webhooks.orgId, set: { url: row.url, ...ENABLED } })
+    .returning()
+  if (!saved) throw new Error('no webhook was saved')
+  return saved
+}
+const ENABLED = { disabledAt: null, disabledReason: null, failingSince: null } as const
+
+type Changes = Parameters<ReturnType<typeof update>['set']>[0]
+const update = (tx: Tx) => tx.update(webhooks)
+const changeOf = async (tx: Tx, orgId: Uuid, set: Changes): Promise<boolean> =>
+  ((await update(tx).set(set).where(eq(webhooks.orgId, orgId))).rowCount ?? 0) > 0
+
+/** The earlier secret signs too for `overlapHours`. Returns whether there is a webhook. */
+export const replaceSecret = (tx: Tx, orgId: Uuid, o: { secret: string; overlapHours: number }): Promise<boolean> =>
+  changeOf(tx, orgId, {
+    secret: o.secret,
+    previousSecret: sql`${webhooks.secret}`,
+    previousEndsAt: sql`now() + make_interval(hours => ${o.overlapHours})`,
+  })
+
+export const enableWebhook = (tx: Tx, orgId: Uuid): Promise<boolean> => changeOf(tx, orgId, ENABLED)
+
+/** An earlier reason stays. */
+export const disableWebhook = (tx: Tx, orgId: Uuid, reason: string): Promise<boolean> =>
+  changeOf(tx, orgId, {
+    disabledAt: sql`coalesce(${webhooks.disabledAt}, now())`,
+    disabledReason: sql`coalesce(${webhooks.disabledReason}, ${reason})`,
+  })

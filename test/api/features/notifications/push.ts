@@ -1,0 +1,270 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { importJWK, jwtVerify } from 'jose'
+import t from 'tap'
+import type { Rendered } from '../../../../api/features/notifications/channel.ts'
+import { accessTokens } from '../../../../api/features/notifications/push/access-token.ts'
+import { pushPart } from '../../../../api/features/notifications/push/channel.ts'
+import { outcomeOf as fcmOutcomeOf } from '../../../../api/features/notifications/push/fcm.ts'
+import { isPushHost } from '../../../../api/features/notifications/push/hosts-policy.ts'
+import { MAX_PAYLOAD, pushMessageOf, webPushPayload } from '../../../../api/features/notifications/push/message.ts'
+import { PushSettings } from '../../../../api/features/notifications/push/settings.ts'
+import { outcomeOf } from '../../../../api/features/notifications/push/web-push.ts'
+import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
+import { loadConfig } from '../../../../lib/runtime/config.ts'
+import { openGuard } from '../../../../lib/runtime/guarded-http/guarded-http.ts'
+import { testDatabase } from '../../../support/database.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { httpsReceiver } from '../../../support/https-receiver.ts'
+import { notificationWorld, notifying } from '../../../support/notifications.ts'
+import { aBrowser, vapidSettings } from '../../../support/push.ts'
+
+/** Push messages to browsers and apps, through services of this machine. */
+t.test('only hosts of push services are known', async (t) => {
+  const hosts = PushSettings.parse({}).PUSH_HOSTS
+  for (const host of [
+    'fcm.googleapis.com',
+    'updates.push.services.mozilla.com',
+    'web.push.apple.com',
+    'db5p.notify.windows.com',
+  ]) {
+    t.ok(isPushHost(host, hosts), host)
+  }
+  for (const host of [
+    'googleapis.com',
+    'evil-fcm.googleapis.com',
+    'evilpush.apple.com',
+    'fcm.googleapis.com.evil.org',
+    'notify.windows.com',
+    '',
+  ]) {
+    t.notOk(isPushHost(host, hosts), host)
+  }
+})
+
+const WEB: [number, object][] = [
+  [201, { is: 'sent' }],
+  [404, { is: 'gone' }],
+  [410, { is: 'gone' }],
+  [413, { is: 'refused' }],
+  [429, { is: 'later', afterSeconds: 7 }],
+  [500, { is: 'later' }],
+  [302, { is: 'refused' }],
+  [403, { is: 'refused' }],
+]
+const fcmError = (code: string, more: object[] = []) => ({
+  error: { details: [...more, { '@type': 'type.googleapis.com/google.firebase.fcm.v1.FcmError', errorCode: code }] },
+})
+const violation = (field: string) => ({
+  '@type': 'type.googleapis.com/google.rpc.BadRequest',
+  fieldViolations: [{ field }],
+})
+const FCM: [number, unknown, object][] = [
+  [200, {}, { is: 'sent' }],
+  [404, fcmError('UNREGISTERED'), { is: 'gone', reason: /UNREGISTERED/ }],
+  [404, {}, { is: 'refused' }],
+  [403, fcmError('SENDER_ID_MISMATCH'), { is: 'gone' }],
+  [403, { error: { status: 'PERMISSION_DENIED' } }, { is: 'refused' }],
+  [400, fcmError('INVALID_ARGUMENT'), { is: 'refused' }],
+  [400, fcmError('INVALID_ARGUMENT', [violation('message.token')]), { is: 'gone' }],
+  [400, fcmError('INVALID_ARGUMENT', [violation('message.android.ttl')]), { is: 'refused' }],
+  [429, fcmError('QUOTA_EXCEEDED'), { is: 'later', afterSeconds: 7 }],
+  [503, fcmError('UNAVAILABLE'), { is: 'later', afterSeconds: 7 }],
+  [500, fcmError('INTERNAL'), { is: 'later' }],
+  [502, undefined, { is: 'later' }],
+  [401, fcmError('THIRD_PARTY_AUTH_ERROR'), { is: 'later' }],
+]
+t.test('what the answers of push services mean', async (t) => {
+  for (const [status, want] of WEB) t.match(outcomeOf(status, 7), want, `${status}`)
+  for (const [status, body, want] of FCM)
+    t.match(fcmOutcomeOf(status, body, 7), want, `${status} ${JSON.stringify(body)}`)
+})
+
+const rendered = (o: Partial<Rendered> = {}) =>
+  ({
+    id: newUuid(),
+    orgId: newUuid(),
+    template: 'EventInvitation.v1',
+    facts: { template: 'EventInvitation.v1', invitationId: newUuid(), eventId: newUuid() },
+    url: 'https://api.example.org/v1/e/c/ntf_1#t=secret',
+    linkExpiresAt: new Date(3_600_000),
+    short: { title: 'Mira invites you', body: 'Tomorrow' },
+    ...o,
+  }) as Rendered
+
+t.test('a message holds no token, fits, and lives no longer than its link', async (t) => {
+  const message = pushMessageOf(rendered(), 0)
+  t.notMatch(JSON.stringify(message), /secret/)
+  t.equal(message.ttl, 3600)
+  t.match(message.topic, /^[\w-]{1,32}$/)
+  t.equal(pushMessageOf(rendered(), 4_000_000).ttl, 0)
+  t.equal(pushMessageOf(rendered({ linkExpiresAt: null }), 0).ttl, 86_400)
+  for (const sign of ['a', '"', '😀', '\u{1F468}\u200D\u{1F469}\u200D\u{1F467}']) {
+    const text = sign.repeat(2000)
+    const long = webPushPayload(pushMessageOf(rendered({ short: { title: text, body: text } }), 0))
+    t.ok(Buffer.byteLength(long) < 2800 && Buffer.byteLength(long) <= MAX_PAYLOAD, `${Buffer.byteLength(long)} bytes`)
+    t.ok(JSON.parse(long).body.length > 0)
+  }
+})
+
+const database = await testDatabase(t)
+const receiver = await httpsReceiver(t)
+const { ca } = receiver
+const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+const account = {
+  project_id: 'keepsake-1',
+  client_email: 'push@keepsake-1.iam.gserviceaccount.com',
+  private_key_id: 'k1',
+  private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+  token_uri: receiver.url('/token'),
+}
+const vapid = vapidSettings()
+const settings = {
+  ...receiver.settings,
+  ...loadConfig(PushSettings, { ...vapid, PUSH_HOSTS: '127.0.0.1', FCM_SERVICE_ACCOUNT: JSON.stringify(account) }),
+}
+const world = await notificationWorld(database)
+const options = { ca, schedule: [0, 0], fcmOrigin: receiver.url('').replace(/\/$/, '') }
+const db = database.worker
+
+async function aDevice(
+  userId: Uuid,
+  o: { kind: 'webpush' | 'fcm'; address: string; keys?: { p256dh: string; auth: string } },
+) {
+  const id = newUuid()
+  await database.admin.query(
+    `insert into devices (id, user_id, kind, address, p256dh, auth) values ($1, $2, $3, $4, $5, $6)`,
+    [id, userId, o.kind, o.address, o.keys?.p256dh ?? null, o.keys?.auth ?? null],
+  )
+  return id
+}
+const settled = (destination: string, state: string) =>
+  eventually(state, async () => (await world.deliveries(destination)).find((row) => row.state === state))
+const isThere = async (id: string) => (await world.rowsOf('select 1 from devices where id = $1', [id])).length === 1
+
+t.test('a browser decrypts what its push service was sent, signed with the key of the server', async (t) => {
+  receiver.be(201)
+  const worker = notifying(t, database, [pushPart({ settings, db }, options)])
+  const [user, browser] = [await world.person(), aBrowser()]
+  const device = await aDevice(user.id, { kind: 'webpush', address: receiver.url('/push/1'), keys: browser.keys })
+  const invitation = await world.invitation({ userId: user.id })
+  await world.consume(worker, [world.due(invitation)])
+  await settled(device, 'sent')
+  const got = receiver.received.find(({ path }) => path === '/push/1')
+  t.match(got && browser.read(got.body), {
+    type: 'EventInvitation.v1',
+    title: 'Mira invites you: Class reunion',
+    invitation_id: formatId('invitation', invitation.id),
+    url: /\/e\/c\/ntf_\w{26}$/,
+  })
+  t.match(got?.headers, {
+    'content-encoding': 'aes128gcm',
+    topic: formatId('invitation', invitation.id),
+    urgency: 'high',
+  })
+  const ttl = Number(got?.headers['ttl'])
+  t.ok(ttl > 3000 && ttl <= 3600, `${ttl}`)
+  const point = Buffer.from(vapid.VAPID_PUBLIC_KEY, 'base64url')
+  const [x, y] = [point.subarray(1, 33).toString('base64url'), point.subarray(33).toString('base64url')]
+  const key = await importJWK({ kty: 'EC', crv: 'P-256', x, y }, 'ES256')
+  const [, jwt = ''] = /^vapid t=([^,]+)/.exec(String(got?.headers.authorization)) ?? []
+  const { payload } = await jwtVerify(jwt, key, { audience: `https://127.0.0.1:${receiver.port}` })
+  t.equal(payload.sub, 'mailto:ops@keepsake.example')
+})
+
+t.test('a device that the push service no longer knows is dropped; others of the user get theirs', async (t) => {
+  receiver.be(({ path }, response) => response.writeHead(path === '/push/gone' ? 410 : 201).end())
+  const worker = notifying(t, database, [pushPart({ settings, db }, options)])
+  const user = await world.person()
+  const [gone, stays] = [
+    await aDevice(user.id, { kind: 'webpush', address: receiver.url('/push/gone'), keys: aBrowser().keys }),
+    await aDevice(user.id, { kind: 'webpush', address: receiver.url('/push/stays'), keys: aBrowser().keys }),
+  ]
+  await world.consume(worker, [world.due(await world.invitation({ userId: user.id }))])
+  await settled(gone, 'failed')
+  await settled(stays, 'sent')
+  t.strictSame([await isThere(gone), await isThere(stays)], [false, true])
+})
+
+t.test('nothing is sent to hosts that are no push service, and to devices that have changed hands', async (t) => {
+  receiver.be(201)
+  const strict = { ...settings, PUSH_HOSTS: ['push.example.org'] }
+  const worker = notifying(t, database, [pushPart({ settings: strict, db }, options)])
+  const [user, next] = [await world.person(), await world.person()]
+  const before = receiver.received.length
+  const device = await aDevice(user.id, { kind: 'webpush', address: receiver.url('/push/x'), keys: aBrowser().keys })
+  await world.consume(worker, [world.due(await world.invitation({ userId: user.id }))])
+  t.match(await settled(device, 'failed'), { reason: 'not a push service' })
+  await worker.stop()
+  await world.consume(worker, [world.due(await world.invitation({ userId: user.id }))])
+  await database.admin.query('update devices set user_id = $2 where id = $1', [device, next.id])
+  notifying(t, database, [pushPart({ settings, db }, options)])
+  t.match(await settled(device, 'suppressed'), { reason: /does not have the device/ })
+  t.equal(receiver.received.length, before)
+})
+
+t.test('an app gets its message through FCM, with a token of the service account', async (t) => {
+  let tokens = 0
+  let refused = 1
+  receiver.be(({ path, headers }, response) => {
+    if (path === '/token') {
+      response.end(JSON.stringify({ access_token: `at${++tokens}`, expires_in: 3599, token_type: 'Bearer' }))
+      return
+    }
+    const status = headers.authorization === 'Bearer at1' && refused-- > 0 ? 401 : 200
+    response.writeHead(status).end(JSON.stringify({ name: 'projects/keepsake-1/messages/1' }))
+  })
+  const before = receiver.received.length
+  const worker = notifying(t, database, [pushPart({ settings, db }, options)])
+  const user = await world.person({ locale: 'de' })
+  const device = await aDevice(user.id, { kind: 'fcm', address: 'token:of-the_phone' })
+  const comment = await world.comment({ eventId: await world.event(), by: world.host.id, mentions: [user.id] })
+  await world.consume(worker, [world.mentioned(comment, user.id)])
+  await settled(device, 'sent')
+  const [asked, first, again, second] = receiver.received.slice(before)
+  t.strictSame([asked?.path, again?.path, tokens], ['/token', '/token', 2], 'a refused access token is replaced once')
+  const form = new URLSearchParams(asked?.body.toString())
+  t.equal(form.get('grant_type'), 'urn:ietf:params:oauth:grant-type:jwt-bearer')
+  const claims = await jwtVerify(form.get('assertion') ?? '', publicKey, {
+    audience: account.token_uri,
+    issuer: account.client_email,
+  })
+  t.match(claims, { protectedHeader: { alg: 'RS256', kid: 'k1' }, payload: { scope: /firebase\.messaging$/ } })
+  t.equal((claims.payload.exp ?? 0) - (claims.payload.iat ?? 0), 3600)
+  t.equal(first?.path, '/v1/projects/keepsake-1/messages:send')
+  t.match(JSON.parse(second?.body.toString() ?? '{}').message, {
+    token: 'token:of-the_phone',
+    notification: { title: 'Mira hat dich erwähnt: Class reunion', body: 'Do you remember?' },
+    data: { type: 'Mention.v1', comment_id: formatId('comment', comment.id) },
+    android: { collapse_key: formatId('comment', comment.id), ttl: '86400s' },
+    apns: { headers: { 'apns-collapse-id': formatId('comment', comment.id) } },
+  })
+})
+
+t.test('one access token serves all until shortly before its end', async (t) => {
+  let [tokens, now] = [0, Date.now()]
+  receiver.be((_, response) => {
+    tokens += 1
+    response.end(JSON.stringify({ access_token: `t${tokens}`, expires_in: 3600 }))
+  })
+  const source = accessTokens(openGuard(receiver.settings, { ca }), account, () => now)
+  t.strictSame(await Promise.all([source.get(), source.get(), source.get()]), ['t1', 't1', 't1'])
+  now += 3_299_000
+  t.equal(await source.get(), 't1')
+  now += 2000
+  t.equal(await source.get(), 't2')
+  source.forget('t1')
+  t.equal(await source.get(), 't2', 'a token of before says nothing about the present one')
+  source.forget('t2')
+  receiver.be((_, response) => response.writeHead(502).end('<html>'))
+  await t.rejects(source.get(), /answered 502/)
+  receiver.be((_, response) => response.end('{"access_token":"t9","expires_in":3600}'))
+  t.equal(await source.get(), 't9', 'a failure is not kept')
+})
+
+t.test('without settings the channel is off', async (t) => {
+  const off = { ...receiver.settings, ...PushSettings.parse({}) }
+  t.equal(pushPart({ settings: off, db }).channel, undefined)
+  for (const wrong of [{ VAPID_PUBLIC_KEY: 'x' }, { VAPID_SUBJECT: 'ops' }, { FCM_SERVICE_ACCOUNT: '{}' }]) {
+    t.notOk(PushSettings.safeParse(wrong).success, JSON.stringify(wrong))
+  }
+})

@@ -1,0 +1,246 @@
+import { Webhook } from 'standardwebhooks'
+import t from 'tap'
+import { outcomeOf } from '../../../../api/features/notifications/webhook/answer-plan.ts'
+import { webhookPart } from '../../../../api/features/notifications/webhook/channel.ts'
+import { newSecret, signedHeaders } from '../../../../api/features/notifications/webhook/signature.ts'
+import { formatId } from '../../../../lib/contract/ids.ts'
+import { commandLine } from '../../../support/command-line.ts'
+import { testDatabase } from '../../../support/database.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { httpsReceiver, type Received } from '../../../support/https-receiver.ts'
+import { notificationWorld, notifying } from '../../../support/notifications.ts'
+
+t.test('the signature is that of the package, and both secrets verify while one is replaced', async (t) => {
+  const [older, newer, other] = [newSecret(), newSecret(), newSecret()]
+  const [body, nowMs] = ['{"text":"Grüße 😀"}', Date.now()]
+  const headers = signedHeaders([newer, older], { id: 'ntf_1', body, nowMs })
+  const expected = [newer, older].map((secret) => new Webhook(secret).sign('ntf_1', new Date(nowMs), body)).join(' ')
+  t.equal(headers['webhook-signature'], expected)
+  for (const secret of [newer, older]) t.ok(new Webhook(secret).verify(body, headers))
+  t.throws(() => new Webhook(other).verify(body, headers))
+  t.throws(() => new Webhook(newer).verify(`${body} `, headers))
+  t.throws(() => new Webhook(newer).verify(body, signedHeaders([newer], { id: 'ntf_1', body, nowMs: nowMs - 360_000 })))
+})
+
+const ANSWERS: [number, number | undefined, object][] = [
+  [200, undefined, { is: 'sent' }],
+  [204, undefined, { is: 'sent' }],
+  [301, undefined, { is: 'later' }],
+  [302, 60, { is: 'later', afterSeconds: undefined }],
+  [400, undefined, { is: 'later' }],
+  [410, undefined, { is: 'gone' }],
+  [429, 60, { is: 'later', afterSeconds: 60 }],
+  [503, 86_400, { is: 'later', afterSeconds: 3600 }],
+  [500, 60, { is: 'later', afterSeconds: undefined }],
+]
+for (const [status, after, want] of ANSWERS) {
+  t.test(`${status}${after ? ` with Retry-After ${after}` : ''}: ${JSON.stringify(want)}`, async (t) => {
+    t.match(outcomeOf(status, after), want)
+  })
+}
+
+const database = await testDatabase(t)
+const receiver = await httpsReceiver(t)
+const { settings, ca } = receiver
+const env = {
+  DATABASE_URL: database.url,
+  OUTBOUND_ALLOWED_ADDRESSES: '127.0.0.1/32',
+  OUTBOUND_PORTS: `443,${receiver.port}`,
+}
+const parts = (schedule = [0, 0]) => [webhookPart({ settings, db: database.worker }, { ca, schedule })]
+const hook = (org: string, ...args: string[]) => {
+  const [verb = '', ...rest] = args
+  return commandLine(['webhook', verb, org, ...rest], env)
+}
+/** An organization with a webhook, and a worker that sends to it. */
+async function aWorld(t: Parameters<typeof notifying>[0]) {
+  const world = await notificationWorld(database)
+  const org = formatId('organization', world.orgId)
+  const made = await hook(org, 'set', receiver.url(`/${org}`))
+  if (made.code !== 0) throw new Error(made.err)
+  const worker = notifying(t, database, parts())
+  const mine = () => receiver.received.filter(({ path }) => path === `/${org}`)
+  const rows = () =>
+    world.rowsOf(
+      `select id, state, attempts, reason from notification_deliveries where org_id = $1 order by created_at`,
+      [world.orgId],
+    )
+  const ended = (state: string, n = 1) =>
+    eventually(state, async () => {
+      const found = (await rows()).filter((row) => row.state === state)
+      return found.length === n ? found : undefined
+    })
+  const show = async () => (await hook(org, 'show')).out
+  return { ...world, org, secret: made.out.secret as string, worker, mine, rows, ended, show }
+}
+const verified = (secret: string, { headers, body }: Received) =>
+  new Webhook(secret).verify(body.toString(), headers as Record<string, string>) as {
+    type: string
+    data: Record<string, unknown>
+  }
+
+t.test('the receiver is told of each invitation and mention, with who is meant', async (t) => {
+  receiver.be(204)
+  const world = await aWorld(t)
+  const eventId = await world.event()
+  const user = await world.person()
+  const [byPhone, byMail, byId] = [
+    await world.invitation({ eventId, phone: '+4915112345678', message: 'Come!' }),
+    await world.invitation({ eventId, email: 'guest@example.org' }),
+    await world.invitation({ eventId, userId: user.id }),
+  ]
+  const comment = await world.comment({ eventId, by: world.host.id, mentions: [user.id], body: 'Look, @Ann' })
+  await world.consume(
+    world.worker,
+    [byPhone, byMail, byId].map((one) => world.due(one)),
+  )
+  await world.consume(world.worker, [world.mentioned(comment, user.id)])
+  await world.ended('sent', 4)
+  const told = world.mine().map((one) => verified(world.secret, one))
+  const of = (id: string) => told.find(({ data }) => data['invitation_id'] === formatId('invitation', id))
+  t.match(of(byPhone.id), {
+    type: 'EventInvitation.v1',
+    data: {
+      recipient: { phone_number: '+4915112345678' },
+      title: 'Class reunion',
+      host_name: 'Mira',
+      starts_at: '2026-12-24T17:30:00.000Z',
+      message: 'Come!',
+      invite_url: /^https:\/\/api\.example\.org\/v1\/e\/c\/ntf_\w{26}#t=/,
+    },
+  })
+  t.strictSame(of(byMail.id)?.data['recipient'], { email: 'guest@example.org' })
+  t.strictSame(of(byId.id)?.data['recipient'], { user_id: formatId('user', user.id) })
+  t.match(
+    told.find(({ type }) => type === 'Mention.v1'),
+    { data: { recipient: { user_id: formatId('user', user.id) }, author_name: 'Mira', excerpt: 'Look, @Ann' } },
+  )
+})
+
+t.test('a repetition has the same id and bytes, and another signature', async (t) => {
+  let count = 0
+  receiver.be((_, response) => response.writeHead(++count === 1 ? 500 : 204).end('x'.repeat(5000)))
+  const world = await aWorld(t)
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  await world.ended('sent')
+  const [first, second] = world.mine()
+  t.equal(world.mine().length, 2)
+  t.equal(first?.headers['webhook-id'], second?.headers['webhook-id'])
+  t.ok(first && second && first.body.equals(second.body))
+  if (second) t.ok(verified(world.secret, second))
+  t.match(await world.show(), { failing_since: null, last_status: 204 })
+})
+
+t.test('410 disables at once; what it misses can be sent after it is enabled', async (t) => {
+  receiver.be(410)
+  const world = await aWorld(t)
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  t.match(await world.ended('failed'), [{ attempts: 1, reason: /410/ }])
+  t.match(await world.show(), { disabled_at: /Z$/, disabled_reason: 'the receiver answered 410' })
+  const missed = await world.invitation({ email: 'missed@example.org' })
+  await world.consume(world.worker, [world.due(missed)])
+  t.match(await world.ended('suppressed'), [{ reason: 'the webhook is disabled' }])
+  t.equal(world.mine().length, 1)
+  receiver.be(204)
+  t.match((await hook(world.org, 'enable')).out, { disabled_at: null })
+  const [row] = await world.rowsOf(`select id from notifications where email = 'missed@example.org'`)
+  await commandLine(['notifications', 'retry', formatId('notification', row.id)], env)
+  world.worker.wake()
+  await world.ended('sent')
+})
+
+t.test('a webhook that fails for five days is disabled, and its answer is kept up to 1 KiB', async (t) => {
+  receiver.be((_, response) => response.writeHead(500).end(`a\0${'ü'.repeat(5000)}`))
+  const world = await aWorld(t)
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  await world.ended('failed')
+  const shown = await world.show()
+  t.match(shown, { failing_since: /Z$/, disabled_at: null, last_status: 500 })
+  t.ok(shown.last_answer.length > 500 && Buffer.byteLength(shown.last_answer) <= 1024 + 3)
+  await world.rowsOf(`update webhooks set failing_since = now() - interval '5 days 1 hour' where org_id = $1`, [
+    world.orgId,
+  ])
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  t.match(await eventually('disabled', async () => ((await world.show()).disabled_at ? world.show() : undefined)), {
+    disabled_reason: /failed for 5 days/,
+  })
+})
+
+t.test('a dead receiver holds up no other, and gets one attempt at a time', async (t) => {
+  let open = 0
+  let most = 0
+  const [dead, alive] = [await aWorld(t), await aWorld(t)]
+  const held: (() => void)[] = []
+  receiver.be(({ path }, response) => {
+    if (path !== `/${dead.org}`) {
+      response.writeHead(204).end()
+      return
+    }
+    most = Math.max(most, ++open)
+    held.push(() => {
+      open--
+      response.writeHead(204).end()
+    })
+  })
+  const three = [await dead.invitation(), await dead.invitation(), await dead.invitation()]
+  await dead.consume(
+    dead.worker,
+    three.map((one) => dead.due(one)),
+  )
+  await eventually('one at the dead one', async () => held.length > 0 || undefined)
+  await alive.consume(alive.worker, [alive.due(await alive.invitation())])
+  await alive.ended('sent')
+  const release = setInterval(() => held.splice(0).forEach((end) => void end()), 20)
+  t.teardown(() => clearInterval(release))
+  await dead.ended('sent', 3)
+  t.equal(most, 1)
+})
+
+t.test('what was said about an earlier address says nothing about a new one', async (t) => {
+  const world = await aWorld(t)
+  let end: (() => void) | undefined
+  receiver.be((_, response) => {
+    end = () => void response.writeHead(410).end()
+  })
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  await eventually('an attempt', async () => end !== undefined || undefined)
+  const moved = await hook(world.org, 'set', receiver.url('/moved'))
+  t.equal(moved.out.secret, undefined, 'the secret of before stays')
+  end?.()
+  await world.ended('failed')
+  t.match(await world.show(), { url: receiver.url('/moved'), disabled_at: null, failing_since: null })
+})
+
+t.test('a secret is shown once, and the earlier one signs until its end', async (t) => {
+  receiver.be(204)
+  const world = await aWorld(t)
+  t.notMatch(JSON.stringify(await world.show()), /whsec_/)
+  const rotated = (await hook(world.org, 'rotate')).out
+  t.match(rotated, { secret: /^whsec_/, previous_secret_ends_at: /Z$/ })
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  await world.ended('sent')
+  const [both] = world.mine()
+  for (const secret of [world.secret, rotated.secret]) t.ok(both && verified(secret, both))
+  const urgent = (await hook(world.org, 'rotate', '--overlap', '0')).out
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  await world.ended('sent', 2)
+  const alone = world.mine()[1]
+  t.ok(alone && verified(urgent.secret, alone))
+  t.throws(() => alone && verified(rotated.secret, alone))
+})
+
+t.test('mistakes of administrators are said', async (t) => {
+  const world = await aWorld(t)
+  const unknown = formatId('organization', world.host.id)
+  t.match(await hook(unknown, 'set', 'https://hooks.example.org/'), { code: 3, err: /does not exist/ })
+  t.match(await hook(unknown, 'show'), { code: 3, err: /no webhook/ })
+  for (const url of ['http://hooks.example.org/', 'https://10.0.0.1/', 'https://a:b@hooks.example.org/', 'nonsense']) {
+    t.match(await hook(world.org, 'set', url), { code: 3, err: /The address/ }, url)
+  }
+  t.equal((await hook(world.org, 'rotate', '--overlap', 'day')).code, 2)
+  t.match((await hook(world.org, 'disable')).out, { disabled_reason: 'by an administrator' })
+  // Without the private authority of this test, which `webhook test` gets from NODE_EXTRA_CA_CERTS.
+  t.match((await hook(world.org, 'test')).out, { delivered: false, status: null, reason: /could not be reached/ })
+  const audited = await world.rowsOf(`select details from audit_log where org_id = $1`, [world.orgId])
+  t.notMatch(JSON.stringify(audited), /whsec_|hooks\.example/)
+})

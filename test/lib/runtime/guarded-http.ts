@@ -1,0 +1,194 @@
+import t from 'tap'
+import { isAllowed, isPublic, parseRange } from '../../../lib/runtime/guarded-http/addresses.ts'
+import {
+  checkUrl,
+  openGuard,
+  RefusedAddress,
+  retryAfterSeconds,
+} from '../../../lib/runtime/guarded-http/guarded-http.ts'
+import { GuardSettings } from '../../../lib/runtime/guarded-http/settings.ts'
+import { httpsReceiver } from '../../support/https-receiver.ts'
+
+/** Addresses that a stranger may name to reach what only this network reaches. */
+const BAD = [
+  ...['0.0.0.0', '10.0.0.1', '100.64.0.1', '100.100.100.200', '127.0.0.1', '127.1.2.3', '168.63.129.16'],
+  ...['169.254.169.254', '169.254.170.2', '172.16.0.1', '172.31.255.255', '192.0.0.8', '192.0.0.192', '192.0.2.1'],
+  ...['192.88.99.1', '192.168.1.1', '198.18.0.1', '198.51.100.1', '203.0.113.1', '224.0.0.1', '239.1.1.1'],
+  ...['240.0.0.1', '255.255.255.255', '::', '::1', '::127.0.0.1', '::ffff:127.0.0.1', '::ffff:169.254.169.254'],
+  ...['::ffff:7f00:1', '64:ff9b::7f00:1', '64:ff9b::a9fe:a9fe', '64:ff9b:1::1', '100::1', '2001:0:7f00:1::'],
+  ...['2001:10::1', '2001:20::1', '2001:db8::1', '2002:7f00:1::', '2002:a9fe:a9fe::1', '3fff::1', '5f00::1', 'fc00::1'],
+  ...[
+    'fd00:ec2::254',
+    'fe80::1',
+    'fe80::1%eth0',
+    '2606:4700:4700::1111%eth0',
+    'fec0::1',
+    'ff02::1',
+    '4000::1',
+    'example',
+  ],
+]
+const GOOD = [
+  '1.1.1.1',
+  '8.8.8.8',
+  '93.184.216.34',
+  '2606:4700:4700::1111',
+  '2a00:1450:4001:81b::200e',
+  '::ffff:8.8.8.8',
+]
+
+t.test('addresses that the Internet does not route are refused, in every spelling', async (t) => {
+  t.ok(BAD.length >= 47)
+  t.strictSame(BAD.filter(isPublic), [])
+  t.strictSame(
+    GOOD.filter((one) => !isPublic(one)),
+    [],
+  )
+  const inside = ['10.1.0.0/16', 'fd12::/16'].map((text) => parseRange(text)).filter((range) => range !== undefined)
+  t.ok(isAllowed('10.1.2.3', inside))
+  t.ok(isAllowed('::ffff:10.1.2.3', inside))
+  t.ok(isAllowed('fd12::1', inside))
+  t.notOk(isAllowed('10.2.0.1', inside))
+  t.equal(parseRange('10.1.0.0'), undefined)
+})
+
+const plain = GuardSettings.parse({})
+
+t.test('settings name blocks and ports', async (t) => {
+  t.strictSame(plain, { OUTBOUND_ALLOWED_ADDRESSES: [], OUTBOUND_PORTS: [443, 8443] })
+  for (const wrong of [{ OUTBOUND_ALLOWED_ADDRESSES: '10.0.0.1' }, { OUTBOUND_PORTS: '0' }, { OUTBOUND_PORTS: ',' }]) {
+    t.notOk(GuardSettings.safeParse(wrong).success, JSON.stringify(wrong))
+  }
+})
+
+const REFUSED_URLS: [string, RegExp][] = [
+  ['nonsense', /not an address/],
+  [`https://example.org/${'a'.repeat(2048)}`, /not an address/],
+  ['http://example.org/', /https/],
+  ['ftp://example.org/', /https/],
+  ['file:///etc/passwd', /https/],
+  ['https://user@example.org/', /no user/],
+  ['https://user:word@example.org/', /no user/],
+  ['https://example.org/#part', /fragment/],
+  ['https://example.org:22/', /port 22/],
+  ...[
+    '2130706433',
+    '0x7f.1',
+    '017700000001',
+    '127.1',
+    '①②⑦.0.0.1',
+    '[::1]',
+    '[::ffff:127.0.0.1]',
+    '0',
+    '169.254.169.254',
+  ].map((host): [string, RegExp] => [`https://${host}/`, /not public/]),
+]
+for (const [url, why] of REFUSED_URLS) {
+  t.test(`${url.slice(0, 60)} is refused by its text`, async (t) => {
+    t.throws(() => checkUrl(url, plain), why)
+  })
+}
+
+t.test('public addresses are accepted by their text', async (t) => {
+  for (const url of ['https://hooks.example.org/x?y=1', 'https://8.8.8.8/', 'https://example.org:8443/']) {
+    t.equal(checkUrl(url, plain).href, url)
+  }
+})
+
+const receiver = await httpsReceiver(t)
+const { ca, settings } = receiver
+const asked = { method: 'POST', headers: { 'content-type': 'text/plain' }, body: 'hello' } as const
+
+t.test('a receiver inside is reached through the allow-list only', async (t) => {
+  const answer = await openGuard(settings, { ca }).ask(receiver.url('/in'), asked)
+  t.equal(answer.status, 204)
+  t.match(receiver.received.at(-1), { method: 'POST', path: '/in', headers: { 'user-agent': 'Keepsake' } })
+  t.equal(receiver.received.at(-1)?.body.toString(), 'hello')
+  const before = receiver.received.length
+  const closed = { ...settings, OUTBOUND_ALLOWED_ADDRESSES: [] }
+  await t.rejects(openGuard(closed, { ca }).ask(receiver.url(), asked), RefusedAddress)
+  await t.rejects(openGuard(settings).ask(receiver.url(), asked), /certificate/, 'an unknown authority')
+  t.equal(receiver.received.length, before)
+})
+
+/** A guard of public addresses and the port of the receiver, with names that resolve to these answers, one after the other. */
+function naming(...answers: string[][]) {
+  let asked = 0
+  const guard = openGuard(
+    { ...settings, OUTBOUND_ALLOWED_ADDRESSES: [] },
+    { ca, resolve: async () => answers[Math.min(asked++, answers.length - 1)] ?? [] },
+  )
+  return { guard, lookups: () => asked }
+}
+const named = `https://hooks.example:${receiver.port}/`
+
+t.test('a name is resolved once, and refused if one of its addresses is not public', async (t) => {
+  const before = receiver.received.length
+  for (const answer of [
+    ['127.0.0.1'],
+    ['93.184.216.34', '127.0.0.1'],
+    ['::ffff:127.0.0.1'],
+    ['::1'],
+    ['8.8.8.8', '::1'],
+  ]) {
+    const { guard, lookups } = naming(answer)
+    await t.rejects(guard.ask(named, asked), /not public/, answer.join(' '))
+    t.equal(lookups(), 1)
+  }
+  await t.rejects(naming([]).guard.ask(named, asked), /no address/)
+  const localhost = openGuard({ ...settings, OUTBOUND_ALLOWED_ADDRESSES: [] }, { ca })
+  await t.rejects(localhost.ask(`https://localhost:${receiver.port}/`, asked))
+  t.equal(receiver.received.length, before, 'nothing arrived')
+})
+
+t.test('a name that changes after the check gains nothing', async (t) => {
+  const answers = [['127.0.0.1'], ['10.0.0.1']]
+  let lookups = 0
+  const guard = openGuard(settings, { ca, resolve: async () => answers[lookups++] ?? [] })
+  // The certificate is of 127.0.0.1, so the handshake tells that the connection was made to the checked address.
+  await t.rejects(guard.ask(named, asked), /Hostname\/IP does not match certificate/)
+  t.equal(lookups, 1, 'the connection takes the address that was checked')
+  await t.rejects(guard.ask(named, asked), /not public/)
+})
+
+t.test('a redirect is an answer like others', async (t) => {
+  const guard = openGuard(settings, { ca })
+  receiver.be(302, { location: receiver.url('/inner') })
+  const before = receiver.received.length
+  t.equal((await guard.ask(receiver.url('/302'), asked)).status, 302)
+  t.equal(receiver.received.length - before, 1)
+})
+
+t.test('of an answer, no more than 64 KiB are read, and not longer than the time', async (t) => {
+  const guard = openGuard(settings, { ca })
+  let written = 0
+  receiver.be((_, response) => {
+    response.writeHead(200)
+    response.on('error', () => {})
+    const more = () => {
+      written += 32
+      if (!response.destroyed) response.write(Buffer.alloc(32 * 1024), () => setImmediate(more))
+    }
+    more()
+  })
+  const endless = await guard.ask(receiver.url(), asked)
+  t.strictSame([endless.status, endless.body.length], [200, 64 * 1024])
+  t.ok(written < 16 * 1024, `${written} KiB were sent, most of them into buffers`)
+  receiver.be((_, response) => void response.writeHead(200).write('begun'))
+  const stalled = await guard.ask(receiver.url(), { ...asked, seconds: 0.5 })
+  t.strictSame([stalled.status, stalled.body.toString()], [200, 'begun'], 'the status is known')
+  receiver.be(() => {})
+  await t.rejects(guard.ask(receiver.url(), { ...asked, seconds: 0.3 }), /no answer within 0\.3 s/)
+  const aborted = AbortSignal.abort()
+  await t.rejects(guard.ask(receiver.url(), { ...asked, signal: aborted }))
+})
+
+t.test('Retry-After is a number of seconds or a date', async (t) => {
+  const at = Date.parse('2026-11-23T20:00:00Z')
+  const after = (value: string) => retryAfterSeconds({ 'retry-after': value }, at)
+  t.equal(after('7'), 7)
+  t.equal(after('Mon, 23 Nov 2026 20:01:00 GMT'), 60)
+  t.equal(after('Mon, 23 Nov 2026 19:00:00 GMT'), 0)
+  t.equal(after('soon'), undefined)
+  t.equal(retryAfterSeconds({}), undefined)
+})
