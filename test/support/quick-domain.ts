@@ -35,8 +35,9 @@ export class Domain {
 }
 
 function runInside(resource: AsyncResource, domain: Domain): void {
-  const run = resource.runInAsyncScope.bind(resource)
-  resource.runInAsyncScope = (work, self, ...args) => run(() => current.run(domain, () => work.apply(self, args)))
+  const run = resource.runInAsyncScope
+  resource.runInAsyncScope = (work, self, ...args) =>
+    run.call(resource, () => current.run(domain, () => Reflect.apply(work, self, args)))
 }
 
 /** Whether a domain has taken the error. */
