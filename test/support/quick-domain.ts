@@ -36,8 +36,12 @@ export class Domain {
 
 function runInside(resource: AsyncResource, domain: Domain): void {
   const run = resource.runInAsyncScope
-  resource.runInAsyncScope = (work, self, ...args) =>
-    run.call(resource, () => current.run(domain, () => Reflect.apply(work, self, args)))
+  const inside: typeof run = (work, ...args) =>
+    Reflect.apply(run, resource, [
+      (...given: unknown[]) => current.run(domain, () => Reflect.apply(work, args[0], given)),
+      ...args,
+    ])
+  resource.runInAsyncScope = inside
 }
 
 /** Whether a domain has taken the error. */
