@@ -348,6 +348,38 @@ t.test('a page goes on behind items that the reader may not see', async (t) => {
   )
 })
 
+t.test('a feed of more organizations than a page has items has each item once, newest first', async (t) => {
+  const who = await aPerson(api)
+  const all: { id: Uuid; at: string }[] = []
+  for (let n = 0; n < 9; n++) {
+    const org = await anOrganization(api)
+    await join(api, org.id, who.id)
+    for (let k = 0; k < 3; k++) {
+      const at = minutes(((n * 7 + k * 13) % 10) * 10 + (k === 2 ? 0 : n)).toISOString()
+      const id = newUuid()
+      await sql(
+        `insert into timeline_items (id, org_id, type, actor_id, ref_type, ref_id, at)
+          values ($1, $2, 'event_created', $3, 'event', $1, $4)`,
+        [id, org.id, who.id, at],
+      )
+      all.push({ id, at })
+    }
+  }
+  const expected = all
+    .toSorted((a, b) => (a.at === b.at ? (a.id < b.id ? 1 : -1) : a.at < b.at ? 1 : -1))
+    .map(({ id }) => formatId('timelineItem', id))
+  for (const limit of ['1', '4', '100']) {
+    const paged: string[] = []
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const query: URLSearchParams = new URLSearchParams({ limit, ...(cursor && { cursor }) })
+      const { data } = await call(who, 'GET', `/api/users/me/feed?${query}`)
+      paged.push(...data.items.map((item: { timeline_item_id: string }) => item.timeline_item_id))
+      cursor = data.next_cursor
+    }
+    t.strictSame(paged, expected, `${limit} at a time`)
+  }
+})
+
 t.test('a poll is answered 304 until something changes, of what is seen or of who sees it', async (t) => {
   const s = await scene()
   const { event, comment, reaction, photo } = await everything(s)
