@@ -38,6 +38,9 @@ export interface EmbeddedPostgres {
   stop(): Promise<void>
 }
 
+/** Nothing survives a crash of the machine, and nothing is tidied up behind databases that live for seconds. */
+const FAST = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'max_wal_size=256MB', 'autovacuum=off']
+
 /**
  * Starts a Postgres server on 127.0.0.1 that ends with this process. Takes over a folder whose owner was killed; throws
  * for a folder whose owner is alive.
@@ -81,7 +84,7 @@ function launch(
     'max_connections=200',
     'shared_buffers=64MB',
     'password_encryption=scram-sha-256',
-    ...(fast ? ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'max_wal_size=256MB'] : []),
+    ...(fast ? FAST : []),
   ]
   return spawn(command, [...chain, '-D', dataDir, '-p', String(port), ...settings.flatMap((s) => ['-c', s])], {
     stdio: ['ignore', 'ignore', 'pipe'],

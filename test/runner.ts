@@ -42,6 +42,18 @@ const FILES: [string, text: string, counts: [passed: number, failed: number, ski
     /same: .*compare: ===/,
   ],
   ['throws in a test', `t.test('a', async () => { throw new Error('oh no') })`, [0, 1, 0], /oh no/],
+  [
+    'throws behind a timer of a test',
+    `t.test('a', async (t) => { setTimeout(() => { throw new Error('oh no') }, 5); await new Promise((r) => setTimeout(r, 50)) }); t.test('b', (t) => { t.ok(1); t.end() })`,
+    [1, 1, 0],
+    /not ok 1 - oh no(?:.|\n)*not ok 1 - a /,
+  ],
+  [
+    'forgets a promise in the middle of a test',
+    `t.test('a', async (t) => { await t.test('b', async (t) => { void Promise.reject(new Error('oh no')); await new Promise((r) => setTimeout(r, 50)); t.ok(1) }); t.ok(1) })`,
+    [1, 1, 0],
+    /not ok 1 - oh no(?:.|\n)*not ok 1 - b /,
+  ],
   ['throws before its tests', `throw new Error('oh no')`, [0, 1, 0], /oh no/],
   ['does not parse', `const = 1`, [0, 1, 0], /SyntaxError/],
   ['has no tests', ``, [0, 1, 0], /^not ok 1 - /m],

@@ -154,7 +154,7 @@ export function openWorkerMetrics(db: Database): WorkerMetrics {
 const UNKNOWN = { unpublished: Number.NaN, oldestSeconds: Number.NaN, numbers: new Map<string, number>() }
 
 /** Callers share a pending answer. */
-function sharedWhilePending<T>(ask: () => Promise<T>): () => Promise<T> {
+export function sharedWhilePending<T>(ask: () => Promise<T>): () => Promise<T> {
   let pending: Promise<T> | undefined
   return () => {
     pending ??= ask().finally(() => {

@@ -1,5 +1,4 @@
 import { and, asc, eq, inArray, isNull, sql } from 'drizzle-orm'
-import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { outbox } from '../db/schema/outbox.ts'
 
@@ -40,11 +39,12 @@ export async function claimDue(tx: Tx, o: { limit: number; leaseSeconds: number 
     .returning()
 }
 
-export async function markPublished(tx: Tx, id: Uuid): Promise<void> {
+/** Does nothing when the lease was lost: the relay that holds it now publishes again, perhaps into another stream. */
+export async function markPublished(tx: Tx, row: Pick<OutboxRow, 'id' | 'attempts'>): Promise<void> {
   await tx
     .update(outbox)
     .set({ publishedAt: sql`now()`, lastError: null })
-    .where(and(eq(outbox.id, id), isNull(outbox.publishedAt)))
+    .where(and(eq(outbox.id, row.id), eq(outbox.attempts, row.attempts), isNull(outbox.publishedAt)))
 }
 
 /** Postpones a row. Does nothing when the lease was lost: the relay that holds it now decides. */

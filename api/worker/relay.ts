@@ -46,6 +46,8 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
   const { db, log } = deps
   const { concurrency = 16, pollMs = 1000, leaseSeconds = 30, stepMs = 10_000, backoff = backoffSeconds } = options
   const running = new Map<string, Promise<void>>()
+  /** Claimed again while this relay still delivers them: only the new lease counts. */
+  const again = new Map<string, OutboxRow>()
   const wakeup = makeWakeup()
   let isStopping = false
   let outages = 0
@@ -76,10 +78,15 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
   }
 
   function start(row: OutboxRow): void {
-    // This relay's own lease ended while it still delivers the event: one delivery at a time is enough.
-    if (running.has(row.id)) return
+    if (running.has(row.id)) {
+      again.set(row.id, row)
+      return
+    }
     const work = deliver(row).finally(() => {
       running.delete(row.id)
+      const next = again.get(row.id)
+      again.delete(row.id)
+      if (next && !isStopping) start(next)
       wakeup.wake()
     })
     running.set(row.id, work)
@@ -99,7 +106,7 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
       await within(stepMs, 'publishing', deps.bus.publish(subjectOf({ area, org, aggregate, type }), event))
       failpoint('relay.published')
       step = 'mark'
-      await db.inTransaction({}, (tx) => markPublished(tx, row.id))
+      await db.inTransaction({}, (tx) => markPublished(tx, row))
       deps.onPublished?.(type)
     } catch (error) {
       deps.onFailed?.(isEventType(row.type) ? row.type : 'unknown', step)

@@ -9,6 +9,7 @@ export interface Usage {
   /** Seconds of CPU since its start. */
   cpu: number
   rss: number
+  heapUsed: number
   /** The highest since it was last asked to forget it. */
   peak: number
 }
@@ -16,6 +17,8 @@ export interface Usage {
 export interface Child {
   url: string
   usage(): Promise<Usage>
+  /** After a garbage collection. */
+  collected(): Promise<Usage>
   /** From now on `peak` counts anew. */
   forgetPeak(): Promise<void>
   stop(): Promise<void>
@@ -41,6 +44,7 @@ export async function startChild(file: string, folder: string, env: Record<strin
   return {
     url: await addressIn(logFile, child),
     usage: () => ask('usage'),
+    collected: () => ask('collect'),
     forgetPeak: async () => void (await ask('forget')),
     async stop() {
       const ended = once(child, 'exit')

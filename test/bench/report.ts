@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import type { Usage } from './children.ts'
 
 /** Answers the parent's questions about this process, and ends with the parent. */
@@ -6,8 +8,8 @@ let peak = 0
 
 const usage = (): Usage => {
   const { user, system } = process.cpuUsage()
-  const rss = process.memoryUsage.rss()
-  return { cpu: (user + system) / 1e6, rss, peak: Math.max(peak, rss) }
+  const { rss, heapUsed } = process.memoryUsage()
+  return { cpu: (user + system) / 1e6, rss, heapUsed, peak: Math.max(peak, rss) }
 }
 
 // Sampling begins when somebody wants a peak, so that it costs nothing where only time is measured.
@@ -17,6 +19,10 @@ const sample = () => {
 }
 
 process.on('message', (what) => {
+  if (what === 'collect') {
+    setFlagsFromString('--expose-gc')
+    runInNewContext('gc')()
+  }
   if (what === 'forget') {
     peak = process.memoryUsage.rss()
     if (!sampling) setInterval(sample, SAMPLE_MS).unref()

@@ -1,7 +1,9 @@
+import type { Request } from 'playwright-core'
 import sharp from 'sharp'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
 import { type Client, signIn } from '../../local/demo/client.ts'
+import { eventually } from '../support/eventually.ts'
 import { button, openForTwoPeople, overflow } from '../support/two-people.ts'
 
 /**
@@ -134,6 +136,28 @@ t.test('on a phone, in the dark', async (t: Test) => {
   await clean(t, 'the feed on a phone')
   t.equal(await overflow(bob), 0)
   await under.shoot('t4-phone', bob)
+})
+
+t.test('one tab of a browser follows for all, and another one goes on where it was when it closes', async (t: Test) => {
+  const other = await bob.context().newPage()
+  const streams: Request[] = []
+  other.on('request', (request) => {
+    if (new URL(request.url()).pathname.endsWith('/feed/changes')) streams.push(request)
+  })
+  await other.goto(page.link({ account: 'admin' }))
+  await other.goto(`${page.url}/#feed`)
+  const newsThere = (text: string) => other.locator('.news', { hasText: text })
+  await newsThere('Mira Okafor added 3 photos').waitFor()
+  const isWaiting = () => other.evaluate<boolean>('navigator.locks.query().then(({ pending }) => pending.length === 1)')
+  await eventually('the other tab to wait for its turn', isWaiting)
+  await api.call('POST', `/api/orgs/${org}/albums`, { title: 'Hills' })
+  await newsThere('created the album “Hills”').waitFor()
+  t.equal(streams.length, 0, 'the first tab has told it')
+  // While no tab follows.
+  await Promise.all([bob.close(), api.call('POST', `/api/orgs/${org}/albums`, { title: 'Lakes' })])
+  await newsThere('created the album “Lakes”').waitFor()
+  t.ok((await streams[0]?.allHeaders())?.['last-event-id'], 'from the position of the tab that was closed')
+  await other.close()
 })
 
 t.test(

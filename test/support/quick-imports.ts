@@ -7,6 +7,7 @@ import { type ResolveFnOutput, registerHooks } from 'node:module'
  * imports it. What `require` wants goes the usual way.
  */
 const resolved = new Map<string, ResolveFnOutput>()
+const DOMAIN = new URL('quick-domain.ts', import.meta.url).href
 /** JavaScript files that Node knows to be ES modules. Their neighbors in the same package are too. */
 const modules = new Set<string>()
 
@@ -18,6 +19,7 @@ registerHooks({
     const { parentURL, conditions } = context
     if (parentURL === undefined || !conditions.includes('import') || /^node:|^#|\?/.test(specifier))
       return next(specifier, context)
+    if (specifier === 'async-hook-domain') return { url: DOMAIN, format: 'module-typescript', shortCircuit: true }
     if (specifier.startsWith('.')) {
       const { href } = new URL(specifier, parentURL)
       if (specifier.endsWith('.ts')) return { url: href, format: 'module-typescript', shortCircuit: true }

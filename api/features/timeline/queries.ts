@@ -44,6 +44,7 @@ export interface ItemMedia extends Omit<WithVariants, 'livePhotoVideo'> {
   placeholder: string | null
 }
 
+const NIL: Uuid = '00000000-0000-0000-0000-000000000000'
 const p = (name: string) => sql.placeholder(name)
 
 /** The organizations that are read. */
@@ -55,8 +56,8 @@ const ORGANIZATIONS: Record<Source['of'], SQL> = {
 
 /**
  * The next items below a cursor, newest first, visible or not. A page of k items has items of the k organizations with the
- * newest ones alone, and of the r-th of these at most k - r + 1: the cost depends on the page and on the number of
- * organizations, and not on how many items there are.
+ * newest ones alone, and of the r-th of these at most k - r + 1; where there are k, none is older than the newest of the
+ * last of them. The cost depends on the page and on the number of organizations, and not on how many items there are.
  */
 export async function scanItems(tx: Tx, o: Scan): Promise<ScannedItem[]> {
   const { of: kind } = o.source
@@ -84,13 +85,19 @@ export async function scanItems(tx: Tx, o: Scan): Promise<ScannedItem[]> {
     )
     const page = sql`
       with heads as materialized (
-        select o.org_id, row_number() over (order by head.at desc, head.id desc) as rank
+        select o.org_id, head.at, head.id, row_number() over (order by head.at desc, head.id desc) as rank
         from (${ORGANIZATIONS[kind]}) o cross join lateral (
           select i.at, i.id from timeline_items i where ${these} order by i.at desc, i.id desc limit 1) head
         order by head.at desc, head.id desc limit ${p('limit')}::integer
+      ), bound as materialized (
+        select b.at, b.id from (
+          select at, id from heads where rank = ${p('limit')}::integer
+          union all select '-infinity', '${sql.raw(NIL)}') b
+        order by b.at desc limit 1
       ), page as materialized (
-        select i.id from heads o cross join lateral (
-          select i.at, i.id from timeline_items i where ${these} order by i.at desc, i.id desc
+        select i.id from heads o cross join bound cross join lateral (
+          select i.at, i.id from timeline_items i where ${these} and (i.at, i.id) >= (bound.at, bound.id)
+          order by i.at desc, i.id desc
           limit ${p('limit')}::integer - o.rank + 1) i
         order by i.at desc, i.id desc limit ${p('limit')}::integer
       )

@@ -216,6 +216,15 @@ export async function repeatPublished(tx: Tx, before: string, batch: number): Pr
   return rowCount ?? 0
 }
 
+/**
+ * Ends the leases of events whose publication is under way: they may have gone into a stream that was lost. What is
+ * marked as published from here on is in the stream of now.
+ */
+export async function endLeases(tx: Tx): Promise<void> {
+  await tx.execute(sql`update ${outbox} set attempts = attempts + 1, next_attempt_at = now()
+    where published_at is null and next_attempt_at > now()`)
+}
+
 export async function timeOf(tx: Tx): Promise<string> {
   const { rows } = await tx.execute<{ now: string }>(sql`select now()::text as now`)
   return rows[0]?.now ?? ''

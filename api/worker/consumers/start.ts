@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { EventBus } from '../../../lib/runtime/event-bus/event-bus.ts'
+import type { EventBus, Lag } from '../../../lib/runtime/event-bus/event-bus.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
 import type { Database } from '../../db/db.ts'
-import type { WorkerMetrics } from '../metrics.ts'
+import { sharedWhilePending, type WorkerMetrics } from '../metrics.ts'
 import { measureOutbox } from '../queries.ts'
 import type { Consumer } from './consumer.ts'
 import { type Handler, type Handling, handlerOf } from './handler.ts'
@@ -14,7 +14,7 @@ export interface ConsumersDeps extends Pick<WorkerMetrics, 'counterOf' | 'showEa
   db: Database
   /** Of the database, for a connection of its own. */
   url: string
-  bus: Pick<EventBus, 'isShared' | 'subscribe' | 'onStoreReady' | 'pending'>
+  bus: Pick<EventBus, 'isShared' | 'subscribe' | 'onStoreReady' | 'lag'>
   log: Log
 }
 
@@ -93,8 +93,7 @@ function runConsumer({ bus, log, turns, signal }: RunDeps, { name, types }: Cons
         failures = 0
         if (turn) {
           log.info({ consumer: name }, 'this process handles the events of a consumer')
-          await work(turn.pid, turn.lost)
-          await turn.end().catch(() => undefined)
+          await work(turn.pid, turn.lost).finally(() => turn.end().catch(() => undefined))
         }
       } catch (error) {
         failures += 1
@@ -141,6 +140,8 @@ const countersOf = ({ counterOf }: ConsumersDeps) => ({
   }),
 })
 
+const UNKNOWN: Lag = { messages: Number.NaN, oldestSeconds: Number.NaN }
+
 function showConsumers(
   { showEach, db, bus }: ConsumersDeps,
   consumers: readonly Consumer[],
@@ -151,12 +152,21 @@ function showConsumers(
   showEach({ name: 'consumer_active', help: 'Whether this worker handles the events of the consumer', label }, () =>
     Promise.resolve(new Map(names.map((name, i) => [name, running[i]?.isActive() ? 1 : 0]))),
   )
-  showEach({ name: 'consumer_pending', help: 'Events that wait for the consumer', label }, async () => {
-    const pending = await Promise.all(names.map((name) => bus.pending(name).catch(() => Number.NaN)))
+  // Both gauges of a scrape show the same moment.
+  const lags = sharedWhilePending(async () => {
+    const stored = await Promise.all(names.map((name) => bus.lag(name).catch(() => UNKNOWN)))
+    if (!stored.includes(undefined)) return stored as Lag[]
     // In process, what is not handled is not published.
-    const unpublished = pending.includes(undefined) ? (await db.read({}, measureOutbox)).unpublished : 0
-    return new Map(names.map((name, i) => [name, pending[i] ?? unpublished]))
+    const { unpublished: messages, oldestSeconds } = await db.read({}, measureOutbox)
+    return stored.map((lag) => lag ?? { messages, oldestSeconds })
   })
+  const showLag = (name: string, help: string, of: (lag: Lag) => number) =>
+    showEach({ name, help, label }, async () => {
+      const measured = await lags()
+      return new Map(names.map((consumer, i) => [consumer, of(measured[i] ?? UNKNOWN)]))
+    })
+  showLag('consumer_pending', 'Events that wait for the consumer, without parked ones', ({ messages }) => messages)
+  showLag('consumer_oldest_seconds', 'Age of the oldest of them', ({ oldestSeconds }) => oldestSeconds)
   showEach(
     { name: 'consumer_parked', help: 'Events that the consumer could not handle, and those behind', label },
     async () => {

@@ -2,7 +2,7 @@ import { STREAM } from '../../../lib/contract/events.ts'
 import type { EventBus, StoreReady } from '../../../lib/runtime/event-bus/event-bus.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
 import type { Database } from '../../db/db.ts'
-import { hurryPublication, isNewStream, rememberStream, repeatPublished, timeOf } from './queries.ts'
+import { endLeases, hurryPublication, isNewStream, rememberStream, repeatPublished, timeOf } from './queries.ts'
 
 const BATCH = 5000
 
@@ -18,13 +18,17 @@ export interface StreamLossDeps {
  */
 export function publishAgainAfterLoss({ db, bus, log }: StreamLossDeps): void {
   bus.onStoreReady(async ({ createdAt, wasAway }: StoreReady) => {
-    if (await db.inTransaction({}, (tx) => isNewStream(tx, STREAM, createdAt))) {
+    const isNew = await db.inTransaction({}, (tx) => isNewStream(tx, STREAM, createdAt))
+    if (isNew || wasAway) await db.inTransaction({}, endLeases)
+    if (isNew) {
       const repeated = await repeatAll(db)
       // Last: a process that dies before leaves the work to the next one, for which repeats are no harm.
       await db.inTransaction({}, (tx) => rememberStream(tx, STREAM, createdAt))
       log.warn({ createdAt, repeated }, 'the event stream was made anew: published events are published again')
     }
     if (wasAway) await db.inTransaction({}, hurryPublication)
+    // What waits here was claimed when earlier events of its aggregate counted as published.
+    return isNew || wasAway
   })
 }
 

@@ -17,6 +17,15 @@ export interface Turns {
   close(): Promise<void>
 }
 
+export interface TurnsDeps {
+  url: string
+  log: Log
+  /** Of an answer of the server; half of it lies between two questions. */
+  patienceMs?: number
+}
+
+const PATIENCE_MS = 10_000
+
 interface Connection {
   client: pg.Client
   ended: Promise<void>
@@ -26,7 +35,7 @@ interface Connection {
  * Of all processes, one at a time has the turn of a consumer: an advisory lock of Postgres, on a connection that all turns
  * of this process share. The server takes the lock back when the process dies, and within half a minute when it vanishes.
  */
-export function openTurns({ url, log }: { url: string; log: Log }): Turns {
+export function openTurns({ url, log, patienceMs = PATIENCE_MS }: TurnsDeps): Turns {
   let connection: Promise<Connection> | undefined
 
   async function connect(): Promise<Connection> {
@@ -34,18 +43,30 @@ export function openTurns({ url, log }: { url: string; log: Log }): Turns {
       connectionString: url,
       application_name: 'keepsake_worker consumers',
       connectionTimeoutMillis: 5000,
-      query_timeout: 10_000,
+      query_timeout: patienceMs,
       keepAlive: true,
-      options: '-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3',
+      // The server gives the turns away later than this process stops.
+      options: `-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3 -c tcp_user_timeout=25s`,
     })
     client.on('error', (error) => log.warn({ err: error }, 'lost the connection that holds the turns of consumers'))
-    const ended = new Promise<void>((resolve) => void client.once('end', resolve))
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>()
+    client.once('end', end)
+    // A connection that is cut in silence ends nothing here, while the server gives the turns to another process.
+    const beat = setInterval(() => {
+      client.query('select').catch((error: unknown) => {
+        log.warn({ err: error }, 'the connection that holds the turns of consumers does not answer')
+        end()
+        client.end().catch(() => {})
+      })
+    }, patienceMs / 2)
     void ended.then(() => {
+      clearInterval(beat)
       connection = undefined
     })
     try {
       await client.connect()
     } catch (error) {
+      end()
       await client.end().catch(() => {})
       throw error
     }

@@ -36,6 +36,12 @@ export interface StoreReady {
   wasAway: boolean
 }
 
+export interface Lag {
+  messages: number
+  /** Since the bus has stored the oldest of them; 0 without any. */
+  oldestSeconds: number
+}
+
 /**
  * Carries domain events whose transaction has committed. At least once; per aggregate in version order as far as the
  * relay allows; no global order. Implemented in process and on NATS JetStream; both pass
@@ -53,11 +59,12 @@ export interface EventBus {
   subscribe(options: SubscribeOptions, handle: HandleBatch): Promise<() => Promise<void>>
   /**
    * `prepare` runs whenever the stream is ready after a start or a failure, before anything else is published; if it
-   * throws, the bus is not ready. A bus in process, which stores nothing, never calls it.
+   * throws, the bus is not ready. True: the bus refuses what has been waiting to be published, because other events may
+   * have to go first. A bus in process, which stores nothing, never calls it.
    */
-  onStoreReady(prepare: (store: StoreReady) => Promise<void>): void
-  /** Messages that wait for a consumer, with those under way; undefined where the bus does not store any. */
-  pending(consumer: string): Promise<number | undefined>
+  onStoreReady(prepare: (store: StoreReady) => Promise<boolean>): void
+  /** What waits for a consumer, with what is under way; undefined where the bus does not store any message. */
+  lag(consumer: string): Promise<Lag | undefined>
   /** Throws when the bus cannot be reached. */
   check(): Promise<void>
   close(): Promise<void>

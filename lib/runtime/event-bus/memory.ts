@@ -122,7 +122,7 @@ export function openMemoryBus(options: { log: Log }): EventBus {
     publish,
     subscribe,
     onStoreReady: () => {},
-    pending: () => Promise.resolve(undefined),
+    lag: () => Promise.resolve(undefined),
     check: () => (closed ? Promise.reject(new Error('The event bus is closed')) : Promise.resolve()),
     async close() {
       closed = true

@@ -10,6 +10,8 @@ import { ensureConsumer } from './nats-streams.ts'
 export interface Wire {
   js: JetStreamClient
   jsm: JetStreamManager
+  /** Aborts when the connection breaks: what the server has sent through it may not have arrived. */
+  lost: AbortSignal
 }
 
 interface ConsumeDeps {
@@ -24,6 +26,7 @@ interface ConsumeDeps {
 /** Also the time after which the loss of the server is noticed: it ends a request to a dead one. */
 const PULL_MS = 5_000
 const AFTER_ERROR_MS = 1_000
+const LOOK_MS = 250
 /** Before a batch that failed is handled again; doubles with each failure. */
 const AGAIN_MS = 100
 const MAX_AGAIN_MS = 10_000
@@ -49,7 +52,7 @@ export async function consume(
         const wire = await connected()
         await ensureConsumer(wire.jsm, options, ackWaitMs)
         started()
-        await pullFrom(await wire.js.consumers.get(STREAM, consumer))
+        await pullFrom(await wire.js.consumers.get(STREAM, consumer), wire.lost)
       } catch (error) {
         if (signal.aborted) return
         log.warn({ err: error, consumer }, 'the event consumer was interrupted')
@@ -60,32 +63,54 @@ export async function consume(
     }
   }
 
-  async function pullFrom(source: Consumer): Promise<void> {
-    const { num_ack_pending: unanswered } = await source.info()
-    // Who had them died, or the acknowledgements were lost. They come again when their ack wait has ended, and before
-    // anything newer: until then a newer event of the same aggregate would overtake them.
-    if (unanswered > 0) await pause(ackWaitMs * 1.05)
-    while (!signal.aborted) {
-      await pull(source)
+  async function pullFrom(source: Consumer, lost: AbortSignal): Promise<void> {
+    const unanswered = await whenPredecessorIsGone(source)
+    if (unanswered > 0) await pull(source, lost, { messages: unanswered, batches: batchesInOrder(most) })
+    while (!signal.aborted && !lost.aborted) {
+      await pull(source, lost, { messages: most, batches: batchesOf })
     }
   }
 
-  async function pull(source: Consumer): Promise<void> {
-    const messages = await source.fetch({ max_messages: most, expires: PULL_MS })
+  /**
+   * A process that was cut off may still have a request at the server, which would take messages there. What it took, or
+   * has died with, or has acknowledged in vain, comes again when its ack wait has ended, and before anything newer: until
+   * then a newer event of the same aggregate would overtake it. Returns how many come again.
+   */
+  async function whenPredecessorIsGone(source: Consumer): Promise<number> {
+    let unansweredSince: number | undefined
+    while (!signal.aborted) {
+      const { num_ack_pending: unanswered, num_waiting: requests } = await source.info()
+      if (requests > 0) unansweredSince = undefined
+      else {
+        if (unanswered === 0) return 0
+        unansweredSince ??= performance.now()
+        if (performance.now() - unansweredSince > ackWaitMs * 1.05) return unanswered
+      }
+      await pause(Math.min(LOOK_MS, ackWaitMs / 4))
+    }
+    return 0
+  }
+
+  async function pull(source: Consumer, lost: AbortSignal, wanted: Wanted): Promise<void> {
+    const messages = await source.fetch({ max_messages: wanted.messages, expires: PULL_MS })
     pulling = messages
-    if (signal.aborted) messages.stop()
+    // The client would ask again through its next connection, where newer messages come first.
+    const stopPulling = () => messages.stop()
+    lost.addEventListener('abort', stopPulling)
+    if (signal.aborted || lost.aborted) messages.stop()
     /** Received and not settled. */
     const held = new Set<JsMsg>()
     try {
-      for await (const batch of batchesOf(messages, held)) await take(batch, held)
+      for await (const batch of wanted.batches(messages, held)) await take(batch, held)
     } finally {
+      lost.removeEventListener('abort', stopPulling)
+      // What is left comes again when its ack wait has ended. The server would mix the order of refused messages.
       messages.stop()
-      for (const message of held) message.nak()
     }
     const error = await messages.closed()
     if (error) throw error
     // A server that has lost the consumer, or is deleting it, may ignore requests without an error.
-    if (messages.getReceived() === 0 && !signal.aborted) await source.info()
+    if (messages.getReceived() === 0 && !signal.aborted && !lost.aborted) await source.info()
   }
 
   async function take(batch: JsMsg[], held: Set<JsMsg>): Promise<void> {
@@ -138,6 +163,19 @@ export async function consume(
     await running
   }
 }
+
+interface Wanted {
+  messages: number
+  batches(pulling: ConsumerMessages, held: Set<JsMsg>): AsyncGenerator<JsMsg[]>
+}
+
+/** All of them in the order of the stream: the server sends again in the order in which ack waits have ended. */
+const batchesInOrder = (most: number): Wanted['batches'] =>
+  async function* (pulling, held) {
+    for await (const message of pulling) held.add(message)
+    const inOrder = [...held].sort((a, b) => a.seq - b.seq)
+    for (let i = 0; i < inOrder.length; i += most) yield inOrder.slice(i, i + most)
+  }
 
 /**
  * What has arrived, as soon as the server has no more: a request for 100 that finds 3 would wait for the other 97 until

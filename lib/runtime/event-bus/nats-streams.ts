@@ -12,7 +12,7 @@ import {
   type StreamConfig,
 } from 'nats'
 import { STREAM, STREAM_SUBJECTS } from '../../contract/events.ts'
-import type { SubscribeOptions } from './event-bus.ts'
+import type { Lag, SubscribeOptions } from './event-bus.ts'
 
 const MINUTE_MS = 60_000
 const DAY_MS = 24 * 60 * MINUTE_MS
@@ -23,6 +23,7 @@ const AGES = { max_age: nanos(7 * DAY_MS), duplicate_window: nanos(10 * MINUTE_M
 const STREAM_NAME_IN_USE = 10058
 const SUBJECTS_OVERLAP = 10065
 const NO_CONSUMER = 10014
+const NO_MESSAGE = 10037
 const ADD_ATTEMPTS = 20
 const ADD_AGAIN_MS = 100
 
@@ -96,6 +97,22 @@ async function findConsumer(jsm: JetStreamManager, name: string): Promise<Consum
     return (await jsm.consumers.info(STREAM, name)).config
   } catch (error) {
     if (jsErrorCode(error) === NO_CONSUMER) return undefined
+    throw error
+  }
+}
+
+/** What a consumer has not acknowledged, with the age of the oldest. */
+export async function lagOf(jsm: JetStreamManager, consumer: string): Promise<Lag> {
+  const { num_pending, num_ack_pending, ack_floor, config } = await jsm.consumers.info(STREAM, consumer)
+  const messages = num_pending + num_ack_pending
+  if (messages === 0) return { messages, oldestSeconds: 0 }
+  const after = { seq: ack_floor.stream_seq + 1, next_by_subj: config.filter_subject ?? 'memory.v1.>' }
+  try {
+    const { time } = await jsm.streams.getMessage(STREAM, after)
+    return { messages, oldestSeconds: Math.max(0, (Date.now() - time.getTime()) / 1000) }
+  } catch (error) {
+    // Acknowledged or deleted since.
+    if (jsErrorCode(error) === NO_MESSAGE) return { messages: 0, oldestSeconds: 0 }
     throw error
   }
 }

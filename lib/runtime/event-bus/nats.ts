@@ -5,7 +5,7 @@ import type { Log } from '../log.ts'
 import type { EventBus, HandleBatch, StoreReady, SubscribeOptions } from './event-bus.ts'
 import { checkConsumer, checkSubject } from './names.ts'
 import { consume, type Wire } from './nats-consumer.ts'
-import { ensureStream } from './nats-streams.ts'
+import { ensureStream, lagOf } from './nats-streams.ts'
 
 export interface NatsOptions {
   /** `nats://user:password@host:4222` or `tls://…`; several separated by commas. */
@@ -30,10 +30,13 @@ export function openNatsBus(options: NatsOptions): EventBus {
   const stoppers = new Set<() => Promise<void>>()
   let connection: NatsConnection | undefined
   let ready: Promise<Wire> | undefined
-  let prepareStore: ((store: StoreReady) => Promise<void>) | undefined
+  let prepareStore: ((store: StoreReady) => Promise<boolean>) | undefined
+  /** Grows when what waits to be published must be asked for again. */
+  let era = 0
   let isOnline = false
   let wasAway = true
   let online = Promise.withResolvers<void>()
+  let lost = new AbortController()
   const nowOnline = () => {
     isOnline = true
     online.resolve()
@@ -51,6 +54,8 @@ export function openNatsBus(options: NatsOptions): EventBus {
         log.warn('lost the event server')
         isOnline = false
         wasAway = true
+        lost.abort()
+        lost = new AbortController()
         online = Promise.withResolvers()
       }
       if (type === 'reconnect') {
@@ -66,15 +71,17 @@ export function openNatsBus(options: NatsOptions): EventBus {
   async function prepare(): Promise<Wire> {
     const nc = connection
     if (!nc) throw new Error('The event bus is closed')
+    const { signal } = lost
     const jsm = await nc.jetstreamManager({ checkAPI: false, timeout: PATIENCE_MS })
     const createdAt = await ensureStream(jsm, options.replicas ?? 1)
     const isBack = wasAway
     wasAway = false
-    await prepareStore?.({ createdAt, wasAway: isBack }).catch((error: unknown) => {
+    const isNewEra = await prepareStore?.({ createdAt, wasAway: isBack }).catch((error: unknown) => {
       wasAway ||= isBack
       throw error
     })
-    return { jsm, js: nc.jetstream({ timeout: PATIENCE_MS }) }
+    if (isNewEra) era += 1
+    return { jsm, js: nc.jetstream({ timeout: PATIENCE_MS }), lost: signal }
   }
 
   /** Shared by all callers. After any failure the next caller checks the streams again. */
@@ -94,9 +101,12 @@ export function openNatsBus(options: NatsOptions): EventBus {
 
   async function onWire<T>(work: (wire: Wire) => Promise<T>): Promise<T> {
     if (closing.signal.aborted) throw new Error('The event bus is closed')
-    const wire = await connected()
+    return suspectOnError(work(await connected()))
+  }
+
+  async function suspectOnError<T>(work: Promise<T>): Promise<T> {
     try {
-      return await work(wire)
+      return await work
     } catch (error) {
       suspect()
       throw error
@@ -105,8 +115,12 @@ export function openNatsBus(options: NatsOptions): EventBus {
 
   async function publish(subject: string, event: CloudEvent): Promise<void> {
     checkSubject(subject)
+    if (closing.signal.aborted) throw new Error('The event bus is closed')
     const data = JSON.stringify(event)
-    await onWire(({ js }) => js.publish(subject, data, { msgID: event.id, expect: { streamName: STREAM } }))
+    const mine = era
+    const wire = await connected()
+    if (era !== mine) throw new Error('Other events may have to be published first')
+    await suspectOnError(wire.js.publish(subject, data, { msgID: event.id, expect: { streamName: STREAM } }))
   }
 
   async function subscribe(subscription: SubscribeOptions, handle: HandleBatch) {
@@ -140,12 +154,9 @@ export function openNatsBus(options: NatsOptions): EventBus {
       prepareStore = prepare
       suspect()
     },
-    pending(consumer) {
+    lag(consumer) {
       checkConsumer(consumer)
-      return onWire(async ({ jsm }) => {
-        const { num_pending, num_ack_pending } = await jsm.consumers.info(STREAM, consumer)
-        return num_pending + num_ack_pending
-      })
+      return onWire(({ jsm }) => lagOf(jsm, consumer))
     },
     async check() {
       if (connection && !isOnline) throw new Error('The connection to the event server is lost')

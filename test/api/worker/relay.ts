@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { listenForNotifications } from '../../../api/db/notification-listener.ts'
+import { publishAgainAfterLoss } from '../../../api/worker/consumers/stream-loss.ts'
 import { measureOutbox } from '../../../api/worker/queries.ts'
 import { type RelayDeps, type RelayOptions, startRelay } from '../../../api/worker/relay.ts'
 import type { CloudEvent, OutboxMessage } from '../../../lib/contract/events.ts'
 import { formatId, newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import type { StoreReady } from '../../../lib/runtime/event-bus/event-bus.ts'
 import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
@@ -307,3 +309,33 @@ t.test('stopping settles what was begun and begins nothing', async (t) => {
   t.equal(r.published.length, 2)
   t.match(await worker.read({}, measureOutbox), { unpublished: 8, oldestSeconds: /^[0-9.]+$/ })
 })
+
+for (const pollMs of [10, 60_000]) {
+  t.test(`an event under way when the stream was lost is published again, polled for each ${pollMs} ms`, async (t) => {
+    let prepare: ((store: StoreReady) => Promise<boolean>) | undefined
+    const onStoreReady = (given: typeof prepare) => {
+      prepare = given
+    }
+    publishAgainAfterLoss({ db: worker, log, bus: { onStoreReady } })
+    const found = (day: number) => prepare?.({ createdAt: new Date(Date.UTC(2026, pollMs % 7, day)), wasAway: true })
+    await found(1)
+    const stored = Promise.withResolvers<void>()
+    let published = 0
+    // The old stream has stored it; the relay hears of that late.
+    const publish = async () => {
+      published += 1
+      if (published === 1) await stored.promise
+    }
+    await append({})
+    const r = relay({ bus: { publish } }, { pollMs })
+    await eventually('the first publication', () => published === 1)
+    await found(2)
+    // Perhaps claimed again, while the first publication is still under way.
+    const attempts = async () => (await admin.query('select attempts from outbox')).rows[0].attempts as number
+    await eventually('the next claim', async () => (await attempts()) === (pollMs === 10 ? 3 : 2))
+    stored.resolve()
+    await allPublished()
+    await r.stop()
+    t.equal(published, 2)
+  })
+}

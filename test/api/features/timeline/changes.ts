@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
@@ -31,6 +33,14 @@ const joins = (user: Uuid, org: Uuid) =>
   admin.query(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [org, user])
 const leaves = (user: Uuid, org: Uuid) =>
   admin.query('delete from memberships where org_id = $1 and user_id = $2', [org, user])
+/** An open stream takes some 18 KiB. */
+const KEPT_BYTES = 8192
+/** Bytes of the heap in use after a garbage collection. */
+function collected(): number {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+  return process.memoryUsage().heapUsed
+}
 const changes = ({ events }: Followed) => events.filter(({ event }) => event === 'changed').length
 /** A change that everyone in the organization has been told of: whatever came before has been told too. */
 async function settled(...streams: Followed[]): Promise<void> {
@@ -154,20 +164,47 @@ t.test('a connection to the database that was lost loses no change', async (t) =
   t.equal(mine.isOver, false)
 })
 
+const openNow = async () => {
+  const text = await fetch(`${api.metricsUrl}/metrics`).then((r) => r.text())
+  return Number(/^event_streams_open (\d+)/m.exec(text)?.[1])
+}
+
+t.test('a user who opens ever more streams has five, and the streams of others go on', async (t) => {
+  const greedy = await aPerson(api)
+  await joins(greedy.id, ours)
+  const other = await open(api.people.another)
+  await settled(other)
+  const before = await openNow()
+  const streams = await Promise.all(Array.from({ length: 40 }, () => open(greedy)))
+  const isReplaced = (one: Followed) => one.events.some(({ event }) => event === 'replaced')
+  await eventually('the oldest to be replaced', () => streams.filter(isReplaced).length === 35)
+  await eventually('their end', async () => (await openNow()) === before + 5)
+  const left = streams.filter((one) => !isReplaced(one))
+  await settled(other, ...left)
+  t.notOk(other.isOver, 'of others none')
+  t.equal((await api.call(api.people.another, 'GET', '/api/users/me')).status, 200)
+  t.strictSame(
+    streams.filter(isReplaced).map(({ isOver }) => isOver),
+    Array(35).fill(true),
+  )
+})
+
 t.test('hundreds of streams opened and left leave nothing behind', async (t) => {
   const people = await Promise.all(Array.from({ length: 40 }, () => aPerson(api)))
   await Promise.all(people.map(({ id }) => joins(id, ours)))
-  const openNow = async () => {
-    const text = await fetch(`${api.metricsUrl}/metrics`).then((r) => r.text())
-    return Number(/^event_streams_open (\d+)/m.exec(text)?.[1])
-  }
-  for (let round = 0; round < 2; round++) {
+  const used: number[] = []
+  for (let round = 0; round < 4; round++) {
     const streams = await Promise.all(people.flatMap((who) => Array.from({ length: 5 }, () => open(who))))
     t.equal(await openNow(), 200)
     await settled(...streams)
     for (const one of streams) one.leave()
     await eventually('all of them gone', async () => (await openNow()) === 0)
+    // What `afterEach` would hold of them.
+    opened.length = 0
+    used.push(collected())
   }
+  const [, second = 0, , fourth = 0] = used
+  t.ok((fourth - second) / 400 < KEPT_BYTES, `${(fourth - second) / 400} bytes more for each of them`)
 })
 
 t.test('a replica that stops sends its streams away and is gone in well under a second', async (t) => {

@@ -2,13 +2,22 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { connect } from 'nats'
+import { connect, createInbox, nanos } from 'nats'
 import t from 'tap'
 import { STREAM } from '../../../../lib/contract/events.ts'
 import { openNatsBus } from '../../../../lib/runtime/event-bus/nats.ts'
-import { each, eventBusContract, freshConsumer, relay, sample, soon } from '../../../support/event-bus-contract.ts'
+import {
+  each,
+  eventBusContract,
+  freshConsumer,
+  relay,
+  type Sample,
+  sample,
+  soon,
+} from '../../../support/event-bus-contract.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 import { startNats } from '../../../support/services/nats.ts'
+import { swallowingProxy } from '../../../support/swallowing-proxy.ts'
 
 const started = await startNats()
 if (!started) {
@@ -121,7 +130,8 @@ t.test('a consumer of an earlier version gets the filter of this one', async (t)
   )
   for (const { subject, event } of [one, two]) await bus.publish(subject, event)
   await soon('both', () => seen.includes(one.event.id) && seen.includes(two.event.id))
-  t.equal(await bus.pending(consumer), 0)
+  await soon('no lag', async () => (await bus.lag(consumer))?.messages === 0)
+  t.strictSame(await bus.lag(consumer), { messages: 0, oldestSeconds: 0 })
 })
 
 t.test('publishes and consumes again after the server was restarted, and after it was killed', async (t) => {
@@ -250,4 +260,63 @@ t.test('a handler may take longer than the time to acknowledge', async (t) => {
   // Who is frozen for so long cannot say that it lives: the server rightly delivers again.
   if (pauses.max / 1e6 > ackWaitMs / 2) t.comment('this process was not let run; nothing can be said')
   else t.strictSame(attempts, [1, 1])
+})
+
+t.test('what a broken connection has swallowed comes before what is newer', async (t) => {
+  const proxy = await swallowingProxy(new URL(server.url))
+  t.teardown(() => proxy.close())
+  const bus = openNatsBus({ url: `nats://127.0.0.1:${proxy.port}`, ackWaitMs: 2000, log: quietLog() })
+  const direct = open()
+  t.teardown(() => Promise.all([bus.close(), direct.close()]))
+  const seen: string[] = []
+  const consumer = freshConsumer()
+  await bus.subscribe(
+    { consumer, types: ['MediaTranscoded'] },
+    each(({ event }) => void seen.push(event?.id ?? '')),
+  )
+  const samples = [1, 2, 3].map(() => sample('MediaTranscoded'))
+  const [before, swallowed, newer] = samples as [Sample, Sample, Sample]
+  await relay(direct, before)
+  await soon('the first', () => seen.includes(before.event.id))
+  seen.length = 0
+  proxy.swallow()
+  await relay(direct, swallowed)
+  await soon('it was sent', async () => ((await direct.lag(consumer))?.messages ?? 0) > 0 && proxy.swallowed() > 0)
+  proxy.breakConnections()
+  await soon('the end of the old connection', () => proxy.connections() === 0)
+  await soon('the next connection', () => proxy.connections() === 1)
+  await relay(direct, newer)
+  await soon('both', () => seen.length >= 2)
+  t.strictSame(seen, [swallowed.event.id, newer.event.id])
+})
+
+t.test('a request that a frozen process has left at the server cannot make newer messages overtake', async (t) => {
+  const bus = open()
+  t.teardown(() => bus.close())
+  const consumer = freshConsumer()
+  const only = { consumer, types: ['MediaDeleted'] }
+  const stop = await bus.subscribe(only, async () => {})
+  await stop()
+  const nc = await connect({ servers: server.url })
+  t.teardown(() => nc.close())
+  const reply = createInbox()
+  nc.subscribe(reply)
+  const request = JSON.stringify({ batch: 1, expires: nanos(2000) })
+  nc.publish(`$JS.API.CONSUMER.MSG.NEXT.${STREAM}.${consumer}`, request, { reply })
+  await soon('its request', async () => {
+    const { num_waiting } = await (await nc.jetstreamManager()).consumers.info(STREAM, consumer)
+    return num_waiting === 1
+  })
+  const [first, second] = [sample('MediaDeleted'), sample('MediaDeleted')]
+  const seen: string[] = []
+  const subscribed = bus.subscribe(
+    only,
+    each(({ event }) => void seen.push(event?.id ?? '')),
+  )
+  await subscribed
+  // Time to ask for messages too early.
+  await sleep(300)
+  for (const one of [first, second]) await relay(bus, one)
+  await soon('both', () => seen.length >= 2)
+  t.strictSame(seen, [first.event.id, second.event.id])
 })

@@ -1,0 +1,215 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'drizzle-orm'
+import { connect } from 'nats'
+import t, { type Test } from 'tap'
+import type { Tx } from '../../../api/db/db.ts'
+import { appendEvent } from '../../../api/outbox/queries.ts'
+import type { Consumer } from '../../../api/worker/consumers/consumer.ts'
+import { startConsumers } from '../../../api/worker/consumers/start.ts'
+import { openTurns } from '../../../api/worker/consumers/turns.ts'
+import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
+import { startRelay } from '../../../api/worker/relay.ts'
+import { STREAM } from '../../../lib/contract/events.ts'
+import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { openNatsBus } from '../../../lib/runtime/event-bus/nats.ts'
+import { testDatabase } from '../../support/database.ts'
+import { eventually } from '../../support/eventually.ts'
+import { quietLog } from '../../support/quiet-log.ts'
+import { startNats } from '../../support/services/nats.ts'
+import { tcpProxy } from '../../support/tcp-proxy.ts'
+
+// Takes over 20 s, most of them waiting: for a publication that fails, and for messages that a worker has left unanswered.
+// Relay and consumers of several workers over a real NATS server that is away, is lost, or loses its worker.
+const started = await startNats()
+if (!started) {
+  t.plan(0, 'nats-server is not installed')
+  process.exit()
+}
+const server = started
+t.teardown(() => server.stop())
+const { db, worker, admin, url } = await testDatabase(t)
+await admin.query(`create table effects (place bigint generated always as identity, id uuid, version int);
+  grant insert, select on effects to keepsake_worker`)
+const log = quietLog()
+
+const consumer: Consumer = {
+  name: 'recorder',
+  types: ['MediaPurged'],
+  async handle(tx: Tx, events) {
+    const rows = [
+      events.map(({ payload }) => (payload as { media_id: Uuid }).media_id),
+      events.map((e) => e.aggregateVersion),
+    ]
+    await tx.execute(sql`insert into effects (id, version)
+      select * from unnest(${sql.param(rows[0])}::uuid[], ${sql.param(rows[1])}::int[])`)
+  },
+}
+
+interface Worker {
+  metrics(): Promise<string>
+  stop(): Promise<void>
+}
+
+function startWorker(t: Test): Worker {
+  const bus = openNatsBus({ url: server.url, ackWaitMs: 1000, log })
+  const metrics = openWorkerMetrics(worker)
+  const consumers = startConsumers({ db: worker, url, bus, log, ...metrics }, [consumer])
+  const relay = startRelay({ db: worker, bus, log, react: async () => {} }, { pollMs: 20 })
+  let stopped: Promise<void> | undefined
+  const stop = async () => {
+    await relay.stop()
+    await consumers.stop()
+    await bus.close()
+  }
+  const one = {
+    metrics: async () => (await metrics.text()).body,
+    stop() {
+      stopped ??= stop()
+      return stopped
+    },
+  }
+  t.teardown(one.stop)
+  return one
+}
+
+const org = newUuid()
+/** As a request of the API does it. */
+const write = (aggregate: Uuid, version: number) =>
+  db.inTransaction({ org }, (tx) =>
+    appendEvent(tx, {
+      orgId: org,
+      aggregateId: aggregate,
+      aggregateVersion: version,
+      type: 'MediaPurged',
+      payload: { media_id: aggregate, org_id: org },
+      traceparent: null,
+    }),
+  )
+async function writeAll(aggregates: readonly Uuid[], versions: readonly number[]): Promise<void> {
+  for (const version of versions) for (const aggregate of aggregates) await write(aggregate, version)
+}
+const versionsOf = async (aggregate: Uuid): Promise<number[]> =>
+  (await admin.query('select version from effects where id = $1 order by place', [aggregate])).rows.map(
+    (r) => r.version,
+  )
+const effects = async (aggregates: readonly Uuid[]) =>
+  (await admin.query('select count(*)::int as n from effects where id = any ($1)', [aggregates])).rows[0].n as number
+const countOutbox = async (where: string) =>
+  (await admin.query(`select count(*)::int as n from outbox where ${where}`)).rows[0].n as number
+const handled = (aggregates: readonly Uuid[], n: number) =>
+  eventually('all effects', async () => (await effects(aggregates)) >= n)
+const upTo = (n: number) => Array.from({ length: n }, (_, i) => i + 1)
+
+async function isInOrder(t: Test, aggregates: readonly Uuid[], versions: readonly number[]): Promise<void> {
+  for (const aggregate of aggregates) t.strictSame(await versionsOf(aggregate), versions)
+}
+
+t.test(
+  'what is written while the event server is away arrives once it is back: in order, each with one effect',
+  async (t) => {
+    const aggregates = Array.from({ length: 5 }, newUuid)
+    const [first, second] = [startWorker(t), startWorker(t)]
+    await writeAll(aggregates, [1, 2])
+    await handled(aggregates, 10)
+    await server.down()
+    await writeAll(aggregates, [3, 4, 5])
+    // A worker that is replaced meanwhile starts without the event server.
+    const replaced = first.stop()
+    startWorker(t)
+    await eventually('attempts in vain', async () => (await countOutbox(`last_error like 'publish:%'`)) === 5)
+    t.equal(await countOutbox('published_at is null'), 15, 'the events wait in the outbox')
+    await writeAll(aggregates, [6, 7])
+    await replaced
+    t.equal(await effects(aggregates), 10)
+    await server.up()
+    await handled(aggregates, 35)
+    await isInOrder(t, aggregates, upTo(7))
+    await eventually('an empty outbox', async () => (await countOutbox('published_at is null')) === 0)
+    await eventually('no lag', async () => /^consumer_pending\{consumer="recorder"\} 0$/m.test(await second.metrics()))
+    t.match(await second.metrics(), /^consumer_oldest_seconds\{consumer="recorder"\} 0$/m)
+    t.equal(await effects(aggregates), 35)
+  },
+)
+
+t.test(
+  'one worker handles the events at a time; another takes over when it loses its turn, and order holds',
+  async (t) => {
+    const aggregates = Array.from({ length: 3 }, newUuid)
+    const workers = [startWorker(t), startWorker(t)]
+    const active = async () =>
+      (await Promise.all(workers.map((one) => one.metrics()))).map((text) =>
+        Number(/^consumer_active\{consumer="recorder"\} (\d)$/m.exec(text)?.[1]),
+      )
+    await eventually('a turn', async () => (await active()).includes(1))
+    t.strictSame((await active()).toSorted(), [0, 1])
+    const versions = upTo(60)
+    const writing = writeAll(aggregates, versions)
+    for (const after of [30, 90]) {
+      await handled(aggregates, after)
+      const { rowCount } = await admin.query(
+        `select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted and objsubid = 2`,
+      )
+      t.equal(rowCount, 1, 'one connection holds the turn')
+    }
+    await writing
+    await handled(aggregates, 180)
+    await isInOrder(t, aggregates, versions)
+  },
+)
+
+t.test(
+  'when the stream is lost, what it had is published again, and only what was not handled takes effect',
+  async (t) => {
+    const [known, lost] = [newUuid(), newUuid()]
+    const first = startWorker(t)
+    await writeAll([known], [1, 2, 3])
+    await handled([known], 3)
+    await first.stop()
+    // Published, and lost before a consumer has seen it.
+    const bus = openNatsBus({ url: server.url, log })
+    const relay = startRelay({ db: worker, bus, log, react: async () => {} }, { pollMs: 20 })
+    await writeAll([lost], [1, 2, 3])
+    await eventually('published', async () => (await countOutbox('published_at is null')) === 0)
+    await relay.stop()
+    await bus.close()
+    const nc = await connect({ servers: server.url })
+    await (await nc.jetstreamManager()).streams.delete(STREAM)
+    await nc.close()
+    await writeAll([lost], [4])
+    startWorker(t)
+    await handled([lost], 4)
+    await eventually('all published again', async () => (await countOutbox('published_at is null')) === 0)
+    await isInOrder(t, [known], upTo(3))
+    await isInOrder(t, [lost], upTo(4))
+  },
+)
+
+t.test('metrics tell how much waits, and since when', async (t) => {
+  const bus = openNatsBus({ url: server.url, log })
+  t.teardown(() => bus.close())
+  const stop = await bus.subscribe({ consumer: 'late', types: ['MediaPurged'] }, async () => {})
+  await eventually('nothing to do', async () => (await bus.lag('late'))?.messages === 0)
+  await stop()
+  const relay = startRelay({ db: worker, bus, log, react: async () => {} }, { pollMs: 20 })
+  await writeAll([newUuid()], [1, 2])
+  await eventually('published', async () => (await countOutbox('published_at is null')) === 0)
+  await relay.stop()
+  await sleep(30)
+  const lag = await bus.lag('late')
+  t.equal(lag?.messages, 2)
+  t.ok((lag?.oldestSeconds ?? 0) >= 0.03 && (lag?.oldestSeconds ?? 0) < 120, String(lag?.oldestSeconds))
+})
+
+t.test('a process whose connection to the database was cut in silence gives its turn up', async (t) => {
+  const proxy = await tcpProxy(new URL(url))
+  t.teardown(() => proxy.close())
+  const through = new URL(url)
+  through.hostname = '127.0.0.1'
+  through.port = String(proxy.port)
+  const turns = openTurns({ url: through.href, log, patienceMs: 400 })
+  t.teardown(() => turns.close())
+  const turn = await turns.take('cut-off')
+  proxy.cut()
+  await turn?.lost
+  t.ok(turn)
+})
