@@ -15,6 +15,7 @@ const ALL = [
   'invitations',
   'reactions',
   'event-streams',
+  'consumers',
   'fairness',
   'repeats',
   'can',

@@ -1,5 +1,5 @@
 import { drizzle } from 'drizzle-orm/node-postgres'
-import type { Tx } from '../../api/db/db.ts'
+import type { Scope, Tx } from '../../api/db/db.ts'
 import * as schema from '../../api/db/schema/index.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { TestDatabase } from './database.ts'
@@ -22,12 +22,12 @@ const nodesOf = (plan: Plan, without?: string): Plan[] =>
     : [plan, ...(plan.Plans ?? []).flatMap((child) => nodesOf(child, without))]
 
 /**
- * The plan that Postgres keeps for the one query that `ask` sends, once it is prepared, as the role of the API. Leaves out
- * what is below the node with the alias `without`.
+ * The plan that Postgres keeps for the one query that `ask` sends, once it is prepared, as the role of the API, in the
+ * scope of an organization or another one. Leaves out what is below the node with the alias `without`.
  */
 export async function planOf(
   { admin }: Pick<TestDatabase, 'admin'>,
-  orgId: Uuid,
+  scope: Uuid | Scope,
   ask: (tx: Tx) => Promise<unknown>,
   without?: string,
 ): Promise<Plan[]> {
@@ -39,7 +39,9 @@ export async function planOf(
   const client = await admin.connect()
   try {
     await client.query('begin; set local role keepsake_api; set local plan_cache_mode = force_generic_plan')
-    await client.query(`select set_config('app.org', $1, true)`, [orgId])
+    const { org, user } = (typeof scope === 'string' ? { org: scope } : scope) as Scope
+    if (org) await client.query(`select set_config('app.org', $1, true)`, [org])
+    if (user) await client.query(`select set_config('app.user', $1, true)`, [user])
     await client.query(`prepare page as ${query.sql}`)
     const asText = (value: unknown) => (Array.isArray(value) ? `{${value.join()}}` : String(value))
     const given = query.params.map((value) => client.escapeLiteral(asText(value))).join()

@@ -7,6 +7,8 @@ export interface SwallowingProxy {
   swallow(): void
   /** Bytes that were lost. */
   swallowed(): number
+  /** Connections that are open. */
+  connections(): number
   /** Ends the connections that are open; new ones work. */
   breakConnections(): void
   close(): Promise<void>
@@ -45,6 +47,7 @@ export async function swallowingProxy({ hostname, port }: URL): Promise<Swallowi
       for (const client of open) deaf.add(client)
     },
     swallowed: () => lost,
+    connections: () => open.size,
     breakConnections,
     async close() {
       breakConnections()

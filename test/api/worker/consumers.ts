@@ -333,3 +333,39 @@ t.test('a request that comes while a replay fails is not lost', async (t) => {
   await asking
   t.equal(tries, 3)
 })
+
+t.test('metrics tell what was handled, came again, is parked and waits, in process as well', async (t) => {
+  let isAway = true
+  const consumer = recorder(({ aggregateVersion }) => {
+    if (isAway) throw Object.assign(new Error('away'), { code: 'ECONNREFUSED' })
+    if (aggregateVersion === 2) throw new PoisonMessage('bad picture')
+  })
+  const bus = openMemoryBus({ log })
+  const metrics = openWorkerMetrics(worker)
+  const startMeasured = (shown: object) =>
+    startConsumers({ db: worker, url, bus, log, ...metrics, ...shown }, [consumer])
+  const first = startMeasured({ counterOf: () => () => {}, showEach: () => {} })
+  const events = [1, 2, 3].map((version) => purged(newUuid(), version))
+  const [one] = events as [CloudEvent]
+  const refused = t.rejects(publish(bus, one))
+  await first.stop()
+  await refused
+  isAway = false
+  const running = startMeasured({})
+  t.teardown(() => running.stop())
+  await publishAll(bus, events)
+  await admin.query(
+    `insert into outbox (id, org_id, area, aggregate_id, aggregate_version, type, payload, created_at)
+      values (gen_random_uuid(), $1, 'media', $1, 1, 'MediaPurged', '{}', now() - interval '1 minute')`,
+    [org],
+  )
+  const { body } = await metrics.text()
+  const shownAs = (name: string) =>
+    Number(new RegExp(`^${name}\\{consumer="${consumer.name}"\\} (.+)$`, 'm').exec(body)?.[1])
+  t.equal(shownAs('consumer_handled_total'), 2)
+  t.equal(shownAs('consumer_redelivered_total'), 1)
+  t.equal(shownAs('consumer_parked'), 1)
+  t.equal(shownAs('consumer_active'), 1)
+  t.equal(shownAs('consumer_pending'), 1)
+  t.ok(shownAs('consumer_oldest_seconds') >= 60)
+})

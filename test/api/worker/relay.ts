@@ -310,32 +310,32 @@ t.test('stopping settles what was begun and begins nothing', async (t) => {
   t.match(await worker.read({}, measureOutbox), { unpublished: 8, oldestSeconds: /^[0-9.]+$/ })
 })
 
-t.test('an event whose publication was under way when the stream was lost is published again', async (t) => {
-  let prepare: ((store: StoreReady) => Promise<boolean>) | undefined
-  const onStoreReady = (given: typeof prepare) => {
-    prepare = given
-  }
-  publishAgainAfterLoss({ db: worker, log, bus: { onStoreReady } })
-  const found = (day: number) => prepare?.({ createdAt: new Date(Date.UTC(2026, 0, day)), wasAway: true })
-  await found(1)
-  const stored = Promise.withResolvers<void>()
-  let published = 0
-  // The old stream has stored it; the relay hears of that late.
-  const publish = async () => {
-    published += 1
-    if (published === 1) await stored.promise
-  }
-  await append({})
-  const r = relay({ bus: { publish } })
-  await eventually('the first publication', () => published === 1)
-  await found(2)
-  // Claimed again, while the first publication is still under way.
-  await eventually(
-    'the next claim',
-    async () => (await admin.query('select attempts from outbox')).rows[0].attempts === 3,
-  )
-  stored.resolve()
-  await allPublished()
-  await r.stop()
-  t.equal(published, 2)
-})
+for (const pollMs of [10, 60_000]) {
+  t.test(`an event under way when the stream was lost is published again, polled for each ${pollMs} ms`, async (t) => {
+    let prepare: ((store: StoreReady) => Promise<boolean>) | undefined
+    const onStoreReady = (given: typeof prepare) => {
+      prepare = given
+    }
+    publishAgainAfterLoss({ db: worker, log, bus: { onStoreReady } })
+    const found = (day: number) => prepare?.({ createdAt: new Date(Date.UTC(2026, pollMs % 7, day)), wasAway: true })
+    await found(1)
+    const stored = Promise.withResolvers<void>()
+    let published = 0
+    // The old stream has stored it; the relay hears of that late.
+    const publish = async () => {
+      published += 1
+      if (published === 1) await stored.promise
+    }
+    await append({})
+    const r = relay({ bus: { publish } }, { pollMs })
+    await eventually('the first publication', () => published === 1)
+    await found(2)
+    // Perhaps claimed again, while the first publication is still under way.
+    const attempts = async () => (await admin.query('select attempts from outbox')).rows[0].attempts as number
+    await eventually('the next claim', async () => (await attempts()) === (pollMs === 10 ? 3 : 2))
+    stored.resolve()
+    await allPublished()
+    await r.stop()
+    t.equal(published, 2)
+  })
+}

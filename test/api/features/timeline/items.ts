@@ -2,9 +2,11 @@ import t from 'tap'
 import type { Database } from '../../../../api/db/db.ts'
 import { hideItem, insertItem, rebuildTimeline } from '../../../../api/features/timeline/commands.ts'
 import { timelineConsumer } from '../../../../api/features/timeline/consumer.ts'
+import { scanItems } from '../../../../api/features/timeline/queries.ts'
 import type { EventPayload, EventType, ReceivedEvent } from '../../../../lib/contract/events.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
+import { planOf, vacuum } from '../../../support/explain.ts'
 import { aMember, anOrganization, join } from '../../../support/organizations.ts'
 
 const api = await startTestApi(t)
@@ -351,19 +353,23 @@ t.test('a page goes on behind items that the reader may not see', async (t) => {
 t.test('a feed of more organizations than a page has items has each item once, newest first', async (t) => {
   const who = await aPerson(api)
   const all: { id: Uuid; at: string }[] = []
+  const insert = async (org: Uuid, at: string, [type, about]: [string, string]): Promise<Uuid> => {
+    const id = newUuid()
+    await sql(
+      `insert into timeline_items (id, org_id, type, actor_id, ref_type, ref_id, at) values ($1, $2, $5, $3, $6, $1, $4)`,
+      [id, org, who.id, at, type, about],
+    )
+    return id
+  }
   for (let n = 0; n < 9; n++) {
     const org = await anOrganization(api)
     await join(api, org.id, who.id)
     for (let k = 0; k < 3; k++) {
       const at = minutes(((n * 7 + k * 13) % 10) * 10 + (k === 2 ? 0 : n)).toISOString()
-      const id = newUuid()
-      await sql(
-        `insert into timeline_items (id, org_id, type, actor_id, ref_type, ref_id, at)
-          values ($1, $2, 'event_created', $3, 'event', $1, $4)`,
-        [id, org.id, who.id, at],
-      )
-      all.push({ id, at })
+      all.push({ id: await insert(org.id, at, ['event_created', 'event']), at })
     }
+    // The newest of each is about what is gone.
+    await insert(org.id, minutes(300 + n).toISOString(), ['comment_posted', 'comment'])
   }
   const expected = all
     .toSorted((a, b) => (a.at === b.at ? (a.id < b.id ? 1 : -1) : a.at < b.at ? 1 : -1))
@@ -379,6 +385,36 @@ t.test('a feed of more organizations than a page has items has each item once, n
     t.strictSame(paged, expected, `${limit} at a time`)
   }
 })
+
+t.test(
+  'a page of a feed reads no more of the index than the newest item of each organization and itself',
+  async (t) => {
+    const who = await aPerson(api)
+    const [organizations, limit] = [40, 26]
+    const orgs = Array.from({ length: organizations }, () => newUuid())
+    await sql(`insert into organizations (id, name) select id, 'Many' from unnest($1::uuid[]) id`, [orgs])
+    await sql(`insert into memberships (org_id, user_id, role) select id, $2, 'member' from unnest($1::uuid[]) id`, [
+      orgs,
+      who.id,
+    ])
+    await sql(
+      `insert into timeline_items (id, org_id, type, actor_id, ref_type, ref_id, at)
+      select gen_random_uuid(), org, 'event_created', $2, 'event', $2, $3::timestamptz - (n * 40 + o) * interval '1 second'
+      from unnest($1::uuid[]) with ordinality orgs (org, o), generate_series(1, 50) n`,
+      [orgs, who.id, minutes(0)],
+    )
+    await vacuum(database, 'timeline_items', 'memberships')
+    const scan = { source: { of: 'feed' }, callerId: who.id, from: undefined, to: undefined, limit } as const
+    for (const after of [undefined, { at: minutes(-20).toISOString(), id: newUuid() }]) {
+      const nodes = await planOf(database, { user: who.id }, (tx) => scanItems(tx, { ...scan, after }))
+      const reads = nodes.filter((node) => node['Relation Name'] === 'timeline_items')
+      t.equal(reads.length, 2)
+      t.ok(reads.every((node) => node['Index Name'] === 'timeline_items_of_org' && !node['Rows Removed by Filter']))
+      const rows = reads.reduce((sum, node) => sum + node['Actual Rows'] * node['Actual Loops'], 0)
+      t.ok(rows <= organizations + 2 * limit, `${rows} rows`)
+    }
+  },
+)
 
 t.test('a poll is answered 304 until something changes, of what is seen or of who sees it', async (t) => {
   const s = await scene()

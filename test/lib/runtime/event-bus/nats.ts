@@ -265,7 +265,7 @@ t.test('a handler may take longer than the time to acknowledge', async (t) => {
 t.test('what a broken connection has swallowed comes before what is newer', async (t) => {
   const proxy = await swallowingProxy(new URL(server.url))
   t.teardown(() => proxy.close())
-  const bus = openNatsBus({ url: `nats://127.0.0.1:${proxy.port}`, ackWaitMs: 1500, log: quietLog() })
+  const bus = openNatsBus({ url: `nats://127.0.0.1:${proxy.port}`, ackWaitMs: 2000, log: quietLog() })
   const direct = open()
   t.teardown(() => Promise.all([bus.close(), direct.close()]))
   const seen: string[] = []
@@ -283,6 +283,8 @@ t.test('what a broken connection has swallowed comes before what is newer', asyn
   await relay(direct, swallowed)
   await soon('it was sent', async () => ((await direct.lag(consumer))?.messages ?? 0) > 0 && proxy.swallowed() > 0)
   proxy.breakConnections()
+  await soon('the end of the old connection', () => proxy.connections() === 0)
+  await soon('the next connection', () => proxy.connections() === 1)
   await relay(direct, newer)
   await soon('both', () => seen.length >= 2)
   t.strictSame(seen, [swallowed.event.id, newer.event.id])
@@ -311,8 +313,10 @@ t.test('a request that a frozen process has left at the server cannot make newer
     only,
     each(({ event }) => void seen.push(event?.id ?? '')),
   )
-  for (const one of [first, second]) await relay(bus, one)
   await subscribed
+  // Time to ask for messages too early.
+  await sleep(300)
+  for (const one of [first, second]) await relay(bus, one)
   await soon('both', () => seen.length >= 2)
   t.strictSame(seen, [first.event.id, second.event.id])
 })
