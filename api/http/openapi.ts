@@ -127,9 +127,12 @@ function responsesOf(route: Route, routes: readonly Route[]): Record<string, Zod
   const problems = problemResponses(route)
   if (!route.raw) return { ...successResponses(route, routes), ...problems }
   const raw = rawResponses(route.raw)
-  for (const status of Object.keys(raw).filter((status) => problems[status])) {
-    const { id: _, ...problem } = problems[status] as ZodOpenApiResponseObject
-    problems[status] = { ...problem, ...raw[status], content: { ...problem.content, ...raw[status]?.content } }
+  const page = route.problemPage && { content: { 'text/html': { schema: schemaOf('text/html') } } }
+  for (const [status, shared] of Object.entries(problems)) {
+    const own = raw[status] ?? page
+    if (!own) continue
+    const { id: _, ...problem } = shared as ZodOpenApiResponseObject
+    problems[status] = { ...problem, ...own, content: { ...problem.content, ...own.content } }
   }
   return { ...raw, ...problems }
 }

@@ -2,6 +2,7 @@ import type { ErrorRequestHandler, Response } from 'express'
 import * as z from 'zod'
 import { PROBLEMS, Problem, type ProblemCode } from '../../lib/contract/problem.ts'
 import { StoreError } from '../../lib/runtime/object-store/object-store.ts'
+import type { RawReply } from '../requests/bytes.ts'
 import { ClientGone, stateOf } from './request.ts'
 
 const CODES = Object.keys(PROBLEMS) as [ProblemCode, ...ProblemCode[]]
@@ -50,8 +51,8 @@ export function problemBody(problem: Problem, requestId: string): ProblemBody {
 }
 
 /** Last middleware: turns every error into the problem envelope. Only a Problem shows its own message. */
-export const answerProblems: ErrorRequestHandler = (error, _req, res, _next) => {
-  const { log, requestId } = stateOf(res)
+export const answerProblems: ErrorRequestHandler = (error, req, res, _next) => {
+  const { log, requestId, problemPage } = stateOf(res)
   const problem = toProblem(error)
   if (problem.status >= 500) log.error({ err: error }, 'request failed')
   if (res.headersSent || res.destroyed) {
@@ -59,14 +60,26 @@ export const answerProblems: ErrorRequestHandler = (error, _req, res, _next) => 
     if (!res.writableFinished) res.destroy()
     return
   }
-  sendProblem(res, problem, requestId)
+  if (problemPage) res.vary('Accept')
+  // Programs that take anything get the envelope.
+  if (problemPage && req.accepts(['json', 'html']) === 'html') sendPage(res, problem, problemPage(problem))
+  else sendProblem(res, problem, requestId)
+}
+
+function sendPage(res: Response, problem: Problem, { status, headers, body }: RawReply): void {
+  setHead(res, problem)
+  res.status(status).set(headers).send(body)
 }
 
 export function sendProblem(res: Response, problem: Problem, requestId: string): void {
+  setHead(res, problem)
+  res.status(problem.status).json(problemBody(problem, requestId))
+}
+
+function setHead(res: Response, problem: Problem): void {
   for (const name of ['ETag', 'Content-Type', 'Content-Length', 'Content-Range', 'Location']) res.removeHeader(name)
   res.set({ 'Cache-Control': 'no-store', ...problem.headers })
   if (problem.retryAfter !== undefined) res.set('Retry-After', String(problem.retryAfter))
-  res.status(problem.status).json(problemBody(problem, requestId))
 }
 
 /** A Problem stays unchanged, an outage of a dependency is 503, any other error is a bug of this server: 500. */

@@ -3,6 +3,7 @@ import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Context } from '../requests/context.ts'
+import type { Route } from './route.ts'
 
 /** What all code knows about the current request. */
 export interface RequestState {
@@ -14,6 +15,8 @@ export interface RequestState {
   signal: AbortSignal
   /** Template of the matched route: metrics and logs must not have one series per id. */
   route?: string
+  /** Of the matched route. */
+  problemPage?: Route['problemPage']
   userId?: Uuid
   /** When the head of an event stream was sent, of `performance.now()`: what follows is no time that a client waits. */
   followedAt?: number

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type * as z from 'zod'
-import type { ProblemCode } from '../../lib/contract/problem.ts'
+import type { Problem, ProblemCode } from '../../lib/contract/problem.ts'
 import type { LimitClass } from '../limits/classes.ts'
 import type { Action } from '../permissions/rule.ts'
 import type { Actor } from '../requests/actor.ts'
@@ -84,6 +84,8 @@ export interface Route extends Common {
   isInternal?: boolean
   /** True for an answer of server-sent events, which stays open. */
   isStream?: boolean
+  /** Pages that persons open: what a browser, which prefers text/html, shows instead of the envelope of a problem. */
+  problemPage?(problem: Problem): RawReply
   /** True for responses without the envelope (JWKS, openapi.json, album status). */
   unwrapped?: boolean
   examples?: { request?: unknown; response?: unknown }
@@ -182,6 +184,7 @@ type RawSpec<P extends z.ZodObject | undefined, Q extends z.ZodObject | undefine
   raw: RawAnswers
   /** Of the success; 200 by default. */
   status?: 200 | 302
+  problemPage?(problem: Problem): RawReply
   account?(body: unknown, params: Out<P>): string
   handle(input: Input<Out<P>, Out<Q>, Record<never, never>>): Promise<RawReply>
 }

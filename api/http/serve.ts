@@ -50,6 +50,7 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
   return async (req, res) => {
     const state = stateOf(res)
     state.route = route.path
+    if (route.problemPage) state.problemPage = route.problemPage
     if (route.deprecated) res.set(DEPRECATION)
     const isIdentified = !route.public || (route.identifies && req.get('authorization') !== undefined)
     const actor = isIdentified ? await identify(req, res, options) : NO_ACTOR

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Problem } from '../../../../lib/contract/problem.ts'
 import { importMapHash, WEB, webSafety } from '../../../../lib/runtime/web-files.ts'
 import type { RawReply } from '../../../requests/bytes.ts'
 
@@ -43,6 +44,21 @@ export function landingPages(settings: LandingSettings) {
         () =>
           `<article class="card"><header><img class="mark" src="./web/icon.svg" alt="Keepsake" width="52" height="52"><p id="from" class="muted">${from}</p><h1 dir="auto">${escapeHtml(title)}</h1></header>${more}</article>`,
       )
+  /** The page without its script: there is nothing to ask for. */
+  const plain = (status: number, title: string, text: string): RawReply => ({
+    status,
+    headers,
+    body: page(title, 'An invitation', `<p class="muted">${text}</p>`).replace(
+      /<script type="module"[^>]*><\/script>/,
+      '',
+    ),
+  })
+  const missing = (status = 404) =>
+    plain(
+      status,
+      'There is no such invitation',
+      'Check that you have the whole link. If you have, the event may not be open for answers yet.',
+    )
   return {
     shown: ({ title, hostName }: { title: string; hostName: string | null }): RawReply => ({
       status: 200,
@@ -53,14 +69,15 @@ export function landingPages(settings: LandingSettings) {
         `<noscript><p class="muted">To see date and place, and to answer, allow JavaScript for this page${links ? ', or open the link in the app' : ''}.</p>${links}</noscript>`,
       ).replace('An invitation · Keepsake', () => `${escapeHtml(title)} · Keepsake`),
     }),
-    missing: (): RawReply => ({
-      status: 404,
-      headers,
-      body: page(
-        'There is no such invitation',
-        'An invitation',
-        '<p class="muted">Check that you have the whole link. If you have, the event may not be open for answers yet.</p>',
-      ).replace(/<script type="module"[^>]*><\/script>/, ''),
-    }),
+    missing: () => missing(),
+    /** Of a request that was refused before the invitation was looked up, or that failed. */
+    refused({ status, retryAfter = 60 }: Pick<Problem, 'status' | 'retryAfter'>): RawReply {
+      if (status === 429) {
+        const wait = retryAfter > 60 ? `in ${Math.ceil(retryAfter / 60)} minutes` : 'in a minute'
+        return plain(status, 'Too many tries', `Your network opened too many invitations. Try again ${wait}.`)
+      }
+      if (status < 500) return missing(status)
+      return plain(status, 'The invitation cannot be shown', 'This is temporary. Load the page again in a minute.')
+    },
   }
 }

@@ -42,12 +42,13 @@ export function landingRoutes({ db, config }: ApiDeps): Route[] {
       account: (_, { slug }) => slug,
       summary: 'Show the landing page of an invitation',
       description:
-        'At the address of an invitation link, `{PUBLIC_URL}/i/{slug}`. Redirects to the app where the configuration names one.',
+        'At the address of an invitation link, `{PUBLIC_URL}/i/{slug}`. Redirects to the app where the configuration names one. A client that prefers `text/html` gets problems as pages.',
       params: z.object({ slug: z.string().max(64).meta({ example: 'K7M2QX9A' }) }),
       raw: {
         contentTypes: ['text/html'],
         statuses: { 200: 'The page', 302: 'To the same path of the app', 404: 'A page that says so' },
       },
+      problemPage: (problem) => pages().refused(problem),
       async handle({ params }) {
         const { PUBLIC_URL, APP_URL = PUBLIC_URL } = config
         const slug = parseSlug(params.slug)

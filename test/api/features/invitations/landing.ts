@@ -1,4 +1,5 @@
 import t from 'tap'
+import { landingPages } from '../../../../api/features/invitations/landing/page.ts'
 import { startTestApi } from '../../../support/api.ts'
 import { anEvent } from '../../../support/events.ts'
 import { invitationWorld } from '../../../support/invitations.ts'
@@ -42,6 +43,22 @@ t.test('a slug that is not there, and one of a draft, get the same friendly page
   )
   t.equal(new Set(pages).size, 1)
   t.match(pages[0], 'There is no such invitation')
+})
+
+t.test('what a page says of a problem depends on whether waiting helps', async (t) => {
+  const { refused } = landingPages({ basePath: '/v1', canSignIn: true, joinOnAccept: true, stores: [] })
+  for (const [status, retryAfter, said] of [
+    [400, undefined, 'There is no such invitation'],
+    [404, undefined, 'There is no such invitation'],
+    [429, 20, 'Try again in a minute.'],
+    [429, 599, 'Try again in 10 minutes.'],
+    [500, undefined, 'The invitation cannot be shown'],
+    [503, 5, 'The invitation cannot be shown'],
+  ] as const) {
+    const page = refused({ status, retryAfter })
+    t.equal(page.status, status)
+    t.match(page.body, said, String(status))
+  }
 })
 
 t.test('no path leads out of the page’s files', async (t) => {

@@ -38,3 +38,24 @@ t.test('many different slugs from one address are refused, a slug that was named
   t.equal((await ask(0, '203.0.113.2')).status, 404, 'named before')
   t.equal((await ask(61, '203.0.113.3')).status, 404, 'another address')
 })
+
+t.test('a browser is refused with a page that says when to try again, a program with the envelope', async (t) => {
+  const slug = (i: number) => `3333333${'23456789ABCDEFGHJKMNPQRSTUVWXYZ'[i % 31]}`.replace(/^33/, i < 31 ? '33' : '44')
+  const open = (i: number, accept: string) =>
+    fetch(`${new URL(api.publicUrl).origin}/i/${slug(i)}`, { headers: { accept, 'x-forwarded-for': '203.0.113.4' } })
+  for (let i = 0; i < 60; i++) await (await open(i, 'text/html')).text()
+  const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
+  const page = await open(60, browser)
+  const text = await page.text()
+  t.equal(page.status, 429)
+  t.match(page.headers.get('content-type'), /^text\/html/)
+  t.match(page.headers.get('content-security-policy'), /^default-src 'none'/)
+  t.equal(page.headers.get('vary'), 'Accept')
+  const minutes = Math.ceil(Number(page.headers.get('retry-after')) / 60)
+  t.match(text, minutes > 1 ? `Try again in ${minutes} minutes.` : 'Try again in a minute.')
+  t.notMatch(text, 'type="module"')
+  for (const accept of ['*/*', 'application/json', 'application/json, text/html;q=0.5']) {
+    const envelope = await open(60, accept)
+    t.match(await envelope.json(), { error: { code: 'RATE_LIMITED' } }, accept)
+  }
+})
