@@ -4,7 +4,7 @@ import { newUuid } from '../../../../../lib/contract/ids.ts'
 import { type Person, startTestApi, uuidOf } from '../../../../support/api.ts'
 import { aMediaItem, anAlbum, idIn, threadsIn } from '../../../../support/comments.ts'
 import type { MadeEvent } from '../../../../support/events.ts'
-import { planOf, vacuum } from '../../../../support/explain.ts'
+import { insertMany, planOf, vacuum } from '../../../../support/explain.ts'
 import { inTurn } from '../../../../support/in-turn.ts'
 
 /** Deleted comments: not found, unless a request asks for those that have replies. */
@@ -31,7 +31,8 @@ const isMissing = (t: Test, { status, code }: { status: number; code: string | u
 t.test('a page reads no deleted comments without replies, however many there are', async (t) => {
   const party = await event()
   // Of 20,000 deleted comments, every 500th has a reply. They are newer than the comments that are not deleted.
-  await sql(
+  await insertMany(
+    database,
     `insert into comments (id, org_id, event_id, target_type, target_id, audience, author_id, body, created_at)
       select gen_random_uuid(), $1, $2, 'meta', $2, 'event', $3, n::text, now() - n * interval '1 second'
       from generate_series(1, 20500) n`,
