@@ -3,10 +3,10 @@ import { loggable, safeMessage } from './log-error.ts'
 
 export type Log = Logger
 
-/** `/d/{token}/…` and `/q/{token}/…` are bearer credentials: a log that holds one can be replayed until it expires. */
+/** `/d/{token}/…`, `/q/{token}/…` and `/u/{token}` are bearer credentials: a log that holds one can be replayed. */
 export const redactUrl = (url: string) =>
   url
-    .replace(/\/([dq])\/[^/?#]+/g, '/$1/[redacted]')
+    .replace(/\/([dqu])\/[^/?#]+/g, '/$1/[redacted]')
     .replace(/([?&#](?:X-Amz-[A-Za-z-]+|token|code|t)=)[^&#]*/g, '$1[redacted]')
 
 const SECRET_FIELDS = [

@@ -122,12 +122,19 @@ export async function notificationWorld({ admin, worker }: TestDatabase) {
     const id = newUuid()
     const { body = 'Do you remember?', audience = 'event' } = o
     const media = audience === 'album' ? newUuid() : null
+    if (media) {
+      await admin.query(
+        `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes)
+         values ($1, $2, $3, 'a.jpg', 'image/jpeg', 'image', 1)`,
+        [media, orgId, host.id],
+      )
+    }
     await admin.query(
       `insert into comments (id, org_id, event_id, target_type, target_id, media_id, audience, author_id, body, mentions)
        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
       [id, orgId, o.eventId, media ? 'media' : 'meta', media ?? o.eventId, media, audience, o.by, body, o.mentions],
     )
-    return { id, eventId: o.eventId, authorId: o.by }
+    return { id, eventId: o.eventId, authorId: o.by, media }
   }
 
   const received = <T extends EventType>(type: T, payload: EventPayload<T>): ReceivedEvent =>

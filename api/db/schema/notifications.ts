@@ -42,6 +42,7 @@ export const notificationDeliveries = pgTable('notification_deliveries', {
   destination: text().notNull(),
   state: text({ enum: DELIVERY_STATES }).notNull().default('pending'),
   attempts: integer().notNull().default(0),
+  preparations: integer().notNull().default(0),
   mayHaveArrived: boolean().notNull().default(false),
   startedAt: time(),
   nextAttemptAt: time().notNull().defaultNow(),

@@ -3,13 +3,13 @@ import { notFound, Problem } from '../../../lib/contract/problem.ts'
 import type { EventRow } from '../../db/schema/events.ts'
 import type { InvitationRow } from '../../db/schema/invitations.ts'
 import { findMembership, holdMembership } from '../../permissions/queries.ts'
-import { decide } from '../../permissions/rule.ts'
 import { found } from '../../requests/found.ts'
 import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
 import { findEvent } from '../events/queries.ts'
 import { announceJoined } from '../organizations/commands.ts'
 import { findUserById } from '../organizations/queries.ts'
+import { mayStillInvite } from './inviter.ts'
 import { announceDue, tellInvitees } from './notify.ts'
 import {
   declineInvited,
@@ -20,7 +20,7 @@ import {
   markDeclined,
   markInvited,
 } from './participation-queries.ts'
-import { invitationActions } from './policy.ts'
+import type { invitationActions } from './policy.ts'
 import {
   answerInvitation,
   type FoundInvitation,
@@ -143,7 +143,7 @@ async function takePart(
 ): Promise<void> {
   const { tx, orgId, actor } = request
   if (!(await holdMembership(tx, orgId, actor.userId))) {
-    if (!joinOnAccept || !(await mayStillInvite(request, event, invitation))) {
+    if (!joinOnAccept || !(await mayStillInvite(tx, event, invitation.invitedBy))) {
       throw new Problem('INVALID_STATE_TRANSITION', 'This invitation cannot make you a member. Ask for another one.')
     }
     await join(request)
@@ -156,17 +156,6 @@ async function join({ tx, orgId, actor, announce, audit }: Write<typeof invitati
   if (!isNew) return
   await announceJoined(announce, { orgId, userId: actor.userId }, joinedAt)
   await audit('MEMBER_INVITE', { id: actor.userId }, { operation: 'accept' })
-}
-
-/** The invitation of a user who has left, or is no longer an administrator, makes no members. */
-async function mayStillInvite(
-  { tx, orgId }: Write<typeof invitationActions.respond>,
-  event: EventRow,
-  { invitedBy }: FoundInvitation,
-): Promise<boolean> {
-  const inviter = await findMembership(tx, orgId, invitedBy)
-  const asking = { userId: invitedBy, role: inviter?.role ?? null, platformAdmin: false }
-  return decide(invitationActions.invite, asking, event) === 'allowed'
 }
 
 /** A user who is neither a member nor invited by user id is in the list of invitations only. */

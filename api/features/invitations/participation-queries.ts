@@ -1,4 +1,4 @@
-import { and, eq, type SQL, sql } from 'drizzle-orm'
+import { and, eq, or, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { prepared } from '../../db/prepared.ts'
@@ -7,13 +7,17 @@ import { memberships } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
 import { type NewInvitation, required } from './queries.ts'
 
-/** Whether the invitee is known to be a member, by user id or verified e-mail address. Phone numbers are not known. */
+/** Whether the invitee is known to be a member: by user id, verified e-mail address or verified phone number. */
 export async function isMember(
   tx: Tx,
   orgId: Uuid,
-  { userId, email }: Pick<NewInvitation, 'userId' | 'email'>,
+  { userId, email, phoneNumber }: Pick<NewInvitation, 'userId' | 'email' | 'phoneNumber'>,
 ): Promise<boolean> {
-  const addressed = userId !== null ? eq(users.id, userId) : email !== null && eq(sql`lower(${users.email})`, email)
+  const addressed = or(
+    userId === null ? undefined : eq(users.id, userId),
+    email === null ? undefined : eq(sql`lower(${users.email})`, email),
+    phoneNumber === null ? undefined : eq(users.phoneNumber, phoneNumber),
+  )
   if (!addressed) return false
   const [row] = await tx
     .select({ id: users.id })

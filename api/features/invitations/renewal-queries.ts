@@ -5,8 +5,11 @@ import { type InvitationRow, invitations } from '../../db/schema/invitations.ts'
 import { changed, IN_ONE_HOUR } from './queries.ts'
 
 const A_DAY = 3
-/** Not sooner: a stranger with the slug could end a link that its holder is about to use. */
-const NEARLY = sql`now() + interval '5 minutes'`
+/**
+ * Not sooner: a stranger with the slug could end a link that its holder is about to use. Phone numbers may have no channel
+ * that brings the fresh link, so theirs has to be dead.
+ */
+const NEARLY = sql`now() + case when ${invitations.phoneNumber} is null then interval '5 minutes' else interval '0' end`
 
 /**
  * Another generation for a pending invitation whose link has expired, or nearly, at most three times a day. Undefined for

@@ -2,9 +2,10 @@ import { formatId } from '../../../lib/contract/ids.ts'
 import type { Database } from '../../db/db.ts'
 import { changesOf } from '../../requests/change.ts'
 import type { Context } from '../../requests/context.ts'
+import { canTakeIn } from './inviter.ts'
 import { findBySlug } from './link-queries.ts'
 import { announceDue } from './notify.ts'
-import { lockEventOf } from './queries.ts'
+import { findInvitation, lockEventOf } from './queries.ts'
 import { takeRenewal } from './renewal-queries.ts'
 
 /**
@@ -24,6 +25,8 @@ export async function renewLink(
     // In the order of the locks: the event, then the invitation.
     const event = await lockEventOf(tx, orgId, id)
     if (event?.status !== 'active') return
+    const invitation = await findInvitation(tx, { orgId, id, userId: event.ownerId })
+    if (!invitation || !(await canTakeIn(tx, event, invitation))) return
     const row = await takeRenewal(tx, at)
     if (!row) return
     const { announce, audit } = changesOf(tx, { orgId, actorId: null, context })

@@ -33,13 +33,17 @@ export async function claimDelivery(tx: Tx, channel: ChannelName): Promise<Deliv
   return row
 }
 
+/** How often each sender looks for leases that have ended. */
+export const LEASES_SECONDS = 5
+
 /** Seconds until the next delivery of the channel is due, or a lease ends; undefined if there is none. */
 export async function secondsToNext(tx: Tx, channel: ChannelName): Promise<number | undefined> {
   const { rows } = await tx.execute<{ seconds: number | null }>(sql`
     select extract(epoch from least(
       (select min(next_attempt_at) from notification_deliveries where channel = ${channel} and state = 'pending'
         and next_attempt_at > now()),
-      (select min(next_attempt_at) from notification_deliveries where channel = ${channel} and state = 'sending'),
+      (select greatest(min(next_attempt_at), now() + make_interval(secs => ${LEASES_SECONDS})) from notification_deliveries
+        where channel = ${channel} and state = 'sending'),
       (select paused_until from notification_channels where channel = ${channel} and paused_until > now())
     ) - now())::float8 as seconds`)
   return rows[0]?.seconds ?? undefined
@@ -56,6 +60,7 @@ export async function markSending(tx: Tx, id: Uuid, leaseSeconds: number): Promi
     .set({
       ...touched,
       state: 'sending',
+      preparations: 0,
       attempts: sql`${d.attempts} + 1`,
       startedAt: sql`now()`,
       nextAttemptAt: inSeconds(leaseSeconds),
@@ -66,6 +71,15 @@ export async function markSending(tx: Tx, id: Uuid, leaseSeconds: number): Promi
   return row
 }
 
+/** Whether a message of the notification is out, or may be: through another channel, or by an attempt without an answer. */
+export async function isOut(tx: Tx, delivery: DeliveryRow): Promise<boolean> {
+  const d = notificationDeliveries
+  if (delivery.mayHaveArrived) return true
+  return (
+    (await tx.$count(d, and(eq(d.notificationId, delivery.notificationId), inArray(d.state, ['sending', 'sent'])))) > 0
+  )
+}
+
 export async function markSuppressed(tx: Tx, id: Uuid, reason: string): Promise<void> {
   const d = notificationDeliveries
   await tx
@@ -74,19 +88,21 @@ export async function markSuppressed(tx: Tx, id: Uuid, reason: string): Promise<
     .where(and(eq(d.id, id), eq(d.state, 'pending')))
 }
 
-/** Another attempt to prepare it later; after `most` it has failed. */
+/** Another attempt to prepare it later; after `most`, where it is given, it has failed. */
 export async function postpone(
   tx: Tx,
   id: Uuid,
-  o: { reason: string; afterSeconds: number; most: number },
+  o: { reason: string; afterSeconds: number; most?: number },
 ): Promise<void> {
   const d = notificationDeliveries
   await tx
     .update(d)
     .set({
       ...touched,
-      attempts: sql`${d.attempts} + 1`,
-      state: sql`case when ${d.attempts} + 1 >= ${o.most} then 'failed' else ${d.state} end`,
+      preparations: sql`${d.preparations} + 1`,
+      ...(o.most !== undefined && {
+        state: sql`case when ${d.preparations} + 1 >= ${o.most} then 'failed' else ${d.state} end`,
+      }),
       nextAttemptAt: inSeconds(o.afterSeconds),
       reason: o.reason,
     })

@@ -6,7 +6,8 @@ import { findComment } from '../discussions/comments/queries.ts'
 import { listReaders } from '../discussions/comments/targets.ts'
 import { findEvent } from '../events/queries.ts'
 import { invitationToSend, type ToSend } from '../invitations/sending.ts'
-import { findMemberName, findRecipient, followGeneration } from './queries.ts'
+import { findMedia } from '../media/queries.ts'
+import { findMemberName, findNotification, findRecipient, followGeneration } from './queries.ts'
 
 type Said =
   | { template: 'EventInvitation.v1'; invitation: ToSend }
@@ -26,18 +27,28 @@ export interface Withheld {
   withheld: string
 }
 
-/** What is to be said, or why nothing is any more. */
-export async function gather(tx: Tx, notification: NotificationRow): Promise<Gathered | Withheld> {
+/** What is to be said, or why nothing is any more. `isOut`: a message with the same link may have arrived. */
+export async function gather(
+  tx: Tx,
+  notification: NotificationRow,
+  { isOut }: { isOut: boolean },
+): Promise<Gathered | Withheld> {
   const { locale } = await findRecipient(tx, notification)
-  const find = notification.commentId === null ? invitation : mention
-  const facts = await find(tx, notification)
+  const facts =
+    notification.commentId === null ? await invitation(tx, notification, isOut) : await mention(tx, notification)
   return 'withheld' in facts ? facts : { ...facts, locale }
 }
 
-async function invitation(tx: Tx, { id, orgId, invitationId, generation }: NotificationRow): Promise<Said | Withheld> {
+async function invitation(tx: Tx, notification: NotificationRow, isOut: boolean): Promise<Said | Withheld> {
+  const { id, orgId, invitationId, generation } = notification
   if (invitationId === null || generation === null) throw new Error('a notification without a cause')
-  const found = await invitationToSend(tx, { orgId, id: invitationId, generation })
-  if (!found) return { withheld: 'the invitation has another link, or cannot be answered any more' }
+  const found = await invitationToSend(tx, { orgId, id: invitationId, generation, isOut })
+  if (!found) {
+    // The sender of another channel may have renewed the link after this notification was read.
+    const current = await findNotification(tx, id)
+    if (current && current.generation !== generation) return invitation(tx, current, isOut)
+    return { withheld: 'the invitation has another link, or cannot be answered any more' }
+  }
   if (found.generation !== generation) await followGeneration(tx, id, found.generation)
   return { template: 'EventInvitation.v1', invitation: found }
 }
@@ -48,6 +59,9 @@ async function mention(tx: Tx, { orgId, eventId, commentId, userId }: Notificati
   const comment = await findComment(tx, { orgId, id: commentId })
   if (!comment || comment.deletedAt !== null || !comment.mentions.includes(userId)) {
     return { withheld: 'the comment is deleted, or mentions the user no longer' }
+  }
+  if (comment.mediaId !== null && (await findMedia(tx, orgId, comment.mediaId)) === undefined) {
+    return { withheld: 'what the comment is about is deleted' }
   }
   const event = await findEvent(tx, orgId, eventId)
   const { audience } = comment

@@ -71,6 +71,14 @@ export async function isUnwanted(
           .where(and(eq(p.userId, userId), eq(p.channel, channel), eq(p.template, template)))
   if (chosen.some(({ enabled }) => !enabled)) return true
   if (channel !== 'email') return false
+  // An invitation by address may reach a user who has chosen, or who unsubscribed in a mail that was sent to the user.
+  const [other] = await tx
+    .select({ id: users.id })
+    .from(users)
+    .innerJoin(p, and(eq(p.userId, users.id), eq(p.channel, channel), eq(p.template, template), eq(p.enabled, false)))
+    .where(eq(sql`lower(${users.email})`, destination))
+    .limit(1)
+  if (other) return true
   const o = notificationOptouts
   return (await tx.$count(o, and(eq(o.addressHash, hashOfAddress(destination)), eq(o.template, template)))) > 0
 }

@@ -26,7 +26,9 @@ export async function insertInvited(tx: Tx, due: readonly DueInvitation[]): Prom
         ${sql.param(due.map((one) => one.generation))}::integer[]) as given (id, invitation_id, generation)
       join invitations i on i.id = given.invitation_id and i.generation = given.generation and i.status = 'pending'
       join users inviter on inviter.id = i.invited_by
-    where i.user_id is distinct from inviter.id and i.email is distinct from lower(inviter.email)
+    where i.user_id is distinct from inviter.id
+      and (i.email is null or i.email is distinct from lower(inviter.email))
+      and (i.phone_number is null or i.phone_number is distinct from inviter.phone_number)
     on conflict do nothing returning id`)
   return rows.map(({ id }) => id)
 }

@@ -5,6 +5,7 @@ import { safeMessage } from '../../../lib/runtime/log-error.ts'
 import type { Database, Tx } from '../../db/db.ts'
 import type { DeliveryRow, NotificationRow } from '../../db/schema/notifications.ts'
 import { backoffSeconds } from '../../worker/backoff.ts'
+import { isTransient } from '../../worker/consumers/failure.ts'
 import { makeWakeup } from '../../worker/wakeup.ts'
 import { type Channel, type ChannelPart, LEASE_SECONDS, type Outcome, SEND_SECONDS } from './channel.ts'
 import type { Compose } from './compose.ts'
@@ -12,7 +13,9 @@ import {
   admitChannel,
   claimDelivery,
   endLeases,
+  isOut,
   isPaused,
+  LEASES_SECONDS,
   markEnded,
   markSending,
   markSuppressed,
@@ -54,8 +57,9 @@ interface Started {
   isProbe: boolean
 }
 
-const LEASES_MS = 5000
-/** Attempts to prepare a delivery, such as while another transaction locks the event of its invitation for long. */
+/** Exponent of the longest pause between two preparations: 64 s. */
+const MAX_PUT_OFF = 7
+/** Attempts to prepare a delivery that fails by itself. What the database stopped is tried until it is too old. */
 const MAX_PREPARATIONS = 12
 
 /**
@@ -93,16 +97,16 @@ export function startSender(
 
   /** Whether there was a delivery to look at. */
   async function startNext(): Promise<boolean> {
-    if (performance.now() - leasesSeenAt > LEASES_MS) {
+    if (performance.now() - leasesSeenAt > LEASES_SECONDS * 1000) {
       await db.inTransaction({}, (tx) => endLeases(tx, name))
       leasesSeenAt = performance.now()
     }
-    let claimed: Uuid | undefined
+    let claimed: DeliveryRow | undefined
     try {
       const started = await db.inTransaction({}, async (tx) => {
         const delivery = await claimDelivery(tx, name)
         if (!delivery || (await isPaused(tx, name))) return undefined
-        claimed = delivery.id
+        claimed = delivery
         return prepare(tx, delivery)
       })
       if (started === undefined) return false
@@ -112,7 +116,7 @@ export function startSender(
       // Another worker has an attempt in flight at the same destination.
       if (isDuplicate(error)) return true
       if (claimed === undefined) throw error
-      await putOff(claimed, error)
+      await putOff(claimed.id, claimed.preparations, error)
       return true
     }
   }
@@ -124,7 +128,8 @@ export function startSender(
     const withheld =
       ((await isUnwanted(tx, name, notification, destination)) ? 'the recipient does not want it' : undefined) ??
       (await part.withhold?.(tx, notification, destination))
-    const gathered = withheld === undefined ? await gather(tx, notification) : { withheld }
+    const gathered =
+      withheld === undefined ? await gather(tx, notification, { isOut: await isOut(tx, delivery) }) : { withheld }
     if ('withheld' in gathered) {
       await markSuppressed(tx, id, gathered.withheld)
       onAttempt(name, 'suppressed')
@@ -136,10 +141,11 @@ export function startSender(
     return { delivery: await markSending(tx, id, leaseSeconds), notification, gathered, isProbe }
   }
 
-  async function putOff(id: Uuid, error: unknown): Promise<void> {
+  async function putOff(id: Uuid, preparations: number, error: unknown): Promise<void> {
     log.warn({ err: error, channel: name, delivery: id }, 'could not prepare a delivery')
     const reason = `not prepared: ${safeMessage(error)}`.slice(0, 500)
-    const o = { reason, afterSeconds: backoffSeconds(4), most: MAX_PREPARATIONS }
+    const afterSeconds = backoffSeconds(Math.min(4 + preparations, MAX_PUT_OFF))
+    const o = { reason, afterSeconds, ...(!isTransient(error) && { most: MAX_PREPARATIONS }) }
     await db.inTransaction({}, (tx) => postpone(tx, id, o))
   }
 

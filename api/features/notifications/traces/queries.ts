@@ -7,10 +7,11 @@ import { notificationDeliveries, notifications } from '../../../db/schema/notifi
 /** Proxies and scanners repeat their requests without end. */
 const MAX_RECORDED = 20
 
-/** The invitation that a notification tells of, by its slug, and how long ago it was sent; undefined for any other. */
+/** The invitation that a notification tells of, by its slug, and how long ago its mail was sent; undefined for any other. */
 export async function findTold(tx: Tx, orgId: Uuid, id: Uuid) {
   const sentAt = sql`(select max(${notificationDeliveries.startedAt}) from ${notificationDeliveries}
-    where ${notificationDeliveries.notificationId} = ${notifications.id})`
+    where ${notificationDeliveries.notificationId} = ${notifications.id}
+      and ${notificationDeliveries.channel} = 'email')`
   const [row] = await tx
     .select({
       invitationId: invitations.id,

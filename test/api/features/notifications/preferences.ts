@@ -76,6 +76,10 @@ t.test('one click ends the mails of a user, without a login, and looking at the 
     t.match(await done.text(), /no more e-mails about invitations/)
   }
   t.strictSame(await disabled(), [{ channel: 'email', template: 'EventInvitation.v1', enabled: false }])
+  const byAddress = await world.invitation({ email: 'clicks@example.org' })
+  await world.consume(worker, [world.due(byAddress)])
+  t.match(await stateOf('clicks@example.org'), { state: 'suppressed', reason: /does not want/ }, 'nor by address')
+  t.notMatch(JSON.stringify(api.logged), token, 'the log holds no token')
   t.equal((await oneClick(token, '/undo')).status, 200)
   t.strictSame(await disabled(), [])
 })

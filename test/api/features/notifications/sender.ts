@@ -3,6 +3,7 @@ import type { Outcome } from '../../../../api/features/notifications/channel.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { waitingIn } from '../../../support/in-turn.ts'
 import { notificationWorld, notifying, scriptedChannel } from '../../../support/notifications.ts'
 
 /** Who is told, how often, and what becomes of a delivery. */
@@ -66,6 +67,17 @@ t.test('people are not told of what they did themselves', async (t) => {
   t.strictSame(await world.rowsOf('select id from notifications where event_id = $1', [eventId]), [])
 })
 
+t.test('an inviter without an e-mail address invites others', async (t) => {
+  const worker = notifying(t, database, [accepting().part])
+  const inviter = await world.person({ email: null })
+  const invitee = await world.person({})
+  const eventId = await world.event()
+  const byId = await world.invitation({ eventId, by: inviter.id, userId: invitee.id })
+  await world.consume(worker, [world.due(byId)])
+  await settled(invitee.email, 'sent')
+  t.equal((await world.rowsOf('select id from notifications where event_id = $1', [eventId])).length, 1)
+})
+
 t.test('a message about what was deleted meanwhile changes nothing', async (t) => {
   const worker = notifying(t, database, [accepting().part])
   const gone = { id: newUuid(), eventId: newUuid(), email: null }
@@ -107,11 +119,79 @@ t.test('a link that would be dead on arrival is renewed first, in the name of th
   t.equal((await world.deliveries(over.email ?? '')).length, 1, 'neither generation is told again')
 })
 
+t.test('two channels that find the same dead link renew it once, and both send it', async (t) => {
+  const [mail, hook] = [accepting(), scriptedChannel(() => ({ is: 'sent' }), { name: 'webhook' })]
+  const worker = notifying(t, database, [mail.part, hook.part])
+  const over = await world.invitation({ lasts: '-1 hour' })
+  const holder = await database.admin.connect()
+  await holder.query('begin')
+  await holder.query('select 1 from invitations where id = $1 for no key update', [over.id])
+  await world.consume(worker, [world.due(over)])
+  await eventually('both to wait', async () => (await waitingIn(database)) === 2)
+  await holder.query('rollback')
+  holder.release()
+  await settled(over.email ?? '', 'sent', 2)
+  await worker.stop()
+  t.match(await world.rowsOf('select generation from invitations where id = $1', [over.id]), [{ generation: 2 }])
+  t.strictSame([mail.sent.length, hook.sent.length], [1, 1])
+})
+
+t.test('a link that may have arrived lives as long as it was made for', async (t) => {
+  const answers: Outcome[] = [{ is: 'unknown', reason: 'no answer' }, { is: 'sent' }]
+  const worker = notifying(t, database, [scriptedChannel(() => answers.shift() ?? { is: 'sent' }).part])
+  const one = await world.invitation()
+  await world.consume(worker, [world.due(one)])
+  await eventually('the first attempt', async () => (await world.deliveries(one.email ?? ''))[0]?.may_have_arrived)
+  await world.rowsOf(`update invitations set token_expires_at = now() + interval '5 minutes' where id = $1`, [one.id])
+  await world.makeDue(one.email ?? '')
+  worker.wake()
+  await settled(one.email ?? '', 'sent')
+  t.match(await world.rowsOf('select generation from invitations where id = $1', [one.id]), [{ generation: 1 }])
+})
+
+t.test('what the database stops is sent once it works again, however long that takes', async (t) => {
+  const { part, sent } = accepting()
+  const worker = notifying(t, database, [part])
+  const one = await world.invitation()
+  await database.admin.query('revoke select on notification_optouts from keepsake_worker')
+  await world.consume(worker, [world.due(one)])
+  const email = one.email ?? ''
+  const prepared = async () =>
+    (await world.rowsOf('select preparations, state from notification_deliveries where destination = $1', [email]))[0]
+  for (let n = 1; n <= 14; n++) {
+    await eventually('another attempt', async () => (await prepared())?.preparations === n)
+    t.match(await prepared(), { state: 'pending' }, `after ${n}`)
+    await world.makeDue(email)
+    worker.wake()
+  }
+  await database.admin.query('grant select on notification_optouts to keepsake_worker')
+  await world.makeDue(email)
+  worker.wake()
+  await settled(email, 'sent')
+  t.equal(sent.length, 1)
+  t.match(await world.deliveries(email), [{ attempts: 1 }], 'the schedule of the channel is untouched')
+})
+
+t.test('nothing is sent in the name of an inviter who may not invite any more', async (t) => {
+  const { part, sent } = accepting()
+  const worker = notifying(t, database, [part])
+  const inviter = await world.person({ role: 'admin' })
+  const one = await world.invitation({ by: inviter.id })
+  const member = await world.person()
+  const ofMember = await world.invitation({ by: inviter.id, userId: member.id })
+  await database.admin.query('delete from memberships where user_id = $1', [inviter.id])
+  await world.consume(worker, [world.due(one), world.due(ofMember)])
+  await settled(one.email ?? '', 'suppressed')
+  await settled(member.email, 'sent')
+  t.equal(sent.length, 1, 'a member needs no one to be taken in by')
+})
+
 t.test('a mention reaches who can see the comment when it is sent', async (t) => {
   const { part, sent } = accepting()
   const worker = notifying(t, database, [part])
   const eventId = await world.event({ title: 'Graduation' })
-  const [reader, left, noAlbum, unmentioned] = [
+  const [gone, reader, left, noAlbum, unmentioned] = [
+    await world.person(),
     await world.person({ locale: 'de-AT' }),
     await world.person({ role: null }),
     await world.person(),
@@ -124,6 +204,7 @@ t.test('a mention reaches who can see the comment when it is sent', async (t) =>
     body: 'Look at this',
   })
   const secret = await world.comment({ eventId, by: world.host.id, mentions: [noAlbum.id], audience: 'album' })
+  const photo = await world.comment({ eventId, by: world.host.id, mentions: [gone.id], audience: 'album' })
   const edited = await world.comment({ eventId, by: world.host.id, mentions: [] })
   const deleted = await world.comment({ eventId, by: world.host.id, mentions: [reader.id] })
   await worker.stop()
@@ -132,14 +213,19 @@ t.test('a mention reaches who can see the comment when it is sent', async (t) =>
     world.mentioned(open, reader.id),
     world.mentioned(open, left.id),
     world.mentioned(secret, noAlbum.id),
+    world.mentioned(photo, gone.id),
     world.mentioned(edited, unmentioned.id),
     world.mentioned(deleted, reader.id),
   ])
   await database.admin.query(`update comments set deleted_at = now(), deleted_by = author_id where id = $1`, [
     deleted.id,
   ])
+  await database.admin.query('update media set deleted_at = now(), deleted_by = uploader_id where id = $1', [
+    photo.media,
+  ])
   notifying(t, database, [part])
-  for (const one of [left, noAlbum, unmentioned]) await settled(one.email, 'suppressed')
+  for (const one of [left, noAlbum, unmentioned, gone]) await settled(one.email, 'suppressed')
+  t.match(await world.deliveries(gone.email), [{ reason: /is deleted/ }])
   await eventually('both of the reader', async () =>
     (await world.deliveries(reader.email)).every(({ state }) => state !== 'pending' && state !== 'sending'),
   )
