@@ -111,7 +111,7 @@ function operation(route: Route, routes: readonly Route[]): ZodOpenApiOperationO
     summary: route.summary,
     ...(route.description && { description: route.description }),
     ...(route.deprecated && { deprecated: true }),
-    ...(route.public && { security: [] }),
+    ...(route.public && { security: route.identifies ? [{}, { bearer: [] }] : [] }),
     ...(route.action && { 'x-permission': permissionOf(route.action) }),
     requestParams: {
       ...(route.params && { path: route.params }),

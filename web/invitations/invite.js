@@ -65,7 +65,7 @@ function Form({ org, path, me, participants, onMade, onClose }) {
   }
   return html`
     <${FormDialog} class="invite" title="Invite" form=${form} label="Make the link" onClose=${onClose}>
-      <p class="muted small">A guest who accepts becomes a member of the group, and sees its events and shared albums.</p>
+      <p class="muted small">The page of the link tells guests what accepting makes of them: a member of the group, who sees its events and shared albums, unless the service lets only members accept.</p>
       <div class="segments" role="radiogroup" aria-label="Invite by">
         ${CHANNELS.map(
           ([name, text]) => html`

@@ -262,6 +262,24 @@ t.test('only an address that a token calls verified is kept, and one that is no 
   t.equal(await emailAfter({ email: 'other@example.org', email_verified: false }), null)
 })
 
+t.test('only a phone number that a token calls verified is kept, as E.164 writes it', async (t) => {
+  const sub = newUuid()
+  const numberAfter = async (claims: Record<string, unknown>) => {
+    await withOptions({ sub, claims: { iat: now() + 2, ...claims } })
+    auth.users.forget(sub)
+    return (await admin.query('select phone_number from users where id = $1', [sub])).rows[0].phone_number
+  }
+  for (const phone_number_verified of [undefined, null, false, 1, 'true']) {
+    t.equal(await numberAfter({ phone_number: '+491701234567', phone_number_verified }), null)
+  }
+  for (const phone_number of ['0170 1234567', '+1', '+49170123456789012', 491701234567, null]) {
+    t.equal(await numberAfter({ phone_number, phone_number_verified: true }), null, JSON.stringify(phone_number))
+  }
+  t.equal(await numberAfter({ phone_number: '+49 (170) 123-45.67', phone_number_verified: true }), '+491701234567')
+  t.equal(await numberAfter({}), '+491701234567', 'a number of which nothing is said stays')
+  t.equal(await numberAfter({ phone_number: '+491701234567', phone_number_verified: false }), null)
+})
+
 t.test('signing out ends the sessions of tokens that do not say when the user signed in', async (t) => {
   const sub = newUuid()
   const of = (sid: string, claims: Record<string, unknown> = {}) => identity.token({ sub, claims: { sid, ...claims } })

@@ -277,6 +277,17 @@ t.test('the worker sends what the API signs, through the mail server that the va
     t.ok(known.includes(name), name)
 })
 
+t.test('after an installation, the notes say whether mail is sent, and how to try it', async (t) => {
+  const notes = (...args: string[]) =>
+    helm('install', 'demo', CHART, '--dry-run=client', '--values', MINIMAL, ...args).then(
+      (all) => all.split('NOTES:')[1],
+    )
+  t.match(await notes(), 'No mail is sent')
+  const configured = await notes('--set', 'mail.existingSecret=smtp,mail.from=Keepsake <hello@example.org>')
+  t.match(configured, 'Mail comes from Keepsake <hello@example.org>.')
+  t.match(configured, /exec deployment\/demo-keepsake-api -- node api\/cli\.js notifications list$/m)
+})
+
 t.test('helm test looks with the eyes of the worker', async (t) => {
   const ca = { name: 'NODE_EXTRA_CA_CERTS', value: '/ca/ca.crt' }
   const nats = [

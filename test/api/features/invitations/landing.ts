@@ -18,6 +18,7 @@ t.test('the page says who invites to what, and everything that it loads is there
     t.equal(page.status, 200, path)
     t.match(page.headers.get('content-security-policy'), /^default-src 'none'; script-src 'self' 'sha256-/)
     t.match(html, '&lt;b&gt;Reunion&lt;/b&gt;')
+    t.notMatch(html, '<b>Reunion')
     t.match(html, 'https://apps.example/keepsake')
     t.notMatch(html, 'secret')
     const files = [...html.matchAll(/"(\.\/web\/[^"]+)"/g)].map(([, file]) => new URL(file ?? '', `${origin}${path}`))
