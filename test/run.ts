@@ -5,7 +5,7 @@ import { openLog } from '../lib/runtime/log.ts'
 import { startEmbeddedPostgres } from '../local/postgres.ts'
 import { isAlive } from '../local/process-table.ts'
 import { notTested } from './support/not-tested.ts'
-import { endTests, runTests } from './support/run-tests.ts'
+import { cpuOfEnded, endTests, runTests } from './support/run-tests.ts'
 import { summary } from './support/tap-output.ts'
 
 /**
@@ -59,13 +59,17 @@ const postgres = process.env['KEEPSAKE_TEST_DATABASE_URL']
       fast: true,
     })
 
+const cpuBefore = cpuOfEnded()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void endTests(signal))
-const { seconds, skips, ...counts } = await runTests(files, {
+const { seconds, cpu, skips, ...counts } = await runTests(files, {
   // Two more than processors, since many files wait for what they have started; at most four, for their memory.
   jobs: Number(process.env['TEST_JOBS'] ?? Math.min(4, availableParallelism() + 2)),
   ...(postgres && { env: { KEEPSAKE_TEST_DATABASE_URL: postgres.url } }),
 })
 await postgres?.stop()
+const ofFiles = Object.values(cpu).reduce((sum, one) => sum + one, 0)
+if (process.platform === 'linux')
+  console.log(`CPU: ${ofFiles.toFixed(0)} s of the files, ${(cpuBefore + cpuOfEnded()).toFixed(0)} s of their Postgres`)
 await rm(folder, { recursive: true, force: true })
 if (args.includes('--save-seconds')) {
   const rounded = Object.entries(seconds).map(([file, taken]) => [file, Math.round(taken)] as const)

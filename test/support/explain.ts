@@ -62,6 +62,21 @@ export async function subqueriesPerRow(tx: Tx): Promise<void> {
 }
 
 /**
+ * Inserts thousands of rows that fit together: Postgres looks up no foreign key and fires no trigger for them, which
+ * would be most of the CPU of a test that only wants a large table.
+ */
+export async function insertMany({ admin }: Pick<TestDatabase, 'admin'>, text: string, values: unknown[] = []) {
+  const client = await admin.connect()
+  try {
+    await client.query('begin; set local session_replication_role = replica')
+    await client.query(text, values)
+    await client.query('commit')
+  } finally {
+    client.release()
+  }
+}
+
+/**
  * Makes the statistics of these tables, and marks their pages as visible to all, without which no plan reads an index
  * alone. A vacuum marks none that an earlier snapshot may still need, such as that of an automatic `analyze`.
  */

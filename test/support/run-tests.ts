@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { Skip } from './not-tested.ts'
@@ -21,6 +22,8 @@ export interface RunOptions {
 export interface Ran extends Counts {
   /** Seconds that each file took. */
   seconds: Record<string, number>
+  /** Seconds of CPU of each file and of the processes that it waited for. Linux only. */
+  cpu: Record<string, number>
   skips: Skip[]
 }
 
@@ -34,18 +37,21 @@ let over = false
  * name and puts a loader in front of every process, also those that the tests start: 0.6 s of CPU each.
  */
 export async function runTests(files: readonly string[], o: RunOptions): Promise<Ran> {
-  const totals: Ran = { passed: 0, failed: 0, skipped: 0, seconds: {}, skips: [] }
+  const totals: Ran = { passed: 0, failed: 0, skipped: 0, seconds: {}, cpu: {}, skips: [] }
   const failures: string[] = []
   const waiting = [...files]
   let done = 0
-  const report = (file: string, result: FileResult, seconds: number) => {
+  const report = (file: string, { cpu, ...result }: FileRun, seconds: number) => {
     for (const name of ['passed', 'failed', 'skipped'] as const) totals[name] += result[name]
     totals.seconds[file] = seconds
+    totals.cpu[file] = cpu
     totals.skips.push(...result.reasons.map((why) => ({ file, why })))
     failures.push(...result.failures.map((failure) => `not ok - ${file}: ${failure}`))
     for (const line of result.shown) console.log(line)
     done += 1
-    console.log(`${result.failed > 0 ? 'not ok' : 'ok'} ${done} - ${file} # time=${seconds.toFixed(1)}s`)
+    console.log(
+      `${result.failed > 0 ? 'not ok' : 'ok'} ${done} - ${file} # time=${seconds.toFixed(1)}s cpu=${cpu.toFixed(1)}s`,
+    )
   }
   const next = async () => {
     for (let file = waiting.shift(); file !== undefined && !over; file = waiting.shift()) {
@@ -59,7 +65,9 @@ export async function runTests(files: readonly string[], o: RunOptions): Promise
   return totals
 }
 
-async function runFile(file: string, o: RunOptions): Promise<FileResult> {
+type FileRun = FileResult & { cpu: number }
+
+async function runFile(file: string, o: RunOptions): Promise<FileRun> {
   const timeout = o.timeout ?? 600
   const [command = '', ...args] = [...(o.enter ?? []), 'node', file]
   const child = spawn(command, args, {
@@ -73,6 +81,7 @@ async function runFile(file: string, o: RunOptions): Promise<FileResult> {
   const patience = deadline(child, timeout)
   let output = ''
   let errors = ''
+  let cpu = 0
   // What `t.setTimeout` of a file says, in milliseconds.
   child.on('message', (message: { setTimeout?: unknown }) => {
     if (typeof message?.setTimeout === 'number') patience.extend(message.setTimeout / 1000)
@@ -85,12 +94,27 @@ async function runFile(file: string, o: RunOptions): Promise<FileResult> {
     errors += chunk
   })
   const ended = await new Promise<Ended>((resolve) => {
+    child.once('exit', () => {
+      cpu = cpuOfEnded()
+    })
     child.once('error', (error) => resolve({ code: null, signal: null, errors: `Error: ${error.message}` }))
     child.once('close', (code, signal) => resolve({ code, signal, errors }))
   })
   patience.end()
   running.delete(child)
-  return readTap(output, ended)
+  return { ...readTap(output, ended), cpu }
+}
+
+let counted = 0
+/** Seconds of CPU of the children that have ended since it was last called: the kernel counts them when they end. */
+export function cpuOfEnded(): number {
+  if (process.platform !== 'linux') return 0
+  const fields = readFileSync('/proc/self/stat', 'utf8').split(') ')[1]?.split(' ') ?? []
+  // cutime and cstime in proc_pid_stat(5), in ticks of a hundredth of a second.
+  const now = (Number(fields[13]) + Number(fields[14])) / 100
+  const since = now - counted
+  counted = now
+  return since
 }
 
 const environment = (o: RunOptions, timeout: number): NodeJS.ProcessEnv => ({

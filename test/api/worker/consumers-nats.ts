@@ -1,10 +1,9 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sql } from 'drizzle-orm'
 import { connect } from 'nats'
 import t, { type Test } from 'tap'
-import type { Tx } from '../../../api/db/db.ts'
 import { appendEvent } from '../../../api/outbox/queries.ts'
-import type { Consumer } from '../../../api/worker/consumers/consumer.ts'
 import { startConsumers } from '../../../api/worker/consumers/start.ts'
 import { openTurns } from '../../../api/worker/consumers/turns.ts'
 import { openWorkerMetrics } from '../../../api/worker/metrics.ts'
@@ -15,6 +14,7 @@ import { openNatsBus } from '../../../lib/runtime/event-bus/nats.ts'
 import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
+import { EFFECTS, POISON, recordingConsumer } from '../../support/recording-consumer.ts'
 import { startNats } from '../../support/services/nats.ts'
 import { tcpProxy } from '../../support/tcp-proxy.ts'
 
@@ -28,22 +28,8 @@ if (!started) {
 const server = started
 t.teardown(() => server.stop())
 const { db, worker, admin, url } = await testDatabase(t)
-await admin.query(`create table effects (place bigint generated always as identity, id uuid, version int);
-  grant insert, select on effects to keepsake_worker`)
+await admin.query(EFFECTS)
 const log = quietLog()
-
-const consumer: Consumer = {
-  name: 'recorder',
-  types: ['MediaPurged'],
-  async handle(tx: Tx, events) {
-    const rows = [
-      events.map(({ payload }) => (payload as { media_id: Uuid }).media_id),
-      events.map((e) => e.aggregateVersion),
-    ]
-    await tx.execute(sql`insert into effects (id, version)
-      select * from unnest(${sql.param(rows[0])}::uuid[], ${sql.param(rows[1])}::int[])`)
-  },
-}
 
 interface Worker {
   metrics(): Promise<string>
@@ -53,7 +39,7 @@ interface Worker {
 function startWorker(t: Test): Worker {
   const bus = openNatsBus({ url: server.url, ackWaitMs: 1000, log })
   const metrics = openWorkerMetrics(worker)
-  const consumers = startConsumers({ db: worker, url, bus, log, ...metrics }, [consumer])
+  const consumers = startConsumers({ db: worker, url, bus, log, ...metrics }, [recordingConsumer])
   const relay = startRelay({ db: worker, bus, log, react: async () => {} }, { pollMs: 20 })
   let stopped: Promise<void> | undefined
   const stop = async () => {
@@ -181,6 +167,40 @@ t.test(
     await eventually('all published again', async () => (await countOutbox('published_at is null')) === 0)
     await isInOrder(t, [known], upTo(3))
     await isInOrder(t, [lost], upTo(4))
+  },
+)
+
+t.test(
+  'a worker that dies between the effect and the acknowledgement leaves one effect, and order holds',
+  async (t) => {
+    const [well, sick] = [newUuid(), newUuid()]
+    const dying = async (failpoint: string) => {
+      const program = new URL('../../support/dying-worker.ts', import.meta.url).pathname
+      const child = spawn(process.execPath, [program, server.url, url, failpoint], { stdio: 'ignore' })
+      t.teardown(() => void child.kill('SIGKILL'))
+      t.strictSame(await once(child, 'exit'), [null, 'SIGKILL'], failpoint)
+    }
+    const bus = openNatsBus({ url: server.url, log })
+    const relay = startRelay({ db: worker, bus, log, react: async () => {} }, { pollMs: 20 })
+    const isEmpty = async () => (await countOutbox('published_at is null')) === 0
+    await writeAll([well], [1, 2])
+    await eventually('published', isEmpty)
+    await dying('bus.handled')
+    t.ok((await effects([well])) > 0, 'after the commit')
+    await writeAll([sick], [1, POISON, POISON + 1])
+    await writeAll([well], [3])
+    await eventually('published', isEmpty)
+    await dying('consumer.parked')
+    await relay.stop()
+    await bus.close()
+    startWorker(t)
+    const parked = async () =>
+      (await admin.query('select reason from parked_events where aggregate_id = $1 order by position', [sick])).rows
+    await handled([well], 3)
+    await eventually('what waits behind', async () => (await parked()).length === 2)
+    t.strictSame(await parked(), [{ reason: 'bad picture' }, { reason: null }])
+    await isInOrder(t, [well], upTo(3))
+    await isInOrder(t, [sick], [1])
   },
 )
 

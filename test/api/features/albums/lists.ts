@@ -4,7 +4,7 @@ import { countItems, findItem, listItems, setCaption } from '../../../../api/fea
 import { listAlbums } from '../../../../api/features/albums/queries.ts'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { startTestApi, uuidOf } from '../../../support/api.ts'
-import { type Plan, planOf, vacuum } from '../../../support/explain.ts'
+import { insertMany, type Plan, planOf, vacuum } from '../../../support/explain.ts'
 
 /** What pages of albums read, with the plans that Postgres keeps for prepared queries. */
 const api = await startTestApi(t)
@@ -35,7 +35,8 @@ t.test('a page of albums reads no more than a page of each kind, whatever albums
     [USERS],
   )
   // Newest are the drafts of others; one in a thousand is the caller's.
-  await sql(
+  await insertMany(
+    database,
     `insert into albums (id, org_id, owner_id, title, status, visibility, created_at)
      select gen_random_uuid(), $1, case when n % 1000 = 7 then $2::uuid else other.id end, 'A',
        case when n < 15000 then 'DRAFT' when n % 500 = 1 then 'ARCHIVE' else 'PUBLIC' end,
@@ -44,7 +45,8 @@ t.test('a page of albums reads no more than a page of each kind, whatever albums
     [orgId, member.id, USERS],
   )
   // Few of thousands of events, each with an album, are such that the caller takes part in them.
-  await sql(
+  await insertMany(
+    database,
     `with made as (
       insert into events (id, org_id, owner_id, title, start_at, status)
         select gen_random_uuid(), $1, $2, 'A', now(), 'active' from generate_series(1, 3000) n returning id

@@ -3,7 +3,7 @@ import t from 'tap'
 import { type ListEventsOptions, listEvents } from '../../../../api/features/events/queries.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { type Person, startTestApi } from '../../../support/api.ts'
-import { planOf, vacuum } from '../../../support/explain.ts'
+import { insertMany, planOf, vacuum } from '../../../support/explain.ts'
 
 const api = await startTestApi(t)
 const { people, call, database } = api
@@ -121,20 +121,23 @@ const BY_STATUS = 'events_of_org_by_status'
 t.test('a page reads no more than one page of each state, whatever drafts of others lie between', async (t) => {
   const org = await anOrganization()
   // Newest are the drafts of others; one in a thousand is the caller's.
-  await sql(
+  await insertMany(
+    database,
     `insert into events (id, org_id, owner_id, title, start_at, status, created_at)
      select gen_random_uuid(), $1, case when n % 1000 = 7 then $2::uuid else $3::uuid end, 'A', now(),
        case when n < 15000 then 'draft' when n % 500 = 1 then 'archived' else 'active' end, now() - make_interval(secs => n)
      from generate_series(1, 20000) n`,
     [org, member.id, another.id],
   )
-  await sql(
+  await insertMany(
+    database,
     `insert into event_participants (event_id, user_id, org_id, status, joined_at)
      select id, owner_id, org_id, 'accepted', now() from events where org_id = $1`,
     [org],
   )
   // The caller is invited to all of them, and so is another user.
-  await sql(
+  await insertMany(
+    database,
     `insert into invitations (id, org_id, event_id, slug, user_id, token_expires_at, invited_by)
      select gen_random_uuid(), $1, id, lpad(translate(upper(to_hex(row_number() over ())), '01', 'XY'), 8, 'Z'), who,
        now() + interval '1 hour', owner_id
@@ -142,7 +145,8 @@ t.test('a page reads no more than one page of each state, whatever drafts of oth
     [org, member.id, another.id],
   )
   // Of a small table Postgres would rather read everything. Each user has two memberships, or any index on them would do.
-  await sql(
+  await insertMany(
+    database,
     `with made as (insert into users (id, issuer, subject) select gen_random_uuid(), 'i', gen_random_uuid()::text
        from generate_series(1, 5000) n returning id)
      insert into memberships (org_id, user_id, role) select org, id, 'member' from made, unnest($1::uuid[]) org`,

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { findHighlight, type Listed, listHighlights } from '../../../../api/features/highlights/queries.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { startTestApi, uuidOf } from '../../../support/api.ts'
-import { type Plan, planOf, vacuum } from '../../../support/explain.ts'
+import { insertMany, type Plan, planOf, vacuum } from '../../../support/explain.ts'
 
 /** What pages of highlights read, with the plans that Postgres keeps for prepared queries. */
 const api = await startTestApi(t)
@@ -17,7 +17,8 @@ await sql(
   `insert into users (id, issuer, subject) select gen_random_uuid(), 'others', n::text from generate_series(1, $1) n`,
   [OWNERS],
 )
-await sql(
+await insertMany(
+  database,
   `with made as (
     insert into albums (id, org_id, owner_id, title, status)
       select gen_random_uuid(), $1, other.id, 'A', 'DRAFT' from generate_series(1, 8000) n
@@ -31,7 +32,8 @@ await sql(
     from generate_series(1, 20000) one left join numbered on numbered.n = one % 16000`,
   [orgId, another.id, OWNERS],
 )
-await sql(
+await insertMany(
+  database,
   `insert into highlight_items (highlight_id, position, org_id, media_id, source_id, uploader_id, type, seconds, caption)
     select id, p, org_id, gen_random_uuid(), gen_random_uuid(), created_by, 'image', 4, ''
     from highlights, generate_series(0, 1) p`,

@@ -1,0 +1,15 @@
+import { openDatabase } from '../../api/db/db.ts'
+import { startConsumers } from '../../api/worker/consumers/start.ts'
+import { openWorkerMetrics } from '../../api/worker/metrics.ts'
+import { openNatsBus } from '../../lib/runtime/event-bus/nats.ts'
+import { armFailpoint } from '../../lib/runtime/failpoint.ts'
+import { quietLog } from './quiet-log.ts'
+import { recordingConsumer } from './recording-consumer.ts'
+
+/** The consumers of a worker, in a process that dies at a failpoint: `node dying-worker.ts NATS DATABASE FAILPOINT`. */
+const [natsUrl = '', url = '', name] = process.argv.slice(2)
+armFailpoint(name)
+const log = quietLog()
+const db = openDatabase({ url, role: 'keepsake_worker', statementTimeoutMs: 10_000, maxConnections: 3, log })
+const bus = openNatsBus({ url: natsUrl, ackWaitMs: 1000, log })
+startConsumers({ db, url, bus, log, ...openWorkerMetrics(db) }, [recordingConsumer])
