@@ -2,6 +2,7 @@ import { errors } from 'jose'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Actor } from '../requests/actor.ts'
+import { signInOf } from './policy.ts'
 import { tokenCache } from './token-cache.ts'
 import type { Users } from './users.ts'
 import { unauthorized, type VerifierOptions } from './verify-token.ts'
@@ -35,6 +36,7 @@ export function authenticator(verifier: VerifierOptions, users: Users) {
       platformAdmin: claims.roles.includes('ROLE_ADMIN'),
       sessionId: claims.sessionId,
       validUntil: claims.validUntil,
+      signIn: { name: signInOf(claims, claims.sessionId), authTime: claims.authTime, issuedAt: claims.issuedAt },
     }
   }
 }

@@ -1,5 +1,13 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
 
+export interface SignIn {
+  /** The name under which it is recorded. */
+  name: string | null
+  /** Unix seconds, as in the token. */
+  authTime: number | undefined
+  issuedAt: number
+}
+
 /** The caller, built once per request from the verified token. Membership is looked up per request, not cached here. */
 export interface Actor {
   userId: Uuid
@@ -9,4 +17,6 @@ export interface Actor {
   sessionId: string | null
   /** The token is refused from this time on. Unix seconds. */
   validUntil?: number
+  /** The sign-in of the token, for a change that a sign-out meanwhile has to prevent. */
+  signIn?: SignIn
 }

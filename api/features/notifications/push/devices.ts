@@ -32,7 +32,7 @@ export function registerDevice({ db, config }: Deps, actor: Actor, id: Uuid, giv
   const address = addressOf(given, config.PUSH_HOSTS)
   const keys = given.keys ?? { p256dh: null, auth: null }
   return db.inTransaction({ user: userId }, async (tx) => {
-    if (!(await lockSignedIn(tx, userId))) throw unauthorized('revoked')
+    if (!(await lockSignedIn(tx, actor))) throw unauthorized('revoked')
     await takeAddress(tx, id, address)
     const saved = await saveDevice(tx, { id, userId, kind: given.kind, address, ...keys, sessionId })
     if (!saved) throw notFound()

@@ -1,9 +1,12 @@
 import { and, desc, eq, inArray, ne, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
+import { isEnded } from '../../../auth/policy.ts'
+import { findUser } from '../../../auth/queries.ts'
 import type { Tx } from '../../../db/db.ts'
 import { DEVICE_KINDS, type DeviceRow, devices } from '../../../db/schema/devices.ts'
 import { notifications } from '../../../db/schema/notifications.ts'
 import { users } from '../../../db/schema/users.ts'
+import type { Actor } from '../../../requests/actor.ts'
 import type { Addressed } from '../channel.ts'
 
 export type { DeviceRow } from '../../../db/schema/devices.ts'
@@ -26,16 +29,14 @@ export const listDevices = (tx: Tx, userId: Uuid): Promise<DeviceRow[]> =>
   tx.select().from(devices).where(eq(devices.userId, userId)).orderBy(desc(devices.registeredAt), desc(devices.id))
 
 /**
- * Waits for a sign-out and for other registrations of the user, and says whether the sign-in of this transaction still
- * lasts: a device that a sign-out has not seen would get messages for ever.
+ * Waits for a sign-out and for other registrations of the user, and says whether the sign-in of the request still lasts.
+ * The token was checked before the body arrived: a device that a sign-out has not seen would get messages for ever.
  */
-export async function lockSignedIn(tx: Tx, userId: Uuid): Promise<boolean> {
-  const rows = await tx
-    .select({ id: users.id })
-    .from(users)
-    .where(and(eq(users.id, userId), sql`${users.tokensNotBefore} < now()`))
-    .for('no key update')
-  return rows.length > 0
+export async function lockSignedIn(tx: Tx, { userId, signIn }: Pick<Actor, 'userId' | 'signIn'>): Promise<boolean> {
+  await tx.select({ id: users.id }).from(users).where(eq(users.id, userId)).for('no key update')
+  if (!signIn) return false
+  const now = await findUser(tx, userId, signIn.name)
+  return now !== undefined && !isEnded(signIn, now)
 }
 
 /** Takes an address from the device that has it. Two that register it at the same time come one after the other. */

@@ -18,6 +18,10 @@ export async function findTold(tx: Tx, orgId: Uuid, id: Uuid) {
       slug: invitations.slug,
       seconds: sql<number | null>`extract(epoch from now() - ${sentAt})::float8`,
       isFull: sql<boolean>`${notifications.recorded} >= ${MAX_RECORDED}`,
+      isSeen: {
+        open: sql<boolean>`${notifications.openedAt} is not null and ${invitations.openedAt} is not null`,
+        click: sql<boolean>`${notifications.clickedAt} is not null and ${invitations.clickedAt} is not null`,
+      },
     })
     .from(notifications)
     .innerJoin(invitations, eq(invitations.id, notifications.invitationId))
@@ -43,21 +47,21 @@ export async function markSeen(
   const first = (column: typeof invitations.openedAt | typeof notifications.openedAt) => sql`coalesce(${column}, now())`
   if (what === 'open') {
     await tx
-      .update(notifications)
-      .set({ openedAt: first(notifications.openedAt) })
-      .where(eq(notifications.id, id))
-    await tx
       .update(invitations)
       .set({ openedAt: first(invitations.openedAt) })
       .where(eq(invitations.id, invitationId))
-  } else {
     await tx
       .update(notifications)
-      .set({ clickedAt: sql`coalesce(${notifications.clickedAt}, now())` })
+      .set({ openedAt: first(notifications.openedAt) })
       .where(eq(notifications.id, id))
+  } else {
     await tx
       .update(invitations)
       .set({ clickedAt: sql`coalesce(${invitations.clickedAt}, now())` })
       .where(eq(invitations.id, invitationId))
+    await tx
+      .update(notifications)
+      .set({ clickedAt: sql`coalesce(${notifications.clickedAt}, now())` })
+      .where(eq(notifications.id, id))
   }
 }

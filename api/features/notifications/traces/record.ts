@@ -5,26 +5,30 @@ import { organizationOf } from '../../../db/organization-of.ts'
 import { findTold, markSeen, takeRecord } from './queries.ts'
 import { likelySource, type Seen } from './source.ts'
 
-/**
- * Records that the mail of a notification was opened, or its link followed, and by whom probably. Only a person fills in
- * the time that the host sees. Returns the slug of the invitation; undefined unless the notification tells of one.
- */
-export async function recordSeen(
-  db: Database,
-  wireId: string,
-  { context, ...seen }: Omit<Seen, 'userAgent' | 'seconds'> & { context: Origin },
-): Promise<string | undefined> {
+/** What a notification tells of; undefined unless that is an invitation. */
+export async function findSeen(db: Database, wireId: string) {
   const id = parseId('notification', wireId)
   const orgId = id && (await organizationOf(db, 'notifications', id))
   const told = id && orgId && (await db.read({ org: orgId }, (tx) => findTold(tx, orgId, id)))
-  if (!told) return undefined
-  const { invitationId, slug, seconds, isFull } = told
+  return told && { ...told, id, orgId }
+}
+
+/**
+ * Records that the mail of a notification was opened, or its link followed, and by whom probably. Only a person fills in
+ * the time that the host sees.
+ */
+export async function recordSeen(
+  db: Database,
+  { id, orgId, invitationId, seconds, isFull, isSeen }: NonNullable<Awaited<ReturnType<typeof findSeen>>>,
+  { context, ...seen }: Omit<Seen, 'userAgent' | 'seconds'> & { context: Origin },
+): Promise<void> {
   const source = likelySource({ ...seen, userAgent: context.userAgent, seconds })
-  if (isFull && source !== 'person') return slug
+  if (isFull && (source !== 'person' || isSeen[seen.what])) return
   const details: AuditDetails = { operation: seen.what, source, notification_id: formatId('notification', id) }
   await db.inTransaction({ org: orgId }, async (tx) => {
+    // The invitation before the notification, as a sender that renews the link locks them.
+    if (source === 'person' && !isSeen[seen.what]) await markSeen(tx, { id, invitationId }, seen.what)
     const isRecorded = await takeRecord(tx, id)
-    if (source === 'person') await markSeen(tx, { id, invitationId }, seen.what)
     if (!isRecorded) return
     await insertAudit(tx, {
       ...{
@@ -38,5 +42,4 @@ export async function recordSeen(
       },
     })
   })
-  return slug
 }

@@ -1,8 +1,10 @@
 import * as z from 'zod'
-import { notFound } from '../../../../lib/contract/problem.ts'
 import type { ApiDeps } from '../../../deps.ts'
 import { type Route, rawRoute } from '../../../http/route.ts'
-import { recordSeen } from './record.ts'
+import type { Context } from '../../../requests/context.ts'
+import { found } from '../../../requests/found.ts'
+import { findSeen, recordSeen } from './record.ts'
+import type { Seen } from './source.ts'
 
 const tags = ['Notifications']
 const params = z.object({ notification: z.string().max(64) })
@@ -12,6 +14,18 @@ const PIXEL = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBR
 /** What mails lead to. Recording is never a reason to fail: the guest wants the picture, or the page. */
 export function traceRoutes({ db, config }: ApiDeps): Route[] {
   const { PUBLIC_URL, APP_URL = PUBLIC_URL } = config
+  // Never awaited: another transaction may hold the invitation, and the time of the answer must not tell of a notification.
+  const record = async (
+    finding: ReturnType<typeof findSeen>,
+    { context, ...seen }: Pick<Seen, 'what' | 'method'> & { context: Context },
+  ) => {
+    try {
+      const told = await finding
+      if (told) await recordSeen(db, told, { ...seen, context })
+    } catch (error) {
+      context.log.error({ err: error, what: seen.what }, 'an open or a click was not recorded')
+    }
+  }
   return [
     rawRoute({
       method: 'get',
@@ -25,10 +39,7 @@ export function traceRoutes({ db, config }: ApiDeps): Route[] {
       params,
       raw: { contentTypes: ['image/gif'], statuses: { 200: 'The picture' } },
       async handle({ params, context, method }) {
-        // Not awaited: the time of the answer must not tell whether there is such a notification.
-        recordSeen(db, params.notification, { what: 'open', method, context }).catch((error: unknown) => {
-          context.log.error({ err: error }, 'an open was not recorded')
-        })
+        void record(findSeen(db, params.notification), { what: 'open', method, context })
         return { status: 200, headers: { 'Content-Type': 'image/gif', 'Cache-Control': 'no-store' }, body: PIXEL }
       },
     }),
@@ -50,8 +61,9 @@ export function traceRoutes({ db, config }: ApiDeps): Route[] {
         headers: { 302: { Location: { description: 'The landing page', schema: { type: 'string' } } } },
       },
       async handle({ params, context, method }) {
-        const slug = await recordSeen(db, params.notification, { what: 'click', method, context })
-        if (!slug) throw notFound()
+        const told = findSeen(db, params.notification)
+        void record(told, { what: 'click', method, context })
+        const { slug } = found(await told)
         const headers = {
           Location: `${APP_URL}/i/${slug}`,
           'Content-Type': 'text/plain; charset=utf-8',

@@ -1,3 +1,4 @@
+import { request } from 'node:http'
 import t from 'tap'
 import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
@@ -125,6 +126,31 @@ t.test('a registration that a sign-out overtakes leaves no device', async (t) =>
   await signOut.query('commit')
   signOut.release()
   t.equal((await late).status, 401)
+  t.strictSame((await api.database.admin.query('select 1 from devices where user_id = $1', [me.id])).rows, [])
+})
+
+t.test('a registration that began before a sign-out and arrives after it leaves no device', async (t) => {
+  const me = await aPerson(api)
+  await listed(me)
+  const body = JSON.stringify(app())
+  const path = `${api.config.BASE_PATH}/api/users/me/devices/${newId()}`
+  const headers = { authorization: `Bearer ${me.token}`, 'content-type': 'application/json' }
+  const late = request(`${api.publicUrl}${path}`, {
+    method: 'PUT',
+    headers: { ...headers, 'content-length': body.length },
+  })
+  const answered = new Promise<number | undefined>((resolve, reject) =>
+    late.once('error', reject).once('response', (res) => resolve(res.resume().statusCode)),
+  )
+  late.write(body.slice(0, 5))
+  const accepted = () => api.logged.length
+  const before = accepted()
+  // A later request on another connection: the first one has been authenticated by the time it is answered.
+  await listed(me)
+  await eventually('a log line', async () => accepted() > before)
+  t.equal((await api.call(me, 'POST', '/api/auth/logout')).status, 204)
+  late.end(body.slice(5))
+  t.equal(await answered, 401)
   t.strictSame((await api.database.admin.query('select 1 from devices where user_id = $1', [me.id])).rows, [])
 })
 

@@ -65,10 +65,11 @@ t.test('a mail that is opened, and its link that is followed, are recorded, and 
   await ask(`/e/o/${id}`)
   const first = await eventually('a time', async () => (await world.row(made)).opened_at)
   t.equal((await ask(`/e/c/${id}`, FIREFOX, 'HEAD')).status, 302)
+  await eventually('three records', async () => (await recorded(made.id)).length === 3)
   t.equal((await world.row(made)).clicked_at, null, 'HEAD is a scanner')
   const click = await ask(`/e/c/${id}`)
   t.strictSame([click.status, click.headers.get('location')], [302, `https://keepsake.example/i/${made.slug}`])
-  t.ok((await world.row(made)).clicked_at)
+  await eventually('a time', async () => (await world.row(made)).clicked_at)
   await ask(`/e/o/${id}`)
   await eventually('five records', async () => (await recorded(made.id)).length === 5)
   t.strictSame((await recorded(made.id)).sort(), [
@@ -82,6 +83,19 @@ t.test('a mail that is opened, and its link that is followed, are recorded, and 
   t.equal((await world.respond(api.people.another, made, { token: made.token })).status, 200)
 })
 
+t.test('a link leads on while another transaction holds its invitation', async (t) => {
+  const { made, id } = await told()
+  const holder = await admin.connect()
+  await holder.query('begin')
+  await holder.query('select from invitations where id = $1 for update', [made.id])
+  const click = await ask(`/e/c/${id}`)
+  t.equal((await world.row(made)).clicked_at, null)
+  await holder.query('rollback')
+  holder.release()
+  t.equal(click.status, 302)
+  await eventually('the record', async () => (await recorded(made.id)).length === 1)
+})
+
 t.test(
   'an id that is not there gets the same picture and no redirect, and one that repeats fills nothing',
   async (t) => {
@@ -92,8 +106,9 @@ t.test(
     }
     const { made, id } = await told()
     for (let i = 0; i < 25; i++) await ask(`/e/c/${id}`, 'curl/8')
-    t.equal((await recorded(made.id)).length, 20)
+    await eventually('the records', async () => (await recorded(made.id)).length === 20)
     await ask(`/e/c/${id}`)
-    t.ok((await world.row(made)).clicked_at, 'a person still counts')
+    await eventually('a person still counts', async () => (await world.row(made)).clicked_at)
+    t.equal((await recorded(made.id)).length, 20)
   },
 )
