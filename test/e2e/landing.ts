@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
 import t from 'tap'
-import { startTestApi } from '../support/api.ts'
+import { aPerson, startTestApi } from '../support/api.ts'
 import { CHROMIUM_FLAGS, noBrowser } from '../support/browser.ts'
 import { anEvent } from '../support/events.ts'
 import { invitationWorld } from '../support/invitations.ts'
@@ -97,4 +97,33 @@ t.test('a link that has expired offers a fresh one', async (t) => {
   await page.getByRole('button', { name: 'Send a fresh link' }).click()
   await page.getByRole('heading', { name: 'Look at your messages' }).waitFor()
   t.equal((await world.row(late)).generation, 2)
+})
+
+t.test('a guest who is no member signs in and answers on the page, and the host sees it', async (t) => {
+  // At the root, and below the base path.
+  for (const [base, button, said, status] of [
+    [origin, 'Accept', 'You’re in!', 'accepted'],
+    [api.publicUrl, 'Decline', 'You declined', 'declined'],
+  ] as const) {
+    const [guest, asked] = [await aPerson(api), await world.invite(at)]
+    const account = { sub: guest.id, email: `${status}@example.org`, password: 'correct horse' }
+    api.identity.account(account)
+    const context = await browser.newContext()
+    t.teardown(() => context.close())
+    const page = await context.newPage()
+    await page.goto(`${base}/i/${asked.slug}#t=${asked.token}`)
+    await page.getByLabel('E-mail').fill(account.email)
+    await page.getByLabel('Password').fill(account.password)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByLabel('A few words').fill(`From ${status}`)
+    await page.getByRole('button', { name: button, exact: true }).click()
+    await page.getByRole('heading', { name: said }).waitFor()
+    const { data } = await world.list(at)
+    const seen = data.invitations.find(({ slug }: { slug: string }) => slug === asked.slug)
+    t.match(seen, { status, responded_by: guest.wireId }, `${status}: the host sees it`)
+    t.equal(await world.isMember(guest), status === 'accepted')
+    await page.reload()
+    await page.getByRole('heading', { name: said }).waitFor()
+    t.equal((await world.row(asked)).status, status, 'a reload changes nothing')
+  }
 })
