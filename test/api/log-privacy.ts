@@ -44,9 +44,9 @@ async function errorsOf(work: () => Promise<unknown>) {
 }
 
 t.test('a value that is too long', async (t) => {
-  await admin.query('alter table users alter column display_name type varchar(3)')
+  await admin.query('alter table users alter column email type varchar(3)')
   const errors = await errorsOf(async () => t.equal((await request()).status, 500))
-  await admin.query('alter table users alter column display_name type text')
+  await admin.query('alter table users alter column email type text')
   t.match(errors, [{ message: /^Failed query: insert into "users"/, cause: { code: '22001' } }])
 })
 
