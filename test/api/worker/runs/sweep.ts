@@ -31,7 +31,7 @@ eachKindOfRuns((t, world) => {
     const onRepaired = (_: string, repair: string) => repairs.push(repair)
     const deps = { ...base, follower, queue, fillers: [admission], onRepaired, ...change }
     const options = { idleSeconds: 0, marginSeconds: HOUR, giveUpSeconds: 72 * HOUR, batch: 3 }
-    return { repairs, sweep: (o: Partial<RepairOptions> = {}) => sweepRuns(deps, kind, { ...options, ...o }) }
+    return { follower, repairs, sweep: (o: Partial<RepairOptions> = {}) => sweepRuns(deps, kind, { ...options, ...o }) }
   }
   const until = (id: Uuid, status: string) => eventually(status, async () => (await row(id)).status === status)
 
@@ -114,10 +114,13 @@ eachKindOfRuns((t, world) => {
 
   t.test('a resource that was deleted in the middle is made again, and its progress counts', async (t) => {
     const id = await world.running()
-    const { sweep } = await sweeper(t)
+    const { follower, sweep } = await sweeper(t)
     await show(id, running(80, { attempts: 2 }))
     await eventually('progress', async () => (await row(id)).progress?.percent === 80)
+    const key = await world.keyOf(id)
     await world.removeResource(id)
+    // Before that the sweep believes that it is there, and leaves the row to the next one.
+    await eventually('the reflection to see it', async () => follower.reflection.get(key) === undefined)
     await sweep()
     await show(id, running(3, { startTime: '2026-05-02T00:00:00Z' }))
     await eventually('progress from the beginning', async () => (await row(id)).progress?.percent === 3)
