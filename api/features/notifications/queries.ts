@@ -87,10 +87,16 @@ export async function findNotification(tx: Tx, id: Uuid): Promise<NotificationRo
   return row
 }
 
-/** Deletes notifications that are older than `days`. Returns how many; call again while it returns `batch`. */
+/**
+ * Deletes notifications that are older than `days`, except those of events that are still to come: the link of their mail
+ * leads through them. Returns how many; call again while it returns `batch`.
+ */
 export async function deleteOldNotifications(tx: Tx, days: number, batch: number): Promise<number> {
   const old = sql`select ctid from ${notifications}
-    where ${notifications.createdAt} < now() - make_interval(days => ${days}) limit ${batch}`
+    where ${notifications.createdAt} < now() - make_interval(days => ${days})
+      and not exists (select from events where events.id = ${notifications.eventId} and events.status = 'active'
+        and coalesce(events.end_at, events.start_at) > now() - make_interval(days => 1))
+    limit ${batch}`
   const { rowCount } = await tx.execute(sql`delete from ${notifications} where ctid = any(array(${old}))`)
   return rowCount ?? 0
 }

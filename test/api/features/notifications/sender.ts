@@ -186,6 +186,22 @@ t.test('nothing is sent in the name of an inviter who may not invite any more', 
   t.equal(sent.length, 1, 'a member needs no one to be taken in by')
 })
 
+t.test('a notification is kept for 90 days, and until its event is over', async (t) => {
+  const worker = notifying(t, database, [accepting().part])
+  const [soon, over] = [await world.invitation(), await world.invitation()]
+  await world.consume(worker, [world.due(soon), world.due(over)])
+  for (const one of [soon, over]) await settled(one.email ?? '', 'sent')
+  await world.rowsOf(`update events set start_at = now() + interval '30 days' where id = $1`, [soon.eventId])
+  await world.rowsOf(`update events set start_at = now() - interval '30 days' where id = $1`, [over.eventId])
+  const events = [soon.eventId, over.eventId]
+  await world.rowsOf(`update notifications set created_at = now() - interval '91 days' where event_id = any($1)`, [
+    events,
+  ])
+  for (const task of worker.tasks ?? []) await task.run(0, new AbortController().signal)
+  const left = await world.rowsOf('select event_id from notifications where event_id = any($1)', [events])
+  t.strictSame(left, [{ event_id: soon.eventId }])
+})
+
 t.test('a mention reaches who can see the comment when it is sent', async (t) => {
   const { part, sent } = accepting()
   const worker = notifying(t, database, [part])
