@@ -45,12 +45,14 @@ export async function recordAttempt(
   { hasSucceeded, status, answer, disables }: AttemptResult,
 ): Promise<void> {
   const w = webhooks
-  const failsForGood = sql`${w.failingSince} < now() - make_interval(days => ${FAILING_DAYS})`
+  // Longer than any pause between two attempts of a delivery: nothing was sent meanwhile, which says nothing of the webhook.
+  const isRecent = sql`${w.lastAttemptAt} > now() - interval '1 day'`
+  const failsForGood = sql`${isRecent} and ${w.failingSince} < now() - make_interval(days => ${FAILING_DAYS})`
   const why = disables ?? `every attempt has failed for ${FAILING_DAYS} days`
   const isOver =
     disables === undefined ? sql`${w.disabledAt} is null and ${failsForGood}` : sql`${w.disabledAt} is null`
   const failure = {
-    failingSince: sql`coalesce(${w.failingSince}, now())`,
+    failingSince: sql`case when ${isRecent} then coalesce(${w.failingSince}, now()) else now() end`,
     disabledAt: sql`case when ${isOver} then now() else ${w.disabledAt} end`,
     disabledReason: sql`case when ${isOver} then ${why} else ${w.disabledReason} end`,
   }

@@ -157,9 +157,22 @@ t.test('a webhook that fails for five days is disabled, and its answer is kept u
   const shown = await world.show()
   t.match(shown, { failing_since: /Z$/, disabled_at: null, last_status: 500 })
   t.ok(shown.last_answer.length > 500 && Buffer.byteLength(shown.last_answer) <= 1024 + 3)
-  await world.rowsOf(`update webhooks set failing_since = now() - interval '5 days 1 hour' where org_id = $1`, [
-    world.orgId,
-  ])
+  const failing = (lastAttempt: string) =>
+    world.rowsOf(
+      `update webhooks set failing_since = now() - interval '5 days 1 hour', last_attempt_at = now() - $2::interval
+       where org_id = $1`,
+      [world.orgId, lastAttempt],
+    )
+  await failing('4 days')
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  const quiet = () =>
+    world.rowsOf(
+      `select failing_since > now() - interval '1 hour' as anew, disabled_at from webhooks where org_id = $1`,
+      [world.orgId],
+    )
+  await eventually('a failure after quiet days', async () => (await quiet())[0].anew)
+  t.match(await quiet(), [{ disabled_at: null }], 'quiet days are no failures')
+  await failing('10 hours')
   await world.consume(world.worker, [world.due(await world.invitation())])
   t.match(await eventually('disabled', async () => ((await world.show()).disabled_at ? world.show() : undefined)), {
     disabled_reason: /failed for 5 days/,
