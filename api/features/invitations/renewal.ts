@@ -25,6 +25,7 @@ export async function renewLink(
     // In the order of the locks: the event, then the invitation.
     const event = await lockEventOf(tx, orgId, id)
     if (event?.status !== 'active') return
+    // The user decides only whether they are the invitee, which is not asked here.
     const invitation = await findInvitation(tx, { orgId, id, userId: event.ownerId })
     if (!invitation || !(await canTakeIn(tx, event, invitation))) return
     const row = await takeRenewal(tx, at)

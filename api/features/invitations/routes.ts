@@ -219,7 +219,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
           sleep(RENEWAL_MS),
         ])
         if (renewal.status === 'rejected') throw renewal.reason
-        return { data: { accepted: true as const } }
+        return { data: { accepted: true } }
       },
     }),
     rawRoute({

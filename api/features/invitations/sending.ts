@@ -27,7 +27,8 @@ export interface ToSend {
 /**
  * The invitation for a message that leaves after the commit, with a link that works. A link that has expired, or nearly,
  * gets another generation, in the name of the same inviter; one that may have arrived already (`isOut`) only when it has
- * expired, because the renewal ends it. Undefined unless the invitation still has this generation, can be answered, and its inviter may still invite.
+ * expired, because the renewal ends it. Undefined unless the invitation still has this generation, can be answered, and
+ * its inviter may still invite.
  */
 export async function invitationToSend(
   tx: Tx,

@@ -1,4 +1,4 @@
-import { and, eq, inArray, sql } from 'drizzle-orm'
+import { and, eq, inArray, ne, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { type DeliveryRow, notificationChannels, notificationDeliveries } from '../../db/schema/notifications.ts'
@@ -71,13 +71,15 @@ export async function markSending(tx: Tx, id: Uuid, leaseSeconds: number): Promi
   return row
 }
 
-/** Whether a message of the notification is out, or may be: through another channel, or by an attempt without an answer. */
-export async function isOut(tx: Tx, delivery: DeliveryRow): Promise<boolean> {
+/**
+ * Whether a message with the link of the notification is out, or may be: through another channel, or by an attempt without
+ * an answer. Push messages have no link.
+ */
+export async function isOut(tx: Tx, { notificationId, mayHaveArrived }: DeliveryRow): Promise<boolean> {
   const d = notificationDeliveries
-  if (delivery.mayHaveArrived) return true
-  return (
-    (await tx.$count(d, and(eq(d.notificationId, delivery.notificationId), inArray(d.state, ['sending', 'sent'])))) > 0
-  )
+  if (mayHaveArrived) return true
+  const withLink = and(eq(d.notificationId, notificationId), ne(d.channel, 'push'))
+  return (await tx.$count(d, and(withLink, inArray(d.state, ['sending', 'sent'])))) > 0
 }
 
 export async function markSuppressed(tx: Tx, id: Uuid, reason: string): Promise<void> {

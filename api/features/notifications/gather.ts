@@ -47,7 +47,9 @@ async function invitation(tx: Tx, notification: NotificationRow, isOut: boolean)
     // The sender of another channel may have renewed the link after this notification was read.
     const current = await findNotification(tx, id)
     if (current && current.generation !== generation) return invitation(tx, current, isOut)
-    return { withheld: 'the invitation has another link, or cannot be answered any more' }
+    return {
+      withheld: 'the invitation has another link, cannot be answered any more, or its inviter may not invite any more',
+    }
   }
   if (found.generation !== generation) await followGeneration(tx, id, found.generation)
   return { template: 'EventInvitation.v1', invitation: found }

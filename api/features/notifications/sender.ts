@@ -5,7 +5,7 @@ import { safeMessage } from '../../../lib/runtime/log-error.ts'
 import type { Database, Tx } from '../../db/db.ts'
 import type { DeliveryRow, NotificationRow } from '../../db/schema/notifications.ts'
 import { backoffSeconds } from '../../worker/backoff.ts'
-import { isTransient } from '../../worker/consumers/failure.ts'
+import { isCanceled, isTransient } from '../../worker/consumers/failure.ts'
 import { makeWakeup } from '../../worker/wakeup.ts'
 import { type Channel, type ChannelPart, LEASE_SECONDS, type Outcome, SEND_SECONDS } from './channel.ts'
 import type { Compose } from './compose.ts'
@@ -145,7 +145,8 @@ export function startSender(
     log.warn({ err: error, channel: name, delivery: id }, 'could not prepare a delivery')
     const reason = `not prepared: ${safeMessage(error)}`.slice(0, 500)
     const afterSeconds = backoffSeconds(Math.min(4 + preparations, MAX_PUT_OFF))
-    const o = { reason, afterSeconds, ...(!isTransient(error) && { most: MAX_PREPARATIONS }) }
+    const isOfDatabase = isTransient(error) || isCanceled(error)
+    const o = { reason, afterSeconds, ...(!isOfDatabase && { most: MAX_PREPARATIONS }) }
     await db.inTransaction({}, (tx) => postpone(tx, id, o))
   }
 

@@ -23,6 +23,12 @@ const TRANSIENT_CODES = new Set([
 const TRANSIENT_MESSAGES =
   /^(Connection terminated|Query read timeout|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error|Client was closed|Cannot use a pool after calling end)/
 
+/** The statement timeout. Not transient for a batch, which is halved instead: smaller ones may be quick enough. */
+const QUERY_CANCELED = '57014'
+
+export const isCanceled = (error: unknown): boolean =>
+  error instanceof Error && ((error as { code?: unknown }).code === QUERY_CANCELED || isCanceled(error.cause))
+
 /** Whether a failure comes from the database or the network, so that the same event may succeed later. */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error)) return false

@@ -241,13 +241,18 @@ t.test('makes the row of a person at first sight, once, and keeps it up to date'
   t.match(await row(id), { subject: 'auth0|ann', email: null, display_name: null })
 })
 
-t.test('only an address that a token calls verified is kept, and one that is no longer verified goes', async (t) => {
+/** What is kept of a user after a token with these claims, one token after another. */
+function keptAfter(column: 'email' | 'phone_number') {
   const sub = newUuid()
-  const emailAfter = async (claims: Record<string, unknown>) => {
+  return async (claims: Record<string, unknown>) => {
     await withOptions({ sub, claims: { iat: now() + 2, ...claims } })
     auth.users.forget(sub)
-    return (await admin.query('select email from users where id = $1', [sub])).rows[0].email
+    return (await admin.query('select email, phone_number from users where id = $1', [sub])).rows[0][column]
   }
+}
+
+t.test('only an address that a token calls verified is kept, and one that is no longer verified goes', async (t) => {
+  const emailAfter = keptAfter('email')
   const email = 'ann@example.org'
   for (const email_verified of [undefined, null, false, 0, 1, '', 'false', 'true', 'True', {}, [true]]) {
     t.equal(await emailAfter({ email, email_verified }), null, JSON.stringify(email_verified))
@@ -263,12 +268,7 @@ t.test('only an address that a token calls verified is kept, and one that is no 
 })
 
 t.test('only a phone number that a token calls verified is kept, as E.164 writes it', async (t) => {
-  const sub = newUuid()
-  const numberAfter = async (claims: Record<string, unknown>) => {
-    await withOptions({ sub, claims: { iat: now() + 2, ...claims } })
-    auth.users.forget(sub)
-    return (await admin.query('select phone_number from users where id = $1', [sub])).rows[0].phone_number
-  }
+  const numberAfter = keptAfter('phone_number')
   for (const phone_number_verified of [undefined, null, false, 1, 'true']) {
     t.equal(await numberAfter({ phone_number: '+491701234567', phone_number_verified }), null)
   }

@@ -9,6 +9,7 @@ import pg from 'pg'
 import t, { type Test } from 'tap'
 import { listMigrations, migrate, pendingOf } from '../../../api/db/migrate.ts'
 import * as schema from '../../../api/db/schema/index.ts'
+import { newUuid } from '../../../lib/contract/ids.ts'
 import { openLog } from '../../../lib/runtime/log.ts'
 import { startEmbeddedPostgres } from '../../../local/postgres.ts'
 import { emptyDatabase, withDatabase } from '../../support/database.ts'
@@ -142,6 +143,27 @@ async function migratesAsPlainOwner(t: Test, url: string): Promise<void> {
     owned.searchParams.set('options', `-c role=${role}`)
     t.match(await query(owned.href, 'select current_user as name'), [{ name: role }])
   }
+  await movesFeedsOfMembers(t, url, owned)
+}
+
+/** The triggers run as this owner, whom row-level security concerns. The scope of a sign-in has no organization. */
+async function movesFeedsOfMembers(t: Test, url: string, owned: URL): Promise<void> {
+  const [org, user] = [newUuid(), newUuid()]
+  const asServer = withDatabase(url, owned.pathname.slice(1))
+  await query(
+    asServer,
+    `insert into organizations (id, name) values ('${org}', 'One');
+     insert into users (id, issuer, subject, display_name) values ('${user}', 'i', 's', 'Ann');
+     insert into memberships (org_id, user_id, role) values ('${org}', '${user}', 'member');
+     insert into feed_versions (org_id, n) values ('${org}', 1)`,
+  )
+  const version = async () => Number((await query<{ n: string }>(asServer, 'select n from feed_versions'))[0]?.n)
+  owned.searchParams.set('options', '-c role=keepsake_api')
+  await query(owned.href, `update users set display_name = 'Anna' where id = '${user}'`)
+  t.equal(await version(), 2, 'a name')
+  owned.searchParams.set('options', `-c role=keepsake_api -c app.org=${org}`)
+  await query(owned.href, `delete from memberships where user_id = '${user}'`)
+  t.equal(await version(), 3, 'a member who left')
 }
 
 t.test('six that start at once apply each migration once', async (t) => {

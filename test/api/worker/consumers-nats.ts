@@ -15,18 +15,12 @@ import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { EFFECTS, POISON, recordingConsumer } from '../../support/recording-consumer.ts'
-import { startNats } from '../../support/services/nats.ts'
+import { natsOf } from '../../support/services/nats.ts'
 import { tcpProxy } from '../../support/tcp-proxy.ts'
 
 // Takes over 20 s, most of them waiting: for a publication that fails, and for messages that a worker has left unanswered.
 // Relay and consumers of several workers over a real NATS server that is away, is lost, or loses its worker.
-const started = await startNats()
-if (!started) {
-  t.plan(0, 'nats-server is not installed')
-  process.exit()
-}
-const server = started
-t.teardown(() => server.stop())
+const server = await natsOf(t)
 const { db, worker, admin, url } = await testDatabase(t)
 await admin.query(EFFECTS)
 const log = quietLog()

@@ -176,7 +176,7 @@ t.test('a consumer that is stopped refuses what it has not handled', async (t) =
   await refused
 })
 
-/** As the worker does it: whoever asks for a replay is heard. */
+/** Consumers as the worker starts them: a notification of `dead_letters` wakes them for a replay. */
 function startListening(t: Test, bus: EventBus, ...consumers: Consumer[]) {
   const running = start(t, bus, ...consumers)
   const listener = listenForNotifications({ url, channels: { dead_letters: running.wake }, log })

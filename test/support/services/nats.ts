@@ -16,6 +16,22 @@ export interface NatsServer {
   stop(): Promise<void>
 }
 
+/** The server of a test file, stopped with it. Without the program the file skips, and says so. */
+export async function natsOf(t: Tap): Promise<NatsServer> {
+  const server = await startNats()
+  if (!server) {
+    t.plan(0, 'nats-server is not installed')
+    process.exit()
+  }
+  t.teardown(() => server.stop())
+  return server
+}
+
+interface Tap {
+  plan(tests: number, comment: string): void
+  teardown(done: () => Promise<void>): void
+}
+
 /** A real nats-server with JetStream on a free port of `host`; undefined where it is not installed. */
 export async function startNats(host = ownLoopback()): Promise<NatsServer | undefined> {
   if (await missingProgram(['nats-server'])) return undefined

@@ -38,30 +38,19 @@ export async function takeRecord(tx: Tx, id: Uuid): Promise<boolean> {
   return rowCount === 1
 }
 
-/** The first time stays. */
+/** The first time stays. The invitation before the notification, as a sender that renews a link locks them. */
 export async function markSeen(
   tx: Tx,
   { id, invitationId }: { id: Uuid; invitationId: Uuid },
   what: 'open' | 'click',
 ): Promise<void> {
-  const first = (column: typeof invitations.openedAt | typeof notifications.openedAt) => sql`coalesce(${column}, now())`
-  if (what === 'open') {
-    await tx
-      .update(invitations)
-      .set({ openedAt: first(invitations.openedAt) })
-      .where(eq(invitations.id, invitationId))
-    await tx
-      .update(notifications)
-      .set({ openedAt: first(notifications.openedAt) })
-      .where(eq(notifications.id, id))
-  } else {
-    await tx
-      .update(invitations)
-      .set({ clickedAt: sql`coalesce(${invitations.clickedAt}, now())` })
-      .where(eq(invitations.id, invitationId))
-    await tx
-      .update(notifications)
-      .set({ clickedAt: sql`coalesce(${notifications.clickedAt}, now())` })
-      .where(eq(notifications.id, id))
-  }
+  const at = what === 'open' ? 'openedAt' : 'clickedAt'
+  await tx
+    .update(invitations)
+    .set({ [at]: sql`coalesce(${invitations[at]}, now())` })
+    .where(eq(invitations.id, invitationId))
+  await tx
+    .update(notifications)
+    .set({ [at]: sql`coalesce(${notifications[at]}, now())` })
+    .where(eq(notifications.id, id))
 }

@@ -26,7 +26,7 @@ export async function recordSeen(
   if (isFull && (source !== 'person' || isSeen[seen.what])) return
   const details: AuditDetails = { operation: seen.what, source, notification_id: formatId('notification', id) }
   await db.inTransaction({ org: orgId }, async (tx) => {
-    // The invitation before the notification, as a sender that renews the link locks them.
+    // First: it locks the invitation before the notification.
     if (source === 'person' && !isSeen[seen.what]) await markSeen(tx, { id, invitationId }, seen.what)
     const isRecorded = await takeRecord(tx, id)
     if (!isRecorded) return

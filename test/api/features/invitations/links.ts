@@ -109,6 +109,32 @@ t.test('a renewal does nothing for what cannot be answered, and says nothing', a
   for (const { made } of [answered, draft, archived]) t.equal((await world.row(made)).generation, 1)
 })
 
+t.test(
+  'a link that was sent to a phone number is renewed when it is dead, for nothing may bring the new one',
+  async (t) => {
+    const made = await world.invite(await world.event(), { phone_number: '+4915112340077' })
+    await admin.query(`update invitations set token_expires_at = now() + interval '2 minutes' where id = $1`, [made.id])
+    await renew(made.slug)
+    t.equal((await world.row(made)).generation, 1)
+    await world.expire(made)
+    await renew(made.slug)
+    t.equal((await world.row(made)).generation, 2)
+  },
+)
+
+t.test('nothing is renewed in the name of an inviter who may not invite any more', async (t) => {
+  const inviter = await aPerson(api)
+  await admin.query(`insert into memberships (org_id, user_id, role) values ($1, $2, 'admin')`, [
+    world.orgId,
+    inviter.id,
+  ])
+  const made = await world.invite(await world.event(), { email: world.newEmail() }, inviter)
+  await world.expire(made)
+  await admin.query('delete from memberships where user_id = $1', [inviter.id])
+  t.equal((await renew(made.slug)).status, 202)
+  t.equal((await world.row(made)).generation, 1)
+})
+
 t.test('202 comes after the fresh link is stored, and not before', async (t) => {
   const at = await world.event()
   const made = await world.invite(at)

@@ -5,6 +5,7 @@ import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { waitingIn } from '../../../support/in-turn.ts'
 import { notificationWorld, notifying, scriptedChannel } from '../../../support/notifications.ts'
+import { whileHeld } from '../../../support/while-held.ts'
 
 /** Who is told, how often, and what becomes of a delivery. */
 const database = await testDatabase(t)
@@ -123,13 +124,11 @@ t.test('two channels that find the same dead link renew it once, and both send i
   const [mail, hook] = [accepting(), scriptedChannel(() => ({ is: 'sent' }), { name: 'webhook' })]
   const worker = notifying(t, database, [mail.part, hook.part])
   const over = await world.invitation({ lasts: '-1 hour' })
-  const holder = await database.admin.connect()
-  await holder.query('begin')
-  await holder.query('select 1 from invitations where id = $1 for no key update', [over.id])
-  await world.consume(worker, [world.due(over)])
-  await eventually('both to wait', async () => (await waitingIn(database)) === 2)
-  await holder.query('rollback')
-  holder.release()
+  const lock = { text: 'select from invitations where id = $1 for no key update', values: [over.id] }
+  await whileHeld(database, lock, async () => {
+    await world.consume(worker, [world.due(over)])
+    await eventually('both to wait', async () => (await waitingIn(database)) === 2)
+  })
   await settled(over.email ?? '', 'sent', 2)
   await worker.stop()
   t.match(await world.rowsOf('select generation from invitations where id = $1', [over.id]), [{ generation: 2 }])
@@ -147,6 +146,29 @@ t.test('a link that may have arrived lives as long as it was made for', async (t
   worker.wake()
   await settled(one.email ?? '', 'sent')
   t.match(await world.rowsOf('select generation from invitations where id = $1', [one.id]), [{ generation: 1 }])
+})
+
+t.test('a mail that follows a push message late has a link that lives', async (t) => {
+  const answers: Outcome[] = [{ is: 'later', reason: '450' }, { is: 'sent' }]
+  const mail = scriptedChannel(() => answers.shift() ?? { is: 'sent' }, { schedule: [600] })
+  const push = scriptedChannel(() => ({ is: 'sent' }), { name: 'push' })
+  const worker = notifying(t, database, [mail.part, push.part])
+  const one = await world.invitation()
+  const email = one.email ?? ''
+  await world.consume(worker, [world.due(one)])
+  await eventually('a push message and a first attempt', async () => {
+    const rows = await world.deliveries(email)
+    return (
+      push.sent.length === 1 &&
+      rows.some(({ channel, attempts, state }) => channel === 'email' && attempts === 1 && state === 'pending') &&
+      rows.some(({ state }) => state === 'sent')
+    )
+  })
+  await world.rowsOf(`update invitations set token_expires_at = now() + interval '5 minutes' where id = $1`, [one.id])
+  await world.makeDue(email)
+  worker.wake()
+  await settled(email, 'sent', 2)
+  t.match(await world.rowsOf('select generation from invitations where id = $1', [one.id]), [{ generation: 2 }])
 })
 
 t.test('what the database stops is sent once it works again, however long that takes', async (t) => {
@@ -172,6 +194,28 @@ t.test('what the database stops is sent once it works again, however long that t
   t.match(await world.deliveries(email), [{ attempts: 1 }], 'the schedule of the channel is untouched')
 })
 
+t.test('a preparation that fails by itself is given up, and one whose statement takes too long is not', async (t) => {
+  const [slow, broken] = [await world.invitation(), await world.invitation()]
+  const withhold = (_: unknown, __: unknown, to: string) =>
+    Promise.reject(Object.assign(new Error('failed'), to === slow.email && { code: '57014' }))
+  const worker = notifying(t, database, [scriptedChannel(() => ({ is: 'sent' }), { withhold }).part])
+  await world.consume(worker, [world.due(slow), world.due(broken)])
+  const emails = [slow.email, broken.email]
+  for (let n = 1; n <= 13; n++) {
+    const expected = [`pending ${n}`, n < 12 ? `pending ${n}` : 'failed 12']
+    await eventually(`${expected}`, async () => {
+      const rows = await world.rowsOf(
+        `select concat_ws(' ', state, preparations) as is from notification_deliveries
+         where destination = any($1) order by array_position($1, destination)`,
+        [emails],
+      )
+      return rows.every((row, i) => row.is === expected[i])
+    })
+    for (const email of emails) await world.makeDue(email ?? '')
+    worker.wake()
+  }
+})
+
 t.test('nothing is sent in the name of an inviter who may not invite any more', async (t) => {
   const { part, sent } = accepting()
   const worker = notifying(t, database, [part])
@@ -182,8 +226,9 @@ t.test('nothing is sent in the name of an inviter who may not invite any more', 
   await database.admin.query('delete from memberships where user_id = $1', [inviter.id])
   await world.consume(worker, [world.due(one), world.due(ofMember)])
   await settled(one.email ?? '', 'suppressed')
+  t.match(await world.deliveries(one.email ?? ''), [{ reason: /inviter may not invite/ }])
   await settled(member.email, 'sent')
-  t.equal(sent.length, 1, 'a member needs no one to be taken in by')
+  t.equal(sent.length, 1, 'the acceptance of a member needs no right of the inviter')
 })
 
 t.test('a notification is kept for 90 days, and until its event is over', async (t) => {

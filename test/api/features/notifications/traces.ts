@@ -1,9 +1,11 @@
 import t from 'tap'
 import { likelySource, type Seen } from '../../../../api/features/notifications/traces/source.ts'
-import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
+import { formatId, newUuid, parseId } from '../../../../lib/contract/ids.ts'
 import { startTestApi } from '../../../support/api.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { waitingIn } from '../../../support/in-turn.ts'
 import { invitationWorld } from '../../../support/invitations.ts'
+import { whileHeld } from '../../../support/while-held.ts'
 
 const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0'
 const GMAIL = 'Mozilla/5.0 (Windows NT 5.1; rv:11.0) Gecko Firefox/11.0 (via ggpht.com GoogleImageProxy)'
@@ -85,13 +87,14 @@ t.test('a mail that is opened, and its link that is followed, are recorded, and 
 
 t.test('a link leads on while another transaction holds its invitation', async (t) => {
   const { made, id } = await told()
-  const holder = await admin.connect()
-  await holder.query('begin')
-  await holder.query('select from invitations where id = $1 for update', [made.id])
-  const click = await ask(`/e/c/${id}`)
-  t.equal((await world.row(made)).clicked_at, null)
-  await holder.query('rollback')
-  holder.release()
+  const lock = { text: 'select from invitations where id = $1 for update', values: [made.id] }
+  const click = await whileHeld(api.database, lock, async (holder) => {
+    const answer = await ask(`/e/c/${id}`)
+    await eventually('the record to wait', async () => (await waitingIn(api.database)) === 1)
+    // As a sender that renews the link: the record does not hold the notification while it waits for the invitation.
+    await holder.query('select from notifications where id = $1 for update nowait', [parseId('notification', id)])
+    return answer
+  })
   t.equal(click.status, 302)
   await eventually('the record', async () => (await recorded(made.id)).length === 1)
 })

@@ -16,16 +16,10 @@ import {
   soon,
 } from '../../../support/event-bus-contract.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
-import { startNats } from '../../../support/services/nats.ts'
+import { natsOf } from '../../../support/services/nats.ts'
 import { swallowingProxy } from '../../../support/swallowing-proxy.ts'
 
-const started = await startNats()
-if (!started) {
-  t.plan(0, 'nats-server is not installed')
-  process.exit()
-}
-const server = started
-t.teardown(() => server.stop())
+const server = await natsOf(t)
 const open = () => openNatsBus({ url: server.url, ackWaitMs: 300, log: quietLog() })
 
 t.test('many programs that start at once make the same streams', async (t) => {
