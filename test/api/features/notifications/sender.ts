@@ -214,6 +214,8 @@ t.test('a preparation that fails by itself is given up, and one whose statement 
     for (const email of emails) await world.makeDue(email ?? '')
     worker.wake()
   }
+  await worker.stop()
+  await world.rowsOf(`update notification_deliveries set state = 'suppressed' where destination = any($1)`, [emails])
 })
 
 t.test('nothing is sent in the name of an inviter who may not invite any more', async (t) => {
