@@ -172,6 +172,9 @@ export async function notificationWorld({ admin, worker }: TestDatabase) {
     /** As if the time until the next attempts had passed. */
     makeDue: (destination: string) =>
       rowsOf(`update notification_deliveries set next_attempt_at = now() where destination = $1`, [destination]),
+    /** As if the time had passed for which a receiver rests. */
+    endRest: (receiver: string) =>
+      rowsOf(`update notification_pauses set paused_until = now() where receiver = $1`, [receiver]),
     /** What the consumer of the feature does with a batch, in a worker of this process. */
     async consume(feature: FeatureWorker, events: readonly ReceivedEvent[]): Promise<void> {
       const [consumer] = feature.consumers ?? []

@@ -11,6 +11,8 @@ export const devices = pgTable('devices', {
   p256dh: text(),
   auth: text(),
   sessionId: text(),
+  /** See `hashOfKey`. */
+  vapidKey: text(),
   createdAt: time().notNull().defaultNow(),
   registeredAt: time().notNull().defaultNow(),
 })

@@ -59,6 +59,19 @@ export const notificationChannels = pgTable('notification_channels', {
   reason: text(),
 })
 
+/** A receiver is the destination of deliveries, or a service that several destinations share. */
+export const notificationPauses = pgTable(
+  'notification_pauses',
+  {
+    channel: text({ enum: CHANNEL_NAMES }).notNull(),
+    receiver: text().notNull(),
+    failures: integer().notNull().default(0),
+    pausedUntil: time().notNull().defaultNow(),
+    reason: text(),
+  },
+  (t) => [primaryKey({ columns: [t.channel, t.receiver] })],
+)
+
 /** The channels that a person chooses; webhooks are the organization's. */
 export const PERSONAL_CHANNELS = ['email', 'push'] as const satisfies readonly ChannelName[]
 export type PersonalChannel = (typeof PERSONAL_CHANNELS)[number]

@@ -10,8 +10,11 @@ export type { ChannelName } from '../../db/schema/notifications.ts'
 /** How an attempt ended. Reasons are shown to administrators, and name no address. */
 export type Outcome =
   | { is: 'sent' }
-  /** Temporary: retried by the schedule of the channel. */
-  | { is: 'later'; afterSeconds?: number; reason: string }
+  /**
+   * Temporary: retried by the schedule of the channel. `of` names what refused where that is not this message alone: all
+   * deliveries of the destination, or of the service behind it (`ChannelPart.serviceOf`), wait.
+   */
+  | { is: 'later'; afterSeconds?: number; of?: 'destination' | 'service'; reason: string }
   /** Final for this destination. */
   | { is: 'refused'; reason: string }
   /** Final, and the destination itself is dropped: see `ChannelPart.drop`. */
@@ -82,6 +85,8 @@ export interface ChannelPart {
    * the person are checked before.
    */
   withhold?(tx: Tx, notification: NotificationRow, destination: string): Promise<string | undefined>
+  /** The service that this destination shares with others; undefined for one that stands alone. */
+  serviceOf?(tx: Tx, destination: string): Promise<string | undefined>
   /** After `gone`, in the transaction that records it. */
   drop?(tx: Tx, destination: string, reason: string): Promise<void>
 }

@@ -1,35 +1,54 @@
 import { and, eq, inArray, ne, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
-import { type DeliveryRow, notificationChannels, notificationDeliveries } from '../../db/schema/notifications.ts'
+import {
+  type DeliveryRow,
+  notificationChannels,
+  notificationDeliveries,
+  notificationPauses,
+} from '../../db/schema/notifications.ts'
 import type { ChannelName } from './channel.ts'
 import type { Next } from './plan.ts'
 
+export interface Claimed {
+  delivery: DeliveryRow
+  /** Whether the destination has failed since the last message that it took. */
+  wasPaused: boolean
+}
+
 /**
- * Locks the delivery of the channel that is due longest, of a destination without an attempt in flight. Only the first of
+ * Locks the delivery of the channel that is due longest, of a destination that does not rest and has no attempt in flight. Only the first of
  * each destination is found, so two workers that claim at the same time find different destinations; where their clocks
  * make them find the same one, the unique index refuses the later attempt.
  */
-export async function claimDelivery(tx: Tx, channel: ChannelName): Promise<DeliveryRow | undefined> {
+export async function claimDelivery(tx: Tx, channel: ChannelName): Promise<Claimed | undefined> {
   const d = notificationDeliveries
   const [row] = await tx
-    .select()
+    .select({
+      delivery: d,
+      wasPaused: sql<boolean>`exists (select from notification_pauses ended where ended.channel = ${d.channel}
+        and ended.receiver = ${d.destination})`,
+    })
     .from(d)
     .where(
       and(
         eq(d.channel, channel),
         eq(d.state, 'pending'),
         sql`${d.nextAttemptAt} <= now()`,
-        sql`not exists (select from notification_deliveries flying where flying.channel = ${d.channel}
-          and flying.destination = ${d.destination} and flying.state = 'sending')`,
-        sql`not exists (select from notification_deliveries earlier where earlier.channel = ${d.channel}
+        // Read once: a receiver that rests, or takes long, may have ten thousand deliveries that are due.
+        sql`${d.destination} <> all (array(
+          select receiver from notification_pauses where channel = ${channel} and paused_until > now()
+          union all
+          select destination from notification_deliveries where channel = ${channel} and state = 'sending'))`,
+        // Not `not exists`: Postgres makes a join of it, which looks at all that is due before it sorts.
+        sql`(select earlier.id from notification_deliveries earlier where earlier.channel = ${d.channel}
           and earlier.destination = ${d.destination} and earlier.state = 'pending'
-          and (earlier.next_attempt_at, earlier.id) < (${d.nextAttemptAt}, ${d.id}))`,
+          and (earlier.next_attempt_at, earlier.id) < (${d.nextAttemptAt}, ${d.id}) limit 1) is null`,
       ),
     )
     .orderBy(d.nextAttemptAt, d.id)
     .limit(1)
-    .for('update', { skipLocked: true })
+    .for('update', { of: d, skipLocked: true })
   return row
 }
 
@@ -44,7 +63,8 @@ export async function secondsToNext(tx: Tx, channel: ChannelName): Promise<numbe
         and next_attempt_at > now()),
       (select greatest(min(next_attempt_at), now() + make_interval(secs => ${LEASES_SECONDS})) from notification_deliveries
         where channel = ${channel} and state = 'sending'),
-      (select paused_until from notification_channels where channel = ${channel} and paused_until > now())
+      (select paused_until from notification_channels where channel = ${channel} and paused_until > now()),
+      (select min(paused_until) from notification_pauses where channel = ${channel} and paused_until > now())
     ) - now())::float8 as seconds`)
   return rows[0]?.seconds ?? undefined
 }
@@ -108,6 +128,15 @@ export async function postpone(
       nextAttemptAt: inSeconds(o.afterSeconds),
       reason: o.reason,
     })
+    .where(and(eq(d.id, id), eq(d.state, 'pending')))
+}
+
+/** Waits for a receiver that rests, which is no failure of the delivery. */
+export async function delay(tx: Tx, id: Uuid, o: { reason: string; afterSeconds: number }): Promise<void> {
+  const d = notificationDeliveries
+  await tx
+    .update(d)
+    .set({ ...touched, nextAttemptAt: inSeconds(o.afterSeconds), reason: o.reason })
     .where(and(eq(d.id, id), eq(d.state, 'pending')))
 }
 
@@ -228,6 +257,51 @@ export async function resumeChannel(tx: Tx, channel: ChannelName): Promise<void>
     .where(and(eq(c.channel, channel), sql`${c.failures} > 0`))
 }
 
+/** How long a receiver still rests, 0 if it may be tried again; undefined if it works. */
+export async function restOf(tx: Tx, channel: ChannelName, receiver: string): Promise<number | undefined> {
+  const p = notificationPauses
+  const [row] = await tx
+    .select({ seconds: sql<number>`greatest(0, extract(epoch from ${p.pausedUntil} - now()))::float8` })
+    .from(p)
+    .where(and(eq(p.channel, channel), eq(p.receiver, receiver)))
+  return row?.seconds
+}
+
+/** Of several attempts that fail at the same time, the first counts; the longest time that the receiver asks for holds. */
+export async function pauseReceiver(
+  tx: Tx,
+  channel: ChannelName,
+  receiver: string,
+  o: { reason: string; askedSeconds: number; secondsOf: (failures: number, asked: number) => number },
+): Promise<void> {
+  const p = notificationPauses
+  const it = and(eq(p.channel, channel), eq(p.receiver, receiver))
+  await tx.insert(p).values({ channel, receiver }).onConflictDoNothing()
+  const [row] = await tx
+    .select({ failures: p.failures, rests: sql<boolean>`${p.pausedUntil} > now()` })
+    .from(p)
+    .where(it)
+    .for('update')
+  // Nothing without the row: the sweep has just removed it, and the next failure makes it again.
+  if (!row) return
+  const failures = row.rests ? row.failures : row.failures + 1
+  const until = inSeconds(row.rests ? o.askedSeconds : o.secondsOf(failures, o.askedSeconds))
+  await tx
+    .update(p)
+    .set({ failures, reason: o.reason, pausedUntil: sql`greatest(${p.pausedUntil}, ${until})` })
+    .where(it)
+}
+
+export async function endPauses(tx: Tx, channel: ChannelName, receivers: readonly string[]): Promise<void> {
+  const p = notificationPauses
+  await tx.delete(p).where(and(eq(p.channel, channel), inArray(p.receiver, [...receivers])))
+}
+
+/** Of receivers that nothing was sent to since: they may be gone. */
+export async function deleteOldPauses(tx: Tx): Promise<void> {
+  await tx.delete(notificationPauses).where(sql`${notificationPauses.pausedUntil} < now() - interval '1 day'`)
+}
+
 /** The age of the oldest delivery that waits to be sent and is due. */
 export async function oldestPendingSeconds(tx: Tx): Promise<number> {
   const { rows } = await tx.execute<{ seconds: number }>(sql`
@@ -239,3 +313,6 @@ export async function oldestPendingSeconds(tx: Tx): Promise<number> {
 export async function countPaused(tx: Tx): Promise<number> {
   return tx.$count(notificationChannels, sql`${notificationChannels.failures} > 0`)
 }
+
+export const countPausedReceivers = (tx: Tx): Promise<number> =>
+  tx.$count(notificationPauses, sql`${notificationPauses.pausedUntil} > now()`)

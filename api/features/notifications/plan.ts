@@ -21,6 +21,12 @@ export interface Next {
   reason: string | null
   /** The channel rests: see `pauseSeconds`. */
   pausesChannel: boolean
+  /** What receives nothing more for a while: see `receiverPauseSeconds`. */
+  pauses: 'destination' | 'service' | undefined
+  /** The receiver answered, and not with a request for patience. */
+  endsPauses: boolean
+  /** Seconds that the receiver asks for; 0 where it says nothing. */
+  askedSeconds: number
   /** The destination is dropped. */
   dropsDestination: boolean
 }
@@ -41,6 +47,9 @@ export function nextOf(outcome: Outcome, { attempts, mayHaveArrived, schedule }:
     afterSeconds: 0,
     reason: 'reason' in outcome ? outcome.reason : null,
     pausesChannel: false,
+    pauses: undefined,
+    endsPauses: true,
+    askedSeconds: 0,
     dropsDestination: false,
   }
   switch (outcome.is) {
@@ -52,21 +61,26 @@ export function nextOf(outcome: Outcome, { attempts, mayHaveArrived, schedule }:
       return { ...stays, state: 'failed', dropsDestination: true }
     case 'unknown':
       return mayHaveArrived
-        ? { ...stays, state: 'uncertain' }
-        : { ...stays, state: 'pending', mayHaveArrived: true, afterSeconds: REPEAT_SECONDS }
+        ? { ...stays, state: 'uncertain', endsPauses: false }
+        : { ...stays, state: 'pending', mayHaveArrived: true, afterSeconds: REPEAT_SECONDS, endsPauses: false }
     case 'paused':
-      return { ...stays, state: 'pending', attempts: attempts - 1, pausesChannel: true }
+      return { ...stays, state: 'pending', attempts: attempts - 1, pausesChannel: true, endsPauses: false }
     case 'later': {
       const scheduled = schedule[attempts - 1]
-      if (scheduled === undefined) return { ...stays, state: mayHaveArrived ? 'uncertain' : 'failed' }
-      const asked = Math.min(outcome.afterSeconds ?? 0, MAX_PATIENCE_SECONDS)
-      return { ...stays, state: 'pending', afterSeconds: Math.max(scheduled, asked) }
+      const askedSeconds = Math.min(outcome.afterSeconds ?? 0, MAX_PATIENCE_SECONDS)
+      const waits = { ...stays, askedSeconds, pauses: outcome.of, endsPauses: outcome.of === undefined }
+      if (scheduled === undefined) return { ...waits, state: mayHaveArrived ? 'uncertain' : 'failed' }
+      return { ...waits, state: 'pending', afterSeconds: Math.max(scheduled, askedSeconds) }
     }
   }
 }
 
 /** How long a channel rests after the n-th failure in a row: half a minute, doubled up to a quarter of an hour. */
 export const pauseSeconds = (failures: number): number => Math.min(900, 30 * 2 ** Math.min(failures - 1, 5))
+
+/** The same for a receiver, from five seconds on: it may just have been restarted. */
+export const receiverPauseSeconds = (failures: number, asked: number): number =>
+  Math.max(asked, Math.min(900, 5 * 2 ** Math.min(failures - 1, 8)))
 
 /** ± 10 %, so that what failed together does not come back together. */
 export const jittered = (seconds: number, random: number = Math.random()): number => seconds * (0.9 + 0.2 * random)

@@ -11,8 +11,11 @@ import { type Channel, type ChannelPart, LEASE_SECONDS, type Outcome, SEND_SECON
 import type { Compose } from './compose.ts'
 import {
   admitChannel,
+  type Claimed,
   claimDelivery,
+  delay,
   endLeases,
+  endPauses,
   isOut,
   isPaused,
   LEASES_SECONDS,
@@ -20,12 +23,14 @@ import {
   markSending,
   markSuppressed,
   pauseChannel,
+  pauseReceiver,
   postpone,
+  restOf,
   resumeChannel,
   secondsToNext,
 } from './delivery-queries.ts'
 import { type Gathered, gather } from './gather.ts'
-import { jittered, nextOf, pauseSeconds } from './plan.ts'
+import { jittered, nextOf, pauseSeconds, receiverPauseSeconds } from './plan.ts'
 import { isUnwanted } from './preference-queries.ts'
 import { findNotification } from './queries.ts'
 
@@ -55,6 +60,10 @@ interface Started {
   notification: NotificationRow
   gathered: Gathered
   isProbe: boolean
+  /** What the destination shares with others. */
+  service: string | undefined
+  /** Receivers whose pause ends with an answer. */
+  paused: string[]
 }
 
 /** Exponent of the longest pause between two preparations: 64 s. */
@@ -104,13 +113,13 @@ export function startSender(
     let claimed: DeliveryRow | undefined
     try {
       const started = await db.inTransaction({}, async (tx) => {
-        const delivery = await claimDelivery(tx, name)
-        if (!delivery || (await isPaused(tx, name))) return undefined
-        claimed = delivery
-        return prepare(tx, delivery)
+        const found = await claimDelivery(tx, name)
+        if (!found || (await isPaused(tx, name))) return undefined
+        claimed = found.delivery
+        return prepare(tx, found)
       })
       if (started === undefined) return false
-      if (started !== 'suppressed') start(started)
+      if (typeof started === 'object') start(started)
       return true
     } catch (error) {
       // Another worker has an attempt in flight at the same destination.
@@ -121,15 +130,17 @@ export function startSender(
     }
   }
 
-  async function prepare(tx: Tx, delivery: DeliveryRow): Promise<Started | 'suppressed' | undefined> {
+  async function prepare(tx: Tx, claimed: Claimed): Promise<Started | 'suppressed' | 'waiting' | undefined> {
+    const { delivery, wasPaused } = claimed
     const { id, notificationId, destination } = delivery
+    const { service, rest } = await serviceOf(tx, destination)
+    if (rest !== undefined && rest > 0) {
+      await delay(tx, id, { reason: `${service} rests`, afterSeconds: jittered(rest) })
+      return 'waiting'
+    }
     const notification = await findNotification(tx, notificationId)
     if (!notification) throw new Error('a delivery without a notification')
-    const withheld =
-      ((await isUnwanted(tx, name, notification, destination)) ? 'the recipient does not want it' : undefined) ??
-      (await part.withhold?.(tx, notification, destination))
-    const gathered =
-      withheld === undefined ? await gather(tx, notification, { isOut: await isOut(tx, delivery) }) : { withheld }
+    const gathered = await gatherWanted(tx, notification, delivery)
     if ('withheld' in gathered) {
       await markSuppressed(tx, id, gathered.withheld)
       onAttempt(name, 'suppressed')
@@ -138,7 +149,23 @@ export function startSender(
     const admission = await admitChannel(tx, name, leaseSeconds)
     if (admission === 'paused') return undefined
     const isProbe = admission === 'probe'
-    return { delivery: await markSending(tx, id, leaseSeconds), notification, gathered, isProbe }
+    const paused = wasPaused ? [destination] : []
+    if (service !== undefined && rest !== undefined) paused.push(service)
+    return { delivery: await markSending(tx, id, leaseSeconds), notification, gathered, isProbe, service, paused }
+  }
+
+  /** `rest`: see `restOf`. */
+  async function serviceOf(tx: Tx, destination: string): Promise<{ service?: string; rest?: number | undefined }> {
+    const service = await part.serviceOf?.(tx, destination)
+    return service === undefined ? {} : { service, rest: await restOf(tx, name, service) }
+  }
+
+  async function gatherWanted(tx: Tx, notification: NotificationRow, delivery: DeliveryRow) {
+    const { destination } = delivery
+    if (await isUnwanted(tx, name, notification, destination)) return { withheld: 'the recipient does not want it' }
+    const withheld = await part.withhold?.(tx, notification, destination)
+    if (withheld !== undefined) return { withheld }
+    return gather(tx, notification, { isOut: await isOut(tx, delivery) })
   }
 
   async function putOff(id: Uuid, preparations: number, error: unknown): Promise<void> {
@@ -161,27 +188,36 @@ export function startSender(
 
   /** Never rejects: an outcome that cannot be recorded becomes unknown when the lease ends. */
   async function attempt(started: Started): Promise<void> {
-    const { delivery, isProbe } = started
+    const { delivery } = started
     const outcome = await outcomeOf(started)
     failpoint('notification.sent')
     onAttempt(name, outcome.is)
     const about = { channel: name, delivery: delivery.id, attempt: delivery.attempts }
     if (outcome.is !== 'sent') log.warn({ ...about, outcome: outcome.is, reason: outcome.reason }, 'not delivered')
-    const { attempts, mayHaveArrived } = delivery
-    const next = nextOf(outcome, { attempts, mayHaveArrived, schedule: channel.schedule })
-    const afterSeconds = jittered(next.afterSeconds)
     try {
-      await db.inTransaction({}, async (tx) => {
-        const isRecorded = await markEnded(tx, delivery, { ...next, afterSeconds })
-        if (!isRecorded) log.warn(about, 'the delivery was settled meanwhile')
-        if (next.pausesChannel && 'reason' in outcome) {
-          await pauseChannel(tx, name, { reason: outcome.reason, isProbe, secondsOf: pauseSeconds })
-        } else if (isProbe) await resumeChannel(tx, name)
-        if (next.dropsDestination && 'reason' in outcome) await part.drop?.(tx, delivery.destination, outcome.reason)
-      })
+      const isRecorded = await db.inTransaction({}, (tx) => record(tx, started, outcome))
+      if (!isRecorded) log.warn(about, 'the delivery was settled meanwhile')
     } catch (error) {
       log.warn({ ...about, err: error, outcome: outcome.is }, 'could not record an attempt; its lease will end')
     }
+  }
+
+  /** Also what the outcome means for the channel and the receiver. Returns whether the delivery was still this attempt's. */
+  async function record(tx: Tx, { delivery, isProbe, service, paused }: Started, outcome: Outcome): Promise<boolean> {
+    const { attempts, mayHaveArrived, destination } = delivery
+    const reason = 'reason' in outcome ? outcome.reason : ''
+    const next = nextOf(outcome, { attempts, mayHaveArrived, schedule: channel.schedule })
+    const isRecorded = await markEnded(tx, delivery, { ...next, afterSeconds: jittered(next.afterSeconds) })
+    if (next.pausesChannel) await pauseChannel(tx, name, { reason, isProbe, secondsOf: pauseSeconds })
+    else if (isProbe) await resumeChannel(tx, name)
+    const { pauses, askedSeconds } = next
+    const receiver = { destination, service }[pauses ?? 'service']
+    if (pauses && receiver !== undefined) {
+      await pauseReceiver(tx, name, receiver, { reason, askedSeconds, secondsOf: receiverPauseSeconds })
+    }
+    if (next.endsPauses && paused.length > 0) await endPauses(tx, name, paused)
+    if (next.dropsDestination) await part.drop?.(tx, destination, reason)
+    return isRecorded
   }
 
   async function outcomeOf({ delivery, notification, gathered }: Started): Promise<Outcome> {

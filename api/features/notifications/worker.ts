@@ -4,7 +4,14 @@ import type { Channel, ChannelPart } from './channel.ts'
 import { CHANNELS } from './channels.ts'
 import { type Compose, composer } from './compose.ts'
 import { notificationConsumer } from './consumer.ts'
-import { countPaused, giveUpOld, oldestPendingSeconds, suppressPending } from './delivery-queries.ts'
+import {
+  countPaused,
+  countPausedReceivers,
+  deleteOldPauses,
+  giveUpOld,
+  oldestPendingSeconds,
+  suppressPending,
+} from './delivery-queries.ts'
 import { deleteOldNotifications } from './queries.ts'
 import { type Sender, startSender } from './sender.ts'
 import type { NotificationSettings } from './settings.ts'
@@ -62,6 +69,7 @@ async function tidy({ db }: Deps, parts: readonly ChannelPart[], signal: AbortSi
   await db.inTransaction({}, async (tx) => {
     for (const part of parts) if (!part.channel) await suppressPending(tx, part.name, part.offReason)
     await giveUpOld(tx, GIVE_UP_DAYS)
+    await deleteOldPauses(tx)
   })
   const deleteSome = () => db.inTransaction({}, (tx) => deleteOldNotifications(tx, KEPT_DAYS, BATCH))
   while (!signal.aborted && (await deleteSome()) === BATCH);
@@ -77,5 +85,10 @@ const GAUGES: readonly GaugeOfRows[] = [
     name: 'notification_channels_paused',
     help: 'Channels that cannot send anything at the moment; NaN when the database does not answer',
     read: countPaused,
+  },
+  {
+    name: 'notification_receivers_paused',
+    help: 'Webhooks, devices and push services that rest after failures; NaN when the database does not answer',
+    read: countPausedReceivers,
   },
 ]

@@ -198,7 +198,8 @@ export function outcomeOf({ error, hasBegun }: Failed): Outcome {
     if (error.code === 'EMESSAGE' || error.code === 'EENVELOPE') return { is: 'refused', reason }
     return { is: 'later', reason: `the connection broke before the mail: ${reason}` }
   }
-  if (OF_THE_CHANNEL.includes(responseCode) || (command === 'MAIL FROM' && responseCode >= 500)) {
+  // No recipient has been named yet. Not what is refused later: one recipient must not stop the mails to all others.
+  if (OF_THE_CHANNEL.includes(responseCode) || command === 'MAIL FROM') {
     return { is: 'paused', reason: `the mail server refuses the sender: ${reason}` }
   }
   return responseCode >= 500 ? { is: 'refused', reason } : { is: 'later', reason }

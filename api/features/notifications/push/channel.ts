@@ -29,6 +29,8 @@ export function pushPart(
       if (!device || device.userId !== userId) return 'the user does not have the device any more'
       return send[device.kind] ? undefined : 'the push service of the device is not configured'
     },
+    // One service for all apps. Of browsers, each endpoint names its own.
+    serviceOf: async (tx, id) => ((await findDevice(tx, id))?.kind === 'fcm' ? 'fcm' : undefined),
     channel:
       Object.keys(send).length === 0
         ? undefined
@@ -66,8 +68,8 @@ function webPush(settings: PushSettings & GuardSettings, options: GuardOptions):
   const vapidDetails = { subject, publicKey, privateKey }
   const push = webPusher(openGuard(settings, options), { vapidDetails, hosts: settings.PUSH_HOSTS })
   return {
-    webpush: (message, { address: endpoint, p256dh, auth }, signal) =>
-      push(message, { endpoint, p256dh: p256dh ?? '', auth: auth ?? '' }, signal),
+    webpush: (message, { address: endpoint, p256dh, auth, vapidKey }, signal) =>
+      push(message, { endpoint, p256dh: p256dh ?? '', auth: auth ?? '', vapidKey }, signal),
   }
 }
 

@@ -16,10 +16,11 @@ import {
   saveDevice,
   takeAddress,
 } from './queries.ts'
+import { hashOfKey } from './vapid-key.ts'
 
 interface Deps {
   db: Database
-  config: { PUSH_HOSTS: readonly string[] }
+  config: { PUSH_HOSTS: readonly string[]; VAPID_PUBLIC_KEY?: string | undefined }
 }
 
 export const showDevices = async (db: Database, { userId }: Actor): Promise<{ devices: Device[] }> => ({
@@ -31,10 +32,11 @@ export function registerDevice({ db, config }: Deps, actor: Actor, id: Uuid, giv
   const { userId, sessionId } = actor
   const address = addressOf(given, config.PUSH_HOSTS)
   const keys = given.keys ?? { p256dh: null, auth: null }
+  const vapidKey = given.keys && config.VAPID_PUBLIC_KEY !== undefined ? hashOfKey(config.VAPID_PUBLIC_KEY) : null
   return db.inTransaction({ user: userId }, async (tx) => {
     if (!(await lockSignedIn(tx, actor))) throw unauthorized('revoked')
     await takeAddress(tx, id, address)
-    const saved = await saveDevice(tx, { id, userId, kind: given.kind, address, ...keys, sessionId })
+    const saved = await saveDevice(tx, { id, userId, kind: given.kind, address, ...keys, sessionId, vapidKey })
     if (!saved) throw notFound()
     await deleteOldest(tx, userId, MAX_DEVICES)
     return shown(saved)

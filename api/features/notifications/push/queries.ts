@@ -51,12 +51,14 @@ export async function saveDevice(
   row: Omit<DeviceRow, 'createdAt' | 'registeredAt'>,
 ): Promise<DeviceRow | undefined> {
   const { id: _, userId: __, ...changes } = row
+  // The same endpoint again is the same subscription, whatever key is configured meanwhile.
+  const keyOf = sql`case when ${devices.address} = excluded.address then ${devices.vapidKey} else excluded.vapid_key end`
   const [saved] = await tx
     .insert(devices)
     .values(row)
     .onConflictDoUpdate({
       target: devices.id,
-      set: { ...changes, registeredAt: sql`now()` },
+      set: { ...changes, vapidKey: keyOf, registeredAt: sql`now()` },
       setWhere: eq(devices.userId, row.userId),
     })
     .returning()

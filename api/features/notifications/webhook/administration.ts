@@ -11,6 +11,7 @@ import {
   findWebhook,
   findWebhookOf,
   hasOrganization,
+  pausedUntil,
   recordAttempt,
   replaceSecret,
   upsertWebhook,
@@ -35,9 +36,15 @@ export const webhookCommands: Commands = {
   },
   'webhook show': {
     args: ['ORG'],
-    help: ['webhook show ORG', 'show the webhook of an organization, and how its latest attempt ended'],
+    help: [
+      'webhook show ORG',
+      'show the webhook of an organization, how its latest attempt ended, and how long it rests',
+    ],
     async run({ db }, [org = '']) {
-      return shown(await db.read({}, (tx) => webhookOf(tx, idOf('organization', org))))
+      return db.read({}, async (tx) => {
+        const webhook = await webhookOf(tx, idOf('organization', org))
+        return { ...shown(webhook), paused_until: (await pausedUntil(tx, webhook.id))?.toISOString() ?? null }
+      })
     },
   },
   'webhook rotate': {

@@ -1,7 +1,7 @@
 import { and, eq, inArray, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
-import { notifications } from '../../../db/schema/notifications.ts'
+import { notificationPauses, notifications } from '../../../db/schema/notifications.ts'
 import { organizations } from '../../../db/schema/organizations.ts'
 import { type WebhookRow, webhooks } from '../../../db/schema/webhooks.ts'
 import type { Addressed } from '../channel.ts'
@@ -86,6 +86,7 @@ export async function upsertWebhook(
     .onConflictDoUpdate({ target: webhooks.orgId, set: { url: row.url, ...ENABLED } })
     .returning()
   if (!saved) throw new Error('no webhook was saved')
+  await endPause(tx, row.orgId)
   return saved
 }
 const ENABLED = { disabledAt: null, disabledReason: null, failingSince: null } as const
@@ -103,7 +104,31 @@ export const replaceSecret = (tx: Tx, orgId: Uuid, o: { secret: string; overlapH
     previousEndsAt: sql`now() + make_interval(hours => ${o.overlapHours})`,
   })
 
-export const enableWebhook = (tx: Tx, orgId: Uuid): Promise<boolean> => changeOf(tx, orgId, ENABLED)
+export async function enableWebhook(tx: Tx, orgId: Uuid): Promise<boolean> {
+  await endPause(tx, orgId)
+  return changeOf(tx, orgId, ENABLED)
+}
+
+/** What failed before is not held against it. */
+async function endPause(tx: Tx, orgId: Uuid): Promise<void> {
+  const its = tx
+    .select({ id: sql`${webhooks.id}::text` })
+    .from(webhooks)
+    .where(eq(webhooks.orgId, orgId))
+  await tx
+    .delete(notificationPauses)
+    .where(and(eq(notificationPauses.channel, 'webhook'), inArray(notificationPauses.receiver, its)))
+}
+
+/** Until when the webhook gets nothing because it failed; null while it does. */
+export async function pausedUntil(tx: Tx, id: Uuid): Promise<Date | null> {
+  const p = notificationPauses
+  const [row] = await tx
+    .select({ until: p.pausedUntil })
+    .from(p)
+    .where(and(eq(p.channel, 'webhook'), eq(p.receiver, id), sql`${p.pausedUntil} > now()`))
+  return row?.until ?? null
+}
 
 /** An earlier reason stays. */
 export const disableWebhook = (tx: Tx, orgId: Uuid, reason: string): Promise<boolean> =>

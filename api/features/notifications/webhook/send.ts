@@ -30,7 +30,7 @@ export async function post(
     const outcome = outcomeOf(answer.status, retryAfterSeconds(answer.headers))
     return { outcome, status: answer.status, answer: keptOf(answer) }
   } catch (error) {
-    return { outcome: { is: 'later', reason: reasonOf(error) }, status: null, answer: null }
+    return { outcome: { is: 'later', of: 'destination', reason: reasonOf(error) }, status: null, answer: null }
   }
 }
 

@@ -1,5 +1,6 @@
 import { request } from 'node:http'
 import t from 'tap'
+import { hashOfKey } from '../../../../api/features/notifications/push/vapid-key.ts'
 import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -152,6 +153,22 @@ t.test('a registration that began before a sign-out and arrives after it leaves 
   late.end(body.slice(5))
   t.equal(await answered, 401)
   t.strictSame((await api.database.admin.query('select 1 from devices where user_id = $1', [me.id])).rows, [])
+})
+
+t.test('a browser keeps the key that it subscribed with, until it has another endpoint', async (t) => {
+  const [me, id, first] = [await aPerson(api), newId(), browser()]
+  const keyOf = async () =>
+    (await api.database.admin.query('select vapid_key from devices where id = $1', [uuidOf('device', id)])).rows[0]
+      .vapid_key
+  await put(me, id, first)
+  t.equal(await keyOf(), hashOfKey(VAPID_PUBLIC_KEY))
+  await api.database.admin.query(`update devices set vapid_key = 'of before' where id = $1`, [uuidOf('device', id)])
+  await put(me, id, first)
+  t.equal(await keyOf(), 'of before')
+  await put(me, id, browser())
+  t.equal(await keyOf(), hashOfKey(VAPID_PUBLIC_KEY))
+  await put(me, id, app())
+  t.equal(await keyOf(), null)
 })
 
 t.test('browsers get the key that they subscribe with', async (t) => {

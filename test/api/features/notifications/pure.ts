@@ -9,6 +9,7 @@ import {
   nextOf,
   pauseSeconds,
   REPEAT_SECONDS,
+  receiverPauseSeconds,
 } from '../../../../api/features/notifications/plan.ts'
 import { NotificationSettings } from '../../../../api/features/notifications/settings.ts'
 import { cleanFacts, render, timeOf } from '../../../../api/features/notifications/templates/render.ts'
@@ -43,6 +44,15 @@ const OUTCOMES: [string, Outcome, number, boolean, Partial<Next>][] = [
     false,
     { state: 'pending', mayHaveArrived: true, afterSeconds: REPEAT_SECONDS },
   ],
+  [
+    'later, of the receiver',
+    { is: 'later', of: 'destination', afterSeconds: 1e6, reason },
+    3,
+    false,
+    { state: 'failed', pauses: 'destination', askedSeconds: 3600, endsPauses: false },
+  ],
+  ['later, of this message', { is: 'later', reason }, 1, false, { pauses: undefined, endsPauses: true }],
+  ['unknown, of a receiver that rested', { is: 'unknown', reason }, 1, false, { endsPauses: false }],
   ['unknown, twice', { is: 'unknown', reason }, 2, true, { state: 'uncertain' }],
   ['paused', { is: 'paused', reason }, 1, false, { state: 'pending', attempts: 0, pausesChannel: true }],
   ['paused after silence', { is: 'paused', reason }, 2, true, { state: 'pending', attempts: 1, mayHaveArrived: true }],
@@ -55,6 +65,14 @@ for (const [name, outcome, attempts, mayHaveArrived, next] of OUTCOMES) {
 
 t.test('pauses grow up to a quarter of an hour', async (t) => {
   t.strictSame([1, 2, 3, 5, 6, 50].map(pauseSeconds), [30, 60, 120, 480, 900, 900])
+  t.strictSame(
+    [1, 2, 5, 8, 9, 50].map((n) => receiverPauseSeconds(n, 0)),
+    [5, 10, 80, 640, 900, 900],
+  )
+  t.strictSame(
+    [1, 50].map((n) => receiverPauseSeconds(n, 3600)),
+    [3600, 3600],
+  )
   t.strictSame([jittered(100, 0), jittered(100, 0.5)], [90, 100])
 })
 
@@ -66,7 +84,8 @@ t.test('what a failed transfer means', async (t) => {
   t.equal(failed({ responseCode: 550, command: 'RCPT TO' }), 'refused')
   t.equal(failed({ responseCode: 554, command: 'DATA' }, true), 'refused')
   t.equal(failed({ responseCode: 550, command: 'MAIL FROM' }), 'paused')
-  t.equal(failed({ responseCode: 451, command: 'MAIL FROM' }), 'later')
+  t.equal(failed({ responseCode: 451, command: 'MAIL FROM' }), 'paused')
+  t.equal(failed({ responseCode: 421, command: 'RCPT TO' }), 'later')
   t.equal(failed({ responseCode: 535, command: 'RCPT TO' }), 'paused')
   t.equal(failed({ code: 'EMESSAGE', command: 'MAIL FROM' }), 'refused')
 })

@@ -8,6 +8,7 @@ import { outcomeOf as fcmOutcomeOf } from '../../../../api/features/notification
 import { isPushHost } from '../../../../api/features/notifications/push/hosts-policy.ts'
 import { MAX_PAYLOAD, pushMessageOf, webPushPayload } from '../../../../api/features/notifications/push/message.ts'
 import { PushSettings } from '../../../../api/features/notifications/push/settings.ts'
+import { hashOfKey } from '../../../../api/features/notifications/push/vapid-key.ts'
 import { outcomeOf } from '../../../../api/features/notifications/push/web-push.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { loadConfig } from '../../../../lib/runtime/config.ts'
@@ -46,10 +47,11 @@ const WEB: [number, object][] = [
   [404, { is: 'gone' }],
   [410, { is: 'gone' }],
   [413, { is: 'refused' }],
-  [429, { is: 'later', afterSeconds: 7 }],
-  [500, { is: 'later' }],
+  [429, { is: 'later', of: 'destination', afterSeconds: 7 }],
+  [500, { is: 'later', of: 'destination' }],
   [302, { is: 'refused' }],
-  [403, { is: 'refused' }],
+  [401, { is: 'later' }],
+  [403, { is: 'later' }],
 ]
 const fcmError = (code: string, more: object[] = []) => ({
   error: { details: [...more, { '@type': 'type.googleapis.com/google.firebase.fcm.v1.FcmError', errorCode: code }] },
@@ -67,14 +69,16 @@ const FCM: [number, unknown, object][] = [
   [400, fcmError('INVALID_ARGUMENT'), { is: 'refused' }],
   [400, fcmError('INVALID_ARGUMENT', [violation('message.token')]), { is: 'gone' }],
   [400, fcmError('INVALID_ARGUMENT', [violation('message.android.ttl')]), { is: 'refused' }],
-  [429, fcmError('QUOTA_EXCEEDED'), { is: 'later', afterSeconds: 7 }],
+  [429, fcmError('QUOTA_EXCEEDED'), { is: 'later', of: 'service', afterSeconds: 7 }],
   [503, fcmError('UNAVAILABLE'), { is: 'later', afterSeconds: 7 }],
   [500, fcmError('INTERNAL'), { is: 'later' }],
   [502, undefined, { is: 'later' }],
   [401, fcmError('THIRD_PARTY_AUTH_ERROR'), { is: 'later' }],
 ]
 t.test('what the answers of push services mean', async (t) => {
-  for (const [status, want] of WEB) t.match(outcomeOf(status, 7), want, `${status}`)
+  for (const [status, want] of WEB) t.match(outcomeOf(status, 7, false), want, `${status}`)
+  t.match(outcomeOf(403, 7, true), { is: 'gone' }, 'a subscription of another key')
+  t.match(outcomeOf(401, 7, true), { is: 'later' })
   for (const [status, body, want] of FCM)
     t.match(fcmOutcomeOf(status, body, 7), want, `${status} ${JSON.stringify(body)}`)
 })
@@ -183,6 +187,25 @@ t.test('a device that the push service no longer knows is dropped; others of the
   await settled(gone, 'failed')
   await settled(stays, 'sent')
   t.strictSame([await isThere(gone), await isThere(stays)], [false, true])
+})
+
+t.test('a device of another VAPID key is dropped; with the same or an unknown key, a 403 drops nothing', async (t) => {
+  receiver.be(403)
+  const worker = notifying(t, database, [pushPart({ settings, db }, options)])
+  const user = await world.person()
+  const devices = await Promise.all(
+    [hashOfKey('another'), hashOfKey(vapid.VAPID_PUBLIC_KEY), null].map(async (key, n) => {
+      const address = receiver.url(`/push/key-${n}`)
+      const id = await aDevice(user.id, { kind: 'webpush', address, keys: aBrowser().keys })
+      await database.admin.query('update devices set vapid_key = $2 where id = $1', [id, key])
+      return id
+    }),
+  )
+  await world.consume(worker, [world.due(await world.invitation({ userId: user.id }))])
+  for (const id of devices) await settled(id, 'failed')
+  t.strictSame(await Promise.all(devices.map(isThere)), [false, true, true])
+  const [[first], [second]] = [await world.deliveries(devices[0] ?? ''), await world.deliveries(devices[1] ?? '')]
+  t.match([first, second], [{ attempts: 1 }, { attempts: 3 }])
 })
 
 t.test('nothing is sent to hosts that are no push service, and to devices that have changed hands', async (t) => {

@@ -423,6 +423,85 @@ t.test('a destination gets one message at a time, from all workers, and a slow o
   t.equal(sent.length, many.length + others.length, 'nothing twice')
 })
 
+t.test('a receiver that asks for patience rests with all its deliveries, also later ones', async (t) => {
+  const busy = 'busy@example.org'
+  let isBusy = true
+  const { part, sent } = scriptedChannel(
+    ({ to }) => (to.address === busy && isBusy ? { is: 'later', of: 'destination', reason: '503' } : { is: 'sent' }),
+    { schedule: [0, 0, 0, 0], concurrency: 1 },
+  )
+  const worker = notifying(t, database, [part])
+  const tell = async (email?: string) => {
+    const one = await world.invitation(email === undefined ? {} : { email })
+    await world.consume(worker, [world.due(one)])
+    return one.email ?? ''
+  }
+  const pause = async () =>
+    (
+      await world.rowsOf(
+        `select failures, reason, round(extract(epoch from paused_until - now()))::int as waits from notification_pauses
+         where receiver = $1`,
+        [busy],
+      )
+    )[0]
+  const attempts = () => sent.filter(({ to }) => to.address === busy).length
+  await tell(busy)
+  await eventually('a failure', pause)
+  await tell(busy)
+  await settled(await tell(), 'sent')
+  t.equal(attempts(), 1)
+  t.match(await pause(), { failures: 1, reason: '503' })
+  await world.endRest(busy)
+  worker.wake()
+  const again = await eventually('another failure', async () => {
+    const now = await pause()
+    return now?.failures === 2 ? now : undefined
+  })
+  t.ok(again.waits > 5 && again.waits <= 10, `${again.waits} s`)
+  await settled(await tell(), 'sent')
+  t.equal(attempts(), 2, 'one attempt finds out whether it works again')
+  isBusy = false
+  await world.endRest(busy)
+  worker.wake()
+  await settled(busy, 'sent', 2)
+  t.equal(await pause(), undefined)
+  t.equal(attempts(), 4)
+})
+
+t.test('a service that refuses rests for all destinations behind it, and for no other', async (t) => {
+  let isBusy = true
+  const { part, sent } = scriptedChannel(
+    ({ to }) =>
+      to.address.startsWith('app') && isBusy
+        ? { is: 'later', of: 'service', afterSeconds: 600, reason: '429' }
+        : { is: 'sent' },
+    { serviceOf: async (_, to) => (to.startsWith('app') ? 'service-of-apps' : undefined) },
+  )
+  const worker = notifying(t, database, [part])
+  const tell = async (email: string) => world.consume(worker, [world.due(await world.invitation({ email }))])
+  await tell('app-1@example.org')
+  await eventually('a pause', async () => {
+    const rows = await world.rowsOf(`select 1 from notification_pauses where receiver = 'service-of-apps'
+      and paused_until > now() + interval '9 minutes'`)
+    return rows.length === 1
+  })
+  await tell('app-2@example.org')
+  const [waiting] = await eventually('the second waits', async () => {
+    const rows = await world.deliveries('app-2@example.org')
+    return rows[0]?.reason ? rows : undefined
+  })
+  t.match(waiting, { state: 'pending', attempts: 0, reason: 'service-of-apps rests' })
+  await tell('browser@example.org')
+  await settled('browser@example.org', 'sent')
+  t.equal(sent.filter(({ to }) => to.address.startsWith('app')).length, 1)
+  isBusy = false
+  await world.endRest('service-of-apps')
+  for (const one of ['app-1@example.org', 'app-2@example.org']) await world.makeDue(one)
+  worker.wake()
+  for (const one of ['app-1@example.org', 'app-2@example.org']) await settled(one, 'sent')
+  t.strictSame(await world.rowsOf(`select 1 from notification_pauses where receiver = 'service-of-apps'`), [])
+})
+
 t.test('an attempt whose worker died counts as one without an answer', async (t) => {
   const { part, sent } = accepting()
   const idle = notifying(t, database, [part])

@@ -4,6 +4,7 @@ import { outcomeOf } from '../../../../api/features/notifications/webhook/answer
 import { webhookPart } from '../../../../api/features/notifications/webhook/channel.ts'
 import { newSecret, signedHeaders } from '../../../../api/features/notifications/webhook/signature.ts'
 import { formatId } from '../../../../lib/contract/ids.ts'
+import { uuidOf } from '../../../support/api.ts'
 import { commandLine } from '../../../support/command-line.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -25,11 +26,11 @@ t.test('the signature is that of the package, and both secrets verify while one 
 const ANSWERS: [number, number | undefined, object][] = [
   [200, undefined, { is: 'sent' }],
   [204, undefined, { is: 'sent' }],
-  [301, undefined, { is: 'later' }],
+  [301, undefined, { is: 'later', of: 'destination' }],
   [302, 60, { is: 'later', afterSeconds: undefined }],
-  [400, undefined, { is: 'later' }],
+  [400, undefined, { is: 'later', of: undefined }],
   [410, undefined, { is: 'gone' }],
-  [429, 60, { is: 'later', afterSeconds: 60 }],
+  [429, 60, { is: 'later', of: 'destination', afterSeconds: 60 }],
   [503, 86_400, { is: 'later', afterSeconds: 3600 }],
   [500, 60, { is: 'later', afterSeconds: undefined }],
 ]
@@ -65,13 +66,17 @@ async function aWorld(t: Parameters<typeof notifying>[0]) {
       `select id, state, attempts, reason from notification_deliveries where org_id = $1 order by created_at`,
       [world.orgId],
     )
+  const webhook = uuidOf('webhook', made.out.webhook_id)
+  /** Ends each pause at once: pauses have a test of their own. */
   const ended = (state: string, n = 1) =>
     eventually(state, async () => {
+      await world.endRest(webhook)
+      worker.wake()
       const found = (await rows()).filter((row) => row.state === state)
       return found.length === n ? found : undefined
     })
   const show = async () => (await hook(org, 'show')).out
-  return { ...world, org, secret: made.out.secret as string, worker, mine, rows, ended, show }
+  return { ...world, org, webhook, secret: made.out.secret as string, worker, mine, rows, ended, show }
 }
 const verified = (secret: string, { headers, body }: Received) =>
   new Webhook(secret).verify(body.toString(), headers as Record<string, string>) as {
@@ -164,6 +169,7 @@ t.test('a webhook that fails for five days is disabled, and its answer is kept u
       [world.orgId, lastAttempt],
     )
   await failing('4 days')
+  await world.endRest(world.webhook)
   await world.consume(world.worker, [world.due(await world.invitation())])
   const quiet = () =>
     world.rowsOf(
@@ -173,10 +179,33 @@ t.test('a webhook that fails for five days is disabled, and its answer is kept u
   await eventually('a failure after quiet days', async () => (await quiet())[0].anew)
   t.match(await quiet(), [{ disabled_at: null }], 'quiet days are no failures')
   await failing('10 hours')
+  await world.endRest(world.webhook)
   await world.consume(world.worker, [world.due(await world.invitation())])
   t.match(await eventually('disabled', async () => ((await world.show()).disabled_at ? world.show() : undefined)), {
     disabled_reason: /failed for 5 days/,
   })
+})
+
+t.test('a webhook that asks for patience gets nothing until then, or until it is enabled again', async (t) => {
+  receiver.be((_, response) => response.writeHead(503, { 'retry-after': '1800' }).end())
+  const world = await aWorld(t)
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  const shown = await eventually('a pause', async () => {
+    const now = await world.show()
+    return now.paused_until ? now : undefined
+  })
+  const seconds = (Date.parse(shown.paused_until) - Date.now()) / 1000
+  t.ok(seconds > 1700 && seconds <= 1800, `${seconds} s`)
+  const other = await aWorld(t)
+  receiver.be(204)
+  await world.consume(world.worker, [world.due(await world.invitation())])
+  await other.consume(other.worker, [other.due(await other.invitation())])
+  await other.ended('sent')
+  t.equal(world.mine().length, 1)
+  t.equal((await hook(world.org, 'enable')).code, 0)
+  t.match(await world.show(), { paused_until: null })
+  world.worker.wake()
+  await eventually('the second message', async () => world.mine().length === 2)
 })
 
 t.test('a dead receiver holds up no other, and gets one attempt at a time', async (t) => {
