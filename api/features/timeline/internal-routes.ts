@@ -15,6 +15,9 @@ const actions = {
   hide: onCaller('timeline_item.hide', 'hide a timeline item', service),
 }
 
+/** How far the clock of a service may be ahead. */
+const CLOCKS_MS = 60_000
+
 const NewItem = z
   .object({
     type: TimelineType,
@@ -23,7 +26,10 @@ const NewItem = z
     ref_type: RefType,
     ref_id: z.string().max(64).meta({ description: 'Identifier of what the item is about, of the kind in `ref_type`' }),
     summary: text(1, 200).optional(),
-    created_at: inputTime().optional(),
+    created_at: inputTime()
+      .refine((time) => time.getTime() <= Date.now() + CLOCKS_MS, 'must not be in the future')
+      .optional()
+      .meta({ description: 'When it happened; now by default. A `member_joined` item has the time of the membership' }),
     dedupe_key: text(1, 200).meta({
       description: 'A repeat with the same key in the same organization inserts nothing',
     }),

@@ -200,12 +200,15 @@ export async function findOwnership(
 }
 
 export async function insertRow(tx: Tx, item: NewItem & Ownership): Promise<{ id: Uuid; isNew: boolean }> {
+  // The membership that began then is the one that the item is about: see timeline_facts (migration 0029).
+  const ofMember = sql`(select joined_at from memberships where org_id = ${item.orgId} and user_id = ${item.refId})`
+  const beganAt = item.type === 'member_joined' ? ofMember : sql`null::timestamptz`
   const id = sql`timeline_item_id('internal', ${item.orgId}::text, ${item.dedupeKey}::text)`
   const { rows } = await tx.execute<{ id: Uuid; isNew: boolean }>(sql`
     with inserted as (
       insert into timeline_items (id, org_id, type, actor_id, ref_type, ref_id, at, event_id, album_id, summary)
         values (${id}, ${item.orgId}, ${item.type}, ${item.actorId}, ${item.refType}, ${item.refId},
-          date_trunc('milliseconds', coalesce(${item.createdAt?.toISOString() ?? null}::timestamptz, now())),
+          date_trunc('milliseconds', coalesce(${beganAt}, ${item.createdAt?.toISOString() ?? null}::timestamptz, now())),
           ${item.eventId}, ${item.albumId}, ${item.summary ?? null})
         on conflict (id) do nothing returning id
     )

@@ -11,21 +11,50 @@ export interface LandingSettings {
   canSignIn: boolean
   joinOnAccept: boolean
   stores: readonly { name: string; url: string }[]
+  /** Where the pages find their files. */
+  files?: string
 }
+
+interface LandingConfig {
+  BASE_PATH: string
+  JOIN_ORG_ON_ACCEPT: boolean
+  AUTH_PROXY_ENABLED: boolean
+  AUTH_TOKEN_URL?: string | undefined
+  AUTH_CLIENT_ID?: string | undefined
+  AUTH_CLIENT_SECRET?: string | undefined
+  APP_STORE_URL?: string | undefined
+  PLAY_STORE_URL?: string | undefined
+}
+
+/** The pages as this installation shows them. */
+export const landingOf = (config: LandingConfig, files?: string) =>
+  landingPages({
+    basePath: config.BASE_PATH,
+    canSignIn: Boolean(
+      config.AUTH_PROXY_ENABLED && config.AUTH_TOKEN_URL && config.AUTH_CLIENT_ID && config.AUTH_CLIENT_SECRET,
+    ),
+    joinOnAccept: config.JOIN_ORG_ON_ACCEPT,
+    stores: [
+      ...(config.APP_STORE_URL ? [{ name: 'Get the app for iPhone', url: config.APP_STORE_URL }] : []),
+      ...(config.PLAY_STORE_URL ? [{ name: 'Get the app for Android', url: config.PLAY_STORE_URL }] : []),
+    ],
+    ...(files !== undefined && { files }),
+  })
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 const escapeHtml = (text: string) => text.replace(/[&<>"']/g, (sign) => ENTITIES[sign] ?? '')
 
-/** The page's file with its addresses below its own, so that it works at the root and below the base path. */
-const template = () =>
-  readFileSync(join(WEB, 'invitations/landing.html'), 'utf8').replace(/((?:src|href)=|: )"\/(?!\/)/g, '$1"./web/')
+/** The page's file with relative addresses, so that it works at the root and below the base path. */
+const template = (files: string) =>
+  readFileSync(join(WEB, 'invitations/landing.html'), 'utf8').replace(/((?:src|href)=|: )"\/(?!\/)/g, `$1"${files}`)
 
 /**
  * The landing page of an invitation as markup, which a browser without JavaScript shows and a script continues: title and
  * host. What the token adds only a script can ask for, because the fragment reaches no server.
  */
 export function landingPages(settings: LandingSettings) {
-  const html = template()
+  const { files = './web/' } = settings
+  const html = template(files)
   const headers = {
     ...webSafety(importMapHash(html)),
     'Content-Type': 'text/html; charset=utf-8',
@@ -42,7 +71,7 @@ export function landingPages(settings: LandingSettings) {
       .replace(
         '<!-- shown -->',
         () =>
-          `<article class="card"><header><img class="mark" src="./web/icon.svg" alt="Keepsake" width="52" height="52"><p id="from" class="muted">${from}</p><h1 dir="auto">${escapeHtml(title)}</h1></header>${more}</article>`,
+          `<article class="card"><header><img class="mark" src="${files}icon.svg" alt="Keepsake" width="52" height="52"><p id="from" class="muted">${from}</p><h1 dir="auto">${escapeHtml(title)}</h1></header>${more}</article>`,
       )
   /** The page without its script: there is nothing to ask for. */
   const plain = (status: number, title: string, text: string): RawReply => ({

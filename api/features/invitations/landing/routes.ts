@@ -7,7 +7,7 @@ import type { ApiDeps } from '../../../deps.ts'
 import { type Route, rawRoute } from '../../../http/route.ts'
 import { findShown } from '../show.ts'
 import { parseSlug } from '../slug.ts'
-import { landingPages } from './page.ts'
+import { landingOf } from './page.ts'
 
 const tags = ['Invitations']
 
@@ -18,19 +18,7 @@ export function landingRoutes({ db, config }: ApiDeps): Route[] {
     return () => (made ??= make())
   }
   // Not before the first request: the document is made of routes without a configuration.
-  const pages = once(() =>
-    landingPages({
-      basePath: config.BASE_PATH,
-      canSignIn: Boolean(
-        config.AUTH_PROXY_ENABLED && config.AUTH_TOKEN_URL && config.AUTH_CLIENT_ID && config.AUTH_CLIENT_SECRET,
-      ),
-      joinOnAccept: config.JOIN_ORG_ON_ACCEPT,
-      stores: [
-        ...(config.APP_STORE_URL ? [{ name: 'Get the app for iPhone', url: config.APP_STORE_URL }] : []),
-        ...(config.PLAY_STORE_URL ? [{ name: 'Get the app for Android', url: config.PLAY_STORE_URL }] : []),
-      ],
-    }),
-  )
+  const pages = once(() => landingOf(config))
   const files = once(() => new Map([...ownFiles(), ...viewLibrary()]))
   return [
     rawRoute({

@@ -1,8 +1,10 @@
 import * as z from 'zod'
+import type { Problem } from '../../../../lib/contract/problem.ts'
 import type { ApiDeps } from '../../../deps.ts'
 import { type Route, rawRoute } from '../../../http/route.ts'
 import type { Context } from '../../../requests/context.ts'
 import { found } from '../../../requests/found.ts'
+import { landingOf } from '../../invitations/landing/page.ts'
 import { findSeen, recordSeen } from './record.ts'
 import type { Seen } from './source.ts'
 
@@ -25,6 +27,12 @@ export function traceRoutes({ db, config }: ApiDeps): Route[] {
     } catch (error) {
       context.log.error({ err: error, what: seen.what }, 'an open or a click was not recorded')
     }
+  }
+  let pages: ReturnType<typeof landingOf> | undefined
+  // Made at the first request: the document is made of routes without a configuration.
+  const problemPage = (problem: Problem) => {
+    pages ??= landingOf(config, '../../i/web/')
+    return pages.refused(problem)
   }
   return [
     rawRoute({
@@ -51,8 +59,9 @@ export function traceRoutes({ db, config }: ApiDeps): Route[] {
       limit: 'delivery',
       summary: 'Lead from a mail to its invitation',
       description:
-        'Redirects to the landing page of the invitation, never anywhere else. The token is in the fragment of the link, which the browser keeps and sends to no server: it is not used up. Recorded with the likely source; HEAD counts as a scanner.',
+        'Redirects to the landing page of the invitation, never anywhere else. The token is in the fragment of the link, which the browser keeps and sends to no server: it is not used up. Recorded with the likely source; HEAD counts as a scanner. A client that prefers `text/html` gets problems as pages.',
       problems: ['NOT_FOUND'],
+      problemPage,
       params,
       status: 302,
       raw: {

@@ -106,7 +106,17 @@ t.test(
       t.equal((await ask(`/e/o/${id}`)).status, 200, id)
       const click = await ask(`/e/c/${id}`)
       t.strictSame([click.status, click.headers.get('location')], [404, null], id)
+      t.equal(click.code, 'NOT_FOUND')
     }
+    // A browser gets a page, whose files are where it says.
+    const address = `http://127.0.0.1:${api.port}/v1/e/c/${formatId('notification', newUuid())}`
+    const page = await fetch(address, { headers: { accept: 'text/html,*/*;q=0.8' }, redirect: 'manual' })
+    t.strictSame([page.status, page.headers.get('content-type')], [404, 'text/html; charset=utf-8'])
+    const html = await page.text()
+    t.match(html, /There is no such invitation/)
+    const files = [...html.matchAll(/(?:src|href)="(\.[^"]+)"/g)].map(([, file = '']) => new URL(file, address))
+    t.ok(files.length > 1)
+    for (const file of files) t.equal((await fetch(file)).status, 200, file.pathname)
     const { made, id } = await told()
     for (let i = 0; i < 25; i++) await ask(`/e/c/${id}`, 'curl/8')
     await eventually('the records', async () => (await recorded(made.id)).length === 20)

@@ -63,6 +63,14 @@ t.test('a service inserts an item, once for each key, and hides it', async (t) =
   t.equal((await hide(formatId('timelineItem', newUuid()))).status, 404)
 })
 
+t.test('an item about a membership is shown, whatever time the service says', async (t) => {
+  const joined = item({ type: 'member_joined', ref_type: 'user', ref_id: member.wireId, actor_id: member.wireId })
+  t.equal((await post(joined)).status, 201)
+  t.equal((await shown()).length, 1)
+  t.equal((await post(item({ ...joined, created_at: undefined, dedupe_key: newUuid() }))).status, 201)
+  t.equal((await shown()).length, 2)
+})
+
 t.test('refuses what is no item', async (t) => {
   const wrong: [object, field: string][] = [
     [{ type: 'nonsense' }, 'body.type'],
@@ -70,6 +78,7 @@ t.test('refuses what is no item', async (t) => {
     [{ ref_id: api.org }, 'body.ref_id'],
     [{ summary: 'x'.repeat(201) }, 'body.summary'],
     [{ created_at: 'yesterday' }, 'body.created_at'],
+    [{ created_at: new Date(Date.now() + 120_000).toISOString() }, 'body.created_at'],
     [{ dedupe_key: '' }, 'body.dedupe_key'],
   ]
   for (const [more, field] of wrong) {
