@@ -1,4 +1,5 @@
 import type { Tx } from './db.ts'
+import { type Field, rowMapper } from './row-mapper.ts'
 
 interface Query<Rows> {
   execute(values: Record<string, unknown>): Promise<Rows>
@@ -22,7 +23,22 @@ export function prepared<Rows>(
     queries = new Map()
     known.set(tx, queries)
   }
-  const query = (queries.get(name) as Query<Rows> | undefined) ?? build().prepare(name)
+  const query = (queries.get(name) as Query<Rows> | undefined) ?? quick(build().prepare(name))
   queries.set(name, query)
   return query.execute(values)
+}
+
+/** What drizzle 0.45 has in a prepared query, and not in its types. */
+interface Inside {
+  fields?: readonly Field[]
+  customResultMapper?: unknown
+}
+
+/** A query whose rows drizzle would map gets a faster mapper where there is one; any other stays as it is. */
+function quick<Rows>(query: Query<Rows>): Query<Rows> {
+  const inside = query as Inside
+  if (inside.fields !== undefined && inside.customResultMapper === undefined) {
+    inside.customResultMapper = rowMapper(inside.fields)
+  }
+  return query
 }
