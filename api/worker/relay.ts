@@ -10,7 +10,7 @@ import { makeWakeup } from './wakeup.ts'
 
 export interface RelayDeps {
   db: Database
-  bus: Pick<EventBus, 'publish'>
+  bus: Pick<EventBus, 'era' | 'publish'>
   log: Log
   /** What the worker itself must do after an event. The relay may call it again for the same event. */
   react(message: OutboxMessage): Promise<void>
@@ -36,6 +36,9 @@ export interface Relay {
   stop(): Promise<void>
 }
 
+/** `era`: of the bus when it was claimed. */
+type Claimed = OutboxRow & { era: number }
+
 export type RelayStep = 'decode' | 'react' | 'publish' | 'mark'
 
 /**
@@ -47,19 +50,21 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
   const { concurrency = 16, pollMs = 1000, leaseSeconds = 30, stepMs = 10_000, backoff = backoffSeconds } = options
   const running = new Map<string, Promise<void>>()
   /** Claimed again while this relay still delivers them: only the new lease counts. */
-  const again = new Map<string, OutboxRow>()
+  const again = new Map<string, Claimed>()
   const wakeup = makeWakeup()
   let isStopping = false
   let outages = 0
 
-  async function claim(): Promise<OutboxRow[]> {
+  async function claim(): Promise<Claimed[]> {
     const limit = concurrency - running.size
     if (limit === 0) return []
+    // Before the claim: it looks at which earlier events count as published, and a lost stream changes that.
+    const era = deps.bus.era()
     try {
       const rows = await db.inTransaction({}, (tx) => claimDue(tx, { limit, leaseSeconds }))
       outages = 0
       if (rows.length > 0) failpoint('relay.claimed')
-      return rows
+      return rows.map((row) => ({ ...row, era }))
     } catch (error) {
       outages += 1
       log.warn({ err: error, outages }, 'could not claim events')
@@ -77,7 +82,7 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
     await Promise.all(running.values())
   }
 
-  function start(row: OutboxRow): void {
+  function start(row: Claimed): void {
     if (running.has(row.id)) {
       again.set(row.id, row)
       return
@@ -93,7 +98,7 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
   }
 
   /** Never rejects: a row that cannot be postponed is free again when its lease ends. */
-  async function deliver(row: OutboxRow): Promise<void> {
+  async function deliver({ era, ...row }: Claimed): Promise<void> {
     let step: RelayStep = 'decode'
     try {
       const message = messageOf(row)
@@ -103,7 +108,7 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
       failpoint('relay.reacted')
       step = 'publish'
       const { area, orgId: org, aggregateId: aggregate, type } = message
-      await within(stepMs, 'publishing', deps.bus.publish(subjectOf({ area, org, aggregate, type }), event))
+      await within(stepMs, 'publishing', deps.bus.publish(subjectOf({ area, org, aggregate, type }), event, era))
       failpoint('relay.published')
       step = 'mark'
       await db.inTransaction({}, (tx) => markPublished(tx, row))

@@ -339,7 +339,7 @@ for (const [name, make] of Object.entries(CASES)) {
 t.test('a relay that starts after the crash publishes each recorded event once, unchanged', async (t) => {
   const recorded = await outbox()
   const published: CloudEvent[] = []
-  const bus = { publish: async (_: string, event: CloudEvent) => void published.push(event) }
+  const bus = { era: () => 0, publish: async (_: string, event: CloudEvent) => void published.push(event) }
   const relay = startRelay({ db: database.worker, log: quietLog(), react: async () => {}, bus }, { pollMs: 10 })
   const isEmpty = async () =>
     (await admin.query('select from outbox where published_at is null limit 1')).rowCount === 0

@@ -50,8 +50,16 @@ export interface Lag {
 export interface EventBus {
   /** Whether subscribers in several processes share the position of a consumer: then one of them at a time may subscribe. */
   readonly isShared: boolean
-  /** Resolves once the bus has stored the event. The bus drops a duplicate id within its deduplication window. */
-  publish(subject: string, event: CloudEvent): Promise<void>
+  /**
+   * Grows when events that were published before may have to be published again. Read it before what decides which
+   * events come first, and pass it to `publish`.
+   */
+  era(): number
+  /**
+   * Resolves once the bus has stored the event. The bus drops a duplicate id within its deduplication window, and refuses
+   * an event of an earlier era than the present one: others may have to go first.
+   */
+  publish(subject: string, event: CloudEvent, era?: number): Promise<void>
   /**
    * Hands over batches in the order of the stream, one after the other. Acknowledges the messages of a batch when the
    * handler returns, and delivers them again when it throws. Returns a stop function that waits for the running handler.

@@ -119,6 +119,7 @@ export function openMemoryBus(options: { log: Log }): EventBus {
 
   return {
     isShared: false,
+    era: () => 0,
     publish,
     subscribe,
     onStoreReady: () => {},

@@ -113,13 +113,12 @@ export function openNatsBus(options: NatsOptions): EventBus {
     }
   }
 
-  async function publish(subject: string, event: CloudEvent): Promise<void> {
+  async function publish(subject: string, event: CloudEvent, since = era): Promise<void> {
     checkSubject(subject)
     if (closing.signal.aborted) throw new Error('The event bus is closed')
     const data = JSON.stringify(event)
-    const mine = era
     const wire = await connected()
-    if (era !== mine) throw new Error('Other events may have to be published first')
+    if (era !== since) throw new Error('Other events may have to be published first')
     await suspectOnError(wire.js.publish(subject, data, { msgID: event.id, expect: { streamName: STREAM } }))
   }
 
@@ -146,6 +145,7 @@ export function openNatsBus(options: NatsOptions): EventBus {
   }
 
   return {
+    era: () => era,
     publish,
     subscribe,
     close,

@@ -57,7 +57,7 @@ function relay(deps: Partial<RelayDeps> = {}, options: RelayOptions = {}) {
       db: worker,
       log,
       react: async () => {},
-      bus: { publish: async (subject, event) => void published.push({ subject, event }) },
+      bus: { era: () => 0, publish: async (subject, event) => void published.push({ subject, event }) },
       ...deps,
     },
     { pollMs: 10, backoff: () => 0.01, ...options },
@@ -105,7 +105,7 @@ t.test(
     const share = [0, 1, 2, 3].map(() => ({ published: 0 }))
     const relays = share.map((mine) =>
       relay(
-        { react, bus: { publish }, onFailed: () => failures++, onPublished: () => mine.published++ },
+        { react, bus: { era: () => 0, publish }, onFailed: () => failures++, onPublished: () => mine.published++ },
         { concurrency: 8 },
       ),
     )
@@ -281,7 +281,7 @@ t.test('the database going away in the middle costs time and nothing else', asyn
     await sleep(5)
     seen.add(event.id)
   }
-  const r = relay({ bus: { publish } }, { leaseSeconds: 0.5 })
+  const r = relay({ bus: { era: () => 0, publish } }, { leaseSeconds: 0.5 })
   for (let i = 0; i < 3; i++) {
     await eventually('some more', () => seen.size > i * 50 + 20)
     await admin.query(`select pg_terminate_backend(pid) from pg_stat_activity
@@ -290,6 +290,23 @@ t.test('the database going away in the middle costs time and nothing else', asyn
   await allPublished()
   await r.stop()
   t.equal(seen.size, 200)
+})
+
+t.test('an event is published in the era in which it was claimed', async (t) => {
+  let era = 0
+  const eras: (number | undefined)[] = []
+  // As if the stream was lost after the claim.
+  const react = async () => {
+    era += 1
+  }
+  const bus: RelayDeps['bus'] = { era: () => era, publish: async (_, __, given) => void eras.push(given) }
+  const r = relay({ react, bus })
+  await append({})
+  await allPublished()
+  await append({})
+  await allPublished()
+  await r.stop()
+  t.strictSame(eras, [0, 1])
 })
 
 t.test('stopping settles what was begun and begins nothing', async (t) => {
@@ -327,7 +344,7 @@ for (const pollMs of [10, 60_000]) {
       if (published === 1) await stored.promise
     }
     await append({})
-    const r = relay({ bus: { publish } }, { pollMs })
+    const r = relay({ bus: { era: () => 0, publish } }, { pollMs })
     await eventually('the first publication', () => published === 1)
     await found(2)
     // Perhaps claimed again, while the first publication is still under way.

@@ -56,6 +56,17 @@ t.test('again and again where there are none', async (t) => {
   t.equal((await streams.info(STREAM)).config.name, STREAM)
 })
 
+t.test('what was claimed before the stream was made anew has to be claimed again', async (t) => {
+  const bus = open()
+  t.teardown(() => bus.close())
+  bus.onStoreReady(async () => true)
+  const before = bus.era()
+  const { subject, event } = sample()
+  await bus.check()
+  await t.rejects(bus.publish(subject, event, before), { message: /may have to be published first/ })
+  await bus.publish(subject, event, bus.era())
+})
+
 eventBusContract(t, open)
 
 t.test('a consumer that comes later gets what was published before', async (t) => {
