@@ -53,7 +53,8 @@ t.test('tells the members of an organization within a second that something chan
   const [member, another, stranger] = [api.people.member, api.people.another, api.people.stranger]
   const streams = await Promise.all([member, another, stranger].map((who) => open(who)))
   const [mine, friend, foreign] = streams as [Followed, Followed, Followed]
-  t.match(mine.text, /^retry: \d+\nid: \S+\n\n$/, 'a position, which fires no event')
+  // What set the test up may still be told of behind it.
+  t.match(mine.text, /^retry: \d+\nid: \S+\n\n/, 'a position, which fires no event')
   await settled(mine, friend)
   const before = changes(mine)
   const at = performance.now()
@@ -61,7 +62,7 @@ t.test('tells the members of an organization within a second that something chan
   await eventually('the event', () => changes(mine) > before && changes(friend) > 0)
   t.ok(performance.now() - at < 1000, `${performance.now() - at} ms`)
   t.strictSame(organizationsOf(mine.events.at(-1)), [api.org])
-  t.strictSame(foreign.events, [])
+  t.notOk(foreign.events.some((event) => organizationsOf(event).includes(api.org)), 'nothing of others')
   await bump(theirs)
   t.strictSame(organizationsOf(await foreign.next('changed')), [api.otherOrg])
 })
