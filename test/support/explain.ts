@@ -45,7 +45,7 @@ export async function planOf(
     await client.query(`prepare page as ${query.sql}`)
     const asText = (value: unknown) => (Array.isArray(value) ? `{${value.join()}}` : String(value))
     const given = query.params.map((value) => client.escapeLiteral(asText(value))).join()
-    const { rows } = await client.query(`explain (analyze, format json) execute page (${given})`)
+    const { rows } = await client.query(`explain (analyze, format json) execute page ${given && `(${given})`}`)
     return nodesOf(rows[0]['QUERY PLAN'][0].Plan, without)
   } finally {
     await client.query('rollback; deallocate page')

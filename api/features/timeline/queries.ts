@@ -151,9 +151,11 @@ export async function findFeedVersions(
         n: sql<number>`v.n`.mapWith(Number),
       })
       .from(
-        // Row-level security leaves the caller's own memberships.
-        sql`(select m.org_id, m.role, coalesce(f.n, 0) as n from memberships m left join feed_versions f on f.org_id = m.org_id
-          ${shared}) v`,
+        // Row-level security leaves the caller's own memberships. A version is looked up for each of them: joined, the plan
+        // depends on how many organizations the first caller of the connection has, and can compare all with all.
+        sql`(select m.org_id, m.role,
+            coalesce((select f.n from feed_versions f where f.org_id = m.org_id), 0) as n
+          from memberships m ${shared}) v`,
       )
       .orderBy(sql`v.org_id`),
   )
