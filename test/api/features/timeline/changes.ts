@@ -62,7 +62,10 @@ t.test('tells the members of an organization within a second that something chan
   await eventually('the event', () => changes(mine) > before && changes(friend) > 0)
   t.ok(performance.now() - at < 1000, `${performance.now() - at} ms`)
   t.strictSame(organizationsOf(mine.events.at(-1)), [api.org])
-  t.notOk(foreign.events.some((event) => organizationsOf(event).includes(api.org)), 'nothing of others')
+  t.notOk(
+    foreign.events.some((event) => organizationsOf(event).includes(api.org)),
+    'nothing of others',
+  )
   await bump(theirs)
   t.strictSame(organizationsOf(await foreign.next('changed')), [api.otherOrg])
 })
