@@ -20,7 +20,7 @@ async function readInScope(org: string, params: unknown[]): Promise<unknown[]> {
   if (!/^[0-9a-f-]{36}$/.test(org)) throw new Error('not a uuid')
   const client = await pool.connect()
   try {
-    await client.query(`begin read only; select set_config('app.org', '${org}', true)`)
+    await client.query(`begin read only; set local app.org = '${org}'`)
     const { rows } = await client.query(BARE_SQL, params)
     await client.query('commit')
     return rows

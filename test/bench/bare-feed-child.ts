@@ -12,7 +12,7 @@ const params: unknown[] = JSON.parse(process.env['BARE_PARAMS'] ?? '[]')
 app.get('/feed', async (_, res) => {
   const client = await pool.connect()
   try {
-    await client.query(`begin read only; select set_config('app.user', '${BARE_USER}', true)`)
+    await client.query(`begin read only; set local app."user" = '${BARE_USER}'`)
     const { rows } = await client.query({ name: 'feed', text: BARE_SQL, values: params })
     await client.query('commit')
     res.json(rows)
