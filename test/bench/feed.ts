@@ -108,7 +108,7 @@ async function reader({ database: { admin }, identity }: World, organizations: n
         case when not is_burst then event end
       from unnest($1::uuid[]) with ordinality orgs (org, o)
         cross join generate_series(1, $3::int) n
-        cross join lateral (select n % 10 = 0 as is_burst) kind
+        cross join lateral (select (n + o) % 10 = 0 as is_burst) kind
         cross join lateral (select id as event from events where org_id = org order by id limit 1) events`,
     [orgs, userId, items / organizations, organizations],
   )
