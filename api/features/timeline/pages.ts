@@ -6,7 +6,7 @@ import type { ApiDeps } from '../../deps.ts'
 import type { CursorScope } from '../../requests/cursor.ts'
 import { seesItem } from './policy.ts'
 import { toTimelineItem } from './present.ts'
-import { findFeedVersions, type Scan, type ScannedItem, type Source, scanItems } from './queries.ts'
+import { findFeedState, type Scan, type ScannedItem, type Source, scanItems } from './queries.ts'
 import type { TimelineItems } from './timeline-item.ts'
 
 type Deps = Pick<ApiDeps, 'db' | 'cursors' | 'links'>
@@ -131,21 +131,21 @@ export async function versionedPage(
   const first = firstStep(deps, asked)
   const scan: Scanner = (step) => deps.db.readAtOnce(scope, (tx) => scanItems(tx, scanOf(asked, step)))
   // The versions first: what changes in between is then newer than the tag says, and never older.
-  const [versions, scanned] = await deps.db.readAtOnce(scope, (tx) =>
-    Promise.all([findFeedVersions(tx, source), hasTag ? undefined : scanItems(tx, scanOf(asked, first))]),
+  const [state, scanned] = await deps.db.readAtOnce(scope, (tx) =>
+    Promise.all([findFeedState(tx, source), hasTag ? undefined : scanItems(tx, scanOf(asked, first))]),
   )
-  if (source.of === 'user' && source.userId !== callerId && versions.length === 0) throw notFound()
+  if (source.of === 'user' && source.userId !== callerId && state === null) throw notFound()
   return {
-    etag: etagOf(deps, asked, versions),
+    etag: etagOf(deps, asked, state),
     data: () => pageOf(deps, asked, first, scanned, scan),
   }
 }
 
 /** Links and cursors last for hours and change every quarter of an hour: after a 304 those of the client are valid. */
-function etagOf({ cursors, links }: Deps, asked: PageAsked, versions: readonly unknown[]): string {
+function etagOf({ cursors, links }: Deps, asked: PageAsked, state: string | null): string {
   const sample = { at: 0, id: asked.callerId }
   return JSON.stringify([
-    versions,
+    state,
     links.url(originalKey(asked.callerId, asked.callerId)),
     cursors.encode(scopeOf(asked), sample),
     asked.query,

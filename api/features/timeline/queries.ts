@@ -128,27 +128,19 @@ export async function scanItems(tx: Tx, o: Scan): Promise<ScannedItem[]> {
   })
 }
 
-/** An organization that is read, with all on which its timeline depends for this reader. */
-export interface FeedVersion {
-  orgId: Uuid
-  role: Role
-  n: number
-}
-
-/** Call in the scope of the caller. Of another user, the organizations that the two share. */
-export async function findFeedVersions(
-  tx: Tx,
-  source: Exclude<Source, { of: 'organization' }>,
-): Promise<FeedVersion[]> {
-  const values = { caller: undefined as Uuid | undefined, actor: 'userId' in source ? source.userId : undefined }
+/**
+ * The organizations that are read, with all on which their timelines depend for this reader: another text whenever that
+ * changes; null where there is none. Call in the scope of the caller. Of another user, the organizations that the two share.
+ */
+export async function findFeedState(tx: Tx, source: Exclude<Source, { of: 'organization' }>): Promise<string | null> {
+  const values = { actor: 'userId' in source ? source.userId : undefined }
   const shared =
     source.of === 'user' ? sql`where m.org_id in (select org_id from shared_organizations(${p('actor')}::uuid))` : sql``
-  return prepared(tx, `find_feed_versions_${source.of}`, values, () =>
+  const [row] = await prepared(tx, `find_feed_state_${source.of}`, values, () =>
     tx
+      // One row, because rows are what a poll of many organizations costs here.
       .select({
-        orgId: sql<Uuid>`v.org_id`,
-        role: sql<Role>`v.role`,
-        n: sql<number>`v.n`.mapWith(Number),
+        state: sql<string | null>`string_agg(v.org_id || ' ' || v.role || ' ' || v.n, ',' order by v.org_id)`,
       })
       .from(
         // Row-level security leaves the caller's own memberships. A version is looked up for each of them: joined, the plan
@@ -156,9 +148,9 @@ export async function findFeedVersions(
         sql`(select m.org_id, m.role,
             coalesce((select f.n from feed_versions f where f.org_id = m.org_id), 0) as n
           from memberships m ${shared}) v`,
-      )
-      .orderBy(sql`v.org_id`),
+      ),
   )
+  return row?.state ?? null
 }
 
 /** An item that a service tells of. */

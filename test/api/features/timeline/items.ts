@@ -2,7 +2,7 @@ import t from 'tap'
 import type { Database } from '../../../../api/db/db.ts'
 import { hideItem, insertItem, rebuildTimeline } from '../../../../api/features/timeline/commands.ts'
 import { timelineConsumer } from '../../../../api/features/timeline/consumer.ts'
-import { findFeedVersions, scanItems } from '../../../../api/features/timeline/queries.ts'
+import { findFeedState, scanItems } from '../../../../api/features/timeline/queries.ts'
 import type { EventPayload, EventType, ReceivedEvent } from '../../../../lib/contract/events.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
@@ -414,7 +414,7 @@ t.test(
       t.ok(rows <= organizations + 2 * limit, `${rows} rows`)
     }
     // A join is planned for the first caller of a connection, and can compare all versions with all organizations of another.
-    const versions = await planOf(database, { user: who.id }, (tx) => findFeedVersions(tx, { of: 'feed' }))
+    const versions = await planOf(database, { user: who.id }, (tx) => findFeedState(tx, { of: 'feed' }))
     t.notOk(versions.some((node) => /Join|Nested Loop/.test(node['Node Type'])))
     const looked = versions.filter((node) => node['Relation Name'] === 'feed_versions')
     t.match(looked, [{ 'Actual Loops': organizations }])
