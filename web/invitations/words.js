@@ -135,7 +135,7 @@ export function joinWords({ organization_name: group }, joins) {
   const named = group ? `the group “${group}”` : 'the group'
   return joins
     ? `If you accept, you become a member of ${named}: you see its events, its shared albums and photos, and its members.`
-    : `Members of ${named} can accept.`
+    : `If you accept and are no member of ${named}, you become a guest: you see this event and who takes part, and nothing else of ${named}.`
 }
 
 /** What became of an answer that counted. */

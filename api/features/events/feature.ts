@@ -1,12 +1,12 @@
 import type { Feature } from '../../feature.ts'
 import type { AboveEvents } from './commands.ts'
 import { eventActions } from './policy.ts'
-import { findEvent } from './queries.ts'
+import { findEventFor } from './queries.ts'
 import { eventRoutes } from './routes.ts'
 
 export const events = (above: AboveEvents): Feature => ({
   tags: { Events: 'Events of an organization, and the users who take part in them.' },
   routes: (deps) => eventRoutes(deps, above),
   actions: Object.values(eventActions),
-  rows: { event: { id: 'event', find: (tx, { orgId, id }) => findEvent(tx, orgId, id) } },
+  rows: { event: { id: 'event', find: (tx, { orgId, id, userId }) => findEventFor(tx, orgId, id, userId) } },
 })

@@ -2,21 +2,31 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { AlbumStatus } from '../../db/schema/albums.ts'
 import type { EventStatus } from '../../db/schema/events.ts'
 import { member, organizationAdmin } from '../../permissions/facts.ts'
-import { allOf, anyOf, fact, kind, on, onOrganization } from '../../permissions/rule.ts'
+import { allOf, anyOf, fact, kind, on, onForGuests, onOrganization } from '../../permissions/rule.ts'
 import { inOrder, requireState, type State } from '../../permissions/state.ts'
 import { ACTIVATE_MOVES, ARCHIVE_MOVES } from './plan.ts'
 
 type Owned = { ownerId: Uuid }
-type Visible = Owned & { status: EventStatus }
+/** `isParticipant`: whether the caller has accepted an invitation; absent where only members ask. */
+type Visible = Owned & { status: EventStatus; isParticipant?: boolean }
 
 export const eventOwner = fact<Owned>('event_owner', 'the owner of the event', (a, row) => a.userId === row.ownerId)
 
 const published = fact<Visible>('event_not_draft', 'once it is no draft', (_, row) => row.status !== 'draft')
 
+const participant = fact<Visible>(
+  'event_participant',
+  'users who have accepted an invitation to it',
+  (_, row) => row.isParticipant === true,
+)
+
 export const mayManageEvent = anyOf<Owned>(eventOwner, organizationAdmin)
 
 /** A draft is seen by its owner and the administrators alone. */
 export const mayReadEvent = anyOf<Visible>(eventOwner, organizationAdmin, allOf<Visible>(member, published))
+
+/** The same, and for guests of the event: participants who are no members. An owner who has left is not one of them. */
+const mayBeShownEvent = anyOf<Visible>(allOf<Visible>(member, mayReadEvent), allOf<Visible>(participant, published))
 
 /** What decides on an event. */
 export const EVENT = kind<Visible & Deletable>('event')
@@ -50,7 +60,7 @@ export const eventActions = {
   create: onOrganization('event.create', 'create an event', member),
   list: onOrganization('event.list', 'list the events of an organization', member),
   listDrafts: onOrganization('event.list_drafts', 'see the drafts of others in lists', organizationAdmin),
-  read: on(EVENT, 'event.read', 'see an event and its participants', mayReadEvent),
+  read: onForGuests(EVENT, 'event.read', 'see an event and its participants', mayBeShownEvent),
   update: on(EVENT, 'event.update', 'change an event', mayManageEvent, unlessArchived),
   activate: on(EVENT, 'event.activate', 'activate an event', mayManageEvent, activating),
   archive: on(EVENT, 'event.archive', 'archive an event', mayManageEvent, archiving),

@@ -14,15 +14,22 @@ type AlbumOfEvent = NonNullable<ShownEvent['album']> & { isParticipant: boolean;
 export type SeesAlbum = (can: Can, album: AlbumOfEvent) => boolean
 
 /** The album of the event is named only to those who may see it. */
-function albumIdOf({ album, participation, status }: ShownEvent, can: Can, sees: SeesAlbum): string | null {
+function albumIdOf({ album, status, ...row }: ShownEvent, can: Can, sees: SeesAlbum): string | null {
   if (album === null) return null
-  const seen = { ...album, isParticipant: participation === 'accepted', eventStatus: status }
-  return sees(can, seen) ? album.id : null
+  const { isParticipant } = withParticipation(row)
+  return sees(can, { ...album, isParticipant, eventStatus: status }) ? album.id : null
 }
+
+export const withParticipation = <T extends Pick<ShownEvent, 'participation'>>(
+  row: T,
+): T & { isParticipant: boolean } => ({
+  ...row,
+  isParticipant: row.participation === 'accepted',
+})
 
 export const toEvent = (row: ShownEvent, { can, now }: Deciding, sees: SeesAlbum): Event => ({
   ...toListedEvent(row, can, sees),
-  can: now(EVENT, { ...row, albumStatus: row.album?.status ?? null }),
+  can: now(EVENT, { ...withParticipation(row), albumStatus: row.album?.status ?? null }),
 })
 
 export const toListedEvent = (row: ShownEvent, can: Can, sees: SeesAlbum): ListedEvent => ({

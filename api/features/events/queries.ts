@@ -1,4 +1,4 @@
-import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
+import { and, desc, eq, getTableColumns, isNotNull, or, type SQL, sql } from 'drizzle-orm'
 import { type PgUpdateSetSource, unionAll } from 'drizzle-orm/pg-core'
 import type { Id, Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
@@ -63,6 +63,25 @@ async function queueFor(tx: Tx, id: Uuid, lock: 'share' | 'update'): Promise<voi
       .from(sql`(select 1) one`),
   )
 }
+
+/** An event, and whether this caller takes part in it. */
+export async function findEventFor(
+  tx: Tx,
+  orgId: Uuid,
+  id: Uuid,
+  callerId: Uuid,
+): Promise<(EventRow & { isParticipant: boolean }) | undefined> {
+  const [row] = await prepared(tx, 'find_event_for', { org: orgId, id, caller: callerId }, () =>
+    tx
+      .select({ ...getTableColumns(events), isParticipant })
+      .from(events)
+      .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id')))),
+  )
+  return row
+}
+
+const isParticipant = sql<boolean>`exists (select from event_participants p
+  where p.event_id = events.id and p.user_id = ${caller} and p.status = 'accepted')`
 
 const reactedTo = { type: 'meta', event: sql`events.id`, id: sql`events.id` } as const
 
@@ -186,7 +205,7 @@ export interface ListedParticipant {
   joinedAt: Date | null
 }
 
-/** The latest invitation first. Only members have names here: an invited user of another organization has none. */
+/** The latest invitation first. Members and guests have names here; who is invited and no member has none. */
 export async function listParticipants(
   tx: Tx,
   { eventId, after, limit: most }: PageWanted & { eventId: Uuid },
@@ -199,7 +218,7 @@ export async function listParticipants(
       .select({ id: userId, createdAt: microseconds(createdAt), displayName: users.displayName, status, joinedAt })
       .from(eventParticipants)
       .leftJoin(memberships, and(eq(memberships.orgId, eventParticipants.orgId), eq(memberships.userId, userId)))
-      .leftJoin(users, eq(users.id, memberships.userId))
+      .leftJoin(users, and(eq(users.id, userId), or(isNotNull(memberships.userId), eq(status, 'accepted'))))
       .where(and(eq(eventParticipants.eventId, sql.placeholder('event')), after && afterCursor(createdAt, userId)))
       .orderBy(desc(createdAt), desc(userId))
       .limit(limit),

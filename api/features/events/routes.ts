@@ -10,8 +10,8 @@ import { deleteEvent } from './deletion.ts'
 import { CreateEvent, Event, EventStatus, ListedEvent, Participant, ParticipantTotal, UpdateEvent } from './event.ts'
 
 import { eventActions } from './policy.ts'
-import { toEvent, toListedEvent, toParticipant } from './present.ts'
-import { countParticipants, findEvent, findShownEvent, listEvents, listParticipants } from './queries.ts'
+import { toEvent, toListedEvent, toParticipant, withParticipation } from './present.ts'
+import { countParticipants, findEventFor, findShownEvent, listEvents, listParticipants } from './queries.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
 const OneEvent = InOrg.extend({ event_id: pathId('event') })
@@ -150,7 +150,7 @@ export function eventRoutes(deps: ApiDeps, above: AboveEvents): Route[] {
       oneRoundTrip: true,
       handle: async ({ tx, orgId, actor, params, permit, can, now }) =>
         toEvent(
-          permit(found(await findShownEvent(tx, orgId, params.event_id, actor.userId))),
+          permit(withParticipation(found(await findShownEvent(tx, orgId, params.event_id, actor.userId)))),
           { can, now },
           above.seesAlbum,
         ),
@@ -246,8 +246,8 @@ export function eventRoutes(deps: ApiDeps, above: AboveEvents): Route[] {
           ...LAST_PAGE,
         },
       },
-      async handle({ tx, orgId, params, permit, page }) {
-        const event = permit(found(await findEvent(tx, orgId, params.event_id)))
+      async handle({ tx, orgId, actor, params, permit, page }) {
+        const event = permit(found(await findEventFor(tx, orgId, params.event_id, actor.userId)))
         const [listed, total] = await Promise.all([
           page('participants', (wanted) => listParticipants(tx, { eventId: event.id, ...wanted }), toParticipant),
           countParticipants(tx, event.id),

@@ -2,7 +2,7 @@ import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
 import { notFound, Problem } from '../../../lib/contract/problem.ts'
 import type { EventRow } from '../../db/schema/events.ts'
 import type { InvitationRow } from '../../db/schema/invitations.ts'
-import { findMembership, holdMembership } from '../../permissions/queries.ts'
+import { holdMembership } from '../../permissions/queries.ts'
 import { found } from '../../requests/found.ts'
 import { lockPermitted } from '../../requests/lock-permitted.ts'
 import type { Write } from '../../requests/request.ts'
@@ -42,12 +42,12 @@ interface Join {
 
 export async function invite(
   request: Write<typeof invitationActions.invite>,
-  { eventId, target, message, joinOnAccept }: { eventId: Uuid; target: Target; message: string | null } & Join,
+  { eventId, target, message }: { eventId: Uuid; target: Target; message: string | null },
 ): Promise<InvitationRow> {
   const { tx, orgId, actor, permit, ready, announce, audit } = request
   const event = await lockPermitted((lock) => findEvent(tx, orgId, eventId, lock ? { lock: 'share' } : {}), permit)
   ready(event)
-  if (target.userId !== null) await requireInvitable(request, eventId, target.userId, joinOnAccept)
+  if (target.userId !== null) await requireInvitable(request, eventId, target.userId)
   const row = await insertNew(request, { orgId, eventId, ...target, message, invitedBy: actor.userId })
   if (row.userId !== null) await markInvited(tx, { eventId, userId: row.userId, orgId })
   const details = { operation: 'create', event_id: formatId('event', eventId) }
@@ -64,15 +64,13 @@ export async function invite(
   return row
 }
 
-/** Anyone who may invite may invite people who are not members; whether they can become members is configuration. */
+/** Also of people who are not members. Whether they become members or guests of the event is configuration. */
 async function requireInvitable(
-  { tx, orgId }: Write<typeof invitationActions.invite>,
+  { tx }: Write<typeof invitationActions.invite>,
   eventId: Uuid,
   userId: Uuid,
-  joinOnAccept: boolean,
 ): Promise<void> {
-  const isKnown = joinOnAccept ? await findUserById(tx, userId) : await findMembership(tx, orgId, userId)
-  if (!isKnown) throw notFound('body.uuid')
+  if (!(await findUserById(tx, userId))) throw notFound('body.uuid')
   if (await isParticipating(tx, eventId, userId)) {
     throw new Problem('ALREADY_INVITED', 'This user takes part in the event already')
   }
@@ -143,10 +141,11 @@ async function takePart(
 ): Promise<void> {
   const { tx, orgId, actor } = request
   if (!(await holdMembership(tx, orgId, actor.userId))) {
-    if (!joinOnAccept || !(await mayStillInvite(tx, event, invitation.invitedBy))) {
-      throw new Problem('INVALID_STATE_TRANSITION', 'This invitation cannot make you a member. Ask for another one.')
+    if (!(await mayStillInvite(tx, event, invitation.invitedBy))) {
+      throw new Problem('INVALID_STATE_TRANSITION', 'The inviter may no longer invite. Ask for another invitation.')
     }
-    await join(request)
+    // Otherwise the participation alone makes the caller a guest of this event.
+    if (joinOnAccept) await join(request)
   }
   await markAccepted(tx, { eventId: event.id, userId: actor.userId, orgId })
 }

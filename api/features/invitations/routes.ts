@@ -92,7 +92,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
         async handle(request) {
           const { body, params } = request
           const [target, message] = [targetOf(body), body.message || null]
-          return toStored(await invite(request, { eventId: params.event_id, target, message, joinOnAccept }))
+          return toStored(await invite(request, { eventId: params.event_id, target, message }))
         },
       }),
     ),
@@ -128,7 +128,7 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
       limit: 'respond',
       summary: 'Accept or decline an invitation',
       description:
-        'The caller is signed in, and is the invitee or presents the token of the invitation link. The invitee, by user id, verified e-mail address or verified phone number, needs no token: they can answer as long as the event takes answers. Of several responses one counts. Accepting makes the caller a participant of the event and, if necessary, a member of the organization. A caller who is not a member gets INVALID_STATE_TRANSITION where accepting cannot make one: the inviter may no longer invite, or the service makes no members this way. Afterwards `GET /api/users/me` lists the organization. An invitation that was revoked, because an administrator removed its invitee from the organization, is `NOT_FOUND`.',
+        'The caller is signed in, and is the invitee or presents the token of the invitation link. The invitee, by user id, verified e-mail address or verified phone number, needs no token: they can answer as long as the event takes answers. Of several responses one counts. Accepting makes the caller a participant of the event and, if necessary, a member of the organization; where the service makes no members this way, a caller who is not a member becomes a guest, who sees this event and its participants and nothing else of the organization. A caller who is not a member gets INVALID_STATE_TRANSITION if the inviter may no longer invite. Afterwards `GET /api/users/me` lists the organization. An invitation that was revoked, because an administrator removed its invitee from the organization, is `NOT_FOUND`.',
       action: invitationActions.respond,
       organization: { of: 'invitations', id: ({ params }) => params.invitation_id },
       problems: ['EVENT_ARCHIVED', 'INVITATION_EXPIRED', 'INVITATION_ALREADY_USED', 'INVALID_STATE_TRANSITION'],

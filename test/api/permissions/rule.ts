@@ -29,6 +29,7 @@ const rowOf = (by: string) => ({
   album: null,
   isInvitee: by === me,
   isPresented: false,
+  isParticipant: by === me,
   role: 'member',
   status: 'active',
   deletedAt: null,
@@ -40,7 +41,7 @@ const ROLES = ['owner', 'admin', 'member', null] as const
 
 /**
  * Roles, `platform` for ROLE_ADMIN, `uploader` for the uploader, owner, author, creator or inviter of the row while a member, and `guest`
- * for the invitee of the row, member or not.
+ * for the invitee of the row or the participant, member or not.
  */
 const TABLE: Record<string, readonly (string | null)[]> = {
   'session.end_all': ['owner', 'admin', 'member', null],
@@ -64,7 +65,7 @@ const TABLE: Record<string, readonly (string | null)[]> = {
   'event.create': ['owner', 'admin', 'member'],
   'event.list': ['owner', 'admin', 'member'],
   'event.list_drafts': ['owner', 'admin'],
-  'event.read': ['owner', 'admin', 'member'],
+  'event.read': ['owner', 'admin', 'member', 'guest'],
   'event.update': ['owner', 'admin', 'uploader'],
   'event.activate': ['owner', 'admin', 'uploader'],
   'event.archive': ['owner', 'admin', 'uploader'],

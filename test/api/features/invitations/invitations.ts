@@ -7,6 +7,7 @@ import { aPerson, type Person, pathOf, startApiOn, startTestApi, uuidOf } from '
 import { ask } from '../../../support/ask.ts'
 import { anEvent } from '../../../support/events.ts'
 import { asInvitation, invitationWorld, tokenOf } from '../../../support/invitations.ts'
+import { aMember } from '../../../support/organizations.ts'
 
 /** What an invitation goes through, and who may do what with it. */
 const api = await startTestApi(t, { settings: { APP_URL: 'https://app.example' } })
@@ -612,19 +613,62 @@ t.test('an event names the invitation that the caller can answer without a token
   t.strictSame(await named(guest), [again.wireId, again.wireId])
 })
 
-t.test('where accepting makes no members, only members accept', async (t) => {
+t.test('where accepting makes no members, it makes guests, who see the event and nothing else', async (t) => {
   const closed = await startTestApi(t, { settings: { JOIN_ORG_ON_ACCEPT: 'false', INVITATION_QR: 'false' } })
   const there = invitationWorld(closed)
-  const at = await anEvent(closed, {
-    org: closed.org,
-    orgId: uuidOf('organization', closed.org),
-    owner: closed.people.member,
-  })
-  const guest = await aPerson(closed)
-  const refused = await there.tryInvite(at, { uuid: guest.wireId })
-  t.strictSame([refused.status, refused.body.error.details[0].field], [404, 'body.uuid'])
+  const { member, another } = closed.people
+  const orgId = uuidOf('organization', closed.org)
+  const anEventThere = () => anEvent(closed, { org: closed.org, orgId, owner: member })
+  const at = await anEventThere()
+  const [guest, invited] = [await aPerson(closed), await aPerson(closed)]
+  await closed.database.admin.query('update users set display_name = $2 where id = $1', [guest.id, 'Gus'])
+  const path = `/api/orgs/${closed.org}/events/${at.wireId}`
+  const get = async (as: Person, below = '') => (await closed.call(as, 'GET', `${path}${below}`)).status
+
   const made = await there.invite(at)
   t.equal(made.qrUrl, null)
-  t.equal((await there.respond(guest, made, { token: made.token })).code, 'INVALID_STATE_TRANSITION')
-  t.equal((await there.respond(closed.people.another, made, { token: made.token })).status, 200)
+  await there.invite(at, { uuid: invited.wireId })
+  await there.invite(await anEventThere(), { uuid: guest.wireId })
+  t.strictSame([await get(guest), await get(guest, '/participants')], [404, 404], 'before the answer')
+  t.equal((await there.respond(guest, made, { token: made.token })).status, 200)
+  t.equal(await there.isMember(guest), false)
+  t.equal(await there.participation(at, guest), 'accepted')
+
+  const shown = await closed.call(guest, 'GET', path)
+  t.match(shown.data, { event_id: at.wireId, my_participation: 'accepted', album_id: null, can: ['event.read'] })
+  const listed = await closed.call(guest, 'GET', `${path}/participants`)
+  const names = listed.data.participants.map((one: Record<string, unknown>) => [one['user_id'], one['display_name']])
+  t.strictSame(new Map(names).get(guest.wireId), 'Gus')
+  t.equal(new Map(names).get(invited.wireId), null, 'who has not answered has no name here')
+  t.strictSame([await get(invited), await get(invited, '/participants')], [404, 404], 'who has not answered')
+  for (const hidden of ['/album', '/invitations', `/meta/${at.wireId}/comments`])
+    t.equal(await get(guest, hidden), 404, hidden)
+  const { status } = await closed.call(guest, 'GET', `/api/orgs/${closed.org}/events`)
+  t.equal(status, 404, 'the events of the organization')
+  t.equal((await closed.call(guest, 'PUT', path, { json: { title: 'Mine' } })).status, 404)
+
+  await there.setStatus(at, 'archived')
+  t.equal(await get(guest), 200, 'an archived event')
+  await there.setStatus(at, 'draft')
+  t.equal(await get(guest), 404, 'a draft')
+  await there.setStatus(at, 'active')
+
+  const second = await there.invite(at)
+  t.equal((await there.respond(another, second, { token: second.token })).status, 200, 'members accept')
+})
+
+t.test('an owner who has left is no guest of the event, and invites no guests', async (t) => {
+  const closed = await startTestApi(t, { settings: { JOIN_ORG_ON_ACCEPT: 'false' } })
+  const there = invitationWorld(closed)
+  const orgId = uuidOf('organization', closed.org)
+  const host = await aMember(closed, orgId)
+  const at = await there.event('active', host)
+  const made = await there.invite(at, undefined, host)
+  const path = `/api/orgs/${closed.org}/events/${at.wireId}`
+  t.equal((await closed.call(host, 'GET', path)).status, 200)
+  t.equal((await closed.call(host, 'DELETE', `/api/organizations/${closed.org}/members/me`)).status, 204)
+  t.equal((await closed.call(host, 'GET', path)).status, 404)
+  const late = await aPerson(closed)
+  t.equal((await there.respond(late, made, { token: made.token })).code, 'INVALID_STATE_TRANSITION')
+  t.equal(await there.participation(at, late), undefined)
 })
