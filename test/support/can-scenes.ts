@@ -24,6 +24,10 @@ export function scenesOf(api: TestApi): Scene[] {
   const eventIn = (status: 'draft' | 'active' | 'archived') => anEvent(api, { org, orgId, owner: member, status })
   const anyEvent = (status: Parameters<typeof eventIn>[0], album?: string) => async (): Promise<Subject> => {
     const event = await eventIn(status)
+    await run(
+      `insert into event_participants (event_id, user_id, org_id, status, joined_at) values ($1, $2, $3, 'accepted', now())`,
+      [event.id, another.id, orgId],
+    )
     if (album) await anAlbum(api, event, { orgId, owner: member, status: album })
     const id = event.wireId
     const path = `${inOrg}/events/${id}`
@@ -38,6 +42,8 @@ export function scenesOf(api: TestApi): Scene[] {
         'event.delete': () => ({ method: 'DELETE', path }),
         'event.invite': () => ({ method: 'POST', path: `${path}/invitations`, json: address() }),
         'event.list_invitations': () => ({ method: 'GET', path: `${path}/invitations` }),
+        'event.leave': () => ({ method: 'DELETE', path: `${path}/participants/me` }),
+        'event.remove_participant': () => ({ method: 'DELETE', path: `${path}/participants/${another.wireId}` }),
         'comment.read': () => ({ method: 'GET', path: comments }),
         'comment.create': () => ({ method: 'POST', path: comments, json: { body: 'Hello' } }),
         'reaction.add': () => ({

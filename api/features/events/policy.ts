@@ -12,9 +12,9 @@ type Visible = Owned & { status: EventStatus; isParticipant?: boolean }
 
 export const eventOwner = fact<Owned>('event_owner', 'the owner of the event', (a, row) => a.userId === row.ownerId)
 
-const published = fact<Visible>('event_not_draft', 'once it is no draft', (_, row) => row.status !== 'draft')
+export const published = fact<Visible>('event_not_draft', 'once it is no draft', (_, row) => row.status !== 'draft')
 
-const participant = fact<Visible>(
+export const participant = fact<Visible>(
   'event_participant',
   'users who have accepted an invitation to it',
   (_, row) => row.isParticipant === true,

@@ -95,3 +95,11 @@ export async function declineInvited(tx: Tx, eventId: Uuid, userId: Uuid): Promi
   )
   await tx.update(eventParticipants).set({ status: 'declined' }).where(invited)
 }
+
+/** Whether there was one, in whatever state. */
+export async function deleteParticipation(tx: Tx, eventId: Uuid, userId: Uuid): Promise<boolean> {
+  const { rowCount } = await tx
+    .delete(eventParticipants)
+    .where(and(eq(eventParticipants.eventId, eventId), eq(eventParticipants.userId, userId)))
+  return rowCount === 1
+}

@@ -2,9 +2,9 @@ import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { EventStatus } from '../../db/schema/events.ts'
 import type { InvitationRow } from '../../db/schema/invitations.ts'
 import { organizationAdmin } from '../../permissions/facts.ts'
-import { anyOf, fact, kind, on, onForGuests } from '../../permissions/rule.ts'
+import { allOf, anyOf, fact, kind, on, onForGuests, type Rule } from '../../permissions/rule.ts'
 import { inOrder, type State } from '../../permissions/state.ts'
-import { EVENT, eventOwner, mayManageEvent, unlessArchived } from '../events/policy.ts'
+import { EVENT, eventOwner, mayManageEvent, participant, published, unlessArchived } from '../events/policy.ts'
 
 interface Addressed {
   /** Whether the caller is invited: by user id, verified e-mail address or verified phone number. */
@@ -70,6 +70,9 @@ export const whileUnanswered: State<Pick<InvitationRow, 'status'>> = ({ status }
 }
 const reissuing = inOrder<Answerable>(ofOpenEvent, whileUnanswered)
 
+type Taking = typeof participant extends Rule<infer R> ? R : never
+const notEventOwner = fact<Taking>('not_event_owner', 'other than its owner', (a, row) => a.userId !== row.ownerId)
+
 /** What decides on an invitation, for one user. */
 export const INVITATION = kind<Addressed & Sent & Answerable>('invitation')
 
@@ -83,6 +86,20 @@ export const invitationActions = {
     'respond to an invitation',
     anyOf<Addressed>(invitee, tokenHolder),
     answering,
+  ),
+  leave: onForGuests(
+    EVENT,
+    'event.leave',
+    'end one’s own participation in an event',
+    allOf<Taking>(participant, published, notEventOwner),
+    unlessArchived,
+  ),
+  removeParticipant: on(
+    EVENT,
+    'event.remove_participant',
+    'end the participation of another user in an event',
+    mayManageEvent,
+    unlessArchived,
   ),
   reissue: on(
     INVITATION,

@@ -27,6 +27,7 @@ import {
   toInvitation,
 } from './invitation.ts'
 import { invitationLinks } from './links.ts'
+import { leaveEvent, removeParticipant } from './participation.ts'
 import { invitationActions } from './policy.ts'
 import { qrPictures } from './qr-pictures.ts'
 import { listInvitations } from './queries.ts'
@@ -119,6 +120,35 @@ export function invitationRoutes(deps: ApiDeps): Route[] {
           (row) => toInvitation(row, event, now),
         )
       },
+    }),
+    write({
+      method: 'delete',
+      path: '/api/orgs/{org_id}/events/{event_id}/participants/me',
+      operationId: 'leaveEvent',
+      tags,
+      summary: 'Leave an event',
+      description:
+        'For those who have accepted an invitation, members and guests, other than the owner of the event. A member stays a member; a guest no longer sees the event. What the caller wrote stays. Pending invitations of the caller to the event are revoked.',
+      action: invitationActions.leave,
+      problems: ['EVENT_ARCHIVED'],
+      params: OfEvent,
+      status: 204,
+      handle: (request) => leaveEvent(request, request.params.event_id),
+    }),
+    write({
+      method: 'delete',
+      path: '/api/orgs/{org_id}/events/{event_id}/participants/{user_id}',
+      operationId: 'removeParticipant',
+      tags,
+      summary: 'Remove a participant, or an invited user, from an event',
+      description:
+        'For the owner of the event and the owners and administrators of the organization. Pending invitations of the user to the event, by user id, verified e-mail address or verified phone number, are revoked. A member stays a member, and sees what members see; a guest no longer sees the event. The user can be invited again. The owner of the event cannot be removed (`INVALID_STATE_TRANSITION`).',
+      action: invitationActions.removeParticipant,
+      problems: ['EVENT_ARCHIVED', 'INVALID_STATE_TRANSITION'],
+      params: OfEvent.extend({ user_id: pathId('user') }),
+      status: 204,
+      handle: (request) =>
+        removeParticipant(request, { eventId: request.params.event_id, userId: request.params.user_id }),
     }),
     steps({
       method: 'post',

@@ -66,6 +66,9 @@ const TABLE: Record<string, readonly (string | null)[]> = {
   'event.list': ['owner', 'admin', 'member'],
   'event.list_drafts': ['owner', 'admin'],
   'event.read': ['owner', 'admin', 'member', 'guest'],
+  // Of the owner for nobody.
+  'event.leave': [],
+  'event.remove_participant': ['owner', 'admin', 'uploader'],
   'event.update': ['owner', 'admin', 'uploader'],
   'event.activate': ['owner', 'admin', 'uploader'],
   'event.archive': ['owner', 'admin', 'uploader'],

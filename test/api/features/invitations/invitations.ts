@@ -635,7 +635,12 @@ t.test('where accepting makes no members, it makes guests, who see the event and
   t.equal(await there.participation(at, guest), 'accepted')
 
   const shown = await closed.call(guest, 'GET', path)
-  t.match(shown.data, { event_id: at.wireId, my_participation: 'accepted', album_id: null, can: ['event.read'] })
+  t.match(shown.data, {
+    event_id: at.wireId,
+    my_participation: 'accepted',
+    album_id: null,
+    can: ['event.leave', 'event.read'],
+  })
   const listed = await closed.call(guest, 'GET', `${path}/participants`)
   const names = listed.data.participants.map((one: Record<string, unknown>) => [one['user_id'], one['display_name']])
   t.strictSame(new Map(names).get(guest.wireId), 'Gus')
@@ -652,6 +657,23 @@ t.test('where accepting makes no members, it makes guests, who see the event and
   await there.setStatus(at, 'draft')
   t.equal(await get(guest), 404, 'a draft')
   await there.setStatus(at, 'active')
+
+  const leave = () => closed.call(guest, 'DELETE', `${path}/participants/me`)
+  t.strictSame([(await leave()).status, await get(guest), (await leave()).status], [204, 404, 404], 'a guest leaves')
+  const remove = () => closed.call(member, 'DELETE', `${path}/participants/${guest.wireId}`)
+  const again = await there.invite(at, { uuid: guest.wireId })
+  t.equal((await remove()).status, 204, 'an invitation that is withdrawn')
+  t.equal((await there.respond(guest, again, { token: again.token })).status, 404)
+  const third = await there.invite(at, { uuid: guest.wireId })
+  t.equal((await there.respond(guest, third, {})).status, 200)
+  t.strictSame(
+    [(await remove()).status, await get(guest), (await remove()).status],
+    [204, 404, 404],
+    'a guest is removed',
+  )
+  const host = await closed.call(member, 'DELETE', `${path}/participants/${member.wireId}`)
+  t.equal(host.code, 'INVALID_STATE_TRANSITION')
+  t.equal((await closed.call(member, 'DELETE', `${path}/participants/me`)).status, 404)
 
   const second = await there.invite(at)
   t.equal((await there.respond(another, second, { token: second.token })).status, 200, 'members accept')

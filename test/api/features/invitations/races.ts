@@ -70,6 +70,25 @@ t.test('of 200 responses at once exactly one counts', async (t) => {
   t.strictSame(joined, status === 'accepted' ? [responded_by] : [])
 })
 
+t.test('who is removed while they accept does not take part', async (t) => {
+  const at = await world.event()
+  const headers = { authorization: `Bearer ${member.token}` }
+  await Promise.all(
+    Array.from({ length: 10 }, async (_, n) => {
+      const invitee = await aPerson(api)
+      const made = await world.invite(at, { uuid: invitee.wireId })
+      const path = `/v1/api/orgs/${api.org}/events/${at.wireId}/participants/${invitee.wireId}`
+      const [accepted, removed] = await Promise.all([
+        respondAt(api.port, invitee, made, 'accept'),
+        ask(n % 2 ? api.port : replica.port, { method: 'DELETE', path, headers }),
+      ])
+      t.equal(removed.status, 204)
+      t.ok([200, 404].includes(accepted.status), `${accepted.status}`)
+      t.equal(await world.participation(at, invitee), undefined)
+    }),
+  )
+})
+
 t.test('of many invitations of one invitee at once exactly one is made', async (t) => {
   const at = await world.event()
   for (const json of [{ email: world.newEmail() }, { phone_number: '+491701234567' }, { uuid: another.wireId }]) {

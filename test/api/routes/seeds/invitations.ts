@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { aPerson, pathOf, uuidOf } from '../../../support/api.ts'
 import { anEvent, type MadeEvent } from '../../../support/events.ts'
+import { aMember } from '../../../support/organizations.ts'
 import { type ListSeeds, made, type Seeds, type Side } from './seed.ts'
 
 const ownEvent = ({ api, org, person }: Side) =>
@@ -13,6 +14,17 @@ const invitationsOf = ({ org, wireId }: MadeEvent) => `/api/orgs/${org}/events/$
 const anInvitation = async (side: Side, json: object = newAddress()) =>
   made(side.api.call(side.person, 'POST', invitationsOf(await ownEvent(side)), { json }))
 
+const aParticipant = async (side: Side) => {
+  const event = await ownEvent(side)
+  const orgId = uuidOf('organization', side.org)
+  const as = await aMember(side.api, orgId)
+  await side.api.database.admin.query(
+    `insert into event_participants (event_id, user_id, org_id, status, joined_at) values ($1, $2, $3, 'accepted', now())`,
+    [event.id, as.id, orgId],
+  )
+  return { ...event, as }
+}
+
 const inEvent = async (side: Side) => ({
   as: side.person,
   params: { org_id: side.org, event_id: (await ownEvent(side)).wireId },
@@ -24,6 +36,14 @@ export const invitationSeeds: Seeds = {
     const event = listedEvents.get(side.org) ?? (await ownEvent(side))
     listedEvents.set(side.org, event)
     return { as: side.person, params: { org_id: side.org, event_id: event.wireId } }
+  },
+  leaveEvent: async (side) => {
+    const { wireId, as } = await aParticipant(side)
+    return { as, params: { org_id: side.org, event_id: wireId } }
+  },
+  removeParticipant: async (side) => {
+    const { wireId, as } = await aParticipant(side)
+    return { as: side.person, params: { org_id: side.org, event_id: wireId, user_id: as.wireId } }
   },
   reissueInvitation: async (side) => ({
     as: side.person,
