@@ -1,3 +1,4 @@
+import type { SQL } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
 import type { Database, Tx } from '../../db/db.ts'
@@ -12,7 +13,7 @@ export type Outcome =
   | { is: 'sent' }
   /**
    * Temporary: retried by the schedule of the channel. `of` names what refused where that is not this message alone: all
-   * deliveries of the destination, or of the service behind it (`ChannelPart.serviceOf`), wait.
+   * deliveries of the destination, or of the service behind it (`ChannelPart.services`), wait.
    */
   | { is: 'later'; afterSeconds?: number; of?: 'destination' | 'service'; reason: string }
   /** Final for this destination. */
@@ -85,8 +86,13 @@ export interface ChannelPart {
    * the person are checked before.
    */
   withhold?(tx: Tx, notification: NotificationRow, destination: string): Promise<string | undefined>
-  /** The service that this destination shares with others; undefined for one that stands alone. */
-  serviceOf?(tx: Tx, destination: string): Promise<string | undefined>
+  /** Services that several destinations share. */
+  services?: {
+    /** The service of this destination; undefined for one that stands alone. */
+    of(tx: Tx, destination: string): Promise<string | undefined>
+    /** The condition that the destination of a delivery `d` is one of the service; quick for thousands of deliveries. */
+    isBehind(service: string): SQL
+  }
   /** After `gone`, in the transaction that records it. */
   drop?(tx: Tx, destination: string, reason: string): Promise<void>
 }

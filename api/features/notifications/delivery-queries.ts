@@ -1,4 +1,4 @@
-import { and, eq, inArray, ne, sql } from 'drizzle-orm'
+import { and, eq, inArray, ne, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import {
@@ -131,13 +131,26 @@ export async function postpone(
     .where(and(eq(d.id, id), eq(d.state, 'pending')))
 }
 
-/** Waits for a receiver that rests, which is no failure of the delivery. */
-export async function delay(tx: Tx, id: Uuid, o: { reason: string; afterSeconds: number }): Promise<void> {
-  const d = notificationDeliveries
-  await tx
-    .update(d)
-    .set({ ...touched, nextAttemptAt: inSeconds(o.afterSeconds), reason: o.reason })
-    .where(and(eq(d.id, id), eq(d.state, 'pending')))
+/** What one statement puts off: more would hold the claim of another worker up. */
+const MAX_DELAYED = 5000
+
+/**
+ * Has a delivery wait for a service that rests, and with it the others of the service that are due before the service can
+ * be tried again: each of them for itself would hold up what goes elsewhere. That is no failure of a delivery.
+ */
+export async function delayAll(
+  tx: Tx,
+  channel: ChannelName,
+  { id, isBehind, reason, rest }: { id: Uuid; isBehind: SQL; reason: string; rest: number },
+): Promise<void> {
+  // Spread, so that what waits together does not come back together.
+  await tx.execute(sql`
+    update notification_deliveries set updated_at = now(), reason = ${reason},
+      next_attempt_at = now() + make_interval(secs => ${rest}::float8 * (1 + 0.2 * random()))
+    where id = ${id} or id = any(array(select d.id from notification_deliveries d
+      where d.channel = ${channel} and d.state = 'pending'
+        and d.next_attempt_at <= now() + make_interval(secs => ${rest}::float8) and ${isBehind}
+      order by d.next_attempt_at, d.id limit ${MAX_DELAYED} for update of d skip locked))`)
 }
 
 /**

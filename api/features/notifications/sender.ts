@@ -13,7 +13,7 @@ import {
   admitChannel,
   type Claimed,
   claimDelivery,
-  delay,
+  delayAll,
   endLeases,
   endPauses,
   isOut,
@@ -134,8 +134,13 @@ export function startSender(
     const { delivery, wasPaused } = claimed
     const { id, notificationId, destination } = delivery
     const { service, rest } = await serviceOf(tx, destination)
-    if (rest !== undefined && rest > 0) {
-      await delay(tx, id, { reason: `${service} rests`, afterSeconds: jittered(rest) })
+    if (part.services && service !== undefined && rest !== undefined && rest > 0) {
+      await delayAll(tx, name, {
+        id,
+        isBehind: part.services.isBehind(service),
+        reason: `${service} rests`,
+        rest,
+      })
       return 'waiting'
     }
     const notification = await findNotification(tx, notificationId)
@@ -156,7 +161,7 @@ export function startSender(
 
   /** `rest`: see `restOf`. */
   async function serviceOf(tx: Tx, destination: string): Promise<{ service?: string; rest?: number | undefined }> {
-    const service = await part.serviceOf?.(tx, destination)
+    const service = await part.services?.of(tx, destination)
     return service === undefined ? {} : { service, rest: await restOf(tx, name, service) }
   }
 

@@ -4,7 +4,7 @@ import { safeMessage } from '../../../../lib/runtime/log-error.ts'
 import type { ChannelDeps, ChannelPart, Outcome } from '../channel.ts'
 import { fcmSender } from './fcm.ts'
 import { type PushMessage, pushMessageOf } from './message.ts'
-import { type DeviceRow, devicesOf, dropDevice, findDevice } from './queries.ts'
+import { type DeviceRow, devicesOf, dropDevice, findDevice, isOfKind } from './queries.ts'
 import type { PushSettings } from './settings.ts'
 import { webPusher } from './web-push.ts'
 
@@ -30,7 +30,10 @@ export function pushPart(
       return send[device.kind] ? undefined : 'the push service of the device is not configured'
     },
     // One service for all apps. Of browsers, each endpoint names its own.
-    serviceOf: async (tx, id) => ((await findDevice(tx, id))?.kind === 'fcm' ? 'fcm' : undefined),
+    services: {
+      of: async (tx, id) => ((await findDevice(tx, id))?.kind === 'fcm' ? 'fcm' : undefined),
+      isBehind: () => isOfKind('fcm'),
+    },
     channel:
       Object.keys(send).length === 0
         ? undefined

@@ -1,4 +1,4 @@
-import { and, desc, eq, inArray, ne, sql } from 'drizzle-orm'
+import { and, desc, eq, inArray, ne, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import { isEnded } from '../../../auth/policy.ts'
 import { findUser } from '../../../auth/queries.ts'
@@ -23,6 +23,11 @@ export async function findDevice(tx: Tx, id: Uuid): Promise<DeviceRow | undefine
   const [row] = await tx.select().from(devices).where(eq(devices.id, id))
   return row
 }
+
+/** Whether the delivery `d` goes to a device of this kind. Destinations of other channels are no ids. */
+export const isOfKind = (kind: DeviceRow['kind']): SQL =>
+  sql`exists (select from devices where devices.id = case d.channel when 'push' then d.destination::uuid end
+    and devices.kind = ${kind})`
 
 /** Latest first. */
 export const listDevices = (tx: Tx, userId: Uuid): Promise<DeviceRow[]> =>

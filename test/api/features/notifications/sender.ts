@@ -1,5 +1,6 @@
+import { sql } from 'drizzle-orm'
 import t from 'tap'
-import type { Outcome } from '../../../../api/features/notifications/channel.ts'
+import type { ChannelPart, Outcome } from '../../../../api/features/notifications/channel.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -468,6 +469,42 @@ t.test('a receiver that asks for patience rests with all its deliveries, also la
   t.equal(attempts(), 4)
 })
 
+const serviceOfApps: ChannelPart['services'] = {
+  of: async (_, to) => (to.startsWith('app') ? 'service-of-apps' : undefined),
+  isBehind: () => sql`d.destination like 'app%'`,
+}
+
+t.test('ten thousand deliveries behind a service that rests are put off together, and hold up no other', async (t) => {
+  const { part, sent } = scriptedChannel(() => ({ is: 'sent' }), { services: serviceOfApps })
+  const idle = notifying(t, database, [part])
+  await idle.stop()
+  const [one, other] = [await world.invitation({ email: 'app-0@example.org' }), await world.invitation()]
+  await world.consume(idle, [world.due(one), world.due(other)])
+  await database.admin.query(
+    `insert into notification_deliveries (id, org_id, notification_id, channel, destination, next_attempt_at)
+      select gen_random_uuid(), org_id, notification_id, channel, 'app-' || n || '@example.org', now() - interval '1 hour'
+      from notification_deliveries, generate_series(1, 9999) n where destination = 'app-0@example.org'`,
+  )
+  await database.admin.query(
+    `insert into notification_pauses (channel, receiver, failures, paused_until)
+      values ('email', 'service-of-apps', 1, now() + interval '10 minutes')`,
+  )
+  const began = performance.now()
+  const worker = notifying(t, database, [part])
+  await settled(other.email ?? '', 'sent')
+  t.comment(`${Math.round(performance.now() - began)} ms until the other one was sent`)
+  await worker.stop()
+  t.equal(sent.length, 1)
+  const waiting = await world.rowsOf(
+    `select count(*)::int as n, count(distinct xmin::text)::int as statements, min(next_attempt_at) > now() + interval '9 minutes' as all
+      from notification_deliveries where destination like 'app-%' and reason = 'service-of-apps rests'`,
+  )
+  t.match(waiting, [{ n: 10_000, all: true }])
+  t.ok(waiting[0].statements <= 4, `${waiting[0].statements} statements`)
+  await world.rowsOf(`delete from notification_deliveries where destination like 'app-%'`)
+  await world.rowsOf(`delete from notification_pauses where receiver = 'service-of-apps'`)
+})
+
 t.test('a service that refuses rests for all destinations behind it, and for no other', async (t) => {
   let isBusy = true
   const { part, sent } = scriptedChannel(
@@ -475,7 +512,7 @@ t.test('a service that refuses rests for all destinations behind it, and for no 
       to.address.startsWith('app') && isBusy
         ? { is: 'later', of: 'service', afterSeconds: 600, reason: '429' }
         : { is: 'sent' },
-    { serviceOf: async (_, to) => (to.startsWith('app') ? 'service-of-apps' : undefined) },
+    { services: serviceOfApps },
   )
   const worker = notifying(t, database, [part])
   const tell = async (email: string) => world.consume(worker, [world.due(await world.invitation({ email }))])
