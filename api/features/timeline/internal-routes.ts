@@ -36,9 +36,14 @@ const NewItem = z
   })
   .transform((item, ctx) => {
     const refId: Uuid | undefined = parseId(item.ref_type satisfies IdKind, item.ref_id)
-    if (refId !== undefined) return { ...item, ref_id: refId }
-    ctx.addIssue({ code: 'custom', path: ['ref_id'], message: `is no id of a ${item.ref_type}` })
-    return z.NEVER
+    const refuse = (message: string) => {
+      ctx.addIssue({ code: 'custom', path: ['ref_id'], message })
+      return z.NEVER
+    }
+    if (refId === undefined) return refuse(`is no id of a ${item.ref_type}`)
+    // Shown as long as the membership of the actor lasts: an item about another one would never be.
+    if (item.type === 'member_joined' && refId !== item.actor_id) return refuse('must be the member, as `actor_id` is')
+    return { ...item, ref_id: refId }
   })
 
 const Inserted = z.object({ timeline_item_id: outputId('timelineItem') }).meta({ id: 'InsertedTimelineItem' })

@@ -76,6 +76,9 @@ t.test('refuses what is no item', async (t) => {
     [{ type: 'nonsense' }, 'body.type'],
     [{ actor_id: 'nonsense' }, 'body.actor_id'],
     [{ ref_id: api.org }, 'body.ref_id'],
+    // They would never be shown.
+    [{ type: 'member_joined' }, 'body.ref_id'],
+    [{ type: 'member_joined', ref_type: 'user', ref_id: api.people.admin.wireId }, 'body.ref_id'],
     [{ summary: 'x'.repeat(201) }, 'body.summary'],
     [{ created_at: 'yesterday' }, 'body.created_at'],
     [{ created_at: new Date(Date.now() + 120_000).toISOString() }, 'body.created_at'],
