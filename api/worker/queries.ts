@@ -40,10 +40,14 @@ export async function claimDue(tx: Tx, o: { limit: number; leaseSeconds: number 
 }
 
 /** Does nothing when the lease was lost: the relay that holds it now publishes again, perhaps into another stream. */
-export async function markPublished(tx: Tx, row: Pick<OutboxRow, 'id' | 'attempts'>): Promise<void> {
+export async function markPublished(
+  tx: Tx,
+  row: Pick<OutboxRow, 'id' | 'attempts'>,
+  streamSeq: number | null,
+): Promise<void> {
   await tx
     .update(outbox)
-    .set({ publishedAt: sql`now()`, lastError: null })
+    .set({ publishedAt: sql`now()`, streamSeq, lastError: null })
     .where(and(eq(outbox.id, row.id), eq(outbox.attempts, row.attempts), isNull(outbox.publishedAt)))
 }
 

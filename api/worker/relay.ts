@@ -108,10 +108,11 @@ export function startRelay(deps: RelayDeps, options: RelayOptions = {}): Relay {
       failpoint('relay.reacted')
       step = 'publish'
       const { area, orgId: org, aggregateId: aggregate, type } = message
-      await within(stepMs, 'publishing', deps.bus.publish(subjectOf({ area, org, aggregate, type }), event, era))
+      const publishing = deps.bus.publish(subjectOf({ area, org, aggregate, type }), event, era)
+      const seq = await within(stepMs, 'publishing', publishing)
       failpoint('relay.published')
       step = 'mark'
-      await db.inTransaction({}, (tx) => markPublished(tx, row))
+      await db.inTransaction({}, (tx) => markPublished(tx, row, seq ?? null))
       deps.onPublished?.(type)
     } catch (error) {
       deps.onFailed?.(isEventType(row.type) ? row.type : 'unknown', step)

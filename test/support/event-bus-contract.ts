@@ -40,7 +40,8 @@ export function sample(type: SampleType = 'MediaUploaded', filename = 'clip.mp4'
 export async function relay(bus: EventBus, { subject, event }: Sample): Promise<void> {
   for (const end = Date.now() + 60_000; ; await sleep(20)) {
     try {
-      return await bus.publish(subject, event)
+      await bus.publish(subject, event)
+      return
     } catch (error) {
       if (Date.now() > end) throw error
     }

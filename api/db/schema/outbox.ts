@@ -1,4 +1,4 @@
-import { boolean, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import { bigint, boolean, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
 import { id, time } from './columns.ts'
 
 export const outbox = pgTable('outbox', {
@@ -12,6 +12,7 @@ export const outbox = pgTable('outbox', {
   traceparent: text(),
   createdAt: time().notNull().defaultNow(),
   publishedAt: time(),
+  streamSeq: bigint({ mode: 'number' }),
   attempts: integer().notNull().default(0),
   nextAttemptAt: time().notNull().defaultNow(),
   lastError: text(),

@@ -37,9 +37,9 @@ export async function requestReplays(
   const ofMessage = o.messageId === undefined ? sql`true` : sql`message_id = ${o.messageId}`
   const { rows } = await tx.execute<{ consumer: string; messageId: Uuid; org: string | null }>(sql`
     update ${parkedEvents} set replay_at = now()
-    where replay_at is null and (consumer, message_id) in (
+    where (replay_at is null or replay_at > now()) and (consumer, message_id) in (
       select consumer, message_id from ${parkedEvents}
-      where ${ofConsumer} and ${ofMessage} and reason is not null and replay_at is null and last_at < ${o.before}::timestamptz
+      where ${ofConsumer} and ${ofMessage} and reason is not null and (replay_at is null or replay_at > now()) and last_at < ${o.before}::timestamptz
       order by position limit ${o.limit})
     returning consumer, message_id as "messageId", event->>'org_id' as org`)
   return rows.map(({ consumer, messageId, org }) => ({
@@ -67,7 +67,7 @@ export async function stillParked(
     reason: string | null
     isRequested: boolean
   }>(sql`
-    select parked.message_id as "messageId", parked.consumer, parked.reason, parked.replay_at is not null as "isRequested"
+    select parked.message_id as "messageId", parked.consumer, parked.reason, coalesce(parked.replay_at <= now(), false) as "isRequested"
     from ${parkedEvents} as parked
     join unnest(${consumers}::text[], ${ids}::uuid[]) as asked (consumer, message_id) using (consumer, message_id)
     order by parked.position`)

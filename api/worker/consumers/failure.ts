@@ -23,7 +23,10 @@ const TRANSIENT_CODES = new Set([
 const TRANSIENT_MESSAGES =
   /^(Connection terminated|Query read timeout|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error|Client was closed|Cannot use a pool after calling end)/
 
-/** The statement timeout. Not transient for a batch, which is halved instead: smaller ones may be quick enough. */
+/**
+ * The statement timeout. Not transient: a batch is halved, because smaller ones may be quick enough, and a single event is
+ * parked, so that others go on, until an attempt some time later.
+ */
 const QUERY_CANCELED = '57014'
 
 export const isCanceled = (error: unknown): boolean =>

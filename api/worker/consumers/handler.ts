@@ -6,7 +6,7 @@ import type { Log } from '../../../lib/runtime/log.ts'
 import { safeMessage } from '../../../lib/runtime/log-error.ts'
 import type { Database, Tx } from '../../db/db.ts'
 import type { Consumer } from './consumer.ts'
-import { isTransient, TurnLost } from './failure.ts'
+import { isCanceled, isTransient, TurnLost } from './failure.ts'
 import { messageOf, type ReceivedMessage, readParked } from './message.ts'
 import {
   countAttempt,
@@ -27,6 +27,9 @@ const RETRY_MS = 150
 const MAX_RETRY_MS = 30_000
 /** After this many deliveries of a message without an answer, the process may die because of it. */
 const SUSPICIOUS = 5
+/** After an event was parked because its statement took too long; doubles with each attempt. */
+const SLOW_SECONDS = 60
+const MAX_SLOW_SECONDS = 3600
 const NO_ANSWER = 'Every attempt ended without an answer'
 
 export interface HandlerDeps {
@@ -97,7 +100,7 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
       if (error === undefined) return
     }
     log.error({ err: error, consumer: name, event: message.messageId, attempts }, 'an event was parked')
-    await parkOne(message, safeMessage(error), attempts, how)
+    await parkOne(message, safeMessage(error), attempts, how, againSeconds(error, attempts))
   }
 
   /** One at a time, each counted before: an event at which the process dies again and again must not stop the others. */
@@ -117,12 +120,18 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
     throw stopped
   }
 
-  async function parkOne(message: ReceivedMessage, reason: string, attempts: number, how: Handling): Promise<void> {
+  async function parkOne(
+    message: ReceivedMessage,
+    reason: string,
+    attempts: number,
+    how: Handling,
+    again: number | null = null,
+  ): Promise<void> {
     await untilDone(how, () =>
       db.inTransaction({}, async (tx) => {
         // What is marked as received was handled before, perhaps under a version that could read it.
         if (await isReceived(tx, name, message.messageId)) return
-        await park(tx, name, [message], { reason: reason.slice(0, 1000), attempts })
+        await park(tx, name, [message], { reason: reason.slice(0, 1000), attempts, againSeconds: again })
         await checkTurn(tx, how)
       }),
     )
@@ -185,7 +194,8 @@ export function handlerOf({ db, log, onHandled, onRedelivered }: HandlerDeps, co
     const reason = safeMessage(error).slice(0, 1000)
     await untilDone(how, () =>
       db.inTransaction({}, async (tx) => {
-        await markReplayFailed(tx, parked, { reason, attempts: 1 })
+        const again = againSeconds(error, parked.attempts + 1)
+        await markReplayFailed(tx, parked, { reason, attempts: 1, againSeconds: again })
         await forgetSuspicion(tx, name, [parked])
         await checkTurn(tx, how)
       }),
@@ -246,5 +256,12 @@ function eventsOf(messages: readonly ReceivedMessage[], fresh: ReadonlySet<strin
   const events = new Map(messages.map(({ messageId, event }) => [messageId as string, event]))
   return [...events].flatMap(([id, event]) => (event && fresh.has(id) ? [event] : []))
 }
+
+/**
+ * When the next attempt at an event is due that was parked because its statement took too long: the database was slow, and
+ * will not be for ever, and others do not wait for it meanwhile. Null for any other failure.
+ */
+const againSeconds = (error: unknown, attempts: number): number | null =>
+  isCanceled(error) ? Math.min(MAX_SLOW_SECONDS, SLOW_SECONDS * 2 ** Math.max(0, attempts - ATTEMPTS)) : null
 
 const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { signal })

@@ -56,17 +56,23 @@ export async function isReceived(tx: Tx, consumer: string, messageId: Uuid): Pro
   return rows.length > 0
 }
 
-/** `reason`: null for messages that wait behind an earlier one of their aggregate. */
+const inSeconds = (seconds: number | null) => sql`now() + make_interval(secs => ${seconds}::float8)`
+
+/**
+ * `reason`: null for messages that wait behind an earlier one of their aggregate. `againSeconds`: when the next attempt
+ * is due; null where an administrator has to ask for it.
+ */
 export async function park(
   tx: Tx,
   consumer: string,
   messages: readonly Message[],
-  { reason, attempts }: { reason: string | null; attempts: number },
+  { reason, attempts, againSeconds = null }: { reason: string | null; attempts: number; againSeconds?: number | null },
 ): Promise<void> {
   if (messages.length === 0) return
   await tx.execute(sql`
-    insert into ${parkedEvents} (consumer, message_id, subject, stream_seq, aggregate_id, reason, attempts, event)
-    select ${consumer}, message_id, subject, stream_seq, aggregate_id, ${reason}::text, ${attempts}::integer, event
+    insert into ${parkedEvents} (consumer, message_id, subject, stream_seq, aggregate_id, reason, attempts, replay_at, event)
+    select ${consumer}, message_id, subject, stream_seq, aggregate_id, ${reason}::text, ${attempts}::integer,
+      ${inSeconds(againSeconds)}, event
     from unnest(${sql.param(messages.map((m) => m.messageId))}::uuid[], ${sql.param(messages.map((m) => m.subject))}::text[],
       ${sql.param(messages.map((m) => m.streamSeq))}::bigint[], ${sql.param(messages.map((m) => m.aggregateId))}::uuid[],
       ${sql.param(messages.map((m) => m.stored))}::jsonb[]) with ordinality
@@ -99,13 +105,13 @@ const IS_FIRST = sql`not exists (select from ${parkedEvents} as older where olde
   and older.aggregate_id = parked.aggregate_id and older.position < parked.position)`
 
 /**
- * The first parked message that is to be handled now: an administrator asked for it, or it waited behind one that is
- * gone. Only the oldest of an aggregate is.
+ * The first parked message that is to be handled now: an administrator asked for it, its statement took too long some
+ * time ago, or it waited behind one that is gone. Only the oldest of an aggregate is.
  */
 export async function nextReplay(tx: Tx, consumer: string): Promise<ParkedMessage | undefined> {
   const { rows } = await tx.execute<ParkedMessage & Record<string, unknown>>(sql`
     select ${PARKED} from ${parkedEvents} as parked
-    where parked.consumer = ${consumer} and (parked.replay_at is not null or parked.reason is null) and ${IS_FIRST}
+    where parked.consumer = ${consumer} and (parked.replay_at <= now() or parked.reason is null) and ${IS_FIRST}
     order by parked.position limit 1`)
   return rows[0]
 }
@@ -125,11 +131,12 @@ export async function unpark(tx: Tx, consumer: string, messageId: Uuid): Promise
 export async function markReplayFailed(
   tx: Tx,
   { consumer, messageId, replayAt }: ParkedMessage,
-  { reason, attempts }: { reason: string; attempts: number },
+  { reason, attempts, againSeconds }: { reason: string; attempts: number; againSeconds: number | null },
 ): Promise<void> {
   await tx.execute(sql`
     update ${parkedEvents} set reason = ${reason}, attempts = attempts + ${attempts}, last_at = now(),
-      replay_at = nullif(replay_at, ${replayAt}::timestamptz)
+      replay_at = case when replay_at is not distinct from ${replayAt}::timestamptz then ${inSeconds(againSeconds)}
+        else replay_at end
     where consumer = ${consumer} and message_id = ${messageId}`)
 }
 
@@ -138,7 +145,7 @@ export interface ParkedMessage extends Message {
   /** Null while it waits for an earlier one of its aggregate. */
   reason: string | null
   attempts: number
-  /** When an administrator asked for another attempt. */
+  /** When the next attempt is due, because an administrator asked for it, or a statement took too long. */
   replayAt: string | null
   event: unknown
 }
@@ -209,11 +216,22 @@ export async function rememberStream(tx: Tx, name: string, createdAt: Date): Pro
  */
 export async function repeatPublished(tx: Tx, before: string, batch: number): Promise<number> {
   const { rowCount } = await tx.execute(sql`
-    update ${outbox} set published_at = null, next_attempt_at = now(), attempts = 0, is_repeated = true
+    update ${outbox} set published_at = null, stream_seq = null, next_attempt_at = now(), attempts = 0, is_repeated = true
     where id = any(array(select id from ${outbox}
       where published_at > now() - interval '7 days' and published_at < ${before}::timestamptz
       order by published_at limit ${batch}))`)
   return rowCount ?? 0
+}
+
+/**
+ * The latest events that were published, with their positions in the stream: more than can be under way at once, which the
+ * server may have taken just before it is asked for them. None from the time in which the stream deletes the oldest.
+ */
+export async function findPublished(tx: Tx): Promise<{ id: Uuid; seq: number }[]> {
+  const { rows } = await tx.execute<{ id: Uuid; seq: number }>(sql`
+    select id, stream_seq::float8 as seq from ${outbox}
+    where published_at > now() - interval '6 days' and stream_seq is not null order by published_at desc limit 200`)
+  return rows
 }
 
 /**

@@ -33,7 +33,10 @@ const MAX_PAUSE_MS = 10_000
 export function startConsumers(deps: ConsumersDeps, consumers: readonly Consumer[]): RunningConsumers {
   const { db, bus, log } = deps
   checkNames(consumers)
-  publishAgainAfterLoss(deps)
+  publishAgainAfterLoss(
+    deps,
+    consumers.map(({ name }) => name),
+  )
   const stop = new AbortController()
   const turns = bus.isShared && consumers.length > 0 ? openTurns(deps) : undefined
   const count = countersOf(deps)

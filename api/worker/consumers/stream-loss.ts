@@ -1,8 +1,17 @@
 import { STREAM } from '../../../lib/contract/events.ts'
+import { formatId } from '../../../lib/contract/ids.ts'
 import type { EventBus, StoreReady } from '../../../lib/runtime/event-bus/event-bus.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
 import type { Database } from '../../db/db.ts'
-import { endLeases, hurryPublication, isNewStream, rememberStream, repeatPublished, timeOf } from './queries.ts'
+import {
+  endLeases,
+  findPublished,
+  hurryPublication,
+  isNewStream,
+  rememberStream,
+  repeatPublished,
+  timeOf,
+} from './queries.ts'
 
 const BATCH = 5000
 
@@ -13,22 +22,31 @@ export interface StreamLossDeps {
 }
 
 /**
- * When the stream was lost and made again, the relay publishes the events of the last week again, before later ones; the
+ * When the stream was lost and made again, or an older copy of it was put back, the relay publishes the events of the last week again, before later ones; the
  * inboxes drop what a consumer has handled. After an outage of the server it does not wait for the retries of events.
  */
-export function publishAgainAfterLoss({ db, bus, log }: StreamLossDeps): void {
-  bus.onStoreReady(async ({ createdAt, wasAway }: StoreReady) => {
+export function publishAgainAfterLoss({ db, bus, log }: StreamLossDeps, consumers: readonly string[]): void {
+  bus.onStoreReady(async ({ createdAt, wasAway, hasStill, restart }: StoreReady) => {
     const isNew = await db.inTransaction({}, (tx) => isNewStream(tx, STREAM, createdAt))
-    if (isNew || wasAway) await db.inTransaction({}, endLeases)
-    if (isNew) {
+    // The latest are repeated last: as long as a process that dies leaves some, the next one finds the same.
+    const published = await db.read({}, findPublished)
+    const isOlder = !isNew && !(await hasStill(published.map(({ id, seq }) => ({ id: formatId('message', id), seq }))))
+    const isLost = isNew || isOlder
+    if (isLost || wasAway) await db.inTransaction({}, endLeases)
+    // Their positions may be of messages that are gone: what takes those places would never be delivered.
+    if (isOlder) await restart(consumers)
+    if (isLost) {
       const repeated = await repeatAll(db)
       // Last: a process that dies before leaves the work to the next one, for which repeats are no harm.
       await db.inTransaction({}, (tx) => rememberStream(tx, STREAM, createdAt))
-      log.warn({ createdAt, repeated }, 'the event stream was made anew: published events are published again')
+      log.warn(
+        { createdAt, isOlder, repeated },
+        'the event stream has lost events: those of a week are published again',
+      )
     }
     if (wasAway) await db.inTransaction({}, hurryPublication)
     // What waits here was claimed when earlier events of its aggregate counted as published.
-    return isNew || wasAway
+    return isLost || wasAway
   })
 }
 

@@ -29,9 +29,23 @@ export class PoisonMessage extends Error {
   override readonly name = 'PoisonMessage'
 }
 
+/** A message as the stream has stored it. */
+export interface Stored {
+  /** Of the event. */
+  id: string
+  seq: number
+}
+
 export interface StoreReady {
   /** When the stream was made; another time than before means that it was lost and made again. */
   createdAt: Date
+  /**
+   * Whether the stream has these messages where it once stored them. If not, an older copy of it was put back. What its
+   * limits, or people, have deleted since does not count as missing.
+   */
+  hasStill(stored: readonly Stored[]): Promise<boolean>
+  /** Has consumers begin anew at the start of the stream. */
+  restart(consumers: readonly string[]): Promise<void>
   /** Whether the server may have been away since the last call. */
   wasAway: boolean
 }
@@ -57,9 +71,10 @@ export interface EventBus {
   era(): number
   /**
    * Resolves once the bus has stored the event. The bus drops a duplicate id within its deduplication window, and refuses
-   * an event of an earlier era than the present one: others may have to go first.
+   * an event of an earlier era than the present one: others may have to go first. Returns the position in the stream;
+   * undefined in process.
    */
-  publish(subject: string, event: CloudEvent, era?: number): Promise<void>
+  publish(subject: string, event: CloudEvent, era?: number): Promise<number | undefined>
   /**
    * Hands over batches in the order of the stream, one after the other. Acknowledges the messages of a batch when the
    * handler returns, and delivers them again when it throws. Returns a stop function that waits for the running handler.

@@ -37,7 +37,7 @@ export function openMemoryBus(options: { log: Log }): EventBus {
   const consumers = new Map<string, Consumer>()
   let closed = false
 
-  async function publish(subject: string, event: CloudEvent): Promise<void> {
+  async function publish(subject: string, event: CloudEvent): Promise<undefined> {
     checkSubject(subject)
     if (closed) throw new Error('The event bus is closed')
     const wanted = [...consumers.values()].filter((c) => c.subscriptions[0]?.options.types.includes(event.type))

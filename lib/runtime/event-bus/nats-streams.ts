@@ -12,7 +12,7 @@ import {
   type StreamConfig,
 } from 'nats'
 import { STREAM, STREAM_SUBJECTS } from '../../contract/events.ts'
-import type { Lag, SubscribeOptions } from './event-bus.ts'
+import type { Lag, Stored, SubscribeOptions } from './event-bus.ts'
 
 const MINUTE_MS = 60_000
 const DAY_MS = 24 * 60 * MINUTE_MS
@@ -39,6 +39,24 @@ export async function ensureStream(jsm: JetStreamManager, replicas: number): Pro
   // Another one of that name differs. Replicas, limits and placement belong to the administrator and stay unchanged.
   if (isThere) await jsm.streams.update(STREAM, { ...config, ...wanted })
   return new Date(created)
+}
+
+/** See `StoreReady`. */
+export async function hasStill(jsm: JetStreamManager, stored: readonly Stored[]): Promise<boolean> {
+  const { last_seq } = (await jsm.streams.info(STREAM)).state
+  if (stored.some(({ seq }) => seq > last_seq)) return false
+  const there = await Promise.all(stored.map(({ seq }) => messageIdAt(jsm, seq)))
+  return stored.every(({ id }, i) => there[i] === undefined || there[i] === id)
+}
+
+/** Undefined where there is no message now. */
+async function messageIdAt(jsm: JetStreamManager, seq: number): Promise<string | undefined> {
+  try {
+    return (await jsm.streams.getMessage(STREAM, { seq })).header.get('Nats-Msg-Id')
+  } catch (error) {
+    if (jsErrorCode(error) === NO_MESSAGE) return undefined
+    throw error
+  }
 }
 
 /** Adds a stream; true when another stream of that name already exists. */
@@ -98,6 +116,15 @@ async function findConsumer(jsm: JetStreamManager, name: string): Promise<Consum
   } catch (error) {
     if (jsErrorCode(error) === NO_CONSUMER) return undefined
     throw error
+  }
+}
+
+/** The next subscription makes it again, which begins at the start of the stream. */
+export async function removeConsumer(jsm: JetStreamManager, name: string): Promise<void> {
+  try {
+    await jsm.consumers.delete(STREAM, name)
+  } catch (error) {
+    if (jsErrorCode(error) !== NO_CONSUMER) throw error
   }
 }
 

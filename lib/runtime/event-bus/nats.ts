@@ -5,7 +5,7 @@ import type { Log } from '../log.ts'
 import type { EventBus, HandleBatch, StoreReady, SubscribeOptions } from './event-bus.ts'
 import { checkConsumer, checkSubject } from './names.ts'
 import { consume, type Wire } from './nats-consumer.ts'
-import { ensureStream, lagOf } from './nats-streams.ts'
+import { ensureStream, hasStill, lagOf, removeConsumer } from './nats-streams.ts'
 
 export interface NatsOptions {
   /** `nats://user:password@host:4222` or `tls://…`; several separated by commas. */
@@ -33,6 +33,8 @@ export function openNatsBus(options: NatsOptions): EventBus {
   let prepareStore: ((store: StoreReady) => Promise<boolean>) | undefined
   /** Grows when what waits to be published must be asked for again. */
   let era = 0
+  /** The last position that the stream has given to a message, as far as this program knows. */
+  let lastSeq = 0
   let isOnline = false
   let wasAway = true
   let online = Promise.withResolvers<void>()
@@ -76,11 +78,19 @@ export function openNatsBus(options: NatsOptions): EventBus {
     const createdAt = await ensureStream(jsm, options.replicas ?? 1)
     const isBack = wasAway
     wasAway = false
-    const isNewEra = await prepareStore?.({ createdAt, wasAway: isBack }).catch((error: unknown) => {
+    const isNewEra = await prepareStore?.({
+      createdAt,
+      wasAway: isBack,
+      hasStill: (stored) => hasStill(jsm, stored),
+      async restart(consumers) {
+        for (const consumer of consumers) await removeConsumer(jsm, consumer)
+      },
+    }).catch((error: unknown) => {
       wasAway ||= isBack
       throw error
     })
     if (isNewEra) era += 1
+    lastSeq = 0
     return { jsm, js: nc.jetstream({ timeout: PATIENCE_MS }), lost: signal }
   }
 
@@ -113,13 +123,22 @@ export function openNatsBus(options: NatsOptions): EventBus {
     }
   }
 
-  async function publish(subject: string, event: CloudEvent, since = era): Promise<void> {
+  async function publish(subject: string, event: CloudEvent, since = era): Promise<number> {
     checkSubject(subject)
     if (closing.signal.aborted) throw new Error('The event bus is closed')
     const data = JSON.stringify(event)
     const wire = await connected()
     if (era !== since) throw new Error('Other events may have to be published first')
-    await suspectOnError(wire.js.publish(subject, data, { msgID: event.id, expect: { streamName: STREAM } }))
+    const before = lastSeq
+    const options = { msgID: event.id, expect: { streamName: STREAM } }
+    const { seq, duplicate } = await suspectOnError(wire.js.publish(subject, data, options))
+    if (duplicate) return seq
+    if (seq <= before) {
+      suspect()
+      throw new Error('The stream has gone back: other events may have to be published first')
+    }
+    lastSeq = Math.max(lastSeq, seq)
+    return seq
   }
 
   async function subscribe(subscription: SubscribeOptions, handle: HandleBatch) {

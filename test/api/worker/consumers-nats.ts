@@ -12,6 +12,7 @@ import { STREAM } from '../../../lib/contract/events.ts'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { openNatsBus } from '../../../lib/runtime/event-bus/nats.ts'
 import { testDatabase } from '../../support/database.ts'
+import { relay as publishAgain, sample } from '../../support/event-bus-contract.ts'
 import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { EFFECTS, POISON, recordingConsumer } from '../../support/recording-consumer.ts'
@@ -163,6 +164,41 @@ t.test(
     await isInOrder(t, [lost], upTo(4))
   },
 )
+
+t.test('when an older copy of the stream is put back, nothing is lost', async (t) => {
+  for (const what of ['the stream with its consumers', 'its messages alone']) {
+    const [known, later] = [newUuid(), newUuid()]
+    const isEmpty = async () => (await countOutbox('published_at is null')) === 0
+    const first = startWorker(t)
+    await writeAll([known], [1, 2])
+    await handled([known], 2)
+    await server.down()
+    await server.keepCopy()
+    await server.up()
+    // No outbox has them any more, so that nothing fills their places again.
+    const other = openNatsBus({ url: server.url, log })
+    for (let i = 0; i < 10; i++) await publishAgain(other, sample('MediaDeleted'))
+    await other.close()
+    await writeAll([known, later], [3, 4, 5])
+    await handled([known, later], 8)
+    await first.stop()
+    // Published, and lost before a consumer has seen it.
+    const bus = openNatsBus({ url: server.url, log })
+    const relay = startRelay({ db: worker, bus, log, react: async () => {} }, { pollMs: 20 })
+    await writeAll([later], [6, 7])
+    await eventually('published', isEmpty)
+    await relay.stop()
+    await bus.close()
+    await server.putCopyBack((part) => what !== 'its messages alone' || part === 'msgs')
+    // Waits until the process is back: it does not go before the others.
+    await writeAll([later], [8])
+    startWorker(t)
+    await handled([later], 6)
+    await eventually('all published again', isEmpty)
+    await isInOrder(t, [known], upTo(5))
+    await isInOrder(t, [later], [3, 4, 5, 6, 7, 8])
+  }
+})
 
 t.test(
   'a worker that dies between the effect and the acknowledgement leaves one effect, and order holds',

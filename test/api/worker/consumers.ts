@@ -152,6 +152,43 @@ t.test('what the database refuses for a while is tried again, and never parked',
   t.strictSame(await parkedOf(consumer), [])
 })
 
+t.test(
+  'an event whose statement takes too long holds up only its aggregate, and is handled by a later attempt',
+  async (t) => {
+    const [slow, well] = [newUuid(), newUuid()]
+    let isSlow = true
+    const consumer = recorder(({ payload }) => {
+      if ((payload as { media_id: Uuid }).media_id === slow && isSlow)
+        throw Object.assign(new Error('statement timeout'), { code: '57014' })
+    })
+    const bus = openMemoryBus({ log })
+    const running = start(t, bus, consumer)
+    await Promise.all([purged(slow, 1), purged(well, 1), purged(slow, 2)].map((event) => publish(bus, event)))
+    t.equal((await effectsOf(consumer)).length, 1)
+    const due = `select reason, attempts, round(extract(epoch from replay_at - last_at))::int as again from parked_events
+    where consumer = $1 order by position`
+    const waiting = async () => (await admin.query(due, [consumer.name])).rows
+    t.strictSame(await waiting(), [
+      { reason: 'statement timeout', attempts: 3, again: 60 },
+      { reason: null, attempts: 0, again: null },
+    ])
+    running.wake()
+    const pass = () =>
+      admin.query('update parked_events set replay_at = now() where reason is not null and consumer = $1', [
+        consumer.name,
+      ])
+    await pass()
+    running.wake()
+    await eventually('an attempt in vain', async () => (await waiting())[0].again === 120)
+    isSlow = false
+    await pass()
+    running.wake()
+    await eventually('nothing parked', async () => (await parkedOf(consumer)).length === 0)
+    const versions = (await effectsOf(consumer)).map(({ version }) => version)
+    t.strictSame(versions, [1, 1, 2])
+  },
+)
+
 t.test('an event of a form that this version cannot read is parked', async (t) => {
   const consumer = recorder()
   const bus = openMemoryBus({ log })

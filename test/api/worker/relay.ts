@@ -100,6 +100,7 @@ t.test(
       const aggregate = event.subject.split('/')[1] ?? ''
       heard.set(aggregate, [...(heard.get(aggregate) ?? []), event.aggregate_version])
       stumble(0.1)
+      return undefined
     }
     let failures = 0
     const share = [0, 1, 2, 3].map(() => ({ published: 0 }))
@@ -280,6 +281,7 @@ t.test('the database going away in the middle costs time and nothing else', asyn
   const publish = async (_: string, event: CloudEvent) => {
     await sleep(5)
     seen.add(event.id)
+    return undefined
   }
   const r = relay({ bus: { era: () => 0, publish } }, { leaseSeconds: 0.5 })
   for (let i = 0; i < 3; i++) {
@@ -299,7 +301,7 @@ t.test('an event is published in the era in which it was claimed', async (t) => 
   const react = async () => {
     era += 1
   }
-  const bus: RelayDeps['bus'] = { era: () => era, publish: async (_, __, given) => void eras.push(given) }
+  const bus: RelayDeps['bus'] = { era: () => era, publish: async (_, __, given) => eras.push(given) }
   const r = relay({ react, bus })
   await append({})
   await allPublished()
@@ -333,8 +335,10 @@ for (const pollMs of [10, 60_000]) {
     const onStoreReady = (given: typeof prepare) => {
       prepare = given
     }
-    publishAgainAfterLoss({ db: worker, log, bus: { onStoreReady } })
-    const found = (day: number) => prepare?.({ createdAt: new Date(Date.UTC(2026, pollMs % 7, day)), wasAway: true })
+    publishAgainAfterLoss({ db: worker, log, bus: { onStoreReady } }, [])
+    const sameStream = { hasStill: async () => true, restart: async () => {} }
+    const found = (day: number) =>
+      prepare?.({ createdAt: new Date(Date.UTC(2026, pollMs % 7, day)), wasAway: true, ...sameStream })
     await found(1)
     const stored = Promise.withResolvers<void>()
     let published = 0
@@ -342,6 +346,7 @@ for (const pollMs of [10, 60_000]) {
     const publish = async () => {
       published += 1
       if (published === 1) await stored.promise
+      return undefined
     }
     await append({})
     const r = relay({ bus: { era: () => 0, publish } }, { pollMs })

@@ -1,7 +1,8 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { STREAM } from '../../../lib/contract/events.ts'
 import { freePort } from '../../../local/ports.ts'
 import { ownLoopback } from './loopback.ts'
 import { missingProgram, startProcess, stopProcess, waitFor } from './process.ts'
@@ -13,6 +14,10 @@ export interface NatsServer {
   /** Ends the server and leaves its files. */
   down(): Promise<void>
   up(): Promise<void>
+  /** Copies its files, while it is down. */
+  keepCopy(): Promise<void>
+  /** Kills it, puts the stream of the copy in the place of its own, and starts it; `only` some parts, such as `msgs`. */
+  putCopyBack(only?: (part: string) => boolean): Promise<void>
   stop(): Promise<void>
 }
 
@@ -36,11 +41,12 @@ interface Tap {
 export async function startNats(host = ownLoopback()): Promise<NatsServer | undefined> {
   if (await missingProgram(['nats-server'])) return undefined
   const folder = await mkdtemp(join(tmpdir(), 'keepsake-nats-'))
+  const [data, copy] = [join(folder, 'data'), join(folder, 'copy')]
   const port = await freePort()
   const logFile = join(folder, 'log')
 
   const start = async () => {
-    const args = ['-js', '-a', host, '-p', String(port), '-sd', join(folder, 'data')]
+    const args = ['-js', '-a', host, '-p', String(port), '-sd', data]
     const child = await startProcess('nats-server', args, logFile)
     await waitFor('nats-server', child, logFile, () => greets(host, port))
     return child
@@ -56,6 +62,16 @@ export async function startNats(host = ownLoopback()): Promise<NatsServer | unde
     },
     down: () => stopProcess(child),
     async up() {
+      child = await start()
+    },
+    keepCopy: () => cp(data, copy, { recursive: true }),
+    async putCopyBack(only = () => true) {
+      await stopProcess(child, 'SIGKILL')
+      for (const part of ['msgs', 'obs', 'meta.inf', 'meta.sum'].filter(only)) {
+        const path = join('jetstream', '$G', 'streams', STREAM, part)
+        await rm(join(data, path), { recursive: true, force: true })
+        await cp(join(copy, path), join(data, path), { recursive: true })
+      }
       child = await start()
     },
     async stop() {
