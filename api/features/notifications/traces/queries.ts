@@ -41,16 +41,17 @@ export async function takeRecord(tx: Tx, id: Uuid): Promise<boolean> {
 /** The first time stays. The invitation before the notification, as a sender that renews a link locks them. */
 export async function markSeen(
   tx: Tx,
-  { id, invitationId }: { id: Uuid; invitationId: Uuid },
+  { id, invitationId, agoSeconds }: { id: Uuid; invitationId: Uuid; agoSeconds: number },
   what: 'open' | 'click',
 ): Promise<void> {
+  const then = sql`now() - make_interval(secs => ${agoSeconds}::float8)`
   const at = what === 'open' ? 'openedAt' : 'clickedAt'
   await tx
     .update(invitations)
-    .set({ [at]: sql`coalesce(${invitations[at]}, now())` })
+    .set({ [at]: sql`coalesce(${invitations[at]}, ${then})` })
     .where(eq(invitations.id, invitationId))
   await tx
     .update(notifications)
-    .set({ [at]: sql`coalesce(${notifications[at]}, now())` })
+    .set({ [at]: sql`coalesce(${notifications[at]}, ${then})` })
     .where(eq(notifications.id, id))
 }

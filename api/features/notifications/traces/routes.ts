@@ -5,29 +5,26 @@ import { type Route, rawRoute } from '../../../http/route.ts'
 import type { Context } from '../../../requests/context.ts'
 import { found } from '../../../requests/found.ts'
 import { landingOf } from '../../invitations/landing/page.ts'
-import { findSeen, recordSeen } from './record.ts'
-import type { Seen } from './source.ts'
+import { findSeen, recorderOf } from './record.ts'
 
 const tags = ['Notifications']
 const params = z.object({ notification: z.string().max(64) })
 /** One transparent pixel. */
 const PIXEL = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64')
 
+/** Without the request, which would stay in memory as long as its record waits. */
+const originOf = ({ requestId, clientRequestId, ip, userAgent }: Context) => ({
+  requestId,
+  clientRequestId,
+  ip,
+  userAgent,
+})
+
 /** What mails lead to. Recording is never a reason to fail: the guest wants the picture, or the page. */
-export function traceRoutes({ db, config }: ApiDeps): Route[] {
+export function traceRoutes({ db, log, config }: ApiDeps): Route[] {
   const { PUBLIC_URL, APP_URL = PUBLIC_URL } = config
   // Never awaited: another transaction may hold the invitation, and the time of the answer must not tell of a notification.
-  const record = async (
-    finding: ReturnType<typeof findSeen>,
-    { context, ...seen }: Pick<Seen, 'what' | 'method'> & { context: Context },
-  ) => {
-    try {
-      const told = await finding
-      if (told) await recordSeen(db, told, { ...seen, context })
-    } catch (error) {
-      context.log.error({ err: error, what: seen.what }, 'an open or a click was not recorded')
-    }
-  }
+  const record = recorderOf({ db, log })
   let pages: ReturnType<typeof landingOf> | undefined
   // Made at the first request: the document is made of routes without a configuration.
   const problemPage = (problem: Problem) => {
@@ -47,7 +44,7 @@ export function traceRoutes({ db, config }: ApiDeps): Route[] {
       params,
       raw: { contentTypes: ['image/gif'], statuses: { 200: 'The picture' } },
       async handle({ params, context, method }) {
-        void record(findSeen(db, params.notification), { what: 'open', method, context })
+        void record(params.notification, { what: 'open', method, context: originOf(context) })
         return { status: 200, headers: { 'Content-Type': 'image/gif', 'Cache-Control': 'no-store' }, body: PIXEL }
       },
     }),
@@ -71,7 +68,7 @@ export function traceRoutes({ db, config }: ApiDeps): Route[] {
       },
       async handle({ params, context, method }) {
         const told = findSeen(db, params.notification)
-        void record(told, { what: 'click', method, context })
+        void record(params.notification, { what: 'click', method, context: originOf(context) }, told)
         const { slug } = found(await told)
         const headers = {
           Location: `${APP_URL}/i/${slug}`,

@@ -1,10 +1,13 @@
 import t from 'tap'
+import type { Database } from '../../../../api/db/db.ts'
+import { recorderOf } from '../../../../api/features/notifications/traces/record.ts'
 import { likelySource, type Seen } from '../../../../api/features/notifications/traces/source.ts'
 import { formatId, newUuid, parseId } from '../../../../lib/contract/ids.ts'
 import { startTestApi } from '../../../support/api.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { waitingIn } from '../../../support/in-turn.ts'
 import { invitationWorld } from '../../../support/invitations.ts'
+import { quietLog } from '../../../support/quiet-log.ts'
 import { whileHeld } from '../../../support/while-held.ts'
 
 const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0'
@@ -83,6 +86,37 @@ t.test('a mail that is opened, and its link that is followed, are recorded, and 
   ])
   t.strictSame((await world.row(made)).opened_at, first, 'the first time stays')
   t.equal((await world.respond(api.people.another, made, { token: made.token })).status, 200)
+})
+
+t.test('what cannot be recorded at once is recorded later, with the time at which it was seen', async (t) => {
+  const { made, id } = await told()
+  let failures = 0
+  const failing: Database = {
+    ...api.database.db,
+    async inTransaction(scope, work) {
+      if (failures++ < 2) throw Object.assign(new Error('the database is starting up'), { code: '57P03' })
+      return api.database.db.inTransaction(scope, work)
+    },
+  }
+  const log = quietLog()
+  const sight = {
+    what: 'click',
+    method: 'GET',
+    context: { requestId: newUuid(), clientRequestId: null, ip: '127.0.0.1', userAgent: FIREFOX },
+  } as const
+  await recorderOf({ db: failing, log }, [0.2, 0.2, 0.2])(id, sight)
+  t.strictSame(await recorded(made.id), ['click person'])
+  const { rows } = await admin.query(
+    `select a.occurred_at - i.clicked_at >= interval '0.4 s' as late from invitations i, audit_log a
+      where i.id = $1 and a.resource_id = i.id::text and a.details ? 'source'`,
+    [made.id],
+  )
+  t.strictSame(rows, [{ late: true }], 'not the time of the last attempt')
+  t.equal(failures, 3)
+  const other = await told()
+  failing.inTransaction = () => Promise.reject(new Error('away'))
+  await t.resolves(recorderOf({ db: failing, log }, [0.01])(other.id, sight), 'given up')
+  t.strictSame(await recorded(other.made.id), [])
 })
 
 t.test('a link leads on while another transaction holds its invitation', async (t) => {
