@@ -116,8 +116,11 @@ export interface TestApi extends StartedApi {
 }
 
 /** The whole API on a database, a folder and an identity provider of its own, with two organizations and six people. */
-export async function startTestApi(t: Teardown, options: ApiOptions = {}): Promise<TestApi> {
-  const database = await testDatabase(t)
+export async function startTestApi(
+  t: Teardown,
+  options: ApiOptions & { database?: TestDatabase } = {},
+): Promise<TestApi> {
+  const database = options.database ?? (await testDatabase(t))
   const identity = await startTestIdentity(t)
   const settings = {
     AUTH_TOKEN_URL: identity.tokenUrl,
