@@ -1,4 +1,5 @@
 import t from 'tap'
+import { formatId } from '../../../../lib/contract/ids.ts'
 import { aPerson, startTestApi } from '../../../support/api.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { invitationWorld } from '../../../support/invitations.ts'
@@ -80,6 +81,24 @@ t.test('a fresh link goes to the invitee, when the old one has expired, three ti
   t.strictSame(await due(made.id), [1, 2, 3, 4, 5])
   t.equal((await world.row(made)).renewals, 1)
 })
+
+t.test(
+  'forty requests, while the link expires again and again, bring the invitee three mails and leave three entries',
+  async (t) => {
+    const made = await world.invite(await world.event())
+    for (let round = 0; round < 5; round++) {
+      await world.expire(made)
+      const answers = await Promise.all(Array.from({ length: 8 }, () => renew(made.slug)))
+      t.strictSame(new Set(answers.map(({ status }) => status)), new Set([202]))
+    }
+    t.strictSame(await due(made.id), [1, 2, 3, 4])
+    const { rows } = await admin.query(
+      `select count(*)::int as n from audit_log where details->>'operation' = 'renew' and details->>'invitation_id' = $1`,
+      [formatId('invitation', made.id)],
+    )
+    t.strictSame(rows, [{ n: 3 }])
+  },
+)
 
 t.test('a renewal does nothing for what cannot be answered, and says nothing', async (t) => {
   const [answered, draft, archived] = await Promise.all(
