@@ -4,6 +4,7 @@ import type { Feature } from './feature.ts'
 import { administration } from './features/administration/feature.ts'
 import { albums } from './features/albums/feature.ts'
 import { seesAlbum } from './features/albums/policy.ts'
+import { isShownToGuest } from './features/discussions/comments/targets.ts'
 import { discussions } from './features/discussions/feature.ts'
 import { events } from './features/events/feature.ts'
 import { highlights } from './features/highlights/feature.ts'
@@ -32,7 +33,7 @@ export const FEATURES: readonly Feature[] = [
   events({ seesAlbum, onActivated: tellInvitees }),
   highlights,
   invitations,
-  media({ findDeliveredHighlight, findDeliveredTrack }),
+  media({ findDeliveredHighlight, findDeliveredTrack, isShownToGuest }),
   musicTracks,
   notifications,
   organizations({ lockInvitationsOf, revokeInvitations }),

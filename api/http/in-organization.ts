@@ -1,12 +1,12 @@
 import type * as z from 'zod'
 import type { Uuid } from '../../lib/contract/ids.ts'
-import { notFound } from '../../lib/contract/problem.ts'
+import { notFound, Problem } from '../../lib/contract/problem.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Refusals } from '../audit/refusals.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { type OrganizationLookup, organizationOf } from '../db/organization-of.ts'
 import type { ActionsOn } from '../permissions/catalog.ts'
-import { openGate, recordingDenials } from '../permissions/permit.ts'
+import { Denied, openGate, recordingDenials } from '../permissions/permit.ts'
 import { findMembership } from '../permissions/queries.ts'
 import type { Action } from '../permissions/rule.ts'
 import type { BodyKind } from '../requests/bytes.ts'
@@ -38,6 +38,11 @@ type Operation<
   action: A
   /** Set where the path names no organization: a row that belongs to one. */
   organization?: { of: OrganizationLookup; id(input: { params: Out<P>; body: Body<K, B> }): Uuid }
+  /**
+   * Of an action that admits guests: whether this caller, who is no member, is one here. Asked where only the membership of
+   * a member is, before a body is read and before a stored response is replayed; the rule decides on the row.
+   */
+  isGuest?(tx: Tx, asked: Asked & { params: Out<P> }): Promise<boolean>
   /** Members whom the rule refuses get 403 instead of 404. */
   isOpen?: boolean
 }
@@ -60,7 +65,7 @@ export function inOrganization(deps: OrganizationDeps) {
       handle(request: Read<A> & Given<P, Q, undefined, undefined> & { page: Page }): Promise<z.input<R>>
     },
   ): Route {
-    const { handle, oneRoundTrip, organization, isOpen, ...rest } = spec
+    const { handle, oneRoundTrip, organization, isOpen, isGuest, ...rest } = spec
     return operation({ ...rest, status: 200 }, spec, async (asked, input) => {
       const { org_id: _, ...of } = input.params as Record<string, unknown>
       const page = pageOf(deps.cursors, { list: spec.operationId, org: asked.orgId, of }, input.query)
@@ -81,7 +86,7 @@ export function inOrganization(deps: OrganizationDeps) {
       handle(request: Write<A> & Given<P, Q, B, undefined>): Answered<R>
     },
   ): Route {
-    const { handle, organization, isOpen, ...rest } = spec
+    const { handle, organization, isOpen, isGuest, ...rest } = spec
     return operation(rest, spec, (asked, input) =>
       writing(deps, asked, spec, (request) => handle({ ...request, ...given(input) } as never), spec.status),
     )
@@ -100,7 +105,7 @@ export function inOrganization(deps: OrganizationDeps) {
       handle(request: Steps<A> & Given<P, Q, B, K>): Answered<R>
     },
   ): Route {
-    const { handle, organization, isOpen, ...rest } = spec
+    const { handle, organization, isOpen, isGuest, ...rest } = spec
     return operation(rest, spec, async (asked, input) => {
       const kit: Steps<A> = {
         ...asked,
@@ -118,7 +123,7 @@ export function inOrganization(deps: OrganizationDeps) {
     rest: object,
     spec: Pick<
       Operation<Action, Shape, Shape, Maybe, BodyKind | undefined, Maybe>,
-      'action' | 'organization' | 'operationId' | 'params' | 'isOpen'
+      'action' | 'organization' | 'operationId' | 'params' | 'isOpen' | 'isGuest'
     >,
     work: (asked: Asked, input: AuthedInput<unknown, unknown, unknown>) => Promise<unknown>,
   ): Route {
@@ -144,7 +149,7 @@ export function inOrganization(deps: OrganizationDeps) {
           : { data: (data ?? null) as null }
       },
     })
-    return { ...made, readmit: (input) => inside(input, (asked) => checking(deps, asked, spec)) }
+    return { ...made, readmit: (input) => inside(input, (asked) => readmitting(deps, asked, spec, input)) }
   }
 
   return { read, write, steps }
@@ -175,7 +180,9 @@ function reading<A extends Action, T>(
   const gate = openGate<A>({ ...spec, ...asked, actionsOn })
   const inside = async (tx: Tx) => {
     const member = findMembership(tx, asked.orgId, asked.actor.userId).then(gate.admit)
-    const answer = work({ ...asked, ...gate, tx, member })
+    const answer = work({ ...asked, ...gate, tx, member }).catch(async (error: unknown) => {
+      throw (await member) === undefined ? refusalFor(spec.action, error) : error
+    })
     // If both fail, the membership's error counts, whichever came first.
     answer.catch(() => {})
     await member
@@ -185,9 +192,27 @@ function reading<A extends Action, T>(
   return oneRoundTrip ? db.readAtOnce(scope, inside) : db.read(scope, inside)
 }
 
+/** For a caller who is no member, what is not there is refused as the organization is: who tries many is in the audit log. */
+function refusalFor(action: Action, error: unknown): unknown {
+  if (error instanceof Denied || !(error instanceof Problem) || error.code !== 'NOT_FOUND') return error
+  return new Denied(action, 'not_a_member', null, { field: error.details?.[0]?.field })
+}
+
 /** Throws Denied unless the caller is a member, and may perform the action if it needs no row. */
 const checking = <A extends Action>(deps: Deps, asked: Asked, spec: Deciding<A>): Promise<void> =>
   reading(deps, asked, spec, async () => {})
+
+/** The same, and for a caller who is no member: unless they are a guest. */
+const readmitting = <A extends Action>(
+  deps: Deps,
+  asked: Asked,
+  { isGuest, ...spec }: Deciding<A> & Pick<Operation<A, Shape, Shape, Maybe, BodyKind | undefined, Maybe>, 'isGuest'>,
+  { params }: { params: unknown },
+): Promise<void> =>
+  reading(deps, asked, spec, async ({ tx, member }) => {
+    if ((await member) || !isGuest) return
+    if (!(await isGuest(tx, { ...asked, params: params as never }))) throw new Denied(spec.action, 'not_a_member', null)
+  })
 
 async function writing<A extends Action, T>(
   { db, actionsOn }: Deps,

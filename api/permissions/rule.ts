@@ -129,7 +129,9 @@ export const needsMembership = (action: Pick<Action, 'on' | 'guests'>) => action
 /** Interface specification §5.5. Only members may act in an organization, except where an action admits guests. */
 export function decide<R>(action: Action<R, never>, asking: Asking, resource: R): Reason {
   if (needsMembership(action) && asking.role === null) return 'not_a_member'
-  return holds(action.allow, asking, resource) ? 'allowed' : 'rule_not_met'
+  if (holds(action.allow, asking, resource)) return 'allowed'
+  // Neither a member nor, where the action admits them, a guest.
+  return action.guests && asking.role === null ? 'not_a_member' : 'rule_not_met'
 }
 
 /** The names of those of these actions that the caller may do now. `resource` has what all of them need. */

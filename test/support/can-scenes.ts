@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type Answer, fakeMp4, formOf, type Person, type TestApi, uuidOf } from './api.ts'
 import { made, type Scene, type Subject, shown } from './can-scene.ts'
 import { anAlbum } from './comments.ts'
-import { anEvent } from './events.ts'
+import { anEvent, takePart } from './events.ts'
 import { aMember, anOrganization } from './organizations.ts'
 
 /** Resources of every kind that answers show with `can`, and requests for every action on them. */
@@ -24,10 +24,7 @@ export function scenesOf(api: TestApi): Scene[] {
   const eventIn = (status: 'draft' | 'active' | 'archived') => anEvent(api, { org, orgId, owner: member, status })
   const anyEvent = (status: Parameters<typeof eventIn>[0], album?: string) => async (): Promise<Subject> => {
     const event = await eventIn(status)
-    await run(
-      `insert into event_participants (event_id, user_id, org_id, status, joined_at) values ($1, $2, $3, 'accepted', now())`,
-      [event.id, another.id, orgId],
-    )
+    await takePart(api, { event, orgId, who: another })
     if (album) await anAlbum(api, event, { orgId, owner: member, status: album })
     const id = event.wireId
     const path = `${inOrg}/events/${id}`

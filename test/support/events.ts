@@ -19,9 +19,17 @@ export async function anEvent(
     `insert into events (id, org_id, owner_id, title, start_at, status) values ($1, $2, $3, $4, now(), $5)`,
     [id, orgId, owner.id, title, status],
   )
+  await takePart({ database }, { event: { id }, orgId, who: owner })
+  return { id, wireId: formatId('event', id), org: o.org }
+}
+
+/** As if the person had accepted an invitation: who is no member becomes a guest. */
+export async function takePart(
+  { database }: Pick<TestApi, 'database'>,
+  o: { event: Pick<MadeEvent, 'id'>; orgId: Uuid; who: Person },
+): Promise<void> {
   await database.admin.query(
     `insert into event_participants (event_id, user_id, org_id, status, joined_at) values ($1, $2, $3, 'accepted', now())`,
-    [id, owner.id, orgId],
+    [o.event.id, o.who.id, o.orgId],
   )
-  return { id, wireId: formatId('event', id), org: o.org }
 }

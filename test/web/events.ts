@@ -308,6 +308,9 @@ t.test('why an invitation cannot be shown or answered, and which button helps', 
     t.match(invitation.lookUpProblem(refusal(code)).title, title, code)
   }
   t.match(invitation.outcomeWords('accepted', { title: 'Reunion', host: 'Ann' }), { title: /in!/, text: /Reunion/ })
+  t.match(invitation.outcomeWords('accepted', { title: 'Reunion', host: 'Ann' }, true), {
+    text: /among your events.*guest/,
+  })
   t.match(invitation.outcomeWords('declined', { title: 'Reunion', host: null }), {
     title: /declined/,
     text: /The host/,

@@ -73,7 +73,7 @@ export function Album({ id, me, onOpened, ...given }) {
         !isGone &&
         html`
           <${Head} ...${shown} onArrange=${() => setArranging(!isArranging)} />
-          <${HighlightShelf} org=${found.org} query=${{ album_id: id }} />
+          <${HighlightShelf} org=${found.org} albumId=${id} />
           ${shown.isArranging && html`<p class="muted small album-hint">Drag the photos, or use the buttons on them.<span class="wide-only"> With the keyboard: arrow keys on <${Icon} name="handle" size="14" /></span></p>`}
           ${
             album.media_count === 0

@@ -90,7 +90,7 @@ export function Comment({ c, at, list, base, parent }) {
         ${
           editing
             ? html`<${Composer}
-                org=${org} label="Change the comment" submit="Save" hasFocus=${!editing.before} initial=${editing} kept=${{ base: at.base, slot: `edit ${id}`, about }}
+                org=${org} path=${at.path} label="Change the comment" submit="Save" hasFocus=${!editing.before} initial=${editing} kept=${{ base: at.base, slot: `edit ${id}`, about }}
                 send=${(body) => call('PATCH', `${base}/${id}`, body)} onSent=${edited} onCancel=${cancelEdit}
               />`
             : html`<${Said} c=${c} at=${at} />`
@@ -106,7 +106,7 @@ export function Comment({ c, at, list, base, parent }) {
           html`
             <div class="reply-new">
               <${Composer}
-                org=${org} label=${`Reply to ${c.author_name ?? 'the comment'}`} submit="Reply" hasFocus=${replying === 'begun'} kept=${{ base: at.base, slot: `reply ${id}`, about }}
+                org=${org} path=${at.path} label=${`Reply to ${c.author_name ?? 'the comment'}`} submit="Reply" hasFocus=${replying === 'begun'} kept=${{ base: at.base, slot: `reply ${id}`, about }}
                 send=${(body, key) => call('POST', replyPath, body, key)} onSent=${replied} onCancel=${endReply}
               />
             </div>`

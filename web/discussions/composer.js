@@ -1,13 +1,14 @@
 import { call, link, newAttempts } from '../lib/api.js'
 import { html, useEffect, useId, useLayoutEffect, useRef, useState } from '../lib/html.js'
 import { Icon } from '../lib/icons.js'
+import { uuidOf } from '../lib/ids.js'
 import { nameOf } from '../lib/media.js'
 import { NAMELESS } from '../lib/names.js'
 import { Avatar, Problem } from '../lib/parts.js'
 import { fieldWords, inWords } from '../lib/refusals.js'
 import { pickMedia } from '../library/picker.js'
 import { draftOf, keepDraft } from './drafts.js'
-import { labelFor, mentionAt, withIds, withMention } from './words.js'
+import { labelFor, mentionAt, named, withIds, withMention } from './words.js'
 
 const MAX_MEDIA = 4
 const SUGGESTED = '6'
@@ -15,11 +16,11 @@ const PICTURE = html`<svg aria-hidden="true" viewBox="0 0 20 20" width="18" heig
 const EMPTY = { text: '', chosen: new Map(), media: [] }
 
 /**
- * A form to write a comment in: `@` offers members, and up to four media items can be attached. `kept`: {base, slot, about}
+ * A form to write a comment in: `@` offers members and those who take part in the event with this `path`, and up to four media items can be attached. `kept`: {base, slot, about}
  * says where what is unsent is kept, `initial` {text, chosen, media} is what it begins with. `send(body, key)` sends it,
  * and `onSent()` follows when the form is empty again; a refusal stays in the form, with what was typed.
  */
-export function Composer({ org, label, submit, send, onSent, onCancel, kept, initial = EMPTY, hasFocus }) {
+export function Composer({ org, path, label, submit, send, onSent, onCancel, kept, initial = EMPTY, hasFocus }) {
   const [draft, setDraft] = useState(
     () => draftOf(kept.base, kept.slot) ?? { ...initial, before: initial, about: kept.about },
   )
@@ -40,6 +41,7 @@ export function Composer({ org, label, submit, send, onSent, onCancel, kept, ini
   }
   const { text, chosen, media } = draft
   const mentions = useMentions({
+    path,
     org,
     field,
     chosen,
@@ -120,7 +122,7 @@ export function Composer({ org, label, submit, send, onSent, onCancel, kept, ini
       }
       <${Problem} class="small" text=${problem} />
       <div class="composer-foot">
-        ${media.length < MAX_MEDIA && html`<button ref=${attach} class="button quiet attach" type="button" onClick=${choose}>${PICTURE}Attach photos</button>`}
+        ${media.length < MAX_MEDIA && !org.isGuest && html`<button ref=${attach} class="button quiet attach" type="button" onClick=${choose}>${PICTURE}Attach photos</button>`}
         <span class="spring"></span>
         ${onCancel && html`<button class="button quiet cancel" type="button" onClick=${cancel}>Cancel</button>`}
         <button class="button primary send" type="submit" aria-disabled=${isBusy ? 'true' : undefined}>${submit}</button>
@@ -128,15 +130,25 @@ export function Composer({ org, label, submit, send, onSent, onCancel, kept, ini
     </form>`
 }
 
+const NO_MEMBERS = { members: [] }
+
+/** Guests are in no list of members. Without them, members are offered nevertheless. */
+const participantsOf = (path) =>
+  call('GET', `${path}/participants?limit=500`).then(
+    ({ participants }) => participants.filter(({ status, display_name }) => status === 'accepted' && display_name),
+    () => [],
+  )
+
 /**
- * The members whose names begin with what is typed after `@`. The field stays a text field that controls a list: an element
+ * The members, and those who take part, whose names contain what is typed after `@`. The field stays a text field that controls a list: an element
  * for text of several lines cannot be a combobox.
  */
-function useMentions({ org, field, chosen, onChosen }) {
+function useMentions({ org, path, field, chosen, onChosen }) {
   const id = useId()
   const [members, setMembers] = useState([])
   const [active, setActive] = useState(0)
   const mention = useRef()
+  const people = useRef()
   const asked = useRef(0)
   const timer = useRef()
   useEffect(() => () => clearTimeout(timer.current), [])
@@ -159,8 +171,18 @@ function useMentions({ org, field, chosen, onChosen }) {
       limit: SUGGESTED,
       ...(mention.current.query && { query: mention.current.query }),
     })
-    const found = await call('GET', `/api/organizations/${org.org_id}/members?${query}`).catch(() => ({ members: [] }))
-    if (turn === asked.current) offer(found.members)
+    people.current ??= participantsOf(path)
+    const [{ members: found }, participants] = await Promise.all([
+      org.isGuest
+        ? NO_MEMBERS
+        : call('GET', `/api/organizations/${org.org_id}/members?${query}`).catch(() => NO_MEMBERS),
+      people.current,
+    ])
+    const known = new Set(found.map(({ user_id }) => uuidOf(user_id)))
+    const guests = named(participants, mention.current?.query ?? '').filter(
+      ({ user_id }) => !known.has(uuidOf(user_id)),
+    )
+    if (turn === asked.current) offer([...found, ...guests].slice(0, Number(SUGGESTED)))
   }
   function choose(i) {
     const { user_id, display_name } = members[i]

@@ -20,10 +20,10 @@ const GONE = 'It can no longer be discussed here: it was taken out of the album,
 export function Discussion({ event, org, path, me, type, id, openViewer }) {
   const base = `${path}/${type}/${id}/comments`
   const names = useMemo(() => {
-    const known = newNames(org)
+    const known = newNames(org, path)
     known.learn([me])
     return known
-  }, [org])
+  }, [org, path])
   const list = usePages(base, 'comments', {
     query: { limit: '20', include_deleted: 'true' },
     every: LOOK_MS,
@@ -55,7 +55,7 @@ export function Discussion({ event, org, path, me, type, id, openViewer }) {
         (may(event, 'comment.create') || draftOf(base, 'new')) &&
         html`
           <div class="comment-new">
-            <${Composer} org=${org} label="Write a comment. @ mentions someone" submit="Comment" send=${post} onSent=${posted} kept=${{ base, slot: 'new' }} />
+            <${Composer} org=${org} path=${path} label="Write a comment. @ mentions someone" submit="Comment" send=${post} onSent=${posted} kept=${{ base, slot: 'new' }} />
           </div>`
       }
       ${!comments && !list.error && html`<${Wait} label="Loading the comments" />`}

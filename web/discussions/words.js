@@ -114,3 +114,7 @@ export function recount(counts, before, after) {
   if (after) next[after] = (next[after] ?? 0) + 1
   return next
 }
+
+/** Those whose name contains the text, as the search for members finds them. */
+export const named = (people, text) =>
+  people.filter(({ display_name: name }) => name.toLowerCase().includes(text.toLowerCase()))

@@ -16,7 +16,7 @@ const SHOWN = '6'
 export function AlbumCard({ event, org, path }) {
   const last = useRef()
   const { data } = usePolled(() => look({ event, org, path, last }), [event.album_id], LOOK_MS)
-  const isOpen = event.status !== 'archived'
+  const isOpen = event.status !== 'archived' && !org.isGuest
   const make = () => editAlbum({ org, event, onSaved: ({ album_id }) => location.assign(linkToAlbum(album_id)) })
   if (!data || (!data.album && !isOpen)) return null
   return html`
@@ -31,7 +31,7 @@ export function AlbumCard({ event, org, path }) {
               <button class="button" type="button" onClick=${make}>Make an album</button>
             </div>`
       }
-      ${event.album_id && html`<${HighlightShelf} key=${event.album_id} org=${org} query=${{ album_id: event.album_id }} level=${3} />`}
+      ${event.album_id && html`<${HighlightShelf} key=${event.album_id} org=${org} albumId=${event.album_id} level=${3} />`}
     </section>`
 }
 

@@ -14,6 +14,7 @@ const PICTURE = html`<rect x="12" y="9" width="40" height="34" rx="6" /><path d=
 export function Events({ org, me }) {
   const listOf = (status) => usePages(`/api/orgs/${org.org_id}/events`, 'events', { query: { status, limit: '50' } })
   const lists = { draft: listOf('draft'), active: listOf('active'), archived: listOf('archived') }
+  const guest = useGuestEvents()
   const all = Object.values(lists)
   const isKnown = all.every((list) => list.items)
   const error = all.find((list) => list.error)?.error
@@ -47,6 +48,35 @@ export function Events({ org, me }) {
             <button class="button primary" type="button" onClick=${create}>Plan an event</button>
           <//>`
       }
+      <${AsGuest} list=${guest} me=${me} />
+    </section>`
+}
+
+const useGuestEvents = () => usePages('/api/users/me/events', 'events', { query: { as_guest: 'true', limit: '50' } })
+
+/** The events of other groups that the person is a guest of. */
+function AsGuest({ list, me }) {
+  if (!list.items?.length) return null
+  return html`
+    <div class="event-sections">
+      <section class="event-section" id="guest-events">
+        <h2>As a guest</h2>
+        <ul class="event-cards">${list.items.map((event) => html`<${Card} key=${event.event_id} event=${event} me=${me} />`)}</ul>
+        <${More} list=${list} />
+      </section>
+    </div>`
+}
+
+/** What a person sees who belongs to no group: the events that they are a guest of. */
+export function GuestEvents({ me }) {
+  const list = useGuestEvents()
+  return html`
+    <section class="view-events" aria-label="Events">
+      <${Intro} title="Your events" text="You are not a member of any group yet." />
+      <${Problem} class="banner" error=${list.error} />
+      ${!list.items && !list.error && html`<${Wait} />`}
+      <${AsGuest} list=${list} me=${me} />
+      ${list.items?.length === 0 && html`<${Empty} title="No events yet" text="When you accept an invitation to an event, you find it here." picture=${PICTURE} />`}
     </section>`
 }
 
@@ -60,7 +90,7 @@ function Card({ event, me }) {
           <strong class="name" dir="auto">${event.title}</strong>
           <span class="when">${when(event)}</span>
           ${place && html`<span class="muted small line" dir="auto">${place}</span>`}
-          <span class="muted small line">${hostOf(event)}</span>
+          <span class="muted small line" dir="auto">${[hostOf(event), event.as_guest && event.org_name].filter(Boolean).join(' · ')}</span>
           <span class="chips">
             ${event.status !== 'active' && html`<span class="chip badge-state">${STATES[event.status]}</span>`}
             ${part && html`<span class="chip part">${part}</span>`}

@@ -16,6 +16,7 @@ import { AlbumCard } from './album-card.js'
 import { DateSheet } from './date-sheet.js'
 import { editEvent } from './form.js'
 import { Participants } from './participants.js'
+import { partingsOf } from './partings.js'
 import { hostOf, noteOn, partOf, placeOf, STATES, when } from './words.js'
 
 const LOOK_MS = 5000
@@ -116,6 +117,7 @@ function Shown({ event, org, path, me, reload, set }) {
       },
       say: (error) => inWords(error, DELETED),
     })
+  const { leave, removeOne } = partingsOf({ event, org, path, look })
   const canActivate = may(event, 'event.activate')
   const isInvited = Boolean(event.my_invitation_id)
   const [part, place, note] = [partOf(event, me.user_id), placeOf(event), noteOn(event)]
@@ -143,7 +145,7 @@ function Shown({ event, org, path, me, reload, set }) {
           ${may(event, 'event.invite') && html`<button class=${inviteClass} type="button" onClick=${() => inviteTo({ event, org, path, me, participants: participants.items ?? [], onInvited: look })}>Invite</button>`}
           ${may(event, 'event.update') && html`<button class="button" type="button" onClick=${() => editEvent({ org, event, onSaved: set })}>Edit</button>`}
           ${may(event, 'event.archive') && html`<button class="button" type="button" onClick=${archive}>Archive</button>`}
-          <${Menu} items=${[may(event, 'event.delete') && ['Delete the draft', remove]]} />
+          <${Menu} items=${[leave, may(event, 'event.delete') && ['Delete the draft', remove]]} />
         </div>
       </header>
       ${note && html`<p id="event-note" class="event-note">${note}</p>`}
@@ -154,7 +156,7 @@ function Shown({ event, org, path, me, reload, set }) {
           <${EventComments} event=${event} org=${org} path=${path} me=${me} />
         </div>
         <div class="event-lists">
-          <${Participants} list=${participants} event=${event} me=${me} />
+          <${Participants} list=${participants} event=${event} me=${me} onRemove=${removeOne} />
           ${seesInvitations && html`<${Invitations} list=${invitations} event=${event} participants=${participants.items ?? []} look=${look} />`}
         </div>
       </div>

@@ -3,11 +3,11 @@ import { usePages } from '../lib/pages.js'
 import { More, Problem } from '../lib/parts.js'
 import { HighlightCards, pauseOf } from './card.js'
 
-/** The highlights of an event or album of a group: `query` is `{event_id}` or `{album_id}`. Without any there is nothing. */
-export function HighlightShelf({ org, query, level = 2 }) {
+/** The highlights of an album, for those who see it. Without any there is nothing. */
+export function HighlightShelf({ org, albumId, level = 2 }) {
   const id = useId()
-  const list = usePages(`/api/media/${org.org_id}/highlights`, 'highlights', {
-    query: { ...query, limit: '24' },
+  const list = usePages(`/api/orgs/${org.org_id}/albums/${albumId}/highlights`, 'highlights', {
+    query: { limit: '24' },
     every: pauseOf,
   })
   if (!list.items?.length) return null

@@ -111,11 +111,12 @@ function Landing({ accounts }) {
     return send(shown, me)
   }
 
-  function tellOutcome({ title, host_name: host }, me, { status, event_id }) {
+  function tellOutcome({ title, host_name: host }, me, { status, event_id, org_id }) {
     const isIn = status === 'accepted'
+    const isGuest = !joinOnAccept && !me.organizations.some((one) => one.org_id === org_id)
     const open = isIn ? { href: linkToEvent(event_id), label: 'See the event' } : undefined
     tell({
-      ...outcomeWords(status, { title, host }),
+      ...outcomeWords(status, { title, host }, isGuest),
       does: isIn || me.organizations.length > 0 ? 'open' : undefined,
       open,
     })

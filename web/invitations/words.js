@@ -135,11 +135,17 @@ export function joinWords({ organization_name: group }, joins) {
   const named = group ? `the group “${group}”` : 'the group'
   return joins
     ? `If you accept, you become a member of ${named}: you see its events, its shared albums and photos, and its members.`
-    : `If you accept and are no member of ${named}, you become a guest: you see this event and who takes part, and nothing else of ${named}.`
+    : `If you accept and are no member of ${named}, you become a guest: you see this event, who takes part, what is said about it and its shared album, and nothing else of ${named}.`
 }
 
 /** What became of an answer that counted. */
-export function outcomeWords(status, { title, host }) {
-  if (status === 'accepted') return { title: 'You’re in!', text: `“${title}” is now among your events.` }
+export function outcomeWords(status, { title, host }, isGuest = false) {
+  if (status === 'accepted') {
+    const text = `“${title}” is now among your events.`
+    return {
+      title: 'You’re in!',
+      text: isGuest ? `${text} You are its guest, and see nothing else of the group.` : text,
+    }
+  }
   return { title: 'You declined', text: `${host ?? 'The host'} sees that you can’t come to “${title}”.` }
 }

@@ -3,32 +3,40 @@ import { uuidOf } from './ids.js'
 
 export const NAMELESS = 'Member without a name'
 
-/** Names of the members of a group. Comments name those whom they mention by their ids alone. */
-export function newNames({ org_id }) {
+/**
+ * Names of the members of a group, and with `event`, the path of one, of its guests. Comments name those whom they mention by
+ * their ids alone. Guests themselves get no list of members.
+ */
+export function newNames({ org_id, isGuest }, event) {
   const names = new Map()
+  const lists = [
+    ...(isGuest ? [] : [{ path: `/api/organizations/${org_id}/members`, name: 'members' }]),
+    ...(event ? [{ path: `${event}/participants`, name: 'participants' }] : []),
+  ]
   let cursor
-  let isWhole = false
   let loading
 
   async function nextPage() {
     const query = new URLSearchParams({ limit: '500', ...(cursor && { cursor }) })
-    const { members, next_cursor } = await call('GET', `/api/organizations/${org_id}/members?${query}`)
-    learn(members)
-    cursor = next_cursor
-    isWhole = !next_cursor
+    const [{ path, name }] = lists
+    const page = await call('GET', `${path}?${query}`)
+    // Of who is only invited, the event gives no name.
+    learn(name === 'members' ? page.members : page.participants.filter(({ status }) => status === 'accepted'))
+    cursor = page.next_cursor
+    if (!cursor) lists.shift()
   }
 
-  function learn(members) {
-    for (const { user_id, display_name } of members) names.set(uuidOf(user_id), display_name ?? NAMELESS)
+  function learn(people) {
+    for (const { user_id, display_name } of people) names.set(uuidOf(user_id), display_name ?? NAMELESS)
   }
 
   async function load(ids) {
-    while (!isWhole && ids.some((id) => !names.has(id))) await nextPage()
+    while (lists.length > 0 && ids.some((id) => !names.has(id))) await nextPage()
   }
 
   return {
     learn,
-    /** Resolves once all of them are known, or no member of the group has them. One search at a time. */
+    /** Resolves once all of them are known, or no list has them. One search at a time. */
     async need(ids) {
       while (loading) await loading
       loading = load(ids.map(uuidOf)).finally(() => {

@@ -1,9 +1,9 @@
 import { forgetUnsent } from '../discussions/drafts.js'
+import { GuestEvents } from '../events/list.js'
 import { call, signOut } from '../lib/api.js'
 import { forgetChanges } from '../lib/changes.js'
 import { askBeforeLeaving, closeDialogs } from '../lib/dialogs.js'
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/html.js'
-import { Problem } from '../lib/parts.js'
 import { hideToast } from '../lib/toast.js'
 import { openById } from '../library/open.js'
 import { forgetLibrary } from '../library/store.js'
@@ -113,10 +113,13 @@ function Signed({ me, media, hasOutbox, onSignOut }) {
   const given = { org, me, organizations, id, onFound: setOrg, onOpened }
   // One view at a time: another one, or another group, begins anew. The group of a link is found by the view itself.
   const key = [name, id, !id && org?.org_id].join()
+  // Who belongs to no group may be a guest of events, and sees those and what belongs to them.
+  const isForGuests = ['event', 'album', 'highlight'].includes(name) && id
+  const Shown = org || isForGuests ? View : GuestEvents
   return html`
     <${Bar} me=${me} organizations=${organizations} org=${org} shown=${name} hasOutbox=${hasOutbox} onSwitch=${onSwitch} onSignOut=${onSignOut} />
     <main id="content" class="page" tabindex="-1">
-      ${org ? html`<${View} key=${key} ...${given} />` : html`<${Problem} class="banner" text="You are not a member of any group yet." />`}
+      <${Shown} key=${key} ...${given} />
     </main>
     ${org && html`<${Uploads} name=${org.name} organizations=${organizations} />`}`
 }

@@ -27,7 +27,7 @@ export function Bar({ me, organizations, org, shown, hasOutbox, onSwitch, onSign
       <a class="skip" href="#content" onClick=${skip}>Skip to the content</a>
       <a class="brand" href="#" aria-label="Keepsake, photos"><img src="/icon.svg" alt="" width="28" height="28" /><span>Keepsake</span></a>
       <nav class="views" aria-label="Views">
-        ${LINKS.map(([text, href, names]) => html`<a key=${href} href=${href} aria-current=${names.includes(shown) ? 'page' : undefined}>${text}</a>`)}
+        ${(org ? LINKS : LINKS.filter(([text]) => text === 'Events')).map(([text, href, names]) => html`<a key=${href} href=${href} aria-current=${names.includes(shown) ? 'page' : undefined}>${text}</a>`)}
       </nav>
       <label class="organization" for="organization" hidden=${organizations.length < 2}><span class="visually-hidden">Group</span>
         <select id="organization" value=${org?.org_id} onChange=${(event) => onSwitch(organizations.find((o) => o.org_id === event.target.value))}>

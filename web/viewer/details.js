@@ -31,13 +31,14 @@ function useAuthor({ org_id, uploader_id: id }) {
       .need([id])
       .then(
         () => isGone || setKnown(id),
-        () => {},
+        // Guests of an event get no names of members.
+        (error) => isGone || error.status !== 404 || setKnown(null),
       )
     return () => {
       isGone = true
     }
   }, [org_id, id])
-  return known === id && names.get(org_id).of(id)
+  return known === null ? '' : known === id ? names.get(org_id).of(id) : '…'
 }
 
 /** Beside the picture: what the file says of itself. */
@@ -56,7 +57,7 @@ export function Details({ m, meta }) {
 const factsOf = (m, meta, author) => [
   ['Name', nameOf(m)],
   [m.captured_at ? 'Taken' : 'Added', momentOf(m)],
-  ['Added by', author || '…'],
+  ['Added by', author],
   ['Length', meta?.duration_sec && clock(meta.duration_sec)],
   ['Dimensions', meta?.width && `${meta.width} × ${meta.height}`],
   ['Size', size(m.file_size_bytes)],

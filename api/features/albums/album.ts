@@ -13,7 +13,7 @@ export const AlbumStatus = z.enum(['DRAFT', 'PUBLIC', 'ARCHIVE']).meta({
 const AlbumVisibility = z.enum(['organization', 'participants', 'private']).meta({
   id: 'AlbumVisibility',
   description:
-    'Who can see the album while it is `PUBLIC`: all members of the organization; those who have accepted an invitation to its event; only its owner and the owners and administrators of the organization',
+    'Who can see the album while it is `PUBLIC`: all members of the organization, and the guests of its event, who have accepted an invitation and are no members; those who have accepted an invitation to its event, members or guests; only its owner and the owners and administrators of the organization',
 })
 
 const Title = text(1, 200)

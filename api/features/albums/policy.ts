@@ -3,7 +3,7 @@ import type { AlbumStatus, AlbumVisibility } from '../../db/schema/albums.ts'
 import type { EventStatus } from '../../db/schema/events.ts'
 import { member, organizationAdmin } from '../../permissions/facts.ts'
 import type { Permit } from '../../permissions/permit.ts'
-import { type Action, allOf, anyOf, fact, kind, on, onOrganization } from '../../permissions/rule.ts'
+import { type Action, allOf, anyOf, fact, kind, on, onForGuests, onOrganization } from '../../permissions/rule.ts'
 import { inOrder, type State } from '../../permissions/state.ts'
 import { unlessArchived } from '../events/policy.ts'
 
@@ -59,11 +59,16 @@ const ownerLeft = fact<Kept>(
 
 const mayManageAlbum = anyOf<Owned>(albumOwner, organizationAdmin)
 
-export const mayReadAlbum = anyOf<Visible>(
-  albumOwner,
-  organizationAdmin,
-  allOf<Visible>(member, forMembers),
-  allOf<Visible>(participant, forParticipants),
+/**
+ * Guests of the event, participants who are no members, see its album while it is for all members, too: its host wants it
+ * to be seen by more people than those who take part. An owner who has left is not one of them.
+ */
+export const mayReadAlbum = anyOf<Joined>(
+  allOf<Joined>(
+    member,
+    anyOf<Joined>(albumOwner, organizationAdmin, forMembers, allOf<Joined>(participant, forParticipants)),
+  ),
+  allOf<Joined>(participant, anyOf<Joined>(forMembers, forParticipants), eventPublished),
 )
 
 /** Whether an album in ARCHIVE is read-only. It was not always, so an installation may switch it off for old clients. */
@@ -104,7 +109,7 @@ export const albumActions = {
   create: onOrganization('album.create', 'create an album', member),
   list: onOrganization('album.list', 'list the albums of an organization that one can see', member),
   listAll: onOrganization('album.list_all', 'list all albums of an organization', organizationAdmin),
-  read: on(ALBUM, 'album.read', 'see an album and its media items', mayReadAlbum),
+  read: onForGuests(ALBUM, 'album.read', 'see an album and its media items', mayReadAlbum),
   update: on(
     ALBUM,
     'album.update',
@@ -135,4 +140,4 @@ export const albumActions = {
 } as const
 
 /** For answers that name the album of an event. */
-export const seesAlbum = (can: Permit<Action>['can'], album: Visible): boolean => can(albumActions.read, album)
+export const seesAlbum = (can: Permit<Action>['can'], album: Joined): boolean => can(albumActions.read, album)

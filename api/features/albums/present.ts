@@ -1,6 +1,7 @@
 import type { Now, Permit } from '../../permissions/permit.ts'
 import { timestamp } from '../../requests/schemas.ts'
 import { eventActions } from '../events/policy.ts'
+import { VISIBLE } from '../media/policy.ts'
 import { type Showing, toMedia } from '../media/present.ts'
 import type { Album, AlbumMedia, ListedAlbum } from './album.ts'
 import type { AlbumItem } from './item-queries.ts'
@@ -15,11 +16,14 @@ export const toAlbum = (row: DetailedAlbum, { can, now }: { can: Can; now: Now }
 })
 
 /** `can` is that of the caller, who need not see the event of an album that the caller sees: it may be a draft. */
-export const toListedAlbum = (row: ShownAlbum, can: Can): ListedAlbum => ({
+export const toListedAlbum = (
+  { isParticipant = false, ...row }: ShownAlbum & Partial<Pick<DetailedAlbum, 'isParticipant'>>,
+  can: Can,
+): ListedAlbum => ({
   album_id: row.id,
   org_id: row.orgId,
   owner_id: row.ownerId,
-  event_id: row.event && can(eventActions.read, row.event) ? row.event.id : null,
+  event_id: row.event && can(eventActions.read, { isParticipant, ...row.event }) ? row.event.id : null,
   title: row.title,
   description: row.description,
   visibility: row.visibility,
@@ -30,8 +34,11 @@ export const toListedAlbum = (row: ShownAlbum, can: Can): ListedAlbum => ({
   updated_at: timestamp(row.updatedAt),
 })
 
+/** Who sees the album is shown what is in it, guests included. */
+const SHOWN_IN_ALBUM = { ...VISIBLE, isShownToGuest: true }
+
 export const toAlbumMedia = (row: AlbumItem, showing: Showing): AlbumMedia => ({
-  ...toMedia(row, showing),
+  ...toMedia(row, showing, SHOWN_IN_ALBUM),
   caption: row.caption,
   added_by: row.addedBy,
   added_at: timestamp(row.addedAt),

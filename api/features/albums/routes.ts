@@ -5,7 +5,7 @@ import type { Route } from '../../http/route.ts'
 import { found } from '../../requests/found.ts'
 import { exampleId, listOf, pageQuery, pathId, timestamp } from '../../requests/schemas.ts'
 import { eventActions } from '../events/policy.ts'
-import { findEvent } from '../events/queries.ts'
+import { findEventFor } from '../events/queries.ts'
 import { whilePaired } from '../media/deletion/commands.ts'
 import {
   AddMedia,
@@ -154,7 +154,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       operationId: 'getAlbum',
       tags,
       summary: 'Show one album',
-      description: `For those who can see it: see \`status\` and \`visibility\`. ${NOT_THE_MEDIA}`,
+      description: `For those who can see it: see \`status\` and \`visibility\`. ${NOT_THE_MEDIA} Guests of an event see only those in its album, and those attached to comments.`,
       action: albumActions.read,
       params: OneAlbum,
       response: Album,
@@ -181,7 +181,7 @@ export function albumRoutes(deps: ApiDeps): Route[] {
       async handle({ tx, orgId, actor, params, permit, can, now }) {
         const id = params.event_id
         const [event, album] = await Promise.all([
-          findEvent(tx, orgId, id),
+          findEventFor(tx, orgId, id, actor.userId),
           findShownAlbum(tx, { orgId, callerId: actor.userId, by: 'event', id }),
         ])
         return toAlbum(permit(found(event && can(eventActions.read, event) ? album : undefined)), { can, now }, archive)

@@ -14,7 +14,10 @@ export const discussions: Feature = {
   routes: (deps) => [...commentRoutes(deps), ...reactionRoutes(deps)],
   actions: [...Object.values(commentActions), ...Object.values(reactionActions)],
   rows: {
-    comment: { id: 'comment', find: (tx, { orgId, id }) => findComment(tx, { orgId, id }) },
-    reaction: { id: 'reaction', find: (tx, { orgId, id }) => findReaction(tx, { orgId, id }) },
+    comment: { id: 'comment', find: (tx, { orgId, id, userId }) => findComment(tx, { orgId, id, callerId: userId }) },
+    reaction: {
+      id: 'reaction',
+      find: (tx, { orgId, id, userId }) => findReaction(tx, { orgId, id, callerId: userId }),
+    },
   },
 }

@@ -104,6 +104,13 @@ export type Event = z.input<typeof Event>
 export const ListedEvent = Event.omit({ can: true }).meta({ id: 'ListedEvent' })
 export type ListedEvent = z.input<typeof ListedEvent>
 
+/** One of the events of the caller, in whichever organization. */
+export const OwnEvent = ListedEvent.extend({
+  org_name: z.string(),
+  as_guest: z.boolean().meta({ description: 'Whether the caller is no member of the organization' }),
+}).meta({ id: 'OwnEvent' })
+export type OwnEvent = z.input<typeof OwnEvent>
+
 export const Participant = z
   .object({
     user_id: outputId('user'),

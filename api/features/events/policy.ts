@@ -1,8 +1,8 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { AlbumStatus } from '../../db/schema/albums.ts'
 import type { EventStatus } from '../../db/schema/events.ts'
-import { member, organizationAdmin } from '../../permissions/facts.ts'
-import { allOf, anyOf, fact, kind, on, onForGuests, onOrganization } from '../../permissions/rule.ts'
+import { member, organizationAdmin, signedIn } from '../../permissions/facts.ts'
+import { allOf, anyOf, fact, kind, on, onCaller, onForGuests, onOrganization } from '../../permissions/rule.ts'
 import { inOrder, requireState, type State } from '../../permissions/state.ts'
 import { ACTIVATE_MOVES, ARCHIVE_MOVES } from './plan.ts'
 
@@ -22,11 +22,14 @@ export const participant = fact<Visible>(
 
 export const mayManageEvent = anyOf<Owned>(eventOwner, organizationAdmin)
 
-/** A draft is seen by its owner and the administrators alone. */
-export const mayReadEvent = anyOf<Visible>(eventOwner, organizationAdmin, allOf<Visible>(member, published))
-
-/** The same, and for guests of the event: participants who are no members. An owner who has left is not one of them. */
-const mayBeShownEvent = anyOf<Visible>(allOf<Visible>(member, mayReadEvent), allOf<Visible>(participant, published))
+/**
+ * Of the members, the owner and the administrators alone see a draft. Guests of the event are participants who are no
+ * members; an owner who has left is not one of them.
+ */
+export const mayReadEvent = anyOf<Visible>(
+  allOf<Visible>(member, anyOf<Visible>(eventOwner, organizationAdmin, published)),
+  allOf<Visible>(participant, published),
+)
 
 /** What decides on an event. */
 export const EVENT = kind<Visible & Deletable>('event')
@@ -60,7 +63,8 @@ export const eventActions = {
   create: onOrganization('event.create', 'create an event', member),
   list: onOrganization('event.list', 'list the events of an organization', member),
   listDrafts: onOrganization('event.list_drafts', 'see the drafts of others in lists', organizationAdmin),
-  read: onForGuests(EVENT, 'event.read', 'see an event and its participants', mayBeShownEvent),
+  read: onForGuests(EVENT, 'event.read', 'see an event and its participants', mayReadEvent),
+  listOwn: onCaller('event.list_own', 'list the events that they take part in', signedIn),
   update: on(EVENT, 'event.update', 'change an event', mayManageEvent, unlessArchived),
   activate: on(EVENT, 'event.activate', 'activate an event', mayManageEvent, activating),
   archive: on(EVENT, 'event.archive', 'archive an event', mayManageEvent, archiving),

@@ -1,10 +1,11 @@
+import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Permit } from '../../permissions/permit.ts'
-import type { Action } from '../../permissions/rule.ts'
+import { type Action, decide } from '../../permissions/rule.ts'
 import { timestamp } from '../../requests/schemas.ts'
 import { toCounts, toOwnReaction } from '../reaction-counts/reaction-counts.ts'
-import type { Event, ListedEvent, Participant } from './event.ts'
+import type { Event, ListedEvent, OwnEvent, Participant } from './event.ts'
 import { EVENT } from './policy.ts'
-import type { ListedParticipant, ShownEvent } from './queries.ts'
+import type { EventOfParticipant, ListedParticipant, ShownEvent } from './queries.ts'
 
 type Can = Permit<Action>['can']
 type Deciding = Pick<Permit<Action>, 'can' | 'now'>
@@ -55,6 +56,18 @@ export const toListedEvent = (row: ShownEvent, can: Can, sees: SeesAlbum): Liste
   reaction_counts: toCounts(row.reactionCounts),
   my_reaction: toOwnReaction(row.myReaction),
 })
+
+/** By the same rules as in the organization, with the role that the row names. */
+export const toOwnEvent = (row: EventOfParticipant, userId: Uuid, sees: SeesAlbum): OwnEvent => {
+  const asking = { userId, role: row.role, platformAdmin: false }
+  const can: Can = (action: Action, about: unknown) =>
+    decide(action as Action<unknown, unknown>, asking, about) === 'allowed'
+  return {
+    ...toListedEvent(row, can, sees),
+    org_name: row.orgName,
+    as_guest: row.role === null,
+  }
+}
 
 export const toParticipant = (row: ListedParticipant): Participant => ({
   user_id: row.id,

@@ -1,6 +1,7 @@
-import { and, desc, eq, getTableColumns, isNotNull, or, type SQL, sql } from 'drizzle-orm'
+import { and, desc, eq, getTableColumns, isNotNull, ne, or, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { type PgUpdateSetSource, unionAll } from 'drizzle-orm/pg-core'
 import type { Id, Uuid } from '../../../lib/contract/ids.ts'
+import type { Role } from '../../../lib/contract/roles.ts'
 import type { Tx } from '../../db/db.ts'
 import { afterCursor, microseconds } from '../../db/keyset.ts'
 import { prepared } from '../../db/prepared.ts'
@@ -29,21 +30,23 @@ const limit = sql.placeholder('limit')
  * event `for share` first, and one that changes the event itself `for update`. So an archive waits for changes in
  * progress, and those that come after it see it.
  */
-export async function findEvent(
-  tx: Tx,
-  orgId: Uuid,
-  id: Uuid,
-  { lock }: { lock?: 'share' | 'update' } = {},
-): Promise<EventRow | undefined> {
+export const findEvent = (tx: Tx, orgId: Uuid, id: Uuid, { lock }: Locking = {}): Promise<EventRow | undefined> =>
+  inQueue(tx, id, lock, () =>
+    prepared(tx, `find_event_${lock ?? 'unlocked'}`, { org: orgId, id }, () => {
+      const found = tx.select().from(events).where(isThis)
+      return lock ? found.for(lock) : found
+    }),
+  )
+
+interface Locking {
+  lock?: 'share' | 'update'
+}
+const isThis = and(eq(events.orgId, org), eq(events.id, sql.placeholder('id')))
+
+async function inQueue<T>(tx: Tx, id: Uuid, lock: Locking['lock'], find: () => Promise<T[]>): Promise<T | undefined> {
   // Both leave together; the second runs when the first is over.
   const queued = lock && queueFor(tx, id, lock)
-  const rows = prepared(tx, `find_event_${lock ?? 'unlocked'}`, { org: orgId, id }, () => {
-    const found = tx
-      .select()
-      .from(events)
-      .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id'))))
-    return lock ? found.for(lock) : found
-  })
+  const rows = find()
   // If the first fails, the second fails too, and only the first one says why.
   rows.catch(() => {})
   await queued
@@ -64,24 +67,49 @@ async function queueFor(tx: Tx, id: Uuid, lock: 'share' | 'update'): Promise<voi
   )
 }
 
-/** An event, and whether this caller takes part in it. */
-export async function findEventFor(
+/** The same, and whether this caller takes part in it: for actions that admit guests. */
+export const findEventFor = (
   tx: Tx,
   orgId: Uuid,
   id: Uuid,
   callerId: Uuid,
-): Promise<(EventRow & { isParticipant: boolean }) | undefined> {
-  const [row] = await prepared(tx, 'find_event_for', { org: orgId, id, caller: callerId }, () =>
-    tx
-      .select({ ...getTableColumns(events), isParticipant })
-      .from(events)
-      .where(and(eq(events.orgId, org), eq(events.id, sql.placeholder('id')))),
+  { lock }: Locking = {},
+): Promise<EventFor | undefined> =>
+  inQueue(tx, id, lock, () =>
+    prepared(tx, `find_event_for_${lock ?? 'unlocked'}`, { org: orgId, id, caller: callerId }, () => {
+      const found = tx.select(forCaller).from(events).where(isThis)
+      return lock ? found.for(lock) : found
+    }),
   )
-  return row
+
+/** Whether this user has accepted an invitation to the event of the row. Write out the names of its columns. */
+export const isParticipant = (event: SQL, user: SQL | Placeholder) => sql<boolean>`exists (select
+  from event_participants p where p.event_id = ${event} and p.user_id = ${user} and p.status = 'accepted')`
+
+/** Whether this user takes part in an event of the organization that is no draft. */
+export async function takesPart(
+  tx: Tx,
+  { orgId, userId, eventId }: { orgId: Uuid; userId: Uuid; eventId?: Uuid | undefined },
+): Promise<boolean> {
+  const [row] = await tx
+    .select({ id: events.id })
+    .from(eventParticipants)
+    .innerJoin(events, eq(events.id, eventParticipants.eventId))
+    .where(
+      and(
+        eq(eventParticipants.orgId, orgId),
+        eq(eventParticipants.userId, userId),
+        eq(eventParticipants.status, 'accepted'),
+        ne(events.status, 'draft'),
+        eventId === undefined ? undefined : eq(events.id, eventId),
+      ),
+    )
+    .limit(1)
+  return row !== undefined
 }
 
-const isParticipant = sql<boolean>`exists (select from event_participants p
-  where p.event_id = events.id and p.user_id = ${caller} and p.status = 'accepted')`
+const forCaller = { ...getTableColumns(events), isParticipant: isParticipant(sql`events.id`, caller) }
+export type EventFor = RowOf<typeof forCaller>
 
 const reactedTo = { type: 'meta', event: sql`events.id`, id: sql`events.id` } as const
 
@@ -195,6 +223,60 @@ export async function listEvents(tx: Tx, o: ListEventsOptions): Promise<ShownEve
       .orderBy(...newestFirst)
       .limit(limit)
   })
+}
+
+const shownOfParticipant = {
+  id: sql<Uuid>`(f.event).id`,
+  orgId: sql<Uuid>`(f.event).org_id`,
+  ownerId: sql<Uuid>`(f.event).owner_id`,
+  hostName: sql<string | null>`f.host_name`,
+  title: sql<string>`(f.event).title`,
+  description: sql<string | null>`(f.event).description`,
+  startAt: sql<Date>`(f.event).start_at`.mapWith(events.startAt),
+  endAt: sql<Date | null>`(f.event).end_at`.mapWith(events.endAt),
+  locationName: sql<string | null>`(f.event).location_name`,
+  latitude: sql<number | null>`(f.event).latitude`,
+  longitude: sql<number | null>`(f.event).longitude`,
+  status: sql<EventStatus>`(f.event).status`,
+  createdAt: sql<string>`to_char((f.event).created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+  updatedAt: sql<Date>`(f.event).updated_at`.mapWith(events.updatedAt),
+  activatedAt: sql<Date | null>`(f.event).activated_at`.mapWith(events.activatedAt),
+  archivedAt: sql<Date | null>`(f.event).archived_at`.mapWith(events.archivedAt),
+  participantCount: sql<number>`f.participant_count`,
+  participation: sql<ParticipantStatus | null>`'accepted'`,
+  invitationId: sql<Id<'invitation'> | null>`f.invitation_id`,
+  reactionCounts: sql<ShownEvent['reactionCounts']>`f.reaction_counts`,
+  myReaction: sql<ShownEvent['myReaction']>`f.my_reaction`,
+  album: sql<ShownEvent['album']>`f.album`,
+  orgName: sql<string>`f.org_name`,
+  /** Of the caller; null for a guest. */
+  role: sql<Role | null>`f.role`,
+  joinedAt: sql<string>`to_char(f.joined_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+}
+export type EventOfParticipant = RowOf<typeof shownOfParticipant>
+
+/** The events that the user of the scope takes part in, the latest joined first: see migration 0041. */
+export async function listEventsOfParticipant(
+  tx: Tx,
+  o: PageWanted & { status: EventStatus | undefined; asGuest: boolean | undefined },
+): Promise<EventOfParticipant[]> {
+  const values = {
+    status: o.status ?? null,
+    asGuest: o.asGuest ?? null,
+    at: o.after?.at ?? null,
+    id: o.after?.id ?? null,
+    limit: o.limit,
+  }
+  const p = (name: keyof typeof values) => sql.placeholder(name)
+  return prepared(tx, 'list_events_of_participant', values, () =>
+    tx
+      .select(shownOfParticipant)
+      .from(
+        sql`events_of_participant(${p('status')}::text, ${p('asGuest')}::boolean, ${p('at')}::timestamptz,
+          ${p('id')}::uuid, ${p('limit')}::integer) f`,
+      )
+      .orderBy(sql`f.joined_at desc, (f.event).id desc`),
+  )
 }
 
 export interface ListedParticipant {

@@ -1,17 +1,34 @@
 import * as z from 'zod'
 import type { ApiDeps } from '../../deps.ts'
 import { inOrganization } from '../../http/in-organization.ts'
-import type { Route } from '../../http/route.ts'
+import { type Route, route } from '../../http/route.ts'
 import { found } from '../../requests/found.ts'
-import { exampleId, listOf, pageQuery, pathId } from '../../requests/schemas.ts'
+import { pageOf } from '../../requests/page.ts'
+import { exampleId, flag, listOf, pageQuery, pathId } from '../../requests/schemas.ts'
 import { NO_REACTIONS } from '../reaction-counts/reaction-counts.ts'
 import { type AboveEvents, activateEvent, archiveEvent, changeEvent, createEvent } from './commands.ts'
 import { deleteEvent } from './deletion.ts'
-import { CreateEvent, Event, EventStatus, ListedEvent, Participant, ParticipantTotal, UpdateEvent } from './event.ts'
+import {
+  CreateEvent,
+  Event,
+  EventStatus,
+  ListedEvent,
+  OwnEvent,
+  Participant,
+  ParticipantTotal,
+  UpdateEvent,
+} from './event.ts'
 
 import { eventActions } from './policy.ts'
-import { toEvent, toListedEvent, toParticipant, withParticipation } from './present.ts'
-import { countParticipants, findEventFor, findShownEvent, listEvents, listParticipants } from './queries.ts'
+import { toEvent, toListedEvent, toOwnEvent, toParticipant, withParticipation } from './present.ts'
+import {
+  countParticipants,
+  findEventFor,
+  findShownEvent,
+  listEvents,
+  listEventsOfParticipant,
+  listParticipants,
+} from './queries.ts'
 
 const InOrg = z.object({ org_id: pathId('organization') })
 const OneEvent = InOrg.extend({ event_id: pathId('event') })
@@ -156,6 +173,50 @@ export function eventRoutes(deps: ApiDeps, above: AboveEvents): Route[] {
           { can, now },
           above.seesAlbum,
         ),
+    }),
+    route({
+      method: 'get',
+      path: '/api/users/me/events',
+      operationId: 'listOwnEvents',
+      tags,
+      summary: 'List the events that the caller takes part in, the latest joined first',
+      description: `An addition to the interface specification. Of all organizations, those included of which the caller is no member: a guest of an event finds it here. Events to which the caller is only invited are left out. ${LATITUDE_FIRST}`,
+      action: eventActions.listOwn,
+      query: pageQuery({ default: 20, max: 100 }).extend({
+        status: EventStatus.optional(),
+        as_guest: flag().optional().meta({
+          description: 'Only events of organizations of which the caller is no member, or only the others',
+        }),
+      }),
+      status: 200,
+      response: listOf('events', OwnEvent),
+      examples: {
+        response: {
+          events: [
+            {
+              ...LISTED,
+              my_participation: 'accepted',
+              my_invitation_id: null,
+              org_name: 'Class of 1994',
+              as_guest: true,
+            },
+          ],
+          ...LAST_PAGE,
+        },
+      },
+      async handle({ actor, query }) {
+        const { status, as_guest: asGuest } = query
+        const page = pageOf(deps.cursors, { list: 'listOwnEvents', caller: actor.userId }, query)
+        const data = await deps.db.readAtOnce({ user: actor.userId }, (tx) =>
+          page(
+            'events',
+            (wanted) => listEventsOfParticipant(tx, { status, asGuest, ...wanted }),
+            (row) => toOwnEvent(row, actor.userId, above.seesAlbum),
+            (row) => row.joinedAt,
+          ),
+        )
+        return { data }
+      },
     }),
     write({
       method: 'put',

@@ -1,6 +1,6 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { member, organizationAdmin } from '../../permissions/facts.ts'
-import { anyOf, fact, holds, kind, on, onOrganization, type Rule } from '../../permissions/rule.ts'
+import { allOf, anyOf, fact, holds, kind, on, onForGuests, onOrganization, type Rule } from '../../permissions/rule.ts'
 import { ALBUM, mayReadAlbum, unlessReadOnly } from '../albums/policy.ts'
 
 type Created = { createdBy: Uuid }
@@ -31,7 +31,12 @@ export const highlightActions = {
   createInAlbum: on(ALBUM, 'highlight.create_in_album', 'create a highlight of an album', mayReadAlbum, unlessReadOnly),
   list: onOrganization('highlight.list', 'list the highlights of an organization that one can see', member),
   listAll: onOrganization('highlight.list_all', 'list all highlights of an organization', organizationAdmin),
-  read: on(HIGHLIGHT, 'highlight.read', 'see a highlight', anyOf<Visible>(creator, organizationAdmin, albumReader)),
+  read: onForGuests(
+    HIGHLIGHT,
+    'highlight.read',
+    'see a highlight',
+    anyOf<Visible>(allOf<Visible>(member, anyOf<Visible>(creator, organizationAdmin)), albumReader),
+  ),
   delete: on(
     HIGHLIGHT,
     'highlight.delete',

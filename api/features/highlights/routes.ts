@@ -110,6 +110,8 @@ async function albumOfEvent(request: Read<typeof highlightActions.list>, id: Uui
   return event && can(eventActions.read, event) ? album : undefined
 }
 
+const OF_ALBUM_PATH = '/api/orgs/{org_id}/albums/{album_id}/highlights'
+
 /** Highlights: made of media items that a user has chosen. */
 export function highlightRoutes(deps: ApiDeps): Route[] {
   const { links, config } = deps
@@ -130,7 +132,7 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
     }),
     write({
       ...CREATION,
-      path: '/api/orgs/{org_id}/albums/{album_id}/highlights',
+      path: OF_ALBUM_PATH,
       operationId: 'createAlbumHighlight',
       summary: 'Make a highlight of media items of an album',
       description: `For those who can see the album; they can see the highlight as well. ${OF_ALBUM} ${SOURCES} ${LIMIT}`,
@@ -175,6 +177,29 @@ export function highlightRoutes(deps: ApiDeps): Route[] {
           'highlights',
           async (wanted) => (listed ? listHighlights(tx, { orgId, callerId: actor.userId, listed, ...wanted }) : []),
           (row) => toHighlight(row, { links, now: request.now }),
+        )
+      },
+    }),
+    read({
+      method: 'get',
+      path: OF_ALBUM_PATH,
+      operationId: 'listAlbumHighlights',
+      tags,
+      summary: 'List the highlights of an album, newest first',
+      description:
+        'An addition to the interface specification. For those who can see the album, guests of its event included, who have no other list of highlights.',
+      action: albumActions.read,
+      params: OfAlbum,
+      query: pageQuery({ default: 20, max: 100 }),
+      response: listOf('highlights', Highlight),
+      examples: { response: { highlights: [COMPLETED], next_cursor: null, has_more: false } },
+      async handle({ tx, orgId, actor, params, permit, now, page }) {
+        const asked = { orgId, callerId: actor.userId }
+        const { id } = permit(found(await findAlbum(tx, { ...asked, by: 'album', id: params.album_id })))
+        return page(
+          'highlights',
+          (wanted) => listHighlights(tx, { ...asked, listed: { of: 'album', albumId: id }, ...wanted }),
+          (row) => toHighlight(row, { links, now }),
         )
       },
     }),

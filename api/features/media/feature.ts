@@ -1,9 +1,9 @@
 import type { Feature } from '../../feature.ts'
 import type { Action } from '../../permissions/rule.ts'
 import { workerPart } from '../../worker/feature-worker.ts'
+import type { AboveMedia } from './above.ts'
 import { mediaCommands } from './administration.ts'
 import { findMediaOrTrash } from './deletion/queries.ts'
-import type { AboveDelivery } from './delivery/deliver.ts'
 import { mediaActions, uploadActions } from './policy.ts'
 import { findMedia } from './queries.ts'
 import { mediaRoutes } from './routes.ts'
@@ -12,7 +12,7 @@ import { MediaSettings, mediaWorker } from './worker.ts'
 
 const OF_TRASH: readonly Action[] = [mediaActions.delete, mediaActions.restore]
 
-export const media = (above: AboveDelivery): Feature => ({
+export const media = (above: AboveMedia): Feature => ({
   tags: {
     Storage: 'Upload of media items into an organization, and access to them.',
     Delivery: 'Download of media through signed links.',
@@ -23,7 +23,11 @@ export const media = (above: AboveDelivery): Feature => ({
   rows: {
     media: {
       id: 'media',
-      find: (tx, { orgId, id, action }) => (OF_TRASH.includes(action) ? findMediaOrTrash : findMedia)(tx, orgId, id),
+      async find(tx, { orgId, id, userId, action }) {
+        if (OF_TRASH.includes(action)) return findMediaOrTrash(tx, orgId, id)
+        const row = await findMedia(tx, orgId, id)
+        return row && { ...row, isShownToGuest: await above.isShownToGuest(tx, { orgId, mediaId: id, userId }) }
+      },
     },
     upload: { id: 'upload', find: (tx, { orgId, id }) => findUpload(tx, orgId, id) },
   },

@@ -1,6 +1,6 @@
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { member, organizationAdmin, uploader } from '../../permissions/facts.ts'
-import { anyOf, fact, kind, on, onOrganization } from '../../permissions/rule.ts'
+import { anyOf, fact, kind, on, onForGuests, onOrganization } from '../../permissions/rule.ts'
 import type { State } from '../../permissions/state.ts'
 import { DELETE_MOVES, type DeletionSeen, deletionStateOf, RESTORE_MOVES } from './deletion/plan.ts'
 import { ENDED, type MergeFacts, mergeMove, refusalOf, whileOpen } from './uploads/plan.ts'
@@ -17,7 +17,7 @@ const uploaderOfVisible = fact<Deletable>(
 )
 
 /** What decides on a media item. */
-export type MediaSeen = Deletable & DeletionSeen
+export type MediaSeen = Deletable & DeletionSeen & Shown
 export const MEDIA = kind<MediaSeen>('media')
 /** Of one that is not deleted. */
 export const VISIBLE = { deletedAt: null, deletedBy: null, purgingAt: null, isPastRestore: false }
@@ -34,11 +34,25 @@ const restoring: State<DeletionSeen> = (row) => {
   return move === 'nothing' ? 'done' : undefined
 }
 
-/** A media item is shared with the whole organization. */
+/** `isShownToGuest`: see `AboveMedia`; absent where only members ask. */
+type Shown = { uploaderId: Uuid; isShownToGuest?: boolean }
+const guest = fact<Shown>(
+  'shown_to_guest',
+  'guests of an event to whom its album or its comments show it',
+  (_, row) => row.isShownToGuest === true,
+)
+
+/** A media item is shared with the whole organization, and with guests of an event only what belongs to the event. */
 export const mediaActions = {
   upload: onOrganization('media.upload', 'upload a media item', member),
   list: onOrganization('media.list', 'list the media items of an organization', member),
-  read: on(MEDIA, 'media.read', 'see a media item and its metadata', member, unlessDeleted),
+  read: onForGuests(
+    MEDIA,
+    'media.read',
+    'see a media item and its metadata',
+    anyOf<Shown>(member, guest),
+    unlessDeleted,
+  ),
   // Concerns the metadata: every member can fetch the original as the camera wrote it, and OpenAPI says so.
   readLocation: on(
     MEDIA,

@@ -14,11 +14,11 @@ export interface Showing {
   now: Now
 }
 
-/** `deletion` is that of a deleted one. */
+/** `seen`: of a deleted one its deletion, and for guests that they are shown it. */
 export function toMedia(
   row: ListedMedia | FoundMedia,
   { links, now }: Showing,
-  deletion: Omit<MediaSeen, 'uploaderId'> = VISIBLE,
+  seen: Omit<MediaSeen, 'uploaderId'> = VISIBLE,
 ): Media {
   return {
     media_id: row.id,
@@ -35,7 +35,7 @@ export function toMedia(
     variants: toVariants(row, links),
     placeholder: row.placeholder,
     conversion_progress: progressOf(row),
-    can: now(MEDIA, { uploaderId: row.uploaderId, ...deletion }),
+    can: now(MEDIA, { uploaderId: row.uploaderId, ...seen }),
   }
 }
 

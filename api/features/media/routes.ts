@@ -1,14 +1,16 @@
 import * as z from 'zod'
+import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { ApiDeps } from '../../deps.ts'
 import { inOrganization } from '../../http/in-organization.ts'
 import type { Route } from '../../http/route.ts'
 import { found } from '../../requests/found.ts'
+import type { Read } from '../../requests/request.ts'
 import { listOf, pageQuery, pathId } from '../../requests/schemas.ts'
+import type { AboveMedia } from './above.ts'
 import { deletionRoutes } from './deletion/deletion-routes.ts'
-import type { AboveDelivery } from './delivery/deliver.ts'
 import { deliveryRoutes } from './delivery/delivery-routes.ts'
 import { Media, MediaMetadata, MediaMonths, MediaOrder, MimeFilter } from './media.ts'
-import { mediaActions } from './policy.ts'
+import { mediaActions, VISIBLE } from './policy.ts'
 import { toMedia, toMetadata } from './present.ts'
 import { findListed, findMedia, listMedia, listMonths } from './queries.ts'
 import { uploadRoutes } from './uploads/upload-routes.ts'
@@ -18,9 +20,19 @@ const OneMedia = InOrg.extend({ media_id: pathId('media') })
 const tags = ['Storage']
 
 /** All routes below /api/media, and the route that serves their links. */
-export function mediaRoutes(deps: ApiDeps, above: AboveDelivery): Route[] {
+export function mediaRoutes(deps: ApiDeps, above: AboveMedia): Route[] {
   const { links } = deps
   const { read } = inOrganization(deps)
+  /** With what decides for callers who are no members. */
+  const forCaller = async <T extends { id: Uuid }>(
+    { tx, orgId, actor, member }: Pick<Read<typeof mediaActions.read>, 'tx' | 'orgId' | 'actor' | 'member'>,
+    row: T | undefined,
+  ): Promise<T & { isShownToGuest: boolean }> => {
+    const { id } = found(row)
+    const isMember = (await member) !== undefined
+    const isShownToGuest = !isMember && (await above.isShownToGuest(tx, { orgId, mediaId: id, userId: actor.userId }))
+    return { ...found(row), isShownToGuest }
+  }
   return [
     ...uploadRoutes(deps),
     read({
@@ -65,13 +77,15 @@ export function mediaRoutes(deps: ApiDeps, above: AboveDelivery): Route[] {
       tags,
       summary: 'Show one media item',
       description:
-        'For all members of the organization. While `upload_status` is `processing`, show a placeholder or the original; a video is often playable long before it is `completed`.',
+        'For all members of the organization, and for guests of an event, to whom its album, which they can see, or its comments show the media item. While `upload_status` is `processing`, show a placeholder or the original; a video is often playable long before it is `completed`.',
       action: mediaActions.read,
       params: OneMedia,
       response: Media,
-      oneRoundTrip: true,
-      handle: async ({ tx, orgId, params, permit, now }) =>
-        toMedia(permit(found(await findListed(tx, orgId, params.media_id))), { links, now }),
+      async handle(request) {
+        const { tx, orgId, params, permit, now } = request
+        const row = permit(await forCaller(request, await findListed(tx, orgId, params.media_id)))
+        return toMedia(row, { links, now }, { ...VISIBLE, isShownToGuest: row.isShownToGuest })
+      },
     }),
     read({
       method: 'get',
@@ -84,9 +98,9 @@ export function mediaRoutes(deps: ApiDeps, above: AboveDelivery): Route[] {
         'Dimensions, duration, camera and location from the file, null where it does not contain them; the state of the conversion and the playable renditions.',
       params: OneMedia,
       response: MediaMetadata,
-      oneRoundTrip: true,
-      async handle({ tx, orgId, params, permit, can }) {
-        const row = permit(found(await findMedia(tx, orgId, params.media_id)))
+      async handle(request) {
+        const { tx, orgId, params, permit, can } = request
+        const row = permit(await forCaller(request, await findMedia(tx, orgId, params.media_id)))
         return toMetadata(row, can(mediaActions.readLocation, row))
       },
     }),

@@ -7,7 +7,7 @@ import { listReaders } from '../discussions/comments/targets.ts'
 import { findEvent } from '../events/queries.ts'
 import { invitationToSend, type ToSend } from '../invitations/sending.ts'
 import { findMedia } from '../media/queries.ts'
-import { findMemberName, findNotification, findRecipient, followGeneration } from './queries.ts'
+import { findNameAt, findNotification, findRecipient, followGeneration } from './queries.ts'
 
 type Said =
   | { template: 'EventInvitation.v1'; invitation: ToSend }
@@ -55,10 +55,10 @@ async function invitation(tx: Tx, notification: NotificationRow, isOut: boolean)
   return { template: 'EventInvitation.v1', invitation: found }
 }
 
-/** Asked for this moment: the comment may be deleted, and its reader may have left or lost sight of the album. */
+/** Asked for this moment: the comment may be deleted, and its reader may have left the organization, or the event as its guest, or lost sight of the album. */
 async function mention(tx: Tx, { orgId, eventId, commentId, userId }: NotificationRow): Promise<Said | Withheld> {
   if (commentId === null || userId === null) throw new Error('a notification without a cause')
-  const comment = await findComment(tx, { orgId, id: commentId })
+  const comment = await findComment(tx, { orgId, id: commentId, callerId: userId })
   if (!comment || comment.deletedAt !== null || !comment.mentions.includes(userId)) {
     return { withheld: 'the comment is deleted, or mentions the user no longer' }
   }
@@ -74,7 +74,7 @@ async function mention(tx: Tx, { orgId, eventId, commentId, userId }: Notificati
     commentId,
     eventId,
     title: event.title,
-    authorName: await findMemberName(tx, orgId, comment.authorId),
+    authorName: await findNameAt(tx, { orgId, eventId, userId: comment.authorId }),
     excerpt: excerptOf(comment.body),
   }
 }

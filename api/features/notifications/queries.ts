@@ -1,9 +1,9 @@
-import { and, eq, inArray, isNotNull, sql } from 'drizzle-orm'
+import { and, eq, inArray, isNotNull, or, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { type NotificationRow, notifications, PERSONAL_CHANNELS, TEMPLATES } from '../../db/schema/notifications.ts'
-import { memberships } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
+import { isParticipant } from '../events/queries.ts'
 import type { Addressed, ChannelName } from './channel.ts'
 
 export { PERSONAL_CHANNELS, TEMPLATES }
@@ -117,12 +117,16 @@ export async function findRecipient(
   return row ?? none
 }
 
-/** The name that members see; null for a user who is none. */
-export async function findMemberName(tx: Tx, orgId: Uuid, userId: Uuid): Promise<string | null> {
+/** The name of a member, or of a guest of the event; null for a user who is neither, or not any more. */
+export async function findNameAt(
+  tx: Tx,
+  { orgId, eventId, userId }: { orgId: Uuid; eventId: Uuid; userId: Uuid },
+): Promise<string | null> {
+  const isMember = sql`exists (select from memberships m where m.org_id = ${orgId} and m.user_id = users.id)`
+  const isGuest = isParticipant(sql`${eventId}`, sql`users.id`)
   const [row] = await tx
     .select({ name: users.displayName })
-    .from(memberships)
-    .innerJoin(users, eq(users.id, memberships.userId))
-    .where(and(eq(memberships.orgId, orgId), eq(memberships.userId, userId)))
+    .from(users)
+    .where(and(eq(users.id, userId), or(isMember, isGuest)))
   return row?.name ?? null
 }

@@ -233,7 +233,7 @@ const server = await serveRoutes(
       async handle({ tx, orgId: org, params, permit, member }) {
         const row = permit(found(await findMedia(tx, org, params.media_id)))
         await tx.execute(sql`select 1`)
-        return { id: `${row.id} ${(await member).role}` }
+        return { id: `${row.id} ${(await member)?.role}` }
       },
     }),
     kit.write({

@@ -7,7 +7,7 @@ import type { TakePoints } from '../../../limits/points.ts'
 import { found } from '../../../requests/found.ts'
 import { lockPermitted } from '../../../requests/lock-permitted.ts'
 import type { Read, Write } from '../../../requests/request.ts'
-import { findEvent } from '../../events/queries.ts'
+import { type EventFor, findEventFor } from '../../events/queries.ts'
 import { type Comment, formatTarget, type Target, toComment } from './comment.ts'
 import { excerptOf, MAX_MENTIONS } from './mentions.ts'
 import { type Changes, type Edit, planEdit } from './plan.ts'
@@ -45,7 +45,7 @@ type Reading = Pick<
 >
 
 /** The thread, unless the caller cannot see it. The comments on a deleted comment can still be read. */
-export async function openThread(request: Reading, path: ThreadPath): Promise<Thread & Target & { event: EventRow }> {
+export async function openThread(request: Reading, path: ThreadPath): Promise<Thread & Target & { event: EventFor }> {
   const { event, target } = await open(request, path)
   return { ...threadOf(request, event, target), event }
 }
@@ -58,9 +58,9 @@ export async function showComment(request: Reading, path: CommentPath, deleted: 
 async function open(
   request: Reading,
   { eventId, target }: ThreadPath,
-): Promise<{ event: EventRow; target: FoundTarget }> {
-  const { tx, orgId, permit } = request
-  const event = permit(found(await findEvent(tx, orgId, eventId)))
+): Promise<{ event: EventFor; target: FoundTarget }> {
+  const { tx, orgId, actor, permit } = request
+  const event = permit(found(await findEventFor(tx, orgId, eventId, actor.userId)))
   return { event, target: found(await findTarget(request, event, found(target))) }
 }
 
@@ -82,7 +82,10 @@ export async function postComment(
   { takeMentions }: Telling,
 ): Promise<Comment> {
   const { tx, orgId, actor, permit, ready, announce, audit } = request
-  const event = await lockPermitted((lock) => findEvent(tx, orgId, eventId, lock ? { lock: 'share' } : {}), permit)
+  const event = await lockPermitted(
+    (lock) => findEventFor(tx, orgId, eventId, actor.userId, lock ? { lock: 'share' } : {}),
+    permit,
+  )
   const target = found(await findTarget(request, event, found(named), { lock: true }))
   if (target.comment?.deletedAt) throw notFound()
   ready(event)
@@ -157,18 +160,19 @@ export async function deleteComment(
   await audit('COMMENT_DELETE', comment, { event_id: formatId('event', event.id) })
 }
 
-type Changing = Pick<Write<typeof commentActions.edit>, 'tx' | 'orgId' | 'actor'>
+type Changing = Pick<Write<typeof commentActions.edit>, 'tx' | 'orgId' | 'actor' | 'member'>
 
 /** In the order of the locks: the event, then the comment. */
 async function lockComment(
-  { tx, orgId }: Changing,
+  { tx, orgId, actor }: Changing,
   { eventId, target, id }: CommentPath,
   permit: (row: FoundComment) => unknown,
-): Promise<{ event: EventRow; comment: FoundComment }> {
+): Promise<{ event: EventFor; comment: FoundComment }> {
+  const named = { orgId, eventId, id, callerId: actor.userId }
   // Before the lock of the event: see `lockPermitted`.
-  permit(found(await findComment(tx, { orgId, eventId, id })))
-  const event = found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
-  const comment = found(await findComment(tx, { orgId, eventId, id, lock: 'update' }))
+  permit(found(await findComment(tx, named)))
+  const event = found(await findEventFor(tx, orgId, eventId, actor.userId, { lock: 'share' }))
+  const comment = found(await findComment(tx, { ...named, lock: 'update' }))
   permit(comment)
   const isThere = comment.deletedAt === null && (await isAbout(tx, comment, target))
   if (!isThere) throw notFound()
@@ -182,7 +186,7 @@ async function isAbout(tx: Tx, { orgId, targetType, targetId }: FoundComment, na
   return targetType === 'media' && (await findItemIds(tx, orgId, named.id)).includes(targetId)
 }
 
-/** Throws unless every user whom the change mentions for the first time is a member who can see the comment. */
+/** Throws unless every user whom the change mentions for the first time can see the comment, as a member or as a guest. */
 async function requireMentionable(
   { tx, orgId }: Changing,
   event: EventRow,
@@ -201,26 +205,30 @@ async function requireMentionable(
     refused.map((id) => {
       const place = mentions?.indexOf(id) ?? -1
       const field = place < 0 ? 'body.body' : `body.mentions.${place}`
-      return { field, issue: 'mentions a user who is not a member who can see the comment' }
+      return { field, issue: 'mentions a user who cannot see the comment' }
     }),
   )
 }
 
 /** Keeps the media items of the content until the transaction ends. A purge may have removed an attached one before. */
-async function holdContent({ tx, orgId }: Changing, { content, attached }: Edit): Promise<Edit['content']> {
+async function holdContent({ tx, orgId, member }: Changing, { content, attached }: Edit): Promise<Edit['content']> {
+  // Guests have no media items of the organization, and those that they see are shown to them, not given.
+  if (!member && attached.length > 0) throw unavailable(content, attached)
   if (content.mediaIds.length === 0) return content
   const held = await holdAttachments(tx, orgId, content.mediaIds)
   const visible = new Set(held.filter(({ isVisible }) => isVisible).map(({ id }) => id))
   const missing = attached.filter((id) => !visible.has(id))
-  if (missing.length > 0) {
-    const details = missing.map((id) => ({
-      field: `body.media_ids.${content.mediaIds.indexOf(id)}`,
-      issue: 'is not available',
-    }))
-    throw new Problem('MEDIA_NOT_AVAILABLE', 'A media item is not available', { details })
-  }
+  if (missing.length > 0) throw unavailable(content, missing)
   const there = new Set(held.map(({ id }) => id))
   return { ...content, mediaIds: content.mediaIds.filter((id) => there.has(id)) }
+}
+
+function unavailable({ mediaIds }: Edit['content'], missing: readonly Uuid[]): Problem {
+  const details = missing.map((id) => ({
+    field: `body.media_ids.${mediaIds.indexOf(id)}`,
+    issue: 'is not available',
+  }))
+  return new Problem('MEDIA_NOT_AVAILABLE', 'A media item is not available', { details })
 }
 
 /** Authors who mention themselves are not told. */
@@ -239,7 +247,7 @@ async function tellMentioned(
 
 async function show(
   request: Omit<Reading, 'permit'>,
-  event: EventRow,
+  event: EventFor,
   id: Uuid,
   target: FoundTarget,
   deleted: Deleted = {},

@@ -1,7 +1,6 @@
 import * as z from 'zod'
 import { formatId, type IdKind, type PublicId } from '../../../../lib/contract/ids.ts'
 import type { TargetType } from '../../../db/schema/comments.ts'
-import type { EventRow } from '../../../db/schema/events.ts'
 import { Can } from '../../../permissions/can.ts'
 import type { Now } from '../../../permissions/permit.ts'
 import {
@@ -15,6 +14,7 @@ import {
   text,
   timestamp,
 } from '../../../requests/schemas.ts'
+import type { EventFor } from '../../events/queries.ts'
 import {
   type FoundReactions,
   OwnReaction,
@@ -65,7 +65,7 @@ export function targetOf(params: z.output<typeof InThread>): Target | undefined 
   return id === undefined ? undefined : { type, id }
 }
 
-const Body = text(1, 4000).meta({ description: 'Plain text. `@user_id` mentions a member' })
+const Body = text(1, 4000).meta({ description: 'Plain text. `@user_id` mentions a user who can see the comment' })
 const MediaIds = z
   .array(bodyId('media'))
   .max(MAX_MEDIA)
@@ -126,10 +126,9 @@ export const Comment = z
     event_id: outputId('event'),
     target: CommentTarget,
     author_id: outputId('user'),
-    author_name: z
-      .string()
-      .nullable()
-      .meta({ description: 'Null if the author has left the organization, and of a deleted comment' }),
+    author_name: z.string().nullable().meta({
+      description: 'Null if the author has left the organization, or the event as its guest, and of a deleted comment',
+    }),
     body: z
       .string()
       .meta({ description: 'Plain text: escape it where markup is shown. Empty if the comment is deleted' }),
@@ -168,7 +167,7 @@ const TOMBSTONE = { author_name: null, body: '', media_ids: [], mentions: [], ed
 /** A comment of the thread on `target`, which belongs to the event. */
 export const toComment = (
   row: ShownComment,
-  target: Target & { event: Pick<EventRow, 'ownerId' | 'status'> },
+  target: Target & { event: Pick<EventFor, 'ownerId' | 'status' | 'isParticipant'> },
   now: Now,
 ): Comment => ({
   comment_id: row.id,

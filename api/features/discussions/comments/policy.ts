@@ -1,7 +1,7 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Audience, CommentRow } from '../../../db/schema/comments.ts'
-import { organizationAdmin } from '../../../permissions/facts.ts'
-import { allOf, anyOf, fact, kind, on, type Rule } from '../../../permissions/rule.ts'
+import { member, organizationAdmin } from '../../../permissions/facts.ts'
+import { allOf, anyOf, fact, kind, onForGuests, type Rule } from '../../../permissions/rule.ts'
 import { inOrder, type State } from '../../../permissions/state.ts'
 import { EVENT, eventOwner, mayReadEvent, unlessArchived } from '../../events/policy.ts'
 
@@ -9,7 +9,7 @@ type Written = { authorId: Uuid } & (typeof mayReadEvent extends Rule<infer R> ?
 
 const author = fact<Written>('author', 'the author', (a, row) => a.userId === row.authorId)
 
-/** What decides on a comment; the owner and the status are those of its event. */
+/** What decides on a comment; the owner, the status and the participation are those of its event. */
 export const COMMENT = kind<Seen>('comment')
 type Seen = Written & {
   deletedAt: Date | null
@@ -26,20 +26,29 @@ export const whileEditable: State<Pick<Seen, 'isPastEdit'>> = ({ isPastEdit }) =
     : undefined
 
 export const commentActions = {
-  read: on(EVENT, 'comment.read', 'see the comments of an event', mayReadEvent),
-  create: on(EVENT, 'comment.create', 'comment on an event and on what belongs to it', mayReadEvent, unlessArchived),
-  edit: on(
+  read: onForGuests(EVENT, 'comment.read', 'see the comments of an event', mayReadEvent),
+  create: onForGuests(
+    EVENT,
+    'comment.create',
+    'comment on an event and on what belongs to it',
+    mayReadEvent,
+    unlessArchived,
+  ),
+  edit: onForGuests(
     COMMENT,
     'comment.edit',
     'edit a comment',
     allOf<Written>(author, mayReadEvent),
     inOrder<Seen>(unlessDeleted, unlessArchived, whileEditable),
   ),
-  delete: on(
+  delete: onForGuests(
     COMMENT,
     'comment.delete',
     'delete a comment',
-    anyOf<Written>(eventOwner, organizationAdmin, allOf<Written>(author, mayReadEvent)),
+    anyOf<Written>(
+      allOf<Written>(member, anyOf<Written>(eventOwner, organizationAdmin)),
+      allOf<Written>(author, mayReadEvent),
+    ),
     unlessDeleted,
   ),
 } as const

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, type Placeholder, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { unionAll } from 'drizzle-orm/pg-core'
 import { type Id, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
@@ -19,6 +19,7 @@ import { media } from '../../../db/schema/media.ts'
 import { memberships } from '../../../db/schema/organizations.ts'
 import type { Member } from '../../../permissions/queries.ts'
 import type { PageWanted } from '../../../requests/page.ts'
+import { isParticipant } from '../../events/queries.ts'
 import { type ItemIds, itemIdsOf } from '../../media/pairing-plan.ts'
 import { ownReaction, reactionCounts } from '../../reaction-counts/queries.ts'
 import type { Content } from './plan.ts'
@@ -28,22 +29,29 @@ import type { Whereabouts } from './policy.ts'
 const isPastEdit = sql<boolean>`comments.created_at <= now() - interval '15 minutes'`
 
 /** A comment in any state, with the facts of its event that decisions on it need. */
-const found = { ...getTableColumns(comments), ownerId: events.ownerId, status: events.status, isPastEdit }
-export type FoundComment = RowOf<typeof found>
+const foundFor = (callerId: Uuid) => ({
+  ...getTableColumns(comments),
+  ownerId: events.ownerId,
+  status: events.status,
+  isParticipant: isParticipant(sql`comments.event_id`, sql`${callerId}`),
+  isPastEdit,
+})
+export type FoundComment = RowOf<ReturnType<typeof foundFor>>
 
 interface OneComment {
   orgId: Uuid
   eventId?: Uuid
   id: Uuid
+  callerId: Uuid
 }
 
 /** Lock the event first: see `findEvent`. After the comment come the media items that are attached to it. */
 export async function findComment(
   tx: Tx,
-  { orgId, eventId, id, lock }: OneComment & { lock?: 'share' | 'update' | undefined },
+  { orgId, eventId, id, callerId, lock }: OneComment & { lock?: 'share' | 'update' | undefined },
 ): Promise<FoundComment | undefined> {
   const query = tx
-    .select(found)
+    .select(foundFor(callerId))
     .from(comments)
     .innerJoin(events, eq(events.id, comments.eventId))
     .where(
@@ -88,15 +96,40 @@ export async function findAttached(
   tx: Tx,
   o: { orgId: Uuid; eventId: Uuid; id: Uuid },
 ): Promise<({ ids: ItemIds } & Pick<Whereabouts, 'attachedFor'>) | undefined> {
-  const attachedFor = sql<Audience[]>`array(select distinct c.audience from comment_media a
-    join comments c on c.id = a.comment_id and c.deleted_at is null
-    where a.media_id = any(array[media.id, media.paired_media_id]) and a.event_id = ${o.eventId})`
   const [row] = await tx
-    .select({ ...half, attachedFor })
+    .select({ ...half, attachedFor: attachedFor(sql`array[media.id, media.paired_media_id]`, sql`${o.eventId}`) })
     .from(media)
     .where(and(eq(media.orgId, o.orgId), eq(media.id, o.id), isNull(media.deletedAt)))
   return row && { ids: itemIdsOf(row), attachedFor: row.attachedFor }
 }
+
+/** Where a media item is in the events that this user takes part in. A guest takes part in few. */
+export async function findPlaces(tx: Tx, o: { orgId: Uuid; mediaId: Uuid; userId: Uuid }) {
+  const ids = sql`(select array[m.id, m.paired_media_id] from media m where m.id = ${o.mediaId} and m.deleted_at is null)`
+  return tx
+    .select({
+      event: { ownerId: events.ownerId, status: events.status },
+      album: { ownerId: albums.ownerId, status: albums.status, visibility: albums.visibility },
+      isInAlbum: sql<boolean>`exists (select from album_media i
+        where i.album_id = albums.id and i.listed and i.media_id = any(${ids}::uuid[]))`,
+      attachedFor: attachedFor(ids, sql`events.id`),
+    })
+    .from(eventParticipants)
+    .innerJoin(events, eq(events.id, eventParticipants.eventId))
+    .leftJoin(albums, eq(albums.eventId, events.id))
+    .where(
+      and(
+        eq(eventParticipants.orgId, o.orgId),
+        eq(eventParticipants.userId, o.userId),
+        eq(eventParticipants.status, 'accepted'),
+      ),
+    )
+}
+
+/** The audiences of the comments of the event to which one of these media items is attached. */
+const attachedFor = (ids: SQL, event: SQL) => sql<Audience[]>`array(select distinct c.audience from comment_media a
+  join comments c on c.id = a.comment_id and c.deleted_at is null
+  where a.media_id = any(${ids}::uuid[]) and a.event_id = ${event})`
 
 /** The ids of a media item in any state. A purged one has only its own. */
 export async function findItemIds(tx: Tx, orgId: Uuid, id: Uuid): Promise<ItemIds> {
@@ -119,8 +152,11 @@ const shown = {
   id: comments.id,
   eventId: comments.eventId,
   authorId: comments.authorId,
-  authorName: sql<string | null>`(select u.display_name from memberships m join users u on u.id = m.user_id
-    where m.org_id = comments.org_id and m.user_id = comments.author_id)`,
+  // Of a member, or of a guest of the event.
+  authorName: sql<string | null>`(select u.display_name from users u where u.id = comments.author_id and (
+    exists (select from memberships m where m.org_id = comments.org_id and m.user_id = comments.author_id)
+    or exists (select from event_participants p where p.event_id = comments.event_id
+      and p.user_id = comments.author_id and p.status = 'accepted')))`,
   body: comments.body,
   mediaIds: sql<Id<'media'>[]>`array(select a.media_id from comment_media a join media m on m.id = a.media_id
     where a.comment_id = comments.id and m.deleted_at is null order by a.position)`,

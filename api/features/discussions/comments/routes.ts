@@ -5,6 +5,7 @@ import type { Route } from '../../../http/route.ts'
 import { MENTION_LIMIT } from '../../../limits/classes.ts'
 import { countedPoints } from '../../../limits/points.ts'
 import { exampleId, listOf, pageQuery } from '../../../requests/schemas.ts'
+import { isGuest } from '../../events/guests.ts'
 import { NO_REACTIONS } from '../../reaction-counts/reaction-counts.ts'
 import { findReactions } from '../../reaction-counts/target-queries.ts'
 import { changeComment, deleteComment, openThread, postComment, showComment } from './commands.ts'
@@ -60,7 +61,7 @@ const CommentPage = listOf('comments', Comment).extend({ target: ThreadTarget })
 const TARGETS =
   'Comments are about the event (`meta`, and the id of the event), about a comment that is no reply itself, or about a media item that is in the album of the event, if the caller can see the album, or attached to a comment of the event. Either half of a Live Photo names the Live Photo, whose comments have the id of its image.'
 const MENTIONS =
-  'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be a member who can see the comment. One user can mention 300 others an hour (`RATE_LIMITED`).'
+  'Mentioned users are those of `mentions` and those whom the body names as `@user_id`; each has to be able to see the comment, as a member or as a guest of the event. One user can mention 300 others an hour (`RATE_LIMITED`).'
 
 const threadPath = (params: { event_id: string } & Parameters<typeof targetOf>[0]) => ({
   eventId: params.event_id,
@@ -78,10 +79,11 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       operationId: 'createComment',
       tags,
       summary: 'Comment on an event, a comment or a media item',
-      description: `For all who can see what the comment is about. ${TARGETS} ${MENTIONS} Up to four media items of the organization can be attached. Replies have one level: a reply to a reply is refused.`,
+      description: `For all who can see what the comment is about. ${TARGETS} ${MENTIONS} Members can attach up to four media items of the organization; guests of the event have none to attach (\`MEDIA_NOT_AVAILABLE\`). Replies have one level: a reply to a reply is refused.`,
       problems: ['EVENT_ARCHIVED', 'MEDIA_NOT_AVAILABLE'],
       limit: 'comment',
       action: commentActions.create,
+      isGuest,
       params: InThread,
       body: NewComment,
       status: 201,
@@ -144,6 +146,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       problems: ['EVENT_ARCHIVED', 'COMMENT_EDIT_WINDOW_EXPIRED', 'MEDIA_NOT_AVAILABLE'],
       limit: 'comment',
       action: commentActions.edit,
+      isGuest,
       params: OneComment,
       body: CommentEdit,
       status: 200,
@@ -160,6 +163,7 @@ export function commentRoutes(deps: ApiDeps): Route[] {
       description:
         'For the author, the owner of the event and the owners and administrators of the organization, also of an archived event. Replies stay.',
       action: commentActions.delete,
+      isGuest,
       params: OneComment,
       query: CommentDeletionQuery,
       body: CommentDeletion,

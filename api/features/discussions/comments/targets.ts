@@ -2,7 +2,7 @@ import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import type { Audience } from '../../../db/schema/comments.ts'
 import type { EventRow } from '../../../db/schema/events.ts'
-import { type Asking as Asker, decide } from '../../../permissions/rule.ts'
+import { decide } from '../../../permissions/rule.ts'
 import type { Read } from '../../../requests/request.ts'
 import { findAlbumWithMedia } from '../../albums/item-queries.ts'
 import { albumActions } from '../../albums/policy.ts'
@@ -11,7 +11,15 @@ import { eventActions } from '../../events/policy.ts'
 import type { ItemIds } from '../../media/pairing-plan.ts'
 import type { Target } from './comment.ts'
 import { audienceOf, type commentActions } from './policy.ts'
-import { type FoundComment, findAccepted, findAlbumOfEvent, findAttached, findComment, findMembers } from './queries.ts'
+import {
+  type FoundComment,
+  findAccepted,
+  findAlbumOfEvent,
+  findAttached,
+  findComment,
+  findMembers,
+  findPlaces,
+} from './queries.ts'
 
 /** What a comment or a reaction is about, as the caller reaches it. */
 export interface FoundTarget extends Target, Reach {
@@ -56,8 +64,14 @@ export async function findTarget(
     const found = await reachOf(asking, event, id, field)
     return found && { type, id: found.ids[0], ids: found.ids, ...found.reach }
   }
-  const { tx, orgId, permitAlso } = asking
-  const comment = await findComment(tx, { orgId, eventId: event.id, id, ...(lock && { lock: 'share' }) })
+  const { tx, orgId, actor, permitAlso } = asking
+  const comment = await findComment(tx, {
+    orgId,
+    eventId: event.id,
+    id,
+    callerId: actor.userId,
+    ...(lock && { lock: 'share' }),
+  })
   if (!comment) return undefined
   const found =
     comment.mediaId === null
@@ -99,29 +113,37 @@ async function reachOf(
   return undefined
 }
 
-/** Returns the users who are members and can see comments for this audience. */
+/** Returns the users who can see comments for this audience: members, and guests of the event. */
 export async function listReaders(
   tx: Tx,
   { orgId, event, audience, userIds }: { orgId: Uuid; event: EventRow; audience: Audience; userIds: readonly Uuid[] },
 ): Promise<Uuid[]> {
-  const members = await findMembers(tx, orgId, userIds)
-  const seesAlbum = audience === 'album' ? await albumReaders(tx, orgId, event.id, userIds) : () => true
-  return members.flatMap(({ userId, role }) => {
-    const asking = { userId, role, platformAdmin: false }
-    const seesEvent = decide(eventActions.read, asking, event) === 'allowed'
-    return seesEvent && seesAlbum(asking) ? [userId] : []
+  const [members, accepted, album] = await Promise.all([
+    findMembers(tx, orgId, userIds),
+    findAccepted(tx, event.id, userIds),
+    audience === 'album' ? findAlbumOfEvent(tx, orgId, event.id) : undefined,
+  ])
+  const roles = new Map(members.map(({ userId, role }) => [userId, role]))
+  const participants = new Set(accepted)
+  return userIds.filter((userId) => {
+    const asking = { userId, role: roles.get(userId) ?? null, platformAdmin: false }
+    const isParticipant = participants.has(userId)
+    if (decide(eventActions.read, asking, { ...event, isParticipant }) !== 'allowed') return false
+    if (audience === 'event') return true
+    const seen = album && { ...album, isParticipant, eventStatus: event.status }
+    return seen !== undefined && decide(albumActions.read, asking, seen) === 'allowed'
   })
 }
 
-/** Returns the users who see the album of the event. One query for all of them. */
-async function albumReaders(tx: Tx, orgId: Uuid, eventId: Uuid, userIds: readonly Uuid[]) {
-  const album = await findAlbumOfEvent(tx, orgId, eventId)
-  const accepted = new Set(await findAccepted(tx, eventId, userIds))
-  return (asking: Asker) => {
-    if (!album) return false
-    const seen = { ...album, isParticipant: accepted.has(asking.userId) }
-    return decide(albumActions.read, asking, seen) === 'allowed'
-  }
+/** Whether an event shows a media item to this user as its guest: to comment on it is the same right. */
+export async function isShownToGuest(tx: Tx, asked: { orgId: Uuid; mediaId: Uuid; userId: Uuid }): Promise<boolean> {
+  const asking = { userId: asked.userId, role: null, platformAdmin: false }
+  return (await findPlaces(tx, asked)).some(({ event, album, isInAlbum, attachedFor }) => {
+    if (decide(eventActions.read, asking, { ...event, isParticipant: true }) !== 'allowed') return false
+    const seen = album && { ...album, isParticipant: true, eventStatus: event.status }
+    const seesAlbum = seen !== null && decide(albumActions.read, asking, seen) === 'allowed'
+    return audienceOf({ isInAlbum, attachedFor }, seesAlbum) !== undefined
+  })
 }
 
 /** The album of the event, with what decides whether the caller may see it. */

@@ -6,7 +6,7 @@ import type { EventRow } from '../../../db/schema/events.ts'
 import { found } from '../../../requests/found.ts'
 import { lockPermitted } from '../../../requests/lock-permitted.ts'
 import { WithStatus, type Write } from '../../../requests/request.ts'
-import { findEvent } from '../../events/queries.ts'
+import { findEvent, findEventFor } from '../../events/queries.ts'
 import type { ItemIds } from '../../media/pairing-plan.ts'
 import type { Emoji } from '../../reaction-counts/emoji.ts'
 import { toCounts } from '../../reaction-counts/reaction-counts.ts'
@@ -42,7 +42,10 @@ export async function react(
   { eventId, destination, actionId, field, emoji }: React,
 ) {
   const { tx, orgId, actor, permit, ready } = request
-  const event = await lockPermitted((lock) => findEvent(tx, orgId, eventId, lock ? { lock: 'share' } : {}), permit)
+  const event = await lockPermitted(
+    (lock) => findEventFor(tx, orgId, eventId, actor.userId, lock ? { lock: 'share' } : {}),
+    permit,
+  )
   const target = await findReactedTo(request, event, { destination, actionId, field })
   ready(event)
   const { ids: targetIds, audience, sees } = target
@@ -92,13 +95,13 @@ async function findReactedTo(
 
 /** A caller may also remove a reaction to a target that the caller no longer reaches. */
 export async function unreact(
-  { tx, orgId, permit, ready, audit }: Write<typeof reactionActions.remove>,
+  { tx, orgId, actor, permit, ready, audit }: Write<typeof reactionActions.remove>,
   { eventId, destination, id }: { eventId: Uuid; destination: Destination; id: Uuid },
 ): Promise<void> {
   // The lock is that of the event.
   const find = async (lock: boolean) => {
     if (lock) found(await findEvent(tx, orgId, eventId, { lock: 'share' }))
-    const reaction = await findReaction(tx, { orgId, eventId, id })
+    const reaction = await findReaction(tx, { orgId, eventId, id, callerId: actor.userId })
     return reaction?.targetType === destination ? reaction : undefined
   }
   const reaction = await lockPermitted(find, permit)

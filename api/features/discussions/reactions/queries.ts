@@ -2,8 +2,9 @@ import { and, eq, getTableColumns, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { prepared } from '../../../db/prepared.ts'
-import { type EventRow, events } from '../../../db/schema/events.ts'
+import { events } from '../../../db/schema/events.ts'
 import { type ReactionRow, reactions } from '../../../db/schema/reactions.ts'
+import { type EventFor, isParticipant } from '../../events/queries.ts'
 import type { ItemIds } from '../../media/pairing-plan.ts'
 import type { Emoji } from '../../reaction-counts/emoji.ts'
 
@@ -94,14 +95,19 @@ export async function gatherReactions(
         where (excluded.updated_at, excluded.id) > (reactions.updated_at, reactions.id)`)
 }
 
-export type FoundReaction = ReactionRow & Pick<EventRow, 'ownerId' | 'status'>
+export type FoundReaction = ReactionRow & Pick<EventFor, 'ownerId' | 'status' | 'isParticipant'>
 
 export async function findReaction(
   tx: Tx,
-  { orgId, eventId, id }: { orgId: Uuid; eventId?: Uuid; id: Uuid },
+  { orgId, eventId, id, callerId }: { orgId: Uuid; eventId?: Uuid; id: Uuid; callerId: Uuid },
 ): Promise<FoundReaction | undefined> {
   const [row] = await tx
-    .select({ ...getTableColumns(reactions), ownerId: events.ownerId, status: events.status })
+    .select({
+      ...getTableColumns(reactions),
+      ownerId: events.ownerId,
+      status: events.status,
+      isParticipant: isParticipant(sql`reactions.event_id`, sql`${callerId}`),
+    })
     .from(reactions)
     .innerJoin(events, eq(events.id, reactions.eventId))
     .where(

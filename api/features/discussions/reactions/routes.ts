@@ -2,6 +2,7 @@ import type { ApiDeps } from '../../../deps.ts'
 import { inOrganization } from '../../../http/in-organization.ts'
 import type { Route } from '../../../http/route.ts'
 import { exampleId, pathId, pathWord } from '../../../requests/schemas.ts'
+import { isGuest } from '../../events/guests.ts'
 import { NO_REACTIONS } from '../../reaction-counts/reaction-counts.ts'
 import { OneEvent, TARGET_TYPES } from '../comments/comment.ts'
 import { type Destination, react, unreact } from './commands.ts'
@@ -35,6 +36,7 @@ export function reactionRoutes(deps: ApiDeps): Route[] {
       problems: ['EVENT_ARCHIVED'],
       limit: 'reaction',
       action: reactionActions.add,
+      isGuest,
       params: Where,
       body: NewReaction,
       status: 201,

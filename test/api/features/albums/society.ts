@@ -12,7 +12,7 @@ import {
   type User,
   word,
 } from '../../../support/society.ts'
-import { type Event, eventsOf, seesEvent, takesPart } from '../events/society.ts'
+import { type Event, eventsOf, isGuest, seesEvent, takesPart } from '../events/society.ts'
 import { type Item, isListed, itemsOf, shownItem } from '../media/society.ts'
 
 export interface Album {
@@ -94,10 +94,15 @@ function changeLater(society: Society, album: Album): void {
   })
 }
 
-/** An album is for its owner and the administrators; once it is public, also for those whom it names. */
+/**
+ * An album is for its owner and the administrators; once it is public, also for those whom it names, and for the guests of
+ * its event unless it is private.
+ */
 export function seesAlbum(society: Society, who: User, album: Album): boolean {
   const { organization, owner, event, status, visibility } = album
-  if (!isMember(society, who, organization)) return false
+  if (!isMember(society, who, organization)) {
+    return status === 'PUBLIC' && visibility !== 'private' && event !== undefined && isGuest(society, who, event)
+  }
   if (who === owner || administers(society, who, organization)) return true
   if (status !== 'PUBLIC' || visibility === 'private') return false
   return visibility === 'organization' || (event !== undefined && takesPart(society, who, event))

@@ -1,6 +1,6 @@
-import { madeOnce, nameIn, type Part, type Question, type Society, type User } from '../../../support/society.ts'
-import { type Event, eventsOf } from '../events/society.ts'
-import { itemsOf } from '../media/society.ts'
+import { madeOnce, type Part, type Question, type Society, type User } from '../../../support/society.ts'
+import { type Event, eventsOf, isGuest, nameAt } from '../events/society.ts'
+import { itemsOf, shownToGuests } from '../media/society.ts'
 import { drawStep, talkOfAlbum } from './society/acts.ts'
 import { type Comment, find, hears, itself, type Reaction, type Said, type Target, typeOf } from './society/said.ts'
 
@@ -15,6 +15,9 @@ const saidOf = madeOnce((society): Said => {
       for (const step of steps) await step(said, event)
     })
   }
+  shownToGuests(society).push((who, item) =>
+    events.some((event) => isGuest(society, who, event) && find(society, said, who, event, item) !== undefined),
+  )
   alsoShown.push((who, event) => reactionsTo(said, event, who, () => true))
   return said
 })
@@ -47,7 +50,7 @@ const isShown = (said: Said, comment: Comment, withDeleted: boolean): boolean =>
 function shownTo(society: Society, said: Said, who: User, comment: Comment): object {
   const { event, about, by, isDeleted } = comment
   const content = {
-    author_name: nameIn(society, event.organization, by),
+    author_name: nameAt(society, event, by),
     body: comment.body,
     media_ids: comment.attached.filter(({ deleted }) => !deleted).map(({ wireId }) => wireId),
     mentions: comment.mentions.map(({ wireId }) => wireId),

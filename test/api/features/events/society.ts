@@ -43,9 +43,8 @@ export const eventsOf = madeOnce((society): Events => {
     const owner = draw.one(...people)
     const others = draw.times(1, 5, () => {
       const user = draw.one(...users)
-      const status = draw.one('invited' as const, 'accepted' as const, 'declined' as const)
-      // Nobody accepts without becoming a member.
-      return { user, status: status !== 'accepted' || people.includes(user) ? status : ('invited' as const) }
+      // Who has accepted and was never a member is a guest.
+      return { user, status: draw.one('invited' as const, 'accepted' as const, 'declined' as const) }
     })
     return {
       ...{
@@ -76,6 +75,14 @@ function store({ draw, api, insert, change }: Society, events: readonly Event[])
         joined_at: one.status === 'accepted' ? AT : null,
       })
     }
+    for (const one of participants) {
+      if (one.user === owner || !draw.rarely(5)) continue
+      change(async () => {
+        event.participants = event.participants.filter((other) => other !== one)
+        const removed = 'delete from event_participants where event_id = $1 and user_id = $2'
+        await api.database.admin.query(removed, [id, one.user.id])
+      })
+    }
     if (status !== 'active' || !draw.rarely(3)) continue
     change(async () => {
       event.status = 'archived'
@@ -86,9 +93,16 @@ function store({ draw, api, insert, change }: Society, events: readonly Event[])
 
 export const managesEvent = (society: Society, who: User, { organization, owner }: Event): boolean =>
   administers(society, who, organization) || (who === owner && isMember(society, who, organization))
-/** Drafts are for those who manage them. */
+/** Drafts are for those who manage them. Of the others, who takes part and is no member is a guest. */
 export const seesEvent = (society: Society, who: User, event: Event): boolean =>
-  event.status === 'draft' ? managesEvent(society, who, event) : isMember(society, who, event.organization)
+  event.status === 'draft'
+    ? managesEvent(society, who, event)
+    : isMember(society, who, event.organization) || takesPart(society, who, event)
+export const isGuest = (society: Society, who: User, event: Event): boolean =>
+  event.status !== 'draft' && !isMember(society, who, event.organization) && takesPart(society, who, event)
+/** The name of a member, or of a guest of the event. */
+export const nameAt = (society: Society, event: Event, user: User): string | null =>
+  takesPart(society, user, event) ? user.name : nameIn(society, event.organization, user)
 /** Who leaves the organization no longer takes part. */
 export const participantsOf = (society: Society, { organization, participants }: Event) =>
   participants.filter(
@@ -115,7 +129,7 @@ function shownTo(society: Society, who: User, event: Event): object {
 function participantList(society: Society, event: Event) {
   const all = participantsOf(society, event).map(({ user, status }) => ({ id: user.id, user, status }))
   const participants = latestFirst(all).map(({ user, status }) => ({
-    ...{ user_id: user.wireId, status, display_name: nameIn(society, event.organization, user) },
+    ...{ user_id: user.wireId, status, display_name: nameAt(society, event, user) },
   }))
   return { participants, total: participants.length }
 }
@@ -139,7 +153,26 @@ export const part: Part = {
           : undefined,
       }
     }
+    const own = (query: Record<string, string>, isWanted: (event: Event) => boolean) => {
+      const here = events.filter((event) => takesPart(society, who, event) && seesEvent(society, who, event))
+      return {
+        ...{ route: 'listOwnEvents', list: 'events', query },
+        want: {
+          events: latestFirst(here)
+            .filter(isWanted)
+            .map((event) => ({
+              ...shownTo(society, who, event),
+              org_name: event.organization.name,
+              as_guest: isGuest(society, who, event),
+            })),
+        },
+      }
+    }
     return [
+      own({}, () => true),
+      own({ status: 'archived' }, ({ status }) => status === 'archived'),
+      own({ as_guest: 'true' }, (event) => isGuest(society, who, event)),
+      own({ as_guest: 'false' }, (event) => !isGuest(society, who, event)),
       ...society.organizations.flatMap((one) => [list(one), list(one, 'draft'), list(one, 'archived')]),
       ...events.flatMap((event) => {
         const params = { org_id: event.organization.wireId, event_id: event.wireId }

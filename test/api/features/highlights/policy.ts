@@ -9,7 +9,9 @@ const CALLERS = {
   administrator: { userId: 'other', role: 'admin', isParticipant: false },
   participant: { userId: 'other', role: 'member', isParticipant: true },
   member: { userId: 'other', role: 'member', isParticipant: false },
-  'former member': { userId: 'creator', role: null, isParticipant: true },
+  // The creator has left, and come back as a guest of the event.
+  guest: { userId: 'creator', role: null, isParticipant: true },
+  'former member': { userId: 'creator', role: null, isParticipant: false },
 } as const
 type Caller = keyof typeof CALLERS
 const names = Object.keys(CALLERS) as Caller[]
@@ -17,14 +19,17 @@ const names = Object.keys(CALLERS) as Caller[]
 const THEIRS: Caller[] = ['creator', 'administrator']
 const MANAGERS: Caller[] = ['creator', 'owner of the album', 'administrator']
 const VIEWERS: Record<string, Caller[]> = {
-  'PUBLIC organization': [...MANAGERS, 'participant', 'member'],
-  'PUBLIC participants': [...MANAGERS, 'participant'],
+  'PUBLIC organization': [...MANAGERS, 'participant', 'member', 'guest'],
+  'PUBLIC participants': [...MANAGERS, 'participant', 'guest'],
 }
 
 const allowed = (action: Action, album: object | null) =>
   names.filter((name) => {
     const { isParticipant, ...who } = CALLERS[name]
-    const row = { createdBy: 'creator', album: album && { ownerId: 'owner', isParticipant, ...album } }
+    const row = {
+      createdBy: 'creator',
+      album: album && { ownerId: 'owner', isParticipant, eventStatus: 'active', ...album },
+    }
     return decide(action, { ...who, platformAdmin: false }, row as never) === 'allowed'
   })
 

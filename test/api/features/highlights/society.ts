@@ -87,9 +87,7 @@ const outputOf = ({ organization, id }: Highlight, file: string) => `org/${organ
 /** A highlight is for its creator, the administrators and those who see its album. */
 const sees = (society: Society, who: User, { organization, creator, album, isDeleted }: Highlight) =>
   !isDeleted &&
-  isMember(society, who, organization) &&
-  (who === creator ||
-    administers(society, who, organization) ||
+  ((isMember(society, who, organization) && (who === creator || administers(society, who, organization))) ||
     (album !== undefined && seesAlbum(society, who, album)))
 
 const shown = (society: Society, highlight: Highlight) => ({
@@ -128,6 +126,14 @@ export const part: Part = {
           return list(organization, { event_id: event.wireId }, (one) => album !== undefined && one.album === album)
         }),
       ]),
+      ...albumsOf(society).map((album) => {
+        const listed = all.filter((one) => one.album === album && !one.isDeleted)
+        return {
+          ...{ route: 'listAlbumHighlights', list: 'highlights' },
+          params: { org_id: album.organization.wireId, album_id: album.wireId },
+          want: seesAlbum(society, who, album) ? { highlights: listed.map((one) => shown(society, one)) } : undefined,
+        }
+      }),
       ...all.map((one) => ({
         ...{ route: 'getHighlight', params: { org_id: one.organization.wireId, highlight_id: one.wireId } },
         want: sees(society, who, one) ? shown(society, one) : undefined,

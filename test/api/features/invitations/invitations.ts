@@ -639,15 +639,14 @@ t.test('where accepting makes no members, it makes guests, who see the event and
     event_id: at.wireId,
     my_participation: 'accepted',
     album_id: null,
-    can: ['event.leave', 'event.read'],
+    can: ['comment.create', 'comment.read', 'event.leave', 'event.read', 'reaction.add'],
   })
   const listed = await closed.call(guest, 'GET', `${path}/participants`)
   const names = listed.data.participants.map((one: Record<string, unknown>) => [one['user_id'], one['display_name']])
   t.strictSame(new Map(names).get(guest.wireId), 'Gus')
   t.equal(new Map(names).get(invited.wireId), null, 'who has not answered has no name here')
   t.strictSame([await get(invited), await get(invited, '/participants')], [404, 404], 'who has not answered')
-  for (const hidden of ['/album', '/invitations', `/meta/${at.wireId}/comments`])
-    t.equal(await get(guest, hidden), 404, hidden)
+  for (const hidden of ['/album', '/invitations']) t.equal(await get(guest, hidden), 404, hidden)
   const { status } = await closed.call(guest, 'GET', `/api/orgs/${closed.org}/events`)
   t.equal(status, 404, 'the events of the organization')
   t.equal((await closed.call(guest, 'PUT', path, { json: { title: 'Mine' } })).status, 404)

@@ -73,6 +73,9 @@ export const itemsOf = madeOnce((society): Item[] => {
   return items
 })
 
+/** What other features show of media items to those who are no members. */
+export const shownToGuests = madeOnce((): ((who: User, item: Item) => boolean)[] => [])
+
 const DAY = 86_400_000
 
 function deleteSome(society: Society, items: readonly Item[]): void {
@@ -223,12 +226,13 @@ function askOrganization(society: Society, who: User, organization: Organization
 
 export const part: Part = {
   of: (society) => [itemsOf(society), uploadsOf(society)],
-  /** The library is shared by the members. */
+  /** The library is shared by the members; guests of an event see what belongs to it. */
   ask: (society, who) => [
     ...society.organizations.flatMap((one) => askOrganization(society, who, one)),
     ...itemsOf(society).flatMap((item) => {
       const params = { org_id: item.organization.wireId, media_id: item.wireId }
-      const isThere = isMember(society, who, item.organization) && !item.deleted
+      const isShown = shownToGuests(society).some((shows) => shows(who, item))
+      const isThere = !item.deleted && (isMember(society, who, item.organization) || isShown)
       return [
         { route: 'getMedia', params, want: isThere ? shownItem(item) : undefined },
         { route: 'getMediaMetadata', params, want: isThere ? metadata(society, who, item) : undefined },

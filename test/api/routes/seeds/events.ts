@@ -41,6 +41,7 @@ const aParticipant = async (side: Side): Promise<string> => {
 export const eventSeeds: Seeds = {
   createEvent: (side) => ({ ...inOrg(side), json: event() }),
   listEvents: inOrg,
+  listOwnEvents: ({ person }) => ({ as: person }),
   getEvent: of(anEvent),
   deleteEvent: of(anEvent),
   updateEvent: async (side) => ({ ...(await of(anEvent)(side)), json: { title: randomUUID() } }),
@@ -50,6 +51,7 @@ export const eventSeeds: Seeds = {
 }
 
 export const eventLists: ListSeeds = {
+  listOwnEvents: { add: anEvent, filter: { as_guest: 'false' } },
   listEvents: { add: anEvent, filter: { status: 'draft' } },
   listParticipants: { add: aParticipant },
 }

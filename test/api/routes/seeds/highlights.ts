@@ -34,11 +34,31 @@ export const highlightSeeds: Seeds = {
     return { as: side.person, params: { org_id: side.org, event_id }, json }
   },
   listHighlights: inOrg,
+  listAlbumHighlights: async (side) => {
+    const album_id = await listedAlbum(side)
+    return { as: side.person, params: { org_id: side.org, album_id } }
+  },
   getHighlight: ofHighlight,
   deleteHighlight: ofHighlight,
   listMusicTracks: ({ person }) => ({ as: person }),
 }
 
+/** The album of each side whose list the suite pages through. */
+const listedAlbums = new Map<string, string>()
+async function listedAlbum(side: Side): Promise<string> {
+  const album = listedAlbums.get(side.org) ?? (await anAlbum(side))
+  listedAlbums.set(side.org, album)
+  return album
+}
+
 export const highlightLists: ListSeeds = {
+  listAlbumHighlights: {
+    async add(side) {
+      const album = await listedAlbum(side)
+      const json = highlight(await addTo(side, album))
+      const path = `/api/orgs/${side.org}/albums/${album}/highlights`
+      return (await made(side.api.call(side.person, 'POST', path, { json }))).highlight_id
+    },
+  },
   listHighlights: { add: aHighlight },
 }

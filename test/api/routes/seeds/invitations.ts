@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { aPerson, pathOf, uuidOf } from '../../../support/api.ts'
-import { anEvent, type MadeEvent } from '../../../support/events.ts'
+import { anEvent, type MadeEvent, takePart } from '../../../support/events.ts'
 import { aMember } from '../../../support/organizations.ts'
 import { type ListSeeds, made, type Seeds, type Side } from './seed.ts'
 
@@ -18,10 +18,7 @@ const aParticipant = async (side: Side) => {
   const event = await ownEvent(side)
   const orgId = uuidOf('organization', side.org)
   const as = await aMember(side.api, orgId)
-  await side.api.database.admin.query(
-    `insert into event_participants (event_id, user_id, org_id, status, joined_at) values ($1, $2, $3, 'accepted', now())`,
-    [event.id, as.id, orgId],
-  )
+  await takePart(side.api, { event, orgId, who: as })
   return { ...event, as }
 }
 

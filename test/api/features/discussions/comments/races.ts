@@ -188,7 +188,7 @@ t.test('the window is open until its last microsecond', async (t) => {
       await tx.execute(
         `update comments set created_at = now() - interval '15 minutes' + interval '${left}' where id = '${uuid(path)}'`,
       )
-      return (await findComment(tx, { orgId, id: uuid(path) }))?.isPastEdit === false
+      return (await findComment(tx, { orgId, id: uuid(path), callerId: another.id }))?.isPastEdit === false
     })
   t.equal(await isOpen('1 microsecond'), true)
   t.equal(await isOpen('1 millisecond'), true)

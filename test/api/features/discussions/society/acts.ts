@@ -1,5 +1,5 @@
 import type { Answer } from '../../../../support/api.ts'
-import { everIn, type Society, type User, word } from '../../../../support/society.ts'
+import { everIn, isMember, type Society, type User, word } from '../../../../support/society.ts'
 import { albumOfEvent } from '../../albums/society.ts'
 import type { Event } from '../../events/society.ts'
 import { itemsOf } from '../../media/society.ts'
@@ -10,7 +10,7 @@ export function drawStep(society: Society): (said: Said, event: Event) => Promis
   const { draw, users } = society
   const kind = draw.one('comment', 'comment', 'reply', 'react', 'react', 'react', 'delete')
   const [who, place, attaches] = [draw.upTo(99), draw.upTo(99), draw.rarely(2)]
-  const [isStranger, mentioned, emoji] = [draw.rarely(6), draw.one(...users), draw.one('❤️', '😂', '🎉')]
+  const [isStranger, mentioned, emoji] = [draw.rarely(3), draw.one(...users), draw.one('❤️', '😂', '🎉')]
   return async (said, event) => {
     const nth = <T>(list: readonly T[]): T | undefined => list[place % list.length]
     const people = isStranger ? users : everIn(society, event.organization)
@@ -70,8 +70,10 @@ async function comment(
   society: Society,
   said: Said,
   event: Event,
-  { by, about, attached, mentioned }: Pick<Comment, 'by' | 'about' | 'attached'> & { mentioned: User },
+  { by, about, mentioned, ...given }: Pick<Comment, 'by' | 'about' | 'attached'> & { mentioned: User },
 ): Promise<void> {
+  // Guests have nothing to attach.
+  const attached = isMember(society, by, event.organization) ? given.attached : []
   // There are no replies to replies.
   if (isComment(about) && isComment(about.about)) return
   const place = find(society, said, by, event, about)
