@@ -5,6 +5,7 @@ import { administration } from './features/administration/feature.ts'
 import { albums } from './features/albums/feature.ts'
 import { seesAlbum } from './features/albums/policy.ts'
 import { discussions } from './features/discussions/feature.ts'
+import { downloads } from './features/downloads/feature.ts'
 import { events } from './features/events/feature.ts'
 import { highlights } from './features/highlights/feature.ts'
 import { findDeliveredHighlight } from './features/highlights/queries.ts'
@@ -29,6 +30,7 @@ export const FEATURES: readonly Feature[] = [
   administration,
   albums,
   discussions,
+  downloads,
   events({ seesAlbum, onActivated: tellInvitees }),
   highlights,
   invitations,
