@@ -9,6 +9,7 @@ export const downloads: Feature = {
   tags: {},
   routes: () => [],
   actions: [],
+  export: { nothing: 'copies of what other features keep' },
   worker: workerPart(z.object({}), (deps) => {
     const removals = keyedQueue({
       concurrency: 1,
