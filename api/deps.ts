@@ -16,6 +16,9 @@ export interface Links {
   trashed(key: string): string
   /** Minimum lifetime of a link in seconds, as reported to clients. */
   readonly expiresIn: number
+  /** The same of one file of a download, as an attachment, for as long as the download is there. */
+  download(key: string): string
+  readonly downloadExpiresIn: number
 }
 
 /** The dependencies of the features. */

@@ -3,6 +3,7 @@ import type { ApiDeps } from './deps.ts'
 import type { Route } from './http/route.ts'
 import type { Catalog, Rows } from './permissions/catalog.ts'
 import type { Action } from './permissions/rule.ts'
+import type { OwnData } from './requests/own-data.ts'
 import type { WorkerPart } from './worker/feature-worker.ts'
 
 /** What the programs ask of every feature: `feature.ts` in its folder holds it, and `features.ts` is the list. */
@@ -19,6 +20,8 @@ export interface Feature {
   rows?: Readonly<Record<string, Rows>>
   /** Commands of administrators. */
   commands?: Commands
+  /** What a person gets of their own in an export of their data. */
+  export: OwnData
   /** What it does in the worker. */
   worker?: WorkerPart
 }

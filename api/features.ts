@@ -5,7 +5,9 @@ import { administration } from './features/administration/feature.ts'
 import { albums } from './features/albums/feature.ts'
 import { seesAlbum } from './features/albums/policy.ts'
 import { isShownToGuest } from './features/discussions/comments/targets.ts'
+import { dataExports } from './features/data-exports/feature.ts'
 import { discussions } from './features/discussions/feature.ts'
+import { downloads } from './features/downloads/feature.ts'
 import { events } from './features/events/feature.ts'
 import { highlights } from './features/highlights/feature.ts'
 import { findDeliveredHighlight } from './features/highlights/queries.ts'
@@ -29,7 +31,9 @@ import { WorkerConfig } from './worker/config.ts'
 export const FEATURES: readonly Feature[] = [
   administration,
   albums,
+  dataExports(() => FEATURES.map((feature) => feature.export)),
   discussions,
+  downloads,
   events({ seesAlbum, onActivated: tellInvitees }),
   highlights,
   invitations,

@@ -5,8 +5,8 @@ import { prepared } from '../db/prepared.ts'
 import { auditLog } from '../db/schema/audit.ts'
 
 /**
- * Actions of interface specification §6.3, each with the kind of its resource; features add theirs. ACCESS_DENIED is an
- * addition to the specification: refusals of the permission service.
+ * Actions of interface specification §6.3, each with the kind of its resource; features add theirs. ACCESS_DENIED and
+ * DATA_EXPORT are additions to the specification: refusals of the permission service, and copies of a person's own data.
  */
 export const AUDIT_ACTIONS = {
   LOGIN: 'session',
@@ -28,6 +28,7 @@ export const AUDIT_ACTIONS = {
   REACTION_CREATE: 'reaction',
   REACTION_DELETE: 'reaction',
   ADMIN_ACTION: 'user',
+  DATA_EXPORT: 'export',
   ACCESS_DENIED: 'permission',
 } as const
 export type AuditAction = keyof typeof AUDIT_ACTIONS

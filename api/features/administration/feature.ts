@@ -6,4 +6,5 @@ export const administration: Feature = {
   tags: { Administration: 'For platform administrators.' },
   routes: permissionRoutes,
   actions: Object.values(permissionActions),
+  export: { nothing: 'it shows what other features keep' },
 }

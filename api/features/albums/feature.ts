@@ -1,4 +1,5 @@
 import type { Feature } from '../../feature.ts'
+import { ownAlbumData } from './own-data.ts'
 import { albumActions } from './policy.ts'
 import { findAlbum } from './queries.ts'
 import { albumRoutes } from './routes.ts'
@@ -7,6 +8,7 @@ export const albums: Feature = {
   tags: { Albums: 'Albums of an organization, and the media items in them.' },
   routes: albumRoutes,
   actions: Object.values(albumActions),
+  export: ownAlbumData,
   rows: {
     album: { id: 'album', find: (tx, { orgId, id, userId }) => findAlbum(tx, { orgId, id, callerId: userId }) },
   },

@@ -2,6 +2,7 @@ import type { Feature } from '../../feature.ts'
 import { commentActions } from './comments/policy.ts'
 import { findComment } from './comments/queries.ts'
 import { commentRoutes } from './comments/routes.ts'
+import { ownDiscussions } from './own-data.ts'
 import { reactionActions } from './reactions/policy.ts'
 import { findReaction } from './reactions/queries.ts'
 import { reactionRoutes } from './reactions/routes.ts'
@@ -13,6 +14,7 @@ export const discussions: Feature = {
   },
   routes: (deps) => [...commentRoutes(deps), ...reactionRoutes(deps)],
   actions: [...Object.values(commentActions), ...Object.values(reactionActions)],
+  export: ownDiscussions,
   rows: {
     comment: { id: 'comment', find: (tx, { orgId, id, userId }) => findComment(tx, { orgId, id, callerId: userId }) },
     reaction: {

@@ -1,5 +1,6 @@
 import type { Feature } from '../../feature.ts'
 import { workerPart } from '../../worker/feature-worker.ts'
+import { ownHighlightData } from './own-data.ts'
 import { highlightActions } from './policy.ts'
 import { findHighlight } from './queries.ts'
 import { highlightRoutes } from './routes.ts'
@@ -9,6 +10,7 @@ export const highlights: Feature = {
   tags: { Highlights: 'Photos and clips that a user has chosen, rendered into one stream, and the music for them.' },
   routes: highlightRoutes,
   actions: Object.values(highlightActions),
+  export: ownHighlightData,
   rows: {
     highlight: {
       id: 'highlight',

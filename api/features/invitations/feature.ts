@@ -1,5 +1,6 @@
 import type { Feature } from '../../feature.ts'
 import { landingRoutes } from './landing/routes.ts'
+import { ownInvitations } from './own-data.ts'
 import { invitationActions } from './policy.ts'
 import { findInvitation } from './queries.ts'
 import { invitationRoutes } from './routes.ts'
@@ -8,6 +9,7 @@ export const invitations: Feature = {
   tags: { Invitations: 'People are invited to events, and respond.' },
   routes: (deps) => [...invitationRoutes(deps), ...landingRoutes(deps)],
   actions: Object.values(invitationActions),
+  export: ownInvitations,
   rows: {
     invitation: {
       id: 'invitation',

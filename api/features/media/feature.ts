@@ -4,6 +4,7 @@ import { workerPart } from '../../worker/feature-worker.ts'
 import type { AboveMedia } from './above.ts'
 import { mediaCommands } from './administration.ts'
 import { findMediaOrTrash } from './deletion/queries.ts'
+import { ownMediaData } from './own-data.ts'
 import { mediaActions, uploadActions } from './policy.ts'
 import { findMedia } from './queries.ts'
 import { mediaRoutes } from './routes.ts'
@@ -19,6 +20,7 @@ export const media = (above: AboveMedia): Feature => ({
   },
   routes: (deps) => mediaRoutes(deps, above),
   actions: [...Object.values(mediaActions), ...Object.values(uploadActions)],
+  export: ownMediaData,
   commands: mediaCommands,
   rows: {
     media: {

@@ -8,5 +8,6 @@ export const musicTracks: Feature = {
   tags: {},
   routes: musicTrackRoutes,
   actions: Object.values(musicTrackActions),
+  export: { nothing: 'the tracks of the installation, which are nobody’s' },
   commands: musicTrackCommands,
 }

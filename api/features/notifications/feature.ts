@@ -1,6 +1,7 @@
 import type { Feature } from '../../feature.ts'
 import { workerPart } from '../../worker/feature-worker.ts'
 import { notificationCommands } from './administration.ts'
+import { ownNotifications } from './own-data.ts'
 import { notificationActions } from './policy.ts'
 import { deviceRoutes } from './push/routes.ts'
 import { notificationRoutes } from './routes.ts'
@@ -13,6 +14,7 @@ export const notifications: Feature = {
   tags: { Notifications: 'What people are told of by e-mail and push, and what they do not want to be told of.' },
   routes: (deps) => [...notificationRoutes(deps), ...deviceRoutes(deps), ...traceRoutes(deps)],
   actions: Object.values(notificationActions),
+  export: ownNotifications,
   commands: { ...notificationCommands, ...webhookCommands },
   worker: workerPart(NotificationSettings, notificationWorker),
 }

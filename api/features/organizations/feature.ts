@@ -2,6 +2,7 @@ import type { Feature } from '../../feature.ts'
 import { findMembership } from '../../permissions/queries.ts'
 import { organizationCommands } from './administration.ts'
 import type { AboveOrganizations } from './commands.ts'
+import { ownOrganizations } from './own-data.ts'
 import { memberActions } from './policy.ts'
 import { organizationRoutes } from './routes.ts'
 
@@ -9,6 +10,7 @@ export const organizations = (above: AboveOrganizations): Feature => ({
   tags: { Organizations: 'Members of an organization.' },
   routes: (deps) => organizationRoutes(deps, above),
   actions: Object.values(memberActions),
+  export: ownOrganizations,
   commands: organizationCommands,
   // A member is named by the user.
   rows: { membership: { id: 'user', find: (tx, { orgId, id }) => findMembership(tx, orgId, id) } },

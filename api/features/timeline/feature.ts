@@ -12,6 +12,7 @@ export const timeline: Feature = {
   routes: (deps) => [...timelineRoutes(deps), ...changesRoutes(deps)],
   internalRoutes: internalTimelineRoutes,
   actions: [...Object.values(timelineActions), ...Object.values(changesActions)],
+  export: { nothing: 'made of what other features export' },
   commands: timelineCommands,
   worker: timelineWorker,
 }

@@ -1,4 +1,5 @@
 import type { Feature } from '../../feature.ts'
+import { ownUser } from './own-data.ts'
 import { userActions } from './policy.ts'
 import { userRoutes } from './routes.ts'
 
@@ -6,4 +7,5 @@ export const users: Feature = {
   tags: { Users: 'Users of the service.' },
   routes: userRoutes,
   actions: Object.values(userActions),
+  export: ownUser,
 }
