@@ -70,6 +70,7 @@ async function makeSecrets(
   await namespace.secret('keys', {
     LINK_KEYS: JSON.stringify(settings.linkKeys),
     CURSOR_KEY: settings.cursorKey,
+    AUDIT_KEYS: JSON.stringify(settings.auditKeys),
     PROGRESS_KEY: secret(),
   })
 }
