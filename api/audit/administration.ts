@@ -29,7 +29,10 @@ export const auditCommands: Commands = {
   },
   'audit rewrap': {
     args: [],
-    help: ['audit rewrap', 'wrap the keys of personal data with the current key of AUDIT_KEYS, and count those of each'],
+    help: [
+      'audit rewrap',
+      'wrap the keys of personal data with the current key of AUDIT_KEYS, and count those of each',
+    ],
     async run({ db, settings }) {
       const { AUDIT_KEYS: ring } = settings(Settings)
       const rewrapped = await rewrap(db, openMasterKeys(ring))
@@ -52,7 +55,8 @@ function dayOf(options: Options, name: string): string | undefined {
   const text = textOf(options, name)
   if (text === undefined) return undefined
   const date = new Date(`${text}T00:00:00Z`)
-  if (/^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text)) return text
+  if (/^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text))
+    return text
   throw new UsageError(`--${name} ${text} is not a day, such as 2026-11-25`)
 }
 

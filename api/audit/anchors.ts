@@ -113,7 +113,8 @@ async function noticeRestore(deps: AnchorDeps): Promise<void> {
   if (!latest) return
   await deps.db.inTransaction({}, async (tx) => {
     const cursor = await lockCursor(tx)
-    const isOlder = latest.timeline > cursor.timeline || (latest.timeline === cursor.timeline && latest.sealed > cursor.sealed)
+    const isOlder =
+      latest.timeline > cursor.timeline || (latest.timeline === cursor.timeline && latest.sealed > cursor.sealed)
     if (!isOlder) return
     const timeline = latest.timeline + 1
     const entryId = await insertAudit(tx, {

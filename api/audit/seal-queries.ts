@@ -179,10 +179,7 @@ export async function encryptEntries(
 }
 
 /** The ends of these chains, as far as they have begun. */
-export async function findHeads(
-  tx: Tx,
-  chains: readonly { orgId: Uuid; day: Day }[],
-): Promise<Map<string, Head>> {
+export async function findHeads(tx: Tx, chains: readonly { orgId: Uuid; day: Day }[]): Promise<Map<string, Head>> {
   const { rows } = await tx.execute<HeadRow>(sql`select h.org_id, h.day::text, h.count::text, h.hash
     from unnest(${sql.param(chains.map(({ orgId }) => orgId))}::uuid[],
       ${sql.param(chains.map(({ day }) => day))}::date[]) as given(org_id, day)
@@ -223,7 +220,9 @@ export async function moveHeads(tx: Tx, heads: readonly Head[]): Promise<void> {
 
 /** For readers of one person's actions. */
 export async function noteActorDays(tx: Tx, entries: readonly Listed[]): Promise<void> {
-  const noted = new Map(entries.flatMap(({ actorId, day }) => (actorId ? [[`${actorId} ${day}`, { actorId, day }]] : [])))
+  const noted = new Map(
+    entries.flatMap(({ actorId, day }) => (actorId ? [[`${actorId} ${day}`, { actorId, day }]] : [])),
+  )
   const rows = [...noted.values()]
   if (rows.length === 0) return
   await tx.execute(sql`insert into audit_actor_days (actor_id, day)
@@ -233,7 +232,9 @@ export async function noteActorDays(tx: Tx, entries: readonly Listed[]): Promise
 }
 
 export async function moveCursor(tx: Tx, to: { txid: string; serial: string }, links: number): Promise<void> {
-  await tx.execute(sql`update audit_cursor set upto = ${to.txid}::xid8, serial = ${to.serial}::bigint, sealed = sealed + ${links}`)
+  await tx.execute(
+    sql`update audit_cursor set upto = ${to.txid}::xid8, serial = ${to.serial}::bigint, sealed = sealed + ${links}`,
+  )
 }
 
 /** `to`: the last entry that was sealed; null when none is left. */

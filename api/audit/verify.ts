@@ -92,7 +92,7 @@ async function proveChains(db: Database, day: Day, report: Report): Promise<void
   const heads = new Map((await db.read({}, (tx) => listHeads(tx, day, day))).map((head) => [head.orgId, head]))
   const ends = new Map<Uuid, Head>()
   const breaks: Break[] = []
-  let key = Buffer.alloc(0)
+  let key: Buffer = Buffer.alloc(0)
   let at: Head | undefined
   const prove = ([org, number, hash, canonical]: Row) => {
     if (!at || !org.equals(key)) {
@@ -159,27 +159,36 @@ async function proveEntries(db: Database, day: Day, report: Report): Promise<voi
   for (const id of forged) report.findings.push({ what: 'entry without link', day, entry: formatId('audit', id) })
 }
 
-/** The anchors of all timelines; of one that a restore ended, only what the restored database already knew. */
 async function proveAnchors({ db, store }: VerifyDeps, state: LogState, day: Day, report: Report): Promise<void> {
-  const closed = new Map<string, string>()
+  const anchors = await readAnchors(store, state, day)
+  for (const { anchor, key } of anchors) {
+    const restore = state.restores.find((one) => one.timeline === anchor.timeline + 1)
+    // The log tells of the restore itself; the anchors of the timeline that it ended prove what the restored database knew.
+    if (restore && anchor.sealed > restore.sealed) continue
+    report.anchors += 1
+    await proveAnchor(db, state, { anchor, key, day }, report)
+  }
+  const digest = await db.read({}, (tx) => findDigest(tx, day))
+  if (digest === undefined) return
+  const closed = anchors.filter(({ anchor }) => anchor.closed)
+  const digests = closed.map(({ anchor }) => digestOf(day, anchor.chains, anchor.previous ?? null))
+  if (digests.includes(digest)) return
+  const [{ key } = { key: closedKey(state.timeline, day) }] = closed
+  report.findings.push({ what: closed.length > 0 ? 'anchor changed' : 'anchor missing', day, anchor: key })
+}
+
+/** Of all timelines. */
+async function readAnchors(store: VerifyDeps['store'], state: LogState, day: Day) {
+  const found: { anchor: Anchor; key: string }[] = []
   for (let timeline = 0; timeline <= state.timeline; timeline++) {
-    const restore = state.restores.find((one) => one.timeline === timeline + 1)
     const keys = [closedKey(timeline, day)]
     for await (const { key } of store.list(openFolder(timeline, day))) keys.push(key)
     for (const key of keys) {
       const anchor = await readJson(store, key, Anchor)
-      if (!anchor) continue
-      if (anchor.closed) closed.set(digestOf(day, anchor.chains, anchor.previous ?? null), key)
-      // The log tells of this restore itself.
-      if (restore && anchor.sealed > restore.sealed) continue
-      report.anchors += 1
-      await proveAnchor(db, state, { anchor, key, day }, report)
+      if (anchor) found.push({ anchor, key })
     }
   }
-  const digest = await db.read({}, (tx) => findDigest(tx, day))
-  if (digest === undefined || closed.has(digest)) return
-  const [key = closedKey(state.timeline, day)] = closed.values()
-  report.findings.push({ what: closed.size > 0 ? 'anchor changed' : 'anchor missing', day, anchor: key })
+  return found
 }
 
 async function proveAnchor(

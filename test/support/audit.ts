@@ -47,7 +47,9 @@ export function auditWorld({ worker, admin }: Pick<TestDatabase, 'worker' | 'adm
           from (select (now() at time zone 'UTC')::date as today) clock`,
         [ago],
       )
-      await sql(`create table audit_log_${name} partition of audit_log for values from ('${day} 00:00Z') to ('${next} 00:00Z')`)
+      await sql(
+        `create table audit_log_${name} partition of audit_log for values from ('${day} 00:00Z') to ('${next} 00:00Z')`,
+      )
       await sql(`create table audit_links_${name} partition of audit_links for values from ('${day}') to ('${next}')`)
     }
     await sql(`update audit_since set log = log - $1::int, links = links - $1::int`, [days])
@@ -66,8 +68,10 @@ export function auditWorld({ worker, admin }: Pick<TestDatabase, 'worker' | 'adm
     /** What is wrong, without the places that only the ids of a test know. */
     findings: async (range = {}) => (await verify(deps, range)).findings,
     unsealed: async () =>
-      (await sql(`select count(*)::int as n from audit_log e
-        where not exists (select from audit_links l where l.occurred_at = e.occurred_at and l.entry_id = e.id)`))[0].n,
+      (
+        await sql(`select count(*)::int as n from audit_log e
+        where not exists (select from audit_links l where l.occurred_at = e.occurred_at and l.entry_id = e.id)`)
+      )[0].n,
   }
 }
 export type AuditWorld = ReturnType<typeof auditWorld>

@@ -33,18 +33,21 @@ async function boxOf(id: Uuid) {
 }
 const opened = async (id: Uuid, by: PersonalData = keys) => (await by.decrypt([await boxOf(id)]))[0]
 
-t.test('an entry of a request holds address, agent and names encrypted, and nothing of them in plain text', async (t) => {
-  const actor = newUuid()
-  const id = await write(actor, { personal: { device_name: 'Phone of Zoë' } })
-  t.strictSame(await opened(id), {
-    state: 'open',
-    personal: { ipAddress: ADDRESS, userAgent: 'Firefox', details: { device_name: 'Phone of Zoë' } },
-  })
-  const { row } = await boxOf(id)
-  t.match(row, { ip_address: null, user_agent: null, key_version: new Date().getUTCFullYear() })
-  const text = JSON.stringify({ ...row, personal: row.personal.toString('latin1') })
-  for (const plain of [ADDRESS, 'Firefox', 'Phone']) t.notOk(text.includes(plain), plain)
-})
+t.test(
+  'an entry of a request holds address, agent and names encrypted, and nothing of them in plain text',
+  async (t) => {
+    const actor = newUuid()
+    const id = await write(actor, { personal: { device_name: 'Phone of Zoë' } })
+    t.strictSame(await opened(id), {
+      state: 'open',
+      personal: { ipAddress: ADDRESS, userAgent: 'Firefox', details: { device_name: 'Phone of Zoë' } },
+    })
+    const { row } = await boxOf(id)
+    t.match(row, { ip_address: null, user_agent: null, key_version: new Date().getUTCFullYear() })
+    const text = JSON.stringify({ ...row, personal: row.personal.toString('latin1') })
+    for (const plain of [ADDRESS, 'Firefox', 'Phone']) t.notOk(text.includes(plain), plain)
+  },
+)
 
 t.test('so does one of the API, also of a caller who is not signed in', async (t) => {
   const { member } = api.people
@@ -53,7 +56,9 @@ t.test('so does one of the API, also of a caller who is not signed in', async (t
     headers: { 'user-agent': 'Keepsake/1.0' },
   })
   t.equal(created.status, 201)
-  const { rows } = await admin.query(`select id from audit_log where actor_id = $1 and action = 'EVENT_CREATE'`, [member.id])
+  const { rows } = await admin.query(`select id from audit_log where actor_id = $1 and action = 'EVENT_CREATE'`, [
+    member.id,
+  ])
   t.match(await opened(rows[0].id), { personal: { ipAddress: '127.0.0.1', userAgent: 'Keepsake/1.0' } })
   const unknown = await write(null)
   t.match(await opened(unknown), { state: 'open' })
@@ -108,9 +113,12 @@ t.test('where all connections wait for keys, the keys come', async (t) => {
 t.test('shredding ends reading in every process, and no key of the person is made again', async (t) => {
   const { owner } = api.people
   const id = await write(owner.id)
-  const of = () => admin.query(`select id, personal from audit_log where actor_id = $1 order by serial desc limit 1`, [owner.id])
+  const of = () =>
+    admin.query(`select id, personal from audit_log where actor_id = $1 order by serial desc limit 1`, [owner.id])
   const create = (n: number) =>
-    api.call(owner, 'POST', `/api/orgs/${api.org}/events`, { json: { title: `${n}`, start_at: '2026-11-21T09:30:00Z' } })
+    api.call(owner, 'POST', `/api/orgs/${api.org}/events`, {
+      json: { title: `${n}`, start_at: '2026-11-21T09:30:00Z' },
+    })
   await create(0)
   t.ok((await of()).rows[0].personal, 'the API has the key at hand')
   const rolledBack = worker.inTransaction({}, async (tx) => {
@@ -147,7 +155,12 @@ t.test('while a person is erased nothing waits, and what is written holds nothin
 t.test('a key is read again after a time, and memory holds only the latest', async (t) => {
   const asked: string[] = []
   const masters = openMasterKeys(AuditKeys.parse(JSON.parse(AUDIT_KEYS)))
-  const counting = { aside: (work: never) => (asked.push('x'), db.aside(work)) } as Pick<typeof db, 'aside'>
+  const counting: Pick<typeof db, 'aside'> = {
+    aside(work) {
+      asked.push('x')
+      return db.aside(work)
+    },
+  }
   const own = openPersonalData({ db: counting, masters, cacheMs: 50, most: 2 })
   const [a, b] = [newUuid(), newUuid()]
   await write(a, { keys: own })
@@ -170,7 +183,10 @@ t.test('the index finds the entries of an address, by the network of IPv6, and c
   const [index] = await keys.addressIndexes(ADDRESS, [month])
   t.ok((await boxOf(id)).row.address_index.equals(index))
   t.not((await keys.addressIndexes('192.0.2.56', [month]))[0]?.equals(index as Buffer), true)
-  const [one, two] = [await keys.addressIndexes('2001:db8::1', [month]), await keys.addressIndexes('2001:db8::2', [month])]
+  const [one, two] = [
+    await keys.addressIndexes('2001:db8::1', [month]),
+    await keys.addressIndexes('2001:db8::2', [month]),
+  ]
   t.strictSame(one, two)
   t.strictSame(await keys.addressIndexes(ADDRESS, [200001]), [], 'no key, no entries')
 })
@@ -184,7 +200,13 @@ t.test('a new master key takes over, and the command says when the old one may g
   const env = { DATABASE_URL: api.database.url, AUDIT_KEYS: JSON.stringify(ring) }
   const { code, out } = await commandLine(['audit', 'rewrap'], env)
   t.equal(code, 0)
-  t.match(out, { rewrapped: before, current: 'm2', keys: { m2: before }, unused: ['m1'], note: /^Remove m1 from AUDIT_KEYS once/ })
+  t.match(out, {
+    rewrapped: before,
+    current: 'm2',
+    keys: { m2: before },
+    unused: ['m1'],
+    note: /^Remove m1 from AUDIT_KEYS once/,
+  })
   t.match((await commandLine(['audit', 'rewrap'], env)).out, { rewrapped: 0 })
   const rotated = (keys: object) =>
     openPersonalData({ db, masters: openMasterKeys(AuditKeys.parse({ current: 'm2', keys })) })
@@ -212,5 +234,8 @@ t.test('audit verify prints what it proved, and refuses what is no day', async (
   await admin.query(`insert into audit_log (id, action, resource_type, result, txid, serial) overriding system value
     values (gen_random_uuid(), 'LOGIN', 'session', 'success', '3', 0)`)
   const { code, out, err } = await commandLine(['audit', 'verify'], env)
-  t.match({ code, out, err }, { code: 4, out: { findings: [{ what: 'entry without link' }] }, err: /is not what was sealed/ })
+  t.match(
+    { code, out, err },
+    { code: 4, out: { findings: [{ what: 'entry without link' }] }, err: /is not what was sealed/ },
+  )
 })

@@ -76,10 +76,9 @@ t.test('a log that was restored to an earlier time goes on, and says so', async 
   await after.seal()
   await after.anchor()
   t.match(await after.verify(), { entries: 8, findings: [], restores: [{ entry: /^aud_/ }] })
-  t.match(
-    await after.sql(`select details from audit_log join audit_restores on entry_id = id where timeline = 1`),
-    [{ details: { operation: 'restored to an earlier time', sealed: 7, anchored: 8 } }],
-  )
+  t.match(await after.sql(`select details from audit_log join audit_restores on entry_id = id where timeline = 1`), [
+    { details: { operation: 'restored to an earlier time', sealed: 7, anchored: 8 } },
+  ])
   await after.anchor()
   t.equal((await after.sql('select timeline from audit_cursor'))[0].timeline, 1, 'once')
 

@@ -42,22 +42,25 @@ t.test('two sealers beside writers that roll back, wait and use savepoints', asy
   const sealing = [1, 2].map(async () => {
     while (!isDone) if ((await sealOnce(world, 50)) !== 'more') await sleep(5)
   })
+  /** Whether and how the savepoint of a transaction ends, by its fate. */
+  const SAVEPOINTS = ['rollback to s', 'release s', 'release s']
+  const write = (fate: number, org: string | undefined) =>
+    db.inTransaction({}, async (tx) => {
+      const one = () => insertAudit(tx, entry(org))
+      await one()
+      const savepoint = SAVEPOINTS[fate]
+      if (savepoint) {
+        await tx.execute(sql`savepoint s`)
+        await one()
+        await tx.execute(sql.raw(savepoint))
+      }
+      if (fate === 5) await sleep(150)
+      if (fate === 7 || fate === 8) throw new Error('changed my mind')
+      return savepoint === 'release s' ? 2 : 1
+    })
   const writer = async (w: number) => {
     for (let i = 0; i < 40; i++) {
-      const fate = (i * 7 + w * 3) % 20
-      const write = db.inTransaction({}, async (tx) => {
-        const one = () => insertAudit(tx, entry(orgs[(i + w) % 4]))
-        await one()
-        if (fate < 3) {
-          await tx.execute(sql`savepoint s`)
-          await one()
-          await tx.execute(sql.raw(fate === 0 ? 'rollback to s' : 'release s'))
-        }
-        if (fate === 5) await sleep(150)
-        if (fate === 7 || fate === 8) throw new Error('changed my mind')
-        return fate === 1 || fate === 2 ? 2 : 1
-      })
-      const entries = await write.catch(() => 0)
+      const entries = await write((i * 7 + w * 3) % 20, orgs[(i + w) % 4]).catch(() => 0)
       committed += entries
     }
   }
@@ -107,9 +110,10 @@ t.test('the days on which a person did something are noted once', async (t) => {
   for (let i = 0; i < 3; i++) await db.inTransaction({}, (tx) => insertAudit(tx, one))
   await world.seal()
   t.strictSame(
-    await world.sql(`select day = (now() at time zone 'UTC')::date as today from audit_actor_days where actor_id = $1`, [
-      one.actorId,
-    ]),
+    await world.sql(
+      `select day = (now() at time zone 'UTC')::date as today from audit_actor_days where actor_id = $1`,
+      [one.actorId],
+    ),
     [{ today: true }],
   )
 })
@@ -250,11 +254,7 @@ t.test('verify names what was tampered with', async (t) => {
           and h.day = l.day`,
       [{ what: 'differs from anchor', org: name, number: 9 }],
     ],
-    [
-      'a cursor set back',
-      'update audit_cursor set sealed = sealed - 1',
-      [{ what: 'anchor ahead of the log' }],
-    ],
+    ['a cursor set back', 'update audit_cursor set sealed = sealed - 1', [{ what: 'anchor ahead of the log' }]],
   ]
   for (const [what, change, expected] of cases) {
     const save = await admin.query(`create table saved_log as select * from audit_log;

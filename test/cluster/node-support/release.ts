@@ -79,6 +79,7 @@ const valuesFor = ({ natsUrl, identity, s3 }: Services) => ({
   image: { repository: 'localhost/keepsake', tag: 'dev' },
   database: { existingSecret: 'database' },
   objectStore: { existingSecret: 'store' },
+  audit: { existingSecret: 'keys' },
   nats: { url: natsUrl, replicas: 1 },
   auth: {
     issuer: identity.issuer,
