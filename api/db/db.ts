@@ -29,6 +29,8 @@ export interface Database {
   /** Throws if the database does not respond. Asks on a connection of its own, so that a busy pool is no outage. */
   check(): Promise<void>
   readonly pool: pg.Pool
+  /** For small queries that must not wait for the pool: a connection of its own, which gives up soon. */
+  readonly probe: pg.Pool
   close(): Promise<void>
 }
 
@@ -92,7 +94,7 @@ export function openDatabase(o: DatabaseOptions): Database {
   // Opened by the first check. A probe waits for four seconds: connecting and asking must end before.
   const probe = new pg.Pool({
     ...settings,
-    max: 1,
+    max: 2,
     connectionTimeoutMillis: CHECK_MS,
     query_timeout: CHECK_MS,
     application_name: `${o.role}_check`,
@@ -160,6 +162,7 @@ export function openDatabase(o: DatabaseOptions): Database {
 
   return {
     pool,
+    probe,
     inTransaction: (scope, work) => write(scope, work),
     read: (scope, work) => read(scope, work),
     readAtOnce: (scope, work) => readAtOnce(scope, work),
