@@ -27,6 +27,14 @@ const subjects = z
   .transform((text) => text.split(',').flatMap((name) => name.trim() || []))
   .pipe(z.array(z.string().regex(/^system:serviceaccount:[a-z0-9-]+:[a-z0-9.-]+$/)).max(100))
 
+/** Names that are separated by commas. */
+const names = z
+  .string()
+  .default('')
+  .transform((text) => text.split(',').flatMap((name) => name.trim() || []))
+
+const WEBHOOK_SECRET = /^whsec_(?=[^=]{32,86}={0,2}$)[A-Za-z0-9+/]+={0,2}$/
+
 /** The environment of the API. */
 export const ApiConfig = StoreConfig.extend({
   HOST: z.string().default('0.0.0.0'),
@@ -54,13 +62,32 @@ export const ApiConfig = StoreConfig.extend({
   DATABASE_CONNECTIONS: int(1, 200).default(10),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   AUTH_ISSUER: z.string().min(1),
-  AUTH_AUDIENCE: z.string().min(1),
+  /** Of access tokens; several are separated by commas. */
+  AUTH_AUDIENCE: names.refine((list) => list.length > 0, 'must not be empty'),
+  /** The claim that has it. Amazon Cognito has the id of the client in place of `aud`. */
+  AUTH_AUDIENCE_CLAIM: z.enum(['aud', 'client_id']).default('aud'),
   AUTH_JWKS_URL: z.url({ protocol: /^https?$/ }),
+  /** `none` where the header of access tokens has no `typ`; then AUTH_TOKEN_USE must tell them from ID tokens. */
   AUTH_TOKEN_TYPE: z.string().default('at+jwt'),
+  /** The claim `token_use` of access tokens: `access` at Amazon Cognito. */
+  AUTH_TOKEN_USE: z.string().min(1).optional(),
+  /** The claim that lists the roles: `cognito:groups` at Amazon Cognito. */
+  AUTH_ROLES_CLAIM: z.string().min(1).default('roles'),
   AUTH_TOKEN_URL: z.url({ protocol: /^https?$/ }).optional(),
   AUTH_REVOCATION_URL: z.url({ protocol: /^https?$/ }).optional(),
   AUTH_CLIENT_ID: z.string().optional(),
   AUTH_CLIENT_SECRET: z.string().optional(),
+  AUTH_CLIENT_AUTH: z.enum(['post', 'basic']).default('post'),
+  /** Asked for when users sign in. */
+  AUTH_SCOPE: z.string().min(1).default('openid offline_access api'),
+  /** The grant of the token endpoint that takes `mfa_token` and `otp`. */
+  AUTH_MFA_GRANT: z.string().min(1).default('http://auth0.com/oauth/grant-type/mfa-otp'),
+  /** Of the webhook by which the identity provider tells of logins and logouts, the newest first; none: no webhook. */
+  AUTH_WEBHOOK_SECRETS: names.pipe(
+    z.array(z.string().regex(WEBHOOK_SECRET, 'must be whsec_ and base64 of 24 to 64 bytes')).max(5),
+  ),
+  /** The clients whose logout tokens count (OpenID Connect Back-Channel Logout); AUTH_CLIENT_ID otherwise. */
+  AUTH_LOGOUT_CLIENT_IDS: names,
   AUTH_PROXY_ENABLED: flag.default(true),
   /** Services of the cluster that may use the internal port; without them it has only the probes. */
   INTERNAL_AUTH_ISSUER: z.string().min(1).optional(),
@@ -86,5 +113,8 @@ export const ApiConfig = StoreConfig.extend({
   CHECK_RESPONSES: flag.default(false),
   DRAIN_SECONDS: int(0, 300).default(8),
   KEEPSAKE_FAILPOINT: z.string().optional(),
+}).refine((config) => config.AUTH_TOKEN_TYPE !== 'none' || config.AUTH_TOKEN_USE !== undefined, {
+  path: ['AUTH_TOKEN_USE'],
+  message: 'is needed when AUTH_TOKEN_TYPE is none, or an ID token could be used as an access token',
 })
 export type ApiConfig = z.output<typeof ApiConfig>

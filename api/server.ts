@@ -48,7 +48,7 @@ const INTERNAL_FINISH_MS = 2000
 /** Serves the API on three ports: public, cluster-internal and metrics. Port 0 selects a free port. */
 export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const { config, db, log, clock } = parts
-  const auth = openAuth(parts)
+  const auth = openAuth({ ...parts, onRevoked: (user) => streams.recheck(user) })
   const services = openServiceAuth(parts)
   const bodies = openBodies({
     maxStreams: config.MAX_BODIES,
@@ -59,6 +59,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const fair = fairDatabase(db, rules, () => metrics.shed('transaction'))
   const metrics = openMetrics({
     keyAge: () => auth.keys.ageSeconds(),
+    revocationAge: () => auth.revocations.ageSeconds(),
     bodies: bodies.taken,
     transactions: fair.taken,
     eventStreams: () => streams.open(),
@@ -79,10 +80,12 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     onEnded: metrics.streamEnded,
   })
   await Promise.all([auth.keys.start(), services?.keys.start(), checkDays(db, log)])
+  auth.revocations.start()
 
-  const stopKeys = () => {
+  const stopAuth = async () => {
     auth.keys.stop()
     services?.keys.stop()
+    await Promise.all([auth.revocations.stop(), auth.lastUses.close()])
   }
 
   const refusals = openRefusals({ db, log })
@@ -91,13 +94,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     url: config.DATABASE_URL,
     name: 'keepsake_api listen',
     // The user who signed out, or whose memberships changed.
-    channels: {
-      access(user) {
-        auth.users.forget(user)
-        streams.recheck(user)
-      },
-      audit_keys: personalData.forget,
-    },
+    channels: { access: auth.recheck, audit_keys: personalData.forget },
     log,
   })
   const links = openLinks({ baseUrl: `${config.PUBLIC_URL}${config.BASE_PATH}`, keys: config.LINK_KEYS, clock })
@@ -137,8 +134,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
   try {
     await Promise.all(servers.map((server, i) => server.listen(config.HOST, ports[i] ?? 0)))
   } catch (error) {
-    stopKeys()
-    await Promise.all([refusals.close(), notifications.close()])
+    await Promise.all([stopAuth(), refusals.close(), notifications.close()])
     await Promise.all(servers.map((server) => server.close(0)))
     throw error
   }
@@ -159,7 +155,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     const [internal, ...rest] = others
     await internal?.close(INTERNAL_FINISH_MS)
     await Promise.all(rest.map((server) => server.close(0)))
-    stopKeys()
+    await stopAuth()
   }
   return {
     publicUrl,

@@ -45,6 +45,8 @@ export function keySource(o: KeySourceOptions): KeySource {
   let current: { jwks: JSONWebKeySet; find: JWTVerifyGetKey; fetchedAt: number } | undefined
   let inFlight: Promise<void> | undefined
   let triedAt = Number.NEGATIVE_INFINITY
+  /** When the provider was last asked for a key that it does not have. */
+  let askedInVainAt = Number.NEGATIVE_INFINITY
   let failed = false
   let timer: NodeJS.Timeout | undefined
   const stopping = new AbortController()
@@ -80,6 +82,12 @@ export function keySource(o: KeySourceOptions): KeySource {
     await inFlight
   }
 
+  /** The same with a request that begins now: one under way may have left before the key was published. */
+  async function refetchAnew(): Promise<void> {
+    await inFlight
+    await refetch(0)
+  }
+
   async function keys() {
     if (!usable()) await refetch(NO_KEYS_MS)
     const found = usable()
@@ -103,10 +111,18 @@ export function keySource(o: KeySourceOptions): KeySource {
       } catch (error) {
         if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
       }
-      // Either a key newer than the last fetch or a forgery. The newest keys tell which.
-      await refetch(UNKNOWN_KID_MS)
+      // Either a key newer than the last fetch or a forgery. The newest keys tell which. Only forgeries are limited: a
+      // provider that signs with a key as soon as it publishes it must cost no request.
+      if (failed) await refetch(UNKNOWN_KID_MS)
+      else if (now() - askedInVainAt >= UNKNOWN_KID_MS) await refetchAnew()
       if (failed) throw unavailable()
-      return (await keys()).find(header, token)
+      const newest = await keys()
+      try {
+        return await newest.find(header, token)
+      } catch (error) {
+        if (now() - askedInVainAt >= UNKNOWN_KID_MS) askedInVainAt = now()
+        throw error
+      }
     },
     current: usable,
     published: async () => (await keys()).jwks,

@@ -35,6 +35,8 @@ export interface Database {
   /** Throws if the database does not respond. Asks on a connection of its own, so that a busy pool is no outage. */
   check(): Promise<void>
   readonly pool: pg.Pool
+  /** For small queries that must not wait for the pool: a connection of its own, which gives up soon. */
+  readonly probe: pg.Pool
   close(): Promise<void>
 }
 
@@ -111,7 +113,7 @@ export function openDatabase(o: DatabaseOptions): Database {
   // Opened by the first check. A probe waits for four seconds: connecting and asking must end before.
   const probe = new pg.Pool({
     ...settings,
-    max: 1,
+    max: 2,
     connectionTimeoutMillis: CHECK_MS,
     query_timeout: CHECK_MS,
     application_name: `${o.role}_check`,
@@ -179,6 +181,7 @@ export function openDatabase(o: DatabaseOptions): Database {
 
   return {
     pool,
+    probe,
     inTransaction: (scope, work) => write(pool, scope, work),
     aside: (work) => write(apart, {}, work),
     read: (scope, work) => read(scope, work),

@@ -18,6 +18,7 @@ export interface RequestState {
   /** Of the matched route. */
   problemPage?: Route['problemPage']
   userId?: Uuid
+  sessionId?: Uuid | null
   /** When the head of an event stream was sent, of `performance.now()`: what follows is no time that a client waits. */
   followedAt?: number
   /** Whether the permission service has decided. */

@@ -4,7 +4,7 @@ import type { Problem, ProblemCode } from '../../lib/contract/problem.ts'
 import type { LimitClass } from '../limits/classes.ts'
 import type { Action } from '../permissions/rule.ts'
 import type { Actor } from '../requests/actor.ts'
-import type { BodyKind, BytesBody, MultipartBody, RawReply } from '../requests/bytes.ts'
+import type { BodyKind, BytesBody, MultipartBody, RawReply, TextType } from '../requests/bytes.ts'
 import type { Context } from '../requests/context.ts'
 import type { Opening } from '../requests/event-stream.ts'
 
@@ -73,7 +73,9 @@ export interface Route extends Common {
   params?: z.ZodObject
   query?: z.ZodObject
   bodyKind?: BodyKind
-  /** json: the document. multipart: its text fields. */
+  /** Of a body of kind `text`. */
+  textType?: TextType
+  /** json: the document. text: what the handler finds in it. multipart: its text fields. */
   body?: z.ZodType
   status: 200 | 201 | 202 | 204 | 302
   /** The `data` of the envelope; undefined for 204 and raw replies. */
@@ -177,6 +179,22 @@ export function publicRoute<
 >(spec: PublicSpec<P, Q, B, R>): Route {
   return { ...(spec as unknown as Route), public: true }
 }
+
+type SignedSpec<R extends z.ZodType> = Common & {
+  textType: TextType
+  body: z.ZodType
+  status: 200
+  response: R
+  examples?: { request?: unknown; response?: unknown }
+  handle(input: Input<Record<never, never>, Record<never, never>, string>): Promise<Reply<z.input<R>>>
+}
+
+/** An operation for another server, whose signature takes the place of a token: the handler gets the text and checks it. */
+export const signedRoute = <R extends z.ZodType>(spec: SignedSpec<R>): Route => ({
+  ...(spec as unknown as Route),
+  public: true,
+  bodyKind: 'text',
+})
 
 type RawSpec<P extends z.ZodObject | undefined, Q extends z.ZodObject | undefined> = Common & {
   params?: P

@@ -53,6 +53,8 @@ const OPERATIONS = {
       'login-hour': { quota: 20, seconds: HOUR, per: 'account' },
     },
   },
+  /** What the identity provider tells: each request is signed, and those of all users come from few addresses. */
+  provider: one('provider', { quota: 6000, seconds: MINUTE, burst: 1000, per: 'address' }),
   refresh: one('refresh', { quota: 30, seconds: MINUTE, per: 'caller' }),
   comment: one('comment', { quota: 30, seconds: MINUTE, per: 'caller' }),
   reaction: one('reaction', { quota: 60, seconds: MINUTE, per: 'caller' }),

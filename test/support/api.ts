@@ -9,6 +9,7 @@ import { type Clock, systemClock } from '../../lib/runtime/clock.ts'
 import { loadConfig } from '../../lib/runtime/config.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import { openObjectStore } from '../../lib/runtime/object-store/open.ts'
+import { newSecret } from '../../lib/runtime/standard-webhooks.ts'
 import { type TestDatabase, testDatabase } from './database.ts'
 import { startTestIdentity, type TestIdentity } from './identity.ts'
 import { AUDIT_KEYS } from './personal-data.ts'
@@ -33,6 +34,9 @@ interface ApiOptions {
   clock?: Clock
   store?: ObjectStore
 }
+
+/** With which the identity provider of the tests signs what it tells. */
+export const WEBHOOK_SECRET = newSecret()
 
 const key = () => randomBytes(32).toString('base64url')
 
@@ -129,6 +133,7 @@ export async function startTestApi(
     AUTH_REVOCATION_URL: identity.revocationUrl,
     AUTH_CLIENT_ID: 'keepsake',
     AUTH_CLIENT_SECRET: 'a client secret of the tests',
+    AUTH_WEBHOOK_SECRETS: WEBHOOK_SECRET,
     ...options.settings,
   }
   const api = await startApiOn(t, { ...options, settings, database, identity })

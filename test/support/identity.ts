@@ -28,6 +28,8 @@ export interface TestIdentity {
   revocationUrl: string
   /** Lets a user sign in with a password; returns a refresh token of the user. */
   account(account: Account): string
+  /** A logout token of OpenID Connect Back-Channel Logout for this client. */
+  logoutToken(claims: Record<string, unknown>, clientId?: string): Promise<string>
   /** A token that the API accepts, unless changed by the options. */
   token(options?: TokenOptions): Promise<string>
   mode(mode: KeyServerMode): void
@@ -43,6 +45,10 @@ export interface Account {
   sub: string
   email: string
   password: string
+  /** Asked for after the password, by `mfa_required`. */
+  code?: string
+  /** Claims of the access tokens. */
+  claims?: Record<string, unknown>
 }
 
 /** An issuer of RS256 tokens and the HTTP server of its keys. */
@@ -63,15 +69,27 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
   /** The token endpoint (RFC 6749 §4.3, §6): a refresh token is good once. */
   async function exchange(form: URLSearchParams) {
     const refreshToken = form.get('refresh_token')
+    const challenge = form.get('mfa_token')
     const found =
-      refreshToken === null
-        ? accounts.find((a) => a.email === form.get('username') && a.password === form.get('password'))
-        : refreshTokens.get(refreshToken)
+      challenge !== null
+        ? accounts.find((a) => challenge === challengeOf(a) && a.code === form.get('otp'))
+        : refreshToken === null
+          ? accounts.find((a) => a.email === form.get('username') && a.password === form.get('password'))
+          : refreshTokens.get(refreshToken)
     if (refreshToken !== null) refreshTokens.delete(refreshToken)
     if (!found) return { error: 'invalid_grant' }
-    const access_token = await token({ sub: found.sub })
+    if (found.code !== undefined && refreshToken === null && challenge === null) {
+      return {
+        error: 'mfa_required',
+        mfa_token: challengeOf(found),
+        mfa_requirements: { challenge: [{ type: 'otp' }] },
+      }
+    }
+    const access_token = await token({ sub: found.sub, ...(found.claims && { claims: found.claims }) })
     return { access_token, token_type: 'Bearer', expires_in: 900, refresh_token: refreshTokenOf(found) }
   }
+
+  const challengeOf = ({ sub }: Account) => `challenge of ${sub}`
 
   const server = createServer((req, res) => {
     if (req.method === 'POST') {
@@ -118,6 +136,16 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
       accounts.push(account)
       return refreshTokenOf(account)
     },
+    logoutToken: (claims, clientId = 'keepsake') =>
+      token({
+        claims: {
+          aud: clientId,
+          jti: randomUUID(),
+          events: { 'http://schemas.openid.net/event/backchannel-logout': {} },
+          ...{ sub: undefined, ...claims },
+        },
+        header: { typ: 'logout+jwt' },
+      }),
     mode(next) {
       mode = next
       // What hangs would hang on.
@@ -144,3 +172,13 @@ async function newKey() {
   const kid = `key-${++made}`
   return { privateKey, publicKey, kid, jwk: { ...(await jose.exportJWK(publicKey)), kid, alg: 'RS256', use: 'sig' } }
 }
+
+/** The settings of an API that takes the tokens of this provider. */
+export const tokenSettings = ({ issuer, audience }: Pick<TestIdentity, 'issuer' | 'audience'>) => ({
+  AUTH_ISSUER: issuer,
+  AUTH_AUDIENCE: [audience],
+  AUTH_AUDIENCE_CLAIM: 'aud' as const,
+  AUTH_TOKEN_TYPE: 'at+jwt',
+  AUTH_TOKEN_USE: undefined,
+  AUTH_ROLES_CLAIM: 'roles',
+})

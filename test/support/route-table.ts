@@ -117,7 +117,7 @@ async function look(api: TestApi): Promise<Record<string, string>> {
   const { admin } = api.database
   const tables = await admin.query<{ name: string }>(
     `select tablename as name from pg_tables where schemaname = 'public'
-      and tablename not in ('users', 'migrations', 'audit_keys')
+      and tablename not in ('users', 'sessions', 'migrations', 'audit_keys')
       and not (select relispartition from pg_class where oid = tablename::regclass)`,
   )
   const digests = tables.rows.map(({ name }) => {
