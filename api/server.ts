@@ -10,6 +10,7 @@ import { openServiceAuth } from './auth/services.ts'
 import type { ApiConfig } from './config.ts'
 import type { Database } from './db/db.ts'
 import { listenForNotifications } from './db/notification-listener.ts'
+import { openLedgerWatch } from './features/erasure/ledger-watch.ts'
 import { openLinks } from './features/media/delivery/links.ts'
 import { openMetrics } from './health/metrics.ts'
 import { probes } from './health/probes.ts'
@@ -67,7 +68,8 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     now,
     onRefused: metrics.limited,
   })
-  const state = readiness(db)
+  const ledger = openLedgerWatch({ db, store: parts.store, log })
+  const state = readiness(db, ledger.ready)
   const streams = openEventStreams({
     most: config.MAX_EVENT_STREAMS,
     log,
@@ -75,9 +77,10 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     onRefused: () => metrics.shed('event-stream'),
     onEnded: metrics.streamEnded,
   })
-  await Promise.all([auth.keys.start(), services?.keys.start()])
+  await Promise.all([auth.keys.start(), services?.keys.start(), ledger.start()])
 
   const stopKeys = () => {
+    void ledger.stop()
     auth.keys.stop()
     services?.keys.stop()
   }

@@ -27,6 +27,7 @@ export const AUDIT_ACTIONS = {
   COMMENT_DELETE: 'comment',
   REACTION_CREATE: 'reaction',
   REACTION_DELETE: 'reaction',
+  GDPR_ANONYMIZE: 'user',
   ADMIN_ACTION: 'user',
   ACCESS_DENIED: 'permission',
 } as const

@@ -3,6 +3,8 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { ApiConfig } from '../config.ts'
 import type { Database } from '../db/db.ts'
 import type { ServeOptions } from '../http/serve.ts'
+import { ledgerName } from '../personal/ledger-name.ts'
+import { isInLedger } from '../personal/queries.ts'
 import { authenticator } from './authenticate.ts'
 import type { AuthDeps } from './commands.ts'
 import { type IdentityProvider, identityProvider } from './identity-provider.ts'
@@ -22,7 +24,7 @@ export function openAuth(parts: { config: ApiConfig; db: Database; log: Log; clo
   const issuer = config.AUTH_ISSUER
   const keys = keySource({ url: config.AUTH_JWKS_URL, cache: keyCache(db, issuer), clock, log })
   const verifier = { keys, clock, issuer, audience: config.AUTH_AUDIENCE, tokenType: config.AUTH_TOKEN_TYPE }
-  const users = openUsers(db, clock)
+  const users = openUsers(db, clock, (tx, userId) => isInLedger(tx, ledgerName(config.ERASURE_KEY, userId)))
   return {
     db,
     log,

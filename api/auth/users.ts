@@ -1,6 +1,6 @@
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
-import type { Database } from '../db/db.ts'
+import type { Database, Tx } from '../db/db.ts'
 import { isEnded, isRecorded, signInOf } from './policy.ts'
 import { findUser, type UserState, upsertSession, upsertUser } from './queries.ts'
 import type { Claims } from './verify-token.ts'
@@ -18,7 +18,8 @@ export interface Users {
   forget(id?: Uuid): void
 }
 
-export function openUsers(db: Database, clock: Clock): Users {
+/** `isErased`: whether a user of whom there is no row was erased, and the row lost with a restored backup. */
+export function openUsers(db: Database, clock: Clock, isErased: (tx: Tx, userId: Uuid) => Promise<boolean>): Users {
   // A Map keeps the order of insertion: the first entry is always the oldest.
   const seen = new Map<Uuid, { at: number; signIns: Map<string | null, Promise<UserState>> }>()
 
@@ -33,6 +34,7 @@ export function openUsers(db: Database, clock: Clock): Users {
         if (user) return user
         throw new Error('a user row vanished while it was being read')
       }
+      if (!known && (await isErased(tx, userId))) return ERASED
       if (!known || changesUser(claims, known)) await upsertUser(tx, claims)
       const user = known ?? (await find())
       if (signIn !== null && changesSession(claims, user)) {
@@ -71,6 +73,12 @@ export function openUsers(db: Database, clock: Clock): Users {
     isRevokedNow: async (claims) => isEnded(claims, await look(claims)),
     forget: (id) => (id === undefined ? seen.clear() : void seen.delete(id)),
   }
+}
+
+/** Every sign-in has ended. */
+const ERASED: UserState = {
+  ...{ email: null, phoneNumber: null, displayName: null, locale: null },
+  ...{ notBefore: Number.POSITIVE_INFINITY, sessionSince: null, sessionSeenToday: null, now: 0 },
 }
 
 const changesUser = (claims: Claims, user: UserState) =>

@@ -24,6 +24,7 @@ export const PREFIXES = {
   notification: 'ntf',
   webhook: 'whk',
   device: 'dev',
+  anonymization: 'gdp',
 } as const
 
 export type IdKind = keyof typeof PREFIXES

@@ -4,6 +4,7 @@ import { workerPart } from '../../worker/feature-worker.ts'
 import { mediaCommands } from './administration.ts'
 import { findMediaOrTrash } from './deletion/queries.ts'
 import type { AboveDelivery } from './delivery/deliver.ts'
+import { mediaPart } from './personal.ts'
 import { mediaActions, uploadActions } from './policy.ts'
 import { findMedia } from './queries.ts'
 import { mediaRoutes } from './routes.ts'
@@ -13,6 +14,7 @@ import { MediaSettings, mediaWorker } from './worker.ts'
 const OF_TRASH: readonly Action[] = [mediaActions.delete, mediaActions.restore]
 
 export const media = (above: AboveDelivery): Feature => ({
+  ...mediaPart,
   tags: {
     Storage: 'Upload of media items into an organization, and access to them.',
     Delivery: 'Download of media through signed links.',

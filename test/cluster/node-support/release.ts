@@ -70,6 +70,7 @@ async function makeSecrets(
   await namespace.secret('keys', {
     LINK_KEYS: JSON.stringify(settings.linkKeys),
     CURSOR_KEY: settings.cursorKey,
+    ERASURE_KEY: secret(),
     PROGRESS_KEY: secret(),
   })
 }

@@ -1,6 +1,7 @@
 import { albumLists, albumSeeds } from './albums.ts'
 import { authSeeds } from './auth.ts'
 import { commentLists, commentSeeds } from './comments.ts'
+import { erasureSeeds } from './erasure.ts'
 import { eventLists, eventSeeds } from './events.ts'
 import { highlightLists, highlightSeeds } from './highlights.ts'
 import { invitationLists, invitationSeeds } from './invitations.ts'
@@ -19,6 +20,7 @@ export const SEEDS: Seeds = {
   ...albumSeeds,
   ...authSeeds,
   ...commentSeeds,
+  ...erasureSeeds,
   ...eventSeeds,
   ...highlightSeeds,
   ...invitationSeeds,
