@@ -4,11 +4,11 @@ import { StoreConfig } from '../lib/runtime/object-store/open.ts'
 import { AuditKeys } from './audit/master-keys.ts'
 
 /** base64url of at least 32 bytes, as `openssl rand -base64 32 | tr +/ -_` prints it. */
-const secret = z.string().regex(/^[A-Za-z0-9_-]{43,}={0,2}$/, 'must be base64url of at least 32 bytes')
+export const Secret = z.string().regex(/^[A-Za-z0-9_-]{43,}={0,2}$/, 'must be base64url of at least 32 bytes')
 
 /** The keys of delivery links: the API signs with `current` and verifies with all, so a rotation breaks no link. */
 export const LinkKeys = z
-  .object({ current: z.string(), keys: z.record(z.string().regex(/^[a-z0-9]{1,8}$/), secret) })
+  .object({ current: z.string(), keys: z.record(z.string().regex(/^[a-z0-9]{1,8}$/), Secret) })
   .refine((ring) => ring.keys[ring.current] !== undefined, 'current must name one of the keys')
 
 /** A point of P-256, uncompressed, as `npx web-push generate-vapid-keys` prints it. */
@@ -94,9 +94,11 @@ export const ApiConfig = StoreConfig.extend({
   INTERNAL_AUTH_JWKS_URL: z.url({ protocol: /^https?$/ }).optional(),
   INTERNAL_AUTH_SUBJECTS: subjects,
   LINK_KEYS: json(LinkKeys),
-  CURSOR_KEY: secret,
+  CURSOR_KEY: Secret,
   /** Of the personal data in the audit log; the worker has the same. */
   AUDIT_KEYS: json(AuditKeys),
+  /** Names users in the ledger of erasures, whose entries outlive every database; it must never change. */
+  ERASURE_KEY: Secret,
   /** Of the push messages to browsers; its private half is the worker's. */
   VAPID_PUBLIC_KEY: VapidKey.optional(),
   PUSH_HOSTS: PushHosts,

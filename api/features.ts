@@ -1,4 +1,6 @@
 import type * as z from 'zod'
+import { auditPart } from './audit/erasure.ts'
+import { authPart } from './auth/erasure.ts'
 import { sessionActions } from './auth/policy.ts'
 import type { Feature } from './feature.ts'
 import { administration } from './features/administration/feature.ts'
@@ -8,6 +10,7 @@ import { isShownToGuest } from './features/discussions/comments/targets.ts'
 import { dataExports } from './features/data-exports/feature.ts'
 import { discussions } from './features/discussions/feature.ts'
 import { downloads } from './features/downloads/feature.ts'
+import { erasure } from './features/erasure/feature.ts'
 import { events } from './features/events/feature.ts'
 import { highlights } from './features/highlights/feature.ts'
 import { findDeliveredHighlight } from './features/highlights/queries.ts'
@@ -21,8 +24,13 @@ import { notifications } from './features/notifications/feature.ts'
 import { organizations } from './features/organizations/feature.ts'
 import { timeline } from './features/timeline/feature.ts'
 import { users } from './features/users/feature.ts'
+import { httpPart } from './http/erasure.ts'
+import { limitsPart } from './limits/erasure.ts'
+import { outboxPart } from './outbox/erasure.ts'
 import type { Catalog } from './permissions/catalog.ts'
+import type { EraseStep, PersonalPart } from './personal/part.ts'
 import { WorkerConfig } from './worker/config.ts'
+import { consumersPart } from './worker/consumers/erasure.ts'
 
 /**
  * All features, in the order of the alphabet: none may depend on another one's place. A feature imports only features
@@ -34,6 +42,7 @@ export const FEATURES: readonly Feature[] = [
   dataExports(() => FEATURES.map((feature) => feature.export)),
   discussions,
   downloads,
+  erasure(() => ERASE_STEPS),
   events({ seesAlbum, onActivated: tellInvitees }),
   highlights,
   invitations,
@@ -44,6 +53,15 @@ export const FEATURES: readonly Feature[] = [
   timeline,
   users,
 ]
+
+/** What the platform keeps of people, beside the features. */
+const PLATFORM_PARTS: readonly PersonalPart[] = [auditPart, authPart, httpPart, limitsPart, outboxPart, consumersPart]
+
+/** Everything that keeps something of people. */
+export const PERSONAL_PARTS: readonly PersonalPart[] = [...PLATFORM_PARTS, ...FEATURES]
+
+/** The steps of an erasure; the ledger comes before all others of its phase. */
+export const ERASE_STEPS: readonly EraseStep[] = PERSONAL_PARTS.flatMap(({ erase }) => erase)
 
 /** The actions of all features, and the rows that they apply to. */
 export const CATALOG: Catalog = {

@@ -13,6 +13,7 @@ import { openServiceAuth } from './auth/services.ts'
 import type { ApiConfig } from './config.ts'
 import type { Database } from './db/db.ts'
 import { listenForNotifications } from './db/notification-listener.ts'
+import { openLedgerWatch } from './features/erasure/ledger-watch.ts'
 import { openLinks } from './features/media/delivery/links.ts'
 import { openMetrics } from './health/metrics.ts'
 import { probes } from './health/probes.ts'
@@ -71,7 +72,8 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     now,
     onRefused: metrics.limited,
   })
-  const state = readiness(db)
+  const ledger = openLedgerWatch({ db, store: parts.store, log })
+  const state = readiness(db, ledger.ready)
   const streams = openEventStreams({
     most: config.MAX_EVENT_STREAMS,
     log,
@@ -79,10 +81,11 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     onRefused: () => metrics.shed('event-stream'),
     onEnded: metrics.streamEnded,
   })
-  await Promise.all([auth.keys.start(), services?.keys.start(), checkDays(db, log)])
+  await Promise.all([auth.keys.start(), services?.keys.start(), checkDays(db, log), ledger.start()])
   auth.revocations.start()
 
   const stopAuth = async () => {
+    void ledger.stop()
     auth.keys.stop()
     services?.keys.stop()
     await Promise.all([auth.revocations.stop(), auth.lastUses.close()])

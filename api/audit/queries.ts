@@ -28,6 +28,7 @@ export const AUDIT_ACTIONS = {
   COMMENT_DELETE: 'comment',
   REACTION_CREATE: 'reaction',
   REACTION_DELETE: 'reaction',
+  GDPR_ANONYMIZE: 'user',
   ADMIN_ACTION: 'user',
   DATA_EXPORT: 'export',
   ACCESS_DENIED: 'permission',

@@ -87,7 +87,7 @@ async function beginSession(
     deviceName: device.device_name,
     refreshFor: reply.refresh_token === undefined ? undefined : lifetimeOf(reply),
   }
-  const state = await record(tx, claims, { ...details, isWitnessed: true })
+  const state = await record(deps.users, tx, claims, { ...details, isWitnessed: true })
   if (isEnded(claims, state)) return undefined
   const { userId, sid: logoutSid } = claims
   const sessionId = state.signIn?.id ?? (await insertSessionByRefresh(tx, { ...details, userId, logoutSid }))

@@ -4,6 +4,8 @@ import type { Log } from '../../lib/runtime/log.ts'
 import type { ApiConfig } from '../config.ts'
 import type { Database } from '../db/db.ts'
 import type { ServeOptions } from '../http/serve.ts'
+import { ledgerName } from '../personal/ledger-name.ts'
+import { isInLedger } from '../personal/queries.ts'
 import { authenticator } from './authenticate.ts'
 import type { AuthDeps } from './commands.ts'
 import { type IdentityProvider, identityProvider } from './identity-provider.ts'
@@ -46,7 +48,12 @@ export function openAuth({ config, db, log, clock, onRevoked }: AuthParts): Auth
   }
   // On the connection of the checks: while requests wait for the pool, the cache must stay good.
   const revocations = watchRevocations({ read: (from) => readRevocations(db.probe, from), onRevoked: recheck, log })
-  const users = openUsers({ db, clock, isCurrent: revocations.isCurrent })
+  const users = openUsers({
+    db,
+    clock,
+    isCurrent: revocations.isCurrent,
+    isErased: (tx, userId) => isInLedger(tx, ledgerName(config.ERASURE_KEY, userId)),
+  })
   const lastUses = openLastUses({ save: (uses) => db.inTransaction({}, (tx) => saveLastUses(tx, uses)), log })
   return {
     ...{ db, log, users, verifier, keys, revocations, lastUses, recheck },

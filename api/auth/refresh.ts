@@ -111,7 +111,7 @@ async function take(
   const { userId } = claims
   const isForeign = owner !== undefined && owner.userId !== userId
   const refreshFor = lifetimeOf(reply)
-  const state = await record(tx, claims, { ip: context.ip, refreshFor })
+  const state = await record(deps.users, tx, claims, { ip: context.ip, refreshFor })
   const isOver = isForeign || isEnded(claims, state) || (owner !== undefined && (await isSessionOver(tx, owner)))
   if (isOver) {
     await useRefreshToken(tx, hash, {}, null)

@@ -27,6 +27,8 @@ export interface Users {
    * sign-in inserts the row.
    */
   know(claims: Claims, ip: string): Promise<Known>
+  /** Whether a user of whom there is no row was erased: see `UsersOptions`. */
+  isErased(tx: Tx, userId: Uuid): Promise<boolean>
   /** After a sign-out: drops the cached state of this user, or of all. */
   forget(id?: Uuid): void
 }
@@ -36,16 +38,18 @@ export interface UsersOptions {
   clock: Clock
   /** Whether the cache can be believed: see `Revocations`. */
   isCurrent(): boolean
+  /** Whether a user of whom there is no row was erased, and the row lost with a restored backup. */
+  isErased(tx: Tx, userId: Uuid): Promise<boolean>
 }
 
-export function openUsers({ db, clock, isCurrent }: UsersOptions): Users {
+export function openUsers({ db, clock, isCurrent, isErased }: UsersOptions): Users {
   // A Map keeps the order of insertion: the first entry is always the oldest.
   const seen = new Map<Uuid, Map<string | null, { at: number; state: Promise<UserState> }>>()
 
   async function look(claims: Claims, ip: string): Promise<UserState> {
     const known = await db.read({}, (tx) => findUser(tx, claims.userId, claims.signIn))
     if (known && !changesUser(claims, known) && !changesSignIn(claims, known)) return known
-    return db.inTransaction({}, (tx) => record(tx, claims, { ip }))
+    return db.inTransaction({}, (tx) => record({ isErased }, tx, claims, { ip }))
   }
 
   function signInsOf(userId: Uuid): Map<string | null, { at: number; state: Promise<UserState> }> {
@@ -81,12 +85,14 @@ export function openUsers({ db, clock, isCurrent }: UsersOptions): Users {
       const state = await (isCurrent() ? cached(claims, ip) : look(claims, ip))
       return { isEnded: isEnded(claims, state), sessionId: state.signIn?.id ?? null }
     },
+    isErased,
     forget: (id) => (id === undefined ? seen.clear() : void seen.delete(id)),
   }
 }
 
 /** Records the user and the sign-in of a token, and returns what is known of them then. */
 export async function record(
+  { isErased }: Pick<Users, 'isErased'>,
   tx: Tx,
   claims: Claims,
   more: Pick<SeenSignIn, 'ip' | 'deviceId' | 'deviceName' | 'isWitnessed' | 'refreshFor'>,
@@ -94,6 +100,7 @@ export async function record(
   const { userId, signIn } = claims
   const find = () => findUser(tx, userId, signIn)
   const known = await find()
+  if (!known && (await isErased(tx, userId))) return ERASED
   if (!known || changesUser(claims, known)) await upsertUser(tx, claims)
   if (signIn !== null && (more.isWitnessed || !known || changesSignIn(claims, known))) {
     await upsertSession(tx, {
@@ -108,6 +115,12 @@ export async function record(
   const state = await find()
   if (state) return state
   throw new Error('a user row vanished while it was being read')
+}
+
+/** Every sign-in has ended. */
+const ERASED: UserState = {
+  ...{ email: null, phoneNumber: null, displayName: null, locale: null },
+  ...{ notBefore: Number.POSITIVE_INFINITY, signIn: null },
 }
 
 const changesUser = (claims: Claims, user: UserState) =>

@@ -46,7 +46,8 @@ export interface RunningWorker {
 /** Starts all parts of the worker. Any number of workers may run at once; one that dies loses nothing. */
 export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>): Promise<RunningWorker> {
   const { config, db, log } = parts
-  const state = readiness(db)
+  let features: readonly FeatureWorker[] = []
+  const state = readiness(db, async () => void (await Promise.all(features.map((feature) => feature.ready?.()))))
   const metrics = openWorkerMetrics(db)
   // The parts that can fail start first: a port in use must not leave loops running.
   const health = await serveAside(probes(state.ready, log), config.HOST, config.HEALTH_PORT)
@@ -59,7 +60,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
   }
 
   const deps = { ...parts, namespace: config.NAMESPACE, ...metrics }
-  const features = parts.features.map((feature) => feature(deps))
+  features = parts.features.map((feature) => feature(deps))
   metrics.showRows([...SEAL_GAUGES, ...features.flatMap(({ gauges = [] }) => gauges)])
   const kinds = followAll(features.flatMap((feature) => feature.kinds ?? []))
   for (const { kind, seen } of kinds) metrics.showWaiting(kind.kind, seen.follower.waiting)

@@ -25,6 +25,7 @@ export const PREFIXES = {
   webhook: 'whk',
   device: 'dev',
   export: 'exp',
+  anonymization: 'gdp',
 } as const
 
 export type IdKind = keyof typeof PREFIXES

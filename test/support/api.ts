@@ -53,6 +53,7 @@ export const apiSettings = (database: Pick<TestDatabase, 'url'>, folder: string)
   LINK_KEYS: JSON.stringify({ current: 'a', keys: { a: key(), b: key() } }),
   CURSOR_KEY: key(),
   AUDIT_KEYS,
+  ERASURE_KEY: key(),
   CHECK_RESPONSES: 'true',
   // Tests ask as fast as they can; those of the limits say otherwise.
   RATE_LIMIT_FACTOR: '0',

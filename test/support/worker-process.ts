@@ -42,6 +42,7 @@ const environment = (o: Place) => ({
   AUDIT_KEYS,
   BUS_KIND: 'memory',
   NAMESPACE,
+  ERASURE_KEY: 'a-key-of-the-tests-which-names-users-in-the-ledger',
   HOST: '127.0.0.1',
   HEALTH_PORT: '0',
   METRICS_PORT: '0',

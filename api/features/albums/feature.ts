@@ -1,10 +1,12 @@
 import type { Feature } from '../../feature.ts'
 import { ownAlbumData } from './own-data.ts'
+import { albumsPart } from './erasure.ts'
 import { albumActions } from './policy.ts'
 import { findAlbum } from './queries.ts'
 import { albumRoutes } from './routes.ts'
 
 export const albums: Feature = {
+  ...albumsPart,
   tags: { Albums: 'Albums of an organization, and the media items in them.' },
   routes: albumRoutes,
   actions: Object.values(albumActions),

@@ -3,11 +3,13 @@ import { commentActions } from './comments/policy.ts'
 import { findComment } from './comments/queries.ts'
 import { commentRoutes } from './comments/routes.ts'
 import { ownDiscussions } from './own-data.ts'
+import { discussionsPart } from './erasure.ts'
 import { reactionActions } from './reactions/policy.ts'
 import { findReaction } from './reactions/queries.ts'
 import { reactionRoutes } from './reactions/routes.ts'
 
 export const discussions: Feature = {
+  ...discussionsPart,
   tags: {
     Comments: 'Comments on events and on what belongs to them, and replies.',
     Reactions: 'Reactions to events and to what belongs to them.',

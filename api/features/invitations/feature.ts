@@ -1,4 +1,5 @@
 import type { Feature } from '../../feature.ts'
+import { invitationsPart } from './erasure.ts'
 import { landingRoutes } from './landing/routes.ts'
 import { ownInvitations } from './own-data.ts'
 import { invitationActions } from './policy.ts'
@@ -6,6 +7,7 @@ import { findInvitation } from './queries.ts'
 import { invitationRoutes } from './routes.ts'
 
 export const invitations: Feature = {
+  ...invitationsPart,
   tags: { Invitations: 'People are invited to events, and respond.' },
   routes: (deps) => [...invitationRoutes(deps), ...landingRoutes(deps)],
   actions: Object.values(invitationActions),

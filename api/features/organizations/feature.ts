@@ -3,10 +3,12 @@ import { findMembership } from '../../permissions/queries.ts'
 import { organizationCommands } from './administration.ts'
 import type { AboveOrganizations } from './commands.ts'
 import { ownOrganizations } from './own-data.ts'
+import { organizationsPart } from './erasure.ts'
 import { memberActions } from './policy.ts'
 import { organizationRoutes } from './routes.ts'
 
 export const organizations = (above: AboveOrganizations): Feature => ({
+  ...organizationsPart,
   tags: { Organizations: 'Members of an organization.' },
   routes: (deps) => organizationRoutes(deps, above),
   actions: Object.values(memberActions),

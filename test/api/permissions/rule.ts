@@ -53,6 +53,8 @@ const TABLE: Record<string, readonly (string | null)[]> = {
   'member.change_role': ['owner', 'admin'],
   'member.remove': ['owner', 'admin', 'uploader'],
   'permission.explain': ['platform'],
+  'account.erase': ['owner', 'admin', 'member', null],
+  'account.erase_other': ['platform'],
   'album.create': ['owner', 'admin', 'member'],
   'album.list': ['owner', 'admin', 'member'],
   'album.list_all': ['owner', 'admin'],

@@ -46,6 +46,7 @@ const config = loadConfig(FullWorkerConfig, {
   BUS_KIND: 'memory',
   AUDIT_KEYS,
   NAMESPACE,
+  ERASURE_KEY: 'a-key-of-the-tests-which-names-users-in-the-ledger',
   HOST: '127.0.0.1',
   HEALTH_PORT: '0',
   METRICS_PORT: '0',

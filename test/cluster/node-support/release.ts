@@ -71,6 +71,7 @@ async function makeSecrets(
     LINK_KEYS: JSON.stringify(settings.linkKeys),
     CURSOR_KEY: settings.cursorKey,
     AUDIT_KEYS: JSON.stringify(settings.auditKeys),
+    ERASURE_KEY: secret(),
     PROGRESS_KEY: secret(),
   })
 }

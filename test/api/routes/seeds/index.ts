@@ -2,6 +2,7 @@ import { albumLists, albumSeeds } from './albums.ts'
 import { authSeeds } from './auth.ts'
 import { commentLists, commentSeeds } from './comments.ts'
 import { dataExportSeeds } from './data-exports.ts'
+import { erasureSeeds } from './erasure.ts'
 import { eventLists, eventSeeds } from './events.ts'
 import { highlightLists, highlightSeeds } from './highlights.ts'
 import { invitationLists, invitationSeeds } from './invitations.ts'
@@ -21,6 +22,7 @@ export const SEEDS: Seeds = {
   ...authSeeds,
   ...commentSeeds,
   ...dataExportSeeds,
+  ...erasureSeeds,
   ...eventSeeds,
   ...highlightSeeds,
   ...invitationSeeds,
