@@ -77,6 +77,7 @@ async function signIn(
 
 /** Undefined for a sign-in that looks as if it had ended. */
 async function beginSession(
+  { users }: Pick<AuthDeps, 'users'>,
   tx: Tx,
   context: Context,
   { reply, claims, device }: { reply: TokenReply; claims: Claims; device: Device },
@@ -87,7 +88,7 @@ async function beginSession(
     deviceName: device.device_name,
     refreshFor: reply.refresh_token === undefined ? undefined : lifetimeOf(reply),
   }
-  const state = await record(deps.users, tx, claims, { ...details, isWitnessed: true })
+  const state = await record(users, tx, claims, { ...details, isWitnessed: true })
   if (isEnded(claims, state)) return undefined
   const { userId, sid: logoutSid } = claims
   const sessionId = state.signIn?.id ?? (await insertSessionByRefresh(tx, { ...details, userId, logoutSid }))

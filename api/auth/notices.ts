@@ -95,10 +95,15 @@ const namesOf = ({ data }: ProviderEvent) => ({
   authTime: data.auth_time,
 })
 
-/** The address is the user's, as the identity provider saw it, and not that of its own request. */
-const originOf = ({ requestId, clientRequestId }: Context, { data }: ProviderEvent): Origin => ({
+const requestOf = ({ requestId, clientRequestId, personalData }: Context) => ({
   requestId,
   clientRequestId,
+  personalData,
+})
+
+/** The address is the user's, as the identity provider saw it, and not that of its own request. */
+const originOf = (context: Context, { data }: ProviderEvent): Origin => ({
+  ...requestOf(context),
   ip: data.ip_address ?? '',
   userAgent: data.user_agent ?? null,
 })
@@ -147,7 +152,7 @@ async function endAtProvider(
       action: 'LOGOUT',
       resourceId: sessionId,
       result: 'success',
-      context: { requestId: context.requestId, clientRequestId: context.clientRequestId, ip: '', userAgent: null },
+      context: { ...requestOf(context), ip: '', userAgent: null },
       details: { at_provider: true },
     })
   if (signIn === null) {

@@ -101,7 +101,7 @@ async function exchange(e: Exchange): Promise<Tokens | undefined> {
 
 async function take(
   tx: Tx,
-  { context, token, hash, owner }: Exchange,
+  { deps, context, token, hash, owner }: Exchange,
   reply: TokenReply,
   claims: Claims,
 ): Promise<Tokens | 'late' | { endedOf: { userId: Uuid; sessionId: Uuid | null } }> {

@@ -1,6 +1,6 @@
 import type { Feature } from '../../feature.ts'
-import { ownAlbumData } from './own-data.ts'
 import { albumsPart } from './erasure.ts'
+import { ownAlbumData } from './own-data.ts'
 import { albumActions } from './policy.ts'
 import { findAlbum } from './queries.ts'
 import { albumRoutes } from './routes.ts'

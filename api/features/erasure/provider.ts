@@ -1,5 +1,5 @@
 import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
-import { signedHeaders } from '../notifications/webhook/signature.ts'
+import { signedHeaders } from '../../../lib/runtime/standard-webhooks.ts'
 
 /** Accounts at the identity provider, which this program does not keep. */
 export interface ProviderAccounts {

@@ -1,7 +1,7 @@
 import type { Feature } from '../../feature.ts'
 import type { AboveEvents } from './commands.ts'
-import { ownEventData } from './own-data.ts'
 import { eventsPart } from './erasure.ts'
+import { ownEventData } from './own-data.ts'
 import { eventActions } from './policy.ts'
 import { findEventFor } from './queries.ts'
 import { eventRoutes } from './routes.ts'

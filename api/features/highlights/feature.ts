@@ -1,7 +1,7 @@
 import type { Feature } from '../../feature.ts'
 import { workerPart } from '../../worker/feature-worker.ts'
-import { ownHighlightData } from './own-data.ts'
 import { highlightsPart } from './erasure.ts'
+import { ownHighlightData } from './own-data.ts'
 import { highlightActions } from './policy.ts'
 import { findHighlight } from './queries.ts'
 import { highlightRoutes } from './routes.ts'

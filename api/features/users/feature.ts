@@ -1,6 +1,6 @@
 import type { Feature } from '../../feature.ts'
-import { ownUser } from './own-data.ts'
 import { NOTHING_OF_PEOPLE } from '../../personal/part.ts'
+import { ownUser } from './own-data.ts'
 import { userActions } from './policy.ts'
 import { userRoutes } from './routes.ts'
 

@@ -102,7 +102,13 @@ t.test('what cannot be recorded at once is recorded later, with the time at whic
   const sight = {
     what: 'click',
     method: 'GET',
-    context: { requestId: newUuid(), clientRequestId: null, ip: '127.0.0.1', userAgent: FIREFOX },
+    context: {
+      requestId: newUuid(),
+      clientRequestId: null,
+      ip: '127.0.0.1',
+      userAgent: FIREFOX,
+      personalData: testPersonalData(api.database.db),
+    },
   } as const
   await recorderOf({ db: failing, log }, [0.2, 0.2, 0.2])(id, sight)
   t.strictSame(await recorded(made.id), ['click person'])
