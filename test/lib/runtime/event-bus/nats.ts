@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, createInbox, nanos } from 'nats'
 import t from 'tap'
 import { STREAM } from '../../../../lib/contract/events.ts'
+import type { EventBus } from '../../../../lib/runtime/event-bus/event-bus.ts'
 import { openNatsBus } from '../../../../lib/runtime/event-bus/nats.ts'
 import {
   each,
@@ -20,6 +21,10 @@ import { natsOf } from '../../../support/services/nats.ts'
 import { swallowingProxy } from '../../../support/swallowing-proxy.ts'
 
 const server = await natsOf(t)
+const publish = (bus: EventBus) => {
+  const { subject, event } = sample()
+  return bus.publish(subject, event)
+}
 const open = () => openNatsBus({ url: server.url, ackWaitMs: 300, log: quietLog() })
 
 t.test('many programs that start at once make the same streams', async (t) => {
@@ -66,6 +71,30 @@ t.test('what was claimed before the stream was made anew has to be claimed again
   await t.rejects(bus.publish(subject, event, before), { message: /may have to be published first/ })
   await bus.publish(subject, event, bus.era())
 })
+
+t.test(
+  'a stream that goes back while the server is there is looked at again, before anything is published',
+  async (t) => {
+    const bus = open()
+    t.teardown(() => bus.close())
+    let looks = 0
+    bus.onStoreReady(async () => {
+      looks += 1
+      return false
+    })
+    const nc = await connect({ servers: server.url })
+    t.teardown(() => nc.close())
+    const { streams } = await nc.jetstreamManager()
+    for (let i = 0; i < 3; i++) await publish(bus)
+    t.equal(looks, 1)
+    const { config } = await streams.info(STREAM)
+    await streams.delete(STREAM)
+    await streams.add(config)
+    await t.rejects(publish(bus), { message: /has gone back/ })
+    t.equal(await publish(bus), 2)
+    t.equal(looks, 2)
+  },
+)
 
 eventBusContract(t, open)
 
