@@ -39,8 +39,8 @@ const WAIT_MS = 8000
 
 /**
  * Exchanges a refresh token for new tokens. Of several requests with the same token one asks the identity provider, and
- * all get its answer, also those that come a little later: two tabs, or a phone that lost the answer. After that whoever
- * uses the token again is not its owner, or the one before was not: the session ends.
+ * all get its answer, also those that come a little later: two tabs, or a phone that lost the answer. After that
+ * two have the token, and only one of them is the person: the session ends.
  */
 export async function refresh(deps: AuthDeps, context: Context, token: string): Promise<Tokens> {
   const provider = providerOf(deps)

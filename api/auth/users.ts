@@ -49,7 +49,9 @@ export function openUsers({ db, clock, isCurrent, isErased }: UsersOptions): Use
   async function look(claims: Claims, ip: string): Promise<UserState> {
     const known = await db.read({}, (tx) => findUser(tx, claims.userId, claims.signIn))
     if (known && !changesUser(claims, known) && !changesSignIn(claims, known)) return known
-    return db.inTransaction({}, (tx) => record({ isErased }, tx, claims, { ip }))
+    // That a sign-in has ended is recorded, and nothing of where it was used.
+    const isOver = known !== undefined && isEnded(claims, known)
+    return db.inTransaction({}, (tx) => record({ isErased }, tx, claims, isOver ? {} : { ip }))
   }
 
   function signInsOf(userId: Uuid): Map<string | null, { at: number; state: Promise<UserState> }> {

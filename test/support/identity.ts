@@ -28,6 +28,12 @@ export interface TestIdentity {
   revocationUrl: string
   /** Lets a user sign in with a password; returns a refresh token of the user. */
   account(account: Account): string
+  /** How often the token endpoint was asked. */
+  exchanges(): number
+  /** The tokens that were given back. */
+  revoked(): readonly string[]
+  /** The token endpoint answers after this. */
+  hold(until: Promise<unknown> | undefined): void
   /** A logout token of OpenID Connect Back-Channel Logout for this client. */
   logoutToken(claims: Record<string, unknown>, clientId?: string): Promise<string>
   /** A token that the API accepts, unless changed by the options. */
@@ -47,8 +53,12 @@ export interface Account {
   password: string
   /** Asked for after the password, by `mfa_required`. */
   code?: string
-  /** Claims of the access tokens. */
-  claims?: Record<string, unknown>
+  /** Claims of the access tokens of one sign-in. */
+  claims?(): Record<string, unknown>
+  /** Claims of an ID token beside them. */
+  idClaims?: Record<string, unknown>
+  /** False: a refresh returns no refresh token, and the old one stays valid. */
+  rotates?: false
 }
 
 /** An issuer of RS256 tokens and the HTTP server of its keys. */
@@ -60,33 +70,53 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
   let published = [current.jwk]
 
   const accounts: Account[] = []
-  const refreshTokens = new Map<string, Account>()
-  const refreshTokenOf = (account: Account) => {
+  interface Begun {
+    account: Account
+    claims: Record<string, unknown>
+  }
+  const refreshTokens = new Map<string, Begun>()
+  const refreshTokenOf = (begun: Begun) => {
     const made = randomUUID()
-    refreshTokens.set(made, account)
+    refreshTokens.set(made, begun)
     return made
   }
+  const begin = (account: Account): Begun => ({ account, claims: account.claims?.() ?? {} })
+  let exchanges = 0
+  let held: Promise<unknown> | undefined
+  const revoked: string[] = []
   /** The token endpoint (RFC 6749 §4.3, §6): a refresh token is good once. */
   async function exchange(form: URLSearchParams) {
-    const refreshToken = form.get('refresh_token')
-    const challenge = form.get('mfa_token')
-    const found =
-      challenge !== null
-        ? accounts.find((a) => challenge === challengeOf(a) && a.code === form.get('otp'))
-        : refreshToken === null
-          ? accounts.find((a) => a.email === form.get('username') && a.password === form.get('password'))
-          : refreshTokens.get(refreshToken)
-    if (refreshToken !== null) refreshTokens.delete(refreshToken)
-    if (!found) return { error: 'invalid_grant' }
-    if (found.code !== undefined && refreshToken === null && challenge === null) {
-      return {
-        error: 'mfa_required',
-        mfa_token: challengeOf(found),
-        mfa_requirements: { challenge: [{ type: 'otp' }] },
-      }
+    exchanges += 1
+    await held
+    const [refreshToken, challenge] = [form.get('refresh_token'), form.get('mfa_token')]
+    if (refreshToken !== null) {
+      const begun = refreshTokens.get(refreshToken)
+      if (begun?.account.rotates !== false) refreshTokens.delete(refreshToken)
+      return begun ? answer(begun, begun.account.rotates !== false) : { error: 'invalid_grant' }
     }
-    const access_token = await token({ sub: found.sub, ...(found.claims && { claims: found.claims }) })
-    return { access_token, token_type: 'Bearer', expires_in: 900, refresh_token: refreshTokenOf(found) }
+    const account =
+      challenge === null
+        ? accounts.find((a) => a.email === form.get('username') && a.password === form.get('password'))
+        : accounts.find((a) => challenge === challengeOf(a) && a.code === form.get('otp'))
+    if (!account) return { error: 'invalid_grant' }
+    if (account.code === undefined || challenge !== null) return answer(begin(account), true)
+    return {
+      error: 'mfa_required',
+      mfa_token: challengeOf(account),
+      mfa_requirements: { challenge: [{ type: 'otp' }] },
+    }
+  }
+
+  async function answer(begun: Begun, isRotated: boolean) {
+    const { sub, idClaims } = begun.account
+    const access_token = await token({ sub, claims: begun.claims })
+    const id_token =
+      idClaims && (await token({ sub, claims: { aud: 'keepsake', ...idClaims }, header: { typ: 'JWT' } }))
+    return {
+      ...{ access_token, token_type: 'Bearer', expires_in: 900 },
+      ...(isRotated && { refresh_token: refreshTokenOf(begun) }),
+      ...(id_token && { id_token }),
+    }
   }
 
   const challengeOf = ({ sub }: Account) => `challenge of ${sub}`
@@ -94,8 +124,14 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
   const server = createServer((req, res) => {
     if (req.method === 'POST') {
       void formOf(req)
-        .then((form) => (req.url === '/token' ? exchange(form) : {}))
+        .then((form) => {
+          if (mode === 'down') return undefined
+          if (req.url === '/token') return exchange(form)
+          revoked.push(form.get('token') ?? '')
+          return {}
+        })
         .then((reply) => {
+          if (!reply) return void res.writeHead(503).end()
           res.writeHead('error' in reply ? 400 : 200, { 'content-type': 'application/json' })
           res.end(JSON.stringify(reply))
         })
@@ -134,7 +170,12 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
     token,
     account(account) {
       accounts.push(account)
-      return refreshTokenOf(account)
+      return refreshTokenOf(begin(account))
+    },
+    exchanges: () => exchanges,
+    revoked: () => revoked,
+    hold(until) {
+      held = until
     },
     logoutToken: (claims, clientId = 'keepsake') =>
       token({
