@@ -2,7 +2,8 @@ import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
 import { downloadPrefix } from '../../../../lib/contract/object-keys.ts'
 import { madeOnce, type Part } from '../../../support/society.ts'
 
-const AT = '2026-11-21T09:30:00.000Z'
+/** Older ones are not listed. */
+const AT = new Date(Date.now() - 3_600_000).toISOString()
 const FAR = '2099-01-01T00:00:00.000Z'
 
 const exportsOf = madeOnce(({ draw, users, insert }) => {
@@ -27,6 +28,7 @@ const exportsOf = madeOnce(({ draw, users, insert }) => {
 
 /** Each user sees their own exports, with links to their own files. */
 export const part: Part = {
+  of: (society) => void exportsOf(society),
   ask(society, who) {
     const shown = ({ id }: { id: string }) => ({
       ...{ export_id: formatId('export', id), status: 'completed', created_at: AT, completed_at: AT, expires_at: FAR },
