@@ -16,7 +16,7 @@ import {
   markOpenAnchored,
 } from './seal-queries.ts'
 
-/** Whoever changes the database cannot change these objects, in a bucket with object lock. */
+/** In a bucket with object lock, an administrator of the database cannot change these objects. */
 export const ANCHORS = 'audit/anchors/'
 const LATEST = `${ANCHORS}latest.json`
 

@@ -11,14 +11,16 @@ const PAGE = 5000
 
 /**
  * Reads the chains of a day in their order, a page ahead of the caller, all as of one moment. Binary, and the canonical
- * bytes are made by Postgres: parsing text and joining fields would cost more than the hashes.
+ * bytes are made by Postgres: parsing text and joining fields would cost more than the hashes. The settings keep Postgres
+ * from a plan that looks up each entry, which it prefers for the first page, or without statistics of a new day.
  */
 export async function readChains(db: Database, day: Day, onPage: (rows: readonly Row[]) => void): Promise<void> {
   const client = await db.pool.connect()
   let failure: Error | undefined
   try {
     await client.query(`begin isolation level repeatable read read only;
-      set local work_mem = '128MB'; set local jit = off; set local cursor_tuple_fraction = 1`)
+      set local work_mem = '128MB'; set local jit = off; set local cursor_tuple_fraction = 1;
+      set local enable_nestloop = off`)
     // Bounds of the entries as values: only then are their partitions known when the query is planned.
     const { rows: bounds } = await client.query<{ oldest: string | null; newest: string | null }>(
       `select min(occurred_at)::text as oldest, max(occurred_at)::text as newest from audit_links where day = $1::date`,
@@ -73,25 +75,34 @@ export async function findLinked(
   return row && { entryId: row.entry_id, hasDay: row.has_day }
 }
 
-/** Entries of a day without a link: how many the sealer has not reached, and those that it has. */
+/** Entries of a day without a link: how many the sealer has not reached, and the first of those that it has. */
 export async function findUnlinked(tx: Tx, day: Day): Promise<{ waiting: number; forged: Uuid[] }> {
-  const { rows } = await tx.execute<{ waiting: number; forged: Uuid[] | null }>(sql`with without as materialized (
-      select e.id, e.occurred_at, e.txid, e.serial from audit_log e
-      where e.occurred_at >= ${day}::timestamp at time zone 'UTC'
-        and e.occurred_at < (${day}::date + 1)::timestamp at time zone 'UTC'
-        and not exists (select from audit_links l where l.occurred_at = e.occurred_at and l.entry_id = e.id
-          and l.occurred_at >= ${day}::timestamp at time zone 'UTC'
-          and l.occurred_at < (${day}::date + 1)::timestamp at time zone 'UTC'
-          and l.day between ${day}::date and ${day}::date + 1)),
-    -- Few: those of transactions that lasted for days.
-    lost as (select w.*, case when w.serial <= 0 then c.before_at is null or (w.occurred_at, w.id) <= (c.before_at, c.before_id)
-        else w.serial <= c.floor or (w.txid, w.serial) <= (c.upto, c.serial) end as passed
-      from without w, audit_cursor c
-      where not exists (select from audit_links l where l.day > ${day}::date + 1
-        and l.occurred_at = w.occurred_at and l.entry_id = w.id))
+  // Both sides are large, and Postgres may not know it of a new day.
+  await tx.execute(sql`set local enable_nestloop = off`)
+  const { rows } = await tx.execute<{ waiting: number; ids: Uuid[] | null; times: string[] | null }>(sql`
+    with lost as (
+      select e.id, e.occurred_at, case
+          when e.serial <= 0 then c.before_at is null or (e.occurred_at, e.id) <= (c.before_at, c.before_id)
+          else e.serial <= c.floor or (e.txid, e.serial) <= (c.upto, c.serial) end as passed
+      from (select * from audit_log e
+          where e.occurred_at >= ${day}::timestamp at time zone 'UTC'
+            and e.occurred_at < (${day}::date + 1)::timestamp at time zone 'UTC'
+            and not exists (select from audit_links l where l.occurred_at = e.occurred_at and l.entry_id = e.id
+              and l.day between ${day}::date and ${day}::date + 1)) e,
+        audit_cursor c)
     select count(*) filter (where passed is not true)::int as waiting,
-      (array_agg(id order by occurred_at, id) filter (where passed))[1:100] as forged from lost`)
-  return { waiting: rows[0]?.waiting ?? 0, forged: rows[0]?.forged ?? [] }
+      (array_agg(id order by occurred_at, id) filter (where passed))[1:1000] as ids,
+      (array_agg(occurred_at::text order by occurred_at, id) filter (where passed))[1:1000] as times
+    from lost`)
+  await tx.execute(sql`set local enable_nestloop = on`)
+  const { waiting = 0, ids = null, times = null } = rows[0] ?? {}
+  if (!ids) return { waiting, forged: [] }
+  // The link of an entry whose transaction lasted for days is in a later chain.
+  const late = await tx.execute<{ id: Uuid }>(sql`select given.id
+    from unnest(${sql.param(ids)}::uuid[], ${sql.param(times)}::timestamptz[]) as given(id, at)
+    where not exists (select from audit_links l
+      where l.day > ${day}::date + 1 and l.occurred_at = given.at and l.entry_id = given.id)`)
+  return { waiting, forged: late.rows.map(({ id }) => id) }
 }
 
 export interface LogState {

@@ -232,8 +232,9 @@ function objectOf(details: ts.Expression | undefined): ts.ObjectLiteralExpressio
     if (ts.isVariableDeclaration(node) && node.name.getText() === details.text) constants.push(node)
     node.forEachChild(visit)
   }
-  const body = closest(details, ts.isBlock)
-  if (body) visit(body)
+  for (let body = closest(details, ts.isBlock); body && constants.length === 0; body = closest(body.parent, ts.isBlock)) {
+    visit(body)
+  }
   const [initializer] = constants.map((one) => one.initializer)
   return initializer && ts.isObjectLiteralExpression(initializer) ? initializer : undefined
 }
