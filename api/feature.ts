@@ -3,8 +3,8 @@ import type { ApiDeps } from './deps.ts'
 import type { Route } from './http/route.ts'
 import type { Catalog, Rows } from './permissions/catalog.ts'
 import type { Action } from './permissions/rule.ts'
-import type { OwnData } from './requests/own-data.ts'
 import type { PersonalPart } from './personal/part.ts'
+import type { OwnData } from './requests/own-data.ts'
 import type { WorkerPart } from './worker/feature-worker.ts'
 
 /**

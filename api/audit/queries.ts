@@ -81,14 +81,18 @@ export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<Uuid> {
     keyVersion: box?.keyVersion ?? null,
     addressIndex: box?.addressIndex ?? null,
     requestId: context?.requestId ?? null,
-    clientRequestId: context?.clientRequestId ?? null,
     details: details ?? {},
   }
   await prepared(tx, 'insert_audit', values, () => tx.insert(auditLog).values(PLACEHOLDERS))
   return id
 }
 
-function boxOf(entryId: Uuid, { actorId, personal: details }: AuditEntry, { ip, userAgent, personalData }: Origin) {
+function boxOf(entryId: Uuid, { actorId, personal: said }: AuditEntry, context: Origin) {
+  const { ip, userAgent, clientRequestId, personalData } = context
+  const details =
+    said || clientRequestId !== null
+      ? { ...said, ...(clientRequestId !== null && { client_request_id: clientRequestId }) }
+      : undefined
   const personal = {
     ...(ip && { ipAddress: ip }),
     ...(userAgent !== null && { userAgent }),
@@ -110,6 +114,5 @@ const PLACEHOLDERS = {
   keyVersion: sql.placeholder('keyVersion'),
   addressIndex: sql.placeholder('addressIndex'),
   requestId: sql.placeholder('requestId'),
-  clientRequestId: sql.placeholder('clientRequestId'),
   details: sql.placeholder('details'),
 }

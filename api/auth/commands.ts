@@ -66,7 +66,9 @@ async function signIn(
       throw error
     })
     const claims = await claimsOf(deps, reply)
-    const sessionId = await deps.db.inTransaction({}, (tx) => beginSession(tx, context, { reply, claims, device }))
+    const sessionId = await deps.db.inTransaction({}, (tx) =>
+      beginSession(deps, tx, context, { reply, claims, device }),
+    )
     deps.users.forget(claims.userId)
     if (sessionId) return tokensOf(reply, sessionId)
     // Tokens count in seconds: a sign-in within the second of a sign-out looks older than the sign-out.

@@ -1,13 +1,8 @@
 import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
-import { sessions } from '../db/schema/sessions.ts'
 import { users } from '../db/schema/users.ts'
 import { change } from '../personal/queries.ts'
-
-/** What is recorded of the sign-ins of a user. Their tokens are refused already: the account is closed. */
-export const eraseSessions = (tx: Tx, userId: Uuid): Promise<number> =>
-  change(tx, sql`delete from ${sessions} where user_id = ${userId}`)
 
 /** What is left is the id: an anonymous member. The subject is unique, so it becomes a random one. */
 export const anonymize = (tx: Tx, userId: Uuid): Promise<number> =>

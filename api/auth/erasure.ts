@@ -1,5 +1,6 @@
 import { type PersonalPart, step } from '../personal/part.ts'
-import { anonymize, eraseSessions } from './erasure-queries.ts'
+import { anonymize } from './erasure-queries.ts'
+import { eraseSessions } from './session-queries.ts'
 
 /** The accounts and their sign-ins. */
 export const authPart: PersonalPart = {
@@ -27,7 +28,34 @@ export const authPart: PersonalPart = {
       columns: {
         user_id: { person: 'gone' },
         sid: { erase: 'row deleted', canary: 'token' },
+        logout_sid: { erase: 'row deleted', canary: 'token' },
+        device_id: { erase: 'row deleted', canary: 'token' },
+        device_name: { erase: 'row deleted', canary: 'text' },
+        ip_address: { erase: 'row deleted', canary: 'address' },
       },
+    },
+    refresh_tokens: {
+      holds: 'digests of refresh tokens, to find their sign-ins and to notice that one is used twice',
+      kept: 'as long as the tokens are valid',
+      columns: {
+        user_id: { person: 'gone' },
+        session_id: { harmless: 'the id of a sign-in' },
+        hash: { harmless: 'a digest' },
+        reply: { harmless: 'encrypted under a key that only the token gives' },
+      },
+    },
+    revocations: {
+      holds: 'whose sign-ins have to be looked at again',
+      kept: 'a day',
+      columns: {
+        user_id: { person: { stays: 'for a day: every replica has to notice' } },
+        txid: { harmless: 'of the transaction' },
+      },
+    },
+    provider_events: {
+      holds: 'which messages of the identity provider have arrived',
+      kept: 'a day',
+      columns: { id: { harmless: 'random' } },
     },
     jwks_cache: {
       holds: 'public keys of the identity provider',
@@ -40,7 +68,11 @@ export const authPart: PersonalPart = {
       name: 'auth.sessions',
       phase: 'access',
       does: 'what is recorded of sign-ins is deleted; tokens are refused since the request',
-      run: ({ db }, { userId }) => db.inTransaction({}, async (tx) => ({ sessions: await eraseSessions(tx, userId) })),
+      run: ({ db }, { userId }) =>
+        db.inTransaction({}, async (tx) => {
+          await eraseSessions(tx, userId)
+          return {}
+        }),
     }),
     step({
       name: 'auth.account',

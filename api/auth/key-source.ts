@@ -103,6 +103,23 @@ export function keySource(o: KeySourceOptions): KeySource {
 
   const ageSeconds = () => current && Math.round((now() - current.fetchedAt) / SECOND)
 
+  /**
+   * For a key that is newer than the last fetch, or a forgery: the newest keys tell which. Only forgeries are limited: a
+   * provider that signs with a key as soon as it publishes it must cost no request.
+   */
+  async function newestKey(...[header, token]: Parameters<KeySource['key']>) {
+    if (failed) await refetch(UNKNOWN_KID_MS)
+    else if (now() - askedInVainAt >= UNKNOWN_KID_MS) await refetchAnew()
+    if (failed) throw unavailable()
+    const newest = await keys()
+    try {
+      return await newest.find(header, token)
+    } catch (error) {
+      if (now() - askedInVainAt >= UNKNOWN_KID_MS) askedInVainAt = now()
+      throw error
+    }
+  }
+
   return {
     async key(header, token) {
       const known = await keys()
@@ -110,18 +127,7 @@ export function keySource(o: KeySourceOptions): KeySource {
         return await known.find(header, token)
       } catch (error) {
         if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
-      }
-      // Either a key newer than the last fetch or a forgery. The newest keys tell which. Only forgeries are limited: a
-      // provider that signs with a key as soon as it publishes it must cost no request.
-      if (failed) await refetch(UNKNOWN_KID_MS)
-      else if (now() - askedInVainAt >= UNKNOWN_KID_MS) await refetchAnew()
-      if (failed) throw unavailable()
-      const newest = await keys()
-      try {
-        return await newest.find(header, token)
-      } catch (error) {
-        if (now() - askedInVainAt >= UNKNOWN_KID_MS) askedInVainAt = now()
-        throw error
+        return newestKey(header, token)
       }
     },
     current: usable,

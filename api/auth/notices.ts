@@ -157,7 +157,8 @@ async function endAtProvider(
     })
   if (signIn === null) {
     await endSignIns(tx, userId)
-    return logout(null)
+    await logout(null)
+    return
   }
   const ended = await endNamedSessions(tx, userId, { signIn, sid: names.sid })
   // Its first token may still be on the way.

@@ -29,7 +29,10 @@ const VERIFICATIONS = 5
 const verdict = (isMet: boolean) => (isMet ? 'met' : 'MISSED')
 
 const parts = process.env['BENCH_PARTS'] ?? 'write,seal'
-if (parts.includes('write')) console.log(await inWorld((without) => inWorld((full) => measureWrite(without, full)), { program: 'without-audit-child.ts' }))
+if (parts.includes('write'))
+  console.log(
+    await inWorld((without) => inWorld((full) => measureWrite(without, full)), { program: 'without-audit-child.ts' }),
+  )
 if (parts.includes('seal')) console.log(await inWorld(measureSealing))
 
 async function measureWrite(...worlds: [World, World]): Promise<string> {
@@ -131,7 +134,13 @@ async function keepUp(world: ReturnType<typeof auditWorld>, { db, worker }: Worl
   const personalData = testPersonalData(db)
   const sealer = startSealer({ ...world, log: quietLog() })
   const [orgs, actors] = [20, 200].map((n) => Array.from({ length: n }, () => newUuid()))
-  const context = { requestId: 'req_1', clientRequestId: null, ip: '192.0.2.1', userAgent: 'Mozilla/5.0 (X11; Linux x86_64)', personalData }
+  const context = {
+    requestId: 'req_1',
+    clientRequestId: null,
+    ip: '192.0.2.1',
+    userAgent: 'Mozilla/5.0 (X11; Linux x86_64)',
+    personalData,
+  }
   const started = performance.now()
   const end = started + SECONDS * 1000
   let n = 0
@@ -149,7 +158,13 @@ async function keepUp(world: ReturnType<typeof auditWorld>, { db, worker }: Worl
         n += 1
         const entry = { orgId: orgs?.[n % 20] ?? null, actorId: actors?.[n % 200] ?? null, resourceId: newUuid() }
         await db.inTransaction({}, (tx) =>
-          insertAudit(tx, { ...entry, action: 'EVENT_ACTION', result: 'success', context, details: { operation: 'update' } }),
+          insertAudit(tx, {
+            ...entry,
+            action: 'EVENT_ACTION',
+            result: 'success',
+            context,
+            details: { operation: 'update' },
+          }),
         )
       }
     }),

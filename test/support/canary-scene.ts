@@ -210,6 +210,12 @@ export async function canaryScene(api: TestApi, c: Canaries, cluster: Cluster): 
       values ('timeline', $1, 'memory.v1.media', 1, $2, 'no', 1, jsonb_build_object('uploader_id', $3::text, 'filename', $4::text))`,
     [randomUUID(), mediaId, person.wireId, c.text],
   )
+  const { export_id } = await post('/gdpr/export', {})
+  await sql(
+    `insert into data_export_entries (export_id, media_id, org_id, part, path, wanted_key, path_key, nth, bytes, taken_at, mime_type)
+      values ($1, $2, $3, 1, $4, $4, $4, 1, 200, now(), 'video/mp4')`,
+    [uuidOf('export', export_id), mediaId, orgId, c.text],
+  )
   await sql('update idempotency_keys set body_hash = $1 where user_id = $2', [c.token, c.id])
   return {
     ...{ person, call, event, draft, ownAlbum, sharedAlbum, othersAlbum, othersMedia, media },

@@ -3,9 +3,11 @@ import type { Feature } from '../../feature.ts'
 import { workerPart } from '../../worker/feature-worker.ts'
 import { keyedQueue } from '../../worker/keyed-queue.ts'
 import { sweepDownloads } from './downloads.ts'
+import { downloadsPart } from './erasure.ts'
 
 /** What exports of other features leave for one person to download. Its links are those of the media feature. */
 export const downloads: Feature = {
+  ...downloadsPart,
   tags: {},
   routes: () => [],
   actions: [],

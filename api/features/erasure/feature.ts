@@ -14,6 +14,7 @@ export const erasure = (steps: () => readonly EraseStep[]): Feature => ({
   tags: { Erasure: 'Erasure of an account and of what the person has left (GDPR, Article 17).' },
   routes: erasureRoutes,
   actions: Object.values(erasureActions),
+  export: { nothing: 'requests for erasure: the account ends with the first' },
   commands: erasureCommands,
   worker: workerPart(ErasureSettings, erasureWorker(steps)),
 })

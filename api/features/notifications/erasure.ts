@@ -26,6 +26,7 @@ export const notificationsPart: PersonalPart = {
         user_id: { person: 'gone' },
         email: { erase: 'row deleted', canary: 'email' },
         phone_number: { erase: 'row deleted', canary: 'phone' },
+        download_id: { harmless: 'the id of an export' },
       },
     },
     notification_deliveries: {

@@ -73,9 +73,7 @@ t.test('signs in, refreshes, and the old refresh token ends the family', async (
   t.match([reused.status, reused.json.error.code], [401, 'UNAUTHORIZED'])
   t.equal((await refresh(second.json.data.refresh_token)).status, 401, 'the whole family is revoked')
   const session = uuidOf('session', first.json.data.session_id)
-  t.match(await audited('LOGIN'), [
-    { actor_id: user.id, resource_id: session, result: 'success' },
-  ])
+  t.match(await audited('LOGIN'), [{ actor_id: user.id, resource_id: session, result: 'success' }])
   t.match(await audited('SESSION_REVOKE'), [
     { actor_id: user.id, resource_id: session, details: { reason: 'refresh_token_reused' } },
   ])

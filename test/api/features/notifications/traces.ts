@@ -7,6 +7,7 @@ import { startTestApi } from '../../../support/api.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { waitingIn } from '../../../support/in-turn.ts'
 import { invitationWorld } from '../../../support/invitations.ts'
+import { testPersonalData } from '../../../support/personal-data.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 import { whileHeld } from '../../../support/while-held.ts'
 
