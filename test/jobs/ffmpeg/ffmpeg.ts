@@ -56,6 +56,7 @@ t.test('a run beyond its limit is stopped, which blames nobody', async (t) => {
 
 t.test('what an encoder sees of our environment is no secret, and killing it blames nobody', async (t) => {
   process.env['S3_SECRET_KEY'] = 'bucket-key'
+  t.teardown(() => delete process.env['S3_SECRET_KEY'])
   const running = runFfmpeg({ args: endless, signal: calm, limitMs: 600_000 })
   const pid = await eventually('ffmpeg', () => childOf('ffmpeg'))
   t.notMatch(await readFile(`/proc/${pid}/environ`, 'utf8'), 'bucket-key')
