@@ -1,3 +1,4 @@
+// A process of its own: the platform takes its settings from the environment.
 import type { Request } from 'playwright-core'
 import sharp from 'sharp'
 import t, { type Test } from 'tap'

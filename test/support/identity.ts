@@ -66,7 +66,8 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
   const audience = 'urn:keepsake:api'
   let mode: KeyServerMode = 'up'
   let fetches = 0
-  let current = await newKey()
+  const first = idleKeys.pop() ?? (await newKey())
+  let current = first
   let published = [current.jwk]
 
   const accounts: Account[] = []
@@ -150,6 +151,7 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
   t.teardown(async () => {
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))
+    idleKeys.push(first)
   })
 
   async function token({ sub = newUuid(), roles, claims = {}, header = {} }: TokenOptions = {}): Promise<string> {
@@ -208,6 +210,8 @@ async function formOf(req: IncomingMessage): Promise<URLSearchParams> {
 }
 
 let made = 0
+/** Of identity providers that have ended, also those of earlier files in the process: a key takes as long as a small test. */
+const idleKeys: Awaited<ReturnType<typeof newKey>>[] = []
 async function newKey() {
   const { privateKey, publicKey } = await jose.generateKeyPair('RS256', { extractable: true })
   const kid = `key-${++made}`
