@@ -48,19 +48,19 @@ async function measureWrite(...worlds: [World, World]): Promise<string> {
     }),
   }))
   const api: number[][] = [[], []]
+  const measureOne = async (i: number, side: (typeof sides)[number], isWarm: boolean) => {
+    const [before = 0] = await cpuOf([databases[i] ?? ''])
+    // Which runs it once to warm up, so twice.
+    const [[cost] = []] = await costsOf([side], { name: 'write', connections: 4, requests: REQUESTS }, 1)
+    const [after = 0] = await cpuOf([databases[i] ?? ''])
+    if (!isWarm || !cost) return
+    api[i]?.push(cost.cpu)
+    backends[i]?.push((after - before) / (2 * REQUESTS))
+  }
   for (let round = 0; round <= ROUNDS; round++) {
-    for (const i of round % 2 ? [1, 0] : [0, 1]) {
-      const side = sides[i]
-      const [before] = await cpuOf([databases[i] ?? ''])
-      if (!side) continue
-      // Which runs it once to warm up, so twice.
-      const [[cost] = []] = await costsOf([side], { name: 'write', connections: 4, requests: REQUESTS }, 1)
-      const [after] = await cpuOf([databases[i] ?? ''])
-      // The first round opens connections and fills caches.
-      if (round === 0 || !cost) continue
-      api[i]?.push(cost.cpu)
-      backends[i]?.push(((after ?? 0) - (before ?? 0)) / (2 * REQUESTS))
-    }
+    const inTurn = [...sides.entries()]
+    // The first round opens connections and fills caches.
+    for (const [i, side] of round % 2 ? inTurn.reverse() : inTurn) await measureOne(i, side, round > 0)
   }
   const [apiWithout = 0, apiWith = 0] = api.map(median)
   const [pgWithout = 0, pgWith = 0] = backends.map(median)
