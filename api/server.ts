@@ -81,7 +81,8 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     onRefused: () => metrics.shed('event-stream'),
     onEnded: metrics.streamEnded,
   })
-  await Promise.all([auth.keys.start(), services?.keys.start(), checkDays(db, log), ledger.start()])
+  await Promise.all([auth.keys.start(), services?.keys.start(), checkDays(db, log)])
+  ledger.start()
   auth.revocations.start()
 
   const stopAuth = async () => {

@@ -47,7 +47,7 @@ export interface RunningWorker {
 export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>): Promise<RunningWorker> {
   const { config, db, log } = parts
   let features: readonly FeatureWorker[] = []
-  const state = readiness(db, async () => void (await Promise.all(features.map((feature) => feature.ready?.()))))
+  const state = readiness(db, async () => void (await Promise.all(features.map(async (feature) => feature.ready?.()))))
   const metrics = openWorkerMetrics(db)
   // The parts that can fail start first: a port in use must not leave loops running.
   const health = await serveAside(probes(state.ready, log), config.HOST, config.HEALTH_PORT)

@@ -23,7 +23,7 @@ export function archiveOf(entries: readonly ArchiveEntry[]): Readable {
   zip.on('error', fail)
   // It may fail before anyone reads it, who then gets the error: without a listener it would end the process.
   out.on('error', () => {})
-  // Whoever stops reading closes the source, and with it the connection to the store.
+  // A reader that stops closes the source, and with it the connection to the store.
   out.once('close', () => source?.destroy())
   for (const { path, bytes, at, open } of entries) {
     zip.addReadStreamLazy(path, { mtime: inRange(at), mode: 0o100644, compress: false, size: bytes }, (use) => {

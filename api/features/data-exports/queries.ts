@@ -84,7 +84,7 @@ export const listParts = (tx: Tx, ids: readonly ExportId[]): Promise<DataExportP
     .where(inArray(dataExportParts.exportId, [...ids]))
     .orderBy(asc(dataExportParts.exportId), asc(dataExportParts.number))
 
-/** From the commit on nobody works on it: what is made of it is refused at its last step. */
+/** From the commit on no worker has it: what is made of it is refused at its last step. */
 export async function markRemoved(tx: Tx, id: ExportId): Promise<void> {
   await tx.update(dataExports).set({ state: 'removed', holder: null, leaseUntil: null }).where(eq(dataExports.id, id))
 }
@@ -403,7 +403,7 @@ export async function secondsToWork(tx: Tx): Promise<number | undefined> {
   return rows[0]?.seconds ?? undefined
 }
 
-/** Locks exports that are over: failed ones that nobody has retried for so long. */
+/** Locks exports that are over: failed ones that were not retried for so long. */
 export const lockGivenUp = (tx: Tx, o: { days: number; limit: number }) =>
   tx
     .select({ id: dataExports.id, userId: dataExports.userId })
@@ -414,7 +414,7 @@ export const lockGivenUp = (tx: Tx, o: { days: number; limit: number }) =>
     .limit(o.limit)
     .for('update', { skipLocked: true })
 
-/** Exports that have been over for so long that nobody is shown them. Returns how many. */
+/** Exports that have been over for so long that they are not shown any more. Returns how many. */
 export async function deleteOldExports(tx: Tx, limit: number): Promise<number> {
   const { rowCount } = await tx.execute(sql`
     delete from data_exports where id in (select id from data_exports

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import type { ApiDeps } from '../../deps.ts'
 import { type Route, route } from '../../http/route.ts'
-import { EXAMPLE_ID, pathId } from '../../requests/schemas.ts'
+import { exampleId, pathId } from '../../requests/schemas.ts'
 import { removeExport, requestExport, showExport, showExports } from './commands.ts'
 import { DataExport, DataExports } from './data-export.ts'
 import { MAX_A_DAY } from './plan.ts'
@@ -10,7 +10,7 @@ import { dataExportActions } from './policy.ts'
 const tags = ['Privacy']
 const params = z.object({ export_id: pathId('export') })
 const processing: DataExport = {
-  export_id: EXAMPLE_ID,
+  export_id: exampleId('export'),
   status: 'processing',
   created_at: '2026-11-21T09:30:00.000Z',
   completed_at: null,

@@ -62,7 +62,7 @@ export function dataExportWorker(deps: Deps, all: readonly OwnData[], options?: 
   }
 }
 
-/** Removes failed exports that nobody has retried, and forgets what is over. */
+/** Removes failed exports that were not retried, and forgets what is over. */
 async function tidy({ db }: Deps, signal: AbortSignal): Promise<void> {
   const giveUp = () =>
     db.inTransaction({}, async (tx) => {

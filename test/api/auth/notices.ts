@@ -4,6 +4,7 @@ import { newUuid } from '../../../lib/contract/ids.ts'
 import { newSecret, signedHeaders } from '../../../lib/runtime/standard-webhooks.ts'
 import { startApiOn, startTestApi, WEBHOOK_SECRET } from '../../support/api.ts'
 import { ask } from '../../support/ask.ts'
+import { testPersonalData } from '../../support/personal-data.ts'
 
 // What the identity provider tells of logins and logouts at the provider itself.
 const api = await startTestApi(t)
@@ -38,14 +39,20 @@ async function logOut(token: string | undefined, port = api.port) {
 }
 const enter = async (token: string) =>
   (await ask(api.port, { path: '/v1/api/users/me', headers: { authorization: `Bearer ${token}` } })).status
-const audited = async (user: string) =>
-  (
-    await admin.query(
-      `select action, resource_type as type, resource_id as id, host(ip_address::inet) as ip, user_agent as agent, details
-        from audit_log where actor_id = $1 and ip_address <> '' order by occurred_at, id`,
-      [user],
-    )
-  ).rows
+/** With where the request came from, which is kept under the key of the person. */
+async function audited(user: string) {
+  const { rows } = await admin.query(
+    `select action, resource_type as type, resource_id as resource, details, id as "entryId", actor_id as "personId", personal,
+        key_version as "keyVersion" from audit_log where actor_id = $1 and personal is not null order by occurred_at, id`,
+    [user],
+  )
+  const opened = await testPersonalData(api.database.db).decrypt(rows)
+  return rows.map(({ action, type, resource: id, details }, i) => {
+    const box = opened[i]
+    const { ipAddress: ip, userAgent: agent } = box?.state === 'open' ? box.personal : {}
+    return { action, type, id, ip, agent, details }
+  })
+}
 const actions = async (user: string) =>
   (
     await admin.query(
