@@ -4,6 +4,7 @@ import type { Clock } from '../lib/runtime/clock.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import type { ObjectStore } from '../lib/runtime/object-store/object-store.ts'
 import { createApp, createInternalApp } from './app.ts'
+import { checkDays } from './audit/days.ts'
 import { openMasterKeys } from './audit/master-keys.ts'
 import { openPersonalData } from './audit/personal-data.ts'
 import { openRefusals } from './audit/refusals.ts'
@@ -77,7 +78,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     onRefused: () => metrics.shed('event-stream'),
     onEnded: metrics.streamEnded,
   })
-  await Promise.all([auth.keys.start(), services?.keys.start()])
+  await Promise.all([auth.keys.start(), services?.keys.start(), checkDays(db, log)])
 
   const stopKeys = () => {
     auth.keys.stop()

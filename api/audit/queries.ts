@@ -64,8 +64,8 @@ export interface AuditEntry {
   personal?: Personal['details']
 }
 
-/** Inserts an entry in the transaction of its change: both commit or neither. */
-export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<void> {
+/** Inserts an entry in the transaction of its change: both commit or neither. Returns its id. */
+export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<Uuid> {
   const { context, details, personal, resourceType = AUDIT_ACTIONS[entry.action], ...row } = entry
   const id = newUuid()
   const boxing = context ? boxOf(id, entry, context) : undefined
@@ -83,6 +83,7 @@ export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<void> {
     details: details ?? {},
   }
   await prepared(tx, 'insert_audit', values, () => tx.insert(auditLog).values(PLACEHOLDERS))
+  return id
 }
 
 function boxOf(entryId: Uuid, { actorId, personal: details }: AuditEntry, { ip, userAgent, personalData }: Origin) {

@@ -5,6 +5,10 @@ import type { EventBus } from '../../lib/runtime/event-bus/event-bus.ts'
 import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { prepareDays } from '../audit/days.ts'
+import { openMasterKeys } from '../audit/master-keys.ts'
+import { openPersonalData } from '../audit/personal-data.ts'
+import { SEAL_GAUGES, startSealer } from '../audit/sealer.ts'
 import type { Database } from '../db/db.ts'
 import { listenForNotifications, type OnNotify } from '../db/notification-listener.ts'
 import { probes } from '../health/probes.ts'
@@ -56,7 +60,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
 
   const deps = { ...parts, namespace: config.NAMESPACE, ...metrics }
   const features = parts.features.map((feature) => feature(deps))
-  metrics.showRows(features.flatMap(({ gauges = [] }) => gauges))
+  metrics.showRows([...SEAL_GAUGES, ...features.flatMap(({ gauges = [] }) => gauges)])
   const kinds = followAll(features.flatMap((feature) => feature.kinds ?? []))
   for (const { kind, seen } of kinds) metrics.showWaiting(kind.kind, seen.follower.waiting)
   const consumers = startConsumers(
@@ -65,6 +69,8 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
   )
   const react = runReactions(features.flatMap(({ reactions = {} }) => reactions))
   const relay = startRelay({ ...deps, react }, { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS })
+  const personalData = openPersonalData({ db, masters: openMasterKeys(config.AUDIT_KEYS) })
+  const sealer = startSealer({ ...parts, personalData })
   const optionsFor = (idleSeconds: number): RepairOptions => ({
     idleSeconds,
     marginSeconds: config.STUCK_MARGIN_SECONDS,
@@ -77,6 +83,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
         return { name: kind.name, run: (idle, signal) => kind.sweep(seen, optionsFor(idle), signal) }
       }),
       ...features.flatMap(({ tasks = [] }) => tasks),
+      { name: 'audit-days', run: () => prepareDays(db) },
       { name: 'dead-letters', run: async () => consumers.wake() },
       { name: 'clean-up', run: (_, signal) => cleanUp(db, signal) },
     ],
@@ -87,7 +94,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
   })
   const repairs = repairsOf(kinds, optionsFor(0), log)
   const channels = Object.assign(
-    { outbox: relay.wake, dead_letters: consumers.wake },
+    { outbox: relay.wake, dead_letters: consumers.wake, audit_keys: personalData.forget },
     ...features.map((f) => f.channels),
     repairs.channels,
   )
@@ -97,7 +104,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
   async function close(): Promise<void> {
     state.drain()
     await Promise.all([listener.close(), sweep.stop(), repairs.settled()])
-    await relay.stop()
+    await Promise.all([relay.stop(), sealer.stop()])
     await consumers.stop()
     await Promise.all(features.map(async (feature) => feature.stop?.()))
     await Promise.all(kinds.map(({ seen }) => seen.follower.stop()))

@@ -29,6 +29,7 @@ const ALL = [
   'images',
   'store-proxy',
   'backfill',
+  'audit',
   'operator',
 ]
 const given = process.argv.slice(2)

@@ -97,6 +97,12 @@ capabilities: { drop: [ALL] }
 - { name: BASE_PATH, value: {{ .Values.api.basePath | quote }} }
 {{- end -}}
 
+{{/* Of the personal data in the audit log: the same in the API and the worker. */}}
+{{- define "keepsake.auditEnv" -}}
+{{- $secret := required "audit.existingSecret is needed: the name of a Secret with the key AUDIT_KEYS" .Values.audit.existingSecret -}}
+{{- include "keepsake.secretEnv" (dict "name" "AUDIT_KEYS" "secret" $secret "key" .Values.audit.key) -}}
+{{- end -}}
+
 {{- define "keepsake.mailEnv" -}}
 {{- with .Values.mail -}}
 {{- if .existingSecret }}

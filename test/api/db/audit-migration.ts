@@ -1,8 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import t from 'tap'
+import { openDatabase } from '../../../api/db/db.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
+import { auditWorld } from '../../support/audit.ts'
+import { testStore } from '../../support/conversion-world.ts'
 import { databaseBefore } from '../../support/older-database.ts'
+import { quietLog } from '../../support/quiet-log.ts'
 
 /** What drizzle of the version before sent, which names every column that it knew. */
 const OF_BEFORE = {
@@ -69,5 +73,32 @@ t.test('the audit log becomes partitions under programs of the version before, w
       { name: 'audit_log_pkey', of_before: 'audit_log_before_pkey' },
     ])
   })
+  t.test(
+    'and what is older than the seal is sealed in chains of its days, by time, without its plain text',
+    async (t) => {
+      const worker = openDatabase({
+        url: url.replace(/\?.*/, ''),
+        role: 'keepsake_worker',
+        statementTimeoutMs: 20_000,
+        maxConnections: 3,
+        log: quietLog(),
+      })
+      t.teardown(() => worker.close())
+      const { store } = await testStore(t)
+      const pool = { query: (text: string, values?: unknown[]) => admin.query(text, values) } as unknown as pg.Pool
+      const world = auditWorld({ worker, admin: pool }, store)
+      await world.seal(50)
+      await world.anchor()
+      t.equal(await world.unsealed(), 0)
+      t.match(await world.verify(), { entries: inserted + days.length + 1, unsealed: 0, findings: [] })
+      const { rows } = await admin.query(`select
+      (select count(*)::int from audit_log where ip_address is not null or user_agent is not null) as plain,
+      (select count(*)::int from audit_log where personal is not null) as boxes,
+      (select count(*)::int from audit_days where anchored_at is null) as unanchored,
+      (select count(distinct day)::int from audit_links) as days,
+      (select before_at from audit_cursor) as before`)
+      t.strictSame(rows, [{ plain: 0, boxes: inserted + 1, unanchored: 0, days: days.length, before: null }])
+    },
+  )
   await Promise.all(writers.map((client) => client.end()))
 })

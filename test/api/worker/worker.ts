@@ -23,6 +23,7 @@ import {
 } from '../../support/conversion-world.ts'
 import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
+import { AUDIT_KEYS } from '../../support/personal-data.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 
 const database = await testDatabase(t)
@@ -43,6 +44,7 @@ const config = loadConfig(FullWorkerConfig, {
   STORE_KIND: 'folder',
   STORE_FOLDER: place.storeFolder,
   BUS_KIND: 'memory',
+  AUDIT_KEYS,
   NAMESPACE,
   HOST: '127.0.0.1',
   HEALTH_PORT: '0',
