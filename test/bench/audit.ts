@@ -1,4 +1,5 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { insertAudit } from '../../api/audit/queries.ts'
@@ -8,6 +9,7 @@ import { startSealer } from '../../api/audit/sealer.ts'
 import { newUuid } from '../../lib/contract/ids.ts'
 import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
 import { auditWorld } from '../support/audit.ts'
+import { testDatabase } from '../support/database.ts'
 import { testPersonalData } from '../support/personal-data.ts'
 import { quietLog } from '../support/quiet-log.ts'
 import { costsOf } from './rounds.ts'
@@ -29,34 +31,22 @@ const VERIFICATIONS = 5
 const verdict = (isMet: boolean) => (isMet ? 'met' : 'MISSED')
 
 const parts = process.env['BENCH_PARTS'] ?? 'write,seal'
-if (parts.includes('write')) console.log(await inWorld((without) => inWorld((full) => measureWrite(without, full)), { program: 'without-audit-child.ts' }))
-if (parts.includes('seal')) console.log(await inWorld(measureSealing))
+if (parts.includes('write'))
+  console.log(
+    await inWorld((without) => inWorld((full) => measureWrite(without, full)), { program: 'without-audit-child.ts' }),
+  )
+if (parts.includes('seal')) console.log(await onDatabase(measureSealing))
 
 async function measureWrite(...worlds: [World, World]): Promise<string> {
-  const databases = worlds.map(({ database }) => new URL(database.url).pathname.slice(1))
-  const backends: number[][] = [[], []]
-  const sides = worlds.map(({ api, org, token }) => ({
-    child: api,
-    next: () => ({
-      method: 'POST' as const,
-      path: `/v1/api/orgs/${org}/events`,
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ title: 'A day out', start_at: '2026-11-21T09:30:00Z' }),
-    }),
-  }))
   const api: number[][] = [[], []]
+  const backends: number[][] = [[], []]
   for (let round = 0; round <= ROUNDS; round++) {
     for (const i of round % 2 ? [1, 0] : [0, 1]) {
-      const side = sides[i]
-      const [before] = await cpuOf([databases[i] ?? ''])
-      if (!side) continue
-      // Which runs it once to warm up, so twice.
-      const [[cost] = []] = await costsOf([side], { name: 'write', connections: 4, requests: REQUESTS }, 1)
-      const [after] = await cpuOf([databases[i] ?? ''])
+      const cost = await costOfWrite(worlds[i] as World)
       // The first round opens connections and fills caches.
-      if (round === 0 || !cost) continue
-      api[i]?.push(cost.cpu)
-      backends[i]?.push(((after ?? 0) - (before ?? 0)) / (2 * REQUESTS))
+      if (round === 0) continue
+      api[i]?.push(cost.api)
+      backends[i]?.push(cost.postgres)
     }
   }
   const [apiWithout = 0, apiWith = 0] = api.map(median)
@@ -70,6 +60,25 @@ async function measureWrite(...worlds: [World, World]): Promise<string> {
     `| ${apiWithout.toFixed(2)} → ${apiWith.toFixed(2)} | ${pgWithout.toFixed(2)} → ${pgWith.toFixed(2)} | ${(apiWithout + pgWithout).toFixed(2)} → ${(apiWith + pgWith).toFixed(2)} | ${ratio.toFixed(2)}, ${verdict(ratio <= WRITE_TARGET)} |`,
     '',
   ].join('\n')
+}
+
+/** Milliseconds of CPU of a request. */
+async function costOfWrite({ api, org, token, database }: World): Promise<{ api: number; postgres: number }> {
+  const side = {
+    child: api,
+    next: () => ({
+      method: 'POST' as const,
+      path: `/v1/api/orgs/${org}/events`,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ title: 'A day out', start_at: '2026-11-21T09:30:00Z' }),
+    }),
+  }
+  const name = [new URL(database.url).pathname.slice(1)]
+  const [before = 0] = await cpuOf(name)
+  // Which runs it once to warm up, so twice.
+  const [costs = []] = await costsOf([side], { name: 'write', connections: 4, requests: REQUESTS }, 1)
+  const [after = 0] = await cpuOf(name)
+  return { api: costs[0]?.cpu ?? Number.NaN, postgres: (after - before) / (2 * REQUESTS) }
 }
 
 /** Milliseconds of CPU that the backends of each database have used: Postgres writes its name into their titles. */
@@ -86,7 +95,20 @@ async function cpuOf(databases: readonly string[]): Promise<number[]> {
   return used
 }
 
-async function measureSealing({ database, folder }: World): Promise<string> {
+/** Without the API. */
+async function onDatabase<T>(work: (on: Pick<World, 'database' | 'folder'>) => Promise<T>): Promise<T> {
+  const endings: (() => Promise<void>)[] = []
+  const database = await testDatabase({ teardown: (done) => void endings.unshift(done) })
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-bench-'))
+  try {
+    return await work({ database, folder })
+  } finally {
+    for (const end of endings) await end()
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function measureSealing({ database, folder }: Pick<World, 'database' | 'folder'>): Promise<string> {
   const world = auditWorld(database, openFolderStore({ folder: join(folder, 'anchors') }))
   await database.admin.query(
     `insert into audit_log (id, org_id, actor_id, action, resource_type, resource_id, result, request_id, details, personal,
@@ -131,7 +153,13 @@ async function keepUp(world: ReturnType<typeof auditWorld>, { db, worker }: Worl
   const personalData = testPersonalData(db)
   const sealer = startSealer({ ...world, log: quietLog() })
   const [orgs, actors] = [20, 200].map((n) => Array.from({ length: n }, () => newUuid()))
-  const context = { requestId: 'req_1', clientRequestId: null, ip: '192.0.2.1', userAgent: 'Mozilla/5.0 (X11; Linux x86_64)', personalData }
+  const context = {
+    requestId: 'req_1',
+    clientRequestId: null,
+    ip: '192.0.2.1',
+    userAgent: 'Mozilla/5.0 (X11; Linux x86_64)',
+    personalData,
+  }
   const started = performance.now()
   const end = started + SECONDS * 1000
   let n = 0
@@ -149,7 +177,13 @@ async function keepUp(world: ReturnType<typeof auditWorld>, { db, worker }: Worl
         n += 1
         const entry = { orgId: orgs?.[n % 20] ?? null, actorId: actors?.[n % 200] ?? null, resourceId: newUuid() }
         await db.inTransaction({}, (tx) =>
-          insertAudit(tx, { ...entry, action: 'EVENT_ACTION', result: 'success', context, details: { operation: 'update' } }),
+          insertAudit(tx, {
+            ...entry,
+            action: 'EVENT_ACTION',
+            result: 'success',
+            context,
+            details: { operation: 'update' },
+          }),
         )
       }
     }),

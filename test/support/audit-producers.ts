@@ -232,7 +232,11 @@ function objectOf(details: ts.Expression | undefined): ts.ObjectLiteralExpressio
     if (ts.isVariableDeclaration(node) && node.name.getText() === details.text) constants.push(node)
     node.forEachChild(visit)
   }
-  for (let body = closest(details, ts.isBlock); body && constants.length === 0; body = closest(body.parent, ts.isBlock)) {
+  for (
+    let body = closest(details, ts.isBlock);
+    body && constants.length === 0;
+    body = closest(body.parent, ts.isBlock)
+  ) {
     visit(body)
   }
   const [initializer] = constants.map((one) => one.initializer)
