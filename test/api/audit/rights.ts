@@ -1,7 +1,10 @@
 import { sql } from 'drizzle-orm'
 import t from 'tap'
+import { checkDays } from '../../../api/audit/days.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { testDatabase } from '../../support/database.ts'
+import { quietLog } from '../../support/quiet-log.ts'
+import { readableLog } from '../../support/readable-log.ts'
 
 /** What the roles of the programs may do with the audit log: the database refuses the rest. */
 const { db, worker, admin } = await testDatabase(t)
@@ -120,6 +123,18 @@ t.test('days are made ahead, by either role, however many do it at once', async 
     [14, 14, 14, 14],
   )
   t.equal(await ahead(), 14)
+})
+
+t.test('the API makes the days that are missing at its start, and starts without a database, too', async (t) => {
+  const { rows } = await admin.query<{ name: string }>(`select inhrelid::regclass::text as name from pg_inherits
+    where inhparent = 'audit_links'::regclass order by 1 desc limit 3`)
+  for (const { name } of rows) await admin.query(`drop table ${name}`)
+  await checkDays(db, quietLog())
+  t.equal((await db.read({}, (tx) => tx.execute(sql`select audit_days_ahead() as n`))).rows[0]?.['n'], 14)
+  const away: typeof db = { ...db, read: () => Promise.reject(new Error('away')) }
+  const { log, logged } = readableLog()
+  await checkDays(away, log)
+  t.match(logged, [{ msg: 'could not look at the days of the audit log' }])
 })
 
 t.test('days are made while a change is under way, and hold none up', async (t) => {
