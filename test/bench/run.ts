@@ -27,6 +27,7 @@ const ALL = [
   'highlight-creation',
   'highlight',
   'images',
+  'export',
   'store-proxy',
   'backfill',
   'audit',

@@ -36,8 +36,10 @@ export function Bar({ me, organizations, org, shown, hasOutbox, onSwitch, onSign
       </label>
       <span class="spring"></span>
       ${hasOutbox && html`<a class="icon-button outbox-link" href="#outbox" aria-label="Outbox of the demo" aria-current=${['outbox', 'mail'].includes(shown) ? 'page' : undefined}><${Icon} name="mail" /></a>`}
-      <span class="who-avatar" aria-hidden="true"><${Avatar} name=${name} /></span>
-      <span class="who">${name}</span>
+      <a class="who-link" href="#my-data" aria-label=${`${name}: your data`} aria-current=${shown === 'my-data' ? 'page' : undefined}>
+        <span class="who-avatar" aria-hidden="true"><${Avatar} name=${name} /></span>
+        <span class="who">${name}</span>
+      </a>
       <button id="sign-out" class="button quiet" type="button" aria-label="Sign out" onClick=${onSignOut}><span class="wide-only">Sign out</span><span class="narrow-only"><${Icon} name="leave" /></span></button>
     </header>
     <${Connection} />`

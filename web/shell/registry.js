@@ -1,3 +1,4 @@
+import { MyData } from '../account/my-data.js'
 import { Albums } from '../albums/list.js'
 import { Album } from '../albums/view.js'
 import { Events } from '../events/list.js'
@@ -25,6 +26,7 @@ export const VIEWS = {
   feed: Feed,
   timeline: Timeline,
   person: Person,
+  'my-data': MyData,
   outbox: Outbox,
   mail: Mail,
 }

@@ -5,11 +5,11 @@ import { escapeHtml as e } from '../notifications/templates/text.ts'
 const STYLE = `:root{color-scheme:light dark;--ink:#26262e;--soft:#5d5d6b;--line:#d5d5de;--page:#fbfbfe;--link:#3346b3}
 @media (prefers-color-scheme:dark){:root{--ink:#ececf1;--soft:#b3b3bf;--line:#45464f;--page:#1b1c20;--link:#a9b8ff}}
 body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:68rem;margin:0 auto;padding:1.5rem}
-a{color:var(--link)}h1{font-size:1.6rem}h2{font-size:1.15rem;margin:2rem 0 .5rem}p.soft,dt,figcaption{color:var(--soft)}
+a{color:var(--link)}h1{font-size:1.6rem;overflow-wrap:anywhere}h2{font-size:1.15rem;margin:2rem 0 .5rem}p.soft,dt,figcaption{color:var(--soft)}
 summary{cursor:pointer;padding:.5rem 0;font-weight:600}ul{padding-left:1.2rem}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(11rem,1fr));gap:.75rem}
 figure{margin:0;content-visibility:auto;contain-intrinsic-size:11rem 10rem}
-figure img,figure video,figure .file{display:block;width:100%;height:8.5rem;object-fit:cover;border-radius:6px;background:var(--line)}
+figure img,figure video{display:block;width:100%;height:8.5rem;object-fit:cover;border-radius:6px;background:var(--line)}
 figcaption{font-size:.8rem;overflow-wrap:anywhere}
 article{border-top:1px solid var(--line);padding:1rem 0}article h2{margin:0 0 .25rem;overflow-wrap:anywhere}
 dl{display:grid;grid-template-columns:minmax(7rem,max-content) 1fr;gap:.15rem 1rem;margin:0}dd{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}
@@ -51,12 +51,12 @@ const PICTURES = new Set(['image/jpeg', 'image/png', 'image/webp', 'image/gif', 
 function figure({ path, mimeType }: ShownFile): string {
   const name = e(path.split('/').at(-1) ?? '')
   const at = address(path)
-  const caption = `<figcaption><a href="${at}">${name}</a></figcaption>`
+  const caption = `<figcaption>${name}</figcaption>`
   if (PICTURES.has(mimeType))
-    return `<figure><a href="${at}" tabindex="-1"><img src="${at}" alt="" loading="lazy" decoding="async"></a>${caption}</figure>`
+    return `<figure><a href="${at}"><img src="${at}" alt="${name}" loading="lazy" decoding="async"></a>${caption}</figure>`
   if (mimeType.startsWith('video/'))
     return `<figure><video src="${at}" controls preload="none" aria-label="${name}"></video>${caption}</figure>`
-  return `<figure><div class="file"></div>${caption}</figure>`
+  return `<figure><figcaption><a href="${at}">${name}</a></figcaption></figure>`
 }
 
 /** Folders in the order of their names. A closed one loads nothing. */
@@ -101,7 +101,7 @@ export function indexPage({ createdAt, archives, number, files, sections }: Inde
     archives.length === 1
       ? ''
       : `<h2>All archives</h2>
-<p class="soft">What you wrote and own is in the first one. Unpack all into one folder to have the files together.</p>
+<p class="soft">What you wrote and own is in the first one. Each has a page like this one, of its own files.</p>
 <ul>${others.join('\n')}</ul>`
   const data = sections
     ? `<h2>Your data</h2>
@@ -130,9 +130,13 @@ export function recordsPage(o: {
 }): string {
   const link = (path: string | undefined, text: string) =>
     path === undefined ? '' : `<a href="${address(path, '../')}">${text}</a>`
-  const nav = `<nav aria-label="Pages"><a href="../index.html">All your data</a>${link(o.before, 'Previous page')}${link(o.next, 'Next page')}</nav>`
+  const nav = (label: string) =>
+    `<nav aria-label="${label}"><a href="../index.html">All your data</a>${link(o.before, 'Previous page')}${link(o.next, 'Next page')}</nav>`
   const articles = o.records.map((record) => article(record, o.heading))
-  return pageOf(o.page === 1 ? o.title : `${o.title}, page ${o.page}`, `${nav}\n${articles.join('\n')}\n${nav}`)
+  return pageOf(
+    o.page === 1 ? o.title : `${o.title}, page ${o.page}`,
+    `${nav('Pages')}\n${articles.join('\n')}\n${nav('Pages, at the end')}`,
+  )
 }
 
 function article(record: Record<string, unknown>, heading: string): string {
