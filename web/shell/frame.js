@@ -37,7 +37,7 @@ export function Bar({ me, organizations, org, shown, hasOutbox, onSwitch, onSign
       <span class="spring"></span>
       ${hasOutbox && html`<a class="icon-button outbox-link" href="#outbox" aria-label="Outbox of the demo" aria-current=${['outbox', 'mail'].includes(shown) ? 'page' : undefined}><${Icon} name="mail" /></a>`}
       <span class="who-avatar" aria-hidden="true"><${Avatar} name=${name} /></span>
-      <span class="who">${name}</span>
+      <a class="who" href="#account" title="Account" aria-current=${shown === 'account' ? 'page' : undefined}>${name}</a>
       <button id="sign-out" class="button quiet" type="button" aria-label="Sign out" onClick=${onSignOut}><span class="wide-only">Sign out</span><span class="narrow-only"><${Icon} name="leave" /></span></button>
     </header>
     <${Connection} />`

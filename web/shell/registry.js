@@ -1,3 +1,4 @@
+import { Account } from '../account/account.js'
 import { Albums } from '../albums/list.js'
 import { Album } from '../albums/view.js'
 import { Events } from '../events/list.js'
@@ -27,4 +28,5 @@ export const VIEWS = {
   person: Person,
   outbox: Outbox,
   mail: Mail,
+  account: Account,
 }
