@@ -38,7 +38,7 @@ async function eraseMessages({ db, bus, signal }: EraseDeps, person: ErasedPerso
   return { counts: { events, messages } }
 }
 
-/** The announcement that a media item is gone for good names nobody, and consumers need it. */
+/** The announcement that a media item is gone for good names no one, and consumers need it. */
 function isOf(theirs: Set<string>) {
   const names = namesOneOf(theirs)
   return (text: string) => names(text) && !text.includes('"type":"MediaPurged"')

@@ -10,7 +10,7 @@ const AT_ONCE = 1000
 
 /**
  * Repeats a statement, each time in a transaction of its own, until it changes fewer rows than asked for: short
- * transactions hold up nobody. Returns how many rows it has changed.
+ * transactions hold up no one. Returns how many rows it has changed.
  */
 export async function changeAll(db: Database, statement: (limit: number) => SQL, limit = AT_ONCE): Promise<number> {
   for (let changed = 0; ; ) {

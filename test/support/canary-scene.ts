@@ -119,7 +119,7 @@ export async function canaryScene(api: TestApi, c: Canaries, cluster: Cluster): 
   await asOwner(itemsOf(othersAlbum), { media_id: othersMedia, caption: 'by others' })
   await ok(call('PATCH', `${itemsOf(othersAlbum)}/${othersMedia}`, { json: { caption: c.text } }))
 
-  // Comments, with versions, a reason and a reply; and a mention by somebody else.
+  // Comments, with versions, a reason and a reply; and a mention by someone else.
   const at = `/api/orgs/${org}/events/${event}/meta/${event}/comments`
   const key = { 'idempotency-key': c.token }
   const { comment_id: replied } = await post(at, { body: c.text, mentions: [people.owner.wireId] }, key)

@@ -38,7 +38,13 @@ export async function eraseWhole(
 ): Promise<void> {
   for (let round = 0; round < rounds; round++) {
     if ((await carryOut(deps, steps, id)) === undefined) return
-    await deps.db.inTransaction({}, async (tx) => void (await tx.execute('update media set purge_lease_until = null')))
+    await deps.db.inTransaction(
+      {},
+      async (tx) =>
+        void (await tx.execute(
+          'update media set purge_lease_until = null; update highlights set purge_lease_until = null',
+        )),
+    )
   }
   const { rows } = await deps.db.read({}, (tx) =>
     tx.execute(`select step, attempts, last_error from erasure_steps where state = 'pending'`),

@@ -36,7 +36,7 @@ export function Bar({ me, organizations, org, shown, hasOutbox, onSwitch, onSign
       </label>
       <span class="spring"></span>
       ${hasOutbox && html`<a class="icon-button outbox-link" href="#outbox" aria-label="Outbox of the demo" aria-current=${['outbox', 'mail'].includes(shown) ? 'page' : undefined}><${Icon} name="mail" /></a>`}
-      <a class="who-link" href="#my-data" aria-label=${`${name}: your data`} aria-current=${shown === 'my-data' ? 'page' : undefined}>
+      <a class="who-link" href="#my-data" aria-label=${`${name}: your data`} aria-current=${['my-data', 'account'].includes(shown) ? 'page' : undefined}>
         <span class="who-avatar" aria-hidden="true"><${Avatar} name=${name} /></span>
         <span class="who">${name}</span>
       </a>

@@ -1,3 +1,4 @@
+import { Account } from '../account/account.js'
 import { MyData } from '../account/my-data.js'
 import { Albums } from '../albums/list.js'
 import { Album } from '../albums/view.js'
@@ -29,4 +30,5 @@ export const VIEWS = {
   'my-data': MyData,
   outbox: Outbox,
   mail: Mail,
+  account: Account,
 }

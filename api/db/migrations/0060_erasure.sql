@@ -1,6 +1,6 @@
 -- Erasure of people: which accounts are closed, what is left to erase, and the mirror of the ledger.
 
--- From then on nobody signs in with the account, and nothing new is stored about it. `tokens_not_before` is infinity, so
+-- From then on no one signs in with the account, and nothing new is stored about it. `tokens_not_before` is infinity, so
 -- that every version of the API refuses its tokens.
 alter table users add column closed_at timestamptz;
 
@@ -178,7 +178,7 @@ create trigger skip_closed before insert on sessions for each row execute functi
 -- Null: from before this column, and taken for that of the member who added the item.
 alter table album_media add column caption_by uuid;
 alter table highlight_items add column caption_by uuid;
--- The next migration validates them: here that would read the tables while nobody may write.
+-- The next migration validates them: here that would read the tables while no one may write.
 alter table album_media add constraint album_media_caption_by foreign key (caption_by) references users not valid;
 alter table highlight_items add constraint highlight_items_caption_by foreign key (caption_by) references users not valid;
 create trigger refuse_closed_change after update on album_media for each row

@@ -10,7 +10,7 @@ interface Whose {
   userId: Uuid
 }
 
-/** Captions that the person wrote, in albums of anybody. Returns how many; call again while it returns `limit`. */
+/** Captions that the person wrote, in albums of anyone. Returns how many; call again while it returns `limit`. */
 export async function eraseCaptions(tx: Tx, userId: Uuid, limit: number): Promise<number> {
   const isTheirs = sql`(caption_by = ${userId} or (caption is not null and caption_by is null and added_by = ${userId}))`
   // In the order of migration 0012.
@@ -32,11 +32,11 @@ export async function nextAlbums(tx: Tx, { erasureId, userId }: Whose): Promise<
   return rows.map(({ id }) => id)
 }
 
-/** A title of which nobody is the author. */
+/** A title of which no one is the author. */
 const TITLE = 'Album'
 
 /**
- * An album in which others have media items, or which is an event's, gets another owner and a title of nobody; one without
+ * An album in which others have media items, or which is an event's, gets another owner and a title of no one; one without
  * anything of others is deleted. Locks the event before the album, as all do.
  */
 export async function passAlbum(tx: Tx, id: Uuid, userId: Uuid): Promise<'passed' | 'deleted' | 'gone'> {

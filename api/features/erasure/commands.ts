@@ -28,7 +28,7 @@ class MembershipsChanged extends Error {}
 const TRIES = 3
 
 /**
- * Closes an account and begins its erasure, in one transaction: from its commit on nobody signs in with it, and the worker
+ * Closes an account and begins its erasure, in one transaction: from its commit on no one signs in with it, and the worker
  * carries out the rest, whatever happens to this process. Of two requests the second finds the first.
  */
 export async function requestErasure(
@@ -78,7 +78,7 @@ export async function closeAccount(
     throw new Error('an account is closed without an erasure')
   }
   if ((await organizationsOf(tx, userId)).join() !== orgIds.join()) throw new MembershipsChanged()
-  // Nobody could take over an organization that has no other member.
+  // No one could take over an organization that has no other member.
   const orphaned = owned.filter(({ isLastOwner, others }) => isLastOwner && others > 0)
   if (request && orphaned.length > 0) throw lastOwner(orphaned)
   for (const { orgId } of orphaned) await promoteSuccessor(tx, orgId, userId)

@@ -41,7 +41,7 @@ export const StartedErasure = z
     ...head,
     follow_token: z.string().meta({
       description:
-        'Follows the erasure once the account is closed, in `X-Anonymization-Token`. Whoever has it sees its state, and nothing of the person',
+        'Follows the erasure once the account is closed, in `X-Anonymization-Token`. Anyone who has it sees its state, and nothing of the person',
     }),
   })
   .meta({ id: 'AnonymizationStarted' })

@@ -53,7 +53,7 @@ export async function lockMembership(tx: Tx, orgId: Uuid, userId: Uuid): Promise
   return { orgId, name: org?.name ?? '', isLastOwner, others }
 }
 
-/** After a restore nobody can be asked: who would take over becomes the owner. */
+/** After a restore no one can be asked: who would take over becomes the owner. */
 export async function promoteSuccessor(tx: Tx, orgId: Uuid, userId: Uuid): Promise<void> {
   const role: Role = 'owner'
   await tx.execute(sql`update ${memberships} set role = ${role}
@@ -222,7 +222,7 @@ export async function complete(tx: Tx, id: Uuid): Promise<boolean> {
   return rowCount === 1
 }
 
-/** Has the workers go on with these now, whoever holds them. */
+/** Has the workers go on with these now, anyone who holds them. */
 export async function wake(tx: Tx, ids: readonly Uuid[]): Promise<void> {
   await tx
     .update(erasures)

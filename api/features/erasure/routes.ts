@@ -30,7 +30,7 @@ export function erasureRoutes({ db, config, refusals }: ApiDeps): Route[] {
     limit: 'anonymize',
     summary: 'Erase an account with everything the person has left',
     description:
-      'The caller’s own account, or another one by a platform administrator (`ROLE_ADMIN`; other callers get 404). It cannot be undone. From the answer on nobody can sign in with the account, and its tokens, sessions and event streams have ended; media items, comments, reactions, invitations and notifications are erased in the background. docs/privacy.md says what goes and what stays. The last owner of an organization with other members has to make another member an owner first: `CONFLICT` names the organizations. A repeat returns the same erasure.',
+      'The caller’s own account, or another one by a platform administrator (`ROLE_ADMIN`; other callers get 404). It cannot be undone. From the answer on no one can sign in with the account, and its tokens, sessions and event streams have ended; media items, comments, reactions, invitations and notifications are erased in the background. docs/privacy.md says what goes and what stays. The last owner of an organization with other members has to make another member an owner first: `CONFLICT` names the organizations. A repeat returns the same erasure.',
     action: erasureActions.eraseOwn,
     problems: ['NOT_FOUND', 'CONFLICT'],
     body: NewErasureBody,

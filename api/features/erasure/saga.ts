@@ -78,11 +78,11 @@ async function runStep(deps: EraseDeps, step: EraseStep, person: ErasedPerson): 
   const { db } = deps
   const { erasureId } = person
   await db.inTransaction({}, (tx) => beginStep(tx, erasureId, step.name))
-  failpoint(`erasure.begun:${step.name}`)
+  failpoint(`erasure.begun.${step.name}`)
   const { counts, isWaiting = false } = await step.run(deps, person)
-  failpoint(`erasure.ran:${step.name}`)
+  failpoint(`erasure.ran.${step.name}`)
   await db.inTransaction({}, (tx) => recordStep(tx, erasureId, step.name, { counts, isDone: !isWaiting }))
-  failpoint(`erasure.recorded:${step.name}`)
+  failpoint(`erasure.recorded.${step.name}`)
   return !isWaiting
 }
 

@@ -20,11 +20,11 @@ export async function nextEvents(tx: Tx, { erasureId, userId }: Whose): Promise<
   return rows.map(({ id }) => id)
 }
 
-/** A title of which nobody is the author. */
+/** A title of which no one is the author. */
 const TITLE = 'Event'
 
 /**
- * A draft, of which nobody was told, is deleted with what belongs to it. An event that others take part in gets another
+ * A draft, of which no one was told, is deleted with what belongs to it. An event that others take part in gets another
  * owner, who takes part, and keeps its time; what the person wrote about it goes.
  */
 export async function passEvent(tx: Tx, id: Uuid, userId: Uuid): Promise<'passed' | 'deleted' | 'gone'> {

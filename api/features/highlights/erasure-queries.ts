@@ -26,12 +26,12 @@ export const recordHighlights = (tx: Tx, { erasureId, userId }: Whose): Promise<
         where i.uploader_id = ${userId} or (i.caption <> '' and h.captions = 'caption' and ${writer} = ${userId})`,
   )
 
-/** A title of which nobody is the author. */
+/** A title of which no one is the author. */
 const TITLE = 'Highlight'
 
 /**
  * Removes what the person wrote from a highlight: the title of one that they made, captions that they wrote. The files go
- * where these words can be read in the film, and those of a highlight that nobody waits for any more. Locks one highlight.
+ * where these words can be read in the film, and those of a highlight that no one waits for any more. Locks one highlight.
  */
 export async function eraseWords(tx: Tx, id: Uuid, userId: Uuid, error: HighlightError): Promise<void> {
   await tx.execute(sql`select from ${highlights} where id = ${id} for update`)

@@ -8,6 +8,8 @@ import { ERASED, eraseHighlightsOf } from './render/commands.ts'
 import type { HighlightRenderObject } from './render/facts.ts'
 import { purgeHighlights } from './render/purge.ts'
 
+/** What a worker that died has claimed is free again soon: someone waits for it. */
+const LEASE_SECONDS = 30
 const FILE = { harmless: 'a file name of the program; removed with the files' }
 
 export const highlightsPart: PersonalPart = {
@@ -46,7 +48,7 @@ export const highlightsPart: PersonalPart = {
     {
       name: 'highlights.withdrawal',
       phase: 'composites',
-      does: 'highlights that show media items of the person, or words that the person wrote, are withdrawn from everybody; their titles and captions by the person are removed, also of highlights that stay',
+      does: 'highlights that show media items of the person, or words that the person wrote, are withdrawn from everyone; their titles and captions by the person are removed, also of highlights that stay',
       run: withdraw,
     },
     {
@@ -81,7 +83,7 @@ async function purge(deps: EraseDeps, { erasureId }: ErasedPerson): Promise<Eras
     await removeResource(deps, HIGHLIGHT_RENDERS, render)
     resources += 1
   }
-  const objects = await purgeHighlights(deps, signal ? { signal } : {})
+  const objects = await purgeHighlights(deps, { leaseSeconds: LEASE_SECONDS, ...(signal && { signal }) })
   const left = await db.read({}, (tx) => countUnpurged(tx, erasureId))
   return { counts: { resources, objects }, ...(left > 0 && { isWaiting: true }) }
 }

@@ -20,7 +20,7 @@ const mediaOf = (userId: Uuid, more: ReturnType<typeof sql>, limit: number) => s
   limit ${limit}`
 
 /**
- * Hides media items of the user at once, whether or not they are in the trash: from the commit on nobody sees, restores or
+ * Hides media items of the user at once, whether or not they are in the trash: from the commit on no one sees, restores or
  * uses them. Returns how many; call again while it returns `limit`.
  */
 export async function withdrawMedia(tx: Tx, { erasureId, userId }: Whose, limit: number): Promise<number> {

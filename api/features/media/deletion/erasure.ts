@@ -10,7 +10,7 @@ import { countConverting, countMediaOf, endUploads, forgetUpload, withdrawMedia 
 import { purgeOf } from './purge.ts'
 
 const AT_ONCE = 100
-/** What a worker that died has claimed is free again soon: somebody waits for it. */
+/** What a worker that died has claimed is free again soon: someone waits for it. */
 const LEASE_SECONDS = 30
 
 export const mediaErasure: readonly EraseStep[] = [
@@ -23,7 +23,7 @@ export const mediaErasure: readonly EraseStep[] = [
   {
     name: 'media.withdrawal',
     phase: 'withdrawal',
-    does: 'media items are hidden from everybody at once; none can be restored',
+    does: 'media items are hidden from everyone at once; none can be restored',
     run: withdraw,
   },
   {

@@ -29,7 +29,7 @@ t.test('bad input is refused, and changes nothing', async (t) => {
     [{}, 400],
     [{ confirm: false }, 400],
     [{ confirm: 'true' }, 400],
-    [{ confirm: true, user_id: 'nobody' }, 400],
+    [{ confirm: true, user_id: 'no one' }, 400],
     [{ confirm: true, reason: 'x'.repeat(501) }, 400],
   ] as const) {
     t.equal((await erase(person, json)).status, status, JSON.stringify(json))
@@ -58,7 +58,7 @@ t.test('another account is for platform administrators', async (t) => {
 
 t.test('the last owner of an organization hands it over first', async (t) => {
   const refused = await erase(stranger, { confirm: true })
-  t.equal(refused.status, 201, 'an organization without any other member holds nobody back')
+  t.equal(refused.status, 201, 'an organization without any other member holds no one back')
 
   const [orgId] = (
     await sql(`insert into organizations (id, name) values (gen_random_uuid(), 'Choir') returning id`)
