@@ -9,7 +9,7 @@ import { dataExportActions } from './policy.ts'
 
 const tags = ['Privacy']
 const params = z.object({ export_id: pathId('export') })
-const processing: DataExport = {
+const processing: z.output<typeof DataExport> = {
   export_id: exampleId('export'),
   status: 'processing',
   created_at: '2026-11-21T09:30:00.000Z',
@@ -18,7 +18,7 @@ const processing: DataExport = {
   progress: { parts_total: 0, parts_done: 0, bytes_total: 0, bytes_done: 0, percent: 0 },
   parts: [],
 }
-const completed: DataExport = {
+const completed: z.output<typeof DataExport> = {
   ...processing,
   status: 'completed',
   completed_at: '2026-11-21T09:42:00.000Z',
