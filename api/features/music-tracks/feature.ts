@@ -10,6 +10,6 @@ export const musicTracks: Feature = {
   tags: {},
   routes: musicTrackRoutes,
   actions: Object.values(musicTrackActions),
-  export: { nothing: 'the tracks of the installation, which are nobody’s' },
+  export: { nothing: 'the tracks of the installation, which are of no user' },
   commands: musicTrackCommands,
 }
