@@ -19,6 +19,7 @@ const ALL = [
   'fairness',
   'repeats',
   'can',
+  'auth',
   'comment-list',
   'chunks',
   'single-uploads',

@@ -204,6 +204,48 @@ t.test('the mail of an invitation is in the outbox, as it looks, and its link le
   await under.shoot('t6-mail-phone', ann)
 })
 
+t.test('a person sees where they are signed in, and signs out elsewhere', async (t: Test) => {
+  const others = [await under.openAnother(), await under.openAnother()]
+  for (const other of others) {
+    await other.goto(page.link({ account: 'member' }))
+    await other.getByRole('heading', { level: 1, name: 'Class of 1994' }).waitFor()
+  }
+  await button(ann, 'Where you are signed in').click()
+  const dialog = ann.getByRole('dialog', { name: 'Signed in on' })
+  const devices = dialog.getByRole('listitem')
+  await devices.filter({ hasText: 'This device' }).waitFor()
+  const before = await devices.count()
+  t.ok(before >= 3, `${before} devices`)
+  const texts = await devices.allTextContents()
+  t.ok(
+    texts.every((text) => /Chrome on Linux.*(This device|Used now).*127\.0\.0\.1/.test(text)),
+    texts.join(),
+  )
+  await clean(t, 'the devices on a phone', ann)
+  t.equal(await overflow(ann), 0)
+  await under.shoot('t7-devices-phone', ann)
+  await ann.setViewportSize({ width: 1280, height: 800 })
+  await clean(t, 'the devices', ann)
+  await under.shoot('t8-devices', ann)
+  await dialog
+    .getByRole('button', { name: /^Sign out on / })
+    .first()
+    .click()
+  await under.until(`document.querySelectorAll('.device').length === ${before - 1}`, ann)
+  await dialog.getByRole('button', { name: 'Sign out everywhere else' }).click()
+  await under.until(`document.querySelectorAll('.device').length === 1`, ann)
+  t.match(await devices.textContent(), /This device/)
+  await dialog.getByRole('button', { name: 'Done' }).click()
+  for (const other of others) {
+    await other.reload()
+    await button(other, 'Sign in').waitFor()
+    await under.reported(401)
+    await other.close()
+  }
+  await ann.reload()
+  await button(ann, 'Where you are signed in').waitFor()
+})
+
 t.test('all of it without an error in the console', (t: Test) => {
   t.strictSame(under.consoleErrors, [])
   t.end()
