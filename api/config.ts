@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { flag, int, json } from '../lib/runtime/config.ts'
 import { StoreConfig } from '../lib/runtime/object-store/open.ts'
+import { AuditKeys } from './audit/master-keys.ts'
 
 /** base64url of at least 32 bytes, as `openssl rand -base64 32 | tr +/ -_` prints it. */
 const secret = z.string().regex(/^[A-Za-z0-9_-]{43,}={0,2}$/, 'must be base64url of at least 32 bytes')
@@ -67,6 +68,8 @@ export const ApiConfig = StoreConfig.extend({
   INTERNAL_AUTH_SUBJECTS: subjects,
   LINK_KEYS: json(LinkKeys),
   CURSOR_KEY: secret,
+  /** Of the personal data in the audit log; the worker has the same. */
+  AUDIT_KEYS: json(AuditKeys),
   /** Of the push messages to browsers; its private half is the worker's. */
   VAPID_PUBLIC_KEY: VapidKey.optional(),
   PUSH_HOSTS: PushHosts,

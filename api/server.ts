@@ -4,6 +4,8 @@ import type { Clock } from '../lib/runtime/clock.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import type { ObjectStore } from '../lib/runtime/object-store/object-store.ts'
 import { createApp, createInternalApp } from './app.ts'
+import { openMasterKeys } from './audit/master-keys.ts'
+import { openPersonalData } from './audit/personal-data.ts'
 import { openRefusals } from './audit/refusals.ts'
 import { openAuth } from './auth/open-auth.ts'
 import { openServiceAuth } from './auth/services.ts'
@@ -83,6 +85,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
   }
 
   const refusals = openRefusals({ db, log })
+  const personalData = openPersonalData({ db, masters: openMasterKeys(config.AUDIT_KEYS) })
   const notifications = listenForNotifications({
     url: config.DATABASE_URL,
     name: 'keepsake_api listen',
@@ -92,6 +95,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
         auth.users.forget(user)
         streams.recheck(user)
       },
+      audit_keys: personalData.forget,
     },
     log,
   })
@@ -102,6 +106,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     log,
     clock,
     refusals,
+    personalData,
     basePath: config.BASE_PATH,
     checkResponses: config.CHECK_RESPONSES,
     onServed: metrics.served,

@@ -24,6 +24,7 @@ const common = (p: EnvironmentParts): Environment => ({
   HOST: '127.0.0.1',
   LOG_LEVEL: p.logLevel,
   DATABASE_URL: p.database,
+  AUDIT_KEYS: JSON.stringify(p.settings.auditKeys),
 })
 
 /** What the links that the API and the worker make lead to, and what signs them. */

@@ -94,7 +94,11 @@ export class ClientGone extends Error {
 }
 
 /** What a handler learns about its request. */
-export function contextOf(req: Request, res: Response, remember: Context['remember']): Context {
+export function contextOf(
+  req: Request,
+  res: Response,
+  { personalData, remember }: Pick<Context, 'personalData' | 'remember'>,
+): Context {
   const state = stateOf(res)
   const traceparent = req.get('traceparent')
   return {
@@ -102,6 +106,7 @@ export function contextOf(req: Request, res: Response, remember: Context['rememb
     clientRequestId: state.clientRequestId,
     ip: req.ip ?? '',
     userAgent: req.get('user-agent')?.slice(0, 512) ?? null,
+    personalData,
     traceparent: traceparent && TRACEPARENT.test(traceparent) ? traceparent : null,
     get signal() {
       return state.signal

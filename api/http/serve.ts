@@ -29,6 +29,8 @@ export interface ServeOptions {
   authenticate(authorization: string | undefined, request: { log: Log }): Promise<Actor>
   /** Records refusals of the permission service. */
   refusals: Refusals
+  /** Encrypts what the audit log says about people. */
+  personalData: Context['personalData']
   /**
    * Set in tests and development: deviations from the document fail the request instead of being logged. These are a
    * response that does not fit its schema, an undeclared Problem, and a success without a permission decision.
@@ -107,7 +109,7 @@ async function identify(req: Request, res: Response, { authenticate, limits }: S
 /** Decides on an action of kind `caller`: it needs nothing of the input. */
 async function requireRight(route: Route, options: ServeOptions, { req, res, actor }: Called): Promise<void> {
   if (route.action?.on !== 'caller') return
-  const context = contextOf(req, res, async () => {})
+  const context = contextOf(req, res, { ...options, remember: async () => {} })
   await permitCaller(route.action, { actor, context }, options.refusals).catch((error: unknown) => {
     throw declared(route, options, res, error)
   })
@@ -122,7 +124,7 @@ async function admit(route: Route, options: ServeOptions, o: Called & { given: o
   const { readmit } = route
   const orgId = route.body || route.bodyKind ? organizationIn(route, o.given) : undefined
   if (!readmit || orgId === undefined) return
-  const context = contextOf(req, res, async () => {})
+  const context = contextOf(req, res, { ...options, remember: async () => {} })
   const asked = {
     context,
     method: req.method,
@@ -224,9 +226,9 @@ async function follow(r: Run): Promise<void> {
   }
 }
 
-function inputOf({ req, res, actor, input }: Run, remember: Context['remember']) {
+function inputOf({ options, req, res, actor, input }: Run, remember: Context['remember']) {
   const { params, query, body } = input
-  const context = contextOf(req, res, remember)
+  const context = contextOf(req, res, { ...options, remember })
   const known = actor === NO_ACTOR ? {} : { actor }
   return { context, method: req.method, params, query, body, headers: req.headers, ...known } as AuthedInput<
     unknown,

@@ -11,6 +11,7 @@ import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts
 import { openObjectStore } from '../../lib/runtime/object-store/open.ts'
 import { type TestDatabase, testDatabase } from './database.ts'
 import { startTestIdentity, type TestIdentity } from './identity.ts'
+import { AUDIT_KEYS } from './personal-data.ts'
 import { readableLog } from './readable-log.ts'
 
 interface Teardown {
@@ -47,6 +48,7 @@ export const apiSettings = (database: Pick<TestDatabase, 'url'>, folder: string)
   STORE_FOLDER: folder,
   LINK_KEYS: JSON.stringify({ current: 'a', keys: { a: key(), b: key() } }),
   CURSOR_KEY: key(),
+  AUDIT_KEYS,
   CHECK_RESPONSES: 'true',
   // Tests ask as fast as they can; those of the limits say otherwise.
   RATE_LIMIT_FACTOR: '0',

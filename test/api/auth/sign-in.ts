@@ -68,7 +68,7 @@ t.test('signs in, refreshes, and the old refresh token ends the family', async (
   const reused = await refresh(first.json.data.refresh_token)
   t.match([reused.status, reused.json.error.code], [401, 'UNAUTHORIZED'])
   t.equal((await refresh(second.json.data.refresh_token)).status, 401, 'the whole family is revoked')
-  t.match(await audited('LOGIN'), [{ actor_id: user.id, result: 'success', ip_address: '127.0.0.1' }])
+  t.match(await audited('LOGIN'), [{ actor_id: user.id, result: 'success' }])
   t.match(await audited('TOKEN_REFRESH'), [{ result: 'success' }, { result: 'denied' }, { result: 'denied' }])
 })
 
