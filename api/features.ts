@@ -4,6 +4,7 @@ import type { Feature } from './feature.ts'
 import { administration } from './features/administration/feature.ts'
 import { albums } from './features/albums/feature.ts'
 import { seesAlbum } from './features/albums/policy.ts'
+import { auditLog } from './features/audit-log/feature.ts'
 import { discussions } from './features/discussions/feature.ts'
 import { downloads } from './features/downloads/feature.ts'
 import { events } from './features/events/feature.ts'
@@ -29,6 +30,7 @@ import { WorkerConfig } from './worker/config.ts'
 export const FEATURES: readonly Feature[] = [
   administration,
   albums,
+  auditLog,
   discussions,
   downloads,
   events({ seesAlbum, onActivated: tellInvitees }),

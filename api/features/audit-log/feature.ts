@@ -1,0 +1,11 @@
+import type { Feature } from '../../feature.ts'
+import { auditLogActions } from './policy.ts'
+import { auditLogRoutes } from './routes.ts'
+import { auditLogWorker } from './worker.ts'
+
+export const auditLog: Feature = {
+  tags: { Audit: 'The audit log, for platform administrators.' },
+  routes: auditLogRoutes,
+  actions: Object.values(auditLogActions),
+  worker: auditLogWorker,
+}
