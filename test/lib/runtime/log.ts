@@ -168,6 +168,17 @@ t.test('the lines of one turn leave together, in order; a warning leaves at once
   t.strictSame(written(), ['one', 'two', 'three', 'four'])
 })
 
+t.test('text with line breaks stays in its line', async (t) => {
+  const file = join(t.testdir(), 'log')
+  const log = openLog({ program: 'test', fd: openSync(file, 'w') })
+  const forged = 'a.jpg\n{"level":"info","msg":"forged"}\r\nb\u2028c\u001b[2J'
+  log.warn({ name: forged }, forged)
+  const lines = readFileSync(file, 'utf8').split('\n').filter(Boolean)
+  t.equal(lines.length, 1)
+  t.match(JSON.parse(lines[0] ?? ''), { name: forged, msg: forged })
+  t.notMatch(lines[0], '\u001b', 'and nothing that a terminal obeys')
+})
+
 t.test('a program that exits has written all its lines', async (t) => {
   const program = `
     import { openLog } from '${join(import.meta.dirname, '../../../lib/runtime/log.ts')}'
