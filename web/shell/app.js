@@ -116,7 +116,7 @@ function Signed({ me, media, hasOutbox, onSignOut }) {
   return html`
     <${Bar} me=${me} organizations=${organizations} org=${org} shown=${name} hasOutbox=${hasOutbox} onSwitch=${onSwitch} onSignOut=${onSignOut} />
     <main id="content" class="page" tabindex="-1">
-      ${org ? html`<${View} key=${key} ...${given} />` : html`<${Problem} class="banner" text="You are not a member of any group yet." />`}
+      ${org || name === 'audit' ? html`<${View} key=${key} ...${given} />` : html`<${Problem} class="banner" text="You are not a member of any group yet." />`}
     </main>
     ${org && html`<${Uploads} name=${org.name} organizations=${organizations} />`}`
 }

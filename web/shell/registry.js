@@ -1,5 +1,6 @@
 import { Albums } from '../albums/list.js'
 import { Album } from '../albums/view.js'
+import { Audit } from '../audit/audit.js'
 import { Events } from '../events/list.js'
 import { Event } from '../events/view.js'
 import { Highlights } from '../highlights/list.js'
@@ -26,5 +27,6 @@ export const VIEWS = {
   timeline: Timeline,
   person: Person,
   outbox: Outbox,
+  audit: Audit,
   mail: Mail,
 }
