@@ -8,6 +8,7 @@ import { albums } from './features/albums/feature.ts'
 import { seesAlbum } from './features/albums/policy.ts'
 import { dataExports } from './features/data-exports/feature.ts'
 import { isShownToGuest } from './features/discussions/comments/targets.ts'
+import { auditLog } from './features/audit-log/feature.ts'
 import { discussions } from './features/discussions/feature.ts'
 import { downloads } from './features/downloads/feature.ts'
 import { erasure } from './features/erasure/feature.ts'
@@ -40,6 +41,7 @@ export const FEATURES: readonly Feature[] = [
   administration,
   albums,
   dataExports(() => FEATURES.map((feature) => feature.export)),
+  auditLog,
   discussions,
   downloads,
   erasure(() => ERASE_STEPS),

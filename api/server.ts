@@ -102,7 +102,15 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     log,
   })
   const links = openLinks({ baseUrl: `${config.PUBLIC_URL}${config.BASE_PATH}`, keys: config.LINK_KEYS, clock })
-  const deps = { ...parts, db: fair, links, cursors: cursors(config.CURSOR_KEY, clock), refusals, notifications }
+  const deps = {
+    ...parts,
+    db: fair,
+    links,
+    cursors: cursors(config.CURSOR_KEY, clock),
+    refusals,
+    personalData,
+    notifications,
+  }
   const options = {
     db: fair,
     log,

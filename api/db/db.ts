@@ -13,6 +13,8 @@ export type { Tx }
 export interface Scope {
   org?: Uuid
   user?: Uuid
+  /** Shows the audit log, of all organizations: for operations of platform administrators alone. */
+  audit?: true
 }
 
 export interface Database {
@@ -59,8 +61,10 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
  * is planned and has a result, which doubles the CPU of an empty transaction.
  */
 function beginStatement(scope: Scope, mode: 'read only' | 'read write'): string {
+  const { audit, ...ids } = scope
   const parts = [`begin ${mode}`]
-  for (const [name, value] of Object.entries(scope)) {
+  if (audit) parts.push(`set local app."audit" = 'on'`)
+  for (const [name, value] of Object.entries(ids)) {
     if (value === undefined) continue
     // The simple protocol has no parameters, so only a UUID may be inserted into the text.
     if (!UUID.test(value)) throw new Error(`scope ${name} is not a uuid`)

@@ -52,6 +52,11 @@ interface Common {
   /** Problems of this operation besides those that its shape implies (400, 401, 429, 500, 503). */
   problems?: ProblemCode[]
   deprecated?: boolean
+  /**
+   * A POST that only reads, because its filter is too large or too private for a URL. It takes no Idempotency-Key: a
+   * stored answer would outlive what it shows.
+   */
+  isQuery?: true
   /** Also served at the host root, as RFC 8615 requires for /.well-known. */
   atRoot?: boolean
   /** The class of rate limits that this operation counts against; `general` otherwise. */
@@ -115,9 +120,9 @@ export interface Route extends Common {
 export const isTagged = (route: Pick<Route, 'method' | 'public' | 'isStream'>) =>
   route.method === 'get' && !route.public && !route.isStream
 
-/** Whether a repeat under an Idempotency-Key gets the first response: every POST of a signed-in caller. */
-export const takesIdempotencyKey = (route: Pick<Route, 'method' | 'public' | 'isInternal'>) =>
-  route.method === 'post' && !route.public && !route.isInternal
+/** Whether a repeat under an Idempotency-Key gets the first response: every POST of a signed-in caller that changes something. */
+export const takesIdempotencyKey = (route: Pick<Route, 'method' | 'public' | 'isInternal' | 'isQuery'>) =>
+  route.method === 'post' && !route.public && !route.isInternal && !route.isQuery
 
 export type Out<T extends z.ZodType | undefined> = T extends z.ZodType ? z.output<T> : Record<never, never>
 export type Body<K extends BodyKind | undefined, B extends z.ZodType | undefined> = K extends 'multipart'

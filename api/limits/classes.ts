@@ -95,6 +95,8 @@ const OPERATIONS = {
   },
   /** Event streams: each opening costs a look-up, and a client that lost its connection comes back. */
   changes: one('changes', { quota: 60, seconds: MINUTE, burst: 20, per: 'caller' }),
+  /** Pages of the audit log: each may read 64 MiB. */
+  audit: { ...one('audit', { quota: 120, seconds: MINUTE, burst: 30, per: 'caller' }), atOnce: 3 },
   export: { shared: true, ...one('export', { quota: 10, seconds: DAY, per: 'caller' }) },
   anonymize: { shared: true, ...one('anonymize', { quota: 5, seconds: HOUR, per: 'caller' }) },
 } satisfies Record<string, LimitRules>

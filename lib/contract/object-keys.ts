@@ -29,3 +29,5 @@ export const downloadsPrefix = (user: Uuid) => `downloads/${user}/`
 export const downloadPrefix = (user: Uuid, id: Uuid) => `${downloadsPrefix(user)}${id}/`
 /** The audio file of a music track. */
 export const trackKey = (track: Uuid) => `tracks/${track}/audio`
+/** The entries of the audit log of one UTC day, once they have left the database. */
+export const auditDayKey = (day: string) => `audit/days/${day}.jsonl.gz`

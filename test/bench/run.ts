@@ -12,6 +12,7 @@ const ALL = [
   'feed',
   'albums',
   'members',
+  'audit-query',
   'invitations',
   'reactions',
   'event-streams',

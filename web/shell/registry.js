@@ -2,6 +2,7 @@ import { Account } from '../account/account.js'
 import { MyData } from '../account/my-data.js'
 import { Albums } from '../albums/list.js'
 import { Album } from '../albums/view.js'
+import { Audit } from '../audit/audit.js'
 import { Events } from '../events/list.js'
 import { Event } from '../events/view.js'
 import { Highlights } from '../highlights/list.js'
@@ -29,6 +30,7 @@ export const VIEWS = {
   person: Person,
   'my-data': MyData,
   outbox: Outbox,
+  audit: Audit,
   mail: Mail,
   account: Account,
 }

@@ -4,6 +4,8 @@
  */
 export * from './albums.ts'
 export * from './audit.ts'
+export * from './audit-archive.ts'
+export * from './audit-exports.ts'
 export * from './comments.ts'
 export * from './consumers.ts'
 export * from './data-exports.ts'

@@ -46,11 +46,25 @@ for (const [role, database] of Object.entries(ROLES)) {
   })
 }
 
-t.test('the API neither reads the log nor seals it, and destroys no key', async (t) => {
+t.test('the API reads the log only in a transaction that says so', async (t) => {
+  const tables = ['audit_log', 'audit_links', 'audit_heads', 'audit_actor_days', 'audit_archives']
+  await admin.query(`insert into audit_actor_days values (gen_random_uuid(), current_date);
+    insert into audit_heads values (current_date, gen_random_uuid(), 1, '');
+    insert into audit_links values (current_date, gen_random_uuid(), 1, now(), gen_random_uuid(), '');
+    insert into audit_archives values ('2020-01-01', 'warm', 'k', 1, 0, 1, '', '[]', '', '')`)
+  for (const table of tables) {
+    const count = sql.raw(`select count(*)::int as n from ${table}`)
+    const seen = async (scope: { audit?: true }) =>
+      (await db.read(scope, (tx) => tx.execute(count))).rows[0]?.['n'] as number
+    t.ok((await seen({ audit: true })) > 0, table)
+    t.equal(await seen({}), 0, table)
+  }
+  await admin.query('delete from audit_links; delete from audit_heads; delete from audit_archives')
+})
+
+t.test('the API does not seal the log, and destroys no key', async (t) => {
   for (const text of [
-    'select * from audit_log',
-    'select * from audit_links',
-    'select * from audit_cursor',
+    `insert into audit_archives values ('2020-01-01', 'warm', 'k', 1, 0, 1, '', '[]', '', '')`,
     `insert into audit_links values (current_date, gen_random_uuid(), 1, now(), gen_random_uuid(), '')`,
     `update audit_keys set wrapped = ''`,
     'delete from audit_keys',

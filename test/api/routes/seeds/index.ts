@@ -1,4 +1,5 @@
 import { albumLists, albumSeeds } from './albums.ts'
+import { auditLogSeeds } from './audit-log.ts'
 import { authSeeds } from './auth.ts'
 import { commentLists, commentSeeds } from './comments.ts'
 import { dataExportSeeds } from './data-exports.ts'
@@ -19,6 +20,7 @@ import { userLists, userSeeds } from './users.ts'
 /** One entry a feature. What its seeds are for: docs/testing.md. */
 export const SEEDS: Seeds = {
   ...albumSeeds,
+  ...auditLogSeeds,
   ...authSeeds,
   ...commentSeeds,
   ...dataExportSeeds,
