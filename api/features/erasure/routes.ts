@@ -3,7 +3,7 @@ import type { ApiDeps } from '../../deps.ts'
 import { completed, publicRoute, type Route, route } from '../../http/route.ts'
 import { permitCaller } from '../../permissions/permit.ts'
 import { followToken } from '../../personal/ledger-name.ts'
-import { pathId } from '../../requests/schemas.ts'
+import { exampleId, pathId } from '../../requests/schemas.ts'
 import { requestErasure, showErasure } from './commands.ts'
 import {
   Erasure,
@@ -37,7 +37,7 @@ export function erasureRoutes({ db, config, refusals }: ApiDeps): Route[] {
     status: 201,
     response: StoredErasure,
     alsoStatus: { 200: 'The erasure was requested before' },
-    examples: { request: { confirm: true }, response: startedExample },
+    examples: { request: { user_id: exampleId('user'), confirm: true }, response: startedExample },
     async handle({ actor, context, body }) {
       const userId = body.user_id ?? actor.userId
       if (userId !== actor.userId) await permitCaller(erasureActions.eraseOther, { actor, context }, refusals)
