@@ -120,7 +120,7 @@ async function withoutPlainText(
   const plain = listed.filter(({ ipAddress, userAgent }) => ipAddress !== null || userAgent !== null)
   if (plain.length === 0) return listed
   const boxes = await Promise.all(
-    plain.map(({ id, actorId, ipAddress, userAgent }) =>
+    plain.map(async ({ id, actorId, ipAddress, userAgent }) =>
       personalData.encrypt(
         { entryId: id, personId: actorId },
         { ...(ipAddress !== null && { ipAddress }), ...(userAgent !== null && { userAgent }) },

@@ -45,7 +45,7 @@ export function MyData() {
       <${Problem} class="banner" error=${problem ?? list.error} />
       ${!list.data && !list.error && html`<${Wait} />`}
       ${exports.length > 0 && html`<ul class="copies" aria-label="Copies of your data">${exports.map((one) => html`<${Copy} key=${one.export_id} one=${one} isBusy=${isBusy} onRemove=${() => remove(one)} />`)}</ul>`}
-      <p class="account-more"><a href="#account">Delete my account</a></p>
+      <p class="account-more"><a href="#my-account">Delete my account</a></p>
     </section>`
 }
 

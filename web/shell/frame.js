@@ -39,7 +39,7 @@ export function Bar({ me, organizations, org, shown, hasOutbox, onSwitch, onSign
       <span class="spring"></span>
       ${hasOutbox && html`<a class="icon-button outbox-link" href="#outbox" aria-label="Outbox of the demo" aria-current=${['outbox', 'mail'].includes(shown) ? 'page' : undefined}><${Icon} name="mail" /></a>`}
       <button id="devices" class="who-avatar" type="button" aria-label="Where you are signed in" onClick=${showDevices}><${Avatar} name=${name} /></button>
-      <a class="who-link" href="#my-data" aria-label=${`${name}: your data`} aria-current=${['my-data', 'account'].includes(shown) ? 'page' : undefined}>
+      <a class="who-link" href="#my-data" aria-label=${`${name}: your data`} aria-current=${['my-data', 'my-account'].includes(shown) ? 'page' : undefined}>
         <span class="who">${name}</span>
       </a>
       <button id="sign-out" class="button quiet" type="button" aria-label="Sign out" onClick=${onSignOut}><span class="wide-only">Sign out</span><span class="narrow-only"><${Icon} name="leave" /></span></button>

@@ -32,5 +32,5 @@ export const VIEWS = {
   outbox: Outbox,
   audit: Audit,
   mail: Mail,
-  account: Account,
+  'my-account': Account,
 }

@@ -1,3 +1,4 @@
+// A process of its own: it restores into another server, and names that to what comes after.
 import { execFile } from 'node:child_process'
 import { access, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
