@@ -24,7 +24,7 @@ export function* segmentsOf(o: {
   /** From this day on the log has a partition for each day; what is older is one table. */
   since: Day
 }): Generator<Segment> {
-  const oldest = [o.since, ...o.archived].reduce((a, b) => (b < a ? b : a))
+  const [oldest = o.since] = [o.since, ...o.archived].sort()
   // From here on nothing is archived, and no day is a partition of its own.
   const end = o.last === null || o.last < oldest ? oldest : o.last
   let to: Day | undefined
