@@ -1,15 +1,15 @@
 import * as z from 'zod'
 import type { ApiDeps } from '../../deps.ts'
 import { type Route, route } from '../../http/route.ts'
-import { EXAMPLE_ID, exampleId, pathId } from '../../requests/schemas.ts'
+import { exampleId, pathId } from '../../requests/schemas.ts'
 import { queryAudit } from './commands.ts'
 import { AuditExport, AuditPage, QueryAudit, RequestAuditExport } from './entry.ts'
 import { requestExport, showExport } from './export-commands.ts'
 import { auditLogActions } from './policy.ts'
 
 const tags = ['Audit']
-const processing: AuditExport = {
-  export_id: EXAMPLE_ID,
+const processing: z.output<typeof AuditExport> = {
+  export_id: exampleId('export'),
   status: 'processing',
   format: 'csv',
   created_at: '2026-11-21T09:30:00.000Z',
@@ -19,7 +19,7 @@ const processing: AuditExport = {
   expires_in: null,
   expires_at: null,
 }
-const completed: AuditExport = {
+const completed: z.output<typeof AuditExport> = {
   ...processing,
   status: 'completed',
   completed_at: '2026-11-21T09:31:00.000Z',
@@ -50,8 +50,8 @@ export const auditLogRoutes = (deps: ApiDeps): Route[] => [
       response: {
         logs: [
           {
-            audit_id: EXAMPLE_ID,
-            actor_id: EXAMPLE_ID,
+            audit_id: exampleId('audit'),
+            actor_id: exampleId('user'),
             action: 'MEDIA_DELETE',
             resource_type: 'media',
             resource_id: exampleId('media'),
@@ -59,7 +59,7 @@ export const auditLogRoutes = (deps: ApiDeps): Route[] => [
             ip_address: '203.0.113.7',
             user_agent: 'Mozilla/5.0',
             occurred_at: '2026-11-21T09:30:00.123456Z',
-            org_id: EXAMPLE_ID,
+            org_id: exampleId('organization'),
             request_id: exampleId('request'),
             client_request_id: null,
             details: { operation: 'delete' },
