@@ -3,6 +3,7 @@ import { formatId, type Uuid } from '../../../lib/contract/ids.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../db/db.ts'
 import { type OwnRow, type OwnSection, timeOf } from '../../requests/own-data.ts'
+import { outputTime } from '../../requests/schemas.ts'
 import { recordsPage, type SectionPages } from './pages.ts'
 import { type DataExportRow, findPlaces } from './queries.ts'
 import { uploadInPieces } from './upload.ts'
@@ -28,7 +29,7 @@ export const documentOf = (sections: readonly OwnSection[]): z.ZodObject =>
     version: z.literal(VERSION),
     export_id: z.string(),
     user_id: z.string(),
-    created_at: z.iso.datetime(),
+    created_at: outputTime(),
     archives: z.array(z.strictObject({ name: z.string(), files: z.int() })),
     ...Object.fromEntries(
       sections.map((section) => [section.name, z.array(recordOf(section)).meta({ title: section.title })]),
