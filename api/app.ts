@@ -1,7 +1,9 @@
 import type { Express } from 'express'
 import packageJson from '../package.json' with { type: 'json' }
 import type { AuthDeps } from './auth/commands.ts'
+import { noticeRoutes } from './auth/notice-routes.ts'
 import { authRoutes } from './auth/routes.ts'
+import { sessionRoutes } from './auth/session-routes.ts'
 import type { ApiDeps } from './deps.ts'
 import { CATALOG, FEATURES } from './features.ts'
 import { healthRoutes } from './health/routes.ts'
@@ -21,6 +23,7 @@ export interface AppDeps extends ApiDeps {
 const TAGS: Readonly<Record<string, string>> = Object.assign(
   {
     Authentication: 'Sign-in through this server (deprecated: use the identity provider), and the public signing keys.',
+    Sessions: 'Where users are signed in, and what ends it.',
     Health: 'State of the service.',
     Reference: 'This document.',
   },
@@ -39,6 +42,8 @@ export function apiRoutes(deps: AppDeps, basePath: string): Route[] {
   const routes: Route[] = [
     ...healthRoutes({ version, ready: () => deps.ready() }),
     ...authRoutes(deps.auth),
+    ...sessionRoutes(deps.auth),
+    ...noticeRoutes(deps.auth),
     ...FEATURES.flatMap((feature) => feature.routes(deps, CATALOG)),
     ...referenceRoutes(() => document()),
   ]

@@ -1,9 +1,15 @@
+import { auditCommands } from './audit/administration.ts'
 import type { Commands } from './command-line/command.ts'
 import { runCommand, type Terminal } from './command-line/run.ts'
 import { FEATURES } from './features.ts'
 import { deadLetterCommands } from './worker/consumers/administration.ts'
 
-const COMMANDS: Commands = Object.assign({}, ...FEATURES.map(({ commands }) => commands), deadLetterCommands)
+const COMMANDS: Commands = Object.assign(
+  {},
+  ...FEATURES.map(({ commands }) => commands),
+  deadLetterCommands,
+  auditCommands,
+)
 
 /** Runs one command of an administrator and returns the exit status. */
 export const runCommandLine = (

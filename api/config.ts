@@ -1,13 +1,14 @@
 import * as z from 'zod'
 import { flag, int, json } from '../lib/runtime/config.ts'
 import { StoreConfig } from '../lib/runtime/object-store/open.ts'
+import { AuditKeys } from './audit/master-keys.ts'
 
 /** base64url of at least 32 bytes, as `openssl rand -base64 32 | tr +/ -_` prints it. */
-const secret = z.string().regex(/^[A-Za-z0-9_-]{43,}={0,2}$/, 'must be base64url of at least 32 bytes')
+export const Secret = z.string().regex(/^[A-Za-z0-9_-]{43,}={0,2}$/, 'must be base64url of at least 32 bytes')
 
 /** The keys of delivery links: the API signs with `current` and verifies with all, so a rotation breaks no link. */
 export const LinkKeys = z
-  .object({ current: z.string(), keys: z.record(z.string().regex(/^[a-z0-9]{1,8}$/), secret) })
+  .object({ current: z.string(), keys: z.record(z.string().regex(/^[a-z0-9]{1,8}$/), Secret) })
   .refine((ring) => ring.keys[ring.current] !== undefined, 'current must name one of the keys')
 
 /** A point of P-256, uncompressed, as `npx web-push generate-vapid-keys` prints it. */
@@ -25,6 +26,14 @@ const subjects = z
   .default('')
   .transform((text) => text.split(',').flatMap((name) => name.trim() || []))
   .pipe(z.array(z.string().regex(/^system:serviceaccount:[a-z0-9-]+:[a-z0-9.-]+$/)).max(100))
+
+/** Names that are separated by commas. */
+const names = z
+  .string()
+  .default('')
+  .transform((text) => text.split(',').flatMap((name) => name.trim() || []))
+
+const WEBHOOK_SECRET = /^whsec_(?=[^=]{32,86}={0,2}$)[A-Za-z0-9+/]+={0,2}$/
 
 /** The environment of the API. */
 export const ApiConfig = StoreConfig.extend({
@@ -53,20 +62,43 @@ export const ApiConfig = StoreConfig.extend({
   DATABASE_CONNECTIONS: int(1, 200).default(10),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   AUTH_ISSUER: z.string().min(1),
-  AUTH_AUDIENCE: z.string().min(1),
+  /** Of access tokens; several are separated by commas. */
+  AUTH_AUDIENCE: names.refine((list) => list.length > 0, 'must not be empty'),
+  /** The claim that has it. Amazon Cognito has the id of the client in place of `aud`. */
+  AUTH_AUDIENCE_CLAIM: z.enum(['aud', 'client_id']).default('aud'),
   AUTH_JWKS_URL: z.url({ protocol: /^https?$/ }),
+  /** `none` where the header of access tokens has no `typ`; then AUTH_TOKEN_USE must tell them from ID tokens. */
   AUTH_TOKEN_TYPE: z.string().default('at+jwt'),
+  /** The claim `token_use` of access tokens: `access` at Amazon Cognito. */
+  AUTH_TOKEN_USE: z.string().min(1).optional(),
+  /** The claim that lists the roles: `cognito:groups` at Amazon Cognito. */
+  AUTH_ROLES_CLAIM: z.string().min(1).default('roles'),
   AUTH_TOKEN_URL: z.url({ protocol: /^https?$/ }).optional(),
   AUTH_REVOCATION_URL: z.url({ protocol: /^https?$/ }).optional(),
   AUTH_CLIENT_ID: z.string().optional(),
   AUTH_CLIENT_SECRET: z.string().optional(),
+  AUTH_CLIENT_AUTH: z.enum(['post', 'basic']).default('post'),
+  /** Asked for when users sign in. */
+  AUTH_SCOPE: z.string().min(1).default('openid offline_access api'),
+  /** The grant of the token endpoint that takes `mfa_token` and `otp`. */
+  AUTH_MFA_GRANT: z.string().min(1).default('http://auth0.com/oauth/grant-type/mfa-otp'),
+  /** Of the webhook by which the identity provider tells of logins and logouts, the newest first; none: no webhook. */
+  AUTH_WEBHOOK_SECRETS: names.pipe(
+    z.array(z.string().regex(WEBHOOK_SECRET, 'must be whsec_ and base64 of 24 to 64 bytes')).max(5),
+  ),
+  /** The clients whose logout tokens count (OpenID Connect Back-Channel Logout); AUTH_CLIENT_ID otherwise. */
+  AUTH_LOGOUT_CLIENT_IDS: names,
   AUTH_PROXY_ENABLED: flag.default(true),
   /** Services of the cluster that may use the internal port; without them it has only the probes. */
   INTERNAL_AUTH_ISSUER: z.string().min(1).optional(),
   INTERNAL_AUTH_JWKS_URL: z.url({ protocol: /^https?$/ }).optional(),
   INTERNAL_AUTH_SUBJECTS: subjects,
   LINK_KEYS: json(LinkKeys),
-  CURSOR_KEY: secret,
+  CURSOR_KEY: Secret,
+  /** Of the personal data in the audit log; the worker has the same. */
+  AUDIT_KEYS: json(AuditKeys),
+  /** Names users in the ledger of erasures, whose entries outlive every database; it must never change. */
+  ERASURE_KEY: Secret,
   /** Of the push messages to browsers; its private half is the worker's. */
   VAPID_PUBLIC_KEY: VapidKey.optional(),
   PUSH_HOSTS: PushHosts,
@@ -83,5 +115,8 @@ export const ApiConfig = StoreConfig.extend({
   CHECK_RESPONSES: flag.default(false),
   DRAIN_SECONDS: int(0, 300).default(8),
   KEEPSAKE_FAILPOINT: z.string().optional(),
+}).refine((config) => config.AUTH_TOKEN_TYPE !== 'none' || config.AUTH_TOKEN_USE !== undefined, {
+  path: ['AUTH_TOKEN_USE'],
+  message: 'is needed when AUTH_TOKEN_TYPE is none, or an ID token could be used as an access token',
 })
 export type ApiConfig = z.output<typeof ApiConfig>

@@ -1,6 +1,7 @@
 import type { Clock } from '../lib/runtime/clock.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import type { ObjectStore } from '../lib/runtime/object-store/object-store.ts'
+import type { PersonalData } from './audit/personal-data.ts'
 import type { Refusals } from './audit/refusals.ts'
 import type { ApiConfig } from './config.ts'
 import type { Database } from './db/db.ts'
@@ -16,6 +17,9 @@ export interface Links {
   trashed(key: string): string
   /** Minimum lifetime of a link in seconds, as reported to clients. */
   readonly expiresIn: number
+  /** The same of one file of a download, as an attachment, for as long as the download is there. */
+  download(key: string): string
+  readonly downloadExpiresIn: number
 }
 
 /** The dependencies of the features. */
@@ -27,6 +31,8 @@ export interface ApiDeps {
   links: Links
   cursors: Cursors
   refusals: Refusals
+  /** Decrypts what audit entries say about people. */
+  personalData: PersonalData
   /** Of the database, to this process. */
   notifications: Notifications
   /** The actions of all features on one kind of resource: for `can` in answers. */

@@ -3,10 +3,15 @@ import type { ApiDeps } from './deps.ts'
 import type { Route } from './http/route.ts'
 import type { Catalog, Rows } from './permissions/catalog.ts'
 import type { Action } from './permissions/rule.ts'
+import type { PersonalPart } from './personal/part.ts'
+import type { OwnData } from './requests/own-data.ts'
 import type { WorkerPart } from './worker/feature-worker.ts'
 
-/** What the programs ask of every feature: `feature.ts` in its folder holds it, and `features.ts` is the list. */
-export interface Feature {
+/**
+ * What the programs ask of every feature: `feature.ts` in its folder holds it, and `features.ts` is the list. What it keeps
+ * of people, and how that goes, every feature says (`NOTHING_OF_PEOPLE` for none).
+ */
+export interface Feature extends PersonalPart {
   /** Descriptions of the tags of its operations, for the OpenAPI document. */
   tags: Readonly<Record<string, string>>
   /** Uses no dependency before a request arrives: the generators build the list without any. */
@@ -19,6 +24,8 @@ export interface Feature {
   rows?: Readonly<Record<string, Rows>>
   /** Commands of administrators. */
   commands?: Commands
+  /** What a person gets of their own in an export of their data. */
+  export: OwnData
   /** What it does in the worker. */
   worker?: WorkerPart
 }

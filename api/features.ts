@@ -1,11 +1,17 @@
 import type * as z from 'zod'
+import { auditPart } from './audit/erasure.ts'
+import { authPart } from './auth/erasure.ts'
 import { sessionActions } from './auth/policy.ts'
 import type { Feature } from './feature.ts'
 import { administration } from './features/administration/feature.ts'
 import { albums } from './features/albums/feature.ts'
 import { seesAlbum } from './features/albums/policy.ts'
+import { auditLog } from './features/audit-log/feature.ts'
+import { dataExports } from './features/data-exports/feature.ts'
 import { isShownToGuest } from './features/discussions/comments/targets.ts'
 import { discussions } from './features/discussions/feature.ts'
+import { downloads } from './features/downloads/feature.ts'
+import { erasure } from './features/erasure/feature.ts'
 import { events } from './features/events/feature.ts'
 import { highlights } from './features/highlights/feature.ts'
 import { findDeliveredHighlight } from './features/highlights/queries.ts'
@@ -19,8 +25,13 @@ import { notifications } from './features/notifications/feature.ts'
 import { organizations } from './features/organizations/feature.ts'
 import { timeline } from './features/timeline/feature.ts'
 import { users } from './features/users/feature.ts'
+import { httpPart } from './http/erasure.ts'
+import { limitsPart } from './limits/erasure.ts'
+import { outboxPart } from './outbox/erasure.ts'
 import type { Catalog } from './permissions/catalog.ts'
+import type { EraseStep, PersonalPart } from './personal/part.ts'
 import { WorkerConfig } from './worker/config.ts'
+import { consumersPart } from './worker/consumers/erasure.ts'
 
 /**
  * All features, in the order of the alphabet: none may depend on another one's place. A feature imports only features
@@ -29,7 +40,11 @@ import { WorkerConfig } from './worker/config.ts'
 export const FEATURES: readonly Feature[] = [
   administration,
   albums,
+  dataExports(() => FEATURES.map((feature) => feature.export)),
+  auditLog,
   discussions,
+  downloads,
+  erasure(() => ERASE_STEPS),
   events({ seesAlbum, onActivated: tellInvitees }),
   highlights,
   invitations,
@@ -40,6 +55,15 @@ export const FEATURES: readonly Feature[] = [
   timeline,
   users,
 ]
+
+/** What the platform keeps of people, beside the features. */
+const PLATFORM_PARTS: readonly PersonalPart[] = [auditPart, authPart, httpPart, limitsPart, outboxPart, consumersPart]
+
+/** Everything that keeps something of people. */
+export const PERSONAL_PARTS: readonly PersonalPart[] = [...PLATFORM_PARTS, ...FEATURES]
+
+/** The steps of an erasure; the ledger comes before all others of its phase. */
+export const ERASE_STEPS: readonly EraseStep[] = PERSONAL_PARTS.flatMap(({ erase }) => erase)
 
 /** The actions of all features, and the rows that they apply to. */
 export const CATALOG: Catalog = {

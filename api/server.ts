@@ -4,12 +4,16 @@ import type { Clock } from '../lib/runtime/clock.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import type { ObjectStore } from '../lib/runtime/object-store/object-store.ts'
 import { createApp, createInternalApp } from './app.ts'
+import { checkDays } from './audit/days.ts'
+import { openMasterKeys } from './audit/master-keys.ts'
+import { openPersonalData } from './audit/personal-data.ts'
 import { openRefusals } from './audit/refusals.ts'
 import { openAuth } from './auth/open-auth.ts'
 import { openServiceAuth } from './auth/services.ts'
 import type { ApiConfig } from './config.ts'
 import type { Database } from './db/db.ts'
 import { listenForNotifications } from './db/notification-listener.ts'
+import { openLedgerWatch } from './features/erasure/ledger-watch.ts'
 import { openLinks } from './features/media/delivery/links.ts'
 import { openMetrics } from './health/metrics.ts'
 import { probes } from './health/probes.ts'
@@ -45,7 +49,7 @@ const INTERNAL_FINISH_MS = 2000
 /** Serves the API on three ports: public, cluster-internal and metrics. Port 0 selects a free port. */
 export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const { config, db, log, clock } = parts
-  const auth = openAuth(parts)
+  const auth = openAuth({ ...parts, onRevoked: (user) => streams.recheck(user) })
   const services = openServiceAuth(parts)
   const bodies = openBodies({
     maxStreams: config.MAX_BODIES,
@@ -56,6 +60,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
   const fair = fairDatabase(db, rules, () => metrics.shed('transaction'))
   const metrics = openMetrics({
     keyAge: () => auth.keys.ageSeconds(),
+    revocationAge: () => auth.revocations.ageSeconds(),
     bodies: bodies.taken,
     transactions: fair.taken,
     eventStreams: () => streams.open(),
@@ -67,7 +72,8 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     now,
     onRefused: metrics.limited,
   })
-  const state = readiness(db)
+  const ledger = openLedgerWatch({ db, store: parts.store, log })
+  const state = readiness(db, ledger.ready)
   const streams = openEventStreams({
     most: config.MAX_EVENT_STREAMS,
     log,
@@ -75,33 +81,42 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     onRefused: () => metrics.shed('event-stream'),
     onEnded: metrics.streamEnded,
   })
-  await Promise.all([auth.keys.start(), services?.keys.start()])
+  await Promise.all([auth.keys.start(), services?.keys.start(), checkDays(db, log)])
+  ledger.start()
+  auth.revocations.start()
 
-  const stopKeys = () => {
+  const stopAuth = async () => {
+    void ledger.stop()
     auth.keys.stop()
     services?.keys.stop()
+    await Promise.all([auth.revocations.stop(), auth.lastUses.close()])
   }
 
   const refusals = openRefusals({ db, log })
+  const personalData = openPersonalData({ db, masters: openMasterKeys(config.AUDIT_KEYS) })
   const notifications = listenForNotifications({
     url: config.DATABASE_URL,
     name: 'keepsake_api listen',
     // The user who signed out, or whose memberships changed.
-    channels: {
-      access(user) {
-        auth.users.forget(user)
-        streams.recheck(user)
-      },
-    },
+    channels: { access: auth.recheck, audit_keys: personalData.forget },
     log,
   })
   const links = openLinks({ baseUrl: `${config.PUBLIC_URL}${config.BASE_PATH}`, keys: config.LINK_KEYS, clock })
-  const deps = { ...parts, db: fair, links, cursors: cursors(config.CURSOR_KEY, clock), refusals, notifications }
+  const deps = {
+    ...parts,
+    db: fair,
+    links,
+    cursors: cursors(config.CURSOR_KEY, clock),
+    refusals,
+    personalData,
+    notifications,
+  }
   const options = {
     db: fair,
     log,
     clock,
     refusals,
+    personalData,
     basePath: config.BASE_PATH,
     checkResponses: config.CHECK_RESPONSES,
     onServed: metrics.served,
@@ -131,8 +146,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
   try {
     await Promise.all(servers.map((server, i) => server.listen(config.HOST, ports[i] ?? 0)))
   } catch (error) {
-    stopKeys()
-    await Promise.all([refusals.close(), notifications.close()])
+    await Promise.all([stopAuth(), refusals.close(), notifications.close()])
     await Promise.all(servers.map((server) => server.close(0)))
     throw error
   }
@@ -153,7 +167,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     const [internal, ...rest] = others
     await internal?.close(INTERNAL_FINISH_MS)
     await Promise.all(rest.map((server) => server.close(0)))
-    stopKeys()
+    await stopAuth()
   }
   return {
     publicUrl,

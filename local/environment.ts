@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import type { IdentityProvider } from './identity-provider.ts'
 import type { Ports } from './ports.ts'
@@ -24,6 +25,7 @@ const common = (p: EnvironmentParts): Environment => ({
   HOST: '127.0.0.1',
   LOG_LEVEL: p.logLevel,
   DATABASE_URL: p.database,
+  AUDIT_KEYS: JSON.stringify(p.settings.auditKeys),
 })
 
 /** What the links that the API and the worker make lead to, and what signs them. */
@@ -33,6 +35,9 @@ const links = (p: EnvironmentParts): Environment => ({
   APP_URL: `http://127.0.0.1:${p.ports.page}`,
   LINK_KEYS: JSON.stringify(p.settings.linkKeys),
 })
+
+/** Derived, so that folders of earlier versions have one: the other key never changes. */
+const erasureKey = ({ settings }: EnvironmentParts) => hash('sha256', `erasures ${settings.cursorKey}`, 'base64url')
 
 /** The environment of the API, as its pod would have it; read by the same schema, in this process. */
 export const apiEnvironment = (p: EnvironmentParts): Environment => ({
@@ -49,6 +54,7 @@ export const apiEnvironment = (p: EnvironmentParts): Environment => ({
   AUTH_CLIENT_ID: p.identity.clientId,
   AUTH_CLIENT_SECRET: p.identity.clientSecret,
   CURSOR_KEY: p.settings.cursorKey,
+  ERASURE_KEY: erasureKey(p),
   CHECK_RESPONSES: 'true',
   // On, as in production; load runs against this platform may switch them off.
   RATE_LIMIT_FACTOR: process.env['RATE_LIMIT_FACTOR'] ?? '1',
@@ -68,6 +74,7 @@ export const workerEnvironment = (p: EnvironmentParts): Environment => ({
   HEALTH_PORT: String(p.ports.worker),
   METRICS_PORT: String(p.ports.workerMetrics),
   NAMESPACE,
+  ERASURE_KEY: erasureKey(p),
   ...links(p),
   MAIL_FOLDER: p.mail,
   MAIL_FROM: 'Keepsake <no-reply@keepsake.invalid>',

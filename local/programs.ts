@@ -162,11 +162,13 @@ async function seedDatabase(parts: EnvironmentParts, logs: LogFile) {
 }
 
 function pageAccounts({ organizations, accounts }: Pick<Demo, 'organizations' | 'accounts'>): PageAccount[] {
-  const { member, owner, admin, outsider } = accounts
-  return [member, owner, admin, outsider].map(({ name, email, password, organizations: mine }) => {
+  const { member, owner, admin, outsider, platform_admin: platformAdmin } = accounts
+  const members = [member, owner, admin, outsider].map(({ name, email, password, organizations: mine }) => {
     const at = organizations.find((o) => o.org_id === mine[0]?.org_id)?.name
     const role = mine[0]?.role ?? 'member'
     const label = `${role.replace(/^./, (c) => c.toUpperCase())} of ${at}`
     return { label, name, email, password }
   })
+  const { name, email, password } = platformAdmin
+  return [...members, { label: 'Platform administrator', name, email, password }]
 }

@@ -11,6 +11,7 @@ const Settings = z.object({
   version: z.literal(1),
   linkKeys: z.object({ current: z.string(), keys: z.record(z.string(), z.string()) }),
   cursorKey: z.string(),
+  auditKeys: z.object({ current: z.string(), keys: z.record(z.string(), z.string()) }),
   progressKey: z.string(),
   clientSecret: z.string(),
   /** The `iss` of tokens. It identifies users together with `sub`, so it is kept when the provider's port changes. */
@@ -20,19 +21,26 @@ const Settings = z.object({
 export type Settings = z.output<typeof Settings>
 
 const secret = () => randomBytes(32).toString('base64url')
+const ring = () => ({ current: 'k1', keys: { k1: secret() } })
 /** Easy to read and to type: no two characters look alike. */
 const password = () => Array.from(randomBytes(16), (byte) => 'abcdefghjkmnpqrstuvwxyz23456789'[byte % 31]).join('')
 
-/** The secrets and accounts of a folder: created at the first start, never changed. */
+/** The secrets and accounts of a folder: created at the first start, never changed. A later version adds its own. */
 export async function openSettings(folder: string, identityPort: number): Promise<Settings> {
   const path = join(folder, 'settings.json')
   const kept = await readIfThere(path)
-  if (kept !== undefined) return Settings.parse(JSON.parse(kept))
+  if (kept !== undefined) {
+    const known = JSON.parse(kept)
+    const settings = Settings.parse({ auditKeys: ring(), ...known })
+    if (known.auditKeys === undefined) await writePrivateFile(path, JSON.stringify(settings, undefined, 2))
+    return settings
+  }
   const account = () => ({ id: newUuid(), password: password() })
   const made: Settings = {
     version: 1,
-    linkKeys: { current: 'k1', keys: { k1: secret() } },
+    linkKeys: ring(),
     cursorKey: secret(),
+    auditKeys: ring(),
     progressKey: secret(),
     clientSecret: secret(),
     issuer: `http://127.0.0.1:${identityPort}`,

@@ -5,7 +5,8 @@ import { openLog } from '../lib/runtime/log.ts'
 import { startEmbeddedPostgres } from '../local/postgres.ts'
 import { isAlive } from '../local/process-table.ts'
 import { notTested } from './support/not-tested.ts'
-import { cpuOfEnded, endTests, runTests } from './support/run-tests.ts'
+import { cpuOfChildren } from './support/process-state.ts'
+import { endTests, ownProcess, runTests } from './support/run-tests.ts'
 import { summary } from './support/tap-output.ts'
 
 /**
@@ -16,7 +17,8 @@ import { summary } from './support/tap-output.ts'
  */
 const TABLE = new URL('seconds.json', import.meta.url)
 /** What is below test/ and no test, or no test of this run. */
-const OTHERS = /^test\/(support|bench|cluster|demo|openapi)\/|^test\/(run|coverage|prose)\.ts$|\/seeds\/|\/society[./]/
+const OTHERS =
+  /^test\/(support|bench|cluster|demo|openapi)\/|^test\/(run|coverage|prose|write-audit-document)\.ts$|\/seeds\/|\/society[./]/
 const args = process.argv.slice(2)
 const given = args.filter((arg) => !arg.startsWith('--'))
 const files = given.length > 0 ? given : await longestFirst(await everyTest())
@@ -29,11 +31,18 @@ async function everyTest(): Promise<string[]> {
   return found.sort()
 }
 
-/** A file that the table does not know starts first: it may be a long one. */
+/** Those with a process of their own come first. A file that the table does not know may be a long one. */
 async function longestFirst(found: string[]): Promise<string[]> {
   const seconds = JSON.parse(await readFile(TABLE, 'utf8')) as Record<string, number>
-  const of = (file: string) => seconds[file] ?? Number.POSITIVE_INFINITY
-  return found.sort((a, b) => (of(a) === of(b) ? 0 : of(b) - of(a)))
+  const known = await Promise.all(
+    found.map(async (file) => ({
+      file,
+      isAlone: (await ownProcess(file)) !== undefined,
+      seconds: seconds[file] ?? Number.MAX_VALUE,
+    })),
+  )
+  known.sort((a, b) => Number(b.isAlone) - Number(a.isAlone) || b.seconds - a.seconds)
+  return known.map(({ file }) => file)
 }
 
 /**
@@ -59,17 +68,24 @@ const postgres = process.env['KEEPSAKE_TEST_DATABASE_URL']
       fast: true,
     })
 
-const cpuBefore = cpuOfEnded()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void endTests(signal))
-const { seconds, cpu, skips, ...counts } = await runTests(files, {
+const {
+  seconds,
+  cpu: _,
+  totalCpu,
+  skips,
+  ...counts
+} = await runTests(files, {
   // Two more than processors, since many files wait for what they have started; at most four, for their memory.
   jobs: Number(process.env['TEST_JOBS'] ?? Math.min(4, availableParallelism() + 2)),
   ...(postgres && { env: { KEEPSAKE_TEST_DATABASE_URL: postgres.url } }),
+  share: files.length > 1 && !args.includes('--alone'),
 })
 await postgres?.stop()
-const ofFiles = Object.values(cpu).reduce((sum, one) => sum + one, 0)
 if (process.platform === 'linux')
-  console.log(`CPU: ${ofFiles.toFixed(0)} s of the files, ${(cpuBefore + cpuOfEnded()).toFixed(0)} s of their Postgres`)
+  console.log(
+    `CPU: ${totalCpu.toFixed(0)} s of the files, ${(cpuOfChildren() - totalCpu).toFixed(0)} s of their Postgres`,
+  )
 await rm(folder, { recursive: true, force: true })
 if (args.includes('--save-seconds')) {
   const rounded = Object.entries(seconds).map(([file, taken]) => [file, Math.round(taken)] as const)

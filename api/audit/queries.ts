@@ -3,10 +3,11 @@ import { newUuid, type PublicId, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { prepared } from '../db/prepared.ts'
 import { auditLog } from '../db/schema/audit.ts'
+import type { Personal, PersonalData } from './personal-data.ts'
 
 /**
- * Actions of interface specification §6.3, each with the kind of its resource; features add theirs. ACCESS_DENIED is an
- * addition to the specification: refusals of the permission service.
+ * Actions of interface specification §6.3, each with the kind of its resource; features add theirs. ACCESS_DENIED and
+ * DATA_EXPORT are additions to the specification: refusals of the permission service, and copies of a person's own data.
  */
 export const AUDIT_ACTIONS = {
   LOGIN: 'session',
@@ -27,12 +28,14 @@ export const AUDIT_ACTIONS = {
   COMMENT_DELETE: 'comment',
   REACTION_CREATE: 'reaction',
   REACTION_DELETE: 'reaction',
+  GDPR_ANONYMIZE: 'user',
   ADMIN_ACTION: 'user',
+  DATA_EXPORT: 'export',
   ACCESS_DENIED: 'permission',
 } as const
 export type AuditAction = keyof typeof AUDIT_ACTIONS
 
-/** Ids, as clients see them, and operations, never personal data: the log is kept after the erasure of a user. */
+/** Ids, as clients see them, and operations, never personal data, which is readable here for as long as the log is kept. */
 export type AuditDetails = Record<string, PublicId | number | boolean | null>
 
 /** Where a request comes from. */
@@ -43,6 +46,8 @@ export interface Origin {
   /** Client address, according to the configured number of trusted proxies. */
   ip: string
   userAgent: string | null
+  /** Encrypts what entries say about people. */
+  personalData: Pick<PersonalData, 'encrypt'>
 }
 
 export interface AuditEntry {
@@ -57,22 +62,44 @@ export interface AuditEntry {
   /** The request; null without one. */
   context: Origin | null
   details?: AuditDetails
+  /** Names and the like, about the actor alone: they are kept under the actor's key, next to the address. Needs a context. */
+  personal?: Personal['details']
 }
 
-/** Inserts an entry in the transaction of its change: both commit or neither. */
-export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<void> {
-  const { context, details, resourceType = AUDIT_ACTIONS[entry.action], ...row } = entry
+/** Inserts an entry in the transaction of its change: both commit or neither. Returns its id. */
+export async function insertAudit(tx: Tx, entry: AuditEntry): Promise<Uuid> {
+  const { context, details, personal, resourceType = AUDIT_ACTIONS[entry.action], ...row } = entry
+  const id = newUuid()
+  const boxing = context ? boxOf(id, entry, context) : undefined
+  // Mostly there is nothing to wait for, and the query leaves with those that the caller sends next to it.
+  const box = boxing instanceof Promise ? await boxing : boxing
   const values = {
     ...row,
     resourceType,
-    id: newUuid(),
-    ipAddress: context?.ip ?? null,
-    userAgent: context?.userAgent ?? null,
+    id,
+    personal: box?.personal ?? null,
+    keyVersion: box?.keyVersion ?? null,
+    addressIndex: box?.addressIndex ?? null,
     requestId: context?.requestId ?? null,
-    clientRequestId: context?.clientRequestId ?? null,
     details: details ?? {},
   }
   await prepared(tx, 'insert_audit', values, () => tx.insert(auditLog).values(PLACEHOLDERS))
+  return id
+}
+
+function boxOf(entryId: Uuid, { actorId, personal: said }: AuditEntry, context: Origin) {
+  const { ip, userAgent, clientRequestId, personalData } = context
+  const details =
+    said || clientRequestId !== null
+      ? { ...said, ...(clientRequestId !== null && { client_request_id: clientRequestId }) }
+      : undefined
+  const personal = {
+    ...(ip && { ipAddress: ip }),
+    ...(userAgent !== null && { userAgent }),
+    ...(details && { details }),
+  }
+  if (Object.keys(personal).length === 0) return undefined
+  return personalData.encrypt({ entryId, personId: actorId }, personal)
 }
 
 const PLACEHOLDERS = {
@@ -83,9 +110,9 @@ const PLACEHOLDERS = {
   resourceType: sql.placeholder('resourceType'),
   resourceId: sql.placeholder('resourceId'),
   result: sql.placeholder('result'),
-  ipAddress: sql.placeholder('ipAddress'),
-  userAgent: sql.placeholder('userAgent'),
+  personal: sql.placeholder('personal'),
+  keyVersion: sql.placeholder('keyVersion'),
+  addressIndex: sql.placeholder('addressIndex'),
   requestId: sql.placeholder('requestId'),
-  clientRequestId: sql.placeholder('clientRequestId'),
   details: sql.placeholder('details'),
 }

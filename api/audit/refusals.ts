@@ -31,8 +31,8 @@ interface Counted {
 /** Copies the refusal without its request, which would otherwise stay in memory as long as the entry. */
 function detached(refusal: Refusal): Refusal {
   if (!refusal.context) return refusal
-  const { requestId, clientRequestId, ip, userAgent } = refusal.context
-  return { ...refusal, context: { requestId, clientRequestId, ip, userAgent } }
+  const { requestId, clientRequestId, ip, userAgent, personalData } = refusal.context
+  return { ...refusal, context: { requestId, clientRequestId, ip, userAgent, personalData } }
 }
 
 /** Counts in memory: a killed process loses the number of repeats, never the first entry of a refusal. */

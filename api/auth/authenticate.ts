@@ -1,8 +1,9 @@
 import { errors } from 'jose'
+import { formatId } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Actor } from '../requests/actor.ts'
-import { signInOf } from './policy.ts'
+import type { LastUses } from './last-uses.ts'
 import { tokenCache } from './token-cache.ts'
 import type { Users } from './users.ts'
 import { unauthorized, type VerifierOptions } from './verify-token.ts'
@@ -10,10 +11,10 @@ import { unauthorized, type VerifierOptions } from './verify-token.ts'
 const BEARER = /^Bearer +([\w.~+/=-]+) *$/i
 
 /** Turns an Authorization header into the actor. Throws Problem UNAUTHORIZED or AUTH_UNAVAILABLE. */
-export function authenticator(verifier: VerifierOptions, users: Users) {
+export function authenticator(verifier: VerifierOptions, users: Users, lastUses: Pick<LastUses, 'note'>) {
   const verify = tokenCache(verifier)
   let warned = false
-  return async (authorization: string | undefined, request: { log: Log }): Promise<Actor> => {
+  return async (authorization: string | undefined, request: { log: Log; ip?: string }): Promise<Actor> => {
     if (authorization === undefined) throw unauthorized()
     const token = BEARER.exec(authorization)?.[1]
     if (!token) throw unauthorized('invalid')
@@ -21,22 +22,26 @@ export function authenticator(verifier: VerifierOptions, users: Users) {
       logRefusal(error, request.log)
       throw error
     })
-    if (!warned && claims.authTime === undefined && claims.sessionId === null) {
+    if (!warned && claims.signIn === null) {
       warned = true
       request.log.warn(
-        'tokens have neither auth_time nor sid: signing out on all devices lasts only until the next refresh',
+        'tokens have none of sid, origin_jti and auth_time: sessions cannot be signed out one by one, and signing out on all devices lasts only until the next refresh',
       )
     }
-    if (await users.isRevoked(claims)) {
-      request.log.info({ user_id: claims.userId }, 'token refused: its sign-in has ended')
+    const ip = request.ip ?? ''
+    const { isEnded, sessionId } = await users.know(claims, ip)
+    if (isEnded) {
+      const session = sessionId === null ? null : formatId('session', sessionId)
+      request.log.info({ user_id: claims.userId, session_id: session }, 'token refused: its sign-in has ended')
       throw unauthorized('revoked')
     }
+    if (sessionId !== null) lastUses.note(claims.userId, sessionId, ip)
     return {
       userId: claims.userId,
       platformAdmin: claims.roles.includes('ROLE_ADMIN'),
-      sessionId: claims.sessionId,
+      sessionId,
       validUntil: claims.validUntil,
-      signIn: { name: signInOf(claims, claims.sessionId), authTime: claims.authTime, issuedAt: claims.issuedAt },
+      signIn: { name: claims.signIn, authTime: claims.authTime, issuedAt: claims.issuedAt },
     }
   }
 }

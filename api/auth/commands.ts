@@ -1,17 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { decodeJwt } from 'jose'
-import { formatId, parseId, type Uuid } from '../../lib/contract/ids.ts'
+import { decodeJwt, type JWTPayload } from 'jose'
+import type { Id, Uuid } from '../../lib/contract/ids.ts'
 import { notFound, Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
-import { insertAudit } from '../audit/queries.ts'
-import type { Database } from '../db/db.ts'
+import { type AuditDetails, insertAudit } from '../audit/queries.ts'
+import type { Database, Tx } from '../db/db.ts'
 import type { Actor } from '../requests/actor.ts'
 import type { Context } from '../requests/context.ts'
 import type { IdentityProvider, TokenReply } from './identity-provider.ts'
-import { endSignIns } from './queries.ts'
-import type { Session } from './session.ts'
-import type { Users } from './users.ts'
-import { type Claims, sessionOf, unauthorized, type VerifierOptions, verifyToken } from './verify-token.ts'
+import { isEnded, paddingOf, signInOf } from './policy.ts'
+import { saveRefreshToken } from './refresh-queries.ts'
+import { hashOfToken } from './refresh-reply.ts'
+import type { CompleteLoginBody, LoginBody, Tokens } from './session.ts'
+import { endSignIns, insertSessionByRefresh } from './session-queries.ts'
+import { record, type Users } from './users.ts'
+import { type Claims, factsOf, sessionOf, unauthorized, type VerifierOptions, verifyToken } from './verify-token.ts'
 
 export interface AuthDeps {
   db: Database
@@ -20,48 +23,82 @@ export interface AuthDeps {
   verifier: VerifierOptions
   /** Undefined where users sign in at the identity provider itself: the proxied operations are 404 then. */
   provider: IdentityProvider | undefined
+  /** What the identity provider tells of sign-ins and sign-outs. */
+  notices: {
+    /** Secrets of its webhook, the newest first; none: there is no webhook. */
+    secrets: readonly string[]
+    /** The clients whose logout tokens count; none: there is no back-channel logout. */
+    clientIds: readonly string[]
+  }
 }
 
+/** Of a provider that does not say how long its refresh tokens last. */
 const REFRESH_SECONDS = 7 * 24 * 3600
 const SAME_SECOND_TRIES = 3
 
 /** Signs in with e-mail and password at the identity provider. */
-export async function login(deps: AuthDeps, context: Context, email: string, password: string): Promise<Session> {
+export function login(deps: AuthDeps, context: Context, given: LoginBody): Promise<Tokens> {
   const provider = providerOf(deps)
+  return signIn(deps, context, given, () => provider.login(given.email, given.password), SAME_SECOND_TRIES)
+}
+
+/** Completes a sign-in that was answered with MFA_REQUIRED. */
+export function completeLogin(deps: AuthDeps, context: Context, given: CompleteLoginBody): Promise<Tokens> {
+  const provider = providerOf(deps)
+  return signIn(deps, context, given, () => provider.complete(given.challenge_id, given.code), 1)
+}
+
+type Device = Pick<LoginBody, 'device_id' | 'device_name'>
+
+async function signIn(
+  deps: AuthDeps,
+  context: Context,
+  device: Device,
+  ask: () => Promise<TokenReply>,
+  tries: number,
+): Promise<Tokens> {
+  const begun = performance.now()
   await deps.db.check()
   for (let tried = 1; ; tried++) {
-    const reply = await provider.login(email, password).catch(async (error: unknown) => {
+    const reply = await ask().catch(async (error: unknown) => {
       await recordRefusal(deps, context, 'LOGIN', error)
+      if (isUnauthorized(error)) await sleep(paddingOf(performance.now() - begun))
       throw error
     })
     const claims = await claimsOf(deps, reply)
-    if (!(await deps.users.isRevokedNow(claims))) {
-      await record(deps, context, 'LOGIN', claims.userId)
-      return replyOf(reply, claims)
-    }
+    const sessionId = await deps.db.inTransaction({}, (tx) =>
+      beginSession(deps, tx, context, { reply, claims, device }),
+    )
+    deps.users.forget(claims.userId)
+    if (sessionId) return tokensOf(reply, sessionId)
     // Tokens count in seconds: a sign-in within the second of a sign-out looks older than the sign-out.
-    if (tried === SAME_SECOND_TRIES) throw unauthorized('revoked')
+    if (tried === tries) throw unauthorized('revoked')
     await sleep(1000)
   }
 }
 
-/** Exchanges a refresh token for new tokens. A session from before a sign-out gets none. */
-export async function refresh(deps: AuthDeps, context: Context, refreshToken: string): Promise<Session> {
-  const provider = providerOf(deps)
-  // The request uses up the old token, so first check that this server can finish its part.
-  await deps.db.check()
-  const reply = await provider.refresh(refreshToken).catch(async (error: unknown) => {
-    await recordRefusal(deps, context, 'TOKEN_REFRESH', error)
-    throw error
-  })
-  const claims = await claimsOf(deps, reply)
-  if (await deps.users.isRevokedNow(claims)) {
-    await provider.revoke(reply.refresh_token)
-    await recordRefusal(deps, context, 'TOKEN_REFRESH', unauthorized('revoked'), claims.userId)
-    throw unauthorized('revoked')
+/** Undefined for a sign-in that looks as if it had ended. */
+async function beginSession(
+  { users }: Pick<AuthDeps, 'users'>,
+  tx: Tx,
+  context: Context,
+  { reply, claims, device }: { reply: TokenReply; claims: Claims; device: Device },
+): Promise<Id<'session'> | undefined> {
+  const details = {
+    ip: context.ip,
+    deviceId: device.device_id,
+    deviceName: device.device_name,
+    refreshFor: reply.refresh_token === undefined ? undefined : lifetimeOf(reply),
   }
-  await record(deps, context, 'TOKEN_REFRESH', claims.userId)
-  return replyOf(reply, claims)
+  const state = await record(users, tx, claims, { ...details, isWitnessed: true })
+  if (isEnded(claims, state)) return undefined
+  const { userId, sid: logoutSid } = claims
+  const sessionId = state.signIn?.id ?? (await insertSessionByRefresh(tx, { ...details, userId, logoutSid }))
+  if (reply.refresh_token !== undefined) {
+    await saveRefreshToken(tx, hashOfToken(reply.refresh_token), { userId, sessionId }, lifetimeOf(reply))
+  }
+  await insertAudit(tx, entry(context, 'LOGIN', { userId, sessionId }, 'success'))
+  return sessionId
 }
 
 /** Immediately ends every sign-in of the caller, on all devices. */
@@ -73,7 +110,7 @@ export async function logout(
 ): Promise<void> {
   await deps.db.inTransaction({}, async (tx) => {
     await endSignIns(tx, actor.userId)
-    await insertAudit(tx, entry(context, 'LOGOUT', actor.userId, 'success'))
+    await insertAudit(tx, entry(context, 'LOGOUT', actor, 'success'))
     await context.remember(tx, 204, null)
   })
   deps.users.forget(actor.userId)
@@ -81,68 +118,96 @@ export async function logout(
   if (refreshToken !== undefined) await deps.provider?.revoke(refreshToken)
 }
 
-function providerOf(deps: AuthDeps): IdentityProvider {
+export function providerOf(deps: Pick<AuthDeps, 'provider'>): IdentityProvider {
   if (deps.provider) return deps.provider
   throw notFound()
 }
 
-/** Claims of the access token with the session claims of the ID token, which has more of them at many providers. */
-async function claimsOf(deps: AuthDeps, reply: TokenReply): Promise<Claims> {
+export const isUnauthorized = (error: unknown): error is Problem =>
+  error instanceof Problem && error.code === 'UNAUTHORIZED'
+
+export const lifetimeOf = (reply: TokenReply): number => reply.refresh_expires_in ?? REFRESH_SECONDS
+
+/** Claims of the access token, completed by those of the ID token, which says more at many providers. */
+export async function claimsOf(deps: Pick<AuthDeps, 'verifier' | 'provider'>, reply: TokenReply): Promise<Claims> {
   const claims = await verifyToken(reply.access_token, deps.verifier).catch((error: unknown) => {
     if (error instanceof Problem && error.code === 'AUTH_UNAVAILABLE') throw error
     // The configuration is wrong (issuer, audience, token type); the user's password was correct.
     throw new Error('the identity provider issued a token that this server does not accept', { cause: error })
   })
-  const said = idTokenSession(reply.id_token)
-  const times = [claims.authTime, said?.authTime].filter((time) => time !== undefined)
+  const payload = idTokenOf(reply, claims, deps.provider?.clientId)
+  if (!payload) return claims
+  const said = sessionOf(payload)
+  const facts = factsOf(payload)
+  const times = [claims.authTime, said.authTime].filter((time) => time !== undefined)
+  const { email = facts.email, phoneNumber = facts.phoneNumber } = claims
+  const { displayName = facts.displayName, locale = facts.locale } = claims
   return {
     ...claims,
-    sessionId: claims.sessionId ?? said?.sessionId ?? null,
+    ...{ email, phoneNumber, displayName, locale },
+    // What names the access tokens comes first: they are looked up by it.
+    signIn: claims.signIn ?? signInOf(said),
+    sid: claims.sid ?? said.sid,
     authTime: times.length > 0 ? Math.min(...times) : undefined,
   }
 }
 
-/** The token came directly from the provider, so its signature need not be checked. */
-function idTokenSession(idToken: string | undefined): ReturnType<typeof sessionOf> | undefined {
+/** The token came directly from the provider, so its signature need not be checked (OpenID Connect Core §3.1.3.7). */
+function idTokenOf(reply: TokenReply, { issuer, subject }: Claims, clientId?: string): JWTPayload | undefined {
+  if (reply.id_token === undefined) return undefined
   try {
-    return idToken === undefined ? undefined : sessionOf(decodeJwt(idToken))
+    const payload = decodeJwt(reply.id_token)
+    const isOurs = [payload.aud].flat().includes(clientId)
+    return payload.iss === issuer && payload.sub === subject && isOurs ? payload : undefined
   } catch {
     return undefined
   }
 }
 
-function replyOf(reply: TokenReply, { sessionId }: Claims): Session {
-  const uuid = sessionId === null ? undefined : parseId('session', sessionId)
-  return {
-    access_token: reply.access_token,
-    token_type: 'Bearer',
-    expires_in: reply.expires_in,
-    refresh_token: reply.refresh_token,
-    refresh_expires_in: reply.refresh_expires_in ?? REFRESH_SECONDS,
-    id_token: reply.id_token ?? null,
-    session_id: uuid ? formatId('session', uuid) : sessionId,
-  }
+/** `sent`: the refresh token of the request, which stays valid where the provider does not rotate them. */
+export const tokensOf = (reply: TokenReply, sessionId: Id<'session'>, sent?: string): Tokens => ({
+  access_token: reply.access_token,
+  token_type: 'Bearer',
+  expires_in: reply.expires_in,
+  refresh_token: reply.refresh_token ?? sent ?? null,
+  refresh_expires_in: lifetimeOf(reply),
+  id_token: reply.id_token ?? null,
+  session_id: sessionId,
+})
+
+type Action = 'LOGIN' | 'TOKEN_REFRESH' | 'LOGOUT' | 'SESSION_REVOKE'
+
+interface Subject {
+  userId: Uuid | null
+  sessionId: Uuid | null
 }
 
-type Action = 'LOGIN' | 'TOKEN_REFRESH' | 'LOGOUT'
-
-const entry = (context: Context, action: Action, userId: Uuid | null, result: 'success' | 'denied') => ({
+export const entry = (
+  context: Context,
+  action: Action,
+  { userId, sessionId }: Subject,
+  result: 'success' | 'denied',
+  details: AuditDetails = {},
+) => ({
   orgId: null,
   actorId: userId,
   action,
-  resourceType: 'session',
-  resourceId: userId,
+  resourceId: sessionId,
   result,
   context,
+  details,
 })
 
-const record = (deps: AuthDeps, context: Context, action: Action, userId: Uuid) =>
-  deps.db.inTransaction({}, (tx) => insertAudit(tx, entry(context, action, userId, 'success')))
-
 /** Records refusals only; an unavailable identity provider is not a refusal. */
-async function recordRefusal(deps: AuthDeps, context: Context, action: Action, error: unknown, userId?: Uuid) {
+export async function recordRefusal(
+  deps: Pick<AuthDeps, 'db' | 'log'>,
+  context: Context,
+  action: Action,
+  error: unknown,
+  of: Subject = { userId: null, sessionId: null },
+): Promise<void> {
   if (!(error instanceof Problem) || error.status >= 500) return
-  const refused = { ...entry(context, action, userId ?? null, 'denied'), details: { code: error.code } }
+  const refused = entry(context, action, of, 'denied', { code: error.code })
   await deps.db
     .inTransaction({}, (tx) => insertAudit(tx, refused))
     .catch((cause: unknown) => deps.log.error({ err: cause }, 'could not record a refused sign-in'))

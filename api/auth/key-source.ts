@@ -45,6 +45,8 @@ export function keySource(o: KeySourceOptions): KeySource {
   let current: { jwks: JSONWebKeySet; find: JWTVerifyGetKey; fetchedAt: number } | undefined
   let inFlight: Promise<void> | undefined
   let triedAt = Number.NEGATIVE_INFINITY
+  /** When the provider was last asked for a key that it does not have. */
+  let askedInVainAt = Number.NEGATIVE_INFINITY
   let failed = false
   let timer: NodeJS.Timeout | undefined
   const stopping = new AbortController()
@@ -80,6 +82,12 @@ export function keySource(o: KeySourceOptions): KeySource {
     await inFlight
   }
 
+  /** The same with a request that begins now: one under way may have left before the key was published. */
+  async function refetchAnew(): Promise<void> {
+    await inFlight
+    await refetch(0)
+  }
+
   async function keys() {
     if (!usable()) await refetch(NO_KEYS_MS)
     const found = usable()
@@ -95,6 +103,23 @@ export function keySource(o: KeySourceOptions): KeySource {
 
   const ageSeconds = () => current && Math.round((now() - current.fetchedAt) / SECOND)
 
+  /**
+   * For a key that is newer than the last fetch, or a forgery: the newest keys tell which. Only forgeries are limited: a
+   * provider that signs with a key as soon as it publishes it must cost no request.
+   */
+  async function newestKey(...[header, token]: Parameters<KeySource['key']>) {
+    if (failed) await refetch(UNKNOWN_KID_MS)
+    else if (now() - askedInVainAt >= UNKNOWN_KID_MS) await refetchAnew()
+    if (failed) throw unavailable()
+    const newest = await keys()
+    try {
+      return await newest.find(header, token)
+    } catch (error) {
+      if (now() - askedInVainAt >= UNKNOWN_KID_MS) askedInVainAt = now()
+      throw error
+    }
+  }
+
   return {
     async key(header, token) {
       const known = await keys()
@@ -102,11 +127,8 @@ export function keySource(o: KeySourceOptions): KeySource {
         return await known.find(header, token)
       } catch (error) {
         if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
+        return newestKey(header, token)
       }
-      // Either a key newer than the last fetch or a forgery. The newest keys tell which.
-      await refetch(UNKNOWN_KID_MS)
-      if (failed) throw unavailable()
-      return (await keys()).find(header, token)
     },
     current: usable,
     published: async () => (await keys()).jwks,

@@ -2,6 +2,8 @@ import { signedIn } from '../permissions/facts.ts'
 import { onCaller } from '../permissions/rule.ts'
 
 export const sessionActions = {
+  read: onCaller('session.read', 'see where they are signed in', signedIn),
+  end: onCaller('session.end', 'sign out on one device, or on all but this one', signedIn),
   endAll: onCaller('session.end_all', 'sign out on all devices', signedIn),
 } as const
 
@@ -12,33 +14,99 @@ export interface TokenAge {
   issuedAt: number
 }
 
-/** The sign-outs in the database. Unix seconds. */
+/** What names the sign-in of a token, where anything does. */
+export interface SignInClaims {
+  sid: string | null
+  /** Of Amazon Cognito: the same in all tokens of one sign-in. */
+  originJti: string | null
+  authTime: number | undefined
+}
+
+/** A sign-in as it is recorded. Unix seconds of the database's clock, except the two of the identity provider. */
+export interface RecordedSignIn {
+  /** When it began, as far as this server knows: never later than its first token here. */
+  since: number
+  /** `auth_time`; null where its tokens do not tell. */
+  authTime: number | null
+  /** Whether this server saw the user sign in: `since` is exact then. */
+  isWitnessed: boolean
+  endedAt: number | null
+  /** The latest `auth_time` that has ended. */
+  endedAuthTime: number | null
+  /** Sign-outs on all other devices, up to this time, were its own. */
+  sparedUntil: number | null
+}
+
+/** What has ended, of a user and of one of their sign-ins. Unix seconds. */
 export interface SignOuts {
   /** When the user last signed out on all devices; minus infinity before the first time. */
   notBefore: number
-  /** When the sign-in of the token was first seen; null where that is not recorded. */
-  sessionSince: number | null
+  /** Null where the sign-in of the token is not recorded. */
+  signIn: RecordedSignIn | null
 }
 
 /**
- * The name under which the first token of a sign-in is recorded; null if the token names none. `auth_time` comes before
- * `sid`: a user who enters the password again keeps the `sid` at some providers.
+ * The name of a sign-in, the same for all of its tokens; null if nothing in the token tells it from other sign-ins. Two
+ * sign-ins within one second share an `auth_time`, so it comes last.
  */
-export const signInOf = ({ authTime }: Pick<TokenAge, 'authTime'>, sid: string | null): string | null =>
-  authTime === undefined ? sid : `auth_time ${authTime}`
+export function signInOf({ sid, originJti, authTime }: SignInClaims): string | null {
+  if (sid !== null) return sid
+  if (originJti !== null) return `origin_jti ${originJti}`
+  return authTime === undefined ? null : `auth_time ${authTime}`
+}
 
-/** Whether a token has to be recorded at `now`. An `auth_time` that has passed tells the age without a record. */
-export const isRecorded = ({ authTime }: Pick<TokenAge, 'authTime'>, sid: string | null, now: number): boolean =>
-  authTime === undefined ? sid !== null : authTime > now
+/** Whether the user has entered the password again since what is recorded: some providers keep the `sid` then. */
+export const isAnother = (authTime: number | undefined, recorded: Pick<RecordedSignIn, 'authTime'>): boolean =>
+  authTime !== undefined && authTime > (recorded.authTime ?? Number.NEGATIVE_INFINITY)
 
 /**
- * Whether a sign-out has ended the sign-in of a token. `auth_time` is the time of the sign-in. Without it the age of
- * the session counts, and without a session the age of the token itself, which a refresh resets. Tokens count in whole
- * seconds: a token from the second of the sign-out counts as older.
+ * Whether the sign-in of a token has ended: with all of the user's, or by itself. Tokens count in whole seconds: one from
+ * the second of the end counts as older.
  */
-export function isEnded({ authTime, issuedAt }: TokenAge, { notBefore, sessionSince }: SignOuts): boolean {
+export function isEnded({ authTime, issuedAt }: TokenAge, { notBefore, signIn }: SignOuts): boolean {
+  const signedInAt = timeOf({ authTime, issuedAt }, signIn)
+  if (signedInAt < notBefore && (signIn?.sparedUntil ?? Number.NEGATIVE_INFINITY) < notBefore) return true
+  if (!signIn || signIn.endedAt === null) return false
+  // A later sign-in has taken the name, and nothing in this token says that it belongs to it.
+  if (authTime === undefined && !signIn.isWitnessed) return true
+  // Where the provider's clock is ahead, a sign-in can have ended before its own `auth_time`.
+  const isOfEnded = authTime !== undefined && signIn.endedAuthTime !== null && authTime <= signIn.endedAuthTime
+  return isOfEnded || signedInAt <= signIn.endedAt
+}
+
+/**
+ * When the sign-in of a token began. `auth_time` says it; without one the sign-in as recorded, and without that the token
+ * itself, which a refresh makes younger.
+ */
+function timeOf({ authTime, issuedAt }: TokenAge, recorded: RecordedSignIn | null): number {
+  const said = authTime ?? issuedAt
+  if (!recorded || isAnother(authTime, recorded)) return said
+  // A provider whose clock is behind would date a new sign-in before the sign-out that it followed.
+  if (recorded.isWitnessed && (authTime ?? recorded.authTime) === recorded.authTime) return recorded.since
   // No sign-in is younger than its first token here. Where the provider's clock is ahead, `auth_time` alone would put
   // the sign-in after a sign-out of the next seconds, and its refreshed tokens would be accepted for ever.
-  const signedInAt = Math.min(authTime ?? issuedAt, sessionSince ?? Number.POSITIVE_INFINITY)
-  return signedInAt < notBefore
+  return Math.min(said, recorded.since)
 }
+
+/** How long a refresh token that was used gets the same answer again: two tabs, or an answer that was lost. */
+export const GRACE_SECONDS = 10
+
+export type RefreshTokenState = 'new' | 'refreshing' | 'answered' | 'reused'
+
+/** What to do with a refresh token, by what is known of it. Unix seconds of one clock. */
+export function stateOfRefreshToken(
+  known: { refreshingUntil: number | null; usedAt: number | null } | undefined,
+  now: number,
+): RefreshTokenState {
+  if (!known) return 'new'
+  if (known.usedAt !== null) return now - known.usedAt <= GRACE_SECONDS ? 'answered' : 'reused'
+  return known.refreshingUntil !== null && known.refreshingUntil > now ? 'refreshing' : 'new'
+}
+
+const FULL_MS = 250
+
+/**
+ * How much longer a refused sign-in takes, of which so much time has passed: until the next full quarter of a second, so
+ * that what the provider does for an account that exists does not show.
+ */
+export const paddingOf = (passedMs: number): number => FULL_MS - (passedMs % FULL_MS)

@@ -1,19 +1,23 @@
 import { publicRoute, type Route, route } from '../http/route.ts'
-import { type AuthDeps, login, logout, refresh } from './commands.ts'
+import { exampleId } from '../requests/schemas.ts'
+import { type AuthDeps, completeLogin, login, logout } from './commands.ts'
 import { sessionActions } from './policy.ts'
-import { Keys, LoginBody, LogoutBody, RefreshBody, Session } from './session.ts'
+import { refresh } from './refresh.ts'
+import { CompleteLoginBody, Keys, LoginBody, LogoutBody, RefreshBody, Tokens } from './session.ts'
 
 const tags = ['Authentication']
-const example: Session = {
+const example: Tokens = {
   access_token: 'eyJhbGciOiJSUzI1NiIsInR5cCI6ImF0K2p3dCJ9…',
   token_type: 'Bearer',
   expires_in: 900,
   refresh_token: 'q0yA2Y0…',
   refresh_expires_in: 604800,
   id_token: null,
-  session_id: 'ses_01j4p0f84wfhz8mpfz3mjs2qaf',
+  session_id: exampleId('session'),
 }
 const deprecated = 'Deprecated: sign in directly at the identity provider.'
+const OUTAGE =
+  '503 `AUTH_UNAVAILABLE` while the identity provider does not answer: the client keeps its tokens and tries again.'
 
 export const authRoutes = (deps: AuthDeps): Route[] => [
   publicRoute({
@@ -22,16 +26,41 @@ export const authRoutes = (deps: AuthDeps): Route[] => [
     operationId: 'login',
     tags,
     summary: 'Sign in with e-mail and password',
-    description: deprecated,
+    description: `${deprecated} 422 \`MFA_REQUIRED\` for an account with a second factor; its \`details\` have a \`challenge_id\` for \`POST /api/auth/login/mfa\`, the \`methods\` that the user has, as the identity provider calls them, and \`expires_in\` seconds. ${OUTAGE}`,
     deprecated: true,
     limit: 'login',
     account: (body) => body.email,
     problems: ['UNAUTHORIZED', 'NOT_FOUND', 'MFA_REQUIRED', 'AUTH_UNAVAILABLE'],
     body: LoginBody,
     status: 200,
-    response: Session,
-    examples: { request: { email: 'ann@example.org', password: 'correct horse battery staple' }, response: example },
-    handle: async ({ context, body }) => ({ data: await login(deps, context, body.email, body.password) }),
+    response: Tokens,
+    examples: {
+      request: {
+        email: 'ann@example.org',
+        password: 'correct horse battery staple',
+        device_id: 'phone-7f3a',
+        device_name: 'Ann’s phone',
+      },
+      response: example,
+    },
+    handle: async ({ context, body }) => ({ data: await login(deps, context, body) }),
+  }),
+
+  publicRoute({
+    method: 'post',
+    path: '/api/auth/login/mfa',
+    operationId: 'completeLogin',
+    tags,
+    summary: 'Complete a sign-in with a second factor',
+    description: `After \`MFA_REQUIRED\`. A wrong code is \`UNAUTHORIZED\`, and can be repeated as often as the identity provider allows. ${OUTAGE}`,
+    limit: 'login',
+    account: (body) => body.challenge_id,
+    problems: ['UNAUTHORIZED', 'NOT_FOUND', 'MFA_REQUIRED', 'AUTH_UNAVAILABLE'],
+    body: CompleteLoginBody,
+    status: 200,
+    response: Tokens,
+    examples: { request: { challenge_id: 'Fe26.2**05b3…', code: '287082' }, response: example },
+    handle: async ({ context, body }) => ({ data: await completeLogin(deps, context, body) }),
   }),
 
   publicRoute({
@@ -40,13 +69,13 @@ export const authRoutes = (deps: AuthDeps): Route[] => [
     operationId: 'refreshTokens',
     tags,
     summary: 'Exchange a refresh token for new tokens',
-    description: `${deprecated} A refresh token can be used once; using it again ends the whole session.`,
+    description: `${deprecated} A refresh token that was replaced gets the same answer for ten seconds, for two tabs and for answers that were lost; using it later ends the session. ${OUTAGE}`,
     deprecated: true,
     limit: 'refresh',
     problems: ['UNAUTHORIZED', 'NOT_FOUND', 'MFA_REQUIRED', 'AUTH_UNAVAILABLE'],
     body: RefreshBody,
     status: 200,
-    response: Session,
+    response: Tokens,
     examples: { request: { refresh_token: 'q0yA2Y0…' }, response: example },
     handle: async ({ context, body }) => ({ data: await refresh(deps, context, body.refresh_token) }),
   }),

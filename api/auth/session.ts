@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { text, verbatim } from '../requests/schemas.ts'
+import { outputArray, outputId, outputTime, text, verbatim } from '../requests/schemas.ts'
 
 const seconds = () =>
   z
@@ -8,30 +8,64 @@ const seconds = () =>
     .max(2 ** 31 - 1)
     .meta({ description: 'Seconds' })
 
+const device = {
+  device_id: text(1, 200).optional().meta({ description: 'A name that the device gave itself' }),
+  device_name: text(1, 200)
+    .optional()
+    .meta({ description: 'What the user calls the device: shown in the list of sessions' }),
+}
+
 export const LoginBody = z.object({
   email: text(3, 320),
   // Neither trimmed nor normalized: the identity provider decides what a valid password is.
   password: verbatim(1024).meta({ format: 'password' }),
-  device_id: text(1, 200).optional(),
-  device_name: text(1, 200).optional(),
+  ...device,
 })
+export type LoginBody = z.output<typeof LoginBody>
+
+export const CompleteLoginBody = z.object({
+  challenge_id: verbatim(4096).meta({ description: '`details[].challenge_id` of `MFA_REQUIRED`' }),
+  code: text(1, 64).meta({ description: 'Of the second factor, as the user enters it' }),
+  ...device,
+})
+export type CompleteLoginBody = z.output<typeof CompleteLoginBody>
 export const RefreshBody = z.object({ refresh_token: verbatim(8192) })
 export const LogoutBody = z.object({
   refresh_token: verbatim(8192).optional().meta({ description: 'Is also revoked at the identity provider' }),
 })
 
-export const Session = z
+export const Tokens = z
   .object({
     access_token: z.string().meta({ description: 'RS256 JWT, valid for 15 minutes' }),
     token_type: z.literal('Bearer'),
     expires_in: seconds(),
-    refresh_token: z.string().meta({ description: 'Usable once; using it again ends the session' }),
+    refresh_token: z.string().nullable().meta({
+      description:
+        'To be kept in place of the one before. Using one that was replaced gets the same answer for ten seconds, and then ends the session. Null if the identity provider issues none',
+    }),
     refresh_expires_in: seconds(),
     id_token: z.string().nullable(),
-    session_id: z.string().nullable(),
+    session_id: outputId('session'),
+  })
+  .meta({ id: 'Tokens' })
+export type Tokens = Omit<z.output<typeof Tokens>, 'session_id'> & { session_id: string }
+
+/** Those used last. */
+export const MAX_SESSIONS = 100
+
+export const Session = z
+  .object({
+    session_id: outputId('session'),
+    device_name: z.string().nullable().meta({ description: 'As the device called itself when the user signed in' }),
+    ip_address: z.string().nullable().meta({ description: 'From which it was last used' }),
+    created_at: outputTime().meta({ description: 'When the user signed in' }),
+    last_used_at: outputTime().meta({ description: 'To the minute' }),
+    current: z.boolean().meta({ description: 'Whether the request belongs to it' }),
   })
   .meta({ id: 'Session' })
-export type Session = z.infer<typeof Session>
+export type Session = z.input<typeof Session>
+
+export const Sessions = z.object({ sessions: outputArray(Session, MAX_SESSIONS) })
 
 const Key = z
   .looseObject({ kty: z.string(), kid: z.string().optional() })

@@ -15,14 +15,20 @@ export interface UpstreamReply {
  */
 export async function askUpstream(
   url: string,
-  options: { form?: URLSearchParams; timeoutMs: number; maxBytes: number; signal?: AbortSignal },
+  options: {
+    form?: URLSearchParams
+    authorization?: string
+    timeoutMs: number
+    maxBytes: number
+    signal?: AbortSignal
+  },
 ): Promise<UpstreamReply> {
   const timeout = AbortSignal.timeout(options.timeoutMs)
   try {
     const response = await fetch(url, {
       redirect: 'error',
       signal: options.signal ? AbortSignal.any([options.signal, timeout]) : timeout,
-      headers: { accept: 'application/json' },
+      headers: { accept: 'application/json', ...(options.authorization && { authorization: options.authorization }) },
       ...(options.form && { method: 'POST', body: options.form }),
     })
     const body = await readCapped(response, options.maxBytes)

@@ -5,7 +5,7 @@ import { Problem } from '../../lib/contract/problem.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
 import { isKeepable } from '../requests/text.ts'
 import type { KeySource } from './key-source.ts'
-import type { TokenAge } from './policy.ts'
+import { type SignInClaims, signInOf, type TokenAge } from './policy.ts'
 
 /** The claims of a valid token. */
 export interface Claims extends TokenAge {
@@ -20,8 +20,10 @@ export interface Claims extends TokenAge {
   /** A BCP 47 language tag, such as `de` or `pt-BR`. */
   locale: string | undefined
   roles: string[]
-  /** `sid` */
-  sessionId: string | null
+  /** The name of its sign-in, see `signInOf`. */
+  signIn: string | null
+  /** `sid`, by which the identity provider says that a sign-in has ended. */
+  sid: string | null
   /** The token is refused from this time on. Unix seconds. */
   validUntil: number
 }
@@ -30,8 +32,16 @@ export interface VerifierOptions {
   keys: KeySource
   clock: Clock
   issuer: string
-  audience: string
-  tokenType: string
+  /** Those that are accepted. */
+  audience: readonly string[]
+  /** The claim that names it: Amazon Cognito has `client_id` in place of `aud`. Never either. */
+  audienceClaim: 'aud' | 'client_id'
+  /** `typ` of the header; undefined where the provider sets none. */
+  tokenType: string | undefined
+  /** The claim `token_use`, which tells access tokens from ID tokens of the same issuer where `typ` does not. */
+  tokenUse: string | undefined
+  /** The claim that lists the roles. */
+  rolesClaim: string
 }
 
 /** Maximum age of a token, and maximum difference of the clocks, in seconds. */
@@ -54,20 +64,32 @@ export async function verifyToken(token: string, o: VerifierOptions): Promise<Cl
     const { payload } = await jwtVerify(token, o.keys.key, {
       algorithms: ['RS256'],
       issuer: o.issuer,
-      audience: o.audience,
+      ...(o.audienceClaim === 'aud' && { audience: [...o.audience] }),
       // By default jose accepts a token without exp.
       requiredClaims: ['exp', 'iat', 'sub'],
       maxTokenAge: OLDEST,
       clockTolerance: TOLERANCE,
-      typ: o.tokenType,
+      ...(o.tokenType !== undefined && { typ: o.tokenType }),
       currentDate: o.clock.now(),
     })
-    return claimsOf(payload, o.issuer)
+    requireForUs(payload, o)
+    return claimsOf(payload, o)
   } catch (error) {
     if (error instanceof errors.JWTExpired) throw unauthorized('expired', error)
     if (error instanceof errors.JOSEError) throw unauthorized('invalid', error)
     throw error
   }
+}
+
+/** What jose does not compare. */
+function requireForUs(payload: JWTPayload, o: VerifierOptions): void {
+  const refuse = (claim: string) =>
+    new errors.JWTClaimValidationFailed(`unexpected "${claim}" claim value`, payload, claim, 'check_failed')
+  const { client_id: client } = payload
+  if (o.audienceClaim === 'client_id' && (typeof client !== 'string' || !o.audience.includes(client))) {
+    throw refuse('client_id')
+  }
+  if (o.tokenUse !== undefined && payload['token_use'] !== o.tokenUse) throw refuse('token_use')
 }
 
 /** `expired`: refresh and try again. `revoked`, `invalid`: sign in again. Without a reason: no token was sent. */
@@ -77,33 +99,49 @@ export function unauthorized(reason?: 'expired' | 'invalid' | 'revoked', cause?:
   return new Problem('UNAUTHORIZED', message, { cause, headers: { 'WWW-Authenticate': challenge } })
 }
 
-function claimsOf(payload: JWTPayload, issuer: string): Claims {
+function claimsOf(payload: JWTPayload, { issuer, rolesClaim }: VerifierOptions): Claims {
   const subject = payload.sub ?? ''
   const issuedAt = payload.iat ?? 0
   if (!isIdentifier(subject)) throw unauthorized('invalid')
-  const { roles, email, email_verified: verified, phone_number: phone, name, locale } = payload
-  const { phone_number_verified: phoneVerified } = payload
+  const { [rolesClaim]: roles } = payload
+  const named = sessionOf(payload)
   return {
     userId: userIdOf(issuer, subject),
     issuer,
     subject,
-    // Providers also send "false", 0, or nothing. Only the boolean of OpenID Connect Core §5.1 is reliable.
-    email: verified === true ? cleaned(email, 320) : verified === false ? null : undefined,
-    phoneNumber: phoneVerified === true ? phoneOf(phone) : phoneVerified === false ? null : undefined,
-    displayName: cleaned(name, 200),
-    locale: typeof locale === 'string' && LOCALE.test(locale) ? locale : undefined,
+    ...factsOf(payload),
     roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
-    ...sessionOf(payload),
+    signIn: signInOf(named),
+    sid: named.sid,
+    authTime: named.authTime,
     issuedAt,
     validUntil: Math.min(payload.exp ?? 0, issuedAt + OLDEST) + TOLERANCE,
   }
 }
 
+/** What an access token or an ID token says of the person. */
+export function factsOf(payload: JWTPayload): Pick<Claims, 'email' | 'phoneNumber' | 'displayName' | 'locale'> {
+  const { email, email_verified: verified, phone_number: phone, name, locale } = payload
+  const { phone_number_verified: phoneVerified } = payload
+  return {
+    // Providers also send "false", 0, or nothing. Only the boolean of OpenID Connect Core §5.1 is reliable.
+    email: verified === true ? cleaned(email, 320) : verified === false ? null : undefined,
+    phoneNumber: phoneVerified === true ? phoneOf(phone) : phoneVerified === false ? null : undefined,
+    displayName: cleaned(name, 200),
+    locale: typeof locale === 'string' && LOCALE.test(locale) ? locale : undefined,
+  }
+}
+
 /** The session claims of an access token or an ID token. */
-export function sessionOf({ sid, auth_time: authTime, iat = 0 }: JWTPayload): Pick<Claims, 'sessionId' | 'authTime'> {
+export function sessionOf({ sid, origin_jti: originJti, auth_time: authTime, iat = 0 }: JWTPayload): SignInClaims {
   // A token is issued after its user has signed in. Any later time is wrong, e.g. in milliseconds.
-  const isTime = typeof authTime === 'number' && authTime <= iat + TOLERANCE
-  return { sessionId: isIdentifier(sid) ? sid : null, authTime: isTime ? authTime : undefined }
+  const isTime = typeof authTime === 'number' && authTime >= 0 && authTime <= iat + TOLERANCE
+  return {
+    sid: isIdentifier(sid) ? sid : null,
+    originJti: isIdentifier(originJti) ? originJti : null,
+    // The database keeps whole seconds.
+    authTime: isTime ? Math.floor(authTime) : undefined,
+  }
 }
 
 /** Whether the database can store and compare the value unchanged. */

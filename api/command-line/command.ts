@@ -6,6 +6,16 @@ import type { Database } from '../db/db.ts'
 /** The command line was used wrongly: exit status 2, with the help text. */
 export class UsageError extends Error {}
 
+/** What was asked for was done, and its result is bad news: it is printed all the same. Exit status 4. */
+export class Failed extends Error {
+  readonly result: object
+
+  constructor(message: string, result: object) {
+    super(message)
+    this.result = result
+  }
+}
+
 export interface Session {
   /** Connected as keepsake_worker. */
   db: Database
@@ -22,6 +32,8 @@ export interface Command {
   /** The names of the required arguments. */
   args: readonly string[]
   options?: Readonly<Record<string, 'string' | 'boolean'>>
+  /** For a statement that may take longer than usual. */
+  statementTimeoutMs?: number
   /** For the help text: `org create NAME`, and what it does, in lines. */
   help: readonly [usage: string, ...does: string[]]
   /** The result is printed as JSON. */

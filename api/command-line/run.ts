@@ -7,7 +7,7 @@ import { openLog } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import { openObjectStore, StoreConfig } from '../../lib/runtime/object-store/open.ts'
 import { openDatabase } from '../db/db.ts'
-import { type Command, type Commands, type Options, type Session, UsageError } from './command.ts'
+import { type Command, type Commands, Failed, type Options, type Session, UsageError } from './command.ts'
 
 /** The extension differs in the image, which has compiled files. */
 const PROGRAM = `api/cli${extname(import.meta.filename)}`
@@ -21,9 +21,9 @@ ORG, MEDIA and TRACK are ids. USER is one of: an id; the e-mail address of a use
 has verified it; the subject of a user at the identity provider AUTH_ISSUER, even before the first sign-in.
 
 Prints the result as JSON. Exit status: 0 success, also without a change; 1 error, e.g. no database;
-2 invalid usage; 3 refused, e.g. unknown organization.
-Environment: DATABASE_URL; AUTH_ISSUER, to identify users by subject; for track add, STORE_KIND and the other settings of
-the object store; for webhook, OUTBOUND_ALLOWED_ADDRESSES and OUTBOUND_PORTS as the worker has them.
+2 invalid usage; 3 refused, e.g. unknown organization; 4 the result, which is printed, is bad.
+Environment: DATABASE_URL; AUTH_ISSUER, to identify users by subject; for track add and audit verify, STORE_KIND and the
+other settings of the object store; for audit rewrap, AUDIT_KEYS; for webhook, OUTBOUND_ALLOWED_ADDRESSES and OUTBOUND_PORTS as the worker has them.
 `
 
 function helpOn({ help: [usage, ...does] }: Command): string {
@@ -103,7 +103,7 @@ async function execute(
     url: config.DATABASE_URL,
     // The role of the API may only read memberships.
     role: 'keepsake_worker',
-    statementTimeoutMs: 10_000,
+    statementTimeoutMs: command.statementTimeoutMs ?? 10_000,
     maxConnections: 1,
     log,
   })
@@ -125,6 +125,11 @@ function explain(error: unknown, terminal: Terminal, help: () => string): number
   if (error instanceof UsageError) {
     terminal.err(`${error.message}\n\n${help()}`)
     return 2
+  }
+  if (error instanceof Failed) {
+    terminal.out(`${JSON.stringify(error.result)}\n`)
+    terminal.err(`${error.message}\n`)
+    return 4
   }
   terminal.err(`${error instanceof Error ? error.message : String(error)}\n`)
   return error instanceof Problem ? 3 : 1

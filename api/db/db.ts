@@ -13,6 +13,8 @@ export type { Tx }
 export interface Scope {
   org?: Uuid
   user?: Uuid
+  /** Shows the audit log, of all organizations: for operations of platform administrators alone. */
+  audit?: true
 }
 
 export interface Database {
@@ -26,9 +28,17 @@ export interface Database {
    * of an unprepared one does not; a later query is refused.
    */
   readAtOnce<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T>
+  /**
+   * A transaction without a scope that commits whatever becomes of the transaction around it. It has a connection apart
+   * from the pool, whose last connection may be the one that waits for this; `work` must be short and wait for no lock
+   * that the transaction around it may hold.
+   */
+  aside<T>(work: (tx: Tx) => Promise<T>): Promise<T>
   /** Throws if the database does not respond. Asks on a connection of its own, so that a busy pool is no outage. */
   check(): Promise<void>
   readonly pool: pg.Pool
+  /** For small queries that must not wait for the pool: a connection of its own, which gives up soon. */
+  readonly probe: pg.Pool
   close(): Promise<void>
 }
 
@@ -51,8 +61,10 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
  * is planned and has a result, which doubles the CPU of an empty transaction.
  */
 function beginStatement(scope: Scope, mode: 'read only' | 'read write'): string {
+  const { audit, ...ids } = scope
   const parts = [`begin ${mode}`]
-  for (const [name, value] of Object.entries(scope)) {
+  if (audit) parts.push(`set local app."audit" = 'on'`)
+  for (const [name, value] of Object.entries(ids)) {
     if (value === undefined) continue
     // The simple protocol has no parameters, so only a UUID may be inserted into the text.
     if (!UUID.test(value)) throw new Error(`scope ${name} is not a uuid`)
@@ -89,10 +101,23 @@ export function openDatabase(o: DatabaseOptions): Database {
   // process. The next query of the transaction fails.
   pool.on('connect', (client) => client.on('error', (error) => o.log.debug({ err: error }, 'database connection lost')))
 
+  // Opened by the first transaction aside.
+  const apart = new pg.Pool({
+    ...settings,
+    max: 1,
+    connectionTimeoutMillis: 5_000,
+    query_timeout: o.statementTimeoutMs + 5_000,
+    application_name: `${o.role}_aside`,
+  })
+  apart.on('error', (error) => o.log.warn({ err: error }, 'idle database connection lost'))
+  apart.on('connect', (client) =>
+    client.on('error', (error) => o.log.debug({ err: error }, 'database connection lost')),
+  )
+
   // Opened by the first check. A probe waits for four seconds: connecting and asking must end before.
   const probe = new pg.Pool({
     ...settings,
-    max: 1,
+    max: 2,
     connectionTimeoutMillis: CHECK_MS,
     query_timeout: CHECK_MS,
     application_name: `${o.role}_check`,
@@ -107,9 +132,9 @@ export function openDatabase(o: DatabaseOptions): Database {
     return gate
   }
 
-  async function write<T>(scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T> {
+  async function write<T>(from: pg.Pool, scope: Scope, work: (tx: Tx) => Promise<T>): Promise<T> {
     const begin = beginStatement(scope, 'read write')
-    const client = await pool.connect()
+    const client = await from.connect()
     const gate = gateOf(client)
     try {
       await client.query(begin)
@@ -160,11 +185,13 @@ export function openDatabase(o: DatabaseOptions): Database {
 
   return {
     pool,
-    inTransaction: (scope, work) => write(scope, work),
+    probe,
+    inTransaction: (scope, work) => write(pool, scope, work),
+    aside: (work) => write(apart, {}, work),
     read: (scope, work) => read(scope, work),
     readAtOnce: (scope, work) => readAtOnce(scope, work),
     check: async () => void (await probe.query('select 1')),
-    close: async () => void (await Promise.all([pool.end(), probe.end()])),
+    close: async () => void (await Promise.all([pool.end(), apart.end(), probe.end()])),
   }
 }
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import type { Log } from '../../lib/runtime/log.ts'
@@ -36,7 +37,7 @@ export async function listMigrations(folder = FOLDER): Promise<Migration[]> {
 }
 
 /**
- * Migrates the database to this build, each file in its own transaction. Safe with several concurrent runs: one
+ * Migrates the database to this build, each file in its own transaction, or statement by statement (`REPEATABLE`). Safe with several concurrent runs: one
  * migrates, the others wait and then have nothing to do. Refuses a database whose history differs from the files.
  */
 export async function migrate(options: { url: string; log: Log; folder?: string }): Promise<{ applied: string[] }> {
@@ -45,15 +46,14 @@ export async function migrate(options: { url: string; log: Log; folder?: string 
   client.on('error', (error) => options.log.error({ err: error }, 'lost the database while migrating'))
   await client.connect()
   try {
-    // The session holds the lock, so it ends with this process even if the process is killed.
-    await client.query('select pg_advisory_lock($1)', [LOCK])
+    await takeLock(client)
     await createRoles(client)
     await client.query(`create table if not exists schema_migrations (
       name text primary key, checksum text not null, applied_at timestamptz not null default now())`)
     const applied: string[] = []
     const history = await readHistory(client)
     for (const migration of pendingOf(migrations, history)) {
-      await apply(client, migration)
+      await applyWhenFree(client, migration, options.log)
       options.log.info({ migration: migration.name, database: redactUrlPassword(options.url) }, 'applied')
       applied.push(migration.name)
     }
@@ -85,10 +85,52 @@ export function pendingOf(migrations: readonly Migration[], history: ReadonlyMap
   return pending
 }
 
+/**
+ * The session holds the lock, so it ends with this process even if the process is killed. It does not wait in the
+ * database: `create index concurrently` of the other run would wait for this one, which waits for it.
+ */
+async function takeLock(client: pg.Client): Promise<void> {
+  const take = async () =>
+    (await client.query<{ taken: boolean }>('select pg_try_advisory_lock($1) as taken', [LOCK])).rows[0]?.taken
+  while (!(await take())) await sleep(100)
+}
+
+/**
+ * A migration may set lock_timeout, so that nothing queues behind it for long while it waits for a table. Then it is tried
+ * again, between the transactions of the running programs.
+ */
+async function applyWhenFree(client: pg.Client, migration: Migration, log: Log): Promise<void> {
+  for (let tried = 1; ; tried++) {
+    try {
+      return await apply(client, migration)
+    } catch (error) {
+      if (codeOf(error) !== LOCK_NOT_AVAILABLE || tried === LOCK_TRIES) throw error
+      log.warn({ migration: migration.name, tried }, 'a table is in use; the migration is tried again')
+      await sleep(LOCK_PAUSE_MS)
+    }
+  }
+}
+
+const codeOf = (error: unknown) => ((error as Error).cause as { code?: string } | undefined)?.code
+const LOCK_NOT_AVAILABLE = '55P03'
+const LOCK_TRIES = 30
+const LOCK_PAUSE_MS = 1000
+
+/**
+ * The first line of a file whose statements each commit on their own, as `create index concurrently` demands. An empty
+ * line ends a statement. After an interruption the file starts from its beginning, so every statement must tolerate that.
+ */
+const REPEATABLE = '-- migrate: statement by statement\n'
+
 async function apply(client: pg.Client, migration: Migration): Promise<void> {
-  await client.query('begin')
   try {
-    await client.query(migration.sql)
+    if (!migration.sql.startsWith(REPEATABLE)) {
+      await client.query('begin')
+      await client.query(migration.sql)
+    } else {
+      for (const statement of migration.sql.split(/;\n\n/)) await client.query(statement)
+      await client.query('begin')
+    }
     await client.query('insert into schema_migrations (name, checksum) values ($1, $2)', [
       migration.name,
       migration.checksum,
@@ -97,6 +139,8 @@ async function apply(client: pg.Client, migration: Migration): Promise<void> {
   } catch (error) {
     await client.query('rollback')
     throw new Error(`Migration ${migration.name} failed: ${(error as Error).message}`, { cause: error })
+  } finally {
+    await client.query('reset lock_timeout')
   }
 }
 

@@ -20,6 +20,8 @@ export interface Metrics {
 export interface Gauges {
   /** Seconds since the signing keys were fetched, undefined before the first fetch. */
   keyAge(): number | undefined
+  /** Seconds since all sign-ins that had ended were known here, undefined before the first time. */
+  revocationAge(): number | undefined
   /** Request bodies in transit. */
   bodies(): Record<Arrival, number>
   /** Transactions of requests. */
@@ -44,6 +46,14 @@ export function openMetrics(gauges: Gauges): Metrics {
     registers: [register],
     collect() {
       this.set(gauges.keyAge() ?? Number.NaN)
+    },
+  })
+  new Gauge({
+    name: 'auth_revocations_age_seconds',
+    help: 'Time since this replica last read which sign-ins have ended; beyond 5 seconds every request asks the database',
+    registers: [register],
+    collect() {
+      this.set(gauges.revocationAge() ?? Number.NaN)
     },
   })
   new Gauge({

@@ -12,7 +12,8 @@ export interface Readiness {
 const FRESH_MS = 1000
 
 /** All probes and callers share one database check per second, and never two at once, because `/health` is public. */
-export function readiness(db: Pick<Database, 'check'>): Readiness {
+/** `more`: what has to hold besides; it must be cheap. */
+export function readiness(db: Pick<Database, 'check'>, more?: () => Promise<void>): Readiness {
   let stopping = false
   let last: { at: number; isOver: boolean; result: Promise<void> } | undefined
 
@@ -31,6 +32,7 @@ export function readiness(db: Pick<Database, 'check'>): Readiness {
       const now = performance.now()
       if (!last || (last.isOver && now - last.at >= FRESH_MS)) last = check(now)
       await last.result
+      await more?.()
     },
     drain() {
       stopping = true

@@ -1,4 +1,5 @@
 import type { RequestHandler } from 'express'
+import { formatId } from '../../lib/contract/ids.ts'
 import { type Log, redactUrl } from '../../lib/runtime/log.ts'
 import { loggedIds, stateOf } from './request.ts'
 
@@ -22,7 +23,7 @@ export function accessLog(log: Log, onServed: (served: Served) => void): Request
     const { method, originalUrl } = req
     res.once('close', () => {
       const state = stateOf(res)
-      const { route, userId } = state
+      const { route, userId, sessionId } = state
       const now = performance.now()
       const { followedAt } = state
       const ms = Math.round(((followedAt ?? now) - started) * 10) / 10
@@ -37,6 +38,7 @@ export function accessLog(log: Log, onServed: (served: Served) => void): Request
         ms,
         ...(followedAt !== undefined && { open_s: Math.round((now - followedAt) / 1000) }),
         user_id: userId,
+        ...(sessionId && { session_id: formatId('session', sessionId) }),
         ...(aborted && { aborted }),
       }
       lines.info(line, 'request')

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { Problem } from '../../lib/contract/problem.ts'
+import type { TextType } from '../requests/bytes.ts'
 import { ClientGone } from './request.ts'
 
 export const JSON_LIMIT = 256 * 1024
@@ -22,6 +23,20 @@ export async function readJson(req: IncomingMessage): Promise<unknown> {
   }
 }
 
+const FORM_TYPE = /^application\/x-www-form-urlencoded\s*(?:;\s*charset="?utf-8"?\s*)?$/i
+
+/** The text of a body, which must have this type. */
+export async function readText(req: IncomingMessage, type: TextType): Promise<string> {
+  requireType(req, type === 'application/json' ? JSON_TYPE : FORM_TYPE, type)
+  if (Number(req.headers['content-length'] ?? 0) > JSON_LIMIT) throw tooLarge()
+  const bytes = await collect(req)
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch (cause) {
+    throw new Problem('VALIDATION_ERROR', 'The request body is not valid UTF-8', { cause })
+  }
+}
+
 export const hasBody = (req: IncomingMessage) =>
   req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length'] ?? 0) > 0
 
@@ -37,7 +52,7 @@ export function requireType(req: IncomingMessage, wanted: RegExp, name: string):
   throw new Problem('UNSUPPORTED_CONTENT_TYPE', `The request body must be ${name}, not compressed`)
 }
 
-const tooLarge = () => new Problem('PAYLOAD_TOO_LARGE', `A JSON body may have at most ${JSON_LIMIT} bytes`)
+const tooLarge = () => new Problem('PAYLOAD_TOO_LARGE', `This body may have at most ${JSON_LIMIT} bytes`)
 
 function collect(req: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {

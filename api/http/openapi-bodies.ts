@@ -16,6 +16,10 @@ export function requestBody(route: Route): { requestBody?: ZodOpenApiRequestBody
     return { requestBody: { required: true, content: { 'multipart/form-data': content } } }
   }
   if (!route.body) return {}
+  if (route.bodyKind === 'text') {
+    const content = { schema: named(route.body, name), example: route.examples?.request }
+    return { requestBody: { required: true, content: { [route.textType ?? 'application/json']: content } } }
+  }
   const example = route.examples?.request
   const required = !route.body.safeParse({}).success
   const content = { schema: named(route.body, name), ...(example !== undefined && { example }) }

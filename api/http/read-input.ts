@@ -2,7 +2,7 @@ import type { Request } from 'express'
 import type { BytesBody, MultipartBody } from '../requests/bytes.ts'
 import { readBytes, type Streamed } from './bytes-body.ts'
 import { hashOf } from './idempotency.ts'
-import { readJson } from './json-body.ts'
+import { readJson, readText } from './json-body.ts'
 import { readForm } from './multipart.ts'
 import type { Route } from './route.ts'
 import { type Checked, checkFields, checkInput, type checkParams } from './validate.ts'
@@ -28,6 +28,11 @@ export async function readInput(
       return body && hashOf(checked.params, checked.query, body)
     }
     return { ...checked, body: streamed.body, streamed, digest }
+  }
+  if (route.bodyKind === 'text') {
+    const checked = checkInput(route, params, req.query, undefined)
+    const body = await readText(req, route.textType ?? 'application/json')
+    return { ...checked, body, streamed: undefined, digest: () => hashOf(checked.params, checked.query, body) }
   }
   const body = route.body && params.success ? await readJson(req) : undefined
   const checked = checkInput(route, params, req.query, body)

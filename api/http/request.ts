@@ -18,6 +18,7 @@ export interface RequestState {
   /** Of the matched route. */
   problemPage?: Route['problemPage']
   userId?: Uuid
+  sessionId?: Uuid | null
   /** When the head of an event stream was sent, of `performance.now()`: what follows is no time that a client waits. */
   followedAt?: number
   /** Whether the permission service has decided. */
@@ -94,7 +95,11 @@ export class ClientGone extends Error {
 }
 
 /** What a handler learns about its request. */
-export function contextOf(req: Request, res: Response, remember: Context['remember']): Context {
+export function contextOf(
+  req: Request,
+  res: Response,
+  { personalData, remember }: Pick<Context, 'personalData' | 'remember'>,
+): Context {
   const state = stateOf(res)
   const traceparent = req.get('traceparent')
   return {
@@ -102,6 +107,7 @@ export function contextOf(req: Request, res: Response, remember: Context['rememb
     clientRequestId: state.clientRequestId,
     ip: req.ip ?? '',
     userAgent: req.get('user-agent')?.slice(0, 512) ?? null,
+    personalData,
     traceparent: traceparent && TRACEPARENT.test(traceparent) ? traceparent : null,
     get signal() {
       return state.signal

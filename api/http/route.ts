@@ -4,7 +4,7 @@ import type { Problem, ProblemCode } from '../../lib/contract/problem.ts'
 import type { LimitClass } from '../limits/classes.ts'
 import type { Action } from '../permissions/rule.ts'
 import type { Actor } from '../requests/actor.ts'
-import type { BodyKind, BytesBody, MultipartBody, RawReply } from '../requests/bytes.ts'
+import type { BodyKind, BytesBody, MultipartBody, RawReply, TextType } from '../requests/bytes.ts'
 import type { Context } from '../requests/context.ts'
 import type { Opening } from '../requests/event-stream.ts'
 
@@ -52,6 +52,11 @@ interface Common {
   /** Problems of this operation besides those that its shape implies (400, 401, 429, 500, 503). */
   problems?: ProblemCode[]
   deprecated?: boolean
+  /**
+   * A POST that only reads, because its filter is too large or too private for a URL. It takes no Idempotency-Key: a
+   * stored answer would outlive what it shows.
+   */
+  isQuery?: true
   /** Also served at the host root, as RFC 8615 requires for /.well-known. */
   atRoot?: boolean
   /** The class of rate limits that this operation counts against; `general` otherwise. */
@@ -73,7 +78,9 @@ export interface Route extends Common {
   params?: z.ZodObject
   query?: z.ZodObject
   bodyKind?: BodyKind
-  /** json: the document. multipart: its text fields. */
+  /** Of a body of kind `text`. */
+  textType?: TextType
+  /** json: the document. text: what the handler finds in it. multipart: its text fields. */
   body?: z.ZodType
   status: 200 | 201 | 202 | 204 | 302
   /** The `data` of the envelope; undefined for 204 and raw replies. */
@@ -113,9 +120,9 @@ export interface Route extends Common {
 export const isTagged = (route: Pick<Route, 'method' | 'public' | 'isStream'>) =>
   route.method === 'get' && !route.public && !route.isStream
 
-/** Whether a repeat under an Idempotency-Key gets the first response: every POST of a signed-in caller. */
-export const takesIdempotencyKey = (route: Pick<Route, 'method' | 'public' | 'isInternal'>) =>
-  route.method === 'post' && !route.public && !route.isInternal
+/** Whether a repeat under an Idempotency-Key gets the first response: every POST of a signed-in caller that changes something. */
+export const takesIdempotencyKey = (route: Pick<Route, 'method' | 'public' | 'isInternal' | 'isQuery'>) =>
+  route.method === 'post' && !route.public && !route.isInternal && !route.isQuery
 
 export type Out<T extends z.ZodType | undefined> = T extends z.ZodType ? z.output<T> : Record<never, never>
 export type Body<K extends BodyKind | undefined, B extends z.ZodType | undefined> = K extends 'multipart'
@@ -177,6 +184,22 @@ export function publicRoute<
 >(spec: PublicSpec<P, Q, B, R>): Route {
   return { ...(spec as unknown as Route), public: true }
 }
+
+type SignedSpec<R extends z.ZodType> = Common & {
+  textType: TextType
+  body: z.ZodType
+  status: 200
+  response: R
+  examples?: { request?: unknown; response?: unknown }
+  handle(input: Input<Record<never, never>, Record<never, never>, string>): Promise<Reply<z.input<R>>>
+}
+
+/** An operation for another server, whose signature takes the place of a token: the handler gets the text and checks it. */
+export const signedRoute = <R extends z.ZodType>(spec: SignedSpec<R>): Route => ({
+  ...(spec as unknown as Route),
+  public: true,
+  bodyKind: 'text',
+})
 
 type RawSpec<P extends z.ZodObject | undefined, Q extends z.ZodObject | undefined> = Common & {
   params?: P

@@ -26,9 +26,11 @@ export interface ServeOptions {
   /** Stores the idempotency keys. */
   db: Database
   /** Turns the Authorization header into an actor, or throws a Problem. */
-  authenticate(authorization: string | undefined, request: { log: Log }): Promise<Actor>
+  authenticate(authorization: string | undefined, request: { log: Log; ip?: string }): Promise<Actor>
   /** Records refusals of the permission service. */
   refusals: Refusals
+  /** Encrypts what the audit log says about people. */
+  personalData: Context['personalData']
   /**
    * Set in tests and development: deviations from the document fail the request instead of being logged. These are a
    * response that does not fit its schema, an undeclared Problem, and a success without a permission decision.
@@ -54,7 +56,7 @@ export function serve(route: Route, options: ServeOptions): RequestHandler {
     if (route.deprecated) res.set(DEPRECATION)
     const isIdentified = !route.public || (route.identifies && req.get('authorization') !== undefined)
     const actor = isIdentified ? await identify(req, res, options) : NO_ACTOR
-    if (isIdentified) state.userId = actor.userId
+    if (isIdentified) Object.assign(state, { userId: actor.userId, sessionId: actor.sessionId })
     const caller = { ip: req.ip ?? '', userId: actor.userId }
     await options.limits?.take(limitOf(route), caller, res)
     await asCaller(caller, () => serveCaller(route, options, { req, res, actor, caller, admitted }))
@@ -96,7 +98,7 @@ async function serveCaller(route: Route, options: ServeOptions, called: Called):
 /** A refused request counts against its address: requests with no token or a guessed one must stay cheap to refuse. */
 async function identify(req: Request, res: Response, { authenticate, limits }: ServeOptions): Promise<Actor> {
   try {
-    return await authenticate(req.get('authorization'), stateOf(res))
+    return await authenticate(req.get('authorization'), askedBy(req, res))
   } catch (error) {
     const isRefusal = error instanceof Problem && error.code === 'UNAUTHORIZED'
     if (isRefusal) await limits?.takeUnauthorized({ ip: req.ip ?? '', userId: '' }, res)
@@ -104,10 +106,18 @@ async function identify(req: Request, res: Response, { authenticate, limits }: S
   }
 }
 
+/** The log of a request is made on first use. */
+const askedBy = (req: Request, res: Response) => ({
+  get log() {
+    return stateOf(res).log
+  },
+  ip: req.ip ?? '',
+})
+
 /** Decides on an action of kind `caller`: it needs nothing of the input. */
 async function requireRight(route: Route, options: ServeOptions, { req, res, actor }: Called): Promise<void> {
   if (route.action?.on !== 'caller') return
-  const context = contextOf(req, res, async () => {})
+  const context = contextOf(req, res, { ...options, remember: async () => {} })
   await permitCaller(route.action, { actor, context }, options.refusals).catch((error: unknown) => {
     throw declared(route, options, res, error)
   })
@@ -122,7 +132,7 @@ async function admit(route: Route, options: ServeOptions, o: Called & { given: o
   const { readmit } = route
   const orgId = route.body || route.bodyKind ? organizationIn(route, o.given) : undefined
   if (!readmit || orgId === undefined) return
-  const context = contextOf(req, res, async () => {})
+  const context = contextOf(req, res, { ...options, remember: async () => {} })
   const asked = {
     context,
     method: req.method,
@@ -215,7 +225,8 @@ async function follow(r: Run): Promise<void> {
     const authorization = req.get('authorization')
     const state = stateOf(res)
     // A sign-out since the request began.
-    const check = () => options.authenticate(authorization, state)
+    const asked = askedBy(req, res)
+    const check = () => options.authenticate(authorization, asked)
     await check()
     state.followedAt = performance.now()
     place.open({ userId: actor.userId, validUntil: actor.validUntil, check, res, opening })
@@ -224,9 +235,9 @@ async function follow(r: Run): Promise<void> {
   }
 }
 
-function inputOf({ req, res, actor, input }: Run, remember: Context['remember']) {
+function inputOf({ options, req, res, actor, input }: Run, remember: Context['remember']) {
   const { params, query, body } = input
-  const context = contextOf(req, res, remember)
+  const context = contextOf(req, res, { ...options, remember })
   const known = actor === NO_ACTOR ? {} : { actor }
   return { context, method: req.method, params, query, body, headers: req.headers, ...known } as AuthedInput<
     unknown,

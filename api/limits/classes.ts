@@ -53,6 +53,8 @@ const OPERATIONS = {
       'login-hour': { quota: 20, seconds: HOUR, per: 'account' },
     },
   },
+  /** What the identity provider tells: each request is signed, and those of all users come from few addresses. */
+  provider: one('provider', { quota: 6000, seconds: MINUTE, burst: 1000, per: 'address' }),
   refresh: one('refresh', { quota: 30, seconds: MINUTE, per: 'caller' }),
   comment: one('comment', { quota: 30, seconds: MINUTE, per: 'caller' }),
   reaction: one('reaction', { quota: 60, seconds: MINUTE, per: 'caller' }),
@@ -93,6 +95,8 @@ const OPERATIONS = {
   },
   /** Event streams: each opening costs a look-up, and a client that lost its connection comes back. */
   changes: one('changes', { quota: 60, seconds: MINUTE, burst: 20, per: 'caller' }),
+  /** Pages of the audit log: each may read 64 MiB. */
+  audit: { ...one('audit', { quota: 120, seconds: MINUTE, burst: 30, per: 'caller' }), atOnce: 3 },
   export: { shared: true, ...one('export', { quota: 10, seconds: DAY, per: 'caller' }) },
   anonymize: { shared: true, ...one('anonymize', { quota: 5, seconds: HOUR, per: 'caller' }) },
 } satisfies Record<string, LimitRules>

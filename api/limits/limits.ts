@@ -1,18 +1,10 @@
 import type { ServerResponse } from 'node:http'
+import { countedAddress } from '../../lib/contract/counted-address.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import { type Buckets, openBuckets } from './buckets.ts'
 import { LIMIT_CLASSES, type LimitClass, type LimitRules, UNAUTHORIZED } from './classes.ts'
 import { policyHeader, secondsUntil, standingHeader } from './headers.ts'
-import {
-  type Caller,
-  callerKey,
-  countedAddress,
-  type ScaledLimit,
-  type Standing,
-  scaled,
-  scaledAtOnce,
-  stricter,
-} from './policy.ts'
+import { type Caller, callerKey, type ScaledLimit, type Standing, scaled, scaledAtOnce, stricter } from './policy.ts'
 import type { SharedCounters } from './queries.ts'
 import { openSlotsByKey } from './slots.ts'
 

@@ -62,7 +62,7 @@ export function openSharedCounters(o: SharedOptions): SharedCounters {
 }
 
 /** Keys contain personal data (addresses, accounts), and the table needs only distinct values. */
-const keyOf = (key: string) => hash('sha256', key, 'base64url')
+export const keyOf = (key: string) => hash('sha256', key, 'base64url')
 
 const standingOf = ({ remainingPoints, msBeforeNext }: RateLimiterRes): Standing => ({
   retryAfterMs: 0,

@@ -1,4 +1,4 @@
-import type { Uuid } from '../../lib/contract/ids.ts'
+import type { Id, Uuid } from '../../lib/contract/ids.ts'
 
 export interface SignIn {
   /** The name under which it is recorded. */
@@ -13,8 +13,8 @@ export interface Actor {
   userId: Uuid
   /** ROLE_ADMIN in the token. */
   platformAdmin: boolean
-  /** Session at the identity provider, if the token names one. */
-  sessionId: string | null
+  /** The session that the token belongs to; null if nothing in the token tells it from others. */
+  sessionId: Id<'session'> | null
   /** The token is refused from this time on. Unix seconds. */
   validUntil?: number
   /** The sign-in of the token, for a change that a sign-out meanwhile has to prevent. */

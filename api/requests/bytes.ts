@@ -22,8 +22,13 @@ export interface BytesBody {
   length: number | undefined
 }
 
-/** How the request body arrives. `json` is parsed and validated; the others are streamed to the handler. */
-export type BodyKind = 'json' | 'multipart' | 'bytes'
+/**
+ * How the request body arrives. `json` is parsed and validated; `text` is what was signed, and the handler parses it; the
+ * others are streamed to the handler.
+ */
+export type BodyKind = 'json' | 'text' | 'multipart' | 'bytes'
+/** The types of a `text`. */
+export type TextType = 'application/json' | 'application/x-www-form-urlencoded'
 
 /** A reply without the envelope: media, playlists, the OpenAPI document, pages. */
 export interface RawReply {

@@ -1,5 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { deleteOldSessions } from '../auth/queries.ts'
+import { deleteOldNotices } from '../auth/notice-queries.ts'
+import { deleteOldRefreshTokens } from '../auth/refresh-queries.ts'
+import { deleteOldRevocations } from '../auth/revocation-queries.ts'
+import { deleteOldSessions, forgetLapsedDetails } from '../auth/session-queries.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { deleteOldIdempotencyKeys } from '../http/idempotency-queries.ts'
 import { deleteOldInbox, deleteOldParked, deleteOldSuspected } from './consumers/queries.ts'
@@ -8,11 +11,15 @@ import { deleteOldEvents } from './queries.ts'
 const BATCH = 1000
 const PAUSE_MS = 50
 
-/** Removes what has expired: published and received events, parked ones, idempotency keys and sign-in sessions. */
+/** Removes what has expired: published and received events, parked ones, idempotency keys and what is kept of sign-ins. */
 export async function cleanUp(db: Database, signal: AbortSignal): Promise<void> {
   await deleteInBatches(db, (tx) => deleteOldEvents(tx, BATCH), signal)
   await deleteInBatches(db, (tx) => deleteOldIdempotencyKeys(tx, BATCH), signal)
   await deleteInBatches(db, (tx) => deleteOldSessions(tx, BATCH), signal)
+  await deleteInBatches(db, (tx) => forgetLapsedDetails(tx, BATCH), signal)
+  await deleteInBatches(db, (tx) => deleteOldRefreshTokens(tx, BATCH), signal)
+  await deleteInBatches(db, (tx) => deleteOldRevocations(tx, BATCH), signal)
+  await deleteInBatches(db, (tx) => deleteOldNotices(tx, BATCH), signal)
   await deleteInBatches(db, (tx) => deleteOldInbox(tx, BATCH), signal)
   await deleteInBatches(db, (tx) => deleteOldParked(tx, BATCH), signal)
   await deleteInBatches(db, (tx) => deleteOldSuspected(tx, BATCH), signal)

@@ -1,7 +1,8 @@
 import * as z from 'zod'
-import { int } from '../../lib/runtime/config.ts'
+import { int, json } from '../../lib/runtime/config.ts'
 import { BusConfig } from '../../lib/runtime/event-bus/open.ts'
 import { StoreConfig } from '../../lib/runtime/object-store/open.ts'
+import { AuditKeys } from '../audit/master-keys.ts'
 
 /** The environment of the worker, without what its features need. */
 export const WorkerConfig = BusConfig.extend({
@@ -11,6 +12,8 @@ export const WorkerConfig = BusConfig.extend({
   METRICS_PORT: int(0, 65_535).default(9090),
   DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must be a postgres:// address'),
   DATABASE_CONNECTIONS: int(2, 200).default(10),
+  /** Of the personal data in the audit log, as the API has them. */
+  AUDIT_KEYS: json(AuditKeys),
   NAMESPACE: z
     .string()
     .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be the name of a namespace')

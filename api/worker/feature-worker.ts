@@ -1,6 +1,7 @@
 import type * as z from 'zod'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Clock } from '../../lib/runtime/clock.ts'
+import type { EventBus } from '../../lib/runtime/event-bus/event-bus.ts'
 import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
@@ -21,6 +22,7 @@ export interface FeatureWorkerDeps<Settings = unknown>
   /** Connected as keepsake_worker. */
   db: Database
   store: ObjectStore
+  bus: Pick<EventBus, 'erase'>
   cluster: Cluster
   namespace: string
   log: Log
@@ -51,6 +53,8 @@ export interface FeatureWorker {
   /** By the name of the notification of Postgres. */
   channels?: Readonly<Record<string, OnNotify>>
   gauges?: readonly GaugeOfRows[]
+  /** Throws as long as the worker must do nothing else. */
+  ready?(): Promise<void>
   /** Resolves when the work in progress is done. */
   stop?(): Promise<unknown>
 }

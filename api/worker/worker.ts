@@ -5,6 +5,10 @@ import type { EventBus } from '../../lib/runtime/event-bus/event-bus.ts'
 import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import { prepareDays } from '../audit/days.ts'
+import { openMasterKeys } from '../audit/master-keys.ts'
+import { openPersonalData } from '../audit/personal-data.ts'
+import { SEAL_GAUGES, startSealer } from '../audit/sealer.ts'
 import type { Database } from '../db/db.ts'
 import { listenForNotifications, type OnNotify } from '../db/notification-listener.ts'
 import { probes } from '../health/probes.ts'
@@ -42,7 +46,8 @@ export interface RunningWorker {
 /** Starts all parts of the worker. Any number of workers may run at once; one that dies loses nothing. */
 export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>): Promise<RunningWorker> {
   const { config, db, log } = parts
-  const state = readiness(db)
+  let features: readonly FeatureWorker[] = []
+  const state = readiness(db, async () => void (await Promise.all(features.map(async (feature) => feature.ready?.()))))
   const metrics = openWorkerMetrics(db)
   // The parts that can fail start first: a port in use must not leave loops running.
   const health = await serveAside(probes(state.ready, log), config.HOST, config.HEALTH_PORT)
@@ -55,8 +60,8 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
   }
 
   const deps = { ...parts, namespace: config.NAMESPACE, ...metrics }
-  const features = parts.features.map((feature) => feature(deps))
-  metrics.showRows(features.flatMap(({ gauges = [] }) => gauges))
+  features = parts.features.map((feature) => feature(deps))
+  metrics.showRows([...SEAL_GAUGES, ...features.flatMap(({ gauges = [] }) => gauges)])
   const kinds = followAll(features.flatMap((feature) => feature.kinds ?? []))
   for (const { kind, seen } of kinds) metrics.showWaiting(kind.kind, seen.follower.waiting)
   const consumers = startConsumers(
@@ -65,6 +70,8 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
   )
   const react = runReactions(features.flatMap(({ reactions = {} }) => reactions))
   const relay = startRelay({ ...deps, react }, { pollMs: config.POLL_MS, leaseSeconds: config.LEASE_SECONDS })
+  const personalData = openPersonalData({ db, masters: openMasterKeys(config.AUDIT_KEYS) })
+  const sealer = startSealer({ ...parts, personalData })
   const optionsFor = (idleSeconds: number): RepairOptions => ({
     idleSeconds,
     marginSeconds: config.STUCK_MARGIN_SECONDS,
@@ -77,6 +84,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
         return { name: kind.name, run: (idle, signal) => kind.sweep(seen, optionsFor(idle), signal) }
       }),
       ...features.flatMap(({ tasks = [] }) => tasks),
+      { name: 'audit-days', run: () => prepareDays(db) },
       { name: 'dead-letters', run: async () => consumers.wake() },
       { name: 'clean-up', run: (_, signal) => cleanUp(db, signal) },
     ],
@@ -87,7 +95,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
   })
   const repairs = repairsOf(kinds, optionsFor(0), log)
   const channels = Object.assign(
-    { outbox: relay.wake, dead_letters: consumers.wake },
+    { outbox: relay.wake, dead_letters: consumers.wake, audit_keys: personalData.forget },
     ...features.map((f) => f.channels),
     repairs.channels,
   )
@@ -97,7 +105,7 @@ export async function startWorker<C extends WorkerConfig>(parts: WorkerParts<C>)
   async function close(): Promise<void> {
     state.drain()
     await Promise.all([listener.close(), sweep.stop(), repairs.settled()])
-    await relay.stop()
+    await Promise.all([relay.stop(), sealer.stop()])
     await consumers.stop()
     await Promise.all(features.map(async (feature) => feature.stop?.()))
     await Promise.all(kinds.map(({ seen }) => seen.follower.stop()))

@@ -1,6 +1,6 @@
 import { EXIT } from '../../lib/contract/job-result.ts'
 import { PermanentError } from '../runtime/failure.ts'
-import { encoders, FfmpegFailed, runFfmpeg } from './ffmpeg.ts'
+import { FfmpegFailed, installed, runFfmpeg } from './ffmpeg.ts'
 
 export interface Accelerator {
   kind: 'gpu' | 'cpu'
@@ -16,18 +16,18 @@ const LIMIT_MS = 30_000
  * GPU. Throws EncoderMissing (13) when a GPU is required and cannot encode, or when x264 itself is missing.
  */
 export async function chooseAccelerator(wanted: 'auto' | 'gpu' | 'cpu', signal: AbortSignal): Promise<Accelerator> {
-  if (wanted === 'cpu') return onCpu('as specified')
+  if (wanted === 'cpu') return onCpu('as specified', signal)
   const obstacle = await tryNvenc(signal)
   if (obstacle === undefined) return { kind: 'gpu', reason: 'NVENC' }
   const reason = `no NVENC on this node: ${obstacle}`.slice(0, 256)
   if (wanted === 'gpu') throw new PermanentError(EXIT.encoderMissing, 'EncoderMissing', reason)
-  return onCpu(reason)
+  return onCpu(reason, signal)
 }
 
-async function onCpu(reason: string): Promise<Accelerator> {
-  const known = await encoders()
+async function onCpu(reason: string, signal: AbortSignal): Promise<Accelerator> {
+  const { encoders } = await installed(signal)
   for (const encoder of ['libx264', 'aac']) {
-    if (known.has(encoder)) continue
+    if (encoders.has(encoder)) continue
     throw new PermanentError(EXIT.encoderMissing, 'EncoderMissing', `This ffmpeg was built without ${encoder}`)
   }
   return { kind: 'cpu', reason }

@@ -8,37 +8,55 @@ import { runTool } from '../runtime/tool-process.ts'
  * The only adapter to ffmpeg. fluent-ffmpeg is archived and splits option strings on spaces, so it is used only to list
  * what the installed ffmpeg supports. Everything that touches an upload goes through argument arrays and `spawn`.
  */
-/** What the installed ffmpeg was built with; independent of the node's hardware. Each is asked when it is needed. */
-export const encoders = once(promisify<fluent.Encoders>((done) => fluent.getAvailableEncoders(done)))
-export const filters = once(promisify<fluent.Filters>((done) => fluent.getAvailableFilters(done)))
+/** The filters that the installed ffmpeg was built with. Asked when they are needed, until there is an answer. */
+export function filters(): Promise<ReadonlySet<string>> {
+  knownFilters ??= promisify<fluent.Filters>((done) => fluent.getAvailableFilters(done))().then(
+    (found) => new Set(Object.keys(found)),
+    (error: unknown) => {
+      knownFilters = undefined
+      throw new TransientError(EXIT.transient, 'ToolMissing', 'ffmpeg cannot be run on this machine', { cause: error })
+    },
+  )
+  return knownFilters
+}
+let knownFilters: Promise<ReadonlySet<string>> | undefined
 
-/** The names that `ask` answers with, asked until there is an answer. */
-function once(ask: () => Promise<object>): () => Promise<ReadonlySet<string>> {
-  let known: Promise<ReadonlySet<string>> | undefined
-  return () => {
-    known ??= ask().then(
-      (found) => new Set(Object.keys(found)),
-      (error: unknown) => {
-        known = undefined
-        throw new TransientError(EXIT.transient, 'ToolMissing', 'ffmpeg cannot be run on this machine', {
-          cause: error,
-        })
-      },
-    )
-    return known
-  }
+export interface Installed {
+  /** The first line of `ffmpeg -version`, which names the release and the package. */
+  version: string
+  /** What it was built with; independent of the node's hardware. */
+  encoders: ReadonlySet<string>
 }
 
-const VERSION_LIMIT_MS = 30_000
+const INSTALLED_LIMIT_MS = 30_000
 
-/** The first line of `ffmpeg -version`, which names the release and the package. */
-export async function ffmpegVersion(signal: AbortSignal): Promise<string> {
-  const lines: string[] = []
-  const run = { tool: 'ffmpeg', args: ['-version'], signal, limitMs: VERSION_LIMIT_MS } as const
-  const code = await runTool({ ...run, onStdoutLine: (line) => lines.push(line), onStderrLine: () => undefined })
-  const [first] = lines
-  if (code === 0 && first) return first
-  throw new TransientError(EXIT.transient, 'ToolMissing', 'ffmpeg does not say its version')
+/** What the installed ffmpeg is: one process for both, as starting one costs more than its answer. Asked until there is an answer. */
+export function installed(signal: AbortSignal): Promise<Installed> {
+  known ??= askInstalled(signal).catch((error: unknown) => {
+    known = undefined
+    throw error
+  })
+  return known
+}
+let known: Promise<Installed> | undefined
+
+async function askInstalled(signal: AbortSignal): Promise<Installed> {
+  let version: string | undefined
+  const encoders = new Set<string>()
+  const run = { tool: 'ffmpeg', args: ['-encoders'], signal, limitMs: INSTALLED_LIMIT_MS } as const
+  const code = await runTool({
+    ...run,
+    onStdoutLine(line) {
+      const [, name] = /^ [VAS][A-Z.]{5} (\w\S*)/.exec(line) ?? []
+      if (name) encoders.add(name)
+    },
+    // The banner.
+    onStderrLine(line) {
+      if (line.startsWith('ffmpeg version ')) version ??= line
+    },
+  })
+  if (code === 0 && version && encoders.size > 0) return { version, encoders }
+  throw new TransientError(EXIT.transient, 'ToolMissing', 'ffmpeg does not say what it is')
 }
 
 /** Upper bound of a single allocation: the largest picture allowed needs 424 MB in the widest format used. */

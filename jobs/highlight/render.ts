@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { HIGHLIGHT_FPS } from '../../lib/contract/highlight-length.ts'
 import { HighlightManifest } from '../../lib/contract/highlight-manifest.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
-import { ffmpegVersion } from '../ffmpeg/ffmpeg.ts'
+import { installed } from '../ffmpeg/ffmpeg.ts'
 import { publishPoster } from '../hls/poster.ts'
 import { openPublisher, PLAYLIST_TYPE } from '../hls/publisher.ts'
 import { manifestEntry, masterEntry, masterPlaylistText } from '../hls/rendition-entries.ts'
@@ -56,7 +56,7 @@ async function renderAndCommit(render: Render): Promise<HighlightManifest> {
   const tools: PieceTools = {
     ...render,
     renditions,
-    encoder: await ffmpegVersion(signal),
+    encoder: (await installed(signal)).version,
     damage: openDamageTally(),
     look: { transition, fill, kenBurns, title: spec.showTitle ? spec.title : null },
   }

@@ -24,6 +24,8 @@ export const PREFIXES = {
   notification: 'ntf',
   webhook: 'whk',
   device: 'dev',
+  export: 'exp',
+  anonymization: 'gdp',
 } as const
 
 export type IdKind = keyof typeof PREFIXES

@@ -23,5 +23,11 @@ export const renderPrefix = (org: Uuid, highlight: Uuid, generation: number) =>
   `${highlightPrefix(org, highlight)}v${generation}/`
 /** Normalized pieces of a media item, kept for later highlights. Below the prefix of the media item, so that they are purged with it. */
 export const piecesPrefix = (org: Uuid, media: Uuid) => `${mediaPrefix(org, media)}pieces/`
+/** All files of what one user can download, in any export. */
+export const downloadsPrefix = (user: Uuid) => `downloads/${user}/`
+/** The files of one export. Their names in it are of our making: digits, lowercase letters, hyphens and dots. */
+export const downloadPrefix = (user: Uuid, id: Uuid) => `${downloadsPrefix(user)}${id}/`
 /** The audio file of a music track. */
 export const trackKey = (track: Uuid) => `tracks/${track}/audio`
+/** The entries of the audit log of one UTC day, once they have left the database. */
+export const auditDayKey = (day: string) => `audit/days/${day}.jsonl.gz`

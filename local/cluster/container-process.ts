@@ -44,16 +44,19 @@ const setpriv = process.platform === 'linux' ? findProgram('setpriv') : undefine
 const nice = findProgram('nice')
 
 const groups = new Set<number>()
-let isWatchingExit = false
+const killGroups = () => {
+  for (const left of groups) killGroup(left)
+}
 
 /** For a process that exits without closing the cluster. setpriv and the guard handle SIGKILL. */
 function killAtExit(group: number): void {
+  if (groups.size === 0) process.on('exit', killGroups)
   groups.add(group)
-  if (isWatchingExit) return
-  isWatchingExit = true
-  process.on('exit', () => {
-    for (const left of groups) killGroup(left)
-  })
+}
+
+function hasEnded(group: number): void {
+  groups.delete(group)
+  if (groups.size === 0) process.off('exit', killGroups)
 }
 
 /**
@@ -140,7 +143,7 @@ async function exitOf(child: ChildProcess): Promise<Exit> {
   if (child.pid === undefined) return exit
   // As when process 1 of a container ends: all other processes end.
   killGroup(child.pid)
-  groups.delete(child.pid)
+  hasEnded(child.pid)
   let timer: NodeJS.Timeout | undefined
   await Promise.race([closed, new Promise((resolve) => (timer = setTimeout(resolve, DRAIN_MS)))])
   clearTimeout(timer)

@@ -59,7 +59,7 @@ t.test('a value that is there already', async (t) => {
 })
 
 t.test('a row that a rule of the table refuses', async (t) => {
-  await admin.query(`alter table audit_log add constraint no_browsers check (user_agent is null) not valid`)
+  await admin.query(`alter table audit_log add constraint no_browsers check (personal is null) not valid`)
   const errors = await errorsOf(async () => {
     t.equal((await request({ method: 'POST', path: '/v1/api/auth/logout', body: {} })).status, 500)
   })

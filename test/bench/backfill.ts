@@ -18,6 +18,7 @@ import {
 } from '../support/conversion-world.ts'
 import { testDatabase } from '../support/database.ts'
 import { eventually } from '../support/eventually.ts'
+import { AUDIT_KEYS } from '../support/personal-data.ts'
 import { quietLog } from '../support/quiet-log.ts'
 import { median } from './world.ts'
 
@@ -57,6 +58,7 @@ async function measure(): Promise<string> {
     STORE_KIND: 'folder',
     STORE_FOLDER: storeFolder,
     BUS_KIND: 'memory',
+    AUDIT_KEYS,
     NAMESPACE,
     HOST: '127.0.0.1',
     HEALTH_PORT: '0',

@@ -12,6 +12,7 @@ const ALL = [
   'feed',
   'albums',
   'members',
+  'audit-query',
   'invitations',
   'reactions',
   'event-streams',
@@ -19,6 +20,7 @@ const ALL = [
   'fairness',
   'repeats',
   'can',
+  'auth',
   'comment-list',
   'chunks',
   'single-uploads',
@@ -27,8 +29,10 @@ const ALL = [
   'highlight-creation',
   'highlight',
   'images',
+  'export',
   'store-proxy',
   'backfill',
+  'audit',
   'operator',
 ]
 const given = process.argv.slice(2)

@@ -1,3 +1,4 @@
+// A process of its own: the platform takes its settings from the environment.
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import sharp from 'sharp'

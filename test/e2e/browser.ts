@@ -1,3 +1,4 @@
+// A process of its own: the platform takes its settings from the environment.
 import { execFile } from 'node:child_process'
 import { open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

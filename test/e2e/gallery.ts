@@ -1,3 +1,4 @@
+// A process of its own: the platform takes its settings from the environment.
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'

@@ -1,3 +1,4 @@
+// A process of its own: the platform takes its settings from the environment.
 import t, { type Test } from 'tap'
 import { newUuid } from '../../lib/contract/ids.ts'
 import { button, lookAgain, openForTwoPeople } from '../support/two-people.ts'

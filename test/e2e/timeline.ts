@@ -1,3 +1,4 @@
+// A process of its own: the platform takes its settings from the environment.
 import type { Request } from 'playwright-core'
 import sharp from 'sharp'
 import t, { type Test } from 'tap'
@@ -140,6 +141,41 @@ t.test('on a phone, in the dark', async (t: Test) => {
   await under.shoot('t4-phone', bob)
 })
 
+t.test('a platform administrator follows a person through the audit log and exports what is found', async (t: Test) => {
+  const priya = await under.openAnother()
+  await priya.goto(page.link({ account: 'platform' }))
+  await priya.getByRole('link', { name: 'Audit log' }).click()
+  await priya.getByRole('heading', { level: 1, name: 'Audit log' }).waitFor()
+  await priya.getByText(/sealed until/).waitFor()
+  await priya.getByLabel('Action', { exact: true }).fill('album_create, login')
+  await priya.getByLabel('Entries that are not sealed yet').check()
+  await priya.getByRole('button', { name: 'Search' }).click()
+  const entries = priya.locator('.audit-entry')
+  const created = entries.filter({ hasText: 'ALBUM_CREATE' }).first()
+  await created.waitFor()
+  await clean(t, 'the audit log', priya)
+  t.equal(await overflow(priya), 0)
+  await under.shoot('t7-audit', priya)
+  await created.getByRole('button', { name: /^usr_/ }).click()
+  await priya.getByLabel('Person', { exact: true }).waitFor()
+  t.match(await priya.getByLabel('Person', { exact: true }).inputValue(), /^usr_/)
+  await under.until(`document.querySelectorAll('.audit-entry').length > 0`, priya)
+  await priya.getByLabel('Person', { exact: true }).fill('nothing')
+  await priya.getByRole('button', { name: 'Search' }).click()
+  await priya.locator('[name=actor_id][aria-invalid=true]').waitFor()
+  await under.reported(400)
+  await priya.getByLabel('Person', { exact: true }).fill('')
+  await priya.getByRole('button', { name: 'Search' }).click()
+  await priya.getByRole('button', { name: 'Export as CSV' }).click()
+  await priya.getByRole('link', { name: 'Download the file' }).waitFor()
+  await priya.setViewportSize({ width: 390, height: 800 })
+  await clean(t, 'the audit log on a phone', priya)
+  t.equal(await overflow(priya), 0)
+  await under.shoot('t8-audit-phone', priya)
+  await priya.close()
+  t.equal(await bob.getByRole('link', { name: 'Audit log' }).count(), 0, 'others do not see it')
+})
+
 t.test('one tab of a browser follows for all, and another one goes on where it was when it closes', async (t: Test) => {
   const other = await bob.context().newPage()
   const streams: Request[] = []
@@ -203,7 +239,70 @@ t.test('the mail of an invitation is in the outbox, as it looks, and its link le
   await under.shoot('t6-mail-phone', ann)
 })
 
+t.test('a person sees where they are signed in, and signs out elsewhere', async (t: Test) => {
+  const others = [await under.openAnother(), await under.openAnother()]
+  for (const other of others) {
+    await other.goto(page.link({ account: 'member' }))
+    await other.getByRole('heading', { level: 1, name: 'Class of 1994' }).waitFor()
+  }
+  await button(ann, 'Where you are signed in').click()
+  const dialog = ann.getByRole('dialog', { name: 'Signed in on' })
+  const devices = dialog.getByRole('listitem')
+  await devices.filter({ hasText: 'This device' }).waitFor()
+  const before = await devices.count()
+  t.ok(before >= 3, `${before} devices`)
+  const texts = await devices.allTextContents()
+  t.ok(
+    texts.every((text) => /Chrome on Linux.*(This device|Used now).*127\.0\.0\.1/.test(text)),
+    texts.join(),
+  )
+  await clean(t, 'the devices on a phone', ann)
+  t.equal(await overflow(ann), 0)
+  await under.shoot('t7-devices-phone', ann)
+  await ann.setViewportSize({ width: 1280, height: 800 })
+  await clean(t, 'the devices', ann)
+  await under.shoot('t8-devices', ann)
+  await dialog
+    .getByRole('button', { name: /^Sign out on / })
+    .first()
+    .click()
+  await under.until(`document.querySelectorAll('.device').length === ${before - 1}`, ann)
+  await dialog.getByRole('button', { name: 'Sign out everywhere else' }).click()
+  await under.until(`document.querySelectorAll('.device').length === 1`, ann)
+  t.match(await devices.textContent(), /This device/)
+  await dialog.getByRole('button', { name: 'Done' }).click()
+  for (const other of others) {
+    await other.reload()
+    await button(other, 'Sign in').waitFor()
+    await under.reported(401)
+    await other.close()
+  }
+  await ann.reload()
+  await button(ann, 'Where you are signed in').waitFor()
+})
+
 t.test('all of it without an error in the console', (t: Test) => {
   t.strictSame(under.consoleErrors, [])
   t.end()
+})
+
+t.test('who deletes the account has to type it, is signed out, and is no name any more', async (t: Test) => {
+  await ann.setViewportSize({ width: 1280, height: 800 })
+  await ann.locator('a.who-link').click()
+  await ann.getByRole('link', { name: 'Delete my account' }).click()
+  await ann.getByRole('heading', { level: 1, name: 'Account' }).waitFor()
+  await clean(t, 'the account', ann)
+  await under.shoot('t7-account', ann)
+  await button(ann, 'Delete my account…').click()
+  const dialog = ann.getByRole('dialog')
+  await clean(t, 'the end of an account', ann)
+  await dialog.getByRole('button', { name: 'Delete for good' }).click()
+  await dialog.getByText('Type “delete my account”.').waitFor()
+  await dialog.getByRole('textbox').fill('Delete my account')
+  await dialog.getByRole('button', { name: 'Delete for good' }).click()
+  await ann.locator('main.sign-in').waitFor()
+  await bob.reload()
+  await bob.getByRole('link', { name: 'Feed', exact: true }).click()
+  await bob.locator('.news, .view-feed .empty').first().waitFor()
+  await eventually('no news of hers', async () => (await news('Mira Okafor').count()) === 0, 60_000)
 })

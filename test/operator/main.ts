@@ -56,7 +56,7 @@ async function open(t: { teardown(fn: () => Promise<void>): unknown }, kit = TRA
   return { api, start, ...controllersOf(api.store, kit) }
 }
 
-eachKind((t, kit) => {
+eachKind(t, (t, kit) => {
   for (const where of ['operator.job-created', 'operator.status-applied', 'operator.status-applied:2']) {
     t.test(`killed at ${where}, the next one goes on as if nothing had happened`, async (t) => {
       const w = await open(t, kit)

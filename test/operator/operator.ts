@@ -69,7 +69,7 @@ async function pour(url: string, token: string): Promise<number | undefined> {
   }
 }
 
-eachKind((t, kit) => {
+eachKind(t, (t, kit) => {
   t.test('a resource becomes a Job, shows its progress, and ends', async (t) => {
     const w = await open(t, kit)
     const operator = await w.start()

@@ -9,8 +9,10 @@ import { type Clock, systemClock } from '../../lib/runtime/clock.ts'
 import { loadConfig } from '../../lib/runtime/config.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import { openObjectStore } from '../../lib/runtime/object-store/open.ts'
+import { newSecret } from '../../lib/runtime/standard-webhooks.ts'
 import { type TestDatabase, testDatabase } from './database.ts'
 import { startTestIdentity, type TestIdentity } from './identity.ts'
+import { AUDIT_KEYS } from './personal-data.ts'
 import { readableLog } from './readable-log.ts'
 
 interface Teardown {
@@ -33,6 +35,9 @@ interface ApiOptions {
   store?: ObjectStore
 }
 
+/** With which the identity provider of the tests signs what it tells. */
+export const WEBHOOK_SECRET = newSecret()
+
 const key = () => randomBytes(32).toString('base64url')
 
 /** What an API under test is configured with, besides its identity provider. */
@@ -47,6 +52,8 @@ export const apiSettings = (database: Pick<TestDatabase, 'url'>, folder: string)
   STORE_FOLDER: folder,
   LINK_KEYS: JSON.stringify({ current: 'a', keys: { a: key(), b: key() } }),
   CURSOR_KEY: key(),
+  AUDIT_KEYS,
+  ERASURE_KEY: key(),
   CHECK_RESPONSES: 'true',
   // Tests ask as fast as they can; those of the limits say otherwise.
   RATE_LIMIT_FACTOR: '0',
@@ -127,6 +134,7 @@ export async function startTestApi(
     AUTH_REVOCATION_URL: identity.revocationUrl,
     AUTH_CLIENT_ID: 'keepsake',
     AUTH_CLIENT_SECRET: 'a client secret of the tests',
+    AUTH_WEBHOOK_SECRETS: WEBHOOK_SECRET,
     ...options.settings,
   }
   const api = await startApiOn(t, { ...options, settings, database, identity })

@@ -18,6 +18,7 @@ import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import { openFolderStore } from '../../lib/runtime/object-store/folder.ts'
 import { openLocalCluster } from '../../local/cluster/local-cluster.ts'
 import { type TestDatabase, testDatabase } from './database.ts'
+import { testPersonalData } from './personal-data.ts'
 import { quietLog } from './quiet-log.ts'
 
 export const NAMESPACE = 'media'
@@ -100,6 +101,7 @@ export async function conversionWorld(
       clientRequestId: null,
       ip: '127.0.0.1',
       userAgent: null,
+      personalData: testPersonalData(db),
       traceparent: null,
     }
     await db.inTransaction({ org }, (tx) => recordMedia(changesOf(tx, { orgId: org, actorId: user, context }), row))

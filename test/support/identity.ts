@@ -28,6 +28,14 @@ export interface TestIdentity {
   revocationUrl: string
   /** Lets a user sign in with a password; returns a refresh token of the user. */
   account(account: Account): string
+  /** How often the token endpoint was asked. */
+  exchanges(): number
+  /** The tokens that were given back. */
+  revoked(): readonly string[]
+  /** The token endpoint answers after this. */
+  hold(until: Promise<unknown> | undefined): void
+  /** A logout token of OpenID Connect Back-Channel Logout for this client. */
+  logoutToken(claims: Record<string, unknown>, clientId?: string): Promise<string>
   /** A token that the API accepts, unless changed by the options. */
   token(options?: TokenOptions): Promise<string>
   mode(mode: KeyServerMode): void
@@ -43,6 +51,14 @@ export interface Account {
   sub: string
   email: string
   password: string
+  /** Asked for after the password, by `mfa_required`. */
+  code?: string
+  /** Claims of the access tokens of one sign-in. */
+  claims?(): Record<string, unknown>
+  /** Claims of an ID token beside them. */
+  idClaims?: Record<string, unknown>
+  /** False: a refresh returns no refresh token, and the old one stays valid. */
+  rotates?: false
 }
 
 /** An issuer of RS256 tokens and the HTTP server of its keys. */
@@ -50,34 +66,73 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
   const audience = 'urn:keepsake:api'
   let mode: KeyServerMode = 'up'
   let fetches = 0
-  let current = await newKey()
+  const first = idleKeys.pop() ?? (await newKey())
+  let current = first
   let published = [current.jwk]
 
   const accounts: Account[] = []
-  const refreshTokens = new Map<string, Account>()
-  const refreshTokenOf = (account: Account) => {
+  interface Begun {
+    account: Account
+    claims: Record<string, unknown>
+  }
+  const refreshTokens = new Map<string, Begun>()
+  const refreshTokenOf = (begun: Begun) => {
     const made = randomUUID()
-    refreshTokens.set(made, account)
+    refreshTokens.set(made, begun)
     return made
   }
+  const begin = (account: Account): Begun => ({ account, claims: account.claims?.() ?? {} })
+  let exchanges = 0
+  let held: Promise<unknown> | undefined
+  const revoked: string[] = []
   /** The token endpoint (RFC 6749 §4.3, §6): a refresh token is good once. */
   async function exchange(form: URLSearchParams) {
-    const refreshToken = form.get('refresh_token')
-    const found =
-      refreshToken === null
+    exchanges += 1
+    await held
+    const [refreshToken, challenge] = [form.get('refresh_token'), form.get('mfa_token')]
+    if (refreshToken !== null) {
+      const begun = refreshTokens.get(refreshToken)
+      if (begun?.account.rotates !== false) refreshTokens.delete(refreshToken)
+      return begun ? answer(begun, begun.account.rotates !== false) : { error: 'invalid_grant' }
+    }
+    const account =
+      challenge === null
         ? accounts.find((a) => a.email === form.get('username') && a.password === form.get('password'))
-        : refreshTokens.get(refreshToken)
-    if (refreshToken !== null) refreshTokens.delete(refreshToken)
-    if (!found) return { error: 'invalid_grant' }
-    const access_token = await token({ sub: found.sub })
-    return { access_token, token_type: 'Bearer', expires_in: 900, refresh_token: refreshTokenOf(found) }
+        : accounts.find((a) => challenge === challengeOf(a) && a.code === form.get('otp'))
+    if (!account) return { error: 'invalid_grant' }
+    if (account.code === undefined || challenge !== null) return answer(begin(account), true)
+    return {
+      error: 'mfa_required',
+      mfa_token: challengeOf(account),
+      mfa_requirements: { challenge: [{ type: 'otp' }] },
+    }
   }
+
+  async function answer(begun: Begun, isRotated: boolean) {
+    const { sub, idClaims } = begun.account
+    const access_token = await token({ sub, claims: begun.claims })
+    const id_token =
+      idClaims && (await token({ sub, claims: { aud: 'keepsake', ...idClaims }, header: { typ: 'JWT' } }))
+    return {
+      ...{ access_token, token_type: 'Bearer', expires_in: 900 },
+      ...(isRotated && { refresh_token: refreshTokenOf(begun) }),
+      ...(id_token && { id_token }),
+    }
+  }
+
+  const challengeOf = ({ sub }: Account) => `challenge of ${sub}`
 
   const server = createServer((req, res) => {
     if (req.method === 'POST') {
       void formOf(req)
-        .then((form) => (req.url === '/token' ? exchange(form) : {}))
+        .then((form) => {
+          if (mode === 'down') return undefined
+          if (req.url === '/token') return exchange(form)
+          revoked.push(form.get('token') ?? '')
+          return {}
+        })
         .then((reply) => {
+          if (!reply) return void res.writeHead(503).end()
           res.writeHead('error' in reply ? 400 : 200, { 'content-type': 'application/json' })
           res.end(JSON.stringify(reply))
         })
@@ -96,6 +151,7 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
   t.teardown(async () => {
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))
+    idleKeys.push(first)
   })
 
   async function token({ sub = newUuid(), roles, claims = {}, header = {} }: TokenOptions = {}): Promise<string> {
@@ -116,8 +172,23 @@ export async function startTestIdentity(t: Teardown): Promise<TestIdentity> {
     token,
     account(account) {
       accounts.push(account)
-      return refreshTokenOf(account)
+      return refreshTokenOf(begin(account))
     },
+    exchanges: () => exchanges,
+    revoked: () => revoked,
+    hold(until) {
+      held = until
+    },
+    logoutToken: (claims, clientId = 'keepsake') =>
+      token({
+        claims: {
+          aud: clientId,
+          jti: randomUUID(),
+          events: { 'http://schemas.openid.net/event/backchannel-logout': {} },
+          ...{ sub: undefined, ...claims },
+        },
+        header: { typ: 'logout+jwt' },
+      }),
     mode(next) {
       mode = next
       // What hangs would hang on.
@@ -139,8 +210,20 @@ async function formOf(req: IncomingMessage): Promise<URLSearchParams> {
 }
 
 let made = 0
+/** Of identity providers that have ended, also those of earlier files in the process: a key takes as long as a small test. */
+const idleKeys: Awaited<ReturnType<typeof newKey>>[] = []
 async function newKey() {
   const { privateKey, publicKey } = await jose.generateKeyPair('RS256', { extractable: true })
   const kid = `key-${++made}`
   return { privateKey, publicKey, kid, jwk: { ...(await jose.exportJWK(publicKey)), kid, alg: 'RS256', use: 'sig' } }
 }
+
+/** The settings of an API that takes the tokens of this provider. */
+export const tokenSettings = ({ issuer, audience }: Pick<TestIdentity, 'issuer' | 'audience'>) => ({
+  AUTH_ISSUER: issuer,
+  AUTH_AUDIENCE: [audience],
+  AUTH_AUDIENCE_CLAIM: 'aud' as const,
+  AUTH_TOKEN_TYPE: 'at+jwt',
+  AUTH_TOKEN_USE: undefined,
+  AUTH_ROLES_CLAIM: 'roles',
+})

@@ -20,12 +20,12 @@ export class Domain {
     this.#parent = current.getStore()
     const resource = executionAsyncResource()
     if (resource instanceof AsyncResource) runInside(resource, this)
-    if (living.size === 0) listen()
+    if (living.size === 0 && !lost) listen()
     living.add(this)
   }
 
   destroy(): void {
-    if (living.delete(this) && living.size === 0) stopListening()
+    if (living.delete(this) && living.size === 0 && !lost) stopListening()
   }
 
   /** Itself, or the nearest around it that still is. */
@@ -44,12 +44,21 @@ function runInside(resource: AsyncResource, domain: Domain): void {
   resource.runInAsyncScope = inside
 }
 
+let lost: ((error: unknown) => boolean) | undefined
+/** From now on asks about an error of tests that have all ended: of an earlier file in the process (shared-process.ts). */
+export function whenLost(handler: (error: unknown) => boolean): void {
+  lost = handler
+  if (living.size === 0) listen()
+}
+
 /** Whether a domain has taken the error. */
 function handle(error: unknown, event: string): boolean {
   // Whatever else handles errors comes first.
   if (process.hasUncaughtExceptionCaptureCallback() || process.listenerCount('uncaughtException') > 0) return false
+  const of = current.getStore()
+  if (of && !of.nearest() && lost?.(error)) return true
   // What runs outside of all tests is of the first, which is that of the file.
-  const domain = current.getStore()?.nearest() ?? living.values().next().value
+  const domain = of?.nearest() ?? living.values().next().value
   domain?.onerror(error, event)
   return domain !== undefined
 }

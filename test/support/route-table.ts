@@ -116,7 +116,9 @@ export async function traces(api: TestApi): Promise<Record<string, string>> {
 async function look(api: TestApi): Promise<Record<string, string>> {
   const { admin } = api.database
   const tables = await admin.query<{ name: string }>(
-    `select tablename as name from pg_tables where schemaname = 'public' and tablename not in ('users', 'migrations')`,
+    `select tablename as name from pg_tables where schemaname = 'public'
+      and tablename not in ('users', 'sessions', 'migrations', 'audit_keys')
+      and not (select relispartition from pg_class where oid = tablename::regclass)`,
   )
   const digests = tables.rows.map(({ name }) => {
     const only = name === 'audit_log' ? `where action <> 'ACCESS_DENIED'` : ''

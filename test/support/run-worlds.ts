@@ -1,5 +1,5 @@
 import { and, count, eq, getTableName, isNotNull, isNull, type SQL, sql } from 'drizzle-orm'
-import tap, { type Test } from 'tap'
+import type { Test } from 'tap'
 import { startRenderAdmission } from '../../api/features/highlights/render/admission.ts'
 import { RENDERS } from '../../api/features/highlights/render/kind.ts'
 import { highlightReactions } from '../../api/features/highlights/render/reactions.ts'
@@ -86,7 +86,7 @@ const KITS: Kit[] = [
 ]
 
 /** Runs the tests once for every kind of runs, each in a database of its own: what holds for one holds for all. */
-export function eachKindOfRuns(tests: (t: Test, world: RunWorld) => void | Promise<void>): void {
+export function eachKindOfRuns(tap: Test, tests: (t: Test, world: RunWorld) => void | Promise<void>): void {
   for (const kit of KITS) void tap.test(kit.kind.noun, async (t) => tests(t, await runWorld(t, kit)))
 }
 

@@ -8,6 +8,7 @@ import { newUuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import { systemClock } from '../../lib/runtime/clock.ts'
 import { type Answer, type Ask, ask } from './ask.ts'
+import { testPersonalData } from './personal-data.ts'
 import { readableLog } from './readable-log.ts'
 
 interface Teardown {
@@ -40,6 +41,7 @@ export async function serveRoutes(
   const app = httpApp(routes, {
     log,
     refusals,
+    personalData: testPersonalData(options.db),
     clock: systemClock,
     basePath: '/v1',
     trustProxyHops: 0,

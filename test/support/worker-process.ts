@@ -14,6 +14,7 @@ import { openKubeCluster } from '../../lib/runtime/kube/kube-cluster.ts'
 import { startApiServer } from './api-server.ts'
 import { NAMESPACE, type testStore } from './conversion-world.ts'
 import type { TestDatabase } from './database.ts'
+import { AUDIT_KEYS } from './personal-data.ts'
 import { quickStart } from './quick-start.ts'
 import { quietLog } from './quiet-log.ts'
 
@@ -38,8 +39,10 @@ const environment = (o: Place) => ({
   DATABASE_URL: o.databaseUrl,
   STORE_KIND: 'folder',
   STORE_FOLDER: o.storeFolder,
+  AUDIT_KEYS,
   BUS_KIND: 'memory',
   NAMESPACE,
+  ERASURE_KEY: 'a-key-of-the-tests-which-names-users-in-the-ledger',
   HOST: '127.0.0.1',
   HEALTH_PORT: '0',
   METRICS_PORT: '0',

@@ -141,8 +141,30 @@ export const accessToken = () => session()?.access
 /** Signed links name the API's address; through the page's own origin they need no CORS. */
 export const link = (url) => (url ? new URL(url).pathname + new URL(url).search : null)
 
+const BROWSERS = [
+  ['Edg/', 'Edge'],
+  ['OPR/', 'Opera'],
+  ['Firefox/', 'Firefox'],
+  ['Chrome/', 'Chrome'],
+  ['Safari/', 'Safari'],
+]
+const SYSTEMS = [
+  ['iPhone', 'iPhone'],
+  ['iPad', 'iPad'],
+  ['Android', 'Android'],
+  ['Mac OS', 'macOS'],
+  ['Windows', 'Windows'],
+  ['Linux', 'Linux'],
+]
+
+/** What this browser is called in the list of devices: `Firefox on Windows`. */
+export function browserName(agent = navigator.userAgent) {
+  const find = (known) => known.find(([part]) => agent.includes(part))?.[1]
+  return [find(BROWSERS) ?? 'Browser', find(SYSTEMS)].filter(Boolean).join(' on ')
+}
+
 export async function signIn(email, password) {
-  const { response } = await send('POST', '/api/auth/login', { email, password, device_name: 'Demo page' })
+  const { response } = await send('POST', '/api/auth/login', { email, password, device_name: browserName() })
   if (!response.ok) throw await refusalOf(response)
   keep((await response.json()).data)
 }

@@ -115,7 +115,8 @@ function Signed({ me, media, hasOutbox, onSignOut }) {
   const key = [name, id, !id && org?.org_id].join()
   // Who belongs to no group may be a guest of events, and sees those and what belongs to them.
   const isForGuests = ['event', 'album', 'highlight'].includes(name) && id
-  const Shown = org || isForGuests ? View : GuestEvents
+  const isOfPerson = ['my-data', 'my-account', 'audit'].includes(name)
+  const Shown = org || isForGuests || isOfPerson ? View : GuestEvents
   return html`
     <${Bar} me=${me} organizations=${organizations} org=${org} shown=${name} hasOutbox=${hasOutbox} onSwitch=${onSwitch} onSignOut=${onSignOut} />
     <main id="content" class="page" tabindex="-1">

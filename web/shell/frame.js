@@ -2,6 +2,7 @@ import { useOnline } from '../lib/connection.js'
 import { html } from '../lib/html.js'
 import { Icon } from '../lib/icons.js'
 import { Avatar } from '../lib/parts.js'
+import { showDevices } from './devices.js'
 
 /** The views in the order in which they are offered, with the names of those that belong to each. */
 const LINKS = [
@@ -28,6 +29,7 @@ export function Bar({ me, organizations, org, shown, hasOutbox, onSwitch, onSign
       <a class="brand" href="#" aria-label="Keepsake, photos"><img src="/icon.svg" alt="" width="28" height="28" /><span>Keepsake</span></a>
       <nav class="views" aria-label="Views">
         ${(org ? LINKS : LINKS.filter(([text]) => text === 'Events')).map(([text, href, names]) => html`<a key=${href} href=${href} aria-current=${names.includes(shown) ? 'page' : undefined}>${text}</a>`)}
+        ${me.platform_admin && html`<a href="#audit" aria-current=${shown === 'audit' ? 'page' : undefined}>Audit log</a>`}
       </nav>
       <label class="organization" for="organization" hidden=${organizations.length < 2}><span class="visually-hidden">Group</span>
         <select id="organization" value=${org?.org_id} onChange=${(event) => onSwitch(organizations.find((o) => o.org_id === event.target.value))}>
@@ -36,8 +38,10 @@ export function Bar({ me, organizations, org, shown, hasOutbox, onSwitch, onSign
       </label>
       <span class="spring"></span>
       ${hasOutbox && html`<a class="icon-button outbox-link" href="#outbox" aria-label="Outbox of the demo" aria-current=${['outbox', 'mail'].includes(shown) ? 'page' : undefined}><${Icon} name="mail" /></a>`}
-      <span class="who-avatar" aria-hidden="true"><${Avatar} name=${name} /></span>
-      <span class="who">${name}</span>
+      <button id="devices" class="who-avatar" type="button" aria-label="Where you are signed in" onClick=${showDevices}><${Avatar} name=${name} /></button>
+      <a class="who-link" href="#my-data" aria-label=${`${name}: your data`} aria-current=${['my-data', 'my-account'].includes(shown) ? 'page' : undefined}>
+        <span class="who">${name}</span>
+      </a>
       <button id="sign-out" class="button quiet" type="button" aria-label="Sign out" onClick=${onSignOut}><span class="wide-only">Sign out</span><span class="narrow-only"><${Icon} name="leave" /></span></button>
     </header>
     <${Connection} />`

@@ -1,5 +1,8 @@
+import { Account } from '../account/account.js'
+import { MyData } from '../account/my-data.js'
 import { Albums } from '../albums/list.js'
 import { Album } from '../albums/view.js'
+import { Audit } from '../audit/audit.js'
 import { Events } from '../events/list.js'
 import { Event } from '../events/view.js'
 import { Highlights } from '../highlights/list.js'
@@ -25,6 +28,9 @@ export const VIEWS = {
   feed: Feed,
   timeline: Timeline,
   person: Person,
+  'my-data': MyData,
   outbox: Outbox,
+  audit: Audit,
   mail: Mail,
+  'my-account': Account,
 }

@@ -1,5 +1,16 @@
 const NAMED = ['event', 'album', 'highlight', 'mail', 'person']
-const PLAIN = ['events', 'albums', 'highlights', 'trash', 'feed', 'timeline', 'outbox']
+const PLAIN = [
+  'events',
+  'albums',
+  'highlights',
+  'trash',
+  'feed',
+  'timeline',
+  'my-data',
+  'my-account',
+  'outbox',
+  'audit',
+]
 /** The list that a view of one thing belongs to. */
 const LISTS = { event: 'events', album: 'albums', highlight: 'highlights', mail: 'outbox', person: 'feed' }
 
@@ -7,7 +18,7 @@ export const listOf = (name) => `#${LISTS[name]}`
 
 /**
  * The view that a fragment names: `#event=evt_…`, `#album=alb_…`, `#highlight=hlt_…`, `#mail=ntf_…`, `#person=usr_…`, `#events`, `#albums`,
- * `#highlights`, `#trash`, `#feed` of all groups, `#timeline` of one, `#outbox` of the demo; everything else is the photos. The viewer adds `media=med_…`, which does not change the view below it.
+ * `#highlights`, `#trash`, `#feed` of all groups, `#timeline` of one, `#my-data` and `#my-account` of the person, `#outbox` of the demo, `#audit` for platform administrators; everything else is the photos. The viewer adds `media=med_…`, which does not change the view below it.
  */
 export function viewOf(hash) {
   const wanted = new URLSearchParams(hash.replace(/^#/, ''))

@@ -34,6 +34,8 @@ export const albumMedia = pgTable(
     listed: boolean().notNull(),
     addedBy: id('user').notNull(),
     addedAt: time().notNull().defaultNow(),
+    /** Null: taken for that of `addedBy`. */
+    captionBy: id('user'),
   },
   (t) => [primaryKey({ columns: [t.albumId, t.mediaId] })],
 )

@@ -1,4 +1,4 @@
-import { bigint, timestamp, uuid } from 'drizzle-orm/pg-core'
+import { bigint, customType, timestamp, uuid } from 'drizzle-orm/pg-core'
 import type { Id, IdKind } from '../../../lib/contract/ids.ts'
 
 /** The UUID of one kind of thing. */
@@ -7,3 +7,4 @@ export const id = <K extends IdKind>(_kind: K) => uuid().$type<Id<K>>()
 export const time = () => timestamp({ withTimezone: true, precision: 6, mode: 'date' })
 /** A number of bytes. */
 export const bytes = () => bigint({ mode: 'number' })
+export const bytea = customType<{ data: Buffer; driverData: Buffer }>({ dataType: () => 'bytea' })

@@ -71,6 +71,7 @@ export const highlightItems = pgTable(
     seconds: doublePrecision().notNull(),
     caption: text().notNull(),
     skipped: text(),
+    captionBy: id('user'),
   },
   (t) => [primaryKey({ columns: [t.highlightId, t.position] })],
 )

@@ -2,7 +2,7 @@ import { boolean, integer, pgTable, primaryKey, text } from 'drizzle-orm/pg-core
 import { id, time } from './columns.ts'
 
 /** A version never changes what it says: another text for the same cause is another template. */
-export const TEMPLATES = ['EventInvitation.v1', 'Mention.v1'] as const
+export const TEMPLATES = ['EventInvitation.v1', 'Mention.v1', 'DownloadReady.v1'] as const
 export type Template = (typeof TEMPLATES)[number]
 
 export const CHANNEL_NAMES = ['email', 'push', 'webhook'] as const
@@ -17,15 +17,17 @@ export type DeliveryState = (typeof DELIVERY_STATES)[number]
 
 export const notifications = pgTable('notifications', {
   id: id('notification').primaryKey(),
-  orgId: id('organization').notNull(),
+  /** Null for what is about no organization: a download. */
+  orgId: id('organization'),
   template: text({ enum: TEMPLATES }).notNull(),
-  eventId: id('event').notNull(),
+  eventId: id('event'),
   userId: id('user'),
   email: text(),
   phoneNumber: text(),
   invitationId: id('invitation'),
   generation: integer(),
   commentId: id('comment'),
+  downloadId: id('export'),
   createdAt: time().notNull().defaultNow(),
   openedAt: time(),
   clickedAt: time(),
@@ -36,7 +38,7 @@ export type NotificationRow = typeof notifications.$inferSelect
 
 export const notificationDeliveries = pgTable('notification_deliveries', {
   id: id('notification').primaryKey(),
-  orgId: id('organization').notNull(),
+  orgId: id('organization'),
   notificationId: id('notification').notNull(),
   channel: text({ enum: CHANNEL_NAMES }).notNull(),
   destination: text().notNull(),

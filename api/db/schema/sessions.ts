@@ -1,14 +1,28 @@
-import { pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { bigint, boolean, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 import { id, time } from './columns.ts'
 
 export const sessions = pgTable(
   'sessions',
   {
     userId: id('user').notNull(),
-    /** The claim `sid`, or `auth_time …` (`signInOf` in api/auth/policy.ts). */
+    /** `signInOf` in api/auth/policy.ts. */
     sid: text().notNull(),
+    id: id('session'),
     firstSeenAt: time().notNull(),
     lastSeenAt: time().notNull().defaultNow(),
+    authTime: bigint({ mode: 'number' }),
+    witnessed: boolean().notNull().default(false),
+    byRefresh: boolean().notNull().default(false),
+    logoutSid: text(),
+    deviceId: text(),
+    deviceName: text(),
+    ipAddress: text(),
+    hasDetails: boolean().notNull().default(false),
+    lastUsedAt: time(),
+    refreshUntil: time(),
+    endedAt: time(),
+    endedAuthTime: bigint({ mode: 'number' }),
+    sparedUntil: time(),
   },
   (t) => [primaryKey({ columns: [t.userId, t.sid] })],
 )

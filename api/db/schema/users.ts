@@ -11,6 +11,8 @@ export const users = pgTable('users', {
   displayName: text(),
   /** Of the token: a BCP 47 language tag. */
   locale: text(),
+  /** No one signs in with it any more, and its data are being erased. */
+  closedAt: time(),
   tokensNotBefore: timestamp({ withTimezone: true, mode: 'string' }).notNull(),
   createdAt: time().notNull().defaultNow(),
   updatedAt: time().notNull().defaultNow(),

@@ -97,7 +97,12 @@ export async function addMedia(
   const { tx, actor } = request
   await lockForChange(request, id, archive)
   const mediaId = await holdMediaItem(request, given.mediaId)
-  const row = await insertItem(tx, id, { mediaId, caption: given.caption, addedBy: actor.userId })
+  const row = await insertItem(tx, id, {
+    mediaId,
+    caption: given.caption,
+    addedBy: actor.userId,
+    captionBy: given.caption === null ? null : actor.userId,
+  })
   if (!row) {
     const details = [{ field: 'body.media_id', issue: 'is in the album already' }]
     throw new Problem('CONFLICT', 'The album has this media item already', { details })
@@ -139,9 +144,10 @@ export async function captionMedia(
   { mediaId, caption }: { mediaId: Uuid; caption: string | null },
   archive: Archive,
 ): Promise<AlbumItem> {
-  const { tx } = request
+  const { tx, actor } = request
   await lockForChange(request, id, archive)
-  if (!(await setCaption(tx, id, mediaId, caption))) throw notFound()
+  if (!(await setCaption(tx, id, mediaId, { caption, captionBy: caption === null ? null : actor.userId })))
+    throw notFound()
   const row = await updateAlbum(tx, id)
   await recordItem(request, row, { change: 'caption', operation: 'caption', mediaId })
   return found(await findItem(tx, id, mediaId))

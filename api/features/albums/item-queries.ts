@@ -52,19 +52,18 @@ export const countItems = (tx: Tx, albumId: Uuid): Promise<number> =>
 export const countPlaces = (tx: Tx, albumId: Uuid): Promise<number> =>
   tx.$count(albumMedia, eq(albumMedia.albumId, albumId))
 
-/** Returns the media items that are in the album and not deleted, with their captions. */
-export async function findCaptions(
-  tx: Tx,
-  albumId: Uuid,
-  mediaIds: readonly Uuid[],
-): Promise<Map<Uuid, string | null>> {
-  const { rows } = await tx.execute<{ id: Uuid; caption: string | null }>(sql`
-    select chosen.id, i.caption from unnest(${sql.param(mediaIds)}::uuid[]) as chosen (id)
+/** Returns the media items that are in the album and not deleted, with their captions and who wrote those. */
+export async function findCaptions(tx: Tx, albumId: Uuid, mediaIds: readonly Uuid[]): Promise<Map<Uuid, Caption>> {
+  const { rows } = await tx.execute<{ id: Uuid } & Caption>(sql`
+    select chosen.id, i.caption, case when i.caption is not null then coalesce(i.caption_by, i.added_by) end as "captionBy"
+      from unnest(${sql.param(mediaIds)}::uuid[]) as chosen (id)
       join media m on m.id = chosen.id
       join album_media i on i.album_id = ${albumId} and i.listed
         and i.media_id = case when m.kind = 'video' then coalesce(m.paired_media_id, m.id) else m.id end`)
-  return new Map(rows.map(({ id, caption }) => [id, caption]))
+  return new Map(rows.map(({ id, caption, captionBy }) => [id, { caption, captionBy }]))
 }
+
+type Caption = Pick<AlbumMediaRow, 'caption' | 'captionBy'>
 
 /** Undefined for a media item that is not in the album, or deleted. */
 export async function findItem(tx: Tx, albumId: Uuid, mediaId: Uuid): Promise<AlbumItem | undefined> {
@@ -99,7 +98,7 @@ export async function findAlbumWithMedia(
 export async function insertItem(
   tx: Tx,
   albumId: Uuid,
-  given: Pick<AlbumMediaRow, 'mediaId' | 'caption' | 'addedBy'>,
+  given: Pick<AlbumMediaRow, 'mediaId' | 'caption' | 'addedBy' | 'captionBy'>,
 ): Promise<AlbumRow | undefined> {
   const album = await setAlbum(tx, albumId, { nextPosition: sql`${albums.nextPosition} + ${STEP}` })
   const { rowCount } = await tx
@@ -115,10 +114,15 @@ export async function deleteItem(tx: Tx, albumId: Uuid, mediaId: Uuid): Promise<
   return rowCount === 1
 }
 
-export async function setCaption(tx: Tx, albumId: Uuid, mediaId: Uuid, caption: string | null): Promise<boolean> {
+export async function setCaption(
+  tx: Tx,
+  albumId: Uuid,
+  mediaId: Uuid,
+  { caption, captionBy }: Pick<AlbumMediaRow, 'caption' | 'captionBy'>,
+): Promise<boolean> {
   const { rowCount } = await tx
     .update(albumMedia)
-    .set({ caption })
+    .set({ caption, captionBy })
     .where(and(eq(albumMedia.albumId, albumId), LISTED, isItem(mediaId)))
   return rowCount === 1
 }

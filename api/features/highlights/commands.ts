@@ -103,7 +103,7 @@ async function findSources(
   const captions = albumId === null ? undefined : await findCaptions(tx, albumId, ids)
   const chosen = ids.map((id) => {
     const source = held.get(id)
-    return source && { ...source, caption: captions?.get(id) ?? null }
+    return source && { ...source, ...(captions?.get(id) ?? { caption: null, captionBy: null }) }
   })
   const refused = unavailable(chosen, { skipBroken, inAlbum: captions && (({ id }) => captions.has(id)) })
   if (refused.length > 0) {

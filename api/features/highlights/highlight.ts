@@ -77,7 +77,7 @@ const HighlightError = z
     code: z.enum(HIGHLIGHT_ERROR_CODES).meta({
       id: 'HighlightErrorCode',
       description:
-        '`SOURCE_DELETED`: a media item was deleted before the highlight was finished. `SOURCE_ERASED`: the highlight showed media items of a user who has been erased. `ITEM_FAILED`: an item cannot be used',
+        '`SOURCE_DELETED`: a media item was deleted before the highlight was finished. `SOURCE_ERASED`: the highlight showed media items or words of a user who has been erased. `ITEM_FAILED`: an item cannot be used',
     }),
     message: z.string(),
     media_id: outputId('media').nullable().meta({ description: 'The media item that it is about' }),

@@ -26,13 +26,15 @@ export interface Source {
   takenOn: string | null
   /** Text in the album of the highlight. */
   caption: string | null
+  /** Who wrote it. */
+  captionBy: Uuid | null
   /** The video of a Live Photo that can be played; undefined for anything else. */
   motion: Pick<Source, 'id' | 'durationSec'> | undefined
 }
 
 export type Item = Pick<
   HighlightItemRow,
-  'mediaId' | 'sourceId' | 'uploaderId' | 'type' | 'seconds' | 'caption' | 'skipped'
+  'mediaId' | 'sourceId' | 'uploaderId' | 'type' | 'seconds' | 'caption' | 'captionBy' | 'skipped'
 >
 
 /** Returns the place of each chosen media item that the highlight cannot have, and the reason. */
@@ -60,6 +62,7 @@ export const itemOf = (source: Source, captions: HighlightRow['captions']): Item
   type: typeOf(source),
   seconds: typeOf(source) === 'image' ? IMAGE_SECONDS : VIDEO_SECONDS,
   caption: captionOf(source, captions),
+  captionBy: captions === 'caption' ? source.captionBy : null,
   skipped: source.isUsable ? null : 'Its conversion has failed',
 })
 

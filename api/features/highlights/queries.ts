@@ -130,7 +130,11 @@ export async function listHighlights(tx: Tx, o: Asked & PageWanted & { listed: L
  * Returns the media items that exist, in any order, and locks them in the order of `lockWithCounterpart`. None of them is
  * deleted before this transaction ends: a deletion that waits for it finds the highlight.
  */
-export async function holdSources(tx: Tx, orgId: Uuid, ids: readonly Uuid[]): Promise<Omit<Source, 'caption'>[]> {
+export async function holdSources(
+  tx: Tx,
+  orgId: Uuid,
+  ids: readonly Uuid[],
+): Promise<Omit<Source, 'caption' | 'captionBy'>[]> {
   const rows = await prepared(tx, 'hold_sources', { org: orgId, ids }, () => {
     const given = sql`any(${sql.placeholder('ids')}::uuid[])`
     return tx
@@ -178,12 +182,12 @@ export async function insertHighlight(tx: Tx, row: NewHighlight, of: readonly It
   // One parameter for all: a statement with hundreds takes longer to build and to parse than to run.
   await tx.execute(sql`
     insert into ${highlightItems} (highlight_id, org_id, position, media_id, source_id, uploader_id, type, seconds, caption,
-      skipped)
+      caption_by, skipped)
     select ${made.id}, ${made.orgId}, place - 1, i."mediaId", i."sourceId", i."uploaderId", i.type, i.seconds, i.caption,
-      i.skipped
+      i."captionBy", i.skipped
     from rows from (jsonb_to_recordset(${JSON.stringify(of)}::jsonb) as ("mediaId" uuid, "sourceId" uuid,
-      "uploaderId" uuid, type text, seconds float8, caption text, skipped text)) with ordinality
-      as i("mediaId", "sourceId", "uploaderId", type, seconds, caption, skipped, place)`)
+      "uploaderId" uuid, type text, seconds float8, caption text, "captionBy" uuid, skipped text)) with ordinality
+      as i("mediaId", "sourceId", "uploaderId", type, seconds, caption, "captionBy", skipped, place)`)
   return made
 }
 

@@ -1,4 +1,5 @@
 import { formatId } from '../../../lib/contract/ids.ts'
+import type { Origin } from '../../audit/queries.ts'
 import type { Database } from '../../db/db.ts'
 import { changesOf } from '../../requests/change.ts'
 import type { Context } from '../../requests/context.ts'
@@ -16,7 +17,7 @@ import { takeRenewal } from './renewal-queries.ts'
 export async function renewLink(
   db: Database,
   slug: string,
-  context: Pick<Context, 'requestId' | 'clientRequestId' | 'ip' | 'userAgent' | 'traceparent'>,
+  context: Pick<Context, keyof Origin | 'traceparent'>,
 ): Promise<void> {
   const at = await db.readAtOnce({}, (tx) => findBySlug(tx, slug))
   if (!at) return

@@ -4,6 +4,8 @@ import { workerPart } from '../../worker/feature-worker.ts'
 import type { AboveMedia } from './above.ts'
 import { mediaCommands } from './administration.ts'
 import { findMediaOrTrash } from './deletion/queries.ts'
+import { ownMediaData } from './own-data.ts'
+import { mediaPart } from './personal.ts'
 import { mediaActions, uploadActions } from './policy.ts'
 import { findMedia } from './queries.ts'
 import { mediaRoutes } from './routes.ts'
@@ -13,12 +15,14 @@ import { MediaSettings, mediaWorker } from './worker.ts'
 const OF_TRASH: readonly Action[] = [mediaActions.delete, mediaActions.restore]
 
 export const media = (above: AboveMedia): Feature => ({
+  ...mediaPart,
   tags: {
     Storage: 'Upload of media items into an organization, and access to them.',
     Delivery: 'Download of media through signed links.',
   },
   routes: (deps) => mediaRoutes(deps, above),
   actions: [...Object.values(mediaActions), ...Object.values(uploadActions)],
+  export: ownMediaData,
   commands: mediaCommands,
   rows: {
     media: {

@@ -40,7 +40,7 @@ export const notificationCommands: Commands = {
 
 const shown = (row: ListedDelivery) => ({
   notification_id: formatId('notification', row.notificationId),
-  org_id: formatId('organization', row.orgId),
+  org_id: row.orgId === null ? null : formatId('organization', row.orgId),
   template: row.template,
   channel: row.channel,
   recipient: recipientOf(row),

@@ -36,7 +36,8 @@ export interface Destination {
 /** A notification as it is sent. The same `id` over all attempts and channels. */
 export interface Rendered {
   id: Uuid
-  orgId: Uuid
+  /** Null for what is about no organization: a download. */
+  orgId: Uuid | null
   template: NotificationRow['template']
   recipient: Pick<NotificationRow, 'userId' | 'email' | 'phoneNumber'>
   language: Language

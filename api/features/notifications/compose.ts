@@ -4,7 +4,7 @@ import { invitationLinks, type LinkSettings } from '../invitations/links.ts'
 import type { Rendered } from './channel.ts'
 import type { Gathered } from './gather.ts'
 import { cleanFacts, render } from './templates/render.ts'
-import { type Facts, type Language, languageOf } from './templates/template.ts'
+import { type DownloadFacts, type Facts, type Language, languageOf, type MentionFacts } from './templates/template.ts'
 import { hashOfAddress, unsubscribeToken } from './unsubscribe-token.ts'
 
 export interface ComposeSettings extends Omit<LinkSettings, 'INVITATION_QR'> {
@@ -20,7 +20,7 @@ export function composer(settings: ComposeSettings) {
   const api = `${PUBLIC_URL}${BASE_PATH}`
 
   async function factsOf(gathered: Gathered): Promise<{ facts: Facts; token?: string; linkExpiresAt: Date | null }> {
-    if (gathered.template === 'Mention.v1') {
+    if (gathered.template !== 'EventInvitation.v1') {
       const { locale: _, ...facts } = gathered
       return { facts, linkExpiresAt: null }
     }
@@ -40,12 +40,10 @@ export function composer(settings: ComposeSettings) {
     const name = formatId('notification', id)
     // In the fragment: a scanner or proxy that follows the link gets no token, and the server that redirects none either.
     const url =
-      facts.template === 'Mention.v1'
-        ? `${APP_URL}/#${new URLSearchParams({ event: formatId('event', facts.eventId) })}`
-        : `${api}/e/c/${name}#t=${token}`
+      facts.template === 'EventInvitation.v1' ? `${api}/e/c/${name}#t=${token}` : `${APP_URL}/#${viewOf(facts)}`
     const who = userId === null ? { addressHash: hashOfAddress(destination) } : { userId }
     const unsubscribeUrl = `${api}/u/${unsubscribeToken(LINK_KEYS, { template, who })}`
-    const pixelUrl = facts.template === 'Mention.v1' ? null : `${api}/e/o/${name}`
+    const pixelUrl = facts.template === 'EventInvitation.v1' ? `${api}/e/o/${name}` : null
     const texts = render(facts, { language, timeZone: MAIL_TIME_ZONE, url, pixelUrl, unsubscribeUrl })
     return {
       id,
@@ -62,4 +60,11 @@ export function composer(settings: ComposeSettings) {
     }
   }
 }
+/** The view of the page, by its name in the address. A download takes a sign-in: its mail opens nothing by itself. */
+const viewOf = (facts: MentionFacts | DownloadFacts): string | URLSearchParams =>
+  facts.template === 'Mention.v1'
+    ? new URLSearchParams({ event: formatId('event', facts.eventId) })
+    : DOWNLOAD_VIEWS[facts.kind]
+const DOWNLOAD_VIEWS: Record<DownloadFacts['kind'], string> = { data: 'my-data', audit: 'audit' }
+
 export type Compose = ReturnType<typeof composer>

@@ -4,10 +4,12 @@ import type { NotificationRow } from '../../db/schema/notifications.ts'
 import { excerptOf } from '../discussions/comments/mentions.ts'
 import { findComment } from '../discussions/comments/queries.ts'
 import { listReaders } from '../discussions/comments/targets.ts'
+import { findDownload } from '../downloads/queries.ts'
 import { findEvent } from '../events/queries.ts'
 import { invitationToSend, type ToSend } from '../invitations/sending.ts'
 import { findMedia } from '../media/queries.ts'
 import { findNameAt, findNotification, findRecipient, followGeneration } from './queries.ts'
+import type { DownloadFacts } from './templates/template.ts'
 
 type Said =
   | { template: 'EventInvitation.v1'; invitation: ToSend }
@@ -19,6 +21,7 @@ type Said =
       authorName: string | null
       excerpt: string
     }
+  | DownloadFacts
 
 /** What a notification says, as it is at the moment of sending; the link of an invitation is still to be minted. */
 export type Gathered = { locale: string | null } & Said
@@ -34,14 +37,31 @@ export async function gather(
   { isOut }: { isOut: boolean },
 ): Promise<Gathered | Withheld> {
   const { locale } = await findRecipient(tx, notification)
-  const facts =
-    notification.commentId === null ? await invitation(tx, notification, isOut) : await mention(tx, notification)
+  const facts = await saidBy(tx, notification, isOut)
   return 'withheld' in facts ? facts : { ...facts, locale }
+}
+
+function saidBy(tx: Tx, notification: NotificationRow, isOut: boolean): Promise<Said | Withheld> {
+  switch (notification.template) {
+    case 'EventInvitation.v1':
+      return invitation(tx, notification, isOut)
+    case 'Mention.v1':
+      return mention(tx, notification)
+    case 'DownloadReady.v1':
+      return download(tx, notification)
+  }
+}
+
+async function download(tx: Tx, { downloadId }: NotificationRow): Promise<Said | Withheld> {
+  const found = downloadId === null ? undefined : await findDownload(tx, downloadId)
+  if (!found) return { withheld: 'the download has ended' }
+  const { id, kind, files, bytes, expiresAt } = found
+  return { template: 'DownloadReady.v1', downloadId: id, kind, files, bytes, expiresAt }
 }
 
 async function invitation(tx: Tx, notification: NotificationRow, isOut: boolean): Promise<Said | Withheld> {
   const { id, orgId, invitationId, generation } = notification
-  if (invitationId === null || generation === null) throw new Error('a notification without a cause')
+  if (orgId === null || invitationId === null || generation === null) throw new Error('a notification without a cause')
   const found = await invitationToSend(tx, { orgId, id: invitationId, generation, isOut })
   if (!found) {
     // The sender of another channel may have renewed the link after this notification was read.
@@ -57,7 +77,8 @@ async function invitation(tx: Tx, notification: NotificationRow, isOut: boolean)
 
 /** Asked for this moment: the comment may be deleted, and its reader may have left the organization, or the event as its guest, or lost sight of the album. */
 async function mention(tx: Tx, { orgId, eventId, commentId, userId }: NotificationRow): Promise<Said | Withheld> {
-  if (commentId === null || userId === null) throw new Error('a notification without a cause')
+  if (orgId === null || eventId === null || commentId === null || userId === null)
+    throw new Error('a notification without a cause')
   const comment = await findComment(tx, { orgId, id: commentId, callerId: userId })
   if (!comment || comment.deletedAt !== null || !comment.mentions.includes(userId)) {
     return { withheld: 'the comment is deleted, or mentions the user no longer' }

@@ -8,7 +8,8 @@ import { hashOfAddress, type Unsubscription } from './unsubscribe-token.ts'
 const Channel = z.enum(PERSONAL_CHANNELS).meta({ id: 'PersonalChannel' })
 const Template = z.enum(TEMPLATES).meta({
   id: 'NotificationTemplate',
-  description: 'EventInvitation.v1: the user is invited to an event. Mention.v1: a comment mentions the user',
+  description:
+    'EventInvitation.v1: the user is invited to an event. Mention.v1: a comment mentions the user. DownloadReady.v1: an export that the user asked for can be downloaded',
 })
 const NotificationPreference = z
   .object({ channel: Channel, template: Template, enabled: z.boolean() })

@@ -3,6 +3,7 @@ import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { type NotificationRow, notifications, PERSONAL_CHANNELS, TEMPLATES } from '../../db/schema/notifications.ts'
 import { users } from '../../db/schema/users.ts'
+import type { DownloadKey } from '../downloads/queries.ts'
 import { isParticipant } from '../events/queries.ts'
 import type { Addressed, ChannelName } from './channel.ts'
 
@@ -50,6 +51,14 @@ export async function insertMentioned(tx: Tx, due: readonly DueMention[]): Promi
       join users u on u.id = given.user_id and u.id <> c.author_id
     on conflict do nothing returning id`)
   return rows.map(({ id }) => id)
+}
+
+/** A notification of this download, unless there is one. Returns whether it is new. */
+export async function insertDownloadReady(tx: Tx, { id, userId }: DownloadKey): Promise<boolean> {
+  const row = { id: id as Uuid, template: 'DownloadReady.v1' as const, userId, downloadId: id }
+  return (
+    (await tx.insert(notifications).values(row).onConflictDoNothing().returning({ id: notifications.id })).length > 0
+  )
 }
 
 /** Deliveries that are not there yet, and wakes the senders at the commit. `suppressed`: why none of them is sent. */

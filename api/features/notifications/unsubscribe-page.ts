@@ -19,11 +19,13 @@ const WORDS: Record<Language, Words> = {
     asks: {
       'EventInvitation.v1': 'Do you want no more e-mails about invitations to events?',
       'Mention.v1': 'Do you want no more e-mails about comments that mention you?',
+      'DownloadReady.v1': 'Do you want no more e-mails about exports that are ready?',
     },
     stop: 'No more of these e-mails',
     stopped: {
       'EventInvitation.v1': 'You get no more e-mails about invitations to events.',
       'Mention.v1': 'You get no more e-mails about comments that mention you.',
+      'DownloadReady.v1': 'You get no more e-mails about exports that are ready.',
     },
     undo: 'Undo',
     resumed: 'You get these e-mails again.',
@@ -33,11 +35,13 @@ const WORDS: Record<Language, Words> = {
     asks: {
       'EventInvitation.v1': 'Möchtest du keine E-Mails über Einladungen zu Events mehr bekommen?',
       'Mention.v1': 'Möchtest du keine E-Mails über Kommentare mehr bekommen, die dich erwähnen?',
+      'DownloadReady.v1': 'Möchtest du keine E-Mails über fertige Exporte mehr bekommen?',
     },
     stop: 'Keine dieser E-Mails mehr',
     stopped: {
       'EventInvitation.v1': 'Du bekommst keine E-Mails über Einladungen zu Events mehr.',
       'Mention.v1': 'Du bekommst keine E-Mails über Kommentare mehr, die dich erwähnen.',
+      'DownloadReady.v1': 'Du bekommst keine E-Mails über fertige Exporte mehr.',
     },
     undo: 'Rückgängig machen',
     resumed: 'Du bekommst diese E-Mails wieder.',

@@ -3,6 +3,7 @@ import { type FieldIssue, notFound, Problem } from '../../../lib/contract/proble
 import type { ApiConfig } from '../../config.ts'
 import type { Database, Tx } from '../../db/db.ts'
 import type { ApiDeps } from '../../deps.ts'
+import type { Actor } from '../../requests/actor.ts'
 import { type PageWanted, pageOf } from '../../requests/page.ts'
 import { timestamp } from '../../requests/schemas.ts'
 import { exceededQuota, type QuotaName, type Quotas, type Usage } from './policy.ts'
@@ -23,7 +24,7 @@ export const quotasOf = (config: Pick<ApiConfig, 'USER_QUOTA_BYTES' | 'MAX_OPEN_
 })
 
 /** The caller's account, in one round trip to the database. Changes nothing. */
-export async function showMe(db: Database, quotas: Quotas, userId: Uuid): Promise<Me> {
+export async function showMe(db: Database, quotas: Quotas, { userId, platformAdmin }: Actor): Promise<Me> {
   const [account, organizations] = await db.readAtOnce({ user: userId }, (tx) =>
     Promise.all([findAccount(tx, userId), listOwnOrganizations(tx, userId)]),
   )
@@ -39,6 +40,7 @@ export async function showMe(db: Database, quotas: Quotas, userId: Uuid): Promis
       joined_at: timestamp(joinedAt),
     })),
     storage: { used_bytes: account.storedBytes, quota_bytes: quotas.storedBytes },
+    platform_admin: platformAdmin,
   }
 }
 

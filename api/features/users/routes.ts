@@ -19,6 +19,7 @@ const example: z.output<typeof Me> = {
     },
   ],
   storage: { used_bytes: 3_221_225_472, quota_bytes: 214_748_364_800 },
+  platform_admin: false,
 }
 
 const connection: Connection = {
@@ -41,7 +42,7 @@ export const userRoutes = ({ db, cursors, config }: ApiDeps): Route[] => [
     status: 200,
     response: Me,
     examples: { response: example },
-    handle: async ({ actor }) => ({ data: await showMe(db, quotasOf(config), actor.userId) }),
+    handle: async ({ actor }) => ({ data: await showMe(db, quotasOf(config), actor) }),
   }),
   route({
     method: 'get',

@@ -36,6 +36,7 @@ export const Me = z
     email: z.string().nullable(),
     organizations: z.array(OwnOrganization).meta({ description: 'In the order in which the caller joined them' }),
     storage: UserStorage,
+    platform_admin: z.boolean().meta({ description: 'Whether the token has the role `ROLE_ADMIN`' }),
   })
   .meta({ id: 'Me' })
 export type Me = z.input<typeof Me>

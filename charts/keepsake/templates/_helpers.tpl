@@ -86,15 +86,22 @@ capabilities: { drop: [ALL] }
 - { name: NATS_REPLICAS, value: {{ .Values.nats.replicas | quote }} }
 {{- end -}}
 
-{{/* What the links of invitations and e-mails are made of: the same in the API and the worker. */}}
+{{/* What the links of invitations and e-mails are made of, and the key of the ledger of erasures: the same in the API and the worker. */}}
 {{- define "keepsake.linksEnv" -}}
-{{- $keys := required "api.existingSecret is needed: the name of a Secret with the keys LINK_KEYS and CURSOR_KEY" .Values.api.existingSecret -}}
+{{- $keys := required "api.existingSecret is needed: the name of a Secret with the keys LINK_KEYS, CURSOR_KEY and ERASURE_KEY" .Values.api.existingSecret -}}
 {{ include "keepsake.secretEnv" (dict "name" "LINK_KEYS" "secret" $keys "key" "LINK_KEYS") }}
+{{ include "keepsake.secretEnv" (dict "name" "ERASURE_KEY" "secret" $keys "key" "ERASURE_KEY") }}
 - { name: PUBLIC_URL, value: {{ required "api.publicUrl is needed, such as https://api.example.org" .Values.api.publicUrl | quote }} }
 {{- with .Values.api.appUrl }}
 - { name: APP_URL, value: {{ . | quote }} }
 {{- end }}
 - { name: BASE_PATH, value: {{ .Values.api.basePath | quote }} }
+{{- end -}}
+
+{{/* Of the personal data in the audit log: the same in the API and the worker. */}}
+{{- define "keepsake.auditEnv" -}}
+{{- $secret := required "audit.existingSecret is needed: the name of a Secret with the key AUDIT_KEYS" .Values.audit.existingSecret -}}
+{{- include "keepsake.secretEnv" (dict "name" "AUDIT_KEYS" "secret" $secret "key" .Values.audit.key) -}}
 {{- end -}}
 
 {{- define "keepsake.mailEnv" -}}

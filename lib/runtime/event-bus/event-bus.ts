@@ -88,6 +88,11 @@ export interface EventBus {
   onStoreReady(prepare: (store: StoreReady) => Promise<boolean>): void
   /** What waits for a consumer, with what is under way; undefined where the bus does not store any message. */
   lag(consumer: string): Promise<Lag | undefined>
+  /**
+   * Removes stored messages whose text `isTheirs` recognizes, also from the disk of the server, and returns how many. It
+   * looks at every message that was stored when it began. A bus that stores nothing finds none.
+   */
+  erase(isTheirs: (text: string) => boolean, signal?: AbortSignal): Promise<number>
   /** Throws when the bus cannot be reached. */
   check(): Promise<void>
   close(): Promise<void>

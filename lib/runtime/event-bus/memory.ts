@@ -124,6 +124,7 @@ export function openMemoryBus(options: { log: Log }): EventBus {
     subscribe,
     onStoreReady: () => {},
     lag: () => Promise.resolve(undefined),
+    erase: () => Promise.resolve(0),
     check: () => (closed ? Promise.reject(new Error('The event bus is closed')) : Promise.resolve()),
     async close() {
       closed = true

@@ -5,6 +5,7 @@ import type { Log } from '../log.ts'
 import type { EventBus, HandleBatch, StoreReady, SubscribeOptions } from './event-bus.ts'
 import { checkConsumer, checkSubject } from './names.ts'
 import { consume, type Wire } from './nats-consumer.ts'
+import { eraseMessages } from './nats-erasure.ts'
 import { ensureStream, hasStill, lagOf, removeConsumer } from './nats-streams.ts'
 
 export interface NatsOptions {
@@ -177,6 +178,7 @@ export function openNatsBus(options: NatsOptions): EventBus {
       checkConsumer(consumer)
       return onWire(({ jsm }) => lagOf(jsm, consumer))
     },
+    erase: (isTheirs, signal) => onWire((wire) => eraseMessages(wire, isTheirs, signal)),
     async check() {
       if (connection && !isOnline) throw new Error('The connection to the event server is lost')
       await onWire(({ jsm }) => jsm.streams.info(STREAM))

@@ -2,11 +2,18 @@ import t from 'tap'
 import { openRefusals } from '../../../api/audit/refusals.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { testDatabase } from '../../support/database.ts'
+import { testPersonalData } from '../../support/personal-data.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 
 const { db, admin } = await testDatabase(t)
 const log = quietLog()
-const context = { requestId: 'req_1', clientRequestId: null, ip: '192.0.2.1', userAgent: null }
+const context = {
+  requestId: 'req_1',
+  clientRequestId: null,
+  ip: '192.0.2.1',
+  userAgent: null,
+  personalData: testPersonalData(db),
+}
 const refusal = (orgId = newUuid()) => ({
   orgId,
   actorId: newUuid(),

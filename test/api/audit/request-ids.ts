@@ -1,14 +1,26 @@
 import t from 'tap'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { startTestApi } from '../../support/api.ts'
+import { testPersonalData } from '../../support/personal-data.ts'
 
 /** Whose ids the log and the audit log hold: a client names its requests for itself, never for the server. */
 const api = await startTestApi(t)
 const { people, org, call } = api
 
-const auditedOf = async (requestId: string | null) =>
-  (await api.database.admin.query('select action, client_request_id from audit_log where request_id = $1', [requestId]))
-    .rows
+const personalData = testPersonalData(api.database.db)
+/** The client's id is kept with the address, under the key of the person. */
+async function auditedOf(requestId: string | null) {
+  const { rows } = await api.database.admin.query(
+    `select action, id as "entryId", actor_id as "personId", personal, key_version as "keyVersion"
+      from audit_log where request_id = $1 and client_request_id is null`,
+    [requestId],
+  )
+  const opened = await personalData.decrypt(rows)
+  return rows.map(({ action }, i) => {
+    const box = opened[i]
+    return { action, client_request_id: (box?.state === 'open' && box.personal.details?.['client_request_id']) || null }
+  })
+}
 const loggedOf = (requestId: string | null) => api.logged.filter((line) => line['request_id'] === requestId)
 
 async function createEvent(id: string, who = people.member) {

@@ -8,7 +8,7 @@ import t from 'tap'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { openLog } from '../../../lib/runtime/log.ts'
 import { startIdentityProvider } from '../../../local/identity-provider.ts'
-import { startApiOn } from '../../support/api.ts'
+import { startApiOn, uuidOf } from '../../support/api.ts'
 import { ask } from '../../support/ask.ts'
 import { testDatabase } from '../../support/database.ts'
 import { startTestIdentity } from '../../support/identity.ts'
@@ -42,6 +42,7 @@ const login = (password = user.password, email = user.email, port = api.port) =>
   post('/v1/api/auth/login', { email, password, device_name: 'Test' }, undefined, port)
 const refresh = (refresh_token: string) => post('/v1/api/auth/refresh', { refresh_token })
 const logout = (token: string, body: unknown = {}) => post('/v1/api/auth/logout', body, token)
+const graceIsOver = () => admin.query(`update refresh_tokens set used_at = used_at - interval '11 seconds'`)
 const audited = async (action: string) =>
   (await admin.query('select * from audit_log where action = $1 order by occurred_at', [action])).rows
 
@@ -65,10 +66,17 @@ t.test('signs in, refreshes, and the old refresh token ends the family', async (
   t.equal(second.status, 200)
   t.equal(second.json.data.session_id, first.json.data.session_id)
   t.not(second.json.data.refresh_token, first.json.data.refresh_token)
+  const repeated = await refresh(first.json.data.refresh_token)
+  t.strictSame(repeated.json.data, second.json.data, 'an answer that was lost comes again')
+  await graceIsOver()
   const reused = await refresh(first.json.data.refresh_token)
   t.match([reused.status, reused.json.error.code], [401, 'UNAUTHORIZED'])
   t.equal((await refresh(second.json.data.refresh_token)).status, 401, 'the whole family is revoked')
-  t.match(await audited('LOGIN'), [{ actor_id: user.id, result: 'success', ip_address: '127.0.0.1' }])
+  const session = uuidOf('session', first.json.data.session_id)
+  t.match(await audited('LOGIN'), [{ actor_id: user.id, resource_id: session, result: 'success' }])
+  t.match(await audited('SESSION_REVOKE'), [
+    { actor_id: user.id, resource_id: session, details: { reason: 'refresh_token_reused' } },
+  ])
   t.match(await audited('TOKEN_REFRESH'), [{ result: 'success' }, { result: 'denied' }, { result: 'denied' }])
 })
 
@@ -167,6 +175,8 @@ t.test('an identity provider that misbehaves', async (t) => {
     answer = (_req, res) =>
       void res.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
   }
+  /** Of ID tokens. */
+  const aud = provider.clientId
   const tokens = async (options: Parameters<typeof identity.token>[0] = {}, more = {}) => ({
     access_token: await identity.token(options),
     token_type: 'Bearer',
@@ -175,7 +185,8 @@ t.test('an identity provider that misbehaves', async (t) => {
     ...more,
   })
   const signIn = () => login('x', user.email, api.port)
-  const renew = () => post('/v1/api/auth/refresh', { refresh_token: 'r1' }, undefined, api.port)
+  /** A refresh token that this server does not know. */
+  const renew = () => post('/v1/api/auth/refresh', { refresh_token: newUuid() }, undefined, api.port)
 
   const cases: Record<string, [prepare: () => unknown, status: number, code: string]> = {
     'is down': [() => json(503, {}), 503, 'AUTH_UNAVAILABLE'],
@@ -199,18 +210,18 @@ t.test('an identity provider that misbehaves', async (t) => {
   t.equal((await signIn()).status, 500, 'a token that we would not take ourselves')
 
   json(200, await tokens())
-  t.match((await signIn()).json.data, { id_token: null, session_id: null, refresh_expires_in: 604800 })
+  t.match((await signIn()).json.data, { id_token: null, session_id: /^ses_/, refresh_expires_in: 604800 })
 
   // The access token says nothing of the sign-in, the ID token does: it began before the sign-out.
   const sub = newUuid()
   json(200, await tokens({ sub, claims: { sid: 'device 1' } }))
-  t.equal((await signIn()).json.data.session_id, 'device 1')
+  t.match((await signIn()).json.data.session_id, /^ses_/)
   await admin.query('update users set tokens_not_before = now() where id = $1', [sub])
   await new Promise((resolve) => setTimeout(resolve, 1100))
   const revoked: string[] = []
   const old = await tokens(
     { sub },
-    { id_token: await identity.token({ sub, claims: { auth_time: Math.floor(Date.now() / 1000) - 60 } }) },
+    { id_token: await identity.token({ sub, claims: { aud, auth_time: Math.floor(Date.now() / 1000) - 60 } }) },
   )
   answer = (req, res) => {
     if (req.url === '/revoke') req.on('data', (chunk: Buffer) => revoked.push(chunk.toString()))
@@ -243,12 +254,12 @@ t.test('an identity provider that misbehaves', async (t) => {
   const reply = async (iat: number) =>
     tokens(
       { sub: other, claims: { iat } },
-      { id_token: await identity.token({ sub: other, claims: { sid: 's', iat } }) },
+      { id_token: await identity.token({ sub: other, claims: { aud, sid: 's', iat } }) },
     )
   const other = newUuid()
   json(200, await reply(now() - 5))
   const { access_token, session_id } = (await signIn()).json.data
-  t.equal(session_id, 's')
+  t.match(session_id, /^ses_/)
   t.equal((await post('/v1/api/auth/logout', {}, access_token, api.port)).status, 204)
   json(200, await reply(now() + 2))
   t.match(await renew(), { status: 401, headers: { 'www-authenticate': /revoked/ } })

@@ -13,6 +13,8 @@ import { newUuid } from '../../../lib/contract/ids.ts'
 import { openLog } from '../../../lib/runtime/log.ts'
 import { startEmbeddedPostgres } from '../../../local/postgres.ts'
 import { emptyDatabase, withDatabase } from '../../support/database.ts'
+import { eventually } from '../../support/eventually.ts'
+import { readableLog } from '../../support/readable-log.ts'
 
 const log = openLog({ program: 'test', level: 'error', fd: 2 })
 const FOLDER = fileURLToPath(new URL('../../../api/db/migrations', import.meta.url))
@@ -36,7 +38,10 @@ const columnsOf = (url: string) =>
   query<{ column: string }>(
     url,
     `select table_name || '.' || column_name || ' ' || udt_name || case is_nullable when 'YES' then ' null' else '' end as column
-     from information_schema.columns where table_schema = 'public' and table_name <> 'schema_migrations' order by 1`,
+     from information_schema.columns where table_schema = 'public' and table_name <> 'schema_migrations'
+       -- A partition has the columns of its table.
+       and not (select relispartition from pg_class where oid = format('%I.%I', table_schema, table_name)::regclass)
+     order by 1`,
   ).then((rows) => rows.map((r) => r.column))
 
 const TYPES: Record<string, string> = {
@@ -51,7 +56,7 @@ const TYPES: Record<string, string> = {
 function columnsOfSchema(): string[] {
   const casing = new CasingCache('snake_case')
   const tables = Object.values(schema).filter((value) => is(value, PgTable))
-  return tables
+  const columns = tables
     .flatMap((table) =>
       Object.values(getTableColumns(table)).map((column) => {
         const type = column.getSQLType().replace(/ ?\(\d\)/, '')
@@ -60,6 +65,8 @@ function columnsOfSchema(): string[] {
       }),
     )
     .sort()
+  // The columns of the audit log that programs write are described on their own.
+  return [...new Set(columns)]
 }
 
 const collate = (list: string[]) => [...list].sort((a, b) => (a < b ? -1 : 1))
@@ -220,6 +227,35 @@ t.test('a migration that fails leaves nothing behind and can be repaired', async
   ])
   await writeFile(join(folder, '0002_two.sql'), 'create table two (id int);')
   t.strictSame((await migrate({ url, log, folder })).applied, ['0002_two.sql'])
+})
+
+t.test('a file of single statements goes on after an interruption, and waits for a table in use', async (t) => {
+  const url = await emptyDatabase(t)
+  const folder = await mkdtemp(join(tmpdir(), 'keepsake-migrations-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  const marker = '-- migrate: statement by statement\n'
+  const file = join(folder, '0001_one.sql')
+  const first = `create table if not exists one (id int);\n\ncreate index concurrently if not exists one_by_id on one (id);\n\n`
+  await writeFile(file, `${marker}${first}select 1/0;\n`)
+  await t.rejects(migrate({ url, log, folder }), /0001_one.sql failed: division by zero/)
+  t.match(
+    await query(url, `select to_regclass('one_by_id')::text as built, count(*)::int as n from schema_migrations`),
+    [{ built: 'one_by_id', n: 0 }],
+  )
+
+  await writeFile(
+    file,
+    `${marker}set lock_timeout = '50ms';\n\n${first}alter table one add column if not exists more int;\n`,
+  )
+  const holder = new pg.Client({ connectionString: url })
+  await holder.connect()
+  await holder.query('begin; insert into one values (1)')
+  const { log: heard, logged } = readableLog()
+  const migrating = migrate({ url, log: heard, folder })
+  await eventually('a try', () => logged.some(({ tried }) => tried === 1))
+  await holder.query('commit')
+  await holder.end()
+  t.strictSame((await migrating).applied, ['0001_one.sql'])
 })
 
 t.test('what is pending depends on files and history alone', async (t) => {

@@ -10,6 +10,7 @@ import { unreadProblem } from '../../../api/http/unread-request.ts'
 import { idPattern } from '../../../lib/contract/ids.ts'
 import { systemClock } from '../../../lib/runtime/clock.ts'
 import { askRaw } from '../../support/ask.ts'
+import { testPersonalData } from '../../support/personal-data.ts'
 import { readableLog } from '../../support/readable-log.ts'
 import { noDatabase } from '../../support/serve.ts'
 
@@ -60,6 +61,7 @@ t.teardown(() => refusals.close())
 const app = httpApp(routes, {
   db: noDatabase,
   refusals,
+  personalData: testPersonalData(noDatabase),
   log,
   clock: systemClock,
   basePath: '/v1',

@@ -1,7 +1,8 @@
 import t from 'tap'
 import { LIMIT_CLASSES } from '../../../api/limits/classes.ts'
 import { policyHeader, secondsUntil, standingHeader } from '../../../api/limits/headers.ts'
-import { countedAddress, type ScaledLimit, scaled, stricter, takeToken } from '../../../api/limits/policy.ts'
+import { type ScaledLimit, scaled, stricter, takeToken } from '../../../api/limits/policy.ts'
+import { countedAddress } from '../../../lib/contract/counted-address.ts'
 
 const TEN_A_SECOND: ScaledLimit = { quota: 600, seconds: 60, burst: 60, per: 'caller' }
 

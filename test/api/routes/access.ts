@@ -146,7 +146,10 @@ for (const route of ROUTES) {
     const options = await api.call(undefined, 'OPTIONS', path)
     t.strictSame([options.status, options.headers.get('allow')], [204, allow])
     if (route.method !== 'get') return
-    const [get, head] = [await send(t, route, request), await api.call(request.as, 'HEAD', pathFor(route, request))]
+    const [get, head] = [
+      await send(t, route, request),
+      await api.call(request.as, 'HEAD', pathFor(route, request), { headers: request.headers ?? {} }),
+    ]
     t.strictSame([head.status, head.body.length], [get.status, 0])
   })
 }

@@ -141,7 +141,7 @@ for (const route of ROUTES.filter(takesJson)) {
   })
 }
 const ID_LISTS = ['media_ids']
-const CREDENTIALS = ['email', 'password', 'refresh_token']
+const CREDENTIALS = ['email', 'password', 'refresh_token', 'challenge_id', 'code']
 const sent = (text: string | Buffer, type = 'application/json') => ({
   bytes: Buffer.from(text),
   headers: { 'content-type': type },

@@ -72,9 +72,13 @@ for (const route of ROUTES.filter(takesIdempotencyKey)) {
 
   t.test(`${route.operationId}: nothing is kept for a refusal, and the key stays free`, async (t) => {
     const [request, key] = [await seedOf(route)(ours), newUuid()]
-    const refused = isInOrganization(route) ? { ...request, as: api.people.stranger } : { ...request, json: 7 }
+    const [refused, expected] = isInOrganization(route)
+      ? [{ ...request, as: api.people.stranger }, 404]
+      : hasBody(route)
+        ? [{ ...request, json: 7 }, 400]
+        : [{ ...request, headers: { authorization: 'Bearer none' } }, 401]
     const { status } = await send(t, route, keyed(refused, key))
-    t.equal(status, isInOrganization(route) ? 404 : 400)
+    t.equal(status, expected)
     t.equal(await keptUnder(key), 0)
     t.equal((await send(t, route, keyed(request, key))).status, route.status)
     t.equal(await keptUnder(key), 1)

@@ -23,6 +23,7 @@ import {
 } from '../../support/conversion-world.ts'
 import { testDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/eventually.ts'
+import { AUDIT_KEYS } from '../../support/personal-data.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 
 const database = await testDatabase(t)
@@ -43,7 +44,9 @@ const config = loadConfig(FullWorkerConfig, {
   STORE_KIND: 'folder',
   STORE_FOLDER: place.storeFolder,
   BUS_KIND: 'memory',
+  AUDIT_KEYS,
   NAMESPACE,
+  ERASURE_KEY: 'a-key-of-the-tests-which-names-users-in-the-ledger',
   HOST: '127.0.0.1',
   HEALTH_PORT: '0',
   METRICS_PORT: '0',

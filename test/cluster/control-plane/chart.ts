@@ -243,7 +243,15 @@ t.test('the worker sends what the API signs, through the mail server that the va
     return Object.fromEntries(env.map(({ name, ...given }) => [name, given]))
   }
   const [api, worker] = await Promise.all(['api', 'worker'].map((program) => envOf('full.yaml', program)))
-  for (const name of ['PUBLIC_URL', 'APP_URL', 'BASE_PATH', 'LINK_KEYS', 'VAPID_PUBLIC_KEY', 'PUSH_HOSTS']) {
+  for (const name of [
+    'PUBLIC_URL',
+    'APP_URL',
+    'BASE_PATH',
+    'LINK_KEYS',
+    'AUDIT_KEYS',
+    'VAPID_PUBLIC_KEY',
+    'PUSH_HOSTS',
+  ]) {
     t.ok(api?.[name], name)
     t.strictSame(worker?.[name], api?.[name], name)
   }

@@ -70,6 +70,8 @@ async function makeSecrets(
   await namespace.secret('keys', {
     LINK_KEYS: JSON.stringify(settings.linkKeys),
     CURSOR_KEY: settings.cursorKey,
+    AUDIT_KEYS: JSON.stringify(settings.auditKeys),
+    ERASURE_KEY: secret(),
     PROGRESS_KEY: secret(),
   })
 }
@@ -78,6 +80,7 @@ const valuesFor = ({ natsUrl, identity, s3 }: Services) => ({
   image: { repository: 'localhost/keepsake', tag: 'dev' },
   database: { existingSecret: 'database' },
   objectStore: { existingSecret: 'store' },
+  audit: { existingSecret: 'keys' },
   nats: { url: natsUrl, replicas: 1 },
   auth: {
     issuer: identity.issuer,

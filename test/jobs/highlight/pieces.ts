@@ -201,7 +201,7 @@ t.test('pieces with text are not stored: they would outlive the highlight that s
 t.test('pieces that another ffmpeg made are not joined with new ones', async (t) => {
   const { bench, red, green, blue } = await rendered(t)
   const script = `#!/bin/sh
-[ "$*" = -version ] && { echo 'ffmpeg version 99.9'; exit 0; }
+[ "$*" = -encoders ] && { echo 'ffmpeg version 99.9' >&2; exec ${await programPath('ffmpeg')} -hide_banner "$@"; }
 exec ${await programPath('ffmpeg')} "$@"
 `
   await writeFile(join(bench.folder, 'ffmpeg'), script, { mode: 0o755 })

@@ -1,3 +1,4 @@
+// A process of its own: a program of a Job handles the signals of its process.
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,3 +1,4 @@
+import t from 'tap'
 import { type RunStatus, succeededOf } from '../../../crds/run.ts'
 import type { Job, Pod } from '../../../operator/jobs/batch.ts'
 import { trimJob, trimPod } from '../../../operator/jobs/trim.ts'
@@ -5,7 +6,7 @@ import { eachKind } from '../../support/each-kind.ts'
 import { aPod, endedPod, failedWith, pendingPod, runningPod } from '../../support/pods.ts'
 import { programConfig } from '../../support/program-kinds.ts'
 
-eachKind((t, kit) => {
+eachKind(t, (t, kit) => {
   const { aResource, aJob, planFor } = kit
 
   /** What an attempt is: what its Job counts as a failure or success, and what runs; never what could not even start. */

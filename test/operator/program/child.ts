@@ -1,10 +1,11 @@
+import t from 'tap'
 import { verifyProgressToken } from '../../../lib/contract/progress.ts'
 import type { Job } from '../../../operator/jobs/batch.ts'
 import { childJob, madeOf, type ProgramConfig } from '../../../operator/program/child.ts'
 import { eachKind } from '../../support/each-kind.ts'
 import { programConfig } from '../../support/program-kinds.ts'
 
-eachKind((t, kit) => {
+eachKind(t, (t, kit) => {
   const { aResource, jobName } = kit
 
   const resource = aResource()

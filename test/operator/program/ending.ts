@@ -1,3 +1,4 @@
+import t from 'tap'
 import { type RunSpec, type RunStatus, succeededOf } from '../../../crds/run.ts'
 import type { Job, JobStatus, Pod } from '../../../operator/jobs/batch.ts'
 import { trimJob } from '../../../operator/jobs/trim.ts'
@@ -17,7 +18,7 @@ import {
 } from '../../support/pods.ts'
 import { programConfig } from '../../support/program-kinds.ts'
 
-eachKind((t, kit) => {
+eachKind(t, (t, kit) => {
   const { aResource, aJob, planFor } = kit
 
   /**

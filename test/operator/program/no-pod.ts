@@ -1,9 +1,10 @@
+import t from 'tap'
 import { succeededOf } from '../../../crds/run.ts'
 import { eachKind } from '../../support/each-kind.ts'
 import { endedPod, pendingPod } from '../../support/pods.ts'
 import { planTime } from '../../support/program-kinds.ts'
 
-eachKind((t, kit) => {
+eachKind(t, (t, kit) => {
   const { aResource, aJob, planFor } = kit
 
   /**

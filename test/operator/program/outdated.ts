@@ -1,3 +1,4 @@
+import t from 'tap'
 import { type RunStatus, succeededOf } from '../../../crds/run.ts'
 import type { Job, Pod } from '../../../operator/jobs/batch.ts'
 import { eachKind } from '../../support/each-kind.ts'
@@ -15,7 +16,7 @@ import {
 } from '../../support/pods.ts'
 import { planTime, programConfig } from '../../support/program-kinds.ts'
 
-eachKind((t, kit) => {
+eachKind(t, (t, kit) => {
   const { aResource, aJob, planFor, jobName } = kit
 
   /** A pod that waits in vain because of a configuration that an administrator has corrected since. */

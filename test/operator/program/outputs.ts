@@ -7,7 +7,7 @@ import { eachKind } from '../../support/each-kind.ts'
 const ids = ['a', 'b', 'c']
 const three: Pick<ProgramKind, 'outputs'> = { outputs: () => ids.map((id) => ({ id, outputPrefix: `to/${id}/` })) }
 
-eachKind((t, { kind, aResource }) => {
+eachKind(t, (t, { kind, aResource }) => {
   const outputsOf = (result: JobResult | undefined) => outcomeOf({ ...kind, ...three }, aResource(), result).outputs
 
   t.test('what the program left out because it follows from the specification is filled in', async (t) => {

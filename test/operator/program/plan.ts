@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import t from 'tap'
 import { type Run, succeededOf } from '../../../crds/run.ts'
 import type { JobResult } from '../../../lib/contract/job-result.ts'
 import { trimPod } from '../../../operator/jobs/trim.ts'
@@ -21,7 +22,7 @@ import {
 } from '../../support/pods.ts'
 import { planTime } from '../../support/program-kinds.ts'
 
-eachKind((t, kit) => {
+eachKind(t, (t, kit) => {
   const { aResource, aJob, planFor, jobName, output } = kit
 
   const resource = aResource()

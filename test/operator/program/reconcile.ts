@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Test } from 'tap'
+import t from 'tap'
 import { isFinished, succeededOf } from '../../../crds/run.ts'
 import type { JobResult } from '../../../lib/contract/job-result.ts'
 import {
@@ -24,7 +25,7 @@ import { eachKind } from '../../support/each-kind.ts'
 import { programConfig } from '../../support/program-kinds.ts'
 import { type Fault, storeCluster } from '../../support/store-cluster.ts'
 
-eachKind((t, kit) => {
+eachKind(t, (t, kit) => {
   const { aResource, aJob, jobName, newResource, kind } = kit
 
   const key = { namespace: 'media', name: 'med-1' }

@@ -19,7 +19,7 @@ t.test('the next memory', async (t) => {
   t.equal(moreMemory('8192Mi', '8Gi'), undefined)
 })
 
-eachKind((t, kit) => {
+eachKind(t, (t, kit) => {
   const { aResource, aJob, planFor, jobName } = kit
 
   const resource = aResource()

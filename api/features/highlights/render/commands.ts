@@ -20,9 +20,9 @@ export async function announceRender(tx: Tx, id: Uuid): Promise<void> {
   })
 }
 
-const ERASED: HighlightError = {
+export const ERASED: HighlightError = {
   code: 'SOURCE_ERASED',
-  message: 'The highlight showed media items of a user who has been erased',
+  message: 'The highlight showed media items or words of a user who has been erased',
   mediaId: null,
 }
 const ERASED_AT_ONCE = 100

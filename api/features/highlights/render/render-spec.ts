@@ -22,7 +22,7 @@ export interface HighlightToRender
     | 'musicTrackId'
   > {
   /** In playback order. */
-  items: readonly Omit<Item, 'uploaderId' | 'skipped'>[]
+  items: readonly Omit<Item, 'uploaderId' | 'captionBy' | 'skipped'>[]
 }
 
 type HighlightRenderToCreate = KubeObject & {

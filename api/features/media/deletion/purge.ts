@@ -11,6 +11,7 @@ import {
 } from '../../../worker/runs/purge.ts'
 import { nextLook } from '../../../worker/runs/purge-plan.ts'
 import { listUnfinished, type StopDeps, stopConversions } from '../conversion/stop.ts'
+import { claimOf } from './erasure-queries.ts'
 import {
   claimDue,
   claimLooks,
@@ -29,11 +30,17 @@ export interface PurgeDeps extends StopDeps, PrefixDeps {
  * Housekeeping, as keepsake_worker: purges what was deleted more than 30 days ago. Every step may run twice, and any
  * number of workers may do this. Returns how many media items it has purged.
  */
-export async function purgeDue(deps: PurgeDeps, o: PurgeOptions = {}): Promise<number> {
+export const purgeDue = (deps: PurgeDeps, o: PurgeOptions = {}): Promise<number> => purgeClaimed(deps, claimDue, o)
+
+/** The same for what one person has uploaded and what was withdrawn with the person's erasure, whatever its age. */
+export const purgeOf = (deps: PurgeDeps, userId: Uuid, o: PurgeOptions = {}): Promise<number> =>
+  purgeClaimed(deps, (tx, limits) => claimOf(tx, userId, limits), o)
+
+async function purgeClaimed(deps: PurgeDeps, claim: typeof claimDue, o: PurgeOptions): Promise<number> {
   const { batch = 50, leaseSeconds = LEASE_SECONDS, signal } = o
   let purged = 0
   for (;;) {
-    const groups = await deps.db.inTransaction({}, (tx) => claimDue(tx, { limit: batch, leaseSeconds }))
+    const groups = await deps.db.inTransaction({}, (tx) => claim(tx, { limit: batch, leaseSeconds }))
     if (groups.length === 0) return purged
     failpoint('purge.claimed')
     const jobs = await listUnfinished(deps)

@@ -7,6 +7,7 @@ import { type ObjectInfo, type ObjectStore, StoreError } from '../../../../lib/r
 import type { Database, Tx } from '../../../db/db.ts'
 import { isNoneMatch } from '../../../http/if-none-match.ts'
 import type { RawReply } from '../../../requests/bytes.ts'
+import { findDownload } from '../../downloads/queries.ts'
 import { findTrashed } from '../deletion/queries.ts'
 import { attachment } from '../filename.ts'
 import { findDelivered } from '../queries.ts'
@@ -29,6 +30,14 @@ export interface DeliveryDeps {
 
 /** Outputs by file extension. Clients get no other output, in particular not the manifest. */
 const TYPES: Readonly<Record<string, string>> = DELIVERED_TYPES
+/** Files of downloads by extension. All are attachments: none is shown under the address of the API. */
+const DOWNLOAD_TYPES: Readonly<Record<string, string>> = {
+  zip: 'application/zip',
+  csv: 'text/csv; charset=utf-8',
+  jsonl: 'application/jsonl',
+  json: 'application/json',
+  gz: 'application/gzip',
+}
 const SEGMENTS = new Set(['ts', 'm4s'])
 const PRESIGNED_SECONDS = 300
 const PLAYLIST_SECONDS = 60
@@ -60,6 +69,10 @@ async function findSubject({ db, above }: DeliveryDeps, { of, isTrashed }: Deliv
     const own = await db.readAtOnce({}, (tx) => above.findDeliveredTrack(tx, of.id))
     return own && { status: 'completed', own }
   }
+  if (of.kind === 'download') {
+    const download = await db.readAtOnce({ user: of.userId }, (tx) => findDownload(tx, of.id))
+    return download && { status: 'completed' }
+  }
   const find = isTrashed ? findTrashed : findDelivered
   const media = await db.readAtOnce({ org: of.orgId }, (tx) => find(tx, of.orgId, of.id))
   return media && { status: media.uploadStatus, own: media }
@@ -80,10 +93,11 @@ export async function deliver(
   const subject = await findSubject(deps, wanted)
   if (!subject) throw notHere()
   const ending = wanted.name.split('.').at(-1) ?? ''
-  const type = OWN.has(wanted.name) ? subject.own?.mimeType : Object.hasOwn(TYPES, ending) ? TYPES[ending] : undefined
+  const isDownload = wanted.of.kind === 'download'
+  const type = OWN.has(wanted.name) ? subject.own?.mimeType : typeOf(ending, isDownload ? DOWNLOAD_TYPES : TYPES)
   if (!type) throw notHere()
 
-  if (SEGMENTS.has(ending)) {
+  if (SEGMENTS.has(ending) && !isDownload) {
     const url = await deps.store.presignGet(wanted.key, PRESIGNED_SECONDS, type)
     if (url) return redirect(url)
   }
@@ -91,13 +105,19 @@ export async function deliver(
     ...COMMON,
     'Content-Type': type,
     'Cache-Control': cacheControl(wanted, ending, Math.floor(wanted.expires - now), subject.status),
+    ...(isDownload && { 'Content-Disposition': attachment(wanted.name.split('/').at(-1) ?? '') }),
     ...(wanted.name === 'original' && { 'Content-Disposition': attachment(subject.own?.filename ?? 'original') }),
   }
   return stream(deps.store, wanted.key, headers, o)
 }
 
+const typeOf = (ending: string, types: Readonly<Record<string, string>>) =>
+  Object.hasOwn(types, ending) ? types[ending] : undefined
+
 /** Shared caches must not store what a link opens for one person; a private cache may, until the link expires. */
 function cacheControl(wanted: Delivered, ending: string, secondsLeft: number, status: string): string {
+  // All that a person has, in a file of gigabytes.
+  if (wanted.of.kind === 'download') return 'private, no-store'
   // The first master playlist lists one rendition: a cached copy would hide the later ones from an early player.
   if (ending === 'm3u8' && status === 'processing') return 'private, no-cache'
   if (ending === 'm3u8') return `private, max-age=${Math.min(PLAYLIST_SECONDS, secondsLeft)}`

@@ -15,7 +15,11 @@ const Conditions = z.object({
 
 const shown = (description: string) => ({ description, schema: { type: 'string' } }) as const
 const TAG = { ETag: shown('Entity tag of these bytes') }
-const FILE = { ...TAG, 'Accept-Ranges': shown('`bytes`'), 'Content-Disposition': shown('For an original') }
+const FILE = {
+  ...TAG,
+  'Accept-Ranges': shown('`bytes`'),
+  'Content-Disposition': shown('For an original, and for a file of an export'),
+}
 const RANGE = { 'Content-Range': shown('RFC 9110 §14.4') }
 const LOCATION = { Location: shown('A presigned link of the object store') }
 
@@ -30,12 +34,20 @@ export function deliveryRoutes(deps: DeliveryDeps): Route[] {
       limit: 'delivery',
       summary: 'Fetch what a signed link points to',
       description:
-        'The operations that show media items, highlights and music tracks make the links. A link opens one media item, highlight or music track for about an hour, and stops working when that is deleted. Ranges and conditional requests are supported. The API may redirect a segment to the object store. It disconnects a client that takes less than 16 KiB a second for two minutes while there is more to send: a paused player then requests the rest with `Range`.',
+        'The operations that show media items, highlights and music tracks make the links. A link opens one media item, highlight or music track for about an hour, and stops working when that is deleted. The link of a file of an export works for a day, and until the export ends. Ranges and conditional requests are supported. The API may redirect a segment to the object store. It disconnects a client that takes less than 16 KiB a second for two minutes while there is more to send: a paused player then requests the rest with `Range`.',
       problems: ['NOT_FOUND'],
       params: Link,
       headers: Conditions,
       raw: {
-        contentTypes: ['application/vnd.apple.mpegurl', 'video/*', 'image/*', 'audio/*', 'application/octet-stream'],
+        contentTypes: [
+          'application/vnd.apple.mpegurl',
+          'video/*',
+          'image/*',
+          'audio/*',
+          'application/zip',
+          'text/csv',
+          'application/octet-stream',
+        ],
         statuses: {
           200: 'The file',
           206: 'The requested range',

@@ -1,7 +1,7 @@
-import { highlightPrefix, mediaPrefix, trackKey } from '../../../../lib/contract/object-keys.ts'
+import { downloadPrefix, highlightPrefix, mediaPrefix, trackKey } from '../../../../lib/contract/object-keys.ts'
 import type { Clock } from '../../../../lib/runtime/clock.ts'
 import type { Links } from '../../../deps.ts'
-import { expiryAt, type KeyRing, LINK_SECONDS, signToken } from './token.ts'
+import { DOWNLOAD_SECONDS, expiryAt, type KeyRing, LINK_SECONDS, signToken } from './token.ts'
 
 const ID = '[0-9a-f-]{36}'
 /** What a link is signed for: a media item, a highlight or a track. */
@@ -9,6 +9,7 @@ const PREFIX = new RegExp(
   `^(?:${mediaPrefix(ID, ID)}|${highlightPrefix(ID, ID)}|${trackKey(ID).replace(/[^/]+$/, '')})`,
 )
 const TRASHED = new RegExp(`^${mediaPrefix(ID, ID)}v[^/]+/[^/]+$`)
+const DOWNLOAD = new RegExp(`^${downloadPrefix(ID, ID)}(?:[^/]+/)?[^/]+$`)
 const MAX_TOKENS = 10_000
 
 /** Makes signed links below `baseUrl` (without a trailing slash). */
@@ -26,6 +27,11 @@ export function openLinks(options: { baseUrl: string; keys: KeyRing; clock: Cloc
       return `${options.baseUrl}/d/${tokenFor(key, expiryAt(now()))}/${key}`
     },
     expiresIn: LINK_SECONDS,
+    download(key) {
+      if (!DOWNLOAD.test(key)) throw new Error('only a file of a download has such a link')
+      return `${options.baseUrl}/d/${signToken(options.keys, key, expiryAt(now(), DOWNLOAD_SECONDS))}/${key}`
+    },
+    downloadExpiresIn: DOWNLOAD_SECONDS,
   }
 }
 

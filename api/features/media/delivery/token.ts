@@ -9,11 +9,15 @@ export interface KeyRing {
 
 const WINDOW_SECONDS = 15 * 60
 export const LINK_SECONDS = 3600
+/** Of links to downloads: a file of four gigabytes takes hours over a slow line, and is continued after breaks. */
+export const DOWNLOAD_SECONDS = 86_400
 
 /** Links made within a quarter of an hour are identical, so that caches can reuse them. Unix seconds. */
-export const expiryAt = (nowSeconds: number) => Math.ceil((nowSeconds + LINK_SECONDS) / WINDOW_SECONDS) * WINDOW_SECONDS
+export const expiryAt = (nowSeconds: number, seconds = LINK_SECONDS) =>
+  Math.ceil((nowSeconds + seconds) / WINDOW_SECONDS) * WINDOW_SECONDS
 
-/** `{kid}.{expiry in base 36}.{mac}`: opens everything below one prefix, or one object of the trash, until it expires. */
+/** `{kid}.{expiry in base 36}.{mac}`: opens everything below one prefix, or one object of the trash or of a download, until it
+ * expires. */
 export function signToken(ring: KeyRing, prefix: string, expires: number): string {
   const key = ring.keys[ring.current]
   if (key === undefined) throw new Error('no key to sign links with')
@@ -23,10 +27,13 @@ export function signToken(ring: KeyRing, prefix: string, expires: number): strin
 
 export interface Delivered {
   /** The resource that the file belongs to. The API delivers the file as long as this resource exists. */
-  of: { kind: 'media' | 'highlight'; orgId: Uuid; id: Uuid } | { kind: 'track'; id: Uuid }
+  of:
+    | { kind: 'media' | 'highlight'; orgId: Uuid; id: Uuid }
+    | { kind: 'track'; id: Uuid }
+    | { kind: 'download'; userId: Uuid; id: Uuid }
   /** Key of the object. */
   key: string
-  /** Its name below the prefix of the media item, the highlight or the track, e.g. `v1/master.m3u8`. */
+  /** Its name below the prefix of the media item, the highlight, the track or the download, e.g. `v1/master.m3u8`. */
   name: string
   /** Unix seconds. */
   expires: number
@@ -43,6 +50,8 @@ const PATHS = {
   highlight: new RegExp(`^(org/(${UUID})/highlights/(${UUID})/)(${GENERATION})$`),
 } as const
 const TRACK = new RegExp(`^(tracks/(${UUID})/)(audio)$`)
+/** Below a folder of the attempt that made it, which the name of the download leaves out. */
+const DOWNLOAD = new RegExp(`^(downloads/(${UUID})/(${UUID})/)((?:${SEGMENT}/)?${SEGMENT})$`)
 const TOKEN = /^([a-z0-9]{1,8})\.([0-9a-z]{1,9})\.([A-Za-z0-9_-]{22})$/
 
 /** What a token and a path open together now; undefined if forged, expired or truncated, and for path traversal. */
@@ -51,6 +60,10 @@ export function openToken(ring: KeyRing, token: string, path: string, nowSeconds
   if (!named) return undefined
   const opens = (what: string) => expiryOf(ring, token, what, nowSeconds)
   const of = { of: named.of, key: path, name: named.name }
+  if (named.of.kind === 'download') {
+    const expires = opens(path)
+    return expires === undefined ? undefined : { ...of, expires, isTrashed: false }
+  }
   const expires = opens(named.prefix)
   if (expires !== undefined) return { ...of, expires, isTrashed: false }
   // No prefix is a key: a prefix ends with a slash.
@@ -64,7 +77,11 @@ function readPath(path: string): (Pick<Delivered, 'of' | 'name'> & { prefix: str
     if (prefix && orgId && id && name) return { prefix, name, of: { kind, orgId, id } }
   }
   const [, prefix, id, name] = TRACK.exec(path) ?? []
-  return prefix && id && name ? { prefix, name, of: { kind: 'track', id } } : undefined
+  if (prefix && id && name) return { prefix, name, of: { kind: 'track', id } }
+  const [, below, userId, download, file] = DOWNLOAD.exec(path) ?? []
+  return below && userId && download && file
+    ? { prefix: below, name: file, of: { kind: 'download', userId, id: download } }
+    : undefined
 }
 
 /** When a token for exactly this prefix expires, in Unix seconds; undefined if it is forged or has expired. */

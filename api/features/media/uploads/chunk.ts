@@ -43,7 +43,13 @@ export async function receiveChunk(
   const etag = await storeChunk(deps.store, upload, { index, size, body, check, signal: steps.context.signal })
   failpoint('chunk.stored')
   const chunk = { orgId: upload.orgId, uploadId, chunkIndex: index, sizeBytes: size, sha256: sha256() }
-  const received = etag === undefined ? undefined : await recordChunk(steps, { ...chunk, etag })
+  const received =
+    etag === undefined
+      ? undefined
+      : await recordChunk(steps, { ...chunk, etag }).catch(async (error: unknown) => {
+          await dropOrphan(deps, upload, index)
+          throw error
+        })
   if (received === undefined) throw await tooLate(deps, upload, { index, isStored: etag !== undefined })
   return {
     upload_id: upload.id,
@@ -89,6 +95,16 @@ function recordChunk({ write }: Steps<typeof uploadActions.send>, chunk: Chunk):
     await upsertChunk(tx, chunk)
     return countChunks(tx, chunk.uploadId)
   })
+}
+
+/**
+ * The caller may no longer send: they have left, or their account was closed, and the session may be gone with its prefix.
+ * Then nothing else would find what has just been stored.
+ */
+async function dropOrphan({ db, store }: UploadDeps, { orgId, id, layout }: UploadSession, index: number) {
+  if (layout !== 'staged') return
+  const now = await db.read({ org: orgId }, (tx) => findUpload(tx, orgId, id))
+  if (!now) await store.delete(stagedChunkKey(orgId, id, index))
 }
 
 /** The session was not open when the chunk had arrived. If it has ended, only this request can remove the object. */

@@ -1,5 +1,6 @@
 import { formatId } from '../../../../lib/contract/ids.ts'
 import type { Rendered } from '../channel.ts'
+import type { Facts } from '../templates/template.ts'
 import { cut } from '../templates/text.ts'
 
 /** RFC 8291 makes 4,096 bytes of it, the most that push services take. */
@@ -24,16 +25,12 @@ export interface PushMessage {
  */
 export function pushMessageOf(message: Rendered, nowMs: number = Date.now()): PushMessage {
   const { facts, url, short, linkExpiresAt } = message
-  const [cause, about] =
-    facts.template === 'Mention.v1'
-      ? [formatId('comment', facts.commentId), { comment_id: formatId('comment', facts.commentId) }]
-      : [formatId('invitation', facts.invitationId), { invitation_id: formatId('invitation', facts.invitationId) }]
+  const { cause, about } = causeOf(facts)
   return {
     data: {
       type: message.template,
       notification_id: formatId('notification', message.id),
-      org_id: formatId('organization', message.orgId),
-      event_id: formatId('event', facts.eventId),
+      ...(message.orgId !== null && { org_id: formatId('organization', message.orgId) }),
       ...about,
       url: linkExpiresAt === null ? url : withoutFragment(url),
     },
@@ -42,6 +39,20 @@ export function pushMessageOf(message: Rendered, nowMs: number = Date.now()): Pu
     topic: cause,
     ttl: ttlOf(linkExpiresAt, nowMs),
   }
+}
+
+function causeOf(facts: Facts): { cause: string; about: Record<string, string> } {
+  if (facts.template === 'DownloadReady.v1') {
+    const export_id = formatId('export', facts.downloadId)
+    return { cause: export_id, about: { export_id, kind: facts.kind } }
+  }
+  const event_id = formatId('event', facts.eventId)
+  if (facts.template === 'Mention.v1') {
+    const comment_id = formatId('comment', facts.commentId)
+    return { cause: comment_id, about: { event_id, comment_id } }
+  }
+  const invitation_id = formatId('invitation', facts.invitationId)
+  return { cause: invitation_id, about: { event_id, invitation_id } }
 }
 
 const ttlOf = (ends: Date | null, nowMs: number): number =>

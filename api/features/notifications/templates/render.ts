@@ -1,5 +1,5 @@
 import { htmlOf, type Mail, textOf } from './layout.ts'
-import type { Facts, InvitationFacts, MailParts, MailText, MentionFacts } from './template.ts'
+import type { DownloadFacts, Facts, InvitationFacts, MailParts, MailText, MentionFacts } from './template.ts'
 import { cleanLine, cleanLines, cut } from './text.ts'
 import { WORDS } from './words.ts'
 
@@ -12,6 +12,7 @@ const MAX_EXCERPT = 300
 
 /** The facts as they may be shown: cleaned of control characters and cut to what a mail has room for. Not escaped. */
 export function cleanFacts(facts: Facts): Facts {
+  if (facts.template === 'DownloadReady.v1') return facts
   const name = (given: string | null) => (given === null ? null : cut(cleanLine(given), MAX_NAME) || null)
   const title = cut(cleanLine(facts.title), MAX_TITLE)
   if (facts.template === 'Mention.v1') {
@@ -51,12 +52,53 @@ export interface Texts {
 
 /** The texts of a notification. `facts` as `cleanFacts` returns them. */
 export function render(facts: Facts, parts: MailParts): Texts {
-  const mail = facts.template === 'Mention.v1' ? mentionOf(facts, parts) : invitationOf(facts, parts)
-  const body = facts.template === 'Mention.v1' ? facts.excerpt : timeOf(facts.startsAt, parts)
+  const { mail, body } = mailAndBody(facts, parts)
   return {
     mail: { subject: mail.subject, text: textOf(mail), html: htmlOf(mail) },
     short: { title: mail.subject, body },
   }
+}
+
+function mailAndBody(facts: Facts, parts: MailParts): { mail: Mail; body: string } {
+  switch (facts.template) {
+    case 'EventInvitation.v1':
+      return { mail: invitationOf(facts, parts), body: timeOf(facts.startsAt, parts) }
+    case 'Mention.v1':
+      return { mail: mentionOf(facts, parts), body: facts.excerpt }
+    case 'DownloadReady.v1': {
+      const mail = downloadOf(facts, parts)
+      return { mail, body: mail.preheader }
+    }
+  }
+}
+
+function downloadOf(facts: DownloadFacts, parts: MailParts): Mail {
+  const words = WORDS[parts.language]
+  const size = words.filesOf(facts.files, sizeOf(facts.bytes, words.locale))
+  const until = timeOf(facts.expiresAt, parts)
+  const title = words.ready[facts.kind]
+  return {
+    ...common(parts),
+    subject: `${words.isReady} ${title}`,
+    preheader: `${size} · ${words.until}: ${until}`,
+    lead: words.isReady,
+    title,
+    details: [
+      { label: words.size, value: size },
+      { label: words.until, value: until },
+    ],
+    quote: undefined,
+    button: { label: words.download, url: parts.url, byHand: words.byHand },
+    why: words.whyReady,
+  }
+}
+
+/** `3.9 GB`, as file managers show it. */
+function sizeOf(bytes: number, locale: string): string {
+  const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte'] as const
+  const n = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)))
+  const format = { style: 'unit', unit: units[n] ?? 'byte', maximumFractionDigits: n < 2 ? 0 : 1 } as const
+  return new Intl.NumberFormat(locale, format).format(bytes / 1000 ** n)
 }
 
 function invitationOf(facts: InvitationFacts, parts: MailParts): Mail {

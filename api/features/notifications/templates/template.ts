@@ -1,4 +1,5 @@
 import type { Uuid } from '../../../../lib/contract/ids.ts'
+import type { DownloadKind } from '../../downloads/queries.ts'
 
 export const LANGUAGES = ['en', 'de'] as const
 export type Language = (typeof LANGUAGES)[number]
@@ -32,7 +33,17 @@ export interface MentionFacts {
   excerpt: string
 }
 
-export type Facts = InvitationFacts | MentionFacts
+/** What DownloadReady.v1 says. */
+export interface DownloadFacts {
+  template: 'DownloadReady.v1'
+  downloadId: Uuid
+  kind: DownloadKind
+  files: number
+  bytes: number
+  expiresAt: Date
+}
+
+export type Facts = InvitationFacts | MentionFacts | DownloadFacts
 
 export interface MailText {
   subject: string

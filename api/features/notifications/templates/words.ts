@@ -1,4 +1,4 @@
-import type { Language } from './template.ts'
+import type { DownloadFacts, Language } from './template.ts'
 
 interface Words {
   invites(host: string | null, title: string): string
@@ -13,6 +13,14 @@ interface Words {
   mentioned(author: string | null): string
   read: string
   whyMentioned: string
+  ready: Record<DownloadFacts['kind'], string>
+  /** What stands above the title. */
+  isReady: string
+  size: string
+  filesOf(files: number, size: string): string
+  until: string
+  download: string
+  whyReady: string
   unsubscribe: string
   /** For `Intl`. */
   locale: string
@@ -32,6 +40,13 @@ export const WORDS: Record<Language, Words> = {
     mentioned: (author) => (author ? `${author} mentioned you in a comment on` : 'You were mentioned in a comment on'),
     read: 'Read the comment',
     whyMentioned: 'You get this e-mail because a comment in Keepsake mentions you.',
+    ready: { data: 'A copy of your data', audit: 'An export of the audit log' },
+    isReady: 'Ready to download:',
+    size: 'Size',
+    filesOf: (files, size) => (files === 1 ? `1 file, ${size}` : `${files} files, ${size}`),
+    until: 'Available until',
+    download: 'Sign in and download',
+    whyReady: 'You get this e-mail because this was requested from your account in Keepsake.',
     unsubscribe: 'No more e-mails of this kind',
     locale: 'en-GB',
   },
@@ -49,6 +64,13 @@ export const WORDS: Record<Language, Words> = {
       author ? `${author} hat dich in einem Kommentar erwähnt, zu` : 'Du wurdest in einem Kommentar erwähnt, zu',
     read: 'Kommentar lesen',
     whyMentioned: 'Du bekommst diese E-Mail, weil dich ein Kommentar in Keepsake erwähnt.',
+    ready: { data: 'Eine Kopie deiner Daten', audit: 'Ein Export des Protokolls' },
+    isReady: 'Zum Herunterladen bereit:',
+    size: 'Größe',
+    filesOf: (files, size) => (files === 1 ? `1 Datei, ${size}` : `${files} Dateien, ${size}`),
+    until: 'Verfügbar bis',
+    download: 'Anmelden und herunterladen',
+    whyReady: 'Du bekommst diese E-Mail, weil das von deinem Konto in Keepsake aus angefordert wurde.',
     unsubscribe: 'Keine E-Mails dieser Art mehr',
     locale: 'de-DE',
   },

@@ -13,7 +13,8 @@ const params = z.object({ notification: z.string().max(64) })
 const PIXEL = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64')
 
 /** Without the request, which would stay in memory as long as its record waits. */
-const originOf = ({ requestId, clientRequestId, ip, userAgent }: Context) => ({
+const originOf = ({ requestId, clientRequestId, ip, userAgent, personalData }: Context) => ({
+  personalData,
   requestId,
   clientRequestId,
   ip,

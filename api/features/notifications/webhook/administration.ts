@@ -2,6 +2,7 @@ import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import { Problem } from '../../../../lib/contract/problem.ts'
 import { openGuard, RefusedAddress } from '../../../../lib/runtime/guarded-http/guarded-http.ts'
 import { GuardSettings } from '../../../../lib/runtime/guarded-http/settings.ts'
+import { newSecret } from '../../../../lib/runtime/standard-webhooks.ts'
 import { insertAudit } from '../../../audit/queries.ts'
 import { type Commands, idOf, type Session, textOf, UsageError } from '../../../command-line/command.ts'
 import type { Database, Tx } from '../../../db/db.ts'
@@ -18,7 +19,6 @@ import {
   type WebhookRow,
 } from './queries.ts'
 import { post } from './send.ts'
-import { newSecret } from './signature.ts'
 
 const OVERLAP_HOURS = 24
 const MAX_OVERLAP_HOURS = 24 * 30

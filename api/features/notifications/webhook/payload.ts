@@ -9,7 +9,7 @@ export function payloadOf(message: Rendered): string {
   const { id, orgId, template, createdAt, language } = message
   const data = {
     notification_id: formatId('notification', id),
-    org_id: formatId('organization', orgId),
+    org_id: orgId === null ? null : formatId('organization', orgId),
     recipient: recipientOf(message),
     language,
     ...factsOf(message),
@@ -24,6 +24,8 @@ function recipientOf({ recipient: { userId, email, phoneNumber } }: Rendered) {
 }
 
 function factsOf({ facts, url }: Rendered) {
+  // Webhooks are an organization's, and a download is its person's alone.
+  if (facts.template === 'DownloadReady.v1') throw new TypeError('no webhook is told of a download')
   const common = { event_id: formatId('event', facts.eventId), title: facts.title }
   return facts.template === 'Mention.v1'
     ? {

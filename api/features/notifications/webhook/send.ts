@@ -4,9 +4,9 @@ import {
   RefusedAddress,
   retryAfterSeconds,
 } from '../../../../lib/runtime/guarded-http/guarded-http.ts'
+import { signedHeaders } from '../../../../lib/runtime/standard-webhooks.ts'
 import type { Outcome } from '../channel.ts'
 import { outcomeOf } from './answer-plan.ts'
-import { signedHeaders } from './signature.ts'
 
 const SECONDS = 15
 const MAX_KEPT = 1024

@@ -116,7 +116,10 @@ t.test('a page of media items reads that page, and the count reads one index', a
   t.match(counted, { 'Node Type': 'Index Only Scan', 'Index Name': 'album_media_places', 'Heap Fetches': 0 })
   t.notOk(counted?.['Rows Removed by Filter'])
   const [some] = await sql('select media_id as id from album_media where album_id = $1 and listed limit 1', [albumId])
-  for (const ask of [(tx: Tx) => findItem(tx, albumId, some?.id), (tx: Tx) => setCaption(tx, albumId, some?.id, 'x')]) {
+  for (const ask of [
+    (tx: Tx) => findItem(tx, albumId, some?.id),
+    (tx: Tx) => setCaption(tx, albumId, some?.id, { caption: 'x', captionBy: null }),
+  ]) {
     const nodes = reads(await planOf(database, orgId, ask), 'album_media')
     t.match(
       nodes.filter((node) => node['Node Type'] !== 'ModifyTable'),

@@ -15,6 +15,7 @@ const source = (o: Partial<Source> = {}): Source => ({
   durationSec: null,
   takenOn: null,
   caption: null,
+  captionBy: null,
   motion: undefined,
   ...o,
 })

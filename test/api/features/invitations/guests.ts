@@ -174,7 +174,13 @@ t.test('a guest is mentioned where the guest may see it, and told of it as long 
 
   const told = (comment: string, who: Person) =>
     database.worker.read({}, (tx) => {
-      const row = { orgId, eventId: at.id, commentId: uuidOf('comment', comment), userId: who.id }
+      const row = {
+        template: 'Mention.v1',
+        orgId,
+        eventId: at.id,
+        commentId: uuidOf('comment', comment),
+        userId: who.id,
+      }
       return gather(tx, row as NotificationRow, { isOut: false })
     })
   t.match(await told(data.comment_id, guest), { template: 'Mention.v1', excerpt: 'Hello' })

@@ -7,6 +7,7 @@ import { startTestApi } from '../../../support/api.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { waitingIn } from '../../../support/in-turn.ts'
 import { invitationWorld } from '../../../support/invitations.ts'
+import { testPersonalData } from '../../../support/personal-data.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 import { whileHeld } from '../../../support/while-held.ts'
 
@@ -102,7 +103,13 @@ t.test('what cannot be recorded at once is recorded later, with the time at whic
   const sight = {
     what: 'click',
     method: 'GET',
-    context: { requestId: newUuid(), clientRequestId: null, ip: '127.0.0.1', userAgent: FIREFOX },
+    context: {
+      requestId: newUuid(),
+      clientRequestId: null,
+      ip: '127.0.0.1',
+      userAgent: FIREFOX,
+      personalData: testPersonalData(api.database.db),
+    },
   } as const
   await recorderOf({ db: failing, log }, [0.2, 0.2, 0.2])(id, sight)
   t.strictSame(await recorded(made.id), ['click person'])

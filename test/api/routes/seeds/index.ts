@@ -1,6 +1,9 @@
 import { albumLists, albumSeeds } from './albums.ts'
+import { auditLogSeeds } from './audit-log.ts'
 import { authSeeds } from './auth.ts'
 import { commentLists, commentSeeds } from './comments.ts'
+import { dataExportSeeds } from './data-exports.ts'
+import { erasureSeeds } from './erasure.ts'
 import { eventLists, eventSeeds } from './events.ts'
 import { highlightLists, highlightSeeds } from './highlights.ts'
 import { invitationLists, invitationSeeds } from './invitations.ts'
@@ -17,8 +20,11 @@ import { userLists, userSeeds } from './users.ts'
 /** One entry a feature. What its seeds are for: docs/testing.md. */
 export const SEEDS: Seeds = {
   ...albumSeeds,
+  ...auditLogSeeds,
   ...authSeeds,
   ...commentSeeds,
+  ...dataExportSeeds,
+  ...erasureSeeds,
   ...eventSeeds,
   ...highlightSeeds,
   ...invitationSeeds,

@@ -1,3 +1,4 @@
+import t from 'tap'
 import type { FollowOptions } from '../../../../api/worker/follow.ts'
 import { recordProgress } from '../../../../api/worker/runs/commands.ts'
 import { followRuns, projectFact } from '../../../../api/worker/runs/project.ts'
@@ -8,7 +9,7 @@ import { failed, running } from '../../../support/conversion-world.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { eachKindOfRuns } from '../../../support/run-worlds.ts'
 
-eachKindOfRuns((t, world) => {
+eachKindOfRuns(t, (t, world) => {
   const { kind, base, row, set, prefixOf, show, done, keyIn } = world
   const { db, store } = base
 

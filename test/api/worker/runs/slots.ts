@@ -1,3 +1,4 @@
+import t from 'tap'
 import { listenForNotifications } from '../../../../api/db/notification-listener.ts'
 import type { AdmissionOptions } from '../../../../api/worker/runs/admission.ts'
 import { completeRun, failRun, recordProgress } from '../../../../api/worker/runs/commands.ts'
@@ -14,7 +15,7 @@ interface Teardown {
   teardown(fn: () => Promise<void>): void
 }
 
-eachKindOfRuns((t, world) => {
+eachKindOfRuns(t, (t, world) => {
   const { kind, database, cluster, base, orgId, tableName, row, set, resource, started, admitted, keyIn } = world
   const { worker: db, admin, url } = database
 

@@ -1,3 +1,4 @@
+import t from 'tap'
 import type { RepairOptions } from '../../../../api/worker/feature-worker.ts'
 import { failRun } from '../../../../api/worker/runs/commands.ts'
 import type { RunObject } from '../../../../api/worker/runs/kind.ts'
@@ -12,7 +13,7 @@ import { eachKindOfRuns } from '../../../support/run-worlds.ts'
 
 const HOUR = 3600
 
-eachKindOfRuns((t, world) => {
+eachKindOfRuns(t, (t, world) => {
   const { kind, cluster, base, row, set, resource, started, show, done } = world
   const { db } = base
 

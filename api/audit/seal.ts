@@ -1,0 +1,133 @@
+import { failpoint } from '../../lib/runtime/failpoint.ts'
+import type { Database, Tx } from '../db/db.ts'
+import type { PersonalData } from './personal-data.ts'
+import { chainDay, linksOf, NO_ORG } from './seal-plan.ts'
+import {
+  type Cursor,
+  closeDays,
+  countLinks,
+  encryptEntries,
+  findHeads,
+  insertLinks,
+  type Listed,
+  listBefore,
+  listUnlinked,
+  listUnsealed,
+  lockLog,
+  moveBefore,
+  moveCursor,
+  moveHeads,
+  noteActorDays,
+  readAgain,
+  rebaseCursor,
+  takeCursor,
+} from './seal-queries.ts'
+
+export interface SealDeps {
+  /** Connected as keepsake_worker. */
+  db: Database
+  personalData: Pick<PersonalData, 'encrypt'>
+}
+
+/** Entries of one transaction. */
+export const PASS_ENTRIES = 10_000
+
+/**
+ * Seals the next entries, in one transaction with the move of the cursor: a sealer that dies repeats the pass, and nothing
+ * else. `more`: there is more to do now. `busy`: another sealer works.
+ */
+export function sealOnce({ db, personalData }: SealDeps, limit = PASS_ENTRIES): Promise<'more' | 'done' | 'busy'> {
+  return db.inTransaction({}, async (tx) => {
+    const cursor = await takeCursor(tx)
+    if (!cursor) return 'busy'
+    const pass = { tx, cursor, personalData, limit }
+    if (cursor.isMoved) return rebase(pass)
+    if (cursor.beforeAt !== null) return sealBefore(pass)
+    const entries = await listUnsealed(tx, cursor, limit)
+    await link(pass, entries)
+    const last = entries.at(-1)
+    if (last) await moveCursor(tx, last, entries.length)
+    if (last) failpoint('audit.moved')
+    if (entries.length === limit) return 'more'
+    // The pass reached the horizon: what of the day is not sealed yet belongs to a transaction that still runs.
+    return close(pass)
+  })
+}
+
+interface Pass {
+  tx: Tx
+  cursor: Cursor
+  personalData: Pick<PersonalData, 'encrypt'>
+  limit: number
+}
+
+async function close({ tx, cursor }: Pass): Promise<'more' | 'done'> {
+  if (cursor.closedUntil >= cursor.closable) return 'done'
+  // All at once: the oldest open day is one that has its partitions, also after weeks without any program.
+  await closeDays(tx, cursor.closable)
+  return 'more'
+}
+
+async function sealBefore(pass: Pass): Promise<'more'> {
+  const entries = await listBefore(pass.tx, pass.cursor, pass.limit)
+  await link(pass, entries)
+  const last = entries.length === pass.limit ? entries.at(-1) : undefined
+  await moveBefore(pass.tx, last ?? null, entries.length)
+  return 'more'
+}
+
+/**
+ * In another cluster the ids of transactions begin anew: entries that were restored would seem to come from the future,
+ * and new ones to be sealed already. So all entries without a link are sealed by time, once, while none is written.
+ */
+async function rebase(pass: Pass): Promise<'more'> {
+  await lockLog(pass.tx)
+  for (let isFull = true; isFull; ) {
+    const entries = await listUnlinked(pass.tx, pass.cursor, pass.limit)
+    await link(pass, entries)
+    await countLinks(pass.tx, entries.length)
+    isFull = entries.length === pass.limit
+  }
+  await rebaseCursor(pass.tx)
+  return 'more'
+}
+
+async function link({ tx, cursor, personalData }: Pass, listed: readonly Listed[]): Promise<void> {
+  if (listed.length === 0) return
+  const entries = await withoutPlainText(tx, personalData, listed)
+  const { closedUntil } = cursor
+  const chains = new Map(
+    entries.map(({ orgId, day }) => {
+      const chain = { orgId: orgId ?? NO_ORG, day: chainDay(day, closedUntil) }
+      return [`${chain.orgId} ${chain.day}`, chain]
+    }),
+  )
+  const { links, heads } = linksOf(entries, await findHeads(tx, [...chains.values()]), closedUntil)
+  await insertLinks(tx, links)
+  failpoint('audit.linked')
+  await moveHeads(tx, heads)
+  failpoint('audit.heads')
+  await noteActorDays(tx, entries)
+  failpoint('audit.noted')
+}
+
+/** Programs of a version before encryption may run beside this one, and their entries are in plain text. */
+async function withoutPlainText(
+  tx: Tx,
+  personalData: Pick<PersonalData, 'encrypt'>,
+  listed: readonly Listed[],
+): Promise<readonly Listed[]> {
+  const plain = listed.filter(({ ipAddress, userAgent }) => ipAddress !== null || userAgent !== null)
+  if (plain.length === 0) return listed
+  const boxes = await Promise.all(
+    plain.map(async ({ id, actorId, ipAddress, userAgent }) =>
+      personalData.encrypt(
+        { entryId: id, personId: actorId },
+        { ...(ipAddress !== null && { ipAddress }), ...(userAgent !== null && { userAgent }) },
+      ),
+    ),
+  )
+  await encryptEntries(tx, plain, boxes)
+  const changed = await readAgain(tx, plain)
+  return listed.map((entry) => ({ ...entry, canonical: changed.get(entry.id) ?? entry.canonical }))
+}

@@ -1,0 +1,86 @@
+import { failpoint } from '../../lib/runtime/failpoint.ts'
+import type { Log } from '../../lib/runtime/log.ts'
+import { type AnchorDeps, anchor } from './anchors.ts'
+import { type SealDeps, sealOnce } from './seal.ts'
+import { countDaysAhead, countUnanchored, measureOldestWriter, measureSeal } from './seal-queries.ts'
+
+export interface Sealer {
+  /** Resolves after the pass that runs. */
+  stop(): Promise<void>
+}
+
+/**
+ * Seals what was committed, again and again, and anchors it in the object store. No change waits for it. Any number may run
+ * against one database: one of them works.
+ */
+export function startSealer(deps: SealDeps & AnchorDeps & { log: Log }, { pollMs = 1000 } = {}): Sealer {
+  const { log } = deps
+  const stopped = new AbortController()
+  let outages = 0
+
+  async function attempt(what: string, work: () => Promise<unknown>): Promise<void> {
+    try {
+      await work()
+      outages = 0
+    } catch (error) {
+      outages += 1
+      log.warn({ err: error, outages }, `could not ${what} the audit log`)
+    }
+  }
+
+  async function seal(): Promise<void> {
+    while (!stopped.signal.aborted && (await sealOnce(deps)) === 'more') failpoint('audit.sealed')
+  }
+
+  async function loop(): Promise<void> {
+    while (!stopped.signal.aborted) {
+      await attempt('seal', seal)
+      if (stopped.signal.aborted) return
+      await attempt('anchor', () => anchor(deps))
+      await pause(Math.min(30_000, pollMs * 2 ** Math.min(outages, 5)))
+    }
+  }
+
+  const pause = (ms: number) =>
+    new Promise<void>((resolve) => {
+      const timer = setTimeout(done, ms)
+      function done() {
+        clearTimeout(timer)
+        stopped.signal.removeEventListener('abort', done)
+        resolve()
+      }
+      stopped.signal.addEventListener('abort', done)
+    })
+
+  const running = loop()
+  return {
+    async stop() {
+      stopped.abort()
+      await running
+    },
+  }
+}
+
+/** For the metrics of the worker. */
+export const SEAL_GAUGES = [
+  {
+    name: 'audit_seal_behind_seconds',
+    help: 'Age of the oldest audit entry that is not sealed; NaN when the database does not answer',
+    read: measureSeal,
+  },
+  {
+    name: 'audit_oldest_writer_seconds',
+    help: 'Age of the oldest transaction that writes, in any database of the cluster: the seal of the audit log waits for it',
+    read: measureOldestWriter,
+  },
+  {
+    name: 'audit_days_ahead',
+    help: 'Days after today that have their partitions in the audit log; a change of a day without one fails',
+    read: countDaysAhead,
+  },
+  {
+    name: 'audit_days_unanchored',
+    help: 'Closed days of the audit log whose anchor is not in the object store',
+    read: countUnanchored,
+  },
+]

@@ -1,0 +1,190 @@
+import { and, eq, sql } from 'drizzle-orm'
+import type { PgUpdateSetSource } from 'drizzle-orm/pg-core'
+import type { Id, Uuid } from '../../../lib/contract/ids.ts'
+import type { Place } from '../../audit/archive/line.ts'
+import type { Tx } from '../../db/db.ts'
+import { type AuditExportRow, auditExports } from '../../db/schema/audit-exports.ts'
+
+export type { AuditExportRow } from '../../db/schema/audit-exports.ts'
+export type ExportId = Id<'export'>
+
+export async function insertExport(
+  tx: Tx,
+  row: Pick<AuditExportRow, 'id' | 'userId' | 'format' | 'filters'> & { until: string },
+): Promise<AuditExportRow> {
+  const [made] = await tx
+    .insert(auditExports)
+    .values({ ...row, until: sql`${row.until}::timestamptz` })
+    .returning()
+  if (!made) throw new Error('an export was not inserted')
+  return made
+}
+
+/** In the scope of its person. */
+export async function findExport(tx: Tx, o: { id: ExportId; userId: Uuid }): Promise<AuditExportRow | undefined> {
+  const [row] = await tx
+    .select()
+    .from(auditExports)
+    .where(and(eq(auditExports.id, o.id), eq(auditExports.userId, o.userId)))
+  return row
+}
+
+export interface Lease {
+  holder: Uuid
+  seconds: number
+}
+
+const ends = (seconds: number) => sql`now() + make_interval(secs => ${seconds})`
+
+/** One that waits, or whose worker died. */
+export async function claimExport(tx: Tx, { holder, seconds }: Lease): Promise<AuditExportRow | undefined> {
+  const due = tx.$with('due').as(
+    tx
+      .select({ id: auditExports.id })
+      .from(auditExports)
+      .where(
+        sql`${auditExports.state} = 'processing' and ${auditExports.nextAttemptAt} <= now()
+            and (${auditExports.leaseUntil} is null or ${auditExports.leaseUntil} <= now())`,
+      )
+      .orderBy(auditExports.nextAttemptAt)
+      .limit(1)
+      .for('update', { skipLocked: true }),
+  )
+  const [row] = await tx
+    .with(due)
+    .update(auditExports)
+    .set({ holder, leaseUntil: ends(seconds), failures: sql`${auditExports.failures} + 1` })
+    .where(eq(auditExports.id, sql`(select id from ${due})`))
+    .returning()
+  return row
+}
+
+const held = (id: ExportId, holder: Uuid) =>
+  and(eq(auditExports.id, id), eq(auditExports.holder, holder), eq(auditExports.state, 'processing'))
+
+type Change = PgUpdateSetSource<typeof auditExports>
+
+/** False for a worker whose export has ended or is another worker's. */
+async function change(tx: Tx, id: ExportId, holder: Uuid, set: Change): Promise<boolean> {
+  const changed = await tx.update(auditExports).set(set).where(held(id, holder)).returning({ id: auditExports.id })
+  return changed.length === 1
+}
+
+/** Everything from the beginning, into a new upload. */
+export const beginUpload = (
+  tx: Tx,
+  id: ExportId,
+  { holder, seconds }: Lease,
+  o: { objectKey: string; uploadId: string },
+): Promise<boolean> =>
+  change(tx, id, holder, {
+    ...o,
+    attempts: sql`${auditExports.attempts} + 1`,
+    etags: [],
+    entries: 0,
+    bytes: 0,
+    positionAt: null,
+    positionId: null,
+    leaseUntil: ends(seconds),
+  })
+
+export interface Stored {
+  number: number
+  etag: string
+  bytes: number
+  entries: number
+  position: Place
+}
+
+/** The part is in the store: what is in it need not be read again. */
+export const recordPart = (tx: Tx, id: ExportId, { holder, seconds }: Lease, part: Stored): Promise<boolean> =>
+  change(tx, id, holder, {
+    etags: sql`array_append(${auditExports.etags}, ${part.etag})`,
+    entries: sql`${auditExports.entries} + ${part.entries}`,
+    bytes: sql`${auditExports.bytes} + ${part.bytes}`,
+    positionAt: part.position.at,
+    positionId: part.position.id,
+    leaseUntil: ends(seconds),
+    failures: 0,
+  })
+
+export const extendLease = (tx: Tx, id: ExportId, { holder, seconds }: Lease): Promise<boolean> =>
+  change(tx, id, holder, { leaseUntil: ends(seconds) })
+
+/** The address of the filter is of a person and no longer needed. */
+const WITHOUT_ADDRESS = sql`${auditExports.filters} - 'ipAddress'`
+
+export const markCompleted = (
+  tx: Tx,
+  id: ExportId,
+  holder: Uuid,
+  o: { objectKey: string; entries: number; bytes: number; expiresAt: Date },
+): Promise<boolean> =>
+  change(tx, id, holder, {
+    ...o,
+    state: 'completed',
+    filters: WITHOUT_ADDRESS,
+    completedAt: sql`now()`,
+    uploadId: null,
+    etags: [],
+    holder: null,
+    leaseUntil: null,
+    error: null,
+  })
+
+export const markFailed = (tx: Tx, id: ExportId, holder: Uuid, error: string): Promise<boolean> =>
+  change(tx, id, holder, {
+    state: 'failed',
+    filters: WITHOUT_ADDRESS,
+    error,
+    uploadId: null,
+    etags: [],
+    holder: null,
+    leaseUntil: null,
+  })
+
+export const postpone = (
+  tx: Tx,
+  id: ExportId,
+  holder: Uuid,
+  o: { error: string | null; seconds: number; restart: boolean },
+): Promise<boolean> =>
+  change(tx, id, holder, {
+    error: o.error,
+    nextAttemptAt: ends(o.seconds),
+    holder: null,
+    leaseUntil: null,
+    ...(o.restart && { uploadId: null }),
+    // A worker that stops has not failed.
+    ...(o.error === null && { failures: sql`greatest(0, ${auditExports.failures} - 1)` }),
+  })
+
+/** Seconds until there is work; undefined without any. */
+export async function secondsToWork(tx: Tx): Promise<number | undefined> {
+  const { rows } = await tx.execute<{ seconds: number | null }>(sql`
+    select extract(epoch from min(greatest(next_attempt_at, coalesce(lease_until, next_attempt_at))) - now())::float8 as seconds
+    from audit_exports where state = 'processing'`)
+  return rows[0]?.seconds ?? undefined
+}
+
+/** Forgets exports that are over. */
+export async function deleteOldExports(tx: Tx, o: { days: number; limit: number }): Promise<number> {
+  const { rowCount } = await tx.execute(sql`delete from audit_exports where id in (
+    select id from audit_exports where state <> 'processing' and created_at < now() - make_interval(days => ${o.days})
+    limit ${o.limit})`)
+  return rowCount ?? 0
+}
+
+/** Those of an erased person, the ones under way too. */
+export const deleteExportsOf = (tx: Tx, userId: Uuid): Promise<{ id: ExportId; userId: Uuid }[]> =>
+  tx
+    .delete(auditExports)
+    .where(eq(auditExports.userId, userId))
+    .returning({ id: auditExports.id, userId: auditExports.userId })
+
+export const countProcessing = async (tx: Tx): Promise<number> => {
+  const { rows } = await tx.execute<{ n: number }>(
+    sql`select count(*)::int as n from audit_exports where state = 'processing'`,
+  )
+  return rows[0]?.n ?? 0
+}

@@ -1,0 +1,432 @@
+import { hash } from 'node:crypto'
+import { Readable } from 'node:stream'
+import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { downloadPrefix } from '../../../lib/contract/object-keys.ts'
+import type { Clock } from '../../../lib/runtime/clock.ts'
+import { failpoint } from '../../../lib/runtime/failpoint.ts'
+import type { Log } from '../../../lib/runtime/log.ts'
+import { safeMessage } from '../../../lib/runtime/log-error.ts'
+import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store/object-store.ts'
+import type { Database } from '../../db/db.ts'
+import type { OwnFile, OwnFiles, OwnSection } from '../../requests/own-data.ts'
+import { makeWakeup } from '../../worker/wakeup.ts'
+import { expiryOf } from '../downloads/downloads.ts'
+import { insertDownload } from '../downloads/queries.ts'
+import { tellDownloadReady } from '../notifications/download-ready.ts'
+import { type ArchiveEntry, archiveOf } from './archive.ts'
+import { type Staged, stageDocument } from './document.ts'
+import { indexPage } from './pages.ts'
+import { comparable, namePaths, wantedPath } from './path-plan.ts'
+import {
+  type ArchiveLimits,
+  archiveBytes,
+  archiveName,
+  entryBytes,
+  LIMITS,
+  MAX_FAILURES,
+  type Packing,
+  place,
+  retrySeconds,
+} from './plan.ts'
+import {
+  addToParts,
+  type ClaimedPart,
+  claimPart,
+  claimPlan,
+  correctEntry,
+  type DataExportEntryRow,
+  type DataExportRow,
+  dropEntries,
+  extendPart,
+  findHighest,
+  findLastEntry,
+  findTakenPaths,
+  holdPart,
+  holdPlan,
+  insertEntries,
+  listEntries,
+  listParts,
+  markCompleted,
+  markFailed,
+  markMade,
+  markPlanned,
+  postponePart,
+  postponePlan,
+  releasePart,
+  releasePlan,
+  secondsToWork,
+  setOpenPart,
+} from './queries.ts'
+import { uploadInPieces } from './upload.ts'
+
+export interface ExporterDeps {
+  db: Database
+  store: ObjectStore
+  log: Log
+  clock: Clock
+  sections: readonly OwnSection[]
+  files: OwnFiles
+  onMade?(bytes: number): void
+  onFailed?(step: 'plan' | 'part'): void
+  onMissing?(): void
+}
+
+export interface ExporterOptions {
+  /** The longest time without a look at the database. */
+  idleMs?: number
+  leaseSeconds?: number
+  /** Files of one transaction of the plan, and of one look at what was deleted. */
+  batch?: number
+  limits?: ArchiveLimits
+}
+
+export interface Exporter {
+  wake(): void
+  /** Gives back what is under way, and resolves when nothing is written any more. */
+  stop(): Promise<void>
+}
+
+/** The part has changed: a file of it is gone, or has another length. It is made again, at once. */
+class PartChanged extends Error {}
+/** The part is not this worker's any more, or the export has ended. */
+class PartLost extends Error {}
+
+/**
+ * Makes exports in any number of workers, each one part at a time. A part is one multipart upload: what dies with its
+ * worker is that part, which another one makes anew in a folder of its own.
+ */
+export function startExporter(deps: ExporterDeps, options: ExporterOptions = {}): Exporter {
+  const { db, log } = deps
+  const { idleMs = 15_000, leaseSeconds = 60, batch = 500, limits = LIMITS } = options
+  const wakeup = makeWakeup()
+  const stopping = new AbortController()
+  let outages = 0
+
+  async function loop(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        const worked = (await planNext()) || (await makeNext())
+        outages = 0
+        if (!worked) await wakeup.wait(await untilNext())
+      } catch (error) {
+        outages += 1
+        log.warn({ err: error, outages }, 'could not look for exports')
+        await wakeup.wait(Math.min(idleMs, 100 * 2 ** Math.min(outages, 10)))
+      }
+    }
+  }
+
+  async function untilNext(): Promise<number> {
+    const seconds = await db.read({}, (tx) => secondsToWork(tx))
+    return Math.min(idleMs, Math.max(20, (seconds ?? Number.POSITIVE_INFINITY) * 1000 + 5))
+  }
+
+  async function planNext(): Promise<boolean> {
+    const lease = { holder: newUuid(), seconds: leaseSeconds }
+    const of = await db.inTransaction({}, (tx) => claimPlan(tx, lease))
+    if (!of) return false
+    try {
+      await plan(of, lease)
+    } catch (error) {
+      if (error instanceof PartLost) return true
+      if (stopping.signal.aborted) await db.inTransaction({}, (tx) => releasePlan(tx, of.id, lease.holder))
+      else await failPlan(of, lease.holder, error)
+    }
+    return true
+  }
+
+  async function failPlan(of: DataExportRow, holder: Uuid, error: unknown): Promise<void> {
+    const about = { export: of.id, attempt: of.attempts }
+    log.warn({ ...about, err: error }, 'could not plan an export')
+    deps.onFailed?.('plan')
+    const why = reasonOf(error)
+    await db.inTransaction({}, async (tx) => {
+      if (of.attempts >= MAX_FAILURES) await markFailed(tx, of.id, why)
+      else await postponePlan(tx, of.id, { holder, error: why, seconds: retrySeconds(of.attempts) })
+    })
+  }
+
+  /** Each batch is one transaction, after which another worker can go on. */
+  async function plan(of: DataExportRow, lease: { holder: Uuid; seconds: number }): Promise<void> {
+    // A worker that died with every attempt has not said so.
+    if (of.attempts > MAX_FAILURES) throw new Error('the worker died each time')
+    for (let hasMore = true; hasMore; ) {
+      stopping.signal.throwIfAborted()
+      hasMore = await db.inTransaction({}, async (tx) => {
+        const held = await holdPlan(tx, of.id, lease)
+        if (!held) throw new PartLost('the export has ended')
+        const after = await findLastEntry(tx, of.id)
+        const found = await deps.files.list(tx, { userId: of.userId, after, limit: batch })
+        await planBatch(tx, held, found, limits)
+        return found.length === batch
+      })
+      failpoint('export.batch-planned')
+    }
+    await db.inTransaction({}, async (tx) => {
+      if (!(await holdPlan(tx, of.id, lease))) throw new PartLost('the export has ended')
+      await addToParts(tx, of, [{ number: 1, files: 0, bytes: 0 }])
+      await markPlanned(tx, of.id)
+    })
+    failpoint('export.planned')
+  }
+
+  async function makeNext(): Promise<boolean> {
+    const lease = { holder: newUuid(), seconds: leaseSeconds }
+    const claimed = await db.inTransaction({}, (tx) => claimPart(tx, lease))
+    if (!claimed) return false
+    failpoint('export.part-claimed')
+    const { exportId, number, attempts, failures } = claimed.part
+    const key = { exportId, number }
+    try {
+      if (failures > MAX_FAILURES) throw new Error('the worker died each time')
+      await makePart(claimed, lease)
+    } catch (error) {
+      await deps.store.deletePrefix(folderOf(claimed, attempts)).catch(() => {})
+      if (error instanceof PartLost) return true
+      if (stopping.signal.aborted || error instanceof PartChanged) {
+        await db.inTransaction({}, (tx) => releasePart(tx, key, lease.holder))
+      } else await failPart(claimed, lease.holder, error)
+    }
+    return true
+  }
+
+  async function failPart({ part, of }: ClaimedPart, holder: Uuid, error: unknown): Promise<void> {
+    log.warn({ export: of.id, part: part.number, attempt: part.attempts, err: error }, 'could not make a part')
+    deps.onFailed?.('part')
+    const why = reasonOf(error)
+    await db.inTransaction({}, async (tx) => {
+      await postponePart(tx, part, { holder, error: why, seconds: retrySeconds(part.failures) })
+      if (part.failures >= MAX_FAILURES) await markFailed(tx, of.id, why)
+    })
+  }
+
+  async function makePart(claimed: ClaimedPart, lease: { holder: Uuid; seconds: number }): Promise<void> {
+    const { part, of } = claimed
+    // What workers before left: objects, and uploads that were not completed.
+    for (let n = 1; n < part.attempts; n++) await deps.store.deletePrefix(folderOf(claimed, n))
+    const lost = new AbortController()
+    const signal = AbortSignal.any([stopping.signal, lost.signal])
+    let done = 0
+    const beat = async () => {
+      const isMine = await db.inTransaction({}, (tx) => extendPart(tx, part, lease, done))
+      if (!isMine) lost.abort(new PartLost('the part is another worker’s, or the export has ended'))
+    }
+    const timer = setInterval(
+      () => void beat().catch((error: unknown) => log.warn({ err: error, export: of.id }, 'could not extend a lease')),
+      (leaseSeconds * 1000) / 4,
+    )
+    try {
+      const made = await archivePart(claimed, signal, (bytes) => {
+        done = bytes
+      })
+      failpoint('export.uploaded')
+      await commit(claimed, lease.holder, made)
+      failpoint('export.committed')
+      deps.onMade?.(made.bytes)
+    } catch (error) {
+      // The reason of the abort says more than what it broke.
+      throw lost.signal.aborted ? lost.signal.reason : error
+    } finally {
+      clearInterval(timer)
+    }
+  }
+
+  async function archivePart(
+    claimed: ClaimedPart,
+    signal: AbortSignal,
+    onSent: (bytes: number) => void,
+  ): Promise<{ key: string; bytes: number }> {
+    const { part, of, parts } = claimed
+    const entries = await db.read({}, (tx) => listEntries(tx, part))
+    await dropDeleted(claimed, entries)
+    const folder = folderOf(claimed, part.attempts)
+    const counts = await db.read({}, (tx) => listParts(tx, [of.id]))
+    const archives = counts.map(({ number, files }) => ({ name: archiveName(of.createdAt, number, parts), files }))
+    const staging = `${folder}staging/`
+    const document =
+      part.number === 1
+        ? await stageDocument(deps, { of, archives, prefix: staging, signal })
+        : { files: [], sections: undefined }
+    const index = Buffer.from(
+      indexPage({
+        createdAt: of.createdAt,
+        archives,
+        number: part.number,
+        files: entries,
+        ...(document.sections && { sections: document.sections }),
+      }),
+    )
+    const pieces: ArchiveEntry[] = [
+      { path: 'index.html', bytes: index.length, at: of.createdAt, open: async () => readableOf(index) },
+      ...document.files.map((file) => stagedEntry(file, of.createdAt, signal)),
+      ...entries.map((_, n) => originalEntry(claimed, { entries, n }, signal)),
+    ]
+    const key = `${folder}${archives[part.number - 1]?.name}`
+    const body = archiveOf(pieces)
+    const bytes = await uploadInPieces(deps.store, key, body as AsyncIterable<Buffer>, {
+      contentType: 'application/zip',
+      signal,
+      onSent,
+    })
+    const expected = archiveBytes(pieces)
+    if (bytes !== expected) throw new Error(`an archive has ${bytes} bytes instead of ${expected}`)
+    if (part.number === 1) await deps.store.deletePrefix(staging)
+    return { key, bytes }
+  }
+
+  const stagedEntry = ({ path, key, bytes }: Staged, at: Date, signal: AbortSignal): ArchiveEntry => ({
+    path,
+    bytes,
+    at,
+    open: async () => (await deps.store.get(key, undefined, signal)).body,
+  })
+
+  /** Looks ahead: what was deleted since the last look makes the part begin again, without it. */
+  function originalEntry(
+    claimed: ClaimedPart,
+    { entries, n }: { entries: readonly DataExportEntryRow[]; n: number },
+    signal: AbortSignal,
+  ): ArchiveEntry {
+    const { mediaId, orgId, path, bytes, takenAt } = entries[n] as DataExportEntryRow
+    return {
+      path,
+      bytes,
+      at: takenAt,
+      async open() {
+        if (n % batch === 0) await requireKept(claimed, entries.slice(n, n + batch))
+        failpoint('export.entry')
+        return openOriginal(claimed, { mediaId, orgId, bytes }, signal)
+      },
+    }
+  }
+
+  async function openOriginal(
+    { part, of }: ClaimedPart,
+    { mediaId, orgId, bytes }: Pick<DataExportEntryRow, 'mediaId' | 'orgId' | 'bytes'>,
+    signal: AbortSignal,
+  ): Promise<Readable> {
+    const key = deps.files.keyOf(orgId, mediaId)
+    try {
+      const { info, body } = await deps.store.get(key, undefined, signal)
+      if (info.size === bytes) return body
+      body.destroy()
+      await db.inTransaction({}, (tx) => correctEntry(tx, part, mediaId, info.size))
+      throw new PartChanged('an original has another length')
+    } catch (error) {
+      if (!(error instanceof StoreError && error.code === 'NotFound')) throw error
+      // Deleted meanwhile, or lost: the export of everything else must not fail for it.
+      if ((await keptOf([mediaId])).length > 0) {
+        deps.onMissing?.()
+        log.error({ export: of.id, media: mediaId }, 'an original is missing in the object store')
+      }
+      await db.inTransaction({}, (tx) => dropEntries(tx, part, [mediaId]))
+      throw new PartChanged('an original is gone')
+    }
+  }
+
+  const keptOf = (ids: readonly Uuid[]): Promise<Uuid[]> => db.read({}, (tx) => deps.files.findKept(tx, ids))
+
+  async function requireKept({ part }: ClaimedPart, entries: readonly DataExportEntryRow[]): Promise<void> {
+    const ids = entries.map(({ mediaId }) => mediaId)
+    const kept = new Set(await keptOf(ids))
+    const gone = ids.filter((id) => !kept.has(id))
+    if (gone.length === 0) return
+    await db.inTransaction({}, (tx) => dropEntries(tx, part, gone))
+    throw new PartChanged(`${gone.length} files were deleted`)
+  }
+
+  async function dropDeleted(claimed: ClaimedPart, entries: readonly DataExportEntryRow[]): Promise<void> {
+    for (let n = 0; n < entries.length; n += batch) await requireKept(claimed, entries.slice(n, n + batch))
+  }
+
+  /** With part 1, which is the last, the export is completed, and its person told. */
+  async function commit(claimed: ClaimedPart, holder: Uuid, made: { key: string; bytes: number }): Promise<void> {
+    const { part } = claimed
+    const entries = await db.read({}, (tx) => listEntries(tx, part))
+    // The last look: what was deleted while the archive was made is not handed out.
+    await dropDeleted(claimed, entries)
+    await db.inTransaction({}, async (tx) => {
+      const of = await holdPart(tx, part, holder)
+      if (!of) throw new PartLost('the part is another worker’s, or the export has ended')
+      await markMade(tx, part, made)
+      if (part.number !== 1) return
+      const expiresAt = expiryOf(deps.clock.now())
+      const { files, bytes } = await markCompleted(tx, of.id, expiresAt)
+      await insertDownload(tx, { id: of.id, userId: of.userId, kind: 'data', files, bytes, expiresAt })
+      await tellDownloadReady(tx, of)
+    })
+  }
+
+  const done = loop()
+  return {
+    wake: () => wakeup.wake(),
+    async stop() {
+      stopping.abort(new Error('the worker stops'))
+      wakeup.wake()
+      await done
+    },
+  }
+}
+
+const folderOf = ({ part, of }: Pick<ClaimedPart, 'part' | 'of'>, attempt: number) =>
+  `${downloadPrefix(of.userId, of.id)}${part.number}-${attempt}/`
+
+const readableOf = (bytes: Buffer): Readable => Readable.from([bytes])
+
+/** Codes, never what a store or the database wrote, which may repeat names. */
+const reasonOf = (error: unknown): string => safeMessage(error).slice(0, 500)
+
+const keyHash = (path: string) => hash('sha256', comparable(path), 'hex').slice(0, 32)
+
+/** Names the files and puts them into parts. */
+async function planBatch(
+  tx: Parameters<typeof findHighest>[0],
+  of: DataExportRow,
+  files: readonly OwnFile[],
+  limits: ArchiveLimits,
+): Promise<void> {
+  if (files.length === 0) return
+  const wanting = files.map((file) => ({ mediaId: file.mediaId, wanted: wantedPath(file) }))
+  const byHash = await findHighest(
+    tx,
+    of.id,
+    wanting.map(({ wanted }) => keyHash(wanted)),
+  )
+  const highest = new Map(wanting.map(({ wanted }) => [comparable(wanted), byHash.get(keyHash(wanted)) ?? 0]))
+  const named = await namePaths(wanting, highest, async (paths) => {
+    const taken = await findTakenPaths(tx, of.id, paths.map(keyHash))
+    return new Set(paths.filter((path) => taken.has(keyHash(path))))
+  })
+  const parts = await listParts(tx, [of.id])
+  const open = parts.find(({ number }) => number === of.openPart)
+  let packing: Packing = {
+    open: of.openPart,
+    openBytes: open?.bytes ?? 0,
+    openFiles: open?.files ?? 0,
+    last: parts.at(-1)?.number ?? 1,
+  }
+  const added = new Map<number, { number: number; files: number; bytes: number }>()
+  const rows = files.map((file, n): DataExportEntryRow => {
+    const { path, nth } = named.get(file.mediaId) ?? { path: file.mediaId, nth: 1 }
+    const placed = place(packing, entryBytes({ path, bytes: file.bytes }), limits)
+    packing = placed.packing
+    const into = added.get(placed.part) ?? { number: placed.part, files: 0, bytes: 0 }
+    added.set(placed.part, { ...into, files: into.files + 1, bytes: into.bytes + file.bytes })
+    return {
+      exportId: of.id,
+      mediaId: file.mediaId,
+      orgId: file.orgId,
+      part: placed.part,
+      path,
+      wantedKey: keyHash(wanting[n]?.wanted ?? ''),
+      pathKey: keyHash(path),
+      nth,
+      bytes: file.bytes,
+      takenAt: file.takenAt,
+      mimeType: file.mimeType,
+    }
+  })
+  await insertEntries(tx, rows)
+  await addToParts(tx, of, [...added.values()])
+  await setOpenPart(tx, of.id, packing.open)
+}

@@ -1,0 +1,16 @@
+import * as z from 'zod'
+import { Secret } from '../../config.ts'
+
+/** The part of the worker's environment that erasures read. */
+export const ErasureSettings = z.object({
+  ERASURE_KEY: Secret.describe('As for the API. Names users in the ledger of erasures; it must never change'),
+  IDENTITY_ERASURE_URL: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .describe('A service that removes accounts at the identity provider. Without it they are not touched'),
+  IDENTITY_ERASURE_SECRET: z
+    .string()
+    .regex(/^whsec_[A-Za-z0-9+/]{32,}={0,2}$/, 'must be whsec_ and base64, as for webhooks')
+    .optional(),
+})
+export type ErasureSettings = z.output<typeof ErasureSettings>

@@ -1,0 +1,39 @@
+import { type PersonalPart, step } from '../../personal/part.ts'
+import { eraseMessages, eraseReceived } from './erasure-queries.ts'
+
+export const invitationsPart: PersonalPart = {
+  personal: {
+    invitations: {
+      holds: 'invitations to events',
+      kept: 'as long as the event',
+      columns: {
+        slug: { harmless: 'random' },
+        email: { erase: 'row deleted', canary: 'email' },
+        phone_number: { erase: 'row deleted', canary: 'phone' },
+        user_id: { person: 'gone' },
+        message: {
+          erase: 'removed from invitations that the person sent; rows of those received are deleted',
+          canary: 'text',
+        },
+        invited_by: { person: { stays: 'of invitations that others received' } },
+        responded_by: { person: 'gone' },
+        response_message: { erase: 'row deleted', canary: 'text' },
+      },
+    },
+  },
+  erase: [
+    step({
+      name: 'invitations.received',
+      phase: 'texts',
+      does: 'invitations to the person, by account, e-mail address or phone number, are deleted with the answers',
+      run: ({ db }, person) =>
+        db.inTransaction({}, async (tx) => ({ invitations_received: await eraseReceived(tx, person) })),
+    }),
+    step({
+      name: 'invitations.sent',
+      phase: 'texts',
+      does: 'messages in invitations that the person sent are removed; the invitations stay valid',
+      run: async ({ db }, { userId }) => ({ messages: await eraseMessages(db, userId) }),
+    }),
+  ],
+}

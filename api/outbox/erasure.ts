@@ -1,0 +1,45 @@
+import { namesOneOf } from '../personal/forms.ts'
+import type { EraseDeps, Erased, ErasedPerson, PersonalPart } from '../personal/part.ts'
+import { resourcesOf } from '../personal/queries.ts'
+import { eraseEvents, isPublishing } from './erasure-queries.ts'
+
+/** The events, in the database and in the stream. */
+export const outboxPart: PersonalPart = {
+  personal: {
+    outbox: {
+      holds: 'events until consumers have them',
+      kept: '7 days after they were published; in the stream 7 days',
+      columns: {
+        area: { harmless: 'a closed list' },
+        aggregate_id: { harmless: 'the id of a resource; of MemberJoined that of the user, whose row is deleted' },
+        type: { harmless: 'a closed list' },
+        payload: { erase: 'row deleted, and the message in the stream', canary: 'text' },
+        traceparent: { harmless: 'random' },
+        last_error: { harmless: 'what failed, without values' },
+      },
+    },
+  },
+  erase: [
+    {
+      name: 'events.messages',
+      phase: 'traces',
+      does: 'events that name the person or tell of what was the person’s are deleted, in the database and in the stream, read or not',
+      run: eraseMessages,
+    },
+  ],
+}
+
+/** The stream comes last: nothing that was about to be published may follow. */
+async function eraseMessages({ db, bus, signal }: EraseDeps, person: ErasedPerson): Promise<Erased> {
+  const events = await eraseEvents(db, person)
+  if (await db.read({}, (tx) => isPublishing(tx, person))) return { counts: { events }, isWaiting: true }
+  const theirs = await db.read({}, (tx) => resourcesOf(tx, person.erasureId))
+  const messages = await bus.erase(isOf(theirs.add(person.userId)), signal)
+  return { counts: { events, messages } }
+}
+
+/** The announcement that a media item is gone for good names no one, and consumers need it. */
+function isOf(theirs: Set<string>) {
+  const names = namesOneOf(theirs)
+  return (text: string) => names(text) && !text.includes('"type":"MediaPurged"')
+}

@@ -1,0 +1,52 @@
+import { and, eq, inArray, type SQL, sql } from 'drizzle-orm'
+import type { Uuid } from '../../lib/contract/ids.ts'
+import type { Database, Tx } from '../db/db.ts'
+import { type ErasedKind, erasureLedger, erasureResources } from '../db/schema/erasures.ts'
+
+/** Runs one statement and returns how many rows it changed. */
+export const change = async (tx: Tx, statement: SQL): Promise<number> => (await tx.execute(statement)).rowCount ?? 0
+
+const AT_ONCE = 1000
+
+/**
+ * Repeats a statement, each time in a transaction of its own, until it changes fewer rows than asked for: short
+ * transactions hold up no one. Returns how many rows it has changed.
+ */
+export async function changeAll(db: Database, statement: (limit: number) => SQL, limit = AT_ONCE): Promise<number> {
+  for (let changed = 0; ; ) {
+    const some = await db.inTransaction({}, (tx) => change(tx, statement(limit)))
+    changed += some
+    if (some < limit) return changed
+  }
+}
+
+/** `(resource_id, org_id)` of what is the person's, before its rows go. */
+export async function recordResources(tx: Tx, erasureId: Uuid, kind: ErasedKind, found: SQL): Promise<void> {
+  await tx.execute(sql`insert into ${erasureResources} (erasure_id, kind, resource_id, org_id)
+    select ${erasureId}, ${kind}, found.id, found.org_id from (${found}) as found (id, org_id)
+    on conflict do nothing`)
+}
+
+/** The ids of what was recorded. */
+export async function resourcesOf(tx: Tx, erasureId: Uuid, kinds?: readonly ErasedKind[]): Promise<Set<Uuid>> {
+  const rows = await tx
+    .select({ id: erasureResources.resourceId })
+    .from(erasureResources)
+    .where(
+      and(eq(erasureResources.erasureId, erasureId), kinds ? inArray(erasureResources.kind, [...kinds]) : undefined),
+    )
+  return new Set(rows.map(({ id }) => id))
+}
+
+/** Whether the ledger, as far as this database knows it, says that the user was erased. */
+export async function isInLedger(tx: Tx, name: string): Promise<boolean> {
+  return (await tx.$count(erasureLedger, eq(erasureLedger.name, name))) > 0
+}
+
+/**
+ * Who takes over what belonged to a person in an organization, as SQL: the member of the highest role who has been there
+ * the longest; null in an organization without any other member.
+ */
+export const successorIn = (orgId: SQL, userId: Uuid): SQL => sql`(select m.user_id from memberships m
+  where m.org_id = ${orgId} and m.user_id <> ${userId}
+  order by array_position(array['owner', 'admin', 'member'], m.role), m.joined_at, m.user_id limit 1)`

@@ -1,0 +1,15 @@
+import { sql } from 'drizzle-orm'
+import type { Uuid } from '../../../lib/contract/ids.ts'
+import type { Tx } from '../../db/db.ts'
+import { parkedEvents } from '../../db/schema/consumers.ts'
+import { erasureResources } from '../../db/schema/erasures.ts'
+import { formsOf } from '../../personal/forms.ts'
+import { change } from '../../personal/queries.ts'
+
+/** Events of the person that a consumer could not handle. */
+export const eraseParked = (tx: Tx, { erasureId, userId }: { erasureId: Uuid; userId: Uuid }): Promise<number> =>
+  change(
+    tx,
+    sql`delete from ${parkedEvents} where event::text like any(${sql.param(formsOf(userId).map((form) => `%${form}%`))}::text[])
+      or aggregate_id in (select resource_id from ${erasureResources} where erasure_id = ${erasureId})`,
+  )

@@ -1,0 +1,274 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { sql } from 'drizzle-orm'
+import t from 'tap'
+import { insertAudit } from '../../../api/audit/queries.ts'
+import { sealOnce } from '../../../api/audit/seal.ts'
+import { measureSeal } from '../../../api/audit/seal-queries.ts'
+import { formatId, newUuid } from '../../../lib/contract/ids.ts'
+import { auditWorld } from '../../support/audit.ts'
+import { testStore } from '../../support/conversion-world.ts'
+import { testDatabase } from '../../support/database.ts'
+import { quickStart } from '../../support/quick-start.ts'
+
+/** The seal of the audit log: nothing is skipped, doubled or reordered, whatever happens meanwhile; `verify` proves it. */
+const database = await testDatabase(t)
+const { db, admin } = database
+const { store, storeFolder } = await testStore(t)
+const world = auditWorld(database, store)
+const entry = (orgId = newUuid()) => ({
+  orgId,
+  actorId: newUuid(),
+  action: 'EVENT_CREATE' as const,
+  resourceId: null,
+  result: 'success' as const,
+  context: null,
+})
+
+const gaps = async () => {
+  const [row] = await world.sql(`select count(*)::int as links, count(distinct (occurred_at, entry_id))::int as entries,
+    (select count(*)::int from (select seq - lag(seq, 1, 0::bigint) over (partition by day, org_id order by seq) as step
+      from audit_links) steps where step <> 1) as gaps,
+    (select sealed::int from audit_cursor) as sealed from audit_links`)
+  return row
+}
+
+t.test('two sealers beside writers that roll back, wait and use savepoints', async (t) => {
+  const orgs = Array.from({ length: 4 }, () => newUuid())
+  let isDone = false
+  let committed = 0
+  const sealing = [1, 2].map(async () => {
+    while (!isDone) if ((await sealOnce(world, 50)) !== 'more') await sleep(5)
+  })
+  /** Whether and how the savepoint of a transaction ends, by its fate. */
+  const SAVEPOINTS = ['rollback to s', 'release s', 'release s']
+  const write = (fate: number, org: string | undefined) =>
+    db.inTransaction({}, async (tx) => {
+      const one = () => insertAudit(tx, entry(org))
+      await one()
+      const savepoint = SAVEPOINTS[fate]
+      if (savepoint) {
+        await tx.execute(sql`savepoint s`)
+        await one()
+        await tx.execute(sql.raw(savepoint))
+      }
+      if (fate === 5) await sleep(150)
+      if (fate === 7 || fate === 8) throw new Error('changed my mind')
+      return savepoint === 'release s' ? 2 : 1
+    })
+  const writer = async (w: number) => {
+    for (let i = 0; i < 40; i++) {
+      const entries = await write((i * 7 + w * 3) % 20, orgs[(i + w) % 4]).catch(() => 0)
+      committed += entries
+    }
+  }
+  await Promise.all(Array.from({ length: 12 }, (_, w) => writer(w)))
+  isDone = true
+  await Promise.all(sealing)
+  await world.seal()
+  t.strictSame(await gaps(), { links: committed, entries: committed, gaps: 0, sealed: committed })
+  t.equal(await world.unsealed(), 0)
+  t.match(await world.verify(), { entries: committed, unsealed: 0, findings: [] })
+})
+
+t.test('an entry waits for a transaction that still runs, and keeps its place behind it', async (t) => {
+  const org = newUuid()
+  const begun = Promise.withResolvers<void>()
+  const end = Promise.withResolvers<void>()
+  let ofLong = ''
+  const long = db.inTransaction({}, async (tx) => {
+    ofLong = await insertAudit(tx, entry(org))
+    begun.resolve()
+    await end.promise
+  })
+  await begun.promise
+  const later = await db.inTransaction({}, (tx) => insertAudit(tx, entry(org)))
+  await world.sealNow()
+  t.match(await world.verify(), { unsealed: 1, findings: [] }, 'the visible one waits, and is no forgery')
+  t.ok((await database.worker.read({}, measureSeal)) > 0)
+  end.resolve()
+  await long
+  await world.seal()
+  t.strictSame(
+    await world.sql('select entry_id from audit_links where org_id = $1 order by seq', [org]),
+    [ofLong, later].map((id) => ({ entry_id: id })),
+  )
+  t.equal(await database.worker.read({}, measureSeal), 0)
+})
+
+t.test('a transaction with more entries than a pass takes is sealed in several', async (t) => {
+  const org = newUuid()
+  await world.entries(25, { org })
+  await world.seal(10)
+  t.strictSame(await world.sql('select count::int from audit_heads where org_id = $1', [org]), [{ count: 25 }])
+})
+
+t.test('the days on which a person did something are noted once', async (t) => {
+  const one = entry()
+  for (let i = 0; i < 3; i++) await db.inTransaction({}, (tx) => insertAudit(tx, one))
+  await world.seal()
+  t.strictSame(
+    await world.sql(
+      `select day = (now() at time zone 'UTC')::date as today from audit_actor_days where actor_id = $1`,
+      [one.actorId],
+    ),
+    [{ today: true }],
+  )
+})
+
+for (const point of ['linked', 'heads', 'noted', 'moved', 'sealed', 'anchored']) {
+  t.test(`a sealer that is killed (audit.${point}) loses and doubles nothing`, async (t) => {
+    if (point === 'anchored') await admin.query(`update audit_days set anchored_at = null`)
+    await world.entries(5, { org: newUuid() })
+    const program = fileURLToPath(new URL('../../support/dying-sealer.ts', import.meta.url))
+    // `sealed` and `anchored` are reached by a pass that closes a day.
+    if (point === 'sealed' || point === 'anchored') {
+      await admin.query(`update audit_cursor set closed_until = closed_until - 1`)
+      await admin.query(`delete from audit_days where day > (select closed_until from audit_cursor)`)
+    }
+    const child = spawn(process.execPath, [program, database.url, storeFolder, `audit.${point}`], {
+      env: { PATH: process.env['PATH'], ...quickStart() },
+      stdio: 'inherit',
+    })
+    t.teardown(() => void child.kill('SIGKILL'))
+    t.strictSame(await once(child, 'exit'), [null, 'SIGKILL'])
+    await world.seal()
+    await world.anchor()
+    const after = await gaps()
+    t.equal(after.links, after.entries)
+    t.equal(after.links, after.sealed)
+    t.equal(after.gaps, 0)
+    t.equal(await world.unsealed(), 0)
+    t.strictSame(await world.findings(), [])
+  })
+}
+
+t.test('days change under load, and no change fails', async (t) => {
+  const [{ today, boundary, end }] = await world.sql(`select to_char(now() at time zone 'UTC', 'YYYYMMDD') as today,
+    (now() + interval '1 second')::text as boundary,
+    (((now() at time zone 'UTC')::date + 1)::timestamp at time zone 'UTC')::text as end`)
+  // A boundary of partitions that is near stands for midnight.
+  await world.sql(`begin; alter table audit_log detach partition audit_log_${today};
+    alter table audit_log attach partition audit_log_${today} for values from ('${today} 00:00Z') to ('${boundary}');
+    create table audit_log_night partition of audit_log for values from ('${boundary}') to ('${end}'); commit`)
+  const org = newUuid()
+  let written = 0
+  const stop = performance.now() + 1800
+  await Promise.all([
+    ...Array.from({ length: 8 }, async () => {
+      for (; performance.now() < stop; written++) await db.inTransaction({}, (tx) => insertAudit(tx, entry(org)))
+    }),
+    (async () => {
+      while (performance.now() < stop) if ((await sealOnce(world)) !== 'more') await sleep(10)
+    })(),
+  ])
+  await world.seal()
+  const [{ n }] = await world.sql('select count(*)::int as n from audit_log_night')
+  t.ok(n > 0 && n < written)
+  t.strictSame(await world.sql('select count::int from audit_heads where org_id = $1', [org]), [{ count: written }])
+  t.strictSame(await world.findings(), [])
+})
+
+t.test('what a version before encryption writes is encrypted before it is sealed', async (t) => {
+  const [id, actor] = [newUuid(), newUuid()]
+  await world.sql(
+    `insert into audit_log (id, actor_id, action, resource_type, result, ip_address, user_agent)
+      values ($1, $2, 'LOGIN', 'session', 'success', '192.0.2.9', 'Firefox')`,
+    [id, actor],
+  )
+  await world.seal()
+  const [row] = await world.sql('select * from audit_log where id = $1', [id])
+  t.match(row, { ip_address: null, user_agent: null })
+  const box = { entryId: id, personId: actor, personal: row.personal, keyVersion: row.key_version }
+  t.strictSame(await world.personalData.decrypt([box]), [
+    { state: 'open', personal: { ipAddress: '192.0.2.9', userAgent: 'Firefox' } },
+  ])
+  t.strictSame(await world.findings(), [])
+})
+
+t.test('verify names what was tampered with', async (t) => {
+  const org = newUuid()
+  const name = formatId('organization', org)
+  const ids = await world.entries(9, { org })
+  await world.seal()
+  await admin.query('update audit_cursor set anchored_at = null')
+  await world.anchor()
+  t.strictSame(await world.findings(), [])
+  const id = (n: number) => ids[n - 1] ?? ''
+  const shown = (n: number) => formatId('audit', id(n))
+  const other = newUuid()
+  const cases: [what: string, change: string, expected: object[]][] = [
+    [
+      'changed',
+      `update audit_log set result = 'failure' where id = '${id(3)}'`,
+      [{ what: 'changed or reordered', org: name, number: 3, entry: shown(3) }],
+    ],
+    [
+      'an entry removed',
+      `delete from audit_log where id = '${id(4)}'`,
+      [{ what: 'entry missing', org: name, number: 4, entry: shown(4) }],
+    ],
+    [
+      'two swapped',
+      [
+        [id(5), other],
+        [id(6), id(5)],
+        [other, id(6)],
+      ]
+        .map(([is, becomes]) => `update audit_links set entry_id = '${becomes}' where entry_id = '${is}'`)
+        .join(';'),
+      [{ what: 'changed or reordered', org: name, number: 5, entry: shown(6) }],
+    ],
+    [
+      'entry and link removed',
+      `delete from audit_log where id = '${id(7)}'; delete from audit_links where entry_id = '${id(7)}'`,
+      [{ what: 'link missing', org: name, number: 7 }],
+    ],
+    [
+      'forged with an old transaction',
+      `insert into audit_log (id, action, resource_type, result, txid, serial) overriding system value
+        values ('${other}', 'LOGIN', 'session', 'success', '900', 2)`,
+      [{ what: 'entry without link', entry: formatId('audit', other) }],
+    ],
+    [
+      'the end removed, and the head moved back',
+      `delete from audit_log where id = '${id(9)}'; delete from audit_links where entry_id = '${id(9)}';
+        update audit_heads h set count = 8, hash = l.hash from audit_links l
+          where h.org_id = '${org}' and l.org_id = h.org_id and l.day = h.day and l.seq = 8`,
+      [{ what: 'removed since anchor', org: name, number: 9 }],
+    ],
+    [
+      'a whole chain removed',
+      `delete from audit_log where org_id = '${org}'; delete from audit_links where org_id = '${org}';
+        delete from audit_heads where org_id = '${org}'`,
+      [{ what: 'removed since anchor', org: name, number: 9 }],
+    ],
+    [
+      'the last entry changed, and everything computed anew',
+      `update audit_log set result = 'failure' where id = '${id(9)}';
+        update audit_links l set hash = sha256(p.hash || audit_canonical(e)) from audit_links p, audit_log e
+          where l.entry_id = '${id(9)}' and e.id = '${id(9)}' and p.org_id = l.org_id and p.day = l.day and p.seq = 8;
+        update audit_heads h set hash = l.hash from audit_links l where l.entry_id = '${id(9)}' and h.org_id = l.org_id
+          and h.day = l.day`,
+      [{ what: 'differs from anchor', org: name, number: 9 }],
+    ],
+    ['a cursor set back', 'update audit_cursor set sealed = sealed - 1', [{ what: 'anchor ahead of the log' }]],
+  ]
+  for (const [what, change, expected] of cases) {
+    const save = await admin.query(`create table saved_log as select * from audit_log;
+      create table saved_links as select * from audit_links; create table saved_heads as select * from audit_heads;
+      create table saved_cursor as select * from audit_cursor`)
+    t.ok(save)
+    await admin.query(change)
+    t.match(await world.findings(), expected, what)
+    t.equal((await world.findings()).length, expected.length, what)
+    await admin.query(`delete from audit_log; delete from audit_links; delete from audit_heads; delete from audit_cursor;
+      insert into audit_log overriding system value select * from saved_log;
+      insert into audit_links select * from saved_links; insert into audit_heads select * from saved_heads;
+      insert into audit_cursor select * from saved_cursor;
+      drop table saved_log, saved_links, saved_heads, saved_cursor`)
+    t.strictSame(await world.findings(), [], `${what}, undone`)
+  }
+})

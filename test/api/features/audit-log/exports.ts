@@ -1,0 +1,216 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { csvField } from '../../../../api/features/audit-log/csv-plan.ts'
+import { eraseAuditExportsOf } from '../../../../api/features/audit-log/export-commands.ts'
+import { startExporter } from '../../../../api/features/audit-log/exporter.ts'
+import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
+import { systemClock } from '../../../../lib/runtime/clock.ts'
+import { MIN_PART_BYTES } from '../../../../lib/runtime/object-store/object-store.ts'
+import { aPerson, pathOf, startTestApi, uuidOf } from '../../../support/api.ts'
+import { addEntries, daysAgo, makePastDays, sealAll } from '../../../support/audit-log.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { testPersonalData } from '../../../support/personal-data.ts'
+import { quickStart } from '../../../support/quick-start.ts'
+import { quietLog } from '../../../support/quiet-log.ts'
+
+const CHILD = fileURLToPath(new URL('../../../support/dying-exporter.ts', import.meta.url))
+
+const api = await startTestApi(t)
+const { call, people, database, store, config } = api
+const { admin, worker } = database
+const root = people.platformAdmin
+await makePastDays(admin, 40)
+const personalData = testPersonalData(worker)
+
+const request = (json: object, who = root) => call(who, 'POST', '/admin/audit/export', { json })
+const show = (id: string, who = root) => call(who, 'GET', `/admin/audit/export/${id}`)
+const rowOf = async (id: string) =>
+  (await admin.query('select * from audit_exports where id = $1', [uuidOf('export', id)])).rows[0]
+
+function exporter(t: { teardown(done: () => Promise<void>): void }, options = {}) {
+  const deps = { db: worker, store, personalData, log: quietLog(), clock: systemClock }
+  const started = startExporter(deps, { partBytes: MIN_PART_BYTES, pageEntries: 100, idleMs: 50, ...options })
+  t.teardown(() => started.stop())
+  return started
+}
+const completed = (id: string, who = root) =>
+  eventually(`the end of ${id}`, async () => {
+    const { data } = await show(id, who)
+    return data.status === 'processing' ? undefined : data
+  })
+async function got(path: string) {
+  const response = await fetch(`${api.publicUrl}${path}`)
+  return { status: response.status, headers: response.headers, arrayBuffer: await response.arrayBuffer() }
+}
+const download = async (data: { download_url: string }) => {
+  const { status, headers, arrayBuffer } = await got(pathOf(data.download_url))
+  t.equal(status, 200)
+  return { text: Buffer.from(arrayBuffer).toString(), headers }
+}
+
+/** A person whose entries are as many bytes in a file: several parts of an upload. */
+async function aBusyPerson(megabytes: number) {
+  const actorId = newUuid()
+  await admin.query(
+    `insert into audit_log (id, actor_id, action, resource_type, result, details, occurred_at)
+    select gen_random_uuid(), $1, 'LOGIN', 'session', 'success', jsonb_build_object('n', n, 'filler', repeat('x', 20000)),
+      now() - n * interval '1 hour' from generate_series(1, $2::int) n`,
+    [actorId, megabytes * 50],
+  )
+  await sealAll(admin)
+  return { actorId, wire: formatId('user', actorId), entries: megabytes * 50 }
+}
+
+t.test('an export is its person’s, of a platform administrator, and an entry', async (t) => {
+  t.equal((await request({ format: 'csv' }, people.owner)).status, 404)
+  t.equal((await request({ format: 'xls' })).status, 400)
+  const { status, data } = await request({ format: 'json', actor_id: people.owner.wireId, ip_address: '203.0.113.9' })
+  t.equal(status, 201)
+  t.match(data, { status: 'processing', format: 'jsonl', download_url: null, progress: { entries: 0 } })
+  const other = await aPerson(api, ['ROLE_ADMIN'])
+  t.equal((await show(data.export_id, other)).status, 404)
+  t.equal((await show(data.export_id, people.owner)).status, 404)
+  const { rows } = await admin.query(`select resource_id, details from audit_log where resource_type = 'export'`)
+  t.strictSame(rows, [
+    {
+      resource_id: uuidOf('export', data.export_id),
+      details: {
+        operation: 'export audit log',
+        format: 'jsonl',
+        filter_actor_id: people.owner.wireId,
+        filter_ip_address: true,
+      },
+    },
+  ])
+  exporter(t)
+  t.match(await completed(data.export_id), { status: 'completed', progress: { entries: 0, bytes: 0 } })
+  t.notOk('ipAddress' in (await rowOf(data.export_id)).filters, 'the address is forgotten')
+})
+
+t.test('a field never begins as a formula does, and every field is quoted', async (t) => {
+  for (const [given, written] of [
+    ['=1+1', `"'=1+1"`],
+    ['+1', `"'+1"`],
+    ['-1', `"'-1"`],
+    ['@SUM(A1)', `"'@SUM(A1)"`],
+    ['\tx', `"'\tx"`],
+    ['\r\n=x', `"'\r\n=x"`],
+    ['\n', `"'\n"`],
+    ['\0', `"'\0"`],
+    ['\uFF1D1', `"'\uFF1D1"`],
+    ['\uFF0B1', `"'\uFF0B1"`],
+    ['\uFF0D1', `"'\uFF0D1"`],
+    ['\uFF201', `"'\uFF201"`],
+    [-1, `"'-1"`],
+    ['say "hi", you', `"say ""hi"", you"`],
+    [null, '""'],
+    [true, '"true"'],
+    [{ a: '=1' }, `"{""a"":""=1""}"`],
+  ] as const) {
+    t.equal(csvField(given), written)
+  }
+})
+
+t.test('CSV is for spreadsheets, JSON Lines is exact; a mail tells that it is ready', async (t) => {
+  const actorId = newUuid()
+  const id = newUuid()
+  const box = await personalData.encrypt(
+    { entryId: id, personId: actorId },
+    { ipAddress: '203.0.113.7', userAgent: '=HYPERLINK("http://x")' },
+  )
+  const given = { personal: box?.personal ?? null, keyVersion: box?.keyVersion ?? null }
+  const [older = ''] = await addEntries(admin, [{ actorId, at: daysAgo(9), details: { operation: 'x' } }])
+  await addEntries(admin, [{ id, actorId, at: daysAgo(3), ...given }])
+  await sealAll(admin)
+  exporter(t)
+  const ready = async (format: string) => {
+    const { data } = await request({ format, actor_id: actorId })
+    return completed(data.export_id)
+  }
+  const csv = await download(await ready('csv'))
+  t.equal(csv.headers.get('content-type'), 'text/csv; charset=utf-8')
+  t.match(csv.headers.get('content-disposition'), /attachment; filename="?audit-log-.*\.csv/)
+  const lines = csv.text.split('\r\n')
+  t.equal(lines.length, 4, 'a head, two entries, and the last line feed')
+  t.equal(lines[0]?.slice(0, 12), '\uFEFF"audit_id",')
+  t.match(lines[1], `"${formatId('audit', id)}","${daysAgo(3)}"`)
+  t.match(lines[1], `"203.0.113.7","'=HYPERLINK(""http://x"")"`)
+  const jsonl = (await download(await ready('jsonl'))).text
+  const read = jsonl
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  const { data } = await call(root, 'POST', '/admin/audit/query', { json: { actor_id: actorId } })
+  t.strictSame(read, data.logs, 'as a query shows them')
+  t.equal(read[1].audit_id, formatId('audit', older))
+  const { rows } = await admin.query(`select count(*)::int as n from notifications where user_id = $1`, [root.id])
+  t.ok(rows[0].n >= 2, 'the notification service has them')
+})
+
+t.test('killed at any step, the next worker goes on after the last part', async (t) => {
+  const { wire, entries, actorId } = await aBusyPerson(14)
+  const whole = await request({ format: 'jsonl', actor_id: wire })
+  const stop = exporter(t)
+  const expected = await download(await completed(whole.data.export_id))
+  await stop.stop()
+  t.equal(expected.text.trimEnd().split('\n').length, entries)
+  let arrived = 0
+  for (const [failpoint, parts] of [
+    ['audit-export.claimed', 0],
+    ['audit-export.upload-begun', 0],
+    ['audit-export.part-stored:2', 1],
+    ['audit-export.part-recorded:2', 2],
+    ['audit-export.stored', 3],
+  ] as const) {
+    const { data } = await request({ format: 'jsonl', actor_id: wire })
+    const child = spawn(process.execPath, [CHILD, database.url, config.STORE_FOLDER ?? '', failpoint], {
+      env: { PATH: process.env['PATH'], ...quickStart() },
+      stdio: ['ignore', 'inherit', 'inherit'],
+    })
+    t.teardown(() => void child.kill('SIGKILL'))
+    const [, signal] = await once(child, 'close')
+    t.equal(signal, 'SIGKILL', failpoint)
+    const left = await rowOf(data.export_id)
+    t.match(left, { state: 'processing', failures: parts > 0 ? 0 : 1 })
+    t.equal(left.etags.length, parts, `${parts} parts are kept`)
+    // Arrives while no worker works on the export.
+    await addEntries(admin, [{ actorId, at: new Date().toISOString() }])
+    await sealAll(admin)
+    await admin.query('update audit_exports set lease_until = now() where id = $1', [left.id])
+    const next = exporter(t)
+    const done = await completed(data.export_id)
+    await next.stop()
+    t.match(done, { status: 'completed', progress: { entries: entries + arrived } })
+    const made = await download(done)
+    t.ok(made.text.endsWith(expected.text), `${failpoint}: the same bytes`)
+    t.equal(made.text.trimEnd().split('\n').length, entries + arrived, 'what arrived since the request is not in it')
+    arrived += 1
+    t.equal((await api.keys(`downloads/${root.id}/${left.id}/`)).length, 1, 'one object')
+  }
+})
+
+t.test('a worker that was too late changes nothing, and an export that was erased leaves no file', async (t) => {
+  const { wire } = await aBusyPerson(6)
+  const { data } = await request({ format: 'jsonl', actor_id: wire })
+  let isHeld = true
+  const slow = {
+    ...store,
+    async completeMultipart(...given: Parameters<typeof store.completeMultipart>) {
+      await eventually('the erasure', () => !isHeld)
+      return store.completeMultipart(...given)
+    },
+  }
+  const late = startExporter(
+    { db: worker, store: slow, personalData, log: quietLog(), clock: systemClock },
+    { partBytes: MIN_PART_BYTES, pageEntries: 100 },
+  )
+  t.teardown(() => late.stop())
+  await eventually('its parts', async () => (await rowOf(data.export_id)).etags.length === 2)
+  await worker.inTransaction({}, (tx) => eraseAuditExportsOf(tx, root.id))
+  isHeld = false
+  await late.stop()
+  t.equal((await show(data.export_id)).status, 404)
+  t.strictSame(await api.keys(`downloads/${root.id}/${uuidOf('export', data.export_id)}/`), [])
+})

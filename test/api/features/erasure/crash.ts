@@ -1,0 +1,74 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { inOrder } from '../../../../api/features/erasure/plan.ts'
+import { ERASE_STEPS } from '../../../../api/features.ts'
+import { newUuid } from '../../../../lib/contract/ids.ts'
+import { startTestApi, uuidOf } from '../../../support/api.ts'
+import { canaryScene } from '../../../support/canary-scene.ts'
+import { testCluster } from '../../../support/conversion-world.ts'
+import { canariesOf, findInDatabase, findInFolder, needlesOf } from '../../../support/erasure.ts'
+import { quickStart } from '../../../support/quick-start.ts'
+
+/**
+ * One erasure whose worker is killed after every step, before the step is recorded: the next one repeats it. Takes over
+ * 20 s: there are as many processes as steps.
+ */
+const ERASER = fileURLToPath(new URL('../../../support/dying-eraser.ts', import.meta.url))
+const api = await startTestApi(t, { settings: { TRUST_PROXY_HOPS: '1' } })
+const { people, database, config } = api
+const canaries = canariesOf(newUuid())
+const scene = await canaryScene(api, canaries, testCluster(t))
+const sql = async (text: string, values: unknown[] = []) => (await database.admin.query(text, values)).rows
+const { data } = await api.call(people.platformAdmin, 'POST', '/gdpr/anonymize', {
+  json: { user_id: scene.person.wireId, confirm: true },
+})
+const id = uuidOf('anonymization', data.anonymization_id)
+
+/** Ends with the signal that killed it, or its exit status. */
+async function eraser(failpoint = ''): Promise<string | number> {
+  // As if the time of what the one before had claimed were over.
+  await sql('update erasures set lease_until = now()')
+  await sql('update media set purge_lease_until = now()')
+  await sql('update highlights set purge_lease_until = now()')
+  const child = spawn(
+    process.execPath,
+    [ERASER, database.url, config.STORE_FOLDER ?? '', config.ERASURE_KEY, id, failpoint],
+    {
+      env: { PATH: process.env['PATH'], ...quickStart() },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    },
+  )
+  t.teardown(() => void child.kill('SIGKILL'))
+  const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
+  return signal ?? code ?? 'nothing'
+}
+
+/** Lines in the middle of a step. */
+const WITHIN: Readonly<Record<string, readonly string[]>> = {
+  'media.uploads': ['erasure.uploads-ended'],
+  'highlights.files': ['render.purged'],
+  'media.files': ['purge.objects-deleted', 'purge.deleted'],
+}
+
+t.test('killed at any step, the next worker goes on, and nothing is left of the person', async (t) => {
+  t.equal(await eraser('erasure.claimed'), 'SIGKILL')
+  for (const { name } of inOrder(ERASE_STEPS)) {
+    for (const place of WITHIN[name] ?? []) t.equal(await eraser(place), 'SIGKILL', place)
+    t.equal(await eraser(`erasure.ran.${name}`), 'SIGKILL', name)
+    const [row] = await sql('select state from erasure_steps where erasure_id = $1 and step = $2', [id, name])
+    t.strictSame(row, { state: 'pending' }, `${name} was not recorded`)
+  }
+  t.equal(await eraser('erasure.completed'), 'SIGKILL')
+  t.equal(await eraser(), 0)
+  t.match(await sql('select status from erasures where id = $1', [id]), [{ status: 'completed' }])
+  const kinds = ['text', 'email', 'phone', 'agent', 'address', 'token'] as const
+  t.strictSame(await findInDatabase(database.admin, needlesOf(canaries, [...kinds])), [])
+  t.strictSame(await findInFolder(config.STORE_FOLDER ?? '', needlesOf(canaries)), [])
+  const completed = await sql(
+    `select from audit_log where action = 'GDPR_ANONYMIZE' and details ->> 'operation' = 'complete'`,
+  )
+  t.equal(completed.length, 1)
+  t.strictSame(await sql('select from erasure_resources'), [])
+})
