@@ -43,6 +43,7 @@ export function startSealer(deps: SealDeps & AnchorDeps & { log: Log }, { pollMs
 
   const pause = (ms: number) =>
     new Promise<void>((resolve) => {
+      if (stopped.signal.aborted) return resolve()
       const timer = setTimeout(done, ms)
       function done() {
         clearTimeout(timer)
