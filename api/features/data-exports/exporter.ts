@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { downloadPrefix } from '../../../lib/contract/object-keys.ts'
@@ -8,7 +7,7 @@ import type { Log } from '../../../lib/runtime/log.ts'
 import { safeMessage } from '../../../lib/runtime/log-error.ts'
 import { type ObjectStore, StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../../db/db.ts'
-import type { OwnFile, OwnFiles, OwnSection } from '../../requests/own-data.ts'
+import type { OwnFiles, OwnSection } from '../../requests/own-data.ts'
 import { makeWakeup } from '../../worker/wakeup.ts'
 import { expiryOf } from '../downloads/downloads.ts'
 import { insertDownload } from '../downloads/queries.ts'
@@ -16,18 +15,15 @@ import { tellDownloadReady } from '../notifications/download-ready.ts'
 import { type ArchiveEntry, archiveOf } from './archive.ts'
 import { type Staged, stageDocument } from './document.ts'
 import { indexPage } from './pages.ts'
-import { comparable, namePaths, wantedPath } from './path-plan.ts'
 import {
   type ArchiveLimits,
   archiveBytes,
   archiveName,
-  entryBytes,
   LIMITS,
   MAX_FAILURES,
-  type Packing,
-  place,
   retrySeconds,
 } from './plan.ts'
+import { planBatch } from './plan-files.ts'
 import {
   addToParts,
   type ClaimedPart,
@@ -38,12 +34,9 @@ import {
   type DataExportRow,
   dropEntries,
   extendPart,
-  findHighest,
   findLastEntry,
-  findTakenPaths,
   holdPart,
   holdPlan,
-  insertEntries,
   listEntries,
   listParts,
   markCompleted,
@@ -55,7 +48,6 @@ import {
   releasePart,
   releasePlan,
   secondsToWork,
-  setOpenPart,
 } from './queries.ts'
 import { uploadInPieces } from './upload.ts'
 
@@ -375,58 +367,3 @@ const readableOf = (bytes: Buffer): Readable => Readable.from([bytes])
 
 /** Codes, never what a store or the database wrote, which may repeat names. */
 const reasonOf = (error: unknown): string => safeMessage(error).slice(0, 500)
-
-const keyHash = (path: string) => hash('sha256', comparable(path), 'hex').slice(0, 32)
-
-/** Names the files and puts them into parts. */
-async function planBatch(
-  tx: Parameters<typeof findHighest>[0],
-  of: DataExportRow,
-  files: readonly OwnFile[],
-  limits: ArchiveLimits,
-): Promise<void> {
-  if (files.length === 0) return
-  const wanting = files.map((file) => ({ mediaId: file.mediaId, wanted: wantedPath(file) }))
-  const byHash = await findHighest(
-    tx,
-    of.id,
-    wanting.map(({ wanted }) => keyHash(wanted)),
-  )
-  const highest = new Map(wanting.map(({ wanted }) => [comparable(wanted), byHash.get(keyHash(wanted)) ?? 0]))
-  const named = await namePaths(wanting, highest, async (paths) => {
-    const taken = await findTakenPaths(tx, of.id, paths.map(keyHash))
-    return new Set(paths.filter((path) => taken.has(keyHash(path))))
-  })
-  const parts = await listParts(tx, [of.id])
-  const open = parts.find(({ number }) => number === of.openPart)
-  let packing: Packing = {
-    open: of.openPart,
-    openBytes: open?.bytes ?? 0,
-    openFiles: open?.files ?? 0,
-    last: parts.at(-1)?.number ?? 1,
-  }
-  const added = new Map<number, { number: number; files: number; bytes: number }>()
-  const rows = files.map((file, n): DataExportEntryRow => {
-    const { path, nth } = named.get(file.mediaId) ?? { path: file.mediaId, nth: 1 }
-    const placed = place(packing, entryBytes({ path, bytes: file.bytes }), limits)
-    packing = placed.packing
-    const into = added.get(placed.part) ?? { number: placed.part, files: 0, bytes: 0 }
-    added.set(placed.part, { ...into, files: into.files + 1, bytes: into.bytes + file.bytes })
-    return {
-      exportId: of.id,
-      mediaId: file.mediaId,
-      orgId: file.orgId,
-      part: placed.part,
-      path,
-      wantedKey: keyHash(wanting[n]?.wanted ?? ''),
-      pathKey: keyHash(path),
-      nth,
-      bytes: file.bytes,
-      takenAt: file.takenAt,
-      mimeType: file.mimeType,
-    }
-  })
-  await insertEntries(tx, rows)
-  await addToParts(tx, of, [...added.values()])
-  await setOpenPart(tx, of.id, packing.open)
-}

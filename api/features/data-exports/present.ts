@@ -11,7 +11,7 @@ export function presentExport(
 ): DataExport {
   const status = statusOf(row, now)
   const isPlanned = row.state !== 'planning'
-  const total = sum(parts.map(({ bytes }) => bytes))
+  const total = isPlanned ? sum(parts.map(({ bytes }) => bytes)) : 0
   const done = sum(parts.map(({ doneBytes, bytes }) => Math.min(doneBytes, bytes)))
   const left = Math.floor(((row.expiresAt?.getTime() ?? 0) - now.getTime()) / 1000)
   return {

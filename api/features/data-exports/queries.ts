@@ -423,6 +423,14 @@ export async function deleteOldExports(tx: Tx, limit: number): Promise<number> {
   return rowCount ?? 0
 }
 
+/** The names of files of exports that have ended. Returns how many. */
+export async function deleteEndedEntries(tx: Tx, limit: number): Promise<number> {
+  const { rowCount } = await tx.execute(sql`
+    delete from data_export_entries where ctid = any(array(select n.ctid from data_export_entries n
+      join data_exports e on e.id = n.export_id where e.state in ('removed', 'completed') limit ${limit}))`)
+  return rowCount ?? 0
+}
+
 /** All of a person, for the erasure. Returns those with files in the store, or with a worker that may write some. */
 export async function deleteExportsOf(tx: Tx, userId: Uuid) {
   return tx

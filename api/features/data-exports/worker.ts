@@ -7,6 +7,7 @@ import { type ExporterOptions, startExporter } from './exporter.ts'
 import {
   countFailed,
   countRunning,
+  deleteEndedEntries,
   deleteOldExports,
   lockGivenUp,
   markRemoved,
@@ -72,7 +73,9 @@ async function tidy({ db }: Deps, signal: AbortSignal): Promise<void> {
       return given.length
     })
   while (!signal.aborted && (await giveUp()) === BATCH);
-  while (!signal.aborted && (await db.inTransaction({}, (tx) => deleteOldExports(tx, BATCH))) === BATCH);
+  for (const some of [deleteEndedEntries, deleteOldExports]) {
+    while (!signal.aborted && (await db.inTransaction({}, (tx) => some(tx, BATCH))) === BATCH);
+  }
 }
 
 const GAUGES: readonly GaugeOfRows[] = [

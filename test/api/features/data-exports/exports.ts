@@ -18,7 +18,7 @@ import { anOriginal, noUnzip, pythonSays, unpack } from '../../../support/data-e
 import { eventually } from '../../../support/eventually.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 
-if (noUnzip) t.bailout?.(noUnzip)
+if (noUnzip) t.bailout(noUnzip)
 const api = await startTestApi(t)
 const { call, store, database } = api
 const { worker: db, admin } = database
@@ -427,6 +427,8 @@ t.test('an export that is removed or whose person is erased ends, under way or c
     await slow.stop()
     t.equal((await show(me, data.export_id)).status, 404, name)
     t.strictSame(await sql('select * from downloads where user_id = $1', [me.id]), [])
+    await slow.tasks?.[0]?.run(0, new AbortController().signal)
+    t.strictSame(await sql('select media_id from data_export_entries'), [], 'no name of a file is left')
     await sweepDownloads({ db, store, log: quietLog() })
     t.strictSame(await api.keys(downloadsPrefix(me.id)), [], `${name} under way`)
 
