@@ -15,14 +15,7 @@ import { tellDownloadReady } from '../notifications/download-ready.ts'
 import { type ArchiveEntry, archiveOf } from './archive.ts'
 import { type Staged, stageDocument } from './document.ts'
 import { indexPage } from './pages.ts'
-import {
-  type ArchiveLimits,
-  archiveBytes,
-  archiveName,
-  LIMITS,
-  MAX_FAILURES,
-  retrySeconds,
-} from './plan.ts'
+import { type ArchiveLimits, archiveBytes, archiveName, LIMITS, MAX_FAILURES, retrySeconds } from './plan.ts'
 import { planBatch } from './plan-files.ts'
 import {
   addToParts,
