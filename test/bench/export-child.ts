@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { ZipFile } from 'yazl'
 import { openDatabase } from '../../api/db/db.ts'
@@ -88,13 +89,16 @@ async function bare(): Promise<void> {
   for await (const _ of zip.outputStream) void _
 }
 
+const atRest = process.memoryUsage().rss
 const started = performance.now()
 const before = process.cpuUsage()
 await (mode === 'bare' ? bare() : exporter())
 const cpu = process.cpuUsage(before)
 const result = {
   seconds: (performance.now() - started) / 1000,
+  atRest,
   cpu: (cpu.user + cpu.system) / 1e6,
-  peak: process.resourceUsage().maxRSS * 1024,
+  // Not maxRSS of getrusage, which begins with that of the process that started this one.
+  peak: Number(/VmHWM:\s+(\d+)/.exec(await readFile('/proc/self/status', 'utf8'))?.[1]) * 1024,
 }
 console.log(JSON.stringify(result))

@@ -20,6 +20,8 @@ interface Measured {
   seconds: number
   cpu: number
   peak: number
+  /** Of memory, with all code loaded. */
+  atRest: number
 }
 
 const teardowns: (() => unknown)[] = []
@@ -55,18 +57,19 @@ try {
   const five = await child('exporter', large, other)
   const of = (side: 'exporter' | 'bare', what: keyof Measured) => median(rounds.map((round) => round[side][what]))
   const cells = (name: string, files: number, m: Measured) =>
-    `| ${name} | ${((files * 3) / m.seconds).toFixed(0)} | ${m.seconds.toFixed(1)} | ${m.cpu.toFixed(1)} | ${(m.peak / MIB).toFixed(0)} |`
+    `| ${name} | ${((files * 3) / m.seconds).toFixed(0)} | ${m.seconds.toFixed(1)} | ${m.cpu.toFixed(1)} | ${(m.atRest / MIB).toFixed(0)} | ${(m.peak / MIB).toFixed(0)} |`
   const mediansOf = (side: 'exporter' | 'bare') => ({
     seconds: of(side, 'seconds'),
     cpu: of(side, 'cpu'),
     peak: of(side, 'peak'),
+    atRest: of(side, 'atRest'),
   })
   const ratio = of('exporter', 'cpu') / of('bare', 'cpu')
   const growth = (five.peak - of('exporter', 'peak')) / MIB
   console.log(
     [
-      '| | MiB/s | wall s | CPU s | peak MiB |',
-      '|---|---|---|---|---|',
+      '| | MiB/s | wall s | CPU s | MiB before | peak MiB |',
+      '|---|---|---|---|---|---|',
       cells('export of 1 GiB', small, mediansOf('exporter')),
       cells('yazl alone, 1 GiB', small, mediansOf('bare')),
       cells('export of 5 GiB', large, five),
