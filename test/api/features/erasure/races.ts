@@ -1,0 +1,145 @@
+import t from 'tap'
+import { ERASE_STEPS } from '../../../../api/features.ts'
+import { newUuid } from '../../../../lib/contract/ids.ts'
+import { aPerson, fakeMp4, formOf, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
+import { threadsIn } from '../../../support/comments.ts'
+import { testCluster } from '../../../support/conversion-world.ts'
+import { eraseDeps, eraseWhole } from '../../../support/erasure.ts'
+import { highlightWorld, renderWorld } from '../../../support/highlights.ts'
+import { inTurn } from '../../../support/in-turn.ts'
+
+/** Erasures while something is stored about the person: what was admitted before is waited for, or comes to nothing. */
+const api = await startTestApi(t)
+const { people, database, org, call } = api
+const orgId = uuidOf('organization', org)
+const cluster = testCluster(t)
+const sql = async (text: string, values: unknown[] = []) => (await database.admin.query(text, values)).rows
+
+async function aMember(): Promise<Person> {
+  const person = await aPerson(api)
+  await sql(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [orgId, person.id])
+  return person
+}
+const ask = async (person: Person): Promise<string> => {
+  const { status, data } = await call(people.platformAdmin, 'POST', '/gdpr/anonymize', {
+    json: { user_id: person.wireId, confirm: true },
+  })
+  t.equal(status, 201)
+  return uuidOf('anonymization', data.anonymization_id)
+}
+const finish = (id: string) => eraseWhole(eraseDeps(api, cluster), id, ERASE_STEPS)
+
+t.test('an upload whose bytes arrive while the account is closed leaves nothing', async (t) => {
+  const person = await aMember()
+  const { promise: isClosed, resolve: closed } = Promise.withResolvers<void>()
+  const bytes = fakeMp4(100_000)
+  const body = new ReadableStream({
+    async pull(controller) {
+      controller.enqueue(bytes.subarray(0, 50_000))
+      await isClosed
+      controller.enqueue(bytes.subarray(50_000))
+      controller.close()
+    },
+  })
+  const json = { filename: 'a.mp4', mime_type: 'video/mp4', file_size_bytes: 200_000, chunk_size_bytes: 100_000 }
+  const { data } = await call(person, 'POST', `/api/media/${org}/upload`, { json })
+  const sending = call(person, 'PUT', `/api/media/${org}/upload/${data.upload_id}/0`, { bytes: body })
+  const id = await ask(person)
+  await finish(id)
+  closed()
+  const { status } = await sending
+  t.ok(status >= 400, `refused with ${status}`)
+  t.strictSame(await api.keys(`org/${orgId}/`), [])
+  t.strictSame(await sql('select from uploads where uploader_id = $1', [person.id]), [])
+})
+
+t.test('a single upload that commits while the account is closed is waited for, and erased', async (t) => {
+  const person = await aMember()
+  const upload = () =>
+    call(person, 'POST', `/api/media/${org}/single`, { form: formOf(fakeMp4(100)) }).then(({ status }) => status)
+  // The upload is at its commit, or behind the closing: either way nothing is left.
+  const [asked, uploaded] = await Promise.all([ask(person), upload()])
+  await finish(asked)
+  t.ok(uploaded === 201 || uploaded >= 400, String(uploaded))
+  t.strictSame(await sql('select from media where uploader_id = $1', [person.id]), [])
+  t.strictSame(await api.keys(`org/${orgId}/`), [])
+})
+
+t.test('what was inserted behind the closing fails, whatever checked before', async (t) => {
+  const person = await aMember()
+  await ask(person)
+  const insert = (statement: string, values: unknown[]) => database.admin.query(statement, values)
+  const refused = { code: '40001' }
+  await t.rejects(
+    insert(
+      `insert into media (id, org_id, uploader_id, original_filename, mime_type, kind, file_size_bytes)
+        values ($1, $2, $3, 'a', 'image/jpeg', 'image', 1)`,
+      [newUuid(), orgId, person.id],
+    ),
+    refused,
+  )
+  await t.rejects(
+    insert(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [orgId, person.id]),
+    refused,
+  )
+  await t.rejects(
+    insert(`insert into albums (id, org_id, owner_id, title) values ($1, $2, $3, 'a')`, [newUuid(), orgId, person.id]),
+    refused,
+  )
+  // In the background it is skipped.
+  await insert(
+    `insert into timeline_items (id, org_id, type, actor_id, ref_type, ref_id, at)
+      values ($1, $2, 'member_joined', $3, 'user', $3, now())`,
+    [newUuid(), orgId, person.id],
+  )
+  await insert(`insert into sessions (user_id, sid, first_seen_at) values ($1, 's', now())`, [person.id])
+  t.strictSame(await sql('select from timeline_items where actor_id = $1', [person.id]), [])
+  t.strictSame(await sql('select from sessions where user_id = $1', [person.id]), [])
+  await insert(`update users set email = 'back@example.org', tokens_not_before = now() where id = $1`, [person.id])
+  t.match(await sql('select email, tokens_not_before::text as at from users where id = $1', [person.id]), [
+    { email: null, at: 'infinity' },
+  ])
+})
+
+t.test('a mention that commits while the account is closed is waited for, or refused', async (t) => {
+  const threads = threadsIn(api, { org, orgId, owner: people.owner })
+  const event = await threads.event()
+  const person = await aMember()
+  const mention = () =>
+    threads.post(people.owner, threads.at(event), { body: `Hi @${person.wireId}`, mentions: [person.wireId] })
+  const [id, answer] = await Promise.all([ask(person), mention()])
+  t.ok([201, 400, 503].includes(answer.status), String(answer.status))
+  await finish(id)
+  const left = await sql(`select body from comments where body like '%' || $1 || '%' or $2 = any(mentions)`, [
+    person.wireId,
+    person.id,
+  ])
+  t.strictSame(left, [])
+  t.equal((await mention()).status, 400, 'who is no member cannot be mentioned')
+})
+
+t.test('a closing waits for what holds the person, and what comes behind it is refused', async (t) => {
+  const person = await aMember()
+  const lock = { text: 'select from users where id = $1 for update', values: [person.id] }
+  const react = threadsIn(api, { org, orgId, owner: people.owner })
+  const event = await react.event()
+  const [first, second] = await inTurn<number>(
+    database,
+    lock,
+    () => ask(person).then(() => 201),
+    () => react.react(person, event, '🎉').then(({ status }) => status),
+  )
+  t.strictSame([first, second], [201, 503])
+  t.strictSame(await sql('select from reactions where user_id = $1', [person.id]), [])
+})
+
+t.test('a highlight that is being rendered with media items of the person is stopped', async (t) => {
+  const world = highlightWorld(api)
+  const renders = renderWorld(api, world, cluster)
+  const person = await aMember()
+  const id = await renders.rendering({ media: [await world.aMedia({ by: person }), await world.aMedia()] })
+  t.ok(await renders.render(id))
+  await finish(await ask(person))
+  t.equal(await renders.render(id), undefined)
+  t.match(await renders.row(id), { status: 'failed', error: { code: 'SOURCE_ERASED' } })
+})
