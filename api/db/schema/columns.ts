@@ -7,4 +7,7 @@ export const id = <K extends IdKind>(_kind: K) => uuid().$type<Id<K>>()
 export const time = () => timestamp({ withTimezone: true, precision: 6, mode: 'date' })
 /** A number of bytes. */
 export const bytes = () => bigint({ mode: 'number' })
+/** Bytes of a hash or of what is encrypted. */
 export const bytea = customType<{ data: Buffer; driverData: Buffer }>({ dataType: () => 'bytea' })
+/** The number of a transaction, in which later ones are greater; not after a restore into another cluster. */
+export const transactionId = customType<{ data: string }>({ dataType: () => 'xid8' })

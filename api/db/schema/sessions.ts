@@ -1,5 +1,5 @@
 import { bigint, boolean, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
-import { id, time } from './columns.ts'
+import { bytea, id, time, transactionId } from './columns.ts'
 
 export const sessions = pgTable(
   'sessions',
@@ -26,3 +26,25 @@ export const sessions = pgTable(
   },
   (t) => [primaryKey({ columns: [t.userId, t.sid] })],
 )
+
+/** Written by triggers. */
+export const revocations = pgTable('revocations', {
+  txid: transactionId().notNull(),
+  userId: id('user').notNull(),
+  at: time().notNull(),
+})
+
+export const refreshTokens = pgTable('refresh_tokens', {
+  hash: bytea().primaryKey(),
+  userId: id('user'),
+  sessionId: id('session'),
+  refreshingUntil: time(),
+  usedAt: time(),
+  reply: bytea(),
+  expiresAt: time().notNull(),
+})
+
+export const providerEvents = pgTable('provider_events', {
+  id: text().primaryKey(),
+  receivedAt: time().notNull(),
+})

@@ -45,6 +45,8 @@ const ROLES = ['owner', 'admin', 'member', null] as const
  * for the invitee of the row or the participant, member or not.
  */
 const TABLE: Record<string, readonly (string | null)[]> = {
+  'session.read': ['owner', 'admin', 'member', null],
+  'session.end': ['owner', 'admin', 'member', null],
   'session.end_all': ['owner', 'admin', 'member', null],
   'user.read_self': ['owner', 'admin', 'member', null],
   'user.read_connections': ['owner', 'admin', 'member', null],
