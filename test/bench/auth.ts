@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import t from 'tap'
 import { openAuth } from '../../api/auth/open-auth.ts'
 import { verifyToken } from '../../api/auth/verify-token.ts'
 import type { ApiConfig } from '../../api/config.ts'
@@ -21,8 +20,10 @@ const TIMES = 5
 /** Milliseconds of CPU. */
 const TARGET = 0.1
 
-const identity = await startTestIdentity(t)
-const { db } = await testDatabase(t)
+const stops: (() => Promise<void>)[] = []
+const ending = { teardown: (done: () => Promise<void>) => void stops.unshift(done) }
+const identity = await startTestIdentity(ending)
+const { db } = await testDatabase(ending)
 const { log } = readableLog()
 const config = {
   ...tokenSettings(identity),
@@ -33,17 +34,23 @@ const config = {
 const auth = openAuth({ config, db, log, clock: systemClock })
 await auth.keys.start()
 auth.revocations.start()
-t.teardown(async () => {
+ending.teardown(async () => {
   auth.keys.stop()
   await Promise.all([auth.revocations.stop(), auth.lastUses.close()])
 })
 
-t.test('authentication', async (t) => {
+try {
+  await measure()
+} finally {
+  for (const stop of stops) await stop()
+}
+
+async function measure(): Promise<void> {
   const tokens: string[] = []
   for (let n = 0; n < USERS; n++) tokens.push(await identity.token({ sub: newUuid(), claims: { sid: randomUUID() } }))
   const known = (token: string) => auth.authenticate(`Bearer ${token}`, { log, ip: '203.0.113.7' })
   const verified = (token: string) => verifyToken(token, auth.verifier)
-  for (const token of tokens) await known(token)
+  for (let at = 0; at < USERS; at += 20) await Promise.all(tokens.slice(at, at + 20).map(known))
   const costs: { known: number[]; verified: number[] } = { known: [], verified: [] }
   for (let round = 0; round < ROUNDS; round++) {
     costs.known.push(await cpuOf(known, tokens))
@@ -60,8 +67,8 @@ t.test('authentication', async (t) => {
       `| ${fast.toFixed(4)} | ${slow.toFixed(4)} | ${(slow / fast).toFixed(0)} | ${TARGET}: ${isMet ? 'met' : 'MISSED'} |`,
     ].join('\n'),
   )
-  t.ok(isMet)
-})
+  if (!isMet) process.exitCode = 1
+}
 
 /** Milliseconds of CPU for each of the tokens. */
 async function cpuOf(work: (token: string) => Promise<unknown>, tokens: readonly string[]): Promise<number> {
