@@ -16,7 +16,7 @@ import { openGuard } from '../../../../lib/runtime/guarded-http/guarded-http.ts'
 import { testDatabase } from '../../../support/database.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { httpsReceiver } from '../../../support/https-receiver.ts'
-import { notificationWorld, notifying } from '../../../support/notifications.ts'
+import { notificationWorld, notifying, scriptedChannel } from '../../../support/notifications.ts'
 import { aBrowser, vapidSettings } from '../../../support/push.ts'
 
 /** Push messages to browsers and apps, through services of this machine. */
@@ -261,6 +261,36 @@ t.test('an app gets its message through FCM, with a token of the service account
     android: { collapse_key: formatId('comment', comment.id), ttl: '86400s' },
     apns: { headers: { 'apns-collapse-id': formatId('comment', comment.id) } },
   })
+})
+
+t.test('while FCM rests, all apps wait after one look, and browsers and mails do not', async (t) => {
+  receiver.be(201)
+  const [user, other] = [await world.person(), await world.person()]
+  const [one, two] = [
+    await aDevice(user.id, { kind: 'fcm', address: 'token:one' }),
+    await aDevice(user.id, { kind: 'fcm', address: 'token:two' }),
+  ]
+  const browser = await aDevice(other.id, { kind: 'webpush', address: receiver.url('/push/b'), keys: aBrowser().keys })
+  const mail = scriptedChannel(() => ({ is: 'sent' }), { name: 'email' }).part
+  const idle = notifying(t, database, [pushPart({ settings, db }, options), mail])
+  await idle.stop()
+  for (const { id } of [user, other]) await world.consume(idle, [world.due(await world.invitation({ userId: id }))])
+  await world.rowsOf(`insert into notification_pauses (channel, receiver, failures, paused_until)
+    values ('push', 'fcm', 1, now() + interval '10 minutes')`)
+  notifying(t, database, [pushPart({ settings, db }, options)])
+  await settled(browser, 'sent')
+  const waiting = await world.rowsOf(
+    `select count(*)::int as n, count(distinct xmin::text)::int as statements from notification_deliveries
+      where destination = any($1) and reason = 'fcm rests' and next_attempt_at > now() + interval '9 minutes'`,
+    [[one, two]],
+  )
+  t.strictSame(waiting, [{ n: 2, statements: 1 }])
+  const mails = await world.rowsOf(
+    `select 1 from notification_deliveries where channel = 'email' and reason is null and destination = $1`,
+    [user.email],
+  )
+  t.equal(mails.length, 1)
+  await world.rowsOf(`delete from notification_pauses where receiver = 'fcm'`)
 })
 
 t.test('one access token serves all until shortly before its end', async (t) => {
