@@ -6,7 +6,7 @@ import { startEmbeddedPostgres } from '../local/postgres.ts'
 import { isAlive } from '../local/process-table.ts'
 import { notTested } from './support/not-tested.ts'
 import { cpuOfChildren } from './support/process-state.ts'
-import { endTests, ownProcess, runTests } from './support/run-tests.ts'
+import { endTests, runTests } from './support/run-tests.ts'
 import { summary } from './support/tap-output.ts'
 
 /**
@@ -17,8 +17,7 @@ import { summary } from './support/tap-output.ts'
  */
 const TABLE = new URL('seconds.json', import.meta.url)
 /** What is below test/ and no test, or no test of this run. */
-const OTHERS =
-  /^test\/(support|bench|cluster|demo|openapi)\/|^test\/(run|coverage|prose|write-audit-document)\.ts$|\/seeds\/|\/society[./]/
+const OTHERS = /^test\/(support|bench|cluster|demo|openapi)\/|^test\/(run|coverage|prose|write-audit-document)\.ts$|\/seeds\/|\/society[./]/
 const args = process.argv.slice(2)
 const given = args.filter((arg) => !arg.startsWith('--'))
 const files = given.length > 0 ? given : await longestFirst(await everyTest())
@@ -31,18 +30,11 @@ async function everyTest(): Promise<string[]> {
   return found.sort()
 }
 
-/** Those with a process of their own come first. A file that the table does not know may be a long one. */
+/** A file that the table does not know starts first: it may be a long one. */
 async function longestFirst(found: string[]): Promise<string[]> {
   const seconds = JSON.parse(await readFile(TABLE, 'utf8')) as Record<string, number>
-  const known = await Promise.all(
-    found.map(async (file) => ({
-      file,
-      isAlone: (await ownProcess(file)) !== undefined,
-      seconds: seconds[file] ?? Number.MAX_VALUE,
-    })),
-  )
-  known.sort((a, b) => Number(b.isAlone) - Number(a.isAlone) || b.seconds - a.seconds)
-  return known.map(({ file }) => file)
+  const of = (file: string) => seconds[file] ?? Number.POSITIVE_INFINITY
+  return found.sort((a, b) => (of(a) === of(b) ? 0 : of(b) - of(a)))
 }
 
 /**
@@ -69,13 +61,7 @@ const postgres = process.env['KEEPSAKE_TEST_DATABASE_URL']
     })
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void endTests(signal))
-const {
-  seconds,
-  cpu: _,
-  totalCpu,
-  skips,
-  ...counts
-} = await runTests(files, {
+const { seconds, totalCpu, skips, ...counts } = await runTests(files, {
   // Two more than processors, since many files wait for what they have started; at most four, for their memory.
   jobs: Number(process.env['TEST_JOBS'] ?? Math.min(4, availableParallelism() + 2)),
   ...(postgres && { env: { KEEPSAKE_TEST_DATABASE_URL: postgres.url } }),

@@ -48,7 +48,7 @@ let over = false
 export async function runTests(files: readonly string[], o: RunOptions): Promise<Ran> {
   const totals: Ran = { passed: 0, failed: 0, skipped: 0, seconds: {}, cpu: {}, totalCpu: 0, skips: [] }
   const failures: string[] = []
-  const waiting = [...files]
+  const waiting = await queues(files, o)
   const cpuBefore = cpuOfChildren()
   let done = 0
   const fail = (file: string, failure: string) => void failures.push(`not ok - ${file}: ${failure}`)
@@ -70,29 +70,56 @@ export async function runTests(files: readonly string[], o: RunOptions): Promise
       console.log(`not ok - ${earlier} ${failure}`)
     }
   }
-  const next = async () => {
-    let shared: SharedProcess | undefined
-    for (let file = waiting.shift(); file !== undefined && !over; file = waiting.shift()) {
+  const next = async (job: number) => {
+    // Half of the jobs begin with the files that have processes of their own. Those with browsers cost the more CPU the
+    // longer they wait for each other, so not all of them run at once.
+    const order = job % 2 === 0 ? [waiting.own, waiting.sharing] : [waiting.sharing, waiting.own]
+    const processes = oneAfterAnother(o)
+    for (let file = take(order); file !== undefined && !over; file = take(order)) {
       const start = performance.now()
-      const isShared = o.share && !(await ownProcess(file))
-      if (!isShared || shared?.isLast) {
-        await shared?.end()
-        shared = undefined
-      }
-      if (isShared) shared ??= new SharedProcess(o)
-      const result = shared ? await shared.run(file) : await runFile(file, o)
-      report(file, result, (performance.now() - start) / 1000)
+      const result = await processes.run(file)
+      report(file.name, result, (performance.now() - start) / 1000)
     }
-    await shared?.end()
+    await processes.end()
   }
-  await Promise.all(Array.from({ length: o.jobs }, next))
+  await Promise.all(Array.from({ length: o.jobs }, (_, job) => next(job)))
   totals.totalCpu = cpuOfChildren() - cpuBefore
   if (failures.length > 0) console.log(`\nWhat failed:\n${failures.join('\n')}`)
   return totals
 }
 
+interface TestFile {
+  name: string
+  isShared: boolean
+}
+
+async function queues(files: readonly string[], { share }: RunOptions) {
+  const asked: TestFile[] = await Promise.all(
+    files.map(async (name) => ({ name, isShared: share === true && (await ownProcess(name)) === undefined })),
+  )
+  return { own: asked.filter((file) => !file.isShared), sharing: asked.filter((file) => file.isShared) }
+}
+
+const take = (queues: TestFile[][]) => queues.find((files) => files.length > 0)?.shift()
+
+/** One process after another: as many files as can share one, or one file. */
+function oneAfterAnother(o: RunOptions) {
+  let shared: SharedProcess | undefined
+  const end = async () => {
+    await shared?.end()
+    shared = undefined
+  }
+  const run = async ({ name, isShared }: TestFile): Promise<FileRun> => {
+    if (!isShared || shared?.isLast) await end()
+    if (!isShared) return runFile(name, o)
+    shared ??= new SharedProcess(o)
+    return shared.run(name)
+  }
+  return { run, end }
+}
+
 /** Why a file must not share its process with others: a line of it says so. */
-export async function ownProcess(file: string): Promise<string | undefined> {
+async function ownProcess(file: string): Promise<string | undefined> {
   return /^\/\/ A process of its own: (.+)$/m.exec(await readFile(resolve(ROOT, file), 'utf8').catch(() => ''))?.[1]
 }
 
