@@ -17,7 +17,8 @@ import { summary } from './support/tap-output.ts'
  */
 const TABLE = new URL('seconds.json', import.meta.url)
 /** What is below test/ and no test, or no test of this run. */
-const OTHERS = /^test\/(support|bench|cluster|demo|openapi)\/|^test\/(run|coverage|prose|write-audit-document)\.ts$|\/seeds\/|\/society[./]/
+const OTHERS =
+  /^test\/(support|bench|cluster|demo|openapi)\/|^test\/(run|coverage|prose|write-audit-document)\.ts$|\/seeds\/|\/society[./]/
 const args = process.argv.slice(2)
 const given = args.filter((arg) => !arg.startsWith('--'))
 const files = given.length > 0 ? given : await longestFirst(await everyTest())

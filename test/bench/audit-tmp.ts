@@ -120,11 +120,13 @@ async function measureSealing({ database, folder }: Pick<World, 'database' | 'fo
     [ENTRIES],
   )
   await database.admin.query('analyze audit_log')
-  console.error('filled', performance.now()); const sealing = performance.now()
+  console.error('filled', performance.now())
+  const sealing = performance.now()
   while ((await sealOnce(world, PASS_ENTRIES)) === 'more');
   const sealed = (ENTRIES * 1000) / (performance.now() - sealing)
   await database.admin.query('analyze audit_links')
-  console.error('sealed', performance.now()); const rates: number[] = []
+  console.error('sealed', performance.now())
+  const rates: number[] = []
   const databases = [new URL(database.url).pathname.slice(1)]
   const cpu = { node: process.cpuUsage(), postgres: (await cpuOf(databases))[0] ?? 0 }
   for (let i = 0; i < VERIFICATIONS; i++) {
@@ -133,7 +135,8 @@ async function measureSealing({ database, folder }: Pick<World, 'database' | 'fo
     if (entries < ENTRIES || findings.length > 0) throw new Error(`${entries} entries, ${JSON.stringify(findings)}`)
     rates.push((entries * 1000) / (performance.now() - started))
   }
-  console.error('verified', performance.now(), rates); const verified = median(rates)
+  console.error('verified', performance.now(), rates)
+  const verified = median(rates)
   const node = process.cpuUsage(cpu.node)
   // Each of the two processes has a core of its own where there is one: the slower decides.
   const perEntry = [(node.user + node.system) / 1000, ((await cpuOf(databases))[0] ?? 0) - cpu.postgres].map(
@@ -189,7 +192,8 @@ async function keepUp(world: ReturnType<typeof auditWorld>, { db, worker }: Worl
     }),
   )
   const written = (n * 1000) / (performance.now() - started)
-  console.error('written', performance.now()); await watch
+  console.error('written', performance.now())
+  await watch
   await sealer.stop()
   return { written, behind: median(lags), most: Math.max(...lags) }
 }
