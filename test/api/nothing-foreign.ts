@@ -6,7 +6,7 @@ import t from 'tap'
 import type { AppDeps } from '../../api/app.ts'
 import { CATALOG, FEATURES } from '../../api/features.ts'
 import { type IdKind, PREFIXES, parseId } from '../../lib/contract/ids.ts'
-import { type Answer, startTestApi } from '../support/api.ts'
+import { type Answer, type Person, startTestApi } from '../support/api.ts'
 import { pathFor } from '../support/route-table.ts'
 import { aSociety, isMember, type Part, type Question, type Society, type User } from '../support/society.ts'
 
@@ -29,17 +29,18 @@ const READS = FEATURES.flatMap(({ routes }) => routes(nothing as AppDeps, CATALO
 )
 
 interface Asked extends Question {
-  who: User | undefined
+  who: (Person & { name: string }) | undefined
 }
+const administrator = { ...api.people.platformAdmin, name: 'the platform administrator' }
 /** By operationId: how often there was something to see, and how often nothing; and the queries. */
 const asked = new Map(
   READS.map(({ operationId }) => [operationId, { shown: 0, hidden: 0, queries: new Set<string>() }]),
 )
 
 /** In another organization of the same user, nothing of this one is there. */
-function elsewhere(society: Society, { who, ...question }: Asked): Asked[] {
+function elsewhere(society: Society, { who, ...question }: Asked & { who: User }): Asked[] {
   const { org_id: here, ...others } = question.params ?? {}
-  if (!who || !here || !question.want || Object.keys(others).length === 0) return []
+  if (!here || !question.want || Object.keys(others).length === 0) return []
   const there = society.organizations.find((one) => one.wireId !== here && isMember(society, who, one))
   return there ? [{ ...question, who, params: { ...others, org_id: there.wireId }, want: undefined }] : []
 }
@@ -49,10 +50,12 @@ function questionsOf(society: Society): Asked[] {
     parts.flatMap(({ ask }) => ask?.(society, who).map((one) => ({ ...one, who })) ?? []),
   )
   const ofNobody = parts.flatMap(({ askAsNobody }) => askAsNobody?.(society) ?? [])
+  const ofAdministrator = parts.flatMap(({ askAsAdministrator }) => askAsAdministrator?.(society) ?? [])
   return [
     ...ofUsers,
     ...ofUsers.flatMap((one, n) => (n % 3 === 0 ? elsewhere(society, one) : [])),
     ...ofNobody.map((one) => ({ ...one, who: undefined })),
+    ...ofAdministrator.map((one) => ({ ...one, who: administrator })),
   ]
 }
 

@@ -61,6 +61,8 @@ export interface Part {
   ask?(society: Society, who: User): Question[]
   /** Those that need no token. */
   askAsNobody?(society: Society): Question[]
+  /** Those of a platform administrator, who is a member of nothing. */
+  askAsAdministrator?(society: Society): Question[]
 }
 
 /** Makes the share of a feature when it is first wanted, and so after what it is made of. */

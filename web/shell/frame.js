@@ -29,7 +29,7 @@ export function Bar({ me, organizations, org, shown, hasOutbox, onSwitch, onSign
       <a class="brand" href="#" aria-label="Keepsake, photos"><img src="/icon.svg" alt="" width="28" height="28" /><span>Keepsake</span></a>
       <nav class="views" aria-label="Views">
         ${(org ? LINKS : LINKS.filter(([text]) => text === 'Events')).map(([text, href, names]) => html`<a key=${href} href=${href} aria-current=${names.includes(shown) ? 'page' : undefined}>${text}</a>`)}
-        ${me.platform_admin && html`<a href="#audit" aria-current=${shown === 'audit' ? 'page' : undefined}>Audit log</a>`}
+        ${me.platform_admin && html`<a href="#audit" aria-current=${shown === 'audit' ? 'page' : undefined}>Audit</a>`}
       </nav>
       <label class="organization" for="organization" hidden=${organizations.length < 2}><span class="visually-hidden">Group</span>
         <select id="organization" value=${org?.org_id} onChange=${(event) => onSwitch(organizations.find((o) => o.org_id === event.target.value))}>

@@ -35,6 +35,8 @@ const EXPECTED: Record<string, string> = {
   unsubscribe: 'public',
   undoUnsubscribe: 'public',
   followFeed: 'changes',
+  queryAudit: 'audit',
+  requestAuditExport: 'export',
   getHealth: 'public',
   getSigningKeys: 'public',
   getOpenApiDocument: 'public',
@@ -89,6 +91,7 @@ t.test('the numbers are those of the decisions', async (t) => {
     slug: '600/60 address, 60/600 accounts, 300/60 account',
     renewal: '20/3600 address, 60/86400 address',
     changes: '60/60 burst 20 caller',
+    audit: '120/60 burst 30 caller, 3 at once',
     export: '10/86400 caller, shared',
     anonymize: '5/3600 caller, shared',
   })

@@ -118,7 +118,7 @@ for (const route of ROUTES.filter((route) => !route.public && !isInOrganization(
     const asked = { ...request, as: api.people.member }
     const strays: [what: string, SeededRequest][] = [
       ['the same request', asked],
-      ['a body that does not fit', { ...asked, json: 7 }],
+      ...(route.body ? [['a body that does not fit', { ...asked, json: 7 }] as [string, SeededRequest]] : []),
       ['a key that is none', { ...asked, headers: { 'idempotency-key': 'a b' } }],
     ]
     for (const [what, stray] of strays) {

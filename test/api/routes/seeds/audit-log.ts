@@ -1,6 +1,7 @@
+import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
 import { made, type Seeds } from './seed.ts'
 
-const requestExport = () => ({ format: 'jsonl' as const, from: new Date().toISOString() })
+const requestExport = () => ({ format: 'jsonl', actor_id: formatId('user', newUuid()) })
 
 export const auditLogSeeds: Seeds = {
   queryAudit: ({ api, org }) => ({ as: api.people.platformAdmin, json: { org_id: org, limit: 5 } }),
