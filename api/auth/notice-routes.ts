@@ -4,7 +4,7 @@ import type { AuthDeps } from './commands.ts'
 import { LogoutTokenBody, ProviderEvent, receiveLogoutToken, receiveProviderEvent } from './notices.ts'
 
 const tags = ['Sessions']
-const Nothing = z.object({})
+const Nothing = z.object({}).meta({ id: 'NoticeReceived' })
 
 /** For the identity provider. Both are `NOT_FOUND` until they are configured. */
 export const noticeRoutes = (deps: AuthDeps): Route[] => [

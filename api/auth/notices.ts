@@ -6,7 +6,7 @@ import { verifiedId } from '../../lib/runtime/standard-webhooks.ts'
 import { insertAudit, type Origin } from '../audit/queries.ts'
 import type { Tx } from '../db/db.ts'
 import type { Context } from '../requests/context.ts'
-import { inputTime, text, verbatim } from '../requests/schemas.ts'
+import { inputTime, ipAddress, text, verbatim } from '../requests/schemas.ts'
 import type { AuthDeps } from './commands.ts'
 import { verifyLogoutToken } from './logout-token.ts'
 import { ensureUserRow, insertNotice } from './notice-queries.ts'
@@ -26,26 +26,28 @@ type Deps = Pick<AuthDeps, 'db' | 'log' | 'users' | 'verifier' | 'notices'>
 
 /** What the identity provider tells by its webhook. */
 export const ProviderEvent = z.object({
-  type: z.enum(['login', 'logout']),
+  type: z.enum(['login', 'logout']).meta({ id: 'ProviderEventType' }),
   timestamp: inputTime().meta({ description: 'When it happened' }),
-  data: z.object({
-    sub: verbatim(255).meta({ description: 'Of the tokens of the user' }),
-    sid: verbatim(255).optional().meta({ description: 'Of the tokens, if they have one' }),
-    origin_jti: verbatim(255).optional(),
-    auth_time: z
-      .int()
-      .min(0)
-      .max(2 ** 40)
-      .optional()
-      .meta({ description: 'Unix seconds, as in the tokens' }),
-    ip_address: z.union([z.ipv4(), z.ipv6()]).optional(),
-    user_agent: text(1, 512).optional(),
-    device_name: text(1, 200).optional(),
-  }),
+  data: z
+    .object({
+      sub: verbatim(255).meta({ description: 'Of the tokens of the user' }),
+      sid: verbatim(255).optional().meta({ description: 'Of the tokens, if they have one' }),
+      origin_jti: verbatim(255).optional(),
+      auth_time: z
+        .int()
+        .min(0)
+        .max(2 ** 40)
+        .optional()
+        .meta({ description: 'Unix seconds, as in the tokens' }),
+      ip_address: ipAddress.optional(),
+      user_agent: text(1, 512).optional(),
+      device_name: text(1, 200).optional(),
+    })
+    .meta({ id: 'ProviderEventData' }),
 })
 type ProviderEvent = z.output<typeof ProviderEvent>
 
-export const LogoutTokenBody = z.object({ logout_token: z.string() })
+export const LogoutTokenBody = z.object({ logout_token: verbatim(100_000) })
 
 /** A login or a logout at the identity provider itself. A repetition has no further effect. */
 export async function receiveProviderEvent(

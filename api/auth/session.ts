@@ -65,7 +65,7 @@ export const Session = z
   .meta({ id: 'Session' })
 export type Session = z.input<typeof Session>
 
-export const Sessions = z.object({ sessions: outputArray(Session, MAX_SESSIONS) })
+export const Sessions = z.object({ sessions: outputArray(Session, MAX_SESSIONS) }).meta({ id: 'SessionList' })
 
 const Key = z
   .looseObject({ kty: z.string(), kid: z.string().optional() })

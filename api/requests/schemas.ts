@@ -149,6 +149,9 @@ export const inputTime = () =>
 const FIRST_TIME = new Date('0001-01-01T00:00:00Z')
 const LAST_TIME = new Date('9999-12-31T23:59:59.999Z')
 
+/** An address of IPv4 or IPv6. */
+export const ipAddress = z.union([z.ipv4(), z.ipv6()], 'is not an IP address').meta({ id: 'IpAddress' })
+
 /** The width of an integer, for the types of generated clients. */
 const formatOf = ({ maximum = 0 }: Record<string, number>) => (maximum < 2 ** 31 ? 'int32' : 'int64')
 

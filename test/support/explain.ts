@@ -44,7 +44,8 @@ export async function planOf(
     if (user) await client.query(`select set_config('app.user', $1, true)`, [user])
     await client.query(`prepare page as ${query.sql}`)
     const asText = (value: unknown) => (Array.isArray(value) ? `{${value.join()}}` : String(value))
-    const given = query.params.map((value) => client.escapeLiteral(asText(value))).join()
+    const literal = (value: unknown) => (value === null ? 'null' : client.escapeLiteral(asText(value)))
+    const given = query.params.map(literal).join()
     const { rows } = await client.query(`explain (analyze, format json) execute page ${given && `(${given})`}`)
     return nodesOf(rows[0]['QUERY PLAN'][0].Plan, without)
   } finally {

@@ -60,6 +60,7 @@ create table erasure_ledger (
 
 grant select, insert on erasures, erasure_ledger to keepsake_api;
 grant select on erasure_steps to keepsake_api;
+select guard_tenant('erasure_resources');
 grant select, insert, update, delete on erasures, erasure_steps, erasure_resources, erasure_ledger to keepsake_worker;
 -- The counters of the person go as well.
 grant select, delete on rate_limits to keepsake_worker;

@@ -3,6 +3,8 @@ import { outputArray, outputId, outputTime } from '../../requests/schemas.ts'
 import { AuditFilter, isRange, RANGE_ISSUE } from './filter.ts'
 
 export const LIMIT = { default: 50, max: 200 } as const
+/** More entries, and bytes of them, than there can be. */
+const MOST = 2 ** 50
 
 export const QueryAudit = AuditFilter.extend({
   limit: z.int().min(1).max(LIMIT.max).default(LIMIT.default).meta({ description: 'Maximum number of entries' }),
@@ -50,7 +52,7 @@ export const AuditPage = z
     has_more: z.boolean().meta({
       description: 'A page may have fewer entries than `limit`, or none, and yet not be the last',
     }),
-    total: z.int().nullable().meta({
+    total: z.int().min(0).max(MOST).nullable().meta({
       description:
         'Of the first page: exact without a filter; for a person or an organization those in the database, of which at most 10,000 are counted. Otherwise, and on later pages, null.',
     }),
@@ -70,7 +72,10 @@ export const RequestAuditExport = AuditFilter.extend({
   format: z
     .enum(['csv', 'jsonl', 'json'])
     .transform((format) => (format === 'json' ? 'jsonl' : format))
-    .meta({ description: 'jsonl, also named json: JSON Lines, exactly the entries. csv: for spreadsheets.' }),
+    .meta({
+      id: 'RequestedAuditExportFormat',
+      description: 'jsonl, also named json: JSON Lines, exactly the entries. csv: for spreadsheets.',
+    }),
 }).refine(isRange, RANGE_ISSUE)
 export type RequestAuditExport = z.output<typeof RequestAuditExport>
 
@@ -83,8 +88,8 @@ export const AuditExport = z
     completed_at: outputTime().nullable(),
     progress: z
       .object({
-        entries: z.int().min(0),
-        bytes: z.int().min(0),
+        entries: z.int().min(0).max(MOST),
+        bytes: z.int().min(0).max(MOST),
         reached: z
           .string()
           .nullable()
@@ -92,7 +97,12 @@ export const AuditExport = z
       })
       .meta({ id: 'AuditExportProgress' }),
     download_url: z.string().nullable().meta({ description: 'Null unless `completed`; a new link each time' }),
-    expires_in: z.int().nullable().meta({ description: 'How many seconds the link works: at most a day' }),
+    expires_in: z
+      .int()
+      .min(0)
+      .max(86_400)
+      .nullable()
+      .meta({ description: 'How many seconds the link works: at most a day' }),
     expires_at: outputTime().nullable().meta({ description: 'Until then the file can be downloaded' }),
   })
   .meta({ id: 'AuditExport' })

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { type Id, type IdKind, PREFIXES, parseId, type Uuid } from '../../../lib/contract/ids.ts'
 import { AUDIT_ACTIONS, type AuditAction } from '../../audit/queries.ts'
-import { bodyId, inputTime, text } from '../../requests/schemas.ts'
+import { bodyId, inputTime, ipAddress, text } from '../../requests/schemas.ts'
 
 const RESULTS = ['success', 'failure', 'denied'] as const
 const ACTIONS = Object.keys(AUDIT_ACTIONS) as [AuditAction, ...AuditAction[]]
@@ -37,8 +37,7 @@ export const AuditFilter = z.object({
     })
     .optional()
     .meta({ description: 'An id of any kind, with its prefix or as a bare UUID' }),
-  ip_address: z
-    .union([z.ipv4(), z.ipv6()], 'is not an IP address')
+  ip_address: ipAddress
     .optional()
     .meta({ description: 'Of the client. An IPv6 address finds all entries of its /64.', example: '203.0.113.7' }),
   from: inputTime().optional().meta({ description: 'The earliest time' }),

@@ -47,14 +47,23 @@ export const StartedErasure = z
   .meta({ id: 'AnonymizationStarted' })
 
 const Counts = z
-  .record(z.string(), z.int().min(0))
+  .record(
+    z.string(),
+    z
+      .int()
+      .min(0)
+      .max(2 ** 40),
+  )
   .meta({ id: 'AnonymizationCounts', description: 'How many of what was erased' })
 
 const Step = z
   .object({
     step: z.string(),
-    status: z.enum(['pending', 'done']),
-    attempts: z.int().min(0),
+    status: z.enum(['pending', 'done']).meta({ id: 'AnonymizationStepStatus' }),
+    attempts: z
+      .int()
+      .min(0)
+      .max(2 ** 31 - 1),
     finished_at: outputTime().nullable(),
     counts: Counts,
     last_error: z.string().nullable().meta({ description: 'For platform administrators' }),
@@ -66,6 +75,7 @@ const Certificate = z
     completed_at: outputTime(),
     erased: Counts.meta({ description: 'All steps together' }),
     provider_account: z.enum(['removed', 'not_touched']).meta({
+      id: 'AnonymizationProviderAccount',
       description:
         '`not_touched`: this installation cannot remove the account at the identity provider, where it is to be removed separately',
     }),
@@ -78,6 +88,7 @@ export const Erasure = z
     ...head,
     completed_at: outputTime().nullable(),
     asked_by: z.enum(['user', 'administrator', 'ledger']).meta({
+      id: 'AnonymizationAskedBy',
       description: '`ledger`: the account was erased before, and came back with a backup of the database',
     }),
     reason: z.string().nullable().meta({ description: 'For platform administrators, until the completion' }),

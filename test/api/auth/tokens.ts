@@ -21,6 +21,7 @@ const { db, admin } = await testDatabase(t)
 const config = {
   ...tokenSettings(identity),
   AUTH_JWKS_URL: identity.jwksUrl,
+  ERASURE_KEY: 'a-key-of-the-tests',
   AUTH_WEBHOOK_SECRETS: [],
   AUTH_LOGOUT_CLIENT_IDS: [],
 } as unknown as ApiConfig

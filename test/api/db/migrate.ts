@@ -51,6 +51,7 @@ const TYPES: Record<string, string> = {
   integer: 'int4',
   boolean: 'bool',
   'uuid[]': '_uuid',
+  'text[]': '_text',
 }
 
 function columnsOfSchema(): string[] {

@@ -89,7 +89,9 @@ t.test('every list takes a limit and a cursor', async (t) => {
 t.test('POST with a token takes an Idempotency-Key', async (t) => {
   for (const [name, o] of operations) {
     const headers = (o.parameters ?? []).filter((p: Json) => p.in === 'header').map((p: Json) => p.name)
-    const expected = name.startsWith('post ') && o.security === undefined
+    // It reads: its filter is too private for a URL.
+    const isRead = name === 'post /admin/audit/query'
+    const expected = name.startsWith('post ') && o.security === undefined && !isRead
     t.equal(headers.includes('Idempotency-Key'), expected, name)
   }
 })

@@ -8,6 +8,11 @@ const routes = apiRoutes(nothing as AppDeps, '/v1')
 /** The decisions' own words for the classes that operations of today belong to; every other route is `general`. */
 const EXPECTED: Record<string, string> = {
   login: 'login',
+  completeLogin: 'login',
+  receiveProviderEvent: 'provider',
+  receiveLogoutToken: 'provider',
+  anonymizeUser: 'anonymize',
+  getAnonymization: 'public',
   refreshTokens: 'refresh',
   uploadSingle: 'single-upload',
   startUpload: 'upload-init',
@@ -82,6 +87,7 @@ t.test('the numbers are those of the decisions', async (t) => {
     chunk: '1200/60 caller, 6 at once',
     login: '100/3600 address, 5/60 account, 20/3600 account, shared',
     refresh: '30/60 caller',
+    provider: '6000/60 burst 1000 address',
     comment: '30/60 caller',
     reaction: '60/60 caller',
     reorder: '60/60 burst 20 caller, 2 at once',

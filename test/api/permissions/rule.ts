@@ -55,6 +55,8 @@ const TABLE: Record<string, readonly (string | null)[]> = {
   'member.change_role': ['owner', 'admin'],
   'member.remove': ['owner', 'admin', 'uploader'],
   'permission.explain': ['platform'],
+  'audit.query': ['platform'],
+  'audit.export': ['platform'],
   'account.erase': ['owner', 'admin', 'member', null],
   'account.erase_other': ['platform'],
   'album.create': ['owner', 'admin', 'member'],

@@ -53,12 +53,7 @@ const BAD = {
 const nothing: object = new Proxy({}, { get: () => nothing })
 const routes = apiRoutes(nothing as AppDeps, '/v1')
 const bodies = routes.flatMap(({ operationId, body }) => (body ? [{ operationId, schema: body }] : []))
-// The text of a cursor is compared with a signature before it is read, and refused as INVALID_CURSOR.
-const queries = routes.flatMap(({ operationId, query }) => {
-  if (!query) return []
-  const { cursor: _, ...shape } = query.shape as Record<string, z.ZodType>
-  return [{ operationId, schema: z.object(shape) }]
-})
+const queries = routes.flatMap(({ operationId, query }) => (query ? [{ operationId, schema: query }] : []))
 
 t.test('the test finds texts wherever they are, and sees when one is taken as it comes', async (t) => {
   const careless = z.object({
@@ -75,6 +70,8 @@ t.test('the test finds texts wherever they are, and sees when one is taken as it
 t.test('every text of every body, form and query refuses what cannot be kept, and what is too long', async (t) => {
   for (const { operationId, schema } of [...bodies, ...queries]) {
     for (const at of textsOf(schema)) {
+      // It is compared with a signature before it is read, and refused as INVALID_CURSOR.
+      if (at.join('.') === 'cursor') continue
       for (const [what, value] of Object.entries(BAD)) {
         t.ok(refuses(schema, at, value), `${operationId}: ${at.join('.')} with ${what}`)
       }

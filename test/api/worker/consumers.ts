@@ -250,10 +250,12 @@ t.test('an administrator sees what is parked, and has it replayed in order, howe
   })
   isFixed = true
   const replies = await Promise.all([1, 2, 3].map(() => cli('replay', guilty.id)))
-  // One may come when it is done already.
+  // One may come when it is done already, another one while the attempt is made: then both have asked for it.
+  const requested = replies.reduce((sum, { out }) => sum + out.requested, 0)
+  t.ok(requested >= 1)
   t.equal(
-    replies.reduce((sum, { out }) => sum + (out.handled ?? 0), 0),
-    1,
+    replies.reduce((sum, { out }) => sum + out.handled, 0),
+    requested,
   )
   await eventually('nothing parked', async () => (await parkedOf(consumer)).length === 0)
   t.strictSame(
@@ -262,8 +264,9 @@ t.test('an administrator sees what is parked, and has it replayed in order, howe
   )
   const audit = { action: 'ADMIN_ACTION', actor_id: null, org_id: org, resource_type: 'message' }
   const entry = { ...audit, details: { operation: 'replay event', consumer: consumer.name } }
-  t.match(await auditsOf(guilty), [entry, entry])
-  t.equal((await auditsOf(guilty)).length, 2, 'once for each replay')
+  const audits = await auditsOf(guilty)
+  t.equal(audits.length, 1 + requested, 'once for each replay')
+  for (const one of audits) t.match(one, entry)
   t.match(await cli('replay', guilty.id), { code: 3, err: /No consumer/ })
   t.match(await cli('show', 'msg_1'), { code: 2 })
 })

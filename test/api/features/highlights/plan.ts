@@ -60,7 +60,7 @@ t.test('what a highlight cannot be made of', async (t) => {
 })
 
 t.test('an item is what was chosen; of a Live Photo, its video is played', async (t) => {
-  const common = { mediaId: 'media', uploaderId: 'user', caption: '', skipped: null }
+  const common = { mediaId: 'media', uploaderId: 'user', caption: '', captionBy: null, skipped: null }
   t.strictSame(itemOf(image, 'none'), { ...common, sourceId: 'media', type: 'image', seconds: 3 })
   t.strictSame(itemOf(video(3), 'none'), { ...common, sourceId: 'media', type: 'video', seconds: 15 })
   t.strictSame(itemOf(live(3), 'none'), { ...common, sourceId: 'half', type: 'motion', seconds: 15 })
