@@ -418,24 +418,6 @@ const TOO_SMALL = `[...document.querySelectorAll('a, button:not(.remove), select
   return isThere && !isCovered && (width < 43.9 || height < 43.9) && getComputedStyle(e).display !== 'inline'
 }).map((e) => e.outerHTML.slice(0, 120))`
 
-t.test('a person downloads all that is theirs, and removes the copy', async (t: Test) => {
-  await page.getByRole('link', { name: /: your data$/ }).click()
-  await page.getByRole('button', { name: 'Download my data' }).click()
-  const link = page.locator('.copy a')
-  await link.waitFor()
-  t.match(await link.textContent(), /^keepsake-\d{4}-\d\d-\d\d\.zip$/)
-  const file = await page.request.get((await link.getAttribute('href')) ?? '')
-  t.equal(file.headers()['content-type'], 'application/zip')
-  t.equal((await file.body()).subarray(0, 2).toString(), 'PK')
-  await page.getByText(/^Ready, until /).waitFor()
-  await under.shoot('g8-my-data')
-  t.strictSame(await under.violations(), [])
-  await page.getByRole('button', { name: /^Remove/ }).click()
-  await page.locator('.copy').waitFor({ state: 'detached' })
-  await page.getByRole('link', { name: 'Photos', exact: true }).click()
-  await page.locator('.tile').first().waitFor()
-})
-
 t.test('nothing sticks out on a phone, by day and by night', async (t: Test) => {
   for (const [width, colorScheme] of [
     [390, 'light'],

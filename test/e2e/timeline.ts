@@ -281,6 +281,23 @@ t.test('a platform administrator follows a person through the audit log and expo
   t.equal(await ann.getByRole('link', { name: 'Audit', exact: true }).count(), 0, 'others do not see it')
 })
 
+t.test('a person downloads all that is theirs, and removes the copy', async (t: Test) => {
+  await ann.setViewportSize({ width: 1280, height: 800 })
+  await ann.getByRole('link', { name: /: your data$/ }).click()
+  await ann.getByRole('button', { name: 'Download my data' }).click()
+  const link = ann.locator('.copy a')
+  await link.waitFor()
+  t.match(await link.textContent(), /^keepsake-\d{4}-\d\d-\d\d\.zip$/)
+  const file = await ann.request.get((await link.getAttribute('href')) ?? '')
+  t.equal(file.headers()['content-type'], 'application/zip')
+  t.equal((await file.body()).subarray(0, 2).toString(), 'PK')
+  await ann.getByText(/^Ready, until /).waitFor()
+  await under.shoot('t9-my-data', ann)
+  await clean(t, 'the data of a person', ann)
+  await ann.getByRole('button', { name: /^Remove/ }).click()
+  await ann.locator('.copy').waitFor({ state: 'detached' })
+})
+
 t.test('who deletes the account has to type it, is signed out, and is no name any more', async (t: Test) => {
   await ann.setViewportSize({ width: 1280, height: 800 })
   await ann.locator('a.who-link').click()
