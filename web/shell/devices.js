@@ -45,6 +45,7 @@ function Devices({ onClose }) {
         ${sessions?.map((one) => html`<${Device} key=${one.session_id} device=${one} isBusy=${busy !== undefined} onEnd=${() => endOne(one)} />`)}
       </ul>
       <${Problem} text=${problem} />
+      <p class="small"><a href="#my-data" onClick=${onClose}>Your data and your account</a></p>
       <footer class="sheet-foot">
         ${others.length > 0 && html`<button class="button" type="button" disabled=${busy !== undefined} onClick=${() => end('/api/auth/sessions', others, 'Signed out everywhere else')}>Sign out everywhere else</button>`}
         <button class="button primary" type="button" onClick=${onClose}>Done</button>
