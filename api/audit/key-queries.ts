@@ -1,6 +1,6 @@
-import { and, count, eq, gt, inArray, ne, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { and, count, eq, gt, inArray, ne, sql } from '../db/orm.ts'
 import { auditKeys } from '../db/schema/audit.ts'
 import type { Wrapped } from './master-keys.ts'
 

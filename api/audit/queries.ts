@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import { newUuid, type PublicId, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { sql } from '../db/orm.ts'
 import { prepared } from '../db/prepared.ts'
 import { auditLog } from '../db/schema/audit.ts'
 import type { Personal, PersonalData } from './personal-data.ts'

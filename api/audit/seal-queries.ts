@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { sql } from '../db/orm.ts'
 import type { Box } from './personal-data.ts'
 import { chainName, type Day, type Head, type Link, type Unsealed } from './seal-plan.ts'
 

@@ -1,7 +1,7 @@
-import { sql } from 'drizzle-orm'
 import type pg from 'pg'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Database, Tx } from '../db/db.ts'
+import { sql } from '../db/orm.ts'
 import type { Day } from './seal-plan.ts'
 
 /** A link with the bytes that it proves: organization, number, hash, and what the entry is now. */

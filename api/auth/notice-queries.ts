@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { sql } from '../db/orm.ts'
 import { users } from '../db/schema/users.ts'
 
 /** False for what was received before. */

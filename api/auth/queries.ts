@@ -1,7 +1,7 @@
-import { and, eq, sql } from 'drizzle-orm'
 import type { JSONWebKeySet } from 'jose'
 import type { Id, Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { and, eq, sql } from '../db/orm.ts'
 import { sessions } from '../db/schema/sessions.ts'
 import { jwksCache } from '../db/schema/signing-keys.ts'
 import { users } from '../db/schema/users.ts'

@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Id, Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { sql } from '../db/orm.ts'
 
 /** A refresh token that this server has passed on, or is asked about. Times in Unix seconds of the database's clock. */
 export interface RefreshTokenRow {

@@ -1,7 +1,7 @@
-import { sql } from 'drizzle-orm'
 import type pg from 'pg'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { sql } from '../db/orm.ts'
 
 export interface RevocationsRead {
   /** Every transaction before this one has ended: what it wrote has been read, and nothing can be added. */

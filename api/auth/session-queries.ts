@@ -1,6 +1,6 @@
-import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
 import { type Id, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { and, desc, eq, type SQL, sql } from '../db/orm.ts'
 import { sessions } from '../db/schema/sessions.ts'
 import { users } from '../db/schema/users.ts'
 

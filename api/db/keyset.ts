@@ -1,4 +1,4 @@
-import { type AnyColumn, sql } from 'drizzle-orm'
+import { type AnyColumn, sql } from './orm.ts'
 
 /**
  * Text with all six digits: a JavaScript Date has only milliseconds, and a cursor truncated to them would repeat or skip

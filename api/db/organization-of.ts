@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Database } from './db.ts'
+import { sql } from './orm.ts'
 import { prepared } from './prepared.ts'
 
 /** Tables with a function `organization_of_<table>` (see `make_organization_lookup` in the migrations). */

@@ -1,4 +1,4 @@
-import { Column, is, SQL, Subquery } from 'drizzle-orm'
+import { Column, is, SQL, Subquery } from './orm.ts'
 
 interface Decoder {
   mapFromDriverValue(value: unknown): unknown

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres'
 import type pg from 'pg'
+import { drizzle, type NodePgDatabase } from './orm.ts'
 import * as schema from './schema/index.ts'
 
 /** A transaction. Queries take it as first parameter and never open one themselves. */

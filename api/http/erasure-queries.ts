@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Database } from '../db/db.ts'
+import { sql } from '../db/orm.ts'
 import { idempotencyKeys as keys } from '../db/schema/idempotency.ts'
 import { formsOf } from '../personal/forms.ts'
 import { changeAll } from '../personal/queries.ts'

@@ -1,6 +1,6 @@
-import { and, eq, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { and, eq, sql } from '../db/orm.ts'
 import { idempotencyKeys as keys } from '../db/schema/idempotency.ts'
 
 /** The scope of a key: the same text from another user, or for another operation, is another key. */

@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { sql } from '../db/orm.ts'
 import { rateLimits } from '../db/schema/limits.ts'
 import { change } from '../personal/queries.ts'
 import { keyOf } from './queries.ts'

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
-import { getTableName, sql } from 'drizzle-orm'
 import type pg from 'pg'
 import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Log } from '../../lib/runtime/log.ts'
 import type { Tx } from '../db/db.ts'
+import { getTableName, sql } from '../db/orm.ts'
 import { rateLimits } from '../db/schema/limits.ts'
 import type { ScaledLimit, Standing } from './policy.ts'
 

@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Database, Tx } from '../db/db.ts'
+import { sql } from '../db/orm.ts'
 import { erasureResources } from '../db/schema/erasures.ts'
 import { outbox } from '../db/schema/outbox.ts'
 import { formsOf } from '../personal/forms.ts'

@@ -1,7 +1,7 @@
-import { sql } from 'drizzle-orm'
 import { EVENTS, type EventPayload, type EventType } from '../../lib/contract/events.ts'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
+import { sql } from '../db/orm.ts'
 import { prepared } from '../db/prepared.ts'
 import { outbox } from '../db/schema/outbox.ts'
 

@@ -1,7 +1,7 @@
-import { and, eq, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Role } from '../../lib/contract/roles.ts'
 import type { Tx } from '../db/db.ts'
+import { and, eq, sql } from '../db/orm.ts'
 import { prepared } from '../db/prepared.ts'
 import { memberships } from '../db/schema/organizations.ts'
 

@@ -1,6 +1,6 @@
-import { and, eq, inArray, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Database, Tx } from '../db/db.ts'
+import { and, eq, inArray, type SQL, sql } from '../db/orm.ts'
 import { type ErasedKind, erasureLedger, erasureResources } from '../db/schema/erasures.ts'
 
 /** Runs one statement and returns how many rows it changed. */

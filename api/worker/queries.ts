@@ -1,5 +1,5 @@
-import { and, asc, eq, inArray, isNull, sql } from 'drizzle-orm'
 import type { Tx } from '../db/db.ts'
+import { and, asc, eq, inArray, isNull, sql } from '../db/orm.ts'
 import { outbox } from '../db/schema/outbox.ts'
 
 export type OutboxRow = typeof outbox.$inferSelect

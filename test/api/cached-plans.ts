@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import t from 'tap'
 import { openDatabase } from '../../api/db/db.ts'
+import { sql } from '../../api/db/orm.ts'
 import { formatId, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { type Person, startTestApi, uuidOf } from '../support/api.ts'
 import { testDatabase } from '../support/database.ts'

@@ -1,5 +1,5 @@
-import { sql } from 'drizzle-orm'
 import t from 'tap'
+import { sql } from '../../api/db/orm.ts'
 import { formatId, newUuid } from '../../lib/contract/ids.ts'
 import { startApiOn } from '../support/api.ts'
 import { ask } from '../support/ask.ts'

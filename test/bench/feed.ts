@@ -1,4 +1,4 @@
-import { drizzle } from 'drizzle-orm/node-postgres'
+import { drizzle } from '../../api/db/orm.ts'
 import * as schema from '../../api/db/schema/index.ts'
 import { itemsScanned } from '../../api/features/timeline/pages.ts'
 import { scanItems } from '../../api/features/timeline/queries.ts'

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { drizzle } from 'drizzle-orm/node-postgres'
+import { drizzle } from '../../api/db/orm.ts'
 import * as schema from '../../api/db/schema/index.ts'
 import { listMedia } from '../../api/features/media/queries.ts'
 import { type Child, startChild } from './children.ts'

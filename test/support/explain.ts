@@ -1,5 +1,5 @@
-import { drizzle } from 'drizzle-orm/node-postgres'
 import type { Scope, Tx } from '../../api/db/db.ts'
+import { drizzle } from '../../api/db/orm.ts'
 import * as schema from '../../api/db/schema/index.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { TestDatabase } from './database.ts'

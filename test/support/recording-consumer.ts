@@ -1,5 +1,5 @@
-import { sql } from 'drizzle-orm'
 import type { Tx } from '../../api/db/db.ts'
+import { sql } from '../../api/db/orm.ts'
 import type { Consumer } from '../../api/worker/consumers/consumer.ts'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import { PoisonMessage } from '../../lib/runtime/event-bus/event-bus.ts'

@@ -1,5 +1,5 @@
-import { and, count, eq, getTableName, isNotNull, isNull, type SQL, sql } from 'drizzle-orm'
 import type { Test } from 'tap'
+import { and, count, eq, getTableName, isNotNull, isNull, type SQL, sql } from '../../api/db/orm.ts'
 import { startRenderAdmission } from '../../api/features/highlights/render/admission.ts'
 import { RENDERS } from '../../api/features/highlights/render/kind.ts'
 import { highlightReactions } from '../../api/features/highlights/render/reactions.ts'

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
-import { and, asc, desc, eq, gte, lte, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, asc, desc, eq, gte, lte, sql } from '../../db/orm.ts'
 import { auditEntries, auditSince } from '../../db/schema/audit.ts'
 import { type AuditArchiveRow, auditArchives } from '../../db/schema/audit-archive.ts'
 import type { WrittenFile } from './day-file.ts'

@@ -1,4 +1,4 @@
-import { bigint, boolean, integer, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { bigint, boolean, integer, pgTable, primaryKey, text } from '../orm.ts'
 import { id, time } from './columns.ts'
 
 export const ALBUM_STATUSES = ['DRAFT', 'PUBLIC', 'ARCHIVE'] as const

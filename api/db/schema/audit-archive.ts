@@ -1,4 +1,4 @@
-import { date, integer, jsonb, pgTable, text } from 'drizzle-orm/pg-core'
+import { date, integer, jsonb, pgTable, text } from '../orm.ts'
 import { bytes, time } from './columns.ts'
 
 export const ARCHIVE_TIERS = ['warm', 'cold'] as const

@@ -1,4 +1,4 @@
-import { bigint, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import { bigint, integer, jsonb, pgTable, text, uuid } from '../orm.ts'
 import { bytes, id, time } from './columns.ts'
 
 export const AUDIT_EXPORT_FORMATS = ['csv', 'jsonl'] as const

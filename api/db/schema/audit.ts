@@ -1,4 +1,4 @@
-import { bigint, boolean, customType, date, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { bigint, boolean, customType, date, integer, jsonb, pgTable, primaryKey, text } from '../orm.ts'
 import { bytea, id, time } from './columns.ts'
 
 const RESULTS = ['success', 'failure', 'denied'] as const

@@ -1,5 +1,5 @@
-import { bigint, customType, timestamp, uuid } from 'drizzle-orm/pg-core'
 import type { Id, IdKind } from '../../../lib/contract/ids.ts'
+import { bigint, customType, timestamp, uuid } from '../orm.ts'
 
 /** The UUID of one kind of thing. */
 export const id = <K extends IdKind>(_kind: K) => uuid().$type<Id<K>>()

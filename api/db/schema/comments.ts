@@ -1,4 +1,4 @@
-import { boolean, integer, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+import { boolean, integer, pgTable, primaryKey, text, uuid } from '../orm.ts'
 import { id, time } from './columns.ts'
 
 /** What comments and reactions can be about. */

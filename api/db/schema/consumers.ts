@@ -1,4 +1,4 @@
-import { bigint, integer, jsonb, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+import { bigint, integer, jsonb, pgTable, primaryKey, text, uuid } from '../orm.ts'
 import { id, time } from './columns.ts'
 
 export const inbox = pgTable(

@@ -1,4 +1,4 @@
-import { boolean, integer, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+import { boolean, integer, pgTable, primaryKey, text, uuid } from '../orm.ts'
 import { bytes, id, time } from './columns.ts'
 
 export const DATA_EXPORT_STATES = ['planning', 'making', 'completed', 'failed', 'removed'] as const

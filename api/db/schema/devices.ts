@@ -1,4 +1,4 @@
-import { pgTable, text } from 'drizzle-orm/pg-core'
+import { pgTable, text } from '../orm.ts'
 import { id, time } from './columns.ts'
 
 export const DEVICE_KINDS = ['webpush', 'fcm'] as const

@@ -1,4 +1,4 @@
-import { integer, pgTable, text } from 'drizzle-orm/pg-core'
+import { integer, pgTable, text } from '../orm.ts'
 import { bytes, id, time } from './columns.ts'
 
 /** What a download is an export of: the data of its person, or entries of the audit log. */

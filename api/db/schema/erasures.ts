@@ -1,4 +1,4 @@
-import { integer, jsonb, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+import { integer, jsonb, pgTable, primaryKey, text, uuid } from '../orm.ts'
 import { id, time } from './columns.ts'
 
 export const erasures = pgTable('erasures', {

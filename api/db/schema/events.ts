@@ -1,4 +1,4 @@
-import { doublePrecision, integer, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { doublePrecision, integer, pgTable, primaryKey, text } from '../orm.ts'
 import { id, time } from './columns.ts'
 
 export const EVENT_STATUSES = ['draft', 'active', 'archived'] as const

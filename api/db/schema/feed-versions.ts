@@ -1,4 +1,4 @@
-import { bigint, pgTable } from 'drizzle-orm/pg-core'
+import { bigint, pgTable } from '../orm.ts'
 import { id } from './columns.ts'
 
 /** Only `bump_feed` writes this table. */

@@ -1,7 +1,7 @@
-import { boolean, doublePrecision, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 import type { HighlightErrorCode } from '../../../lib/contract/highlight-error.ts'
 import type { HighlightManifest } from '../../../lib/contract/highlight-manifest.ts'
 import type { Uuid } from '../../../lib/contract/ids.ts'
+import { boolean, doublePrecision, integer, jsonb, pgTable, primaryKey, text } from '../orm.ts'
 import { bytes, id, time } from './columns.ts'
 import type { Progress } from './progress.ts'
 

@@ -1,4 +1,4 @@
-import { date, integer, pgTable, text } from 'drizzle-orm/pg-core'
+import { date, integer, pgTable, text } from '../orm.ts'
 import { id, time } from './columns.ts'
 
 /** As stored; `expired` follows from `tokenExpiresAt`. */

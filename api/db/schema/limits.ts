@@ -1,4 +1,4 @@
-import { bigint, integer, pgTable, text } from 'drizzle-orm/pg-core'
+import { bigint, integer, pgTable, text } from '../orm.ts'
 
 /** Named and ordered as rate-limiter-flexible's statements expect. */
 export const rateLimits = pgTable('rate_limits', {

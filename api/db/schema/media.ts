@@ -1,7 +1,6 @@
-import { sql } from 'drizzle-orm'
-import { boolean, date, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
 import type { ConversionErrorCode } from '../../../lib/contract/conversion-error.ts'
 import type { Manifest } from '../../../lib/contract/manifest.ts'
+import { boolean, date, integer, jsonb, pgTable, sql, text, uuid } from '../orm.ts'
 import { bytes, id, time } from './columns.ts'
 import type { Progress } from './progress.ts'
 

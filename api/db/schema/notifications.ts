@@ -1,4 +1,4 @@
-import { boolean, integer, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { boolean, integer, pgTable, primaryKey, text } from '../orm.ts'
 import { id, time } from './columns.ts'
 
 /** A version never changes what it says: another text for the same cause is another template. */

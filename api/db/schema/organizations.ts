@@ -1,5 +1,5 @@
-import { pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 import { ROLES } from '../../../lib/contract/roles.ts'
+import { pgTable, primaryKey, text } from '../orm.ts'
 import { id, time } from './columns.ts'
 
 export const organizations = pgTable('organizations', {

@@ -1,4 +1,4 @@
-import { bigint, boolean, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import { bigint, boolean, integer, jsonb, pgTable, text, uuid } from '../orm.ts'
 import { id, time } from './columns.ts'
 
 export const outbox = pgTable('outbox', {

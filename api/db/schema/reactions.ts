@@ -1,4 +1,4 @@
-import { integer, pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import { integer, pgTable, text, uuid } from '../orm.ts'
 import { id, time } from './columns.ts'
 import { audience, targetType } from './comments.ts'
 

@@ -1,4 +1,4 @@
-import { bigint, boolean, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { bigint, boolean, pgTable, primaryKey, text } from '../orm.ts'
 import { bytea, id, time, transactionId } from './columns.ts'
 
 export const sessions = pgTable(

@@ -1,4 +1,4 @@
-import { jsonb, pgTable, text } from 'drizzle-orm/pg-core'
+import { jsonb, pgTable, text } from '../orm.ts'
 import { time } from './columns.ts'
 
 export const jwksCache = pgTable('jwks_cache', {

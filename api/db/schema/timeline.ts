@@ -1,4 +1,4 @@
-import { pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import { pgTable, text, uuid } from '../orm.ts'
 import { id, time } from './columns.ts'
 
 export const TIMELINE_TYPES = [

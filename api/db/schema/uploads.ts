@@ -1,4 +1,4 @@
-import { integer, pgTable, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+import { integer, pgTable, primaryKey, text, uuid } from '../orm.ts'
 import { bytes, id, time } from './columns.ts'
 
 export const UPLOAD_STATES = ['open', 'merging', 'completed', 'aborted', 'expired'] as const

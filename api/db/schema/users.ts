@@ -1,4 +1,4 @@
-import { integer, pgTable, text, timestamp } from 'drizzle-orm/pg-core'
+import { integer, pgTable, text, timestamp } from '../orm.ts'
 import { bytes, id, time } from './columns.ts'
 
 export const users = pgTable('users', {

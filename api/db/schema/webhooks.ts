@@ -1,4 +1,4 @@
-import { integer, pgTable, text } from 'drizzle-orm/pg-core'
+import { integer, pgTable, text } from '../orm.ts'
 import { id, time } from './columns.ts'
 
 export const webhooks = pgTable('webhooks', {

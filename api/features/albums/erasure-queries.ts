@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { sql } from '../../db/orm.ts'
 import { albumMedia, albums } from '../../db/schema/albums.ts'
 import { change, recordResources, successorIn } from '../../personal/queries.ts'
 import { releaseAlbum } from '../events/deletion-queries.ts'

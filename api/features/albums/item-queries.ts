@@ -1,6 +1,6 @@
-import { and, asc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, asc, eq, getTableColumns, type SQL, sql } from '../../db/orm.ts'
 import { prepared } from '../../db/prepared.ts'
 import type { RowOf } from '../../db/row-of.ts'
 import { type AlbumMediaRow, type AlbumRow, albumMedia, albums } from '../../db/schema/albums.ts'

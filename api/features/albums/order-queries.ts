@@ -1,6 +1,6 @@
-import { eq, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { eq, sql } from '../../db/orm.ts'
 import { albumMedia, albums } from '../../db/schema/albums.ts'
 import { lockItems } from './item-queries.ts'
 import { type Place, type Placed, STEP } from './plan.ts'

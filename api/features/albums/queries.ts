@@ -1,8 +1,18 @@
-import { and, desc, eq, getTableColumns, ne, type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { type PgUpdateSetSource, unionAll } from 'drizzle-orm/pg-core'
 import type { Id, Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { afterCursor, microseconds } from '../../db/keyset.ts'
+import {
+  and,
+  desc,
+  eq,
+  getTableColumns,
+  ne,
+  type PgUpdateSetSource,
+  type Placeholder,
+  type SQL,
+  sql,
+  unionAll,
+} from '../../db/orm.ts'
 import { prepared } from '../../db/prepared.ts'
 import type { RowOf } from '../../db/row-of.ts'
 import { ALBUM_STATUSES, ALBUM_VISIBILITIES, type AlbumRow, albums } from '../../db/schema/albums.ts'

@@ -1,8 +1,7 @@
-import { and, eq, sql } from 'drizzle-orm'
-import type { PgUpdateSetSource } from 'drizzle-orm/pg-core'
 import type { Id, Uuid } from '../../../lib/contract/ids.ts'
 import type { Place } from '../../audit/archive/line.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, eq, type PgUpdateSetSource, sql } from '../../db/orm.ts'
 import { type AuditExportRow, auditExports } from '../../db/schema/audit-exports.ts'
 
 export type { AuditExportRow } from '../../db/schema/audit-exports.ts'

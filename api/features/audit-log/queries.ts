@@ -1,9 +1,9 @@
-import { type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Place, StoredEntry } from '../../audit/archive/line.ts'
 import { entryColumns } from '../../audit/archive/queries.ts'
 import { addDays, type Day } from '../../audit/archive/segments-plan.ts'
 import type { Tx } from '../../db/db.ts'
+import { type SQL, sql } from '../../db/orm.ts'
 import type { EntryFilter } from './filter.ts'
 
 const NIL = '00000000-0000-0000-0000-000000000000'

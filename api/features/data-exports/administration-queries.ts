@@ -1,5 +1,5 @@
-import { and, desc, eq, sql } from 'drizzle-orm'
 import type { Tx } from '../../db/db.ts'
+import { and, desc, eq, sql } from '../../db/orm.ts'
 import { DATA_EXPORT_STATES, type DataExportRow, dataExportParts, dataExports } from '../../db/schema/data-exports.ts'
 
 export const isState = (text: string): text is DataExportRow['state'] =>

@@ -1,6 +1,6 @@
-import { and, asc, desc, eq, gt, inArray, ne, sql } from 'drizzle-orm'
 import type { Id, Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, asc, desc, eq, gt, inArray, ne, sql } from '../../db/orm.ts'
 import {
   type DataExportEntryRow,
   type DataExportPartRow,

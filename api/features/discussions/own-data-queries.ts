@@ -1,5 +1,5 @@
-import { sql } from 'drizzle-orm'
 import type { Tx } from '../../db/db.ts'
+import { sql } from '../../db/orm.ts'
 import { FIRST_ID, type OwnPage, type OwnRow } from '../../requests/own-data.ts'
 
 /** Deleted ones too, while they are kept. */

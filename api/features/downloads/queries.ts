@@ -1,6 +1,6 @@
-import { and, asc, eq, gt, inArray, lte, sql } from 'drizzle-orm'
 import type { Id, Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, asc, eq, gt, inArray, lte, sql } from '../../db/orm.ts'
 import { prepared } from '../../db/prepared.ts'
 import { type DownloadRow, downloads, removedDownloads } from '../../db/schema/downloads.ts'
 

@@ -1,7 +1,7 @@
-import { and, asc, desc, eq, inArray, isNull, or, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Role } from '../../../lib/contract/roles.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, asc, desc, eq, inArray, isNull, or, sql } from '../../db/orm.ts'
 import {
   type ErasureRow,
   type ErasureStepRow,

@@ -1,6 +1,6 @@
-import { and, asc, eq, inArray, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, asc, eq, inArray, sql } from '../../db/orm.ts'
 import { type AlbumRow, albumMedia, albums } from '../../db/schema/albums.ts'
 import { commentMedia, comments } from '../../db/schema/comments.ts'
 import { events } from '../../db/schema/events.ts'

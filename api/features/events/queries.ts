@@ -1,9 +1,21 @@
-import { and, desc, eq, getTableColumns, isNotNull, ne, or, type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { type PgUpdateSetSource, unionAll } from 'drizzle-orm/pg-core'
 import type { Id, Uuid } from '../../../lib/contract/ids.ts'
 import type { Role } from '../../../lib/contract/roles.ts'
 import type { Tx } from '../../db/db.ts'
 import { afterCursor, microseconds } from '../../db/keyset.ts'
+import {
+  and,
+  desc,
+  eq,
+  getTableColumns,
+  isNotNull,
+  ne,
+  or,
+  type PgUpdateSetSource,
+  type Placeholder,
+  type SQL,
+  sql,
+  unionAll,
+} from '../../db/orm.ts'
 import { prepared } from '../../db/prepared.ts'
 import type { RowOf } from '../../db/row-of.ts'
 import { albums } from '../../db/schema/albums.ts'

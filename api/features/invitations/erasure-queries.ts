@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Database, Tx } from '../../db/db.ts'
+import { sql } from '../../db/orm.ts'
 import { invitations } from '../../db/schema/invitations.ts'
 import { change, changeAll, recordResources } from '../../personal/queries.ts'
 

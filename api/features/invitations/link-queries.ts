@@ -1,6 +1,6 @@
-import { and, eq, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, eq, sql } from '../../db/orm.ts'
 import { prepared } from '../../db/prepared.ts'
 import { events } from '../../db/schema/events.ts'
 import { invitations } from '../../db/schema/invitations.ts'

@@ -1,6 +1,6 @@
-import { and, eq, or, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, eq, or, type SQL, sql } from '../../db/orm.ts'
 import { prepared } from '../../db/prepared.ts'
 import { eventParticipants, type ParticipantStatus } from '../../db/schema/events.ts'
 import { memberships } from '../../db/schema/organizations.ts'

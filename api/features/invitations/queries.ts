@@ -1,7 +1,7 @@
-import { and, asc, desc, eq, getTableColumns, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { microseconds } from '../../db/keyset.ts'
+import { and, asc, desc, eq, getTableColumns, type Placeholder, type SQL, sql } from '../../db/orm.ts'
 import { prepared } from '../../db/prepared.ts'
 import type { RowOf } from '../../db/row-of.ts'
 import { type EventRow, events } from '../../db/schema/events.ts'

@@ -1,6 +1,6 @@
-import { and, eq, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, eq, sql } from '../../db/orm.ts'
 import { type InvitationRow, invitations } from '../../db/schema/invitations.ts'
 import { changed, IN_ONE_HOUR } from './queries.ts'
 

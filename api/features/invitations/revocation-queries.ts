@@ -1,6 +1,6 @@
-import { and, eq, inArray, or, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, eq, inArray, or, sql } from '../../db/orm.ts'
 import { invitations } from '../../db/schema/invitations.ts'
 import { changed, lockPending } from './queries.ts'
 

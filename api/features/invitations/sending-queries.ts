@@ -1,7 +1,6 @@
-import { and, eq, sql } from 'drizzle-orm'
-import { alias } from 'drizzle-orm/pg-core'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { alias, and, eq, sql } from '../../db/orm.ts'
 import { events } from '../../db/schema/events.ts'
 import { type InvitationRow, invitations } from '../../db/schema/invitations.ts'
 import { memberships } from '../../db/schema/organizations.ts'

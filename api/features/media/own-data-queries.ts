@@ -1,7 +1,7 @@
-import { and, inArray, isNull, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import { originalKey } from '../../../lib/contract/object-keys.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, inArray, isNull, sql } from '../../db/orm.ts'
 import { media } from '../../db/schema/media.ts'
 import { FIRST_ID, type OwnFile, type OwnPage, type OwnRow, timeOf } from '../../requests/own-data.ts'
 

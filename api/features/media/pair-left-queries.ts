@@ -1,6 +1,6 @@
-import { and, asc, eq, gt, isNotNull, isNull, or, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, asc, eq, gt, isNotNull, isNull, or, type SQL, sql } from '../../db/orm.ts'
 import { type MediaRow, media } from '../../db/schema/media.ts'
 
 const isUnpaired = and(isNull(media.pairedMediaId), isNull(media.deletedAt))

@@ -1,5 +1,5 @@
-import { and, asc, eq, isNull, or, type SQL, sql } from 'drizzle-orm'
 import type { Tx } from '../../db/db.ts'
+import { and, asc, eq, isNull, or, type SQL, sql } from '../../db/orm.ts'
 import { type MediaRow, media } from '../../db/schema/media.ts'
 import { type Half, type Keyed, type Lookup, lockNamesOf } from './pairing-plan.ts'
 

@@ -1,7 +1,7 @@
-import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
 import { afterCursor, microseconds } from '../../db/keyset.ts'
+import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, type SQL, sql } from '../../db/orm.ts'
 import { prepared } from '../../db/prepared.ts'
 import type { RowOf } from '../../db/row-of.ts'
 import { type MediaRow, media, mediaMonthChanges, mediaMonths, objectIntents } from '../../db/schema/media.ts'

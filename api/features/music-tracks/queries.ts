@@ -1,6 +1,6 @@
-import { and, asc, eq, isNull, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, asc, eq, isNull, sql } from '../../db/orm.ts'
 import { prepared } from '../../db/prepared.ts'
 import { type MusicTrackRow, musicTracks } from '../../db/schema/highlights.ts'
 

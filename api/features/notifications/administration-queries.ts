@@ -1,6 +1,6 @@
-import { and, desc, eq, getTableColumns, inArray, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, desc, eq, getTableColumns, inArray, sql } from '../../db/orm.ts'
 import {
   DELIVERY_STATES,
   type DeliveryState,

@@ -1,7 +1,7 @@
-import type { SQL } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Log } from '../../../lib/runtime/log.ts'
 import type { Database, Tx } from '../../db/db.ts'
+import type { SQL } from '../../db/orm.ts'
 import type { ChannelName, NotificationRow } from '../../db/schema/notifications.ts'
 import type { CounterOf } from '../../worker/metrics.ts'
 import type { Facts, Language, MailText } from './templates/template.ts'

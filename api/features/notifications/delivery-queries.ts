@@ -1,6 +1,6 @@
-import { and, eq, inArray, ne, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, eq, inArray, ne, type SQL, sql } from '../../db/orm.ts'
 import {
   type DeliveryRow,
   notificationChannels,

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
-import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { sql } from '../../db/orm.ts'
 import { devices } from '../../db/schema/devices.ts'
 import {
   notificationDeliveries,

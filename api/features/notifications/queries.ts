@@ -1,6 +1,6 @@
-import { and, eq, inArray, isNotNull, or, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, eq, inArray, isNotNull, or, sql } from '../../db/orm.ts'
 import { type NotificationRow, notifications, PERSONAL_CHANNELS, TEMPLATES } from '../../db/schema/notifications.ts'
 import { users } from '../../db/schema/users.ts'
 import type { DownloadKey } from '../downloads/queries.ts'

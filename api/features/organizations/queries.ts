@@ -1,7 +1,7 @@
-import { and, asc, desc, eq, inArray, or, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import type { Role } from '../../../lib/contract/roles.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, asc, desc, eq, inArray, or, sql } from '../../db/orm.ts'
 import { memberships, organizations } from '../../db/schema/organizations.ts'
 import { users } from '../../db/schema/users.ts'
 import type { Member } from '../../permissions/queries.ts'

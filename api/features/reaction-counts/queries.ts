@@ -1,4 +1,4 @@
-import { type SQL, sql } from 'drizzle-orm'
+import { type SQL, sql } from '../../db/orm.ts'
 import type { TargetType } from '../../db/schema/comments.ts'
 import type { Counts, OwnReactionRow } from './reaction-counts.ts'
 

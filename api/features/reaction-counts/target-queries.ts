@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { sql } from '../../db/orm.ts'
 import { prepared } from '../../db/prepared.ts'
 import type { Audience, TargetType } from '../../db/schema/comments.ts'
 import type { ItemIds } from '../media/pairing-plan.ts'

@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Database } from '../../db/db.ts'
+import { sql } from '../../db/orm.ts'
 import { erasureResources } from '../../db/schema/erasures.ts'
 import { timelineItems } from '../../db/schema/timeline.ts'
 import { changeAll } from '../../personal/queries.ts'

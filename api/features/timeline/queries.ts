@@ -1,7 +1,7 @@
-import { type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Role } from '../../../lib/contract/roles.ts'
 import type { Tx } from '../../db/db.ts'
+import { type SQL, sql } from '../../db/orm.ts'
 import { prepared } from '../../db/prepared.ts'
 import type { AlbumRow } from '../../db/schema/albums.ts'
 import type { Audience, TargetType } from '../../db/schema/comments.ts'

@@ -1,6 +1,6 @@
-import { type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { type SQL, sql } from '../../db/orm.ts'
 import type { TimelineType } from '../../db/schema/timeline.ts'
 
 // Items are made of the rows that the events announced, and not of the events: so a rebuild makes the same ones, and

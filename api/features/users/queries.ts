@@ -1,6 +1,6 @@
-import { asc, eq, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { asc, eq, sql } from '../../db/orm.ts'
 import { prepared } from '../../db/prepared.ts'
 import { memberships, organizations } from '../../db/schema/organizations.ts'
 import { userStorage, users } from '../../db/schema/users.ts'

@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { sql } from '../../db/orm.ts'
 import { parkedEvents } from '../../db/schema/consumers.ts'
 import { erasureResources } from '../../db/schema/erasures.ts'
 import { formsOf } from '../../personal/forms.ts'

@@ -1,6 +1,6 @@
-import { type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { type SQL, sql } from '../../db/orm.ts'
 import { eventStreams, inbox, parkedEvents, suspectedEvents } from '../../db/schema/consumers.ts'
 import { outbox } from '../../db/schema/outbox.ts'
 

@@ -1,7 +1,6 @@
-import { inArray, type SQL, sql } from 'drizzle-orm'
-import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { inArray, type PgTable, type SQL, sql } from '../../db/orm.ts'
 import { organizations } from '../../db/schema/organizations.ts'
 import type { OrganizationSeen } from './admission-plan.ts'
 

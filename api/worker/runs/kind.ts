@@ -1,5 +1,3 @@
-import type { SQL } from 'drizzle-orm'
-import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type * as z from 'zod'
 import type { RunStatus } from '../../../crds/run.ts'
 import type { Uuid } from '../../../lib/contract/ids.ts'
@@ -7,6 +5,7 @@ import type { Cluster, KubeObject, Resource } from '../../../lib/runtime/kube/cl
 import type { Log } from '../../../lib/runtime/log.ts'
 import type { ObjectStore } from '../../../lib/runtime/object-store/object-store.ts'
 import type { Database, Tx } from '../../db/db.ts'
+import type { PgColumn, PgTable, SQL } from '../../db/orm.ts'
 import type { RunFact } from './facts.ts'
 import type { RunSeen } from './progress-plan.ts'
 

@@ -1,6 +1,6 @@
-import { and, asc, eq, getTableColumns, gt, inArray, isNull, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../lib/contract/ids.ts'
 import type { Tx } from '../../db/db.ts'
+import { and, asc, eq, getTableColumns, gt, inArray, isNull, type SQL, sql } from '../../db/orm.ts'
 import type { RunKey, RunKind, RunRow, RunTable, RunTypes, TableOfKind } from './kind.ts'
 import type { Run, RunSeen } from './progress-plan.ts'
 

@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import t from 'tap'
 import { checkDays } from '../../../api/audit/days.ts'
+import { sql } from '../../../api/db/orm.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { testDatabase } from '../../support/database.ts'
 import { quietLog } from '../../support/quiet-log.ts'

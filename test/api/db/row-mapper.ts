@@ -1,5 +1,5 @@
-import { eq, sql } from 'drizzle-orm'
 import t from 'tap'
+import { eq, sql } from '../../../api/db/orm.ts'
 import { prepared } from '../../../api/db/prepared.ts'
 import { memberships, organizations } from '../../../api/db/schema/organizations.ts'
 import { users } from '../../../api/db/schema/users.ts'

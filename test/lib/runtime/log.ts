@@ -3,9 +3,9 @@ import { openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
-import { DrizzleQueryError } from 'drizzle-orm'
 import pg from 'pg'
 import t from 'tap'
+import { DrizzleQueryError } from '../../../api/db/orm.ts'
 import { openLog } from '../../../lib/runtime/log.ts'
 import { type LoggedError, loggable, safeMessage } from '../../../lib/runtime/log-error.ts'
 
@@ -132,8 +132,7 @@ t.test('a line without a text takes the cleaned one of its error', async (t) => 
 t.test('a program that crashes says why in its log, and prints nothing past it', async (t) => {
   const root = join(import.meta.dirname, '../../..')
   const program = (crash: string) => `
-    import { DrizzleQueryError } from 'drizzle-orm'
-    import { lifecycle } from '${root}/lib/runtime/lifecycle.ts'
+        import { lifecycle } from '${root}/lib/runtime/lifecycle.ts'
     import { openLog } from '${root}/lib/runtime/log.ts'
     lifecycle(openLog({ program: 'crashing' }), { deadlineMs: 1000, exit: true })
     const error = new DrizzleQueryError('select $1', ['ann@example.org'], new Error('lost'))

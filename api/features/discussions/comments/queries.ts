@@ -1,8 +1,20 @@
-import { and, asc, desc, eq, getTableColumns, inArray, isNull, or, type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { unionAll } from 'drizzle-orm/pg-core'
 import { type Id, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
 import { afterCursor, microseconds } from '../../../db/keyset.ts'
+import {
+  and,
+  asc,
+  desc,
+  eq,
+  getTableColumns,
+  inArray,
+  isNull,
+  or,
+  type Placeholder,
+  type SQL,
+  sql,
+  unionAll,
+} from '../../../db/orm.ts'
 import { prepared } from '../../../db/prepared.ts'
 import type { RowOf } from '../../../db/row-of.ts'
 import { type AlbumRow, albums } from '../../../db/schema/albums.ts'

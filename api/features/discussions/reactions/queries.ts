@@ -1,6 +1,6 @@
-import { and, eq, getTableColumns, sql } from 'drizzle-orm'
 import { newUuid, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
+import { and, eq, getTableColumns, sql } from '../../../db/orm.ts'
 import { prepared } from '../../../db/prepared.ts'
 import { events } from '../../../db/schema/events.ts'
 import { type ReactionRow, reactions } from '../../../db/schema/reactions.ts'

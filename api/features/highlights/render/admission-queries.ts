@@ -1,6 +1,6 @@
-import { and, eq, inArray, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
+import { and, eq, inArray, sql } from '../../../db/orm.ts'
 import { highlightItems, highlights } from '../../../db/schema/highlights.ts'
 import { media } from '../../../db/schema/media.ts'
 import type { Line } from '../../../worker/runs/admission-queries.ts'

@@ -1,7 +1,7 @@
-import { and, asc, eq, exists, gt, inArray, isNotNull, isNull, lte, ne, or, type SQL, sql } from 'drizzle-orm'
 import type { HighlightManifest } from '../../../../lib/contract/highlight-manifest.ts'
 import { formatId, type Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
+import { and, asc, eq, exists, gt, inArray, isNotNull, isNull, lte, ne, or, type SQL, sql } from '../../../db/orm.ts'
 import { type HighlightError, highlightItems, highlights } from '../../../db/schema/highlights.ts'
 import { media } from '../../../db/schema/media.ts'
 import type { RunKey, RunTable } from '../../../worker/runs/kind.ts'

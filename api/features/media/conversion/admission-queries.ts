@@ -1,4 +1,4 @@
-import { sql } from 'drizzle-orm'
+import { sql } from '../../../db/orm.ts'
 import { media } from '../../../db/schema/media.ts'
 import type { Line } from '../../../worker/runs/admission-queries.ts'
 

@@ -1,6 +1,6 @@
-import { and, asc, eq, inArray, isNull, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
+import { and, asc, eq, inArray, isNull, sql } from '../../../db/orm.ts'
 import { media } from '../../../db/schema/media.ts'
 import { type BatchPriority, INTERACTIVE_MEDIA, type OrganizationImages, type WaitingImage } from './batch-plan.ts'
 

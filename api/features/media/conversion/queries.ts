@@ -1,7 +1,7 @@
-import { and, asc, eq, getTableColumns, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Manifest } from '../../../../lib/contract/manifest.ts'
 import type { Tx } from '../../../db/db.ts'
+import { and, asc, eq, getTableColumns, inArray, isNotNull, isNull, or, sql } from '../../../db/orm.ts'
 import { type ConversionError, type MediaRow, media } from '../../../db/schema/media.ts'
 import type { RunKey, RunRow, RunTable } from '../../../worker/runs/kind.ts'
 import { type FoundMedia, livePhotoVideo } from '../queries.ts'

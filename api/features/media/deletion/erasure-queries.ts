@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
+import { sql } from '../../../db/orm.ts'
 import { albumMedia } from '../../../db/schema/albums.ts'
 import { media, purgedMedia } from '../../../db/schema/media.ts'
 import { organizations } from '../../../db/schema/organizations.ts'

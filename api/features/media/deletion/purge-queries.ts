@@ -1,6 +1,6 @@
-import { and, asc, eq, inArray, isNotNull, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
+import { and, asc, eq, inArray, isNotNull, sql } from '../../../db/orm.ts'
 import { type MediaRow, media, purgedMedia } from '../../../db/schema/media.ts'
 import { PURGE_AFTER_HOURS } from './plan.ts'
 

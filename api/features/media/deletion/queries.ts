@@ -1,6 +1,6 @@
-import { and, asc, desc, eq, getTableColumns, inArray, isNotNull, isNull, or, type SQL, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
+import { and, asc, desc, eq, getTableColumns, inArray, isNotNull, isNull, or, type SQL, sql } from '../../../db/orm.ts'
 import { prepared } from '../../../db/prepared.ts'
 import type { RowOf } from '../../../db/row-of.ts'
 import { type MediaRow, media } from '../../../db/schema/media.ts'

@@ -1,6 +1,6 @@
-import { and, asc, count, eq, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
+import { and, asc, count, eq, sql } from '../../../db/orm.ts'
 import { type UploadRow, uploadChunks, uploads } from '../../../db/schema/uploads.ts'
 
 export const LEASE_SECONDS = 30

@@ -1,6 +1,6 @@
-import { and, eq, inArray, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
+import { and, eq, inArray, sql } from '../../../db/orm.ts'
 import { notificationPauses, notifications } from '../../../db/schema/notifications.ts'
 import { organizations } from '../../../db/schema/organizations.ts'
 import { type WebhookRow, webhooks } from '../../../db/schema/webhooks.ts'

@@ -1,6 +1,6 @@
-import { eq, sql } from 'drizzle-orm'
 import type { Uuid } from '../../../../lib/contract/ids.ts'
 import type { Tx } from '../../../db/db.ts'
+import { eq, sql } from '../../../db/orm.ts'
 import { prepared } from '../../../db/prepared.ts'
 import { memberships } from '../../../db/schema/organizations.ts'
 

@@ -1,5 +1,5 @@
-import { sql as drizzleSql } from 'drizzle-orm'
 import t from 'tap'
+import { sql as drizzleSql } from '../../../../api/db/orm.ts'
 import { CONVERSIONS } from '../../../../api/features/media/conversion/kind.ts'
 import { completeRun } from '../../../../api/worker/runs/commands.ts'
 import { formatId, newUuid, type Uuid } from '../../../../lib/contract/ids.ts'

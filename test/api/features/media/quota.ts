@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
-import { sql } from 'drizzle-orm'
 import t from 'tap'
+import { sql } from '../../../../api/db/orm.ts'
 import { expireUploads } from '../../../../api/features/media/uploads/release.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { type Answer, fakeMp4, formOf, type Person, startTestApi, uuidOf } from '../../../support/api.ts'

@@ -1,5 +1,5 @@
-import { sql } from 'drizzle-orm'
 import t from 'tap'
+import { sql } from '../../../../api/db/orm.ts'
 import type { ChannelPart, Outcome } from '../../../../api/features/notifications/channel.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { testDatabase } from '../../../support/database.ts'

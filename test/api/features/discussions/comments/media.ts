@@ -1,5 +1,5 @@
-import { drizzle } from 'drizzle-orm/node-postgres'
 import t, { type Test } from 'tap'
+import { drizzle } from '../../../../../api/db/orm.ts'
 import * as schema from '../../../../../api/db/schema/index.ts'
 import { listReaders } from '../../../../../api/features/discussions/comments/targets.ts'
 import { findEvent } from '../../../../../api/features/events/queries.ts'
