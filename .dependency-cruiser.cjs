@@ -22,7 +22,7 @@ const OPERATOR_ACTS =
   '^operator/(jobs/(caches|gpu-nodes)|program/(observe|reconcile|receive-progress|resources|writer))\\.ts$'
 /** What knows all features: the list, what is made of it, and the programs. */
 const COMPOSITION =
-  '^api/((app|features|command-line|server|program|main|cli|generate-[a-z]+)|[a-z-]+/(main|program))\\.ts$'
+  '^api/((app|features|command-line|server|program|main|cli|generate-[a-z-]+)|[a-z-]+/(main|program))\\.ts$'
 
 module.exports = {
   forbidden: [
@@ -175,6 +175,7 @@ module.exports = {
     adapter('only-the-adapter-imports-ffmpeg', 'fluent-ffmpeg', '^jobs/ffmpeg/'),
     adapter('only-the-adapter-imports-libheif', 'libheif-js', '^jobs/images/libheif-worker'),
     adapter('only-the-adapter-imports-s3', 'minio', '^lib/runtime/object-store/s3'),
+    adapter('only-the-adapter-imports-drizzle', 'drizzle-orm', '^api/db/(orm|row-of)'),
     adapter('only-the-adapter-imports-nats', 'nats', '^lib/runtime/event-bus/nats'),
     adapter('only-the-adapter-imports-kubernetes', '@kubernetes/client-node', '^lib/runtime/kube/'),
     adapter('only-the-adapter-imports-nodemailer', 'nodemailer', '^api/features/notifications/email/nodemailer'),

@@ -132,7 +132,8 @@ t.test('a line without a text takes the cleaned one of its error', async (t) => 
 t.test('a program that crashes says why in its log, and prints nothing past it', async (t) => {
   const root = join(import.meta.dirname, '../../..')
   const program = (crash: string) => `
-        import { lifecycle } from '${root}/lib/runtime/lifecycle.ts'
+    import { DrizzleQueryError } from '${root}/api/db/orm.ts'
+    import { lifecycle } from '${root}/lib/runtime/lifecycle.ts'
     import { openLog } from '${root}/lib/runtime/log.ts'
     lifecycle(openLog({ program: 'crashing' }), { deadlineMs: 1000, exit: true })
     const error = new DrizzleQueryError('select $1', ['ann@example.org'], new Error('lost'))
