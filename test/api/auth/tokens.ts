@@ -23,6 +23,7 @@ const config = {
   AUTH_JWKS_URL: identity.jwksUrl,
   AUTH_WEBHOOK_SECRETS: [],
   AUTH_LOGOUT_CLIENT_IDS: [],
+  ERASURE_KEY: 'a-key-of-the-tests-which-names-users-in-the-ledger',
 } as unknown as ApiConfig
 let shift = 0
 const clock = { now: () => new Date(Date.now() + shift) }
