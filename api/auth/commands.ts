@@ -147,6 +147,7 @@ export async function claimsOf(deps: Pick<AuthDeps, 'verifier' | 'provider'>, re
     ...{ email, phoneNumber, displayName, locale },
     // What names the access tokens comes first: they are looked up by it.
     signIn: claims.signIn ?? signInOf(said),
+    isNamedByIdToken: claims.signIn === null,
     sid: claims.sid ?? said.sid,
     authTime: times.length > 0 ? Math.min(...times) : undefined,
   }

@@ -29,7 +29,7 @@ import {
 } from './refresh-queries.ts'
 import { hashOfToken, openReply, sealReply } from './refresh-reply.ts'
 import type { Tokens } from './session.ts'
-import { endSession, insertSessionByRefresh, lockUser } from './session-queries.ts'
+import { endSession, insertSessionByRefresh, lockUser, renewSession } from './session-queries.ts'
 import { record } from './users.ts'
 import { type Claims, unauthorized } from './verify-token.ts'
 
@@ -121,6 +121,7 @@ async function take(
     state.signIn?.id ??
     (owner?.sessionId as Id<'session'> | undefined) ??
     (await insertSessionByRefresh(tx, { userId, logoutSid: claims.sid, ip: context.ip, refreshFor }))
+  await renewSession(tx, { userId, sessionId, ip: context.ip, refreshFor })
   const tokens = tokensOf(reply, sessionId, token)
   const isRotated = reply.refresh_token !== undefined && reply.refresh_token !== token
   if (isRotated) {

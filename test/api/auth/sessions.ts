@@ -119,6 +119,10 @@ t.test(
       ),
     )
     const path = `/api/auth/sessions/${phone.session_id}`
+    // The next token is the first of the day.
+    await admin.query(`update sessions set last_seen_at = now() - interval '2 days' where id = $1`, [
+      uuidOf('session', phone.session_id),
+    ])
     t.equal((await send(laptop.access_token, 'DELETE', path)).status, 204)
     t.equal(await me(phone.access_token), REVOKED)
     await isOver(phone.access_token, other.port)
@@ -318,6 +322,50 @@ t.test('what has lapsed is neither shown nor kept', async (t) => {
   t.strictSame(rows, [{ device_name: null, device_id: null, ip_address: null, has_details: false }])
   t.strictSame((await admin.query('select 1 from refresh_tokens where session_id = $1', [id])).rows, [])
   t.strictSame((await admin.query('select 1 from revocations')).rows, [])
+})
+
+t.test('a session is listed while it is used, and for as long as its newest refresh token', async (t) => {
+  for (const claims of [() => ({ sid: randomUUID() }), () => ({})]) {
+    const ann = await someone(claims)
+    const [phone, laptop] = [await ann.signIn('Phone'), await ann.signIn('Laptop')]
+    const id = uuidOf('session', phone.session_id)
+    const listed = async () =>
+      (await list(laptop.access_token)).some(({ session_id }) => session_id === phone.session_id)
+    const setBack = (used: string) =>
+      admin.query(
+        `update sessions set refresh_until = now() - interval '1 hour', last_used_at = now() - $2::interval,
+          last_seen_at = now() - $2::interval where id = $1`,
+        [id, used],
+      )
+    await setBack('6 days')
+    t.ok(await listed(), 'the client may have refreshed at the identity provider itself')
+    await setBack('8 days')
+    t.notOk(await listed())
+    t.equal((await refresh(phone.refresh_token)).status, 200)
+    t.ok(await listed(), 'the new refresh token')
+    const { rows } = await admin.query(
+      `select refresh_until > now() + interval '6 days' as renewed, last_used_at > now() - interval '1 minute' as used,
+        last_seen_at > now() - interval '1 minute' as seen from sessions where id = $1`,
+      [id],
+    )
+    t.strictSame(rows, [{ renewed: true, used: true, seen: true }])
+  }
+})
+
+t.test('a refresh renews a session that was seen today', async (t) => {
+  const ann = await someone()
+  const phone = await ann.signIn()
+  await admin.query(
+    `update sessions set refresh_until = now(), last_used_at = now() - interval '8 days' where user_id = $1`,
+    [ann.id],
+  )
+  t.equal((await refresh(phone.refresh_token)).status, 200)
+  const { rows } = await admin.query(
+    `select refresh_until > now() + interval '6 days' as renewed, last_used_at > now() - interval '1 minute' as used
+      from sessions where user_id = $1`,
+    [ann.id],
+  )
+  t.strictSame(rows, [{ renewed: true, used: true }])
 })
 
 t.test('the sessions of a person are erased: they end, and no row is left', async (t) => {

@@ -260,6 +260,22 @@ t.test('an identity provider that misbehaves', async (t) => {
   json(200, await reply(now() - 5))
   const { access_token, session_id } = (await signIn()).json.data
   t.match(session_id, /^ses_/)
+  const headers = { authorization: `Bearer ${access_token}` }
+  const one = { method: 'DELETE', path: `/v1/api/auth/sessions/${session_id}`, headers }
+  const kept = await ask(api.port, one)
+  t.match([kept.status, kept.json.error.code], [422, 'SESSION_NOT_REVOCABLE'], 'its access token would go on')
+  // Nor from a device whose tokens say more.
+  const named = await identity.token({ sub: other, claims: { sid: 'another' } })
+  const refused = await ask(api.port, { ...one, headers: { authorization: `Bearer ${named}` } })
+  t.match([refused.status, refused.json.error.code], [422, 'SESSION_NOT_REVOCABLE'])
+  // Once access tokens name it, it can be ended.
+  const knows = await identity.token({ sub: other, claims: { sid: 's', iat: now() - 5 } })
+  t.equal(
+    (await ask(api.port, { path: '/v1/api/users/me', headers: { authorization: `Bearer ${knows}` } })).status,
+    200,
+  )
+  const { rows } = await admin.query('select by_refresh from sessions where user_id = $1 and sid = $2', [other, 's'])
+  t.strictSame(rows, [{ by_refresh: false }])
   t.equal((await post('/v1/api/auth/logout', {}, access_token, api.port)).status, 204)
   json(200, await reply(now() + 2))
   t.match(await renew(), { status: 401, headers: { 'www-authenticate': /revoked/ } })
