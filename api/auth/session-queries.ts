@@ -253,18 +253,44 @@ export const listUsersOfSid = (tx: Tx, sid: string): Promise<{ userId: Uuid }[]>
  * known.
  */
 export async function endOtherSignIns(tx: Tx, userId: Uuid, own: Uuid): Promise<Id<'session'>[]> {
+  const at = await nextSignOut(tx, userId)
   const others = await endWhere(tx, userId, sql`${sessions.id} is distinct from ${own}::uuid`)
   const isOwn = and(eq(sessions.userId, userId), eq(sessions.id, own))
-  await tx.update(sessions).set({ sparedUntil: sql`now()` }).where(isOwn)
-  await endSignIns(tx, userId)
+  await tx.update(sessions).set({ sparedUntil: at }).where(isOwn)
+  await setSignOut(tx, userId, at)
   return others
 }
 
-/** From now on every token of an earlier sign-in is refused, including tokens that its session is refreshed to. */
-export async function endSignIns(tx: Tx, id: Uuid): Promise<void> {
-  // Of two concurrent sign-outs the later time stands, whichever commits last.
-  const tokensNotBefore = sql`greatest(${users.tokensNotBefore}, now())`
-  await tx.update(users).set({ tokensNotBefore, updatedAt: sql`now()` }).where(eq(users.id, id))
+/**
+ * From now on every token of an earlier sign-in is refused, including tokens that its session is refreshed to. With `before`
+ * sign-ins that began later go on.
+ */
+export async function endSignIns(tx: Tx, userId: Uuid, before?: Date): Promise<void> {
+  await setSignOut(tx, userId, await nextSignOut(tx, userId, before))
+}
+
+/**
+ * The time of a sign-out. `now()` would be that of the beginning of the transaction: of two at once the one that waits for
+ * the other would be the earlier one, and a session that the other one spared would survive it. So the time is taken
+ * behind the lock, and is later than that of every sign-out before. With `before` it may be that of an earlier sign-out:
+ * then nothing is left to end.
+ */
+async function nextSignOut(tx: Tx, userId: Uuid, before?: Date): Promise<SQL> {
+  await lockUser(tx, userId)
+  const last = users.tokensNotBefore
+  const next = sql`greatest(${last} + interval '1 microsecond', clock_timestamp())`
+  const limit = before?.toISOString()
+  const at = limit === undefined ? next : sql`greatest(${last}, least(${next}, ${limit}::timestamptz))`
+  const [row] = await tx
+    .select({ at: sql<string>`(${at})::text` })
+    .from(users)
+    .where(eq(users.id, userId))
+  // As text: a Date has no microseconds.
+  return sql`${row?.at ?? null}::timestamptz`
+}
+
+async function setSignOut(tx: Tx, userId: Uuid, at: SQL): Promise<void> {
+  await tx.update(users).set({ tokensNotBefore: at, updatedAt: sql`now()` }).where(eq(users.id, userId))
 }
 
 /**

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
+import { sql } from 'drizzle-orm'
 import t from 'tap'
-import { eraseSessions, saveLastUses } from '../../../api/auth/session-queries.ts'
+import { endOtherSignIns, endSignIns, eraseSessions, saveLastUses } from '../../../api/auth/session-queries.ts'
+import type { Tx } from '../../../api/db/db.ts'
 import { cleanUp } from '../../../api/worker/clean-up.ts'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { aPerson, startApiOn, startTestApi, uuidOf } from '../../support/api.ts'
@@ -208,6 +210,49 @@ t.test('all other devices are signed out, also those that were not seen here', a
     type: 'session',
     id: uuidOf('session', again.session_id),
   })
+})
+
+/** A transaction that has begun, and does its work when it is told to. */
+async function begunBefore(work: (tx: Tx) => Promise<unknown>) {
+  const begun = Promise.withResolvers<void>()
+  const go = Promise.withResolvers<void>()
+  const done = db.inTransaction({}, async (tx) => {
+    await tx.execute(sql`select 1`)
+    begun.resolve()
+    await go.promise
+    await work(tx)
+  })
+  await begun.promise
+  return () => {
+    go.resolve()
+    return done
+  }
+}
+
+t.test('a sign-out on all devices that waits for one on all others ends the spared session, too', async (t) => {
+  const ann = await someone()
+  const own = await ann.signIn()
+  const waiting = await begunBefore((tx) => endSignIns(tx, ann.id))
+  t.equal((await send(own.access_token, 'DELETE', '/api/auth/sessions')).status, 204)
+  t.equal(await me(own.access_token), 200)
+  await waiting()
+  for (const port of [api.port, other.port]) await isOver(own.access_token, port)
+  t.equal((await refresh(own.refresh_token)).status, 401)
+})
+
+t.test('signing out all other devices twice at once spares the session of the request', async (t) => {
+  const ann = await someone()
+  const own = await ann.signIn()
+  const waiting = await begunBefore((tx) => endOtherSignIns(tx, ann.id, uuidOf('session', own.session_id)))
+  t.equal((await send(own.access_token, 'DELETE', '/api/auth/sessions')).status, 204)
+  await waiting()
+  for (const port of [api.port, other.port]) t.equal(await me(own.access_token, port), 200)
+  t.equal((await refresh(own.refresh_token)).status, 200)
+  const { rows } = await admin.query(
+    'select s.spared_until = u.tokens_not_before as spared from sessions s join users u on u.id = s.user_id where u.id = $1',
+    [ann.id],
+  )
+  t.strictSame(rows, [{ spared: true }])
 })
 
 t.test('where tokens name no session, one cannot be signed out, and all can', async (t) => {
