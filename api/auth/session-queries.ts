@@ -1,4 +1,4 @@
-import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
+import { and, desc, eq, isNotNull, type SQL, sql } from 'drizzle-orm'
 import { type Id, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
 import { sessions } from '../db/schema/sessions.ts'
@@ -224,6 +224,12 @@ export const endNamedSessions = (
   { signIn, sid }: { signIn: string; sid: string | null },
 ): Promise<Id<'session'>[]> => endWhere(tx, userId, isCalled(signIn, sid))
 
+/** Whether the tokens of any session of the user have named a `sid`. */
+export async function hasSid(tx: Tx, userId: Uuid): Promise<boolean> {
+  const named = and(eq(sessions.userId, userId), isNotNull(sessions.logoutSid))
+  return (await tx.select({ id: sessions.id }).from(sessions).where(named).limit(1)).length > 0
+}
+
 /** A sign-in whose end is known before its first token. Undefined for one that is known. */
 export async function insertEndedSession(
   tx: Tx,
@@ -235,7 +241,8 @@ export async function insertEndedSession(
   const rows = await tx
     .insert(sessions)
     .values({
-      ...{ userId: o.userId, sid: o.signIn, id: newUuid(), logoutSid: o.sid, authTime, endedAuthTime: authTime },
+      ...{ userId: o.userId, sid: o.signIn, id: newUuid(), authTime, endedAuthTime: authTime },
+      // No token has named it: `logout_sid` stays empty, see `hasSid`.
       firstSeenAt: sql`now()`,
       endedAt: sql`now()`,
     })
