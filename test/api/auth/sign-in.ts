@@ -195,13 +195,26 @@ t.test('an identity provider that misbehaves', async (t) => {
     'answers too much': [() => json(200, { x: 'x'.repeat(100_000) }), 503, 'AUTH_UNAVAILABLE'],
     'does not know us': [() => json(401, { error: 'invalid_client' }), 503, 'AUTH_UNAVAILABLE'],
     'has had enough': [() => json(429, {}, { 'retry-after': '17' }), 429, 'RATE_LIMITED'],
-    'refuses in words of its own': [() => json(400, 'no'), 401, 'UNAUTHORIZED'],
     'wants a second factor': [() => json(403, { error: 'mfa_required', mfa_token: 'm1' }), 422, 'MFA_REQUIRED'],
   }
   for (const [name, [prepare, status, code]] of Object.entries(cases)) {
     prepare()
     for (const r of [await signIn(), await renew()]) t.match([r.status, r.json.error.code], [status, code], name)
   }
+  // Clients drop a refresh token on 401, so only a word about the token is one.
+  for (const [what, status, body, renewed] of [
+    ['in words of its own', 400, 'no', 503],
+    ['as a gateway', 403, {}, 503],
+    ['as if it were elsewhere', 404, {}, 503],
+    ['a request that is none', 400, { error: 'invalid_request' }, 503],
+    ['the token', 400, { error: 'invalid_grant' }, 401],
+    ['the token with another status', 403, { error: 'invalid_grant' }, 401],
+  ] as const) {
+    json(status, body)
+    t.equal((await renew()).status, renewed, `refuses ${what}`)
+  }
+  json(400, 'no')
+  t.equal((await signIn()).status, 401)
   json(429, {}, { 'retry-after': '17' })
   t.equal((await signIn()).headers['retry-after'], '17')
   json(403, { error: 'mfa_required', mfa_token: 'm1' })
