@@ -122,10 +122,10 @@ const unavailable = () =>
 const OUR_MISTAKES = ['invalid_client', 'unauthorized_client', 'unsupported_grant_type', 'invalid_scope']
 
 /** The same message for an unknown account, a locked account and a wrong password. */
-const wrongPassword = () =>
+export const wrongPassword = () =>
   new Problem('UNAUTHORIZED', 'Wrong e-mail address or password', { headers: { 'WWW-Authenticate': 'Bearer' } })
 
-const wrongCode = () =>
+export const wrongCode = () =>
   new Problem('UNAUTHORIZED', 'Wrong code, or the time to enter it is over', {
     headers: { 'WWW-Authenticate': 'Bearer' },
   })

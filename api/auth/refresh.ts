@@ -6,16 +6,7 @@ import { failpoint } from '../../lib/runtime/failpoint.ts'
 import { insertAudit } from '../audit/queries.ts'
 import type { Tx } from '../db/db.ts'
 import type { Context } from '../requests/context.ts'
-import {
-  type AuthDeps,
-  claimsOf,
-  entry,
-  isUnauthorized,
-  lifetimeOf,
-  providerOf,
-  recordRefusal,
-  tokensOf,
-} from './commands.ts'
+import { type AuthDeps, claimsOf, entry, isUnauthorized, lifetimeOf, providerOf, tokensOf } from './commands.ts'
 import { GrantEnded, type IdentityProvider, type TokenReply } from './identity-provider.ts'
 import { isEnded, stateOfRefreshToken } from './policy.ts'
 import {
@@ -137,7 +128,7 @@ async function answerOf(e: Exchange, sent: string): Promise<TokenReply | undefin
   if (performance.now() - e.since > MAX_WAITED_MS) throw busy()
   const reply = await provider.refresh(sent).catch(async (error: unknown) => {
     if ((await settleFailure(e, error)) === 'open') return undefined
-    await recordRefusal(deps, context, 'TOKEN_REFRESH', error, owner)
+    await recordRefused(deps, context, error, owner)
     throw error
   })
   if (!reply) return undefined
@@ -247,7 +238,7 @@ async function refuseEnded(
   await provider.revoke(token)
   await deps.db.inTransaction({}, (tx) => useRefreshToken(tx, hash, {}, null))
   const refused = unauthorized('revoked')
-  await recordRefusal(deps, context, 'TOKEN_REFRESH', refused, of)
+  await recordRefused(deps, context, refused, of)
   throw refused
 }
 
@@ -261,7 +252,7 @@ async function answerAgain(
   const isOver = !owner || !known?.reply || (await deps.db.read({}, (tx) => isSessionOver(tx, owner)))
   if (!isOver) return openReply(token, known.reply as Buffer) as Tokens
   const refused = unauthorized('revoked')
-  await recordRefusal(deps, context, 'TOKEN_REFRESH', refused, owner)
+  await recordRefused(deps, context, refused, owner)
   throw refused
 }
 
@@ -279,7 +270,7 @@ async function refuseReuse(
     await deps.provider?.revoke(token)
   }
   const refused = unauthorized('revoked')
-  await recordRefusal(deps, context, 'TOKEN_REFRESH', refused, owner)
+  await recordRefused(deps, context, refused, owner)
   throw refused
 }
 
@@ -291,3 +282,17 @@ async function revoke(tx: Tx, context: Context, { userId, sessionId }: Owner, re
     await insertAudit(tx, entry(context, 'SESSION_REVOKE', { userId, sessionId }, 'success', { reason }))
   }
 }
+
+/** Anyone can send tokens that are none: repeats from one address, or for one session, are counted and not written. */
+async function recordRefused(
+  { refusals }: Pick<AuthDeps, 'refusals'>,
+  context: Context,
+  error: unknown,
+  of: { userId: Uuid; sessionId: Uuid | null } | undefined,
+): Promise<void> {
+  if (!(error instanceof Problem) || error.status >= 500) return
+  const { result: _, ...refusal } = entry(context, 'TOKEN_REFRESH', of ?? NOBODY, 'denied', { code: error.code })
+  await refusals.record(`TOKEN_REFRESH ${error.code} ${of?.sessionId ?? of?.userId ?? context.ip}`, refusal)
+}
+
+const NOBODY = { userId: null, sessionId: null }

@@ -301,6 +301,30 @@ t.test('a second factor: the client gets what it needs, and completes the sign-i
   )
 })
 
+t.test('the right password of a closed account is refused like a wrong one', async (t) => {
+  const ann = await someone()
+  const first = await ann.signIn()
+  await admin.query(`update users set closed_at = now(), tokens_not_before = 'infinity' where id = $1`, [ann.id])
+  const denied = async () =>
+    (await admin.query(`select 1 from audit_log where action = 'LOGIN' and result = 'denied'`)).rows.length
+  const [before, revoked] = [await denied(), identity.revoked().length]
+  const login = (body: object) => ask(api.port, { method: 'POST', path: '/v1/api/auth/login', body })
+  const refused = await login(ann.credentials)
+  const wrong = await login({ ...ann.credentials, password: 'wrong' })
+  const shown = ({ status, json, headers }: typeof wrong) => [
+    status,
+    json.error.code,
+    json.error.message,
+    headers['www-authenticate'],
+  ]
+  t.strictSame(shown(refused), shown(wrong))
+  t.equal(wrong.status, 401)
+  t.equal(await denied(), before + 2)
+  const given = identity.revoked().slice(revoked)
+  t.equal(given.length, 3, 'no token is left alive at the provider')
+  t.notOk(given.includes(first.refresh_token))
+})
+
 t.test('an ID token tells of the person what the access token leaves out', async (t) => {
   const facts = { email_verified: true, phone_number: '+491701234567', phone_number_verified: true, name: 'Ann' }
   const ann = await someone(undefined, { idClaims: { email: 'ann@example.org', ...facts } })
