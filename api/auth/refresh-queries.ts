@@ -57,8 +57,8 @@ export async function saveRefreshToken(tx: Tx, hash: Buffer, o: Owner, seconds: 
 }
 
 /**
- * Keeps what the identity provider has answered: it has used the token up, whatever happens to this request. It is kept
- * whoever holds the token by now, and only the first answer where there are two.
+ * Keeps what the identity provider has answered, which has used the token up: also where another request holds the token
+ * by now. Of two answers it keeps the first one.
  */
 export async function keepAnswer(tx: Tx, hash: Buffer, answer: Buffer): Promise<void> {
   await tx.execute(sql`

@@ -291,8 +291,7 @@ async function recordRefused(
   of: { userId: Uuid; sessionId: Uuid | null } | undefined,
 ): Promise<void> {
   if (!(error instanceof Problem) || error.status >= 500) return
-  const { result: _, ...refusal } = entry(context, 'TOKEN_REFRESH', of ?? NOBODY, 'denied', { code: error.code })
+  const subject = of ?? { userId: null, sessionId: null }
+  const { result: _denied, ...refusal } = entry(context, 'TOKEN_REFRESH', subject, 'denied', { code: error.code })
   await refusals.record(`TOKEN_REFRESH ${error.code} ${of?.sessionId ?? of?.userId ?? context.ip}`, refusal)
 }
-
-const NOBODY = { userId: null, sessionId: null }
