@@ -115,8 +115,28 @@ export const ApiConfig = StoreConfig.extend({
   CHECK_RESPONSES: flag.default(false),
   DRAIN_SECONDS: int(0, 300).default(8),
   KEEPSAKE_FAILPOINT: z.string().optional(),
-}).refine((config) => config.AUTH_TOKEN_TYPE !== 'none' || config.AUTH_TOKEN_USE !== undefined, {
+}).refine((config) => config.AUTH_TOKEN_USE !== undefined || !takesIdTokens(config), {
   path: ['AUTH_TOKEN_USE'],
-  message: 'is needed when AUTH_TOKEN_TYPE is none, or an ID token could be used as an access token',
+  message:
+    'is needed when AUTH_TOKEN_TYPE is none, or JWT with a client id in AUTH_AUDIENCE, or an ID token could be used as an access token',
 })
+
+interface TokenKinds {
+  AUTH_TOKEN_TYPE: string
+  AUTH_AUDIENCE: string[]
+  AUTH_AUDIENCE_CLAIM: string
+  AUTH_CLIENT_ID?: string | undefined
+  AUTH_LOGOUT_CLIENT_IDS: string[]
+}
+
+/** ID tokens and logout tokens have the type JWT, or none, and the id of a client as `aud`. */
+function takesIdTokens(config: TokenKinds): boolean {
+  const type = config.AUTH_TOKEN_TYPE.toLowerCase().replace(/^application\//, '')
+  if (type === 'none') return true
+  const clients = [config.AUTH_CLIENT_ID, ...config.AUTH_LOGOUT_CLIENT_IDS]
+  return (
+    type === 'jwt' && config.AUTH_AUDIENCE_CLAIM === 'aud' && config.AUTH_AUDIENCE.some((aud) => clients.includes(aud))
+  )
+}
+
 export type ApiConfig = z.output<typeof ApiConfig>

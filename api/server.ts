@@ -123,7 +123,7 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     closing: () => state.draining(),
   }
   const app = createApp(
-    { ...deps, auth: { ...auth, db: fair }, ready: state.ready },
+    { ...deps, auth: { ...auth, db: fair, refusals }, ready: state.ready },
     {
       ...options,
       authenticate: auth.authenticate,

@@ -4,17 +4,18 @@ import type { Id, Uuid } from '../../lib/contract/ids.ts'
 import { notFound, Problem } from '../../lib/contract/problem.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { type AuditDetails, insertAudit } from '../audit/queries.ts'
+import type { Refusals } from '../audit/refusals.ts'
 import type { Database, Tx } from '../db/db.ts'
 import type { Actor } from '../requests/actor.ts'
 import type { Context } from '../requests/context.ts'
-import type { IdentityProvider, TokenReply } from './identity-provider.ts'
+import { type IdentityProvider, type TokenReply, wrongCode, wrongPassword } from './identity-provider.ts'
 import { isEnded, paddingOf, signInOf } from './policy.ts'
 import { saveRefreshToken } from './refresh-queries.ts'
 import { hashOfToken } from './refresh-reply.ts'
 import type { CompleteLoginBody, LoginBody, Tokens } from './session.ts'
 import { endSignIns, insertSessionByRefresh } from './session-queries.ts'
 import { record, type Users } from './users.ts'
-import { type Claims, factsOf, sessionOf, unauthorized, type VerifierOptions, verifyToken } from './verify-token.ts'
+import { type Claims, factsOf, sessionOf, type VerifierOptions, verifyToken } from './verify-token.ts'
 
 export interface AuthDeps {
   db: Database
@@ -23,6 +24,8 @@ export interface AuthDeps {
   verifier: VerifierOptions
   /** Undefined where users sign in at the identity provider itself: the proxied operations are 404 then. */
   provider: IdentityProvider | undefined
+  /** Counts refused refreshes, which anyone can ask for. */
+  refusals: Refusals
   /** What the identity provider tells of sign-ins and sign-outs. */
   notices: {
     /** Secrets of its webhook, the newest first; none: there is no webhook. */
@@ -39,13 +42,15 @@ const SAME_SECOND_TRIES = 3
 /** Signs in with e-mail and password at the identity provider. */
 export function login(deps: AuthDeps, context: Context, given: LoginBody): Promise<Tokens> {
   const provider = providerOf(deps)
-  return signIn(deps, context, given, () => provider.login(given.email, given.password), SAME_SECOND_TRIES)
+  const ask = () => provider.login(given.email, given.password)
+  return signIn(deps, context, given, { provider, ask, refused: wrongPassword, tries: SAME_SECOND_TRIES })
 }
 
 /** Completes a sign-in that was answered with MFA_REQUIRED. */
 export function completeLogin(deps: AuthDeps, context: Context, given: CompleteLoginBody): Promise<Tokens> {
   const provider = providerOf(deps)
-  return signIn(deps, context, given, () => provider.complete(given.challenge_id, given.code), 1)
+  const ask = () => provider.complete(given.challenge_id, given.code)
+  return signIn(deps, context, given, { provider, ask, refused: wrongCode, tries: 1 })
 }
 
 type Device = Pick<LoginBody, 'device_id' | 'device_name'>
@@ -54,25 +59,27 @@ async function signIn(
   deps: AuthDeps,
   context: Context,
   device: Device,
-  ask: () => Promise<TokenReply>,
-  tries: number,
+  o: { provider: IdentityProvider; ask(): Promise<TokenReply>; refused(): Problem; tries: number },
 ): Promise<Tokens> {
   const begun = performance.now()
+  const refuse = async (error: unknown): Promise<never> => {
+    await recordRefusal(deps, context, error)
+    if (isUnauthorized(error)) await sleep(paddingOf(performance.now() - begun))
+    throw error
+  }
   await deps.db.check()
   for (let tried = 1; ; tried++) {
-    const reply = await ask().catch(async (error: unknown) => {
-      await recordRefusal(deps, context, 'LOGIN', error)
-      if (isUnauthorized(error)) await sleep(paddingOf(performance.now() - begun))
-      throw error
-    })
+    const reply = await o.ask().catch(refuse)
     const claims = await claimsOf(deps, reply)
     const sessionId = await deps.db.inTransaction({}, (tx) =>
       beginSession(deps, tx, context, { reply, claims, device }),
     )
     deps.users.forget(claims.userId)
     if (sessionId) return tokensOf(reply, sessionId)
+    if (reply.refresh_token !== undefined) await o.provider.revoke(reply.refresh_token)
+    // Nothing tells this from a wrong password: the account may be closed.
+    if (tried === o.tries) return refuse(o.refused())
     // Tokens count in seconds: a sign-in within the second of a sign-out looks older than the sign-out.
-    if (tried === tries) throw unauthorized('revoked')
     await sleep(1000)
   }
 }
@@ -147,6 +154,7 @@ export async function claimsOf(deps: Pick<AuthDeps, 'verifier' | 'provider'>, re
     ...{ email, phoneNumber, displayName, locale },
     // What names the access tokens comes first: they are looked up by it.
     signIn: claims.signIn ?? signInOf(said),
+    isNamedByIdToken: claims.signIn === null,
     sid: claims.sid ?? said.sid,
     authTime: times.length > 0 ? Math.min(...times) : undefined,
   }
@@ -199,15 +207,9 @@ export const entry = (
 })
 
 /** Records refusals only; an unavailable identity provider is not a refusal. */
-export async function recordRefusal(
-  deps: Pick<AuthDeps, 'db' | 'log'>,
-  context: Context,
-  action: Action,
-  error: unknown,
-  of: Subject = { userId: null, sessionId: null },
-): Promise<void> {
+async function recordRefusal(deps: Pick<AuthDeps, 'db' | 'log'>, context: Context, error: unknown): Promise<void> {
   if (!(error instanceof Problem) || error.status >= 500) return
-  const refused = entry(context, action, of, 'denied', { code: error.code })
+  const refused = entry(context, 'LOGIN', { userId: null, sessionId: null }, 'denied', { code: error.code })
   await deps.db
     .inTransaction({}, (tx) => insertAudit(tx, refused))
     .catch((cause: unknown) => deps.log.error({ err: cause }, 'could not record a refused sign-in'))

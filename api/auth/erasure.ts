@@ -41,6 +41,7 @@ export const authPart: PersonalPart = {
         user_id: { person: 'gone' },
         session_id: { harmless: 'the id of a sign-in' },
         hash: { harmless: 'a digest' },
+        holder: { harmless: 'names a request' },
         reply: { harmless: 'encrypted under a key that only the token gives' },
       },
     },

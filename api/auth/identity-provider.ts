@@ -36,7 +36,7 @@ export interface IdentityProvider {
   login(email: string, password: string): Promise<TokenReply>
   /** With the code of a second factor, after MFA_REQUIRED. */
   complete(challengeId: string, code: string): Promise<TokenReply>
-  /** UNAUTHORIZED has `GrantEnded` as its cause where the provider says that this token is no longer valid. */
+  /** UNAUTHORIZED, with `GrantEnded` as its cause, only where the provider says that this token is no longer valid. */
   refresh(refreshToken: string): Promise<TokenReply>
   /** Best effort; true if the provider has revoked the token. */
   revoke(refreshToken: string): Promise<boolean>
@@ -90,7 +90,12 @@ export function identityProvider(o: ProviderOptions): IdentityProvider {
       tokens({ grant_type: 'password', username, password, scope: o.scope }, wrongPassword),
     complete: (challenge, code) => tokens({ grant_type: o.mfaGrant, mfa_token: challenge, otp: code }, wrongCode),
     refresh: (refreshToken) =>
-      tokens({ grant_type: 'refresh_token', refresh_token: refreshToken }, (cause) => unauthorized('revoked', cause)),
+      tokens({ grant_type: 'refresh_token', refresh_token: refreshToken }, (cause) => {
+        // Clients drop a refresh token on 401: a gateway that refuses the request, or a mistake of ours, must not cost it.
+        if (cause) return unauthorized('revoked', cause)
+        o.log.error('the identity provider refuses a refresh for another reason than the token')
+        return unavailable()
+      }),
     async revoke(refreshToken) {
       if (!o.revocationUrl) return false
       try {
@@ -117,10 +122,10 @@ const unavailable = () =>
 const OUR_MISTAKES = ['invalid_client', 'unauthorized_client', 'unsupported_grant_type', 'invalid_scope']
 
 /** The same message for an unknown account, a locked account and a wrong password. */
-const wrongPassword = () =>
+export const wrongPassword = () =>
   new Problem('UNAUTHORIZED', 'Wrong e-mail address or password', { headers: { 'WWW-Authenticate': 'Bearer' } })
 
-const wrongCode = () =>
+export const wrongCode = () =>
   new Problem('UNAUTHORIZED', 'Wrong code, or the time to enter it is over', {
     headers: { 'WWW-Authenticate': 'Bearer' },
   })

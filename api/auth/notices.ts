@@ -15,6 +15,7 @@ import { findUser } from './queries.ts'
 import {
   endNamedSessions,
   endSignIns,
+  hasSid,
   insertEndedSession,
   listUsersOfSid,
   lockUser,
@@ -67,11 +68,25 @@ export async function receiveProviderEvent(
   const userId = userIdOf(deps.verifier.issuer, event.data.sub)
   await deps.db.inTransaction({}, async (tx) => {
     if (!(await insertNotice(tx, `webhook ${id}`))) return
-    await ensureUserRow(tx, { userId, issuer: deps.verifier.issuer, subject: event.data.sub })
+    if (!(await isOpen(deps, tx, userId, event.data.sub))) return
     if (event.type === 'login') await recordLogin(tx, context, userId, event)
-    else await endAtProvider(tx, context, userId, namesOf(event))
+    else await endAtProvider(tx, context, userId, { ...namesOf(event), ofUser: true, at: event.timestamp })
   })
   deps.users.forget(userId)
+}
+
+/** Makes sure of the user's row. False for who was erased, or is about to be: nothing is recorded of them again. */
+async function isOpen(
+  { users, verifier: { issuer } }: Pick<Deps, 'users' | 'verifier'>,
+  tx: Tx,
+  userId: Uuid,
+  subject: string,
+): Promise<boolean> {
+  const known = await findUser(tx, userId, null)
+  if (known) return known.notBefore !== Number.POSITIVE_INFINITY
+  if (await users.isErased(tx, userId)) return false
+  await ensureUserRow(tx, { userId, issuer, subject })
+  return true
 }
 
 function eventIn(body: string): ProviderEvent {
@@ -138,13 +153,21 @@ async function recordLogin(tx: Tx, context: Context, userId: Uuid, event: Provid
   })
 }
 
-/** Ends what these claims name, or everything where they name nothing. */
-async function endAtProvider(
-  tx: Tx,
-  context: Context,
-  userId: Uuid,
-  names: { sid: string | null; originJti: string | null; authTime: number | undefined },
-): Promise<void> {
+/** An event of the webhook is repeated for hours. Clocks may differ by so much, see `verify-token.ts`. */
+const TOLERANCE_MS = 30_000
+
+interface Ending {
+  sid: string | null
+  originJti: string | null
+  authTime: number | undefined
+  /** Whether the identity provider has named the user, and not the sign-in alone. */
+  ofUser: boolean
+  /** When it happened, where that is known; now otherwise. */
+  at?: Date
+}
+
+/** Ends what these claims name, or everything where they name nothing that tokens name. */
+async function endAtProvider(tx: Tx, context: Context, userId: Uuid, { ofUser, at, ...names }: Ending): Promise<void> {
   await lockUser(tx, userId)
   const signIn = signInOf(names)
   const logout = (sessionId: Uuid | null) =>
@@ -158,13 +181,19 @@ async function endAtProvider(
       details: { at_provider: true },
     })
   if (signIn === null) {
-    await endSignIns(tx, userId)
+    await endSignIns(tx, userId, at && new Date(at.getTime() + TOLERANCE_MS))
     await logout(null)
     return
   }
   const ended = await endNamedSessions(tx, userId, { signIn, sid: names.sid })
   // Its first token may still be on the way.
   const early = await insertEndedSession(tx, { userId, signIn, sid: names.sid, authTime: names.authTime })
+  if (early !== undefined && names.sid !== null && ofUser && !(await hasSid(tx, userId))) {
+    // The access tokens of this provider name no `sid`: which of the user's sign-ins this is cannot be told.
+    await endSignIns(tx, userId)
+    await logout(null)
+    return
+  }
   for (const id of early === undefined ? ended : [early]) await logout(id)
 }
 
@@ -175,12 +204,11 @@ export async function receiveLogoutToken(deps: Deps, context: Context, body: str
   const token = new URLSearchParams(body).get('logout_token')
   if (token === null) throw invalid([{ field: 'body.logout_token', issue: 'is required' }])
   const { jti, subject, sid } = await verifyLogoutToken(token, { ...deps.verifier, clientIds })
-  const names = { sid: sid ?? null, originJti: null, authTime: undefined }
-  const { issuer } = deps.verifier
+  const names = { sid: sid ?? null, originJti: null, authTime: undefined, ofUser: subject !== undefined }
   const users = await deps.db.inTransaction({}, async (tx) => {
     if (!(await insertNotice(tx, `logout ${jti}`))) return []
-    const userId = subject === undefined ? undefined : userIdOf(issuer, subject)
-    if (userId !== undefined && subject !== undefined) await ensureUserRow(tx, { userId, issuer, subject })
+    const userId = subject === undefined ? undefined : userIdOf(deps.verifier.issuer, subject)
+    if (userId !== undefined && subject !== undefined && !(await isOpen(deps, tx, userId, subject))) return []
     const found = userId === undefined ? await listUsersOfSid(tx, sid ?? '') : [{ userId }]
     const concerned = [...new Set(found.map((one) => one.userId))].sort()
     for (const one of concerned) await endAtProvider(tx, context, one, names)

@@ -18,7 +18,7 @@ import { saveLastUses } from './session-queries.ts'
 import { openUsers } from './users.ts'
 import type { VerifierOptions } from './verify-token.ts'
 
-export interface Auth extends AuthDeps {
+export interface Auth extends Omit<AuthDeps, 'refusals'> {
   authenticate: ServeOptions['authenticate']
   /** The caller starts it before the first request and stops it after the last. */
   keys: KeySource

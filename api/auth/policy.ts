@@ -103,10 +103,10 @@ export function stateOfRefreshToken(
   return known.refreshingUntil !== null && known.refreshingUntil > now ? 'refreshing' : 'new'
 }
 
-const FULL_MS = 250
+const FLOOR_MS = 1000
 
 /**
- * How much longer a refused sign-in takes, of which so much time has passed: until the next full quarter of a second, so
- * that what the provider does for an account that exists does not show.
+ * How much longer a refused sign-in takes, of which so much time has passed: a second in all, so that what the provider does
+ * for an account that exists does not show. Steps would make a small difference a large one at their edges.
  */
-export const paddingOf = (passedMs: number): number => FULL_MS - (passedMs % FULL_MS)
+export const paddingOf = (passedMs: number): number => Math.max(0, FLOOR_MS - passedMs)

@@ -13,7 +13,7 @@ export interface UserState extends SignOuts {
   phoneNumber: string | null
   displayName: string | null
   locale: string | null
-  signIn: (RecordedSignIn & { id: Id<'session'> | null; isSeenToday: boolean }) | null
+  signIn: (RecordedSignIn & { id: Id<'session'> | null; isSeenToday: boolean; isByRefresh: boolean }) | null
 }
 
 const epoch = <T>(column: unknown) => sql<T>`extract(epoch from ${column})::float8`
@@ -28,6 +28,7 @@ const state = {
   since: epoch<number | null>(sessions.firstSeenAt),
   authTime: sessions.authTime,
   isWitnessed: sessions.witnessed,
+  isByRefresh: sessions.byRefresh,
   endedAt: epoch<number | null>(sessions.endedAt),
   endedAuthTime: sessions.endedAuthTime,
   sparedUntil: epoch<number | null>(sessions.sparedUntil),
@@ -42,14 +43,17 @@ export async function findUser(tx: Tx, id: Uuid, signIn: string | null): Promise
     .leftJoin(sessions, and(eq(sessions.userId, users.id), eq(sessions.sid, signIn ?? '')))
     .where(eq(users.id, id))
   if (!row) return undefined
-  const { email, phoneNumber, displayName, locale, notBefore, since, sessionId, isSeenToday, isWitnessed, ...rest } =
-    row
+  const { email, phoneNumber, displayName, locale, notBefore, since, sessionId, ...rest } = row
+  const { isSeenToday, isWitnessed, isByRefresh, ...times } = rest
   return {
     ...{ email, phoneNumber, displayName, locale, notBefore },
     signIn:
       since === null
         ? null
-        : { ...rest, since, id: sessionId, isWitnessed: isWitnessed === true, isSeenToday: isSeenToday === true },
+        : {
+            ...{ ...times, since, id: sessionId, isWitnessed: isWitnessed === true },
+            ...{ isByRefresh: isByRefresh === true, isSeenToday: isSeenToday === true },
+          },
   }
 }
 

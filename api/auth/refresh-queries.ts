@@ -7,8 +7,12 @@ export interface RefreshTokenRow {
   userId: Uuid | null
   sessionId: Id<'session'> | null
   refreshingUntil: number | null
+  holder: Uuid | null
   usedAt: number | null
-  /** Encrypted, see `refresh-reply.ts`. */
+  /**
+   * Encrypted, see `refresh-reply.ts`. Before the token is used: what the identity provider has answered and is not recorded
+   * yet. Then: the answer that is given again.
+   */
   reply: Buffer | null
   now: number
 }
@@ -19,19 +23,19 @@ const LEASE_SECONDS = 15
 /** Of a token that is not known: until then its answer is here, or it was refused. */
 const UNKNOWN_FOR = sql`interval '1 hour'`
 
-/** Takes the token for one request to the identity provider. Undefined while another has it, and once it was used. */
-export async function claimRefreshToken(tx: Tx, hash: Buffer): Promise<boolean> {
+/** Takes the token for one request to the identity provider. False while another has it, and once it was used. */
+export async function claimRefreshToken(tx: Tx, hash: Buffer, holder: Uuid): Promise<boolean> {
   const { rowCount } = await tx.execute(sql`
-    insert into refresh_tokens as r (hash, refreshing_until, expires_at)
-      values (${hash}, now() + make_interval(secs => ${LEASE_SECONDS}), now() + ${UNKNOWN_FOR})
-      on conflict (hash) do update set refreshing_until = excluded.refreshing_until
+    insert into refresh_tokens as r (hash, refreshing_until, holder, expires_at)
+      values (${hash}, now() + make_interval(secs => ${LEASE_SECONDS}), ${holder}::uuid, now() + ${UNKNOWN_FOR})
+      on conflict (hash) do update set refreshing_until = excluded.refreshing_until, holder = excluded.holder
         where r.used_at is null and (r.refreshing_until is null or r.refreshing_until <= now())`)
   return rowCount === 1
 }
 
 export async function findRefreshToken(tx: Tx, hash: Buffer, lock = false): Promise<RefreshTokenRow | undefined> {
   const { rows } = await tx.execute<RefreshTokenRow & Record<string, unknown>>(sql`
-    select user_id as "userId", session_id as "sessionId", reply,
+    select user_id as "userId", session_id as "sessionId", holder, reply,
         extract(epoch from refreshing_until)::float8 as "refreshingUntil",
         extract(epoch from used_at)::float8 as "usedAt", extract(epoch from clock_timestamp())::float8 as now
       from refresh_tokens where hash = ${hash} ${lock ? sql`for update` : sql``}`)
@@ -49,21 +53,47 @@ export async function saveRefreshToken(tx: Tx, hash: Buffer, o: Owner, seconds: 
     insert into refresh_tokens (hash, user_id, session_id, expires_at)
       values (${hash}, ${o.userId}::uuid, ${o.sessionId}::uuid, now() + make_interval(secs => ${seconds}))
       on conflict (hash) do update set user_id = excluded.user_id, session_id = excluded.session_id,
-        refreshing_until = null, expires_at = excluded.expires_at`)
+        refreshing_until = null, holder = null, reply = null, expires_at = excluded.expires_at`)
 }
 
-/** The token is used up. Its answer is given again for a while, to who has the token. */
-export async function useRefreshToken(tx: Tx, hash: Buffer, o: Partial<Owner>, reply: Buffer | null): Promise<void> {
+/**
+ * Keeps what the identity provider has answered, which has used the token up: also where another request holds the token
+ * by now. Of two answers it keeps the first one.
+ */
+export async function keepAnswer(tx: Tx, hash: Buffer, answer: Buffer): Promise<void> {
   await tx.execute(sql`
-    update refresh_tokens set used_at = clock_timestamp(), refreshing_until = null, reply = ${reply},
-        user_id = coalesce(user_id, ${o.userId ?? null}::uuid), session_id = coalesce(session_id, ${o.sessionId ?? null}::uuid)
+    insert into refresh_tokens as r (hash, reply, expires_at) values (${hash}, ${answer}, now() + ${UNKNOWN_FOR})
+      on conflict (hash) do update set reply = excluded.reply where r.used_at is null and r.reply is null`)
+}
+
+/** The kept answer is of no use any more: its access token has expired. */
+export async function replaceAnswer(tx: Tx, hash: Buffer, answer: Buffer): Promise<void> {
+  await tx.execute(sql`update refresh_tokens set reply = ${answer} where hash = ${hash} and used_at is null`)
+}
+
+/**
+ * The token is used up. Its answer is given again for a while, to who has the token. `seconds`: for how long it has to be
+ * known, so that a later use of it is noticed.
+ */
+export async function useRefreshToken(
+  tx: Tx,
+  hash: Buffer,
+  o: Partial<Owner>,
+  reply: Buffer | null,
+  seconds = 0,
+): Promise<void> {
+  await tx.execute(sql`
+    update refresh_tokens set used_at = clock_timestamp(), refreshing_until = null, holder = null, reply = ${reply},
+        user_id = coalesce(user_id, ${o.userId ?? null}::uuid), session_id = coalesce(session_id, ${o.sessionId ?? null}::uuid),
+        expires_at = greatest(expires_at, now() + make_interval(secs => ${seconds}))
       where hash = ${hash}`)
 }
 
-/** The request has failed without an answer about the token. */
-export async function releaseRefreshToken(tx: Tx, hash: Buffer): Promise<void> {
-  await tx.execute(sql`delete from refresh_tokens where hash = ${hash} and session_id is null and used_at is null`)
-  await tx.execute(sql`update refresh_tokens set refreshing_until = null where hash = ${hash} and used_at is null`)
+/** The request has failed without an answer about the token, or could not record it. Others may hold it by now. */
+export async function releaseRefreshToken(tx: Tx, hash: Buffer, holder: Uuid): Promise<void> {
+  const mine = sql`hash = ${hash} and holder = ${holder}::uuid and used_at is null`
+  await tx.execute(sql`delete from refresh_tokens where ${mine} and session_id is null and reply is null`)
+  await tx.execute(sql`update refresh_tokens set refreshing_until = null, holder = null where ${mine}`)
 }
 
 /** Whether the session of a refresh token has ended, or is gone. */
@@ -73,6 +103,13 @@ export async function isSessionOver(tx: Tx, { userId, sessionId }: Owner): Promi
         and (s.first_seen_at >= u.tokens_not_before or coalesce(s.spared_until >= u.tokens_not_before, false)) as lasts
       from sessions s join users u on u.id = s.user_id where s.user_id = ${userId}::uuid and s.id = ${sessionId}::uuid`)
   return rows[0]?.lasts !== true
+}
+
+/** Forgets answers that are not given again. Returns how many; call again while it returns `batch`. */
+export async function forgetAnswers(tx: Tx, batch: number): Promise<number> {
+  const { rowCount } = await tx.execute(sql`update refresh_tokens set reply = null where ctid = any(array(
+    select ctid from refresh_tokens where reply is not null and used_at < now() - interval '1 minute' limit ${batch}))`)
+  return rowCount ?? 0
 }
 
 /** Deletes tokens that have expired. Returns how many; call again while it returns `batch`. */

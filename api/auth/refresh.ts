@@ -1,41 +1,39 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Id, Uuid } from '../../lib/contract/ids.ts'
+import { errors } from 'jose'
+import { type Id, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import { Problem } from '../../lib/contract/problem.ts'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import { insertAudit } from '../audit/queries.ts'
 import type { Tx } from '../db/db.ts'
 import type { Context } from '../requests/context.ts'
-import {
-  type AuthDeps,
-  claimsOf,
-  entry,
-  isUnauthorized,
-  lifetimeOf,
-  providerOf,
-  recordRefusal,
-  tokensOf,
-} from './commands.ts'
+import { type AuthDeps, claimsOf, entry, isUnauthorized, lifetimeOf, providerOf, tokensOf } from './commands.ts'
 import { GrantEnded, type IdentityProvider, type TokenReply } from './identity-provider.ts'
 import { isEnded, stateOfRefreshToken } from './policy.ts'
 import {
   claimRefreshToken,
   findRefreshToken,
   isSessionOver,
+  keepAnswer,
   type Owner,
   type RefreshTokenRow,
   releaseRefreshToken,
+  replaceAnswer,
   saveRefreshToken,
   useRefreshToken,
 } from './refresh-queries.ts'
 import { hashOfToken, openReply, sealReply } from './refresh-reply.ts'
 import type { Tokens } from './session.ts'
-import { endSession, insertSessionByRefresh, lockUser } from './session-queries.ts'
+import { endSession, insertSessionByRefresh, lockUser, renewSession } from './session-queries.ts'
 import { record } from './users.ts'
 import { type Claims, unauthorized } from './verify-token.ts'
 
 const ASK_AGAIN_MS = 50
 /** Longer than the identity provider may take. */
 const WAIT_MS = 8000
+/** With the time that the identity provider may take, shorter than a lease. */
+const MAX_WAITED_MS = 5000
+const TRIES = 3
+const TRY_AGAIN_MS = 200
 
 /**
  * Exchanges a refresh token for new tokens. Of several requests with the same token one asks the identity provider, and
@@ -49,12 +47,15 @@ export async function refresh(deps: AuthDeps, context: Context, token: string): 
   const hash = hashOfToken(token)
   for (const until = performance.now() + WAIT_MS; performance.now() < until; await sleep(ASK_AGAIN_MS)) {
     context.signal.throwIfAborted()
-    const { isMine, known } = await deps.db.inTransaction({}, async (tx) => ({
-      isMine: await claimRefreshToken(tx, hash),
+    const [holder, since] = [newUuid(), performance.now()]
+    const { isMine, before, known } = await deps.db.inTransaction({}, async (tx) => ({
+      before: await findRefreshToken(tx, hash),
+      isMine: await claimRefreshToken(tx, hash, holder),
       known: await findRefreshToken(tx, hash),
     }))
     if (isMine) {
-      const tokens = await exchange({ deps, provider, context, token, hash, owner: ownerOf(known) })
+      const claim = { holder, since, tookOver: Boolean(before?.holder), kept: known?.reply ?? undefined }
+      const tokens = await exchange({ deps, provider, context, token, hash, owner: ownerOf(known), ...claim })
       if (tokens) return tokens
       continue
     }
@@ -62,8 +63,10 @@ export async function refresh(deps: AuthDeps, context: Context, token: string): 
     if (state === 'answered') return answerAgain(deps, context, token, known)
     if (state === 'reused') return refuseReuse(deps, context, token, known)
   }
-  throw new Problem('AUTH_UNAVAILABLE', 'The token is being refreshed. Please try again.', { retryAfter: 1 })
+  throw busy()
 }
+
+const busy = () => new Problem('AUTH_UNAVAILABLE', 'The token is being refreshed. Please try again.', { retryAfter: 1 })
 
 const ownerOf = (known: RefreshTokenRow | undefined): Owner | undefined =>
   known?.userId && known.sessionId ? { userId: known.userId, sessionId: known.sessionId } : undefined
@@ -74,29 +77,98 @@ interface Exchange {
   context: Context
   token: string
   hash: Buffer
+  /** Names this request's claim to the token. */
+  holder: Uuid
+  /** When it was made, by `performance.now()`. */
+  since: number
+  /** That the lease of another request ended before its outcome was known. */
+  tookOver: boolean
+  /** What the provider has answered to an earlier request that could not record it. */
+  kept: Buffer | undefined
   /** Of the token, where it is known. */
   owner: Owner | undefined
 }
 
 /** Undefined where another request was faster after all. */
 async function exchange(e: Exchange): Promise<Tokens | undefined> {
-  const { deps, provider, context, token, owner } = e
-  if (owner && (await deps.db.read({}, (tx) => isSessionOver(tx, owner)))) return refuseEnded(e, token, owner)
+  try {
+    return await carriedThrough(e)
+  } catch (error) {
+    // What the provider has answered is kept: the next attempt goes on from there.
+    await e.deps.db
+      .inTransaction({}, (tx) => releaseRefreshToken(tx, e.hash, e.holder))
+      .catch((cause: unknown) => e.deps.log.error({ err: cause }, 'could not release a refresh token: its lease ends'))
+    throw error
+  }
+}
+
+async function carriedThrough(e: Exchange): Promise<Tokens | undefined> {
+  const { deps, token, owner } = e
+  const kept = e.kept && (openReply(token, e.kept) as TokenReply)
+  if (owner && (await deps.db.read({}, (tx) => isSessionOver(tx, owner)))) {
+    return refuseEnded(e, kept?.refresh_token ?? token, owner)
+  }
+  if (kept) {
+    const claims = await claimsOf(deps, kept).catch((error: unknown) => {
+      if (isExpired(error)) return undefined
+      throw error
+    })
+    if (claims) return recorded(e, kept, claims)
+  }
+  const reply = await answerOf(e, kept?.refresh_token ?? token)
+  return reply && recorded(e, reply, await claimsOf(deps, reply))
+}
+
+/** Asks the identity provider, and keeps its answer. Undefined where another request was faster. */
+async function answerOf(e: Exchange, sent: string): Promise<TokenReply | undefined> {
+  const { deps, provider, context, token, hash, owner } = e
   // Without keys the new tokens could not be verified, and the old one would be gone.
   await deps.verifier.keys.published()
-  const reply = await provider.refresh(token).catch(async (error: unknown) => {
-    await settleFailure(e, error)
-    await recordRefusal(deps, context, 'TOKEN_REFRESH', error, owner)
+  // The lease has to last until the answer is kept.
+  if (performance.now() - e.since > MAX_WAITED_MS) throw busy()
+  const reply = await provider.refresh(sent).catch(async (error: unknown) => {
+    if ((await settleFailure(e, error)) === 'open') return undefined
+    await recordRefused(deps, context, error, owner)
     throw error
   })
+  if (!reply) return undefined
   failpoint('refresh.exchanged')
-  const claims = await claimsOf(deps, reply)
-  const outcome = await deps.db.inTransaction({}, (tx) => take(tx, e, reply, claims))
+  const sealed = sealReply(token, reply)
+  const keep = e.kept ? replaceAnswer : keepAnswer
+  await insistently(() => deps.db.inTransaction({}, (tx) => keep(tx, hash, sealed))).catch((cause: unknown) =>
+    deps.log.error({ err: cause }, 'could not keep new tokens that are not recorded yet'),
+  )
+  failpoint('refresh.kept')
+  return reply
+}
+
+async function recorded(e: Exchange, reply: TokenReply, claims: Claims): Promise<Tokens | undefined> {
+  const { deps, token } = e
+  const outcome = await insistently(() => deps.db.inTransaction({}, (tx) => take(tx, e, reply, claims)))
   failpoint('refresh.recorded')
   deps.users.forget(claims.userId)
+  // No one has got the tokens of this answer. To revoke them would end the others, too: many providers revoke the grant.
   if (outcome === 'late') return undefined
   if ('endedOf' in outcome) return refuseEnded(e, reply.refresh_token ?? token, outcome.endedOf)
   return outcome
+}
+
+/** The provider has used the token up: a connection that breaks now must not cost the session. */
+async function insistently<T>(work: () => Promise<T>): Promise<T> {
+  for (let tried = 1; ; tried++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (error instanceof Problem || tried === TRIES) throw error
+      await sleep(tried * TRY_AGAIN_MS)
+    }
+  }
+}
+
+/** That the access token of an answer that was kept has expired meanwhile. */
+function isExpired(error: unknown): boolean {
+  if (error instanceof errors.JWTExpired) return true
+  return error instanceof Error && isExpired(error.cause)
 }
 
 async function take(
@@ -121,11 +193,12 @@ async function take(
     state.signIn?.id ??
     (owner?.sessionId as Id<'session'> | undefined) ??
     (await insertSessionByRefresh(tx, { userId, logoutSid: claims.sid, ip: context.ip, refreshFor }))
+  await renewSession(tx, { userId, sessionId, ip: context.ip, refreshFor })
   const tokens = tokensOf(reply, sessionId, token)
   const isRotated = reply.refresh_token !== undefined && reply.refresh_token !== token
   if (isRotated) {
     await saveRefreshToken(tx, hashOfToken(reply.refresh_token ?? ''), { userId, sessionId }, refreshFor)
-    await useRefreshToken(tx, hash, { userId, sessionId }, sealReply(token, tokens))
+    await useRefreshToken(tx, hash, { userId, sessionId }, sealReply(token, tokens), refreshFor)
   } else {
     await saveRefreshToken(tx, hash, { userId, sessionId }, refreshFor)
   }
@@ -133,18 +206,27 @@ async function take(
   return tokens
 }
 
-/** What the identity provider said, or did not say, about the token. */
-async function settleFailure({ deps, context, hash, owner }: Exchange, error: unknown): Promise<void> {
-  const isOver = isUnauthorized(error) && error.cause instanceof GrantEnded
-  await deps.db
-    .inTransaction({}, async (tx) => {
-      if (!owner || !isOver) return releaseRefreshToken(tx, hash)
-      await revoke(tx, context, owner, 'refused_by_provider')
-      await useRefreshToken(tx, hash, owner, null)
-    })
-    // The lease ends by itself.
-    .catch((cause: unknown) => deps.log.error({ err: cause }, 'could not record a refused refresh'))
-  if (owner && isOver) deps.users.forget(owner.userId)
+/**
+ * What the identity provider said, or did not say, about the token. `open`: it has used the token up for another request,
+ * whose outcome counts.
+ */
+async function settleFailure(e: Exchange, error: unknown): Promise<'open' | 'settled'> {
+  const { deps, context, hash, owner, holder } = e
+  if (!isUnauthorized(error) || !(error.cause instanceof GrantEnded)) return 'settled'
+  const outcome = await deps.db.inTransaction({}, async (tx) => {
+    const known = await findRefreshToken(tx, hash, true)
+    const isOthers = known !== undefined && known.holder !== holder
+    if (known?.usedAt || isOthers || (known?.reply && !e.kept)) return 'open'
+    if (!owner) return 'settled'
+    // The request whose lease has ended may be about to keep its answer. Once more, then it has had its time.
+    if (e.tookOver) return 'busy'
+    await revoke(tx, context, owner, 'refused_by_provider')
+    await useRefreshToken(tx, hash, owner, null)
+    return 'ended'
+  })
+  if (outcome === 'busy') throw busy()
+  if (outcome === 'ended' && owner) deps.users.forget(owner.userId)
+  return outcome === 'open' ? 'open' : 'settled'
 }
 
 /** The session has ended here, and the identity provider does not know: it is told, as far as it listens. */
@@ -156,7 +238,7 @@ async function refuseEnded(
   await provider.revoke(token)
   await deps.db.inTransaction({}, (tx) => useRefreshToken(tx, hash, {}, null))
   const refused = unauthorized('revoked')
-  await recordRefusal(deps, context, 'TOKEN_REFRESH', refused, of)
+  await recordRefused(deps, context, refused, of)
   throw refused
 }
 
@@ -170,7 +252,7 @@ async function answerAgain(
   const isOver = !owner || !known?.reply || (await deps.db.read({}, (tx) => isSessionOver(tx, owner)))
   if (!isOver) return openReply(token, known.reply as Buffer) as Tokens
   const refused = unauthorized('revoked')
-  await recordRefusal(deps, context, 'TOKEN_REFRESH', refused, owner)
+  await recordRefused(deps, context, refused, owner)
   throw refused
 }
 
@@ -188,7 +270,7 @@ async function refuseReuse(
     await deps.provider?.revoke(token)
   }
   const refused = unauthorized('revoked')
-  await recordRefusal(deps, context, 'TOKEN_REFRESH', refused, owner)
+  await recordRefused(deps, context, refused, owner)
   throw refused
 }
 
@@ -199,4 +281,17 @@ async function revoke(tx: Tx, context: Context, { userId, sessionId }: Owner, re
   if (ended.length > 0) {
     await insertAudit(tx, entry(context, 'SESSION_REVOKE', { userId, sessionId }, 'success', { reason }))
   }
+}
+
+/** Anyone can send tokens that are none: repeats from one address, or for one session, are counted and not written. */
+async function recordRefused(
+  { refusals }: Pick<AuthDeps, 'refusals'>,
+  context: Context,
+  error: unknown,
+  of: { userId: Uuid; sessionId: Uuid | null } | undefined,
+): Promise<void> {
+  if (!(error instanceof Problem) || error.status >= 500) return
+  const subject = of ?? { userId: null, sessionId: null }
+  const { result: _denied, ...refusal } = entry(context, 'TOKEN_REFRESH', subject, 'denied', { code: error.code })
+  await refusals.record(`TOKEN_REFRESH ${error.code} ${of?.sessionId ?? of?.userId ?? context.ip}`, refusal)
 }

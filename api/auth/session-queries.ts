@@ -1,6 +1,6 @@
 import { type Id, newUuid, type Uuid } from '../../lib/contract/ids.ts'
 import type { Tx } from '../db/db.ts'
-import { and, desc, eq, type SQL, sql } from '../db/orm.ts'
+import { and, desc, eq, isNotNull, type SQL, sql } from '../db/orm.ts'
 import { sessions } from '../db/schema/sessions.ts'
 import { users } from '../db/schema/users.ts'
 
@@ -21,6 +21,8 @@ export interface SeenSignIn extends SignInDetails {
   logoutSid: string | null
   /** The server saw the user sign in, just now. */
   isWitnessed?: boolean
+  /** Whether access tokens name nothing, so that only refresh tokens lead here; undefined where it is not known. */
+  byRefresh?: boolean
   /** Seconds until its refresh token ends. */
   refreshFor?: number | undefined
 }
@@ -40,6 +42,7 @@ export async function upsertSession(tx: Tx, o: SeenSignIn): Promise<Id<'session'
     firstSeenAt: isWitnessed ? sql`now()` : sql`least(now(), to_timestamp(${o.since}))`,
     authTime: o.authTime ?? null,
     witnessed: isWitnessed,
+    byRefresh: o.byRefresh === true,
     logoutSid: o.logoutSid,
     deviceId: o.deviceId ?? null,
     deviceName: o.deviceName ?? null,
@@ -48,7 +51,7 @@ export async function upsertSession(tx: Tx, o: SeenSignIn): Promise<Id<'session'
     lastUsedAt: sql`now()`,
     refreshUntil: o.refreshFor === undefined ? null : sql`now() + make_interval(secs => ${o.refreshFor})`,
   }
-  const isAnother = sql`(excluded.auth_time > coalesce(${sessions.authTime}, -1))`
+  const isAnother = sql`(coalesce(excluded.auth_time, -1) > coalesce(${sessions.authTime}, -1))`
   const isEnded = sql`(${sessions.endedAt} is not null and ${sessions.firstSeenAt} <= ${sessions.endedAt})`
   // As `isEnded` of policy.ts decides, so that what was refused does not come back.
   const begins = sql`(${isEnded} and ${isAnother} and excluded.auth_time > coalesce(${sessions.endedAuthTime}, -1)
@@ -69,6 +72,7 @@ export async function upsertSession(tx: Tx, o: SeenSignIn): Promise<Id<'session'
         witnessed: sql`case when ${isAnother} and not ${isOver} then excluded.witnessed else ${sessions.witnessed} end`,
         authTime: sql`case when ${isOver} then ${sessions.authTime}
           else greatest(${sessions.authTime}, excluded.auth_time) end`,
+        ...(o.byRefresh !== undefined && { byRefresh: o.byRefresh }),
         logoutSid: sql`coalesce(excluded.logout_sid, ${sessions.logoutSid})`,
         deviceId: lasting(sessions.deviceId, sql`excluded.device_id`),
         deviceName: lasting(sessions.deviceName, sql`excluded.device_name`),
@@ -109,6 +113,19 @@ export async function insertSessionByRefresh(
   return id
 }
 
+/** What a refresh says of the session: it lasts as long as its new refresh token. `last_seen_at` moves once a day. */
+export async function renewSession(
+  tx: Tx,
+  o: { userId: Uuid; sessionId: Uuid; ip: string; refreshFor: number },
+): Promise<void> {
+  const ip = o.ip || null
+  await tx.execute(sql`
+    update sessions set refresh_until = now() + make_interval(secs => ${o.refreshFor}), last_used_at = now(),
+        last_seen_at = case when last_seen_at < now() - interval '1 day' then now() else last_seen_at end,
+        ip_address = coalesce(${ip}, ip_address), has_details = has_details or ${ip}::text is not null
+      where user_id = ${o.userId}::uuid and id = ${o.sessionId}::uuid`)
+}
+
 const isLive = sql<boolean>`(${sessions.endedAt} is null or ${sessions.firstSeenAt} > ${sessions.endedAt})`
 
 export interface SessionRow {
@@ -122,6 +139,14 @@ export interface SessionRow {
 
 /** Sessions of which nothing was seen for so long have lapsed: most providers end them sooner. */
 const LISTED = sql`interval '30 days'`
+
+/**
+ * A session whose refresh token has ended has lapsed as well, unless it was used since or not long before: the client may
+ * have refreshed at the identity provider itself. One that is hidden too late does no harm, one that is hidden too soon
+ * cannot be ended.
+ */
+const USED = sql`interval '7 days'`
+const lastUse = sql`coalesce(${sessions.lastUsedAt}, ${sessions.lastSeenAt})`
 
 /** The sessions of a user that may still be used, the one used last first. */
 export const listSessions = (tx: Tx, userId: Uuid, limit: number): Promise<SessionRow[]> =>
@@ -143,10 +168,10 @@ export const listSessions = (tx: Tx, userId: Uuid, limit: number): Promise<Sessi
         isLive,
         sql`(${sessions.firstSeenAt} >= ${users.tokensNotBefore} or ${sessions.sparedUntil} >= ${users.tokensNotBefore})`,
         sql`${sessions.lastSeenAt} > now() - ${LISTED}`,
-        sql`coalesce(${sessions.refreshUntil} > now(), true)`,
+        sql`(coalesce(${sessions.refreshUntil} > now(), true) or ${lastUse} > now() - ${USED})`,
       ),
     )
-    .orderBy(desc(sql`coalesce(${sessions.lastUsedAt}, ${sessions.lastSeenAt})`), desc(sessions.id))
+    .orderBy(desc(lastUse), desc(sessions.id))
     .limit(limit)
 
 /** Waits for what ends sign-ins of this user, or gives something to one, meanwhile. */
@@ -199,6 +224,12 @@ export const endNamedSessions = (
   { signIn, sid }: { signIn: string; sid: string | null },
 ): Promise<Id<'session'>[]> => endWhere(tx, userId, isCalled(signIn, sid))
 
+/** Whether the tokens of any session of the user have named a `sid`. */
+export async function hasSid(tx: Tx, userId: Uuid): Promise<boolean> {
+  const named = and(eq(sessions.userId, userId), isNotNull(sessions.logoutSid))
+  return (await tx.select({ id: sessions.id }).from(sessions).where(named).limit(1)).length > 0
+}
+
 /** A sign-in whose end is known before its first token. Undefined for one that is known. */
 export async function insertEndedSession(
   tx: Tx,
@@ -210,7 +241,8 @@ export async function insertEndedSession(
   const rows = await tx
     .insert(sessions)
     .values({
-      ...{ userId: o.userId, sid: o.signIn, id: newUuid(), logoutSid: o.sid, authTime, endedAuthTime: authTime },
+      ...{ userId: o.userId, sid: o.signIn, id: newUuid(), authTime, endedAuthTime: authTime },
+      // No token has named it: `logout_sid` stays empty, see `hasSid`.
       firstSeenAt: sql`now()`,
       endedAt: sql`now()`,
     })
@@ -228,18 +260,44 @@ export const listUsersOfSid = (tx: Tx, sid: string): Promise<{ userId: Uuid }[]>
  * known.
  */
 export async function endOtherSignIns(tx: Tx, userId: Uuid, own: Uuid): Promise<Id<'session'>[]> {
+  const at = await nextSignOut(tx, userId)
   const others = await endWhere(tx, userId, sql`${sessions.id} is distinct from ${own}::uuid`)
   const isOwn = and(eq(sessions.userId, userId), eq(sessions.id, own))
-  await tx.update(sessions).set({ sparedUntil: sql`now()` }).where(isOwn)
-  await endSignIns(tx, userId)
+  await tx.update(sessions).set({ sparedUntil: at }).where(isOwn)
+  await setSignOut(tx, userId, at)
   return others
 }
 
-/** From now on every token of an earlier sign-in is refused, including tokens that its session is refreshed to. */
-export async function endSignIns(tx: Tx, id: Uuid): Promise<void> {
-  // Of two concurrent sign-outs the later time stands, whichever commits last.
-  const tokensNotBefore = sql`greatest(${users.tokensNotBefore}, now())`
-  await tx.update(users).set({ tokensNotBefore, updatedAt: sql`now()` }).where(eq(users.id, id))
+/**
+ * From now on every token of an earlier sign-in is refused, including tokens that its session is refreshed to. With `before`
+ * sign-ins that began later go on.
+ */
+export async function endSignIns(tx: Tx, userId: Uuid, before?: Date): Promise<void> {
+  await setSignOut(tx, userId, await nextSignOut(tx, userId, before))
+}
+
+/**
+ * The time of a sign-out. `now()` would be that of the beginning of the transaction: of two at once the one that waits for
+ * the other would be the earlier one, and a session that the other one spared would survive it. So the time is taken
+ * behind the lock, and is later than that of every sign-out before. With `before` it may be that of an earlier sign-out:
+ * then nothing is left to end.
+ */
+async function nextSignOut(tx: Tx, userId: Uuid, before?: Date): Promise<SQL> {
+  await lockUser(tx, userId)
+  const last = users.tokensNotBefore
+  const next = sql`greatest(${last} + interval '1 microsecond', clock_timestamp())`
+  const limit = before?.toISOString()
+  const at = limit === undefined ? next : sql`greatest(${last}, least(${next}, ${limit}::timestamptz))`
+  const [row] = await tx
+    .select({ at: sql<string>`(${at})::text` })
+    .from(users)
+    .where(eq(users.id, userId))
+  // As text: a Date has no microseconds.
+  return sql`${row?.at ?? null}::timestamptz`
+}
+
+async function setSignOut(tx: Tx, userId: Uuid, at: SQL): Promise<void> {
+  await tx.update(users).set({ tokensNotBefore: at, updatedAt: sql`now()` }).where(eq(users.id, userId))
 }
 
 /**

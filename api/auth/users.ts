@@ -112,6 +112,7 @@ export async function record(
       since: claims.authTime ?? claims.issuedAt,
       authTime: claims.authTime,
       logoutSid: claims.sid,
+      byRefresh: claims.isNamedByIdToken === true,
     })
   }
   const state = await find()
@@ -131,11 +132,14 @@ const changesUser = (claims: Claims, user: UserState) =>
   (claims.displayName !== undefined && claims.displayName !== user.displayName) ||
   (claims.locale !== undefined && claims.locale !== user.locale)
 
-/** True for a sign-in that is new here, that the user has repeated, an older token than before, or the first in a day. */
+/**
+ * True for a sign-in that is new here, that the user has repeated, or that access tokens now name or no longer name; for an
+ * older token than before, and for the first in a day.
+ */
 function changesSignIn(claims: Claims, { signIn }: UserState): boolean {
   if (claims.signIn === null) return false
   if (!signIn || signIn.id === null) return true
-  if (isAnother(claims.authTime, signIn)) return true
+  if (isAnother(claims.authTime, signIn) || signIn.isByRefresh !== (claims.isNamedByIdToken === true)) return true
   const isOlder = !signIn.isWitnessed && (claims.authTime ?? claims.issuedAt) < signIn.since
   return isOlder || !signIn.isSeenToday
 }

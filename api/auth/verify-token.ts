@@ -22,6 +22,8 @@ export interface Claims extends TokenAge {
   roles: string[]
   /** The name of its sign-in, see `signInOf`. */
   signIn: string | null
+  /** That the ID token gave the name: the access token by itself cannot be told from those of other sign-ins. */
+  isNamedByIdToken?: boolean
   /** `sid`, by which the identity provider says that a sign-in has ended. */
   sid: string | null
   /** The token is refused from this time on. Unix seconds. */

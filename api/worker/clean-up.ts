@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { deleteOldNotices } from '../auth/notice-queries.ts'
-import { deleteOldRefreshTokens } from '../auth/refresh-queries.ts'
+import { deleteOldRefreshTokens, forgetAnswers } from '../auth/refresh-queries.ts'
 import { deleteOldRevocations } from '../auth/revocation-queries.ts'
 import { deleteOldSessions, forgetLapsedDetails } from '../auth/session-queries.ts'
 import type { Database, Tx } from '../db/db.ts'
@@ -18,6 +18,7 @@ export async function cleanUp(db: Database, signal: AbortSignal): Promise<void> 
   await deleteInBatches(db, (tx) => deleteOldSessions(tx, BATCH), signal)
   await deleteInBatches(db, (tx) => forgetLapsedDetails(tx, BATCH), signal)
   await deleteInBatches(db, (tx) => deleteOldRefreshTokens(tx, BATCH), signal)
+  await deleteInBatches(db, (tx) => forgetAnswers(tx, BATCH), signal)
   await deleteInBatches(db, (tx) => deleteOldRevocations(tx, BATCH), signal)
   await deleteInBatches(db, (tx) => deleteOldNotices(tx, BATCH), signal)
   await deleteInBatches(db, (tx) => deleteOldInbox(tx, BATCH), signal)

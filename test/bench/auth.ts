@@ -30,6 +30,7 @@ const config = {
   AUTH_JWKS_URL: identity.jwksUrl,
   AUTH_WEBHOOK_SECRETS: [],
   AUTH_LOGOUT_CLIENT_IDS: [],
+  ERASURE_KEY: 'a-key-of-the-tests-which-names-users-in-the-ledger',
 } as unknown as ApiConfig
 const auth = openAuth({ config, db, log, clock: systemClock })
 await auth.keys.start()

@@ -86,13 +86,17 @@ create table refresh_tokens (
   session_id uuid,
   -- While one request asks the identity provider, others wait for its answer.
   refreshing_until timestamptz,
+  -- Which request that is.
+  holder uuid,
   used_at timestamptz,
-  -- The answer, encrypted under a key that only the token gives: for a client that has lost it.
+  -- Encrypted under a key that only the token gives. Until the token is used: what the identity provider has answered and
+  -- is not recorded yet. Then, for a minute: the answer, for a client that has lost it.
   reply bytea,
   expires_at timestamptz not null
 );
 create index refresh_tokens_of_user on refresh_tokens (user_id);
 create index refresh_tokens_by_expiry on refresh_tokens (expires_at);
+create index refresh_tokens_with_answer on refresh_tokens (used_at) where reply is not null;
 grant select, insert, update, delete on refresh_tokens to keepsake_api;
 grant select, update, delete on refresh_tokens to keepsake_worker;
 

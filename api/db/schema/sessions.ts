@@ -1,4 +1,4 @@
-import { bigint, boolean, pgTable, primaryKey, text } from '../orm.ts'
+import { bigint, boolean, pgTable, primaryKey, text, uuid } from '../orm.ts'
 import { bytea, id, time, transactionId } from './columns.ts'
 
 export const sessions = pgTable(
@@ -39,6 +39,7 @@ export const refreshTokens = pgTable('refresh_tokens', {
   userId: id('user'),
   sessionId: id('session'),
   refreshingUntil: time(),
+  holder: uuid(),
   usedAt: time(),
   reply: bytea(),
   expiresAt: time().notNull(),

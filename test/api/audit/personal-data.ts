@@ -7,6 +7,7 @@ import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { startTestApi } from '../../support/api.ts'
 import { commandLine } from '../../support/command-line.ts'
 import { eventually } from '../../support/eventually.ts'
+import { matchWhole } from '../../support/match-whole.ts'
 import { AUDIT_KEYS, testPersonalData } from '../../support/personal-data.ts'
 
 /** What the audit log says about people is readable under their keys alone. */
@@ -200,7 +201,7 @@ t.test('a new master key takes over, and the command says when the old one may g
   const env = { DATABASE_URL: api.database.url, AUDIT_KEYS: JSON.stringify(ring) }
   const { code, out } = await commandLine(['audit', 'rewrap'], env)
   t.equal(code, 0)
-  t.match(out, {
+  matchWhole(t, out, {
     rewrapped: before,
     current: 'm2',
     keys: { m2: before },
@@ -229,12 +230,13 @@ t.test('rings that cannot work are refused', async (t) => {
 
 t.test('audit verify prints what it proved, and refuses what is no day', async (t) => {
   const env = { DATABASE_URL: api.database.url, STORE_KIND: 'folder', STORE_FOLDER: api.config.STORE_FOLDER ?? '' }
-  t.match(await commandLine(['audit', 'verify'], env), { code: 0, out: { entries: 0, findings: [] } })
+  matchWhole(t, await commandLine(['audit', 'verify'], env), { code: 0, out: { entries: 0, findings: [] } })
   t.match(await commandLine(['audit', 'verify', '--from', '2026-02-30'], env), { code: 2, err: /is not a day/ })
   await admin.query(`insert into audit_log (id, action, resource_type, result, txid, serial) overriding system value
     values (gen_random_uuid(), 'LOGIN', 'session', 'success', '3', 0)`)
   const { code, out, err } = await commandLine(['audit', 'verify'], env)
-  t.match(
+  matchWhole(
+    t,
     { code, out, err },
     { code: 4, out: { findings: [{ what: 'entry without link' }] }, err: /is not what was sealed/ },
   )

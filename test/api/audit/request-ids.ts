@@ -1,6 +1,7 @@
 import t from 'tap'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
 import { startTestApi } from '../../support/api.ts'
+import { matchWhole } from '../../support/match-whole.ts'
 import { testPersonalData } from '../../support/personal-data.ts'
 
 /** Whose ids the log and the audit log hold: a client names its requests for itself, never for the server. */
@@ -56,7 +57,7 @@ t.test('a refusal is recorded in the same way', async (t) => {
 
 t.test('what is too long for an id, or is none, is kept nowhere', async (t) => {
   const most = 'x'.repeat(128)
-  t.match(await auditedOf((await createEvent(most)).requestId), [{ client_request_id: most }])
+  matchWhole(t, await auditedOf((await createEvent(most)).requestId), [{ client_request_id: most }])
   const bad = ['', 'x'.repeat(129), 'ann@example.org', 'two words', 'a,b', '"a"', '<b>', 'caf\xe9', '{"level":50}']
   for (const id of bad) {
     const { status, requestId } = await createEvent(id)

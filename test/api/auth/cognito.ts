@@ -118,16 +118,30 @@ t.test('a refresh that returns no refresh token, and facts in the ID token', asy
   t.strictSame(rows, [{ email: 'ann@example.org' }])
 })
 
-t.test('without typ, the use must be compared: else an ID token would do', async (t) => {
-  const env = {
-    ...apiSettings(database, '/nowhere'),
-    AUTH_ISSUER: identity.issuer,
-    AUTH_AUDIENCE: 'a',
-    AUTH_JWKS_URL: identity.jwksUrl,
-  }
-  t.throws(() => loadConfig(ApiConfig, { ...env, AUTH_TOKEN_TYPE: 'none' }), /AUTH_TOKEN_USE: is needed/)
-  t.throws(() => loadConfig(ApiConfig, { ...env, AUTH_AUDIENCE: ' , ' }), /AUTH_AUDIENCE/)
-  t.throws(() => loadConfig(ApiConfig, { ...env, AUTH_AUDIENCE_CLAIM: 'either' }), /AUTH_AUDIENCE_CLAIM/)
-  t.throws(() => loadConfig(ApiConfig, { ...env, AUTH_WEBHOOK_SECRETS: 'whsec_short' }), /AUTH_WEBHOOK_SECRETS/)
-  t.strictSame(loadConfig(ApiConfig, { ...env, AUTH_AUDIENCE: 'a, b' }).AUTH_AUDIENCE, ['a', 'b'])
-})
+t.test(
+  'without a typ of their own, the use of access tokens must be compared: else an ID token would do',
+  async (t) => {
+    const env = {
+      ...apiSettings(database, '/nowhere'),
+      AUTH_ISSUER: identity.issuer,
+      AUTH_AUDIENCE: 'a',
+      AUTH_JWKS_URL: identity.jwksUrl,
+    }
+    t.throws(() => loadConfig(ApiConfig, { ...env, AUTH_TOKEN_TYPE: 'none' }), /AUTH_TOKEN_USE: is needed/)
+    const jwt = { ...env, AUTH_TOKEN_TYPE: 'JWT' }
+    for (const ofClient of [
+      { AUTH_AUDIENCE: 'api, app', AUTH_CLIENT_ID: 'app' },
+      { AUTH_AUDIENCE: 'app', AUTH_LOGOUT_CLIENT_IDS: 'web, app' },
+      { AUTH_AUDIENCE: 'app', AUTH_CLIENT_ID: 'app', AUTH_TOKEN_TYPE: 'application/jwt' },
+    ]) {
+      t.throws(() => loadConfig(ApiConfig, { ...jwt, ...ofClient }), /AUTH_TOKEN_USE: is needed/)
+      t.ok(loadConfig(ApiConfig, { ...jwt, ...ofClient, AUTH_TOKEN_USE: 'access' }))
+      t.ok(loadConfig(ApiConfig, { ...env, ...ofClient, AUTH_TOKEN_TYPE: 'at+jwt' }))
+    }
+    t.ok(loadConfig(ApiConfig, { ...jwt, AUTH_AUDIENCE: 'api', AUTH_CLIENT_ID: 'app' }))
+    t.throws(() => loadConfig(ApiConfig, { ...env, AUTH_AUDIENCE: ' , ' }), /AUTH_AUDIENCE/)
+    t.throws(() => loadConfig(ApiConfig, { ...env, AUTH_AUDIENCE_CLAIM: 'either' }), /AUTH_AUDIENCE_CLAIM/)
+    t.throws(() => loadConfig(ApiConfig, { ...env, AUTH_WEBHOOK_SECRETS: 'whsec_short' }), /AUTH_WEBHOOK_SECRETS/)
+    t.strictSame(loadConfig(ApiConfig, { ...env, AUTH_AUDIENCE: 'a, b' }).AUTH_AUDIENCE, ['a', 'b'])
+  },
+)

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
+import { ledgerName } from '../../../api/personal/ledger-name.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { newSecret, signedHeaders } from '../../../lib/runtime/standard-webhooks.ts'
 import { startApiOn, startTestApi, WEBHOOK_SECRET } from '../../support/api.ts'
 import { ask } from '../../support/ask.ts'
+import { matchWhole } from '../../support/match-whole.ts'
 import { testPersonalData } from '../../support/personal-data.ts'
 
 // What the identity provider tells of logins and logouts at the provider itself.
@@ -91,7 +93,7 @@ t.test('a login at the provider is recorded once, and is the session of the firs
     claims: { sid: 's', email: 'ann@example.org', email_verified: true, iat: now() - 5 },
   })
   const answer = await ask(api.port, { path: '/v1/api/auth/sessions', headers: { authorization: `Bearer ${token}` } })
-  t.match(answer.json.data.sessions, [{ device_name: 'Laptop', current: true }])
+  matchWhole(t, answer.json.data.sessions, [{ device_name: 'Laptop', current: true }])
   t.equal((await sessionsOf(sub)).length, 1)
   const { rows } = await admin.query('select email from users where id = $1', [sub])
   t.strictSame(rows, [{ email: 'ann@example.org' }], 'the row that the login made is completed')
@@ -111,8 +113,66 @@ t.test('a logout at the provider ends the session that it names, or all', async 
   t.equal(await enter(two), 200)
   t.equal((await tell(event('logout', { sub }))).status, 200)
   t.equal(await enter(two), 401)
-  t.match(await actions(sub), Array(4).fill({ action: 'LOGOUT', details: { at_provider: true } }))
+  matchWhole(t, await actions(sub), Array(4).fill({ action: 'LOGOUT', details: { at_provider: true } }))
   t.strictSame((await actions(sub)).at(-1)?.id, null, 'all')
+})
+
+t.test('a logout that arrives hours later spares what began since', async (t) => {
+  const sub = newUuid()
+  const of = (ago: number) => identity.token({ sub, claims: { sid: `${ago}`, auth_time: now() - ago } })
+  const [old, unseen, young] = [await of(7200), await of(7100), await of(600)]
+  for (const token of [old, young]) t.equal(await enter(token), 200)
+  const late = (minutes: number) => event('logout', { sub }, new Date(Date.now() - minutes * 60_000).toISOString())
+  t.equal((await tell(late(60))).status, 200)
+  t.strictSame([await enter(old), await enter(unseen), await enter(young)], [401, 401, 200])
+  t.equal((await tell(late(90))).status, 200, 'an earlier one after it')
+  t.strictSame([await enter(old), await enter(young)], [401, 200])
+  t.equal((await tell(late(0))).status, 200)
+  t.equal(await enter(young), 401)
+})
+
+t.test('a logout by a sid that access tokens do not name ends all sessions of the user', async (t) => {
+  for (const [what, logout] of [
+    ['a logout token', async (sub: string) => logOut(await identity.logoutToken({ sub, sid: randomUUID() }))],
+    ['the webhook', (sub: string) => tell(event('logout', { sub, sid: randomUUID() }))],
+  ] as const) {
+    for (const claims of [{ auth_time: now() - 60 }, { iat: now() - 5 }]) {
+      const sub = newUuid()
+      const token = await identity.token({ sub, claims })
+      t.equal(await enter(token), 200)
+      t.equal((await logout(sub)).status, 200)
+      t.equal(await enter(token), 401, what)
+      const again = await identity.token({ sub, claims: { iat: now() + 2, auth_time: now() + 2 } })
+      t.equal(await enter(again), 200)
+      t.equal((await logout(sub)).status, 200)
+      t.equal(await enter(again), 401, 'also the second time')
+      t.strictSame(
+        (await actions(sub)).map(({ action, id }) => [action, id]),
+        [
+          ['LOGOUT', null],
+          ['LOGOUT', null],
+        ],
+      )
+    }
+  }
+})
+
+t.test('nothing brings back who was erased', async (t) => {
+  // After a restore only the ledger knows of them.
+  const [lost, closed] = [newUuid(), newUuid()]
+  await admin.query('insert into erasure_ledger (name) values ($1)', [ledgerName(api.config.ERASURE_KEY, lost)])
+  t.equal(await enter(await identity.token({ sub: closed })), 200)
+  await admin.query(`update users set closed_at = now(), tokens_not_before = 'infinity' where id = $1`, [closed])
+  for (const sub of [lost, closed]) {
+    const data = { sub, sid: randomUUID(), ip_address: '203.0.113.7', device_name: 'Phone' }
+    t.equal((await tell(event('login', data))).status, 200)
+    t.equal((await tell(event('logout', { sub }))).status, 200)
+    t.equal((await logOut(await identity.logoutToken({ sub, sid: 'unknown' }))).status, 200)
+    t.equal(await enter(await identity.token({ sub, claims: { auth_time: now() + 5, iat: now() + 5 } })), 401)
+    t.strictSame(await sessionsOf(sub), [])
+    t.strictSame(await actions(sub), [])
+  }
+  t.strictSame((await admin.query('select id from users where id = $1', [lost])).rows, [])
 })
 
 t.test('what is not signed, or too late, or no event is refused', async (t) => {
@@ -156,7 +216,7 @@ t.test('back-channel logout ends what the token names', async (t) => {
   t.equal(await enter(again), 200)
   for (const token of [all, bySid]) t.equal((await logOut(token)).status, 200)
   t.equal(await enter(again), 200, 'a token counts once')
-  t.match(await actions(sub), Array(3).fill({ action: 'LOGOUT' }))
+  matchWhole(t, await actions(sub), Array(3).fill({ action: 'LOGOUT' }))
 })
 
 t.test('what is no logout token for this server ends nothing', async (t) => {

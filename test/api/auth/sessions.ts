@@ -1,12 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { eraseSessions, saveLastUses } from '../../../api/auth/session-queries.ts'
+import { endOtherSignIns, endSignIns, eraseSessions, saveLastUses } from '../../../api/auth/session-queries.ts'
+import type { Tx } from '../../../api/db/db.ts'
+import { sql } from '../../../api/db/orm.ts'
 import { cleanUp } from '../../../api/worker/clean-up.ts'
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
 import { aPerson, startApiOn, startTestApi, uuidOf } from '../../support/api.ts'
 import { ask } from '../../support/ask.ts'
 import { follow } from '../../support/event-stream.ts'
 import { eventually } from '../../support/eventually.ts'
+import { matchWhole } from '../../support/match-whole.ts'
 
 // Two replicas: what one of them ends is over on both.
 const api = await startTestApi(t)
@@ -90,7 +93,8 @@ t.test('a person sees where they are signed in, and no one else', async (t) => {
       [phone.session_id, 'Ann’s phone', '127.0.0.1', false],
     ],
   )
-  t.match(
+  matchWhole(
+    t,
     (await list(phone.access_token)).filter(({ current }) => current),
     [{ session_id: phone.session_id }],
   )
@@ -119,6 +123,10 @@ t.test(
       ),
     )
     const path = `/api/auth/sessions/${phone.session_id}`
+    // The next token is the first of the day.
+    await admin.query(`update sessions set last_seen_at = now() - interval '2 days' where id = $1`, [
+      uuidOf('session', phone.session_id),
+    ])
     t.equal((await send(laptop.access_token, 'DELETE', path)).status, 204)
     t.equal(await me(phone.access_token), REVOKED)
     await isOver(phone.access_token, other.port)
@@ -128,7 +136,8 @@ t.test(
     t.equal(identity.exchanges(), asked, 'the provider need not be asked')
     t.ok(identity.revoked().includes(phone.refresh_token), 'and is told')
     t.strictSame(await devicesOf(ann.id), [uuidOf('session', laptop.session_id)])
-    t.match(
+    matchWhole(
+      t,
       (await list(laptop.access_token)).map(({ session_id }) => session_id),
       [laptop.session_id],
     )
@@ -138,7 +147,8 @@ t.test(
     t.equal((await refresh(laptop.refresh_token)).status, 200)
     t.equal((await send(laptop.access_token, 'DELETE', path)).status, 204, 'a repetition does nothing')
     const ended = uuidOf('session', phone.session_id)
-    t.match(
+    matchWhole(
+      t,
       (await audited(ann.id)).filter(({ id }) => id === ended),
       [
         { action: 'LOGIN', type: 'session', result: 'success' },
@@ -189,12 +199,13 @@ t.test('all other devices are signed out, also those that were not seen here', a
   t.notOk(stream.isOver)
   stream.leave()
   t.strictSame(await devicesOf(ann.id), [uuidOf('session', own.session_id)])
-  t.match(
+  matchWhole(
+    t,
     (await list(own.access_token)).map(({ session_id }) => session_id),
     [own.session_id],
   )
   const revoked = (await audited(ann.id)).filter(({ action }) => action === 'SESSION_REVOKE')
-  t.match(revoked, [{ id: uuidOf('session', phone.session_id), details: { reason: 'user' } }])
+  matchWhole(t, revoked, [{ id: uuidOf('session', phone.session_id), details: { reason: 'user' } }])
 
   const again = await ann.signIn()
   t.equal((await send(again.access_token, 'POST', '/api/auth/logout')).status, 204)
@@ -204,6 +215,49 @@ t.test('all other devices are signed out, also those that were not seen here', a
     type: 'session',
     id: uuidOf('session', again.session_id),
   })
+})
+
+/** A transaction that has begun, and does its work when it is told to. */
+async function begunBefore(work: (tx: Tx) => Promise<unknown>) {
+  const begun = Promise.withResolvers<void>()
+  const go = Promise.withResolvers<void>()
+  const done = db.inTransaction({}, async (tx) => {
+    await tx.execute(sql`select 1`)
+    begun.resolve()
+    await go.promise
+    await work(tx)
+  })
+  await begun.promise
+  return () => {
+    go.resolve()
+    return done
+  }
+}
+
+t.test('a sign-out on all devices that waits for one on all others ends the spared session, too', async (t) => {
+  const ann = await someone()
+  const own = await ann.signIn()
+  const waiting = await begunBefore((tx) => endSignIns(tx, ann.id))
+  t.equal((await send(own.access_token, 'DELETE', '/api/auth/sessions')).status, 204)
+  t.equal(await me(own.access_token), 200)
+  await waiting()
+  for (const port of [api.port, other.port]) await isOver(own.access_token, port)
+  t.equal((await refresh(own.refresh_token)).status, 401)
+})
+
+t.test('signing out all other devices twice at once spares the session of the request', async (t) => {
+  const ann = await someone()
+  const own = await ann.signIn()
+  const waiting = await begunBefore((tx) => endOtherSignIns(tx, ann.id, uuidOf('session', own.session_id)))
+  t.equal((await send(own.access_token, 'DELETE', '/api/auth/sessions')).status, 204)
+  await waiting()
+  for (const port of [api.port, other.port]) t.equal(await me(own.access_token, port), 200)
+  t.equal((await refresh(own.refresh_token)).status, 200)
+  const { rows } = await admin.query(
+    'select s.spared_until = u.tokens_not_before as spared from sessions s join users u on u.id = s.user_id where u.id = $1',
+    [ann.id],
+  )
+  t.strictSame(rows, [{ spared: true }])
 })
 
 t.test('where tokens name no session, one cannot be signed out, and all can', async (t) => {
@@ -234,15 +288,16 @@ t.test('a second factor: the client gets what it needs, and completes the sign-i
   const asked = await post('/api/auth/login', ann.credentials)
   t.match([asked.status, asked.json.error.code], [422, 'MFA_REQUIRED'])
   const [detail] = asked.json.error.details
-  t.match(detail, { challenge_id: String, methods: ['otp'], expires_in: null })
+  matchWhole(t, detail, { challenge_id: String, methods: ['otp'], expires_in: null })
   const complete = (code: string) =>
     post('/api/auth/login/mfa', { challenge_id: detail.challenge_id, code, device_name: 'Phone' })
   const wrong = await complete('000000')
   t.match([wrong.status, wrong.json.error.code, wrong.headers['www-authenticate']], [401, 'UNAUTHORIZED', 'Bearer'])
   const { status, json } = await complete('287082')
   t.equal(status, 200)
-  t.match(await list(json.data.access_token), [{ device_name: 'Phone', session_id: json.data.session_id }])
-  t.match(
+  matchWhole(t, await list(json.data.access_token), [{ device_name: 'Phone', session_id: json.data.session_id }])
+  matchWhole(
+    t,
     (
       await admin.query(
         `select result, details from audit_log where action = 'LOGIN' order by occurred_at desc limit 3`,
@@ -250,6 +305,30 @@ t.test('a second factor: the client gets what it needs, and completes the sign-i
     ).rows,
     [{ result: 'success' }, { details: { code: 'UNAUTHORIZED' } }, { details: { code: 'MFA_REQUIRED' } }],
   )
+})
+
+t.test('the right password of a closed account is refused like a wrong one', async (t) => {
+  const ann = await someone()
+  const first = await ann.signIn()
+  await admin.query(`update users set closed_at = now(), tokens_not_before = 'infinity' where id = $1`, [ann.id])
+  const denied = async () =>
+    (await admin.query(`select 1 from audit_log where action = 'LOGIN' and result = 'denied'`)).rows.length
+  const [before, revoked] = [await denied(), identity.revoked().length]
+  const login = (body: object) => ask(api.port, { method: 'POST', path: '/v1/api/auth/login', body })
+  const refused = await login(ann.credentials)
+  const wrong = await login({ ...ann.credentials, password: 'wrong' })
+  const shown = ({ status, json, headers }: typeof wrong) => [
+    status,
+    json.error.code,
+    json.error.message,
+    headers['www-authenticate'],
+  ]
+  t.strictSame(shown(refused), shown(wrong))
+  t.equal(wrong.status, 401)
+  t.equal(await denied(), before + 2)
+  const given = identity.revoked().slice(revoked)
+  t.equal(given.length, 3, 'no token is left alive at the provider')
+  t.notOk(given.includes(first.refresh_token))
 })
 
 t.test('an ID token tells of the person what the access token leaves out', async (t) => {
@@ -261,7 +340,7 @@ t.test('an ID token tells of the person what the access token leaves out', async
   t.strictSame(await find(ann.id), [{ email: 'ann@example.org', phone_number: '+491701234567', display_name: 'Ann' }])
   const ben = await someone(undefined, { idClaims: { email: 'ben@example.org', ...facts, aud: 'another client' } })
   await ben.signIn()
-  t.match(await find(ben.id), [{ email: null }], 'one for another client does not count')
+  matchWhole(t, await find(ben.id), [{ email: null }], 'one for another client does not count')
 })
 
 t.test('the clock of the provider may be off by 20 seconds', async (t) => {
@@ -304,7 +383,8 @@ t.test('what has lapsed is neither shown nor kept', async (t) => {
   const [old, current] = [await ann.signIn('Old phone'), await ann.signIn('Phone')]
   const id = uuidOf('session', old.session_id)
   await admin.query(`update sessions set last_seen_at = now() - interval '32 days' where id = $1`, [id])
-  t.match(
+  matchWhole(
+    t,
     (await list(current.access_token)).map(({ device_name }) => device_name),
     ['Phone'],
   )
@@ -318,6 +398,50 @@ t.test('what has lapsed is neither shown nor kept', async (t) => {
   t.strictSame(rows, [{ device_name: null, device_id: null, ip_address: null, has_details: false }])
   t.strictSame((await admin.query('select 1 from refresh_tokens where session_id = $1', [id])).rows, [])
   t.strictSame((await admin.query('select 1 from revocations')).rows, [])
+})
+
+t.test('a session is listed while it is used, and for as long as its newest refresh token', async (t) => {
+  for (const claims of [() => ({ sid: randomUUID() }), () => ({})]) {
+    const ann = await someone(claims)
+    const [phone, laptop] = [await ann.signIn('Phone'), await ann.signIn('Laptop')]
+    const id = uuidOf('session', phone.session_id)
+    const listed = async () =>
+      (await list(laptop.access_token)).some(({ session_id }) => session_id === phone.session_id)
+    const setBack = (used: string) =>
+      admin.query(
+        `update sessions set refresh_until = now() - interval '1 hour', last_used_at = now() - $2::interval,
+          last_seen_at = now() - $2::interval where id = $1`,
+        [id, used],
+      )
+    await setBack('6 days')
+    t.ok(await listed(), 'the client may have refreshed at the identity provider itself')
+    await setBack('8 days')
+    t.notOk(await listed())
+    t.equal((await refresh(phone.refresh_token)).status, 200)
+    t.ok(await listed(), 'the new refresh token')
+    const { rows } = await admin.query(
+      `select refresh_until > now() + interval '6 days' as renewed, last_used_at > now() - interval '1 minute' as used,
+        last_seen_at > now() - interval '1 minute' as seen from sessions where id = $1`,
+      [id],
+    )
+    t.strictSame(rows, [{ renewed: true, used: true, seen: true }])
+  }
+})
+
+t.test('a refresh renews a session that was seen today', async (t) => {
+  const ann = await someone()
+  const phone = await ann.signIn()
+  await admin.query(
+    `update sessions set refresh_until = now(), last_used_at = now() - interval '8 days' where user_id = $1`,
+    [ann.id],
+  )
+  t.equal((await refresh(phone.refresh_token)).status, 200)
+  const { rows } = await admin.query(
+    `select refresh_until > now() + interval '6 days' as renewed, last_used_at > now() - interval '1 minute' as used
+      from sessions where user_id = $1`,
+    [ann.id],
+  )
+  t.strictSame(rows, [{ renewed: true, used: true }])
 })
 
 t.test('the sessions of a person are erased: they end, and no row is left', async (t) => {

@@ -16,6 +16,7 @@ import { type Answer, aPerson, type Person, pathOf, startTestApi, uuidOf } from 
 import { commandLine } from '../../../support/command-line.ts'
 import { anOriginal, noUnzip, pythonSays, unpack } from '../../../support/data-exports.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { matchWhole } from '../../../support/match-whole.ts'
 import { quietLog } from '../../../support/quiet-log.ts'
 
 if (noUnzip) t.bailout(noUnzip)
@@ -166,13 +167,13 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
 
   const asked = await request(me)
   t.equal(asked.status, 202)
-  t.match(asked.data, { status: 'processing', parts: [], progress: { percent: 0 } })
+  matchWhole(t, asked.data, { status: 'processing', parts: [], progress: { percent: 0 } })
   const again = await request(me)
   t.equal(again.status, 200)
   t.equal(again.data.export_id, asked.data.export_id)
   working(t)
   const ready = await until(me, asked.data.export_id, 'completed')
-  t.match(ready.data, { progress: { parts_total: 1, parts_done: 1, percent: 100 }, parts: [{ number: 1 }] })
+  matchWhole(t, ready.data, { progress: { parts_total: 1, parts_done: 1, percent: 100 }, parts: [{ number: 1 }] })
   t.ok(ready.data.parts[0].expires_in > 86_000)
   const [bytes = Buffer.alloc(0)] = await fetched(ready)
   t.equal(bytes.length, ready.data.parts[0].bytes)
@@ -186,7 +187,7 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
 
   const document = JSON.parse(String(files.get('data.json')))
   t.strictSame(documentOf(SECTIONS).parse(document), document, 'as documented')
-  t.match(document, {
+  matchWhole(t, document, {
     format: 'keepsake-data-export',
     user_id: me.wireId,
     archives: [{ files: 2 }],
@@ -222,12 +223,14 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
     'nothing else is left in the store',
   )
   t.strictSame(await sql('select * from data_export_entries'), [], 'no name of a file is kept')
-  t.match(await sql(`select state from notification_deliveries where destination = 'me@example.org'`), [
+  matchWhole(t, await sql(`select state from notification_deliveries where destination = 'me@example.org'`), [
     { state: 'pending' },
   ])
-  t.match(await sql(`select action, actor_id from audit_log where action = 'DATA_EXPORT' and actor_id = $1`, [me.id]), [
-    { action: 'DATA_EXPORT' },
-  ])
+  matchWhole(
+    t,
+    await sql(`select action, actor_id from audit_log where action = 'DATA_EXPORT' and actor_id = $1`, [me.id]),
+    [{ action: 'DATA_EXPORT' }],
+  )
   const before = await sql('select media_bytes::int as bytes from user_storage where user_id = $1', [me.id])
   t.strictSame(before, [{ bytes: 'minebaretrashed'.length }], 'the quota is not charged')
   t.equal((await show(other, asked.data.export_id)).status, 404)
@@ -394,7 +397,8 @@ t.test('a worker that stops gives back its part at once', async (t) => {
   const stopped = first.stop()
   gate.go()
   await stopped
-  t.match(
+  matchWhole(
+    t,
     await sql('select failures, holder from data_export_parts where export_id = $1', [
       parseId('export', data.export_id),
     ]),
@@ -451,10 +455,10 @@ t.test('an export expires, and says so', async (t) => {
   await worker.stop()
   await sql(`update data_exports set expires_at = now() where user_id = $1`, [me.id])
   await sql(`update downloads set expires_at = now() where user_id = $1`, [me.id])
-  t.match((await show(me, data.export_id)).data, { status: 'expired', parts: [] })
+  matchWhole(t, (await show(me, data.export_id)).data, { status: 'expired', parts: [] })
   await sweepDownloads({ db, store, log: quietLog() })
   t.strictSame(await api.keys(downloadsPrefix(me.id)), [])
-  t.match((await call(me, 'GET', AT)).data.exports, [{ status: 'expired' }])
+  matchWhole(t, (await call(me, 'GET', AT)).data.exports, [{ status: 'expired' }])
 })
 
 t.test('a store that fails is tried again within bounds; an administrator lets the export go on', async (t) => {
@@ -479,7 +483,7 @@ t.test('a store that fails is tried again within bounds; an administrator lets t
   t.strictSame(await api.keys(downloadsPrefix(me.id)), [])
   const cli = (...args: string[]) => commandLine(args, { DATABASE_URL: database.url })
   const { out } = await cli('data-exports', 'list', '--state', 'failed')
-  t.match(out.exports, [{ export_id: data.export_id, parts: 1, parts_made: 0, error: /the store is away/ }])
+  matchWhole(t, out.exports, [{ export_id: data.export_id, parts: 1, parts_made: 0, error: /the store is away/ }])
   isDown = false
   t.strictSame((await cli('data-exports', 'retry', data.export_id)).out, { retried: true })
   await until(me, data.export_id, 'completed')
