@@ -78,18 +78,23 @@ async function sealBefore(pass: Pass): Promise<'more'> {
 
 /**
  * In another cluster the ids of transactions begin anew: entries that were restored would seem to come from the future,
- * and new ones to be sealed already. So all entries without a link are sealed by time, once, while none is written.
+ * and new ones to be sealed already. So all entries without a link are sealed by time. Changes wait for the last of them
+ * only, while the cursor moves.
  */
 async function rebase(pass: Pass): Promise<'more'> {
+  if (await sealUnlinked(pass)) return 'more'
   await lockLog(pass.tx)
-  for (let isFull = true; isFull; ) {
-    const entries = await listUnlinked(pass.tx, pass.cursor, pass.limit)
-    await link(pass, entries)
-    await countLinks(pass.tx, entries.length)
-    isFull = entries.length === pass.limit
-  }
+  while (await sealUnlinked(pass));
   await rebaseCursor(pass.tx)
   return 'more'
+}
+
+/** Whether there may be more. */
+async function sealUnlinked(pass: Pass): Promise<boolean> {
+  const entries = await listUnlinked(pass.tx, pass.cursor, pass.limit)
+  await link(pass, entries)
+  await countLinks(pass.tx, entries.length)
+  return entries.length === pass.limit
 }
 
 async function link({ tx, cursor, personalData }: Pass, listed: readonly Listed[]): Promise<void> {

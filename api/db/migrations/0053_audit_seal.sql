@@ -7,13 +7,16 @@ $$;
 
 -- The bytes of an entry that its link proves. Every field has a fixed length or its length before it, so two entries that
 -- differ never have the same bytes. The first byte is the version of this form. Null for a row that is missing. Without
--- address_index, which other tiers leave out, and without the columns of versions before encryption, empty by then.
+-- address_index, which other tiers leave out. The columns of versions before encryption are empty by then; they follow only
+-- where they are not, so that nobody can fill them in a sealed entry.
 create function audit_canonical(e audit_log) returns bytea language sql stable parallel safe as $$
   select '\x01'::bytea || uuid_send(e.id) || timestamptz_send(e.occurred_at) || xid8send(e.txid) || int8send(e.serial)
     || audit_field(uuid_send(e.org_id)) || audit_field(uuid_send(e.actor_id))
     || audit_field(textsend(e.action)) || audit_field(textsend(e.resource_type)) || audit_field(textsend(e.resource_id))
     || audit_field(textsend(e.result)) || audit_field(textsend(e.request_id)) || audit_field(textsend(e.client_request_id))
     || audit_field(jsonb_send(e.details)) || audit_field(e.personal) || audit_field(int4send(e.key_version))
+    || case when e.ip_address is null and e.user_agent is null then ''::bytea
+      else audit_field(textsend(e.ip_address)) || audit_field(textsend(e.user_agent)) end
 $$;
 
 -- Replaces what a version before encryption wrote in plain text. The sealer calls it before it seals the entries; it

@@ -303,9 +303,9 @@ async function open({ personalData }: ReadDeps, rows: readonly (StoredEntry | Ho
   })
 }
 
-/** Entries of a version before encryption, until they are sealed. */
+/** Entries of a version before encryption, until they are sealed. In a sealed one these columns are forged. */
 function plainOf(entry: StoredEntry | HotEntry): Opened | undefined {
-  if (!('sealed' in entry) || (entry.ipAddress === null && entry.userAgent === null)) return undefined
+  if (!('sealed' in entry) || entry.sealed || (entry.ipAddress === null && entry.userAgent === null)) return undefined
   const { ipAddress, userAgent } = entry
   return { state: 'open', personal: { ...(ipAddress && { ipAddress }), ...(userAgent && { userAgent }) } }
 }

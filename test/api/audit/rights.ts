@@ -90,7 +90,7 @@ t.test('nobody has rights on a partition by its own name', async (t) => {
   t.strictSame(guarded, [{ n: 30, forced: true }])
 })
 
-t.test('a day is dropped only once it is older than the hot tier and detached', async (t) => {
+t.test('a day is dropped only once it is older than the hot tier, detached and archived', async (t) => {
   const run = async (text: string) => (await worker.inTransaction({}, (tx) => tx.execute(sql.raw(text)))).rows[0]
   const dayAgo = async (days: number) => {
     const { rows } = await admin.query(
@@ -112,6 +112,8 @@ t.test('a day is dropped only once it is older than the hot tier and detached', 
   await t.rejects(run(`select audit_drop_day('${old}')`), { cause: { message: /still a part of the audit log/ } })
   t.strictSame(await run(`select audit_detach_day('${old}') as done`), { done: true })
   t.strictSame(await run(`select audit_detach_day('${old}') as done`), { done: false }, 'once')
+  await t.rejects(run(`select audit_drop_day('${old}')`), { cause: { message: /is not archived/ } })
+  await admin.query(`insert into audit_archives values ('${old}', 'warm', 'key', 1, 0, 1, '', '[]', '', '')`)
   t.strictSame(await run(`select audit_drop_day('${old}') as done`), { done: true })
   t.strictSame(await run(`select audit_drop_day('${old}') as done`), { done: false }, 'once')
   const left =

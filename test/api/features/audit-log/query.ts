@@ -208,6 +208,12 @@ t.test('what is not sealed is shown on request only, and `sealed_until` is befor
   t.match(open.logs, [{ audit_id: formatId('audit', ids[0] as Uuid), sealed: false }])
   await sealAll(admin)
   t.match((await query({ actor_id: actorId })).data.logs, [{ sealed: true }])
+  await admin.query(`update audit_log set ip_address = '203.0.113.66' where id = $1`, [ids[0]])
+  t.match(
+    (await query({ actor_id: actorId })).data.logs,
+    [{ ip_address: null }],
+    'plain text in a sealed entry is forged',
+  )
 })
 
 t.test('a day that moves between two pages, to an object and to another one, loses and repeats nothing', async (t) => {
