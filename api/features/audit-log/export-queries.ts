@@ -182,6 +182,16 @@ export const deleteExportsOf = (tx: Tx, userId: Uuid): Promise<{ id: ExportId; u
     .where(eq(auditExports.userId, userId))
     .returning({ id: auditExports.id, userId: auditExports.userId })
 
+/** Of everybody. */
+export const deleteExports = (tx: Tx): Promise<{ id: ExportId; userId: Uuid }[]> =>
+  tx.delete(auditExports).returning({ id: auditExports.id, userId: auditExports.userId })
+
+/** What a worker that was too late to complete an export left is nobody's, unless another one took over the same upload. */
+export async function isObjectOf(tx: Tx, id: ExportId, objectKey: string): Promise<boolean> {
+  const [row] = await tx.select({ key: auditExports.objectKey }).from(auditExports).where(eq(auditExports.id, id))
+  return row?.key === objectKey
+}
+
 export const countProcessing = async (tx: Tx): Promise<number> => {
   const { rows } = await tx.execute<{ n: number }>(
     sql`select count(*)::int as n from audit_exports where state = 'processing'`,

@@ -41,6 +41,15 @@ export async function findSeal(tx: Tx): Promise<Seal> {
   return { ...seal, until }
 }
 
+/** The time of the first entry that the database has. */
+export async function findOldest(tx: Tx): Promise<Date | undefined> {
+  const { rows } = await tx.execute<{ ms: number | null }>(
+    sql`select (extract(epoch from min(occurred_at)) * 1000)::float8 as ms from audit_log`,
+  )
+  const ms = rows[0]?.ms
+  return ms == null ? undefined : new Date(ms)
+}
+
 const isSealed = (s: Seal): SQL => sql`case when e.serial = 0
   then ${s.beforeAt}::timestamptz is null or (e.occurred_at, e.id) <= (${s.beforeAt}::timestamptz, ${s.beforeId}::uuid)
   else (e.txid, e.serial) <= (${s.upto}::xid8, ${s.serial}::bigint) or e.serial <= ${s.floor}::bigint end`
