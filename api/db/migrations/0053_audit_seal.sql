@@ -46,6 +46,19 @@ language sql security definer set search_path = pg_catalog, public, pg_temp as $
     union all select prepared from pg_prepared_xacts) writers
 $$;
 
+-- Before this time no entry can appear any more: every transaction that began before it has ended. A transaction that has
+-- written nothing for longer than the programs let one be idle is a reader.
+create function audit_settled_until() returns timestamptz
+language sql security definer set search_path = pg_catalog, public, pg_temp as $$
+  select least(now(), min(began)) from (
+    select xact_start as began from pg_stat_activity
+      where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+        and (backend_xid is not null or xact_start > clock_timestamp() - interval '15 seconds')
+    union all select prepared from pg_prepared_xacts where database = current_database()) running
+$$;
+
+revoke all on function audit_settled_until() from public;
+grant execute on function audit_settled_until() to keepsake_api, keepsake_worker;
 revoke all on function audit_encrypt(uuid[], timestamptz[], bytea[], integer[], bytea[]), audit_lock(),
   audit_oldest_writer_seconds() from public;
 grant execute on function audit_encrypt(uuid[], timestamptz[], bytea[], integer[], bytea[]), audit_lock(),

@@ -182,11 +182,11 @@ export const deleteExportsOf = (tx: Tx, userId: Uuid): Promise<{ id: ExportId; u
     .where(eq(auditExports.userId, userId))
     .returning({ id: auditExports.id, userId: auditExports.userId })
 
-/** Of everybody. */
+/** Those of all administrators. */
 export const deleteExports = (tx: Tx): Promise<{ id: ExportId; userId: Uuid }[]> =>
   tx.delete(auditExports).returning({ id: auditExports.id, userId: auditExports.userId })
 
-/** What a worker that was too late to complete an export left is nobody's, unless another one took over the same upload. */
+/** Whether an export has this object: that of a worker that was too late may belong to the one that took over its upload. */
 export async function isObjectOf(tx: Tx, id: ExportId, objectKey: string): Promise<boolean> {
   const [row] = await tx.select({ key: auditExports.objectKey }).from(auditExports).where(eq(auditExports.id, id))
   return row?.key === objectKey

@@ -1,8 +1,9 @@
 import { sql } from 'drizzle-orm'
 import t from 'tap'
-import { checkDays } from '../../../api/audit/days.ts'
+import { watchDays } from '../../../api/audit/days.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { testDatabase } from '../../support/database.ts'
+import { eventually } from '../../support/eventually.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { readableLog } from '../../support/readable-log.ts'
 
@@ -141,17 +142,29 @@ t.test('days are made ahead, by either role, however many do it at once', async 
   t.equal(await ahead(), 14)
 })
 
-t.test('the API makes the days that are missing at its start, and starts without a database, too', async (t) => {
-  const { rows } = await admin.query<{ name: string }>(`select inhrelid::regclass::text as name from pg_inherits
+t.test(
+  'the API makes the days that are missing, at its start and later, and starts without a database, too',
+  async (t) => {
+    const { rows } = await admin.query<{ name: string }>(`select inhrelid::regclass::text as name from pg_inherits
     where inhparent = 'audit_links'::regclass order by 1 desc limit 3`)
-  for (const { name } of rows) await admin.query(`drop table ${name}`)
-  await checkDays(db, quietLog())
-  t.equal((await db.read({}, (tx) => tx.execute(sql`select audit_days_ahead() as n`))).rows[0]?.['n'], 14)
-  const away: typeof db = { ...db, read: () => Promise.reject(new Error('away')) }
-  const { log, logged } = readableLog()
-  await checkDays(away, log)
-  t.match(logged, [{ msg: 'could not look at the days of the audit log' }])
-})
+    const drop = async () => {
+      for (const { name } of rows) await admin.query(`drop table ${name}`)
+    }
+    const ahead = async () =>
+      (await db.read({}, (tx) => tx.execute(sql`select audit_days_ahead() as n`))).rows[0]?.['n']
+    await drop()
+    const stop = await watchDays(db, quietLog(), 20)
+    t.teardown(stop)
+    t.equal(await ahead(), 14)
+    await drop()
+    await eventually('the days to be made again', async () => (await ahead()) === 14)
+    stop()
+    const away: typeof db = { ...db, read: () => Promise.reject(new Error('away')) }
+    const { log, logged } = readableLog()
+    ;(await watchDays(away, log))()
+    t.match(logged, [{ msg: 'could not look at the days of the audit log' }])
+  },
+)
 
 t.test('days are made while a change is under way, and hold none up', async (t) => {
   const { rows } = await admin.query<{ name: string }>(`select inhrelid::regclass::text as name from pg_inherits

@@ -216,6 +216,21 @@ t.test('what is not sealed is shown on request only, and `sealed_until` is befor
   )
 })
 
+t.test('`sealed_until` is before the beginning of every transaction that can still add an entry', async (t) => {
+  await sealAll(admin)
+  const [begun, end] = [Promise.withResolvers<string>(), Promise.withResolvers<void>()]
+  const running = db.inTransaction({}, async (tx) => {
+    const { rows } = await tx.execute<{ now: string }>('select pg_current_xact_id(), now()')
+    begun.resolve(rows[0]?.now ?? '')
+    await end.promise
+  })
+  const since = new Date(await begun.promise)
+  const { sealed_until: until } = (await query({ limit: 1 })).data
+  t.ok(new Date(until) <= since, `${until} is not after ${since.toISOString()}`)
+  end.resolve()
+  await running
+})
+
 t.test('a day that moves between two pages, to an object and to another one, loses and repeats nothing', async (t) => {
   const { wire, ids, actorId } = await person([100, 101, 102, 103, 104, 105, 106])
   const others = await addEntries(admin, [
