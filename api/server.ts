@@ -4,7 +4,7 @@ import type { Clock } from '../lib/runtime/clock.ts'
 import type { Log } from '../lib/runtime/log.ts'
 import type { ObjectStore } from '../lib/runtime/object-store/object-store.ts'
 import { createApp, createInternalApp } from './app.ts'
-import { checkDays } from './audit/days.ts'
+import { watchDays } from './audit/days.ts'
 import { openMasterKeys } from './audit/master-keys.ts'
 import { openPersonalData } from './audit/personal-data.ts'
 import { openRefusals } from './audit/refusals.ts'
@@ -81,11 +81,12 @@ export async function startApi(parts: ApiParts): Promise<RunningApi> {
     onRefused: () => metrics.shed('event-stream'),
     onEnded: metrics.streamEnded,
   })
-  await Promise.all([auth.keys.start(), services?.keys.start(), checkDays(db, log)])
+  const [stopDays] = await Promise.all([watchDays(db, log), auth.keys.start(), services?.keys.start()])
   ledger.start()
   auth.revocations.start()
 
   const stopAuth = async () => {
+    stopDays()
     void ledger.stop()
     auth.keys.stop()
     services?.keys.stop()

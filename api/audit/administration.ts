@@ -1,9 +1,12 @@
 import * as z from 'zod'
+import { formatId } from '../../lib/contract/ids.ts'
+import { Problem } from '../../lib/contract/problem.ts'
 import { json } from '../../lib/runtime/config.ts'
-import { type Commands, Failed, type Options, textOf, UsageError } from '../command-line/command.ts'
+import { type Commands, Failed, idOf, type Options, textOf, UsageError } from '../command-line/command.ts'
 import type { Database } from '../db/db.ts'
 import { countKeysByMaster, lockKeysOfOtherMasters, rewrapKeys } from './key-queries.ts'
 import { AuditKeys, type MasterKeys, openMasterKeys } from './master-keys.ts'
+import { acceptRestore } from './restores.ts'
 import { verify } from './verify.ts'
 
 const Settings = z.object({ AUDIT_KEYS: json(AuditKeys) })
@@ -25,6 +28,26 @@ export const auditCommands: Commands = {
       const report = await verify({ db, store: await store() }, { ...(from && { from }), ...(to && { to }) })
       if (report.findings.length > 0) throw new Failed('The audit log is not what was sealed', report)
       return report
+    },
+  },
+  'audit accept-restore': {
+    args: ['ENTRY'],
+    help: [
+      'audit accept-restore ENTRY',
+      'say that the restore to an earlier time that this entry of the audit log tells of was yours: what the',
+      'anchors knew beyond it is lost and no longer a finding. A restore that you do not know hides a change',
+    ],
+    async run({ db, store }, [text = '']) {
+      const restore = await acceptRestore({ db, store: await store() }, idOf('audit', text))
+      if (!restore) throw new Problem('NOT_FOUND', 'No restore has this entry')
+      const { entryId, timeline, sealed, anchoredSealed, anchoredAt } = restore
+      return {
+        entry: formatId('audit', entryId),
+        timeline,
+        sealed,
+        anchored: anchoredSealed,
+        anchored_at: anchoredAt,
+      }
     },
   },
   'audit rewrap': {

@@ -4,21 +4,12 @@ import * as z from 'zod'
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import { type ObjectStore, StoreError } from '../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../db/db.ts'
-import { insertAudit } from './queries.ts'
 import { type Day, dayAfter, type Head } from './seal-plan.ts'
-import {
-  insertRestore,
-  isOpenDue,
-  listHeads,
-  listUnanchored,
-  lockCursor,
-  markAnchored,
-  markOpenAnchored,
-} from './seal-queries.ts'
+import { isOpenDue, listHeads, listUnanchored, lockCursor, markAnchored, markOpenAnchored } from './seal-queries.ts'
 
 /** In a bucket with object lock, an administrator of the database cannot change these objects. */
 export const ANCHORS = 'audit/anchors/'
-const LATEST = `${ANCHORS}latest.json`
+export const LATEST = `${ANCHORS}latest.json`
 
 const Chain = z.object({ org: z.string(), count: z.number(), hash: z.string() })
 
@@ -40,11 +31,21 @@ export const Anchor = z.object({
 })
 export type Anchor = z.output<typeof Anchor>
 
-const Latest = Anchor.pick({ timeline: true, sealed: true, at: true })
+export interface AnchorKey {
+  key: string
+  timeline: number
+  closed: boolean
+  day: Day
+}
 
-const timelineFolder = (timeline: number) => `${ANCHORS}t${timeline}/`
-export const closedKey = (timeline: number, day: Day) => `${timelineFolder(timeline)}days/${day}.json`
-export const openFolder = (timeline: number, day: Day) => `${timelineFolder(timeline)}open/${day}/`
+const KEY = /^t(\d{1,9})\/(days|open)\/(\d{4}-\d\d-\d\d)\/(?:[\dT-]+-)?[0-9a-f]{32}\.json$/
+
+/** Undefined for other objects below the prefix. */
+export function anchorKeyOf(key: string): AnchorKey | undefined {
+  const [, timeline, kind, day] = (key.startsWith(ANCHORS) && KEY.exec(key.slice(ANCHORS.length))) || []
+  if (timeline === undefined || day === undefined) return undefined
+  return { key, timeline: Number(timeline), closed: kind === 'days', day }
+}
 
 export interface AnchorDeps {
   /** Connected as keepsake_worker. */
@@ -63,7 +64,6 @@ export const digestOf = (day: Day, chains: Anchor['chains'], previous: string | 
  */
 export async function anchor(deps: AnchorDeps): Promise<void> {
   const { db } = deps
-  await noticeRestore(deps)
   for (;;) {
     const found = await db.read({}, async (tx) => {
       const [next] = await listUnanchored(tx, 1)
@@ -73,7 +73,7 @@ export async function anchor(deps: AnchorDeps): Promise<void> {
     const { day, previous, chains } = found
     const digest = digestOf(day, chains, previous)
     const state = await db.inTransaction({}, lockCursor)
-    await put(deps, closedKey(state.timeline, day), { ...common(state), day, closed: true, chains, digest, previous })
+    await put(deps, `days/${day}/`, { ...common(state), day, closed: true, chains, digest, previous })
     failpoint('audit.anchored')
     await db.inTransaction({}, (tx) => markAnchored(tx, day, digest))
   }
@@ -83,8 +83,8 @@ export async function anchor(deps: AnchorDeps): Promise<void> {
     return { state: cursor, heads: await listHeads(tx, dayAfter(cursor.closedUntil), '9999-12-31') }
   })
   for (const [day, ofDay] of Map.groupBy(heads, (head) => head.day)) {
-    const key = `${openFolder(state.timeline, day)}${state.now.slice(0, 13)}.json`
-    await put(deps, key, { ...common(state), day, closed: false, chains: ofDay.map(chainOf) })
+    const name = `open/${day}/${state.now.slice(0, 13)}-`
+    await put(deps, name, { ...common(state), day, closed: false, chains: ofDay.map(chainOf) })
   }
   await db.inTransaction({}, markOpenAnchored)
 }
@@ -96,60 +96,38 @@ const common = ({ timeline, sealed, now }: { timeline: number; sealed: number; n
   sealed,
 })
 
-async function put({ store }: AnchorDeps, key: string, anchor: Anchor): Promise<void> {
+async function put({ store }: AnchorDeps, name: string, anchor: Anchor): Promise<void> {
   const { timeline, sealed, at } = anchor
-  const options = { contentType: 'application/json' }
-  await store.put(key, JSON.stringify(anchor), options)
-  await store.put(LATEST, JSON.stringify({ timeline, sealed, at }), options)
+  await putNamedByContent(store, `${ANCHORS}t${timeline}/${name}`, anchor)
+  await store.put(LATEST, JSON.stringify({ timeline, sealed, at }), { contentType: 'application/json' })
 }
 
 /**
- * A database that was restored to an earlier time has fewer links than its anchors say. Its chains go on as another
- * timeline with anchors of its own, and with an entry that says so.
+ * The key has the hash of the content. A database that was changed can make the sealer anchor it again, which adds an
+ * object and does not replace the one that proves the change.
  */
-async function noticeRestore(deps: AnchorDeps): Promise<void> {
-  // Before the cursor: the cursor that an anchor counted was committed before the anchor was written.
-  const latest = await readJson(deps.store, LATEST, Latest)
-  if (!latest) return
-  await deps.db.inTransaction({}, async (tx) => {
-    const cursor = await lockCursor(tx)
-    const isOlder =
-      latest.timeline > cursor.timeline || (latest.timeline === cursor.timeline && latest.sealed > cursor.sealed)
-    if (!isOlder) return
-    const timeline = latest.timeline + 1
-    const entryId = await insertAudit(tx, {
-      orgId: null,
-      actorId: null,
-      action: 'ADMIN_ACTION',
-      resourceType: 'audit_log',
-      resourceId: null,
-      result: 'success',
-      context: null,
-      details: {
-        operation: 'restored to an earlier time',
-        sealed: cursor.sealed,
-        anchored: latest.sealed,
-        anchored_at: latest.at,
-      },
-    })
-    await insertRestore(tx, {
-      timeline,
-      sealed: cursor.sealed,
-      anchoredSealed: latest.sealed,
-      anchoredAt: latest.at,
-      entryId,
-    })
-  })
+export async function putNamedByContent(store: Pick<ObjectStore, 'put'>, name: string, content: object): Promise<void> {
+  const body = JSON.stringify(content)
+  await store.put(`${name}${contentHash(body)}.json`, body, { contentType: 'application/json' })
 }
 
-/** Undefined where there is no such object. */
-export async function readJson<T>(
+const contentHash = (body: string) => hash('sha256', body).slice(0, 32)
+
+/** Undefined for content that is not what the key says. */
+export async function readNamedByContent<T>(
   store: Pick<ObjectStore, 'get'>,
   key: string,
   schema: z.ZodType<T>,
 ): Promise<T | undefined> {
+  const body = await readText(store, key)
+  if (body === undefined || !key.endsWith(`${contentHash(body)}.json`)) return undefined
+  return schema.parse(JSON.parse(body))
+}
+
+/** Undefined where there is no such object. */
+export async function readText(store: Pick<ObjectStore, 'get'>, key: string): Promise<string | undefined> {
   try {
-    return schema.parse(JSON.parse(await text((await store.get(key)).body)))
+    return await text((await store.get(key)).body)
   } catch (error) {
     if (error instanceof StoreError && error.code === 'NotFound') return undefined
     throw error

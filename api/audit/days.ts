@@ -11,8 +11,19 @@ export async function prepareDays(db: Database): Promise<void> {
   if (ahead < DAYS_AHEAD) await db.inTransaction({}, (tx) => makeDays(tx, DAYS_AHEAD))
 }
 
-/** The same at the start of the API, which must serve even where no worker has run for weeks. Never rejects. */
-export async function checkDays(db: Database, log: Log): Promise<void> {
+const CHECK_MS = 3_600_000
+
+/**
+ * The same in the API, at its start and every hour: it must serve even where no worker has run for weeks. Returns what ends
+ * it, once the days were looked at.
+ */
+export async function watchDays(db: Database, log: Log, everyMs = CHECK_MS): Promise<() => void> {
+  await checkDays(db, log)
+  const timer = setInterval(() => void checkDays(db, log), everyMs).unref()
+  return () => clearInterval(timer)
+}
+
+async function checkDays(db: Database, log: Log): Promise<void> {
   try {
     await prepareDays(db)
   } catch (error) {

@@ -141,17 +141,22 @@ export async function listBefore(tx: Tx, { beforeAt, beforeId }: Cursor, limit: 
 
 /**
  * Entries without a link, by time, in a log that came from another cluster: those that its sealer had not reached, and
- * those that were written here. Whatever is older than the open days has its link, unless it lies behind the cursor.
+ * those that were written here. Whatever is older than the open days has its link, unless it lies behind the cursor. Two
+ * queries, so that each reads few partitions; a link is never in the chain of an earlier day than its entry's.
  */
 export async function listUnlinked(tx: Tx, cursor: Cursor, limit: number): Promise<Listed[]> {
   const { upto, serial, floor, closedUntil } = cursor
-  const { rows } = await tx.execute<ListedRow>(sql`select ${LISTED} from audit_log e
-    where e.serial > 0
-      and (((e.txid, e.serial) > (${upto}::xid8, ${serial}::bigint) and e.serial > ${floor}::bigint)
-        or e.occurred_at >= (${closedUntil}::date)::timestamp at time zone 'UTC')
-      and not exists (select from audit_links l where l.occurred_at = e.occurred_at and l.entry_id = e.id
-        and l.day >= (e.occurred_at at time zone 'UTC')::date)
-    order by e.occurred_at, e.serial limit ${limit}`)
+  const since = sql`${closedUntil}::timestamp at time zone 'UTC'`
+  const unlinked = sql`e.serial > 0 and not exists (select from audit_links l
+    where l.occurred_at = e.occurred_at and l.entry_id = e.id and l.day >= ${closedUntil}::date)`
+  const { rows } = await tx.execute<ListedRow>(sql`select * from (
+      (select ${LISTED} from audit_log e where e.occurred_at >= ${since} and ${unlinked}
+        order by e.occurred_at, e.serial limit ${limit})
+      union all
+      (select ${LISTED} from audit_log e where e.occurred_at < ${since} and ${unlinked}
+          and (e.txid, e.serial) > (${upto}::xid8, ${serial}::bigint) and e.serial > ${floor}::bigint
+        order by e.occurred_at, e.serial limit ${limit})) unsealed
+    order by at::timestamptz, serial::bigint limit ${limit}`)
   return rows.map(listedOf)
 }
 
@@ -295,6 +300,8 @@ export async function isOpenDue(tx: Tx): Promise<boolean> {
 
 export interface Restore {
   timeline: number
+  /** Of what was restored. */
+  from: number
   sealed: number
   anchoredSealed: number
   anchoredAt: string
@@ -302,19 +309,55 @@ export interface Restore {
 }
 
 export async function insertRestore(tx: Tx, restore: Restore): Promise<void> {
-  await tx.execute(sql`insert into audit_restores (timeline, sealed, anchored_sealed, anchored_at, entry_id)
-    values (${restore.timeline}, ${restore.sealed}, ${restore.anchoredSealed}, ${restore.anchoredAt}::timestamptz,
+  await tx.execute(sql`insert into audit_restores (timeline, from_timeline, sealed, anchored_sealed,
+      anchored_at, entry_id)
+    values (${restore.timeline}, ${restore.from}, ${restore.sealed}, ${restore.anchoredSealed}, ${restore.anchoredAt}::timestamptz,
       ${restore.entryId}::uuid)`)
   await tx.execute(sql`update audit_cursor set timeline = ${restore.timeline}, anchored_at = null`)
 }
 
-/** Seconds since the oldest entry without a link was written. */
+/** By timeline. */
+export async function listRestores(tx: Tx): Promise<Restore[]> {
+  const { rows } = await tx.execute<{
+    timeline: number
+    from: number
+    sealed: string
+    anchored: string
+    at: string
+    entry_id: Uuid
+  }>(sql`select timeline, from_timeline as from, sealed::text, anchored_sealed::text as anchored, anchored_at::text as at,
+    entry_id from audit_restores order by timeline`)
+  return rows.map((row) => ({
+    timeline: row.timeline,
+    from: row.from,
+    sealed: Number(row.sealed),
+    anchoredSealed: Number(row.anchored),
+    anchoredAt: row.at,
+    entryId: row.entry_id,
+  }))
+}
+
+/** All links that were ever made. */
+export async function countSealed(tx: Tx): Promise<number> {
+  const { rows } = await tx.execute<{ sealed: string }>(sql`select sealed::text from audit_cursor`)
+  return Number(rows[0]?.sealed ?? 0)
+}
+
+/**
+ * Seconds since the oldest entry without a link was written. After a restore into another cluster nearly the whole log has
+ * transaction ids above the cursor: the bounds keep a scrape from walking it.
+ */
 export async function measureSeal(tx: Tx): Promise<number> {
+  const cursor = await tx.execute<{ day: Day; upto: string; serial: string; floor: string }>(
+    sql`select closed_until::text as day, upto::text, serial::text, floor::text from audit_cursor`,
+  )
+  const [{ day, upto, serial, floor } = { day: '', upto: '0', serial: '0', floor: '0' }] = cursor.rows
+  if (day === '') return 0
   const { rows } = await tx.execute<{ seconds: number }>(sql`select coalesce((
       select extract(epoch from clock_timestamp() - e.occurred_at) from audit_log e
-      where (e.txid, e.serial) > (c.upto, c.serial) and e.serial > c.floor order by e.txid, e.serial limit 1), 0)::float8
-      as seconds
-    from audit_cursor c`)
+      where (e.txid, e.serial) > (${upto}::xid8, ${serial}::bigint) and e.txid < pg_snapshot_xmax(pg_current_snapshot())
+        and e.serial > ${floor}::bigint and e.occurred_at >= ${day}::timestamp at time zone 'UTC'
+      order by e.txid, e.serial limit 1), 0)::float8 as seconds`)
   return rows[0]?.seconds ?? 0
 }
 

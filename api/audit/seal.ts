@@ -31,6 +31,10 @@ export interface SealDeps {
 
 /** Entries of one transaction. */
 export const PASS_ENTRIES = 10_000
+/** Of these, entries in plain text: each can need a key of its own, and the transaction waits for them. */
+const PASS_PLAIN = 500
+/** Keys that are made at once, on one connection beside the transaction's. */
+const KEYS_AT_ONCE = 20
 
 /**
  * Seals the next entries, in one transaction with the move of the cursor: a sealer that dies repeats the pass, and nothing
@@ -43,15 +47,26 @@ export function sealOnce({ db, personalData }: SealDeps, limit = PASS_ENTRIES): 
     const pass = { tx, cursor, personalData, limit }
     if (cursor.isMoved) return rebase(pass)
     if (cursor.beforeAt !== null) return sealBefore(pass)
-    const entries = await listUnsealed(tx, cursor, limit)
+    const { entries, isFull } = portionOf(await listUnsealed(tx, cursor, limit), limit)
     await link(pass, entries)
     const last = entries.at(-1)
     if (last) await moveCursor(tx, last, entries.length)
     if (last) failpoint('audit.moved')
-    if (entries.length === limit) return 'more'
+    if (isFull) return 'more'
     // The pass reached the horizon: what of the day is not sealed yet belongs to a transaction that still runs.
     return close(pass)
   })
+}
+
+const isPlain = ({ ipAddress, userAgent }: Listed) => ipAddress !== null || userAgent !== null
+
+/** What one transaction seals of them, and whether there may be more. */
+function portionOf(listed: readonly Listed[], limit: number): { entries: readonly Listed[]; isFull: boolean } {
+  let plain = 0
+  const end = listed.findIndex((entry) => isPlain(entry) && ++plain > PASS_PLAIN)
+  return end < 0
+    ? { entries: listed, isFull: listed.length === limit }
+    : { entries: listed.slice(0, end), isFull: true }
 }
 
 interface Pass {
@@ -69,27 +84,32 @@ async function close({ tx, cursor }: Pass): Promise<'more' | 'done'> {
 }
 
 async function sealBefore(pass: Pass): Promise<'more'> {
-  const entries = await listBefore(pass.tx, pass.cursor, pass.limit)
+  const { entries, isFull } = portionOf(await listBefore(pass.tx, pass.cursor, pass.limit), pass.limit)
   await link(pass, entries)
-  const last = entries.length === pass.limit ? entries.at(-1) : undefined
+  const last = isFull ? entries.at(-1) : undefined
   await moveBefore(pass.tx, last ?? null, entries.length)
   return 'more'
 }
 
 /**
  * In another cluster the ids of transactions begin anew: entries that were restored would seem to come from the future,
- * and new ones to be sealed already. So all entries without a link are sealed by time, once, while none is written.
+ * and new ones to be sealed already. So all entries without a link are sealed by time. Changes wait for the last of them
+ * only, while the cursor moves.
  */
 async function rebase(pass: Pass): Promise<'more'> {
+  if (await sealUnlinked(pass)) return 'more'
   await lockLog(pass.tx)
-  for (let isFull = true; isFull; ) {
-    const entries = await listUnlinked(pass.tx, pass.cursor, pass.limit)
-    await link(pass, entries)
-    await countLinks(pass.tx, entries.length)
-    isFull = entries.length === pass.limit
-  }
+  while (await sealUnlinked(pass));
   await rebaseCursor(pass.tx)
   return 'more'
+}
+
+/** Whether there may be more. */
+async function sealUnlinked(pass: Pass): Promise<boolean> {
+  const { entries, isFull } = portionOf(await listUnlinked(pass.tx, pass.cursor, pass.limit), pass.limit)
+  await link(pass, entries)
+  await countLinks(pass.tx, entries.length)
+  return isFull
 }
 
 async function link({ tx, cursor, personalData }: Pass, listed: readonly Listed[]): Promise<void> {
@@ -117,16 +137,17 @@ async function withoutPlainText(
   personalData: Pick<PersonalData, 'encrypt'>,
   listed: readonly Listed[],
 ): Promise<readonly Listed[]> {
-  const plain = listed.filter(({ ipAddress, userAgent }) => ipAddress !== null || userAgent !== null)
+  const plain = listed.filter(isPlain)
   if (plain.length === 0) return listed
-  const boxes = await Promise.all(
-    plain.map(async ({ id, actorId, ipAddress, userAgent }) =>
-      personalData.encrypt(
-        { entryId: id, personId: actorId },
-        { ...(ipAddress !== null && { ipAddress }), ...(userAgent !== null && { userAgent }) },
-      ),
-    ),
-  )
+  const boxOf = async ({ id, actorId, ipAddress, userAgent }: Listed) =>
+    personalData.encrypt(
+      { entryId: id, personId: actorId },
+      { ...(ipAddress !== null && { ipAddress }), ...(userAgent !== null && { userAgent }) },
+    )
+  const boxes: Awaited<ReturnType<typeof boxOf>>[] = []
+  for (let n = 0; n < plain.length; n += KEYS_AT_ONCE) {
+    boxes.push(...(await Promise.all(plain.slice(n, n + KEYS_AT_ONCE).map(boxOf))))
+  }
   await encryptEntries(tx, plain, boxes)
   const changed = await readAgain(tx, plain)
   return listed.map((entry) => ({ ...entry, canonical: changed.get(entry.id) ?? entry.canonical }))

@@ -1,8 +1,9 @@
 import { failpoint } from '../../lib/runtime/failpoint.ts'
 import type { Log } from '../../lib/runtime/log.ts'
 import { type AnchorDeps, anchor } from './anchors.ts'
+import { noticeRestore } from './restores.ts'
 import { type SealDeps, sealOnce } from './seal.ts'
-import { countDaysAhead, countUnanchored, measureOldestWriter, measureSeal } from './seal-queries.ts'
+import { countDaysAhead, countSealed, countUnanchored, measureOldestWriter, measureSeal } from './seal-queries.ts'
 
 export interface Sealer {
   /** Resolves after the pass that runs. */
@@ -16,28 +17,54 @@ export interface Sealer {
 export function startSealer(deps: SealDeps & AnchorDeps & { log: Log }, { pollMs = 1000 } = {}): Sealer {
   const { log } = deps
   const stopped = new AbortController()
-  let outages = 0
+  /** In a row, by what failed: one that works must not hide another that does not. */
+  const outages = new Map<string, number>()
+  /** The links of this database when it was last compared with its anchors, or sealed by this process. */
+  let known: number | undefined
 
-  async function attempt(what: string, work: () => Promise<unknown>): Promise<void> {
+  async function attempt(what: string, work: () => Promise<unknown>): Promise<boolean> {
     try {
       await work()
-      outages = 0
+      outages.delete(what)
+      return true
     } catch (error) {
-      outages += 1
-      log.warn({ err: error, outages }, `could not ${what} the audit log`)
+      const inARow = (outages.get(what) ?? 0) + 1
+      outages.set(what, inARow)
+      log.warn({ err: error, outages: inARow }, `could not ${what} the audit log`)
+      return false
+    }
+  }
+
+  /**
+   * Before anything is sealed: new links would make up for those that a restore lost. While the object store does not
+   * answer, a database that has not fewer links than before is still the same one.
+   */
+  async function check(): Promise<void> {
+    const links = await deps.db.read({}, countSealed)
+    const isSame = known !== undefined && links >= known
+    if (!isSame) known = undefined
+    try {
+      await noticeRestore(deps)
+      known = links
+    } catch (error) {
+      if (!isSame) throw error
+      log.warn({ err: error }, 'could not compare the audit log with its anchors')
     }
   }
 
   async function seal(): Promise<void> {
     while (!stopped.signal.aborted && (await sealOnce(deps)) === 'more') failpoint('audit.sealed')
+    known = await deps.db.read({}, countSealed)
   }
 
   async function loop(): Promise<void> {
     while (!stopped.signal.aborted) {
-      await attempt('seal', seal)
+      const isChecked = await attempt('check', check)
       if (stopped.signal.aborted) return
-      await attempt('anchor', () => anchor(deps))
-      await pause(Math.min(30_000, pollMs * 2 ** Math.min(outages, 5)))
+      if (isChecked) await attempt('seal', seal)
+      if (stopped.signal.aborted) return
+      if (isChecked) await attempt('anchor', () => anchor(deps))
+      await pause(Math.min(30_000, pollMs * 2 ** Math.min(Math.max(0, ...outages.values()), 5)))
     }
   }
 

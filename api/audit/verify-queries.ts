@@ -2,7 +2,8 @@ import type pg from 'pg'
 import type { Uuid } from '../../lib/contract/ids.ts'
 import type { Database, Tx } from '../db/db.ts'
 import { sql } from '../db/orm.ts'
-import type { Day } from './seal-plan.ts'
+import type { StoredEntry } from './archive/line.ts'
+import type { Day, Head } from './seal-plan.ts'
 
 /** A link with the bytes that it proves: organization, number, hash, and what the entry is now. */
 export type Row = [orgId: Buffer, seq: Buffer, hash: Buffer, canonical: Buffer | null]
@@ -12,9 +13,10 @@ const PAGE = 5000
 /**
  * Reads the chains of a day in their order, a page ahead of the caller, all as of one moment. Binary, and the canonical
  * bytes are made by Postgres: parsing text and joining fields would cost more than the hashes. The settings keep Postgres
- * from a plan that looks up each entry, which it prefers for the first page, or without statistics of a new day.
+ * from a plan that looks up each entry, which it prefers for the first page, or without statistics of a new day. Returns
+ * the heads of the day as of the same moment.
  */
-export async function readChains(db: Database, day: Day, onPage: (rows: readonly Row[]) => void): Promise<void> {
+export async function readChains(db: Database, day: Day, onPage: (rows: readonly Row[]) => void): Promise<Head[]> {
   const client = await db.pool.connect()
   let failure: Error | undefined
   try {
@@ -26,8 +28,15 @@ export async function readChains(db: Database, day: Day, onPage: (rows: readonly
       `select min(occurred_at)::text as oldest, max(occurred_at)::text as newest from audit_links where day = $1::date`,
       [day],
     )
+    const heads = await client.query<{ org_id: Uuid; count: string; hash: Buffer }>(
+      'select org_id, count::text, hash from audit_heads where day = $1::date',
+      [day],
+    )
+    const headsOfDay = heads.rows.map(
+      (row): Head => ({ orgId: row.org_id, day, count: Number(row.count), hash: row.hash }),
+    )
     const { oldest, newest } = bounds[0] ?? { oldest: null, newest: null }
-    if (oldest === null || newest === null) return
+    if (oldest === null || newest === null) return headsOfDay
     const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
     await client.query(`declare chains no scroll cursor for
       select uuid_send(l.org_id), int8send(l.seq), l.hash, audit_canonical(e)
@@ -44,7 +53,7 @@ export async function readChains(db: Database, day: Day, onPage: (rows: readonly
       } as pg.QueryArrayConfig)
     for (let coming = fetchPage(); ; ) {
       const { rows } = await coming
-      if (rows.length === 0) return
+      if (rows.length === 0) return headsOfDay
       coming = fetchPage()
       onPage(rows)
     }
@@ -59,20 +68,43 @@ export async function readChains(db: Database, day: Day, onPage: (rows: readonly
   }
 }
 
-/** The entry that a link names, and whether its day is still a part of the log. */
+/** The entries that these links name, by organization and number. */
 export async function findLinked(
   tx: Tx,
   day: Day,
-  orgId: Uuid,
-  seq: number,
-): Promise<{ entryId: Uuid; hasDay: boolean } | undefined> {
-  const { rows } = await tx.execute<{ entry_id: Uuid; has_day: boolean }>(sql`select l.entry_id,
-      exists (select from pg_inherits i, audit_since s where i.inhparent = 'audit_log'::regclass
-        and i.inhrelid = to_regclass(case when (l.occurred_at at time zone 'UTC')::date < s.log then 'audit_log_before'
-          else 'audit_log_' || to_char(l.occurred_at at time zone 'UTC', 'YYYYMMDD') end)) as has_day
-    from audit_links l where l.day = ${day}::date and l.org_id = ${orgId}::uuid and l.seq = ${seq}`)
-  const [row] = rows
-  return row && { entryId: row.entry_id, hasDay: row.has_day }
+  places: readonly { orgId: Uuid; number: number }[],
+): Promise<Map<string, Uuid>> {
+  if (places.length === 0) return new Map()
+  const { rows } = await tx.execute<{ org_id: Uuid; seq: string; entry_id: Uuid }>(sql`
+    select l.org_id, l.seq::text, l.entry_id
+    from unnest(${sql.param(places.map(({ orgId }) => orgId))}::uuid[],
+      ${sql.param(places.map(({ number }) => number))}::bigint[]) as given(org_id, seq)
+    join audit_links l using (org_id, seq) where l.day = ${day}::date`)
+  return new Map(rows.map((row) => [`${row.org_id} ${row.seq}`, row.entry_id]))
+}
+
+/** The canonical bytes of archived entries, made as those of entries in the database are. */
+export async function canonicalOf(tx: Tx, entries: readonly StoredEntry[]): Promise<Map<Uuid, Buffer>> {
+  const columns = entries.map((entry) => ({
+    id: entry.id,
+    org_id: entry.orgId,
+    actor_id: entry.actorId,
+    action: entry.action,
+    resource_type: entry.resourceType,
+    resource_id: entry.resourceId,
+    result: entry.result,
+    request_id: entry.requestId,
+    client_request_id: entry.clientRequestId,
+    details: entry.details,
+    occurred_at: entry.occurredAt,
+    personal: entry.personal && `\\x${entry.personal.toString('hex')}`,
+    key_version: entry.keyVersion,
+    txid: entry.txid,
+    serial: entry.serial,
+  }))
+  const { rows } = await tx.execute<{ id: Uuid; canonical: Buffer }>(sql`select e.id, audit_canonical(e) as canonical
+    from json_populate_recordset(null::audit_log, ${JSON.stringify(columns)}::json) e`)
+  return new Map(rows.map(({ id, canonical }) => [id, canonical]))
 }
 
 /** Entries of a day without a link: how many the sealer has not reached, and the first of those that it has. */
@@ -83,7 +115,10 @@ export async function findUnlinked(tx: Tx, day: Day): Promise<{ waiting: number;
     with lost as (
       select e.id, e.occurred_at, case
           when e.serial <= 0 then c.before_at is null or (e.occurred_at, e.id) <= (c.before_at, c.before_id)
-          else e.serial <= c.floor or (e.txid, e.serial) <= (c.upto, c.serial) end as passed
+          -- No transaction has such an id yet, unless the log came from another cluster a moment ago.
+          else e.serial <= c.floor or (e.txid, e.serial) <= (c.upto, c.serial)
+            or (e.txid >= pg_snapshot_xmax(pg_current_snapshot())
+              and c.system_identifier = (select system_identifier::text from pg_control_system())) end as passed
       from (select * from audit_log e
           where e.occurred_at >= ${day}::timestamp at time zone 'UTC'
             and e.occurred_at < (${day}::date + 1)::timestamp at time zone 'UTC'
@@ -110,9 +145,9 @@ export interface LogState {
   timeline: number
   closedUntil: Day
   today: Day
-  /** The oldest day that has chains. */
+  /** The first and the last day that has entries or chains. */
   oldest: Day | null
-  restores: { timeline: number; sealed: number; anchoredAt: string; entryId: Uuid }[]
+  newest: Day | null
 }
 
 export async function readState(tx: Tx): Promise<LogState> {
@@ -122,38 +157,24 @@ export async function readState(tx: Tx): Promise<LogState> {
     closed_until: Day
     today: Day
     oldest: Day | null
+    newest: Day | null
   }>(sql`select sealed::text, timeline, closed_until::text, (now() at time zone 'UTC')::date::text as today,
-    (select min(day)::text from audit_heads) as oldest from audit_cursor`)
+      days.oldest::text, days.newest::text
+    from audit_cursor, (select min(oldest) as oldest, max(newest) as newest from (
+      select (min(occurred_at) at time zone 'UTC')::date as oldest, (max(occurred_at) at time zone 'UTC')::date as newest
+        from audit_log
+      union all select min(day), max(day) from audit_heads
+      union all select min(day), max(day) from audit_archives) known) days`)
   const [row] = rows
   if (!row) throw new Error('audit_cursor has no row')
-  const restores = await tx.execute<{ timeline: number; sealed: string; anchored_at: string; entry_id: Uuid }>(
-    sql`select timeline, sealed::text, anchored_at::text, entry_id from audit_restores order by timeline`,
-  )
-  return {
-    sealed: Number(row.sealed),
-    timeline: row.timeline,
-    closedUntil: row.closed_until,
-    today: row.today,
-    oldest: row.oldest,
-    restores: restores.rows.map((one) => ({
-      timeline: one.timeline,
-      sealed: Number(one.sealed),
-      anchoredAt: one.anchored_at,
-      entryId: one.entry_id,
-    })),
-  }
+  const { sealed, timeline, closed_until: closedUntil, today, oldest, newest } = row
+  return { sealed: Number(sealed), timeline, closedUntil, today, oldest, newest }
 }
 
-/** What the database noted of the anchor of a closed day; undefined where none was put yet. */
-export async function findDigest(tx: Tx, day: Day): Promise<string | undefined> {
-  const { rows } = await tx.execute<{ digest: string }>(sql`select anchor_sha256 as digest from audit_days
-    where day = ${day}::date and anchored_at is not null`)
-  return rows[0]?.digest
-}
-
-/** The hash of one link. */
-export async function findHash(tx: Tx, day: Day, orgId: Uuid, seq: number): Promise<Buffer | undefined> {
-  const { rows } = await tx.execute<{ hash: Buffer }>(sql`select hash from audit_links
-    where day = ${day}::date and org_id = ${orgId}::uuid and seq = ${seq}`)
-  return rows[0]?.hash
+/** What the database noted of the anchors of closed days; null where none was put yet. */
+export async function listDigests(tx: Tx, from: Day, to: Day): Promise<Map<Day, string | null>> {
+  const { rows } = await tx.execute<{ day: Day; digest: string | null }>(sql`select day::text,
+      case when anchored_at is not null then anchor_sha256 end as digest
+    from audit_days where day between ${from}::date and ${to}::date`)
+  return new Map(rows.map(({ day, digest }) => [day, digest]))
 }

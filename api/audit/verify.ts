@@ -1,155 +1,162 @@
-import { formatId, type Uuid } from '../../lib/contract/ids.ts'
+import { formatId } from '../../lib/contract/ids.ts'
 import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
 import type { Database } from '../db/db.ts'
-import { Anchor, closedKey, digestOf, openFolder, readJson } from './anchors.ts'
-import { type Day, dayAfter, genesis, type Head, NO_ORG, next } from './seal-plan.ts'
-import { listHeads } from './seal-queries.ts'
+import { isManifestWhole, listManifests } from './archive/queries.ts'
+import { readAccepted } from './restores.ts'
+import { type Day, dayAfter } from './seal-plan.ts'
+import { listRestores, type Restore } from './seal-queries.ts'
 import {
-  findDigest,
-  findHash,
-  findLinked,
-  findUnlinked,
-  type LogState,
-  type Row,
-  readChains,
-  readState,
-} from './verify-queries.ts'
-
-/** What proves nothing any more. Each names the first place of its chain. */
-export type Finding =
-  | { what: 'link missing'; day: Day; org: string; number: number }
-  | { what: 'entry missing' | 'changed or reordered'; day: Day; org: string; number: number; entry: string }
-  | { what: 'end of chain removed' | 'end of chain changed'; day: Day; org: string; number: number }
-  | { what: 'entry without link'; day: Day; entry: string }
-  | { what: 'differs from anchor' | 'removed since anchor'; day: Day; org: string; number: number; anchor: string }
-  | { what: 'anchor missing' | 'anchor changed'; day: Day; anchor: string }
-  | { what: 'anchor ahead of the log'; since: string; day: Day; anchor: string }
-
-export interface Report {
-  from: Day
-  to: Day
-  /** Entries whose links were proved. */
-  entries: number
-  chains: number
-  anchors: number
-  /** Entries of these days that wait for the sealer. */
-  unsealed: number
-  /** Links of entries whose day is no longer in the database. */
-  elsewhere: number
-  /** Restores to an earlier time that the log itself tells of. */
-  restores: { entry: string; anchored_at: string }[]
-  findings: Finding[]
-}
+  type AnchorsOfDay,
+  type AnchorsRun,
+  digestsOf,
+  listAnchors,
+  proveAnchors,
+  proveClosed,
+  type ReadAnchor,
+  readAnchors,
+} from './verify-anchors.ts'
+import { openArchives } from './verify-archives.ts'
+import { type ArchivedChains, type Break, compareHeads, linksAgain, marksOf, proverOf } from './verify-plan.ts'
+import { findLinked, findUnlinked, type LogState, listDigests, readChains, readState } from './verify-queries.ts'
+import { type Finding, orgOf, type Report } from './verify-report.ts'
 
 export interface VerifyDeps {
   /** Connected as keepsake_worker. */
   db: Database
-  store: Pick<ObjectStore, 'get' | 'list'>
+  store: Pick<ObjectStore, 'get' | 'head' | 'list'>
+}
+
+interface Run extends AnchorsRun, VerifyDeps {
+  store: VerifyDeps['store']
+  state: LogState
+  restores: readonly Restore[]
+  digests: ReadonlyMap<Day, string | null>
+  archives: Awaited<ReturnType<typeof openArchives>>
+  /** The earliest one. */
+  ahead: ReadAnchor | undefined
+  report: Report
 }
 
 /** Proves the chains of these days, the entries of these days, and that both are what the anchors say. */
-export async function verify({ db, store }: VerifyDeps, range: { from?: Day; to?: Day }): Promise<Report> {
-  const state = await db.read({}, readState)
-  const from = range.from ?? state.oldest ?? state.today
-  const to = range.to ?? state.today
+export async function verify(deps: VerifyDeps, range: { from?: Day; to?: Day }): Promise<Report> {
+  const { db, store } = deps
+  // Before the state: the database has at least the links that these anchors know.
+  const keys = await listAnchors(store)
+  const { state, restores, manifests } = await db.read({}, async (tx) => ({
+    state: await readState(tx),
+    restores: await listRestores(tx),
+    manifests: await listManifests(tx),
+  }))
+  // An anchor is all that is left of a day that was removed with its chains.
+  const days = [state.today, state.oldest, state.newest, ...keys.keys()].filter((day) => day !== null).sort()
+  const from = range.from ?? days[0] ?? state.today
+  const to = range.to ?? days.at(-1) ?? state.today
   const report: Report = {
     from,
     to,
     entries: 0,
+    archived: 0,
     chains: 0,
     anchors: 0,
+    ended: 0,
     unsealed: 0,
-    elsewhere: 0,
-    restores: state.restores.map(({ entryId, anchoredAt }) => ({
+    unanchored: 0,
+    restores: restores.map(({ entryId, anchoredAt }) => ({
       entry: formatId('audit', entryId),
       anchored_at: anchoredAt,
     })),
     findings: [],
   }
-  for (let day = from; day <= to; day = dayAfter(day)) {
-    await proveChains(db, day, report)
-    await proveEntries(db, day, report)
-    await proveAnchors({ db, store }, state, day, report)
+  const digests = await db.read({}, (tx) => listDigests(tx, from, to))
+  const archives = await openArchives(deps, manifests, from, report)
+  const run: Run = { ...deps, state, restores, keys, digests, archives, ahead: undefined, report }
+  report.findings.push(...(await proveRestores(run)))
+  report.findings.push(...proveManifests(manifests, from, to))
+  let before = digestsOf((await readAnchors(run, dayAfter(from, -1))).counting)
+  for (let day = from; day <= to; day = dayAfter(day)) before = await proveDay(run, day, before)
+  if (run.ahead) {
+    const { anchor, key, day } = run.ahead
+    report.findings.push({ what: 'anchor ahead of the log', since: anchor.at, day, anchor: key })
   }
   return report
 }
 
-const orgOf = (orgId: Uuid) => (orgId === NO_ORG ? 'none' : formatId('organization', orgId))
-
-function uuidOf(bytes: Buffer): Uuid {
-  const hex = bytes.toString('hex')
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+async function proveRestores({ store, state, restores }: Run): Promise<Finding[]> {
+  const isAccepted = await readAccepted(store)
+  const findings = restores
+    .filter((restore) => !isAccepted(restore))
+    .map(
+      (restore): Finding => ({
+        what: 'restore not accepted',
+        entry: formatId('audit', restore.entryId),
+        sealed: restore.sealed,
+        anchored: restore.anchoredSealed,
+        anchored_at: restore.anchoredAt,
+      }),
+    )
+  const known = new Set([0, ...restores.filter(({ from, timeline }) => from < timeline).map((one) => one.timeline)])
+  return known.has(state.timeline) ? findings : [...findings, { what: 'restore unknown', timeline: state.timeline }]
 }
 
-/** A break of a chain, before the entry that it concerns is looked up. */
-interface Break {
-  what: 'link missing' | 'not there' | 'changed or reordered'
-  orgId: Uuid
-  number: number
-}
-
-async function proveChains(db: Database, day: Day, report: Report): Promise<void> {
-  const heads = new Map((await db.read({}, (tx) => listHeads(tx, day, day))).map((head) => [head.orgId, head]))
-  const ends = new Map<Uuid, Head>()
-  const breaks: Break[] = []
-  let key: Buffer = Buffer.alloc(0)
-  let at: Head | undefined
-  const prove = ([org, number, hash, canonical]: Row) => {
-    if (!at || !org.equals(key)) {
-      key = org
-      const orgId = uuidOf(org)
-      at = { orgId, day, count: 0, hash: genesis(orgId, day) }
-      ends.set(orgId, at)
-    }
-    const seq = Number(number.readBigInt64BE())
-    if (seq !== at.count + 1) breaks.push({ what: 'link missing', orgId: at.orgId, number: at.count + 1 })
-    else if (canonical === null) breaks.push({ what: 'not there', orgId: at.orgId, number: seq })
-    else if (!next(at.hash, canonical).equals(hash)) {
-      breaks.push({ what: 'changed or reordered', orgId: at.orgId, number: seq })
-    }
-    at.count = seq
-    at.hash = hash
-    report.entries += 1
-  }
-  await readChains(db, day, (rows) => {
-    for (const row of rows) prove(row)
+/** Each names the one before. */
+function proveManifests(manifests: Awaited<ReturnType<typeof listManifests>>, from: Day, to: Day): Finding[] {
+  const changed = manifests.filter((row, n) => {
+    const before = manifests[n - 1]
+    return !isManifestWhole(row) || (before && before.manifestSha256 !== row.previousSha256)
   })
-  report.chains += ends.size
-  await nameBreaks(db, day, breaks, report)
-  proveEnds(day, heads, ends, report)
+  return changed
+    .filter(({ day }) => day >= from && day <= to)
+    .map(({ day }): Finding => ({ what: 'manifest changed', day }))
+}
+
+/** Returns the digests of the day's anchors, which the next day's name. */
+async function proveDay(run: Run, day: Day, before: readonly string[]): Promise<string[]> {
+  const { db, report } = run
+  const { counting: anchors, ...others } = await readAnchors(run, day)
+  noteOthers(run, others)
+  const archived = await run.archives.take(day)
+  const { prove, proof } = proverOf(day, archived, marksOf(anchors.map(({ anchor }) => anchor)))
+  let links = 0
+  const heads = await readChains(db, day, (rows) => {
+    links += rows.length
+    for (const [org, number, hash, canonical] of rows) prove(org, Number(number.readBigInt64BE()), hash, canonical)
+  })
+  // What has left the database with its links has to give the same chains again.
+  const hasLeft = links === 0 && heads.length === 0 && run.archives.has(day)
+  if (hasLeft) for (const [org, seq, hash] of linksAgain(day, archived)) prove(org, seq, hash, null)
+  report.entries += proof.entries
+  report.archived += proof.archived
+  report.chains += proof.ends.size
+  await nameBreaks(db, day, proof.breaks, report)
+  if (!hasLeft) {
+    for (const { orgId, ...fault } of compareHeads(proof.ends, heads)) {
+      report.findings.push({ ...fault, day, org: orgOf(orgId) })
+    }
+  }
+  nameLeftovers(day, archived, report)
+  await proveEntries(db, day, report)
+  proveAnchors({ day, anchors, proof }, report)
+  const isClosed = day <= run.state.closedUntil && !run.digests.has(day) && proof.ends.size > 0
+  proveClosed(run, { day, anchors, isNeeded: isClosed || run.archives.has(day), before })
+  return digestsOf(anchors)
 }
 
 async function nameBreaks(db: Database, day: Day, breaks: readonly Break[], report: Report): Promise<void> {
-  const broken = new Set<Uuid>()
-  for (const { what, orgId, number } of breaks) {
-    const found = await db.read({}, (tx) => findLinked(tx, day, orgId, number))
-    // An entry of the evening before may be in this chain, and its day in another tier: its link stands for it.
-    if (what === 'not there' && found && !found.hasDay) {
-      report.elsewhere += 1
-      continue
-    }
-    // After the first break of a chain the next ones say nothing new.
-    if (broken.has(orgId)) continue
-    broken.add(orgId)
+  if (breaks.length === 0) return
+  const linked = await db.read({}, (tx) => findLinked(tx, day, breaks))
+  for (const { what, orgId, number, entryId } of breaks) {
+    const found = entryId ?? linked.get(`${orgId} ${number}`)
     const place = { day, org: orgOf(orgId), number }
     if (what === 'link missing' || !found) report.findings.push({ what: 'link missing', ...place })
-    else {
-      const entry = formatId('audit', found.entryId)
-      report.findings.push({ what: what === 'not there' ? 'entry missing' : what, ...place, entry })
-    }
+    else report.findings.push({ what, ...place, entry: formatId('audit', found) })
   }
 }
 
-function proveEnds(day: Day, heads: ReadonlyMap<Uuid, Head>, ends: ReadonlyMap<Uuid, Head>, report: Report): void {
-  for (const orgId of new Set([...heads.keys(), ...ends.keys()])) {
-    const [head, end] = [heads.get(orgId), ends.get(orgId)]
-    const place = { day, org: orgOf(orgId) }
-    // Links that were made after the heads were read are no finding.
-    if (head && (end?.count ?? 0) < head.count) {
-      report.findings.push({ what: 'end of chain removed', ...place, number: (end?.count ?? 0) + 1 })
-    } else if (head && end && end.count === head.count && !end.hash.equals(head.hash)) {
-      report.findings.push({ what: 'end of chain changed', ...place, number: head.count })
-    }
+/** Archived entries whose chain has no such link: one of each chain. */
+function nameLeftovers(day: Day, archived: ArchivedChains, report: Report): void {
+  for (const entries of archived.values()) {
+    const [first] = entries.values()
+    if (first) report.findings.push({ what: 'entry without link', day, entry: formatId('audit', first.id) })
   }
 }
 
@@ -159,61 +166,8 @@ async function proveEntries(db: Database, day: Day, report: Report): Promise<voi
   for (const id of forged) report.findings.push({ what: 'entry without link', day, entry: formatId('audit', id) })
 }
 
-async function proveAnchors({ db, store }: VerifyDeps, state: LogState, day: Day, report: Report): Promise<void> {
-  const anchors = await readAnchors(store, state, day)
-  for (const { anchor, key } of anchors) {
-    const restore = state.restores.find((one) => one.timeline === anchor.timeline + 1)
-    // The log tells of the restore itself; the anchors of the timeline that it ended prove what the restored database knew.
-    if (restore && anchor.sealed > restore.sealed) continue
-    report.anchors += 1
-    await proveAnchor(db, state, { anchor, key, day }, report)
-  }
-  const digest = await db.read({}, (tx) => findDigest(tx, day))
-  if (digest === undefined) return
-  const closed = anchors.filter(({ anchor }) => anchor.closed)
-  const digests = closed.map(({ anchor }) => digestOf(day, anchor.chains, anchor.previous ?? null))
-  if (digests.includes(digest)) return
-  const [{ key } = { key: closedKey(state.timeline, day) }] = closed
-  report.findings.push({ what: closed.length > 0 ? 'anchor changed' : 'anchor missing', day, anchor: key })
-}
-
-/** Of all timelines. */
-async function readAnchors(store: VerifyDeps['store'], state: LogState, day: Day) {
-  const found: { anchor: Anchor; key: string }[] = []
-  for (let timeline = 0; timeline <= state.timeline; timeline++) {
-    const keys = [closedKey(timeline, day)]
-    for await (const { key } of store.list(openFolder(timeline, day))) keys.push(key)
-    for (const key of keys) {
-      const anchor = await readJson(store, key, Anchor)
-      if (anchor) found.push({ anchor, key })
-    }
-  }
-  return found
-}
-
-async function proveAnchor(
-  db: Database,
-  state: LogState,
-  { anchor, key, day }: { anchor: Anchor; key: string; day: Day },
-  report: Report,
-): Promise<void> {
-  const { sealed } = anchor.sealed > state.sealed ? await db.read({}, readState) : state
-  if (anchor.sealed > sealed) {
-    report.findings.push({ what: 'anchor ahead of the log', since: anchor.at, day, anchor: key })
-    return
-  }
-  for (const { org, count, hash } of anchor.chains) {
-    const found = await db.read({}, (tx) => findHash(tx, day, org, count))
-    if (found?.toString('hex') === hash) continue
-    const what = found ? 'differs from anchor' : 'removed since anchor'
-    report.findings.push({ what, day, org: orgOf(org), number: count, anchor: key })
-  }
-  // A chain that the anchor of a closed day does not know was added to it later.
-  if (!anchor.closed || anchor.timeline !== state.timeline) return
-  const known = new Map(anchor.chains.map(({ org, count }) => [org, count]))
-  for (const { orgId, count } of await db.read({}, (tx) => listHeads(tx, day, day))) {
-    if (known.get(orgId) === count || (known.get(orgId) ?? 0) > count) continue
-    const number = (known.get(orgId) ?? 0) + 1
-    report.findings.push({ what: 'differs from anchor', day, org: orgOf(orgId), number, anchor: key })
-  }
+function noteOthers(run: Run, { ended, ahead, changed }: Omit<AnchorsOfDay, 'counting'>): void {
+  run.report.ended += ended.length
+  for (const { day, key } of changed) run.report.findings.push({ what: 'anchor changed', day, anchor: key })
+  for (const one of ahead) if (!run.ahead || one.anchor.at < run.ahead.anchor.at) run.ahead = one
 }

@@ -133,6 +133,7 @@ function rootOf(path: string, statement: ts.Statement): { producer?: Producer } 
 /** Reads what a node mentions. An operation or a command inside of it is a node of its own. */
 function walk(at: ts.Node, node: Node, file: File): void {
   if (ts.isTypeNode(at) || ts.isImportDeclaration(at)) return
+  if (ts.isPropertyAssignment(at) && /^examples?$/.test(at.name.getText())) return
   if (ts.isObjectLiteralExpression(at)) {
     const producer = producerOf(at)
     if (producer) {

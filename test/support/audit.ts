@@ -1,4 +1,5 @@
 import { anchor } from '../../api/audit/anchors.ts'
+import { acceptRestore, noticeRestore } from '../../api/audit/restores.ts'
 import { sealOnce } from '../../api/audit/seal.ts'
 import { verify } from '../../api/audit/verify.ts'
 import { newUuid, type Uuid } from '../../lib/contract/ids.ts'
@@ -64,6 +65,13 @@ export function auditWorld({ worker, admin }: Pick<TestDatabase, 'worker' | 'adm
     entries,
     beganDaysAgo,
     anchor: () => anchor(deps),
+    /** Also of days that were anchored in this hour. */
+    anchorAgain: async () => {
+      await sql('update audit_cursor set anchored_at = null')
+      await anchor(deps)
+    },
+    notice: () => noticeRestore(deps),
+    accept: (entryId: Uuid) => acceptRestore(deps, entryId),
     verify: (range = {}) => verify(deps, range),
     /** What is wrong, without the places that only the ids of a test know. */
     findings: async (range = {}) => (await verify(deps, range)).findings,

@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib'
 import { RENDERS } from '../../api/features/highlights/render/kind.ts'
 import { startAdmitted } from '../../api/worker/runs/start.ts'
 import { formatId, newUuid } from '../../lib/contract/ids.ts'
-import { originalKey, outputPrefix } from '../../lib/contract/object-keys.ts'
+import { downloadPrefix, originalKey, outputPrefix } from '../../lib/contract/object-keys.ts'
 import type { Cluster } from '../../lib/runtime/kube/cluster.ts'
 import { albumWorld } from './albums.ts'
 import { type Answer, type CallOptions, fakeMp4, formOf, type Person, type TestApi, uuidOf } from './api.ts'
@@ -100,6 +100,18 @@ export async function canaryScene(api: TestApi, c: Canaries, cluster: Cluster): 
     c.id,
   ])
   await sql('update upload_chunks set sha256 = $1', [c.token])
+
+  // An export of the audit log by an administrator, as the worker makes it: the person's address is in clear.
+  const [exportId, auditor] = [newUuid(), people.platformAdmin.id]
+  const objectKey = `${downloadPrefix(auditor, exportId)}1-1/audit-log.jsonl`
+  await store.put(objectKey, JSON.stringify({ ip_address: c.address, user_agent: c.agent }), {
+    contentType: 'application/jsonl',
+  })
+  await sql(
+    `insert into audit_exports (id, user_id, format, filters, until, state, entries, bytes, object_key, completed_at, expires_at)
+      values ($1, $2, 'jsonl', '{}', now(), 'completed', 1, 1, $3, now(), now() + interval '7 days')`,
+    [exportId, auditor, objectKey],
+  )
 
   // Events and albums: of their own, and of others.
   const worldOf = albumWorld(api)

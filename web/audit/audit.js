@@ -1,6 +1,6 @@
 import { call } from '../lib/api.js'
 import { Field, useForm } from '../lib/form.js'
-import { html, useEffect, useState } from '../lib/html.js'
+import { html, useEffect, useRef, useState } from '../lib/html.js'
 import { Empty, Intro, Problem, Wait } from '../lib/parts.js'
 import { usePolled } from '../lib/poll.js'
 import { filterOf, INITIAL, nameOf, RESULTS, timeOf } from './words.js'
@@ -16,16 +16,21 @@ export function Audit({ me }) {
 function Log() {
   const [filter, setFilter] = useState({})
   const [shown, setShown] = useState({ logs: [], isBusy: true })
+  /** Of the latest search: an answer to an earlier one is not shown. */
+  const latest = useRef(0)
   const load = async (wanted, cursor) => {
+    const own = ++latest.current
     setShown((now) => ({ ...(cursor ? now : { logs: [] }), isBusy: true }))
     try {
       const page = await call('POST', '/admin/audit/query', { ...wanted, ...(cursor && { cursor }) })
+      if (own !== latest.current) return
       setShown((now) => ({
         logs: [...(cursor ? now.logs : []), ...page.logs],
         first: cursor ? now.first : page,
         next: page.next_cursor,
       }))
     } catch (error) {
+      if (own !== latest.current) return
       setShown((now) => ({ ...now, isBusy: false }))
       throw error
     }

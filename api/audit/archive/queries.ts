@@ -6,6 +6,7 @@ import { auditEntries, auditSince } from '../../db/schema/audit.ts'
 import { type AuditArchiveRow, auditArchives } from '../../db/schema/audit-archive.ts'
 import type { WrittenFile } from './day-file.ts'
 import type { Place, StoredEntry } from './line.ts'
+import type { Member } from './members-plan.ts'
 import { addDays, type Day } from './segments-plan.ts'
 
 export type ArchiveTier = AuditArchiveRow['tier']
@@ -103,6 +104,8 @@ const manifestHash = (o: {
   previousSha256: string
 }): string => hash('sha256', ['1', o.day, o.entries, o.bytes, o.sha256, o.previousSha256].join('|'), 'hex')
 
+export const memberRow = (one: Member): AuditArchiveRow['members'][number] => [one.actor, one.at, one.offset]
+
 const FIRST = '0'.repeat(64)
 
 /**
@@ -131,7 +134,7 @@ export async function insertArchive(
     late,
     bytes,
     sha256,
-    members: file.members.map((one): [string | null, string, number] => [one.actor, one.at, one.offset]),
+    members: file.members.map(memberRow),
     previousSha256,
     manifestSha256: manifestHash({ day, entries, bytes, sha256, previousSha256 }),
     // Not the beginning of this transaction, which may be before the one that it waited for.

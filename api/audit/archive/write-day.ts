@@ -4,7 +4,8 @@ import type { ObjectStore } from '../../../lib/runtime/object-store/object-store
 import type { Database } from '../../db/db.ts'
 import { writeDayFile } from './day-file.ts'
 import { placeOf, type StoredEntry } from './line.ts'
-import { type ArchiveTier, findArchive, findChains, insertArchive, listForFile } from './queries.ts'
+import { proveFile } from './prove-file.ts'
+import { type ArchiveTier, findArchive, findChains, insertArchive, listForFile, memberRow } from './queries.ts'
 import type { Day } from './segments-plan.ts'
 
 const PAGE = 2000
@@ -28,8 +29,9 @@ export async function writeDay(
   const objectKey = auditDayKey(day)
   const file = await writeDayFile(store, objectKey, day, sealedEntries(db, day), signal)
   failpoint('audit.day-written')
-  const stored = await store.head(objectKey)
-  if (stored?.size !== file.bytes) throw new Error(`the object of ${day} has another length than was written`)
+  // Read back as readers will: from here on the partition may be dropped.
+  const row = { ...file, day, objectKey, members: file.members.map(memberRow) }
+  for await (const _ of proveFile(store, row)) signal?.throwIfAborted()
   return db.inTransaction({}, (tx) => insertArchive(tx, { day, tier, objectKey, file }))
 }
 

@@ -98,9 +98,11 @@ create table audit_days (
   anchor_sha256 text
 );
 
--- Restores to an earlier time that the sealer noticed: the anchors of the timeline before know more links than `sealed`.
+-- Restores to an earlier time that the sealer noticed. What was restored belongs to `from_timeline` and ends with `sealed`
+-- links; the object store has anchors that know more. `verify` believes a restore that an administrator accepted.
 create table audit_restores (
   timeline integer primary key,
+  from_timeline integer not null,
   noticed_at timestamptz not null default now(),
   sealed bigint not null,
   anchored_sealed bigint not null,
@@ -211,7 +213,7 @@ begin
 end $$;
 
 -- Drops the detached table of a day, with its links: the only way in which the programs remove entries. False if it is
--- gone already.
+-- gone already. Refuses a day that has no row in audit_archives (0075): nothing else says that its entries were copied.
 create function audit_drop_day(of_day date) returns boolean
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp set lock_timeout = '200ms' as $$
 declare
@@ -224,13 +226,21 @@ begin
   if exists (select from pg_inherits where inhrelid = to_regclass('public.' || name)) then
     raise exception 'table % is still a part of the audit log', name;
   end if;
-  execute format('drop table public.%I', name);
   if name <> 'audit_log_before' then
+    if not exists (select from public.audit_archives where day = of_day) then
+      raise exception 'day % is not archived', of_day;
+    end if;
+    execute format('drop table public.%I', name);
     execute format('drop table if exists public.%I', 'audit_links_' || to_char(of_day, 'YYYYMMDD'));
     delete from public.audit_heads where day = of_day;
     return true;
   end if;
   select * into strict since from public.audit_since;
+  -- Not from the table: forced row-level security, without a policy since it was detached, hides its entries here.
+  select min(day) into d from public.audit_heads h
+    where h.day < since.log and not exists (select from public.audit_archives a where a.day = h.day);
+  if d is not null then raise exception 'day % is not archived', d; end if;
+  execute format('drop table public.%I', name);
   drop table if exists public.audit_links_before;
   for d in select since.links + n from generate_series(0, since.log - since.links - 1) n loop
     execute format('drop table if exists public.%I', 'audit_links_' || to_char(d, 'YYYYMMDD'));

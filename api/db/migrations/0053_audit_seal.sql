@@ -7,13 +7,16 @@ $$;
 
 -- The bytes of an entry that its link proves. Every field has a fixed length or its length before it, so two entries that
 -- differ never have the same bytes. The first byte is the version of this form. Null for a row that is missing. Without
--- address_index, which other tiers leave out, and without the columns of versions before encryption, empty by then.
+-- address_index, which other tiers leave out. The columns of versions before encryption are empty by then; they follow only
+-- where they are not, so that nobody can fill them in a sealed entry.
 create function audit_canonical(e audit_log) returns bytea language sql stable parallel safe as $$
   select '\x01'::bytea || uuid_send(e.id) || timestamptz_send(e.occurred_at) || xid8send(e.txid) || int8send(e.serial)
     || audit_field(uuid_send(e.org_id)) || audit_field(uuid_send(e.actor_id))
     || audit_field(textsend(e.action)) || audit_field(textsend(e.resource_type)) || audit_field(textsend(e.resource_id))
     || audit_field(textsend(e.result)) || audit_field(textsend(e.request_id)) || audit_field(textsend(e.client_request_id))
     || audit_field(jsonb_send(e.details)) || audit_field(e.personal) || audit_field(int4send(e.key_version))
+    || case when e.ip_address is null and e.user_agent is null then ''::bytea
+      else audit_field(textsend(e.ip_address)) || audit_field(textsend(e.user_agent)) end
 $$;
 
 -- Replaces what a version before encryption wrote in plain text. The sealer calls it before it seals the entries; it
@@ -43,6 +46,19 @@ language sql security definer set search_path = pg_catalog, public, pg_temp as $
     union all select prepared from pg_prepared_xacts) writers
 $$;
 
+-- Before this time no entry can appear any more: every transaction that began before it has ended. A transaction that has
+-- written nothing for longer than the programs let one be idle is a reader.
+create function audit_settled_until() returns timestamptz
+language sql security definer set search_path = pg_catalog, public, pg_temp as $$
+  select least(now(), min(began)) from (
+    select xact_start as began from pg_stat_activity
+      where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+        and (backend_xid is not null or xact_start > clock_timestamp() - interval '15 seconds')
+    union all select prepared from pg_prepared_xacts where database = current_database()) running
+$$;
+
+revoke all on function audit_settled_until() from public;
+grant execute on function audit_settled_until() to keepsake_api, keepsake_worker;
 revoke all on function audit_encrypt(uuid[], timestamptz[], bytea[], integer[], bytea[]), audit_lock(),
   audit_oldest_writer_seconds() from public;
 grant execute on function audit_encrypt(uuid[], timestamptz[], bytea[], integer[], bytea[]), audit_lock(),

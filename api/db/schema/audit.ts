@@ -95,6 +95,7 @@ export const auditDays = pgTable('audit_days', {
 /** Restores of the database to an earlier time, as the sealer noticed them. */
 export const auditRestores = pgTable('audit_restores', {
   timeline: integer().primaryKey(),
+  fromTimeline: integer().notNull(),
   noticedAt: time().notNull().defaultNow(),
   sealed: bigint({ mode: 'number' }).notNull(),
   anchoredSealed: bigint({ mode: 'number' }).notNull(),

@@ -1,5 +1,5 @@
 import { type PersonalPart, step } from '../../personal/part.ts'
-import { eraseAuditExportsOf } from './export-commands.ts'
+import { endAllAuditExports, eraseAuditExportsOf } from './export-commands.ts'
 
 export const auditLogPart: PersonalPart = {
   personal: {
@@ -16,7 +16,7 @@ export const auditLogPart: PersonalPart = {
     },
     audit_exports: {
       holds: 'files of entries that an administrator asked for',
-      kept: '7 days after they were ready',
+      kept: '7 days after they were ready, and no longer than until the next erasure of a person',
       columns: {
         user_id: { person: 'gone' },
         filters: { person: { stays: 'the ids that the administrator looked for, until the export ends' } },
@@ -40,6 +40,17 @@ export const auditLogPart: PersonalPart = {
           await eraseAuditExportsOf(tx, userId)
           return {}
         }),
+    }),
+    // Behind the keys: an export that is made before they are gone has the address of the person.
+    step({
+      name: 'audit.exports-of-others',
+      phase: 'identity',
+      does: 'exports of the audit log that any administrator asked for are ended, with their files, which can name the person',
+      async run({ db, store }) {
+        const folders = await db.inTransaction({}, endAllAuditExports)
+        for (const folder of folders) await store.deletePrefix(folder)
+        return { audit_exports: folders.length }
+      },
     }),
   ],
 }

@@ -1,4 +1,5 @@
 import { newUuid, type Uuid } from '../../../lib/contract/ids.ts'
+import { downloadPrefix } from '../../../lib/contract/object-keys.ts'
 import { insertAudit } from '../../audit/queries.ts'
 import type { Tx } from '../../db/db.ts'
 import type { ApiDeps } from '../../deps.ts'
@@ -8,7 +9,7 @@ import { found } from '../../requests/found.ts'
 import { removeDownloads } from '../downloads/queries.ts'
 import type { AuditExport, RequestAuditExport } from './entry.ts'
 import { presentExport } from './export-present.ts'
-import { deleteExportsOf, type ExportId, findExport, insertExport } from './export-queries.ts'
+import { deleteExports, deleteExportsOf, type ExportId, findExport, insertExport } from './export-queries.ts'
 import { entryFilterOf } from './filter.ts'
 import { auditedFilter } from './present.ts'
 import { findSealedUntil } from './read.ts'
@@ -52,4 +53,14 @@ export const showExport = ({ db, links, clock }: Deps, { userId }: Actor, id: Ex
  */
 export async function eraseAuditExportsOf(tx: Tx, userId: Uuid): Promise<void> {
   await removeDownloads(tx, await deleteExportsOf(tx, userId))
+}
+
+/**
+ * Ends the exports of all administrators: what they hold of a person in clear, such as addresses, is not known. Returns the
+ * folders of their files.
+ */
+export async function endAllAuditExports(tx: Tx): Promise<string[]> {
+  const ended = await deleteExports(tx)
+  await removeDownloads(tx, ended)
+  return ended.map(({ id, userId }) => downloadPrefix(userId, id))
 }

@@ -181,6 +181,16 @@ export const deleteExportsOf = (tx: Tx, userId: Uuid): Promise<{ id: ExportId; u
     .where(eq(auditExports.userId, userId))
     .returning({ id: auditExports.id, userId: auditExports.userId })
 
+/** Those of all administrators. */
+export const deleteExports = (tx: Tx): Promise<{ id: ExportId; userId: Uuid }[]> =>
+  tx.delete(auditExports).returning({ id: auditExports.id, userId: auditExports.userId })
+
+/** Whether an export has this object: that of a worker that was too late may belong to the one that took over its upload. */
+export async function isObjectOf(tx: Tx, id: ExportId, objectKey: string): Promise<boolean> {
+  const [row] = await tx.select({ key: auditExports.objectKey }).from(auditExports).where(eq(auditExports.id, id))
+  return row?.key === objectKey
+}
+
 export const countProcessing = async (tx: Tx): Promise<number> => {
   const { rows } = await tx.execute<{ n: number }>(
     sql`select count(*)::int as n from audit_exports where state = 'processing'`,

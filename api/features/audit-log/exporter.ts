@@ -18,6 +18,7 @@ import {
   beginUpload,
   claimExport,
   extendLease,
+  isObjectOf,
   type Lease,
   markCompleted,
   markFailed,
@@ -176,14 +177,26 @@ export function startExporter(deps: ExporterDeps, o: ExporterOptions = {}): Expo
     if (!(await db.inTransaction({}, (tx) => recordPart(tx, row.id, lease, stored)))) throw new Lost()
     failpoint('audit-export.part-recorded')
     file.etags.push(part.etag)
+    // As in the row: only failures without progress add up.
+    row.failures = 0
     file.stored(stored)
+  }
+
+  async function complete(file: File, upload: string): Promise<void> {
+    try {
+      const parts = file.etags.map((etag, n) => ({ partNumber: n + 1, etag }))
+      await store.completeMultipart(file.objectKey, upload, parts)
+    } catch (error) {
+      // A worker completed the upload, and died before it said so.
+      const isThere = error instanceof StoreError && error.code === 'NotFound'
+      if (!isThere || (await store.head(file.objectKey))?.size !== file.bytes) throw error
+    }
   }
 
   async function finish(row: AuditExportRow, lease: Lease, file: File, signal: AbortSignal): Promise<void> {
     if (file.upload) {
       if (file.buffered > 0) await storePart(row, lease, file, signal)
-      const parts = file.etags.map((etag, n) => ({ partNumber: n + 1, etag }))
-      await store.completeMultipart(file.objectKey, file.upload, parts)
+      await complete(file, file.upload)
     } else {
       const { bytes, entries } = file.take()
       await store.put(file.objectKey, bytes, { contentType: TYPES[row.format], signal })
@@ -200,9 +213,9 @@ export function startExporter(deps: ExporterDeps, o: ExporterOptions = {}): Expo
       return true
     })
     failpoint('audit-export.completed')
-    // Ended meanwhile: nothing else would find the file.
     if (!completed) {
-      await store.delete(objectKey)
+      // Ended meanwhile: nothing else would find the file.
+      if (!(await db.read({}, (tx) => isObjectOf(tx, id, objectKey)))) await store.delete(objectKey)
       throw new Lost()
     }
     deps.onMade?.(entries)

@@ -29,16 +29,25 @@ export async function findSeal(tx: Tx): Promise<Seal> {
   const { closedUntil, ...seal } = cursor
   // What is not sealed is of an open day, or was late for a closed one and counts as sealed with the rest of that day.
   // As a set of its own: for a plain min() Postgres would walk the sealed entries of the day by time.
-  const { rows: open } = await tx.execute<{ until: string | null; now: string }>(sql`
+  const { rows: open } = await tx.execute<{ until: string }>(sql`
     with open as materialized (
       select e.occurred_at from audit_log e
       where e.occurred_at >= ${`${closedUntil}T00:00:00Z`}::timestamptz and e.occurred_at <= now()
         and (e.txid, e.serial) > (${seal.upto}::xid8, ${seal.serial}::bigint) and e.serial > ${seal.floor}::bigint
       order by e.txid, e.serial limit 1000)
-    select ${us(sql`min(occurred_at)`)} as until, ${us(sql`now()`)} as now from open`)
-  const until = seal.beforeAt ?? open[0]?.until ?? open[0]?.now
+    select ${us(sql`least(min(occurred_at), audit_settled_until())`)} as until from open`)
+  const until = seal.beforeAt ?? open[0]?.until
   if (until === undefined) throw new Error('the database has no time')
   return { ...seal, until }
+}
+
+/** The time of the first entry that the database has. */
+export async function findOldest(tx: Tx): Promise<Date | undefined> {
+  const { rows } = await tx.execute<{ ms: number | null }>(
+    sql`select (extract(epoch from min(occurred_at)) * 1000)::float8 as ms from audit_log`,
+  )
+  const ms = rows[0]?.ms
+  return ms == null ? undefined : new Date(ms)
 }
 
 const isSealed = (s: Seal): SQL => sql`case when e.serial = 0

@@ -16,7 +16,7 @@ import {
 import { monthOf, type Opened, type PersonalData } from '../../audit/personal-data.ts'
 import type { Database } from '../../db/db.ts'
 import { type EntryFilter, isNarrow, matches } from './filter.ts'
-import { countAll, countHot, findSeal, type HotEntry, listDaysOf, listHot, type Seal } from './queries.ts'
+import { countAll, countHot, findOldest, findSeal, type HotEntry, listDaysOf, listHot, type Seal } from './queries.ts'
 
 export type Tier = 'hot' | ArchiveTier
 
@@ -109,7 +109,12 @@ async function readSegment(
   while (after) {
     wanted.signal?.throwIfAborted()
     if (isSpent(reading)) return after
-    const step: Step = await readStep(deps, reading, segment, { filter, after, limit: limit + 1 - found.length })
+    const step: Step = await readStep(deps, reading, segment, {
+      signal: wanted.signal,
+      filter,
+      after,
+      limit: limit + 1 - found.length,
+    })
     for (const tier of step.tiers) tiers.add(tier)
     found.push(...step.entries)
     reading.bytes += step.bytes
@@ -179,15 +184,14 @@ function withOpenDays(
   return [...open, ...days.filter((day) => !open.includes(day))]
 }
 
-/** The hot tier has four months at most. */
-const MONTHS = 5
-
-async function addressIndexes({ personalData }: ReadDeps, { ipAddress }: EntryFilter): Promise<readonly Buffer[]> {
+async function addressIndexes({ db, personalData }: ReadDeps, { ipAddress }: EntryFilter): Promise<readonly Buffer[]> {
   if (ipAddress === undefined) return []
+  const oldest = await db.read(AUDIT, findOldest)
   const now = new Date()
-  const months = Array.from({ length: MONTHS }, (_, n) =>
-    monthOf(new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - n, 1))),
-  )
+  const months: number[] = []
+  for (let n = 0; n === 0 || (oldest !== undefined && (months.at(-1) ?? 0) > monthOf(oldest)); n++) {
+    months.push(monthOf(new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - n, 1))))
+  }
   return personalData.addressIndexes(ipAddress, months)
 }
 
@@ -199,6 +203,7 @@ interface Step {
   bytes: number
 }
 interface StepWanted {
+  signal: AbortSignal | undefined
   filter: EntryFilter
   after: Place
   limit: number
@@ -267,7 +272,7 @@ async function readDay(deps: ReadDeps, reading: Reading, day: Day, wanted: StepW
         bytes: row.bytes,
         members: row.members.map(([actor, at, offset]) => ({ actor, at, offset })),
       },
-      { actorId, after, limit: few, accept: (entry) => matches(filter, entry) },
+      { actorId, after, limit: few, accept: (entry) => matches(filter, entry), signal: wanted.signal },
     )
   const { rows, bytes, isDone } = await read(found).catch(async (error: unknown) => {
     if (!(error instanceof StoreError) || error.code !== 'NotFound') throw error
@@ -303,9 +308,9 @@ async function open({ personalData }: ReadDeps, rows: readonly (StoredEntry | Ho
   })
 }
 
-/** Entries of a version before encryption, until they are sealed. */
+/** Entries of a version before encryption, until they are sealed. In a sealed one these columns are forged. */
 function plainOf(entry: StoredEntry | HotEntry): Opened | undefined {
-  if (!('sealed' in entry) || (entry.ipAddress === null && entry.userAgent === null)) return undefined
+  if (!('sealed' in entry) || entry.sealed || (entry.ipAddress === null && entry.userAgent === null)) return undefined
   const { ipAddress, userAgent } = entry
   return { state: 'open', personal: { ...(ipAddress && { ipAddress }), ...(userAgent && { userAgent }) } }
 }

@@ -1,8 +1,9 @@
 import t from 'tap'
-import { checkDays } from '../../../api/audit/days.ts'
+import { watchDays } from '../../../api/audit/days.ts'
 import { sql } from '../../../api/db/orm.ts'
 import { newUuid } from '../../../lib/contract/ids.ts'
 import { testDatabase } from '../../support/database.ts'
+import { eventually } from '../../support/eventually.ts'
 import { matchWhole } from '../../support/match-whole.ts'
 import { quietLog } from '../../support/quiet-log.ts'
 import { readableLog } from '../../support/readable-log.ts'
@@ -91,7 +92,7 @@ t.test('nobody has rights on a partition by its own name', async (t) => {
   t.strictSame(guarded, [{ n: 30, forced: true }])
 })
 
-t.test('a day is dropped only once it is older than the hot tier and detached', async (t) => {
+t.test('a day is dropped only once it is older than the hot tier, detached and archived', async (t) => {
   const run = async (text: string) => (await worker.inTransaction({}, (tx) => tx.execute(sql.raw(text)))).rows[0]
   const dayAgo = async (days: number) => {
     const { rows } = await admin.query(
@@ -113,6 +114,8 @@ t.test('a day is dropped only once it is older than the hot tier and detached', 
   await t.rejects(run(`select audit_drop_day('${old}')`), { cause: { message: /still a part of the audit log/ } })
   t.strictSame(await run(`select audit_detach_day('${old}') as done`), { done: true })
   t.strictSame(await run(`select audit_detach_day('${old}') as done`), { done: false }, 'once')
+  await t.rejects(run(`select audit_drop_day('${old}')`), { cause: { message: /is not archived/ } })
+  await admin.query(`insert into audit_archives values ('${old}', 'warm', 'key', 1, 0, 1, '', '[]', '', '')`)
   t.strictSame(await run(`select audit_drop_day('${old}') as done`), { done: true })
   t.strictSame(await run(`select audit_drop_day('${old}') as done`), { done: false }, 'once')
   const left =
@@ -140,17 +143,29 @@ t.test('days are made ahead, by either role, however many do it at once', async 
   t.equal(await ahead(), 14)
 })
 
-t.test('the API makes the days that are missing at its start, and starts without a database, too', async (t) => {
-  const { rows } = await admin.query<{ name: string }>(`select inhrelid::regclass::text as name from pg_inherits
+t.test(
+  'the API makes the days that are missing, at its start and later, and starts without a database, too',
+  async (t) => {
+    const { rows } = await admin.query<{ name: string }>(`select inhrelid::regclass::text as name from pg_inherits
     where inhparent = 'audit_links'::regclass order by 1 desc limit 3`)
-  for (const { name } of rows) await admin.query(`drop table ${name}`)
-  await checkDays(db, quietLog())
-  t.equal((await db.read({}, (tx) => tx.execute(sql`select audit_days_ahead() as n`))).rows[0]?.['n'], 14)
-  const away: typeof db = { ...db, read: () => Promise.reject(new Error('away')) }
-  const { log, logged } = readableLog()
-  await checkDays(away, log)
-  matchWhole(t, logged, [{ msg: 'could not look at the days of the audit log' }])
-})
+    const drop = async () => {
+      for (const { name } of rows) await admin.query(`drop table ${name}`)
+    }
+    const ahead = async () =>
+      (await db.read({}, (tx) => tx.execute(sql`select audit_days_ahead() as n`))).rows[0]?.['n']
+    await drop()
+    const stop = await watchDays(db, quietLog(), 20)
+    t.teardown(stop)
+    t.equal(await ahead(), 14)
+    await drop()
+    await eventually('the days to be made again', async () => (await ahead()) === 14)
+    stop()
+    const away: typeof db = { ...db, read: () => Promise.reject(new Error('away')) }
+    const { log, logged } = readableLog()
+    ;(await watchDays(away, log))()
+    t.match(logged, [{ msg: 'could not look at the days of the audit log' }])
+  },
+)
 
 t.test('days are made while a change is under way, and hold none up', async (t) => {
   const { rows } = await admin.query<{ name: string }>(`select inhrelid::regclass::text as name from pg_inherits

@@ -6,13 +6,17 @@ import t from 'tap'
 import { insertAudit } from '../../../api/audit/queries.ts'
 import { sealOnce } from '../../../api/audit/seal.ts'
 import { measureSeal } from '../../../api/audit/seal-queries.ts'
+import { startSealer } from '../../../api/audit/sealer.ts'
 import { sql } from '../../../api/db/orm.ts'
 import { formatId, newUuid } from '../../../lib/contract/ids.ts'
+import { StoreError } from '../../../lib/runtime/object-store/object-store.ts'
 import { auditWorld } from '../../support/audit.ts'
 import { testStore } from '../../support/conversion-world.ts'
 import { testDatabase } from '../../support/database.ts'
+import { eventually } from '../../support/eventually.ts'
 import { matchWhole } from '../../support/match-whole.ts'
 import { quickStart } from '../../support/quick-start.ts'
+import { quietLog } from '../../support/quiet-log.ts'
 
 /** The seal of the audit log: nothing is skipped, doubled or reordered, whatever happens meanwhile; `verify` proves it. */
 const database = await testDatabase(t)
@@ -187,6 +191,47 @@ t.test('what a version before encryption writes is encrypted before it is sealed
     { state: 'open', personal: { ipAddress: '192.0.2.9', userAgent: 'Firefox' } },
   ])
   t.strictSame(await world.findings(), [])
+})
+
+t.test('plain text of many people is sealed in passes that few keys hold up', async (t) => {
+  await world.sql(
+    `insert into audit_log (id, actor_id, action, resource_type, result, user_agent)
+      select gen_random_uuid(), gen_random_uuid(), 'LOGIN', 'session', 'success', 'Firefox' from generate_series(1, 510)`,
+  )
+  await sealOnce(world)
+  t.ok((await world.unsealed()) > 0)
+  await world.seal()
+  t.equal(await world.unsealed(), 0)
+  t.match(await world.sql('select count(*)::int as n from audit_log where user_agent is not null'), [{ n: 0 }])
+  t.strictSame(await world.findings(), [])
+})
+
+t.test('without the object store a sealer begins nothing, but goes on with what it has compared', async (t) => {
+  let isDown = true
+  const get: typeof store.get = (...given) => {
+    if (isDown) throw new StoreError('Unavailable', 'down')
+    return store.get(...given)
+  }
+  const outages = () => logged.length
+  const logged: unknown[] = []
+  const log = quietLog()
+  const sealer = startSealer(
+    {
+      ...world,
+      store: { ...store, get },
+      log: Object.assign(log, { warn: (line: unknown) => void logged.push(line) }),
+    },
+    { pollMs: 10 },
+  )
+  t.teardown(() => sealer.stop())
+  await world.entries(1)
+  await eventually('two attempts', () => outages() > 1)
+  t.equal(await world.unsealed(), 1, 'the database could be older than its anchors')
+  isDown = false
+  await eventually('the seal', async () => (await world.unsealed()) === 0)
+  isDown = true
+  await world.entries(1)
+  await eventually('the seal without the store', async () => (await world.unsealed()) === 0)
 })
 
 t.test('verify names what was tampered with', async (t) => {

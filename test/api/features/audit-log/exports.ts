@@ -183,6 +183,7 @@ t.test('killed at any step, the next worker goes on after the last part', async 
     const done = await completed(data.export_id)
     await next.stop()
     t.match(done, { status: 'completed', progress: { entries: entries + arrived } })
+    t.equal((await rowOf(data.export_id)).attempts, 1, `${failpoint}: in the same upload`)
     const made = await download(done)
     t.ok(made.text.endsWith(expected.text), `${failpoint}: the same bytes`)
     t.equal(made.text.trimEnd().split('\n').length, entries + arrived, 'what arrived since the request is not in it')
@@ -213,4 +214,32 @@ t.test('a worker that was too late changes nothing, and an export that was erase
   await late.stop()
   t.equal((await show(data.export_id)).status, 404)
   t.strictSame(await api.keys(`downloads/${root.id}/${uuidOf('export', data.export_id)}/`), [])
+})
+
+t.test('a worker that stalls behind the completion leaves the file to the one that took over', async (t) => {
+  const { wire, entries } = await aBusyPerson(6)
+  const { data } = await request({ format: 'jsonl', actor_id: wire })
+  const [stored, taken] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const slow = {
+    ...store,
+    async completeMultipart(...given: Parameters<typeof store.completeMultipart>) {
+      const made = await store.completeMultipart(...given)
+      stored.resolve()
+      await taken.promise
+      return made
+    },
+  }
+  const late = startExporter(
+    { db: worker, store: slow, personalData, log: quietLog(), clock: systemClock },
+    { partBytes: MIN_PART_BYTES, pageEntries: 100 },
+  )
+  t.teardown(() => late.stop())
+  await stored.promise
+  await admin.query('update audit_exports set lease_until = now() where id = $1', [uuidOf('export', data.export_id)])
+  exporter(t)
+  const done = await completed(data.export_id)
+  taken.resolve()
+  await late.stop()
+  const { text } = await download(done)
+  t.equal(text.trimEnd().split('\n').length, entries)
 })

@@ -208,7 +208,28 @@ t.test('what is not sealed is shown on request only, and `sealed_until` is befor
   const open = (await query({ actor_id: actorId, include_unsealed: true })).data
   matchWhole(t, open.logs, [{ audit_id: formatId('audit', ids[0] as Uuid), sealed: false }])
   await sealAll(admin)
-  matchWhole(t, (await query({ actor_id: actorId })).data.logs, [{ sealed: true }])
+  t.match((await query({ actor_id: actorId })).data.logs, [{ sealed: true }])
+  await admin.query(`update audit_log set ip_address = '203.0.113.66' where id = $1`, [ids[0]])
+  t.match(
+    (await query({ actor_id: actorId })).data.logs,
+    [{ ip_address: null }],
+    'plain text in a sealed entry is forged',
+  )
+})
+
+t.test('`sealed_until` is before the beginning of every transaction that can still add an entry', async (t) => {
+  await sealAll(admin)
+  const [begun, end] = [Promise.withResolvers<string>(), Promise.withResolvers<void>()]
+  const running = db.inTransaction({}, async (tx) => {
+    const { rows } = await tx.execute<{ now: string }>('select pg_current_xact_id(), now()')
+    begun.resolve(rows[0]?.now ?? '')
+    await end.promise
+  })
+  const since = new Date(await begun.promise)
+  const { sealed_until: until } = (await query({ limit: 1 })).data
+  t.ok(new Date(until) <= since, `${until} is not after ${since.toISOString()}`)
+  end.resolve()
+  await running
 })
 
 t.test('a day that moves between two pages, to an object and to another one, loses and repeats nothing', async (t) => {

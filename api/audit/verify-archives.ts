@@ -1,0 +1,70 @@
+import { formatId, type Uuid } from '../../lib/contract/ids.ts'
+import type { ObjectStore } from '../../lib/runtime/object-store/object-store.ts'
+import type { Database } from '../db/db.ts'
+import type { AuditArchiveRow } from '../db/schema/audit-archive.ts'
+import type { StoredEntry } from './archive/line.ts'
+import { FileFault, proveFile } from './archive/prove-file.ts'
+import { type Day, NO_ORG } from './seal-plan.ts'
+import type { ArchivedChains } from './verify-plan.ts'
+import { canonicalOf } from './verify-queries.ts'
+
+export type ArchiveFinding =
+  | { what: FileFault['what']; day: Day; object: string }
+  | { what: 'entry archived twice'; day: Day; entry: string }
+
+interface Archives {
+  has(day: Day): boolean
+  /** Proves the object of a day, and returns the archived entries of the day's chains. Days in order, each once. */
+  take(day: Day): Promise<ArchivedChains>
+}
+
+/**
+ * The archived days of a log from `from` on. Keeps the entries of a day in memory, because its chains have another order
+ * than its object, and those that were late until the day whose chain took them.
+ */
+export async function openArchives(
+  deps: { db: Database; store: Pick<ObjectStore, 'get' | 'head'> },
+  rows: readonly AuditArchiveRow[],
+  from: Day,
+  report: { findings: { what: string }[] },
+): Promise<Archives> {
+  const { db, store } = deps
+  const byDay = new Map(rows.map((row) => [row.day, row]))
+  const kept = new Map<Day, ArchivedChains>()
+  const find = (finding: ArchiveFinding) => void report.findings.push(finding)
+
+  function keep(day: Day, { id, orgId, chain }: StoredEntry, canonical: Buffer | undefined): void {
+    if (!chain || !canonical || chain.day < from) return
+    const chains = kept.get(chain.day) ?? new Map()
+    kept.set(chain.day, chains)
+    const org: Uuid = orgId ?? NO_ORG
+    const entries = chains.get(org) ?? new Map()
+    chains.set(org, entries)
+    if (entries.has(chain.seq)) find({ what: 'entry archived twice', day, entry: formatId('audit', id) })
+    entries.set(chain.seq, { id, canonical })
+  }
+
+  async function read(row: AuditArchiveRow): Promise<void> {
+    try {
+      for await (const page of proveFile(store, row)) {
+        const canonical = await db.read({}, (tx) => canonicalOf(tx, page))
+        for (const entry of page) keep(row.day, entry, canonical.get(entry.id))
+      }
+    } catch (error) {
+      if (!(error instanceof FileFault)) throw error
+      find({ what: error.what, day: row.day, object: row.objectKey })
+    }
+  }
+
+  for (const row of rows) if (row.day < from && row.late > 0) await read(row)
+  return {
+    has: (day) => byDay.has(day),
+    async take(day) {
+      const row = byDay.get(day)
+      if (row) await read(row)
+      const chains: ArchivedChains = kept.get(day) ?? new Map()
+      kept.delete(day)
+      return chains
+    },
+  }
+}
