@@ -82,6 +82,11 @@ begin
   if new.phone_number is not null then new.phone_number := old.phone_number; end if;
   if new.display_name is not null then new.display_name := old.display_name; end if;
   if new.locale is not null then new.locale := old.locale; end if;
+  -- A token names the person at the provider, where the account may still be.
+  if old.issuer = 'erased' then
+    new.issuer := old.issuer;
+    new.subject := old.subject;
+  end if;
   return new;
 end $$;
 create trigger keep_closed before update on users for each row when (old.closed_at is not null)
@@ -178,6 +183,8 @@ create trigger skip_closed before insert on sessions for each row execute functi
 -- Null: from before this column, and taken for that of the member who added the item.
 alter table album_media add column caption_by uuid;
 alter table highlight_items add column caption_by uuid;
+-- A film that is made between the withdrawal of films and the removal of captions has none of the person.
+select guard_people('highlight_items', 'array[added.caption_by]');
 -- The next migration validates them: here that would read the tables while no one may write.
 alter table album_media add constraint album_media_caption_by foreign key (caption_by) references users not valid;
 alter table highlight_items add constraint highlight_items_caption_by foreign key (caption_by) references users not valid;

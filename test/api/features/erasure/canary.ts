@@ -132,11 +132,17 @@ t.test('the certificate says what was erased, and nothing of the person', async 
 })
 
 t.test('the next token does not bring the person back', async (t) => {
-  const { status } = await scene.call('GET', '/api/users/me')
-  t.equal(status, 401)
-  const { rows } = await database.admin.query('select email, display_name, subject from users where id = $1', [
+  // The account at the provider was not touched. Of a token that is newer than the last change, what it says is recorded.
+  const claims = { email: canaries.email, email_verified: true, name: canaries.text, phone_number: canaries.phone }
+  const newer = { ...claims, phone_number_verified: true, iat: Math.floor(Date.now() / 1000) + 5, sid: newUuid() }
+  for (const token of [await api.identity.token({ sub: canaries.id, claims: newer }), scene.person.token]) {
+    const { status } = await api.call({ ...scene.person, token }, 'GET', '/api/users/me')
+    t.equal(status, 401)
+  }
+  const { rows } = await database.admin.query('select issuer, email, display_name, subject from users where id = $1', [
     canaries.id,
   ])
-  t.match(rows, [{ email: null, display_name: null }])
+  t.match(rows, [{ issuer: 'erased', email: null, display_name: null }])
   t.not(rows[0].subject, canaries.subject)
+  t.strictSame(await find(TEXTS), [])
 })

@@ -1,5 +1,7 @@
 import t from 'tap'
+import { carryOut } from '../../../../api/features/erasure/saga.ts'
 import { ERASE_STEPS } from '../../../../api/features.ts'
+import type { EraseStep } from '../../../../api/personal/part.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
 import { aPerson, fakeMp4, formOf, type Person, startTestApi, uuidOf } from '../../../support/api.ts'
 import { threadsIn } from '../../../support/comments.ts'
@@ -15,9 +17,9 @@ const orgId = uuidOf('organization', org)
 const cluster = testCluster(t)
 const sql = async (text: string, values: unknown[] = []) => (await database.admin.query(text, values)).rows
 
-async function aMember(): Promise<Person> {
+async function aMember(role = 'member'): Promise<Person> {
   const person = await aPerson(api)
-  await sql(`insert into memberships (org_id, user_id, role) values ($1, $2, 'member')`, [orgId, person.id])
+  await sql('insert into memberships (org_id, user_id, role) values ($1, $2, $3)', [orgId, person.id, role])
   return person
 }
 const ask = async (person: Person): Promise<string> => {
@@ -142,4 +144,64 @@ t.test('a highlight that is being rendered with media items of the person is sto
   await finish(await ask(person))
   t.equal(await renders.render(id), undefined)
   t.match(await renders.row(id), { status: 'failed', error: { code: 'SOURCE_ERASED' } })
+})
+
+/** The steps, with another one in the place of this. */
+const instead = (name: string, run: EraseStep['run']) =>
+  ERASE_STEPS.map((step) => (step.name === name ? { ...step, run } : step))
+const isDone = async (id: string, name: string) =>
+  (await sql(`select from erasure_steps where erasure_id = $1 and step = $2 and state = 'done'`, [id, name])).length === 1
+
+t.test('what a step has failed to withdraw keeps those that build on it from ending with nothing', async (t) => {
+  const world = highlightWorld(api)
+  const renders = renderWorld(api, world, cluster)
+  const person = await aMember()
+  const media = await world.aMedia({ by: person })
+  const before = await renders.rendering({ media: [media] })
+  const erasure = await ask(person)
+  const failing = instead('media.withdrawal', () => Promise.reject(new Error('canceling statement due to lock timeout')))
+  await t.rejects(carryOut(eraseDeps(api, cluster), failing, erasure))
+  for (const name of ['highlights.withdrawal', 'highlights.files', 'media.files', 'media.resources']) {
+    t.notOk(await isDone(erasure, name), name)
+  }
+  t.ok(await isDone(erasure, 'media.uploads'), 'others went on')
+  // Of a media item that others still see.
+  const meanwhile = await renders.rendering({ media: [media, await world.aMedia()] })
+  await finish(erasure)
+  for (const id of [before, meanwhile]) {
+    t.match(await renders.row(id), { status: 'failed', error: { code: 'SOURCE_ERASED' } })
+    t.equal(await renders.render(id), undefined)
+  }
+})
+
+t.test('a film that is made behind the withdrawal of films has no caption of the person', async (t) => {
+  const world = highlightWorld(api)
+  const person = await aMember('admin')
+  const { album, media } = await world.filled(2, { owner: people.owner, status: 'PUBLIC' })
+  const captioned = await call(person, 'PATCH', `/api/orgs/${org}/albums/${album}/media/${media[0]}`, {
+    json: { caption: 'Canary' },
+  })
+  t.equal(captioned.status, 200, captioned.code)
+  await call(people.owner, 'PATCH', `/api/orgs/${org}/albums/${album}/media/${media[1]}`, { json: { caption: 'Ours' } })
+  const erasure = await ask(person)
+  // As while the files of a large account are being deleted.
+  const holding = instead('albums.captions', async () => ({ counts: {}, isWaiting: true }))
+  await carryOut(eraseDeps(api, cluster), holding, erasure)
+  t.ok(await isDone(erasure, 'highlights.withdrawal'))
+  const { status, data } = await world.createInAlbum(album, { media_ids: media, captions: 'caption' })
+  t.equal(status, 201)
+  t.strictSame(
+    (await world.itemsOf(data.highlight_id)).map(({ caption }) => caption),
+    ['', 'Ours'],
+  )
+  // By a request that read it before the account was closed.
+  const columns = 'highlight_id, org_id, source_id, uploader_id, type, seconds'
+  const late = sql(
+    `insert into highlight_items (${columns}, media_id, position, caption, caption_by)
+      select ${columns}, gen_random_uuid(), 9, 'Canary', $2 from highlight_items where highlight_id = $1 and position = 0`,
+    [uuidOf('highlight', data.highlight_id), person.id],
+  )
+  await t.rejects(late, { code: '40001' })
+  await finish(erasure)
+  t.strictSame(await sql(`select from album_media where caption = 'Canary'`), [])
 })
