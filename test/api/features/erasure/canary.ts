@@ -1,9 +1,12 @@
 import t from 'tap'
 import { PERSONAL_PARTS } from '../../../../api/features.ts'
 import type { Canary } from '../../../../api/personal/part.ts'
+import { startRelay } from '../../../../api/worker/relay.ts'
 import { HIGHLIGHT_RENDERS } from '../../../../crds/highlight-render.ts'
 import { TRANSCODE_JOBS } from '../../../../crds/transcode-job.ts'
 import { newUuid } from '../../../../lib/contract/ids.ts'
+import { openMemoryBus } from '../../../../lib/runtime/event-bus/memory.ts'
+import { openNatsBus } from '../../../../lib/runtime/event-bus/nats.ts'
 import { startTestApi, uuidOf } from '../../../support/api.ts'
 import { canaryScene } from '../../../support/canary-scene.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
@@ -16,6 +19,9 @@ import {
   findInStore,
   needlesOf,
 } from '../../../support/erasure.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { quietLog } from '../../../support/quiet-log.ts'
+import { startNats } from '../../../support/services/nats.ts'
 
 /** A person fills every field, is erased, and is found nowhere. */
 const api = await startTestApi(t, { settings: { TRUST_PROXY_HOPS: '1' } })
@@ -24,6 +30,25 @@ const cluster = testCluster(t)
 const canaries = canariesOf(newUuid())
 const scene = await canaryScene(api, canaries, cluster)
 const NAMESPACE = 'media'
+
+/** The stream of events; undefined where no NATS server is installed. */
+const nats = await startNats()
+const log = quietLog()
+const bus = nats ? openNatsBus({ url: nats.url, log }) : openMemoryBus({ log })
+t.teardown(async () => {
+  await bus.close()
+  await nats?.stop()
+})
+/** Publishes what the scene has announced. */
+async function publishAll(): Promise<void> {
+  const relay = startRelay({ db: database.worker, bus, log, react: async () => {} }, { pollMs: 20 })
+  await eventually('the events', async () => {
+    const { rows } = await database.admin.query('select from outbox where published_at is null limit 1')
+    return rows.length === 0
+  })
+  await relay.stop()
+}
+const inStream = async () => (await nats?.stored()) ?? []
 
 const entries = PERSONAL_PARTS.flatMap(({ personal }) =>
   Object.entries(personal).flatMap(([table, { columns }]) =>
@@ -66,7 +91,10 @@ t.test('before, the person is found in every column whose entry says so, and in 
   t.ok((await findInStore(api.store, needlesOf(canaries, TEXTS))).length >= 4, 'originals, derivatives, films')
   t.ok((await findInFolder(folder, needlesOf(canaries, ['token']))).length > 0, 'chunks')
   t.ok(await inCluster(), 'specifications of resources')
+  await publishAll()
+  if (nats) t.ok((await inStream()).some(isOfPerson), 'messages')
 })
+const isOfPerson = ({ text }: { text: string }) => needlesOf(canaries).some((one) => text.toLowerCase().includes(one))
 
 /** With the sign-in. */
 const GONE_AT_ONCE = [
@@ -75,7 +103,7 @@ const GONE_AT_ONCE = [
 ]
 
 t.test('after, nothing is found, but the id where an entry says that it stays', async (t) => {
-  await eraseWhole(eraseDeps(api, cluster), uuidOf('anonymization', request.data.anonymization_id))
+  await eraseWhole(eraseDeps(api, cluster, { bus }), uuidOf('anonymization', request.data.anonymization_id))
   t.strictSame(await find(TEXTS), [])
   const stays = entries.flatMap(({ column, entry }) => ('person' in entry && entry.person !== 'gone' ? [column] : []))
   // A partition of the log is the log.
@@ -95,6 +123,18 @@ t.test('after, nothing is found, but the id where an entry says that it stays', 
     [],
     'log lines',
   )
+})
+
+t.test('of the stream of events, too', { skip: !nats && 'nats-server is not installed' }, async (t) => {
+  t.strictSame((await inStream()).filter(isOfPerson), [])
+  t.strictSame(nats && (await findInFolder(nats.data, needlesOf(canaries, ['text']))), [], 'files of the server')
+  const left = (await inStream()).map(({ text }) => JSON.parse(text))
+  const said = left.filter(({ type, data }) => type === 'CommentPosted' && data.author_id === people.owner.wireId)
+  t.ok(
+    said.some(({ data }) => data.target_id === scene.replied),
+    'what another one has replied was not read yet, and stays',
+  )
+  t.ok(said.some(({ data }) => data.event_id === scene.event && data.target_type === 'meta'))
 })
 
 t.test('what others have stays whole', async (t) => {
