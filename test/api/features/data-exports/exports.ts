@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import type { Database } from '../../../../api/db/db.ts'
 import { eraseExportsOf } from '../../../../api/features/data-exports/commands.ts'
 import { documentOf } from '../../../../api/features/data-exports/document.ts'
 import type { ExporterOptions } from '../../../../api/features/data-exports/exporter.ts'
@@ -32,11 +33,11 @@ const request = (who: Person) => call(who, 'POST', AT)
 const show = (who: Person, id: string) => call(who, 'GET', `${AT}/${id}`)
 
 /** A worker in this process; stopped by the end of the test. */
-function working(t: Test, o: { on?: ObjectStore; options?: ExporterOptions } = {}) {
+function working(t: Test, o: { on?: ObjectStore; over?: Database; options?: ExporterOptions } = {}) {
   const counted: string[] = []
   const feature = dataExportWorker(
     {
-      db,
+      db: o.over ?? db,
       store: o.on ?? store,
       log: process.env['DEBUG_LOG'] ? openLog({ program: 'worker', level: 'debug' }) : quietLog(),
       clock: systemClock,
@@ -382,6 +383,41 @@ t.test('a worker that was too late changes nothing', async (t) => {
   t.equal(keys.length, 1, 'and leaves nothing')
   t.match(keys[0], /\/1-2\//)
   t.equal((await fetched(ready)).length, 1)
+})
+
+t.test('a connection that breaks behind the commit takes no archive away', async (t) => {
+  for (const isBackAtOnce of [true, false]) {
+    const me = await member()
+    await original(me.id, 'a.jpg', 'mine')
+    const { data } = await request(me)
+    const id = uuidOf('export', data.export_id)
+    const isMade = async () =>
+      (await sql(`select from data_exports where id = $1 and state = 'completed'`, [id])).length > 0
+    const broken = { code: 'ECONNRESET', message: 'Connection terminated unexpectedly' }
+    let failures = 0
+    // The database does what it is asked for, and the answer is lost; at first or from then on for a while.
+    const over: Database = {
+      ...db,
+      async inTransaction(scope, work) {
+        const isAway = failures > 0 && failures < 3 && !isBackAtOnce
+        if (isAway) {
+          failures += 1
+          throw Object.assign(new Error(), broken)
+        }
+        const answer = await db.inTransaction(scope, work)
+        if (failures > 0 || !(await isMade())) return answer
+        failures += 1
+        throw Object.assign(new Error(), broken)
+      },
+    }
+    const worker = working(t, { over })
+    const answer = await until(me, data.export_id, 'completed')
+    await eventually('the loss', () => failures >= (isBackAtOnce ? 1 : 3))
+    await worker.stop()
+    const [bytes] = await fetched(answer)
+    t.ok((await unpack(t, bytes as Buffer)).files.has('index.html'))
+    t.equal((await sql('select from notifications where download_id = $1', [id])).length, 1, 'told once')
+  }
 })
 
 t.test('a worker that stops gives back its part at once', async (t) => {
