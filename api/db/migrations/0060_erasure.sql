@@ -151,6 +151,8 @@ create trigger refuse_closed_change after update on highlights for each row
 create trigger refuse_closed_change after update on invitations for each row
   when (new.responded_by is not null and new.responded_by is distinct from old.responded_by)
   execute function refuse_closed_change('responded_by');
+create trigger refuse_closed_inviter after update on invitations for each row
+  when (new.invited_by is distinct from old.invited_by) execute function refuse_closed_change('invited_by');
 -- Of a comment only those who are new in it: others stay mentioned until their own erasure gets to it.
 create function refuse_closed_in_comment() returns trigger language plpgsql as $$
 begin

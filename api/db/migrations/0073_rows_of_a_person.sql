@@ -8,4 +8,7 @@ create index albums_by_owner on albums (owner_id, id);
 create index album_media_by_adder on album_media (added_by, album_id, media_id);
 create index highlights_by_creator on highlights (created_by, id);
 create index invitations_by_inviter on invitations (invited_by, id);
+create index invitations_by_responder on invitations (responded_by, id) where responded_by is not null;
+create index invitations_by_email on invitations (email, id) where email is not null;
+create index invitations_by_phone on invitations (phone_number, id) where phone_number is not null;
 create index invitations_by_user on invitations (user_id, id) where user_id is not null;

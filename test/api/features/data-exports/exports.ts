@@ -154,6 +154,16 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
     )
   await invite(me.id, event, { email: 'guest@example.org', userId: null, message: 'do come' })
   await invite(other.id, theirs, { email: null, userId: me.id, message: 'you are welcome' })
+  await invite(other.id, theirs, { email: 'me@example.org', userId: null, message: 'by mail' })
+  const answer = (address: string, by: Uuid, message: string, said: string) =>
+    sql(
+      `insert into invitations (id, org_id, event_id, slug, email, message, invited_by, token_expires_at, status,
+         responded_by, responded_at, response_message)
+       values ($1, $2, $3, $4, $5, $6, $7, now() + interval '1 day', 'accepted', $8, now(), $9)`,
+      [newUuid(), orgId, theirs, newSlug(), address, message, other.id, by, said],
+    )
+  await answer('of-a-friend@example.org', me.id, 'by link', 'gladly')
+  await answer('me@example.org', other.id, 'OTHER-LINK', 'OTHER-ANSWER')
   await invite(other.id, theirs, { email: 'OTHER-GUEST@example.org', userId: null, message: 'OTHER-MESSAGE' })
   await sql(
     `insert into highlights (id, org_id, created_by, title, transition, orientation, fill, ken_burns, show_title, captions,
@@ -199,7 +209,11 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
     album_items: [{ caption: 'my caption' }],
     comments: [{ text: `my words ${EVIL}`, earlier_texts: ['my first words'] }],
     reactions: [{ emoji: '🔥' }],
-    invitations_received: [{ message: 'you are welcome' }],
+    invitations_received: [
+      { message: 'you are welcome' },
+      { message: 'by mail', response_message: null },
+      { message: 'by link', response_message: 'gladly' },
+    ],
     invitations_sent: [{ email: 'guest@example.org', message: 'do come' }],
     highlights: [{ title: 'My film' }],
     notification_preferences: [{ template: 'Mention.v1', enabled: false }],

@@ -4,10 +4,10 @@ import type { Canary } from '../../../../api/personal/part.ts'
 import { startRelay } from '../../../../api/worker/relay.ts'
 import { HIGHLIGHT_RENDERS } from '../../../../crds/highlight-render.ts'
 import { TRANSCODE_JOBS } from '../../../../crds/transcode-job.ts'
-import { newUuid } from '../../../../lib/contract/ids.ts'
+import { formatId, newUuid } from '../../../../lib/contract/ids.ts'
 import { openMemoryBus } from '../../../../lib/runtime/event-bus/memory.ts'
 import { openNatsBus } from '../../../../lib/runtime/event-bus/nats.ts'
-import { startTestApi, uuidOf } from '../../../support/api.ts'
+import { aPerson, startTestApi, uuidOf } from '../../../support/api.ts'
 import { canaryScene } from '../../../support/canary-scene.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
 import {
@@ -152,6 +152,14 @@ t.test('what others have stays whole', async (t) => {
   t.match(data, { body: 'Hello again @anonymous.', mentions: [] })
   const deleted = await get(`${at}/${scene.replied}?include_deleted=true`)
   t.match(deleted.data, { body: '', author_name: null, reply_count: 1 })
+  // Someone whom the person had invited, and who is no member.
+  const guest = await aPerson(api)
+  const email = 'friend@example.org'
+  await database.admin.query('update users set email = $2 where id = $1', [guest.id, email])
+  const { rows } = await database.admin.query('select id, message from invitations where email = $1', [email])
+  t.match(rows, [{ message: null }])
+  const respond = `/api/invitations/${formatId('invitation', rows[0].id)}/respond`
+  t.equal((await api.call(guest, 'POST', respond, { json: { response: 'accept' } })).status, 200)
   for (const id of [scene.othersHighlight, scene.ownHighlight]) {
     const { data } = await get(`/api/media/${org}/highlights/${id}`)
     t.match(data, { status: 'failed', error: { code: 'SOURCE_ERASED' } })

@@ -88,6 +88,17 @@ t.test('what was inserted behind the closing fails, whatever checked before', as
     insert(`insert into albums (id, org_id, owner_id, title) values ($1, $2, $3, 'a')`, [newUuid(), orgId, person.id]),
     refused,
   )
+  await t.rejects(
+    insert(`insert into data_exports (id, user_id, state) values ($1, $2, 'planning')`, [newUuid(), person.id]),
+    refused,
+  )
+  await t.rejects(
+    insert(`insert into audit_exports (id, user_id, format, filters, until) values ($1, $2, 'csv', '{}', now())`, [
+      newUuid(),
+      person.id,
+    ]),
+    refused,
+  )
   // In the background it is skipped.
   await insert(
     `insert into timeline_items (id, org_id, type, actor_id, ref_type, ref_id, at)
