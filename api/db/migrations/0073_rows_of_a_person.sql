@@ -6,6 +6,7 @@ create index events_by_owner on events (owner_id, id);
 create index event_participants_by_user on event_participants (user_id, event_id);
 create index albums_by_owner on albums (owner_id, id);
 create index album_media_by_adder on album_media (added_by, album_id, media_id);
+create index album_media_by_captioner on album_media (caption_by, album_id, media_id) where caption_by is not null;
 create index highlights_by_creator on highlights (created_by, id);
 create index invitations_by_inviter on invitations (invited_by, id);
 create index invitations_by_responder on invitations (responded_by, id) where responded_by is not null;

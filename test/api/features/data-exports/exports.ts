@@ -118,14 +118,16 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
     me.id,
     event,
   ])
-  for (const [media, by, caption, position] of [
+  for (const [media, by, caption, position, writer] of [
     [mine, me.id, 'my caption', 0],
     [foreign, other.id, 'OTHER-CAPTION', 1],
+    [await original(other.id, 'OTHER-2.jpg', ''), other.id, 'my words', 2, me.id],
+    [await original(me.id, 'c.jpg', 'third', { takenAt: '2019-01-02T00:00:00Z' }), me.id, 'OTHER-CAPTION', 3, other.id],
   ] as const) {
     await sql(
-      `insert into album_media (album_id, media_id, org_id, position, caption, listed, added_by)
-        values ($1, $2, $3, $4, $5, true, $6)`,
-      [album, media, orgId, position, caption, by],
+      `insert into album_media (album_id, media_id, org_id, position, caption, listed, added_by, caption_by)
+        values ($1, $2, $3, $4, $5, true, $6, $7)`,
+      [album, media, orgId, position, caption, by, writer ?? null],
     )
   }
   const say = (id: Uuid, author: Uuid, body: string) =>
@@ -200,13 +202,17 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
   t.match(document, {
     format: 'keepsake-data-export',
     user_id: me.wireId,
-    archives: [{ files: 2 }],
+    archives: [{ files: 3 }],
     profile: [{ email: 'me@example.org' }],
     organizations: [{ role: 'member' }],
     events: [{ description: 'My description' }],
     participations: [{ title: 'Their event', status: 'accepted' }],
     albums: [{ title: 'My album' }],
-    album_items: [{ caption: 'my caption' }],
+    album_items: [
+      { caption: 'my caption', added_by_you: true },
+      { caption: 'my words', added_by_you: false },
+      { caption: null, added_by_you: true },
+    ],
     comments: [{ text: `my words ${EVIL}`, earlier_texts: ['my first words'] }],
     reactions: [{ emoji: '🔥' }],
     invitations_received: [
@@ -224,6 +230,7 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
       ['Été.jpg', `${folder}/Été.jpg`],
       ['../../evil.jpg', '2020/2020-01/_.._evil.jpg'],
       ['TRASHED.jpg', null],
+      ['c.jpg', `${folder}/c.jpg`],
     ],
   )
   for (const [path, content] of files) {
@@ -244,7 +251,7 @@ t.test('a person gets all that is theirs, and nothing of others, in an archive t
     { action: 'DATA_EXPORT' },
   ])
   const before = await sql('select media_bytes::int as bytes from user_storage where user_id = $1', [me.id])
-  t.strictSame(before, [{ bytes: 'minebaretrashed'.length }], 'the quota is not charged')
+  t.strictSame(before, [{ bytes: 'minebaretrashedthird'.length }], 'the quota is not charged')
   t.equal((await show(other, asked.data.export_id)).status, 404)
   t.equal((await call(other, 'DELETE', `${AT}/${asked.data.export_id}`)).status, 404)
 })

@@ -7,8 +7,9 @@ import { aPerson, fakeMp4, formOf, type Person, startTestApi, uuidOf } from '../
 import { threadsIn } from '../../../support/comments.ts'
 import { testCluster } from '../../../support/conversion-world.ts'
 import { eraseDeps, eraseWhole } from '../../../support/erasure.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { highlightWorld, renderWorld } from '../../../support/highlights.ts'
-import { inTurn } from '../../../support/in-turn.ts'
+import { inTurn, waitingIn } from '../../../support/in-turn.ts'
 
 /** Erasures while something is stored about the person: what was admitted before is waited for, or comes to nothing. */
 const api = await startTestApi(t)
@@ -146,6 +147,25 @@ t.test('a closing waits for what holds the person, and what comes behind it is r
   t.strictSame(await sql('select from reactions where user_id = $1', [person.id]), [])
 })
 
+t.test('who answers an invitation holds the membership before the account, as a closing does', async (t) => {
+  const event = await threadsIn(api, { org, orgId, owner: people.owner }).event()
+  const person = await aMember()
+  const { data } = await call(people.owner, 'POST', `/api/orgs/${org}/events/${event.wireId}/invitations`, {
+    json: { uuid: person.id },
+  })
+  const holder = await database.admin.connect()
+  t.teardown(() => holder.release())
+  await holder.query('begin')
+  await holder.query('select from memberships where user_id = $1 for update', [person.id])
+  const answer = call(person, 'POST', `/api/invitations/${data.invitation_id}/respond`, {
+    json: { response: 'accept' },
+  })
+  await eventually('it to wait', async () => (await waitingIn(database)) === 1)
+  await t.resolves(holder.query('select from users where id = $1 for update nowait', [person.id]))
+  await holder.query('rollback')
+  t.equal((await answer).status, 200)
+})
+
 t.test('a highlight that is being rendered with media items of the person is stopped', async (t) => {
   const world = highlightWorld(api)
   const renders = renderWorld(api, world, cluster)
@@ -186,6 +206,25 @@ t.test('what a step has failed to withdraw keeps those that build on it from end
     t.match(await renders.row(id), { status: 'failed', error: { code: 'SOURCE_ERASED' } })
     t.equal(await renders.render(id), undefined)
   }
+})
+
+t.test('an album of their own items is deleted also while the files of these cannot be', async (t) => {
+  const world = highlightWorld(api)
+  const person = await aMember()
+  const albumWith = async (by: Person) => {
+    const album = await world.anAlbum({ owner: person, visibility: 'private' })
+    t.equal((await world.add(album, await world.aMedia({ by }), person)).status, 201)
+    return uuidOf('album', album)
+  }
+  const [own, shared] = [await albumWith(person), await albumWith(people.owner)]
+  const erasure = await ask(person)
+  // As while the store is away.
+  const waiting = instead('media.files', async () => ({ counts: {}, isWaiting: true }))
+  await carryOut(eraseDeps(api, cluster), waiting, erasure)
+  t.ok(await isDone(erasure, 'albums.ownership'))
+  const left = await sql('select id, owner_id from albums where id = any($1)', [[own, shared]])
+  t.strictSame(left, [{ id: shared, owner_id: people.owner.id }])
+  await finish(erasure)
 })
 
 t.test('a film that is made behind the withdrawal of films has no caption of the person', async (t) => {
