@@ -17,6 +17,8 @@ create table erasures (
   status text not null default 'processing' check (status in ('processing', 'completed')),
   requested_at timestamptz not null default now(),
   completed_at timestamptz,
+  -- Organizations of which the person was the only owner, and had been the only member.
+  sole_owner_of uuid[] not null default '{}',
   -- One worker at a time carries it out; another one takes over when this lies in the past.
   lease_until timestamptz,
   lease_holder uuid,

@@ -208,6 +208,25 @@ t.test('what a step has failed to withdraw keeps those that build on it from end
   }
 })
 
+t.test('who joins an organization while its only member closes the account becomes its owner', async (t) => {
+  const [alone, joining] = [await aPerson(api), await aPerson(api)]
+  const [{ id: org_ }] = await sql(
+    `insert into organizations (id, name) values (gen_random_uuid(), 'New') returning id`,
+  )
+  const join = 'insert into memberships (org_id, user_id, role) values ($1, $2, $3)'
+  await sql(join, [org_, alone.id, 'owner'])
+  const holder = await database.admin.connect()
+  t.teardown(() => holder.release())
+  await holder.query('begin')
+  await holder.query(join, [org_, joining.id, 'member'])
+  const id = await ask(alone)
+  await holder.query('commit')
+  await finish(id)
+  t.strictSame(await sql('select user_id, role from memberships where org_id = $1', [org_]), [
+    { user_id: joining.id, role: 'owner' },
+  ])
+})
+
 t.test('an album of their own items is deleted also while the files of these cannot be', async (t) => {
   const world = highlightWorld(api)
   const person = await aMember()
